@@ -1,0 +1,124 @@
+"""One formula, many arithmetics.
+
+Every formula of the package is a pure function of ``(xp, ...)`` that uses array-API names only. `xp` may be NumPy,
+CuPy (through ``array_api_compat.cupy``), ``array_api_strict``, or one of the object arithmetics made here:
+
+>>> from linsolve import arithmetic
+>>> xp = arithmetic.precise(50)
+>>> x = xp.asarray([2.0])
+>>> arithmetic.namespace(x) is xp
+True
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from linsolve.arithmetic.objects import ObjectArray, ObjectNamespace
+
+__all__ = ["balls", "cast", "is_object", "namespace", "precise", "symbolic", "to_numpy"]
+
+
+@lru_cache(maxsize=8)
+def precise(dps: int = 50) -> Any:
+    """Return the namespace of `dps`-digit decimal arithmetic (mpmath), independent of mpmath's global precision."""
+    from linsolve.arithmetic.high_precision import Precise
+
+    return Precise(dps)
+
+
+def symbolic(at: dict[Any, Any] | None = None) -> Any:
+    """Return a namespace of SymPy expressions.
+
+    Parameters
+    ----------
+    at : dict of Symbol to number, optional
+        A generic point. A comparison that SymPy cannot decide from the assumptions on its symbols is decided there,
+        and recorded in ``xp.assumed``: the resulting expression holds on the region where those relations do.
+    """
+    from linsolve.arithmetic.symbols import Symbolic
+
+    return Symbolic(at or {})
+
+
+def balls(bits: int = 212) -> Any:
+    """Return the namespace of rigorous real balls of `bits` bits (python-flint, extra ``[balls]``)."""
+    from linsolve.arithmetic.enclosures import Balls
+
+    return Balls(bits)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic)
+
+
+def is_object(xp: Any) -> bool:
+    """Whether `xp` computes on object arrays (mpmath, SymPy, balls) rather than in hardware floats."""
+    return isinstance(xp, ObjectNamespace)
+
+
+def namespace(*values: Any) -> Any:
+    """Return the one array namespace of all arrays among `values`.
+
+    Python numbers, NumPy scalars, lists and None adapt to the others; with nothing else the answer is NumPy.
+
+    Raises
+    ------
+    TypeError
+        If arrays of different libraries are mixed.
+    """
+    found: dict[int, tuple[Any, Any]] = {}
+    for value in values:
+        if _is_array(value):
+            xp = _namespace_of(value)
+            found[id(xp)] = (xp, value)
+    if len(found) > 1:
+        kinds = " and ".join(sorted(type(v).__module__ + "." + type(v).__name__ for _, v in found.values()))
+        raise TypeError(f"namespace: arrays = {kinds} do not mix; convert them to one library first")
+    return next(iter(found.values()))[0] if found else np
+
+
+def _namespace_of(array: Any) -> Any:
+    if isinstance(array, ObjectArray):
+        return array.namespace
+    if isinstance(array, np.ndarray):
+        return np
+    if type(array).__module__.split(".")[0] == "cupy":
+        return _cupy()
+    if hasattr(array, "__array_namespace__"):
+        return array.__array_namespace__()
+    raise TypeError(f"namespace: array = {type(array).__name__} is not of an array-API library; pass a NumPy array")
+
+
+def _cupy() -> ModuleType:
+    try:
+        import array_api_compat.cupy as xp
+    except ImportError as error:
+        raise ImportError(
+            "namespace: CuPy arrays need array-api-compat; pip install 'linsolve-dynamics[cuda12]' (or [cuda13])"
+        ) from error
+    return xp
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """Return `array` as a NumPy array of float64 (from the device, from high precision), or as it is for booleans."""
+    if isinstance(array, ObjectArray):
+        return np.asarray([array.namespace.to_float(v) for v in array.flat], dtype=float).reshape(array.shape)
+    if hasattr(array, "get") and type(array).__module__.split(".")[0] == "cupy":
+        return array.get()
+    return np.asarray(array)
+
+
+def cast(xp: Any, value: Any) -> Any:
+    """Return `value` as a real array of `xp`, exactly: a double becomes the same number in any arithmetic."""
+    if _is_array(value) and _namespace_of(value) is xp:
+        if is_object(xp) or value.dtype == xp.float64:
+            return value
+        return xp.astype(value, xp.float64)
+    if is_object(xp):
+        return xp.asarray(value)
+    return xp.asarray(to_numpy(value) if _is_array(value) else value, dtype=xp.float64)

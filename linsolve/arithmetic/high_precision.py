@@ -1,0 +1,99 @@
+"""Arithmetic to any number of digits on mpmath."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from linsolve.arithmetic.objects import ObjectArray, ObjectNamespace
+
+__all__ = ["Precise"]
+
+_MPMATH_NAMES = {"abs": "fabs", "isfinite": "isfinite"}
+
+
+class Precise(ObjectNamespace):
+    """`dps` decimal digits; its mpmath context is its own, so the precision of others is neither read nor set.
+
+    Parameters
+    ----------
+    dps : int
+        Decimal digits of every operation.
+    """
+
+    def __init__(self, dps: int) -> None:
+        if not isinstance(dps, int) or dps < 1:
+            raise ValueError(f"precise: dps = {dps!r} must be a positive integer (decimal digits); say 50")
+        self.dps = dps
+        self.context = mpmath.MPContext()
+        self.context.dps = dps
+        self.pi = +self.context.pi
+        self.inf = self.context.inf
+        self.linalg = SimpleNamespace(
+            eigh=self._eigh, svd=self._svd, solve=self._solve, cholesky=self._cholesky, qr=self._qr, inv=self._inv
+        )
+        super().__init__()
+
+    def __repr__(self) -> str:
+        return f"precise({self.dps})"
+
+    def element(self, value: Any) -> Any:
+        """Return one number as an mpf of this context."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        return self.context.mpf(value)
+
+    def to_float(self, value: Any) -> float:
+        """Return the nearest double."""
+        return float(value)
+
+    def scalar(self, name: str) -> Callable[..., Any]:
+        """Return mpmath's function of that name."""
+        if name == "sign":
+            return lambda x: self.context.sign(x)
+        return getattr(self.context, _MPMATH_NAMES.get(name, name))
+
+    # linear algebra, one matrix of the batch at a time
+
+    def _each(self, function: Callable[..., tuple[Any, ...]], *stacks: Any) -> list[ObjectArray]:
+        stacks = tuple(self.asarray(s) for s in stacks)
+        batch = np.broadcast_shapes(*(s.shape[:-2] for s in stacks))
+        flat = [
+            np.broadcast_to(s, batch + s.shape[-2:], subok=True).reshape((-1, *s.shape[-2:])).view(np.ndarray)
+            for s in stacks
+        ]
+        results = [function(*(self.context.matrix(m.tolist()) for m in items)) for items in zip(*flat, strict=True)]
+        return [self._gather(parts, batch) for parts in zip(*results, strict=True)]
+
+    def _gather(self, matrices: Any, batch: tuple[int, ...]) -> ObjectArray:
+        values = [np.array(m.tolist(), dtype=object).reshape(m.rows, m.cols) for m in matrices]
+        return self._own(np.stack(values).reshape(batch + values[0].shape))
+
+    def _eigh(self, a: Any) -> Any:
+        values, vectors = self._each(lambda m: self.context.eigsy(m), a)
+        return values[..., :, 0], vectors
+
+    def _svd(self, a: Any, *, full_matrices: bool = True) -> Any:
+        u, s, vh = self._each(lambda m: self.context.svd_r(m, full_matrices=full_matrices), a)
+        return u, s[..., :, 0], vh
+
+    def _solve(self, a: Any, b: Any) -> Any:
+        return self._each(lambda m, r: (self._lu_columns(m, r),), a, b)[0]
+
+    def _lu_columns(self, a: Any, b: Any) -> Any:
+        columns = [self.context.lu_solve(a, b[:, j]) for j in range(b.cols)]
+        return self.context.matrix([[c[i] for c in columns] for i in range(a.cols)])
+
+    def _cholesky(self, a: Any) -> Any:
+        return self._each(lambda m: (self.context.cholesky(m),), a)[0]
+
+    def _qr(self, a: Any) -> Any:
+        q, r = self._each(lambda m: self.context.qr(m, mode="skinny"), a)
+        return q, r
+
+    def _inv(self, a: Any) -> Any:
+        return self._each(lambda m: (self.context.inverse(m),), a)[0]

@@ -1,0 +1,384 @@
+"""What an exactly solvable network is: its loss, its gradient flow and its closed form, stated in one class."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.inputs import Interval, real_array, times, unknown_name
+
+__all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
+
+
+class NotExact(ValueError):
+    """The closed form does not hold for this start; the message names the violated condition and its size."""
+
+
+def parameter(
+    symbol: str,
+    doc: str,
+    *,
+    domain: str = "(-inf, inf)",
+    typical: tuple[float, float] = (0.5, 2.0),
+    axes: tuple[str, ...] = (),
+    default: Any = dataclasses.MISSING,
+) -> Any:
+    """Declare a parameter of a flow.
+
+    Parameters
+    ----------
+    symbol : str
+        TeX of the symbol, without dollars.
+    doc : str
+        Its meaning, in a few words; it appears in error messages.
+    domain : str
+        Allowed interval, e.g. ``"(0, inf)"``.
+    typical : (float, float)
+        Everyday range, for examples and sliders.
+    axes : tuple of str
+        Names of its own trailing axes; all other axes are batch axes.
+    default : float, optional
+        Value when not given.
+    """
+    metadata = {"symbol": symbol, "doc": doc, "domain": Interval(domain), "typical": typical, "axes": axes}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def observable(*, bounds: str = "(-inf, inf)", axes: tuple[str, ...] = ()) -> Callable[[Callable], Callable]:
+    """Declare a method ``(self, xp, z)`` of a flow as an observable that trajectories give by name.
+
+    Parameters
+    ----------
+    bounds : str
+        Interval in which it always lies; `verify` checks it.
+    axes : tuple of str
+        Names of its trailing axes.
+    """
+
+    def mark(method: Callable) -> Callable:
+        method.observable = {"bounds": Interval(bounds), "axes": axes}  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
+class Flow:
+    """An exactly solvable linear network under gradient flow.
+
+    A subclass declares its parameters as fields, its `State`, the state's own trailing `axes`, and the methods below.
+    All but `example` are pure functions of ``(xp, ...)``: array-API names only, Python integers as the only constants,
+    no validation and no Python branch on a value, so that one text is evaluated in doubles, on a GPU, to fifty
+    digits and in symbols. Leading axes of parameters and states are batch axes.
+
+    Calling a flow, ``flow(t, z0)``, checks its input and returns the closed form as a `Trajectory`.
+    """
+
+    State: ClassVar[type]
+    axes: ClassVar[Mapping[str, tuple[str, ...]]]
+    tolerance: ClassVar[float] = 1e-9
+    declared: ClassVar[Mapping[str, Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True, eq=False)(cls)
+        members = {name: getattr(cls, name, None) for name in dir(cls)}
+        cls.declared = {name: m.observable for name, m in members.items() if hasattr(m, "observable")}
+
+    def __post_init__(self) -> None:
+        who, sizes = type(self).__name__, {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            about = field.metadata
+            value = real_array(
+                who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"]
+            )
+            _own_sizes(who, field.name, value.shape, about["axes"], sizes)
+            object.__setattr__(self, field.name, value)
+        arithmetic.namespace(*(v for v in self.parameters().values() if not isinstance(v, np.ndarray)))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters by name, as arrays."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def cast(self, xp: Any) -> Flow:
+        """Return the same flow with its parameters as arrays of `xp`."""
+        flow = copy.copy(self)
+        for name, value in self.parameters().items():
+            object.__setattr__(flow, name, arithmetic.cast(xp, value))
+        return flow
+
+    # the three statements of the problem
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return what the network minimizes, shape batch."""
+        raise NotImplementedError
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return the velocity that belongs to a gradient of the loss: minus the learning rates (metric) times it."""
+        raise NotImplementedError
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``dz/dt`` under gradient flow, a State."""
+        raise NotImplementedError
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the state at times `t`, whose shape broadcasts against the batch shape."""
+        raise NotImplementedError
+
+    # what may be added
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return observables that have a closed form of their own in ``(t, z0)``, free of the state's cancellations."""
+        return {}
+
+    def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
+        """Return what must vanish for `solution` to be exact, by name, as relative distances."""
+        return {}
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return conserved quantities by name."""
+        return {}
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the state at ``t = inf``, where closed."""
+        raise NotImplementedError
+
+    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
+        """Return the first time at which the loss falls to `loss` (inf where it never does), where closed."""
+        raise NotImplementedError
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return the open interval of time on which the solution exists and its closed form is offered."""
+        return 0, xp.inf
+
+    def step(self, xp: Any, z: Any, h: Any) -> Any:
+        """Return the state after one step of gradient descent of length `h` in units of time."""
+        return self.State(*(a + h * v for a, v in zip(z, self.velocity(xp, z), strict=True)))
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return a typical flow and start, drawn generically."""
+        raise NotImplementedError
+
+    @classmethod
+    def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
+        """Return SymPy parameters, SymPy state and a generic numerical point, where `verify` can prove in symbols."""
+        raise NotImplementedError
+
+    # generic
+
+    def observables(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return every observable of a state, by name."""
+        return {name: getattr(self, name)(xp, z) for name in self.declared}
+
+    def __call__(self, t: Any, z0: Any) -> Trajectory:
+        """Return the exact trajectory from `z0` at times `t`.
+
+        Parameters
+        ----------
+        t : array_like, any shape
+            Times; ``inf`` gives the limit.
+        z0 : State, tuple, mapping, or array for a state of one field
+            Start, each field of shape ``batch + own``.
+
+        Returns
+        -------
+        Trajectory
+            Its fields have shape ``t.shape + batch + own``.
+
+        Raises
+        ------
+        NotExact
+            If the closed form does not hold for this start.
+        ValueError, TypeError
+            If an input is not what it must be, or a time lies outside the solution's lifetime.
+        """
+        problem = pose(self, t, z0)
+        flow, xp, batch = problem.flow, problem.xp, problem.batch
+        _refuse_inexact(problem)
+        _refuse_outside_lifetime(problem)
+        clock = xp.reshape(problem.t, problem.t.shape + (1,) * len(batch))
+        state = flow.solution(xp, clock, problem.z0)
+        return Trajectory(flow, problem.t, _spread(problem, state), "closed form", problem.z0)
+
+    @classmethod
+    def state(cls, z: Any) -> Any:
+        """Return `z` as this flow's State of real arrays, refused with a reason where it is not one."""
+        who, fields = cls.__name__, cls.State._fields  # type: ignore[attr-defined]
+        if isinstance(z, Mapping):
+            for name in z:
+                if name not in fields:
+                    raise ValueError(unknown_name(who, "state field", name, fields))
+            z = tuple(z[name] if name in z else None for name in fields)
+        elif len(fields) == 1 and not isinstance(z, tuple):
+            z = (z,)
+        if not isinstance(z, tuple | list) or len(z) != len(fields) or any(v is None for v in z):
+            raise ValueError(f"{who}: state = {z!r} must give {', '.join(fields)}; pass {who}.State(...)")
+        return cls.State(
+            *(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True))
+        )
+
+
+class Problem(NamedTuple):
+    """A checked question: one flow, one start, some times, in one array namespace."""
+
+    flow: Any
+    xp: Any
+    t: Any
+    z0: Any
+    batch: tuple[int, ...]
+
+
+def pose(flow: Flow, t: Any, z0: Any) -> Problem:
+    """Check a flow's question and bring all of it into the state's array namespace."""
+    who = type(flow).__name__
+    z0, t = flow.state(z0), times(who, t)
+    own = [v for v in (*flow.parameters().values(), t) if not isinstance(v, np.ndarray) or arithmetic.is_object(v)]
+    xp = arithmetic.namespace(*z0)
+    if own:
+        xp = arithmetic.namespace(*z0, *own)
+    flow = flow.cast(xp)
+    sizes: dict[str, tuple[int, str]] = {}
+    shapes = []
+    for field in dataclasses.fields(flow):  # type: ignore[arg-type]
+        shapes.append(_own_sizes(who, field.name, getattr(flow, field.name).shape, field.metadata["axes"], sizes))
+    for name, value in zip(z0._fields, z0, strict=True):
+        shapes.append(_own_sizes(who, name, value.shape, flow.axes[name], sizes))
+    try:
+        batch = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch)
+
+
+def _own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
+    if len(shape) < len(axes):
+        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
+    cut = len(shape) - len(axes)
+    for axis, size in zip(axes, shape[cut:], strict=True):
+        known, owner = sizes.setdefault(axis, (size, name))
+        if known != size:
+            raise ValueError(
+                f"{who}: {name} has shape {tuple(shape)}, so {axis} = {size}, but {owner} has {axis} = {known}; "
+                f"its trailing axes are {axes}"
+            )
+    return tuple(shape[:cut])
+
+
+def _refuse_inexact(problem: Problem) -> None:
+    flow, who = problem.flow, type(problem.flow).__name__
+    if getattr(problem.xp, "symbolic", False):
+        return
+    for name, distance in flow.conditions(problem.xp, problem.z0).items():
+        worst = float(np.max(arithmetic.to_numpy(distance)))
+        if not worst <= flow.tolerance:
+            raise NotExact(
+                f"{who}: {name} = {worst:.3g} must vanish (relative distance; at most {flow.tolerance:g}) for the "
+                f"closed form to hold; use integrate(flow, t, z0) for this start"
+            )
+
+
+def _refuse_outside_lifetime(problem: Problem) -> None:
+    if getattr(problem.xp, "symbolic", False):
+        return
+    low, high = (np.asarray(arithmetic.to_numpy(end)) for end in problem.flow.lifetime(problem.xp, problem.z0))
+    t = arithmetic.to_numpy(problem.t)
+    low, high = float(np.max(low)), float(np.min(high))
+    who = type(problem.flow).__name__
+    if t.min() < 0 and t.min() <= low and not (low == t.min() == 0):
+        raise ValueError(f"{who}: t = {t.min()} must be later than {low} (where the solution backward in time ends)")
+    if high < np.inf and t.max() >= high:
+        raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up)")
+
+
+def _spread(problem: Problem, state: Any) -> Any:
+    lead = tuple(problem.t.shape) + problem.batch
+    fields = []
+    for name, value in zip(state._fields, state, strict=True):
+        own = problem.flow.axes[name]
+        tail = tuple(value.shape[value.ndim - len(own) :]) if own else ()
+        shape = lead + tail
+        fields.append(value if tuple(value.shape) == shape else problem.xp.broadcast_to(value, shape))
+    return type(state)(*fields)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Trajectory:
+    """A flow followed in time; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` give everything by name.
+
+    Parameters
+    ----------
+    flow : Flow
+        What was followed.
+    t : array
+        Times.
+    state : State
+        Fields of shape ``t.shape + batch + own``.
+    route : str
+        How it was obtained: "closed form", an integrator's name, or "gradient descent".
+    start : State, optional
+        State at time 0, where the route is the closed form.
+    """
+
+    flow: Any
+    t: Any
+    state: Any
+    route: str
+    start: Any = None
+
+    @property
+    def names(self) -> list[str]:
+        """Everything that can be asked for by name."""
+        return list(dict.fromkeys([*self.state._fields, "loss", *self._along, *self.flow.declared, *self._invariants]))
+
+    @property
+    def _xp(self) -> Any:
+        return arithmetic.namespace(*self.state)
+
+    @cached_property
+    def _along(self) -> dict[str, Any]:
+        if self.route != "closed form":
+            return {}
+        xp = self._xp
+        batch = self._batch_ndim
+        clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
+        return self.flow.along(xp, clock, self.start)
+
+    @property
+    def _batch_ndim(self) -> int:
+        name, value = self.state._fields[0], self.state[0]
+        return value.ndim - self.t.ndim - len(self.flow.axes[name])
+
+    @cached_property
+    def _invariants(self) -> dict[str, Any]:
+        return self.flow.invariants(self._xp, self.state)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.state._fields:
+            return getattr(self.state, name)
+        lead = self.state[0].shape[: self.t.ndim + self._batch_ndim]
+        if name in self._along:
+            value = self._along[name]
+            tail = value.shape[len(lead) :] if value.ndim > len(lead) else ()
+            return self._xp.broadcast_to(value, tuple(lead) + tuple(tail))
+        if name == "loss" or name in self.flow.declared:
+            return getattr(self.flow, name)(self._xp, self.state)
+        if name in self._invariants:
+            return self._invariants[name]
+        raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
+
+    def __repr__(self) -> str:
+        shape = tuple(self.t.shape)
+        return f"Trajectory({self.flow!r}, t: shape {shape}, route: {self.route}; {', '.join(self.names)})"
+
+    def to_xarray(self) -> Any:
+        """Return state, loss and observables as a labelled ``xarray.Dataset`` (extra ``[labelled]``)."""
+        from linsolve.labelled import to_dataset
+
+        return to_dataset(self)

@@ -1,0 +1,99 @@
+"""What a user gives, checked: parameters, states and times, each refused with its name, value, rule and remedy."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+
+__all__ = ["Interval", "real_array", "times", "unknown_name"]
+
+
+class Interval:
+    """A real interval in the notation of the textbooks, ``"(0, inf)"`` or ``"[1, inf]"``.
+
+    Parameters
+    ----------
+    text : str
+        Round brackets exclude an end, square brackets include it; an included ``inf`` is allowed as a value.
+    """
+
+    def __init__(self, text: str) -> None:
+        low, high = text[1:-1].split(",")
+        self.text, self.low, self.high = text, float(low), float(high)
+        self.closed_low, self.closed_high = text[0] == "[", text[-1] == "]"
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __contains__(self, value: float) -> bool:
+        above = value >= self.low if self.closed_low else value > self.low
+        below = value <= self.high if self.closed_high else value < self.high
+        return above and below
+
+
+def _first(bad: np.ndarray, values: np.ndarray) -> str:
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    where = f" at index {index}" if index else ""
+    return f"{values[index]}{where}"
+
+
+def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interval | None = None) -> Any:
+    """Return `value` as a real array of its own library, in double precision, every entry inside `domain`.
+
+    Raises
+    ------
+    TypeError
+        For anything that is not made of real numbers.
+    ValueError
+        For nan, for infinities outside the domain, for empty arrays, and for entries outside the domain.
+    """
+    if not arithmetic.is_object(xp := arithmetic.namespace(value)):
+        value = _as_float(who, what, value, xp, meaning)
+    if math.prod(value.shape) == 0:
+        raise ValueError(f"{who}: {what} has shape {tuple(value.shape)}, which is empty ({meaning}); give at least one")
+    if getattr(xp, "symbolic", False):
+        return value
+    domain = domain or Interval("(-inf, inf)")
+    numbers = arithmetic.to_numpy(value)
+    bad = np.isnan(numbers)
+    if bad.any():
+        raise ValueError(f"{who}: {what} = {_first(bad, numbers)} is not a number ({meaning}); remove or replace it")
+    above = numbers >= domain.low if domain.closed_low else numbers > domain.low
+    below = numbers <= domain.high if domain.closed_high else numbers < domain.high
+    bad = ~(above & below)
+    if bad.any():
+        raise ValueError(f"{who}: {what} = {_first(bad, numbers)} must lie in {domain} ({meaning})")
+    return value
+
+
+def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
+    try:
+        if xp is np:
+            value = np.asarray(value)
+        kind = np.asarray(value).dtype.kind if xp is np else ("c" if "complex" in str(value.dtype) else "f")
+        if kind == "c":
+            raise TypeError(f"{who}: {what} is complex ({meaning}); pass its real part if the imaginary part is zero")
+        if kind not in "fiub":
+            raise TypeError(f"{who}: {what} = {value!r} is not made of real numbers ({meaning}); pass floats")
+        return arithmetic.cast(xp, value)
+    except ValueError as error:
+        raise TypeError(f"{who}: {what} = {value!r} is not a rectangular array ({meaning}); {error}") from error
+
+
+def times(who: str, t: Any) -> Any:
+    """Return times as an array: any shape, finite or infinite, never nan."""
+    return real_array(who, "t", t, meaning="time", domain=Interval("[-inf, inf]"))
+
+
+def unknown_name(who: str, what: str, name: object, known: Iterable[str]) -> str:
+    """Return the message for a misspelt name, with the nearest right one."""
+    known = list(known)
+    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{who}: {what} = {name!r} is unknown; {hint}one of {', '.join(sorted(known))}"
