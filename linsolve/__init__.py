@@ -8,6 +8,8 @@ from typing import Any
 from linsolve import arithmetic, flows
 from linsolve.flow import Flow, NotExact, Trajectory, observable, parameter
 from linsolve.flows import BalancedMode
+from linsolve.integrate import descend, integrate
+from linsolve.verify import verify
 
 __all__ = [
     "BalancedMode",
@@ -27,24 +29,11 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# what costs time to import is imported when first asked for
-_ON_USE = {
-    "data": ("linsolve.data", None),
-    "descend": ("linsolve.integrate", "descend"),
-    "integrate": ("linsolve.integrate", "integrate"),
-    "plot": ("linsolve.plot", None),
-    "verify": ("linsolve.verify", "verify"),
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _ON_USE:
-        raise AttributeError(f"module 'linsolve' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, attribute = _ON_USE[name]
-    found = importlib.import_module(module)
-    value = getattr(found, attribute) if attribute else found
-    globals()[name] = value
-    return value
+    if name in ("data", "plot"):  # what costs time to import is imported when first asked for
+        return importlib.import_module(f"linsolve.{name}")
+    raise AttributeError(f"module 'linsolve' has no attribute {name!r}; it has {', '.join(__all__)}")
 
 
 def __dir__() -> list[str]:

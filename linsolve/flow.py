@@ -88,16 +88,15 @@ class Flow:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, eq=False)(cls)
-        members = {name: getattr(cls, name, None) for name in dir(cls)}
-        cls.declared = {name: m.observable for name, m in members.items() if hasattr(m, "observable")}
+        marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
+        cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
 
     def __post_init__(self) -> None:
-        who, sizes = type(self).__name__, {}
+        who = type(self).__name__
+        sizes: dict[str, tuple[int, str]] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             about = field.metadata
-            value = real_array(
-                who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"]
-            )
+            value = real_array(who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"])
             _own_sizes(who, field.name, value.shape, about["axes"], sizes)
             object.__setattr__(self, field.name, value)
         arithmetic.namespace(*(v for v in self.parameters().values() if not isinstance(v, np.ndarray)))
@@ -143,6 +142,10 @@ class Flow:
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return conserved quantities by name."""
+        return {}
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return stated time derivatives of observables by name (the kernel drives the output, say)."""
         return {}
 
     def limit(self, xp: Any, z0: Any) -> Any:
@@ -215,14 +218,12 @@ class Flow:
             for name in z:
                 if name not in fields:
                     raise ValueError(unknown_name(who, "state field", name, fields))
-            z = tuple(z[name] if name in z else None for name in fields)
+            z = tuple(z.get(name) for name in fields)
         elif len(fields) == 1 and not isinstance(z, tuple):
             z = (z,)
         if not isinstance(z, tuple | list) or len(z) != len(fields) or any(v is None for v in z):
             raise ValueError(f"{who}: state = {z!r} must give {', '.join(fields)}; pass {who}.State(...)")
-        return cls.State(
-            *(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True))
-        )
+        return cls.State(*(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True)))
 
 
 class Problem(NamedTuple):
@@ -287,9 +288,9 @@ def _refuse_inexact(problem: Problem) -> None:
 def _refuse_outside_lifetime(problem: Problem) -> None:
     if getattr(problem.xp, "symbolic", False):
         return
-    low, high = (np.asarray(arithmetic.to_numpy(end)) for end in problem.flow.lifetime(problem.xp, problem.z0))
+    ends = [arithmetic.to_numpy(end) for end in problem.flow.lifetime(problem.xp, problem.z0)]
+    low, high = float(np.max(ends[0])), float(np.min(ends[1]))
     t = arithmetic.to_numpy(problem.t)
-    low, high = float(np.max(low)), float(np.min(high))
     who = type(problem.flow).__name__
     if t.min() < 0 and t.min() <= low and not (low == t.min() == 0):
         raise ValueError(f"{who}: t = {t.min()} must be later than {low} (where the solution backward in time ends)")

@@ -10,7 +10,7 @@ __all__ = ["integral_of_decay", "log1p_ratio", "logistic", "phi", "riccati", "ri
 def phi(xp: Any, x: Any) -> Any:
     """Return ``(1 - exp(-x)) / x``, equal to 1 at 0 and to 0 at infinity.
 
-    Multiplied by `t` at ``x = lam t`` it is the integral of ``exp(-lam s)`` from 0 to t, for every ``lam``, zero included.
+    Multiplied by `t` at ``x = lam t`` it is the integral of ``exp(-lam s)`` from 0 to t, every ``lam`` included.
 
     Examples
     --------

@@ -1,0 +1,37 @@
+"""The proof in symbols: the shipped closed form, evaluated on SymPy symbols, satisfies the shipped equation exactly."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from linsolve import arithmetic
+from linsolve.flow import Flow
+
+__all__ = ["closed_form", "unproved"]
+
+
+def closed_form(cls: type[Flow]) -> tuple[Any, Any, Any, Any, Any]:
+    """Return the flow in symbols, its namespace, time, start and closed form."""
+    import sympy
+
+    parameters, start, point = cls.symbols()
+    time = sympy.Symbol("t", positive=True)
+    xp = arithmetic.symbolic({**point, time: sympy.Rational(7, 10)})
+    flow = cls(**{name: xp.asarray(value) for name, value in parameters.items()})
+    z0 = cls.State(*(xp.asarray(value) for value in start))
+    return flow, xp, time, z0, flow.solution(xp, xp.asarray(time), z0)
+
+
+@cache
+def unproved(cls: type[Flow]) -> int:
+    """Return how many entries of the state have a residual or a value at ``t = 0`` that SymPy cannot reduce to 0."""
+    from linsolve.arithmetic.symbols import prove_zero
+
+    flow, xp, time, z0, state = closed_form(cls)
+    velocity = flow.velocity(xp, state)
+    open_entries = 0
+    for value, rate, start in zip(state, velocity, z0, strict=True):
+        for x, v, x0 in zip(value.flat, rate.flat, start.flat, strict=True):
+            open_entries += not (prove_zero(x.diff(time) - v) and prove_zero(x.subs(time, 0) - x0))
+    return open_entries

@@ -1,0 +1,54 @@
+import json
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve.verify import CHECKS
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
+def test_every_flow_is_proved(cls, seed):
+    flow, z0 = cls.example(np.random.default_rng(seed))
+    report = ls.verify(flow, z0)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
+def test_exact_statements_hold_to_thirty_digits(cls):
+    flow, z0 = cls.example(np.random.default_rng(7))
+    report = {check.name: check.value for check in ls.verify(flow, z0, checks=["velocity", "residual", "semigroup"])}
+    assert max(report.values()) <= 1e-30
+
+
+def test_fewer_digits_loosen_the_exact_checks_in_proportion():
+    flow, z0 = ls.BalancedMode.example(np.random.default_rng(0))
+    (check,) = ls.verify(flow, z0, dps=20, checks=["residual"])
+    assert check.tolerance == pytest.approx(1e-12)
+    assert check.ok
+
+
+def test_report_reads_as_table_and_as_json():
+    flow, z0 = ls.BalancedMode.example(np.random.default_rng(0))
+    report = ls.verify(flow, z0, checks=["start", "batch"])
+    assert str(report).splitlines()[0] == "BalancedMode: proved"
+    assert [check.name for check in report] == ["start", "batch"]
+    loaded = json.loads(report.to_json())
+    assert loaded["ok"] is True
+    assert loaded["checks"][0]["name"] == "start"
+
+
+def test_unknown_check_suggests_the_right_one():
+    flow, z0 = ls.BalancedMode.example(np.random.default_rng(0))
+    with pytest.raises(ValueError, match="did you mean 'residual'"):
+        ls.verify(flow, z0, checks=["residuals"])
+
+
+def test_too_few_digits_are_refused():
+    with pytest.raises(ValueError, match=r"verify: dps = 3 must be an integer of at least 15"):
+        ls.verify(ls.BalancedMode(s=1.0), 0.1, dps=3)
+
+
+def test_stationary_start_is_proved():
+    assert ls.verify(ls.BalancedMode(s=1.0), 1.0, checks=[c for c in CHECKS if c != "descent"]).ok
