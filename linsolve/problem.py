@@ -1,0 +1,104 @@
+"""A question to a flow, checked: shapes that fit, one array namespace, a start inside the closed form's reach."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.inputs import times
+
+__all__ = ["NotExact", "Problem", "own_sizes", "pose", "refuse_inexact", "refuse_outside_lifetime", "spread"]
+
+
+class NotExact(ValueError):
+    """The closed form does not hold for this start; the message names the violated condition and its size."""
+
+
+class Problem(NamedTuple):
+    """A checked question: one flow, one start, some times, in one array namespace."""
+
+    flow: Any
+    xp: Any
+    t: Any
+    z0: Any
+    batch: tuple[int, ...]
+
+
+def pose(flow: Any, t: Any, z0: Any) -> Problem:
+    """Check a flow's question and bring all of it into the state's array namespace."""
+    who = type(flow).__name__
+    z0, t = flow.state(z0), times(who, t)
+    own = [v for v in (*flow.parameters().values(), t) if not isinstance(v, np.ndarray) or arithmetic.is_object(v)]
+    xp = arithmetic.namespace(*z0)
+    if own:
+        xp = arithmetic.namespace(*z0, *own)
+    flow = flow.cast(xp)
+    sizes: dict[str, tuple[int, str]] = {}
+    shapes = []
+    for field in dataclasses.fields(flow):  # type: ignore[arg-type]
+        shapes.append(own_sizes(who, field.name, getattr(flow, field.name).shape, field.metadata["axes"], sizes))
+    for name, value in zip(z0._fields, z0, strict=True):
+        shapes.append(own_sizes(who, name, value.shape, flow.axes[name], sizes))
+    try:
+        batch = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch)
+
+
+def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
+    """Return the batch part of a shape, after checking its own axes against those seen before."""
+    if len(shape) < len(axes):
+        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
+    cut = len(shape) - len(axes)
+    for axis, size in zip(axes, shape[cut:], strict=True):
+        known, owner = sizes.setdefault(axis, (size, name))
+        if known != size:
+            raise ValueError(
+                f"{who}: {name} has shape {tuple(shape)}, so {axis} = {size}, but {owner} has {axis} = {known}; "
+                f"its trailing axes are {axes}"
+            )
+    return tuple(shape[:cut])
+
+
+def refuse_inexact(problem: Problem) -> None:
+    """Raise `NotExact` where a condition of the closed form does not vanish."""
+    flow, who = problem.flow, type(problem.flow).__name__
+    if getattr(problem.xp, "symbolic", False):
+        return
+    for name, distance in flow.conditions(problem.xp, problem.z0).items():
+        worst = float(np.max(arithmetic.to_numpy(distance)))
+        if not worst <= flow.tolerance:
+            raise NotExact(
+                f"{who}: {name} = {worst:.3g} must vanish (relative distance; at most {flow.tolerance:g}) for the "
+                f"closed form to hold; use integrate(flow, t, z0) for this start"
+            )
+
+
+def refuse_outside_lifetime(problem: Problem) -> None:
+    """Raise where a time lies outside the interval on which the solution exists."""
+    if getattr(problem.xp, "symbolic", False):
+        return
+    ends = [arithmetic.to_numpy(end) for end in problem.flow.lifetime(problem.xp, problem.z0)]
+    low, high = float(np.max(ends[0])), float(np.min(ends[1]))
+    t = arithmetic.to_numpy(problem.t)
+    who = type(problem.flow).__name__
+    if t.min() < 0 and t.min() <= low and not (low == t.min() == 0):
+        raise ValueError(f"{who}: t = {t.min()} must be later than {low} (where the solution backward in time ends)")
+    if high < np.inf and t.max() >= high:
+        raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up)")
+
+
+def spread(problem: Problem, state: Any) -> Any:
+    """Return a state with every field broadcast to times, batch and own axes."""
+    lead = tuple(problem.t.shape) + problem.batch
+    fields = []
+    for name, value in zip(state._fields, state, strict=True):
+        own = problem.flow.axes[name]
+        tail = tuple(value.shape[value.ndim - len(own) :]) if own else ()
+        shape = lead + tail
+        fields.append(value if tuple(value.shape) == shape else problem.xp.broadcast_to(value, shape))
+    return type(state)(*fields)
