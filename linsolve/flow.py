@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve import arithmetic
 from linsolve.inputs import Interval, real_array, unknown_name
+from linsolve.parameters import Parametrized, parameter
 from linsolve.problem import (
     NotExact,
     Problem,
-    own_sizes,
     pose,
     refuse_inexact,
     refuse_outside_lifetime,
@@ -23,36 +22,6 @@ from linsolve.problem import (
 )
 
 __all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
-
-
-def parameter(
-    symbol: str,
-    doc: str,
-    *,
-    domain: str = "(-inf, inf)",
-    typical: tuple[float, float] = (0.5, 2.0),
-    axes: tuple[str, ...] = (),
-    default: Any = dataclasses.MISSING,
-) -> Any:
-    """Declare a parameter of a flow.
-
-    Parameters
-    ----------
-    symbol : str
-        TeX of the symbol, without dollars.
-    doc : str
-        Its meaning, in a few words; it appears in error messages.
-    domain : str
-        Allowed interval, e.g. ``"(0, inf)"``.
-    typical : (float, float)
-        Everyday range, for examples and sliders.
-    axes : tuple of str
-        Names of its own trailing axes; all other axes are batch axes.
-    default : float, optional
-        Value when not given.
-    """
-    metadata = {"symbol": symbol, "doc": doc, "domain": Interval(domain), "typical": typical, "axes": axes}
-    return dataclasses.field(default=default, metadata=metadata)
 
 
 def observable(*, bounds: str = "(-inf, inf)", axes: tuple[str, ...] = ()) -> Callable[[Callable], Callable]:
@@ -73,8 +42,7 @@ def observable(*, bounds: str = "(-inf, inf)", axes: tuple[str, ...] = ()) -> Ca
     return mark
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
-class Flow:
+class Flow(Parametrized):
     """An exactly solvable linear network under gradient flow.
 
     A subclass declares its parameters as fields, its `State`, the state's own trailing `axes`, and the methods below.
@@ -92,30 +60,8 @@ class Flow:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        dataclasses.dataclass(frozen=True, eq=False)(cls)
         marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
-
-    def __post_init__(self) -> None:
-        who = type(self).__name__
-        sizes: dict[str, tuple[int, str]] = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            about = field.metadata
-            value = real_array(who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"])
-            own_sizes(who, field.name, value.shape, about["axes"], sizes)
-            object.__setattr__(self, field.name, value)
-        arithmetic.namespace(*(v for v in self.parameters().values() if not isinstance(v, np.ndarray)))
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters by name, as arrays."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-
-    def cast(self, xp: Any) -> Flow:
-        """Return the same flow with its parameters as arrays of `xp`."""
-        flow = copy.copy(self)
-        for name, value in self.parameters().items():
-            object.__setattr__(flow, name, arithmetic.cast(xp, value))
-        return flow
 
     # the three statements of the problem
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve import arithmetic
 from linsolve.inputs import times
+from linsolve.parameters import own_sizes
 
-__all__ = ["NotExact", "Problem", "own_sizes", "pose", "refuse_inexact", "refuse_outside_lifetime", "spread"]
+__all__ = ["NotExact", "Problem", "pose", "refuse_inexact", "refuse_outside_lifetime", "spread"]
 
 
 class NotExact(ValueError):
@@ -30,12 +32,11 @@ class Problem(NamedTuple):
 def pose(flow: Any, t: Any, z0: Any) -> Problem:
     """Check a flow's question and bring all of it into the state's array namespace."""
     who = type(flow).__name__
-    z0, t = flow.state(z0), times(who, t)
-    own = [v for v in (*flow.parameters().values(), t) if not isinstance(v, np.ndarray) or arithmetic.is_object(v)]
-    xp = arithmetic.namespace(*z0)
-    if own:
-        xp = arithmetic.namespace(*z0, *own)
-    flow = flow.cast(xp)
+    plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)
+    # what NumPy holds adopts the library of the rest, except a start given as a NumPy array, which sets it
+    others = [v for v in (*flow.parameters().values(), t) if arithmetic.namespace(v) is not np]
+    xp = arithmetic.namespace(*(() if plain else z0), *others)
+    flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
     sizes: dict[str, tuple[int, str]] = {}
     shapes = []
     for field in dataclasses.fields(flow):  # type: ignore[arg-type]
@@ -49,19 +50,11 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
     return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch)
 
 
-def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
-    """Return the batch part of a shape, after checking its own axes against those seen before."""
-    if len(shape) < len(axes):
-        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
-    cut = len(shape) - len(axes)
-    for axis, size in zip(axes, shape[cut:], strict=True):
-        known, owner = sizes.setdefault(axis, (size, name))
-        if known != size:
-            raise ValueError(
-                f"{who}: {name} has shape {tuple(shape)}, so {axis} = {size}, but {owner} has {axis} = {known}; "
-                f"its trailing axes are {axes}"
-            )
-    return tuple(shape[:cut])
+def _is_plain(z0: Any) -> bool:
+    """Whether a start is made of Python numbers and lists only, which adapt to any library."""
+    values = z0.values() if isinstance(z0, Mapping) else z0 if isinstance(z0, tuple) else (z0,)
+    parts = [part for value in values for part in (value if isinstance(value, list) else (value,))]
+    return not any(hasattr(part, "dtype") for part in parts)
 
 
 def refuse_inexact(problem: Problem) -> None:

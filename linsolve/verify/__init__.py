@@ -9,8 +9,10 @@ from typing import Any
 
 from linsolve.flow import Flow
 from linsolve.inputs import unknown_name
+from linsolve.law import Law
 from linsolve.verify.case import prepare
 from linsolve.verify.checks import CHECKS
+from linsolve.verify.laws import check_law
 
 __all__ = ["CHECKS", "Check", "Report", "verify"]
 
@@ -73,8 +75,8 @@ class Report:
         return json.dumps({"flow": self.flow, "ok": self.ok, "checks": rows})
 
 
-def verify(flow: Flow, z0: Any, dps: int = 50, *, checks: Iterable[str] | None = None) -> Report:
-    """Prove a flow's statements from one start.
+def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[str] | None = None) -> Report:
+    """Prove a flow's statements from one start, or measure the order or the z-scores of a law.
 
     The loss is the anchor that a reader checks by eye: the velocity is proved from the loss, the closed form from the
     velocity, and all else (invariants, limits, inverse times, observables) from the closed form. Times come from the
@@ -82,10 +84,10 @@ def verify(flow: Flow, z0: Any, dps: int = 50, *, checks: Iterable[str] | None =
 
     Parameters
     ----------
-    flow : Flow
+    flow : Flow or Law
         What to prove; parameters should be generic (equal learning rates hide mistakes).
     z0 : State
-        Start.
+        Start; not for a law.
     dps : int
         Decimal digits of the high-precision checks (they compute with twice as many); at least 15.
     checks : iterable of str, optional
@@ -107,6 +109,8 @@ def verify(flow: Flow, z0: Any, dps: int = 50, *, checks: Iterable[str] | None =
     >>> ls.verify(flow, 0.01).ok
     True
     """
+    if isinstance(flow, Law):
+        return Report(type(flow).__name__, tuple(Check(*row) for row in check_law(flow)))
     if not isinstance(dps, int) or dps < 15:
         raise ValueError(f"verify: dps = {dps!r} must be an integer of at least 15 (decimal digits); say 50")
     names = list(CHECKS) if checks is None else list(checks)

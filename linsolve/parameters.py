@@ -1,0 +1,89 @@
+"""Parameters: named, with a symbol, a meaning and a domain, checked when given, cast to any arithmetic."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any, Self, dataclass_transform
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.inputs import Interval, real_array
+
+__all__ = ["Parametrized", "own_sizes", "parameter"]
+
+
+def parameter(
+    symbol: str,
+    doc: str,
+    *,
+    domain: str = "(-inf, inf)",
+    typical: tuple[float, float] = (0.5, 2.0),
+    axes: tuple[str, ...] = (),
+    default: Any = dataclasses.MISSING,
+) -> Any:
+    """Declare a parameter of a flow or a law.
+
+    Parameters
+    ----------
+    symbol : str
+        TeX of the symbol, without dollars.
+    doc : str
+        Its meaning, in a few words; it appears in error messages.
+    domain : str
+        Allowed interval, e.g. ``"(0, inf)"``.
+    typical : (float, float)
+        Everyday range, for examples and sliders.
+    axes : tuple of str
+        Names of its own trailing axes; all other axes are batch axes.
+    default : float, optional
+        Value when not given.
+    """
+    metadata = {"symbol": symbol, "doc": doc, "domain": Interval(domain), "typical": typical, "axes": axes}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
+    """Return the batch part of a shape, after checking its own axes against those seen before."""
+    if len(shape) < len(axes):
+        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
+    cut = len(shape) - len(axes)
+    for axis, size in zip(axes, shape[cut:], strict=True):
+        known, owner = sizes.setdefault(axis, (size, name))
+        if known != size:
+            raise ValueError(
+                f"{who}: {name} has shape {tuple(shape)}, so {axis} = {size}, but {owner} has {axis} = {known}; "
+                f"its trailing axes are {axes}"
+            )
+    return tuple(shape[:cut])
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
+class Parametrized:
+    """Base of flows and laws: each field declared by `parameter` is a checked real array."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True, eq=False)(cls)
+
+    def __post_init__(self) -> None:
+        who = type(self).__name__
+        sizes: dict[str, tuple[int, str]] = {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            about = field.metadata
+            value = real_array(who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"])
+            own_sizes(who, field.name, value.shape, about["axes"], sizes)
+            object.__setattr__(self, field.name, value)
+        arithmetic.namespace(*(v for v in self.parameters().values() if not isinstance(v, np.ndarray)))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters by name, as arrays."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def cast(self, xp: Any) -> Self:
+        """Return the same statement with its parameters as arrays of `xp`."""
+        other = copy.copy(self)
+        for name, value in self.parameters().items():
+            object.__setattr__(other, name, arithmetic.cast(xp, value))
+        return other
