@@ -11,6 +11,8 @@ from linsolve.flow import Flow, Problem, Trajectory, pose
 
 __all__ = ["descend", "integrate"]
 
+_MOST_STEPS = 1e9
+
 
 def integrate(
     flow: Flow, t: Any, z0: Any, *, rtol: float = 1e-10, atol: float | None = None, method: str = "DOP853"
@@ -39,10 +41,13 @@ def integrate(
     Raises
     ------
     ValueError
-        If a time is not finite.
+        If a time is not finite, or a tolerance not a number that can be met.
     ArithmeticError
         If the integrator gives up; the message says where.
     """
+    for name, value, least in (("rtol", rtol, "positive"), ("atol", 0.0 if atol is None else atol, "not negative")):
+        if not (isinstance(value, int | float | np.number) and (0 if name == "atol" else 1e-300) <= value < np.inf):
+            raise ValueError(f"integrate: {name} = {value!r} must be finite and {least} (tolerance); say 1e-10")
     problem = pose(flow, t, z0)
     times = arithmetic.to_numpy(problem.t).ravel()
     if not np.isfinite(times).all():
@@ -144,6 +149,11 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float) -> Trajectory:
     times = arithmetic.to_numpy(problem.t)
     if not (np.isfinite(times).all() and (times >= 0).all()):
         raise ValueError(f"descend: t = {times.min()} .. {times.max()} must be finite and not negative")
+    if times.max() / step > _MOST_STEPS:
+        raise ValueError(
+            f"descend: t / step = {times.max() / step:.3g} must be at most {_MOST_STEPS:.0e} (steps to take); "
+            "take a larger step or an earlier time"
+        )
     counts = np.rint(times / step).astype(int)
     wanted, z, done, kept = np.unique(counts), problem.z0, 0, []
     h = arithmetic.cast(xp, step)
@@ -153,7 +163,9 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float) -> Trajectory:
                 z = problem.flow.step(xp, z, h)
         done = count
         if not all(np.isfinite(arithmetic.to_numpy(v)).all() for v in z):
-            raise ArithmeticError(f"descend: {who} diverged before t = {count * step:g} at step = {step:g}; take a smaller one")
+            raise ArithmeticError(
+                f"descend: {who} diverged before t = {count * step:g} at step = {step:g}; take a smaller one"
+            )
         kept.append(z)
     where = np.searchsorted(wanted, counts)
     fields = []

@@ -75,7 +75,7 @@ class Parametrized:
             value = real_array(who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"])
             own_sizes(who, field.name, value.shape, about["axes"], sizes)
             object.__setattr__(self, field.name, value)
-        arithmetic.namespace(*(v for v in self.parameters().values() if not isinstance(v, np.ndarray)))
+        arithmetic.namespace(*(v for v in self.parameters().values() if arithmetic.namespace(v) is not np))
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters by name, as arrays."""

@@ -79,7 +79,7 @@ def refuse_outside_lifetime(problem: Problem) -> None:
     low, high = float(np.max(ends[0])), float(np.min(ends[1]))
     t = arithmetic.to_numpy(problem.t)
     who = type(problem.flow).__name__
-    if t.min() < 0 and t.min() <= low and not (low == t.min() == 0):
+    if t.min() < 0 and -np.inf < low and t.min() <= low:
         raise ValueError(f"{who}: t = {t.min()} must be later than {low} (where the solution backward in time ends)")
     if high < np.inf and t.max() >= high:
         raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up)")

@@ -45,6 +45,7 @@ def symbolic(at: dict[Any, Any] | None = None) -> Any:
     return Symbolic(at or {})
 
 
+@lru_cache(maxsize=8)
 def balls(bits: int = 212) -> Any:
     """Return the namespace of rigorous real balls of `bits` bits (python-flint, extra ``[balls]``)."""
     from linsolve.arithmetic.enclosures import Balls
@@ -77,9 +78,13 @@ def namespace(*values: Any) -> Any:
             xp = _namespace_of(value)
             found[id(xp)] = (xp, value)
     if len(found) > 1:
-        kinds = " and ".join(sorted(type(v).__module__ + "." + type(v).__name__ for _, v in found.values()))
+        kinds = " and ".join(sorted(_kind(xp, v) for xp, v in found.values()))
         raise TypeError(f"namespace: arrays = {kinds} do not mix; convert them to one library first")
     return next(iter(found.values()))[0] if found else np
+
+
+def _kind(xp: Any, array: Any) -> str:
+    return repr(xp) if is_object(xp) else f"{type(array).__module__}.{type(array).__name__}"
 
 
 def _namespace_of(array: Any) -> Any:

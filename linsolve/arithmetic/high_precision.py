@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from linsolve.arithmetic.objects import ObjectArray, ObjectNamespace
 
 __all__ = ["Precise"]
 
-_MPMATH_NAMES = {"abs": "fabs", "isfinite": "isfinite"}
+_MPMATH_NAMES = {"abs": "fabs"}
 
 
 class Precise(ObjectNamespace):
@@ -34,7 +35,13 @@ class Precise(ObjectNamespace):
         self.pi = +self.context.pi
         self.inf = self.context.inf
         self.linalg = SimpleNamespace(
-            eigh=self._eigh, svd=self._svd, solve=self._solve, cholesky=self._cholesky, qr=self._qr, inv=self._inv
+            eigh=self._eigh,
+            svd=self._svd,
+            solve=self._solve,
+            cholesky=self._cholesky,
+            qr=self._qr,
+            inv=self._inv,
+            det=self._det,
         )
         super().__init__()
 
@@ -42,20 +49,31 @@ class Precise(ObjectNamespace):
         return f"precise({self.dps})"
 
     def element(self, value: Any) -> Any:
-        """Return one number as an mpf of this context."""
+        """Return one number as an mpf of this context, correctly rounded; a string is read as a decimal number."""
         if isinstance(value, np.generic):
             value = value.item()
-        return self.context.mpf(value)
+        try:
+            if isinstance(value, fractions.Fraction):
+                return self.context.mpf(value.numerator) / value.denominator
+            return self.context.mpf(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"{self}: value = {value!r} must be a real number; convert it first") from None
 
     def to_float(self, value: Any) -> float:
         """Return the nearest double."""
         return float(value)
 
     def scalar(self, name: str) -> Callable[..., Any]:
-        """Return mpmath's function of that name."""
-        if name == "sign":
-            return lambda x: self.context.sign(x)
-        return getattr(self.context, _MPMATH_NAMES.get(name, name))
+        """Return mpmath's function of that name, nan where mpmath would leave the real line."""
+        function = getattr(self.context, _MPMATH_NAMES.get(name, name))
+        return function if name.startswith("is") else lambda *x: self._real(function(*x))
+
+    def _real(self, value: Any) -> Any:
+        return value if isinstance(value, self.context.mpf) else self.context.nan
+
+    def pow(self, base: Any, exponent: Any) -> ObjectArray:
+        """Elementwise power, nan where it is not real."""
+        return self._pairwise(lambda a, b: self._real(a**b), base, exponent)
 
     # linear algebra, one matrix of the batch at a time
 
@@ -71,7 +89,7 @@ class Precise(ObjectNamespace):
 
     def _gather(self, matrices: Any, batch: tuple[int, ...]) -> ObjectArray:
         values = [np.array(m.tolist(), dtype=object).reshape(m.rows, m.cols) for m in matrices]
-        return self._own(np.stack(values).reshape(batch + values[0].shape))
+        return self.own(np.stack(values).reshape(batch + values[0].shape))
 
     def _eigh(self, a: Any) -> Any:
         values, vectors = self._each(lambda m: self.context.eigsy(m), a)
@@ -97,3 +115,6 @@ class Precise(ObjectNamespace):
 
     def _inv(self, a: Any) -> Any:
         return self._each(lambda m: (self.context.inverse(m),), a)[0]
+
+    def _det(self, a: Any) -> Any:
+        return self._each(lambda m: (self.context.matrix([[self.context.det(m)]]),), a)[0][..., 0, 0]

@@ -14,56 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.arithmetic.object_array import ObjectArray
+
 __all__ = ["ObjectArray", "ObjectNamespace"]
-
-
-class ObjectArray(np.ndarray):
-    """An object array that remembers the arithmetic of its elements."""
-
-    namespace: Any
-
-    def __array_finalize__(self, parent: Any) -> None:
-        self.namespace = getattr(parent, "namespace", None)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return self.namespace
-
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        if array.dtype != object:
-            return array[()] if return_scalar else array.view(np.ndarray)
-        wrapped = array.view(type(self))
-        wrapped.namespace = self.namespace
-        return wrapped
-
-    def __getitem__(self, key: Any) -> Any:
-        item = super().__getitem__(key)
-        return item if isinstance(item, np.ndarray) else self.namespace.asarray(item)
-
-    def __repr__(self) -> str:
-        return f"{self.namespace}.asarray({self.view(np.ndarray)})"
-
-    def _compare(self, other: Any, relation: Callable[[Any, Any], Any]) -> Any:
-        return self.namespace.compare(self, other, relation)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(other, operator.lt)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(other, operator.le)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(other, operator.gt)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(other, operator.ge)
-
-    def __eq__(self, other: Any) -> Any:  # type: ignore[override]
-        return self._compare(other, operator.eq)
-
-    def __ne__(self, other: Any) -> Any:  # type: ignore[override]
-        return self._compare(other, operator.ne)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class ObjectNamespace:
@@ -76,9 +29,10 @@ class ObjectNamespace:
     float64 = np.dtype(object)
     exact = True
     elementwise = (
-        "exp expm1 log log1p sqrt abs sign sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh hypot atan2 "
-        "isnan isinf isfinite"
-    ).split()
+        *("exp", "expm1", "log", "log1p", "sqrt", "abs", "sign", "hypot", "isnan", "isinf", "isfinite"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    )
     pi: Any
     inf: Any
 
@@ -94,27 +48,34 @@ class ObjectNamespace:
         """Return the function of elements behind the array function `name`."""
         raise NotImplementedError
 
+    def operand(self, value: Any) -> Any:
+        """Return what stands next to an array in ``+ - * / **``, ready for the arithmetic of the elements."""
+        return value
+
+    def apply(self, function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
+        """Call a NumPy function of object arrays; the place to set what the elements' library keeps globally."""
+        return function(*arrays, **options)
+
     def _vectorized(self, name: str) -> Callable[..., Any]:
         function = self.scalar(name)
 
         def call(*arrays: Any) -> Any:
             arrays = np.broadcast_arrays(*(self.asarray(a) for a in arrays), subok=True)
-            values = [function(*items) for items in zip(*(a.flat for a in arrays), strict=True)]
-            shape = arrays[0].shape
-            if name.startswith("is"):
-                return np.asarray(values, dtype=bool).reshape(shape)
-            return self._pack(values, shape)
+            values = self.apply(lambda: [function(*items) for items in zip(*(a.flat for a in arrays), strict=True)])
+            return (self.truths if name.startswith("is") else self.pack)(values, arrays[0].shape)
 
         call.__name__ = name
         return call
 
-    def _pack(self, values: list[Any], shape: tuple[int, ...]) -> ObjectArray:
+    def pack(self, values: list[Any], shape: tuple[int, ...]) -> ObjectArray:
+        """Return elements as an array of this arithmetic."""
         array = np.empty(len(values), dtype=object)
         array[:] = values
-        return self._own(array.reshape(shape))
+        return self.own(array.reshape(shape))
 
-    def _own(self, array: np.ndarray) -> ObjectArray:
-        owned = array.view(ObjectArray)
+    def own(self, array: np.ndarray) -> ObjectArray:
+        """Return an object array of elements as an array of this arithmetic, on the same buffer."""
+        owned = np.asarray(array, dtype=object).view(ObjectArray)
         owned.namespace = self
         return owned
 
@@ -123,18 +84,33 @@ class ObjectNamespace:
         if isinstance(value, ObjectArray) and value.namespace is self:
             return value
         array = np.asarray(value, dtype=object if not isinstance(value, np.ndarray) else None)
-        return self._pack([self.element(v) for v in array.ravel().tolist()], array.shape)
+        values = (v.item() if isinstance(v, ObjectArray) and v.ndim == 0 else v for v in array.ravel().tolist())
+        return self.pack([self.element(v) for v in values], array.shape)
 
-    def compare(self, left: Any, right: Any, relation: Callable[[Any, Any], Any]) -> np.ndarray:
-        """Compare elementwise; the plain answer is a boolean array."""
+    def holds(self, relation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        """Whether a relation between two elements holds."""
+        return bool(relation(a, b))
+
+    def truths(self, values: list[Any], shape: tuple[int, ...]) -> Any:
+        """Return what `holds` says of many elements as an array that `where` understands."""
+        return np.asarray(values, dtype=bool).reshape(shape)
+
+    def compare(self, left: Any, right: Any, relation: Callable[[Any, Any], Any]) -> Any:
+        """Compare elementwise."""
         left, right = np.broadcast_arrays(self.asarray(left), self.asarray(right), subok=True)
-        return np.asarray(
-            [bool(relation(a, b)) for a, b in zip(left.flat, right.flat, strict=True)], dtype=bool
-        ).reshape(left.shape)
+        return self.truths([self.holds(relation, a, b) for a, b in zip(left.flat, right.flat, strict=True)], left.shape)
+
+    def larger(self, a: Any, b: Any) -> Any:
+        """Return the larger of two elements."""
+        return b if self.holds(operator.gt, b, a) else a
+
+    def smaller(self, a: Any, b: Any) -> Any:
+        """Return the smaller of two elements."""
+        return b if self.holds(operator.lt, b, a) else a
 
     def where(self, condition: Any, yes: Any, no: Any) -> ObjectArray:
         """Choose elementwise."""
-        return self._own(np.where(condition, self.asarray(yes), self.asarray(no)))
+        return self.own(np.where(condition, self.asarray(yes), self.asarray(no)))
 
     def astype(self, array: Any, dtype: Any) -> Any:
         """Return booleans and integers as numbers of this arithmetic."""
@@ -164,11 +140,11 @@ class ObjectNamespace:
 
     def stack(self, arrays: Any, *, axis: int = 0) -> Any:
         """Join arrays along a new axis."""
-        return self._own(np.stack([self.asarray(a) for a in arrays], axis=axis))
+        return self.own(np.stack([self.asarray(a) for a in arrays], axis=axis))
 
     def concat(self, arrays: Any, *, axis: int = 0) -> Any:
         """Join arrays along an axis."""
-        return self._own(np.concatenate([self.asarray(a) for a in arrays], axis=axis))
+        return self.own(np.concatenate([self.asarray(a) for a in arrays], axis=axis))
 
     def matrix_transpose(self, array: Any) -> Any:
         """Swap the last two axes."""
@@ -180,7 +156,7 @@ class ObjectNamespace:
 
     def take(self, array: Any, indices: Any, *, axis: int) -> Any:
         """Pick along an axis."""
-        return self._own(np.take(array.view(np.ndarray), np.asarray(indices), axis=axis))
+        return self.own(np.take(array.view(np.ndarray), np.asarray(indices), axis=axis))
 
     def zeros(self, shape: Any, dtype: Any = None) -> ObjectArray:
         """Return zeros."""
@@ -194,7 +170,7 @@ class ObjectNamespace:
         """Return a constant array."""
         array = np.empty(shape, dtype=object)
         array.fill(self.element(value))
-        return self._own(array)
+        return self.own(array)
 
     def zeros_like(self, array: Any) -> ObjectArray:
         """Return zeros of the same shape."""
@@ -216,12 +192,13 @@ class ObjectNamespace:
 
     def _reduce(self, function: Callable[[Any, Any], Any], array: Any, axis: Any, keepdims: bool, empty: Any) -> Any:
         array = self.asarray(array)
-        axes = range(array.ndim) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
-        axes = sorted(a % array.ndim for a in axes) if array.ndim else []
+        chosen = range(array.ndim) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
+        axes = sorted(a % array.ndim for a in chosen) if array.ndim else []
         rest = [a for a in range(array.ndim) if a not in axes]
         shape = tuple(array.shape[a] for a in rest)
         rows = np.transpose(array.view(np.ndarray), (*rest, *axes)).reshape(int(np.prod(shape, dtype=int)), -1)
-        out = self._pack([reduce(function, row) if len(row) else self.element(empty) for row in rows.tolist()], shape)
+        values = self.apply(lambda: [reduce(function, row) if row else self.element(empty) for row in rows.tolist()])
+        out = self.pack(values, shape)
         return np.expand_dims(out, tuple(axes)) if keepdims else out
 
     def sum(self, array: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
@@ -234,21 +211,38 @@ class ObjectNamespace:
 
     def max(self, array: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
         """Largest element over axes."""
-        return self._reduce(max, array, axis, keepdims, 0)
+        return self._reduce(self.larger, array, axis, keepdims, 0)
 
     def min(self, array: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
         """Smallest element over axes."""
-        return self._reduce(min, array, axis, keepdims, 0)
+        return self._reduce(self.smaller, array, axis, keepdims, 0)
+
+    def _pairwise(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        left, right = np.broadcast_arrays(self.asarray(left), self.asarray(right), subok=True)
+        values = self.apply(lambda: [function(a, b) for a, b in zip(left.flat, right.flat, strict=True)])
+        return self.pack(values, left.shape)
+
+    def argmax(self, array: Any, *, axis: int) -> Any:
+        """Index of the (first) largest element along an axis."""
+        rows = np.moveaxis(self.asarray(array).view(np.ndarray), axis, -1)
+
+        def first(row: np.ndarray) -> int:
+            return reduce(lambda i, j: j if self.holds(operator.gt, row[j], row[i]) else i, range(len(row)))
+
+        found = [first(row) for row in rows.reshape(-1, rows.shape[-1])]
+        return np.asarray(found).reshape(rows.shape[:-1])
+
+    def arange(self, stop: int) -> Any:
+        """Return the integers below `stop`, to compare indices with."""
+        return np.arange(stop)
 
     def maximum(self, left: Any, right: Any) -> Any:
         """Elementwise larger of two."""
-        left, right = self.asarray(left), self.asarray(right)
-        return self.where(left >= right, left, right)
+        return self._pairwise(self.larger, left, right)
 
     def minimum(self, left: Any, right: Any) -> Any:
         """Elementwise smaller of two."""
-        left, right = self.asarray(left), self.asarray(right)
-        return self.where(left <= right, left, right)
+        return self._pairwise(self.smaller, left, right)
 
     def square(self, array: Any) -> Any:
         """Elementwise square."""
@@ -256,7 +250,7 @@ class ObjectNamespace:
 
     def pow(self, base: Any, exponent: Any) -> Any:
         """Elementwise power."""
-        return self.asarray(base) ** self.asarray(exponent)
+        return np.power(self.asarray(base), self.asarray(exponent))
 
     def any(self, array: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
         """Whether any element is true."""
@@ -280,7 +274,7 @@ class ObjectNamespace:
 
     def matmul(self, left: Any, right: Any) -> Any:
         """Matrix product over the last two axes."""
-        return self._own(np.matmul(self.asarray(left).view(np.ndarray), self.asarray(right).view(np.ndarray)))
+        return self.asarray(left) @ self.asarray(right)
 
     def vecdot(self, left: Any, right: Any, *, axis: int = -1) -> Any:
         """Inner product along one axis."""

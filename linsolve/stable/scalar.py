@@ -78,7 +78,8 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     den = down + a0 * integral_of_decay(xp, t, s)
     # a start at zero stays there; everything else has a positive denominator while the solution exists
     safe = xp.where((a0 == 0) | (den == 0), xp.ones_like(den), den)
-    return a0 * up / safe, xp.where(a0 == 0, s + 0 * den, (s - a0) * down / safe)
+    settled = (down == 0) & (a0 != 0)  # there a0 S may underflow, but a = s
+    return xp.where(settled, s, a0 * up / safe), xp.where(a0 == 0, s, (s - a0) * down / safe)
 
 
 def _discriminant(xp: Any, A: Any, b: Any, C: Any) -> tuple[Any, Any]:
@@ -170,5 +171,5 @@ def _blow_up(xp: Any, a0: Any, A: Any, B: Any, C: Any) -> Any:
     far = -xp.log(ratio) / xp.where(ends & (x > 1 / 2), 2 * w, one)
     real = xp.where(ends, xp.where(x > 1 / 2, far, near), xp.full_like(one, xp.inf))
     spin = xp.where(hyperbolic, one, w)
-    turn = (xp.pi / 2 + xp.atan(k / spin)) / spin
+    turn = xp.atan2(spin, -k) / spin
     return xp.where(hyperbolic, real, turn)

@@ -1,0 +1,101 @@
+"""Trajectories as labelled data sets, for xarray, netCDF and zarr."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+
+__all__ = ["to_dataset"]
+
+
+def to_dataset(trajectory: Any) -> Any:
+    """Return state, loss, observables and invariants of a trajectory as a labelled data set of doubles.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        Of any route and array library.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dimensions: ``t`` (``t0, t1, ...`` where the times have several axes), ``batch0, batch1, ...``, then the axes
+        that the flow names; an axis that occurs twice in one array is ``n_in, n_in_2``. Times and parameters are
+        coordinates; flow, route and the unit of time are attributes. It can be written to netCDF and zarr as it is.
+
+    Raises
+    ------
+    ImportError
+        If xarray is missing.
+
+    Examples
+    --------
+    >>> from linsolve import BalancedMode
+    >>> dataset = to_dataset(BalancedMode(s=2.0)([0.0, 1.0], [0.01, 0.1, 0.2]))
+    >>> dataset["a"].dims, float(dataset["loss"][0, 1])
+    (('t', 'batch0'), 1.805)
+    """
+    try:
+        import xarray
+    except ImportError as error:
+        raise ImportError("to_dataset: xarray is missing; pip install 'linsolve-dynamics[labelled]'") from error
+    flow, t = trajectory.flow, arithmetic.to_numpy(trajectory.t)
+    time_dims = ("t",) if t.ndim == 1 else tuple(f"t{k}" for k in range(t.ndim))
+    first = trajectory.state._fields[0]
+    batch = trajectory.state[0].shape[t.ndim : trajectory.state[0].ndim - len(flow.axes[first])]
+    lead = time_dims + tuple(f"batch{k}" for k in range(len(batch)))
+    shape = t.shape + tuple(batch)
+    coordinates = {"t": (time_dims, t, {"long_name": "time", "units": "units of time"})}
+    for name, (own, value, about) in _parameters(flow, batch).items():
+        dims = lead[t.ndim :] if value.ndim > len(own) else ()
+        coordinates[f"parameter_{name}"] = (dims + _distinct(own), value, about)
+    variables = {}
+    for name in trajectory.names:
+        value = arithmetic.to_numpy(trajectory[name])
+        own = _own_axes(flow, name, max(value.ndim - len(lead), 0))
+        value = np.broadcast_to(value, shape + value.shape[value.ndim - len(own) :])
+        variables[name] = (lead + _distinct(own), value, {"long_name": _meaning(flow, name)})
+    attributes = {
+        "flow": type(flow).__name__,
+        "route": trajectory.route,
+        "parameters": ", ".join(flow.parameters()),
+        "time": "continuous time of the gradient flow, in the units that learning rates or time constants set",
+    }
+    return xarray.Dataset(variables, coordinates, attributes)
+
+
+def _parameters(flow: Any, batch: tuple[int, ...]) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+    """Return own axes, value (broadcast to the batch if it has batch axes) and description of each parameter."""
+    found = {}
+    for field in dataclasses.fields(flow):
+        own, value = field.metadata["axes"], arithmetic.to_numpy(getattr(flow, field.name))
+        if value.ndim > len(own):
+            value = np.broadcast_to(value, batch + value.shape[value.ndim - len(own) :])
+        about = {"long_name": field.metadata["doc"], "symbol": field.metadata["symbol"]}
+        found[field.name] = (own, value, about)
+    return found
+
+
+def _own_axes(flow: Any, name: str, count: int) -> tuple[str, ...]:
+    if name in flow.axes:
+        return tuple(flow.axes[name])
+    axes = tuple(flow.declared[name]["axes"]) if name in flow.declared else ()
+    return axes if len(axes) == count else tuple(f"{name}_axis{k}" for k in range(count))
+
+
+def _distinct(axes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `axes` with repetitions numbered, as data sets require."""
+    return tuple(a if axes[:k].count(a) == 0 else f"{a}_{axes[:k].count(a) + 1}" for k, a in enumerate(axes))
+
+
+def _meaning(flow: Any, name: str) -> str:
+    """Return the first line of what the flow says about a name."""
+    if name in flow.axes or not hasattr(type(flow), name):
+        return f"{'state' if name in flow.axes else 'invariant'} {name}"
+    lines = (inspect.getdoc(getattr(type(flow), name)) or name).splitlines()
+    return lines[0].removeprefix("Return ").rstrip(".")
