@@ -24,6 +24,8 @@ class Case(NamedTuple):
         The same numbers in high precision.
     clock : float
         The flow's own unit of time, ``|z0| / |velocity(z0)|``, the shortest of a batch.
+    moving : bool
+        False where every start of the batch is stationary; the clock is then 1.
     step : mpf
         Step of the difference quotients: its square is far below any tolerance, its quotient far above rounding.
     tolerance : float
@@ -37,6 +39,7 @@ class Case(NamedTuple):
     exact: Any
     start: Any
     clock: float
+    moving: bool
     step: Any
     tolerance: float
     batch: tuple[int, ...]
@@ -59,11 +62,13 @@ def prepare(flow: Flow, z0: Any, dps: int) -> Case:
     exact, start = flow.cast(xp), type(posed.z0)(*(arithmetic.cast(xp, v) for v in posed.z0))
     step = xp.asarray(xp.context.mpf(10) ** (-(2 * dps) // 3))
     tolerance = 10.0 ** (-0.6 * dps)
-    return Case(doubles.flow, doubles.z0, xp, exact, start, _clock(doubles), step, tolerance, doubles.batch)
+    clock = _clock(doubles)
+    unit, moving = (1.0, False) if clock is None else (clock, True)
+    return Case(doubles.flow, doubles.z0, xp, exact, start, unit, moving, step, tolerance, doubles.batch)
 
 
-def _clock(problem: Any) -> float:
-    """Return the shortest ``|z0| / |velocity(z0)|`` of the batch; 1 where nothing moves."""
+def _clock(problem: Any) -> float | None:
+    """Return the shortest ``|z0| / |velocity(z0)|`` of the batch; None where nothing moves."""
     own = [len(problem.flow.axes[name]) for name in problem.z0._fields]
 
     def size(state: Any) -> Any:
@@ -73,7 +78,7 @@ def _clock(problem: Any) -> float:
     speed = np.atleast_1d(size(problem.flow.velocity(np, problem.z0)))
     length = np.broadcast_to(size(problem.z0), np.broadcast_shapes(np.shape(size(problem.z0)), speed.shape))
     moving = (speed > 0) & (length > 0)
-    return float(np.min(length[moving] / np.broadcast_to(speed, length.shape)[moving])) if moving.any() else 1.0
+    return float(np.min(length[moving] / np.broadcast_to(speed, length.shape)[moving])) if moving.any() else None
 
 
 def distance(found: Any, expected: Any, floor: Any = 0.0) -> float:
