@@ -1,0 +1,195 @@
+"""Data sets by name or file: NumPy archives, comma-separated values, and two real sets that ship with scikit-learn."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsolve.data.table import read_table
+from linsolve.data.whitening import samples
+from linsolve.inputs import unknown_name
+
+__all__ = ["BUILT_IN", "Dataset", "load"]
+
+WHO = "data.load"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs and targets of a learning problem, as read.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    inputs : ndarray, shape (P, D)
+    targets : ndarray, shape (P, n_out)
+        One-hot where there are classes, else real.
+    classes : tuple of str
+        Names of the classes in the order of the columns of `targets`; empty for real targets.
+    features : tuple of str
+        Names of the columns of `inputs`.
+    """
+
+    name: str
+    inputs: np.ndarray
+    targets: np.ndarray
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None, target: str | None = None) -> Dataset:
+    """Load a data set by name or from a file.
+
+    Parameters
+    ----------
+    source : str or path
+        ``"digits"`` or ``"breast_cancer"`` (shipped inside scikit-learn, extra ``[learn]``), a ``.npz`` file with
+        arrays ``X`` and ``Y`` (or ``y``), or a ``.csv`` file with or without a header. Nothing in a file is executed.
+    classes : iterable, optional
+        Keep only these classes; at least two.
+    target : str, optional
+        Name of the label column of a ``.csv`` file (its number, from 1, where there is no header); by default the last.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        If the content is not a learning problem; the message names the row and column.
+    OSError
+        If the file cannot be read.
+    ImportError
+        If a built-in set is asked for and scikit-learn is missing.
+
+    Notes
+    -----
+    Labels that are text, truth values or integers are classes and become one-hot; a column of labels with decimal
+    points is real (regression). A matrix of targets is taken as it is, and as classes where its rows are one-hot.
+    """
+    name = os.fspath(source)
+    if target is not None and not name.lower().endswith(".csv"):
+        raise ValueError(f"{WHO}: target = {target!r} needs a .csv file (it names a column), not {name}; leave it out")
+    found: tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]
+    if name in BUILT_IN:
+        found = BUILT_IN[name]()
+    else:
+        path = _existing(name)
+        found = (*_read_npz(path), None) if path.suffix.lower() == ".npz" else read_table(path, target)
+    X, labels, features = found
+    return _assemble(Path(name).stem, X, labels, features, classes)
+
+
+def _existing(name: str) -> Path:
+    path = Path(name)
+    if path.suffix.lower() not in (".npz", ".csv"):
+        raise ValueError(unknown_name(WHO, "data set", name, BUILT_IN) + ", or a file ending in .npz or .csv")
+    if not path.is_file():
+        raise FileNotFoundError(f"{WHO}: file = {name} does not exist; check the path")
+    return path
+
+
+def _from_sklearn(loader: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ImportError(
+            f"{WHO}: scikit-learn is needed for its built-in data; pip install 'linsolve-dynamics[learn]'"
+        ) from error
+    bunch = getattr(datasets, loader)()
+    return bunch.data, bunch.target_names[bunch.target], tuple(str(n) for n in bunch.feature_names)
+
+
+BUILT_IN: dict[str, Callable[[], tuple[np.ndarray, np.ndarray, tuple[str, ...]]]] = {
+    "breast_cancer": lambda: _from_sklearn("load_breast_cancer"),
+    "digits": lambda: _from_sklearn("load_digits"),
+}
+
+
+def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
+            X = _entry(archive, path, "X")
+            Y = _entry(archive, path, "Y", "y")
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"{WHO}: file = {path} is not an archive of plain arrays ({reason}); write one with numpy.savez"
+        ) from None
+    return X, Y
+
+
+def _entry(archive: Any, path: Path, *names: str) -> np.ndarray:
+    for name in names:
+        if name in archive.files:
+            return np.asarray(archive[name])
+    has = ", ".join(archive.files) or "nothing"
+    raise KeyError(f"{WHO}: file = {path} has no array {' or '.join(names)} (it has {has}); add it with numpy.savez")
+
+
+def _assemble(
+    name: str, X: Any, labels: np.ndarray, features: tuple[str, ...] | None, classes: Iterable[Any] | None
+) -> Dataset:
+    X = samples(WHO, "X", X)
+    count = len(labels) if labels.ndim else 0
+    if count != len(X):
+        raise ValueError(f"{WHO}: Y has {count} rows but X has {len(X)}; give one target for every sample")
+    targets, names = _targets(labels)
+    if classes is not None:
+        X, targets, names = _subset(X, targets, names, [str(c) for c in classes])
+    _refuse_class_count(len(X), names)
+    for column, label in enumerate(names):
+        if not targets[:, column].any():
+            raise ValueError(f"{WHO}: class = {label} has no samples; remove its column from the targets")
+    features = tuple(str(i + 1) for i in range(X.shape[1])) if features is None else features
+    return Dataset(name, X, targets, names, features)
+
+
+def _targets(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return targets and class names: one-hot for labels, as they are for real numbers and matrices."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim == 1 and labels.dtype.kind in "iubUS":
+        known, index = np.unique(labels, return_inverse=True)
+        names = tuple(k.decode(errors="replace") if isinstance(k, bytes) else str(k) for k in known)
+        _refuse_class_count(len(labels), names)
+        return np.eye(len(known))[index], names
+    targets = samples(WHO, "Y", labels)
+    one_hot = targets.shape[1] > 1 and np.isin(targets, (0, 1)).all() and (targets.sum(axis=1) == 1).all()
+    return targets, tuple(str(i) for i in range(targets.shape[1])) if one_hot else ()
+
+
+def _subset(
+    X: np.ndarray, targets: np.ndarray, names: tuple[str, ...], wanted: list[str]
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    if not names:
+        raise ValueError(f"{WHO}: classes = {', '.join(wanted)} cannot be chosen, the targets are real; leave it out")
+    for label in wanted:
+        if label not in names:
+            raise ValueError(unknown_name(WHO, "class", label, names))
+    columns = [i for i, name in enumerate(names) if name in wanted]
+    rows = targets[:, columns].any(axis=1)
+    return X[rows], targets[rows][:, columns], tuple(names[i] for i in columns)
+
+
+def _refuse_class_count(count: int, names: tuple[str, ...]) -> None:
+    if len(names) == 1:
+        raise ValueError(f"{WHO}: classes = {names[0]} is only one class; at least two are needed to tell them apart")
+    if len(names) > count // 2:
+        raise ValueError(
+            f"{WHO}: classes = {len(names)} are too many for {count} samples (a class needs two on average); "
+            "if the labels are quantities, write them with decimal points"
+        )

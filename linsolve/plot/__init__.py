@@ -1,0 +1,210 @@
+"""Figures of trajectories; each function draws on an axes that it is given or makes, and returns it.
+
+Colors are those of Okabe and Ito or of viridis, and what must be told apart is also told apart by line style or marker,
+so that figures survive color blindness and gray printing. No global setting of Matplotlib is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.flow import Trajectory
+from linsolve.plot.axes import LABELS, falls, label_axes, label_goals, scale_axis, series
+from linsolve.plot.style import COLORS, STYLE, drawing, figure, ladder
+
+__all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "roads", "trajectory"]
+
+# exact under the others, as a broad light line; the simulations on top of it as thin dark marks
+ROADS: tuple[dict[str, Any], ...] = (
+    {"color": "#A9D8F3", "linewidth": 4.5},
+    {"color": COLORS["black"], "linestyle": "none", "marker": "o", "markerfacecolor": "none", "markersize": 6.5},
+    {"color": COLORS["vermilion"], "linewidth": 1.6, "linestyle": (0, (4, 2.5))},
+    {"color": COLORS["purple"], "linestyle": "none", "marker": "x", "markersize": 6.0},
+)
+
+
+def trajectory(traj: Trajectory, name: str = "loss", ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
+    """Draw anything that a trajectory gives by name, against time.
+
+    Parameters
+    ----------
+    traj : Trajectory
+        With a one-dimensional time axis; further axes are drawn as one line each.
+    name : str
+        What to draw.
+    ax : matplotlib Axes, optional
+        Where to draw; made if not given.
+    log : bool, optional
+        Logarithmic vertical axis; by default for a positive loss that falls by more than a factor of 10.
+    **style
+        Passed to ``Axes.plot``.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If the trajectory's time is not one-dimensional.
+    """
+    t, values = series(traj, name)
+    colors = [style.pop("color")] * values.shape[1] if "color" in style else ladder(values.shape[1])
+    with drawing(ax) as ax:
+        for column, color in zip(values.T, colors, strict=True):
+            ax.plot(t, column, color=color, **style)
+        label_axes(ax, traj, name)
+        scale_axis(ax, values, falls(name, values) if log is None else log)
+    return ax
+
+
+def modes(traj: Trajectory, ax: Any = None, *, name: str = "singular_values", top: int | None = None) -> Any:
+    """Draw the singular values of the network's map over time, and dashed where each of them is heading.
+
+    Parameters
+    ----------
+    traj : Trajectory
+        Of a flow with a matrix `target` and the observable `name`, without batch.
+    ax : matplotlib Axes, optional
+    name : str
+        Observable of singular values, strongest first.
+    top : int, optional
+        How many modes to draw; by default those of the target above rounding.
+
+    Returns
+    -------
+    matplotlib Axes
+        With one dashed line for each target singular value, labelled at the right.
+    """
+    t, values = series(traj, name)
+    goals = np.linalg.svd(arithmetic.to_numpy(traj.flow.target), compute_uv=False)
+    goals = goals[goals > 1e-12 * goals[0]][: min(len(goals) if top is None else top, values.shape[1])]
+    with drawing(ax, (6.8, 4.4)) as ax:
+        for goal, column, color in zip(goals, values.T, ladder(len(goals)), strict=False):
+            ax.axhline(goal, color=color, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
+            ax.plot(t, column, color=color)
+        label_axes(ax, traj, name)
+        label_goals(ax, goals)
+        ax.set_ylim(0, 1.08 * max(goals[0], values.max()))
+    return ax
+
+
+def alignment(traj: Trajectory, ax: Any = None, *, name: str = "kernel_alignment") -> Any:
+    """Draw the alignment of the tangent kernel with the target over time, and dashed where a frozen kernel would stay.
+
+    Parameters
+    ----------
+    traj : Trajectory
+        Of a flow with the observable `name`.
+    ax : matplotlib Axes, optional
+    name : str
+        Observable between -1 and 1, or between 0 and 1.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    t, values = series(traj, name)
+    ax = trajectory(traj, name, ax, log=False, color=COLORS["blue"], label="this network")
+    with drawing(ax):
+        for start in np.unique(values[0]):
+            ax.plot(t[[0, -1]], [start, start], color="#555555", linewidth=1.2, linestyle=(0, (5, 3)), zorder=1)
+        ax.lines[-1].set_label("kernel frozen at its start")
+        ax.set_ylim(-1.05 if values.min() < 0 else 0, 1.05 if values.max() > 0.6 else 1.3 * values.max() or 1.05)
+        ax.legend(loc="lower right")
+    return ax
+
+
+def roads(
+    trajs: Mapping[str, Trajectory],
+    name: str = "loss",
+    ax: Any = None,
+    *,
+    log: bool | None = None,
+    top: int | None = None,
+) -> Any:
+    """Draw the same quantity of the same network as each road gives it, on top of one another.
+
+    Parameters
+    ----------
+    trajs : mapping of label to Trajectory
+        The first is a broad line (the closed form), the second circles (an ODE integrator), the third dashes (gradient
+        descent), the fourth crosses.
+    name : str
+        What to draw.
+    ax : matplotlib Axes, optional
+    log : bool, optional
+        As in `trajectory`.
+    top : int, optional
+        How many components to draw; by default all.
+
+    Returns
+    -------
+    matplotlib Axes
+        With a legend of the roads.
+
+    Raises
+    ------
+    ValueError
+        If there are more than four roads.
+    """
+    if not 1 <= len(trajs) <= len(ROADS):
+        raise ValueError(f"plot.roads: trajs = {len(trajs)} roads must be 1 to {len(ROADS)}; draw fewer at a time")
+    with drawing(ax) as ax:
+        drawn, first = [], next(iter(trajs.values()))
+        for (label, traj), style in zip(trajs.items(), ROADS, strict=False):
+            t, values = series(traj, name)
+            values = values[:, :top]
+            every = {"markevery": max(1, len(t) // 22)} if "marker" in style else {}
+            for k, column in enumerate(values.T):
+                ax.plot(t, column, label=label if k == 0 else None, **style, **every)
+            drawn.append(values)
+        label_axes(ax, first, name)
+        scale_axis(ax, np.concatenate(drawn), falls(name, drawn[0]) if log is None else log)
+        ax.legend()
+    return ax
+
+
+def differences(exact: Trajectory, others: Mapping[str, Trajectory], name: str = "loss", ax: Any = None) -> Any:
+    """Draw how far other roads are from the first at each time, relative to its largest, on a logarithmic axis.
+
+    Parameters
+    ----------
+    exact : Trajectory
+        What the others are compared with.
+    others : mapping of label to Trajectory
+        On the same times.
+    name : str
+        What to compare, in the Euclidean (Frobenius) norm of its components.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+        With a legend. Times at which nothing differs are left out.
+
+    Raises
+    ------
+    ValueError
+        If a trajectory has other times.
+    """
+    t, reference = series(exact, name)
+    size = np.linalg.norm(reference, axis=1).max()
+    looks = zip(("vermilion", "blue", "black", "purple"), ("-", (0, (5, 2)), (0, (1, 1.5)), "-."), strict=True)
+    with drawing(ax) as ax:
+        for (label, traj), (color, dash) in zip(others.items(), looks, strict=False):
+            times, values = series(traj, name)
+            if len(times) != len(t) or not np.allclose(times, t, rtol=1e-9, atol=0):
+                raise ValueError(f"plot.differences: t of {label!r} must be the times of the first; follow it there")
+            gap = np.linalg.norm(values - reference, axis=1)
+            shown = np.where(gap > 0, gap / size, np.nan)
+            ax.plot(t, shown, color=COLORS[color], linestyle=dash, label=label)
+        label_axes(ax, exact, name)
+        ax.set_ylabel(f"relative difference of the {LABELS.get(name, name.replace('_', ' '))}")
+        ax.set_yscale("log")
+        ax.legend()
+    return ax

@@ -1,0 +1,90 @@
+"""Names, units and scales of axes, and what a trajectory gives to be drawn on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.flow import Trajectory
+from linsolve.plot.style import ladder
+
+__all__ = ["LABELS", "falls", "label_axes", "label_goals", "scale_axis", "series"]
+
+LABELS = {
+    "loss": "loss $L$",
+    "singular_values": "singular values of the product",
+    "kernel_alignment": "kernel alignment",
+    "ntk": "tangent kernel",
+    "output": "output",
+    "residual": "residual",
+    "alignment": "alignment",
+}
+
+FLOOR = 1e-12  # a logarithmic axis ends here, relative to its top; below it is only rounding
+
+
+def series(traj: Trajectory, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and values as (T,) and (T, lines)."""
+    t, values = arithmetic.to_numpy(traj.t), arithmetic.to_numpy(traj[name])
+    if t.ndim != 1:
+        raise ValueError(f"plot: t has shape {t.shape} but needs one axis; draw one trajectory at a time")
+    return t, values.reshape(len(t), -1)
+
+
+def falls(name: str, values: np.ndarray) -> bool:
+    """Return whether a quantity is a loss, never negative, that falls by more than a factor of 10."""
+    return name == "loss" and bool((values >= 0).all()) and bool((values[0] > 10 * values[-1]).any())
+
+
+def scale_axis(ax: Any, values: np.ndarray, log: bool) -> None:
+    """Make the vertical axis logarithmic, or let it start at 0 where nothing is negative."""
+    if not log:
+        if values.min() >= 0:
+            ax.set_ylim(bottom=0)
+        return
+    top = values.max()
+    if top > 0 and values.min() < FLOOR * top:
+        ax.set_ylim(FLOOR * top, 3 * top)  # before the scale changes: its own limits underflow
+    ax.set_yscale("log")
+
+
+def label_axes(ax: Any, traj: Trajectory, name: str) -> None:
+    """Name both axes."""
+    ax.set_xlabel(_time_label(traj))
+    ax.set_ylabel(LABELS.get(name, name.replace("_", " ")))
+    ax.margins(x=0.01)
+
+
+def _time_label(traj: Trajectory) -> str:
+    """Return the name of the time axis with its unit, the flow's time constant or inverse learning rate."""
+    tau = getattr(traj.flow, "tau", None)
+    if tau is None:
+        return r"time $t$  (learning rate $\times$ steps)"
+    tau = arithmetic.to_numpy(tau)
+    if tau.size == 1 and float(tau.ravel()[0]) == 1:
+        return r"time $t$  (units of $\tau$)"
+    return rf"time $t$  ($\tau$ = {float(tau.ravel()[0]):g})" if tau.size == 1 else "time $t$"
+
+
+def label_goals(ax: Any, goals: np.ndarray) -> None:
+    """Write the name of each target value at the right end of its line, moved apart where they would overlap."""
+    from scipy.optimize import isotonic_regression
+
+    shown = goals if len(goals) <= 12 else goals[:1]
+    apart = 0.055 * goals[0] * np.arange(len(shown))
+    places = isotonic_regression(shown + apart, increasing=False).x - apart  # nearest places that keep the distance
+    for k, (goal, place, color) in enumerate(zip(shown, places, ladder(len(goals)), strict=False)):
+        line = {"arrowstyle": "-", "color": color, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate(
+            f"$s_{{{k + 1}}}$",
+            (1.0, goal),
+            (1.03, place),
+            xycoords=ax.get_yaxis_transform(),
+            textcoords=ax.get_yaxis_transform(),
+            color=color,
+            va="center",
+            arrowprops=line,
+            annotation_clip=False,
+        )

@@ -1,0 +1,81 @@
+"""Colors and style of all figures, applied locally."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+__all__ = ["COLORS", "STYLE", "drawing", "figure", "ladder"]
+
+COLORS = {
+    "black": "#000000",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "green": "#009E73",
+    "blue": "#0072B2",
+    "vermilion": "#D55E00",
+    "purple": "#CC79A7",
+}
+
+STYLE: Any = {
+    "figure.dpi": 110,
+    "savefig.dpi": 200,
+    "font.size": 11,
+    "axes.labelsize": 12,
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 10.5,
+    "lines.linewidth": 2.0,
+    "lines.solid_capstyle": "round",
+}
+
+
+@contextmanager
+def drawing(ax: Any, size: tuple[float, float] = (6.4, 4.2)) -> Iterator[Any]:
+    """Give the axes to draw on, made if there is none, while the style holds."""
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(STYLE):
+        yield plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+
+
+@contextmanager
+def figure(*args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
+    """Give ``(figure, axes)`` of ``pyplot.subplots`` in this package's style, and close the figure afterward.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> traj = ls.BalancedMode(s=2.0)([0.0, 1.0, 2.0], 0.01)
+    >>> with ls.plot.figure() as (fig, ax):
+    ...     ls.plot.trajectory(traj, "a", ax=ax).get_ylabel()
+    'a'
+    """
+    import matplotlib.pyplot as plt
+
+    kwargs = {"figsize": (6.4, 4.2), "layout": "constrained"} | kwargs
+    with plt.rc_context(STYLE):
+        made, axes = plt.subplots(*args, **kwargs)
+        try:
+            yield made, axes
+        finally:
+            plt.close(made)
+
+
+def ladder(count: int) -> list[Any]:
+    """Return colors in order, dark for the first; the palest end of viridis is too faint on white."""
+    import matplotlib
+
+    if count == 1:
+        return [COLORS["blue"]]
+    return list(matplotlib.colormaps["viridis"](np.linspace(0.0, 0.85, count)))
