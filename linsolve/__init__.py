@@ -5,35 +5,46 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from linsolve import arithmetic, flows
+from linsolve import arithmetic, flows, laws
 from linsolve.flow import Flow, NotExact, Trajectory, observable, parameter
-from linsolve.flows import BalancedMode
+from linsolve.inputs import unknown_name
 from linsolve.integrate import descend, integrate
+from linsolve.law import Expansion, Law, Statistic
 from linsolve.verify import verify
 
+# each flow and law is an attribute too, imported when first asked for, as are these modules
+_MODULES = ("data", "linearized", "plot", "stable")
+
 __all__ = [
-    "BalancedMode",
+    "Expansion",
     "Flow",
+    "Law",
     "NotExact",
+    "Statistic",
     "Trajectory",
     "arithmetic",
-    "data",
     "descend",
     "flows",
     "integrate",
+    "laws",
     "observable",
     "parameter",
-    "plot",
     "verify",
+    *_MODULES,
+    *flows.WHERE,
+    *laws.WHERE,
 ]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("data", "plot"):  # what costs time to import is imported when first asked for
+    if name in _MODULES:
         return importlib.import_module(f"linsolve.{name}")
-    raise AttributeError(f"module 'linsolve' has no attribute {name!r}; it has {', '.join(__all__)}")
+    for registry in (flows, laws):
+        if name in registry.WHERE:
+            return getattr(registry, name)
+    raise AttributeError(unknown_name("linsolve", "attribute", name, __all__))
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,16 @@
 """The exactly solvable networks, one file each; `ALL` is the registry that everything generic reads."""
 
-from linsolve.flows.balanced_mode import BalancedMode
+from linsolve.registry import on_use
 
-__all__ = ["ALL", "BalancedMode"]
+# a flow's name and its file; one line makes it known to tests, command line, plots and proof
+WHERE = {
+    "BalancedMode": "balanced_mode",
+    "DeepMode": "deep_mode",
+    "FrozenKernel": "frozen_kernel",
+    "TwoLayer": "two_layer",
+    "TwoLayerOrder": "two_layer_order",
+    "WhitenedTwoLayer": "whitened_two_layer",
+}
+__all__ = ["ALL", *WHERE]
 
-ALL = (BalancedMode,)
+__getattr__, __dir__ = on_use(__name__, WHERE)

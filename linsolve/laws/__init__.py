@@ -1,7 +1,27 @@
 """The asymptotic and statistical statements, one file each; `ALL` is the registry that everything generic reads."""
 
-from linsolve.law import Law
+from linsolve.registry import on_use
 
-__all__ = ["ALL"]
+# a law's name and its file; one line makes it known to tests, command line and proof
+WHERE = {
+    "EarlyAlignment": "early_alignment",
+    "InitialOverlaps": "early_alignment",
+    "EarlyAnisotropic": "early_anisotropic",
+    "EarlyKernelDirection": "early_anisotropic",
+    "MatchedSolution": "matched",
+    "RefinedMatchedSolution": "matched",
+    "KernelAlignment": "matched",
+    "LearningTime": "learning_times",
+    "DeepLearningTime": "learning_times",
+    "FinalKernel": "final_kernel",
+    "FinalKernelAnisotropic": "final_kernel",
+    "FinalKernelOutputs": "final_kernel",
+    "KernelRegression": "kernel_regression",
+    "LayerKernels": "layer_kernels",
+    "WidthCorrection": "layer_kernels",
+    "LayerImbalance": "layer_kernels",
+    "TransferError": "transfer_error",
+}
+__all__ = ["ALL", *WHERE]
 
-ALL: tuple[type[Law], ...] = ()
+__getattr__, __dir__ = on_use(__name__, WHERE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -71,6 +70,8 @@ class Report:
 
     def to_json(self) -> str:
         """Return the report as JSON."""
+        import json
+
         rows = [dataclasses.asdict(check) | {"ok": check.ok} for check in self.checks]
         return json.dumps({"flow": self.flow, "ok": self.ok, "checks": rows})
 

@@ -1,0 +1,57 @@
+"""``python -m benchmarks [accuracy] [starts] [imports]``: measure, and print as Markdown."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+
+from benchmarks import accuracy_two_layer, accuracy_whitened, imports
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *(list(row) for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def accuracy() -> str:
+    """Return the worst errors of the closed forms in doubles against evaluation to at least 50 digits."""
+    sections = {"TwoLayer": accuracy_two_layer.rows(), "WhitenedTwoLayer": accuracy_whitened.rows()}
+    rows = [
+        (flow, name, f"{worst:.1e}", f"{reach:.0e}") for flow, found in sections.items() for name, worst, reach in found
+    ]
+    return table(("flow", "quantity", "worst error", "reach"), rows)
+
+
+def starts() -> str:
+    """Return what becomes of random balanced starts: none refused, all as DOP853 has it, some obstructed."""
+    head = ("n_in-width-n_out", "starts", "refused", "obstructed", "worst difference to DOP853")
+    rows = [
+        (name, str(count), str(refused), str(obstructed), f"{worst:.1e}")
+        for name, count, refused, obstructed, worst in accuracy_whitened.starts()
+    ]
+    return table(head, rows)
+
+
+def import_time() -> str:
+    """Return what importing costs, and that nothing heavy is loaded."""
+    found = imports.ratio()
+    heavy = ", ".join(imports.heavy()) or "none"
+    row = (f"{1e3 * found['numpy']:.0f} ms", f"{1e3 * found['linsolve']:.0f} ms", f"{found['ratio']:.2f}", heavy)
+    return table(("import numpy", "import linsolve", "ratio", "heavy modules loaded"), [row])
+
+
+MEASUREMENTS: dict[str, Callable[[], str]] = {"accuracy": accuracy, "starts": starts, "imports": import_time}
+
+
+def main() -> None:
+    """Print the measurements asked for, all by default."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], metavar="NAME", help=", ".join(MEASUREMENTS))
+    for name in parser.parse_args().names or MEASUREMENTS:
+        print(f"## {name}\n\n{MEASUREMENTS[name]()}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
