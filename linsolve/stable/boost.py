@@ -48,10 +48,14 @@ class BoostStart(NamedTuple):
     c: Any
 
     @classmethod
-    def of(cls, p: Twofold, q: Twofold, g: Twofold, y: Any, f0: Twofold) -> BoostStart:
-        """Return the start for lengths, coupling, target and output given to twice the working precision."""
-        r0 = f0 - y
-        return cls(p.hi, q.hi, g.hi, y, f0.hi, r0.hi, r0.lo, (g * y).hypot(p * q * 2))
+    def of(cls, p: Twofold, q: Twofold, g: Twofold, y: Any, f0: Twofold, r0: Twofold | None = None) -> BoostStart:
+        """Return the start for lengths, coupling, target and output given to twice the working precision.
+
+        The residual may be given where it is known better than as a difference of output and target.
+        """
+        r0 = f0 - y if r0 is None else r0
+        target = y.hi if isinstance(y, Twofold) else y
+        return cls(p.hi, q.hi, g.hi, target, f0.hi, r0.hi, r0.lo, (g * y).hypot(p * q * 2))
 
 
 class Boost(NamedTuple):

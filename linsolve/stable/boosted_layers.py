@@ -43,13 +43,26 @@ class LayersStart(NamedTuple):
     gamma: Any
 
     @classmethod
-    def of(cls, xp: Any, u: Any, h: Twofold, s: Twofold, eta: tuple[Any, Any], gamma: Any, y: Any) -> LayersStart:
-        """Return the start for layers `u`, `h`, length `s` of the input, learning rates `eta`, scale and target."""
+    def of(
+        cls,
+        xp: Any,
+        u: Any,
+        h: Twofold,
+        s: Twofold,
+        eta: tuple[Any, Any],
+        gamma: Any,
+        y: Any,
+        r0: Twofold | None = None,
+    ) -> LayersStart:
+        """Return the start for layers `u`, `h`, length `s` of the input, learning rates `eta`, scale and target.
+
+        The target may be a Twofold, and the residual be given where it is known better than as a difference.
+        """
         root_h, root_u = Twofold(xp, eta[0]).sqrt(), Twofold(xp, eta[1]).sqrt() * s
         b, a = h * root_h[..., None], root_u[..., None] * u
         p, q, size = (b + a).scaled(half(xp, b.hi)), (b - a).scaled(half(xp, b.hi)), xp.abs(gamma)
         f0 = (h * u).sum() * gamma
-        start = BoostStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0)
+        start = BoostStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0)
         return cls(start, u, h, p.hi, q.hi, _rest(xp, u, h), root_h.hi, root_u.hi, gamma)
 
 

@@ -75,7 +75,8 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     rising = x >= 0
     down = xp.where(rising, decay, xp.ones_like(x))
     up = xp.where(rising, xp.ones_like(x), decay)
-    den = down + a0 * integral_of_decay(xp, t, s)
+    # a0 = 0 at s = 0 and t = inf: the integral is infinite, its product is not
+    den = down + a0 * xp.where(a0 == 0, xp.zeros_like(x), integral_of_decay(xp, t, s))
     # a start at zero stays there; everything else has a positive denominator while the solution exists
     safe = xp.where((a0 == 0) | (den == 0), xp.ones_like(den), den)
     settled = (down == 0) & (a0 != 0)  # there a0 S may underflow, but a = s

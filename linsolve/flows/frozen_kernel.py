@@ -1,0 +1,308 @@
+"""The kernel regime: a network whose tangent kernel stays frozen, on a data set, at test points and in parameters."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.flow import Flow, Trajectory, observable, parameter, pose
+from linsolve.flows import frozen_kernel_start as start
+from linsolve.inputs import real_array
+from linsolve.stable.compensated import length
+from linsolve.stable.momentum import descent_power, heavy_ball
+from linsolve.stable.scalar import smallest
+from linsolve.stable.spectral import Spectrum, rows_times
+
+__all__ = ["FrozenKernel"]
+
+
+class FrozenKernel(Flow):
+    r"""A network in the kernel regime: linear dynamics under a frozen tangent kernel, singular or not.
+
+    .. math:: L = |f - y|^2/2, \qquad \dot f = -\eta K (f - y), \qquad f(t) = y + e^{-\eta K t} (f_0 - y),
+
+    ``f`` in R^n the outputs on the training inputs. At any other input with kernel row ``k(x)``, and for the parameters
+    of the linearized model with Jacobian J, ``K = J J^T``,
+
+    .. math:: f_t(x) = f_0(x) - \eta\, k(x)^T t\, \varphi(\eta K t) (f_0 - y), \quad
+        \theta_t = \theta_0 - \eta J^T t\, \varphi(\eta K t) (f_0 - y), \quad \varphi(x) = (1 - e^{-x})/x .
+
+    Parameters
+    ----------
+    kernel : array_like, shape batch + (n, n)
+        Tangent kernel on the training inputs, symmetric and positive semi-definite up to rounding.
+    y : array_like, shape batch + (n,)
+        Targets.
+    eta : array_like, shape batch
+        Learning rate (loss decrease per unit of time), positive.
+
+    Notes
+    -----
+    Exact for: every symmetric positive semi-definite kernel, at every time, ``t = inf`` and ``t < 0`` included; what of
+    ``f - y`` lies in the kernel's null space never moves. For several outputs n is data points times outputs, for the
+    mean loss ``|f - y|^2/(2n)`` see `for_mean_loss`. Not for: kernels that move, see `TwoLayer`.
+
+    Sources: Ortiz-Jimenez, Moosavi-Dezfooli, Frossard, "What can linearized neural networks actually say about
+    generalization?" (2021), section 2; Seleznova, thesis (2024), eqs. (2.59)-(2.61).
+
+    Errata of the thesis, shown by ``tests/test_frozen_kernel.py``: eqs. (2.60), (2.61) forget the 1/N of (2.59), so
+    that their time runs N times too fast; (2.61) needs an invertible kernel, which ``t phi`` does not.
+
+    Eigenvalues below ``n eps`` of the largest count as zero: in doubles they are rounding. One eigendecomposition is
+    enough for all times, starts and observables of a flow.
+
+    Accuracy: a few rounding errors of ``|f0| + |y|``, times ``1 + eta lam_max t`` for modes that still move then, which
+    is what rounding K does (``benchmarks/accuracy_frozen_kernel.py``); 1e-13 at n = 40.
+
+    Examples
+    --------
+    >>> from linsolve import FrozenKernel
+    >>> flow = FrozenKernel(kernel=[[2.0, 2.0], [2.0, 2.0]], y=[1.0, 0.0])
+    >>> flow([0.0, 0.1, float("inf")], [0.0, 0.0])["f"].round(6).tolist()
+    [[0.0, 0.0], [0.16484, 0.16484], [0.5, 0.5]]
+    """
+
+    kernel: Any = parameter("K", "tangent kernel on the training inputs", axes=("n", "n"))
+    y: Any = parameter("y", "targets", typical=(-2.0, 2.0), axes=("n",))
+    eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", typical=(0.1, 2.0), default=1.0)
+
+    class State(NamedTuple):
+        """Outputs on the training inputs, ``f``, shape batch + (n,)."""
+
+        f: Any
+
+    axes: ClassVar = {"f": ("n",)}
+    _spectra: ClassVar[start.Memo]  # one a flow, shared by its casts
+
+    def __post_init__(self) -> None:
+        who = type(self).__name__
+        object.__setattr__(self, "kernel", start.symmetric(who, self.kernel))
+        object.__setattr__(self, "_spectra", start.Memo())
+        super().__post_init__()
+        xp = arithmetic.namespace(self.kernel)
+        if not getattr(xp, "symbolic", False):
+            xp = np if arithmetic.is_object(xp) else xp
+            start.refuse_negative(who, self.cast(xp).spectrum(xp))
+
+    @classmethod
+    def for_mean_loss(cls, kernel: Any, y: Any, eta: Any = 1.0) -> Any:
+        """Return the flow of the mean loss ``|f - y|^2/(2n)``: that of ``|f - y|^2/2`` at learning rate ``eta/n``.
+
+        The flow's own `loss` remains ``|f - y|^2/2``, n times the mean.
+        """
+        who = f"{cls.__name__}.for_mean_loss"
+        kernel = start.symmetric(who, kernel)
+        return cls(kernel, y, real_array(who, "eta", eta, meaning="learning rate") / kernel.shape[-1])
+
+    def spectrum(self, xp: Any) -> Spectrum:
+        """Return eigenvalues (rising) and eigenvectors of the kernel, computed once a flow and arithmetic."""
+        if xp not in self._spectra:
+            self._spectra[xp] = Spectrum.of(xp, self.kernel)
+        return self._spectra[xp]
+
+    # the problem
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``|f - y|^2 / 2``."""
+        return xp.sum((z.f - self.y) ** 2, axis=-1) / 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return ``-eta K`` times the gradient: the metric that the parameters induce on the outputs."""
+        return self.State(-self.eta[..., None] * rows_times(xp, gradient.f, self.kernel))
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``-eta K (f - y)``."""
+        return self.State(-self.eta[..., None] * rows_times(xp, z.f - self.y, self.kernel))
+
+    # the closed form
+
+    def _modes(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+        """Return ``eta lam t`` and the residual at time 0, both by eigenvector."""
+        spectrum = self.spectrum(xp)
+        return spectrum.exponents(xp, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the outputs, counted from the start or from the targets, whichever rounds less.
+
+        At ``t = 0`` bitwise the start.
+        """
+        x, c = self._modes(xp, t, z0)
+        left, lost = xp.exp(-x) * c, xp.expm1(-x) * c
+        f = smallest(xp, self._counted(xp, z0.f, lost), self._counted(xp, self.y, left))
+        return self.State(xp.where(t[..., None] == 0, z0.f, f))
+
+    def _counted(self, xp: Any, origin: Any, c: Any) -> tuple[Any, Any]:
+        return (length(xp, origin) + length(xp, c))[..., None], origin + self.spectrum(xp).vector(xp, c)
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return residual, its energy by mode and the loss, without the difference ``f - y``."""
+        x, c = self._modes(xp, t, z0)
+        c = xp.exp(-x) * c
+        residual, energy = self.spectrum(xp).vector(xp, c), c**2 / 2
+        return {"loss": xp.sum(energy, axis=-1), "residual": residual, "mode_energy": energy}
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return ``y`` plus what of ``f0 - y`` lies in the kernel's null space."""
+        return self.State(self.y + self.spectrum(xp).null_part(xp, z0.f - self.y))
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return all of time: backward, residuals grow without end but stay finite."""
+        return -xp.inf * xp.ones_like(self.eta), xp.inf * xp.ones_like(self.eta)
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the part of the residual in the kernel's null space, which is never learned."""
+        return {"unlearnable": self.spectrum(xp).null_part(xp, z.f - self.y)}
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return ``dL/dt = -eta r^T K r``, ``r = f - y``."""
+        r = z.f - self.y
+        return {"loss": -self.eta * xp.sum(r * rows_times(xp, r, self.kernel), axis=-1)}
+
+    # what is observed
+
+    @observable(axes=("n",))
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return ``f - y``, shape batch + (n,)."""
+        return z.f - self.y
+
+    @observable(bounds="[0, inf)", axes=("mode",))
+    def mode_energy(self, xp: Any, z: Any) -> Any:
+        """Return the loss by eigenvector of the kernel, eigenvalues rising, shape batch + (n,)."""
+        return self.spectrum(xp).coordinates(xp, z.f - self.y) ** 2 / 2
+
+    @observable(bounds="[0, inf)")
+    def output_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|f|``, shape batch."""
+        return length(xp, z.f)
+
+    @observable(bounds="[0, 1]")
+    def residual_alignment(self, xp: Any, z: Any) -> Any:
+        """Return ``r^T K r / (lam_max |r|^2)``: how fast the loss falls, of the fastest possible; 0 for no residual."""
+        energy, top = self.mode_energy(xp, z), self.spectrum(xp).values
+        size = xp.sum(energy, axis=-1) * xp.max(top, axis=-1)
+        positive = xp.where(top > 0, top, xp.zeros_like(top))
+        share = xp.sum(positive * energy, axis=-1) / xp.where(size > 0, size, xp.ones_like(size))
+        return xp.minimum(share, xp.ones_like(share))
+
+    # beyond the training outputs
+
+    def predict(self, t: Any, f0: Any, k_x: Any, f0_x: Any) -> Any:
+        """Return the outputs at test points.
+
+        Parameters
+        ----------
+        t : array_like, any shape
+            Times; ``inf`` gives the limit.
+        f0 : array_like, shape batch + (n,)
+            Outputs on the training inputs at time 0.
+        k_x : array_like, shape batch + (m, n)
+            Kernel between test and training inputs.
+        f0_x : array_like, shape batch + (m,)
+            Outputs at the test points at time 0.
+
+        Returns
+        -------
+        array, shape t.shape + batch + (m,)
+
+        Raises
+        ------
+        ValueError
+            For shapes that do not fit, and at ``t = inf`` for a `k_x` that leaves the range of the kernel: no positive
+            semi-definite kernel does, and outputs would grow for ever.
+        """
+        problem, more = pose(self, t, f0), {"k_x": k_x, "f0_x": f0_x}
+        k_x, f0_x = start.beside(problem, "predict", more, {"k_x": ("m", "n"), "f0_x": ("m",)})
+        spectrum = problem.flow.spectrum(problem.xp)
+        return start.reached(problem, spectrum.values, spectrum.vectors, start.reach(problem, spectrum, k_x), f0_x)
+
+    def parameters_at(self, t: Any, theta0: Any, jacobian: Any, f0: Any) -> Any:
+        """Return the parameters of the linearized model, from the singular values of its Jacobian.
+
+        Parameters
+        ----------
+        t : array_like, any shape
+            Times; ``inf`` gives the limit, the solution nearest to `theta0`.
+        theta0 : array_like, shape batch + (p,)
+            Parameters at time 0.
+        jacobian : array_like, shape batch + (n, p)
+            Derivative of the training outputs with respect to the parameters; ``J J^T`` must be the kernel.
+        f0 : array_like, shape batch + (n,)
+            Outputs on the training inputs at time 0.
+
+        Returns
+        -------
+        array, shape t.shape + batch + (p,)
+        """
+        problem, more = pose(self, t, f0), {"jacobian": jacobian, "theta0": theta0}
+        J, theta0 = start.beside(problem, "parameters_at", more, {"jacobian": ("n", "p"), "theta0": ("p",)})
+        start.refuse_other_kernel(problem, J)
+        u, s, onto = start.singular(problem.xp, J)
+        return start.reached(problem, s**2, u, problem.xp.matrix_transpose(s[..., None] * onto), theta0)
+
+    # gradient descent, exactly
+
+    def largest_step(self, momentum: float = 0.0) -> Any:
+        """Return ``2 (1 + momentum) / (eta lam_max)``, below which gradient descent converges, shape batch."""
+        xp = arithmetic.namespace(self.kernel)
+        return start.inverse(xp, 2 + 2 * start.momentum(type(self).__name__, momentum), self.eta * self._ends(xp)[1])
+
+    def best_step(self) -> Any:
+        """Return ``2 / (eta (lam_max + lam_min))``, ``lam_min`` the smallest positive eigenvalue, shape batch."""
+        xp = arithmetic.namespace(self.kernel)
+        low, high = self._ends(xp)
+        return start.inverse(xp, 2, self.eta * (low + high))
+
+    def _ends(self, xp: Any) -> tuple[Any, Any]:
+        values = self.spectrum(xp).values
+        high = xp.max(values, axis=-1)
+        return xp.min(xp.where(values > 0, values, high[..., None]), axis=-1), high
+
+    def discrete(
+        self, k: Any, f0: Any, *, step: Any, momentum: float = 0.0, allow_divergence: bool = False
+    ) -> Trajectory:
+        """Return gradient descent with a finite step, exactly, after `k` steps: no loop over steps.
+
+        ``f_(k+1) = f_k - step eta K (f_k - y) + momentum (f_k - f_(k-1))``, started at rest.
+
+        Parameters
+        ----------
+        k : array_like of int, any shape
+            Numbers of steps.
+        f0 : array_like, shape batch + (n,)
+            Start.
+        step : float
+            Length of one step in units of time, below `largest_step`; best without momentum is `best_step`.
+        momentum : float
+            Of the heavy ball, in [0, 1).
+        allow_divergence : bool
+            Whether to take steps that diverge.
+
+        Returns
+        -------
+        Trajectory
+            At times ``k step``; its state agrees with ``descend`` to rounding.
+        """
+        counts = start.whole_numbers(type(self).__name__, k)
+        problem = pose(self, counts, f0)
+        flow, xp = problem.flow, problem.xp
+        spectrum = flow.spectrum(xp)
+        h, b = start.descent_settings(problem, spectrum, step, momentum, allow_divergence)
+        trail = problem.t.shape + (1,) * (len(problem.batch) + 1)
+        k, parity = (xp.reshape(arithmetic.cast(xp, v), trail) for v in (counts, 1 - 2 * (counts % 2)))
+        m = h * flow.eta[..., None] * spectrum.values + xp.zeros_like(k)
+        with np.errstate(over="ignore", invalid="ignore"):  # divergence beyond doubles is reported below
+            left = descent_power(xp, k, parity, m) if momentum == 0 else heavy_ball(xp, k, parity, m, b)
+            c = left * spectrum.coordinates(xp, problem.z0.f - flow.y)
+            f = flow.y + spectrum.vector(xp, c)
+        start.refuse_overflow(problem, f, k)
+        f = xp.where(k == 0, problem.z0.f, f)
+        return Trajectory(flow, problem.t * h, self.State(f), "gradient descent, closed form", problem.z0)
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return four points on a kernel of rank three, singular without rounding, from generic outputs."""
+        jacobian = np.round(64 * (np.eye(4, 3) + 0.4 * rng.normal(size=(4, 3)))) / 64
+        flow = cls(kernel=jacobian @ jacobian.T, y=rng.normal(size=4), eta=rng.uniform(0.3, 0.9))
+        return flow, cls.State(rng.normal(size=4))

@@ -1,0 +1,137 @@
+r"""What a frozen tangent kernel says about a target: norm, alignment, concentration, anisotropy, speed.
+
+On n inputs with Gram matrix K, expectations are means over the inputs: ``|f|_2^2 = f.f/n``, and the kernel's operator
+is ``K/n`` (Ortiz-Jimenez, Moosavi-Dezfooli, Frossard 2021, sections 2 and 3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.flows.frozen_kernel_start import refuse_negative, symmetric
+from linsolve.inputs import real_array
+from linsolve.stable.compensated import length
+from linsolve.stable.spectral import Spectrum, rows_times
+from linsolve.tangent import (
+    Convergence,
+    anisotropy_directions,
+    convergence,
+    input_kernel,
+    linearize,
+    tangent_kernel,
+)
+
+__all__ = [
+    "Convergence",
+    "alignment",
+    "alignment_from_jacobian",
+    "anisotropy_directions",
+    "convergence",
+    "cosine_alignment",
+    "energy_concentration",
+    "input_kernel",
+    "linearize",
+    "rkhs_norm",
+    "rkhs_norm_bound",
+    "tangent_kernel",
+]
+
+
+def _given(who: str, kernel: Any, f: Any) -> tuple[Any, Any, Any]:
+    """Return namespace, kernel and function values, checked."""
+    kernel, f = symmetric(who, kernel), real_array(who, "f", f, meaning="function values on the inputs")
+    n = kernel.shape[-1]
+    if f.ndim < 1 or f.shape[-1] != n:
+        raise ValueError(f"{who}: f has shape {tuple(f.shape)} but needs a last axis of {n} (one value for each input)")
+    xp = arithmetic.namespace(kernel, f)
+    return xp, kernel, f
+
+
+def _spectrum(who: str, xp: Any, kernel: Any) -> Spectrum:
+    spectrum = Spectrum.of(xp, kernel)
+    refuse_negative(who, spectrum)
+    return spectrum
+
+
+def rkhs_norm(kernel: Any, f: Any, *, tolerance: float = 1e-9) -> Any:
+    r"""Return the norm of a function in the kernel's Hilbert space, ``sqrt(f^T K^+ f)``.
+
+    The length of the shortest change of parameters by which a linearized network learns `f` (eq. (3)).
+
+    Parameters
+    ----------
+    kernel : array_like, shape batch + (n, n)
+    f : array_like, shape batch + (n,)
+    tolerance : float
+        The norm is inf where more than this share of `f` lies in the kernel's null space.
+
+    Returns
+    -------
+    array, shape batch
+    """
+    xp, kernel, f = _given("rkhs_norm", kernel, f)
+    spectrum = _spectrum("rkhs_norm", xp, kernel)
+    c, positive = spectrum.coordinates(xp, f), spectrum.values > 0
+    inside = xp.where(positive, c, xp.zeros_like(c))
+    norm = length(xp, inside / xp.sqrt(xp.where(positive, spectrum.values, xp.ones_like(spectrum.values))))
+    return xp.where(length(xp, c - inside) > tolerance * length(xp, c), xp.full_like(norm, xp.inf), norm)
+
+
+def alignment(kernel: Any, f: Any) -> Any:
+    """Return ``alpha(f) = f^T K f / n^2``, the mean of ``f(x) K(x, x') f(x')`` over pairs of inputs, shape batch."""
+    xp, kernel, f = _given("alignment", kernel, f)
+    return xp.sum(f * rows_times(xp, f, kernel), axis=-1) / f.shape[-1] ** 2
+
+
+def alignment_from_jacobian(jacobian: Any, f: Any) -> Any:
+    """Return ``alpha(f) = |mean of f(x) grad f_theta(x)|^2``, which needs no Gram matrix (Lemma 1).
+
+    Parameters
+    ----------
+    jacobian : array_like, shape batch + (n, p)
+        Derivative of each output with respect to the parameters.
+    f : array_like, shape batch + (n,)
+    """
+    who = "alignment_from_jacobian"
+    jacobian = real_array(who, "jacobian", jacobian, meaning="derivative of outputs by parameters")
+    f = real_array(who, "f", f, meaning="function values on the inputs")
+    if jacobian.ndim < 2 or f.ndim < 1 or jacobian.shape[-2] != f.shape[-1]:
+        shapes = f"{tuple(jacobian.shape)}, {tuple(f.shape)}"
+        raise ValueError(f"{who}: jacobian, f have shapes {shapes}, which must be batch + (n, p) and batch + (n,)")
+    xp = arithmetic.namespace(jacobian, f)
+    return xp.sum(rows_times(xp, f, jacobian) ** 2, axis=-1) / f.shape[-1] ** 2
+
+
+def rkhs_norm_bound(kernel: Any, f: Any) -> Any:
+    """Return ``|f|_2^2 / sqrt(alpha(f))``, at most `rkhs_norm` (Lemma 1), equal on eigenfunctions; 0 for ``f = 0``."""
+    xp, kernel, f = _given("rkhs_norm_bound", kernel, f)
+    square, seen = xp.sum(f**2, axis=-1), xp.sum(f * rows_times(xp, f, kernel), axis=-1)
+    bound = square / xp.sqrt(xp.where(seen > 0, seen, xp.ones_like(seen)))
+    return xp.where((seen > 0) | (square == 0), bound, xp.full_like(bound, xp.inf))
+
+
+def cosine_alignment(kernel: Any, f: Any) -> Any:
+    """Return ``f^T K f / (|K|_F |f|^2)``, the cosine between K and ``f f^T``, in [0, 1]; 0 where one of them is 0."""
+    xp, kernel, f = _given("cosine_alignment", kernel, f)
+    size = xp.sqrt(xp.sum(kernel**2, axis=(-2, -1))) * xp.sum(f**2, axis=-1)
+    return xp.sum(f * rows_times(xp, f, kernel), axis=-1) / xp.where(size > 0, size, xp.ones_like(size))
+
+
+def energy_concentration(kernel: Any, f: Any, top: int) -> Any:
+    """Return ``|Phi f| / |f|``, Phi the `top` eigenvectors of largest eigenvalue (section 4.1); 0 for ``f = 0``.
+
+    Not well-defined where the eigenvalues on both sides of the cut are equal.
+    """
+    who = "energy_concentration"
+    xp, kernel, f = _given(who, kernel, f)
+    n = f.shape[-1]
+    if isinstance(top, bool) or not isinstance(top, int | np.integer) or not 1 <= top <= n:
+        raise ValueError(
+            f"{who}: top = {top!r} must be a whole number from 1 to {n} (of eigenvectors); say {min(n, 10)}"
+        )
+    c = _spectrum(who, xp, kernel).coordinates(xp, f)
+    size = length(xp, c)
+    return length(xp, c[..., n - top :]) / xp.where(size > 0, size, xp.ones_like(size))

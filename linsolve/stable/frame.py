@@ -1,0 +1,250 @@
+"""What a matrix Riccati solution needs from its start: a square root, in the frame of the target's modes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.stable.imbalance import Imbalance, imbalance, largest, precision
+
+__all__ = ["Frame", "flipped", "frame"]
+
+
+class Frame(NamedTuple):
+    """A start seen in the eigenbasis of ``F~``: ``P0 = basis q q^T basis^T``.
+
+    Parameters
+    ----------
+    basis : array, shape batch + (n, n)
+        Orthonormal eigenvectors, by falling eigenvalue; ``n = n_in + n_out``, inputs first.
+    rate : array, shape batch + (n,)
+        Eigenvalues.
+    q : array, shape batch + (n, r)
+        Square root of the start, its growing rows in staircase form: the first columns are those with most leading
+        zeros, and these zeros are exact.
+    root : array, shape batch + (n, r)
+        ``basis q`` with the relative accuracy of each block: ``P0 = root root^T``.
+    spread : array, shape batch
+        ``-lam1 lam2``.
+    """
+
+    basis: Any
+    rate: Any
+    q: Any
+    root: Any
+    spread: Any
+
+
+def frame(xp: Any, target: Any, product: Any, gram_in: Any, gram_out: Any) -> Frame:
+    """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the start's square root in it."""
+    shape = tuple(product.shape[-2:])
+    given = (target, product, gram_in, gram_out)
+    batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in given))
+    target, product, gram_in, gram_out = (xp.broadcast_to(a, batch + tuple(a.shape[-2:])) for a in given)
+    kind = imbalance(xp, product, gram_in, gram_out)
+    noise = 16 * sum(shape) * precision(xp) + 8 * kind.distance
+    basis, rate = _eigenbasis(xp, target, kind.total)
+    two = arithmetic.to_numpy(kind.spread) > 0
+    if two.all():
+        root = _full_root(xp, product, kind)
+    else:
+        root = _flat_root(xp, product, gram_in, gram_out, kind, noise)
+        used = xp.sum(xp.astype(xp.max(xp.abs(root), axis=-2) > 0, xp.float64), axis=-1)
+        if two.any():
+            root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
+        else:
+            root = root[..., root.shape[-1] - max(1, int(arithmetic.to_numpy(xp.max(used)))) :]
+    q = xp.matrix_transpose(basis) @ root
+    q, root = _staircase(xp, q, root, min(shape), noise)
+    return Frame(basis, rate, q, root, kind.spread)
+
+
+def _paired(xp: Any, matrix: Any) -> tuple[Any, Any, Any]:
+    """Return the singular value decomposition with complete bases: inputs, values, outputs."""
+    u, s, vh = xp.linalg.svd(matrix, full_matrices=True)
+    return xp.matrix_transpose(vh), s, u
+
+
+def _stacked(xp: Any, top: Any, bottom: Any) -> Any:
+    return xp.concat([top, bottom], axis=-2)
+
+
+def _eigenbasis(xp: Any, target: Any, total: Any) -> tuple[Any, Any]:
+    """Return eigenvectors and eigenvalues of ``F~``, by falling eigenvalue, from the SVD of the target.
+
+    Each singular value gives ``+-hypot(s, total/2)``, each direction that only one side has gives ``-+total/2``.
+    """
+    v, s, u = _paired(xp, target)
+    k, half = s.shape[-1], total[..., None] / 2
+    high = xp.hypot(s, half) + xp.abs(half)
+    size = xp.hypot(s, high)
+    flat = size == 0
+    scale = xp.where(flat, xp.ones_like(size), size)
+    root = xp.sqrt(xp.ones_like(size) / 2)
+    low, high = xp.where(flat, root, s / scale), xp.where(flat, root, high / scale)
+    upward = half >= 0
+    cin, cout = xp.where(upward, low, high)[..., None, :], xp.where(upward, high, low)[..., None, :]
+    v_k, u_k = v[..., :, :k], u[..., :, :k]
+    rising = _stacked(xp, v_k * cin, u_k * cout)
+    falling = _stacked(xp, v_k * cout, -u_k * cin)
+    v_extra, u_extra = v[..., :, k:], u[..., :, k:]
+    rows_in, rows_out = v.shape[-1], u.shape[-1]
+    batch = tuple(s.shape[:-1])
+    parts, rates = [rising], [xp.hypot(s, half)]
+    if rows_in > k:
+        parts.append(_stacked(xp, v_extra, xp.zeros((*batch, rows_out, rows_in - k), dtype=xp.float64)))
+        rates.append(xp.broadcast_to(-half, (*batch, rows_in - k)))
+    if rows_out > k:
+        parts.append(_stacked(xp, xp.zeros((*batch, rows_in, rows_out - k), dtype=xp.float64), u_extra))
+        rates.append(xp.broadcast_to(half, (*batch, rows_out - k)))
+    parts.append(flipped(xp, falling))
+    rates.append(-flipped(xp, rates[0]))
+    return xp.concat(parts, axis=-1), _merged(xp, xp.concat(rates, axis=-1))
+
+
+def _merged(xp: Any, rate: Any) -> Any:
+    """Return falling rates, those equal to rounding made equal: an identity target stays degenerate at all times."""
+    n = rate.shape[-1]
+    same = 4 * n * precision(xp) * rate[..., :1]
+    merged = [rate[..., :1]]
+    for i in range(1, n):
+        merged.append(xp.where(merged[-1] - rate[..., i : i + 1] <= same, merged[-1], rate[..., i : i + 1]))
+    return xp.concat(merged, axis=-1)
+
+
+def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:
+    """Return ``Q0`` of a start with one eigenvalue (``spread = 0``), shape batch + (n, n), unused columns zero.
+
+    Eigenvectors of ``P0`` carry the rounding of its largest entry into its smallest columns; a Newton step back onto
+    ``Q^T J Q = total I`` makes each column balanced to its own last digit. It moves ``P0`` by its rounding only.
+    """
+    rows = gram_in.shape[-1]
+    whole = _stacked(
+        xp,
+        xp.concat([gram_in, xp.matrix_transpose(product)], axis=-1),
+        xp.concat([product, gram_out], axis=-1),
+    )
+    value, vector = xp.linalg.eigh(whole)
+    value, noise = value[..., None, :], noise[..., None, None]
+    used = value > noise * xp.max(xp.abs(value), axis=-1, keepdims=True)
+    value = xp.where(used, value, xp.zeros_like(value))
+    q = vector * xp.sqrt(value)
+    pair = value + xp.matrix_transpose(value)
+    pair = xp.where(pair > 0, pair, xp.ones_like(pair))
+    wanted = kind.total[..., None, None] * xp.eye(value.shape[-1]) * xp.where(used, 1 + 0 * value, 0 * value)
+    for _ in range(1 + xp.dps // 15 if arithmetic.is_object(xp) else 1):
+        top, bottom = q[..., :rows, :], q[..., rows:, :]
+        excess = xp.matrix_transpose(bottom) @ bottom - xp.matrix_transpose(top) @ top - wanted
+        turn = excess / pair
+        q = _stacked(xp, top + top @ turn, bottom - bottom @ turn)
+    return _refined(xp, q, product, gram_in, gram_out, kind.spread == 0)
+
+
+def _refined(xp: Any, q: Any, product: Any, gram_in: Any, gram_out: Any, single: Any) -> Any:
+    """Return `q` with a block that is much smaller than the other taken from the product instead of from ``P0``.
+
+    Only a lambda-balanced start can have blocks of different size; then the larger is well-conditioned.
+    """
+    rows = gram_in.shape[-1]
+    top, bottom = q[..., :rows, :], q[..., rows:, :]
+    x, z = largest(xp, gram_in)[..., None, None], largest(xp, gram_out)[..., None, None]
+    turned = xp.matrix_transpose
+
+    def other(block: Any, map_: Any, fit: Any) -> Any:
+        gram = turned(block) @ block
+        size = xp.sum(block * block, axis=-2, keepdims=True)
+        used = fit & (size > 0) & (turned(size) > 0)
+        gram = xp.where(used, gram, xp.eye(gram.shape[-1]) + 0 * gram)
+        return turned(xp.linalg.solve(gram, turned(block) @ map_))
+
+    single = single[..., None, None]
+    small_in, small_out = single & (16 * x < z), single & (16 * z < x)
+    top = xp.where(small_in, other(bottom, product, small_in), top)
+    bottom = xp.where(small_out, other(top, turned(product), small_out), bottom)
+    return _stacked(xp, top, bottom)
+
+
+def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
+    """Return ``Q0`` of a start with two eigenvalues, shape batch + (n, n): then the product determines ``P0``.
+
+    ``X = sqrt(kappa^2 + Y^T Y) - total/2``, ``Z = sqrt(kappa^2 + Y Y^T) + total/2``,
+    ``kappa^2 = total^2/4 + spread``: one block of two for each singular value of the product.
+    """
+    v, s, u = _paired(xp, product)
+    k, rows_in, rows_out = s.shape[-1], v.shape[-1], u.shape[-1]
+    half = kind.total[..., None] / 2
+    root = xp.sqrt(kind.spread)[..., None]
+    kappa = xp.hypot(half, root)
+    much = xp.hypot(kappa, s) + xp.abs(half)
+    much = xp.where(much > 0, much, xp.ones_like(much))
+    large = xp.sqrt(much)
+    up = half >= 0
+    # the larger of the two squares is the pivot: no cancellation
+    first_in, first_out = xp.where(up, s / large, large), xp.where(up, large, s / large)
+    second = root / large
+    second_in, second_out = xp.where(up, second, 0 * second), xp.where(up, 0 * second, second)
+    v_k, u_k = v[..., :, :k], u[..., :, :k]
+    parts = [
+        _stacked(xp, v_k * first_in[..., None, :], u_k * first_out[..., None, :]),
+        _stacked(xp, v_k * second_in[..., None, :], u_k * second_out[..., None, :]),
+    ]
+    batch = tuple(s.shape[:-1])
+    wide = kappa + xp.abs(half)
+    wide = xp.where(wide > 0, wide, xp.ones_like(wide))
+    narrow = root * root / wide
+    if rows_in > k:
+        size = xp.sqrt(xp.where(up, narrow, wide))[..., None]
+        zero = xp.zeros((*batch, rows_out, rows_in - k), dtype=xp.float64)
+        parts.append(_stacked(xp, v[..., :, k:] * size, zero))
+    if rows_out > k:
+        size = xp.sqrt(xp.where(up, wide, narrow))[..., None]
+        zero = xp.zeros((*batch, rows_in, rows_out - k), dtype=xp.float64)
+        parts.append(_stacked(xp, zero, u[..., :, k:] * size))
+    return xp.concat(parts, axis=-1)
+
+
+def _staircase(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any, Any]:
+    """Turn columns so that growing rows get exact zeros wherever the start is zero there to rounding.
+
+    An exact saddle is a rank deficiency of growing rows; rounding would leave it at the rate of the missing row. First
+    the right null vectors of all growing rows are moved to the front, then row by row, by falling rate, what is left
+    of a row is moved into the last column not yet used. The same turns are applied to `root`.
+    """
+    n, r = q.shape[-2:]
+    size = noise[..., None] * xp.sqrt(xp.sum(q * q, axis=(-2, -1)))[..., None]
+    _, s, vh = xp.linalg.svd(q[..., :growing, :], full_matrices=True)
+    both = _stacked(xp, q, root) @ flipped(xp, xp.matrix_transpose(vh))
+    alive = xp.astype(s > size, xp.float64)
+    alive = xp.concat([xp.zeros((*s.shape[:-1], r - s.shape[-1]), dtype=xp.float64), flipped(xp, alive)], axis=-1)
+    both = _stacked(xp, both[..., :growing, :] * alive[..., None, :], both[..., growing:, :])
+    column = xp.zeros_like(alive) + xp.asarray(list(range(r)), dtype=xp.float64)
+    last = xp.full_like(column[..., :1], r - 1)
+    for i in range(n - growing):
+        both, taken = _collect(xp, both, i, column, last, size)
+        last = last - xp.astype(taken, xp.float64)
+    return both[..., :n, :], both[..., n:, :]
+
+
+def _collect(xp: Any, q: Any, i: int, column: Any, last: Any, size: Any) -> tuple[Any, Any]:
+    """Reflect what row `i` has in columns up to `last` into column `last`, or drop it if not larger than `size`."""
+    free, pivot, none = column <= last, column == last, xp.zeros_like(column)
+    row = xp.where(free, q[..., i, :], none)
+    length = xp.sqrt(xp.sum(row * row, axis=-1, keepdims=True))
+    taken = (length > size) & (last >= 0)
+    head = xp.sum(xp.where(pivot, row, none), axis=-1, keepdims=True)
+    length = xp.where(head < 0, -length, length)
+    mirror = row + xp.where(pivot, length, none)
+    weight = xp.sum(mirror * mirror, axis=-1, keepdims=True) / 2
+    mirror = xp.where(taken, mirror, none)
+    weight = xp.where(taken, weight, xp.ones_like(weight))
+    q = q - (q @ mirror[..., :, None]) * (mirror / weight)[..., None, :]
+    row = xp.where(free, xp.where(taken & pivot, -length, none), q[..., i, :])
+    return xp.concat([q[..., :i, :], row[..., None, :], q[..., i + 1 :, :]], axis=-2), taken
+
+
+def flipped(xp: Any, a: Any) -> Any:
+    """Return `a` with its columns in reverse order."""
+    order = list(range(a.shape[-1]))[::-1]
+    return xp.take(a, order if arithmetic.is_object(xp) else xp.asarray(order), axis=-1)

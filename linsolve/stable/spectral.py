@@ -1,0 +1,101 @@
+r"""Functions of a symmetric positive semi-definite matrix K: one eigendecomposition, then matrix products.
+
+The textbook writes ``(1 - exp(-K t)) K^{-1}``, which needs K to be invertible. In doubles it never is once its
+spectrum spans sixteen decades: a zero eigenvalue comes out as some 1e-17 of either sign, its quotients as noise. Here
+eigenvalues below ``n eps`` of the largest are zero, and ``t phi(K t) = integral of exp(-K s) from 0 to t`` takes its
+limit t there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from linsolve import arithmetic
+from linsolve.stable.frame import precision
+from linsolve.stable.scalar import phi
+
+__all__ = ["Spectrum", "decay", "decayed_integral", "integral_weights", "rows_times"]
+
+
+def rows_times(xp: Any, rows: Any, matrix: Any) -> Any:
+    """Return ``row @ matrix`` for every row, shapes ``... + (n,)`` and ``batch + (n, m)``; one product if no batch."""
+    if matrix.ndim > 2:
+        return (rows[..., None, :] @ matrix)[..., 0, :]
+    flat = xp.reshape(rows, (-1, rows.shape[-1])) @ matrix
+    return xp.reshape(flat, (*rows.shape[:-1], matrix.shape[-1]))
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues and eigenvectors of a symmetric matrix.
+
+    Parameters
+    ----------
+    values : array, shape batch + (n,)
+        Rising; what rounding left of a zero is zero.
+    vectors : array, shape batch + (n, n)
+        The eigenvectors, as columns.
+    least : array, shape batch
+        The smallest eigenvalue as it was computed.
+    """
+
+    values: Any
+    vectors: Any
+    least: Any
+
+    @classmethod
+    def of(cls, xp: Any, matrix: Any) -> Spectrum:
+        """Return the spectrum of `matrix`, of whose two triangles one is read.
+
+        In floats every eigenvalue below ``n eps`` of the largest becomes zero, negative ones too. In high precision a
+        matrix of doubles is what it says, rounding of its entries included, so only what lies below that arithmetic's
+        own rounding is zero.
+        """
+        values, vectors = xp.linalg.eigh(matrix)
+        floor = matrix.shape[-1] * precision(xp) * xp.max(xp.abs(values), axis=-1, keepdims=True)
+        none = (xp.abs(values) if arithmetic.is_object(xp) else values) <= floor
+        return cls(xp.where(none, xp.zeros_like(values), values), vectors, values[..., 0])
+
+    def coordinates(self, xp: Any, v: Any) -> Any:
+        """Return ``V^T v``, shape ``... + (n,)``."""
+        return rows_times(xp, v, self.vectors)
+
+    def vector(self, xp: Any, c: Any) -> Any:
+        """Return ``V c``, shape ``... + (n,)``."""
+        return rows_times(xp, c, xp.matrix_transpose(self.vectors))
+
+    def null_part(self, xp: Any, v: Any) -> Any:
+        """Return the projection of `v` on the null space, which does not depend on the basis chosen in it."""
+        c = self.coordinates(xp, v)
+        return self.vector(xp, xp.where(self.values == 0, c, xp.zeros_like(c)))
+
+    def exponents(self, xp: Any, t: Any) -> Any:
+        """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` it is inf, and 0 in the null space."""
+        t = t[..., None]
+        forever = xp.isinf(t)
+        # in high precision the zero of a rounded matrix may be negative: it is a zero, and nothing grows without end
+        end = xp.where(self.values > 0, xp.full_like(self.values, xp.inf), xp.zeros_like(self.values))
+        return xp.where(forever, end, self.values * xp.where(forever, xp.zeros_like(t), t))
+
+
+def decay(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
+    """Return ``exp(-K t) v``, shape ``t.shape + (n,)`` broadcast against `v`; at ``t = inf`` the null part of `v`."""
+    return spectrum.vector(xp, xp.exp(-spectrum.exponents(xp, t)) * spectrum.coordinates(xp, v))
+
+
+def decayed_integral(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
+    """Return ``t phi(K t) v``, the integral of ``exp(-K s) v`` from 0 to t; at ``t = inf`` it is ``K^+ v``."""
+    return spectrum.vector(xp, integral_weights(xp, spectrum.values, t) * spectrum.coordinates(xp, v))
+
+
+def integral_weights(xp: Any, values: Any, t: Any) -> Any:
+    """Return ``t phi(lam t)``, the integral of ``exp(-lam s)`` from 0 to t, for eigenvalues, shape ``t.shape + (n,)``.
+
+    In the null space it is t; at ``t = inf`` it is ``1 / lam``, and 0 in the null space: the pseudo-inverse.
+    """
+    t = t[..., None]
+    forever = xp.isinf(t)
+    t = xp.where(forever, xp.zeros_like(t), t)
+    positive = values > 0
+    inverse = 1 / xp.where(positive, values, xp.ones_like(values))
+    inverse = xp.where(positive, inverse, xp.zeros_like(inverse))
+    return xp.where(forever, inverse, t * phi(xp, values * t))
