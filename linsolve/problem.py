@@ -80,7 +80,8 @@ def refuse_outside_lifetime(problem: Problem) -> None:
     t = arithmetic.to_numpy(problem.t)
     who = type(problem.flow).__name__
     if t.min() < 0 and -np.inf < low and t.min() <= low:
-        raise ValueError(f"{who}: t = {t.min()} must be later than {low} (where the solution backward in time ends)")
+        rule = f"later than {low} (where the solution backward in time ends)" if low else "at least 0 (time)"
+        raise ValueError(f"{who}: t = {t.min()} must be {rule}")
     if high < np.inf and t.max() >= high:
         raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up)")
 
