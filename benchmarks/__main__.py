@@ -1,9 +1,11 @@
-"""``python -m benchmarks [accuracy] [starts] [imports]``: measure, and print as Markdown."""
+"""``python -m benchmarks [accuracy] [starts] [imports] [--write README.md]``: measure, and print as Markdown."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from benchmarks import accuracy_deep_mode, accuracy_frozen_kernel, accuracy_two_layer, accuracy_whitened, imports
 
@@ -11,7 +13,7 @@ from benchmarks import accuracy_deep_mode, accuracy_frozen_kernel, accuracy_two_
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a Markdown table."""
     head = list(head)
-    lines = [head, ["---"] * len(head), *(list(row) for row in rows)]
+    lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -52,12 +54,29 @@ def import_time() -> str:
 MEASUREMENTS: dict[str, Callable[[], str]] = {"accuracy": accuracy, "starts": starts, "imports": import_time}
 
 
+def write(path: Path, name: str, text: str) -> None:
+    """Put a table between its two markers in a Markdown file."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    old = path.read_text(encoding="utf-8")
+    new, count = re.subn(
+        re.escape(begin) + ".*?" + re.escape(end), lambda _: begin + text + "\n" + end, old, flags=re.S
+    )
+    if count != 1:
+        raise SystemExit(f"benchmarks: {path} has no place marked {name!r}; add the lines {begin.strip()} and {end}")
+    path.write_text(new, encoding="utf-8")
+
+
 def main() -> None:
     """Print the measurements asked for, all by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], metavar="NAME", help=", ".join(MEASUREMENTS))
-    for name in parser.parse_args().names or MEASUREMENTS:
-        print(f"## {name}\n\n{MEASUREMENTS[name]()}\n", flush=True)
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also put the tables between their markers there")
+    options = parser.parse_args()
+    for name in options.names or MEASUREMENTS:
+        text = MEASUREMENTS[name]()
+        print(f"## {name}\n\n{text}\n", flush=True)
+        if options.write:
+            write(options.write, name, text)
 
 
 if __name__ == "__main__":

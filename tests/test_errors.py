@@ -187,7 +187,7 @@ def test_times_outside_the_lifetime(cls):
     flow, z0, _ = example(cls)
     low = float(np.max(flow.lifetime(np, z0)[0]))
     if low > -np.inf:
-        with refused(ValueError, cls.__name__, "must be later than", low):
+        with refused(ValueError, cls.__name__, low - 1.0, "must be later than" if low else "must be at least 0"):
             flow(low - 1.0, z0)
     else:
         assert all(np.isfinite(v).all() for v in flow(-0.1, z0).state)
