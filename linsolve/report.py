@@ -13,7 +13,7 @@ import numpy as np
 
 from linsolve import plot
 from linsolve.learn import Learned
-from linsolve.report_page import PAGE
+from linsolve.report_page import PAGE, captions, map_tex, map_text, network_words
 
 __all__ = ["Row", "check_destination", "summary", "write"]
 
@@ -68,10 +68,14 @@ def _constant(dropped: list[str]) -> str:
 
 def _network_rows(found: Learned) -> list[Row]:
     used, loss, offset = found.settings, found.exact["loss"], found.problem.offset
+    start = (
+        [Row("imbalance", f"{used['imbalance']:g}", "W₂ᵀW₂ = W₁W₁ᵀ + imbalance · 1")] if found.network is None else []
+    )
     rows = [
-        Row("width", str(used["width"]), "hidden units"),
-        Row("scale", f"{used['scale']:g}", f"of the initial weights, seed {used['seed']}"),
-        Row("imbalance", f"{used['imbalance']:g}", "W₂ᵀW₂ = W₁W₁ᵀ + imbalance · 1"),
+        Row("depth", str(used["depth"]), "layers"),
+        *([Row("width", str(used["width"]), "hidden units")] if used["depth"] > 1 else []),
+        Row("scale", f"{used['scale']:.4g}", f"of the initial weights, seed {used['seed']}"),
+        *start,
         Row("learning rate", f"{used['rate']:g}", "1/τ"),
         Row("time followed", f"{found.exact.t[-1]:.4g}", f"in units where τ = {1 / used['rate']:g}"),
         Row("loss, start to end", f"{loss[0]:.4g} to {loss[-1]:.3g}", "L, what can be learned"),
@@ -80,6 +84,9 @@ def _network_rows(found: Learned) -> list[Row]:
     accuracy = found.accuracy()
     if accuracy is not None:
         rows.append(Row("accuracy at the end", f"{accuracy[-1]:.1%}", "of the same samples, largest output wins"))
+    if found.network is not None:
+        times = [f"{t:.4g}" for t in found.network.learning_times()]
+        return [*rows, Row("learning times", _shorten(times), "when each mode has half its strength; in closed form")]
     verdict = "obstructed: the exact solution ends on a saddle" if found.obstructed else "free"
     meaning = "det W₂(0)W₁(0) and det S have opposite signs, and the flow keeps them" if found.obstructed else ""
     rows.append(Row("parity", verdict, meaning))
@@ -87,14 +94,14 @@ def _network_rows(found: Learned) -> list[Row]:
 
 
 def _difference_rows(found: Learned) -> list[Row]:
-    step, seconds = found.settings["step"], found.seconds
+    step, seconds, product = found.settings["step"], found.seconds, map_text(found.settings["depth"])
     labels = {
         "integrated": "ODE integrator",
         "descended": f"gradient descent, step {step:.3g}",
         "halved": f"gradient descent, step {step / 2:.3g}",
     }
     rows = [
-        Row(label, f"{d.product:.1e}", f"from the closed form, of the map W₂W₁; {d.loss:.1e} of the loss")
+        Row(label, f"{d.product:.1e}", f"from the closed form, of the map {product}; {d.loss:.1e} of the loss")
         for label, d in ((labels[name], d) for name, d in found.differences.items())
     ]
     rows.append(Row("half the step is closer by", f"{found.order:.3f}", "2 for a method of first order"))
@@ -173,7 +180,12 @@ def _arrays(found: Learned) -> dict[str, np.ndarray]:
     problem, dataset = found.problem, found.dataset
     arrays = {name: getattr(problem, name) for name in ("target", "transform", "input_mean", "target_mean", "offset")}
     arrays |= {"classes": np.array(dataset.classes, dtype=str), "features": np.array(dataset.features, dtype=str)}
-    arrays |= {"t": found.exact.t, "gram_in": found.exact["gram_in"], "gram_out": found.exact["gram_out"]}
+    arrays["t"] = found.exact.t
+    if found.network is None:
+        arrays |= {name: found.exact[name] for name in ("gram_in", "gram_out")}
+    else:
+        arrays["strengths"] = found.network.strengths(found.exact.t)
+        arrays |= {f"w{k + 1}": layer for k, layer in enumerate(found.network.layers(found.exact.t))}
     for road in ROADS:
         traj = getattr(found, road)
         for name in ("product", "loss", "singular_values", "kernel_alignment"):
@@ -203,9 +215,10 @@ class Figure(NamedTuple):
 def _draw_roads(found: Learned, ax: Any) -> None:
     labels = [ROADS["exact"], ROADS["integrated"], f"gradient descent, step {found.settings['step']:.3g}"]
     trajs = dict(zip(labels, (found.exact, found.integrated, found.descended), strict=True))
-    rank = max(1, min(len(found.modes.s), found.settings["width"]))
+    width = found.settings["width"] if found.settings["depth"] > 1 else len(found.modes.s)
+    rank = max(1, min(len(found.modes.s), width))
     plot.roads(trajs, "singular_values", ax, top=rank)
-    ax.set_ylabel("singular values of $W_2 W_1$")
+    ax.set_ylabel(f"singular values of {map_tex(found.settings['depth'])}")
 
 
 def _draw_differences(found: Learned, ax: Any) -> None:
@@ -216,17 +229,17 @@ def _draw_differences(found: Learned, ax: Any) -> None:
         ROADS["integrated"]: found.integrated,
     }
     plot.differences(found.exact, others, "product", ax)
-    ax.set_ylabel("relative difference of $W_2 W_1$")
+    ax.set_ylabel(f"relative difference of {map_tex(found.settings['depth'])}")
 
 
 def _draw_loss(found: Learned, ax: Any) -> None:
     plot.trajectory(found.exact, "loss", ax)
-    ax.set_ylabel(r"loss $L = \frac{1}{2}\,\|S - W_2 W_1\|^2$")
+    ax.set_ylabel(rf"loss $L = \frac{{1}}{{2}}\,\|S - {map_tex(found.settings['depth'])[1:-1]}\|^2$")
 
 
 def _draw_modes(found: Learned, ax: Any) -> None:
     plot.modes(found.exact, ax)
-    ax.set_ylabel("singular values of $W_2 W_1$")
+    ax.set_ylabel(f"singular values of {map_tex(found.settings['depth'])}")
 
 
 FIGURES = {
@@ -271,17 +284,19 @@ FIGURES = {
 
 
 def _page(found: Learned, files: dict[str, str]) -> str:
+    own = captions(found.settings["depth"])
     sections = "\n".join(_section(title, rows) for title, rows in summary(found).items())
     figures = "\n".join(
         f'<figure id="{name}"><h2>{html.escape(shown.title)}</h2>'
         f'<a href="{name}.pdf"><img src="{name}.png" alt="{html.escape(shown.alt)}"></a>'
-        f"<figcaption>{html.escape(shown.caption)}</figcaption></figure>"
+        f"<figcaption>{html.escape(own.get(name, shown.caption))}</figcaption></figure>"
         for name, shown in FIGURES.items()
     )
     verdict = f"<p><strong>{html.escape(OBSTRUCTED)}</strong></p>" if found.obstructed else ""
     links = ", ".join(f'<a href="{name}">{name}</a> ({what})' for name, what in files.items())
     name = html.escape(found.dataset.name)
-    return PAGE.substitute(name=name, verdict=verdict, sections=sections, figures=figures, files=links)
+    words = network_words(found.settings["depth"])
+    return PAGE.substitute(name=name, verdict=verdict, sections=sections, figures=figures, files=links, **words)
 
 
 def _section(title: str, rows: list[Row]) -> str:

@@ -1,6 +1,7 @@
 """From a data set to the problem that the exact solutions solve: load, center, whiten, and find the modes."""
 
 from linsolve.data.reading import BUILT_IN, Dataset, load
+from linsolve.data.tree import tree
 from linsolve.data.whitening import Modes, Whitened, modes, whiten
 
-__all__ = ["BUILT_IN", "Dataset", "Modes", "Whitened", "load", "modes", "whiten"]
+__all__ = ["BUILT_IN", "Dataset", "Modes", "Whitened", "load", "modes", "tree", "whiten"]

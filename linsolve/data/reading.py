@@ -1,4 +1,4 @@
-"""Data sets by name or file: NumPy archives, comma-separated values, and two real sets that ship with scikit-learn."""
+"""Data sets by name or file: NumPy archives, comma-separated values, and built-in sets."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     Parameters
     ----------
     source : str or path
-        ``"digits"`` or ``"breast_cancer"`` (shipped inside scikit-learn, extra ``[learn]``), a ``.npz`` file with
-        arrays ``X`` and ``Y`` (or ``y``), or a ``.csv`` file with or without a header. Nothing in a file is executed.
+        ``"digits"`` or ``"breast_cancer"`` (shipped inside scikit-learn, extra ``[learn]``), ``"tree"`` (see `tree`),
+        a ``.npz`` file with arrays ``X`` and ``Y`` (or ``y``), or a ``.csv`` file with or without a header. Nothing in
+        a file is executed.
     classes : iterable, optional
         Keep only these classes; at least two.
     target : str, optional
@@ -109,9 +110,17 @@ def _from_sklearn(loader: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]
     return bunch.data, bunch.target_names[bunch.target], tuple(str(n) for n in bunch.feature_names)
 
 
+def _from_tree() -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    from linsolve.data.tree import tree
+
+    found = tree()
+    return found.inputs, found.targets, found.features
+
+
 BUILT_IN: dict[str, Callable[[], tuple[np.ndarray, np.ndarray, tuple[str, ...]]]] = {
     "breast_cancer": lambda: _from_sklearn("load_breast_cancer"),
     "digits": lambda: _from_sklearn("load_digits"),
+    "tree": _from_tree,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class BalancedMode(Flow):
 
         a: Any
 
-    axes = {"a": ()}
+    axes: ClassVar = {"a": ()}
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``(s - a)^2 / 2``."""
@@ -121,7 +121,8 @@ class BalancedMode(Flow):
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
         """Return three modes with different values, constants and starts (one of them above its value)."""
         s = rng.uniform(0.5, 3.0, 3)
-        return cls(s=s, tau=rng.uniform(0.5, 2.0, 3)), cls.State(s * np.array([0.03, 0.2, 1.5]) * rng.uniform(0.5, 1, 3))
+        below_and_above = np.array([0.03, 0.2, 1.5]) * rng.uniform(0.5, 1, 3)
+        return cls(s=s, tau=rng.uniform(0.5, 2.0, 3)), cls.State(s * below_and_above)
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:

@@ -254,6 +254,43 @@ class TwoLayer(Flow):
         return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x)
 
     @classmethod
+    def from_lazy(cls, alpha: Any, h: int, X: Any, y: Any, *, z0: Any = None, rng: Any = None) -> tuple[Any, Any]:
+        r"""Return the flow and the start of a network of Geiger et al. (2020): scaled, its initial output subtracted.
+
+        .. math:: F = \alpha (f - f_0), \quad f = (h\, d_{\rm in})^{-1/2}\, u \cdot W x, \qquad
+            L = \frac{1}{\alpha^2} E (F - y)^2, \qquad \dot u = -\partial L/\partial u, \quad
+            \dot W = -\partial L/\partial W .
+
+        Parameters
+        ----------
+        alpha : array_like, shape batch
+            Scale of the output, positive.
+        h : int
+            Number of hidden units.
+        X : array_like, shape (N, d_in), or (d_in,) for one sample
+            Samples on a line through the origin.
+        y : array_like, shape (N,), or a number for one sample
+            Targets of ``F``.
+        z0 : State, optional
+            Initial weights; standard Gaussian by default.
+        rng : None, int or numpy.random.Generator
+            For the initial weights, as in SPEC 7.
+
+        Returns
+        -------
+        LazyTwoLayer, State
+            ``flow(t, z0)["F"]`` is ``F`` on `LazyTwoLayer.x`, ``["loss"]`` is ``L`` less what no linear map learns.
+
+        Raises
+        ------
+        NotExact
+            If the samples are off every line through the origin.
+        """
+        from linsolve.flows.two_layer_lazy import from_lazy  # which extends this module
+
+        return from_lazy(f"{cls.__name__}.from_lazy", alpha, h, X, y, z0, rng)
+
+    @classmethod
     def init(
         cls,
         width: int,

@@ -8,7 +8,7 @@ from typing import Any
 from linsolve import arithmetic
 from linsolve.flow import Flow
 
-__all__ = ["closed_form", "unproved"]
+__all__ = ["closed_form", "latex", "unproved"]
 
 
 def closed_form(cls: type[Flow]) -> tuple[Any, Any, Any, Any, Any]:
@@ -35,3 +35,23 @@ def unproved(cls: type[Flow]) -> int:
         for x, v, x0 in zip(value.flat, rate.flat, start.flat, strict=True):
             open_entries += not (prove_zero(x.diff(time) - v) and prove_zero(x.subs(time, 0) - x0))
     return open_entries
+
+
+def latex(cls: type[Flow]) -> dict[str, str]:
+    r"""Return the shipped closed form in LaTeX, by entry of the state, on the region in which `Flow.symbols` lies.
+
+    Examples
+    --------
+    >>> from linsolve import BalancedMode
+    >>> from linsolve.verify.symbols import latex
+    >>> latex(BalancedMode)["a"].startswith(r"\frac{a_{0}}{")
+    True
+    """
+    import sympy
+
+    _, _, _, _, state = closed_form(cls)
+    lines = {}
+    for name, value in zip(state._fields, state, strict=True):
+        for k, entry in enumerate(value.flat):
+            lines[name if value.size == 1 else f"{name}_{k}"] = sympy.latex(sympy.factor_terms(entry))
+    return lines

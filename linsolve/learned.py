@@ -1,0 +1,153 @@
+"""What `learn` finds: one network on one data set, followed along three roads, and how far they differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from linsolve.data.reading import Dataset
+from linsolve.data.whitening import Modes, Whitened
+from linsolve.flow import Trajectory
+
+__all__ = ["ENTRIES", "POINTS", "Difference", "Learned", "refuse_options", "roads", "sampled_times"]
+
+POINTS = 200  # fewer where the states are so large that as many of them would not fit
+ENTRIES = 15_000_000
+SMALL = 400  # matrices of fewer rows are multiplied faster by one thread than by several that wait for each other
+MOST_STEPS = 5_000_000
+
+
+class Difference(NamedTuple):
+    """How far a simulation is from the closed form, at its worst time.
+
+    Parameters
+    ----------
+    product : float
+        Of the network's map, in the Frobenius norm, relative to the largest that it becomes.
+    loss : float
+        Of the loss, relative to the loss at the start.
+    """
+
+    product: float
+    loss: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Learned:
+    """One network on one data set, followed along three roads; `learn` makes it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    problem : Whitened
+        The data set with white inputs.
+    modes : Modes
+        Singular modes of the map to be learned.
+    settings : dict
+        Depth, width, scale, imbalance, rate, step, seed, as used.
+    exact, integrated, descended, halved : Trajectory
+        Closed form; ODE integrator; gradient descent with the step and with half of it. All on the same times.
+    differences : dict of Difference
+        ``"integrated"``, ``"descended"``, ``"halved"``, each from the closed form.
+    seconds : dict of float
+        Wall time of each road.
+    obstructed : bool
+        Whether parity keeps this start from the target: the exact solution then ends on a saddle.
+    network : DeepNetwork, optional
+        The network in its layers, where its depth is not 2.
+    """
+
+    dataset: Dataset
+    problem: Whitened
+    modes: Modes
+    settings: dict[str, Any]
+    exact: Trajectory
+    integrated: Trajectory
+    descended: Trajectory
+    halved: Trajectory
+    differences: dict[str, Difference]
+    seconds: dict[str, float]
+    obstructed: bool = False
+    network: Any = None
+
+    @property
+    def order(self) -> float:
+        """How much closer half the step comes to the closed form; 2 for a method of first order."""
+        half = self.differences["halved"].product
+        return self.differences["descended"].product / half if half > 0 else math.nan
+
+    def accuracy(self) -> np.ndarray | None:
+        """Return the fraction of samples whose class the exact network tells at each time; None without classes."""
+        if not self.dataset.classes:
+            return None
+        truth = self.dataset.targets.argmax(axis=1)
+        outputs = (self.problem.predict(product, self.dataset.inputs) for product in self.exact["product"])
+        return np.array([np.mean(output.argmax(axis=1) == truth) for output in outputs])
+
+
+def roads(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[str, Any]:
+    """Follow each road and return the fields of `Learned` that follow: trajectories, ``differences``, ``seconds``.
+
+    Parameters
+    ----------
+    ways : mapping of name to callable
+        ``"exact"`` first.
+    size : int
+        Rows of the largest matrix.
+    """
+    seconds: dict[str, float] = {}
+    with threadpool_limits(1 if size < SMALL else None, user_api="blas"):
+        trajs = {name: _timed(seconds, name, way) for name, way in ways.items()}
+    differences = {name: _difference(trajs[name], trajs["exact"]) for name in list(trajs)[1:]}
+    return {**trajs, "differences": differences, "seconds": seconds}
+
+
+def sampled_times(end: float, step: float, points: int) -> np.ndarray:
+    """Return about that many times from 0 past `end`, all whole multiples of the step."""
+    count = math.ceil(end / step)
+    if count > MOST_STEPS:
+        raise ValueError(
+            f"learn: step = {step:g} takes {count} steps to t = {end:.3g}, more than {MOST_STEPS}; take a larger step"
+        )
+    stride = math.ceil(count / points)
+    return step * stride * np.arange(math.ceil(count / stride) + 1)
+
+
+def _timed(seconds: dict[str, float], name: str, road: Callable[[], Trajectory]) -> Trajectory:
+    begin = time.perf_counter()
+    traj = road()
+    seconds[name] = time.perf_counter() - begin
+    return traj
+
+
+def _difference(found: Trajectory, exact: Trajectory) -> Difference:
+    size = np.linalg.norm(exact["product"], axis=(-2, -1)).max()
+    product = np.linalg.norm(found["product"] - exact["product"], axis=(-2, -1)).max() / size
+    loss = np.abs(found["loss"] - exact["loss"]).max() / exact["loss"][0]
+    return Difference(float(product), float(loss))
+
+
+def refuse_options(
+    width: int | None, scale: float | None, imbalance: float, rate: float, step: float | None, seed: int
+) -> None:
+    """Raise where an option of ``learn.learn`` is not what it must be, whatever the data."""
+    if width is not None and width < 1:
+        raise ValueError(f"learn: width = {width} must be at least 1 (hidden units)")
+    positive = {
+        "scale": (scale, "size of the initial weights"),
+        "rate": (rate, "learning rate"),
+        "step": (step, "step of the descent in units of time"),
+    }
+    for name, (value, meaning) in positive.items():
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"learn: {name} = {value} must be positive and finite ({meaning})")
+    if not math.isfinite(imbalance):
+        raise ValueError(f"learn: imbalance = {imbalance} must be finite (difference of the layers' Gram matrices)")
+    if seed < 0:
+        raise ValueError(f"learn: seed = {seed} must not be negative (seed of the weights)")
