@@ -45,7 +45,7 @@ class BalancedMode(Flow):
     >>> from linsolve import BalancedMode
     >>> traj = BalancedMode(s=2.0)([0.0, 1.0, float("inf")], 0.01)
     >>> traj["a"].round(6).tolist()
-    [0.01, 0.430671, 2.0]
+    [0.01, 0.430588, 2.0]
     """
 
     s: Any = parameter("s", "singular value of the input-output map", typical=(0.5, 3.0))

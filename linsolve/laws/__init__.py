@@ -11,6 +11,7 @@ WHERE = {
     "MatchedSolution": "matched",
     "RefinedMatchedSolution": "matched",
     "KernelAlignment": "matched",
+    "MatchedOutputs": "matched_outputs",
     "LearningTime": "learning_times",
     "DeepLearningTime": "learning_times",
     "FinalKernel": "final_kernel",
@@ -21,6 +22,11 @@ WHERE = {
     "WidthCorrection": "layer_kernels",
     "LayerImbalance": "layer_kernels",
     "TransferError": "transfer_error",
+    "LazyTraining": "lazy",
+    "LazyRegime": "lazy_regimes",
+    "FeatureRegime": "lazy_regimes",
+    "LazyFluctuations": "lazy_fluctuations",
+    "FixedWidthKernelChange": "lazy_fluctuations",
 }
 __all__ = ["ALL", *WHERE]
 

@@ -1,0 +1,35 @@
+"""``python -m linsolve.figures NAME --out FILE``: a figure of a paper, drawn again; without a name, the list."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from linsolve.figures import FIGURES, SOURCE, draw
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status: 0, or 2 after one line on standard error."""
+    parser = argparse.ArgumentParser(prog="python -m linsolve.figures", description=__doc__)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which figure; none lists them")
+    parser.add_argument("--out", metavar="FILE", help="where it goes, .png, .pdf or .svg (default: figure-NAME.png)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (default 0)")
+    options = parser.parse_args(argv)
+    if options.name is None:
+        print(f"{SOURCE}:")
+        for name, about in FIGURES.items():
+            print(f"  {name:<4} {about.title}")
+        return 0
+    out = options.out or f"figure-{options.name}.png"
+    try:
+        draw(options.name, out, options.seed)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"linsolve.figures: {error}", file=sys.stderr)
+        return 2
+    print(out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
