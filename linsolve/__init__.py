@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from linsolve import arithmetic, flows, laws
+from linsolve.applies import applies
 from linsolve.flow import Flow, NotExact, Trajectory, observable, parameter
 from linsolve.inputs import unknown_name
 from linsolve.integrate import descend, integrate
@@ -13,7 +14,7 @@ from linsolve.law import Expansion, Law, Statistic
 from linsolve.verify import verify
 
 # each flow and law is an attribute too, imported when first asked for, as are these modules
-_MODULES = ("data", "linearized", "plot", "stable")
+_MODULES = ("data", "deep", "linearized", "phases", "plot", "stable")
 
 __all__ = [
     "Expansion",
@@ -22,6 +23,7 @@ __all__ = [
     "NotExact",
     "Statistic",
     "Trajectory",
+    "applies",
     "arithmetic",
     "descend",
     "flows",

@@ -1,4 +1,4 @@
-"""The `linsolve` command: list what is solved, verify it, and learn a data set."""
+"""The `linsolve` command: list what is solved, verify it, learn a data set, judge a network, draw its phases."""
 
 from __future__ import annotations
 
@@ -67,17 +67,36 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(run=_verify)
 
     learn = commands.add_parser("learn", help="follow a network on a data set, exactly and by simulation")
-    learn.add_argument("data", metavar="DATA", help="digits, breast_cancer, a .npz (X, Y) or a .csv file")
+    learn.add_argument("data", metavar="DATA", help="digits, breast_cancer, tree, a .npz (X, Y) or a .csv file")
     learn.add_argument("--classes", metavar="A,B,...", help="keep only these classes")
     learn.add_argument("--target", metavar="COLUMN", help="label column of a .csv file (default: the last)")
-    learn.add_argument("--width", type=int, help="hidden units (default: the smaller of inputs and outputs)")
-    learn.add_argument("--scale", type=float, default=1e-3, help="size of the initial weights (default 1e-3)")
+    learn.add_argument("--depth", type=float, default=2, help="layers (default 2)")
+    learn.add_argument("--width", type=int, help="units of a hidden layer (default: the smaller of inputs and outputs)")
+    learn.add_argument("--scale", type=float, help="size of the initial weights (default 1e-3; larger where deeper)")
     learn.add_argument("--imbalance", type=float, default=0.0, help="of the two layers' initial weights (default 0)")
     learn.add_argument("--rate", type=float, default=1.0, help="learning rate, 1/tau (default 1)")
     learn.add_argument("--step", type=float, help="step of the descent in units of time (default: 2%% of the largest)")
     learn.add_argument("--seed", type=int, default=0, help="seed of the initial weights (default 0)")
     learn.add_argument("--out", metavar="DIR", help="where the results go (default: learn-DATA)")
     learn.set_defaults(run=_learn)
+
+    applies = commands.add_parser("applies", help="which exact solution holds for a network, how far others are")
+    applies.add_argument("weights", metavar="WEIGHTS", help="a .npz file with the layers W1, W2, ..., first to last")
+    applies.add_argument("data", metavar="DATA", help="digits, breast_cancer, tree, a .npz (X, Y) or a .csv file")
+    applies.add_argument("--target", metavar="COLUMN", help="label column of a .csv file (default: the last)")
+    applies.add_argument("--rates", metavar="A,B,...", help="learning rates, one a layer (default: 1)")
+    applies.add_argument("--center", action="store_true", help="remove the means of inputs and targets first")
+    applies.add_argument("--until", type=float, metavar="T", help="horizon of bounds and measurements, in time")
+    applies.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    applies.set_defaults(run=_applies)
+
+    phase = commands.add_parser("phase", help="draw a phase diagram, or print the table of common scalings")
+    phase.add_argument("name", nargs="?", metavar="NAME", help="which diagram, or 'table'; --list names them")
+    phase.add_argument("--list", action="store_true", help="name the diagrams, in a line each")
+    phase.add_argument("--out", metavar="DIR", help="where NAME.png, NAME.pdf and NAME.npz go (default: phase-NAME)")
+    phase.add_argument("--cells", type=int, default=121, help="points of the map along each axis (default 121)")
+    phase.add_argument("--seed", type=int, default=0, help="seed of random networks (default 0)")
+    phase.set_defaults(run=_phase)
     return parser
 
 
@@ -172,7 +191,7 @@ def _learn(options: argparse.Namespace) -> int:
     check_destination(folder)
     classes = [c.strip() for c in options.classes.split(",") if c.strip()] if options.classes is not None else None
     dataset = data.load(options.data, classes=classes, target=options.target)
-    chosen = {name: getattr(options, name) for name in ("width", "scale", "imbalance", "rate", "step", "seed")}
+    chosen = {name: getattr(options, name) for name in ("depth", "width", "scale", "imbalance", "rate", "step", "seed")}
     found = learn(dataset, **chosen)
     sections = summary(found)
     width = max(len(row.name) for rows in sections.values() for row in rows)
@@ -183,6 +202,39 @@ def _learn(options: argparse.Namespace) -> int:
     for name, note in write(found, folder).items():
         print(f"{name}: {note}")
     print(f"Open {folder / 'report.html'}")
+    return 0
+
+
+def _applies(options: argparse.Namespace) -> int:
+    from linsolve import applies, data
+    from linsolve.applies.files import read_rates, read_weights
+
+    weights = read_weights(options.weights)
+    rates = read_rates(options.rates) if options.rates is not None else None
+    dataset = data.load(options.data, target=options.target)
+    X, Y = dataset.inputs, dataset.targets
+    if options.center:
+        X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    verdict = applies(weights, (X, Y), rates, until=options.until)
+    print(verdict.to_json() if options.json else verdict)
+    return 0
+
+
+def _phase(options: argparse.Namespace) -> int:
+    from linsolve import phases
+
+    names = phases.DIAGRAMS | {"table": "table 1 of Xu and Ziyin (2024), with the lazy column put right"}
+    if options.list or options.name is None:
+        width = max(map(len, names))
+        for name, title in names.items():
+            print(f"{name:<{width}}  {title}")
+        return 0
+    if options.name == "table":
+        print(phases.table_text())
+        return 0
+    found = phases.diagram(options.name, options.cells, options.seed)
+    for path in phases.write(found, options.out if options.out is not None else f"phase-{options.name}"):
+        print(path)
     return 0
 
 
