@@ -11,7 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["Interval", "real_array", "times", "unknown_name"]
+__all__ = ["Interval", "real_array", "refuse_fractions", "times", "unknown_name"]
 
 
 class Interval:
@@ -84,6 +84,14 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
         return arithmetic.cast(xp, value)
     except ValueError as error:
         raise TypeError(f"{who}: {what} = {value!r} is not a rectangular array ({meaning}); {error}") from error
+
+
+def refuse_fractions(who: str, what: str, value: Any, meaning: str) -> None:
+    """Refuse an array with an entry that is not a whole number."""
+    numbers = arithmetic.to_numpy(value)
+    bad = numbers != np.floor(numbers)
+    if bad.any():
+        raise ValueError(f"{who}: {what} = {_first(bad, numbers)} must be a whole number ({meaning}); round it")
 
 
 def times(who: str, t: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Self, dataclass_transform
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.inputs import Interval, real_array
+from linsolve.inputs import Interval, real_array, refuse_fractions
 
 __all__ = ["Parametrized", "own_sizes", "parameter"]
 
@@ -22,6 +22,7 @@ def parameter(
     typical: tuple[float, float] = (0.5, 2.0),
     axes: tuple[str, ...] = (),
     default: Any = dataclasses.MISSING,
+    whole: bool = False,
 ) -> Any:
     """Declare a parameter of a flow or a law.
 
@@ -39,8 +40,12 @@ def parameter(
         Names of its own trailing axes; all other axes are batch axes.
     default : float, optional
         Value when not given.
+    whole : bool
+        Whether it counts something, so that its entries must be whole numbers.
     """
-    metadata = {"symbol": symbol, "doc": doc, "domain": Interval(domain), "typical": typical, "axes": axes}
+    metadata = {
+        "symbol": symbol, "doc": doc, "domain": Interval(domain), "typical": typical, "axes": axes, "whole": whole
+    }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -74,6 +79,8 @@ class Parametrized:
             about = field.metadata
             value = real_array(who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"])
             own_sizes(who, field.name, value.shape, about["axes"], sizes)
+            if about["whole"]:
+                refuse_fractions(who, field.name, value, about["doc"])
             object.__setattr__(self, field.name, value)
         arithmetic.namespace(*(v for v in self.parameters().values() if arithmetic.namespace(v) is not np))
 

@@ -5,8 +5,12 @@ from linsolve.registry import on_use
 # a flow's name and its file; one line makes it known to tests, command line, plots and proof
 WHERE = {
     "BalancedMode": "balanced_mode",
+    "BiasedMode": "biased_mode",
+    "BlockKernel": "block_kernel",
     "DeepMode": "deep_mode",
     "FrozenKernel": "frozen_kernel",
+    "HiddenMode": "hidden_mode",
+    "LazyTwoLayer": "two_layer_lazy",
     "TwoLayer": "two_layer",
     "TwoLayerOrder": "two_layer_order",
     "WhitenedTwoLayer": "whitened_two_layer",

@@ -10,7 +10,7 @@ from linsolve.flow import Flow, observable, parameter
 from linsolve.flows.two_layer_start import gaussian, on_a_line
 from linsolve.stable.boost import boost_blow_up, boost_output, boost_time_to
 from linsolve.stable.boosted_layers import Layers, LayersStart
-from linsolve.stable.compensated import Twofold, length
+from linsolve.stable.compensated import Twofold, cosine, length
 from linsolve.stable.scalar import smallest
 
 __all__ = ["TwoLayer"]
@@ -146,7 +146,7 @@ class TwoLayer(Flow):
             "output": boost_output(xp, b, start.boost)[0],
             "residual": residual,
             "ntk": 2 * ((start.boost.p * b.up) ** 2 + (start.boost.q * b.down) ** 2),
-            "alignment": _cosine(xp, u, h),
+            "alignment": cosine(xp, u, h),
             "u_norm": length(xp, u),
             "h_norm": length(xp, h),
         }
@@ -204,7 +204,7 @@ class TwoLayer(Flow):
     @observable(bounds="[-1, 1]")
     def alignment(self, xp: Any, z: Any) -> Any:
         """Return the cosine of the angle between ``u`` and ``W x``, 0 where one of them is 0, shape batch."""
-        return _cosine(xp, z.u, self.hidden(xp, z))
+        return cosine(xp, z.u, self.hidden(xp, z))
 
     @observable(bounds="[0, inf)")
     def u_norm(self, xp: Any, z: Any) -> Any:
@@ -344,12 +344,3 @@ class TwoLayer(Flow):
         }  # fmt: skip
         point = {p: 0.3, q: 0.2, k: 0.4, gamma: 1.3, a: 0.7, b: 1.1, s: 0.9}
         return parameters, ([(p - q) / (a * s)], [[(p + q) / (b * s)]]), point
-
-
-def _cosine(xp: Any, a: Any, b: Any) -> Any:
-    size_a, size_b = length(xp, a), length(xp, b)
-    none = (size_a == 0) | (size_b == 0)
-    safe_a, safe_b = (xp.where(none, xp.ones_like(v), v)[..., None] for v in (size_a, size_b))
-    cosine = xp.sum(a / safe_a * (b / safe_b), axis=-1)
-    cosine = xp.where(none, xp.zeros_like(cosine), cosine)
-    return xp.minimum(xp.maximum(cosine, -xp.ones_like(cosine)), xp.ones_like(cosine))

@@ -6,7 +6,7 @@ from typing import Any
 
 from linsolve import arithmetic
 
-__all__ = ["Twofold", "length", "power_of_two", "two_prod", "two_sum"]
+__all__ = ["Twofold", "cosine", "length", "power_of_two", "two_prod", "two_sum"]
 
 
 def two_sum(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -63,6 +63,16 @@ def length(xp: Any, v: Any) -> Any:
     factor = power_of_two(xp, xp.max(xp.abs(v), axis=-1))
     scaled = v * factor[..., None]
     return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
+
+
+def cosine(xp: Any, a: Any, b: Any) -> Any:
+    """Return the cosine of the angle between vectors along the last axis, in [-1, 1]; 0 where one of them is 0."""
+    sizes = length(xp, a), length(xp, b)
+    none = (sizes[0] == 0) | (sizes[1] == 0)
+    safe_a, safe_b = (xp.where(none, xp.ones_like(v), v)[..., None] for v in sizes)
+    found = xp.sum(a / safe_a * (b / safe_b), axis=-1)
+    found = xp.where(none, xp.zeros_like(found), found)
+    return xp.minimum(xp.maximum(found, -xp.ones_like(found)), xp.ones_like(found))
 
 
 class Twofold:

@@ -14,7 +14,7 @@ from linsolve import arithmetic
 from linsolve.stable.frame import precision
 from linsolve.stable.scalar import phi
 
-__all__ = ["Spectrum", "decay", "decayed_integral", "integral_weights", "rows_times"]
+__all__ = ["Spectrum", "decay", "decayed_integral", "exponents", "integral_weights", "rows_times"]
 
 
 def rows_times(xp: Any, rows: Any, matrix: Any) -> Any:
@@ -70,11 +70,16 @@ class Spectrum(NamedTuple):
 
     def exponents(self, xp: Any, t: Any) -> Any:
         """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` it is inf, and 0 in the null space."""
-        t = t[..., None]
-        forever = xp.isinf(t)
-        # in high precision the zero of a rounded matrix may be negative: it is a zero, and nothing grows without end
-        end = xp.where(self.values > 0, xp.full_like(self.values, xp.inf), xp.zeros_like(self.values))
-        return xp.where(forever, end, self.values * xp.where(forever, xp.zeros_like(t), t))
+        return exponents(xp, self.values, t)
+
+
+def exponents(xp: Any, values: Any, t: Any) -> Any:
+    """Return ``lam t`` for eigenvalues, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` inf, and 0 where lam is."""
+    t = t[..., None]
+    forever = xp.isinf(t)
+    # in high precision the zero of a rounded matrix may be negative: it is a zero, and nothing grows without end
+    end = xp.where(values > 0, xp.full_like(values, xp.inf), xp.zeros_like(values))
+    return xp.where(forever, end, values * xp.where(forever, xp.zeros_like(t), t))
 
 
 def decay(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:

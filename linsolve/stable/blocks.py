@@ -1,0 +1,113 @@
+r"""Block-structured symmetric matrices: one value on the diagonal, one within and one between classes.
+
+With ``C`` classes of ``m_c`` samples, ordered by class,
+
+.. math:: K = (d - w)\, I + (w - b)\, Y^T Y + b\, 1 1^T, \qquad Y = \text{membership}, \; C \times N .
+
+Contrasts within a class have the eigenvalue ``lam_s = d - w``. What remains lives on the class averages, in the
+coordinates ``y_c = sum of class c / sqrt(m_c)``, as the matrix ``lam_s + (w - b) diag(m) + b sqrt(m) sqrt(m)^T`` of C
+rows: for equal sizes m its eigenvalues are ``lam_c = lam_s + m (w - b)`` and ``lam_g = lam_c + C m b`` (the average of
+all samples).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from linsolve.stable.frame import precision
+from linsolve.stable.spectral import rows_times
+
+__all__ = ["Blocks"]
+
+
+class Blocks(NamedTuple):
+    """A block-structured matrix, diagonalized.
+
+    Parameters
+    ----------
+    members : array, shape batch + (C, N)
+        1 where a sample belongs to a class, else 0.
+    roots : array, shape batch + (C,)
+        Square roots of the class sizes.
+    values : array, shape batch + (C + 1,)
+        The eigenvalue of contrasts within classes, then those of the class averages.
+    vectors : array, shape batch + (C, C)
+        Eigenvectors on the class averages, as columns, in the order of ``values[..., 1:]``.
+    """
+
+    members: Any
+    roots: Any
+    values: Any
+    vectors: Any
+
+    @classmethod
+    def of(cls, xp: Any, entries: tuple[Any, Any, Any], sizes: Any, count: int, equal: bool) -> Blocks:
+        """Return the blocks for values on the diagonal, within and between classes.
+
+        Parameters
+        ----------
+        xp : namespace
+        entries : (array, array, array), each of shape batch
+            Diagonal, within, between.
+        sizes : array, shape batch + (C,)
+            Class sizes, whole numbers whose sum is `count`.
+        count : int
+            Number of samples.
+        equal : bool
+            Whether all sizes are equal; then nothing is iterated, and eigenvalues are sums of the entries.
+        """
+        diagonal, within, between = entries
+        roots, lift = xp.sqrt(sizes), (within - between)[..., None] * sizes
+        if equal:
+            vectors, shared = _contrasts(
+                xp, sizes.shape[-1], between[..., None] * xp.sum(sizes, axis=-1, keepdims=True)
+            )
+            raised = lift + shared
+        else:
+            unit = xp.eye(sizes.shape[-1], dtype=xp.float64)
+            pull = between[..., None, None] * roots[..., :, None] * roots[..., None, :]
+            raised, vectors = xp.linalg.eigh(lift[..., None, :] * unit + pull)
+        own = (diagonal - within)[..., None]
+        # what rounding left of a zero is zero; eigenvalues of contrasts within classes are known, however small
+        eps = 0 if getattr(xp, "symbolic", False) else precision(xp)
+        floor = sizes.shape[-1] * eps * xp.max(xp.abs(raised), axis=-1, keepdims=True)
+        raised = xp.where(xp.abs(raised) <= floor, xp.zeros_like(raised), raised)
+        values = own + raised
+        values = xp.where((raised < 0) & (xp.abs(values) <= floor), xp.zeros_like(values), values)
+        own = own + xp.zeros_like(values[..., :1])
+        return cls(_members(xp, sizes, count), roots, xp.concat([own, values], axis=-1), vectors)
+
+    def split(self, xp: Any, r: Any) -> tuple[Any, Any]:
+        """Return contrasts within classes, shape ``... + (N,)``, and class averages ``y``, shape ``... + (C,)``."""
+        y = rows_times(xp, r, xp.matrix_transpose(self.members)) / self.roots
+        return r - self.spread(xp, y), y
+
+    def spread(self, xp: Any, y: Any) -> Any:
+        """Return what class averages `y` contribute to every sample, shape ``... + (N,)``."""
+        return rows_times(xp, y / self.roots, self.members)
+
+    def weighted(self, xp: Any, weights: Any, y: Any) -> Any:
+        """Return the function of the matrix with eigenvalues `weights`, ``... + (C,)``, applied to class averages."""
+        return rows_times(xp, weights * rows_times(xp, y, self.vectors), xp.matrix_transpose(self.vectors))
+
+    def applied(self, xp: Any, weights: Any, r: Any) -> tuple[Any, Any]:
+        """Return contrasts and class averages of a function of the matrix, with `weights` for `values`, of `r`."""
+        contrasts, y = self.split(xp, r)
+        return weights[..., :1] * contrasts, self.weighted(xp, weights[..., 1:], y)
+
+
+def _members(xp: Any, sizes: Any, count: int) -> Any:
+    c, i = (xp.astype(xp.arange(n), xp.float64) for n in (sizes.shape[-1], count))
+    before = xp.where(c[:, None] > c, sizes[..., None, :], xp.zeros_like(sizes)[..., None, :])
+    first = xp.sum(before, axis=-1)[..., None]
+    inside = (i >= first) & (i < first + sizes[..., None])
+    return xp.where(inside, xp.ones_like(first), xp.zeros_like(first))
+
+
+def _contrasts(xp: Any, classes: int, shared: Any) -> tuple[Any, Any]:
+    """Return orthonormal contrasts between classes followed by their average, and `shared` for the latter, else 0."""
+    k = xp.astype(xp.arange(classes), xp.float64)
+    i, last, zero = k[:, None], k == classes - 1, xp.zeros_like(k)
+    raw = xp.where(i <= k, zero + 1, xp.where(i == k + 1, -(k + 1), zero))
+    squares = (k + 1) * xp.where(last, zero + 1, k + 2)
+    return raw / xp.sqrt(squares), xp.where(last, shared, xp.zeros_like(shared))
