@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--seeds", type=int, default=1, metavar="K", help="examples of each flow (default 1)")
     verify.add_argument("--dps", type=int, default=50, help="decimal digits of the exact checks (default 50)")
     verify.add_argument("--json", action="store_true", help="print the worst of each check as JSON")
+    verify.add_argument("--latex", action="store_true", help="print the closed forms that SymPy proved, in LaTeX, too")
     verify.set_defaults(run=_verify)
 
     learn = commands.add_parser("learn", help="follow a network on a data set, exactly and by simulation")
@@ -135,6 +136,8 @@ def _verify(options: argparse.Namespace) -> int:
             if key not in worst or _severity(check) > _severity(worst[key]):
                 worst[key] = check
     print(_as_json(worst, options.seeds) if options.json else _as_table(worst, options.seeds))
+    if options.latex and not options.json:
+        print(_as_latex([cls for cls in chosen if (cls.__name__, "symbols") in worst]))
     return 0 if all(check.ok for check in worst.values()) else 1
 
 
@@ -149,6 +152,12 @@ def _prove(cls: Any, seed: int, dps: int) -> Any:
         return verify(case)
     flow, z0 = case
     return verify(flow, z0, dps)
+
+
+def _as_latex(proved: list[Any]) -> str:
+    from linsolve.verify.symbols import latex
+
+    return "\n".join(f"{cls.__name__}: {name} = {form}" for cls in proved for name, form in latex(cls).items())
 
 
 def _severity(check: Any) -> tuple[bool, float]:

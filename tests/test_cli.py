@@ -32,6 +32,11 @@ def lines(text):
 # list and verify
 
 
+def test_verify_prints_what_it_proved_in_symbols(capsys):
+    assert main(["verify", "BalancedMode", "--latex"]) == 0
+    assert r"BalancedMode: a = \frac{a_{0}}{" in capsys.readouterr().out
+
+
 def test_list_names_every_flow(capsys):
     assert main(["list"]) == 0
     out = lines(capsys.readouterr().out)

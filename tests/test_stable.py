@@ -226,8 +226,8 @@ def test_riccati_lifetime_ends_where_the_denominator_first_vanishes(decades):
     a0, A, B, C = draws
     assert excess(high, blow_up_reference, draws) <= 16
     assert excess(-low, blow_up_reference, (a0, -A, -B, -C)) <= 16
-    assert (np.isfinite(high).sum() > 100)
-    assert (np.isinf(high).sum() > 100)
+    assert np.isfinite(high).sum() > 100
+    assert np.isinf(high).sum() > 100
 
 
 def test_textbook_form_fails_on_the_same_draws():
