@@ -241,5 +241,5 @@ def test_bad_parameters_are_refused(field, value, message):
 
 
 def test_negative_times_are_refused():
-    with pytest.raises(ValueError, match="must be later than 0"):
+    with pytest.raises(ValueError, match="must be at least 0"):
         ls.DeepMode(s=1.0, depth=3.0)(-0.1, 0.2)
