@@ -11,6 +11,7 @@ WHERE = {
     "FrozenKernel": "frozen_kernel",
     "HiddenMode": "hidden_mode",
     "LazyTwoLayer": "two_layer_lazy",
+    "NeuralCollapse": "neural_collapse",
     "TwoLayer": "two_layer",
     "TwoLayerOrder": "two_layer_order",
     "WhitenedTwoLayer": "whitened_two_layer",

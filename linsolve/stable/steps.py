@@ -170,11 +170,11 @@ def relaxed(xp: Any, seen: Frame) -> Any:
     empty = size == 0
     scaled = scaled / xp.where(empty, xp.ones_like(size), size)
     identity = xp.eye(scaled.shape[-1]) * xp.where(empty, xp.ones_like(size), xp.zeros_like(size))
-    factor = xp.linalg.cholesky(xp.matrix_transpose(scaled) @ scaled + identity)
-    root = xp.linalg.solve(factor, xp.matrix_transpose(scaled))
+    # the projector onto the columns; a Cholesky factor of their Gram matrix would square its condition
+    turn = xp.linalg.qr(xp.concat([scaled, identity], axis=-2))[0][..., :n, :]
     weight = xp.sqrt(2 * xp.where(growing, seen.rate, 0 * rate))
-    root = root * weight[..., None, :]
-    flat = xp.matrix_transpose(root) @ root
+    root = turn * weight[..., None]
+    flat = root @ xp.matrix_transpose(root)
     spread = seen.spread[..., None]
     h = xp.hypot(seen.rate, xp.sqrt(spread))
     falling = xp.where(seen.rate < 0, h - seen.rate, xp.ones_like(h))

@@ -1,0 +1,97 @@
+"""Centered classes: the two-layer problem between class means, reduced to contrasts, as a Riccati equation."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.stable.imbalance import imbalance, precision
+from linsolve.stable.matrix import matrix_riccati
+
+__all__ = ["Centered", "averaged", "contrasts", "members", "split"]
+
+
+def members(xp: Any, classes: int, m: int) -> Any:
+    """Return ``Y = I (x) 1^T``, shape (classes, classes m): the membership of samples ordered by class."""
+    return arithmetic.cast(xp, np.repeat(np.eye(classes), m, axis=1))
+
+
+def contrasts(xp: Any, classes: int) -> Any:
+    """Return an orthonormal basis of what is orthogonal to ``1``, shape (classes, classes - 1) (Helmert)."""
+    k = np.arange(1, classes)
+    whole = np.where(np.arange(classes)[:, None] < k, 1, 0) - np.where(np.arange(classes)[:, None] == k, k, 0)
+    return arithmetic.cast(xp, whole.astype(float)) / xp.sqrt(arithmetic.cast(xp, (k * (k + 1)).astype(float)))
+
+
+def averaged(xp: Any, a: Any, y: Any) -> Any:
+    """Return averages over the samples of each class, shape batch + (rows, C)."""
+    return a @ xp.matrix_transpose(y) / (y.shape[1] // y.shape[0])
+
+
+def split(xp: Any, a: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Return the sample, class and global parts of rows over samples: they add up to `a`."""
+    means = averaged(xp, a, y)
+    whole = xp.sum(means, axis=-1, keepdims=True) / y.shape[0]
+    return a - means @ y, (means - whole) @ y, whole + 0 * a
+
+
+class Centered(NamedTuple):
+    r"""Classifier and class means between contrasts of classes, as a two-layer network on white inputs.
+
+    With ``U`` the `contrasts`, ``M`` the class means (n, C), and ``W' = -m (W M - Pi) M^T``,
+    ``M' = -mu W^T (W M - Pi)``, the matrices ``w1 = M U/a``, ``w2 = a W``, ``a^4 = mu/m`` obey
+    ``w1' = s w2^T (S - w2 w1)``, ``w2' = s (S - w2 w1) w1^T``, ``s = sqrt(m mu)``: a matrix Riccati equation whose
+    target is ``S = U``. Where ``1^T W = 0`` the outputs are reduced as well, and ``S = I``.
+
+    Parameters
+    ----------
+    basis : array, shape (C, C - 1)
+        ``U``.
+    product, gram_in, gram_out : array, shape batch + (C, C - 1), batch + (C - 1, C - 1), batch + (C, C)
+        ``w2 w1``, ``w1^T w1``, ``w2 w2^T``.
+    square : array, shape batch + (1, 1)
+        ``a^2``.
+    closed : array of bool, shape batch
+        Whether ``1^T W = 0`` to rounding.
+    """
+
+    basis: Any
+    product: Any
+    gram_in: Any
+    gram_out: Any
+    square: Any
+    closed: Any
+
+    @classmethod
+    def of(cls, xp: Any, product: Any, gram_w: Any, gram_m: Any, square: Any) -> Centered:
+        """Return the reduced problem of ``W M``, ``W W^T`` and ``M^T M``, each shape batch + (C, C)."""
+        u, square = contrasts(xp, gram_w.shape[-1]), square[..., None, None]
+        size = xp.max(xp.abs(gram_w), axis=(-2, -1))
+        sums = xp.max(xp.abs(xp.sum(gram_w, axis=-1)), axis=-1)
+        closed = sums <= 16 * gram_w.shape[-1] * precision(xp) * size
+        inner = xp.matrix_transpose(u) @ gram_m @ u / square
+        return cls(u, product @ u, inner, gram_w * square, square, closed)
+
+    def _outputs(self, xp: Any) -> tuple[Any, Any, Any]:
+        """Return the problem with contrasts of outputs, too."""
+        back = xp.matrix_transpose(self.basis)
+        return back @ self.product, self.gram_in, back @ self.gram_out @ self.basis
+
+    def distance(self, xp: Any) -> Any:
+        """Return the relative distance of the start from the class of those with a closed form, shape batch."""
+        whole = imbalance(xp, self.product, self.gram_in, self.gram_out).distance
+        return xp.where(self.closed, imbalance(xp, *self._outputs(xp)).distance, whole)
+
+    def followed(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
+        """Return ``W M``, ``W W^T`` and ``M^T M`` at times `t` in units of ``1/s``, centered."""
+        u, back, closed = self.basis, xp.matrix_transpose(self.basis), self.closed[..., None, None]
+        found, both = arithmetic.to_numpy(self.closed), []
+        if found.any():
+            y, x, z = matrix_riccati(xp, t, xp.eye(u.shape[-1], dtype=xp.float64), *self._outputs(xp))
+            both.append((u @ y, x, u @ z @ back))
+        if not found.all():
+            both.append(matrix_riccati(xp, t, u, self.product, self.gram_in, self.gram_out))
+        y, x, z = (xp.where(closed, a, b) for a, b in zip(both[0], both[-1], strict=True))
+        return y @ back, z / self.square, u @ x @ back * self.square
