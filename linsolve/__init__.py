@@ -14,7 +14,7 @@ from linsolve.law import Expansion, Law, Statistic
 from linsolve.verify import verify
 
 # each flow and law is an attribute too, imported when first asked for, as are these modules
-_MODULES = ("data", "deep", "linearized", "phases", "plot", "stable")
+_MODULES = ("data", "deep", "linearized", "ntk", "phases", "plot", "stable")
 
 __all__ = [
     "Expansion",

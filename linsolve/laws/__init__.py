@@ -27,6 +27,8 @@ WHERE = {
     "FeatureRegime": "lazy_regimes",
     "LazyFluctuations": "lazy_fluctuations",
     "FixedWidthKernelChange": "lazy_fluctuations",
+    "NTKMoments": "ntk_dispersion",
+    "NTKDispersionLimit": "ntk_dispersion",
 }
 __all__ = ["ALL", *WHERE]
 
