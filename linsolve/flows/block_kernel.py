@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.flow import Flow, Trajectory, observable, parameter, pose
+from linsolve.flow import Flow, observable, parameter, pose
 from linsolve.flows import block_kernel_start as checked
-from linsolve.flows import frozen_kernel_start as start
+from linsolve.flows.frozen_kernel_start import Memo
+from linsolve.flows.kernel_descent import KernelDescent
 from linsolve.stable.blocks import Blocks
-from linsolve.stable.momentum import descent_power, heavy_ball
 from linsolve.stable.spectral import exponents, integral_weights, rows_times
 
 __all__ = ["BlockKernel", "Eigenstructure"]
@@ -24,7 +24,7 @@ class Eigenstructure(NamedTuple):
     multiplicities: np.ndarray
 
 
-class BlockKernel(Flow):
+class BlockKernel(KernelDescent, Flow):
     r"""The kernel regime with a block-structured kernel: global, class and sample parts, each at its own rate.
 
     .. math:: L = |r|^2/2, \qquad \dot r = -\eta K r, \qquad K = (d - w)\, I + (w - b)\, Y^T Y + b\, 1 1^T,
@@ -95,7 +95,7 @@ class BlockKernel(Flow):
         r: Any
 
     axes: ClassVar = {"r": ("N",)}
-    _memo: ClassVar[start.Memo]  # one a flow, shared by its casts
+    _memo: ClassVar[Memo]  # one a flow, shared by its casts
     _count: ClassVar[int]
     _equal: ClassVar[bool]
 
@@ -103,7 +103,7 @@ class BlockKernel(Flow):
         super().__post_init__()
         who = type(self).__name__
         count, equal = checked.counted(who, arithmetic.to_numpy(self.sizes))
-        for name, value in (("_memo", start.Memo()), ("_count", count), ("_equal", equal)):
+        for name, value in (("_memo", Memo()), ("_count", count), ("_equal", equal)):
             object.__setattr__(self, name, value)
         for name, value in self.parameters().items():  # the spectrum is kept, so what it comes from must not change
             object.__setattr__(self, name, value + 0)
@@ -273,64 +273,20 @@ class BlockKernel(Flow):
 
     # gradient descent, exactly
 
-    def _ends(self, xp: Any) -> tuple[Any, Any]:
+    def modes(self, xp: Any) -> Blocks:
+        """Return the kernel's `blocks`."""
+        return self.blocks(xp)
+
+    def after(self, xp: Any, left: Any, z0: Any) -> Any:
+        """Return the residuals once their modes are multiplied by `left`."""
+        blocks = self._blocks(xp, z0.r)
+        contrasts, y = blocks.applied(xp, left, z0.r)
+        return contrasts + blocks.spread(xp, y)
+
+    def _eigenvalues(self, xp: Any) -> Any:
         values = self.blocks(xp).values
-        if self._count == self.sizes.shape[-1]:  # classes of one sample have no contrasts
-            values = values[..., 1:]
-        high = xp.max(values, axis=-1)
-        return xp.min(xp.where(values > 0, values, high[..., None]), axis=-1), high
-
-    def largest_step(self, momentum: float = 0.0) -> Any:
-        """Return ``2 (1 + momentum) / (eta lam_max)``, below which gradient descent converges, shape batch."""
-        xp = arithmetic.namespace(self.sizes)
-        return start.inverse(xp, 2 + 2 * start.momentum(type(self).__name__, momentum), self.eta * self._ends(xp)[1])
-
-    def best_step(self) -> Any:
-        """Return ``2 / (eta (lam_max + lam_min))``, ``lam_min`` the smallest positive eigenvalue, shape batch."""
-        xp = arithmetic.namespace(self.sizes)
-        low, high = self._ends(xp)
-        return start.inverse(xp, 2, self.eta * (low + high))
-
-    def discrete(
-        self, k: Any, r0: Any, *, step: Any, momentum: float = 0.0, allow_divergence: bool = False
-    ) -> Trajectory:
-        """Return gradient descent with a finite step, exactly, after `k` steps: no loop over steps.
-
-        ``r_(k+1) = r_k - step eta K r_k + momentum (r_k - r_(k-1))``, started at rest.
-
-        Parameters
-        ----------
-        k : array_like of int, any shape
-            Numbers of steps.
-        r0 : array_like, shape batch + (N,)
-            Start.
-        step : float
-            Length of one step in units of time, below `largest_step`; best without momentum is `best_step`.
-        momentum : float
-            Of the heavy ball, in [0, 1).
-        allow_divergence : bool
-            Whether to take steps that diverge.
-
-        Returns
-        -------
-        Trajectory
-            At times ``k step``; its state agrees with ``descend`` to rounding.
-        """
-        counts = start.whole_numbers(type(self).__name__, k)
-        problem = pose(self, counts, r0)
-        flow, xp = problem.flow, problem.xp
-        blocks = flow._blocks(xp, problem.z0.r)
-        h, b = start.descent_settings(problem, blocks, step, momentum, allow_divergence)
-        trail = problem.t.shape + (1,) * (len(problem.batch) + 1)
-        k, parity = (xp.reshape(arithmetic.cast(xp, v), trail) for v in (counts, 1 - 2 * (counts % 2)))
-        m = h * flow.eta[..., None] * blocks.values + xp.zeros_like(k)
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence beyond doubles is reported below
-            left = descent_power(xp, k, parity, m) if momentum == 0 else heavy_ball(xp, k, parity, m, b)
-            contrasts, y = blocks.applied(xp, left, problem.z0.r)
-            r = contrasts + blocks.spread(xp, y)
-        start.refuse_overflow(problem, r, k)
-        r = xp.where(k == 0, problem.z0.r, r)
-        return Trajectory(flow, problem.t * h, self.State(r), "gradient descent, closed form", problem.z0)
+        # classes of one sample have no contrasts
+        return values[..., 1:] if self._count == self.sizes.shape[-1] else values
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

@@ -7,18 +7,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.flow import Flow, Trajectory, observable, parameter, pose
+from linsolve.flow import Flow, observable, parameter, pose
 from linsolve.flows import frozen_kernel_start as start
+from linsolve.flows.kernel_descent import KernelDescent
 from linsolve.inputs import real_array
 from linsolve.stable.compensated import length
-from linsolve.stable.momentum import descent_power, heavy_ball
 from linsolve.stable.scalar import smallest
 from linsolve.stable.spectral import Spectrum, rows_times
 
 __all__ = ["FrozenKernel"]
 
 
-class FrozenKernel(Flow):
+class FrozenKernel(KernelDescent, Flow):
     r"""A network in the kernel regime: linear dynamics under a frozen tangent kernel, singular or not.
 
     .. math:: L = |f - y|^2/2, \qquad \dot f = -\eta K (f - y), \qquad f(t) = y + e^{-\eta K t} (f_0 - y),
@@ -243,62 +243,14 @@ class FrozenKernel(Flow):
 
     # gradient descent, exactly
 
-    def largest_step(self, momentum: float = 0.0) -> Any:
-        """Return ``2 (1 + momentum) / (eta lam_max)``, below which gradient descent converges, shape batch."""
-        xp = arithmetic.namespace(self.kernel)
-        return start.inverse(xp, 2 + 2 * start.momentum(type(self).__name__, momentum), self.eta * self._ends(xp)[1])
+    def modes(self, xp: Any) -> Spectrum:
+        """Return the kernel's `spectrum`."""
+        return self.spectrum(xp)
 
-    def best_step(self) -> Any:
-        """Return ``2 / (eta (lam_max + lam_min))``, ``lam_min`` the smallest positive eigenvalue, shape batch."""
-        xp = arithmetic.namespace(self.kernel)
-        low, high = self._ends(xp)
-        return start.inverse(xp, 2, self.eta * (low + high))
-
-    def _ends(self, xp: Any) -> tuple[Any, Any]:
-        values = self.spectrum(xp).values
-        high = xp.max(values, axis=-1)
-        return xp.min(xp.where(values > 0, values, high[..., None]), axis=-1), high
-
-    def discrete(
-        self, k: Any, f0: Any, *, step: Any, momentum: float = 0.0, allow_divergence: bool = False
-    ) -> Trajectory:
-        """Return gradient descent with a finite step, exactly, after `k` steps: no loop over steps.
-
-        ``f_(k+1) = f_k - step eta K (f_k - y) + momentum (f_k - f_(k-1))``, started at rest.
-
-        Parameters
-        ----------
-        k : array_like of int, any shape
-            Numbers of steps.
-        f0 : array_like, shape batch + (n,)
-            Start.
-        step : float
-            Length of one step in units of time, below `largest_step`; best without momentum is `best_step`.
-        momentum : float
-            Of the heavy ball, in [0, 1).
-        allow_divergence : bool
-            Whether to take steps that diverge.
-
-        Returns
-        -------
-        Trajectory
-            At times ``k step``; its state agrees with ``descend`` to rounding.
-        """
-        counts = start.whole_numbers(type(self).__name__, k)
-        problem = pose(self, counts, f0)
-        flow, xp = problem.flow, problem.xp
-        spectrum = flow.spectrum(xp)
-        h, b = start.descent_settings(problem, spectrum, step, momentum, allow_divergence)
-        trail = problem.t.shape + (1,) * (len(problem.batch) + 1)
-        k, parity = (xp.reshape(arithmetic.cast(xp, v), trail) for v in (counts, 1 - 2 * (counts % 2)))
-        m = h * flow.eta[..., None] * spectrum.values + xp.zeros_like(k)
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence beyond doubles is reported below
-            left = descent_power(xp, k, parity, m) if momentum == 0 else heavy_ball(xp, k, parity, m, b)
-            c = left * spectrum.coordinates(xp, problem.z0.f - flow.y)
-            f = flow.y + spectrum.vector(xp, c)
-        start.refuse_overflow(problem, f, k)
-        f = xp.where(k == 0, problem.z0.f, f)
-        return Trajectory(flow, problem.t * h, self.State(f), "gradient descent, closed form", problem.z0)
+    def after(self, xp: Any, left: Any, z0: Any) -> Any:
+        """Return the outputs once the residual's modes are multiplied by `left`."""
+        spectrum = self.spectrum(xp)
+        return self.y + spectrum.vector(xp, left * spectrum.coordinates(xp, z0.f - self.y))
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

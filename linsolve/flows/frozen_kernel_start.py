@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.inputs import Interval, real_array
+from linsolve.inputs import real_array
 from linsolve.problem import own_sizes
 from linsolve.stable.frame import precision
 from linsolve.stable.spectral import Spectrum, integral_weights, rows_times
 
 __all__ = [
-    "Memo", "beside", "descent_settings", "inverse", "momentum", "reach", "reached", "refuse_negative",
-    "refuse_other_kernel", "refuse_overflow", "singular", "symmetric", "whole_numbers",
+    "Memo", "beside", "reach", "reached", "refuse_negative",
+    "refuse_other_kernel", "singular", "symmetric",
 ]  # fmt: skip
 
 _EPS = 2.0**-52
@@ -133,60 +133,3 @@ def reached(problem: Any, values: Any, vectors: Any, onto: Any, origin: Any) -> 
     change = rows_times(xp, c, xp.matrix_transpose(onto))
     shape = tuple(problem.t.shape) + problem.batch + (origin.shape[-1],)
     return xp.broadcast_to(xp.where(clock[..., None] == 0, origin, origin - change), shape)
-
-
-# gradient descent
-
-
-def whole_numbers(who: str, k: Any) -> np.ndarray:
-    """Return numbers of steps as an array of integers."""
-    counts = np.asarray(k)
-    if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
-        raise ValueError(f"{who}.discrete: k = {k!r} must be whole numbers, not negative (numbers of steps); say 100")
-    if (counts > 2**53).any():
-        raise ValueError(
-            f"{who}.discrete: k = {counts.max()} must be at most 2^53 (numbers of steps); t = inf is the flow's"
-        )
-    return counts
-
-
-def momentum(who: str, value: float) -> float:
-    """Return a momentum, checked."""
-    number = real_array(who, "momentum", value, meaning="momentum of the heavy ball", domain=Interval("[0, 1)"))
-    if number.ndim:
-        raise ValueError(
-            f"{who}: momentum has shape {number.shape} but must be one number (of the heavy ball); say 0.9"
-        )
-    return float(number)
-
-
-def inverse(xp: Any, top: Any, rate: Any) -> Any:
-    """Return ``top / rate``, inf for rate 0."""
-    moves = rate > 0
-    return xp.where(moves, top / xp.where(moves, rate, xp.ones_like(rate)), xp.full_like(rate, xp.inf))
-
-
-def descent_settings(problem: Any, spectrum: Spectrum, step: Any, b: float, allow_divergence: bool) -> tuple[Any, Any]:
-    """Return step and momentum as numbers of the question's arithmetic, inside the stability bound unless allowed."""
-    who, xp = f"{type(problem.flow).__name__}.discrete", problem.xp
-    b = momentum(who, b)
-    step = real_array(who, "step", step, meaning="length of a step, in units of time", domain=Interval("(0, inf)"))
-    if step.ndim:
-        raise ValueError(f"{who}: step has shape {step.shape} but must be one number (units of time); say best_step()")
-    fastest = np.max(arithmetic.to_numpy(problem.flow.eta) * np.max(arithmetic.to_numpy(spectrum.values), axis=-1))
-    bound = 2 * (1 + b) / fastest if fastest > 0 else np.inf
-    if not allow_divergence and not float(step) < bound:
-        raise ValueError(
-            f"{who}: step = {float(step):.6g} must be below {bound:.6g} (2 (1 + momentum) / (eta lam_max), from which "
-            "gradient descent does not converge); take best_step(), or allow_divergence=True to watch it"
-        )
-    return arithmetic.cast(xp, step), arithmetic.cast(xp, b)
-
-
-def refuse_overflow(problem: Any, f: Any, k: Any) -> None:
-    """Raise where a diverging descent has left the doubles."""
-    if not arithmetic.is_object(problem.xp) and not np.isfinite(arithmetic.to_numpy(f)).all():
-        raise ArithmeticError(
-            f"{type(problem.flow).__name__}.discrete: outputs after k = {float(problem.xp.max(k)):.0f} steps are "
-            "beyond doubles (gradient descent diverges); ask for fewer steps, or a smaller one"
-        )
