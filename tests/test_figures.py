@@ -3,7 +3,7 @@ import pytest
 
 from linsolve import figures
 from linsolve.figures import __main__ as command
-from linsolve.figures import classes, depth, networks, phases, transfer
+from linsolve.figures import classes, depth, linearized, networks, phases, transfer
 from linsolve.plot import figure
 
 
@@ -26,6 +26,18 @@ def test_figure_2_kernel_is_that_of_the_closed_form():
     assert [v[1] / v[0] for v in values] == pytest.approx([1.0, 1.9, 2.0], abs=0.2)
     np.testing.assert_allclose(data["map"][-1] @ data["beta"], data["s"], atol=1e-3)
     assert len(panels("2", data, phases)) == 3
+
+
+def test_figure_8_trained_kernels_learn_fastest_and_theory_lies_on_the_simulation():
+    data = linearized.compute_8()
+    for panel in data.values():
+        for name, simulated in panel["simulated"].items():
+            closed = getattr(panel["at_marks"], name)
+            np.testing.assert_allclose(simulated, closed, atol=1e-7 * closed[0])
+        later = panel["theory"]["initial"] > 1e-3 * panel["theory"]["initial"][0]
+        later[:50] = False
+        assert (panel["theory"]["final"][later] < panel["theory"]["initial"][later]).all()
+    panels("8", data, linearized)
 
 
 def test_figure_3_theory_lies_on_the_simulation():

@@ -116,7 +116,7 @@ def test_the_recursions_are_the_double_sums(slope):
             np.testing.assert_allclose(np.exp(logs), [float(v) for v in exact_moments(*part)], rtol=1e-13)
 
 
-def test_printed_and_corrected_sums_are_those_of_the_audit():
+def test_printed_and_corrected_sums_are_those_derived():
     widths = np.array([3.0, 5, 5, 5, 5])
     found = ntk.moments(widths, 2.0)
     assert np.exp(found.weights_squared[-1]) == pytest.approx(559.6, abs=0.05)
@@ -202,7 +202,7 @@ def test_limits_are_integrals_over_layers():
     assert limits.of_both(*given) == pytest.approx(both, rel=1e-10)
 
 
-def test_printed_limits_are_those_of_the_audit():
+def test_printed_limits_are_those_derived():
     for ratio, part in ((0.25, 0.966), (0.5, 0.891), (1, 0.728), (2, 0.503)):
         v = np.asarray(float(ratio))
         assert printed_weights(v) / limits.of_weights(np, v, np.asarray(5.0)) == pytest.approx(part, abs=5.1e-4)

@@ -14,7 +14,8 @@ from linsolve.inputs import unknown_name
 
 __all__ = ["FIGURES", "Figure", "draw"]
 
-SOURCE = "After Atanasov, Bordelon, Pehlevan (2022)"
+ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
+ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 
 
 class Figure(NamedTuple):
@@ -27,12 +28,15 @@ class Figure(NamedTuple):
     panels : int
         Panels, side by side.
     title : str
+    source : str
+        Paper whose figure it is.
     """
 
     module: str
     name: str
     panels: int
     title: str
+    source: str = ATANASOV
 
 
 FIGURES = {
@@ -45,6 +49,7 @@ FIGURES = {
     "D.3": Figure("depth", "d3", 3, "figure D.3: loss, kernel and first layer at several depths"),
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
     "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
+    "8": Figure("linearized", "8", 2, "figure 8: kernels frozen before and after training", ORTIZ),
 }
 
 
@@ -74,6 +79,6 @@ def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
     data = getattr(module, f"compute_{about.name}")(seed)
     with figure(1, about.panels, figsize=(4.6 * about.panels, 4.2)) as (fig, axes):
         getattr(module, f"draw_{about.name}")(axes, data)
-        fig.suptitle(f"{SOURCE}, {about.title}", fontsize=11, x=0.01, ha="left")
+        fig.suptitle(f"After {about.source}, {about.title}", fontsize=11, x=0.01, ha="left")
         fig.savefig(out)
     return data

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from linsolve.figures import FIGURES, SOURCE, draw
+from linsolve.figures import FIGURES, draw
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -17,9 +17,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (default 0)")
     options = parser.parse_args(argv)
     if options.name is None:
-        print(f"{SOURCE}:")
         for name, about in FIGURES.items():
-            print(f"  {name:<4} {about.title}")
+            print(f"  {name:<4} {about.source}, {about.title}")
         return 0
     out = options.out or f"figure-{options.name}.png"
     try:
