@@ -40,7 +40,7 @@ def train(weights, X, Y, rates, times):
         return np.concatenate(out[::-1])
 
     y0 = np.concatenate([np.ravel(w) for w in weights])
-    found = solve_ivp(rate, (0.0, times[-1]), y0, "DOP853", times, rtol=1e-12, atol=1e-14 * np.abs(y0).max())
+    found = solve_ivp(rate, (0.0, times[-1]), y0, "DOP853", times, rtol=3e-14, atol=1e-16 * np.abs(y0).max())
     assert found.success
     return [split(y) for y in found.y.T]
 
