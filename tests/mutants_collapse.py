@@ -103,6 +103,16 @@ class ConstantModeAtTheRateOfClasses(ls.NeuralCollapse):
         return super(ConstantModeAtTheRateOfClasses, other)._constant(xp, z, used)
 
 
+class MetricWithoutM(ls.NeuralCollapse):
+    """A metric whose class eigenvalue forgets how many samples share it: ``kappa_d - kappa_n`` for ``mu_c``."""
+
+    def _through(self, xp, a, *, inverse=False):
+        sample, _, large = super().rates_of_features(xp)
+        other = type(self)(self.kappa_d, self.kappa_c, self.kappa_n, self.classes, self.m)
+        object.__setattr__(other, "rates_of_features", lambda xp: (sample, self.kappa_d - self.kappa_n, large))
+        return super(MetricWithoutM, other)._through(xp, a, inverse=inverse)
+
+
 def apart():
     """Return the lambda-balanced example with a mean of features and outputs on hidden units of its own."""
     z = type(EXAMPLE[1])(*(v[1] for v in EXAMPLE[1]))
@@ -118,6 +128,7 @@ def scattered():
 
 COLLAPSE = {
     "eq. (40): sign": Mutant(*of(PullOfTheOtherSign, scattered()), "velocity"),
+    "metric without m": Mutant(*of(MetricWithoutM), "velocity"),
     "mu_c without m": Mutant(*of(ClassesWithoutM), "residual"),
     "pace without m": Mutant(*of(PaceWithoutM), "residual"),
     "eq. (28): sign": Mutant(*of(InvariantOfTheOtherSign), "invariants"),

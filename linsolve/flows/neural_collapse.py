@@ -203,9 +203,18 @@ class NeuralCollapse(Flow):
         )
 
     def velocity(self, xp: Any, z: Any) -> Any:
-        """Return the closed flow of products and Gram matrices, from any start."""
-        r = self.residual(xp, z)
-        return self.descent(xp, z, self.State(r, None, None, xp.sum(r, axis=-1)))
+        """Return the closed flow of products and Gram matrices, from any start.
+
+        ``R K`` is formed from the entries of K, not from its eigenvalues as in `descent`, so that one checks the other.
+        """
+        r, y, turned = self.residual(xp, z), self._members(xp), xp.matrix_transpose
+        own, mate, other = (v[..., None, None] for v in (self.kappa_d, self.kappa_c, self.kappa_n))
+        total = xp.sum(r, axis=-1)
+        pulled = (own - mate) * r + (mate - other) * ((r @ turned(y)) @ y) + other * total[..., :, None]
+        out, features = r @ turned(z.product), turned(pulled) @ z.product
+        return self.State(
+            -(r @ z.gram_h + z.gram_w @ pulled), -(out + turned(out)), -(features + turned(features)), -total
+        )
 
     def step(self, xp: Any, z: Any, h: Any) -> Any:
         """Return the state after one step of gradient descent on features, classifier and bias."""
