@@ -7,16 +7,20 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.flow import Flow, observable, parameter
+from linsolve.flow import Flow
 from linsolve.flows import neural_collapse_metrics as metrics
 from linsolve.flows import neural_collapse_start as start
-from linsolve.flows.neural_collapse_constant import ConstantMode, coupling, equal_bias_limit
-from linsolve.stable.centered import Centered, averaged, members, split
+from linsolve.flows.neural_collapse_constant import ConstantMode, equal_bias_limit
+from linsolve.flows.neural_collapse_kernel import BlockFeatures
+from linsolve.flows.neural_collapse_modes import Modes
+from linsolve.flows.neural_collapse_scatter import Scatter
+from linsolve.flows.neural_collapse_sets import Sets
+from linsolve.stable.centered import Centered, averaged
 
 __all__ = ["NeuralCollapse"]
 
 
-class NeuralCollapse(Flow):
+class NeuralCollapse(BlockFeatures):
     r"""Features, classifier and bias of a network whose feature kernel has blocks, in products and Gram matrices.
 
     .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad
@@ -32,11 +36,16 @@ class NeuralCollapse(Flow):
     .. math:: (W H)' = -R H^T H - W W^T R K, \quad (W W^T)' = -R (W H)^T - \mathrm{h.c.}, \quad
         (H^T H)' = -K R^T W H - \mathrm{h.c.}
 
-    Conserved: :math:`m E = W^T W - H K^{-1} H^T`. Without scatter within classes, with features of mean zero, with
-    :math:`b = \beta 1` and :math:`1^T W = 0` or :math:`\beta = 1/C`, the bias relaxes alone,
-    :math:`b = 1/C + (b_0 - 1/C) e^{-N t}`, and classifier and class means ``M`` are a two-layer network on white
-    inputs with target :math:`\Pi = I - 1 1^T/C` in the time :math:`\sqrt{m \mu_c}\, t`, a matrix Riccati equation.
-    Where mean feature and mean output have hidden units of their own, they and the bias are a `BiasedMode` beside it.
+    Conserved: :math:`m E = W^T W - H K^{-1} H^T`. With ``M`` the centered class means, ``c = W^T 1/sqrt(C)`` the mean
+    output and ``D`` the scatter within classes, what is solved is put together from parts on orthogonal hidden units:
+
+    - contrasts of classes, ``W' = -m (W M - Pi) M^T``, ``M' = -mu_c W^T (W M - Pi)``, ``Pi = 1 - 1 1^T/C``: a two-layer
+      network on white inputs in the time :math:`\sqrt{m \mu_c}\, t`, a matrix Riccati equation, or modes on hidden
+      units of their own, each a `HiddenMode` with ``s = 1`` and rates ``m``, ``mu_c``;
+    - the constant direction: at rest, where the bias relaxes alone, :math:`b = 1/C + (b_0 - 1/C) e^{-N t}`, or a
+      `BiasedMode` of mean feature, mean output and bias;
+    - scatter within classes: unseen (``W D = 0``) and at rest, or seen by the mean output alone, ``c' = -D D^T c``,
+      ``D' = -mu_s c c^T D``, a `HiddenMode` with ``s = 0`` and rates 1, ``mu_s``.
 
     Parameters
     ----------
@@ -48,35 +57,54 @@ class NeuralCollapse(Flow):
 
     Notes
     -----
-    Exact for: the starts above that are balanced (``E = 0``) or lambda-balanced (``E`` a multiple of the projector on
-    the span of the weights), aligned or not, of any width and rank; one hidden feature; two classes with zero-sum
-    classifier; two eigenvalues of the imbalance, as in `WhitenedTwoLayer`. Also for a bias with any
-    ``c = C b - 1`` that classifier and means do not see (``W^T c = M c = 0``), and for equal biases with any feature
-    mean ``u`` and output mean ``W^T 1`` orthogonal to contrasts of W and M. Not for: scatter within classes, a mean
-    that shares hidden units, other imbalances (no closed form is known); use `linsolve.integrate`, from any start. Left
-    out: the frozen head, scatter on hidden units of its own.
+    Exact for, each in any batch with the others:
+
+    - contrasts, balanced (``E = 0``) or lambda-balanced (``E`` a multiple of the projector on the span of the weights),
+      aligned or not, of any width and rank; one hidden feature; two classes with zero-sum classifier; two eigenvalues
+      of the imbalance, as in `WhitenedTwoLayer`;
+    - contrasts whose ``W M``, ``W W^T`` and ``M^T M`` are diagonal in one basis, with any imbalances and vectors of
+      hidden units (aligned E with any eigenvalues, say);
+    - the constant direction at rest: mean feature zero, and a bias with ``W^T (C b - 1) = M (C b - 1) = 0`` (then ``c``
+      may share hidden units with contrasts that are a Riccati equation); or apart: equal biases, any mean feature and
+      ``c`` orthogonal to contrasts of W and M;
+    - scatter that nothing sees (``W D = 0``, ``D^T H1 = 0``); scatter that ``c`` sees, ``c`` apart from contrasts, the
+      mean feature zero, ``b = 1/C``, ``D^T c`` an eigenvector of ``D^T D`` (one scattered hidden unit, rank one,
+      lambda-balanced, two eigenvalues: in all of these it is one). It decays exponentially for ``mu_s c c^T - D D^T``
+      positive, as ``1/(2 t)`` for zero, and stays at the negative part otherwise.
+
+    Not for: contrasts in blocks of two eigenvalues each, scatter that contrasts see where ``kappa_c = kappa_n`` makes
+    features white (both solvable, not offered); scatter that contrasts see otherwise, or that turns, a mean that shares
+    hidden units, other imbalances (no closed form is known). Use `linsolve.integrate`, from any start. A classifier
+    that is held is `FrozenHead`.
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorems 4.1, 5.1,
     5.2; Seleznova, thesis (2024), section 3.3 and appendix B, whose numbers are used. The thesis proves limits; the
-    Riccati solution is not in it.
+    solutions are not in it.
 
-    Errata of the thesis, each shown by ``tests/test_neural_collapse.py``:
+    Errata of the thesis, each shown by ``tests/test_neural_collapse.py`` or ``tests/test_neural_collapse_sets.py``:
 
-    ==========  ====================================================  =========================
+    ==========  ====================================================  ================================
     place       as printed                                            as it should be
-    ==========  ====================================================  =========================
+    ==========  ====================================================  ================================
     NC2         class means tend to one another                       lengths of class means do
+    (27)        conserved                                             by (20) only, not by (19)
     (28)        ``H1 H1^T/mu_c - H2 H2^T/mu_s``                       ``+``
     (30)        ``gamma`` with ``|beta C|``                           ``|1 - beta C|``
     (40)        ``W' = -m (R1 H1^T - W H2 H2^T)``                     ``+``
+    (44)        ``R1 = 0`` stays                                      where only ``c`` sees the scatter
+    (46)        ``H2' = -mu_s (E + m H2 H2^T) H2``                    without ``mu_s``
+    (47)        ``A' = -E A - A E - 2 A^2``                           ``2 m A^2``
+    (54)        ``E - m alpha C^2/mu_c <h><h>^T``                     without ``m``
     (57)        ``lam_c (W W^T)^2 - (I - beta J)^2``                  ``m (I - beta J)^2``
     (66), (68)  ``theta`` divides by ``2 - sqrt(1 - alpha C)``        ``sqrt(1 - alpha C)``
     (70)        ``M^T M`` tends to ``mu_c/m`` times ``Pi``            ``sqrt(mu_c/m)``
-    ==========  ====================================================  =========================
+    ==========  ====================================================  ================================
 
-    Accuracy: 1e-12 of each field's largest entry against fifty digits, t from 1e-6 to 1e3 and inf
-    (``tests/test_neural_collapse.py``), where the start determines it. The loss is a difference, exact to rounding of
-    ``|Y|^2``.
+    Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, on twenty generic
+    starts and kernels each of lambda-balanced contrasts, of modes, of modes with a constant mode, and with scatter that
+    is seen (the same two files; typically 1e-14), where the start determines it: near a saddle rounding the start moves
+    late times by more. A start within `tolerance` of a set is replaced by the nearest in it. The loss is a difference,
+    exact to rounding of ``|Y|^2``.
 
     Examples
     --------
@@ -87,12 +115,6 @@ class NeuralCollapse(Flow):
     (True, True, True)
     """
 
-    kappa_d: Any = parameter(r"\kappa_d", "feature kernel of a sample with itself", domain="(0, inf)", typical=(1.5, 3))
-    kappa_c: Any = parameter(r"\kappa_c", "feature kernel within a class", domain="[0, inf)", typical=(0.6, 1.2))
-    kappa_n: Any = parameter(r"\kappa_n", "feature kernel between classes", domain="[0, inf)", typical=(0.1, 0.5))
-    classes: Any = parameter("C", "number of classes", domain="[2, inf)", typical=(2, 10), whole=True)
-    m: Any = parameter("m", "samples of each class", domain="[1, inf)", typical=(2, 20), whole=True)
-
     class State(NamedTuple):
         """``W H`` (C, N), ``W W^T`` (C, C), ``H^T H`` (N, N) and bias ``b`` (C,)."""
 
@@ -102,17 +124,6 @@ class NeuralCollapse(Flow):
         b: Any
 
     axes: ClassVar = {"product": ("C", "N"), "gram_w": ("C", "C"), "gram_h": ("N", "N"), "b": ("C",)}
-    _classes: ClassVar[int]
-    _each: ClassVar[int]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        who = type(self).__name__
-        if getattr(arithmetic.namespace(self.classes), "symbolic", False):
-            raise TypeError(f"{who}: classes = {self.classes} must be a number (number of classes); use floats")
-        object.__setattr__(self, "_classes", start.counted(who, "classes", self.classes, "number of classes"))
-        object.__setattr__(self, "_each", start.counted(who, "m", self.m, "samples of each class"))
-        start.refuse_disorder(who, {k: arithmetic.to_numpy(v) for k, v in self.parameters().items()})
 
     # what is given
 
@@ -160,23 +171,6 @@ class NeuralCollapse(Flow):
         back = self.cast(xp)._through(xp, h, inverse=True)
         return (xp.matrix_transpose(w) @ w - back @ xp.matrix_transpose(h)) / self._each
 
-    # the kernel
-
-    def rates_of_features(self, xp: Any) -> tuple[Any, Any, Any]:
-        """Return the eigenvalues ``mu_s, mu_c, mu_g`` of K, each shape batch."""
-        sample = self.kappa_d - self.kappa_c
-        classes = sample + self._each * (self.kappa_c - self.kappa_n)
-        return sample, classes, classes + self._each * self._classes * self.kappa_n
-
-    def _members(self, xp: Any) -> Any:
-        return members(xp, self._classes, self._each)
-
-    def _through(self, xp: Any, a: Any, *, inverse: bool = False) -> Any:
-        """Return ``a K``, or ``a K^-1``, by the parts of the rows of `a`."""
-        mu = [v[..., None, None] for v in self.rates_of_features(xp)]
-        parts = split(xp, a, self._members(xp))
-        return sum(p / v if inverse else p * v for p, v in zip(parts, mu, strict=True))
-
     # the problem
 
     def residual(self, xp: Any, z: Any) -> Any:
@@ -189,9 +183,9 @@ class NeuralCollapse(Flow):
             )
         return z.product + z.b[..., :, None] - self._members(xp)
 
-    def loss(self, xp: Any, z: Any) -> Any:
-        """Return ``|W H + b 1^T - Y|^2 / 2``."""
-        return xp.sum(self.residual(xp, z) ** 2, axis=(-2, -1)) / 2
+    def _seen(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
+        """Return the products that metrics of neural collapse are made of."""
+        return z.product, z.gram_w, z.gram_h
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
         """Return the velocity of a gradient with respect to product and bias, by the chain rule."""
@@ -203,17 +197,15 @@ class NeuralCollapse(Flow):
         )
 
     def velocity(self, xp: Any, z: Any) -> Any:
-        """Return the closed flow of products and Gram matrices, from any start.
-
-        ``R K`` is formed from the entries of K, not from its eigenvalues as in `descent`, so that one checks the other.
-        """
-        r, y, turned = self.residual(xp, z), self._members(xp), xp.matrix_transpose
-        own, mate, other = (v[..., None, None] for v in (self.kappa_d, self.kappa_c, self.kappa_n))
-        total = xp.sum(r, axis=-1)
-        pulled = (own - mate) * r + (mate - other) * ((r @ turned(y)) @ y) + other * total[..., :, None]
+        """Return the closed flow of products and Gram matrices, from any start."""
+        r, turned = self.residual(xp, z), xp.matrix_transpose
+        pulled = self._pulled(xp, r)
         out, features = r @ turned(z.product), turned(pulled) @ z.product
         return self.State(
-            -(r @ z.gram_h + z.gram_w @ pulled), -(out + turned(out)), -(features + turned(features)), -total
+            -(r @ z.gram_h + z.gram_w @ pulled),
+            -(out + turned(out)),
+            -(features + turned(features)),
+            -xp.sum(r, axis=-1),
         )
 
     def step(self, xp: Any, z: Any, h: Any) -> Any:
@@ -229,61 +221,36 @@ class NeuralCollapse(Flow):
 
     # the closed form
 
-    def _apart(self, xp: Any, z: Any) -> tuple[Any, Any]:
-        """Return the coupling of the constant mode, and whether it is the mode that makes the start solvable."""
+    def _centered(self, xp: Any, z: Any) -> Centered:
         y = self._members(xp)
-        found, near = coupling(xp, z, y), start.distances(xp, z, y)
-        return found, (found <= self.tolerance) & (found < xp.maximum(*list(near.values())[1:]))
+        means, _ = metrics.class_grams(xp, z.gram_h, y)
+        square = xp.sqrt(self.rates_of_features(xp)[1] / self._each)
+        return Centered.of(xp, averaged(xp, z.product, y), z.gram_w, means, square, z.gram_h)
+
+    def _modes(self, xp: Any, centered: Centered) -> Modes:
+        return Modes.of(xp, *centered.outputs(xp))
 
     def _constant(self, xp: Any, z: Any, used: Any) -> ConstantMode:
         n = self._classes * self._each
         large = self.rates_of_features(xp)[2]
         return ConstantMode(xp, (self._each + 0 * large, large, n + 0 * large), z, self._members(xp), used)
 
-    def _centered(self, xp: Any, z: Any) -> Centered:
-        y = self._members(xp)
-        means, _ = metrics.class_grams(xp, z.gram_h, y)
-        square = xp.sqrt(self.rates_of_features(xp)[1] / self._each)
-        return Centered.of(xp, averaged(xp, z.product, y), z.gram_w, means, square)
+    def _scattered(self, xp: Any, t: Any, scatter: Scatter, used: Any) -> tuple[Any, Any, Any]:
+        return scatter.followed(xp, t, used, self.rates_of_features(xp)[0])
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
         self.residual(xp, z0)  # refuses a start of other sizes
-        y, apart = self._members(xp), self._apart(xp, z0)[1]
-        pace = xp.sqrt(self.rates_of_features(xp)[1] * self._each)
         t = t + 0 * z0.b[..., 0]
-        centered = self._centered(xp, z0)
-        product, gram_w, means = centered._replace(closed=centered.closed | apart).followed(xp, pace * t)
-        done = -xp.expm1(-self._classes * self._each * t)[..., None]
-        b = z0.b + (xp.ones_like(z0.b) / self._classes - z0.b) * done
-        whole = self._constant(xp, z0, apart).followed(xp, t)
-        added = [v[..., None, None] for v in whole[:3]]
         still = (t == 0)[..., None]
-        return self.State(
-            xp.where(still[..., None], z0.product, product @ y + added[0]),
-            xp.where(still[..., None], z0.gram_w, gram_w + added[1]),
-            xp.where(still[..., None], z0.gram_h, xp.matrix_transpose(y) @ means @ y + added[2]),
-            xp.where(still, z0.b, xp.where(apart[..., None], whole[3][..., None], b)),
-        )
+        shapes = still[..., None], still[..., None], still[..., None], still
+        later = Sets(xp, self, z0).followed(xp, t)
+        return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return scatter within classes, feature mean, what of the bias is seen, and the imbalance's distance.
-
-        Where the constant mode is apart, its coupling and its way stand in for mean and bias.
-        """
+        """Return what must vanish for the set that a start belongs to, or is nearest to; the rest is 0."""
         self.residual(xp, z0)
-        found, apart = self._apart(xp, z0)
-        scatter, *rest = start.distances(xp, z0, self._members(xp)).items()
-        centered, none = self._centered(xp, z0), xp.zeros_like(found)
-        return {
-            **dict([scatter]),
-            **{name: xp.where(apart, none, value) for name, value in rest},
-            "coupling of the constant mode": xp.where(apart, found, none),
-            "span of the constant mode": self._constant(xp, z0, apart).excess(xp),
-            "distance of the imbalance from two eigenvalues": centered._replace(
-                closed=centered.closed | apart
-            ).distance(xp),
-        }
+        return Sets(xp, self, z0).conditions(xp)
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``."""
@@ -304,60 +271,16 @@ class NeuralCollapse(Flow):
 
     equal_bias_limit = equal_bias_limit
 
-    # what is observed
-
-    @observable(bounds="[0, inf)")
-    def nc1(self, xp: Any, z: Any) -> Any:
-        """Return scatter of features within classes over scatter between, ``tr Sigma_W / tr Sigma_B``, shape batch."""
-        return metrics.scatter_ratio(xp, z.gram_h, self._members(xp))
-
-    @observable(bounds="[0, inf)")
-    def nc2_norms(self, xp: Any, z: Any) -> Any:
-        """Return the spread of the lengths of centered class means over their average, shape batch."""
-        return metrics.norm_spread(xp, z.gram_h, self._members(xp))
-
-    @observable(bounds="[0, 2]")
-    def nc2_angles(self, xp: Any, z: Any) -> Any:
-        """Return the largest ``|cos + 1/(C - 1)|`` over pairs of centered class means, shape batch."""
-        return metrics.angle_misfit(xp, z.gram_h, self._members(xp))
-
-    @observable(bounds="[0, 2]")
-    def nc3(self, xp: Any, z: Any) -> Any:
-        """Return ``|W/|W| - M^T/|M||^2 / 2``, M the centered class means: one less their cosine, shape batch."""
-        return metrics.unaligned(xp, z.product, z.gram_w, z.gram_h, self._members(xp))
-
-    @observable(bounds="[0, 1]")
-    def nc4(self, xp: Any, z: Any) -> Any:
-        """Return the share of samples on which classifier and nearest class mean disagree, shape batch."""
-        return metrics.misclassified(xp, z.product, z.gram_h, z.b, self._members(xp))
-
-    def _part(self, xp: Any, z: Any, which: int) -> Any:
-        part = split(xp, self.residual(xp, z), self._members(xp))[which]
-        return xp.sum(part**2, axis=(-2, -1)) / 2
-
-    @observable(bounds="[0, inf)")
-    def loss_sample(self, xp: Any, z: Any) -> Any:
-        """Return what residuals' deviations from their class average add to the loss, shape batch."""
-        return self._part(xp, z, 0)
-
-    @observable(bounds="[0, inf)")
-    def loss_class(self, xp: Any, z: Any) -> Any:
-        """Return what class averages' deviations from the average add to the loss, shape batch."""
-        return self._part(xp, z, 1)
-
-    @observable(bounds="[0, inf)")
-    def loss_global(self, xp: Any, z: Any) -> Any:
-        """Return what the average residual adds to the loss, shape batch."""
-        return self._part(xp, z, 2)
-
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three classes of two samples: one active feature, and two that are lambda-balanced, not aligned."""
+        """Return three classes of two samples: one feature, two lambda-balanced, two modes apart and idle scatter."""
         root, kappa_n = rng.integers(16, 21) / 16, rng.integers(12, 20) / 64
         kappa_c, mu = kappa_n + rng.integers(26, 33) / 64, 2 * root**2
         kappa_d = mu + kappa_c - 2 * (kappa_c - kappa_n)
         flow = cls(kappa_d=kappa_d, kappa_c=kappa_c, kappa_n=kappa_n, classes=3, m=2)
         # of one feature every imbalance is a number, so the first is solvable for any kernel
-        pairs = start.one_unit(rng, 5), start.dyadic(rng, 5, root)
-        means, w = (np.stack(both) for both in zip(*pairs, strict=True))
-        return flow, flow.of(np.repeat(means, 2, axis=-1), w, np.full((2, 3), rng.integers(40, 60) / 64))
+        kinds = start.one_unit(rng, 5), start.dyadic(rng, 5, root), start.apart(rng, 5)
+        means, w = (np.stack(both) for both in zip(*kinds, strict=True))
+        h = np.repeat(means, 2, axis=-1)
+        h[2, -1] = np.array([1, -1, 2, -2, -1, 1]) / 16
+        return flow, flow.of(h, w, np.full((3, 3), rng.integers(40, 60) / 64))

@@ -9,10 +9,11 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.flows.biased_mode import BiasedMode
 from linsolve.flows.neural_collapse_metrics import bounded_ratio, class_grams, trace
+from linsolve.flows.neural_collapse_modes import plane
 from linsolve.inputs import real_array
 from linsolve.stable.centered import averaged, members
 
-__all__ = ["ConstantMode", "coupling", "equal_bias_limit"]
+__all__ = ["ConstantMode", "coupling", "equal_bias_limit", "unevenness"]
 
 
 def _crossed(xp: Any, a: Any) -> Any:
@@ -23,17 +24,22 @@ def _crossed(xp: Any, a: Any) -> Any:
 
 
 def coupling(xp: Any, z: Any, y: Any) -> Any:
-    """Return how far the constant mode is from hidden units and a bias of its own, relative, shape batch."""
+    """Return how far the constant mode is from hidden units of its own, relative, shape batch."""
     means, product = class_grams(xp, z.gram_h, y)[0], averaged(xp, z.product, y)
-    w, h = trace(xp, z.gram_w), trace(xp, means)
+    w, h = trace(xp, z.gram_w), trace(xp, z.gram_h) * y.shape[0] / y.shape[1]
     both = xp.sqrt(xp.abs(w * h))
-    uneven = y.shape[0] * z.b - xp.sum(z.b, axis=-1, keepdims=True)
-    worst = xp.sqrt(xp.sum(uneven * uneven, axis=-1) / y.shape[0]) + 0 * both
+    worst = 0 * both
     for block, size in (
         (z.gram_w, w), (means, h), (product, both), (xp.matrix_transpose(product), both),
     ):  # fmt: skip
         worst = xp.maximum(worst, bounded_ratio(xp, _crossed(xp, block), size))
     return worst
+
+
+def unevenness(xp: Any, z: Any, y: Any) -> Any:
+    """Return how far biases are from one another, in units of the bias 1/C at which classes are fitted, shape batch."""
+    uneven = y.shape[0] * z.b - xp.sum(z.b, axis=-1, keepdims=True)
+    return xp.sqrt(xp.sum(uneven * uneven, axis=-1) / y.shape[0])
 
 
 class ConstantMode:
@@ -63,16 +69,7 @@ class ConstantMode:
         self.idle = not arithmetic.to_numpy(used).any()
         self.mode = BiasedMode(*(value + 0 * ww for value in rates))
         m, mu = self.mode.m, self.mode.mu
-        # the larger weight, in its own unit, is laid on the first axis
-        first = mu * ww >= m * hh
-        large, small = xp.where(first, ww, hh), xp.where(first, hh, ww)
-        root = xp.sqrt(xp.where(large > 0, large, xp.zeros_like(large)))
-        along = bounded_ratio(xp, wh, root)
-        left = small - along * along
-        across = xp.sqrt(xp.where(left > 0, left, xp.zeros_like(left)))
-        axis, other = xp.stack([root, 0 * root], axis=-1), xp.stack([along, across], axis=-1)
-        one = first[..., None]
-        self.start = self.mode.State(xp.where(one, axis, other), xp.where(one, other, axis), bias)
+        self.start = self.mode.State(*plane(xp, ww, wh, hh, (m, mu)), bias)
 
     def excess(self, xp: Any) -> Any:
         """Return by how much the way of the mode exceeds what `BiasedMode` reaches."""

@@ -12,7 +12,7 @@ from linsolve.flows.neural_collapse_metrics import bounded_ratio, class_grams, t
 from linsolve.inputs import real_array
 from linsolve.stable.centered import contrasts, split
 
-__all__ = ["balanced", "counted", "distances", "dyadic", "one_unit", "refuse_disorder", "weights"]
+__all__ = ["apart", "balanced", "counted", "distances", "dyadic", "one_unit", "refuse_disorder", "weights"]
 
 
 def counted(who: str, name: str, value: Any, meaning: str) -> int:
@@ -71,7 +71,7 @@ def weights(who: str, classes: int, m: int, h: Any, w: Any, b: Any) -> tuple[Any
 
 
 def distances(xp: Any, z: Any, y: Any) -> dict[str, Any]:
-    """Return what of a start lies outside centered classes, each relative, linear in the deviation of the weights."""
+    """Return what of the constant direction is not at rest, each relative, linear in the deviation of the weights."""
 
     def size(a: Any) -> Any:
         return xp.sqrt(xp.sum(a * a, axis=(-2, -1)))
@@ -83,15 +83,14 @@ def distances(xp: Any, z: Any, y: Any) -> dict[str, Any]:
             bounded_ratio(xp, size(in_product), product),
         )
 
-    rows, outputs = split(xp, z.gram_h, y), split(xp, z.product, y)
+    rows, outputs = split(xp, z.gram_h, y)[2], split(xp, z.product, y)[2]
     # ones minus C b is what the bias has still to learn: the rest must not see it
     unlearned = (y.shape[0] * z.b - 1)[..., None]
     means = class_grams(xp, z.gram_h, y)[1]
     seen = size(z.gram_w @ unlearned), size(means @ unlearned)
     share = [bounded_ratio(xp, s, trace(xp, g) + 0 * s) for s, g in zip(seen, (z.gram_w, means), strict=True)]
     return {
-        "scatter within classes": relative(rows[0], outputs[0]),
-        "mean of the features": relative(rows[2], outputs[2]),
+        "mean of the features": relative(rows, outputs),
         "bias that classifier or features see": xp.maximum(*share),
     }
 
@@ -137,6 +136,16 @@ def one_unit(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 def _zero_sum(rng: np.random.Generator) -> np.ndarray:
     a, b = rng.integers(10, 30, 2) / 64
     return np.array([a, b, -a - b]) * rng.choice([-1, 1])
+
+
+def apart(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return class means and classifier of two modes on two features each, without rounding: C = 3."""
+    h, w = np.zeros((n, 3)), np.zeros((3, n))
+    for k, contrast in enumerate(([1, -1, 0], [1, 1, -2])):
+        units = slice(2 * k, 2 * k + 2)
+        h[units] = np.outer(rng.integers(5, 20, 2), contrast) / 64
+        w[:, units] = np.outer(contrast, rng.integers(5, 20, 2) * [1, -1]) / 64
+    return h, w
 
 
 def dyadic(rng: np.random.Generator, n: int, ratio: float) -> tuple[np.ndarray, np.ndarray]:

@@ -37,6 +37,13 @@ def split(xp: Any, a: Any, y: Any) -> tuple[Any, Any, Any]:
     return a - means @ y, (means - whole) @ y, whole + 0 * a
 
 
+def _audible(xp: Any, part: Any, whole: Any) -> Any:
+    """Return `part`, zero where all of it is not larger than the rounding of the matrix that it is a part of."""
+    size = xp.max(xp.abs(whole), axis=(-2, -1), keepdims=True)
+    floor = 16 * whole.shape[-1] * precision(xp) * size
+    return xp.where(xp.max(xp.abs(part), axis=(-2, -1), keepdims=True) > floor, part, 0 * part)
+
+
 class Centered(NamedTuple):
     r"""Classifier and class means between contrasts of classes, as a two-layer network on white inputs.
 
@@ -65,33 +72,55 @@ class Centered(NamedTuple):
     closed: Any
 
     @classmethod
-    def of(cls, xp: Any, product: Any, gram_w: Any, gram_m: Any, square: Any) -> Centered:
-        """Return the reduced problem of ``W M``, ``W W^T`` and ``M^T M``, each shape batch + (C, C)."""
+    def of(cls, xp: Any, product: Any, gram_w: Any, gram_m: Any, square: Any, gram_h: Any) -> Centered:
+        """Return the reduced problem of ``W M``, ``W W^T`` and ``M^T M``, each shape batch + (C, C).
+
+        Class means that are nothing next to the rounding of the features' Gram matrix `gram_h` are made zero: a saddle
+        that features with scatter alone never leave is not left in floats either.
+        """
         u, square = contrasts(xp, gram_w.shape[-1]), square[..., None, None]
         size = xp.max(xp.abs(gram_w), axis=(-2, -1))
         sums = xp.max(xp.abs(xp.sum(gram_w, axis=-1)), axis=-1)
         closed = sums <= 16 * gram_w.shape[-1] * precision(xp) * size
-        inner = xp.matrix_transpose(u) @ gram_m @ u / square
-        return cls(u, product @ u, inner, gram_w * square, square, closed)
+        inner = _audible(xp, xp.matrix_transpose(u) @ gram_m @ u, gram_h) / square
+        some = xp.max(xp.abs(inner), axis=(-2, -1), keepdims=True) > 0
+        product = product @ u
+        return cls(u, xp.where(some, product, 0 * product), inner, gram_w * square, square, closed)
 
-    def _outputs(self, xp: Any) -> tuple[Any, Any, Any]:
-        """Return the problem with contrasts of outputs, too."""
+    def outputs(self, xp: Any) -> tuple[Any, Any, Any]:
+        """Return product and Gram matrices of the problem with contrasts of outputs, too."""
         back = xp.matrix_transpose(self.basis)
-        return back @ self.product, self.gram_in, back @ self.gram_out @ self.basis
+        outer = _audible(xp, back @ self.gram_out @ self.basis, self.gram_out)
+        some = xp.max(xp.abs(outer), axis=(-2, -1), keepdims=True) > 0
+        return xp.where(some, back @ self.product, 0 * (back @ self.product)), self.gram_in, outer
 
-    def distance(self, xp: Any) -> Any:
-        """Return the relative distance of the start from the class of those with a closed form, shape batch."""
+    def distances(self, xp: Any) -> tuple[Any, Any]:
+        """Return relative distances from what has a closed form, with all outputs and with contrasts, shape batch."""
         whole = imbalance(xp, self.product, self.gram_in, self.gram_out).distance
-        return xp.where(self.closed, imbalance(xp, *self._outputs(xp)).distance, whole)
+        return whole, imbalance(xp, *self.outputs(xp)).distance
+
+    def without(self, xp: Any, gone: Any) -> Centered:
+        """Return the problem with nothing in it where `gone` holds."""
+        gone = gone[..., None, None]
+        none = (xp.where(gone, 0 * a, a) for a in (self.product, self.gram_in, self.gram_out))
+        return self._replace(**dict(zip(("product", "gram_in", "gram_out"), none, strict=True)))
+
+    def restored(self, xp: Any, y: Any, x: Any, z: Any) -> tuple[Any, Any, Any]:
+        """Return ``W M``, ``W W^T`` and ``M^T M`` of a reduced product and Gram matrices."""
+        u, back = self.basis, xp.matrix_transpose(self.basis)
+        return u @ y @ back, u @ z @ back / self.square, u @ x @ back * self.square
 
     def followed(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
         """Return ``W M``, ``W W^T`` and ``M^T M`` at times `t` in units of ``1/s``, centered."""
-        u, back, closed = self.basis, xp.matrix_transpose(self.basis), self.closed[..., None, None]
+        u, closed = self.basis, self.closed[..., None, None]
         found, both = arithmetic.to_numpy(self.closed), []
         if found.any():
-            y, x, z = matrix_riccati(xp, t, xp.eye(u.shape[-1], dtype=xp.float64), *self._outputs(xp))
-            both.append((u @ y, x, u @ z @ back))
+            both.append(
+                self.restored(xp, *matrix_riccati(xp, t, xp.eye(u.shape[-1], dtype=xp.float64), *self.outputs(xp)))
+            )
         if not found.all():
-            both.append(matrix_riccati(xp, t, u, self.product, self.gram_in, self.gram_out))
-        y, x, z = (xp.where(closed, a, b) for a, b in zip(both[0], both[-1], strict=True))
-        return y @ back, z / self.square, u @ x @ back * self.square
+            y, x, z = matrix_riccati(xp, t, u, self.product, self.gram_in, self.gram_out)
+            back = xp.matrix_transpose(u)
+            both.append((y @ back, z / self.square, u @ x @ back * self.square))
+        product, gram_w, means = (xp.where(closed, a, b) for a, b in zip(both[0], both[-1], strict=True))
+        return product, gram_w, means
