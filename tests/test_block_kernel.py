@@ -6,6 +6,7 @@ import pytest
 from mutants_block import BLOCK
 
 import linsolve as ls
+from benchmarks import accuracy_block_kernel as accuracy
 from linsolve import arithmetic
 from linsolve.verify import CHECKS
 
@@ -112,6 +113,38 @@ def test_late_residuals_of_equal_classes_keep_every_digit():
     r[:2] = 1.0, -1.0
     t = 2.0**20
     np.testing.assert_allclose(flow(t, r)["r"][:2], [np.exp(-1.0), -np.exp(-1.0)], rtol=1e-14)
+
+
+@pytest.mark.parametrize("gap", [1e-2, 1e-5, 1e-9, 1e-12])
+def test_eigenvalues_of_unequal_classes_are_accurate_relative_to_themselves(gap):
+    # values that almost agree: the sum of matrices would know its small eigenvalues to eps lam_max
+    flow = ls.BlockKernel(1 + gap, 1.0, 1 - gap, [40, 7, 1, 13])
+    mp = mpmath.MPContext()
+    mp.dps = 50
+    d, w, b = (mp.mpf(float(v)) for v in (flow.diagonal, flow.within, flow.between))
+    B = mp.matrix(4, 4)
+    for i, m in enumerate((40, 7, 1, 13)):
+        for j, n in enumerate((40, 7, 1, 13)):
+            B[i, j] = b * mp.sqrt(m * n) + (d - w + (w - b) * m if i == j else 0)
+    exact = [float(v) for v in mp.eigsy(B, eigvals_only=True)]
+    np.testing.assert_allclose(flow.blocks(np).averages, sorted(exact), rtol=1e-13)
+    r = np.repeat([1.0, -2.0, 0.5, 1.5], [40, 7, 1, 13])
+    t = 1 / exact[0]
+    values, vectors = mp.eigsy(B)
+    start = mp.matrix([r_c * mp.sqrt(m) for r_c, m in zip((1.0, -2.0, 0.5, 1.5), (40, 7, 1, 13), strict=True)])
+    y = vectors * mp.matrix([mp.exp(-v * t) * c for v, c in zip(values, vectors.T * start, strict=True)])
+    expected = [float(y[c] / mp.sqrt(m)) for c, m in enumerate((40, 7, 1, 13))]
+    np.testing.assert_allclose(flow(t, r)["class_mean"], expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("lift", [1e-9, 3.0])
+def test_slow_modes_move_test_points_by_little_and_exactly_that(gap, lift):
+    # what moves a test point is nearly orthogonal to a slow mode, and is divided by its eigenvalue
+    pairs, sizes = np.where(np.eye(3, dtype=bool), 1.0, 1 - gap), np.array([9, 1, 4])
+    r0 = np.random.default_rng(5).normal(size=14)
+    found = accuracy.errors(accuracy.Draw(np.full(3, 1 + lift), pairs, sizes, 0.5, r0, True, True), "block")
+    assert max(found.values()) <= 1e-13, found
 
 
 @every_case

@@ -81,10 +81,14 @@ def test_points(problem: Any, labels: Any, f0_x: Any) -> tuple[Any, Any]:
     return arithmetic.cast(problem.xp, found), arithmetic.cast(problem.xp, outputs)
 
 
-def refuse_drift(problem: Any, blocks: Blocks) -> None:
-    """Refuse the limit where a null vector of the kernel still moves test outputs, which then drift for ever."""
-    values = arithmetic.to_numpy(blocks.values)
-    drifts = (values[..., 1:] <= 0).any(axis=-1) & (values[..., 0] > 0)
+def refuse_drift(problem: Any, blocks: Blocks, pull: Any) -> None:
+    """Refuse the limit where a null vector of the kernel still moves test outputs, which then drift for ever.
+
+    `pull`, shape batch + (k, C), is how much each mode of the class averages moves each test point.
+    """
+    moves = np.abs(arithmetic.to_numpy(pull))
+    null = np.asarray(arithmetic.to_numpy(blocks.averages) <= 0)[..., None, :]
+    drifts = null & (moves > _MARGIN * moves.shape[-1] * _EPS * moves.max())
     if np.isinf(arithmetic.to_numpy(problem.t)).any() and drifts.any():
         raise ValueError(
             f"{type(problem.flow).__name__}.predict: t = inf must be finite for this kernel (it is singular on class "

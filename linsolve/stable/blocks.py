@@ -8,6 +8,9 @@ Contrasts within a class have the eigenvalue ``lam_s = d - w``. What remains liv
 coordinates ``y_c = sum of class c / sqrt(m_c)``, as the matrix ``lam_s + (w - b) diag(m) + b sqrt(m) sqrt(m)^T`` of C
 rows: for equal sizes m its eigenvalues are ``lam_c = lam_s + m (w - b)`` and ``lam_g = lam_c + C m b`` (the average of
 all samples).
+
+With values that differ from class to class, ``d_c`` on the diagonal and ``p_cc'`` elsewhere, contrasts within class c
+have the eigenvalue ``d_c - p_cc``, and the matrix on the averages is ``diag(d_c - p_cc) + sqrt(m_c) p_cc' sqrt(m_c')``.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ class Blocks(NamedTuple):
         1 where a sample belongs to a class, else 0.
     roots : array, shape batch + (C,)
         Square roots of the class sizes.
-    values : array, shape batch + (C + 1,)
-        The eigenvalue of contrasts within classes, then those of the class averages.
+    values : array, shape batch + (1 + C,) or batch + (C + C,)
+        The eigenvalue of contrasts within classes, one for all or one a class, then those of the class averages.
     vectors : array, shape batch + (C, C)
-        Eigenvectors on the class averages, as columns, in the order of ``values[..., 1:]``.
+        Eigenvectors on the class averages, as columns, in the order of ``values[..., -C:]``.
     """
 
     members: Any
@@ -64,18 +67,51 @@ class Blocks(NamedTuple):
             )
             raised = lift + shared
         else:
-            unit = xp.eye(sizes.shape[-1], dtype=xp.float64)
-            pull = between[..., None, None] * roots[..., :, None] * roots[..., None, :]
-            raised, vectors = xp.linalg.eigh(lift[..., None, :] * unit + pull)
+            raised, vectors = _raised(xp, lift, between[..., None], roots)
         own = (diagonal - within)[..., None]
-        # what rounding left of a zero is zero; eigenvalues of contrasts within classes are known, however small
-        eps = 0 if getattr(xp, "symbolic", False) else precision(xp)
-        floor = sizes.shape[-1] * eps * xp.max(xp.abs(raised), axis=-1, keepdims=True)
+        # what rounding left of a zero is zero: much where terms of both signs cancel, the square of it elsewhere
+        rounding = 0 if getattr(xp, "symbolic", False) else sizes.shape[-1] * precision(xp)
+        rounding = rounding * xp.where(between < 0, xp.ones_like(between), rounding * xp.ones_like(between))
+        floor = rounding[..., None] * xp.max(xp.abs(raised), axis=-1, keepdims=True)
         raised = xp.where(xp.abs(raised) <= floor, xp.zeros_like(raised), raised)
         values = own + raised
         values = xp.where((raised < 0) & (xp.abs(values) <= floor), xp.zeros_like(values), values)
         own = own + xp.zeros_like(values[..., :1])
         return cls(_members(xp, sizes, count), roots, xp.concat([own, values], axis=-1), vectors)
+
+    @classmethod
+    def of_pairs(cls, xp: Any, diagonal: Any, pairs: Any, sizes: Any, count: int) -> Blocks:
+        """Return the blocks for one value a class on the diagonal, and one a pair of classes elsewhere.
+
+        Parameters
+        ----------
+        xp : namespace
+        diagonal : array, shape batch + (C,)
+        pairs : array, shape batch + (C, C)
+            Symmetric; on its diagonal the values within classes.
+        sizes, count
+            As in `of`.
+        """
+        roots, unit = xp.sqrt(sizes), xp.eye(sizes.shape[-1], dtype=xp.float64)
+        own = diagonal - xp.sum(unit * pairs, axis=-1)
+        averages = own[..., None] * unit + roots[..., :, None] * pairs * roots[..., None, :]
+        values, vectors = xp.linalg.eigh(averages)
+        eps = 0 if getattr(xp, "symbolic", False) else precision(xp)
+        floor = sizes.shape[-1] * eps * xp.max(xp.abs(values), axis=-1, keepdims=True)
+        values = xp.where(xp.abs(values) <= floor, xp.zeros_like(values), values)
+        # a class of one sample has no contrasts: none grows, none moves
+        own = xp.where(sizes > 1, own, xp.zeros_like(own))
+        return cls(_members(xp, sizes, count), roots, xp.concat([own, values], axis=-1), vectors)
+
+    @property
+    def own(self) -> Any:
+        """Eigenvalues of contrasts within classes, shape batch + (1,) or batch + (C,)."""
+        return self.values[..., : -self.roots.shape[-1]]
+
+    @property
+    def averages(self) -> Any:
+        """Eigenvalues on the class averages, shape batch + (C,)."""
+        return self.values[..., -self.roots.shape[-1] :]
 
     def split(self, xp: Any, r: Any) -> tuple[Any, Any]:
         """Return contrasts within classes, shape ``... + (N,)``, and class averages ``y``, shape ``... + (C,)``."""
@@ -93,7 +129,10 @@ class Blocks(NamedTuple):
     def applied(self, xp: Any, weights: Any, r: Any) -> tuple[Any, Any]:
         """Return contrasts and class averages of a function of the matrix, with `weights` for `values`, of `r`."""
         contrasts, y = self.split(xp, r)
-        return weights[..., :1] * contrasts, self.weighted(xp, weights[..., 1:], y)
+        classes = self.roots.shape[-1]
+        own = weights[..., :-classes]
+        own = rows_times(xp, own, self.members) if own.shape[-1] > 1 else own
+        return own * contrasts, self.weighted(xp, weights[..., -classes:], y)
 
 
 def _members(xp: Any, sizes: Any, count: int) -> Any:
@@ -102,6 +141,24 @@ def _members(xp: Any, sizes: Any, count: int) -> Any:
     first = xp.sum(before, axis=-1)[..., None]
     inside = (i >= first) & (i < first + sizes[..., None])
     return xp.where(inside, xp.ones_like(first), xp.zeros_like(first))
+
+
+def _raised(xp: Any, lift: Any, between: Any, roots: Any) -> tuple[Any, Any]:
+    """Return eigenvalues, rising, and eigenvectors of ``diag(lift) + between roots roots^T``, ``lift >= 0``.
+
+    For ``between >= 0`` they are squares of the singular values of ``sqrt(between) roots^T`` over ``diag(sqrt(lift))``.
+    With the largest row on top these come out accurate relative to themselves, however close the values within and
+    between classes; the eigenvalues of the sum are no better than the rounding of the largest.
+    """
+    unit, none = xp.eye(roots.shape[-1], dtype=xp.float64), xp.zeros_like(between + lift)
+    top = (xp.sqrt(xp.where(between > 0, between + none, none)) * roots)[..., None, :]
+    rows = xp.concat([top, xp.sqrt(lift + none)[..., None, :] * unit], axis=-2)
+    _, size, vectors = xp.linalg.svd(rows, full_matrices=False)
+    summed = (lift + none)[..., None, :] * unit + between[..., None] * roots[..., :, None] * roots[..., None, :]
+    values, others = xp.linalg.eigh(summed)
+    signed = between < 0
+    values = xp.where(signed, values, size[..., ::-1] ** 2)
+    return values, xp.where(signed[..., None], others, xp.matrix_transpose(vectors)[..., ::-1])
 
 
 def _contrasts(xp: Any, classes: int, shared: Any) -> tuple[Any, Any]:
