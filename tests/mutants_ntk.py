@@ -4,8 +4,8 @@ import numpy as np
 from mutants_laws import Mutant
 
 import linsolve as ls
-from linsolve.ntk import mean_field, spread
-from linsolve.ntk.limits import of_biases, phi_1, phi_2
+from linsolve.ntk import mean_field, printed, spread
+from linsolve.ntk.limits import dispersion
 
 
 def between(widths, shift):
@@ -90,30 +90,87 @@ class NoLayerDies(ls.NTKMoments):
         return super().prediction(xp) | {"biases": np.sum(self.beta * gain ** np.arange(depth)[::-1])}
 
 
-def printed_weights(ratio):
-    """V_W by (8)."""
-    return 2 * np.exp(5 * ratio) * phi_2(np, -4 * ratio)
-
-
-def printed_edge(ratio, biases):
-    """V at the edge of chaos by (9)."""
-    both = (phi_1(np, 5 * ratio) - phi_1(np, ratio)) / (4 * ratio) + phi_2(np, 5 * ratio)
-    own = of_biases(np, ratio, np.asarray(5.0))
-    return (printed_weights(ratio) + 2 * biases * both + biases**2 * own) / (1 + biases) ** 2
-
-
 class PrintedLimit(ls.NTKDispersionLimit):
     """Eq. (8): e^(5 lambda)/(2 lambda) at large lambda."""
 
     def approximation(self, xp, small):
-        return super().approximation(xp, small) | {"chaotic": printed_weights(self.ratio)}
+        return super().approximation(xp, small) | {"chaotic": printed.weights_limit(xp, self.ratio)}
 
 
 class PrintedLimitAtTheEdge(ls.NTKDispersionLimit):
     """Eq. (9), which inherits (8)."""
 
     def approximation(self, xp, small):
-        return super().approximation(xp, small) | {"edge of chaos": printed_edge(self.ratio, self.biases)}
+        edge = printed.edge_limit(xp, self.ratio, self.biases)
+        return super().approximation(xp, small) | {"edge of chaos": edge}
+
+
+class ThreePhasesOnly(ls.NTKDispersionCrossover):
+    """Theorem 3.1 read as it stands: the limit of the phase, however near its edge."""
+
+    def approximation(self, xp, small):
+        name = "ordered" if self.gain < 0 else "chaotic"
+        return {"dispersion": dispersion(xp, name, self.ratio, spread(self.slope)[1], self.biases)}
+
+
+class FirstStepRaisesTheKernel(ls.NTKFirstStep):
+    """Theorem 4.1, (21): the relative change goes to plus infinity."""
+
+    def prediction(self, xp):
+        found = super().prediction(xp)
+        return found | {"change": -found["change"]}
+
+
+class OnlyNeighboringLayers(ls.NTKFirstStep):
+    """The bound in the proof of theorem 4.1 taken for the sum."""
+
+    def prediction(self, xp):
+        gain, share = self.weight_variance * spread(self.slope)[0], 4 * self.omega[:-1] * self.omega[1:]
+        biases = 4 * self.omega[1:] * self.beta[:-1] * self.fewer(xp, gain)
+        return super().prediction(xp) | {"change": -xp.sum(share * self.neighbors(xp) + biases)}
+
+    def fewer(self, xp, gain):
+        """E f^2 |delta^(l+1)|^2, from what has a factor |x^(l-1)|^2 more."""
+        n = self.widths
+        before = xp.cumprod(xp.concat([xp.ones_like(n[:1]), 1 + 5 / n[1:]]))[:-1]
+        depth = xp.arange(n.shape[0] - 1)
+        return self.neighbors(xp) / before / (self.norm_squared * n[:-1] / n[0]) / gain**depth
+
+
+class PrintedNeighbors(ls.NTKFirstStep):
+    """The proof of theorem 4.1: 2 |x|^4 a^(2L-1)/n_0, prod (1 + 5/n) of earlier, prod (1 + 1/n) of later layers."""
+
+    def neighbors(self, xp):
+        n, gain = self.widths, self.weight_variance * spread(self.slope)[0]
+        one = xp.ones_like(n[:1])
+        before = xp.cumprod(xp.concat([one, 1 + 5 / n[1:-1]]))
+        after = xp.flip(xp.cumprod(xp.concat([one, xp.flip(1 + 1 / n[2:])])))
+        return 2 * self.norm_squared**2 * gain ** (2 * n.shape[0] - 1) / n[0] * before * after
+
+
+class SlowGrowthOfLaterLayers(ls.NTKFirstStep):
+    """The same, with only the error in the growth of later layers."""
+
+    def neighbors(self, xp):
+        later = xp.flip(self.widths[2:])
+        ratio = xp.cumprod(xp.concat([xp.ones_like(self.widths[:1]), (1 + 1 / later) / (1 + 5 / later)]))
+        return super().neighbors(xp) * xp.flip(ratio)
+
+
+class OrderedStepFallsTwiceAsFast(ls.NTKFirstStepLimit):
+    """The proof of theorem 4.1: a^(2L) L^2 in the ordered phase."""
+
+    def approximation(self, xp, small):
+        found, depth = super().approximation(xp, small), self.ratio / small
+        return found | {"ordered": found["ordered"] * self.gains[0] ** depth * depth**2}
+
+
+class EdgeStepBySizeRatioAlone(ls.NTKFirstStepLimit):
+    """Section 1.3.1: at the edge of chaos the change is a function of depth over width."""
+
+    def approximation(self, xp, small):
+        found = super().approximation(xp, small)
+        return found | {"edge of chaos": found["edge of chaos"] * small / self.ratio}
 
 
 def printed_error_function(xp, s11, s22, s12):
@@ -143,4 +200,11 @@ LAWS = {
     "no layer dies": Mutant(NoLayerDies, "z biases"),
     "limit (8)": Mutant(PrintedLimit, "order chaotic"),
     "limit (9)": Mutant(PrintedLimitAtTheEdge, "order edge of chaos"),
+    "no crossover": Mutant(ThreePhasesOnly, "order dispersion"),
+    "sign of (21)": Mutant(FirstStepRaisesTheKernel, "z change"),
+    "only neighbors in theorem 4.1": Mutant(OnlyNeighboringLayers, "z change"),
+    "neighbors in theorem 4.1": Mutant(PrintedNeighbors, "z neighbors"),
+    "growth in theorem 4.1": Mutant(SlowGrowthOfLaterLayers, "z neighbors"),
+    "a^2L in the ordered phase": Mutant(OrderedStepFallsTwiceAsFast, "order ordered"),
+    "no L at the edge": Mutant(EdgeStepBySizeRatioAlone, "order edge of chaos"),
 }

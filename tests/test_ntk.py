@@ -10,10 +10,8 @@ from mutants_ntk import (
     LAWS,
     between,
     correlation,
-    printed_edge,
     printed_error_function,
     printed_kernel,
-    printed_weights,
     weights_squared,
 )
 from scipy.integrate import quad
@@ -23,7 +21,13 @@ from linsolve import ntk
 from linsolve.ntk import limits, mean_field
 from linsolve.ntk.sampling import explicit, explicit_kernels, layer_by_layer
 
-MINE = (ls.NTKMoments, ls.NTKDispersionLimit)
+MINE = (
+    ls.NTKMoments,
+    ls.NTKDispersionLimit,
+    ls.NTKDispersionCrossover,
+    ls.NTKFirstStep,
+    ls.NTKFirstStepLimit,
+)
 WIDTHS = ([3, 4, 6, 5], [2, 9, 3], [5, 1, 4], [4, 30, 20, 30, 25], [1, 2, 3, 2], [6, 200, 100, 150, 100, 200])
 SLOPES = (0.0, 0.25, 1.0, -0.5)
 
@@ -205,9 +209,11 @@ def test_limits_are_integrals_over_layers():
 def test_printed_limits_are_those_derived():
     for ratio, part in ((0.25, 0.966), (0.5, 0.891), (1, 0.728), (2, 0.503)):
         v = np.asarray(float(ratio))
-        assert printed_weights(v) / limits.of_weights(np, v, np.asarray(5.0)) == pytest.approx(part, abs=5.1e-4)
+        assert ntk.printed.weights_limit(np, v) / limits.of_weights(np, v, np.asarray(5.0)) == pytest.approx(
+            part, abs=5.1e-4
+        )
     one = np.asarray(1.0)
-    assert printed_edge(one, 1.0) == pytest.approx(23.166, abs=5e-4)
+    assert ntk.printed.edge_limit(np, one, 1.0) == pytest.approx(23.166, abs=5e-4)
     assert limits.dispersion(np, "edge of chaos", one, 5 * one, one) == pytest.approx(30.506, abs=3e-3)
     assert limits.of_weights(np, one, 5 * one) == pytest.approx(76.969, abs=5e-4)
 

@@ -29,6 +29,9 @@ WHERE = {
     "FixedWidthKernelChange": "lazy_fluctuations",
     "NTKMoments": "ntk_dispersion",
     "NTKDispersionLimit": "ntk_dispersion",
+    "NTKDispersionCrossover": "ntk_dispersion",
+    "NTKFirstStep": "ntk_first_step",
+    "NTKFirstStepLimit": "ntk_first_step",
 }
 __all__ = ["ALL", *WHERE]
 

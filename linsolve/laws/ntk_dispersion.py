@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.law import Expansion, Statistic
-from linsolve.ntk.limits import PHASES, dispersion
+from linsolve.ntk.limits import PHASES, crossover, dispersion
 from linsolve.ntk.moments import Moments, correlation, gradient_norms, log_moments, spread
 from linsolve.ntk.sampling import explicit
 from linsolve.parameters import parameter
 
-__all__ = ["NTKDispersionLimit", "NTKMoments"]
+__all__ = ["NTKDispersionCrossover", "NTKDispersionLimit", "NTKMoments"]
 
 
 class NTKMoments(Statistic):
@@ -162,3 +162,54 @@ class NTKDispersionLimit(Expansion):
     def example(cls, rng: np.random.Generator) -> NTKDispersionLimit:
         """Return ReLU networks half as deep as wide, or so."""
         return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0))
+
+
+class NTKDispersionCrossover(Expansion):
+    r""":math:`E\Theta^2/(E\Theta)^2` between the phases, where :math:`a = e^{\nu/L}`, to order ``1/M``.
+
+    For constant width ``M``, depth :math:`L = \lambda M`, standard weights, the limit of
+    `linsolve.ntk.limits.crossover`. The small parameter is ``1/M``.
+
+    Parameters
+    ----------
+    ratio, biases, slope : array_like
+        As in `NTKDispersionLimit`.
+    gain : array_like
+        :math:`\nu = L \ln a`: negative in the ordered phase, 0 at the edge of chaos.
+
+    Notes
+    -----
+    Approximates the moments of `NTKMoments`. Not in Seleznova (2024), whose limits are those of infinite :math:`|\nu|`
+    and of 0.
+    """
+
+    ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
+    biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="[0, inf)")
+    gain: Any = parameter(r"\nu", "depth times the logarithm of a")
+    slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
+
+    approximates: ClassVar[str] = "NTKMoments of deep networks near the edge of chaos, as their width grows"
+    orders: ClassVar[dict[str, float]] = {"dispersion": 1.0}
+    scales: ClassVar[tuple[float, ...]] = (2e-3, 1e-3, 5e-4)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the limit."""
+        _, c = spread(self.slope)
+        return {"dispersion": crossover(xp, self.ratio, c, self.biases, self.gain)}
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the exact sum at width ``1/small``."""
+        width = xp.round(1 / small)
+        depth = int(xp.round(self.ratio * width))
+        second, _ = spread(self.slope)
+        widths = width * xp.ones((depth,))
+        variance = xp.exp(self.gain / depth) / second
+        found = log_moments(
+            xp, widths, variance, self.slope, 0 * widths + 1, 0 * widths + self.biases, xp.asarray(1.0)
+        )  # fmt: skip
+        return {"dispersion": xp.exp(found.log_dispersion(xp)[-1])}
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> NTKDispersionCrossover:
+        """Return ReLU networks half as deep as wide, or so, on either side of the edge."""
+        return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0), gain=rng.uniform(-4.0, 4.0))

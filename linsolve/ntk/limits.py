@@ -1,11 +1,22 @@
-"""The dispersion of the tangent kernel when depth and width grow together, by phase."""
+"""The tangent kernel when depth and width grow together, by phase: its dispersion, and its change by the first step."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-__all__ = ["PHASES", "dispersion", "of_biases", "of_both", "of_weights", "phi_1", "phi_2"]
+__all__ = [
+    "PHASES",
+    "crossover",
+    "dispersion",
+    "first_step",
+    "of_biases",
+    "of_both",
+    "of_weights",
+    "phi_1",
+    "phi_2",
+    "phi_3",
+]
 
 PHASES = ("ordered", "edge of chaos", "chaotic")
 _TERMS = 22  # the last term of the series is below 1e-21 at |z| = 1
@@ -36,8 +47,14 @@ def phi_2(xp: Any, z: Any) -> Any:
     return xp.where(small, _series(near, 2), (xp.expm1(far) - far) / far**2)
 
 
+def phi_3(xp: Any, z: Any) -> Any:
+    r"""Return :math:`\varphi_3 = (\varphi_2 - 1/2)/z`, 1/6 at 0."""
+    small, near, far = _small(xp, z)
+    return xp.where(small, _series(near, 3), (phi_2(xp, far) - 1 / 2) / far)
+
+
 def _steepness(xp: Any, x: Any, y: Any) -> Any:
-    """Return the divided difference of `phi_1` between ``x`` and ``y``."""
+    r"""Return the divided difference of `phi_1` between ``x`` and ``y``, which is that of exp at 0, ``x`` and ``y``."""
     small = (xp.abs(x) < 1) & (xp.abs(y) < 1)
     u, v = xp.where(small, x, 0 * x), xp.where(small, y, 0 * y)
     # sum of [z^k] = (x^k - y^k)/(x - y) over (k + 1)!, with [z^(k+1)] = x [z^k] + y^k
@@ -46,8 +63,14 @@ def _steepness(xp: Any, x: Any, y: Any) -> Any:
         total = total + between / math.factorial(k + 1)
         power = power * v
         between = u * between + power
-    gap = xp.where(small, xp.ones_like(x), x - y)
-    return xp.where(small, total, (phi_1(xp, x) - phi_1(xp, y)) / gap)
+    # of the three ways to take the second difference, the one with the largest divisor loses nothing
+    gap, first, one = xp.abs(x - y), xp.abs(x), xp.ones_like(x - y)
+    last = xp.abs(y)
+    by_gap, by_first = (gap >= first) & (gap >= last), first >= last
+    inner = xp.exp(y) * phi_1(xp, x - y)
+    top = xp.where(by_gap, phi_1(xp, x) - phi_1(xp, y), inner - phi_1(xp, xp.where(by_first, y, x)))
+    below = xp.where(by_gap, x - y, xp.where(by_first, x, y))
+    return xp.where(small, total, top / xp.where(small, one, below))
 
 
 def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
@@ -119,3 +142,87 @@ def dispersion(xp: Any, found: str, ratio: Any, c: Any, biases: Any) -> Any:
         return xp.ones_like(weights)
     mixed = weights + 2 * biases * of_both(xp, ratio, c) + biases**2 * of_biases(xp, ratio, c)
     return mixed / (1 + biases) ** 2
+
+
+def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
+    r"""Return :math:`\lim E\Theta^2/(E\Theta)^2` between the phases, where :math:`L \ln a \to \nu`.
+
+    The edge of chaos is as wide as ``1/L`` in ``a``. With :math:`x = c\lambda` and the divided difference
+    :math:`\varphi_1[u, v] = (\varphi_1(u) - \varphi_1(v))/(u - v)`,
+
+    .. math:: V = \frac{e^{2\nu} V_W + 2 \alpha e^\nu I + 2 \alpha^2 \varphi_1[2\nu + x, \nu]}
+        {(e^\nu + \alpha \varphi_1(\nu))^2}, \qquad
+        I = \tfrac13 (\varphi_1 + 2 \varphi_2)(\nu + x) + \tfrac23 \varphi_1[\nu + x, \nu - \lambda],
+
+    which goes to the three limits of `dispersion` at :math:`\nu \to -\infty, 0, \infty`.
+
+    Parameters
+    ----------
+    ratio, c, biases : array
+        See `dispersion`; :math:`\alpha` is the ratio at :math:`\nu = 0`.
+    gain : array
+        :math:`\nu`, below 300 so that :math:`e^{2\nu}` is finite.
+
+    Notes
+    -----
+    Not in the source, which has the three phases only. ``NTKDispersionCrossover`` is its check.
+    """
+    x = c * ratio
+    first, second = phi_1(xp, gain + x), phi_2(xp, gain + x)
+    both = (first + 2 * second + 2 * _steepness(xp, gain + x, gain - ratio)) / 3
+    # in units of the larger of the two parts, so that neither end overflows
+    down, up = xp.exp(xp.where(gain > 0, 0 * gain, gain)), xp.exp(xp.where(gain > 0, -gain, 0 * gain))
+    own = 2 * biases**2 * up**2 * _steepness(xp, 2 * gain + x, gain)
+    square = down**2 * of_weights(xp, ratio, c) + 2 * biases * down * up * both + own
+    return square / (down + biases * up * phi_1(xp, gain)) ** 2
+
+
+def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
+    r"""Return the limit of the mean change by a first step, :math:`r = -E\Delta\Theta/(\eta E\Theta)`, in its units.
+
+    To first order in the rate :math:`\eta`, for the loss :math:`(f - y)^2/2` at the same input, standard weights and
+    constant width, with :math:`\alpha = n_0/(M |x^0|^2)` and :math:`x = c\lambda`,
+
+    .. math:: \frac{M r}{a^L} \to \frac{4 (c + 1)}{3 \alpha (1 - a)^2} \text{ (ordered)}, \qquad
+        \frac{r}{L} \to \frac{4 (F_W + \alpha F_b)}{\alpha (1 + \alpha)} \text{ (edge of chaos)}, \qquad
+        \frac{r}{L a^{L-1}} \to \frac{4 F_W}{\alpha} \text{ (chaotic)},
+
+    .. math:: F_W = \tfrac13 (c + 1) \lambda\, e^x \varphi_3(-(c + 1) \lambda), \qquad
+        F_b = \tfrac13 \bigl( \varphi_1'(x) - \varphi_1[x, -\lambda] \bigr) .
+
+    Parameters
+    ----------
+    found : {"ordered", "edge of chaos", "chaotic"}
+        Phase.
+    ratio, c, biases : array
+        See `dispersion`.
+    gain : array
+        ``a``, for the ordered phase.
+
+    Notes
+    -----
+    Source: Seleznova (2024), section 3.2, theorem 4.1, which has 0 and infinity; see `linsolve.ntk.first_step`.
+    """
+    if found not in PHASES:
+        raise ValueError(f"first_step: found = {found!r} is unknown (phase of the network); give one of {PHASES}")
+    if found == "ordered":
+        return 4 * (c + 1) / 3 / biases / (1 - gain) ** 2 + 0 * ratio
+    x = c * ratio
+    weights = (c + 1) * ratio / 3 * xp.exp(x) * phi_3(xp, -(c + 1) * ratio)
+    if found == "chaotic":
+        return 4 * weights / biases
+    return 4 * (weights + biases * _bent(xp, x, -ratio) / 3) / biases / (1 + biases)
+
+
+def _bent(xp: Any, x: Any, y: Any) -> Any:
+    """Return the derivative of `phi_1` at ``x`` less its divided difference between ``x`` and ``y``."""
+    small = (xp.abs(x) < 1) & (xp.abs(y) < 1)
+    u, v = xp.where(small, x, 0 * x), xp.where(small, y, 0 * y)
+    # over (k + 1)!, z^k has the difference (x - y) times [x, x, y], with [z^(k+1)] = x [z^k] + [x, y] of z^k
+    power, between, twice, total = xp.ones_like(v), xp.ones_like(v), xp.ones_like(v), 0 * v
+    for k in range(2, _TERMS):
+        total = total + twice / math.factorial(k + 1)
+        power = power * v
+        between = u * between + power
+        twice = u * twice + between
+    return xp.where(small, (u - v) * total, _steepness(xp, x, x) - _steepness(xp, x, y))

@@ -8,7 +8,16 @@ import numpy as np
 
 from linsolve.inputs import Interval, real_array, refuse_fractions
 
-__all__ = ["Moments", "correlation", "gradient_norms", "log_moments", "moments", "parametrization", "spread"]
+__all__ = [
+    "Moments",
+    "correlation",
+    "gradient_norms",
+    "log_moments",
+    "log_shares",
+    "moments",
+    "parametrization",
+    "spread",
+]
 
 _LOG_2, _LOG_2_3 = np.log(2), np.log(2 / 3)
 
@@ -121,17 +130,29 @@ def log_moments(
     :math:`\mathcal C = \prod (1 + 1/n_k)` (two hidden layers of 6 units: 1.361, for 1.583 here and 1.585(3) sampled).
     (12) and (14) lack :math:`D_\ell`, which is not seen at 30 units or more.
     """
+    p, b, (up, down), a = log_shares(xp, widths, weight_variance, slope, omega, beta, norm_squared)
+    zero = 0 * up  # of the full shape, and finite
+    may_die = xp.where((slope + 0 * a)[..., None] == 0, 2.0 ** -(widths + zero), zero)
+    mean, square = _of_weights(xp, p, up, down)
+    depths = a[..., None] * xp.arange(widths.shape[-1])
+    mean_b, square_b = _of_biases(xp, b, up, a, xp.log1p(-may_die))
+    return Moments(mean + depths, mean_b, square + 2 * depths, _across(xp, p + depths, b, (up, down, a)), square_b)
+
+
+def log_shares(
+    xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: Any, beta: Any, norm_squared: Any
+) -> tuple[Any, Any, tuple[Any, Any], Any]:
+    r"""Return what all sums over layers are made of, in logarithms, of shape ``batch + (L,)``.
+
+    Those of :math:`|x^0|^2 \omega_\ell n_{\ell-1}/n_0`, of :math:`\beta_\ell`, of :math:`1 + c/n_k` and
+    :math:`1 - 1/n_k`, and of ``a``, of shape ``batch``.
+    """
     second, c = spread(slope)
     zero = 0 * (widths + omega + beta) + (0 * (second * weight_variance + norm_squared))[..., None]
     a, widths = _log(xp, weight_variance * second) + zero[..., 0], widths + zero
     share = omega * widths / widths[..., :1] * (norm_squared + zero[..., 0])[..., None]
-    up, down = xp.log1p(c[..., None] / widths), _log(xp, 1 - 1 / widths)
-    may_die = xp.where((slope + 0 * c)[..., None] == 0, 2.0**-widths, zero)
-    p, b, alive = _log(xp, share), _log(xp, beta + zero), xp.log1p(-may_die)
-    mean, square = _of_weights(xp, p, up, down)
-    depths = a[..., None] * xp.arange(widths.shape[-1])
-    mean_b, square_b = _of_biases(xp, b, up, a, alive)
-    return Moments(mean + depths, mean_b, square + 2 * depths, _across(xp, p + depths, b, (up, down, a)), square_b)
+    steps = xp.log1p(c[..., None] / widths), _log(xp, 1 - 1 / widths)
+    return _log(xp, share), _log(xp, beta + zero), steps, a
 
 
 def _of_weights(xp: Any, p: Any, up: Any, down: Any) -> tuple[Any, Any]:

@@ -1,0 +1,60 @@
+"""The dispersion of the tangent kernel as printed in Seleznova (2024), section 3.2, where it is not the true one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linsolve.ntk.limits import of_biases, phi_1, phi_2
+
+__all__ = ["edge_limit", "finite", "weights_limit"]
+
+
+def weights_limit(xp: Any, ratio: Any) -> Any:
+    r"""Return the limit in the chaotic phase by (8); compare `linsolve.ntk.limits.of_weights`.
+
+    .. math:: \frac{e^{5\lambda}}{2\lambda} \Bigl( 1 - \frac{1 - e^{-4\lambda}}{4\lambda} \Bigr) .
+    """
+    return 2 * xp.exp(5 * ratio) * phi_2(xp, -4 * ratio)
+
+
+def edge_limit(xp: Any, ratio: Any, biases: Any) -> Any:
+    r"""Return the limit at the edge of chaos by (9), where `biases` is :math:`\alpha_0 = n_0/M`, :math:`|x| = 1`.
+
+    Compare `linsolve.ntk.limits.dispersion`.
+    """
+    both = (phi_1(xp, 5 * ratio) - phi_1(xp, ratio)) / (4 * ratio) + phi_2(xp, 5 * ratio)
+    own = of_biases(xp, ratio, 5 + 0 * ratio)
+    return (weights_limit(xp, ratio) + 2 * biases * both + biases**2 * own) / (1 + biases) ** 2
+
+
+def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
+    r"""Return :math:`E\Theta^2/(E\Theta)^2` of ReLU networks by (11)-(15) for all depths 1 to L, :math:`|x| = 1`.
+
+    (13) without the factor 2 of its cross terms, these times :math:`\mathcal X_{1L}`, and :math:`\mathcal C =
+    \prod (1 + 1/n)`. Compare `linsolve.ntk.moments`.
+
+    Parameters
+    ----------
+    widths : ndarray, shape (L,)
+        :math:`n_0, \dots, n_{L-1}`.
+    """
+    a = weight_variance / 2
+    unit = max(a, 1.0)  # all in units of its powers, so that nothing overflows
+    t, u = a / unit, 1.0
+    grown, squares = 1.0, 0.0
+    crossed = total = biases = rest = mixed = coupled = chain = last = 0.0
+    found = []
+    for k, p in enumerate(widths / widths[0]):
+        if k:
+            up, small = 1 + 5 / widths[k], 1 + 1 / widths[k]
+            grown, chain = grown * up, (chain + last) * small
+            rest, mixed = t**2 * up * (rest + u**2), t**2 * up * mixed
+            biases, coupled, u = t * (biases + u), t * small * (coupled + u), u / unit
+        squares, crossed = squares + p**2, crossed + p * chain
+        rest, mixed = rest + 2 * u * biases, mixed + t**k * (p * (coupled + u) + u * total)
+        total, last = total + p, p
+        square = t ** (2 * k) * grown * (squares + crossed) + 2 * mixed + rest + u**2
+        found.append(square / (t**k * total + biases + u) ** 2)
+    return np.array(found)
