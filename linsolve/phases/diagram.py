@@ -15,14 +15,19 @@ from linsolve.inputs import unknown_name
 
 __all__ = ["DIAGRAMS", "Axis", "Curve", "Diagram", "Mark", "diagram", "write"]
 
-# each is a function of this name in `linsolve.phases.maps`
+# a diagram's name and its title; each is a function of this name in the file that `WHERE` names
 DIAGRAMS = {
     "exponents": "kernel, feature, frozen and unstable over the exponents of model scale and learning rate",
     "lazy": "lazy and feature training over output scale and width, with the crossover alpha*",
     "start": "alignment, disalignment and rescaling over the lengths of the two layers at the start",
     "rates": "which layer learns, over the ratio of the learning rates and that of the layers",
     "time": "time to 1 % of the loss over the size of the start and the target",
+    "chaos": "ordered and chaotic networks over the variances of weights and biases, with the edge of chaos",
+    "dispersion": "dispersion of the tangent kernel over depth and gain, through the three phases",
+    "depth": "time to learn over the start and the depth of a balanced mode, and what takes the time",
 }
+WHERE = dict.fromkeys(DIAGRAMS, "maps") | dict.fromkeys(("chaos", "dispersion"), "kernel_maps")
+WHERE |= {"depth": "depth_map"}
 
 
 class Axis(NamedTuple):
@@ -193,7 +198,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
         raise ValueError(
             f"phase: cells = {cells!r} must be an integer of at least 11 (points along each axis); say 121"
         )
-    maps = importlib.import_module("linsolve.phases.maps")
+    maps = importlib.import_module(f"linsolve.phases.{WHERE[name]}")
     return getattr(maps, name)(int(cells), np.random.default_rng(rng))
 
 
