@@ -1,0 +1,206 @@
+"""What `collapse` found, as text and on disk: all files in place or none."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsolve.collapse.following import METRICS, Collapsed
+from linsolve.collapse.limits import PARTS, Rate, frame_of
+from linsolve.collapse.network import kernel
+
+__all__ = ["MARKS", "check_destination", "numbers", "read_weights", "summary", "write"]
+
+MARKS = ("metrics.json", "collapse.npz")  # a folder that holds both was made by this command
+
+
+def numbers(found: Collapsed) -> dict[str, Any]:
+    """Return all numbers of a run by name, ready for JSON."""
+    flow = found.flow
+    mu = flow.rates_of_features(np)
+    ends = {}
+    for road, traj in found.roads.items():
+        gamma, theta = frame_of(flow, type(traj.state)(*(v[-1] for v in traj.state)))
+        ends[road] = {name: float(traj[name][-1]) for name in (*METRICS, "loss")} | {"gamma": gamma, "theta": theta}
+    return _plain(
+        {
+            "flow": {name: float(value) for name, value in flow.parameters().items()},
+            "eigenvalues": dict(zip(("mu_s", "mu_c", "mu_g"), (float(v) for v in mu), strict=True)),
+            "settings": found.settings,
+            "theory": found.theory.route,
+            "reason": found.reason,
+            "conditions": found.conditions,
+            "predicted": found.predicted,
+            "end": ends,
+            "rates": {name: rate._asdict() for name, rate in found.rates.items()},
+            "differences": found.differences,
+            "seconds": found.seconds,
+        }
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return the same with None where JSON has no number."""
+    if isinstance(value, dict):
+        return {name: _plain(v) for name, v in value.items()}
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def summary(found: Collapsed) -> list[tuple[str, str]]:
+    """Return what was found as pairs of name and text."""
+    flow, said = found.flow, numbers(found)
+    mu = ", ".join(f"{name} = {v:.4g}" for name, v in said["eigenvalues"].items())
+    rows = [
+        ("network", f"C = {int(flow.classes)}, m = {int(flow.m)}, n = {found.settings['features']}; {mu}"),
+        ("theory", "closed form" if not found.reason else "no closed form from this start; closed flow integrated"),
+        *([("because", found.reason.split(": ", 1)[-1].split("; use")[0])] if found.reason else []),
+        ("time followed", f"{found.settings['until']:.4g}"),
+        ("loss", f"{found.theory['loss'][0]:.4g} to {found.theory['loss'][-1]:.2g}"),
+    ]
+    rows += [
+        (f"residual, {name}", _words(found.rates[name], float(flow.kappa_d - flow.kappa_c))) for name in PARTS[::-1]
+    ]
+    for name in (*METRICS, "gamma", "theta"):
+        text = f"{_small(said['end']['theory'][name])}; simulated {_small(said['end']['simulated'][name])}"
+        if name in found.predicted:
+            text += f"; predicted at t = inf {_small(found.predicted[name])}"
+        rows.append((f"{name} at the end", text))
+    for name, label in (("simulated", "DOP853 on the weights"), ("descended", "gradient descent on the weights")):
+        rows.append((label, f"{found.differences[name]:.1e} from theory at worst, relative"))
+    return rows
+
+
+def _small(value: float | None) -> str:
+    """Return a number as text; what is only rounding is zero."""
+    if value is None:
+        return "not defined"
+    return "0" if abs(value) < 1e-15 else f"{value:.4g}"
+
+
+def _words(rate: Rate, sample: float) -> str:
+    if rate.law == "none":
+        return "zero at all times"
+    seen = "not settled" if rate.measured is None else f"{rate.measured:.4g} seen"
+    if rate.law == "1/t":
+        return f"1/t, size {1 / (2 * math.sqrt(sample)):.4g}/t predicted; power {seen}"
+    if rate.predicted is None:
+        return f"exponential, rate {seen}, none predicted"
+    return f"exponential, rate {rate.predicted:.4g} predicted, {seen}"
+
+
+def check_destination(folder: Path) -> None:
+    """Refuse a destination that would overwrite what this command did not make.
+
+    Raises
+    ------
+    ValueError
+        If `folder` is a file, or a folder with other contents.
+    """
+    if folder.is_dir():
+        if any(folder.iterdir()) and not all((folder / mark).is_file() for mark in MARKS):
+            raise ValueError(
+                f"collapse: out = {folder} holds other files and is not overwritten; choose another folder"
+            )
+    elif folder.exists() or folder.is_symlink():
+        raise ValueError(f"collapse: out = {folder} is not a folder; choose another name")
+
+
+def write(found: Collapsed, out: str | os.PathLike[str]) -> list[Path]:
+    """Write figures, ``metrics.json`` and ``collapse.npz`` into a folder that appears only when it is complete.
+
+    Parameters
+    ----------
+    found : Collapsed
+    out : str or path
+        Made, with its parents; replaced if it is empty or an earlier result of this function.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    ValueError
+        If the folder holds anything else.
+    """
+    folder = Path(out)
+    check_destination(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+        made = Path(scratch) / "new"
+        made.mkdir()
+        names = _write_into(found, made)
+        if folder.exists():
+            folder.replace(Path(scratch) / "old")
+        made.replace(folder)
+    return [folder / name for name in names]
+
+
+def _write_into(found: Collapsed, folder: Path) -> list[str]:
+    import matplotlib.pyplot as plt
+
+    from linsolve.collapse.drawing import FIGURES
+    from linsolve.plot import STYLE
+
+    names = []
+    for name, (draw, size) in FIGURES.items():
+        with plt.rc_context(STYLE):
+            fig = plt.figure(figsize=size, layout="constrained")
+            draw(found, fig)
+            for kind in ("png", "pdf"):
+                fig.savefig(folder / f"{name}.{kind}")
+                names.append(f"{name}.{kind}")
+            plt.close(fig)
+    text = json.dumps(numbers(found), indent=1, allow_nan=False)
+    (folder / "metrics.json").write_text(text + "\n", encoding="utf-8")
+    np.savez_compressed(folder / "collapse.npz", allow_pickle=False, **_arrays(found))
+    return [*names, "metrics.json", "collapse.npz"]
+
+
+def _arrays(found: Collapsed) -> dict[str, np.ndarray]:
+    """Return the start, the kernel, the whole theory, and of the simulations all but the large Gram matrices."""
+    arrays = dict(zip(("h", "w", "b"), found.weights, strict=True)) | {
+        "t": found.theory.t,
+        "kernel": kernel(found.flow),
+    }
+    for road, traj in found.roads.items():
+        fields = ("product", "gram_w", "gram_h", "b") if road == "theory" else ("gram_w", "b")
+        for name in (*fields, *METRICS, "loss", *(f"loss_{part}" for part in PARTS)):
+            arrays[f"{road}_{name}"] = traj[name]
+    return {name: np.asarray(value) for name, value in arrays.items()}
+
+
+def read_weights(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features, classifier and bias from a ``.npz`` file with ``h``, ``w`` and ``b``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, it is not of this format, or an array is missing.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            if not isinstance(held, np.lib.npyio.NpzFile):
+                raise ValueError("one array")
+            missing = [name for name in ("h", "w", "b") if name not in held.files]
+            if missing:
+                raise KeyError(
+                    f"collapse: weights = {path} has no {', '.join(missing)}; save h (n, N), w (C, n), b (C,)"
+                )
+            return held["h"], held["w"], held["b"]
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+    except FileNotFoundError:
+        raise ValueError(f"collapse: weights = {path} does not exist; save h, w, b with numpy.savez") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(
+            f"collapse: weights = {path} is not a .npz file of arrays; save h, w, b with numpy.savez"
+        ) from error
