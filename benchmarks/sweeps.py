@@ -1,0 +1,95 @@
+"""What a sweep over a grid of networks costs: time, against filling memory, and peak memory, against its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+
+CELLS = 1500
+REPEATS = 3
+
+
+def start(gamma, sigma, rng):
+    """Order parameters of random networks of width 100, one a cell, without drawing their weights."""
+    from linsolve import TwoLayerOrder
+    from linsolve.phases import wishart
+
+    width = np.full(np.broadcast_shapes(gamma.shape, sigma.shape), 100.0)
+    norm_u, along, across = (part[0] for part in wishart(width, 1, rng=rng))
+    p, q = sigma * (along + norm_u) / 2, sigma * (along - norm_u) / 2
+    half = (sigma * across / 2) ** 2
+    return TwoLayerOrder.State(p**2 + half, q**2 + half, p * q + half)
+
+
+def fixed(sigma):
+    """Order parameters of one network, at several sizes."""
+    from linsolve import TwoLayerOrder
+
+    return TwoLayerOrder.State(0.02 * sigma**2, 0.01 * sigma**2, 0 * sigma)
+
+
+def fill() -> float:
+    """Return the seconds that three arrays of this size take to be filled, their pages touched before."""
+    arrays = [np.zeros((CELLS, CELLS)) for _ in range(3)]
+    best = np.inf
+    for repeat in range(REPEATS + 1):
+        began = time.perf_counter()
+        for array in arrays:
+            array.fill(repeat)
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def resident() -> int:
+    """Return the memory of this process, in bytes."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def measure(which: str, threads: int) -> dict[str, float]:
+    """Return seconds, those of all cores, and the growth of memory over the output, of one sweep in this process."""
+    import linsolve as ls
+
+    given = {"gamma": np.linspace(0.1, 2.0, CELLS), "sigma": np.linspace(0.1, 3.0, CELLS), "threads": threads}
+    drawn = which == "random"
+    observe = ls.sweeps.of(ls.TwoLayerOrder, "P", "Q", "R", t=np.inf, y=1.0, start=start if drawn else fixed)
+    options = {"rng": 0} if drawn else {}
+    small = {name: given[name][:60] for name in ("gamma", "sigma")}
+    ls.sweep(observe, **(given | small | options))  # imports
+    before, peak, over = resident(), [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.002):
+            peak[0] = max(peak[0], resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    began, worked = time.perf_counter(), time.process_time()
+    found = ls.sweep(observe, **(given | options))
+    seconds, work = time.perf_counter() - began, time.process_time() - worked
+    over.set()
+    watcher.join()
+    size = sum(found[name].nbytes for name in found.names)
+    return {"seconds": seconds, "work": work, "memory": (max(peak[0], resident()) - before) / size}
+
+
+def rows() -> list[tuple[str, int, float, float, float, float]]:
+    """Return kind of start, threads, seconds, of all cores, over filling the output, peak memory over the output."""
+    floor, found = fill(), []
+    for which in ("fixed", "random"):
+        for threads in (1, 2):
+            command = [sys.executable, "-m", "benchmarks.sweeps", which, str(threads)]
+            runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(REPEATS)]
+            best, work = (min(run[name] for run in runs) for name in ("seconds", "work"))
+            found.append((which, threads, best, work, best / floor, max(run["memory"] for run in runs)))
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))

@@ -1,0 +1,187 @@
+"""Axes of a sweep, checked, and the grid that they span, in blocks and tiles."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+
+__all__ = ["Axis", "Block", "Grid", "read_axes"]
+
+TILE = 16384  # cells that are evaluated at once: many enough that checks cost little, few enough for a cache
+BLOCK = 65536  # cells that are handed out, given back and stored at once, so that handing out costs little
+SHARE = 64  # blocks at least, where there are so many cells, so that every worker gets some
+
+
+class Axis(NamedTuple):
+    """An axis of a grid.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    values : array, shape (n,)
+    label : str
+        What a figure writes along it, in TeX where it has formulas.
+    meaning : str
+        In words, where known.
+    """
+
+    name: str
+    values: np.ndarray
+    label: str
+    meaning: str = ""
+
+    def record(self) -> str:
+        """Return what tells this axis from others: length, ends and a hash of all values."""
+        digest = hashlib.sha256(self.values.tobytes()).hexdigest()[:16]
+        first, last = self.values[0], self.values[-1]
+        return f"{len(self.values)} values of {self.values.dtype}, {first} to {last}, sha256 {digest}"
+
+
+class Block(NamedTuple):
+    """A rectangle of the grid: its number, where it starts and stops along each axis, and the axes' values there."""
+
+    number: int
+    start: tuple[int, ...]
+    stop: tuple[int, ...]
+    values: dict[str, np.ndarray]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each axis."""
+        return tuple(b - a for a, b in zip(self.start, self.stop, strict=True))
+
+    @property
+    def where(self) -> tuple[slice, ...]:
+        """Its place in the grid."""
+        return tuple(slice(a, b) for a, b in zip(self.start, self.stop, strict=True))
+
+    def __str__(self) -> str:
+        """Return the block's ranges of parameters."""
+        parts = []
+        for (name, values), low, high in zip(self.values.items(), self.start, self.stop, strict=True):
+            ends = f"{values[0]:g}" if len(values) == 1 else f"{values[0]:g} to {values[-1]:g}"
+            where = f"index {low}" if len(values) == 1 else f"index {low} to {high - 1}"
+            parts.append(f"{name} = {ends} ({where})")
+        return ", ".join(parts)
+
+
+class Grid(Sequence):
+    """The blocks of a grid, in row-major order; each is made when asked for.
+
+    Parameters
+    ----------
+    axes : sequence of Axis
+    block : int, optional
+        Cells of a block, approximately.
+    whole_tiles : bool
+        Whether a block must be made of whole tiles, because each tile has random numbers of its own.
+    """
+
+    def __init__(self, axes: Sequence[Axis], block: int | None, whole_tiles: bool) -> None:
+        self.axes = tuple(axes)
+        self.shape = tuple(len(axis.values) for axis in axes)
+        size = math.prod(self.shape)
+        share = max(1, size // SHARE)
+        # of the grid alone: neither the size of the blocks nor who does them changes a tile
+        self.tile = _rectangle(self.shape, min(TILE, share))
+        self.block = _rectangle(self.shape, min(BLOCK, share) if block is None else block)
+        if whole_tiles or math.prod(self.block) > math.prod(self.tile):
+            self.block = _rounded(self.block, self.tile, self.shape)
+        else:
+            self.tile = self.block
+        self.counts = _counts(self.shape, self.block)
+
+    def __len__(self) -> int:
+        return math.prod(self.counts)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index = int(index) % len(self)
+        place = np.unravel_index(index, self.counts)
+        start = tuple(int(k) * b for k, b in zip(place, self.block, strict=True))
+        stop = tuple(min(a + b, n) for a, b, n in zip(start, self.block, self.shape, strict=True))
+        parts = zip(self.axes, start, stop, strict=True)
+        return Block(index, start, stop, {axis.name: axis.values[a:b] for axis, a, b in parts})
+
+
+def tiles(block: Block, tile: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[tuple[int, tuple[slice, ...]]]:
+    """Yield number (in the grid) and place (in the block) of each tile of a block."""
+    counts = _counts(shape, tile)
+    ranges = [range(a, b, step) for a, b, step in zip(block.start, block.stop, tile, strict=True)]
+    for corner in itertools.product(*ranges):
+        number = int(np.ravel_multi_index([c // step for c, step in zip(corner, tile, strict=True)], counts))
+        parts = zip(corner, tile, block.start, block.stop, strict=True)
+        yield number, tuple(slice(c - a, min(c + step, b) - a) for c, step, a, b in parts)
+
+
+def _counts(shape: tuple[int, ...], part: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(-(-n // p) for n, p in zip(shape, part, strict=True))
+
+
+def _rectangle(shape: tuple[int, ...], cells: int) -> tuple[int, ...]:
+    """Return the part of a grid, of about so many cells, that is contiguous in row-major order."""
+    part = [1] * len(shape)
+    for k in reversed(range(len(shape))):
+        part[k] = min(shape[k], max(1, cells))
+        # as many equal parts as needed, not a last one that is a remainder
+        part[k] = -(-shape[k] // -(-shape[k] // part[k]))
+        cells //= shape[k]
+    return tuple(part)
+
+
+def _rounded(block: tuple[int, ...], tile: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a block's shape, rounded up to whole tiles."""
+    return tuple(min(n, -(-b // t) * t) for b, t, n in zip(block, tile, shape, strict=True))
+
+
+def read_axes(who: str, axes: Mapping[str, Any], labels: Mapping[str, tuple[str, str]]) -> tuple[Axis, ...]:
+    """Return a sweep's axes, refused with a reason where one is none.
+
+    Parameters
+    ----------
+    who : str
+    axes : mapping of name to values or (label, values)
+    labels : mapping of name to (label, meaning)
+        Where the observed quantity knows its parameters.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not axes:
+        raise ValueError(f"{who}: axes = none, but at least one is needed (what varies); say sigma=[0.1, 0.2]")
+    return tuple(_axis(who, name, given, *labels.get(name, (name, ""))) for name, given in axes.items())
+
+
+def _axis(who: str, name: str, given: Any, label: str, meaning: str) -> Axis:
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
+        label, given = given
+    about = meaning or "axis of the grid"
+    try:
+        values = np.array(arithmetic.to_numpy(given))
+    except ValueError as error:
+        raise TypeError(f"{who}: {name} = {given!r} is not a rectangular array ({about}); {error}") from error
+    if values.dtype.kind not in "iuf":
+        raise TypeError(f"{who}: {name} is made of {values.dtype}, not of real numbers ({about}); pass floats")
+    if values.ndim != 1:
+        hint = "fix it with functools.partial or sweeps.of" if values.ndim == 0 else "give its distinct values in a row"
+        raise ValueError(f"{who}: {name} has shape {values.shape} but needs one axis ({about}); {hint}")
+    if values.size == 0:
+        raise ValueError(f"{who}: {name} has shape (0,), which is empty ({about}); give at least one value")
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64)
+        if (bad := np.isnan(values)).any():
+            raise ValueError(f"{who}: {name} = nan at index {bad.argmax()} is not a number ({about}); remove it")
+    values.flags.writeable = False  # views of it go to every worker
+    return Axis(name, values, label, meaning)

@@ -1,0 +1,144 @@
+"""The result of a sweep: values on a grid, by name, with its axes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsolve.inputs import unknown_name
+from linsolve.sweeps.axes import Axis
+
+__all__ = ["Diagram"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagram:
+    """Values on a grid; ``d["loss"]`` gives them by name, ``d["sigma"]`` the values of an axis.
+
+    Parameters
+    ----------
+    axes : dict of Axis
+        By name, in the order of the values' axes.
+    values : mapping of array, shape grid + own
+        By name; those of a sweep with a store are read from it each time.
+    own : dict of tuple of str
+        Names of the values' further axes.
+    meanings : dict of str
+        Of the values, where known.
+    source : dict of str
+        What made it: function, version, seed, fixed parameters.
+    """
+
+    axes: Mapping[str, Axis]
+    values: Mapping[str, np.ndarray]
+    own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """What was observed."""
+        return list(self.values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis of the grid."""
+        return tuple(len(axis.values) for axis in self.axes.values())
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name in self.axes:
+            return self.axes[name].values
+        if name in self.values:
+            return self.values[name]
+        raise KeyError(unknown_name("Diagram", "name", name, [*self.values, *self.axes]))
+
+    def __repr__(self) -> str:
+        grid = ", ".join(f"{name}: {len(axis.values)}" for name, axis in self.axes.items())
+        return f"Diagram({grid}; {', '.join(self.names)})"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return axes and values by name, as arrays."""
+        return {name: axis.values for name, axis in self.axes.items()} | dict(self.values)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write axes and values to an ``.npz`` file, which is replaced only when the new one is whole.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end in ``.npz``.
+        """
+        path = Path(path)
+        if path.suffix != ".npz":
+            raise ValueError(f"Diagram.save: path = {path} must end in .npz (NumPy's archives); rename it")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, **self.arrays())  # type: ignore[arg-type]
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+        return path
+
+    def to_xarray(self) -> Any:
+        """Return axes and values as a labelled ``xarray.Dataset`` (extra ``[labelled]``).
+
+        Raises
+        ------
+        ImportError
+            If xarray is missing.
+        """
+        try:
+            import xarray
+        except ImportError as error:
+            raise ImportError(
+                "Diagram.to_xarray: xarray is missing; pip install 'linsolve-dynamics[labelled]'"
+            ) from error
+        from linsolve.labelled import _distinct as distinct
+
+        grid = tuple(self.axes)
+        coordinates = {
+            name: (name, axis.values, {"long_name": axis.meaning or axis.label, "symbol": axis.label})
+            for name, axis in self.axes.items()
+        }
+        variables = {}
+        for name, value in self.values.items():
+            own = tuple(self.own.get(name, ()))
+            if len(own) != value.ndim - len(grid):
+                own = tuple(f"{name}_axis{k}" for k in range(value.ndim - len(grid)))
+            variables[name] = (grid + distinct(own), value, {"long_name": self.meanings.get(name, name)})
+        return xarray.Dataset(variables, coordinates, dict(self.source))
+
+    def plot(self, name: str | None = None, ax: Any = None, *, log: bool = False, **style: Any) -> Any:
+        """Draw a value over one axis as a line, or over two as a map, the first axis upward.
+
+        Parameters
+        ----------
+        name : str, optional
+            What to draw; the first by default.
+        ax : matplotlib Axes, optional
+            Where to draw; made if not given.
+        log : bool
+            Whether the values are drawn on a logarithmic scale. Axes are where their points are evenly spaced so.
+        **style
+            Passed to ``Axes.plot`` or ``Axes.pcolormesh``.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            For more than two axes, own axes, values at infinity along an axis, or a logarithm of what is not positive.
+        """
+        from linsolve.sweeps.drawing import draw
+
+        return draw(self, self.names[0] if name is None else name, ax, log, style)
