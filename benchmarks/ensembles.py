@@ -1,0 +1,87 @@
+"""What it takes to stream millions of random networks: time, over that of following them alone, and memory."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import linsolve as ls
+from linsolve.sweeps import Histogram, Quantiles, random_networks, run
+from linsolve.sweeps.ensemble import TILE
+from linsolve.sweeps.members import drawn, values_of
+
+MEMBERS = (400_000, 4_000_000)
+TIMES = np.array([0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0])
+KEPT: dict[str, Any] = {
+    "mean, variance": ("mean", "variance"),
+    "and a histogram with given edges": ("mean", "variance", Histogram(edges=np.linspace(0, 4, 65))),
+    "and 5 quantiles to 0.4 %": ("mean", "variance", Quantiles(exact=False)),
+    "and 5 exact quantiles": ("mean", "variance", Quantiles()),
+}
+
+
+def networks() -> Any:
+    """Return networks of width 10^9 in the scaling of the tangent kernel, whose losses span many decades."""
+    return random_networks(10**9, gamma=10**-4.5)
+
+
+class Following:
+    """Draws and follows a tile, and keeps nothing: the floor."""
+
+    def __call__(self, tile: int) -> None:
+        """Follow one tile."""
+        values_of(drawn(networks(), np.random.SeedSequence(0), tile, TILE, TIMES), ("loss",))
+
+
+def peak() -> float:
+    """Return the largest memory of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Cost(NamedTuple):
+    """Wall and processor time in seconds, growth of the peak memory in MiB, passes over the members."""
+
+    wall: float
+    processor: float
+    grown: float
+    passes: int
+
+
+def measure(name: str | None, members: int) -> Cost:
+    """Return what an ensemble costs; the floor, following its networks, where `name` is None."""
+    ls.ensemble(networks(), 2 * TILE, TIMES, reduce=KEPT[name or "mean, variance"], rng=0)  # imports, warm caches
+    before, passes = peak(), 1
+    wall, processor = time.perf_counter(), time.process_time()
+    if name is None:
+        for _ in run(range(members // TILE), Following()):
+            pass
+    else:
+        passes = ls.ensemble(networks(), members, TIMES, reduce=KEPT[name], rng=0).passes
+    return Cost(time.perf_counter() - wall, time.process_time() - processor, peak() - before, passes)
+
+
+def alone(name: str | None, members: int) -> Cost:
+    """Return `measure` in a process of its own, whose peak memory is that of this alone."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(measure, name, members).result()
+
+
+def rows() -> list[tuple[str, ...]]:
+    """Return what is kept, passes, wall and processor time, its ratio to the floor, growth of memory for few and many.
+
+    Processor time, of all threads, tells more than wall time on a computer that does other things too.
+    """
+    few, many = MEMBERS
+    floor = alone(None, many)
+    found = [("nothing (followed only)", "1", f"{floor.wall:.1f} s", f"{floor.processor:.1f} s", "1", "", "")]
+    for name in KEPT:
+        cost, less = alone(name, many), alone(name, few)
+        ratio = f"{cost.processor / floor.processor:.2f}"
+        times = f"{cost.wall:.1f} s", f"{cost.processor:.1f} s"
+        found.append((name, str(cost.passes), *times, ratio, f"{less.grown:.0f} MiB", f"{cost.grown:.0f} MiB"))
+    return found
