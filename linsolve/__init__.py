@@ -13,8 +13,15 @@ from linsolve.integrate import descend, integrate
 from linsolve.law import Expansion, Law, Statistic
 from linsolve.verify import verify
 
-# each flow and law is an attribute too, imported when first asked for, as are these modules
-_MODULES = ("data", "deep", "linearized", "ntk", "phases", "plot", "stable")
+# each flow and law is an attribute too, imported when first asked for, as are these modules and functions
+_MODULES = ("collapse", "data", "deep", "errata", "linearized", "ntk", "phases", "plot", "stable", "sweeps")
+_FUNCTIONS = {
+    "card": "cards",
+    "cite": "references",
+    "ensemble": "sweeps.ensemble",
+    "sweep": "sweeps.grid",
+    "to_code": "standalone",
+}
 
 __all__ = [
     "Expansion",
@@ -33,6 +40,7 @@ __all__ = [
     "parameter",
     "verify",
     *_MODULES,
+    *_FUNCTIONS,
     *flows.WHERE,
     *laws.WHERE,
 ]
@@ -43,6 +51,8 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"linsolve.{name}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(f"linsolve.{_FUNCTIONS[name]}"), name)
     for registry in (flows, laws):
         if name in registry.WHERE:
             return getattr(registry, name)

@@ -1,6 +1,7 @@
 """The subcommands of `linsolve`, one file each: `HELP`, `add` for its arguments, and `run`.
 
-A command's file imports at its top nothing heavier than the standard library, so that ``linsolve --help`` costs nothing.
+A command's file imports at its top nothing heavier than the standard library, so that ``linsolve --help`` costs
+nothing.
 """
 
 from __future__ import annotations
@@ -14,4 +15,9 @@ COMMANDS = {
     "learn": "learn",
     "applies": "applies",
     "phase": "phase",
+    "card": "card",
+    "errata": "errata",
+    "sweep": "sweep",
+    "ntk-stats": "ntk_stats",
+    "collapse": "collapse",
 }

@@ -43,7 +43,9 @@ class KernelRegression(Expansion):
     target : array_like, shape (n_in,)
         Map ``s beta`` in the span of the inputs.
 
-    Notes ----- Approximates the two-layer network trained from raw weights. ``function`` compares the two maps,
+    Notes
+    -----
+    Approximates the two-layer network trained from raw weights. ``function`` compares the two maps,
     ``gap`` their difference with :math:`V^\top a_\infty / 2`, ``gap from the start`` with the same from the weights
     at the start. There the term in ``T``, a turn of :math:`\hat g` during the wait, derived here, is
     :math:`O(\sigma^2 \log(1/\sigma))`; without it the error would have that size.

@@ -38,7 +38,9 @@ class TransferError(Statistic):
     n_in : array_like
         Number ``D`` of inputs.
 
-    Notes ----- Exact for ``A = 0`` without ridge, where :math:`E_g = 1 - P/D` for ``P <= D``, and for ``P = 0``. Else
+    Notes
+    -----
+    Exact for ``A = 0`` without ridge, where :math:`E_g = 1 - P/D` for ``P <= D``, and for ``P = 0``. Else
     the limit of large ``D`` and ``P`` with an error :math:`O(1/D)` (at ``A = 50, D = 100, P = 20``: 0.0086(3) for
     0.0075), so that it is sampled at a ``D`` where this is below the standard error. Without ridge and with ``P >=
     D`` the error is 0.
