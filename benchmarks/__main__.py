@@ -7,7 +7,17 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import accuracy_deep_mode, accuracy_frozen_kernel, accuracy_two_layer, accuracy_whitened, imports
+from benchmarks import (
+    accuracy_block_kernel,
+    accuracy_deep_mode,
+    accuracy_frozen_kernel,
+    accuracy_modes,
+    accuracy_two_layer,
+    accuracy_whitened,
+    ensembles,
+    imports,
+    sweeps,
+)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -24,6 +34,10 @@ def accuracy() -> str:
         "WhitenedTwoLayer": accuracy_whitened.rows(),
         "DeepMode": accuracy_deep_mode.rows(),
         "FrozenKernel": accuracy_frozen_kernel.rows(),
+        "BlockKernel": accuracy_block_kernel.rows("block"),
+        "SpecializedKernel": accuracy_block_kernel.rows("specialized"),
+        "HiddenMode": accuracy_modes.hidden_rows(),
+        "BiasedMode": accuracy_modes.biased_rows(),
     }
     rows = [
         (flow, name, f"{worst:.1e}", how if isinstance(how, str) else f"of the largest entry; reach {how:.0e}")
@@ -51,7 +65,37 @@ def import_time() -> str:
     return table(("import numpy", "import linsolve", "ratio", "heavy modules loaded"), [row])
 
 
-MEASUREMENTS: dict[str, Callable[[], str]] = {"accuracy": accuracy, "starts": starts, "imports": import_time}
+def ensemble_cost() -> str:
+    """Return time and memory of statistics over 4 million random networks of width 10^9 at 8 times."""
+    few, many = ensembles.MEMBERS
+    head = ("kept", "passes", "time", "processor time", "over following", f"memory, {few:,}", f"memory, {many:,}")
+    return table(head, ensembles.rows())
+
+
+def sweep_cost() -> str:
+    """Return time and peak memory of a grid of 1500 x 1500 networks, each followed to its final state."""
+    rows = [
+        (
+            "one network at every size" if which == "fixed" else "a random network a cell",
+            str(threads),
+            f"{seconds:.2f} s",
+            f"{work:.2f} s",
+            f"{ratio:.0f}",
+            f"{memory:.2f}",
+        )
+        for which, threads, seconds, work, ratio, memory in sweeps.rows()
+    ]
+    head = ("start", "threads", "time", "of all cores", "over filling the output", "peak memory over the output")
+    return table(head, rows)
+
+
+MEASUREMENTS: dict[str, Callable[[], str]] = {
+    "accuracy": accuracy,
+    "starts": starts,
+    "imports": import_time,
+    "ensembles": ensemble_cost,
+    "sweeps": sweep_cost,
+}
 
 
 def write(path: Path, name: str, text: str) -> None:
