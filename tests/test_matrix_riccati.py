@@ -10,7 +10,7 @@ from linsolve.stable import matrix_riccati
 from linsolve.stable.imbalance import imbalance
 
 TIMES = np.asarray([0.0, 1e-300, 1e-6, 0.3, 1.0, 3.0, 10.0, 40.0, 400.0, np.inf])
-METHODS = ("steps", "graded")
+METHODS = ("leap", "steps", "graded")
 
 
 def exact(target, start, times=TIMES, dps=50):

@@ -51,11 +51,10 @@ def frame(xp: Any, target: Any, product: Any, gram_in: Any, gram_out: Any) -> Fr
         root = _full_root(xp, product, kind)
     else:
         root = _flat_root(xp, product, gram_in, gram_out, kind, noise)
-        used = xp.sum(xp.astype(xp.max(xp.abs(root), axis=-2) > 0, xp.float64), axis=-1)
         if two.any():
+            free = xp.zeros((*batch, sum(shape), sum(shape) - root.shape[-1]), dtype=xp.float64)
+            root = xp.concat([free, root], axis=-1)
             root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
-        else:
-            root = root[..., root.shape[-1] - max(1, int(arithmetic.to_numpy(xp.max(used)))) :]
     q = xp.matrix_transpose(basis) @ root
     q, root = _staircase(xp, q, root, min(shape), noise)
     return Frame(basis, rate, q, root, kind.spread)
@@ -108,6 +107,8 @@ def _merged(xp: Any, rate: Any) -> Any:
     """Return falling rates, those equal to rounding made equal: an identity target stays degenerate at all times."""
     n = rate.shape[-1]
     same = 4 * n * precision(xp) * rate[..., :1]
+    if not (arithmetic.to_numpy(rate[..., :-1] - rate[..., 1:]) <= arithmetic.to_numpy(same)).any():
+        return rate
     merged = [rate[..., :1]]
     for i in range(1, n):
         merged.append(xp.where(merged[-1] - rate[..., i : i + 1] <= same, merged[-1], rate[..., i : i + 1]))
@@ -115,7 +116,7 @@ def _merged(xp: Any, rate: Any) -> Any:
 
 
 def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:
-    """Return ``Q0`` of a start with one eigenvalue (``spread = 0``), shape batch + (n, n), unused columns zero.
+    """Return ``Q0`` of a start with one eigenvalue (``spread = 0``), shape batch + (n, r), columns not used zero.
 
     Eigenvectors of ``P0`` carry the rounding of its largest entry into its smallest columns; a Newton step back onto
     ``Q^T J Q = total I`` makes each column balanced to its own last digit. It moves ``P0`` by its rounding only.
@@ -129,6 +130,9 @@ def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalan
     value, vector = xp.linalg.eigh(whole)
     value, noise = value[..., None, :], noise[..., None, None]
     used = value > noise * xp.max(xp.abs(value), axis=-1, keepdims=True)
+    count = xp.max(xp.sum(xp.astype(used, xp.float64), axis=-1))
+    last = slice(value.shape[-1] - max(1, int(arithmetic.to_numpy(count))), None)
+    used, value, vector = used[..., last], value[..., last], vector[..., last]
     value = xp.where(used, value, xp.zeros_like(value))
     q = vector * xp.sqrt(value)
     pair = value + xp.matrix_transpose(value)
@@ -161,8 +165,10 @@ def _refined(xp: Any, q: Any, product: Any, gram_in: Any, gram_out: Any, single:
 
     single = single[..., None, None]
     small_in, small_out = single & (16 * x < z), single & (16 * z < x)
-    top = xp.where(small_in, other(bottom, product, small_in), top)
-    bottom = xp.where(small_out, other(top, turned(product), small_out), bottom)
+    if arithmetic.to_numpy(small_in).any():
+        top = xp.where(small_in, other(bottom, product, small_in), top)
+    if arithmetic.to_numpy(small_out).any():
+        bottom = xp.where(small_out, other(top, turned(product), small_out), bottom)
     return _stacked(xp, top, bottom)
 
 
@@ -219,12 +225,45 @@ def _staircase(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[An
     alive = xp.astype(s > size, xp.float64)
     alive = xp.concat([xp.zeros((*s.shape[:-1], r - s.shape[-1]), dtype=xp.float64), flipped(xp, alive)], axis=-1)
     both = _stacked(xp, both[..., :growing, :] * alive[..., None, :], both[..., growing:, :])
+    if not arithmetic.is_object(xp):
+        found, regular = _triangular(xp, both, (growing, n - growing), alive, size)
+        if arithmetic.to_numpy(regular).all():
+            return found[..., :n, :], found[..., n:, :]
+        both = xp.where(regular[..., None, None], found, _stairs(xp, both, n - growing, size))
+    else:
+        both = _stairs(xp, both, n - growing, size)
+    return both[..., :n, :], both[..., n:, :]
+
+
+def _triangular(xp: Any, both: Any, sizes: tuple[int, int], alive: Any, size: Any) -> tuple[Any, Any]:
+    """Return all rows turned by one QR factorization, and where that is the staircase: where no row comes up short.
+
+    With null vectors only if no rows follow those that grow (`sizes` counts these, and those of the staircase).
+    """
+    growing, rows = sizes
+    back = flipped(xp, both)
+    turn, upper = xp.linalg.qr(xp.matrix_transpose(back[..., :rows, :]), mode="complete")
+    pivots = xp.abs(xp.linalg.diagonal(upper))
+    count = xp.sum(alive, axis=-1, keepdims=True)
+    order = xp.arange(pivots.shape[-1], dtype=xp.float64)
+    if rows == growing:
+        regular = xp.all((pivots > size) | (order >= count), axis=-1)
+    else:
+        regular = xp.all(pivots > size, axis=-1) & (count[..., 0] == min(growing, both.shape[-1]))
+    stairs = flipped(xp, xp.matrix_transpose(upper))
+    return _stacked(xp, stairs, flipped(xp, back[..., rows:, :] @ turn)), regular
+
+
+def _stairs(xp: Any, both: Any, rows: int, size: Any) -> Any:
+    """Return the staircase of any rows, one after another."""
+    r = both.shape[-1]
+    alive = both[..., 0, :]
     column = xp.zeros_like(alive) + xp.asarray(list(range(r)), dtype=xp.float64)
     last = xp.full_like(column[..., :1], r - 1)
-    for i in range(n - growing):
+    for i in range(rows):
         both, taken = _collect(xp, both, i, column, last, size)
         last = last - xp.astype(taken, xp.float64)
-    return both[..., :n, :], both[..., n:, :]
+    return both
 
 
 def _collect(xp: Any, q: Any, i: int, column: Any, last: Any, size: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""The matrix Riccati equation of two-layer linear networks: one name, three algorithms."""
+"""The matrix Riccati equation of two-layer linear networks: one name, four algorithms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.stable.frame import Frame, frame
 from linsolve.stable.graded import graded
+from linsolve.stable.leap import RELIABLE, leap
 from linsolve.stable.steps import relaxed, steps
 
 __all__ = ["matrix_riccati", "moved"]
@@ -43,11 +44,12 @@ def matrix_riccati(
     target : array, shape batch + (n_out, n_in)
     product, gram_in, gram_out : array
         Start, shape batch + own.
-    method : {"plain", "graded", "steps"}, optional
+    method : {"plain", "leap", "steps", "graded"}, optional
         "plain" evaluates the formula with as many guard digits as it loses (high precision only, where it is the
-        default); "steps" composes flow maps by Cholesky factors, all networks at once, in standard array functions
-        (the default in floats: as accurate as the next, and faster already for one network); "graded" eliminates
-        rotation by rotation on logarithms, one time and network after another (NumPy), an independent check.
+        default); "leap", the default in floats, applies one flow map from the start to all times and networks at once,
+        measures how well-conditioned each is, and leaves the rest to "steps", which composes flow maps by Cholesky
+        factors from one time to the next; "graded" eliminates rotation by rotation on logarithms, one time and network
+        after another (NumPy), an independent check. The first three use standard array functions only.
 
     Returns
     -------
@@ -59,32 +61,108 @@ def matrix_riccati(
     The start is replaced by the nearest one that is in the class exactly (a change of the order of its rounding, for
     starts that `Flow.conditions` accepts of the order of their distance), and what is zero to rounding in it is made
     zero: a saddle that the exact flow never leaves is not left in floats either. Accuracy: see
-    ``tests/test_matrix_riccati.py``.
+    ``tests/test_matrix_riccati.py``, and ``tests/test_matrix_leap.py`` for what the leap may lose and where it is
+    refused.
     """
     target, t = xp.asarray(target), xp.asarray(t)
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):
         seen = frame(xp, target, product, gram_in, gram_out)
         t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(seen.rate.shape[:-1])))
-        y, x, z = moved(xp, t, seen, gram_in.shape[-1], method=method)
-    still = (t == 0)[..., None, None]
-    return xp.where(still, product, y), xp.where(still, gram_in, x), xp.where(still, gram_out, z)
+        found = moved(xp, t, seen, gram_in.shape[-1], method=method)
+    start = (product, gram_in, gram_out)
+    still = t == 0
+    if not arithmetic.to_numpy(still).any():
+        return found
+    batch = tuple(seen.rate.shape[:-1])
+    if arithmetic.is_object(xp):
+        y, x, z = (xp.where(still[..., None, None], a, b) for a, b in zip(start, found, strict=True))
+        return y, x, z
+    rows = [xp.reshape(a, (-1, *batch, *a.shape[-2:])) for a in found]
+    still = xp.reshape(still, (-1, *batch))
+    for i in _rows(still):
+        _put(xp, rows, i, still[i, ...], start)
+    y, x, z = (xp.reshape(a, tuple(t.shape) + tuple(a.shape[-2:])) for a in rows)
+    return y, x, z
 
 
 def moved(xp: Any, t: Any, seen: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:
-    """Return product and Gram matrices at times `t`, shape lead + batch, of a start that was prepared by `frame`."""
-    full = tuple(t.shape)
+    """Return product and Gram matrices at times `t`, shape lead + batch, of a start that was prepared by `frame`.
+
+    Nothing is said about ``t = 0``, where the start itself is known better.
+    """
+    chosen = method or ("plain" if arithmetic.is_object(xp) else "leap")
+    if chosen != "leap":
+        return _cut(xp, _whole(xp, t, seen, chosen), n_in)
+    batch, full = tuple(seen.rate.shape[:-1]), tuple(t.shape)
+    flat = Frame(*(xp.reshape(a, (-1, *a.shape[len(batch) :])) for a in seen))
+    found = _leapt(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in)
+    y, x, z = (xp.reshape(a, full + tuple(a.shape[-2:])) for a in found)
+    return y, x, z
+
+
+def _leapt(xp: Any, t: Any, seen: Frame, n_in: int) -> list[Any]:
+    """Return product and Gram matrices at times `t`, shape (times, members): by steps where the leap is unreliable."""
     numbers = arithmetic.to_numpy(t)
-    chosen = method or ("plain" if arithmetic.is_object(xp) else "steps")
-    forever = t == xp.inf
-    usual = xp.where(forever, xp.zeros_like(t), t)
-    if (np.isfinite(numbers) & (numbers != 0)).any():
-        whole = {"plain": _plain, "graded": graded, "steps": steps}[chosen](xp, usual, seen)
+    inside = np.isfinite(numbers) & (numbers != 0)
+    usual = xp.where((t > 0) & (t < xp.inf), t, xp.ones_like(t))
+    if inside.any():
+        *found, excess = leap(xp, usual, seen, n_in)
+        poor = inside & ~(arithmetic.to_numpy(excess) <= RELIABLE)
+        if poor.any():
+            _by_steps(xp, found, poor, usual, seen, n_in)
     else:
-        whole = xp.zeros((*full, seen.rate.shape[-1], seen.rate.shape[-1]), dtype=xp.float64)
+        n = seen.rate.shape[-1]
+        sizes = (n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in)
+        found = [xp.zeros((*t.shape, *own), dtype=xp.float64) for own in sizes]
+    forever = t == xp.inf
     if np.isinf(numbers).any():
-        whole = xp.where(forever[..., None, None], relaxed(xp, seen), whole)
+        last = _cut(xp, relaxed(xp, seen), n_in)
+        for i in _rows(forever):
+            _put(xp, found, i, forever[i, ...], last)
+    return found
+
+
+def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, seen: Frame, n_in: int) -> None:
+    """Replace those members at those times that are marked as poor."""
+    rows, members = np.flatnonzero(poor.any(axis=1)), np.flatnonzero(poor.any(axis=0))
+    chosen = xp.asarray(members)
+    part = Frame(*(xp.take(a, chosen, axis=0) for a in seen))
+    t = xp.take(xp.take(t, xp.asarray(rows), axis=0), chosen, axis=1)
+    right = _cut(xp, steps(xp, t, part), n_in)
+    place = np.zeros(poor.shape[1], dtype=np.int64)
+    place[members] = np.arange(len(members))
+    place = xp.asarray(place)
+    for k, i in enumerate(rows):
+        _put(xp, found, int(i), xp.asarray(poor[i]), [xp.take(a[k, ...], place, axis=0) for a in right])
+
+
+def _rows(mask: Any) -> list[int]:
+    """Return where a mask holds for any member."""
+    numbers = arithmetic.to_numpy(mask)
+    return [int(i) for i in np.flatnonzero(numbers.reshape(numbers.shape[0], -1).any(axis=1))]
+
+
+def _put(xp: Any, found: Any, i: int, mask: Any, values: Any) -> None:
+    """Set time `i` of matrices in place to `values` where the mask holds."""
+    for whole, value in zip(found, values, strict=True):
+        whole[i, ...] = xp.where(mask[..., None, None], value, whole[i, ...])
+
+
+def _cut(xp: Any, whole: Any, n_in: int) -> tuple[Any, Any, Any]:
     x, y, z = whole[..., :n_in, :n_in], whole[..., n_in:, :n_in], whole[..., n_in:, n_in:]
     return y, (x + xp.matrix_transpose(x)) / 2, (z + xp.matrix_transpose(z)) / 2
+
+
+def _whole(xp: Any, t: Any, seen: Frame, method: str) -> Any:
+    numbers, forever = arithmetic.to_numpy(t), t == xp.inf
+    usual = xp.where(forever, xp.zeros_like(t), t)
+    if (np.isfinite(numbers) & (numbers != 0)).any():
+        whole = {"plain": _plain, "graded": graded, "steps": steps}[method](xp, usual, seen)
+    else:
+        whole = xp.zeros((*t.shape, seen.rate.shape[-1], seen.rate.shape[-1]), dtype=xp.float64)
+    if np.isinf(numbers).any():
+        whole = xp.where(forever[..., None, None], relaxed(xp, seen), whole)
+    return whole
 
 
 @cache

@@ -1,0 +1,225 @@
+"""What `WhitenedTwoLayer` costs beside the products it needs, an integrator and the printed formula, in one run.
+
+Every row is a ratio of medians of interleaved calls: ours and the other by turns, each warm. The floor is the same
+number of matrix products and Cholesky factorizations of the same sizes, in blocks that stay in cache, results written
+to memory that is there already. BLAS runs on one thread for all; ours shares blocks of times and networks among as many
+threads as there are processors. Seconds are those of the clock: measure on an idle machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.accuracy_whitened import difference
+from linsolve import WhitenedTwoLayer, arithmetic
+from linsolve.stable import matrix_riccati
+
+ONE, MANY = (100, 200, 100), (10, 10, 10)
+TIMES = np.linspace(0.0, 20.0, 200)
+SINGLE = (0.1, 5.0, 20.0, 400.0)
+MEMBERS, ROUNDS = 1000, 3
+# of the slow peers only this many times or members are run; their time is scaled up
+SAMPLE, FEW = 10, 4
+
+
+class Row(NamedTuple):
+    """A workload and the other, seconds of each, their ratio (ours over the other), and our largest error."""
+
+    name: str
+    ours: float
+    other: float
+    ratio: float
+    error: float
+
+
+def networks(shape: tuple[int, int, int], batch: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, Any, Any]:
+    """Return targets with singular values of order one, small balanced weights, and their state."""
+    rng = np.random.default_rng(seed)
+    w1, w2 = WhitenedTwoLayer.init(*shape, scale=0.1, batch=batch, rng=rng)
+    target = rng.normal(size=(*batch, shape[2], shape[0])) / np.sqrt(shape[0])
+    return target, (w1, w2), WhitenedTwoLayer.of(w1, w2)
+
+
+def medians(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
+    """Return the median seconds of each call, by turns; the first round warms up and does not count."""
+    spent: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds + 1):
+        for call, times in zip(calls, spent, strict=True):
+            start = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - start)
+    return [float(np.median(times[1:])) for times in spent]
+
+
+def products(shape: tuple[int, int, int], count: int) -> Callable[[], None]:
+    """Return a call that makes the products and Cholesky factorizations that `count` states need, and no more."""
+    n_in, _, n_out = shape
+    n, r = n_in + n_out, min(shape)
+    rng = np.random.default_rng(0)
+    some = max(1, 2**17 // (n * r))
+    q, basis = rng.normal(size=(some, n, r)), rng.normal(size=(1 if count <= len(TIMES) else some, n, n))
+    bracket, turn, root = np.empty((some, r, r)), np.empty((some, n, r)), np.empty((some, n, r))
+    sizes = ((n_out, n_in), (n_in, n_in), (n_out, n_out))
+    out = [np.zeros((some, *size)) for size in sizes]
+
+    def call() -> None:
+        for _ in range(0, count, some):
+            np.matmul(np.swapaxes(q, -1, -2), q, out=bracket)
+            factor = np.linalg.cholesky(bracket)
+            np.matmul(q, np.swapaxes(factor, -1, -2), out=turn)
+            np.matmul(basis, turn, out=root)
+            top, bottom = root[:, :n_in], root[:, n_in:]
+            for whole, (a, b) in zip(out, ((bottom, top), (top, top), (bottom, bottom)), strict=True):
+                np.matmul(a, np.swapaxes(b, -1, -2), out=whole)
+
+    return call
+
+
+def integrated(target: np.ndarray, start: Any, times: np.ndarray, rtol: float = 1e-8) -> np.ndarray:
+    """Return the products of one network by DOP853 on product and Gram matrices, cheaper than on the weights."""
+    from scipy.integrate import solve_ivp
+
+    n_out, n_in = target.shape
+    ends = n_out * n_in, n_out * n_in + n_in * n_in
+
+    def rate(_: float, y: np.ndarray) -> np.ndarray:
+        p, x, z = y[: ends[0]].reshape(target.shape), y[ends[0] : ends[1]].reshape(n_in, n_in), y[ends[1] :]
+        e = target - p
+        forth, back = e.T @ p, e @ p.T
+        dp = z.reshape(n_out, n_out) @ e + e @ x
+        return np.concatenate([dp.ravel(), (forth + forth.T).ravel(), (back + back.T).ravel()])
+
+    y0 = np.concatenate([v.ravel() for v in start])
+    found = solve_ivp(rate, (0.0, times[-1]), y0, "DOP853", times, rtol=rtol, atol=1e-10)
+    return found.y.T[:, : ends[0]].reshape(-1, n_out, n_in)
+
+
+def textbook(target: np.ndarray, weights: Any, times: np.ndarray) -> np.ndarray:
+    """Return products by the printed formula (Braun et al. 2022, Theorem 3.1), with `scipy.linalg.expm`."""
+    from scipy.linalg import expm
+
+    w1, w2 = weights
+    n_out, n_in = target.shape
+    q = np.concatenate([w1.T, w2])
+    f = np.block([[np.zeros((n_in, n_in)), target.T], [target, np.zeros((n_out, n_out))]])
+    inverse, found = np.linalg.inv(f), []
+    for t in times:
+        e = expm(f * t)
+        grown = e @ q
+        inner = np.eye(q.shape[1]) + q.T @ (e @ inverse @ e - inverse) @ q / 2
+        found.append((grown @ np.linalg.solve(inner, grown.T))[n_in:, :n_in])
+    return np.stack(found)
+
+
+def exact(target: np.ndarray, start: Any, t: float, bits: int = 400) -> list[np.ndarray]:
+    """Return one balanced network's state from the printed formula with 200 digits, in balls (python-flint)."""
+    from flint import arb, arb_mat, ctx
+
+    product, gram_in, gram_out = start
+    n_out, n_in = product.shape
+    p0 = np.block([[gram_in, product.T], [product, gram_out]])
+    f0 = np.block([[np.zeros((n_in, n_in)), target.T], [target, np.zeros((n_out, n_out))]])
+    before, ctx.prec = ctx.prec, bits
+    try:
+        f, p = arb_mat(f0.tolist()), arb_mat(p0.tolist())
+        e, one = (f * arb(t)).exp(), arb_mat(np.eye(len(f0)).tolist())
+        grown = f.solve(e * e - one) * arb(0.5)
+        whole = e * p * (one + grown * p).inv() * e
+        found = np.asarray([[float(whole[i, j].mid()) for j in range(len(f0))] for i in range(len(f0))])
+    finally:
+        ctx.prec = before
+    return [found[n_in:, :n_in], found[:n_in, :n_in], found[n_in:, n_in:]]
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS runs on one thread."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1)
+
+
+def one_network() -> list[Row]:
+    """Return one network of 100-200-100 at 200 times, and at one."""
+    target, weights, start = networks(ONE, ())
+
+    def ours() -> Any:
+        return matrix_riccati(np, TIMES, target, *start)
+
+    floor, few = products(ONE, len(TIMES)), TIMES[:: len(TIMES) // FEW]
+    spent = medians(ours, floor, lambda: integrated(target, start, TIMES), lambda: textbook(target, weights, few))
+    own, needed, dop853, printed = spent[0], spent[1], spent[2], spent[3] * len(TIMES) / len(few)
+    known = {t: exact(target, start, t) for t in SINGLE[:-1]}
+    found = [np.stack(v) for v in zip(*(matrix_riccati(np, t, target, *start) for t in known), strict=True)]
+    error = float(difference(found, [np.stack(v) for v in zip(*known.values(), strict=True)]).max())
+    wrong = error_of(textbook(target, weights, TIMES[-1:]), ours()[0][-1:])
+    loose = error_of(integrated(target, start, TIMES), ours()[0])
+    name = "one network " + "-".join(map(str, ONE))
+    rows = [
+        Row(f"{name}, 200 times, and the products they need", own, needed, own / needed, error),
+        Row(f"{name}, 200 times, and DOP853 at 1e-8 (off by {loose:.0e})", own, dop853, own / dop853, error),
+        Row(f"{name}, 200 times, and the printed formula (off by {wrong:.0e})", own, printed, own / printed, error),
+    ]
+    for t in SINGLE:  # the last, too late for the printed formula in any number of digits, against graded elimination
+        alone, start_only = medians(
+            lambda t=t: matrix_riccati(np, np.asarray(t), target, *start), lambda: factorizations(target, start)
+        )
+        found = [v[None] for v in matrix_riccati(np, t, target, *start)]
+        right = known[t] if t in known else matrix_riccati(np, t, target, *start, method="graded")
+        off = difference(found, [v[None] for v in right])[0]
+        label = f"{name}, t = {t:g} alone, and the factorizations of its start"
+        rows.append(Row(label, alone, start_only, alone / start_only, float(off)))
+    return rows
+
+
+def factorizations(target: np.ndarray, start: Any) -> None:
+    """Make what any form needs of one start: singular vectors of the target, eigenvectors of the start."""
+    product, gram_in, gram_out = start
+    np.linalg.svd(target)
+    np.linalg.eigh(np.block([[gram_in, product.T], [product, gram_out]]))
+
+
+def error_of(found: np.ndarray, right: np.ndarray) -> float:
+    """Return the largest difference, relative to the largest entry at each time."""
+    size = np.abs(right).max(axis=(-2, -1), keepdims=True)
+    return float((np.abs(found - right) / size).max())
+
+
+def many_networks(members: int = MEMBERS) -> list[Row]:
+    """Return 1000 networks of 10-10-10 at 200 times."""
+    target, _, start = networks(MANY, (members,))
+    few = min(SAMPLE, members)
+
+    def loop() -> None:
+        for k in range(few):
+            integrated(target[k], [v[k] for v in start], TIMES)
+
+    floor = products(MANY, members * len(TIMES))
+    own, needed, looped = medians(lambda: matrix_riccati(np, TIMES[:, None], target, *start), floor, loop)
+    looped *= members / few
+    xp, at, error = arithmetic.precise(50), TIMES[[1, 10, 60, 199]], 0.0
+    found = matrix_riccati(np, at[:, None], target, *start)
+    for k in range(3):
+        given = (xp.asarray(v[k]) for v in (target, *start))
+        right = [arithmetic.to_numpy(v) for v in matrix_riccati(xp, xp.asarray(at), *given)]
+        error = max(error, float(difference([v[:, k] for v in found], right).max()))
+    name = f"{members} networks {'-'.join(map(str, MANY))}, 200 times"
+    return [
+        Row(f"{name}, and the products they need", own, needed, own / needed, error),
+        Row(f"{name}, and a loop of DOP853 at 1e-8", own, looped, own / looped, error),
+    ]
+
+
+def rows() -> list[Row]:
+    """Return workload and the other, our seconds, the other's, their ratio, and our error against high precision."""
+    with one_thread():
+        return one_network() + many_networks()
+
+
+if __name__ == "__main__":
+    for row in rows():
+        print(f"{row.name:95s} {1e3 * row.ours:9.1f} ms {1e3 * row.other:9.1f} ms {row.ratio:8.3f} {row.error:.1e}")
