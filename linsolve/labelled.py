@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["to_dataset"]
+__all__ = ["distinct", "meaning", "to_dataset"]
 
 
 def to_dataset(trajectory: Any) -> Any:
@@ -53,13 +53,13 @@ def to_dataset(trajectory: Any) -> Any:
     coordinates = {"t": (time_dims, t, {"long_name": "time", "units": "units of time"})}
     for name, (own, value, about) in _parameters(flow, batch).items():
         dims = lead[t.ndim :] if value.ndim > len(own) else ()
-        coordinates[f"parameter_{name}"] = (dims + _distinct(own), value, about)
+        coordinates[f"parameter_{name}"] = (dims + distinct(own), value, about)
     variables = {}
     for name in trajectory.names:
         value = arithmetic.to_numpy(trajectory[name])
         own = _own_axes(flow, name, max(value.ndim - len(lead), 0))
         value = np.broadcast_to(value, shape + value.shape[value.ndim - len(own) :])
-        variables[name] = (lead + _distinct(own), value, {"long_name": _meaning(flow, name)})
+        variables[name] = (lead + distinct(own), value, {"long_name": meaning(flow, name)})
     attributes = {
         "flow": type(flow).__name__,
         "route": trajectory.route,
@@ -88,12 +88,12 @@ def _own_axes(flow: Any, name: str, count: int) -> tuple[str, ...]:
     return axes if len(axes) == count else tuple(f"{name}_axis{k}" for k in range(count))
 
 
-def _distinct(axes: tuple[str, ...]) -> tuple[str, ...]:
+def distinct(axes: tuple[str, ...]) -> tuple[str, ...]:
     """Return `axes` with repetitions numbered, as data sets require."""
     return tuple(a if axes[:k].count(a) == 0 else f"{a}_{axes[:k].count(a) + 1}" for k, a in enumerate(axes))
 
 
-def _meaning(flow: Any, name: str) -> str:
+def meaning(flow: Any, name: str) -> str:
     """Return the first line of what the flow says about a name."""
     if name in flow.axes or not hasattr(type(flow), name):
         return f"{'state' if name in flow.axes else 'invariant'} {name}"

@@ -160,7 +160,11 @@ def sources(item: Any) -> tuple[Reference, ...]:
     >>> [each.key for each in sources("TwoLayer")]
     ['xu_ziyin_2024']
     """
-    cls = solved("sources", item)
+    return _sources("sources", item)
+
+
+def _sources(who: str, item: Any) -> tuple[Reference, ...]:
+    cls = solved(who, item)
     text, also = " ".join((inspect.getdoc(cls) or "").split()), _ALSO.get(cls.__name__, ())
     return tuple(record for record in _RECORDS if record.known_as in text or record.key in also)
 
@@ -169,7 +173,12 @@ def _package() -> str:
     import linsolve
 
     version = linsolve.__version__
-    fields = {"title": "{linsolve: exact training dynamics of solvable linear networks}", "version": version}
+    fields = {
+        "author": "{The linsolve developers}",
+        "title": "{linsolve: exact training dynamics of solvable linear networks}",
+        "year": "2026",
+        "version": version,
+    }
     rows = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
     return f"@software{{linsolve,\n{rows}\n}}"
 
@@ -200,5 +209,5 @@ def cite(*items: Any) -> str:
     >>> print(ls.cite("HiddenMode").splitlines()[0])
     @inproceedings{saxe_2014,
     """
-    found = {record.key: record for item in items for record in sources(item)}
+    found = {record.key: record for item in items for record in _sources("cite", item)}
     return "\n\n".join([*(record.bibtex() for record in found.values()), _package()])

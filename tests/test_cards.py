@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,6 +151,13 @@ def test_bibtex_of_everything_is_valid_and_each_paper_is_there_once():
         assert {"title", "version"} <= set(fields) if key == "linsolve" else {"author", "title", "year"} <= set(fields)
         assert all(value and "\n" not in value for value in fields.values())
     assert dict(found[-1][2])["version"] == ls.__version__
+
+
+def test_readme_cites_the_package_as_bibtex_does():
+    (_, _, fields) = entries(ls.cite())[-1]
+    author, title = (fields[name].strip("{}") for name in ("author", "title"))
+    said = f"{author} ({fields['year']}). {title}. Version {fields['version']}."
+    assert said in (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)

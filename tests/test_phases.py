@@ -319,7 +319,7 @@ def test_samples_are_reproducible_and_cost_nothing_in_width():
         (lambda: phases.medians(Exponents(1, 0, 0, 0, 0, 0), 0.5), r"medians: kappa = 0.5 must lie in \[1, inf\)"),
         (lambda: phases.diagnose(TwoLayer(y=1.0), ([0.0], [[0.0]])), "diagnose: kernel = 0 must be positive"),
         (lambda: phases.diagram("lasy"), "phase: name = 'lasy' is unknown; did you mean 'lazy'"),
-        (lambda: phases.diagram("lazy", cells=3), "phase: cells = 3 must be an integer of at least 11"),
+        (lambda: phases.diagram("lazy", cells=3), "phase: cells = 3 must be an integer from 11 to 2001"),
     ],
 )
 def test_bad_calls_are_refused(call, message):

@@ -17,6 +17,7 @@ from linsolve.stable.centered import split
 
 __all__ = ["Collapsed", "collapse"]
 
+MOST_STEPS = 1e7  # of the descent, some minutes
 POINTS = 181  # fewer where the states are so large that as many of them would not fit
 ENTRIES = 8_000_000
 METRICS = ("nc1", "nc2_norms", "nc2_angles", "nc3", "nc4")
@@ -192,9 +193,11 @@ def _features(flow: Any, features: int | None, weights: Any) -> int:
     for name, value in flow.parameters().items():
         if value.ndim:
             raise ValueError(f"collapse: {name} has shape {value.shape} but must be a number; follow one at a time")
+    starts.refuse_extremes(flow)
     if weights is not None:
         if not (isinstance(weights, tuple | list) and len(weights) == 3):
             raise ValueError("collapse: weights must be three arrays, features, classifier and bias; pass (h, w, b)")
+        starts.refuse_large(weights)
         if flow.of(*weights).b.ndim > 1 or np.ndim(weights[0]) > 2:
             raise ValueError("collapse: weights have batch axes; follow one network at a time")
         return np.shape(weights[1])[-1]
@@ -243,6 +246,11 @@ def _times(
             f"collapse: step = {step!r} must be positive and finite (units of time); say {0.04 / sharp:.2g}"
         )
     step = min(float(step), until / 20)
+    if until / step > MOST_STEPS:
+        raise ValueError(
+            f"collapse: until / step = {until / step:.3g} must be at most {MOST_STEPS:.0e} (steps of the descent); "
+            "end earlier, or start from smaller weights"
+        )
     points = int(np.clip(ENTRIES // (samples * samples), 20, POINTS))
     grid = np.geomspace(until / 1e4, until, points if algebraic else points // 3)
     if not algebraic:

@@ -137,7 +137,7 @@ class GeneralBlocks(Flow):
     def _of_classes(self, m: int) -> Any:
         return self.A_d + m * self.A_c
 
-    def __call__(self, t: Any, z0: Any) -> Trajectory:
+    def __call__(self, t: Any, z0: Any, *more: Any, **options: Any) -> Trajectory:
         """Refuse: no closed form is known.
 
         Raises

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from linsolve.flows.neural_collapse import NeuralCollapse
-from linsolve.inputs import unknown_name
+from linsolve.inputs import real_array, unknown_name
 from linsolve.stable.centered import contrasts, members
 
-__all__ = ["KINDS", "draw", "refuse_kind", "refuse_options", "refuse_other_kind"]
+__all__ = ["KINDS", "draw", "refuse_extremes", "refuse_kind", "refuse_large", "refuse_options", "refuse_other_kind"]
+
+LARGEST = 100.0  # of weights: beyond, the flow is too stiff for the simulations that a run compares
+MOST = 2000  # samples or features
 
 Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -144,6 +147,34 @@ def refuse_other_kind(flow: Any, kind: str, weights: Weights, imbalance: float) 
         )
 
 
+def refuse_extremes(flow: NeuralCollapse) -> None:
+    """Refuse kernels that are far from 1, and more samples than Gram matrices over time have room for."""
+    for name in ("kappa_d", "kappa_c", "kappa_n"):
+        value = float(getattr(flow, name))
+        if abs(value) > LARGEST or (name == "kappa_d" and value < 1 / LARGEST):
+            raise ValueError(
+                f"collapse: {name} = {value:g} must be of size 1 (feature kernel; kappa_d in [{1 / LARGEST:g}, "
+                f"{LARGEST:g}]); rescale time"
+            )
+    samples = int(flow.classes) * int(flow.m)
+    if samples > MOST:
+        raise ValueError(
+            f"collapse: classes * m = {samples} must be at most {MOST} (samples; Gram matrices hold their squares); "
+            "take fewer"
+        )
+
+
+def refuse_large(weights: Any) -> None:
+    """Refuse weights that are no numbers, or larger than ``LARGEST``."""
+    for name, value in zip("hwb", weights, strict=True):
+        size = np.abs(real_array("collapse", name, value, meaning="weights")).max()
+        if size > LARGEST:
+            raise ValueError(
+                f"collapse: weights reach {size:.3g} in {name} but must not exceed {LARGEST:g} (size of weights); "
+                "scale them down"
+            )
+
+
 def refuse_options(
     flow: NeuralCollapse, kind: str, features: Any, scale: Any, imbalance: Any, bias: Any, seed: Any
 ) -> float:
@@ -156,25 +187,28 @@ def refuse_options(
                 f"collapse: {name} = {value!r} must be a whole number of at least {low} ({meaning}; start = {kind!r}); "
                 f"say {low}"
             )
-    if not (isinstance(scale, int | float | np.number) and 0 < scale < np.inf):
-        raise ValueError(f"collapse: scale = {scale!r} must be positive and finite (size of weights); say 0.3")
-    if bias is not None and not (isinstance(bias, int | float | np.number) and np.isfinite(bias)):
+    if features > MOST:
+        raise ValueError(f"collapse: features = {features} must be at most {MOST} (features); take fewer")
+    if not (isinstance(scale, int | float | np.number) and 0 < float(scale) <= LARGEST):
+        raise ValueError(f"collapse: scale = {scale!r} must lie in (0, {LARGEST:g}] (size of weights); say 0.3")
+    if bias is not None and not (isinstance(bias, int | float | np.number) and abs(float(bias)) <= LARGEST):
         raise ValueError(
-            f"collapse: bias = {bias!r} must be finite (of every class at the start); say {1 / classes:.3g}"
+            f"collapse: bias = {bias!r} must lie in [-{LARGEST:g}, {LARGEST:g}] (of every class at the start); "
+            f"say {1 / classes:.3g}"
         )
     if kind == "scatter" and m < 2:
         raise ValueError(f"collapse: m = {m} must be at least 2 (samples of each class; start = 'scatter'); take more")
     if kind not in ("lambda", "aligned"):
         if imbalance:
             raise ValueError(
-                f"collapse: imbalance = {imbalance:g} must not be given with start = {kind!r} (its E is fixed or "
+                f"collapse: imbalance = {imbalance!r} must not be given with start = {kind!r} (its E is fixed or "
                 "random); say start = 'lambda' or 'aligned'"
             )
         return 0.0
     imbalance = 0.5 if imbalance is None else imbalance
-    if not (isinstance(imbalance, int | float | np.number) and np.isfinite(imbalance) and imbalance != 0):
+    if not (isinstance(imbalance, int | float | np.number) and 0 < abs(float(imbalance)) <= LARGEST):
         raise ValueError(
-            f"collapse: imbalance = {imbalance!r} must be finite and not zero (lambda; start = {kind!r}); say 0.5, or "
-            "start = 'balanced'"
+            f"collapse: imbalance = {imbalance!r} must be at most {LARGEST:g} and not zero (lambda; start = {kind!r}); "
+            "say 0.5, or start = 'balanced'"
         )
     return float(imbalance)

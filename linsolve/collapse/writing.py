@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ import numpy as np
 from linsolve.collapse.following import METRICS, Collapsed
 from linsolve.collapse.limits import PARTS, Rate, frame_of
 from linsolve.collapse.network import kernel
+from linsolve.destination import folder_of_results, whole_folder
 
 __all__ = ["MARKS", "check_destination", "numbers", "read_weights", "summary", "write"]
 
 MARKS = ("metrics.json", "collapse.npz")  # a folder that holds both was made by this command
+KINDS = ("png", "pdf")
 
 
 def numbers(found: Collapsed) -> dict[str, Any]:
@@ -96,21 +97,18 @@ def _words(rate: Rate, sample: float) -> str:
     return f"exponential, rate {rate.predicted:.4g} predicted, {seen}"
 
 
-def check_destination(folder: Path) -> None:
-    """Refuse a destination that would overwrite what this command did not make.
+def check_destination(out: str | os.PathLike[str]) -> Path:
+    """Return where the results go; refuse what would overwrite what this command did not make.
 
     Raises
     ------
     ValueError
-        If `folder` is a file, or a folder with other contents.
+        If `out` is a file, or a folder with other contents.
     """
-    if folder.is_dir():
-        if any(folder.iterdir()) and not all((folder / mark).is_file() for mark in MARKS):
-            raise ValueError(
-                f"collapse: out = {folder} holds other files and is not overwritten; choose another folder"
-            )
-    elif folder.exists() or folder.is_symlink():
-        raise ValueError(f"collapse: out = {folder} is not a folder; choose another name")
+    from linsolve.collapse.drawing import FIGURES
+
+    names = [f"{name}.{kind}" for name in FIGURES for kind in KINDS]
+    return folder_of_results("collapse", out, marks=MARKS, names=names)
 
 
 def write(found: Collapsed, out: str | os.PathLike[str]) -> list[Path]:
@@ -131,16 +129,9 @@ def write(found: Collapsed, out: str | os.PathLike[str]) -> list[Path]:
     ValueError
         If the folder holds anything else.
     """
-    folder = Path(out)
-    check_destination(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-        made = Path(scratch) / "new"
-        made.mkdir()
+    folder = check_destination(out)
+    with whole_folder(folder) as made:
         names = _write_into(found, made)
-        if folder.exists():
-            folder.replace(Path(scratch) / "old")
-        made.replace(folder)
     return [folder / name for name in names]
 
 
@@ -155,7 +146,7 @@ def _write_into(found: Collapsed, folder: Path) -> list[str]:
         with plt.rc_context(STYLE):
             fig = plt.figure(figsize=size, layout="constrained")
             draw(found, fig)
-            for kind in ("png", "pdf"):
+            for kind in KINDS:
                 fig.savefig(folder / f"{name}.{kind}")
                 names.append(f"{name}.{kind}")
             plt.close(fig)

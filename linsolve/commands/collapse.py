@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 __all__ = ["HELP", "add", "run"]
 
@@ -47,8 +46,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     kappa_d, kappa_c, kappa_n = _three(options.kappas)
     flow = NeuralCollapse(kappa_d, kappa_c, kappa_n, options.classes, options.samples)
-    folder = Path(options.out if options.out is not None else f"collapse-{options.start}")
-    check_destination(folder)
+    folder = check_destination(options.out if options.out is not None else f"collapse-{options.start}")
     names = ("start", "features", "scale", "imbalance", "bias", "seed", "until", "step")
     chosen = {name: getattr(options, name) for name in names}
     weights = read_weights(options.weights) if options.weights is not None else None

@@ -69,7 +69,8 @@ def _counted(rows: list[dict[str, Any]]) -> str:
     kinds = [row["verdict"] for row in rows]
     parts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     papers = len({row["source"] for row in rows})
-    return f"{len(rows)} formulas of {papers} papers: {parts}; tests/test_errata.py runs each under its name"
+    counts = f"{len(rows)} formulas of {papers} paper{'s' if papers > 1 else ''}"
+    return f"{counts}: {parts}; tests/test_errata.py runs each under its name"
 
 
 def _as_text(rows: list[dict[str, Any]]) -> str:

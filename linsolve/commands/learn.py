@@ -33,8 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.learn import learn
     from linsolve.report import check_destination, summary, write
 
-    folder = Path(options.out if options.out is not None else f"learn-{Path(options.data).stem}")
-    check_destination(folder)
+    folder = check_destination(options.out if options.out is not None else f"learn-{Path(options.data).stem}")
     classes = [c.strip() for c in options.classes.split(",") if c.strip()] if options.classes is not None else None
     dataset = data.load(options.data, classes=classes, target=options.target)
     chosen = {name: getattr(options, name) for name in ("depth", "width", "scale", "imbalance", "rate", "step", "seed")}

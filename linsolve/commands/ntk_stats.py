@@ -29,10 +29,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
-    from linsolve.ntk.report import checked_folder, table, write
+    from linsolve.destination import folder_to_fill
+    from linsolve.ntk.report import table, write
     from linsolve.ntk.survey import survey
 
-    folder = checked_folder("ntk-stats" if options.out is None else options.out)
+    folder = folder_to_fill("ntk-stats", "ntk-stats" if options.out is None else options.out)
     found = survey(
         options.width, options.inputs, options.depth, options.activation, _numbers(options.weight_variance),
         options.networks, options.seed,

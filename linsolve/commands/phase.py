@@ -21,6 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     from linsolve import phases
+    from linsolve.destination import folder_to_fill
 
     names = phases.DIAGRAMS | {"table": "table 1 of Xu and Ziyin (2024), with the lazy column put right"}
     if options.list or options.name is None:
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if options.name == "table":
         print(phases.table_text())
         return 0
-    found = phases.diagram(options.name, options.cells, options.seed)
-    for path in phases.write(found, options.out if options.out is not None else f"phase-{options.name}"):
+    folder = folder_to_fill("phase", options.out if options.out is not None else f"phase-{options.name}")
+    for path in phases.write(phases.diagram(options.name, options.cells, options.seed), folder):
         print(path)
     return 0

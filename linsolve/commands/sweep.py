@@ -21,8 +21,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     import dataclasses
+    import importlib.util
     from pathlib import Path
 
+    from linsolve.destination import folder_to_fill
     from linsolve.sweeps import spec as specs
 
     if options.example:
@@ -36,6 +38,9 @@ def run(options: argparse.Namespace) -> int:
     out = Path(spec.out)
     if out.suffix not in (".npz", ".nc"):
         raise ValueError(f"sweep: out = {out} must end in .npz or .nc (NumPy's archives, netCDF); rename it")
+    folder_to_fill("sweep", out.parent)
+    if out.suffix == ".nc" and not all(importlib.util.find_spec(name) for name in ("xarray", "netCDF4")):
+        raise ImportError(f"sweep: out = {out} needs xarray and netCDF4; pip install 'linsolve-dynamics[labelled]'")
     if not options.overwrite:
         for path in (out, out.with_suffix(".png")):
             if path.exists():

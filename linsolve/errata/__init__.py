@@ -57,7 +57,7 @@ def find(source: str | None = None, *, misprints: bool = False) -> tuple[Formula
     ValueError
         If the source is unknown.
     """
-    if source is not None and source not in SOURCES:
+    if source is not None and not (isinstance(source, str) and source in SOURCES):
         raise ValueError(unknown_name("errata", "source", source, SOURCES))
     files = [name for key, names in SOURCES.items() if source in (None, key) for name in names]
     found = [each for name in files for each in importlib.import_module(f"linsolve.errata.{name}").FORMULAS]

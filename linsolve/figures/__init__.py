@@ -8,8 +8,10 @@ them on axes that it is given. Lines are theory, markers are simulated networks.
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from linsolve.destination import whole_files
 from linsolve.inputs import unknown_name
 
 __all__ = ["FIGURES", "Figure", "draw"]
@@ -80,5 +82,6 @@ def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
     with figure(1, about.panels, figsize=(4.6 * about.panels, 4.2)) as (fig, axes):
         getattr(module, f"draw_{about.name}")(axes, data)
         fig.suptitle(f"After {about.source}, {about.title}", fontsize=11, x=0.01, ha="left")
-        fig.savefig(out)
+        with whole_files(Path(out).parent) as made:
+            fig.savefig(made / Path(out).name)
     return data

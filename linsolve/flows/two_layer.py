@@ -46,8 +46,8 @@ class TwoLayer(Flow):
     ``x = 0``, ``t = inf``, and ``t < 0`` down to `blow_up_time`. Data on a line through the origin: `from_dataset`.
     Not for: data off a line, or several outputs.
 
-    Source: Xu and Ziyin, "When does feature learning happen? Perspective from an analytically solvable model" (2024),
-    Theorem 1; sums over units here are not divided by d, whose factors cancel there.
+    Source: Xu and Ziyin, "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model"
+    (2024), Theorem 1; sums over units here are not divided by d, whose factors cancel there.
 
     Errata of the source, each shown by ``tests/test_published_two_layer.py``:
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from linsolve.destination import folder_to_fill, whole_files
+
 if TYPE_CHECKING:
     from linsolve.ntk.survey import Sample, Survey
 
-__all__ = ["checked_folder", "table", "write"]
+__all__ = ["table", "write"]
 
 
 def table(found: Survey) -> str:
@@ -44,14 +45,6 @@ def _measured(sample: Sample, depth: int) -> str:
     return f"{sample.mean[k]:.4g} +- {sample.error[k]:.2g} ({sample.scores()[k]:+.1f})"
 
 
-def checked_folder(out: str | os.PathLike[str]) -> Path:
-    """Return a path that is a folder or nothing yet."""
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"ntk-stats: out = {folder} is not a folder (where the figures go); choose another name")
-    return folder
-
-
 def write(found: Survey, out: str | os.PathLike[str]) -> list[Path]:
     """Write ``ntk-stats.png``, ``.pdf`` and ``.npz`` into a folder, made if there is none, each whole or not at all.
 
@@ -63,19 +56,12 @@ def write(found: Survey, out: str | os.PathLike[str]) -> list[Path]:
     from linsolve.ntk.figures import draw
     from linsolve.plot import figure
 
-    folder = checked_folder(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder_to_fill("ntk-stats", out)
     paths = [folder / f"ntk-stats.{ending}" for ending in ("png", "pdf", "npz")]
-    with (
-        tempfile.TemporaryDirectory(dir=folder, prefix=".ntk-stats-") as scratch,
-        figure(1, 3, figsize=(16.5, 6.4)) as (fig, axes),
-    ):
+    with whole_files(folder) as made, figure(1, 3, figsize=(16.5, 6.4)) as (fig, axes):
         draw(axes, found)
-        made = [Path(scratch) / path.name for path in paths]
-        fig.savefig(made[0])
-        fig.savefig(made[1])
+        fig.savefig(made / paths[0].name)
+        fig.savefig(made / paths[1].name)
         arrays: dict[str, Any] = found.arrays()
-        np.savez_compressed(made[2], **arrays)
-        for new, path in zip(made, paths, strict=True):
-            os.replace(new, path)
+        np.savez_compressed(made / paths[2].name, **arrays)
     return paths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -111,15 +112,17 @@ def slope_of(activation: str) -> float:
 
 
 def _check(width: int, inputs: int, depth: int, networks: int, seed: int) -> None:
-    for name, value, low, meaning in (
-        ("width", width, 2, "units of a hidden layer"),
-        ("inputs", inputs, 1, "input dimension"),
-        ("depth", depth, 2, "layers of weights"),
-        ("networks", networks, 1000, "random networks at each depth"),
-        ("seed", seed, 0, "seed of random networks"),
+    for name, value, low, high, meaning in (
+        ("width", width, 2, 10**9, "units of a hidden layer"),
+        ("inputs", inputs, 1, 10**9, "input dimension"),
+        ("depth", depth, 2, 10**5, "layers of weights"),
+        ("networks", networks, 1000, 10**7, "random networks at each depth"),
+        ("seed", seed, 0, math.inf, "seed of random networks"),
     ):
         if value < low:
             raise ValueError(f"ntk-stats: {name} = {value} must be at least {low} ({meaning}); say {max(low, 1)}")
+        if value > high:
+            raise ValueError(f"ntk-stats: {name} = {value} must be at most {high} ({meaning}); say {high}")
     if depth > MAX_RATIO * width:
         raise ValueError(
             f"ntk-stats: depth = {depth} is more than {MAX_RATIO} times the width (layers of weights); "

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.destination import folder_to_fill, whole_files
 from linsolve.inputs import unknown_name
 
 __all__ = ["DIAGRAMS", "Axis", "Curve", "Diagram", "Mark", "diagram", "write"]
@@ -28,6 +29,8 @@ DIAGRAMS = {
 }
 WHERE = dict.fromkeys(DIAGRAMS, "maps") | dict.fromkeys(("chaos", "dispersion"), "kernel_maps")
 WHERE |= {"depth": "depth_map"}
+
+MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow the memory of a laptop
 
 
 class Axis(NamedTuple):
@@ -176,14 +179,14 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
     name : str
         One of `DIAGRAMS`.
     cells : int
-        Points along each axis, at least 11.
+        Points along each axis, from 11 to 2001.
     rng : None, int or numpy.random.Generator
         As in SPEC 7, for maps of random networks.
 
     Raises
     ------
     ValueError
-        If there is no such diagram, or too few cells.
+        If there is no such diagram, or too few cells or too many, or a seed that is none.
 
     Examples
     --------
@@ -194,16 +197,22 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
     """
     if name not in DIAGRAMS:
         raise ValueError(unknown_name("phase", "name", name, DIAGRAMS))
-    if isinstance(cells, bool) or not isinstance(cells, int | np.integer) or cells < 11:
+    if isinstance(cells, bool) or not isinstance(cells, int | np.integer) or not 11 <= cells <= MOST:
         raise ValueError(
-            f"phase: cells = {cells!r} must be an integer of at least 11 (points along each axis); say 121"
+            f"phase: cells = {cells!r} must be an integer from 11 to {MOST} (points along each axis); say 121"
         )
+    try:
+        random = np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"phase: seed = {rng!r} must be an integer of at least 0 (of random networks); say 0"
+        ) from None
     maps = importlib.import_module(f"linsolve.phases.{WHERE[name]}")
-    return getattr(maps, name)(int(cells), np.random.default_rng(rng))
+    return getattr(maps, name)(int(cells), random)
 
 
 def write(found: Diagram, out: str | os.PathLike[str]) -> list[Path]:
-    """Write a diagram into a folder, made if there is none: ``NAME.png``, ``NAME.pdf`` and the grid, ``NAME.npz``.
+    """Write ``NAME.png``, ``NAME.pdf`` and the grid, ``NAME.npz``, into a folder, made if there is none.
 
     Parameters
     ----------
@@ -221,14 +230,11 @@ def write(found: Diagram, out: str | os.PathLike[str]) -> list[Path]:
     """
     from linsolve.plot import figure
 
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"phase: out = {folder} is not a folder (where the figures go); choose another name")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder_to_fill("phase", out)
     paths = [folder / f"{found.name}.{ending}" for ending in ("png", "pdf", "npz")]
-    with figure(figsize=(7.6, 6.6)) as (fig, ax):
+    with whole_files(folder) as made, figure(figsize=(7.6, 6.6)) as (fig, ax):
         found.draw(ax)
-        fig.savefig(paths[0])
-        fig.savefig(paths[1])
-    np.savez_compressed(paths[2], **found.arrays())  # type: ignore[arg-type]
+        fig.savefig(made / paths[0].name)
+        fig.savefig(made / paths[1].name)
+        np.savez_compressed(made / paths[2].name, **found.arrays())  # type: ignore[arg-type]
     return paths

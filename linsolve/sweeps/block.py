@@ -15,7 +15,7 @@ __all__ = ["SINGLE", "Evaluation", "sequence", "stream"]
 SINGLE = "value"  # name of what a function returns without a name
 
 
-def sequence(rng: Any) -> np.random.SeedSequence:
+def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
     """Return the sequence of seeds that an `rng` of SPEC 7 stands for; a generator is advanced.
 
     Raises
@@ -30,9 +30,9 @@ def sequence(rng: Any) -> np.random.SeedSequence:
     whole = isinstance(rng, int | np.integer) and not isinstance(rng, bool)
     if rng is not None and not whole:
         rule = "must be None, an integer, a numpy.random.Generator or SeedSequence (seed)"
-        raise TypeError(f"sweep: rng = {rng!r} {rule}; say 0")
+        raise TypeError(f"{who}: rng = {rng!r} {rule}; say 0")
     if whole and rng < 0:
-        raise ValueError(f"sweep: rng = {rng} must be at least 0 (seed); say 0")
+        raise ValueError(f"{who}: rng = {rng} must be at least 0 (seed); say 0")
     return np.random.SeedSequence(rng if rng is None else int(rng))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.destination import whole_files
 from linsolve.inputs import unknown_name
 from linsolve.sweeps.axes import Axis
 
@@ -77,14 +77,8 @@ class Diagram:
         path = Path(path)
         if path.suffix != ".npz":
             raise ValueError(f"Diagram.save: path = {path} must end in .npz (NumPy's archives); rename it")
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, **self.arrays())  # type: ignore[arg-type]
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        with whole_files(path.parent) as made:
+            np.savez_compressed(made / path.name, **self.arrays())  # type: ignore[arg-type]
         return path
 
     def to_xarray(self) -> Any:
@@ -101,7 +95,7 @@ class Diagram:
             raise ImportError(
                 "Diagram.to_xarray: xarray is missing; pip install 'linsolve-dynamics[labelled]'"
             ) from error
-        from linsolve.labelled import _distinct as distinct
+        from linsolve.labelled import distinct
 
         grid = tuple(self.axes)
         coordinates = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from linsolve.destination import whole_files
 from linsolve.sweeps.axes import read_axes
 from linsolve.sweeps.diagram import Diagram
 from linsolve.sweeps.ensemble import ensemble
@@ -140,9 +140,7 @@ def write(found: Diagram | Ensemble, out: str | os.PathLike[str]) -> list[Path]:
     from linsolve.plot import figure
 
     out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        made = Path(scratch)
+    with whole_files(out.parent) as made:
         if out.suffix == ".npz":
             np.savez_compressed(made / out.name, allow_pickle=False, **found.arrays())  # type: ignore[arg-type]
         else:
@@ -152,10 +150,7 @@ def write(found: Diagram | Ensemble, out: str | os.PathLike[str]) -> list[Path]:
             with figure() as (fig, ax):
                 found.plot(name, ax)
                 fig.savefig(made / picture.name)
-        written = [path for path in (out, picture) if (made / path.name).exists()]
-        for path in written:
-            os.replace(made / path.name, path)
-    return written
+        return [path for path in (out, picture) if (made / path.name).exists()]
 
 
 def _shown(found: Diagram | Ensemble) -> str:

@@ -83,7 +83,8 @@ def sweep(
     ``SeedSequence(entropy, spawn_key=(tile,))``. So results have the same bits whatever the block, the workers and
     their order (``tests/test_sweep.py``); blocks smaller than a tile make the tiles as small, except where there are
     random numbers: then blocks are made of whole tiles. This process alone writes to the store: workers need no access
-    to it. A Dask cluster that loses a worker repeats what that worker did and has not handed over.
+    to it. A Dask cluster that loses a worker repeats what that worker did and has not handed over, and may repeat a
+    block that it handed over milliseconds before; the bits are the same.
 
     Examples
     --------

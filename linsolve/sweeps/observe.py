@@ -193,9 +193,9 @@ class FlowObservation:
     @property
     def meanings(self) -> dict[str, str]:
         """What the flow says about what is observed."""
-        from linsolve.labelled import _meaning
+        from linsolve.labelled import meaning
 
-        return {name: _meaning(self.flow, name) for name in (*self.flow.axes, "loss", *self.flow.declared)}
+        return {name: meaning(self.flow, name) for name in (*self.flow.axes, "loss", *self.flow.declared)}
 
     def __call__(self, **values: Any) -> dict[str, Any]:
         """Return what is observed on a part of the grid, of shape ``part + own``."""

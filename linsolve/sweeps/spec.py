@@ -109,9 +109,7 @@ def read(path: str | os.PathLike[str]) -> Spec:
     Raises
     ------
     ValueError
-        If it is not such a file, or says something that cannot be done; with the key's path.
-    OSError
-        If it cannot be read.
+        If it cannot be read, is not such a file, or says something that cannot be done; with the key's path.
     """
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
@@ -119,6 +117,9 @@ def read(path: str | os.PathLike[str]) -> Spec:
     try:
         written = path.read_text(encoding="utf-8-sig")
         found = tomllib.loads(written) if path.suffix == ".toml" else json.loads(written)
+    except OSError as error:
+        rule = f"cannot be read ({error.strerror or error})"
+        raise ValueError(f"{WHO}: spec = {path} {rule}; linsolve sweep --example prints one") from None
     except (ValueError, RecursionError) as error:  # of TOML, JSON and Unicode
         raise ValueError(f"{WHO}: {path} is not valid {path.suffix[1:].upper()}; {error}") from None
     return parse(found)

@@ -1,0 +1,84 @@
+"""Where results go: files that appear when they are complete, and never in place of what a command did not make."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["folder_of_results", "folder_to_fill", "whole_files", "whole_folder"]
+
+
+def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
+    """Return `out` as a path, which is a folder or nothing yet.
+
+    Raises
+    ------
+    ValueError
+        If it is a file, or cannot be written: better known before the work than after.
+    """
+    folder = Path(out)
+    if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
+        raise ValueError(f"{who}: out = {folder} is not a folder (where results go); choose another name")
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        raise ValueError(
+            f"{who}: out = {folder} cannot be written, as {there} cannot (where results go); choose another"
+        )
+    return folder
+
+
+def folder_of_results(who: str, out: str | os.PathLike[str], *, marks: Collection[str], names: Collection[str]) -> Path:
+    """Return `out` as a path that can be replaced: nothing yet, an empty folder, or an earlier result and no more.
+
+    Parameters
+    ----------
+    who : str
+        The command, for errors.
+    out : str or path
+    marks : collection of str
+        Files that every result has.
+    names : collection of str
+        Files that a result may have.
+
+    Raises
+    ------
+    ValueError
+        If it is a file, or a folder with other contents.
+    """
+    folder = folder_to_fill(who, out)
+    held = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    ours = held <= {*marks, *names} and all((folder / name).is_file() for name in held)
+    if held and not (ours and held >= set(marks)):
+        raise ValueError(f"{who}: out = {folder} holds other files and is not overwritten; choose another folder")
+    return folder
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder to write into, which becomes `folder`, in place of an earlier one, once the block has ended."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+        made, old = Path(scratch) / "new", Path(scratch) / "old"
+        made.mkdir()
+        yield made
+        if folder.exists():
+            folder.replace(old)
+        try:
+            made.replace(folder)
+        except OSError:
+            if old.exists():  # it would go with the scratch folder
+                old.replace(folder)
+            raise
+
+
+@contextmanager
+def whole_files(folder: Path) -> Iterator[Path]:
+    """Give a folder to write into, whose files move to `folder`, made if there is none, once the block has ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".linsolve-") as scratch:
+        yield Path(scratch)
+        for made in sorted(Path(scratch).iterdir()):
+            os.replace(made, folder / made.name)
