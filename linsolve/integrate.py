@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flow import Flow, Problem, Trajectory, pose
+from linsolve.layers import joined, parted
 
 __all__ = ["descend", "integrate"]
 
@@ -58,7 +59,7 @@ def integrate(
     for index in np.ndindex(problem.batch):
         member, start = _member(problem_np, index, own)
         path = _integrate_one(member, times, start, rtol, atol, method)
-        for field, values in zip(out, _unpack(path, own), strict=True):
+        for field, values in zip(out, parted(path, own), strict=True):
             field[(slice(None), *index)] = values
     shape = tuple(problem.t.shape)
     state = type(problem.z0)(*(arithmetic.cast(problem.xp, f.reshape(shape + f.shape[1:])) for f in out))
@@ -84,13 +85,13 @@ def _integrate_one(
     from scipy.integrate import solve_ivp
 
     shapes = [np.shape(v) for v in start]
-    y0 = np.concatenate([np.ravel(v) for v in start])
+    y0 = joined(start)
     scale = np.abs(y0).max()
     floor = 1e-6 * rtol * (scale if scale > 0 else 1.0) if atol is None else atol
     state = type(flow).State
 
     def rate(_: float, y: np.ndarray) -> np.ndarray:
-        return np.concatenate([np.ravel(v) for v in flow.velocity(np, state(*_unpack(y, shapes)))])
+        return joined(flow.velocity(np, state(*parted(y, shapes))))
 
     path = np.empty((len(times), y0.size))
     path[times == 0] = y0
@@ -109,11 +110,6 @@ def _integrate_one(
             )
         path[side] = found.y.T[back]
     return path
-
-
-def _unpack(y: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    cuts = np.cumsum([int(np.prod(s, dtype=int)) for s in shapes])[:-1]
-    return [part.reshape(y.shape[:-1] + s) for part, s in zip(np.split(y, cuts, axis=-1), shapes, strict=True)]
 
 
 def descend(flow: Flow, t: Any, z0: Any, *, step: float) -> Trajectory:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 import linsolve as ls
-from linsolve.laws.early_alignment import kernel, outer, split
+from linsolve.laws.small_start import kernel, outer, split
 
 
 class Mutant(NamedTuple):

@@ -67,7 +67,7 @@ def test_eigenvalues_of_equal_classes_are_those_of_table_1():
     np.testing.assert_allclose(values, [d - w, d - w + m * (w - b), d - w + m * (w - b) + C * m * b], rtol=1e-15)
     assert counts.tolist() == [C * m - C, C - 1, 1]
     assert np.all(np.diff(values) > 0)  # erratum: the first two are the smallest, not the largest as said after (39)
-    # erratum: the N vectors that Table 1 lists as a basis of contrasts span N - C dimensions, and are not orthogonal
+    # Table 1 lists N contrasts for its N - C: they span so many dimensions, and are not orthogonal
     label = np.repeat(np.arange(C), m)
     listed = np.eye(C * m) - (label[:, None] == label) / m
     assert np.linalg.matrix_rank(listed) == C * m - C

@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve.applies.network import WHO, Network
 from linsolve.applies.reduction import Reduced
+from linsolve.layers import gradient_flow, joined, maps, parted
 
 __all__ = ["follow", "horizon", "kernel_change"]
 
@@ -19,35 +20,22 @@ STILL = 0.98
 def _velocity(network: Network) -> tuple[Any, np.ndarray, Any]:
     """Return the velocity of all weights in one vector, the start, and what splits such vectors (last axis)."""
     shapes = [w.shape for w in network.weights]
-    cuts = np.cumsum([w.size for w in network.weights])[:-1]
     covariance = (network.span * network.power) @ network.span.T
-    depth = len(shapes)
 
     def split(y: np.ndarray) -> list[np.ndarray]:
-        parts = np.split(y, cuts, axis=-1)
-        return [part.reshape(y.shape[:-1] + shape) for part, shape in zip(parts, shapes, strict=True)]
+        return parted(y, shapes)
 
     def rate(_: float, y: np.ndarray) -> np.ndarray:
         layers = split(y)
-        before: list[np.ndarray] = [np.eye(shapes[0][1])]
-        for w in layers:
-            before.append(w @ before[-1])
-        pull = network.cross - before[-1] @ covariance
-        out = [y] * depth
-        for i in reversed(range(depth)):
-            out[i] = (network.rates[i] * (pull @ before[i].T)).ravel()
-            pull = layers[i].T @ pull
-        return np.concatenate(out)
+        made = maps(layers)
+        return joined(gradient_flow(np, layers, made, network.cross - made[-1] @ covariance, list(network.rates)))
 
-    return rate, np.concatenate([w.ravel() for w in network.weights]), split
+    return rate, joined(network.weights), split
 
 
 def _map(layers: list[np.ndarray], red: Reduced) -> np.ndarray:
     """Return the network's map in reduced coordinates."""
-    found = layers[0] @ red.inputs
-    for w in layers[1:]:
-        found = w @ found
-    return red.outputs.T @ found
+    return red.outputs.T @ maps([layers[0] @ red.inputs, *layers[1:]])[-1]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # the integrator rejects a trial step that goes too far

@@ -10,6 +10,7 @@ import numpy as np
 
 from linsolve.deep.start import whole_depth
 from linsolve.flow import Flow, parameter
+from linsolve.layers import gradient_flow, maps
 
 __all__ = ["deep_weights"]
 
@@ -36,25 +37,13 @@ class _DeepWeights(Flow):
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``tr (S - W) Sigma (S - W)^T / 2``."""
-        gap = self.target - _products(z)[-1]
+        gap = self.target - maps(z)[-1]
         return xp.sum((gap @ self.covariance) * gap, axis=(-2, -1)) / 2
 
     def velocity(self, xp: Any, z: Any) -> Any:
         """Return minus the gradient of the loss times the rates."""
-        below, turned, moves = _products(z), xp.matrix_transpose, []
-        back = (self.target - below[-1]) @ self.covariance
-        for k in range(len(z) - 1, -1, -1):
-            moves.append(self.rates[..., k, None, None] * (back @ turned(below[k - 1]) if k else back))
-            back = turned(z[k]) @ back
-        return self.State(*moves[::-1])
-
-
-def _products(z: Any) -> list[Any]:
-    """Return the maps from the input to after each layer."""
-    found = [z[0]]
-    for layer in z[1:]:
-        found.append(layer @ found[-1])
-    return found
+        made, rates = maps(z), [self.rates[..., k, None, None] for k in range(len(z))]
+        return self.State(*gradient_flow(xp, z, made, (self.target - made[-1]) @ self.covariance, rates))
 
 
 @cache

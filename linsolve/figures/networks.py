@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from linsolve.laws import KernelAlignment
-from linsolve.laws.simulated import follow, product
+from linsolve.laws.simulated import follow
+from linsolve.layers import maps
 
 __all__ = ["MARKS", "closed_form", "crossing", "deep_start", "simulated", "two_layer_start"]
 
@@ -45,7 +46,7 @@ def simulated(
     """Return loss, output along the target, kernel alignment and that of the first layer, of a trained network."""
     target = np.atleast_2d(target)
     path = follow(layers, target, t, rates=rates, rtol=rtol)
-    made = product(path)
+    made = maps(path)[-1]
     power = np.sum(target**2)
     beta = target[0] / np.linalg.norm(target[0])
     gram = path[0].mT @ path[0]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve.flow import Flow, observable, parameter
+from linsolve.flows.hidden_units import HiddenUnits
 from linsolve.stable.compensated import Twofold, length
 from linsolve.stable.scalar import smallest
 from linsolve.stable.sliding import LONGEST, Slide, rising_root
@@ -25,7 +26,7 @@ class _Start(NamedTuple):
     slide: tuple[Any, Any, Any, Any]
 
 
-class BiasedMode(Flow):
+class BiasedMode(HiddenUnits):
     r"""One mode with vector hidden units and a bias, which share one residual.
 
     .. math:: L = r^2/2, \quad r = w \cdot h + B - 1, \qquad \dot w = -m\, r h, \quad \dot h = -\mu\, r w, \quad
@@ -60,7 +61,7 @@ class BiasedMode(Flow):
     (47) forgets the factor ``m``.
 
     The integral is taken by panels of Gauss-Legendre nodes and inverted by Newton's iteration, see
-    `linsolve.stable.sliding`; more digits take more nodes.
+    `linsolve.stable.Slide`; more digits take more nodes.
 
     Accuracy: state 1e-12 norm-wise, residual, loss and time to a loss 1e-12 relative (of ``1 + rate t`` for the
     residual), against fifty digits (``tests/test_biased_mode.py``).
@@ -204,16 +205,6 @@ class BiasedMode(Flow):
     def ntk(self, xp: Any, z: Any) -> Any:
         """Return the tangent kernel ``m |h|^2 + mu |w|^2 + N``, shape batch."""
         return self.m * xp.sum(z.h**2, axis=-1) + self.mu * xp.sum(z.w**2, axis=-1) + self.N
-
-    @observable(bounds="[0, inf)")
-    def w_norm(self, xp: Any, z: Any) -> Any:
-        """Return ``|w|``, shape batch."""
-        return length(xp, z.w)
-
-    @observable(bounds="[0, inf)")
-    def h_norm(self, xp: Any, z: Any) -> Any:
-        """Return ``|h|``, shape batch."""
-        return length(xp, z.h)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

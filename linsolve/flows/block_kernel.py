@@ -54,7 +54,6 @@ class BlockKernel(ClassKernel, Flow):
     ==================  ===============================================  ==========================================
     place               as printed                                       as it should be
     ==================  ===============================================  ==========================================
-    Table 1             N and C vectors as eigenvectors                  they span spaces of dimension N-C and C-1
     text after (39)     ``mu_s, mu_c`` the two largest eigenvalues       the two smallest
     (2.60), (2.61)      no 1/N for the mean loss                         ``eta/N``
     ==================  ===============================================  ==========================================

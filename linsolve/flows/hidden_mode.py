@@ -7,14 +7,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve.flow import Flow, observable, parameter
+from linsolve.flows.hidden_units import HiddenUnits
 from linsolve.stable.boost import boost_blow_up, boost_output, boost_time_to
 from linsolve.stable.boosted_layers import Layers, LayersStart
-from linsolve.stable.compensated import Twofold, cosine, length
+from linsolve.stable.compensated import Twofold, cosine
 
 __all__ = ["HiddenMode"]
 
 
-class HiddenMode(Flow):
+class HiddenMode(HiddenUnits):
     r"""One singular mode with a hidden layer of any width, balanced or not, each layer at a rate of its own.
 
     .. math:: L = (w \cdot h - s)^2 / 2, \qquad \dot w = -\eta_w \partial L/\partial w, \quad
@@ -161,16 +162,6 @@ class HiddenMode(Flow):
     def alignment(self, xp: Any, z: Any) -> Any:
         """Return the cosine of the angle between ``w`` and ``h``, 0 where one of them is 0, shape batch."""
         return cosine(xp, z.w, z.h)
-
-    @observable(bounds="[0, inf)")
-    def w_norm(self, xp: Any, z: Any) -> Any:
-        """Return ``|w|``, shape batch."""
-        return length(xp, z.w)
-
-    @observable(bounds="[0, inf)")
-    def h_norm(self, xp: Any, z: Any) -> Any:
-        """Return ``|h|``, shape batch."""
-        return length(xp, z.h)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

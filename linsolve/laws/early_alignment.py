@@ -7,33 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linsolve.law import Expansion, Statistic
+from linsolve.law import Statistic
 from linsolve.laws.simulated import follow
+from linsolve.laws.small_start import SmallStart, kernel, outer, split
 from linsolve.parameters import parameter
 
 __all__ = ["EarlyAlignment", "InitialOverlaps"]
 
 
-def outer(a: Any, b: Any) -> Any:
-    """Return ``a b^T``, leading axes being batch axes."""
-    return a[..., :, None] * b[..., None, :]
-
-
-def split(xp: Any, first: Any, target: Any) -> tuple[Any, Any, Any, Any]:
-    """Return ``s``, ``beta``, ``w = W beta`` and what is left of the first layer, ``W - w beta^T``."""
-    s = xp.sqrt(xp.sum(target**2))
-    beta = target / s
-    w = xp.sum(first * beta, axis=-1)
-    return s, beta, w, first - outer(w, beta)
-
-
-def kernel(xp: Any, a: Any, w: Any, rest: Any, beta: Any) -> Any:
-    """Return ``M = W^T W + |a|^2 I`` for ``W = rest + w beta^T``, shape (T, n_in, n_in); a, w have shape (T, width)."""
-    first = rest + outer(w, beta)
-    return xp.matrix_transpose(first) @ first + xp.sum(a * a, axis=-1)[..., None, None] * xp.eye(beta.shape[-1])
-
-
-class EarlyAlignment(Expansion):
+class EarlyAlignment(SmallStart):
     r"""Phase I: from a small start, output and kernel grow exponentially along the target.
 
     For :math:`f = a^\top W x` on white inputs, ``target`` :math:`= s \beta`, start of size :math:`\sigma`, with
@@ -70,9 +52,6 @@ class EarlyAlignment(Expansion):
     r`.
     """
 
-    last: Any = parameter("a", "second layer at the start, over sigma", axes=("width",))
-    first: Any = parameter("W", "first layer at the start, over sigma", axes=("width", "n_in"))
-    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
     times: Any = parameter("t", "times", domain="[0, inf)", axes=("time",))
     eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", default=1.0)
 
@@ -106,7 +85,7 @@ class EarlyAlignment(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same from the integrated network."""
-        start = [float(small) * self.first, float(small) * self.last[None, :]]
+        start = self.layers_at_start(small)
         first, last = follow(start, self.target, self.times, rates=[float(self.eta)] * 2)
         a = last[:, 0, :]
         _, beta, w, rest = split(xp, first, self.target)

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linsolve.law import Expansion
-from linsolve.laws.early_alignment import outer
 from linsolve.laws.simulated import follow
+from linsolve.laws.small_start import SmallStart, outer
 from linsolve.parameters import parameter
 
 __all__ = ["EarlyAnisotropic", "EarlyKernelDirection"]
@@ -23,7 +22,7 @@ def _teacher(xp: Any, target: Any, covariance: Any) -> tuple[Any, Any, Any, Any]
     return s, beta, turned, xp.sum(turned**2)
 
 
-class EarlyAnisotropic(Expansion):
+class EarlyAnisotropic(SmallStart):
     r"""Phase I for any input covariance: a linear system of five overlaps.
 
     For :math:`f = a^\top W x`, ``target`` :math:`= s \beta`, covariance :math:`\Sigma`,
@@ -57,9 +56,6 @@ class EarlyAnisotropic(Expansion):
     (20)-(24), which are right; for the kernel that follows, (25), see `EarlyKernelDirection`.
     """
 
-    last: Any = parameter("a", "second layer at the start, over sigma", axes=("width",))
-    first: Any = parameter("W", "first layer at the start, over sigma", axes=("width", "n_in"))
-    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
     covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
     times: Any = parameter("t", "times", domain="[0, inf)", axes=("time",))
 
@@ -97,7 +93,7 @@ class EarlyAnisotropic(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same from the integrated network."""
-        start = [float(small) * self.first, float(small) * self.last[None, :]]
+        start = self.layers_at_start(small)
         first, last = follow(start, self.target, self.times, covariance=self.covariance)
         found = self.overlaps(xp, last[:, 0, :], first)
         return {name: found[:, k] for k, name in enumerate(self.names)}
@@ -115,7 +111,7 @@ class EarlyAnisotropic(Expansion):
         )
 
 
-class EarlyKernelDirection(Expansion):
+class EarlyKernelDirection(SmallStart):
     r"""Late in phase I the kernel grows along :math:`\Sigma \beta`, not :math:`\beta`.
 
     With the names of `EarlyAnisotropic` and :math:`M = W^\top W + |a|^2 I`,
@@ -135,9 +131,6 @@ class EarlyKernelDirection(Expansion):
     :math:`b^{-1}`; the trained network is 8e-5 from the latter and 1.31 from the former at ``b = 5.3``.
     """
 
-    last: Any = parameter("a", "second layer at the start, over sigma", axes=("width",))
-    first: Any = parameter("W", "first layer at the start, over sigma", axes=("width", "n_in"))
-    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
     covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
 
     approximates: ClassVar[str] = "the two-layer network linearized about zero weights, at late times"

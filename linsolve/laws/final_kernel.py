@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.law import Expansion
-from linsolve.laws.early_alignment import outer
 from linsolve.laws.simulated import layers_of, trained
+from linsolve.laws.small_start import outer
 from linsolve.parameters import parameter
 
 __all__ = ["FinalKernel", "FinalKernelAnisotropic", "FinalKernelOutputs", "tangent_kernel"]

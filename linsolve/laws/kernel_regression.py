@@ -7,15 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linsolve.law import Expansion
-from linsolve.laws.early_alignment import outer
 from linsolve.laws.simulated import trained
+from linsolve.laws.small_start import SmallStart, outer
 from linsolve.parameters import parameter
 
 __all__ = ["KernelRegression"]
 
 
-class KernelRegression(Expansion):
+class KernelRegression(SmallStart):
     r"""The trained two-layer network against regression with its own final kernel, fewer samples than inputs.
 
     For ``P < D`` white samples, :math:`X X^\top / P = \Pi` a projector, and targets :math:`y = s \beta \cdot x`,
@@ -55,8 +54,6 @@ class KernelRegression(Expansion):
     0.2208, 0.2174, 0.2174, 0.2174 at 1e-1 to 1e-4, ``D = 6``, ``P = 4``).
     """
 
-    last: Any = parameter("a", "second layer at the start, over sigma", axes=("width",))
-    first: Any = parameter("W", "first layer at the start, over sigma", axes=("width", "n_in"))
     inputs: Any = parameter("X", "white inputs", axes=("sample", "n_in"))
     target: Any = parameter(r"s\beta", "map to be learned, in the span of the inputs", axes=("n_in",))
 
@@ -65,8 +62,9 @@ class KernelRegression(Expansion):
     scales = (3e-2, 1e-2, 3e-3)
 
     def _trained(self, small: Any) -> tuple[np.ndarray, np.ndarray]:
-        start = [float(small) * self.first, float(small) * self.last[None, :]]
-        first, last = trained(start, self.target, covariance=self.inputs.T @ self.inputs / len(self.inputs))
+        first, last = trained(
+            self.layers_at_start(small), self.target, covariance=self.inputs.T @ self.inputs / len(self.inputs)
+        )
         return first, last[0]
 
     def regression(self, xp: Any, first: Any, last: Any) -> Any:

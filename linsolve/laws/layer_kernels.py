@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.law import Expansion, Statistic
-from linsolve.laws.early_alignment import outer
-from linsolve.laws.simulated import layers_of, march, product, trained
+from linsolve.laws.simulated import layers_of, march, trained
+from linsolve.laws.small_start import outer
+from linsolve.layers import maps
 from linsolve.parameters import parameter
 
 __all__ = ["LayerImbalance", "LayerKernels", "WidthCorrection"]
@@ -76,7 +77,7 @@ class LayerKernels(Expansion):
         away = xp.eye(beta.shape[0]) - outer(beta, beta)
         found: dict[str, Any] = {}
         for k in (1, 2):
-            made = product(layers[:k])
+            made = maps(layers[:k])[-1]
             found[f"layer {k}"] = made.T @ made
             found[f"across {k}"] = self.spike(xp, k) + away @ made.T @ made @ away
         return found

@@ -9,14 +9,14 @@ import numpy as np
 
 from linsolve.flows.deep_mode import DeepMode
 from linsolve.law import Expansion
-from linsolve.laws.early_alignment import split
 from linsolve.laws.simulated import time_to_reach
+from linsolve.laws.small_start import SmallStart, split
 from linsolve.parameters import parameter
 
 __all__ = ["DeepLearningTime", "LearningTime"]
 
 
-class LearningTime(Expansion):
+class LearningTime(SmallStart):
     r"""When a two-layer network from a small start has learned half of the target, and lost half of its loss.
 
     With ``target`` :math:`= s \beta`, learning rate :math:`\eta` and :math:`c_0 = p_0/2 = |a_0 + W_0 \beta|^2 / 4`,
@@ -46,9 +46,6 @@ class LearningTime(Expansion):
     error again.
     """
 
-    last: Any = parameter("a", "second layer at the start, over sigma", axes=("width",))
-    first: Any = parameter("W", "first layer at the start, over sigma", axes=("width", "n_in"))
-    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
     eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", default=1.0)
 
     approximates: ClassVar[str] = "the two-layer network on white inputs from a start of size sigma"
@@ -67,7 +64,7 @@ class LearningTime(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return both times of the integrated network."""
-        start = [float(small) * self.first, float(small) * self.last[None, :]]
+        start = self.layers_at_start(small)
         asked, rates = {"half of the target": False, "half of the loss": True}, [float(self.eta)] * 2
         return {
             name: xp.asarray(time_to_reach(start, self.target, loss=loss, rates=rates)) for name, loss in asked.items()

@@ -7,15 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linsolve.law import Expansion
-from linsolve.laws.early_alignment import kernel, outer, split
 from linsolve.laws.simulated import follow
+from linsolve.laws.small_start import SmallStart, kernel, outer, split
 from linsolve.parameters import parameter
 
 __all__ = ["KernelAlignment", "MatchedSolution", "RefinedMatchedSolution"]
 
 
-class MatchedSolution(Expansion):
+class MatchedSolution(SmallStart):
     r"""Output and weights of a small two-layer network, from start to end.
 
     For :math:`f = a^\top W x` on white inputs, ``target`` :math:`= s \beta`, :math:`w = W \beta`, :math:`q = (|a|^2 +
@@ -46,9 +45,6 @@ class MatchedSolution(Expansion):
     first layer has only components along the target.
     """
 
-    last: Any = parameter("a", "second layer at the start, over sigma", axes=("width",))
-    first: Any = parameter("W", "first layer at the start, over sigma", axes=("width", "n_in"))
-    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
     phases: Any = parameter(r"2st - \log(2s/p_0)", "times on the clock of the transition", axes=("time",))
 
     approximates: ClassVar[str] = "the two-layer network on white inputs from a start of size sigma, at all times"
@@ -79,9 +75,7 @@ class MatchedSolution(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same from the integrated network."""
-        first, last = follow(
-            [float(small) * self.first, float(small) * self.last[None, :]], self.target, self.pace(xp, small)[2]
-        )
+        first, last = follow(self.layers_at_start(small), self.target, self.pace(xp, small)[2])
         a, w = last[:, 0, :], split(xp, first, self.target)[2]
         return {"q": xp.sum(a * a + w * w, axis=-1) / 2, "r": xp.sum(a * w, axis=-1)}
 
@@ -201,8 +195,6 @@ class KernelAlignment(RefinedMatchedSolution):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same from the integrated network."""
-        first, last = follow(
-            [float(small) * self.first, float(small) * self.last[None, :]], self.target, self.pace(xp, small)[2]
-        )
+        first, last = follow(self.layers_at_start(small), self.target, self.pace(xp, small)[2])
         _, _, w, rest = split(xp, first, self.target)
         return self._of(xp, last[:, 0, :], w, rest)

@@ -12,17 +12,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["follow", "layers_of", "march", "product", "time_to_reach", "trained", "velocity"]
+from linsolve.layers import gradient_flow, joined, maps, parted
+
+__all__ = ["follow", "layers_of", "march", "time_to_reach", "trained", "velocity"]
 
 Layers = list[np.ndarray]
-
-
-def product(layers: Sequence[np.ndarray]) -> np.ndarray:
-    """Return ``W_L ... W_1``, leading axes being batch axes."""
-    total = layers[0]
-    for layer in layers[1:]:
-        total = layer @ total
-    return total
 
 
 def layers_of(start: Any, scale: Any, n_in: int, n_out: int = 1) -> Layers:
@@ -39,17 +33,9 @@ def velocity(
     layers: Sequence[np.ndarray], target: np.ndarray, covariance: np.ndarray | None, rates: Sequence[float]
 ) -> Layers:
     """Return ``dW_l/dt = rates_l (W_L ... W_{l+1})^T (S - W_L ... W_1) Sigma (W_{l-1} ... W_1)^T``."""
-    below = [layers[0]]
-    for layer in layers[1:]:
-        below.append(layer @ below[-1])
-    back = target - below[-1]
-    if covariance is not None:
-        back = back @ covariance
-    moves: Layers = []
-    for k in range(len(layers) - 1, -1, -1):
-        moves.append(rates[k] * (back @ below[k - 1].mT if k else back))
-        back = layers[k].mT @ back
-    return moves[::-1]
+    made = maps(layers)
+    pull = target - made[-1]
+    return gradient_flow(np, layers, made, pull if covariance is None else pull @ covariance, rates)
 
 
 class _Problem:
@@ -57,19 +43,17 @@ class _Problem:
 
     def __init__(self, layers: Sequence[np.ndarray], target: Any, covariance: Any, rates: Any) -> None:
         self.shapes = [layer.shape for layer in layers]
-        self.ends = np.cumsum([layer.size for layer in layers])[:-1]
-        self.start = np.concatenate([layer.ravel() for layer in layers])
+        self.start = joined(layers)
         self.target = np.atleast_2d(np.asarray(target, dtype=float))
         self.covariance = None if covariance is None else np.asarray(covariance, dtype=float)
         self.rates = [1.0] * len(layers) if rates is None else [float(rate) for rate in rates]
 
     def layers(self, y: np.ndarray) -> Layers:
-        parts = np.split(y, self.ends)
-        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        """Return the layers in a vector, or at each time in a row of a matrix."""
+        return parted(y, self.shapes)
 
     def rate(self, _: float, y: np.ndarray) -> np.ndarray:
-        moves = velocity(self.layers(y), self.target, self.covariance, self.rates)
-        return np.concatenate([move.ravel() for move in moves])
+        return joined(velocity(self.layers(y), self.target, self.covariance, self.rates))
 
     def integrate(self, end: float, rtol: float, **options: Any) -> Any:
         from scipy.integrate import solve_ivp
@@ -108,9 +92,7 @@ def follow(
         Relative tolerance of the integrator.
     """
     problem, t = _Problem(layers, target, covariance, rates), np.asarray(t, dtype=float)
-    path = problem.integrate(float(t[-1]), rtol, t_eval=t).y.T
-    parts = np.split(path, problem.ends, axis=1)
-    return [part.reshape(len(t), *shape) for part, shape in zip(parts, problem.shapes, strict=True)]
+    return problem.layers(problem.integrate(float(t[-1]), rtol, t_eval=t).y.T)
 
 
 def trained(
@@ -122,7 +104,7 @@ def trained(
     small = 1e-11 * np.linalg.norm(span)
 
     def left(_: float, y: np.ndarray) -> float:
-        gap = problem.target - product(problem.layers(y))
+        gap = problem.target - maps(problem.layers(y))[-1]
         return float(np.linalg.norm(gap if problem.covariance is None else gap @ problem.covariance) - small)
 
     left.terminal = True  # type: ignore[attr-defined]
@@ -136,12 +118,12 @@ def time_to_reach(layers: Sequence[np.ndarray], target: Any, *, loss: bool = Fal
     power = float(np.sum(problem.target**2))
 
     def gap(y: np.ndarray) -> float:
-        made = product(problem.layers(y))
+        made = maps(problem.layers(y))[-1]
         if loss:
             return 0.5 - float(np.sum((problem.target - made) ** 2)) / first
         return float(np.sum(made * problem.target)) / power - 0.5
 
-    first = float(np.sum((problem.target - product(layers)) ** 2))
+    first = float(np.sum((problem.target - maps(layers)[-1]) ** 2))
 
     def reached(_: float, y: np.ndarray) -> float:
         return gap(y)
