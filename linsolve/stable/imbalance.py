@@ -45,9 +45,8 @@ def _inverse(xp: Any, x: Any) -> Any:
 
 
 def largest(xp: Any, gram: Any) -> Any:
-    """Return the largest diagonal entry."""
-    diagonal = xp.stack([gram[..., i, i] for i in range(gram.shape[-1])], axis=-1)
-    return xp.max(diagonal, axis=-1)
+    """Return the largest diagonal entry, of which a Gram matrix has no negative one."""
+    return xp.max(gram * xp.eye(gram.shape[-1]), axis=(-2, -1))
 
 
 def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
@@ -58,8 +57,9 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     `spread` is exactly zero: on a null vector of ``P0`` nothing else could balance ``spread J``.
     """
     x, y, z = gram_in, product, gram_out
-    yt, xt = xp.matrix_transpose(y), largest(xp, x)
-    zt = largest(xp, z)
+    yt = xp.matrix_transpose(y)
+    # a Gram matrix has no negative diagonal: a block that is all rounding may, and stands for zero
+    xt, zt = (xp.maximum(each, xp.zeros_like(each)) for each in (largest(xp, x), largest(xp, z)))
     a, b = xp.sqrt(_inverse(xp, xt))[..., None, None], xp.sqrt(_inverse(xp, zt))[..., None, None]
     x, y, z, yt = x * a * a, y * a * b, z * b * b, yt * a * b
     u, v = xt[..., None, None], zt[..., None, None]  # the squares of the units
