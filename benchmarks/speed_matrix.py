@@ -11,6 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from benchmarks.accuracy_whitened import difference
 from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.stable import matrix_riccati
 
-ONE, MANY = (100, 200, 100), (10, 10, 10)
+ONE, MANY = (100, 200, 100), ((10, 10, 10), (10, 20, 10))
 TIMES = np.linspace(0.0, 20.0, 200)
 SINGLE = (0.1, 5.0, 20.0, 400.0)
 MEMBERS, ROUNDS = 1000, 3
@@ -173,6 +175,10 @@ def one_network() -> list[Row]:
         off = difference(found, [v[None] for v in right])[0]
         label = f"{name}, t = {t:g} alone, and the factorizations of its start"
         rows.append(Row(label, alone, start_only, alone / start_only, float(off)))
+    flow = WhitenedTwoLayer(target)
+    called, start_only = medians(lambda: flow(SINGLE[1], start), lambda: factorizations(target, start))
+    label = f"{name}, flow(t, z0) with its checks, and the factorizations of its start"
+    rows.append(Row(label, called, start_only, called / start_only, rows[-3].error))
     return rows
 
 
@@ -189,35 +195,37 @@ def error_of(found: np.ndarray, right: np.ndarray) -> float:
     return float((np.abs(found - right) / size).max())
 
 
-def many_networks(members: int = MEMBERS) -> list[Row]:
-    """Return 1000 networks of 10-10-10 at 200 times."""
-    target, _, start = networks(MANY, (members,))
+def many_networks(shape: tuple[int, int, int], members: int = MEMBERS) -> list[Row]:
+    """Return 1000 small networks at 200 times; compiled too, where the extra is installed."""
+    target, _, start = networks(shape, (members,))
     few = min(SAMPLE, members)
 
     def loop() -> None:
         for k in range(few):
             integrated(target[k], [v[k] for v in start], TIMES)
 
-    floor = products(MANY, members * len(TIMES))
-    own, needed, looped = medians(lambda: matrix_riccati(np, TIMES[:, None], target, *start), floor, loop)
+    ways: dict[str, Any] = {"": None} | ({", compiled": "compiled"} if find_spec("numba") else {})
+    floor = products(shape, members * len(TIMES))
+    calls = [partial(matrix_riccati, np, TIMES[:, None], target, *start, method=way) for way in ways.values()]
+    *spent, needed, looped = medians(*calls, floor, loop)
     looped *= members / few
-    xp, at, error = arithmetic.precise(50), TIMES[[1, 10, 60, 199]], 0.0
-    found = matrix_riccati(np, at[:, None], target, *start)
-    for k in range(3):
-        given = (xp.asarray(v[k]) for v in (target, *start))
-        right = [arithmetic.to_numpy(v) for v in matrix_riccati(xp, xp.asarray(at), *given)]
-        error = max(error, float(difference([v[:, k] for v in found], right).max()))
-    name = f"{members} networks {'-'.join(map(str, MANY))}, 200 times"
-    return [
-        Row(f"{name}, and the products they need", own, needed, own / needed, error),
-        Row(f"{name}, and a loop of DOP853 at 1e-8", own, looped, own / looped, error),
-    ]
+    xp, at = arithmetic.precise(50), TIMES[[1, 10, 60, 199]]
+    given = [[xp.asarray(v[k]) for v in (target, *start)] for k in range(3)]
+    right = [[arithmetic.to_numpy(v) for v in matrix_riccati(xp, xp.asarray(at), *each)] for each in given]
+    rows = []
+    for (how, way), own in zip(ways.items(), spent, strict=True):
+        found = matrix_riccati(np, at[:, None], target, *start, method=way)
+        error = max(float(difference([v[:, k] for v in found], right[k]).max()) for k in range(3))
+        name = f"{members} networks {'-'.join(map(str, shape))}, 200 times{how}"
+        rows.append(Row(f"{name}, and the products they need", own, needed, own / needed, error))
+        rows.append(Row(f"{name}, and a loop of DOP853 at 1e-8", own, looped, own / looped, error))
+    return rows
 
 
 def rows() -> list[Row]:
     """Return workload and the other, our seconds, the other's, their ratio, and our error against high precision."""
     with one_thread():
-        return one_network() + many_networks()
+        return one_network() + [row for shape in MANY for row in many_networks(shape)]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.stable import leap as module
 from linsolve.stable import matrix, matrix_riccati
 from linsolve.stable.frame import Frame, frame
-from linsolve.stable.leap import RELIABLE, leap
+from linsolve.stable.leap import leap
+from linsolve.stable.triangular import RELIABLE, factored, inverted
 
 TIMES = np.asarray([1e-300, 1e-6, 0.01, 0.3, 1.0, 3.0, 10.0, 20.0, 60.0, 400.0])
 STARTS = [
@@ -154,7 +155,7 @@ def test_only_members_and_times_that_need_steps_take_them(monkeypatch):
 def test_a_bracket_singular_to_rounding_is_marked_and_no_other():
     stack = np.broadcast_to(np.eye(3), (3, 5, 3, 3)).copy()
     stack[1, 2] = 1.0
-    factor = module._factor(np, stack)
+    factor = factored(np, stack)
     bad = np.isnan(factor).any(axis=(-2, -1))
     assert bad[1, 2]
     assert bad.sum() == 1
@@ -178,7 +179,7 @@ def test_a_start_deficient_to_rounding_is_refused(late):
 @pytest.mark.parametrize("n", [1, 2, 5, 7, 12, 13, 30, 100])
 def test_inverse_of_triangular_factors(n):
     factor = np.tril(np.random.default_rng(n).normal(size=(4, n, n)) / n) + np.eye(n)
-    inverse = module._inverted(np, factor)
+    inverse = inverted(np, factor)
     assert np.abs(inverse @ factor - np.eye(n)).max() < 1e-13
     assert not np.triu(inverse, 1).any()
 

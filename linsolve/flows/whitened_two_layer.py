@@ -129,6 +129,11 @@ class WhitenedTwoLayer(Flow):
         target = self.target + 0 * self.tau[..., None, None]
         return self.State(*matrix_riccati(xp, t / self.tau, target, *z0))
 
+    def compiled_solution(self, t: Any, z0: Any) -> Any:
+        """Return `solution` of NumPy arrays with its linear algebra compiled (extra ``[fast]``)."""
+        target = self.target + 0 * self.tau[..., None, None]
+        return self.State(*matrix_riccati(np, t / self.tau, target, *z0, method="compiled"))
+
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``."""
         return {"distance of the imbalance from two eigenvalues": imbalance(xp, *z0).distance}

@@ -8,6 +8,8 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.stable.imbalance import Imbalance, imbalance, largest, precision
+from linsolve.stable.staircase import flipped, stacked, staircase
+from linsolve.stable.triangular import RELIABLE, factored, inverted
 
 __all__ = ["Frame", "flipped", "frame"]
 
@@ -49,6 +51,8 @@ def frame(xp: Any, target: Any, product: Any, gram_in: Any, gram_out: Any) -> Fr
     two = arithmetic.to_numpy(kind.spread) > 0
     if two.all():
         root = _full_root(xp, product, kind)
+    elif arithmetic.to_numpy((kind.total == 0) & (kind.spread == 0)).all():
+        root = _balanced_root(xp, product, gram_in, gram_out, noise)
     else:
         root = _flat_root(xp, product, gram_in, gram_out, kind, noise)
         if two.any():
@@ -56,7 +60,7 @@ def frame(xp: Any, target: Any, product: Any, gram_in: Any, gram_out: Any) -> Fr
             root = xp.concat([free, root], axis=-1)
             root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
     q = xp.matrix_transpose(basis) @ root
-    q, root = _staircase(xp, q, root, min(shape), noise)
+    q, root = staircase(xp, q, root, min(shape), noise)
     return Frame(basis, rate, q, root, kind.spread)
 
 
@@ -64,10 +68,6 @@ def _paired(xp: Any, matrix: Any) -> tuple[Any, Any, Any]:
     """Return the singular value decomposition with complete bases: inputs, values, outputs."""
     u, s, vh = xp.linalg.svd(matrix, full_matrices=True)
     return xp.matrix_transpose(vh), s, u
-
-
-def _stacked(xp: Any, top: Any, bottom: Any) -> Any:
-    return xp.concat([top, bottom], axis=-2)
 
 
 def _eigenbasis(xp: Any, target: Any, total: Any) -> tuple[Any, Any]:
@@ -86,17 +86,17 @@ def _eigenbasis(xp: Any, target: Any, total: Any) -> tuple[Any, Any]:
     upward = half >= 0
     cin, cout = xp.where(upward, low, high)[..., None, :], xp.where(upward, high, low)[..., None, :]
     v_k, u_k = v[..., :, :k], u[..., :, :k]
-    rising = _stacked(xp, v_k * cin, u_k * cout)
-    falling = _stacked(xp, v_k * cout, -u_k * cin)
+    rising = stacked(xp, v_k * cin, u_k * cout)
+    falling = stacked(xp, v_k * cout, -u_k * cin)
     v_extra, u_extra = v[..., :, k:], u[..., :, k:]
     rows_in, rows_out = v.shape[-1], u.shape[-1]
     batch = tuple(s.shape[:-1])
     parts, rates = [rising], [xp.hypot(s, half)]
     if rows_in > k:
-        parts.append(_stacked(xp, v_extra, xp.zeros((*batch, rows_out, rows_in - k), dtype=xp.float64)))
+        parts.append(stacked(xp, v_extra, xp.zeros((*batch, rows_out, rows_in - k), dtype=xp.float64)))
         rates.append(xp.broadcast_to(-half, (*batch, rows_in - k)))
     if rows_out > k:
-        parts.append(_stacked(xp, xp.zeros((*batch, rows_in, rows_out - k), dtype=xp.float64), u_extra))
+        parts.append(stacked(xp, xp.zeros((*batch, rows_in, rows_out - k), dtype=xp.float64), u_extra))
         rates.append(xp.broadcast_to(half, (*batch, rows_out - k)))
     parts.append(flipped(xp, falling))
     rates.append(-flipped(xp, rates[0]))
@@ -115,6 +115,31 @@ def _merged(xp: Any, rate: Any) -> Any:
     return xp.concat(merged, axis=-1)
 
 
+def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: Any) -> Any:
+    """Return ``Q0`` of a balanced start, shape batch + (n, r), columns not used zero.
+
+    Each of product and Gram matrices determines the others' singular values. Where the smaller Gram matrix is
+    well-conditioned its Cholesky factor L is one block, and ``product L^-T`` the other; else the product's singular
+    vectors are, with weights ``sqrt(s)``.
+    """
+    turned, wide = xp.matrix_transpose, gram_in.shape[-1] <= gram_out.shape[-1]
+    gram, map_ = (gram_in, product) if wide else (gram_out, turned(product))
+    if not arithmetic.is_object(xp):
+        factor = factored(xp, gram)
+        if arithmetic.to_numpy(xp.all(xp.linalg.diagonal(factor) > 0)):
+            inverse = inverted(xp, factor)
+            trace = xp.sum(xp.sum(inverse * inverse, axis=-2) * xp.linalg.diagonal(gram), axis=-1)
+            if arithmetic.to_numpy(xp.all(trace - gram.shape[-1] <= RELIABLE)):
+                other = map_ @ turned(inverse)
+                return stacked(xp, factor, other) if wide else stacked(xp, other, factor)
+    u, s, vh = xp.linalg.svd(product, full_matrices=False)
+    used = s > noise[..., None] * s[..., :1]
+    count = xp.max(xp.sum(xp.astype(used, xp.float64), axis=-1))
+    first = slice(max(1, int(arithmetic.to_numpy(count))))
+    root = xp.sqrt(xp.where(used, s, xp.zeros_like(s)))[..., None, first]
+    return stacked(xp, turned(vh)[..., first] * root, u[..., first] * root)
+
+
 def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:
     """Return ``Q0`` of a start with one eigenvalue (``spread = 0``), shape batch + (n, r), columns not used zero.
 
@@ -122,7 +147,7 @@ def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalan
     ``Q^T J Q = total I`` makes each column balanced to its own last digit. It moves ``P0`` by its rounding only.
     """
     rows = gram_in.shape[-1]
-    whole = _stacked(
+    whole = stacked(
         xp,
         xp.concat([gram_in, xp.matrix_transpose(product)], axis=-1),
         xp.concat([product, gram_out], axis=-1),
@@ -142,7 +167,7 @@ def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalan
         top, bottom = q[..., :rows, :], q[..., rows:, :]
         excess = xp.matrix_transpose(bottom) @ bottom - xp.matrix_transpose(top) @ top - wanted
         turn = excess / pair
-        q = _stacked(xp, top + top @ turn, bottom - bottom @ turn)
+        q = stacked(xp, top + top @ turn, bottom - bottom @ turn)
     return _refined(xp, q, product, gram_in, gram_out, kind.spread == 0)
 
 
@@ -169,7 +194,7 @@ def _refined(xp: Any, q: Any, product: Any, gram_in: Any, gram_out: Any, single:
         top = xp.where(small_in, other(bottom, product, small_in), top)
     if arithmetic.to_numpy(small_out).any():
         bottom = xp.where(small_out, other(top, turned(product), small_out), bottom)
-    return _stacked(xp, top, bottom)
+    return stacked(xp, top, bottom)
 
 
 def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
@@ -193,8 +218,8 @@ def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
     second_in, second_out = xp.where(up, second, 0 * second), xp.where(up, 0 * second, second)
     v_k, u_k = v[..., :, :k], u[..., :, :k]
     parts = [
-        _stacked(xp, v_k * first_in[..., None, :], u_k * first_out[..., None, :]),
-        _stacked(xp, v_k * second_in[..., None, :], u_k * second_out[..., None, :]),
+        stacked(xp, v_k * first_in[..., None, :], u_k * first_out[..., None, :]),
+        stacked(xp, v_k * second_in[..., None, :], u_k * second_out[..., None, :]),
     ]
     batch = tuple(s.shape[:-1])
     wide = kappa + xp.abs(half)
@@ -203,87 +228,9 @@ def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
     if rows_in > k:
         size = xp.sqrt(xp.where(up, narrow, wide))[..., None]
         zero = xp.zeros((*batch, rows_out, rows_in - k), dtype=xp.float64)
-        parts.append(_stacked(xp, v[..., :, k:] * size, zero))
+        parts.append(stacked(xp, v[..., :, k:] * size, zero))
     if rows_out > k:
         size = xp.sqrt(xp.where(up, wide, narrow))[..., None]
         zero = xp.zeros((*batch, rows_in, rows_out - k), dtype=xp.float64)
-        parts.append(_stacked(xp, zero, u[..., :, k:] * size))
+        parts.append(stacked(xp, zero, u[..., :, k:] * size))
     return xp.concat(parts, axis=-1)
-
-
-def _staircase(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any, Any]:
-    """Turn columns so that growing rows get exact zeros wherever the start is zero there to rounding.
-
-    An exact saddle is a rank deficiency of growing rows; rounding would leave it at the rate of the missing row. First
-    the right null vectors of all growing rows are moved to the front, then row by row, by falling rate, what is left
-    of a row is moved into the last column not yet used. The same turns are applied to `root`.
-    """
-    n, r = q.shape[-2:]
-    size = noise[..., None] * xp.sqrt(xp.sum(q * q, axis=(-2, -1)))[..., None]
-    _, s, vh = xp.linalg.svd(q[..., :growing, :], full_matrices=True)
-    both = _stacked(xp, q, root) @ flipped(xp, xp.matrix_transpose(vh))
-    alive = xp.astype(s > size, xp.float64)
-    alive = xp.concat([xp.zeros((*s.shape[:-1], r - s.shape[-1]), dtype=xp.float64), flipped(xp, alive)], axis=-1)
-    both = _stacked(xp, both[..., :growing, :] * alive[..., None, :], both[..., growing:, :])
-    if not arithmetic.is_object(xp):
-        found, regular = _triangular(xp, both, (growing, n - growing), alive, size)
-        if arithmetic.to_numpy(regular).all():
-            return found[..., :n, :], found[..., n:, :]
-        both = xp.where(regular[..., None, None], found, _stairs(xp, both, n - growing, size))
-    else:
-        both = _stairs(xp, both, n - growing, size)
-    return both[..., :n, :], both[..., n:, :]
-
-
-def _triangular(xp: Any, both: Any, sizes: tuple[int, int], alive: Any, size: Any) -> tuple[Any, Any]:
-    """Return all rows turned by one QR factorization, and where that is the staircase: where no row comes up short.
-
-    With null vectors only if no rows follow those that grow (`sizes` counts these, and those of the staircase).
-    """
-    growing, rows = sizes
-    back = flipped(xp, both)
-    turn, upper = xp.linalg.qr(xp.matrix_transpose(back[..., :rows, :]), mode="complete")
-    pivots = xp.abs(xp.linalg.diagonal(upper))
-    count = xp.sum(alive, axis=-1, keepdims=True)
-    order = xp.arange(pivots.shape[-1], dtype=xp.float64)
-    if rows == growing:
-        regular = xp.all((pivots > size) | (order >= count), axis=-1)
-    else:
-        regular = xp.all(pivots > size, axis=-1) & (count[..., 0] == min(growing, both.shape[-1]))
-    stairs = flipped(xp, xp.matrix_transpose(upper))
-    return _stacked(xp, stairs, flipped(xp, back[..., rows:, :] @ turn)), regular
-
-
-def _stairs(xp: Any, both: Any, rows: int, size: Any) -> Any:
-    """Return the staircase of any rows, one after another."""
-    r = both.shape[-1]
-    alive = both[..., 0, :]
-    column = xp.zeros_like(alive) + xp.asarray(list(range(r)), dtype=xp.float64)
-    last = xp.full_like(column[..., :1], r - 1)
-    for i in range(rows):
-        both, taken = _collect(xp, both, i, column, last, size)
-        last = last - xp.astype(taken, xp.float64)
-    return both
-
-
-def _collect(xp: Any, q: Any, i: int, column: Any, last: Any, size: Any) -> tuple[Any, Any]:
-    """Reflect what row `i` has in columns up to `last` into column `last`, or drop it if not larger than `size`."""
-    free, pivot, none = column <= last, column == last, xp.zeros_like(column)
-    row = xp.where(free, q[..., i, :], none)
-    length = xp.sqrt(xp.sum(row * row, axis=-1, keepdims=True))
-    taken = (length > size) & (last >= 0)
-    head = xp.sum(xp.where(pivot, row, none), axis=-1, keepdims=True)
-    length = xp.where(head < 0, -length, length)
-    mirror = row + xp.where(pivot, length, none)
-    weight = xp.sum(mirror * mirror, axis=-1, keepdims=True) / 2
-    mirror = xp.where(taken, mirror, none)
-    weight = xp.where(taken, weight, xp.ones_like(weight))
-    q = q - (q @ mirror[..., :, None]) * (mirror / weight)[..., None, :]
-    row = xp.where(free, xp.where(taken & pivot, -length, none), q[..., i, :])
-    return xp.concat([q[..., :i, :], row[..., None, :], q[..., i + 1 :, :]], axis=-2), taken
-
-
-def flipped(xp: Any, a: Any) -> Any:
-    """Return `a` with its columns in reverse order."""
-    order = list(range(a.shape[-1]))[::-1]
-    return xp.take(a, order if arithmetic.is_object(xp) else xp.asarray(order), axis=-1)

@@ -10,10 +10,9 @@ point errors in Cholesky", 1989). The trace of its inverse bounds that, and is m
 
 from __future__ import annotations
 
-import os
-import threading
+import itertools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,32 +21,36 @@ from linsolve import arithmetic
 from linsolve.stable.frame import Frame
 from linsolve.stable.scalar import integral_of_decay
 from linsolve.stable.steps import carried, log_flow_map
+from linsolve.stable.threads import processors, shared
+from linsolve.stable.triangular import factored, inverted
 
-__all__ = ["RELIABLE", "leap"]
+__all__ = ["leap"]
 
 # numbers in one block of matrices: they stay in cache; a device wants more at a time
 CACHED, DEVICE = 2**16, 2**24
 # from this number of blocks on they are shared among threads, unless the caller is a thread among others itself
 SHARED = 8
-# up to this excess the leap loses less than 1e-13 (tests/test_matrix_leap.py)
-RELIABLE = 256
 # exponents up to here are multiplied out, beyond they are kept as logarithms
 FAR = 300
-# triangular factors of this size are inverted as they are, larger ones by halves
-SMALL = 6
+# networks with more inputs and outputs are the business of a library
+COMPILED = 64
 
 
 class _Start(NamedTuple):
-    """A start and, for each column of `q`, where it begins, with which magnitude, and that logarithm."""
+    """A start and, for each column of `q`, where it begins, with which magnitude, and that logarithm.
+
+    Of the basis the number of pairs of columns ``(v, u)``, ``(v, -u)``, if all that have partners are such, else 0.
+    """
 
     seen: Frame
     first: Any
     size: Any
     log: Any
     pace: Any
+    halved: int
 
 
-def leap(xp: Any, t: Any, seen: Frame, n_in: int) -> tuple[Any, Any, Any, Any]:
+def leap(xp: Any, t: Any, seen: Frame, n_in: int, *, compiled: bool = False) -> tuple[Any, Any, Any, Any]:
     """Return product and Gram matrices at finite times `t`, not zero, and how well-conditioned each was.
 
     Parameters
@@ -57,6 +60,8 @@ def leap(xp: Any, t: Any, seen: Frame, n_in: int) -> tuple[Any, Any, Any, Any]:
     seen : Frame
         Members along one leading axis.
     n_in : int
+    compiled : bool, optional
+        Whether small networks without `spread` are left to `linsolve.stable.leap_compiled` (NumPy, extra ``[fast]``).
 
     Returns
     -------
@@ -68,29 +73,58 @@ def leap(xp: Any, t: Any, seen: Frame, n_in: int) -> tuple[Any, Any, Any, Any]:
     count, members = t.shape
     n = seen.q.shape[-2]
     shapes = ((n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in), ())
-    out = [xp.empty((count, members, *own), dtype=xp.float64) for own in shapes]
+    start = _started(xp, seen, n_in)
 
+    def empty(rows: int) -> list[Any]:
+        return [xp.empty((rows, members, *own), dtype=xp.float64) for own in shapes]
+
+    out = empty(count)
+    near = _compilable(t, start) if compiled else np.zeros(count, dtype=bool)
+    if not near.any():
+        _plainly(xp, t, start, n_in, out)
+    elif near.all():
+        _compiled(t, start, n_in, out)
+    else:
+        for rows, way in ((near, _compiled), (~near, partial(_plainly, xp))):
+            way(t[rows], start, n_in, part := empty(int(rows.sum())))
+            for whole, piece in zip(out, part, strict=True):
+                whole[rows] = piece
+    return out[0], out[1], out[2], out[3]
+
+
+def _plainly(xp: Any, t: Any, start: _Start, n_in: int, out: list[Any]) -> None:
     def fill(block: tuple[_Start, slice, slice]) -> None:
         part, rows, columns = block
         found = _block(xp, t[rows, columns], part, n_in)
         for whole, piece in zip(out, found, strict=True):
             whole[rows, columns, ...] = piece
 
-    blocks = list(_blocks(xp, _started(xp, seen), count))
-    if xp is np and len(blocks) >= SHARED and threading.current_thread() is threading.main_thread():
-        with ThreadPoolExecutor(max_workers=_processors()) as pool:
-            list(pool.map(fill, blocks))
-    else:
-        for block in blocks:
-            fill(block)
-    return out[0], out[1], out[2], out[3]
+    blocks = list(_blocks(xp, start, t.shape[0]))
+    shared(fill, blocks, xp is np and len(blocks) >= SHARED)
 
 
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _compilable(t: np.ndarray, start: _Start) -> np.ndarray:
+    """Return at which times the compiled kernel can be used for all members."""
+    if start.seen.q.shape[-2] > COMPILED or (start.seen.spread > 0).any():
+        return np.zeros(t.shape[0], dtype=bool)
+    return (t * start.pace).max(axis=1) < FAR
 
 
-def _started(xp: Any, seen: Frame) -> _Start:
+def _compiled(t: np.ndarray, start: _Start, n_in: int, out: list[np.ndarray]) -> None:
+    from linsolve.stable.leap_compiled import fill
+
+    seen = start.seen
+    first = np.argmax(start.first, axis=-2)
+    given = [seen.basis, seen.rate, seen.q, seen.root, first, start.size, start.pace]
+    given = [np.ascontiguousarray(a) for a in given]
+    members = t.shape[1]
+    ends = np.linspace(0, members, min(members, 4 * processors()) + 1).astype(int).tolist()
+    parts = list(itertools.pairwise(ends))
+    t = np.ascontiguousarray(t)
+    shared(lambda part: fill(t, tuple(given), n_in, start.halved, part, tuple(out)), parts, len(parts) > 1)
+
+
+def _started(xp: Any, seen: Frame, n_in: int) -> _Start:
     size = xp.abs(seen.q)
     row = xp.reshape(xp.arange(size.shape[-2]), (-1, 1))
     first = xp.argmax(xp.astype(size > 0, xp.int64), axis=-2, keepdims=True) == row
@@ -99,7 +133,15 @@ def _started(xp: Any, seen: Frame) -> _Start:
     safe = xp.where(begin > 0, begin, xp.ones_like(begin))
     log = xp.where(begin > 0, xp.log(safe), xp.full_like(safe, -(10**300)))
     pace = xp.max(xp.hypot(seen.rate, xp.sqrt(seen.spread)[..., None]), axis=-1)
-    return _Start(seen, first, begin, log, pace)
+    return _Start(seen, first, begin, log, pace, _halved(xp, seen.basis, n_in))
+
+
+def _halved(xp: Any, basis: Any, n_in: int) -> int:
+    n = basis.shape[-1]
+    k = min(n_in, n - n_in)
+    rising, falling = basis[..., :k], basis[..., ::-1][..., :k]
+    top = xp.all(rising[..., :n_in, :] == falling[..., :n_in, :])
+    return k if bool(top & xp.all(rising[..., n_in:, :] == -falling[..., n_in:, :])) else 0
 
 
 def _blocks(xp: Any, start: _Start, count: int) -> Iterator[tuple[_Start, slice, slice]]:
@@ -110,8 +152,9 @@ def _blocks(xp: Any, start: _Start, count: int) -> Iterator[tuple[_Start, slice,
     high = max(1, room // wide)
     for j in range(0, members, wide):
         columns = slice(j, min(j + wide, members))
-        seen, *others = start
-        part = _Start(Frame(*(a[columns, ...] for a in seen)), *(a[columns, ...] for a in others))
+        first, size, log, pace = (a[columns, ...] for a in (start.first, start.size, start.log, start.pace))
+        seen = Frame(*(a[columns, ...] for a in start.seen))
+        part = _Start(seen, first, size, log, pace, start.halved)
         for i in range(0, count, high):
             yield part, slice(i, min(i + high, count)), columns
 
@@ -120,23 +163,42 @@ def _block(xp: Any, t: Any, start: _Start, n_in: int) -> tuple[Any, Any, Any, An
     seen, turned = start.seen, xp.matrix_transpose
     scaled, lean, column = (_near if _is_near(t, start) else _far)(xp, t, start)
     bracket = turned(scaled) @ scaled + (column * column)[..., None] * xp.eye(column.shape[-1])
-    factor = _factor(xp, bracket)
-    inverse = _inverted(xp, factor)
+    factor = factored(xp, bracket)
+    inverse = inverted(xp, factor)
     trace = xp.sum(xp.sum(inverse * inverse, axis=-2) * xp.linalg.diagonal(bracket), axis=-1)
     sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not say where they failed
     excess = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
     q = (scaled * lean[..., None]) @ turned(inverse)
-    root = seen.basis @ q
     short = start.pace * t < 1 / 2
-    if arithmetic.to_numpy(short).any():
+    late = not arithmetic.to_numpy(short).any()
+    if late:
+        top, bottom = _blocks_of(xp, start, q, n_in)
+    else:
         root = carried(xp, t, short, seen.q, seen.root, q, column[..., None] * turned(inverse), seen)
+        top, bottom = root[..., :n_in, :], root[..., n_in:, :]
     if (arithmetic.to_numpy(seen.spread) > 0).any():
-        root = xp.concat([root, _fed(xp, t, seen)], axis=-1)
-    top, bottom = root[..., :n_in, :], root[..., n_in:, :]
+        fed = _fed(xp, t, seen)
+        top = xp.concat([top, fed[..., :n_in, :]], axis=-1)
+        bottom = xp.concat([bottom, fed[..., n_in:, :]], axis=-1)
     x, z = top @ turned(top), bottom @ turned(bottom)
     if xp is not np:  # NumPy knows that these are symmetric, and computes half of them
         x, z = (x + turned(x)) / 2, (z + turned(z)) / 2
     return bottom @ turned(top), x, z, excess
+
+
+def _blocks_of(xp: Any, start: _Start, q: Any, n_in: int) -> tuple[Any, Any]:
+    """Return inputs and outputs of ``basis q``, at half the cost where the basis is ``(v, v; u, -u)``."""
+    basis, k = start.seen.basis, start.halved
+    if k == 0:
+        root = basis @ q
+        return root[..., :n_in, :], root[..., n_in:, :]
+    n = basis.shape[-1]
+    rising, falling = q[..., :k, :], q[..., ::-1, :][..., :k, :]
+    top, bottom = rising + falling, rising - falling
+    if n > 2 * k:
+        other = q[..., k : n - k, :]
+        top, bottom = xp.concat([top, other], axis=-2), xp.concat([bottom, other], axis=-2)
+    return basis[..., :n_in, : n - k] @ top, basis[..., n_in:, : n - k] @ bottom
 
 
 def _is_near(t: Any, start: _Start) -> bool:
@@ -178,36 +240,3 @@ def _fed(xp: Any, t: Any, seen: Frame) -> Any:
     weigh, _ = log_flow_map(xp, t, seen.rate, seen.spread)
     fed = xp.where(spread > 0, xp.exp(xp.where(spread > 0, weigh + xp.log(safe) / 2, 0 * weigh)), 0 * weigh)
     return seen.basis * fed[..., None, :]
-
-
-def _factor(xp: Any, bracket: Any) -> Any:
-    """Return Cholesky factors, not a number where a bracket is singular to rounding."""
-    try:
-        return xp.linalg.cholesky(bracket)
-    except np.linalg.LinAlgError:
-        axis = next((k for k, size in enumerate(bracket.shape[:-2]) if size > 1), None)
-        if axis is None:
-            return xp.full_like(bracket, xp.nan)
-        half = bracket.shape[axis] // 2
-        lead = (slice(None),) * axis
-        parts = (bracket[*lead, :half, ...], bracket[*lead, half:, ...])
-        return xp.concat([_factor(xp, part) for part in parts], axis=axis)
-
-
-def _inverted(xp: Any, factor: Any) -> Any:
-    """Return the inverse of lower triangular matrices, by halves: ``[[A, 0], [C, D]]`` has ``-D^-1 C A^-1`` below."""
-    n = factor.shape[-1]
-    if n <= SMALL:
-        return xp.linalg.inv(factor)
-    half = n // 2
-    above, below = factor[..., :half, :half], factor[..., half:, half:]
-    if n % 2 == 0:
-        pair = _inverted(xp, xp.stack([above, below]))
-        above, below = pair[0, ...], pair[1, ...]
-    else:
-        above, below = _inverted(xp, above), _inverted(xp, below)
-    inverse = xp.zeros_like(factor)
-    inverse[..., :half, :half] = above
-    inverse[..., half:, half:] = below
-    inverse[..., half:, :half] = -below @ (factor[..., half:, :half] @ above)
-    return inverse

@@ -1,4 +1,4 @@
-"""The matrix Riccati equation of two-layer linear networks: one name, four algorithms."""
+"""The matrix Riccati equation of two-layer linear networks: one name, five algorithms."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.stable.frame import Frame, frame
 from linsolve.stable.graded import graded
-from linsolve.stable.leap import RELIABLE, leap
+from linsolve.stable.leap import leap
 from linsolve.stable.steps import relaxed, steps
+from linsolve.stable.threads import shared
+from linsolve.stable.triangular import RELIABLE
 
 __all__ = ["matrix_riccati", "moved"]
 
 # from this size on BLAS would share one small product among threads, which costs an order of magnitude
 THREADED = 32
+# starts that are prepared together: with more, parts are shared among threads
+PART = 125
 
 
 def matrix_riccati(
@@ -44,17 +48,26 @@ def matrix_riccati(
     target : array, shape batch + (n_out, n_in)
     product, gram_in, gram_out : array
         Start, shape batch + own.
-    method : {"plain", "leap", "steps", "graded"}, optional
+    method : {"plain", "leap", "compiled", "steps", "graded"}, optional
         "plain" evaluates the formula with as many guard digits as it loses (high precision only, where it is the
         default); "leap", the default in floats, applies one flow map from the start to all times and networks at once,
         measures how well-conditioned each is, and leaves the rest to "steps", which composes flow maps by Cholesky
-        factors from one time to the next; "graded" eliminates rotation by rotation on logarithms, one time and network
-        after another (NumPy), an independent check. The first three use standard array functions only.
+        factors from one time to the next; "compiled" is the leap with its linear algebra compiled, for small networks
+        without two eigenvalues (NumPy, extra ``[fast]``; what it does not take goes the way of "leap"); "graded"
+        eliminates rotation by rotation on logarithms, one time and network after another (NumPy), an independent
+        check. The others use standard array functions only.
 
     Returns
     -------
     product, gram_in, gram_out : array, shape lead + batch + own
         At ``t = 0`` bitwise the start.
+
+    Raises
+    ------
+    ValueError
+        For "compiled" with arrays of another library than NumPy.
+    ModuleNotFoundError
+        For "compiled" without the extra.
 
     Notes
     -----
@@ -66,7 +79,7 @@ def matrix_riccati(
     """
     target, t = xp.asarray(target), xp.asarray(t)
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):
-        seen = frame(xp, target, product, gram_in, gram_out)
+        seen = _framed(xp, target, product, gram_in, gram_out)
         t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(seen.rate.shape[:-1])))
         found = moved(xp, t, seen, gram_in.shape[-1], method=method)
     start = (product, gram_in, gram_out)
@@ -85,28 +98,65 @@ def matrix_riccati(
     return y, x, z
 
 
+def _framed(xp: Any, *given: Any) -> Frame:
+    """Return the frame of many starts by parts."""
+    batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in given))
+    members = int(np.prod(batch))
+    if xp is not np or members <= PART:
+        return frame(xp, *given)
+    flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in given]
+    parts = shared(lambda i: frame(np, *(a[i : i + PART] for a in flat)), range(0, members, PART))
+    width = max(part.q.shape[-1] for part in parts)
+
+    def whole(name: str) -> np.ndarray:
+        pieces = [getattr(part, name) for part in parts]
+        if name in ("q", "root"):  # columns not used stand in front
+            pieces = [np.pad(a, ((0, 0), (0, 0), (width - a.shape[-1], 0))) for a in pieces]
+        found = np.concatenate(pieces)
+        return found.reshape(*batch, *found.shape[1:])
+
+    return Frame(*(whole(name) for name in Frame._fields))
+
+
 def moved(xp: Any, t: Any, seen: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:
     """Return product and Gram matrices at times `t`, shape lead + batch, of a start that was prepared by `frame`.
 
     Nothing is said about ``t = 0``, where the start itself is known better.
     """
     chosen = method or ("plain" if arithmetic.is_object(xp) else "leap")
-    if chosen != "leap":
+    compiled = chosen == "compiled"
+    if compiled:
+        _refuse_uncompiled(xp)
+    elif chosen != "leap":
         return _cut(xp, _whole(xp, t, seen, chosen), n_in)
     batch, full = tuple(seen.rate.shape[:-1]), tuple(t.shape)
     flat = Frame(*(xp.reshape(a, (-1, *a.shape[len(batch) :])) for a in seen))
-    found = _leapt(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in)
+    found = _leapt(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in, compiled)
     y, x, z = (xp.reshape(a, full + tuple(a.shape[-2:])) for a in found)
     return y, x, z
 
 
-def _leapt(xp: Any, t: Any, seen: Frame, n_in: int) -> list[Any]:
+def _refuse_uncompiled(xp: Any) -> None:
+    from importlib.util import find_spec
+
+    if xp is not np:
+        raise ValueError(
+            f"matrix_riccati: method = 'compiled' must be 'leap' for arrays of {xp.__name__} (it is for NumPy)"
+        )
+    if find_spec("numba") is None:
+        raise ModuleNotFoundError(
+            "matrix_riccati: method = 'compiled' needs numba (compiled linear algebra); pip install "
+            "'linsolve-dynamics[fast]', or leave the method out"
+        )
+
+
+def _leapt(xp: Any, t: Any, seen: Frame, n_in: int, compiled: bool) -> list[Any]:
     """Return product and Gram matrices at times `t`, shape (times, members): by steps where the leap is unreliable."""
     numbers = arithmetic.to_numpy(t)
     inside = np.isfinite(numbers) & (numbers != 0)
     usual = xp.where((t > 0) & (t < xp.inf), t, xp.ones_like(t))
     if inside.any():
-        *found, excess = leap(xp, usual, seen, n_in)
+        *found, excess = leap(xp, usual, seen, n_in, compiled=compiled)
         poor = inside & ~(arithmetic.to_numpy(excess) <= RELIABLE)
         if poor.any():
             _by_steps(xp, found, poor, usual, seen, n_in)
