@@ -111,12 +111,12 @@ def card(item: Any) -> Card:
 def _notes(text: str) -> dict[str, list[Block]]:
     """Return the paragraphs of the notes by what they are about; one that opens no subject belongs to the remarks.
 
-    A table or a formula belongs to the paragraph above it.
+    A table, a list or a formula belongs to the paragraph above it.
     """
     found: dict[str, list[Block]] = {}
     subject = ""
     for part in paragraphs(text):
-        continued = part.lstrip().startswith((".. math::", "=="))
+        continued = part.lstrip().startswith((".. math::", "==", "- ", "* "))
         if not continued:
             opened = [name for words, name in _ABOUT.items() if part.lstrip().startswith(words)]
             subject = opened[0] if opened else ""

@@ -60,8 +60,8 @@ def blocks(text: str) -> list[Block]:
             found.append(Formula(" ".join(head.removeprefix(".. math::").split())))
         elif re.match(r"=+(\s+=+)+\s*$", part.splitlines()[0]):
             found.append(_table(part))
-        elif re.match(r"\* ", head):
-            items = re.split(r"(?m)^\s*\* ", part)
+        elif re.match(r"[*-] ", head):
+            items = re.split(r"(?m)^\s*[*-] ", part)
             found += [Paragraph("• " + " ".join(item.split())) for item in items if item.strip()]
         else:
             found.append(Paragraph(" ".join(part.split())))

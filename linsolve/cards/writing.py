@@ -103,4 +103,4 @@ def _html(part: Block) -> str:
     head, *rows = (["".join(_html_line(cell)) for cell in row] for row in part.rows)
     lines = ["<tr>" + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>"]
     lines += ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
-    return "<table>\n" + "\n".join(lines) + "\n</table>"
+    return '<div style="overflow-x: auto; margin: 0.8em 0"><table>\n' + "\n".join(lines) + "\n</table></div>"

@@ -65,7 +65,7 @@ class Formula:
     Parameters
     ----------
     source : str
-        Key of the paper in `linsolve.references`.
+        Key of the paper in ``linsolve.references``.
     number : str
         Its number, or its place, there.
     states : str

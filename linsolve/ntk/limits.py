@@ -83,7 +83,7 @@ def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
     ratio : array
         :math:`\lambda \ge 0`.
     c : array
-        5 for ReLU, 2 for linear units: see `linsolve.ntk.moments.spread`.
+        5 for ReLU, 2 for linear units: see `linsolve.ntk.spread`.
 
     Notes
     -----

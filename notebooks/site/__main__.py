@@ -1,0 +1,108 @@
+"""``python notebooks/site OUT``: build the documentation into ``OUT/html``, warnings as errors, and check its links.
+
+Sphinx reads ``OUT/sources``, which is put together here: the pages beside this file, those that the package writes of
+itself, the notebooks, and the files of the repository from which pages include. The checkout stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import gallery
+import links
+import pages
+import reference
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+MADE = ("sources", "doctrees", "html", "jupyter_execute")
+# from these, pages include parts
+INCLUDED = (
+    "README.md",
+    "linsolve/flows/__init__.py",
+    "linsolve/flows/balanced_mode.py",
+    "notebooks/figures/digits-roads.png",
+    "tests/mutants.py",
+)
+
+
+def stage(sources: Path, chosen: list[gallery.Picture]) -> list[str]:
+    """Put together all that Sphinx reads except the pictures, and return the paths of the pages."""
+    notebooks = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
+    texts = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.md")}
+    texts |= pages.generated() | reference.generated()
+    texts |= {
+        "gallery.md": gallery.page(chosen),
+        "notebooks/index.md": pages.lessons([path.stem for path in notebooks]),
+    }
+    for name, text in texts.items():
+        (sources / name).parent.mkdir(parents=True, exist_ok=True)
+        (sources / name).write_text(text, encoding="utf-8")
+    for name in (*INCLUDED, *(f"notebooks/{path.name}" for path in notebooks)):
+        (sources / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / name, sources / name)
+    return sorted(texts)
+
+
+def clear(out: Path) -> None:
+    """Make the folder, or remove from it an earlier build.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    others = sorted(path.name for path in out.iterdir() if path.name not in MADE)
+    if others:
+        raise ValueError(
+            f"site: out = {out} holds other files ({others[0]}) and is not overwritten; choose another folder"
+        )
+    for name in MADE:
+        shutil.rmtree(out / name, ignore_errors=True)
+
+
+def build(out: Path, mathjax: str | None, processes: int, execute: bool = True) -> int:
+    """Build the site and return the exit status."""
+    from sphinx.cmd.build import main as sphinx
+
+    clear(out)
+    sources, doctrees, html = (out / name for name in MADE[:3])
+    chosen = gallery.pictures()
+    stage(sources, chosen)
+    gallery.draw(sources / "pictures", chosen, processes)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "kernel"), os.environ.get("PYTHONPATH")]))
+    settings = ["-D", f"mathjax_path={mathjax}"] if mathjax else []
+    settings += [] if execute else ["-D", "nb_execution_mode=off"]
+    paths = ["-c", str(HERE), "-d", str(doctrees), str(sources), str(html)]
+    status = sphinx(["-W", "--keep-going", "-q", "-j", str(processes), "-b", "html", *settings, *paths])
+    lost = links.broken(html)
+    for each in lost:
+        print(f"broken link in {each}", file=sys.stderr)
+    return status or bool(lost)
+
+
+def main() -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python notebooks/site", description="Build the documentation into OUT/html.")
+    parser.add_argument("out", type=Path, metavar="OUT", help="a folder, made if there is none")
+    parser.add_argument("--mathjax", metavar="URL", help="MathJax to load in place of the one on the network")
+    parser.add_argument("--processes", type=int, default=2, help="how many (default 2)")
+    parser.add_argument("--no-execute", action="store_true", help="leave the notebooks without results: a draft")
+    options = parser.parse_args()
+    try:
+        status = build(options.out.resolve(), options.mathjax, options.processes, not options.no_execute)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    if not status:
+        print(f"Open {options.out / 'html' / 'index.html'}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Settings of Sphinx; ``__main__.py`` beside it runs the build."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import linsolve
+
+project = "linsolve"
+author = copyright = "the linsolve developers"
+version = release = linsolve.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "myst_nb",
+]
+# read only where another page includes from it
+exclude_patterns = ["README.md", "linsolve", "tests"]
+
+html_theme = "furo"
+html_title = f"linsolve {version}"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_show_sphinx = False
+pygments_style, pygments_dark_style = "friendly", "monokai"
+
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+myst_dmath_double_inline = True
+
+# notebooks are committed without outputs; nothing of an earlier run is used
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 180
+nb_merge_streams = True
+
+# single backticks of docstrings: a link where the name is on the site, code where it is not
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autosummary_generate = False
+napoleon_numpy_docstring = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+python_maximum_signature_line_length = 100
+
+# in single backticks stand names of parameters, too; a name with dots is a promise
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!linsolve\.).*")]
+
+
+def setup(app: Any) -> None:
+    """Declare what is to be done with pages once they are read."""
+    app.connect("autodoc-skip-member", _fields_without_words)
+    app.connect("autodoc-process-docstring", _numbers_of_equations)
+    app.connect("doctree-read", _types_are_words)
+
+
+def _fields_without_words(app: Any, what: str, name: str, item: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out fields of named tuples of which Python says their number only; the tuple's docstring has them."""
+    return True if (getattr(item, "__doc__", None) or "").startswith("Alias for field number") else None
+
+
+def _numbers_of_equations(app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
+    """Keep ``(10)`` in the first column of a table from being read as the item of a list."""
+    lines[:] = [re.sub(r"^(\s*)\((\w+)\)  ", r"\1\(\2) ", line) for line in lines]
+
+
+def _types_are_words(app: Any, doctree: Any) -> None:
+    """Link the names of this package among the words of a type, and nothing that looks alike."""
+    from sphinx.addnodes import pending_xref
+
+    for link in list(doctree.findall(pending_xref)):
+        if link.get("refspecific") and link["refdomain"] == "py" and link["reftype"] in ("class", "exc", "obj"):
+            if link["reftarget"] in linsolve.__all__:
+                link["reftarget"] = f"linsolve.{link['reftarget']}"
+                link["refspecific"], link["reftype"] = False, "obj"
+            else:
+                link.replace_self(link.children)

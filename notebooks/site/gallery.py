@@ -1,0 +1,112 @@
+"""The gallery: commands, run as they are printed, and the pictures that they leave."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from linsolve.__main__ import main
+from linsolve.figures import FIGURES
+from linsolve.figures.__main__ import main as figures_main
+from linsolve.phases import DIAGRAMS
+
+__all__ = ["Picture", "draw", "page", "pictures"]
+
+
+class Picture(NamedTuple):
+    """A picture of the gallery: where it stands, what it shows, the command, and the file that this leaves."""
+
+    section: str
+    title: str
+    command: str
+    file: str
+
+    @property
+    def name(self) -> str:
+        """Its name among the pictures of the site."""
+        return self.file.replace("/", "-")
+
+
+_LEARN, _PHASE, _FIGURE = "Networks on data, three roads", "Phase diagrams", "Figures of papers"
+_COLLAPSE, _RANDOM = "Neural collapse", "Kernels of random networks"
+_DIGITS, _BALANCED = "linsolve learn digits --out digits", "linsolve collapse --out collapse-balanced"
+_DEEP = "linsolve learn digits --depth 3 --out digits-deep"
+_SCATTER = "linsolve collapse --start scatter --out collapse-scatter"
+_SPREAD = "linsolve ntk-stats --networks 20000"
+
+
+def pictures() -> list[Picture]:
+    """Return all pictures, in the order of the page."""
+    diagrams = (
+        Picture(_PHASE, title, f"linsolve phase {name}", f"phase-{name}/{name}.png") for name, title in DIAGRAMS.items()
+    )
+    figures = (
+        Picture(_FIGURE, f"{about.source}, {about.title}", f"python -m linsolve.figures {name}", f"figure-{name}.png")
+        for name, about in FIGURES.items()
+    )
+    return [
+        Picture(_LEARN, "handwritten digits, the modes of a two-layer network", _DIGITS, "digits/roads.png"),
+        Picture(_LEARN, "the same network: how far the roads differ", _DIGITS, "digits/differences.png"),
+        Picture(_LEARN, "the same data, three layers", _DEEP, "digits-deep/roads.png"),
+        *diagrams,
+        *figures,
+        Picture(_COLLAPSE, "measures of collapse, theory and simulation", _BALANCED, "collapse-balanced/metrics.png"),
+        Picture(_COLLAPSE, "residuals with the rates predicted", _SCATTER, "collapse-scatter/residuals.png"),
+        Picture(_COLLAPSE, "the kernels, from start to end", _BALANCED, "collapse-balanced/kernels.png"),
+        Picture(_RANDOM, "dispersion by depth and phase", _SPREAD, "ntk-stats/ntk-stats.png"),
+    ]
+
+
+def run(command: str, folder: Path) -> None:
+    """Run a command of this package in a folder, as the terminal would.
+
+    Raises
+    ------
+    RuntimeError
+        If it fails.
+    """
+    words = shlex.split(command)
+    here = Path.cwd()
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            status = figures_main(words[3:]) if words[0] == "python" else main(words[1:])
+    finally:
+        os.chdir(here)
+    if status:
+        raise RuntimeError(f"gallery: {command} ended with status {status}")
+
+
+def draw(folder: Path, chosen: Iterable[Picture], processes: int = 2) -> None:
+    """Run every command once, and put the pictures into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(chosen)
+    with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(processes) as pool:
+        jobs = [pool.submit(run, command, Path(scratch)) for command in dict.fromkeys(each.command for each in wanted)]
+        for job in jobs:
+            job.result()
+        for each in wanted:
+            shutil.copyfile(Path(scratch) / each.file, folder / each.name)
+
+
+def page(chosen: Iterable[Picture], folder: str = "pictures") -> str:
+    """Return the page in Markdown, its pictures relative to it."""
+    parts = ["# Gallery", "Every picture is made by the command under it when this site is built."]
+    section = ""
+    for each in chosen:
+        if each.section != section:
+            section = each.section
+            parts.append(f"## {section}")
+        options = f":alt: {each.title}\n:target: _images/{each.name}"  # where Sphinx puts it, in full size
+        parts.append(f"```{{figure}} {folder}/{each.name}\n{options}\n\n{each.title}\n```")
+        parts.append(f"```sh\n{each.command}\n```")
+    return "\n\n".join(parts) + "\n"
