@@ -9,10 +9,10 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.flow import Flow, observable, parameter, pose
 from linsolve.flows import frozen_kernel_start as start
+from linsolve.flows.frozen_kernel_krylov import OneTarget, follow
 from linsolve.flows.kernel_descent import KernelDescent
 from linsolve.inputs import real_array
 from linsolve.stable.compensated import length
-from linsolve.stable.scalar import smallest
 from linsolve.stable.spectral import Spectrum, rows_times
 
 __all__ = ["FrozenKernel"]
@@ -96,6 +96,55 @@ class FrozenKernel(KernelDescent, Flow):
         kernel = start.symmetric(who, kernel)
         return cls(kernel, y, real_array(who, "eta", eta, meaning="learning rate") / kernel.shape[-1])
 
+    @classmethod
+    def one_target(
+        cls, kernel: Any, y: Any, t: Any, f0: Any, eta: Any = 1.0, *, tolerance: float = 1e-13, most: int = 200
+    ) -> OneTarget:
+        r"""Return one target at given times without the spectrum, by Lanczos, where its error is known to be small.
+
+        :math:`e^{-\eta K t} (f_0 - y)` from the Krylov space of K and ``f0 - y``, with a bound of its error (see
+        `linsolve.stable.krylov`). Where the bound is not met, and for kernels that are not symmetric to the last bit,
+        times before 0 and arithmetics other than doubles, it is ``FrozenKernel(kernel, y, eta)(t, f0)``. That no
+        eigenvalue is negative is seen only where the target moves. For many targets, or many times later, the flow
+        itself is cheaper.
+
+        Parameters
+        ----------
+        kernel : array_like, shape (n, n)
+        y : array_like, shape (n,)
+        t : array_like, any shape
+            Times; ``inf`` gives the limit.
+        f0 : array_like, shape (n,)
+            Outputs on the training inputs at time 0.
+        eta : float
+            Learning rate.
+        tolerance : float
+            Error that the Krylov space may leave, of ``|f0 - y|``; below the rounding of products with the kernel,
+            ``32 eps (1 + eta lam_max t)``, nothing is asked.
+        most : int
+            Products with the kernel before giving up.
+
+        Returns
+        -------
+        OneTarget
+            ``f``, ``residual``, ``dual`` (for predictions), ``error``, ``steps``, ``route``.
+
+        Raises
+        ------
+        ValueError
+            For batches, and for limits that cannot be met.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from linsolve import FrozenKernel
+        >>> kernel, y = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, 0.0])
+        >>> found = FrozenKernel.one_target(kernel, y, [0.0, 1.0], np.zeros(2))
+        >>> found.f.round(6).tolist(), found.route, found.steps
+        ([[0.0, 0.0], [0.791167, 0.159046]], 'Lanczos', 2)
+        """
+        return follow(f"{cls.__name__}.one_target", cls, kernel, y, t, f0, eta, tolerance, most)
+
     def spectrum(self, xp: Any) -> Spectrum:
         """Return eigenvalues (rising) and eigenvectors of the kernel, computed once a flow and arithmetic."""
         if xp not in self._spectra:
@@ -130,11 +179,10 @@ class FrozenKernel(KernelDescent, Flow):
         """
         x, c = self._modes(xp, t, z0)
         left, lost = xp.exp(-x) * c, xp.expm1(-x) * c
-        f = smallest(xp, self._counted(xp, z0.f, lost), self._counted(xp, self.y, left))
+        # chosen before it is turned into outputs: one product with the eigenvectors, not two
+        late = (length(xp, self.y) + length(xp, left) < length(xp, z0.f) + length(xp, lost))[..., None]
+        f = xp.where(late, self.y, z0.f) + self.spectrum(xp).vector(xp, xp.where(late, left, lost))
         return self.State(xp.where(t[..., None] == 0, z0.f, f))
-
-    def _counted(self, xp: Any, origin: Any, c: Any) -> tuple[Any, Any]:
-        return (length(xp, origin) + length(xp, c))[..., None], origin + self.spectrum(xp).vector(xp, c)
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return residual, its energy by mode and the loss, without the difference ``f - y``."""

@@ -42,6 +42,10 @@ def symmetric(who: str, kernel: Any) -> Any:
     other = xp.matrix_transpose(kernel)
     if getattr(xp, "symbolic", False):
         return kernel
+    if isinstance(kernel, np.ndarray) and kernel.dtype == np.float64 and np.array_equal(kernel, other):
+        kernel = kernel.copy()
+        kernel.setflags(write=False)  # its spectrum is kept
+        return kernel
     gap, size = (float(np.max(arithmetic.to_numpy(xp.abs(v)))) for v in (kernel - other, kernel))
     if gap > _MARGIN * kernel.shape[-1] * _EPS * size:
         raise ValueError(

@@ -6,6 +6,7 @@ from linsolve.stable.boosted_layers import Layers, LayersStart
 from linsolve.stable.compensated import Twofold, length, two_prod, two_sum
 from linsolve.stable.growth import deep_growth_time
 from linsolve.stable.growth_inverse import deep_growth
+from linsolve.stable.krylov import Krylov, krylov
 from linsolve.stable.matrix import matrix_riccati
 from linsolve.stable.momentum import descent_power, heavy_ball
 from linsolve.stable.quadrature import legendre
@@ -17,6 +18,7 @@ __all__ = [
     "Blocks",
     "Boost",
     "BoostStart",
+    "Krylov",
     "Layers",
     "LayersStart",
     "Slide",
@@ -34,6 +36,7 @@ __all__ = [
     "heavy_ball",
     "integral_of_decay",
     "integral_weights",
+    "krylov",
     "legendre",
     "length",
     "log1p_ratio",
