@@ -12,14 +12,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.inputs import Interval, real_array, unknown_name
 from linsolve.parameters import Parametrized, parameter
-from linsolve.problem import (
-    NotExact,
-    Problem,
-    pose,
-    refuse_inexact,
-    refuse_outside_lifetime,
-    spread,
-)
+from linsolve.problem import NotExact, Problem, pose
 
 __all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
 
@@ -131,7 +124,9 @@ class Flow(Parametrized):
         """Return every observable of a state, by name."""
         return {name: getattr(self, name)(xp, z) for name in self.declared}
 
-    def __call__(self, t: Any, z0: Any) -> Trajectory:
+    def __call__(
+        self, t: Any, z0: Any, out: Any = None, engine: str | None = None, threads: int | None = None
+    ) -> Trajectory:
         """Return the exact trajectory from `z0` at times `t`.
 
         Parameters
@@ -140,6 +135,14 @@ class Flow(Parametrized):
             Times; ``inf`` gives the limit.
         z0 : State, tuple, mapping, or array for a state of one field
             Start, each field of shape ``batch + own``.
+        out : State, tuple, mapping, or array for a state of one field, optional
+            NumPy arrays to write the state into, of shape ``t.shape + batch + own``.
+        engine : str, optional
+            "plain", as the formula stands; "blocks", the same bits in cache-sized blocks on several threads, for states
+            that are single numbers; "compiled" (extra ``[fast]``), the same as one loop, whose elementary functions are
+            within an ulp. By default "blocks" for large NumPy ensembles where it applies, else "plain".
+        threads : int, optional
+            Of "blocks" and "compiled"; by default one for each processor.
 
         Returns
         -------
@@ -153,13 +156,11 @@ class Flow(Parametrized):
         ValueError, TypeError
             If an input is not what it must be, or a time lies outside the solution's lifetime.
         """
+        from linsolve.fused.evaluate import follow
+
         problem = pose(self, t, z0)
-        flow, xp, batch = problem.flow, problem.xp, problem.batch
-        refuse_inexact(problem)
-        refuse_outside_lifetime(problem)
-        clock = xp.reshape(problem.t, problem.t.shape + (1,) * len(batch))
-        state = flow.solution(xp, clock, problem.z0)
-        return Trajectory(flow, problem.t, spread(problem, state), "closed form", problem.z0)
+        state = follow(problem, out, engine, threads)
+        return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
 
     @classmethod
     def state(cls, z: Any) -> Any:

@@ -61,6 +61,8 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
         return value
     domain = domain or Interval("(-inf, inf)")
     numbers = arithmetic.to_numpy(value)
+    if numbers.min() in domain and numbers.max() in domain:  # nan is in none
+        return value
     bad = np.isnan(numbers)
     if bad.any():
         raise ValueError(f"{who}: {what} = {_first(bad, numbers)} is not a number ({meaning}); remove or replace it")

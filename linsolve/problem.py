@@ -57,12 +57,14 @@ def _is_plain(z0: Any) -> bool:
     return not any(hasattr(part, "dtype") for part in parts)
 
 
-def refuse_inexact(problem: Problem) -> None:
-    """Raise `NotExact` where a condition of the closed form does not vanish."""
+def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None) -> None:
+    """Raise `NotExact` where a condition of the closed form, evaluated here unless given, does not vanish."""
     flow, who = problem.flow, type(problem.flow).__name__
     if getattr(problem.xp, "symbolic", False):
         return
-    for name, distance in flow.conditions(problem.xp, problem.z0).items():
+    if conditions is None:
+        conditions = flow.conditions(problem.xp, problem.z0)
+    for name, distance in conditions.items():
         worst = float(np.max(arithmetic.to_numpy(distance)))
         if not worst <= flow.tolerance:
             raise NotExact(
@@ -71,11 +73,11 @@ def refuse_inexact(problem: Problem) -> None:
             )
 
 
-def refuse_outside_lifetime(problem: Problem) -> None:
-    """Raise where a time lies outside the interval on which the solution exists."""
+def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None = None) -> None:
+    """Raise where a time lies outside the interval, evaluated here unless given, on which the solution exists."""
     if getattr(problem.xp, "symbolic", False):
         return
-    ends = [arithmetic.to_numpy(end) for end in problem.flow.lifetime(problem.xp, problem.z0)]
+    ends = [arithmetic.to_numpy(end) for end in lifetime or problem.flow.lifetime(problem.xp, problem.z0)]
     low, high = float(np.max(ends[0])), float(np.min(ends[1]))
     t = arithmetic.to_numpy(problem.t)
     who = type(problem.flow).__name__

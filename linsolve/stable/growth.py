@@ -96,12 +96,13 @@ def _series_of_integers(xp: Any, x: Any, up: Any, down: Any, lower: int, terms: 
     return xp.pack([ldexp(xp.element(v), -bits) for v in total.flat], total.shape)
 
 
-def far(xp: Any, z: Any, q: Any, terms: int) -> Any:
+def far(xp: Any, z: Any, q: Any, terms: int, below: Any = None) -> Any:
     """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q`` for ``-1 <= z <= 5/8``, ``q > 0``, from positive terms.
 
-    For ``z < 0`` by Pfaff's transformation ``sum_k k!/(1 + q)_k x^k / (q (1 - z))``, ``x = z/(z - 1) <= 1/2``.
+    For ``z < 0`` (`below`, where that is known without z) by Pfaff's transformation
+    ``sum_k k!/(1 + q)_k x^k / (q (1 - z))``, ``x = z/(z - 1) <= 1/2``.
     """
-    below = z < 0
+    below = z < 0 if below is None else below
     x = xp.where(below, -z / (1 + xp.abs(z)), z)
     first = xp.where(below, xp.ones_like(q), q)
     total = _series(xp, x, first - 1, q, 0, terms)
@@ -113,16 +114,25 @@ def near(xp: Any, w: Any, m: Any, terms: int) -> Any:
     return m * w * _series(xp, -w, -m, xp.ones_like(m), 1, terms)
 
 
-def head(xp: Any, l: Any, n: Any, z0: Any, series: Any, terms: int) -> tuple[Any, Any, Any]:  # noqa: E741
+def head(
+    xp: Any,
+    l: Any,  # noqa: E741
+    n: Any,
+    z0: Any,
+    series: Any,
+    terms: int,
+    below: Any = None,
+) -> tuple[Any, Any, Any]:
     """Return ``int_0^l exp(n l')/(1 - z0 exp(l')) dl'``, ``exp(n l)`` and ``z0 exp(l)``, for `l` of either sign.
 
     The first two terms of the geometric series are integrated as they stand, regular at ``n = 0`` and ``n = -1`` (depth
-    2 and inf); the rest is `far`, at both ends, of which `series` is the one at the start.
+    2 and inf); the rest is `far`, at both ends, of which `series` is the one at the start; `below` says where
+    ``z0 < 0``, and what it likes where ``z0 = 0``.
     """
     z, power = z0 * xp.exp(l), xp.exp(n * l)
     # (exp((n + 1) l) - 1)/(n + 1) from decaying exponentials on both sides
     second = xp.where(l < 0, z0 + 0 * z, z * power) * l * phi(xp, (n + 1) * xp.abs(l))
-    return l * phi(xp, -n * l) + second + z * z * power * far(xp, z, n + 2, terms) - series, power, z
+    return l * phi(xp, -n * l) + second + z * z * power * far(xp, z, n + 2, terms, below) - series, power, z
 
 
 def _ratio(xp: Any, over: Any, under: Any) -> Any:

@@ -90,13 +90,14 @@ def _solve_head(xp: Any, own: Any, rest: Any, at: Start, falling: Any, ending: A
     zero = xp.zeros_like(own)
     n, z0 = xp.where(falling, -at.m, at.n), xp.where(falling, at.z_fall, at.z0)
     series, end = xp.where(falling, at.series_fall, at.series), xp.where(falling | ending, zero, at.end)
+    below = z0 < 0
     # nothing is left to find where the tail has begun
     z0, series = xp.where(ending, zero, z0), xp.where(ending, zero, series)
     fallen = rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
     target = xp.where(falling, -fallen, xp.where(ending, zero, xp.minimum(own, at.span)))
     l = _guess(xp, target, n, z0, end, at.span, falling)  # noqa: E741
     for terms in plan:
-        found, power, z = head(xp, l, n, z0, series, terms)
+        found, power, z = head(xp, l, n, z0, series, terms, below)
         off = (found - target) / power
         gentle = xp.abs(off * z) < 1  # else Newton's step, which cannot overshoot from the far side
         step = -off * (1 - z) / xp.where(gentle, 1 - off * z / 2, 1 + zero)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from linsolve import arithmetic
+
 __all__ = ["integral_of_decay", "log1p_ratio", "logistic", "phi", "riccati", "riccati_lifetime", "smallest"]
 
 
@@ -47,17 +49,19 @@ def smallest(xp: Any, *candidates: tuple[Any, Any]) -> Any:
 def integral_of_decay(xp: Any, t: Any, rate: Any) -> Any:
     """Return ``sign(t)`` times the integral of ``exp(-|rate| s)`` from 0 to ``|t|``, also at ``t = inf`` or rate 0."""
     x = xp.abs(rate * xp.where(rate == 0, xp.zeros_like(t), t))
-    late = x > 1
-    soon = xp.where(late, xp.zeros_like(t), t) * phi(xp, xp.where(late, xp.ones_like(x), x))
-    return xp.where(late, xp.sign(t) * -xp.expm1(-x) / xp.where(late, xp.abs(rate), xp.ones_like(x)), soon)
+    late, still = x > 1, x == 0
+    done = -xp.expm1(-x)
+    # over x, and times t; late, over the rate, as t may be infinite and x overflow
+    share = done / xp.where(late, xp.abs(rate), xp.where(still, xp.ones_like(x), x))
+    return xp.where(late, xp.sign(t), t) * xp.where(still, xp.ones_like(x), share)
 
 
 def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     """Return ``a`` and ``s - a`` where ``a' = a (s - a)``, ``a(0) = a0``, each to full relative accuracy.
 
-    With ``x = s t`` and ``S`` the integral of ``exp(-|s| t)``, ``a = a0 / (exp(-x) + a0 S)`` for ``x >= 0`` and the
-    same with both sides multiplied by ``exp(x)`` for ``x < 0``: no overflow, and for ``a0 >= 0, t >= 0`` no
-    subtraction.
+    With ``x = s t`` and ``S = (1 - exp(-x))/s``, ``a = a0 / (exp(-x) + a0 S)`` for ``x >= 0`` and the same with both
+    sides multiplied by ``exp(x)`` for ``x < 0``: no overflow, and for ``a0 >= 0, t >= 0`` no subtraction. Where
+    ``1 + x`` rounds to 1, ``S = t``.
 
     Parameters
     ----------
@@ -70,13 +74,16 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     a, gap : array
         The solution and its distance ``s - a`` to the fixed point.
     """
-    x = s * xp.where(s == 0, xp.zeros_like(t), t)
-    decay = xp.exp(-xp.abs(x))
-    rising = x >= 0
+    flat = s == 0 if arithmetic.is_object(xp) else xp.abs(s) < 1 / 2**1022  # 1/s would overflow
+    x = s * xp.where(flat, xp.zeros_like(t), t)
+    size, rising = xp.abs(x), x >= 0
+    decay, done = xp.exp(-size), -xp.expm1(-size)
     down = xp.where(rising, decay, xp.ones_like(x))
     up = xp.where(rising, xp.ones_like(x), decay)
+    still, rate = 1 + size == 1, 1 / xp.where(flat, xp.ones_like(s), s)
     # a0 = 0 at s = 0 and t = inf: the integral is infinite, its product is not
-    den = down + a0 * xp.where(a0 == 0, xp.zeros_like(x), integral_of_decay(xp, t, s))
+    early = xp.where(a0 == 0, xp.zeros_like(t), t)
+    den = down + a0 * xp.where(still, early, rate * xp.where(rising, done, -done))
     # a start at zero stays there; everything else has a positive denominator while the solution exists
     safe = xp.where((a0 == 0) | (den == 0), xp.ones_like(den), den)
     settled = (down == 0) & (a0 != 0)  # there a0 S may underflow, but a = s

@@ -1,0 +1,130 @@
+"""A program compiled to one loop over members and times, on vectors, without a branch (extra ``[fast]``)."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from linsolve.fused.blocks import early_values
+from linsolve.fused.grid import Grid, Tile, tiles
+from linsolve.fused.loop import INNER, assembly
+from linsolve.fused.plan import Plan, plan_of
+from linsolve.fused.trace import Program
+
+__all__ = ["Compiled"]
+
+_made: dict[tuple, Machine] = {}
+_making = threading.Lock()
+
+
+class Machine:
+    """Machine code of a loop.
+
+    Attributes
+    ----------
+    seconds : float
+        What compiling took.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        binding = _binding()
+        before = perf_counter()
+        target = binding.Target.from_default_triple()
+        features = binding.get_host_cpu_features()
+        loop = assembly(plan, avx512=features.get("avx512f", False))
+        machine = target.create_target_machine(
+            cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=2, codemodel="jitdefault", jit=True
+        )
+        module = binding.parse_assembly(loop.text)
+        module.verify()
+        self.engine = binding.create_mcjit_compiler(module, machine)
+        self.engine.finalize_object()
+        address = self.engine.get_function_address("loop")
+        self.call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(address)
+        self.text = loop.text
+        self.assembly = lambda: machine.emit_assembly(module)
+        self.seconds = perf_counter() - before
+
+
+def _binding() -> Any:
+    try:
+        import llvmlite.binding as binding
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "fused: engine = 'compiled' needs llvmlite (what makes the machine code); install the extra [fast], or say "
+            "engine='blocks'"
+        ) from error
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+class Compiled:
+    """A program on a grid as machine code, to be called for tiles from any thread.
+
+    Sums, products, quotients and square roots are those of NumPy, bit by bit; of the other functions each is within an
+    ulp (``tests/test_fused_compiled.py``). Times without members are computed with NumPy. Machine code is kept for
+    each program, and way in which its inputs vary, as long as the process lives.
+
+    Parameters
+    ----------
+    program : Program
+    grid : Grid
+    """
+
+    def __init__(self, program: Program, grid: Grid) -> None:
+        self.program, self.grid, self.plan = program, grid, plan_of(program, grid)
+        self.early = early_values(self.plan, grid)
+        key = (program, tuple(self.plan.axes[k] for k in program.inputs.values()))
+        with _making:
+            if key not in _made:
+                _made[key] = Machine(self.plan)
+        self.machine = _made[key]
+        self.loop = assembly(self.plan, text=False)
+        count = grid.shape[0]
+        # one row for each time: what all members have in common
+        self.common = np.empty((count, max(1, len(self.loop.common))))
+        for j, k in enumerate(self.loop.common):
+            self.common[:, j] = np.asarray(self.early[k], dtype=float).reshape(-1)
+        self.inputs = [_on_columns(grid.given[self.program.steps[k].data]) for k in self.loop.inputs]
+        self._local = threading.local()
+
+    @property
+    def compile_seconds(self) -> float:
+        """What compiling took when it was done."""
+        return self.machine.seconds
+
+    def tiles(self) -> list[Tile]:
+        """Return a division into tiles of moderate size."""
+        return list(tiles(self.grid.shape, 4 * INNER if self.grid.shape[0] > 1 else 2**16))
+
+    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
+        """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
+        direct = {name: v if v.strides[2] == 8 else np.empty(v.shape) for name, v in outputs.items()}
+        given = [tile.of(v) for v in self.inputs]
+        scratch = self._scratch()
+        pointers = [v.ctypes.data for v in given], [v.ctypes.data for v in direct.values()]
+        steps = np.array([v.strides[1] if v.shape[1] > 1 else 0 for v in given], dtype=np.int64)
+        strides = np.array([v.strides[:2] for v in direct.values()], dtype=np.int64)
+        sizes = np.array([*tile.shape, self.common.strides[0]], dtype=np.int64)
+        inputs, outs = (np.array(p, dtype=np.uintp) for p in pointers)
+        common = self.common[tile.t0 :]
+        self.machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
+        for name, v in outputs.items():
+            if direct[name] is not v:
+                np.copyto(v, direct[name])
+
+    def _scratch(self) -> np.ndarray:
+        if not hasattr(self._local, "scratch"):
+            space = np.empty(self.loop.scratch + 8)
+            self._local.space = space
+            self._local.scratch = space[(-space.ctypes.data % 64) // 8 :]
+        return self._local.scratch
+
+
+def _on_columns(v: np.ndarray) -> np.ndarray:
+    return v if v.shape[2] == 1 or v.strides[2] == 8 else np.ascontiguousarray(v)

@@ -1,0 +1,199 @@
+"""LLVM assembly of operations on vectors of doubles, written line by line."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+__all__ = ["Vectors", "hexadecimal"]
+
+_ONE_BIT = {"and", "or", "xor"}
+_SIMPLE = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_COMPARED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+
+
+def hexadecimal(value: float) -> str:
+    """Return a double as LLVM writes it, bit by bit."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+class Vectors:
+    """Lines of assembly, and the functions that they call.
+
+    Values are names of registers or constants, of type ``real`` (doubles), ``whole`` (64-bit integers) or ``truth``
+    (single bits), each a vector of `lanes`.
+
+    Parameters
+    ----------
+    lanes : int
+        Numbers in a vector; more than the processor's own make independent chains of instructions.
+    wide : bool
+        Whether the processor has the instructions of AVX-512, of which one is used by name.
+    """
+
+    def __init__(self, lanes: int, wide: bool = False) -> None:
+        self.lanes, self.wide = lanes, wide and lanes % 8 == 0
+        self.real, self.whole, self.truth = (f"<{lanes} x {kind}>" for kind in ("double", "i64", "i1"))
+        self.lines: list[str] = []
+        self.declared: dict[str, str] = {}
+        self._count = 0
+        self._done: dict[str, str] = {}
+
+    def emit(self, text: str) -> str:
+        """Append an instruction that gives a value, and return its register."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def pure(self, text: str) -> str:
+        """Return the register of an instruction without side effects, which is not repeated."""
+        if text not in self._done:
+            self._done[text] = self.emit(text)
+        return self._done[text]
+
+    def forget(self) -> None:
+        """Begin a block of code that cannot see the registers of the last one."""
+        self._done.clear()
+
+    def call(self, result: str, name: str, *args: tuple[str, str]) -> str:
+        """Call a function of vectors or numbers, given as pairs of type and value."""
+        self.declared[name] = f"declare {result} @{name}({', '.join(kind for kind, _ in args)})"
+        return self.pure(f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in args)})")
+
+    # constants
+
+    def number(self, value: float) -> str:
+        """Return a constant real vector."""
+        return f"splat (double {hexadecimal(value)})"
+
+    def integer(self, value: int) -> str:
+        """Return a constant whole vector."""
+        return f"splat (i64 {value})"
+
+    def boolean(self, value: bool) -> str:
+        """Return a constant vector of truth values."""
+        return f"splat (i1 {int(value)})"
+
+    # arithmetic
+
+    def op(self, name: str, a: str, b: str) -> str:
+        """Add, sub, mul or div two real vectors."""
+        return self.pure(f"{_SIMPLE[name]} {self.real} {a}, {b}")
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        """Return ``a b + c``, rounded once."""
+        return self.call(self.real, f"llvm.fma.v{self.lanes}f64", (self.real, a), (self.real, b), (self.real, c))
+
+    def unary(self, name: str, a: str) -> str:
+        """Apply an LLVM intrinsic, such as fabs, sqrt or rint."""
+        return self.call(self.real, f"llvm.{name}.v{self.lanes}f64", (self.real, a))
+
+    def copysign(self, a: str, sign: str) -> str:
+        """Return the magnitude of `a` with the sign of `sign`."""
+        return self.call(self.real, f"llvm.copysign.v{self.lanes}f64", (self.real, a), (self.real, sign))
+
+    def negative(self, a: str) -> str:
+        """Return ``-a``."""
+        return self.pure(f"fneg {self.real} {a}")
+
+    def whole_op(self, name: str, a: str, b: str) -> str:
+        """Apply an instruction to two whole vectors: add, sub, shl, ashr, and."""
+        return self.pure(f"{name} {self.whole} {a}, {b}")
+
+    def bits(self, a: str) -> str:
+        """Return a real vector's bits as integers."""
+        return self.pure(f"bitcast {self.real} {a} to {self.whole}")
+
+    def of_bits(self, a: str) -> str:
+        """Return the real vector with these bits."""
+        return self.pure(f"bitcast {self.whole} {a} to {self.real}")
+
+    # truth
+
+    def compare(self, name: str, a: str, b: str) -> str:
+        """Compare two real vectors: lt, le, gt, ge, eq, ne; only the last is true of nan."""
+        return self.pure(f"fcmp {_COMPARED[name]} {self.real} {a}, {b}")
+
+    def logic(self, name: str, a: str, b: str) -> str:
+        """And, or, xor of two truth vectors."""
+        return self.pure(f"{name} {self.truth} {a}, {b}")
+
+    def opposite(self, a: str) -> str:
+        """Return not `a`."""
+        return self.logic("xor", a, self.boolean(True))
+
+    def select(self, condition: str, a: str, b: str, kind: str | None = None) -> str:
+        """Return `a` where the condition holds, else `b`."""
+        kind = kind or self.real
+        return self.pure(f"select {self.truth} {condition}, {kind} {a}, {kind} {b}")
+
+    def is_nan(self, a: str) -> str:
+        """Whether `a` is not a number."""
+        return self.pure(f"fcmp uno {self.real} {a}, {a}")
+
+    def polynomial(self, coefficients: tuple[float, ...], x: str) -> str:
+        """Return ``c0 + c1 x + ...`` by Horner's rule."""
+        total = self.number(coefficients[-1])
+        for c in coefficients[-2::-1]:
+            total = self.fma(total, x, self.number(c))
+        return total
+
+    def lane_by_lane(self, name: str, *args: str) -> str:
+        """Call a function of the C library for each number of a vector."""
+        result = "poison"
+        for k in range(self.lanes):
+            given = [("double", self.pure(f"extractelement {self.real} {a}, i64 {k}")) for a in args]
+            value = self.call("double", name, *given)
+            result = self.pure(f"insertelement {self.real} {result}, double {value}, i64 {k}")
+        return result
+
+    # numbers of this format
+
+    def power_of_two(self, k: str) -> str:
+        """Return ``2^k`` for integers ``-1023 <= k <= 1023`` (0 for the first)."""
+        return self.of_bits(self.whole_op("shl", self.whole_op("add", k, self.integer(1023)), self.integer(52)))
+
+    def scaled(self, x: str, n: str, k: str) -> str:
+        """Return ``x 2^n``, for ``|n| <= 2046`` as a real and as a whole, gradual underflow included."""
+        if not self.wide:
+            first = self.whole_op("ashr", k, self.integer(1))
+            partly = self.op("mul", x, self.power_of_two(first))
+            return self.op("mul", partly, self.power_of_two(self.whole_op("sub", k, first)))
+        parts = []
+        for begin in range(0, self.lanes, 8):
+            pick = f"<8 x i32> <{', '.join(f'i32 {begin + j}' for j in range(8))}>"
+            one, other = (self.pure(f"shufflevector {self.real} {a}, {self.real} poison, {pick}") for a in (x, n))
+            eight, name = "<8 x double>", "llvm.x86.avx512.mask.scalef.pd.512"
+            given = ((eight, one), (eight, other), (eight, "zeroinitializer"), ("i8", "-1"), ("i32", "4"))
+            parts.append((8, self.call(eight, name, *given)))
+        while len(parts) > 1:
+            (count, a), (_, b) = parts.pop(0), parts.pop(0)
+            both = ", ".join(f"i32 {j}" for j in range(2 * count))
+            kind = f"<{count} x double>"
+            joined = self.pure(f"shufflevector {kind} {a}, {kind} {b}, <{2 * count} x i32> <{both}>")
+            parts.append((2 * count, joined))
+        return parts[0][1]
+
+    def to_real(self, k: str) -> str:
+        """Return small integers as reals."""
+        magic = 1.5 * 2.0**52
+        shifted = self.of_bits(self.whole_op("add", k, self.integer(struct.unpack("<q", struct.pack("<d", magic))[0])))
+        return self.op("sub", shifted, self.number(magic))
+
+    def nearest(self, a: str, factor: float) -> tuple[str, str]:
+        """Return the integer nearest to ``a factor``, below 2^51, as a real and as a whole."""
+        magic = 1.5 * 2.0**52
+        shifted = self.fma(a, self.number(factor), self.number(magic))
+        whole = self.whole_op("sub", self.bits(shifted), self.integer(struct.unpack("<q", struct.pack("<d", magic))[0]))
+        return self.op("sub", shifted, self.number(magic)), whole
+
+    @property
+    def infinity(self) -> str:
+        """The constant inf."""
+        return self.number(math.inf)
+
+    @property
+    def nan(self) -> str:
+        """The constant nan."""
+        return self.number(math.nan)
