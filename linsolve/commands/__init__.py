@@ -20,4 +20,5 @@ COMMANDS = {
     "sweep": "sweep",
     "ntk-stats": "ntk_stats",
     "collapse": "collapse",
+    "bench": "bench",
 }

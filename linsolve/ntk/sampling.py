@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.ntk.mean_field import Activation
+from linsolve.randomness import generator
 
 __all__ = ["Norms", "explicit", "explicit_kernels", "layer_by_layer"]
 
@@ -32,7 +33,7 @@ class _Layer(NamedTuple):
 
 
 def layer_by_layer(
-    rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
+    rng: Any, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:
     r"""Draw the norms of networks without biases at the start, exactly, at a cost that does not grow with the width.
 
@@ -44,44 +45,46 @@ def layer_by_layer(
 
     Parameters
     ----------
+    rng : numpy.random.Generator or cupy.random.Generator
+        One of CuPy draws on its device.
     widths : array_like, shape (L,)
         :math:`n_0, \dots, n_{L-1}`.
     """
-    n = np.asarray(widths, dtype=np.int64)
-    x, layers = np.full(count, float(norm_squared)), []
-    inputs, gradients = np.empty((count, len(n))), np.ones((count, len(n)))
+    xp, rng = generator(rng)
+    n = [int(width) for width in widths]
+    x, layers = xp.full(count, float(norm_squared)), []
+    inputs, gradients = xp.empty((count, len(n))), xp.ones((count, len(n)))
     inputs[:, 0] = x
     for k in range(1, len(n)):
         active = rng.binomial(n[k], 0.5, count)
         if slope == 0:
-            active = np.where(x > 0, active, 0)  # the derivative at 0 is 0: what is dead stays dead
+            active = xp.where(x > 0, active, xp.zeros_like(active))  # the derivative at 0 is 0: what is dead stays dead
         scale = weight_variance * x / n[k - 1]
-        on, off = scale * _chi_squared(rng, active), slope**2 * scale * _chi_squared(rng, n[k] - active)
+        on, off = scale * _chi_squared(xp, rng, active), slope**2 * scale * _chi_squared(xp, rng, n[k] - active)
         layers.append(_Layer(active, on, off))
         inputs[:, k] = x = on + off
-    output = np.sqrt(weight_variance * x / n[-1]) * rng.standard_normal(count)
+    output = xp.sqrt(weight_variance * x / n[-1]) * rng.standard_normal(count)
     for k in range(len(n) - 1, 0, -1):
         noise = weight_variance * gradients[:, k] / n[k]
-        gradients[:, k - 1] = _back(rng, layers[k - 1], output, noise, n[k], slope)
+        gradients[:, k - 1] = _back(xp, rng, layers[k - 1], output, noise, n[k], slope)
     return Norms(inputs, gradients)
 
 
-def _chi_squared(rng: np.random.Generator, freedom: np.ndarray) -> np.ndarray:
-    return 2 * rng.standard_gamma(np.maximum(freedom, 0) / 2)  # unlike chisquare, allows for no freedom
+def _chi_squared(xp: Any, rng: Any, freedom: Any) -> Any:
+    # unlike chisquare, allows for no freedom
+    return 2 * rng.standard_gamma(xp.maximum(freedom, xp.zeros_like(freedom)) / 2, freedom.shape)
 
 
-def _back(
-    rng: np.random.Generator, layer: _Layer, output: np.ndarray, noise: np.ndarray, n: int, slope: float
-) -> np.ndarray:
+def _back(xp: Any, rng: Any, layer: _Layer, output: Any, noise: Any, n: int, slope: float) -> Any:
     r"""Return :math:`|\delta|^2` of a layer from `output` and the variance `noise` of the weights' new directions."""
-    length = np.sqrt(layer.on + layer.off)
-    length = np.where(length > 0, length, 1.0)
-    turned, across = output / length, np.sqrt(noise) * rng.standard_normal(len(output))
-    cos, sin = np.sqrt(layer.on) / length, np.sqrt(layer.off) / length
-    on = np.where(layer.active > 0, cos * turned - sin * across, 0.0)
-    off = np.where(layer.active < n, sin * turned + cos * across, 0.0)
+    length = xp.sqrt(layer.on + layer.off)
+    length = xp.where(length > 0, length, xp.ones_like(length))
+    turned, across = output / length, xp.sqrt(noise) * rng.standard_normal(len(output))
+    cos, sin = xp.sqrt(layer.on) / length, xp.sqrt(layer.off) / length
+    on = xp.where(layer.active > 0, cos * turned - sin * across, xp.zeros_like(output))
+    off = xp.where(layer.active < n, sin * turned + cos * across, xp.zeros_like(output))
     # for ReLU a dead layer has no direction of x, and nothing active either, so that its gradient is 0
-    rest = _chi_squared(rng, layer.active - 1) + slope**2 * _chi_squared(rng, n - layer.active - 1)
+    rest = _chi_squared(xp, rng, layer.active - 1) + slope**2 * _chi_squared(xp, rng, n - layer.active - 1)
     return on**2 + slope**2 * off**2 + noise * rest
 
 

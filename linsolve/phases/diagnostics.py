@@ -10,6 +10,7 @@ import numpy as np
 from linsolve.flows.two_layer import TwoLayer
 from linsolve.inputs import Interval, real_array
 from linsolve.phases.classify import Exponents
+from linsolve.randomness import generator
 from linsolve.stable.compensated import length
 
 __all__ = ["Diagnosis", "Slopes", "diagnose", "measured_phase", "medians", "networks", "slopes", "wishart"]
@@ -33,8 +34,8 @@ def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.
         At least 1; it need not be an integer.
     count : int
         Networks to draw for each width.
-    rng : None, int or numpy.random.Generator
-        As in SPEC 7.
+    rng : None, int, numpy.random.Generator or cupy.random.Generator
+        As in SPEC 7; one of CuPy draws on its device.
 
     Returns
     -------
@@ -44,13 +45,13 @@ def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.
     width = np.asarray(real_array(who, "width", width, meaning=meaning, domain=Interval("[1, inf)")))
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"{who}: count = {count!r} must be a positive integer (a number of networks); say 400")
-    rng = np.random.default_rng(rng)
-    shape = (int(count), *width.shape)
-    r = np.sqrt(rng.chisquare(width, shape))
+    xp, rng = generator(rng)
+    width, shape = xp.asarray(width), (int(count), *width.shape)
+    r = xp.sqrt(rng.chisquare(width, shape))
     a = rng.standard_normal(shape)
     alone = width == 1
-    b = np.sqrt(rng.chisquare(np.where(alone, 1.0, width - 1), shape))
-    return r, a, np.where(alone, 0.0, b)
+    b = xp.sqrt(rng.chisquare(xp.where(alone, xp.ones_like(width), width - 1), shape))
+    return r, a, xp.where(alone, xp.zeros_like(b), b)
 
 
 def networks(

@@ -34,7 +34,8 @@ def ensemble(
     executor: Any = None,
     progress: bool | None = None,
     nonfinite: str = "raise",
-    tile: int = TILE,
+    tile: int | None = None,
+    device: str | None = None,
 ) -> Ensemble:
     r"""Return statistics over random networks, followed exactly, in memory that does not grow with their number.
 
@@ -62,8 +63,13 @@ def ensemble(
         standard error is a terminal.
     nonfinite : str
         ``"raise"`` refuses nan and infinities; ``"omit"`` leaves them out and counts them in `Ensemble.omitted`.
-    tile : int
-        Members that are drawn from one seed, and asked for at once. Other tiles are other networks.
+    tile : int, optional
+        Members that are drawn from one seed, and asked for at once, by default `TILE`; on a device a multiple of 2^14,
+        by default 2^20. Other tiles are other networks.
+    device : str, optional
+        ``"cuda"`` draws, follows and reduces on a GPU (extra ``[cuda12]`` or ``[cuda13]``): a flow of single numbers, a
+        factory that takes a ``cupy.random.Generator``, as `random_networks` does, histograms with edges, no quantiles,
+        no nan. Its random numbers are not those of NumPy, so that the networks are others for the same `rng`.
 
     Returns
     -------
@@ -94,7 +100,11 @@ def ensemble(
     [1.0, 0.0614, 0.0]
     """
     who = "ensemble"
-    members, tile = _whole(who, "members", members, "networks"), _whole(who, "tile", tile, "members from one seed")
+    if device is not None:
+        workers = {"block": block, "threads": threads, "executor": executor, "progress": progress}
+        return _on_device(who, device, factory, members, t, observe, reduce, rng, nonfinite, tile, workers)
+    members = _whole(who, "members", members, "networks")
+    tile = TILE if tile is None else _whole(who, "tile", tile, "members from one seed")
     block = tile if block is None else _whole(who, "block", block, "members of a piece of work")
     clock = _ascending(who, t)
     observe, what = _names(who, observe), requested(reduce)
@@ -105,25 +115,47 @@ def ensemble(
     if not callable(factory):
         raise TypeError(f"{who}: factory = {factory!r} must be callable (members, from rng and count)")
     check_workers(who, executor, threads)
-    seed = sequence(rng)
+    seed = sequence(rng, "ensemble")
 
     flow, shapes = _probe(factory, seed, min(members, 2), clock, observe)
     sizes = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in shapes.items()}
     gathering = {name: gatherers(what, members, sizes[name]) for name in observe}
     omitted = {name: np.zeros(sizes[name], np.int64) for name in observe}
     plan = Tiles(factory, seed, members, tile, -(-block // tile), clock, {}, shapes)
-    workers: dict[str, Any] = {"executor": executor, "threads": threads, "progress": progress}
+    those: dict[str, Any] = {"executor": executor, "threads": threads, "progress": progress}
     passes = 0
     while questions := _questions(gathering):
         passes += 1
-        workers["label"] = who if passes == 1 else f"{who}, pass {passes}"
-        _pass(plan.asking(questions), gathering, omitted if passes == 1 else None, nonfinite, workers)
+        those["label"] = who if passes == 1 else f"{who}, pass {passes}"
+        _pass(plan.asking(questions), gathering, omitted if passes == 1 else None, nonfinite, those)
     values, edges = _results(gathering, shapes)
     for (name, key), value in values.items():
         _refuse_results(name, key, value, members - omitted[name].max())
     lost = {name: count.reshape(shapes[name]) for name, count in omitted.items()}
     levels = next((v.levels for v in what if hasattr(v, "levels")), ())
     return Ensemble(flow, members, clock, values, levels, edges, lost, passes)
+
+
+def _on_device(
+    who: str, device: Any, factory: Any, members: Any, t: Any, observe: Any, reduce: Any, rng: Any, nonfinite: str,
+    tile: Any, workers: dict[str, Any],
+) -> Ensemble:  # fmt: skip
+    """Return the ensemble of a GPU, after refusing what it cannot take."""
+    if device != "cuda":
+        raise ValueError(unknown_name(who, "device", str(device), ("cuda",)))
+    for name, value in workers.items():
+        if value is not None:
+            raise ValueError(
+                f"{who}: {name} = {value!r} does not go with device = 'cuda' (it does the work); leave it out"
+            )
+    if nonfinite != "raise":
+        raise ValueError(f"{who}: nonfinite = {nonfinite!r} must be 'raise' on a device; leave out on the host")
+    from linsolve.fused import cuda_reduce
+
+    return cuda_reduce.ensemble(
+        factory, _whole(who, "members", members, "networks"), _ascending(who, t), observe=_names(who, observe),
+        reduce=reduce, rng=rng, tile=None if tile is None else _whole(who, "tile", tile, "members from one seed"),
+    )  # fmt: skip
 
 
 def _pass(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.flows.two_layer_order import TwoLayerOrder
 from linsolve.inputs import Interval, real_array, unknown_name
 from linsolve.phases.diagnostics import wishart
@@ -33,15 +34,17 @@ class RandomNetworks:
     zero_output: bool = False
 
     def __call__(self, rng: Any, count: int) -> tuple[TwoLayerOrder, Any]:
-        """Return the flow and `count` starts, drawn from `rng`."""
+        """Return the flow and `count` starts, drawn from `rng`, on the device of a ``cupy.random.Generator``."""
         flow = self.flow
         sizes = (self.width, self.sigma_u, self.sigma_w, *flow.parameters().values())
         width = np.broadcast_to(self.width, np.broadcast_shapes(*(np.shape(v) for v in sizes)))
         r, along, across = wishart(width, count, rng=rng)
+        xp = arithmetic.namespace(r)  # that of rng: NumPy, or the device
+        flow = flow.cast(xp)
         if self.zero_output:
-            along = np.zeros_like(along)
-        a = np.sqrt(flow.eta_w) * self.sigma_u / 2
-        b = np.sqrt(flow.eta_u) * self.sigma_w / 2
+            along = xp.zeros_like(along)
+        a = xp.sqrt(flow.eta_w) * xp.asarray(self.sigma_u) / 2
+        b = xp.sqrt(flow.eta_u) * xp.asarray(self.sigma_w) / 2
         rest = (b * across) ** 2
         P, Q = (b * along + a * r) ** 2 + rest, (b * along - a * r) ** 2 + rest
         return flow, TwoLayerOrder.State(P, Q, (b * along - a * r) * (b * along + a * r) + rest)

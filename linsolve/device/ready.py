@@ -1,0 +1,87 @@
+"""Which flows are ready for a GPU, read off what they call: one fused kernel, or array functions that CuPy has."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.flow import Flow
+from linsolve.fused import elementwise
+from linsolve.problem import pose
+
+__all__ = ["BATCHED", "Ready", "ready"]
+
+# of cupy.linalg, those documented to take batches of matrices; `diagonal` is array-api-compat's
+BATCHED = ("cholesky", "diagonal", "eigh", "inv", "qr", "solve", "svd")
+
+
+class Ready(NamedTuple):
+    """What a device would run of a flow.
+
+    Parameters
+    ----------
+    fused : bool
+        Whether the closed form is one kernel.
+    linalg : tuple of str
+        Linear algebra that it calls.
+    """
+
+    fused: bool
+    linalg: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.fused:
+            return "one fused kernel"
+        lacking = [name for name in self.linalg if name not in BATCHED]
+        calls = f"array functions and {', '.join(self.linalg)}" if self.linalg else "array functions only"
+        return calls + (f"; CuPy has no batched {', '.join(lacking)}" if lacking else "")
+
+
+class _Linalg:
+    """``numpy.linalg``, noting what is asked for."""
+
+    def __init__(self) -> None:
+        self._asked: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np.linalg, name)
+        self._asked.add(name)
+        return found
+
+
+class _Recorder:
+    """NumPy with such linear algebra."""
+
+    def __init__(self) -> None:
+        self.linalg = _Linalg()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def ready(flow: type[Flow]) -> Ready:
+    """Return what a device would run of a flow: of its closed form, its velocity and its observables.
+
+    Notes
+    -----
+    It says that the calls exist, not that they are fast or exact there: QR and eigendecompositions of large batches of
+    matrices are slow on a GPU, and no flow has been run on one yet.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> str(ready(ls.BalancedMode)), str(ready(ls.HiddenMode))
+    ('one fused kernel', 'array functions only')
+    """
+    xp = _Recorder()
+    posed, z0 = flow.example(np.random.default_rng(0))
+    problem = pose(posed, [0.0, 0.5], z0)
+    own, clock = problem.flow, np.reshape(problem.t, (2, *[1] * len(problem.batch)))
+    state = own.solution(xp, clock, problem.z0)
+    own.along(xp, clock, problem.z0)
+    own.conditions(xp, problem.z0)
+    own.velocity(xp, problem.z0)
+    own.loss(xp, state)
+    own.observables(xp, state)
+    return Ready(elementwise(flow), tuple(sorted(xp.linalg._asked)))

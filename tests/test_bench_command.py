@@ -1,0 +1,167 @@
+"""`linsolve bench`: the very command of a GPU at a tiny scale, on the processor and on a GPU that is not one."""
+
+import json
+
+import numpy as np
+import pytest
+from host_cuda import FakeCupy, needs_compiler
+
+import linsolve as ls
+from linsolve import arithmetic
+from linsolve.__main__ import main
+from linsolve.device import bench as device_bench
+from linsolve.device import machine as device_machine
+from linsolve.device import workloads as device_workloads
+from linsolve.device.bench import Report, Row, bench, inserted
+from linsolve.device.machine import Following, Machine
+from linsolve.device.ready import BATCHED, ready
+from linsolve.device.workloads import WORKLOADS
+from linsolve.fused import cuda
+
+TINY = 2e-7
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch):
+    # the processor's side takes NumPy alone, whether the compiled extra is installed or not
+    for module in (device_bench, device_machine, device_workloads):
+        monkeypatch.setattr(module, "engine", lambda: "blocks")
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    fake = FakeCupy()
+    monkeypatch.setattr(cuda, "device", lambda: fake)
+    monkeypatch.setattr(arithmetic, "_cupy", lambda: fake)
+    return fake
+
+
+def test_every_workload_runs_on_the_processor(tmp_path, capsys):
+    page, out = tmp_path / "page.md", tmp_path / "found.json"
+    page.write_text("before\n<!-- device: begin -->\nold\n<!-- device: end -->\nafter\n")
+    assert main(["bench", "--cpu", "--scale", str(TINY), "--out", str(out), "--write", str(page)]) == 0
+    printed = capsys.readouterr().out
+    found = json.loads(out.read_text())
+    assert [row["name"] for row in found["rows"]] == list(WORKLOADS)
+    assert found["scale"] == TINY
+    assert found["copy"] > 0
+    for row in found["rows"]:
+        assert row["speedup"] is None
+        assert row["error"] is None or row["error"] < 2e-13
+    assert "old" not in page.read_text()
+    assert page.read_text().startswith("before\n<!-- device: begin -->\n")
+    for line in page.read_text().split("\n")[2:-3]:
+        assert line in printed
+
+
+@needs_compiler
+def test_every_workload_runs_on_a_device(gpu):
+    report = bench(True, TINY)
+    assert [row.name for row in report.rows] == list(WORKLOADS)
+    assert "no device" in report.machine
+    for row in report.rows:
+        assert row.speedup is not None
+        assert row.speedup > 0
+        assert (row.bandwidth is None) == (row.name == "W8")
+        if row.ulp is not None:
+            assert row.error < 2e-13
+            assert row.ulp_median <= 1
+    table = report.markdown().split("\n")
+    assert len(table) == 2 + 2 + len(WORKLOADS)
+    assert len({line.count("|") for line in table[2:]}) == 1
+
+
+@needs_compiler
+def test_a_wrong_kernel_shows_in_the_table(gpu, monkeypatch):
+    import linsolve.fused.cuda_source as module
+
+    monkeypatch.setitem(module._FORM, "where", "{1}")
+    cuda.known_program.cache_clear()
+    (row,) = bench(True, TINY, ["W4"]).rows
+    assert not row.error < 1e-3
+
+
+@needs_compiler
+def test_blocks_shrink_while_the_benchmark_runs(gpu):
+    gpu.limit, machine = 64 * 2000, Machine(gpu)
+    modes = device_workloads._modes(machine, 5000)
+    following = Following(machine, ls.BalancedMode, ("a",), modes, device_workloads.TIMES)
+    assert device_workloads._all(machine, following, 5000, 4000) > 0
+    assert gpu.refused >= 1
+
+
+def test_a_sample_is_members_with_what_was_found():
+    machine = Machine(np)
+    found = device_workloads.phase_diagram(machine, 1e-6)
+    sample = found.sample
+    np.testing.assert_array_equal(sample.flow(sample.t, sample.start)["ntk"], sample.found["ntk"])
+    assert len(np.unique(sample.flow.gamma)) > 3
+    assert found.outputs == 20**2
+
+
+def test_every_flow_asks_for_nothing_that_cupy_lacks(capsys):
+    assert main(["bench", "--ready"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(ls.flows.ALL)
+    for flow, line in zip(ls.flows.ALL, lines, strict=True):
+        found = ready(flow)
+        assert line.split()[0] == flow.__name__
+        assert set(found.linalg) <= set(BATCHED)
+        assert "no batched" not in line
+    assert [flow for flow in ls.flows.ALL if ready(flow).fused] == [ls.BalancedMode, ls.DeepMode, ls.TwoLayerOrder]
+    assert "svd" in ready(ls.WhitenedTwoLayer).linalg
+
+
+def test_linear_algebra_that_cupy_lacks_is_seen():
+    class Wrong(ls.BalancedMode):
+        def loss(self, xp, z):
+            return xp.linalg.matrix_exp(z.a) if hasattr(np.linalg, "matrix_exp") else xp.linalg.norm(z.a)
+
+    assert "CuPy has no batched" in str(ready(Wrong)._replace(fused=False))
+
+
+def test_without_a_device_the_extra_is_named(capsys, monkeypatch):
+    def none():
+        raise ImportError("cuda: CuPy is missing; pip install 'linsolve-dynamics[cuda12]' or [cuda13]")
+
+    monkeypatch.setattr(cuda, "device", none)
+    assert main(["bench", "--gpu"]) == 2
+    assert "[cuda12]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "one of the arguments --ready --gpu --cpu is required"),
+        (["--gpu", "--cpu"], "not allowed with"),
+        (["--gpu", "--ready"], "not allowed with"),
+        (["--cpu", "--scale", "0"], "bench: scale = 0.0 must lie in"),
+        (["--cpu", "--scale", "2"], "bench: scale = 2.0 must lie in"),
+        (["--cpu", "--scale", "nan"], "bench: scale = nan must lie in"),
+        (["--cpu", "W9"], "bench: workload = 'W9' is unknown"),
+        (["--cpu", "--out", "found.txt"], "bench: out = found.txt must end in .json"),
+        (["--cpu", "--write", "README.md"], "has 0 places for the table but must have one"),
+        (["--cpu", "--write", "none.md"], "none.md"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_any_work(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("no place\n")
+    monkeypatch.setattr(device_bench, "copy_bandwidth", None)
+    assert main(["bench", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "README.md").read_text() == "no place\n"
+
+
+def test_a_table_goes_between_its_markers_once():
+    page = "a\n<!-- device: begin -->\nx\n<!-- device: end -->\nb\n"
+    assert inserted(page, r"\1 |", "page") == "a\n<!-- device: begin -->\n\\1 |\n<!-- device: end -->\nb\n"
+    with pytest.raises(ValueError, match="page has 2 places"):
+        inserted(page + page, "table", "page")
+
+
+def test_a_row_without_samples_has_dashes():
+    row = Row("W8", "title", 0.5, 10, None, 3.0, None, None, None, "")
+    line = Report("a machine", 1e12, 1.0, (row,)).markdown().split("\n")[-1]
+    assert line == "| W8 | title | 0.5 s | 20 | - | 3x | - | - |"
+    assert "Sizes" not in Report("a machine", 1e12, 1.0, (row,)).markdown()
