@@ -1,10 +1,10 @@
-"""``python -m benchmarks [accuracy] [starts] [imports] [--write README.md]``: measure, and print as Markdown."""
+"""``python -m benchmarks [NAME ...] [--write README.md] [--out FOLDER]``: measure, and print as Markdown."""
 
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import (
@@ -16,15 +16,11 @@ from benchmarks import (
     accuracy_whitened,
     ensembles,
     imports,
+    speed,
+    speed_table,
     sweeps,
 )
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+from benchmarks.markdown import table, write
 
 
 def accuracy() -> str:
@@ -89,25 +85,23 @@ def sweep_cost() -> str:
     return table(head, rows)
 
 
+def speed_of_all(out: Path | None = None) -> str:
+    """Return ours beside floors and peers on every workload; write Markdown, JSON and a picture to a folder."""
+    timings = speed.measure(say=lambda name: print(f"speed: {name}", file=sys.stderr, flush=True))
+    text = speed_table.text(timings)
+    if out is not None:
+        speed.write(timings, text, out)
+    return text
+
+
 MEASUREMENTS: dict[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "starts": starts,
     "imports": import_time,
     "ensembles": ensemble_cost,
     "sweeps": sweep_cost,
+    "speed": speed_of_all,
 }
-
-
-def write(path: Path, name: str, text: str) -> None:
-    """Put a table between its two markers in a Markdown file."""
-    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
-    old = path.read_text(encoding="utf-8")
-    new, count = re.subn(
-        re.escape(begin) + ".*?" + re.escape(end), lambda _: begin + text + "\n" + end, old, flags=re.S
-    )
-    if count != 1:
-        raise SystemExit(f"benchmarks: {path} has no place marked {name!r}; add the lines {begin.strip()} and {end}")
-    path.write_text(new, encoding="utf-8")
 
 
 def main() -> None:
@@ -115,9 +109,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], metavar="NAME", help=", ".join(MEASUREMENTS))
     parser.add_argument("--write", type=Path, metavar="FILE", help="also put the tables between their markers there")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="of speed: also write speed.md, .json and .png there"
+    )
     options = parser.parse_args()
     for name in options.names or MEASUREMENTS:
-        text = MEASUREMENTS[name]()
+        text = speed_of_all(options.out) if name == "speed" else MEASUREMENTS[name]()
         print(f"## {name}\n\n{text}\n", flush=True)
         if options.write:
             write(options.write, name, text)

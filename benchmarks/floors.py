@@ -1,0 +1,58 @@
+"""What no program can go below on this computer: filling, reading and adding memory on all cores, and a product."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+__all__ = ["fill", "product", "read", "threads", "triad"]
+
+
+def threads() -> int:
+    """Return how many threads may run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _shared(work: Callable[[slice], Any], size: int) -> Callable[[], None]:
+    """Return a call that does a work on all threads, each on its share, and on blocks that fit the cache."""
+    pool, count = ThreadPoolExecutor(threads()), threads()
+    edges = np.linspace(0, size, count + 1).astype(int)
+
+    def one(k: int) -> None:
+        for low in range(edges[k], edges[k + 1], 2**17):
+            work(slice(low, min(low + 2**17, edges[k + 1])))
+
+    return lambda: [None for _ in pool.map(one, range(count))] and None
+
+
+def fill(size: int) -> Callable[[], None]:
+    """Return a call that fills so many doubles, whose pages were touched before."""
+    out = np.zeros(size)
+    return _shared(lambda part: out[part].fill(1.0), size)
+
+
+def triad(size: int) -> Callable[[], None]:
+    """Return a call that makes ``a = b + 3 c`` of so many doubles."""
+    a, b, c = np.zeros(size), np.ones(size), np.ones(size)
+
+    def work(part: slice) -> None:
+        np.multiply(c[part], 3.0, out=a[part])
+        np.add(a[part], b[part], out=a[part])
+
+    return _shared(work, size)
+
+
+def read(size: int) -> Callable[[], None]:
+    """Return a call that reads so many doubles once."""
+    given = np.ones(size)
+    return _shared(lambda part: given[part].max(), size)
+
+
+def product(n: int, rows: int, columns: int) -> Callable[[], None]:
+    """Return a call that multiplies matrices of ``rows x n`` and ``n x columns``."""
+    a, b, out = np.ones((rows, n)), np.ones((n, columns)), np.zeros((rows, columns))
+    return lambda: np.matmul(a, b, out=out) is None or None

@@ -1,0 +1,179 @@
+"""Ours and the floors, workload by workload, as ways to be run by turns with the peers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import multiprocessing
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import linsolve as ls
+from benchmarks import floors, workloads
+from benchmarks.timing import Way
+from linsolve.fused import evaluate, order_parameters, reduce
+from linsolve.ntk.sampling import explicit, layer_by_layer
+
+__all__ = ["SECTIONS"]
+
+
+def engines() -> dict[str, str]:
+    """Return the engines that this installation has, by the name of who uses them."""
+    found = {"ours, NumPy": "blocks"}
+    if importlib.util.find_spec("llvmlite"):
+        found["ours, compiled"] = "compiled"
+    return found
+
+
+def followed(problem: workloads.Modes, workload: str) -> list[Way]:
+    """Return an ensemble of modes followed into an array that is there already, and the fill of one."""
+    out, flow = np.zeros((len(problem.t), len(problem.s))), problem.flow
+    z0 = flow.State(problem.a0)
+
+    def call(engine: str) -> np.ndarray:
+        return evaluate(flow, problem.t, z0, "a", out={"a": out}, engine=engine)["a"]
+
+    wrong = partial(workloads.error_of_modes, problem)
+    found = [Way(workload, who, partial(call, engine), 1, wrong) for who, engine in engines().items()]
+    return [*found, Way(workload, "floor: fill", floors.fill(out.size))]
+
+
+def largest() -> int:
+    """Return the largest memory of this process so far, in bytes; unlike rusage, nothing of what its parent had."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def grown(engine: str) -> float:
+    """Return by how much the memory of this process grows when W1 is followed, over the size of the output."""
+    few, problem = workloads.modes(5000), workloads.modes()
+    few.flow(few.t, few.a0, engine=engine)  # imports and compiles
+    before = largest()
+    out = problem.flow(problem.t, problem.a0, engine=engine)["a"]
+    return (largest() - before) / out.nbytes
+
+
+def peak(engine: str) -> str:
+    """Return `grown` in words, measured in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return f"peak memory {pool.submit(grown, engine).result():.2f} of the output"
+
+
+def balanced(small: bool) -> list[Way]:
+    """Return W1, with the floors of memory that all ensembles have, and its mean over members, which writes nothing."""
+    problem = workloads.modes(40, 8) if small else workloads.modes()
+    size, has = len(problem.s) * len(problem.t), engines()
+    found = [
+        way._replace(remark=peak(has[way.who])) if way.who in has and not small else way
+        for way in followed(problem, "W1")
+    ]
+    part = max(1, size // 8)
+
+    def mean(engine: str) -> Any:
+        return reduce(problem.flow, problem.t, problem.flow.State(problem.a0), "a", "mean", engine=engine)
+
+    return [
+        *found,
+        *(Way("W1, mean over members", who, partial(mean, engine)) for who, engine in has.items()),
+        Way("W1", "floor: triad", floors.triad(part), size / part, remark="an eighth, scaled"),
+        Way("W1", "floor: read", floors.read(part), size / part, remark="an eighth, scaled"),
+    ]
+
+
+def networks(small: bool) -> list[Way]:
+    """Return W3: observables of networks given by all their weights, which are read once, in blocks, on all threads."""
+    problem = workloads.networks(3, 20, 8) if small else workloads.networks()
+    given = problem.flow.State(u=problem.u, w=problem.w[..., None])
+
+    def call(engine: str) -> dict[str, Any]:
+        flow, z0 = order_parameters(problem.flow, given)
+        return evaluate(flow, problem.t, z0, problem.names, engine=engine)
+
+    wrong = partial(workloads.error_of_networks, problem)
+    found = [Way("W3", who, partial(call, engine), 1, wrong) for who, engine in engines().items()]
+    return [*found, Way("W3", "floor: read of the weights", floors.read(2 * problem.u.size))]
+
+
+def deep(depth: float, small: bool) -> list[Way]:
+    """Return W4 of one depth."""
+    problem = workloads.deep_modes(depth, 20, 8) if small else workloads.deep_modes(depth)
+    return followed(problem, f"W4, L = {depth:g}")
+
+
+def kernel(small: bool) -> list[Way]:
+    """Return W6: everything from the spectrum, further targets, and one target by Lanczos."""
+    q, n = (19, 20) if small else (workloads.FULL["W6"], workloads.FULL["W6"] + 1)
+    problem, stiff = workloads.kernel(q), workloads.kernel(q, 1e4)
+    matrix, y, t, zero = problem.matrix, problem.y, problem.t, np.zeros(n)
+    flow, gemm = ls.FrozenKernel(matrix, y), floors.product(n, len(t), n)
+
+    def one(given: workloads.Kernel) -> Callable[[], np.ndarray]:
+        return lambda: ls.FrozenKernel.one_target(given.matrix, given.y, given.t, zero).f
+
+    def route(given: workloads.Kernel) -> str:
+        found = ls.FrozenKernel.one_target(given.matrix, given.y, given.t, zero)
+        return f"{found.route}, {found.steps} products with the kernel"
+
+    more = floors.product(n, 13 * len(t) // 10, n)
+
+    def spectrum() -> None:
+        np.linalg.eigh(matrix)
+        more()
+
+    ours, one_target = "ours, NumPy", "W6, one target"
+    return [
+        Way("W6", ours, lambda: ls.FrozenKernel(matrix, y)(t, zero)["f"], 1, problem.error),
+        Way("W6", "floor: eigh and 1.3 GEMM", spectrum),
+        Way("W6, further target", ours, lambda: flow(t, zero)["f"], 1, problem.error),
+        Way("W6, further target", "floor: GEMM", gemm),
+        Way(one_target, ours, one(problem), 1, problem.error, route(problem)),
+        Way(one_target, "eigh", lambda: np.linalg.eigh(matrix)),
+        Way(f"{one_target}, stiff", ours, one(stiff), 1, stiff.error, route(stiff)),
+    ]
+
+
+def diagram(small: bool) -> list[Way]:
+    """Return W7: the phase diagram in a process of its own, which says how long it took."""
+    from benchmarks import sweeps
+
+    if small:
+        return []
+
+    def call() -> float:
+        command = [sys.executable, "-m", "benchmarks.sweeps", "fixed", str(floors.threads())]
+        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["seconds"]
+
+    ours = Way("W7", "ours, NumPy", call, remark="in a process of its own", told=True)
+    return [ours, Way("W7", "floor: fill", sweeps.fill, told=True)]
+
+
+def sampling(small: bool) -> list[Way]:
+    """Return W8: tangent kernels of random networks by their exact law, and from their weights."""
+    count, width, depth, few = (20, 8, 4, 2) if small else (workloads.FULL["W8"], 200, 50, 4)
+    rng = np.random.default_rng(5)
+
+    def call(draw: Callable[..., Any], count: int) -> np.ndarray:
+        return draw(rng, count, [width] * depth, 2.0, 0.0).kernels(1.0, 0.0)[0]
+
+    remark = f"{few} networks with all weights, scaled"
+    return [
+        Way("W8", "ours, NumPy", partial(call, layer_by_layer, count), remark="the exact law, layer by layer"),
+        Way("W8", "explicit, NumPy", partial(call, explicit, few), count / few, remark=remark),
+    ]
+
+
+SECTIONS: dict[str, Callable[[bool], list[Way]]] = {
+    "W1": balanced,
+    "W3": networks,
+    **{f"W4, L = {depth:g}": partial(deep, depth) for depth in workloads.DEPTHS},
+    "W6": kernel,
+    "W7": diagram,
+    "W8": sampling,
+}

@@ -1,0 +1,181 @@
+"""Speed: every workload, ours beside the floors and the peers, by turns in one run, with the error of each answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import re
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import floors, ours, speed_matrix
+from benchmarks.peers import LIBRARIES, NOT_MEASURED, Worker
+from benchmarks.timing import Timing, Watch, interleaved
+
+__all__ = ["REACH", "Reach", "judged", "measure", "write"]
+
+ROUNDS = 3
+GOOD = 1e-5  # an answer further off than this is no peer's best
+
+
+class Reach(NamedTuple):
+    """What is to be reached: the time of ours at most so many times that of another.
+
+    Parameters
+    ----------
+    workload, who : str
+        Whose time; "ours" is the faster of ours.
+    against, other : str
+        Workload and beginning of the name of the other, of which the fastest with a good answer counts.
+    ratio : float
+        Largest ratio of times.
+    """
+
+    workload: str
+    who: str
+    against: str
+    other: str
+    ratio: float
+
+
+NUMPY, FAST = "ours, NumPy", "ours, compiled"
+REACH = (
+    Reach("W1", NUMPY, "W1", "floor: fill", 9),
+    Reach("W1", FAST, "W1", "floor: fill", 2),
+    Reach("W1", "ours", "W2", "heyoka, 1e-15", 1 / 150),
+    Reach("W1", "ours", "W2", "diffrax", 1 / 800),
+    Reach("W1", "ours", "W2", "solve_ivp, loop", 1e-5),
+    Reach("W1, mean over members", FAST, "W1", "floor: fill", 2),
+    Reach("W3", NUMPY, "W3", "floor: read", 5),
+    Reach("W3", FAST, "W3", "floor: read", 1.5),
+    Reach("W3", "ours", "W3", "diffrax", 1 / 5000),
+    *(
+        reach
+        for depth in ("3", "4", "5", "inf")
+        for name in (f"W4, L = {depth}",)
+        for reach in (
+            Reach(name, NUMPY, name, "floor: fill", 100),
+            Reach(name, FAST, name, "floor: fill", 15),
+            Reach(name, FAST, name, "heyoka", 1 / 30),
+            Reach(name, FAST, name, "diffrax", 1 / 150),
+        )
+    ),
+    Reach("W5, one network 100-200-100, 200 times", NUMPY, "", "floor", 3),
+    Reach("W5, one network 100-200-100, 200 times", NUMPY, "", "DOP853", 1 / 2),
+    Reach("W5, 1000 networks 10-10-10, 200 times", "ours", "", "a loop of DOP853", 1 / 50),
+    Reach("W6", NUMPY, "W6", "floor", 1),
+    Reach("W6, further target", NUMPY, "W6, further target", "floor", 1.5),
+    Reach("W6, one target", NUMPY, "W6, one target", "eigh", 1 / 15),
+    Reach("W6, one target", NUMPY, "W6, one target", "expm_multiply", 1),
+    Reach("W6, one target, stiff", NUMPY, "W6, one target", "eigh", 1),
+    Reach("W8", NUMPY, "W8", "explicit", 1 / 50),
+)
+
+
+def section(name: str, workers: Iterable[Worker], small: bool, rounds: int) -> list[Timing]:
+    """Return the timings of ours, floors and peers of one section, by turns."""
+    watches = [Watch(way) for way in ours.SECTIONS[name](small)]
+    errors: dict[int, float] = {}
+    known: list[tuple[str, str, str]] = [(w.way.workload, w.way.who, w.way.remark) for w in watches]
+    calls: list[tuple[Callable[[], float], Callable[[], float]]] = [(w, w.error) for w in watches]
+    for worker in workers:
+        for k, way in enumerate(worker.ways):
+            if way[0] == name or way[0].startswith(f"{name},") or (name, way[0]) == ("W1", "W2"):
+                known.append(way)
+                calls.append((partial(worker.run, k), partial(worker.error, k)))
+
+    def taken(k: int) -> float:
+        seconds = calls[k][0]()
+        if k not in errors:  # right away: an answer may be written over by the next
+            errors[k] = calls[k][1]()
+        return seconds
+
+    medians = interleaved({k: partial(taken, k) for k in range(len(calls))}, rounds)
+    return [Timing(w, who, medians[k], errors[k], remark) for k, (w, who, remark) in enumerate(known)]
+
+
+def matrix_rows() -> list[Timing]:
+    """Return W5, whose measurement counts the seconds of the processor with BLAS on one thread."""
+    found: dict[tuple[str, str], Timing] = {}
+    for row in speed_matrix.rows():
+        name, other = row.name.rsplit(", and ", 1)
+        off = re.search(r"\(off by (\S+)\)", other)
+        other = other.split(" (off")[0].removeprefix("the ")
+        workload, floor = f"W5, {name}", "products" in other or "factorizations" in other
+        remark = "processor seconds, BLAS on one thread"
+        who = FAST if workload.endswith(", compiled") else NUMPY
+        workload = workload.removesuffix(", compiled")
+        found[workload, who] = Timing(workload, who, row.ours, row.error, remark)
+        other = f"floor: {other}" if floor else other
+        found[workload, other] = Timing(workload, other, row.other, float(off[1]) if off else math.nan, remark)
+    return list(found.values())
+
+
+def measure(small: bool = False, rounds: int = ROUNDS, say: Callable[[str], Any] = lambda _: None) -> list[Timing]:
+    """Return all timings.
+
+    Parameters
+    ----------
+    small : bool
+        Tiny workloads, to see that everything runs; their times mean nothing.
+    rounds : int
+        How often each is run, after once to warm up.
+    say : callable
+        Is told which section comes next.
+    """
+    found: list[Timing] = []
+    with ExitStack() as stack:
+        workers = {name: stack.enter_context(Worker(name, small)) for name in LIBRARIES}
+        for name in ours.SECTIONS:
+            say(name)
+            found += section(name, [w for w in workers.values() if not w.absent], small, rounds)
+        absent = {name: worker.absent for name, worker in workers.items() if worker.absent}
+    if not small:
+        say("W5")
+        try:
+            found += matrix_rows()
+        except ModuleNotFoundError as error:  # its 200 digits need the extra [balls]
+            absent["W5"] = str(error)
+    found += [Timing("absent", name, math.nan, math.nan, why) for name, why in (absent | NOT_MEASURED).items()]
+    return found
+
+
+def fastest(timings: Iterable[Timing], workload: str, who: str) -> Timing | None:
+    """Return the fastest whose name begins so, among those with an answer that is good or has no error."""
+    fits = [t for t in timings if t.workload == workload and t.who.startswith(who) and not t.error > GOOD]
+    return min(fits, key=lambda t: t.seconds, default=None)
+
+
+def judged(timings: list[Timing]) -> list[tuple[Reach, Timing | None, Timing | None, float]]:
+    """Return each reach with ours, the other, and the ratio of their times (nan where one is absent)."""
+    found = []
+    for reach in REACH:
+        mine = fastest(timings, reach.workload, reach.who)
+        other = fastest(timings, reach.against or reach.workload, reach.other)
+        ratio = mine.seconds / other.seconds if mine and other else math.nan
+        found.append((reach, mine, other, ratio))
+    return found
+
+
+def computer() -> str:
+    """Return what the figures were measured on."""
+    return f"{floors.threads()} cores, {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
+
+
+def write(timings: list[Timing], text: str, folder: Path) -> None:
+    """Write Markdown, JSON and the picture."""
+    from benchmarks.picture import work_precision
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "speed.md").write_text(text + "\n", encoding="utf-8")
+    plain = [t._asdict() | {k: None for k in ("seconds", "error") if math.isnan(getattr(t, k))} for t in timings]
+    (folder / "speed.json").write_text(
+        json.dumps({"on": computer(), "timings": plain}, indent=1) + "\n", encoding="utf-8"
+    )
+    work_precision(timings, folder / "speed.png")

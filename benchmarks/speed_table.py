@@ -1,0 +1,81 @@
+"""The measured speed as Markdown: a line for each workload, a line for each reach, and everything that was timed."""
+
+from __future__ import annotations
+
+import math
+
+from benchmarks.markdown import table
+from benchmarks.speed import FAST, GOOD, NUMPY, computer, fastest, judged
+from benchmarks.timing import Timing, short
+
+__all__ = ["text"]
+
+
+def with_error(timing: Timing | None) -> str:
+    """Return a time and the error beside it."""
+    if timing is None:
+        return "-"
+    return short(timing.seconds) + ("" if math.isnan(timing.error) else f" ({timing.error:.0e})")
+
+
+def times(ratio: float) -> str:
+    """Return a ratio: how many times another takes, or how many times faster."""
+    if math.isnan(ratio):
+        return "-"
+    return f"{ratio:.2g}" if ratio >= 1 else f"1/{1 / ratio:.3g}"
+
+
+def is_peer(timing: Timing) -> bool:
+    """Whether a timing is neither ours nor a floor nor what is absent."""
+    return not timing.who.startswith(("ours", "floor")) and timing.workload != "absent"
+
+
+def by_workload(timings: list[Timing]) -> str:
+    """Return ours, the floor and the fastest peer whose answer is good, workload by workload."""
+    rows = []
+    for name in dict.fromkeys(t.workload for t in timings if t.who.startswith("ours")):
+        mine, fast = (fastest(timings, name, who) for who in (NUMPY, FAST))
+        floor = next((t for t in timings if t.workload == name and t.who.startswith("floor")), None)
+        among = [t for t in timings if t.workload in ({"W1", "W2"} if name == "W1" else {name}) and is_peer(t)]
+        peer = min((t for t in among if not t.error > GOOD), key=lambda t: t.seconds, default=None)
+        best = min((t for t in (mine, fast) if t), key=lambda t: t.seconds)
+        ratios = [times(t.seconds / floor.seconds) if t and floor else "-" for t in (mine, fast)]
+        beside = f"{floor.who.removeprefix('floor: ')}: {short(floor.seconds)}" if floor else "-"
+        other = (f"{peer.who}: {with_error(peer)}", f"{peer.seconds / best.seconds:.3g}") if peer else ("-", "-")
+        rows.append((name, with_error(mine), with_error(fast), beside, *ratios, *other))
+    head = ("workload", "ours, NumPy (error)", "ours, compiled (error)", "floor")
+    return table((*head, "NumPy / floor", "compiled / floor", "best peer (error)", "times faster"), rows)
+
+
+def by_reach(timings: list[Timing]) -> str:
+    """Return what was to be reached and what was measured."""
+    rows = []
+    for reach, mine, other, ratio in judged(timings):
+        met = "not measured" if math.isnan(ratio) else "yes" if ratio <= reach.ratio else "no"
+        who = f"{reach.workload}: {mine.who if mine else reach.who}"
+        rows.append((who, other.who if other else reach.other, f"<= {times(reach.ratio)}", times(ratio), met))
+    return table(("ours", "other", "reach, ratio of times", "measured", "met"), rows)
+
+
+def in_full(timings: list[Timing]) -> str:
+    """Return everything that was timed."""
+    rows = [
+        (t.workload, t.who, short(t.seconds), "" if math.isnan(t.error) else f"{t.error:.1e}", t.remark)
+        for t in timings
+    ]
+    return table(("workload", "who", "time", "error", "remark"), rows)
+
+
+def text(timings: list[Timing]) -> str:
+    """Return all of it."""
+    return "\n\n".join(
+        (
+            f"Measured by turns in one run on {computer()}; medians; errors against 50 digits. The fastest peer counts "
+            f"whose error is below {GOOD:.0e}.",
+            by_workload(timings),
+            by_reach(timings),
+            "<details><summary>Everything that was timed</summary>",
+            in_full(timings),
+            "</details>",
+        )
+    )

@@ -1,0 +1,186 @@
+"""The benchmarks: every workload in small, the protocol of the peers, the tables; nothing timed is judged."""
+
+import importlib.util
+import io
+import json
+import math
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from benchmarks import floors, markdown, ours, peers, peers_scipy, speed, speed_table, workloads
+from benchmarks.timing import Timing, Watch, Way, interleaved, short
+
+
+@pytest.mark.parametrize("section", [name for name in ours.SECTIONS if name != "W7"])
+def test_every_workload_runs_and_ours_are_right(section):
+    ways = ours.SECTIONS[section](True)
+    assert any(way.who == "ours, NumPy" for way in ways)
+    for way in ways:
+        watch = Watch(way)
+        assert watch() >= 0
+        assert not watch.error() > 1e-12, way
+
+
+@pytest.mark.parametrize("way", peers_scipy.ways(True), ids=lambda way: f"{way.workload} {way.who}")
+def test_peers_solve_the_same_problems(way):
+    watch = Watch(way)
+    watch()
+    assert watch.error() < 1e-5
+
+
+@pytest.mark.parametrize("library", ["diffrax", "heyoka"])
+def test_other_peers_solve_the_same_problems_where_they_are_installed(library):
+    with peers.Worker(library, small=True) as worker:
+        if importlib.util.find_spec(library) is None:
+            assert library in worker.absent
+            assert worker.ways == []
+            return
+        assert worker.absent is None
+        for k in range(len(worker.ways)):
+            assert worker.run(k) > 0
+            assert not worker.error(k) > 1e-5
+
+
+def test_a_worker_answers_by_lines_and_ends_with_its_input():
+    with peers.Worker("scipy", small=True) as worker:
+        assert [way[0] for way in worker.ways] == ["W2", "W2", "W3", "W6, one target"]
+        assert worker.run(3) > 0
+        assert worker.error(3) < 1e-12
+    assert worker.process.returncode == 0
+
+
+def test_a_library_that_cannot_be_imported_is_absent(monkeypatch):
+    answers = io.StringIO()
+    monkeypatch.setitem(peers.LIBRARIES, "none", "benchmarks.there_is_no_such_module")
+    monkeypatch.setattr(sys, "stdout", answers)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    peers.serve("none", True)
+    assert "there_is_no_such_module" in json.loads(answers.getvalue())["absent"]
+
+
+def test_nothing_in_the_package_imports_a_peer():
+    sources = (
+        path.read_text(encoding="utf-8") for path in __import__("pathlib").Path(ls.__file__).parent.rglob("*.py")
+    )
+    for text in sources:
+        for name in ("diffrax", "heyoka", "torchdiffeq", "neural_tangents"):
+            assert f"import {name}" not in text
+
+
+# the problems
+
+
+def test_the_kernel_is_exact():
+    problem = workloads.kernel(11)
+    n, signs = 12, problem.signs.astype(int)
+    assert np.array_equal(signs @ signs.T, n * np.eye(n, dtype=int))
+    for i in range(n):
+        for j in range(n):
+            weights = [Fraction(float(v)) / n for v in problem.values]
+            exact = sum(w * int(a) * int(b) for w, a, b in zip(weights, signs[:, i], signs[:, j], strict=True))
+            assert Fraction(float(problem.matrix[i, j])) == pytest.approx(exact, abs=2.0**-45)
+    assert np.array_equal(problem.matrix, problem.matrix.T)
+
+
+def test_errors_are_seen():
+    problem = workloads.modes(30, 8)
+    a = np.asarray(problem.flow(problem.t, problem.a0)["a"])
+    assert workloads.error_of_modes(problem, a) < 1e-14
+    assert workloads.error_of_modes(problem, a * (1 + 1e-10)) > 0.9e-10
+    kernel = workloads.kernel(11)
+    f = ls.FrozenKernel(kernel.matrix, kernel.y)(kernel.t, 0 * kernel.y)["f"]
+    assert kernel.error(f) < 1e-14
+    assert kernel.error(f + 1e-9) > 1e-11
+    nets = workloads.networks(2, 10, 8)
+    flow, z0 = nets.of_weights()
+    traj = flow(nets.t, z0)
+    found = {name: np.asarray(traj[name]) for name in nets.names}
+    assert workloads.error_of_networks(nets, found) < 1e-12
+    assert workloads.error_of_networks(nets, found | {"ntk": found["ntk"] * (1 + 1e-6)}) > 1e-7
+
+
+def test_floors_do_their_work():
+    for call in (floors.fill(1000), floors.triad(1000), floors.read(1000), floors.product(3, 4, 5)):
+        assert call() is None
+
+
+# turns and tables
+
+
+def test_calls_take_turns_and_the_first_round_warms_up():
+    order, slow = [], iter([100.0, 1.0, 3.0, 2.0])
+
+    def first():
+        order.append("first")
+        return next(slow)
+
+    def second():
+        order.append("second")
+        return 5.0
+
+    assert interleaved({"first": first, "second": second}, 3) == {"first": 2.0, "second": 5.0}
+    assert order == ["first", "second"] * 4
+
+
+def test_a_watch_scales_and_takes_told_seconds():
+    assert Watch(Way("W", "who", lambda: 0.5, 4, told=True))() == 2.0
+
+
+def test_times_are_short():
+    assert [short(x) for x in (12.34, 0.01234, 2e-6, 3e-9, math.nan)] == ["12.3 s", "12.3 ms", "2 us", "3 ns", "absent"]
+
+
+MEASURED = [
+    Timing("W1", "ours, NumPy", 0.1, 1e-16),
+    Timing("W1", "floor: fill", 0.02),
+    Timing("W2", "heyoka, 1e-15", 20.0, 1e-15, "few | scaled"),
+    Timing("W2", "diffrax Tsit5, 1e-04", 1.0, 1e-2),
+    Timing("W2", "diffrax Tsit5, 1e-07", 120.0, 1e-7),
+    Timing("absent", "torchdiffeq", math.nan, math.nan, "no CPU build"),
+]
+
+
+def test_reach_is_judged_by_answers_that_are_good():
+    found = {
+        (reach.workload, reach.who, reach.other): (other, ratio) for reach, _, other, ratio in speed.judged(MEASURED)
+    }
+    assert found["W1", "ours, NumPy", "floor: fill"][1] == pytest.approx(5)
+    other, ratio = found["W1", "ours", "diffrax"]
+    assert other.error == 1e-7
+    assert ratio == pytest.approx(1 / 1200)
+    assert math.isnan(found["W1", "ours, compiled", "floor: fill"][1])
+    assert math.isnan(found["W8", "ours, NumPy", "explicit"][1])
+
+
+def test_the_tables_say_what_was_measured_and_what_is_absent(tmp_path):
+    text = speed_table.text(MEASURED)
+    assert "| W1 | 100 ms (1e-16) | - | fill: 20 ms | 5 | - | heyoka, 1e-15: 20 s (1e-15) | 200 |" in text
+    assert "| W1: ours, NumPy | floor: fill | <= 9 | 5 | yes |" in text
+    assert "| W1: ours, NumPy | heyoka, 1e-15 | <= 1/150 | 1/200 | yes |" in text
+    assert "| W1: ours, compiled | floor: fill | <= 2 | - | not measured |" in text
+    assert "| absent | torchdiffeq | absent |  | no CPU build |" in text
+    assert r"few \| scaled" in text
+    speed.write(MEASURED, text, tmp_path / "out")
+    assert (tmp_path / "out" / "speed.md").read_text(encoding="utf-8") == text + "\n"
+    kept = json.loads((tmp_path / "out" / "speed.json").read_text(encoding="utf-8"))["timings"]
+    assert kept[0] == {"workload": "W1", "who": "ours, NumPy", "seconds": 0.1, "error": 1e-16, "remark": ""}
+    assert kept[-1]["seconds"] is None
+    assert (tmp_path / "out" / "speed.png").stat().st_size > 10_000
+
+
+def test_a_reach_that_is_missed_says_so():
+    slow = [t._replace(seconds=1.0) if t.who == "ours, NumPy" else t for t in MEASURED]
+    assert "| W1: ours, NumPy | floor: fill | <= 9 | 50 | no |" in speed_table.text(slow)
+
+
+def test_tables_go_between_their_markers_or_nowhere(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text("a\n<!-- speed: begin -->\nold\n<!-- speed: end -->\nb\n", encoding="utf-8")
+    markdown.write(path, "speed", "new")
+    assert path.read_text(encoding="utf-8") == "a\n<!-- speed: begin -->\nnew\n<!-- speed: end -->\nb\n"
+    with pytest.raises(SystemExit, match="no place marked 'other'"):
+        markdown.write(path, "other", "new")
