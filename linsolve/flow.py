@@ -49,6 +49,7 @@ class Flow(Parametrized):
     State: ClassVar[type]
     axes: ClassVar[Mapping[str, tuple[str, ...]]]
     tolerance: ClassVar[float] = 1e-9
+    otherwise: ClassVar[str] = "use integrate(flow, t, z0) for this start"
     declared: ClassVar[Mapping[str, Any]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -69,7 +69,7 @@ def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None
         if not worst <= flow.tolerance:
             raise NotExact(
                 f"{who}: {name} = {worst:.3g} must vanish (relative distance; at most {flow.tolerance:g}) for the "
-                f"closed form to hold; use integrate(flow, t, z0) for this start"
+                f"closed form to hold; {flow.otherwise}"
             )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import linsolve as ls
-from linsolve import errata, phases
+from linsolve import arithmetic, errata, phases
 from linsolve.__main__ import main
 from linsolve.collapse import collapse
 from linsolve.destination import folder_of_results, folder_to_fill, whole_files, whole_folder
@@ -217,3 +217,15 @@ def test_a_folder_that_cannot_be_placed_leaves_the_earlier_one(tmp_path, monkeyp
     with pytest.raises(OSError, match="stuck"), whole_folder(out) as made:
         (made / "a").write_text("second")
     assert (out / "a").read_text() == "first"
+
+
+@pytest.mark.parametrize("name", ["FrozenKernel", "BlockKernel", "SpecializedKernel", "FrozenHead"])
+def test_backward_in_time_a_kernel_flow_ends_where_doubles_do(name):
+    flow, start = getattr(ls, name).example(np.random.default_rng(0))
+    end = float(np.max(flow.lifetime(np, flow.state(start))[0]))
+    assert -np.inf < end < 0
+    assert np.isfinite(flow(0.99 * end, start)["loss"]).all()
+    with pytest.raises(ValueError, match=r"t = -1e\+300 must be later than"):
+        flow(-1e300, start)
+    for value in flow.cast(arithmetic.precise(30)).lifetime(arithmetic.precise(30), start)[:1]:
+        assert np.isinf(arithmetic.to_numpy(value)).all()

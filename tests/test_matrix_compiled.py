@@ -9,6 +9,7 @@ import pytest
 import linsolve
 from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.flows import whitened_two_layer
+from linsolve.fused import evaluate
 from linsolve.stable import matrix_riccati
 
 TIMES = np.asarray([0.0, 1e-300, 1e-6, 0.01, 0.3, 1.0, 3.0, 10.0, 20.0, 60.0, 400.0, np.inf])
@@ -138,6 +139,15 @@ class TestCompiled:
         flow, start = WhitenedTwoLayer.example(np.random.default_rng(0))
         assert linsolve.verify(flow, start).ok
         assert calls
+
+    def test_a_flow_takes_it_by_name(self):
+        flow, start = WhitenedTwoLayer.example(np.random.default_rng(0))
+        t = np.linspace(0.0, 3.0, 40)
+        found, plain = flow(t, start, engine="compiled"), flow(t, start)
+        assert np.abs(found["product"] - plain["product"]).max() < 1e-13
+        np.testing.assert_array_equal(found["product"], flow.compiled_solution(t, start).product)
+        named = evaluate(flow, t, start, "singular_values", engine="compiled")["singular_values"]
+        np.testing.assert_array_equal(named, found["singular_values"])
 
     @pytest.mark.parametrize("mutant", ["growing", "pairs", "start"])
     def test_verify_rejects_wrong_kernels(self, mutant, monkeypatch):

@@ -167,6 +167,16 @@ def test_logistic_and_its_gap_are_accurate_up_to_their_own_conditioning(decades)
     assert excess(gap, gap_reference, (t, a0, s)) <= 4
 
 
+@pytest.mark.parametrize("decades", [1, 8, 60])
+def test_logistic_of_networks_forward_in_time_adds_next_to_nothing_to_the_rounding_of_its_arguments(decades):
+    rng = np.random.default_rng(100 + decades)
+    a0, s = np.abs(signed(rng, decades, DRAWS, zeros=0.05)), signed(rng, decades, DRAWS, zeros=0.05)
+    t = np.abs(signed(rng, 2, DRAWS)) / (np.abs(s) + a0 + 1e-200)
+    a, gap = stable.logistic(np, t, a0, s)
+    assert excess(a, logistic_reference, (t, a0, s)) <= 1.5
+    assert excess(gap, gap_reference, (t, a0, s)) <= 1.5
+
+
 def test_logistic_at_the_ends_of_time():
     a0 = np.asarray([0.1, 3.0, 0.1, 0.0, 0.1, 1e-200])
     s = np.asarray([2.0, 2.0, -2.0, 2.0, 0.0, 1e200])

@@ -13,7 +13,7 @@ from linsolve.flows.frozen_kernel_start import Memo
 from linsolve.flows.kernel_descent import KernelDescent
 from linsolve.stable.blocks import Blocks
 from linsolve.stable.scalar import smallest
-from linsolve.stable.spectral import exponents, integral_weights, rows_times
+from linsolve.stable.spectral import exponents, integral_weights, reach_backward, rows_times
 
 __all__ = ["ClassKernel", "Eigenstructure"]
 
@@ -131,8 +131,9 @@ class ClassKernel(KernelDescent):
         return self.State(contrasts + blocks.spread(xp, y))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return all of time: backward, residuals grow without end but stay finite."""
-        return -xp.inf * xp.ones_like(self.eta), xp.inf * xp.ones_like(self.eta)
+        """Return where backward in time the residual leaves the range of doubles, and inf."""
+        start = reach_backward(xp, self.eta[..., None] * self.blocks(xp).values)
+        return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the part of the residual in the kernel's null space, which is never learned."""

@@ -10,7 +10,7 @@ from linsolve.flow import Flow, parameter
 from linsolve.flows.neural_collapse_kernel import BlockFeatures
 from linsolve.stable.centered import split
 from linsolve.stable.frame import precision
-from linsolve.stable.spectral import exponents, integral_weights
+from linsolve.stable.spectral import exponents, integral_weights, reach_backward
 
 __all__ = ["FrozenHead"]
 
@@ -189,8 +189,10 @@ class FrozenHead(BlockFeatures):
         return self.solution(xp, xp.full_like(batch, xp.inf), z0)
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return all of time: backward, residuals grow without end but stay finite."""
-        return -xp.inf * xp.ones_like(self.kappa_d), xp.inf * xp.ones_like(self.kappa_d)
+        """Return where backward in time the residual leaves the range of doubles, and inf."""
+        large, s = self.rates_of_features(xp)[2], self._modes(xp)[2][..., 0]
+        start = reach_backward(xp, large[..., None] * s**2 + self._classes * self._each)
+        return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the features that W does not see, and ``mu_g W^T b - N <h>``, ``<h>`` the average of features."""

@@ -13,7 +13,7 @@ from linsolve.flows.frozen_kernel_krylov import OneTarget, follow
 from linsolve.flows.kernel_descent import KernelDescent
 from linsolve.inputs import real_array
 from linsolve.stable.compensated import length
-from linsolve.stable.spectral import Spectrum, rows_times
+from linsolve.stable.spectral import Spectrum, reach_backward, rows_times
 
 __all__ = ["FrozenKernel"]
 
@@ -196,8 +196,9 @@ class FrozenKernel(KernelDescent, Flow):
         return self.State(self.y + self.spectrum(xp).null_part(xp, z0.f - self.y))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return all of time: backward, residuals grow without end but stay finite."""
-        return -xp.inf * xp.ones_like(self.eta), xp.inf * xp.ones_like(self.eta)
+        """Return where backward in time the residual leaves the range of doubles, and inf."""
+        start = reach_backward(xp, self.eta[..., None] * self.spectrum(xp).values)
+        return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the part of the residual in the kernel's null space, which is never learned."""

@@ -91,6 +91,11 @@ class WhitenedTwoLayer(Flow):
 
     axes: ClassVar = {"product": ("n_out", "n_in"), "gram_in": ("n_in", "n_in"), "gram_out": ("n_out", "n_out")}
 
+    otherwise: ClassVar = (
+        "use integrate(deep.deep_weights(target, 2, rates=1 / tau), t, (w1, w2)), which follows the weights; "
+        "integrate(flow, t, z0) follows products, whose rounding finds a way out of a bottleneck in the end"
+    )
+
     init = staticmethod(whitened_start.init)
     gaussian = staticmethod(whitened_start.gaussian)
 

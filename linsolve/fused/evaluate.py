@@ -23,6 +23,7 @@ from linsolve.problem import Problem, pose, refuse_inexact, refuse_outside_lifet
 __all__ = ["ENGINES", "evaluate", "follow", "prepared", "run_tiles", "shape_of"]
 
 ENGINES = ("plain", "blocks", "compiled")
+OWN = "own"  # of flows of matrices that bring a compiled closed form themselves
 ENOUGH = 2**16  # outputs, from which blocks are worth their set-up
 _known: Any = lru_cache(maxsize=64)(program_of)
 _limits: Any = lru_cache(maxsize=64)(limits_of)
@@ -83,8 +84,8 @@ def evaluate(
     problem = pose(flow, t, z0)
     chosen = _engine(problem, engine, wanted)
     where = _checked_out(problem, out, wanted)
-    if chosen == "plain":
-        trajectory = problem.flow(problem.t, problem.z0, engine="plain")
+    if chosen in ("plain", OWN):
+        trajectory = problem.flow(problem.t, problem.z0, engine=engine or "plain", threads=threads)
         return {name: _into(where, name, _named(trajectory, name)) for name in wanted}
     return _fused(problem, chosen, wanted, where, threads)
 
@@ -94,13 +95,14 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     fields = problem.z0._fields
     chosen = _engine(problem, engine, None)
     where = _checked_out(problem, _by_field(problem, out), fields)
-    if chosen != "plain":
+    if chosen not in ("plain", OWN):
         found = _fused(problem, chosen, None, where, threads)
         return type(problem.z0)(*(found[name] for name in fields))
     refuse_inexact(problem)
     refuse_outside_lifetime(problem)
-    clock = problem.xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
-    state = spread(problem, problem.flow.solution(problem.xp, clock, problem.z0))
+    flow, clock = problem.flow, problem.xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
+    found = flow.compiled_solution(clock, problem.z0) if chosen == OWN else flow.solution(problem.xp, clock, problem.z0)
+    state = spread(problem, found)
     return type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))
 
 
@@ -127,6 +129,8 @@ def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None)
         return "plain" if small or not _traceable(type(problem.flow), names) else "blocks"
     if problem.xp is not np:
         raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {problem.xp.__name__}")
+    if engine == "compiled" and hasattr(problem.flow, "compiled_solution"):
+        return OWN
     _known(type(problem.flow), names)  # refuses what it cannot trace
     return engine
 

@@ -14,7 +14,9 @@ from linsolve import arithmetic
 from linsolve.stable.frame import precision
 from linsolve.stable.scalar import phi
 
-__all__ = ["Spectrum", "decay", "decayed_integral", "exponents", "integral_weights", "rows_times"]
+__all__ = ["Spectrum", "decay", "decayed_integral", "exponents", "integral_weights", "reach_backward", "rows_times"]
+
+_STEEPEST = 300  # of an exponent, so that squares of such exponentials, times other numbers, are doubles
 
 
 def rows_times(xp: Any, rows: Any, matrix: Any) -> Any:
@@ -80,6 +82,19 @@ def exponents(xp: Any, values: Any, t: Any) -> Any:
     # in high precision the zero of a rounded matrix may be negative: it is a zero, and nothing grows without end
     end = xp.where(values > 0, xp.full_like(values, xp.inf), xp.zeros_like(values))
     return xp.where(forever, end, values * xp.where(forever, xp.zeros_like(t), t))
+
+
+def reach_backward(xp: Any, rates: Any) -> Any:
+    """Return the negative time before which ``exp(-rate t)`` nears the end of the doubles, shape ``rates.shape[:-1]``.
+
+    It is -inf where no rate is positive, and in object arithmetic, whose exponents do not end.
+    """
+    top = xp.max(rates, axis=-1)
+    endless = xp.full_like(top, -xp.inf)
+    if arithmetic.is_object(xp):
+        return endless
+    # of what is left of the range, squares in a loss need half
+    return xp.where(top > 0, -_STEEPEST / xp.where(top > 0, top, xp.ones_like(top)), endless)
 
 
 def decay(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
