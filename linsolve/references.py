@@ -52,7 +52,13 @@ class Reference:
         names = {"eprint": f"arXiv:{parts.get('eprint')}", "volume": f"volume {parts.get('volume')}"}
         shown = ("journal", "booktitle", "school", "volume", "eprint")
         where = ", ".join(names.get(name, parts[name]) for name in shown if name in parts)
-        return f'{authors}, "{self.title}"{", " + where if where else ""} ({self.year})'.replace("{\\'e}", "é")
+        text = f'{authors}, "{self.title}"{", " + where if where else ""} ({self.year})'
+        for accented, letter in _LETTERS.items():
+            text = text.replace(accented, letter)
+        return text
+
+
+_LETTERS = {"{\\'e}": "é", '{\\"a}': "ä", '{\\"u}': "ü"}
 
 
 def _arxiv(number: str) -> tuple[tuple[str, str], ...]:
@@ -68,9 +74,9 @@ _RECORDS = (
         (("booktitle", "International Conference on Learning Representations"), *_arxiv("1312.6120")),
     ),
     Reference(
-        "fukumizu_1998", "article", ("Fukumizu, Kenji",), "Effect of batch learning in multilayer neural networks",
-        1998,
-        "Fukumizu", (("journal", "Gen"), ("volume", "1"), ("number", "04"), ("pages", "1E--03")),
+        "fukumizu_1998", "inproceedings", ("Fukumizu, Kenji",),
+        "Effect of batch learning in multilayer neural networks", 1998, "Fukumizu",
+        (("booktitle", "International Conference on Neural Information Processing"),),
     ),
     Reference(
         "braun_2022", "inproceedings",
@@ -79,11 +85,16 @@ _RECORDS = (
         (("booktitle", _NEURIPS), ("volume", "35"), ("pages", "6615--6629")),
     ),
     Reference(
-        "domine_2024", "misc", ("Domin{\\'e}, Cl{\\'e}mentine", "others"), "From lazy to rich", 2024, "Domine et al.",
+        "domine_2024", "misc",
+        ("Domin{\\'e}, Cl{\\'e}mentine C. J.", "Anguita, Nicolas", "Proca, Alexandra M.", "Braun, Lukas",
+         "Kunin, Daniel", "Mediano, Pedro A. M.", "Saxe, Andrew M."),
+        "From lazy to rich: Exact learning dynamics in deep linear networks", 2024, "Domine et al.",
+        _arxiv("2409.14623"),
     ),
     Reference(
         "xu_ziyin_2024", "misc", ("Xu, Yizhou", "Ziyin, Liu"),
         "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model", 2024, "Xu and Ziyin",
+        _arxiv("2401.07085"),
     ),
     Reference(
         "atanasov_2022", "misc", ("Atanasov, Alexander", "Bordelon, Blake", "Pehlevan, Cengiz"),
