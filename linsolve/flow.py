@@ -12,7 +12,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.inputs import Interval, real_array, unknown_name
 from linsolve.parameters import Parametrized, parameter
-from linsolve.problem import NotExact, Problem, pose
+from linsolve.problem import NotExact, Problem, pose, refuse_inexact
 
 __all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
 
@@ -162,6 +162,44 @@ class Flow(Parametrized):
         problem = pose(self, t, z0)
         state = follow(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
+
+    def when(self, z0: Any, *, loss: Any) -> Any:
+        """Return the first time at which the loss falls to `loss`, inf where it never does.
+
+        Parameters
+        ----------
+        z0 : State, tuple, mapping, or array for a state of one field
+            Start, each field of shape ``batch + own``.
+        loss : array_like
+            Value of the loss, not negative; its shape broadcasts against batch.
+
+        Returns
+        -------
+        array, shape batch
+            In the units of time of the flow.
+
+        Raises
+        ------
+        NotExact
+            If the closed form does not hold for this start.
+        TypeError
+            If the flow has no closed form of this time.
+        ValueError
+            If an input is not what it must be.
+
+        Examples
+        --------
+        >>> from linsolve import BalancedMode
+        >>> BalancedMode(s=[3.0, 1.0]).when(1e-3, loss=0.01).round(6).tolist()
+        [1.835395, 4.355145]
+        """
+        who = type(self).__name__
+        if type(self).time_to is Flow.time_to:
+            raise TypeError(f"{who}: when = time to a loss has no closed form here; read it off {who}'s trajectory")
+        problem = pose(self, 0.0, z0)
+        refuse_inexact(problem)
+        loss = real_array(who, "loss", loss, meaning="value to be reached", domain=Interval("[0, inf)"))
+        return problem.flow.time_to(problem.xp, problem.z0, loss=arithmetic.cast(problem.xp, loss))
 
     @classmethod
     def state(cls, z: Any) -> Any:

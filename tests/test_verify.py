@@ -53,3 +53,22 @@ def test_stationary_start_is_proved():
     report = ls.verify(ls.BalancedMode(s=1.0), 1.0)
     assert report.ok, str(report)
     assert {"descent", "time_to"}.isdisjoint(check.name for check in report)  # nothing moves: no order, no time
+
+
+@pytest.mark.parametrize("cls", [cls for cls in ls.flows.ALL if cls.time_to is not ls.Flow.time_to])
+def test_when_asked_for_a_loss_the_trajectory_has_it_then(cls):
+    flow, start = cls.example(np.random.default_rng(3))
+    begin, end = (flow(t, start)["loss"] for t in (0.0, np.inf))
+    wanted = end + 0.3 * (begin - end)
+    t = flow.when(start, loss=wanted)
+    assert np.isfinite(t).all()
+    for index in np.ndindex(t.shape):
+        found = np.broadcast_to(flow(t[index], start)["loss"], t.shape)[index]
+        assert found == pytest.approx(np.broadcast_to(wanted, t.shape)[index], rel=1e-9)
+
+
+def test_when_refuses_what_has_no_answer():
+    with pytest.raises(TypeError, match="FrozenKernel: when = time to a loss has no closed form here"):
+        ls.FrozenKernel([[1.0]], [1.0]).when([0.0], loss=0.1)
+    with pytest.raises(ValueError, match="BalancedMode: loss = -1"):
+        ls.BalancedMode(s=1.0).when(0.1, loss=-1.0)
