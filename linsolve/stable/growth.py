@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from linsolve.stable.scalar import phi
-
-__all__ = ["Start", "deep_growth_time", "head", "near", "start_of", "terms_of"]
+__all__ = ["Start", "deep_growth_time", "head", "linear", "logarithmic", "series_at", "start_of", "terms_of"]
 
 _LONGEST = 700  # of a logarithm: exp of it is still a double
 _STEEPEST = 600  # of n times a logarithm, so that products of such powers with other numbers are
-_BLOCK = 16  # series terms come in multiples of it
 
 
 class Start(NamedTuple):
@@ -38,6 +33,8 @@ class Start(NamedTuple):
         The same as `z0` and `series` where the fall begins.
     m : array
         ``1 - 2/depth``.
+    rising, falling, ending : list of array
+        `far_terms` of the head and of the fall; `near_terms`; each of shape batch.
     big, negative : array of bool
         ``|a0| > |s|``; ``a0 s < 0``.
     """
@@ -54,85 +51,93 @@ class Start(NamedTuple):
     z_fall: Any
     series_fall: Any
     m: Any
+    rising: list[Any]
+    falling: list[Any]
+    ending: list[Any]
     big: Any
     negative: Any
 
 
 def terms_of(digits: int) -> int:
-    """Return how many terms of a power series in 5/8, the slowest here, give `digits` decimal digits."""
-    return -(-5 * digits // _BLOCK) * _BLOCK
+    """Return how many terms of a power series in ``|u| <= 0.2404``, the slowest here, give `digits` decimal digits."""
+    return -(-7 * digits // 4)
 
 
-def _series(xp: Any, x: Any, up: Any, down: Any, lower: int, terms: int) -> Any:
-    """Return ``1 + r_1 (1 + r_2 (...))``, the series of term ratios ``r_k = x (k + up) k / ((k + down) (k + lower))``.
+def _unfolded(xp: Any, z: Any) -> Any:
+    """Return `u` with ``z = 4 u/(1 + u)^2``: the plane, cut from 1 to infinity, becomes the unit disk."""
+    root = 1 + xp.sqrt(1 - z)
+    return z / (root * root)
 
-    By Horner's rule; in multiple precision, in integers with a common binary point, as fast as that arithmetic's own
-    special functions.
+
+def series_at(xp: Any, z: Any, coefficients: list[Any]) -> tuple[Any, Any]:
+    """Return a polynomial of `u`, by Horner's rule, and `u`."""
+    u, total = _unfolded(xp, z), coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = total * u + c
+    return total, u
+
+
+def far_terms(xp: Any, q: Any, terms: int) -> list[Any]:
+    """Return the coefficients of `far` in `u`, which solves ``u (1 + u) f' + q (1 - u) f = (1 + u)^2/(1 - u)``.
+
+    Each comes from the one before by a factor of size at most 1, so that rounding errors do not grow.
     """
-    if hasattr(xp, "dps"):
-        return _series_of_integers(xp, x, up, down, lower, terms)
-    total = xp.ones_like(x)
-    for k in range(terms, 0, -1):
-        total = 1 + (k + up) * k / ((k + down) * (k + lower)) * x * total
-    return total
+    found = [1 / q]
+    for k in range(1, terms):
+        found.append((min(2 * k + 1, 4) + (q - (k - 1)) * found[-1]) / (q + k))
+    return found
 
 
-def _series_of_integers(xp: Any, x: Any, up: Any, down: Any, lower: int, terms: int) -> Any:
-    bits, ldexp = terms * 7 // 10 + 64, xp.context.ldexp  # a term of `far` is worth 0.68 bits
-    one = 1 << bits
-    x, up, down = (
-        np.array([int(ldexp(v, bits)) for v in a.flat], dtype=object).reshape(a.shape)
-        for a in (a.view(np.ndarray) for a in (x, up, down))
-    )
-    k = np.array(range(1, terms + 1), dtype=object).reshape((terms,) + (1,) * x.ndim)
-    inner = (k * one + up) * k * x // ((k * one + down) * (k + lower))
-    outer = np.full_like(inner, one)
-    for _ in range(_BLOCK.bit_length() - 1):  # the nest halved, to call NumPy less often
-        outer = outer[0::2] + (inner[0::2] * outer[1::2] >> bits)
-        inner = inner[0::2] * inner[1::2] >> bits
-    total = np.full(inner.shape[1:], one, dtype=object)
-    for a, b in zip(outer[::-1], inner[::-1], strict=True):
-        total = np.asarray(a + (b * total >> bits), dtype=object)
-    return xp.pack([ldexp(xp.element(v), -bits) for v in total.flat], total.shape)
+def far(xp: Any, z: Any, coefficients: list[Any]) -> Any:
+    """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q`` for ``-1 <= z <= 5/8``, ``q > 0``, of `far_terms`."""
+    return series_at(xp, z, coefficients)[0]
 
 
-def far(xp: Any, z: Any, q: Any, terms: int, below: Any = None) -> Any:
-    """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q`` for ``-1 <= z <= 5/8``, ``q > 0``, from positive terms.
+def near_terms(xp: Any, m: Any, terms: int) -> list[Any]:
+    """Return the coefficients of `near` over its first factors.
 
-    For ``z < 0`` (`below`, where that is known without z) by Pfaff's transformation
-    ``sum_k k!/(1 + q)_k x^k / (q (1 - z))``, ``x = z/(z - 1) <= 1/2``.
+    Times `k` they are those of ``((1 - v)/(1 + v))^(2 m + 1)``, less what they are at ``m = 0``, over `m`.
     """
-    below = z < 0 if below is None else below
-    x = xp.where(below, -z / (1 + xp.abs(z)), z)
-    first = xp.where(below, xp.ones_like(q), q)
-    total = _series(xp, x, first - 1, q, 0, terms)
-    return total / (q * xp.where(below, 1 - z, xp.ones_like(z)))
+    before, here = 0 * m, -4 + 0 * m
+    found = [here]
+    for k in range(1, terms):
+        before, here = here, ((k - 1) * before - (2 + 4 * m) * here - 8 * (-1) ** k) / (k + 1)
+        found.append(here / (k + 1))
+    return found
 
 
-def near(xp: Any, w: Any, m: Any, terms: int) -> Any:
-    """Return ``sum_{k >= 1} binom(m, k) w^k / k``, the integral of ``((1 + u)^m - 1)/u`` from 0 to ``|w| <= 3/5``."""
-    return m * w * _series(xp, -w, -m, xp.ones_like(m), 1, terms)
+def near(xp: Any, w: Any, m: Any, coefficients: list[Any]) -> Any:
+    """Return ``sum_{k >= 1} binom(m, k) w^k/k``, the integral of ``((1 + u)^m - 1)/u`` from 0 to ``|w| <= 3/5``."""
+    total, v = series_at(xp, -w, coefficients)
+    return m * v * total
 
 
-def head(
-    xp: Any,
-    l: Any,  # noqa: E741
-    n: Any,
-    z0: Any,
-    series: Any,
-    terms: int,
-    below: Any = None,
-) -> tuple[Any, Any, Any]:
-    """Return ``int_0^l exp(n l')/(1 - z0 exp(l')) dl'``, ``exp(n l)`` and ``z0 exp(l)``, for `l` of either sign.
+def linear(xp: Any, l: Any, n: Any) -> Any:  # noqa: E741
+    """Return ``e = (exp(n l) - 1)/n``, at ``n = 0`` its limit `l`; divided by what depends on the member alone."""
+    return xp.where(n == 0, l, xp.expm1(n * l) * (1 / xp.where(n == 0, xp.ones_like(n), n)))
+
+
+def logarithmic(xp: Any, e: Any, n: Any) -> Any:
+    """Return `l` of `linear`; infinite where ``n e <= -1``, where the argument of the logarithm ends."""
+    over = n * e <= -1
+    found = xp.log1p(xp.where(over, 0 * e, n * e)) * (1 / xp.where(n == 0, xp.ones_like(n), n))
+    return xp.where(over, xp.inf + 0 * e, xp.where(n == 0, e, found))
+
+
+def head(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
+    """Return ``int_0^l exp(n l')/(1 - z0 exp(l')) dl'`` plus ``z0^2 far(z0)``, for `l` of either sign.
 
     The first two terms of the geometric series are integrated as they stand, regular at ``n = 0`` and ``n = -1`` (depth
-    2 and inf); the rest is `far`, at both ends, of which `series` is the one at the start; `below` says where
-    ``z0 < 0``, and what it likes where ``z0 = 0``.
+    2 and inf); `rest` is ``far(z)`` with ``q = n + 2`` at the end, where ``z = z0 exp(l)`` and ``power = exp(n l)``.
     """
-    z, power = z0 * xp.exp(l), xp.exp(n * l)
     # (exp((n + 1) l) - 1)/(n + 1) from decaying exponentials on both sides
-    second = xp.where(l < 0, z0 + 0 * z, z * power) * l * phi(xp, (n + 1) * xp.abs(l))
-    return l * phi(xp, -n * l) + second + z * z * power * far(xp, z, n + 2, terms, below) - series, power, z
+    second = xp.where(l < 0, z0 + 0 * z, -z * power) * linear(xp, -xp.abs(l), n + 1)
+    return linear(xp, l, n) + second + z * z * power * rest
+
+
+def _head_time(xp: Any, l: Any, n: Any, z0: Any, series: Any, coefficients: list[Any]) -> Any:  # noqa: E741
+    z = z0 * xp.exp(l)
+    return head(xp, l, n, z0, z, xp.exp(n * l), far(xp, z, coefficients)) - series
 
 
 def _ratio(xp: Any, over: Any, under: Any) -> Any:
@@ -155,21 +160,25 @@ def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     end = xp.where(z == 0, _LONGEST * one, end)
     end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
     w = xp.where(inside | negative, xp.where(big, -3 * one, 3 * one) / 5, _ratio(xp, s - a0, a0))
-    series = z0 * z0 * far(xp, z0, n + 2, terms)
+    rising, falling, ending = far_terms(xp, n + 2, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
+    series = z0 * z0 * far(xp, z0, rising)
     z_fall = xp.where(negative, xp.where(big, -one, z0), 0 * one)
     return Start(
         n=n,
         z0=z0,
         series=series,
         end=end,
-        span=head(xp, end, n, z0, series, terms)[0],
+        span=_head_time(xp, end, n, z0, series, rising),
         pace=gain * xp.where(big, xp.pow(size, 2 - b), xp.pow(size, m) * goal),
         exchange=xp.pow(xp.where(z == 0, one, z), n),
         w=w,
-        near_w=near(xp, w, m, terms),
+        near_w=near(xp, w, m, ending),
         z_fall=z_fall,
-        series_fall=z_fall * z_fall * far(xp, z_fall, 2 - m, terms),
+        series_fall=z_fall * z_fall * far(xp, z_fall, falling),
         m=m,
+        rising=rising,
+        falling=falling,
+        ending=ending,
         big=big,
         negative=negative,
     )
@@ -197,10 +206,10 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     l = _log_ratio(xp, a, a0, change)  # noqa: E741
     l = xp.where(at.big, -l, l)  # noqa: E741
     early = (l < at.end) & (~at.negative | at.big)
-    first = head(xp, xp.minimum(l, at.end), at.n, at.z0, at.series, terms)[0]
-    fall = _fall_time(xp, at, xp.where(at.big, xp.log(xp.abs(_ratio(xp, a, s))), l), early, terms)
+    first = _head_time(xp, xp.minimum(l, at.end), at.n, at.z0, at.series, at.rising)
+    fall = _fall_time(xp, at, xp.where(at.big, xp.log(xp.abs(_ratio(xp, a, s))), l), early)
     fall = xp.where(at.big, _ratio(xp, fall, at.exchange), fall)
-    tail = _ratio(xp, _tail_time(xp, at, s * change / (a0 * gap), gap / a, early, terms), at.exchange)
+    tail = _ratio(xp, _tail_time(xp, at, s * change / (a0 * gap), gap / a, early), at.exchange)
     return xp.where(early, first, at.span + xp.where(at.negative, fall, tail)) / at.pace
 
 
@@ -212,16 +221,16 @@ def _log_ratio(xp: Any, over: Any, under: Any, difference: Any) -> Any:
     return xp.where(close, xp.log1p(xp.where(close, change, xp.zeros_like(change))), far_off)
 
 
-def _tail_time(xp: Any, at: Start, drop: Any, w: Any, early: Any, terms: int) -> Any:
+def _tail_time(xp: Any, at: Start, drop: Any, w: Any, early: Any) -> Any:
     """Return the time from `at.w` to `w`, or, from a start in the tail, to where ``w0/w = 1 + drop``."""
     asked = ~at.negative & ~early
     whole = asked & (at.end == 0)
     w = xp.where(asked, w, at.w)
     x = xp.where(whole, xp.log1p(xp.where(whole, drop, xp.zeros_like(w))), xp.log(at.w / w))
-    return x + at.near_w - near(xp, w, at.m, terms)
+    return x + at.near_w - near(xp, w, at.m, at.ending)
 
 
-def _fall_time(xp: Any, at: Start, l: Any, early: Any, terms: int) -> Any:  # noqa: E741
+def _fall_time(xp: Any, at: Start, l: Any, early: Any) -> Any:  # noqa: E741
     """Return the time to fall by the factor ``exp(l)``."""
     l = xp.where(at.negative & ~early, l, xp.zeros_like(l))  # noqa: E741
-    return -head(xp, l, -at.m, at.z_fall, at.series_fall, terms)[0]
+    return -_head_time(xp, l, -at.m, at.z_fall, at.series_fall, at.falling)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from math import comb, factorial
 from typing import Any
 
-from linsolve.stable.growth import Start, head, near, start_of, terms_of
-from linsolve.stable.scalar import log1p_ratio, phi
+from linsolve.stable.growth import Start, head, linear, logarithmic, series_at, start_of, terms_of
 
 __all__ = ["deep_growth"]
 
-_ROUNDS = 3  # of Halley's iteration reach the accuracy of a double; one more is done (tests/test_deep_mode.py counts)
+_ORDER = 5  # of the Taylor series of a step
+_ROUNDS = 1  # before the one that reaches the accuracy of a double
 
 
 def _plan(xp: Any) -> list[int]:
-    """Return the number of series terms of each round: those of doubles, then thrice the digits every round."""
-    digits, reached = getattr(xp, "dps", 16), 14
-    plan = [terms_of(min(digits, 16))] * _ROUNDS
-    while reached < digits:
-        reached *= 3
+    """Return the number of series terms of each round, of which each gives `_ORDER` times as many digits."""
+    digits, reached = getattr(xp, "dps", 16), 15
+    plan = [terms_of(16 // _ORDER**k + 1) for k in range(_ROUNDS, 0, -1)] + [terms_of(16)]
+    while digits > 16 and reached < digits:
+        reached *= _ORDER
         plan.append(terms_of(min(digits, reached + 3)))
     return plan
 
@@ -26,7 +27,7 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     r"""Return ``a`` and ``s - a`` where ``a' = depth |a|^(2 - 2/depth) (s - a)``, each to full relative accuracy.
 
     For ``depth = inf`` the depth-normalized limit ``a' = a^2 (s - a)``. The closed form for the time,
-    `deep_growth_time`, is inverted by Halley's iteration in the variable ``e = (exp(n l) - 1)/n``, the power of ``a``
+    `deep_growth_time`, is inverted by steps of fifth order in the variable ``e = (exp(n l) - 1)/n``, the power of ``a``
     that would grow linearly without saturation: there the slope of time lies between 1/2 and 8/3 for every depth and
     start, so that a fixed number of rounds serves all. Stored is ``l = log|a/a0|``, which does not saturate.
 
@@ -78,52 +79,78 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, plan: list[int]) -> t
     over = (own >= at.span) & (s != 0)
     rest = xp.where(over, own - at.span, xp.zeros_like(own))
     falling, ending = at.negative & over, ~at.negative & over
-    l = _solve_head(xp, own, rest, at, falling, ending, plan)  # noqa: E741
+    l, w = _solve(xp, own, rest, at, falling, ending, plan)  # noqa: E741
     size = xp.where(falling & at.big, xp.sign(a0) * xp.abs(s), a0 + 0 * l)
     a = size * xp.exp(xp.where(at.big & ~falling, -l, l))
-    w = _solve_tail(xp, _bounded_product(xp, rest, at.exchange), at, ending, plan)
     return xp.where(ending, s / (1 + w), a), xp.where(ending, s * w / (1 + w), s - a)
 
 
-def _solve_head(xp: Any, own: Any, rest: Any, at: Start, falling: Any, ending: Any, plan: list[int]) -> Any:
-    """Return ``l`` at times of the own clock: up to `at.end`; where `falling`, down from 0; 0 where `ending`."""
-    zero = xp.zeros_like(own)
-    n, z0 = xp.where(falling, -at.m, at.n), xp.where(falling, at.z_fall, at.z0)
+def _solve(xp: Any, own: Any, rest: Any, at: Start, falling: Any, ending: Any, plan: list[int]) -> tuple[Any, Any]:
+    """Return ``l`` and ``w`` at times of the own clock, `rest` of them after the head.
+
+    ``l`` goes up to `at.end`; where `falling`, down from 0; it is 0 where `ending`. There ``w = s/a - 1``, elsewhere 0,
+    is ``at.w exp(-x)`` with ``x + near(at.w) - near(w)`` the time since. Both are found by the same steps, with ``-w``
+    in the place of `z`.
+    """
+    zero, nowhere = xp.zeros_like(own), xp.zeros_like(at.w)
+    n = xp.where(falling | ending, -at.m, at.n)
+    first = xp.where(ending, -at.w, xp.where(falling, at.z_fall, at.z0))
     series, end = xp.where(falling, at.series_fall, at.series), xp.where(falling | ending, zero, at.end)
-    below = z0 < 0
-    # nothing is left to find where the tail has begun
-    z0, series = xp.where(ending, zero, z0), xp.where(ending, zero, series)
+    coefficients = [
+        xp.where(ending, c, xp.where(falling, a, b)) for a, b, c in zip(at.falling, at.rising, at.ending, strict=True)
+    ]
     fallen = rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
-    target = xp.where(falling, -fallen, xp.where(ending, zero, xp.minimum(own, at.span)))
-    l = _guess(xp, target, n, z0, end, at.span, falling)  # noqa: E741
+    theta = _bounded_product(xp, xp.where(ending, rest, zero), at.exchange)
+    target = xp.where(ending, theta - at.near_w, xp.where(falling, -fallen, xp.minimum(own, at.span)))
+    l = xp.where(ending, zero, _guess(xp, xp.where(ending, zero, target), n, first, end, at.span, falling))  # noqa: E741
+    x = theta + xp.where(ending, at.near_w, nowhere) * xp.expm1(-theta)
     for terms in plan:
-        found, power, z = head(xp, l, n, z0, series, terms, below)
-        off = (found - target) / power
-        gentle = xp.abs(off * z) < 1  # else Newton's step, which cannot overshoot from the far side
-        step = -off * (1 - z) / xp.where(gentle, 1 - off * z / 2, 1 + zero)
-        l = l + step * log1p_ratio(xp, n * step)  # noqa: E741
+        z = first * xp.exp(xp.where(ending, -x, l))
+        power = xp.exp(xp.where(ending, -n * xp.log1p(xp.where(ending, -z, zero)), n * l))
+        total, u = series_at(xp, z, coefficients[:terms])
+        found = xp.where(ending, x + n * u * total, head(xp, l, n, first, z, power, total) - series)
+        e, later = _change(xp, (target - found) / power, n, xp.where(ending, 1 / (1 - z), z))
+        l = l + logarithmic(xp, xp.where(ending, zero, e), n)  # noqa: E741
         l = xp.where(falling, xp.minimum(l, zero), xp.maximum(xp.minimum(l, end), zero))  # noqa: E741
-    return l
+        x = xp.where(ending, xp.maximum(x + later, zero), zero)
+    return l, xp.where(ending, at.w, nowhere) * xp.exp(-x)
+
+
+def _change(xp: Any, off: Any, n: Any, y: Any) -> tuple[Any, Any]:
+    """Return by how much ``e`` of the head and ``x`` of the tail change within the time `off`, in units of the slope.
+
+    By the Taylor series of their own equations, ``e' = 1 - y`` and ``x' = p`` where ``y' = y g``, ``p' = -n p g``,
+    ``g = p (1 - y)``: of `e` from ``p = 1`` and ``y = z``, of `x` from ``p = 1`` and ``y = a/s``.
+    """
+    ys, ps, gs = [y], [1 + 0 * off], [1 - y]
+    for k in range(_ORDER - 1):
+        ys.append(_leibniz(ys, gs, k))
+        ps.append(-n * _leibniz(ps, gs, k))
+        gs.append(ps[-1] - _leibniz(ps, ys, k + 1))
+    # else Newton's step, which cannot overshoot from the far side
+    late = xp.where(xp.abs(off * y) < 1, off, 0 * off)
+    return off * _mean(xp, [1 - y, *(-v for v in ys[1:])], late), off * _mean(xp, ps, late)
+
+
+def _leibniz(a: list[Any], b: list[Any], k: int) -> Any:
+    """Return the k-th derivative of a product, given those of its factors."""
+    return sum((comb(k, i) * a[i] * b[k - i] for i in range(1, k + 1)), a[0] * b[k])
+
+
+def _mean(xp: Any, derivatives: list[Any], time: Any) -> Any:
+    """Return the mean over `time`, from now, of what has these derivatives, itself first."""
+    count = len(derivatives)
+    total = derivatives[-1]
+    for k in range(count - 1, 0, -1):
+        total = total * time + factorial(count) // factorial(k) * derivatives[k - 1]
+    return total * (xp.ones_like(total) / factorial(count))
 
 
 def _guess(xp: Any, target: Any, n: Any, z0: Any, end: Any, span: Any, falling: Any) -> Any:
     """Return ``l`` as if ``e`` grew linearly: through both ends of the head, or at its first pace where falling."""
-    full = end * phi(xp, -n * end)
-    some = xp.where(span > 0, span, xp.ones_like(span))
-    e = xp.where(falling, target * (1 - z0), full * (target / some))
-    soon = e * log1p_ratio(xp, xp.where((n < 0) & ~falling, 0 * e, n * e))
-    # where the power of a saturates, from the end
-    missing = full * ((some - target) / some) * xp.exp(-n * end)
-    late = end - missing * log1p_ratio(xp, xp.where((n < 0) & ~falling, -n * missing, 0 * e))
-    return xp.where((n < 0) & ~falling, xp.maximum(late, 0 * e), soon)
-
-
-def _solve_tail(xp: Any, theta: Any, at: Start, ending: Any, plan: list[int]) -> Any:
-    """Return ``w = s/a - 1`` at `theta` after `at.w` where `ending`: ``x + near(at.w) - near(at.w e^-x) = theta``."""
-    start, near_start = xp.where(ending, at.w, 0 * theta), xp.where(ending, at.near_w, 0 * theta)
-    x = theta + near_start * xp.expm1(-theta)
-    for terms in plan:
-        w = start * xp.exp(-x)
-        step = (theta - x - near_start + near(xp, w, at.m, terms)) / xp.pow(1 + w, at.m)
-        x = xp.maximum(x + step / (1 - step * at.m * w / (1 + w) / 2), 0 * x)
-    return start * xp.exp(-x)
+    pace = linear(xp, end, n) / xp.where(span > 0, span, xp.ones_like(span))
+    late = (n < 0) & ~falling  # the power of a saturates: from the end, where it is (1 + n e) of the start's
+    missing = pace * (span - target) * xp.exp(-n * end)
+    e = xp.where(late, -missing, xp.where(falling, target * (1 - z0), pace * target))
+    l = logarithmic(xp, e, n)  # noqa: E741
+    return xp.where(late, xp.maximum(end + l, 0 * l), l)
