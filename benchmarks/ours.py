@@ -93,7 +93,7 @@ def networks(small: bool) -> list[Way]:
     given = problem.flow.State(u=problem.u, w=problem.w[..., None])
 
     def call(engine: str) -> dict[str, Any]:
-        flow, z0 = order_parameters(problem.flow, given)
+        flow, z0 = order_parameters(problem.flow, given, engine=engine)
         return evaluate(flow, problem.t, z0, problem.names, engine=engine)
 
     wrong = partial(workloads.error_of_networks, problem)

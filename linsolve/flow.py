@@ -141,7 +141,7 @@ class Flow(Parametrized):
         engine : str, optional
             "plain", as the formula stands; "blocks", the same bits in cache-sized blocks on several threads, for states
             that are single numbers; "compiled" (extra ``[fast]``), the same as one loop, whose elementary functions are
-            within an ulp. By default "blocks" for large NumPy ensembles where it applies, else "plain".
+            within 1.05 ulp. By default "blocks" for large NumPy ensembles where it applies, else "plain".
         threads : int, optional
             Of "blocks" and "compiled"; by default one for each processor.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 
 from linsolve.fused.blocks import early_values
 from linsolve.fused.grid import Grid, Tile, tiles
-from linsolve.fused.loop import INNER, assembly
+from linsolve.fused.loop import INNER, LANES, assembly
 from linsolve.fused.plan import Plan, plan_of
 from linsolve.fused.trace import Program
 
-__all__ = ["Compiled"]
+__all__ = ["Compiled", "machine_code"]
 
+_LINE, _LARGE = 64, 2**25  # bytes: of the cache, and from which arrays are not expected to stay in it
 _made: dict[tuple, Machine] = {}
 _making = threading.Lock()
 
@@ -31,23 +33,37 @@ class Machine:
     """
 
     def __init__(self, plan: Plan) -> None:
-        binding = _binding()
         before = perf_counter()
-        target = binding.Target.from_default_triple()
-        features = binding.get_host_cpu_features()
-        loop = assembly(plan, avx512=features.get("avx512f", False))
-        machine = target.create_target_machine(
-            cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=2, codemodel="jitdefault", jit=True
+        self.loop = assembly(plan, text=False)
+        self.engine, address, self.text, self.assembly = machine_code(
+            lambda wide: assembly(plan, avx512=wide).text, "loop"
         )
-        module = binding.parse_assembly(loop.text)
-        module.verify()
-        self.engine = binding.create_mcjit_compiler(module, machine)
-        self.engine.finalize_object()
-        address = self.engine.get_function_address("loop")
         self.call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(address)
-        self.text = loop.text
-        self.assembly = lambda: machine.emit_assembly(module)
         self.seconds = perf_counter() - before
+
+
+def machine_code(write: Callable[[bool], str], name: str) -> tuple[Any, int, str, Callable[[], str]]:
+    """Return who keeps the machine code, its address, its text in LLVM's language, and what shows it as assembly.
+
+    Parameters
+    ----------
+    write : callable
+        Returns the text, given whether this processor has AVX-512.
+    name : str
+        The function in it.
+    """
+    binding = _binding()
+    target = binding.Target.from_default_triple()
+    features = binding.get_host_cpu_features()
+    text = write(features.get("avx512f", False))
+    machine = target.create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=2, codemodel="jitdefault", jit=True
+    )
+    module = binding.parse_assembly(text)
+    module.verify()
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine, engine.get_function_address(name), text, lambda: machine.emit_assembly(module)
 
 
 def _binding() -> Any:
@@ -66,8 +82,8 @@ def _binding() -> Any:
 class Compiled:
     """A program on a grid as machine code, to be called for tiles from any thread.
 
-    Sums, products, quotients and square roots are those of NumPy, bit by bit; of the other functions each is within an
-    ulp (``tests/test_fused_compiled.py``). Times without members are computed with NumPy. Machine code is kept for
+    Sums, products, quotients and square roots are those of NumPy, bit by bit; of the other functions each is within
+    1.05 ulp (``tests/test_fused_compiled.py``). Times without members are computed with NumPy. Machine code is kept for
     each program, and way in which its inputs vary, as long as the process lives.
 
     Parameters
@@ -84,7 +100,7 @@ class Compiled:
             if key not in _made:
                 _made[key] = Machine(self.plan)
         self.machine = _made[key]
-        self.loop = assembly(self.plan, text=False)
+        self.loop = self.machine.loop
         count = grid.shape[0]
         # one row for each time: what all members have in common
         self.common = np.empty((count, max(1, len(self.loop.common))))
@@ -100,7 +116,9 @@ class Compiled:
 
     def tiles(self) -> list[Tile]:
         """Return a division into tiles of moderate size."""
-        return list(tiles(self.grid.shape, 4 * INNER if self.grid.shape[0] > 1 else 2**16))
+        times, rows, columns = self.grid.shape
+        quarter = -(-rows * columns // 4 // LANES) * LANES  # work for several threads, where there are few members
+        return list(tiles(self.grid.shape, min(4 * INNER, max(quarter, INNER)) if times > 1 else 2**16))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
         """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
@@ -110,7 +128,7 @@ class Compiled:
         pointers = [v.ctypes.data for v in given], [v.ctypes.data for v in direct.values()]
         steps = np.array([v.strides[1] if v.shape[1] > 1 else 0 for v in given], dtype=np.int64)
         strides = np.array([v.strides[:2] for v in direct.values()], dtype=np.int64)
-        sizes = np.array([*tile.shape, self.common.strides[0]], dtype=np.int64)
+        sizes = np.array([*tile.shape, self.common.strides[0], *_past_the_cache(direct.values())], dtype=np.int64)
         inputs, outs = (np.array(p, dtype=np.uintp) for p in pointers)
         common = self.common[tile.t0 :]
         self.machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
@@ -128,3 +146,16 @@ class Compiled:
 
 def _on_columns(v: np.ndarray) -> np.ndarray:
     return v if v.shape[2] == 1 or v.strides[2] == 8 else np.ascontiguousarray(v)
+
+
+def _past_the_cache(outputs: Iterable[np.ndarray]) -> tuple[int, bool]:
+    """Return the column, 0 or before, at which all outputs are aligned, and whether to write past the cache.
+
+    That saves reading what is about to be overwritten, and is done where a tile is part of arrays too large to stay in
+    the cache.
+    """
+    offsets = {v.ctypes.data % _LINE for v in outputs}
+    even = len(offsets) == 1 and not any(v.strides[k] % _LINE for v in outputs for k in (0, 1) if v.shape[k] > 1)
+    if not even or any(v.shape[0] * v.strides[0] < _LARGE for v in outputs):
+        return 0, False
+    return -(offsets.pop() // 8), True

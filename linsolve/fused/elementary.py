@@ -1,4 +1,4 @@
-"""Elementary functions on vectors without a branch: reduced arguments and polynomials, each within an ulp.
+"""Elementary functions on vectors without a branch: reduced arguments and polynomials, each within 1.05 ulp.
 
 Polynomials interpolate at Chebyshev points, in 40 digits, when they are first needed: no table of constants is copied
 from elsewhere. Where one rounding would be too much a quantity is carried as two doubles; a product and its rounding
@@ -84,9 +84,10 @@ def _low_of_ln2() -> float:
     return float(_context().log(2) - _LN2)
 
 
-def _reduced(v: Vectors, x: str, x_low: str | None = None) -> tuple[str, str, str, str]:
+def _reduced(v: Vectors, x: str, x_low: str | None = None, never_above: bool = False) -> tuple[str, str, str, str]:
     """Return ``k``, real and whole, ``r`` and ``t`` with ``exp(x + x_low) = 2^k (1 + r + t)``, `t` the smaller."""
-    x = v.select(v.compare("gt", x, v.number(710.0)), v.number(710.0), x)
+    if not never_above:
+        x = v.select(v.compare("gt", x, v.number(710.0)), v.number(710.0), x)
     x = v.select(v.compare("lt", x, v.number(-746.0)), v.number(-746.0), x)
     n, k = v.nearest(x, 1 / _LN2)
     coarse = v.fma(n, v.number(-_LN2), x)
@@ -102,22 +103,24 @@ def _reduced(v: Vectors, x: str, x_low: str | None = None) -> tuple[str, str, st
     return n, k, r, t
 
 
-def exp(v: Vectors, x: str) -> str:
-    """Return the exponential."""
-    n, k, r, t = _reduced(v, x)
+def exp(v: Vectors, x: str, never_above: bool = False) -> str:
+    """Return the exponential, of numbers of which none is above 0 if so said."""
+    n, k, r, t = _reduced(v, x, never_above=never_above)
     return v.scaled(v.op("add", v.op("add", r, t), v.number(1.0)), n, k)
 
 
-def expm1(v: Vectors, x: str) -> str:
+def expm1(v: Vectors, x: str, never_above: bool = False) -> str:
     """Return ``exp(x) - 1``, from the same reduction as `exp`; the sum with ``2^k - 1`` keeps its rounding error."""
-    n, k, r, t = _reduced(v, x)
-    one, large = v.number(1.0), v.compare("gt", n, v.number(60.0))
+    n, k, r, t = _reduced(v, x, never_above=never_above)
+    one = v.number(1.0)
     scale = v.scaled(one, n, k)
     whole, part = v.op("sub", scale, one), v.op("mul", scale, r)
     total = v.op("add", whole, part)  # |part| < |whole|, or whole = 0
     low = v.op("sub", part, v.op("sub", total, whole))
     small = v.op("add", total, v.fma(scale, t, low))
-    return v.copysign(v.select(large, exp(v, x), small), x)
+    if never_above:
+        return v.copysign(small, v.number(-1.0))
+    return v.copysign(v.select(v.compare("gt", n, v.number(60.0)), exp(v, x), small), x)
 
 
 def _two_sum(v: Vectors, a: str, b: str) -> Pair:

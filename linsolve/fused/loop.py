@@ -76,14 +76,16 @@ class _Writer:
             "ptr noalias %outs, ptr noalias %strides, ptr noalias %scratch) #0 {",
             "entry:",
         ]
-        times, rows, columns, pace = (self._loaded("%sizes", k, "i64") for k in range(4))
+        times, rows, columns, pace, first, past = (self._loaded("%sizes", k, "i64") for k in range(6))
+        self.first, self.past = first, v.emit(f"icmp ne i64 {past}, 0")
         self.start = [self._loaded("%inputs", k, "ptr") for k in range(len(self.inputs))]
         self.step = [self._loaded("%steps", k, "i64") for k in range(len(self.inputs))]
         self.out = [self._loaded("%outs", k, "ptr") for k in range(len(self.program.outputs))]
         self.stride = [self._loaded("%strides", k, "i64") for k in range(2 * len(self.out))]
         self._loop("row", "entry", rows, 1, lambda r: self._row(r, times, columns, pace))
-        v.lines += ["  ret void", "}", ""]
-        v.lines += [*v.declared.values(), 'attributes #0 = { "prefer-vector-width"="512" nounwind }', ""]
+        # the fence: from here on others see what was written past the cache
+        v.lines += ["  fence seq_cst", "  ret void", "}", "", *v.declared.values()]
+        v.lines += ['attributes #0 = { "prefer-vector-width"="512" nounwind }', "!0 = !{i32 1}", ""]
         return "\n".join(v.lines)
 
     def _loaded(self, base: str, k: int, kind: str) -> str:
@@ -92,8 +94,8 @@ class _Writer:
     def _at(self, base: str, offset: str) -> str:
         return self.v.emit(f"getelementptr i8, ptr {base}, i64 {offset}")
 
-    def _loop(self, name: str, before: str, end: str, step: int, body: Callable[[str], str]) -> None:
-        """Write ``for name in range(0, end, step)``; `body` returns the label of the block in which it ends."""
+    def _loop(self, name: str, before: str, end: str, step: int, body: Callable[[str], str], begin: str = "0") -> None:
+        """Write ``for name in range(begin, end, step)``; `body` returns the label of the block in which it ends."""
         lines = self.v.lines
         lines += [f"  br label %{name}.test", f"{name}.test:"]
         mark = len(lines)
@@ -103,7 +105,7 @@ class _Writer:
         last = body(f"%{name}")
         self.v.forget()
         lines += [f"  %{name}.next = add i64 %{name}, {step}", f"  br label %{name}.test", f"{name}.done:"]
-        lines[mark] = f"  %{name} = phi i64 [ 0, %{before} ], [ %{name}.next, %{last} ]"
+        lines[mark] = f"  %{name} = phi i64 [ {begin}, %{before} ], [ %{name}.next, %{last} ]"
 
     def _product(self, a: str, b: str) -> str:
         return self.v.emit(f"mul i64 {a}, {b}")
@@ -117,6 +119,7 @@ class _Writer:
             left = v.emit(f"sub i64 {columns}, {c}")
             less = v.emit(f"icmp slt i64 {left}, {self.wide}")
             count = v.emit(f"select i1 {less}, i64 {left}, i64 {self.wide}")
+            self.missing = v.emit(f"sub i64 0, {c}")  # columns of this part that come before the first
             eight = v.emit(f"shl i64 {c}, 3")
             varies = [self.plan.axes[k] & 4 for k in self.inputs]
             at = [self._at(p, eight) if vary else p for p, vary in zip(at_row, varies, strict=True)]
@@ -125,23 +128,23 @@ class _Writer:
             self._loop("time", "member.done", times, 1, lambda t: self._time(t, count, out, pace))
             return "time.done"
 
-        self._loop("part", "row.body", columns, self.wide, part)
+        self._loop("part", "row.body", columns, self.wide, part, self.first)
         return "part.done"
 
     def _mask(self, m: str, count: str) -> str:
         """Return which lanes from member `m` on exist."""
         v = self.v
-        rest = v.emit(f"sub i64 {count}, {m}")
-        one = v.emit(f"insertelement {v.whole} poison, i64 {rest}, i64 0")
-        zeros = f"<{v.lanes} x i32> zeroinitializer"
-        all_of_it = v.emit(f"shufflevector {v.whole} {one}, {v.whole} poison, {zeros}")
         ramp = f"<{', '.join(f'i64 {k}' for k in range(v.lanes))}>"
-        return v.emit(f"icmp slt {v.whole} {ramp}, {all_of_it}")
+        after, before = (
+            v.emit(f"icmp {test} {v.whole} {ramp}, {self._splat(v.emit(f'sub i64 {end}, {m}'), 'i64')}")
+            for test, end in (("slt", count), ("sge", self.missing))
+        )
+        return v.logic("and", after, before)
 
-    def _splat(self, number: str) -> str:
-        v = self.v
-        one = v.emit(f"insertelement {v.real} poison, double {number}, i64 0")
-        return v.emit(f"shufflevector {v.real} {one}, {v.real} poison, <{v.lanes} x i32> zeroinitializer")
+    def _splat(self, number: str, kind: str = "double") -> str:
+        v, vector = self.v, f"<{self.v.lanes} x {kind}>"
+        one = v.emit(f"insertelement {vector} poison, {kind} {number}, i64 0")
+        return v.emit(f"shufflevector {vector} {one}, {vector} poison, <{v.lanes} x i32> zeroinitializer")
 
     def _constants(self) -> None:
         self.values = {}
@@ -198,7 +201,6 @@ class _Writer:
 
     def _place(self, m: str, count: str, row: str, at: list[str]) -> str:
         v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
-        mask = self._mask(m, count)
         self._constants()
         used = {a for k in self.plan.full for a in self.program.steps[k].args} | set(self.program.outputs.values())
         self._take_common(used, row)
@@ -206,12 +208,29 @@ class _Writer:
             place = self._at(self._at("%scratch", str(8 * j * self.wide)), eight)
             self._set(k, v.emit(f"load {v.real}, ptr {place}, align 64"))
         self._steps(self.plan.full)
-        name = f"llvm.masked.store.v{v.lanes}f64.p0"
+        places = [self._at(pointer, eight) for pointer in at]
+        values = [self._as_real(k) for k in self.program.outputs.values()]
+        self._store(list(zip(values, places, strict=True)), m, count)
+        return "place.stored"
+
+    def _store(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
+        """Write vectors: whole ones into the cache or, aligned, past it, and others under a mask."""
+        v = self.v
+        end = v.emit(f"add i64 {m}, {v.lanes}")
+        inside = v.emit(f"icmp sle i64 {end}, {count}"), v.emit(f"icmp sge i64 {m}, {self.missing}")
+        whole = v.emit(f"and i1 {inside[0]}, {inside[1]}")
+        v.lines += [f"  br i1 {whole}, label %place.whole, label %place.part", "place.whole:"]
+        v.lines += [f"  br i1 {self.past}, label %place.past, label %place.plain"]
+        for label, how in (("past", "align 64, !nontemporal !0"), ("plain", "align 8")):
+            v.lines += [f"place.{label}:", *(f"  store {v.real} {a}, ptr {p}, {how}" for a, p in pairs)]
+            v.lines += ["  br label %place.stored"]
+        v.lines += ["place.part:"]
+        v.forget()
+        mask, name = self._mask(m, count), f"llvm.masked.store.v{v.lanes}f64.p0"
         v.declared[name] = f"declare void @{name}({v.real}, ptr, i32, {v.truth})"
-        for k, pointer in zip(self.program.outputs.values(), at, strict=True):
-            place, value = self._at(pointer, eight), self._as_real(k)
-            v.lines.append(f"  call void @{name}({v.real} {value}, ptr {place}, i32 8, {v.truth} {mask})")
-        return "place.body"
+        for a, p in pairs:
+            v.lines.append(f"  call void @{name}({v.real} {a}, ptr {p}, i32 8, {v.truth} {mask})")
+        v.lines += ["  br label %place.stored", "place.stored:"]
 
     def _steps(self, steps: list[int]) -> None:
         for k in steps:
@@ -227,6 +246,8 @@ class _Writer:
             return v.compare(op, *args)
         if op in ("and", "or", "xor"):
             return v.logic(op, *args)
+        if op in ("exp", "expm1"):
+            return _OWN[op](v, *args, never_above=self._never_above(step.args[0]))
         if op in _OWN:
             return _OWN[op](v, *args)
         if op in _LIBRARY:
@@ -240,6 +261,11 @@ class _Writer:
             below = v.select(v.compare("lt", args[0], zero), v.number(-1.0), v.fma(args[0], zero, zero))
             return v.select(v.compare("gt", args[0], zero), v.number(1.0), below)
         return self._unary(op, *args)
+
+    def _never_above(self, k: int) -> bool:
+        """Whether a step is ``-|...|``, of which no value is above 0."""
+        steps = self.program.steps
+        return steps[k].op == "neg" and steps[steps[k].args[0]].op == "abs"
 
     def _unary(self, op: str, a: str, b: str = "") -> str:
         v = self.v

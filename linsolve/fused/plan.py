@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from linsolve.fused.grid import COLUMN, ROW, TIME, Grid
@@ -37,11 +38,16 @@ class Plan(NamedTuple):
 
 
 def plan_of(program: Program, grid: Grid) -> Plan:
-    """Return the plan of a program on a grid."""
-    axes: list[int] = []
+    """Return the plan of a program on a grid, made once for each way in which its inputs vary."""
+    return _plan(program, tuple((name, grid.axes(name)) for name in program.inputs))
+
+
+@lru_cache(maxsize=64)
+def _plan(program: Program, inputs: tuple[tuple[str, int], ...]) -> Plan:
+    vary, axes = dict(inputs), list[int]()
     for step in program.steps:
         if step.op == "input":
-            axes.append(grid.axes(step.data))
+            axes.append(vary[step.data])
         else:
             found = 0
             for k in step.args:
@@ -80,6 +86,11 @@ def buffers(program: Program, steps: list[int], keep: set[int], own: set[int]) -
     own : set of int
         Steps that get none: they are written elsewhere.
     """
+    return _buffers(program, tuple(steps), frozenset(keep), frozenset(own))
+
+
+@lru_cache(maxsize=128)
+def _buffers(program: Program, steps: tuple[int, ...], keep: frozenset[int], own: frozenset[int]) -> Buffers:
     last = {k: k for k in steps}
     for k in steps:
         for a in program.steps[k].args:
