@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import linsolve as ls
+from benchmarks.memory import largest
 from linsolve.sweeps import Histogram, Quantiles, random_networks, run
 from linsolve.sweeps.ensemble import TILE
 from linsolve.sweeps.members import drawn, values_of
@@ -38,11 +38,6 @@ class Following:
         values_of(drawn(networks(), np.random.SeedSequence(0), tile, TILE, TIMES), ("loss",))
 
 
-def peak() -> float:
-    """Return the largest memory of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 class Cost(NamedTuple):
     """Wall and processor time in seconds, growth of the peak memory in MiB, passes over the members."""
 
@@ -55,14 +50,14 @@ class Cost(NamedTuple):
 def measure(name: str | None, members: int) -> Cost:
     """Return what an ensemble costs; the floor, following its networks, where `name` is None."""
     ls.ensemble(networks(), 2 * TILE, TIMES, reduce=KEPT[name or "mean, variance"], rng=0)  # imports, warm caches
-    before, passes = peak(), 1
+    before, passes = largest() / 2**20, 1
     wall, processor = time.perf_counter(), time.process_time()
     if name is None:
         for _ in run(range(members // TILE), Following()):
             pass
     else:
         passes = ls.ensemble(networks(), members, TIMES, reduce=KEPT[name], rng=0).passes
-    return Cost(time.perf_counter() - wall, time.process_time() - processor, peak() - before, passes)
+    return Cost(time.perf_counter() - wall, time.process_time() - processor, largest() / 2**20 - before, passes)
 
 
 def alone(name: str | None, members: int) -> Cost:

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import linsolve as ls
 from benchmarks import floors, workloads
+from benchmarks.memory import largest
 from benchmarks.timing import Way
 from linsolve.fused import evaluate, order_parameters, reduce
 from linsolve.ntk.sampling import explicit, layer_by_layer
@@ -43,12 +43,6 @@ def followed(problem: workloads.Modes, workload: str) -> list[Way]:
     wrong = partial(workloads.error_of_modes, problem)
     found = [Way(workload, who, partial(call, engine), 1, wrong) for who, engine in engines().items()]
     return [*found, Way(workload, "floor: fill", floors.fill(out.size))]
-
-
-def largest() -> int:
-    """Return the largest memory of this process so far, in bytes; unlike rusage, nothing of what its parent had."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def grown(engine: str) -> float:
