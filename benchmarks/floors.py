@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-__all__ = ["fill", "product", "read", "threads", "triad"]
+from linsolve.stable.threads import processors
 
-
-def threads() -> int:
-    """Return how many threads may run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+__all__ = ["fill", "processors", "product", "read", "triad"]
 
 
 def _shared(work: Callable[[slice], Any], size: int) -> Callable[[], None]:
     """Return a call that does a work on all threads, each on its share, and on blocks that fit the cache."""
-    pool, count = ThreadPoolExecutor(threads()), threads()
+    pool, count = ThreadPoolExecutor(processors()), processors()
     edges = np.linspace(0, size, count + 1).astype(int)
 
     def one(k: int) -> None:

@@ -141,7 +141,7 @@ def diagram(small: bool) -> list[Way]:
         return []
 
     def call() -> float:
-        command = [sys.executable, "-m", "benchmarks.sweeps", "fixed", str(floors.threads())]
+        command = [sys.executable, "-m", "benchmarks.sweeps", "fixed", str(floors.processors())]
         return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["seconds"]
 
     ours = Way("W7", "ours, NumPy", call, remark="in a process of its own", told=True)

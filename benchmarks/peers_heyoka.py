@@ -23,7 +23,7 @@ class Ensemble:
         system = [(a, gain * grown * (hy.par[0] - a))]
         shape = (1, self.size)
         made = hy.taylor_adaptive_batch(system, np.ones(shape), pars=np.ones(shape), tol=tolerance)
-        self.integrators = [made] + [made.__copy__() for _ in range(floors.threads() - 1)]
+        self.integrators = [made] + [made.__copy__() for _ in range(floors.processors() - 1)]
         self.pool = ThreadPoolExecutor(len(self.integrators))
 
     def __call__(self) -> np.ndarray:

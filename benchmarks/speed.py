@@ -165,7 +165,8 @@ def judged(timings: list[Timing]) -> list[tuple[Reach, Timing | None, Timing | N
 
 def computer() -> str:
     """Return what the figures were measured on."""
-    return f"{floors.threads()} cores, {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
+    return f"{floors.processors()} cores, {platform.machine()}, {versions}"
 
 
 def write(timings: list[Timing], text: str, folder: Path) -> None:

@@ -83,15 +83,19 @@ def ulps(found, op, *values):
 @pytest.mark.parametrize("op", ["exp", "expm1", "log", "log1p", "hypot", "pow"])
 def test_elementary_functions_are_within_an_ulp_over_the_whole_range(op):
     rng = np.random.default_rng(0)
-    count = 4000 if op == "expm1" else 400
-    values = (draws(rng, op, count),) if op not in ("hypot", "pow") else pairs(rng, op, count)
+    values = (draws(rng, op, 400),) if op not in ("hypot", "pow") else pairs(rng, op, 400)
     if op == "log":
         values = (np.abs(values[0]),)
     if op == "log1p":
         values = (values[0][values[0] > -1],)
     found = alone(op, *values)
     worst = max(ulps(f, op, *row) for f, row in zip(found.tolist(), zip(*values, strict=True), strict=True))
-    assert worst <= (1.05 if op == "expm1" else 1.0)
+    assert worst <= 1.0
+
+
+def test_of_many_arguments_expm1_is_a_little_beyond_an_ulp():
+    x = draws(np.random.default_rng(1), "expm1", 4000)
+    assert max(ulps(f, "expm1", v) for f, v in zip(alone("expm1", x).tolist(), x, strict=True)) <= 1.05
 
 
 @pytest.mark.parametrize("op", ONE)

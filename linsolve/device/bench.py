@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import platform
 import re
-import tempfile
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.destination import whole_files
 from linsolve.device.machine import Machine, Sample, copy_bandwidth, engine
 from linsolve.device.workloads import WORKLOADS
 from linsolve.fused import cuda
 from linsolve.inputs import unknown_name
+from linsolve.stable.threads import processors
 
 __all__ = ["Report", "Row", "as_json", "bench", "inserted", "save"]
 
@@ -177,7 +178,7 @@ def _ulps(sample: Sample) -> tuple[float, float]:
 
 def _described(machine: Machine) -> str:
     if not machine.is_device:
-        return f"{platform.machine()} processor, {os.cpu_count()} cores, NumPy {np.__version__}, engine {engine()}"
+        return f"{platform.machine()} processor, {processors()} cores, NumPy {np.__version__}, engine {engine()}"
     runtime = machine.xp.cuda.runtime
     name = runtime.getDeviceProperties(0)["name"].decode()
     return f"{name}, CUDA runtime {runtime.runtimeGetVersion()}, driver {runtime.driverGetVersion()}"
@@ -205,15 +206,11 @@ def inserted(text: str, table: str, where: str) -> str:
 
 def save(path: Path, text: str) -> None:
     """Write a file, which is replaced only when the new one is whole."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with whole_files(path.parent) as made:
+        new = made / path.name
+        new.write_text(text, encoding="utf-8")
+        if path.exists():
+            shutil.copymode(path, new)
 
 
 def as_json(report: Report) -> str:

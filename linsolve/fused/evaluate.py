@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -19,6 +18,7 @@ from linsolve.fused.program import elementwise, limits_of, program_of
 from linsolve.fused.trace import Program
 from linsolve.inputs import unknown_name
 from linsolve.problem import Problem, pose, refuse_inexact, refuse_outside_lifetime, spread
+from linsolve.stable.threads import workers
 
 __all__ = ["ENGINES", "evaluate", "follow", "prepared", "run_tiles", "shape_of"]
 
@@ -227,7 +227,7 @@ def run_tiles(work: Callable[[Tile], Any], tiles: list[Tile], threads: int | Non
 
 def _threads(threads: int | None) -> int:
     if threads is None:
-        return os.cpu_count() or 1
+        return workers()
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise ValueError(f"fused: threads = {threads!r} must be a positive integer (number of threads); say 2")
     return int(threads)

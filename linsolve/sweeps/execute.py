@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +10,9 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-__all__ = ["BlockError", "check_workers", "cores", "run"]
+from linsolve.stable.threads import processors
+
+__all__ = ["BlockError", "check_workers", "run"]
 
 IN_FLIGHT = 3  # pieces of work a worker: enough that none waits, few enough that results do not pile up
 UNKNOWN = 64  # workers that are assumed of an executor that does not say how many it has
@@ -19,13 +20,6 @@ UNKNOWN = 64  # workers that are assumed of an executor that does not say how ma
 
 class BlockError(RuntimeError):
     """A piece of work failed; the message names it, and ``__cause__`` is its own error."""
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def check_workers(who: str, executor: Any, threads: Any) -> None:
@@ -108,7 +102,7 @@ def _run(
     describe: Callable[[Any], str],
     finished: int,
 ) -> Iterator[tuple[int, Any]]:
-    count = min(int(threads or cores()), len(tasks))
+    count = min(int(threads or processors()), len(tasks))
     with ExitStack() as stack:
         tick = stack.enter_context(_bar(progress, label, len(tasks) + finished, finished))
         if executor is not None:
