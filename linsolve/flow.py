@@ -143,7 +143,8 @@ class Flow(Parametrized):
             that are single numbers; "compiled" (extra ``[fast]``), the same as one loop, whose elementary functions are
             within 1.05 ulp. By default "blocks" for large NumPy ensembles where it applies, else "plain".
         threads : int, optional
-            Of "blocks" and "compiled"; by default one for each processor, and one where the caller is a thread among others.
+            Of "blocks" and "compiled"; by default one for each processor, but one where the caller is itself a thread
+            among others.
 
         Returns
         -------

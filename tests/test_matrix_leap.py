@@ -3,6 +3,7 @@
 import array_api_strict
 import numpy as np
 import pytest
+from riccati_starts import random
 
 import linsolve
 from linsolve import WhitenedTwoLayer, arithmetic
@@ -23,12 +24,6 @@ STARTS = [
     ((8, 3, 8), 1e-3),
     ((1, 1, 1), 0.5),
 ]
-
-
-def random(shape, lam=0.0, *, scale=0.1, batch=(), seed=0):
-    rng = np.random.default_rng(seed)
-    weights = WhitenedTwoLayer.init(*shape, scale=scale, imbalance=lam, batch=batch, rng=rng)
-    return rng.normal(size=(*batch, shape[2], shape[0])), WhitenedTwoLayer.of(*weights)
 
 
 def hard(small=1e-3):
