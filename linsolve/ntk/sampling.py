@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve.ntk.mean_field import Activation
-from linsolve.randomness import generator
+from linsolve.randomness import generator, halves
 
 __all__ = ["Norms", "explicit", "explicit_kernels", "layer_by_layer"]
 
@@ -24,24 +24,19 @@ class Norms(NamedTuple):
         return np.sum(omega * self.gradients * self.inputs, axis=-1), np.sum(beta * self.gradients, axis=-1)
 
 
-class _Layer(NamedTuple):
-    """What the way back needs of a layer: active units, and squared lengths over active and inactive ones."""
-
-    active: np.ndarray
-    on: np.ndarray
-    off: np.ndarray
-
-
 def layer_by_layer(
     rng: Any, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:
-    r"""Draw the norms of networks without biases at the start, exactly, at a cost that does not grow with the width.
+    r"""Draw the norms of networks without biases at the start, exactly, at a cost that hardly grows with the width.
 
     Forward, ``K`` of ``n`` units are active, :math:`K \sim B(n, 1/2)`, and :math:`|x^\ell|^2 = \tau^2 (\chi^2_K + s^2
     \chi^2_{n-K})`, :math:`\tau^2 = \sigma_w^2 |x^{\ell-1}|^2 / n_{\ell-1}`. Backward, :math:`W^\top \delta` is
     :math:`x f/|x|^2`, as :math:`h^\ell \cdot \delta^\ell = f` in every layer, plus a normal vector orthogonal to ``x``
-    with variance :math:`\sigma_w^2 |\delta|^2/n` that is independent of all else. For ReLU a layer without active
-    units ends the network: all later ``x`` and all gradients but the output's are 0.
+    with variance :math:`\sigma_w^2 |\delta|^2/n` that is independent of all else. For ReLU, ``s = 0``,
+
+    .. math:: |\delta^{\ell-1}|^2 = f^2/|x^\ell|^2 + \sigma_w^2 |\delta^\ell|^2 \chi^2_{K-1} / n ,
+
+    and a layer without active units ends the network: all later ``x`` and all gradients but the output's are 0.
 
     Parameters
     ----------
@@ -49,43 +44,79 @@ def layer_by_layer(
         One of CuPy draws on its device.
     widths : array_like, shape (L,)
         :math:`n_0, \dots, n_{L-1}`.
+
+    Notes
+    -----
+    Given the numbers of active units, no variate depends on another: each kind is drawn for all layers at once. The
+    law is compared with explicit networks in ``tests/test_ntk_sampling.py``.
     """
     xp, rng = generator(rng)
     n = [int(width) for width in widths]
-    x, layers = xp.full(count, float(norm_squared)), []
-    inputs, gradients = xp.empty((count, len(n))), xp.ones((count, len(n)))
-    inputs[:, 0] = x
-    for k in range(1, len(n)):
-        active = rng.binomial(n[k], 0.5, count)
-        if slope == 0:
-            active = xp.where(x > 0, active, xp.zeros_like(active))  # the derivative at 0 is 0: what is dead stays dead
-        scale = weight_variance * x / n[k - 1]
-        on, off = scale * _chi_squared(xp, rng, active), slope**2 * scale * _chi_squared(xp, rng, n[k] - active)
-        layers.append(_Layer(active, on, off))
-        inputs[:, k] = x = on + off
-    output = xp.sqrt(weight_variance * x / n[-1]) * rng.standard_normal(count)
-    for k in range(len(n) - 1, 0, -1):
-        noise = weight_variance * gradients[:, k] / n[k]
-        gradients[:, k - 1] = _back(xp, rng, layers[k - 1], output, noise, n[k], slope)
-    return Norms(inputs, gradients)
+    inputs, gradients = xp.full((len(n), count), float(norm_squared)), xp.ones((len(n), count))
+    if len(n) > 1:
+        units, variances = (xp.asarray([[v] for v in each]) for each in (n[1:], [weight_variance / v for v in n]))
+        active = xp.concat([halves(rng, width, (len(list(same)), count)) for width, same in groupby(n[1:])])
+        square = slope**2
+        parts = _squares(xp, rng, active, units - active, square)
+        inputs[1:, :] = variances[:-1, :] * (parts[0] + parts[1] if square else parts[0])
+        for before, here in pairwise(inputs):
+            here *= before
+        if not square:
+            active *= inputs[:-1, :] > 0  # the derivative at 0 is 0: what is dead stays dead
+        output = variances[-1, :] * inputs[-1, :] * rng.standard_normal(count) ** 2
+        along = output / xp.where(inputs[1:, :] > 0, inputs[1:, :], xp.ones_like(output))
+        rest = _squares(xp, rng, active - 1, units - active - 1, square)
+        if square:
+            _back(xp, rng, gradients, along, variances[1:, :], rest[0] + rest[1], parts, square)
+        else:
+            _back_through_relu(gradients, along, variances[1:, :] * rest[0])
+    return Norms(inputs.T, gradients.T)
 
 
-def _chi_squared(xp: Any, rng: Any, freedom: Any) -> Any:
-    # unlike chisquare, allows for no freedom
-    return 2 * rng.standard_gamma(xp.maximum(freedom, xp.zeros_like(freedom)) / 2, freedom.shape)
+def _squares(xp: Any, rng: Any, active: Any, inactive: Any, square: float) -> list[Any]:
+    """Return chi-squared variates for the active units and, unless `square` is 0, that times those for the others.
+
+    Without freedom, or with less than none, they are 0, which `chisquare` does not allow for.
+    """
+    found = []
+    for freedom, scale in ((active, 1), (inactive, square)) if square else ((active, 1),):
+        drawn = rng.standard_gamma(xp.maximum(freedom, xp.zeros_like(freedom)) / 2, freedom.shape)
+        drawn *= 2 * scale
+        found.append(drawn)
+    return found
 
 
-def _back(xp: Any, rng: Any, layer: _Layer, output: Any, noise: Any, n: int, slope: float) -> Any:
-    r"""Return :math:`|\delta|^2` of a layer from `output` and the variance `noise` of the weights' new directions."""
-    length = xp.sqrt(layer.on + layer.off)
-    length = xp.where(length > 0, length, xp.ones_like(length))
-    turned, across = output / length, xp.sqrt(noise) * rng.standard_normal(len(output))
-    cos, sin = xp.sqrt(layer.on) / length, xp.sqrt(layer.off) / length
-    on = xp.where(layer.active > 0, cos * turned - sin * across, xp.zeros_like(output))
-    off = xp.where(layer.active < n, sin * turned + cos * across, xp.zeros_like(output))
-    # for ReLU a dead layer has no direction of x, and nothing active either, so that its gradient is 0
-    rest = _chi_squared(xp, rng, layer.active - 1) + slope**2 * _chi_squared(xp, rng, n - layer.active - 1)
-    return on**2 + slope**2 * off**2 + noise * rest
+def _back_through_relu(gradients: Any, along: Any, rest: Any) -> None:
+    r"""Fill :math:`|\delta|^2` from the last layer, whose is there, to the first.
+
+    Parameters
+    ----------
+    gradients : array, shape (L, draw)
+    along : array, shape (L - 1, draw)
+        Squared part of :math:`W^\top \delta` along ``x``; 0 in dead layers, where ``x`` has no direction.
+    rest : array, shape (L - 1, draw)
+        What is across ``x``, over active units, if :math:`|\delta| = 1` in the layer after.
+    """
+    for k in range(len(along) - 1, -1, -1):
+        gradients[k, :] = along[k, :] + rest[k, :] * gradients[k + 1, :]
+
+
+def _back(
+    xp: Any, rng: Any, gradients: Any, along: Any, variances: Any, rest: Any, parts: list[Any], square: float
+) -> None:
+    r"""Do the same where inactive units count.
+
+    `parts` has the squares of ``x`` over active and over inactive units. These two parts of ``x`` span a plane, in
+    which :math:`W^\top \delta` has a component across ``x`` too; `rest` is what is across that plane.
+    """
+    cos, sin = (xp.sqrt(part / (parts[0] + parts[1])) for part in parts)
+    # the sign of f does not matter: that of `across` is as likely one as the other
+    along, across = xp.sqrt(along), xp.sqrt(variances) * rng.standard_normal(along.shape)
+    across = xp.where((cos > 0) & (sin > 0), across, xp.zeros_like(across))  # one part alone spans no plane
+    for k in range(len(along) - 1, -1, -1):
+        turned = xp.sqrt(gradients[k + 1, :]) * across[k, :]
+        on, off = cos[k, :] * along[k, :] - sin[k, :] * turned, sin[k, :] * along[k, :] + cos[k, :] * turned
+        gradients[k, :] = on**2 + square * off**2 + variances[k, :] * rest[k, :] * gradients[k + 1, :]
 
 
 def explicit(
