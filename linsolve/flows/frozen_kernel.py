@@ -12,7 +12,7 @@ from linsolve.flows import frozen_kernel_start as start
 from linsolve.flows.frozen_kernel_krylov import OneTarget, follow
 from linsolve.flows.kernel_descent import KernelDescent
 from linsolve.inputs import real_array
-from linsolve.stable.compensated import length
+from linsolve.stable.compensated import length, power_of_two
 from linsolve.stable.spectral import Spectrum, reach_backward, rows_times
 
 __all__ = ["FrozenKernel"]
@@ -148,7 +148,8 @@ class FrozenKernel(KernelDescent, Flow):
     def spectrum(self, xp: Any) -> Spectrum:
         """Return eigenvalues (rising) and eigenvectors of the kernel, computed once a flow and arithmetic."""
         if xp not in self._spectra:
-            self._spectra[xp] = Spectrum.of(xp, self.kernel)
+            # the transpose is the same to the last bit, in the order in which LAPACK copies it
+            self._spectra[xp] = Spectrum.of(xp, xp.matrix_transpose(self.kernel))
         return self._spectra[xp]
 
     # the problem
@@ -178,10 +179,12 @@ class FrozenKernel(KernelDescent, Flow):
         At ``t = 0`` bitwise the start.
         """
         x, c = self._modes(xp, t, z0)
-        left, lost = xp.exp(-x) * c, xp.expm1(-x) * c
+        x = -x
+        left, lost = xp.exp(x), xp.expm1(x)
         # chosen before it is turned into outputs: one product with the eigenvectors, not two
-        late = (length(xp, self.y) + length(xp, left) < length(xp, z0.f) + length(xp, lost))[..., None]
-        f = xp.where(late, self.y, z0.f) + self.spectrum(xp).vector(xp, xp.where(late, left, lost))
+        sizes = _lengths(xp, c, left, lost)
+        late = (length(xp, self.y) + sizes[0] < length(xp, z0.f) + sizes[1])[..., None]
+        f = xp.where(late, self.y, z0.f) + self.spectrum(xp).vector(xp, xp.where(late, left, lost) * c)
         return self.State(xp.where(t[..., None] == 0, z0.f, f))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
@@ -307,3 +310,10 @@ class FrozenKernel(KernelDescent, Flow):
         jacobian = np.round(64 * (np.eye(4, 3) + 0.4 * rng.normal(size=(4, 3)))) / 64
         flow = cls(kernel=jacobian @ jacobian.T, y=rng.normal(size=4), eta=rng.uniform(0.3, 0.9))
         return flow, cls.State(rng.normal(size=4))
+
+
+def _lengths(xp: Any, c: Any, *weights: Any) -> list[Any]:
+    """Return the lengths of ``weight * c`` along the last axis; squares of c neither overflow nor underflow."""
+    factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
+    squares = (c * factor[..., None]) ** 2
+    return [xp.sqrt(xp.vecdot(w * w, squares)) / factor for w in weights]

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.flows.frozen_kernel_start import is_symmetric
 from linsolve.inputs import Interval, real_array, times
 from linsolve.stable.krylov import krylov
 from linsolve.stable.spectral import decayed_integral
 
 __all__ = ["OneTarget", "follow"]
-
-_BLOCK = 256
 
 
 class OneTarget(NamedTuple):
@@ -89,18 +88,7 @@ def _suits(kernel: Any, y: Any, f0: Any, t: Any) -> bool:
         return False
     # a nan differs from itself, and the sum of what holds an infinity is not finite
     with np.errstate(over="ignore"):
-        return _symmetric(xp, kernel) and bool(xp.isfinite(xp.sum(kernel)))
-
-
-def _symmetric(xp: Any, kernel: Any) -> bool:
-    """Whether a matrix is its own transpose, compared in blocks that fit the cache."""
-    n = kernel.shape[-1]
-    edges = [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
-    for k, i in enumerate(edges):
-        for j in edges[: k + 1]:
-            if not bool(xp.all(kernel[i, j] == xp.matrix_transpose(kernel[j, i]))):
-                return False
-    return True
+        return is_symmetric(xp, kernel) and bool(xp.isfinite(xp.sum(kernel)))
 
 
 def _by_eigenvectors(flow: Any, t: Any, f0: Any) -> OneTarget:

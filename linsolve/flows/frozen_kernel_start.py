@@ -14,10 +14,11 @@ from linsolve.stable.frame import precision
 from linsolve.stable.spectral import Spectrum, integral_weights, rows_times
 
 __all__ = [
-    "Memo", "beside", "reach", "reached", "refuse_negative",
+    "Memo", "beside", "is_symmetric", "reach", "reached", "refuse_negative",
     "refuse_other_kernel", "singular", "symmetric",
 ]  # fmt: skip
 
+_BLOCK = 256
 _EPS = 2.0**-52
 _MARGIN = 100  # by how much rounding may exceed n eps, in units of it, before it is called a mistake
 _OUTSIDE = 1e-6  # of a test point's kernel outside the range: at eigenvalues of n eps no less can be asked
@@ -42,7 +43,7 @@ def symmetric(who: str, kernel: Any) -> Any:
     other = xp.matrix_transpose(kernel)
     if getattr(xp, "symbolic", False):
         return kernel
-    if isinstance(kernel, np.ndarray) and kernel.dtype == np.float64 and np.array_equal(kernel, other):
+    if isinstance(kernel, np.ndarray) and kernel.dtype == np.float64 and is_symmetric(np, kernel):
         kernel = kernel.copy()
         kernel.setflags(write=False)  # its spectrum is kept
         return kernel
@@ -56,6 +57,14 @@ def symmetric(who: str, kernel: Any) -> Any:
     if isinstance(kernel, np.ndarray):
         kernel.setflags(write=False)  # its spectrum is kept
     return kernel
+
+
+def is_symmetric(xp: Any, matrices: Any) -> bool:
+    """Whether matrices are their own transposes to the last bit, compared in blocks that fit the cache."""
+    n = matrices.shape[-1]
+    edges = [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
+    pairs = [(i, j) for k, i in enumerate(edges) for j in edges[: k + 1]]
+    return all(bool(xp.all(matrices[..., i, j] == xp.matrix_transpose(matrices[..., j, i]))) for i, j in pairs)
 
 
 def refuse_negative(who: str, spectrum: Spectrum) -> None:
