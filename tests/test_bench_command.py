@@ -2,6 +2,7 @@
 
 import json
 
+import array_api_strict as strict
 import numpy as np
 import pytest
 from host_cuda import FakeCupy, needs_compiler
@@ -26,6 +27,7 @@ def no_compiler(monkeypatch):
     # the processor's side takes NumPy alone, whether the compiled extra is installed or not
     for module in (device_bench, device_machine, device_workloads):
         monkeypatch.setattr(module, "engine", lambda: "blocks")
+    monkeypatch.setattr(device_workloads, "FEW", (1, 2))  # matrices to fifty digits take seconds
 
 
 @pytest.fixture
@@ -99,6 +101,63 @@ def test_a_sample_is_members_with_what_was_found():
     assert found.outputs == 20**2
 
 
+def test_a_sample_of_matrices_is_followed_again(monkeypatch):
+    monkeypatch.setattr(device_workloads, "FEW", (2, 3))
+    found = device_workloads.matrix_flows(Machine(np), 1e-4)
+    sample = found.sample
+    assert found.outputs == 10 * 64 * 300
+    assert sample.flow.target.shape == (2, 10, 10)
+    assert sample.t.shape == (3,)
+    assert min(sample.t) > 0
+    again = sample.flow(sample.t, sample.start)
+    for name, value in sample.found.items():
+        np.testing.assert_allclose(value, again[name], rtol=0, atol=1e-14)
+    z = sample.start
+    np.testing.assert_allclose(z.product.mT @ z.product, z.gram_in @ z.gram_in, atol=1e-15)  # balanced
+    assert np.abs(z.product - z.product.mT).max() > 0.01  # and not symmetric
+
+
+def test_an_error_of_matrices_shows_in_the_table(monkeypatch):
+    import linsolve.stable.matrix as module
+
+    real = module.leap
+    monkeypatch.setattr(module, "leap", lambda *args, **options: [(1 + 1e-9) * v for v in real(*args, **options)])
+    (row,) = bench(False, TINY, ["W5"]).rows
+    assert 5e-10 < row.error < 2e-9
+
+
+def test_matrices_come_to_the_host_by_name_only(monkeypatch):
+    """What decides between ways of solution is asked for by `to_numpy`; nothing else leaves the array library."""
+    array, asked, real = type(strict.asarray(0.0)), [], arithmetic.to_numpy
+
+    def to_numpy(value):
+        asked.append(None)
+        try:
+            return real(value)
+        finally:
+            asked.pop()
+
+    def refused(self, *args, **options):
+        assert asked, "an array left its library without being asked to"
+        return as_numpy(self, *args, **options)
+
+    as_numpy = array.__array__
+    monkeypatch.setattr(arithmetic, "to_numpy", to_numpy)
+    monkeypatch.setattr(array, "__array__", refused)
+    flow, z0 = device_workloads._matrices(np.random.default_rng(0), 5)
+    own = flow.cast(strict), flow.State(*map(strict.asarray, z0))
+    late = device_workloads.MATRIX_TIMES[::9], np.array([np.inf])
+    for t in late:
+        found = own[0](strict.asarray(t), own[1]).state
+        for ours, right in zip(found, flow(t, z0).state, strict=True):
+            assert type(ours) is array
+            np.testing.assert_allclose(to_numpy(ours), right, rtol=0, atol=1e-13)
+    monkeypatch.setattr("linsolve.stable.matrix.RELIABLE", 0)  # by Cholesky steps from time to time
+    found = own[0](strict.asarray(late[0]), own[1]).state
+    for ours, right in zip(found, flow(late[0], z0).state, strict=True):
+        np.testing.assert_allclose(to_numpy(ours), right, rtol=0, atol=1e-13)
+
+
 def test_every_flow_asks_for_nothing_that_cupy_lacks(capsys):
     assert main(["bench", "--ready"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -110,6 +169,14 @@ def test_every_flow_asks_for_nothing_that_cupy_lacks(capsys):
         assert "no batched" not in line
     assert [flow for flow in ls.flows.ALL if ready(flow).fused] == [ls.BalancedMode, ls.DeepMode, ls.TwoLayerOrder]
     assert "svd" in ready(ls.WhitenedTwoLayer).linalg
+
+
+def test_what_is_done_for_every_time_is_told_from_what_a_start_needs():
+    """Neither rotations nor eigenvectors at every time, which a device does slowly."""
+    assert ready(ls.WhitenedTwoLayer).moving == ("cholesky", "diagonal", "inv")
+    assert "(at every time cholesky, diagonal, inv)" in str(ready(ls.WhitenedTwoLayer))
+    assert ready(ls.FrozenKernel).moving == ()
+    assert str(ready(ls.FrozenKernel)) == "array functions and eigh"
 
 
 def test_linear_algebra_that_cupy_lacks_is_seen():

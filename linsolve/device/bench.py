@@ -43,7 +43,8 @@ class Row:
     error : float or None
         Largest difference to 50 digits on the samples, over the largest entry of each name.
     ulp, ulp_median : float or None
-        Largest and median difference to plain NumPy on the samples, in units of the last place of each value.
+        Largest and median difference to plain NumPy on the samples, in units of the last place of each value, for
+        matrices of their largest entry.
     note : str
     """
 
@@ -167,11 +168,12 @@ def _error(sample: Sample) -> float:
 
 
 def _ulps(sample: Sample) -> tuple[float, float]:
-    """Return the largest and the median difference to NumPy in units of the last place of each value."""
+    """Return the largest and the median difference to NumPy in units of the last place, for matrices of the largest."""
     plain, found = sample.flow(sample.t, sample.start), []
     for name, value in sample.found.items():
-        true = np.asarray(plain[name])
-        found.append((np.abs(value - true) / np.spacing(np.abs(true))).ravel())
+        true, own = np.asarray(plain[name]), len(sample.flow.axes.get(name, ()))
+        size = np.max(np.abs(true), axis=tuple(range(-own, 0)), keepdims=True)
+        found.append((np.abs(value - true) / np.spacing(size)).ravel())
     every = np.concatenate(found)
     return float(every.max()), float(np.median(every))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,29 +27,37 @@ class Ready(NamedTuple):
         Whether the closed form is one kernel.
     linalg : tuple of str
         Linear algebra that it calls.
+    moving : tuple of str
+        What of it the closed form calls for every time; the rest serves its start, or observables.
     """
 
     fused: bool
     linalg: tuple[str, ...]
+    moving: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.fused:
             return "one fused kernel"
         lacking = [name for name in self.linalg if name not in BATCHED]
         calls = f"array functions and {', '.join(self.linalg)}" if self.linalg else "array functions only"
+        calls += f" (at every time {', '.join(self.moving)})" if self.moving else ""
         return calls + (f"; CuPy has no batched {', '.join(lacking)}" if lacking else "")
 
 
 class _Linalg:
-    """``numpy.linalg``, noting what is asked for."""
+    """``numpy.linalg``, counting the matrices that each of its functions is given."""
 
     def __init__(self) -> None:
-        self._asked: set[str] = set()
+        self._asked: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np.linalg, name)
-        self._asked.add(name)
-        return found
+        function = getattr(np.linalg, name)
+
+        def call(matrices: Any, *args: Any, **kwargs: Any) -> Any:
+            self._asked[name] += math.prod(np.shape(matrices)[:-2])
+            return function(matrices, *args, **kwargs)
+
+        return call
 
 
 class _Recorder:
@@ -84,4 +94,13 @@ def ready(flow: type[Flow]) -> Ready:
     own.velocity(xp, problem.z0)
     own.loss(xp, state)
     own.observables(xp, state)
-    return Ready(elementwise(flow), tuple(sorted(xp.linalg._asked)))
+    moving = _moving(own, clock, problem.z0)
+    return Ready(elementwise(flow), tuple(sorted(xp.linalg._asked)), moving)
+
+
+def _moving(flow: Flow, clock: Any, z0: Any) -> tuple[str, ...]:
+    """Return the linear algebra of the closed form that has more to do the more times there are."""
+    once, again = _Recorder(), _Recorder()
+    flow.solution(once, clock, z0)
+    flow.solution(again, np.concatenate([clock, clock[1:] / 2]), z0)
+    return tuple(sorted(name for name, count in again.linalg._asked.items() if count > once.linalg._asked[name]))

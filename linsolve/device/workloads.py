@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.device.machine import Following, Machine, Measured, engine
+from linsolve.device.machine import Following, Machine, Measured, Sample, engine
 from linsolve.flows.balanced_mode import BalancedMode
 from linsolve.flows.deep_mode import DeepMode
 from linsolve.flows.two_layer_order import TwoLayerOrder
+from linsolve.flows.whitened_two_layer import WhitenedTwoLayer
 from linsolve.fused.cuda import Given
 from linsolve.fused.cuda_gram import gram
 from linsolve.fused.cuda_reduce import LANES, Reduction
@@ -26,6 +27,9 @@ __all__ = ["WORKLOADS", "Workload"]
 
 TIMES = np.geomspace(1e-2, 1e2, 64)
 WIDTH = 1000  # of the networks whose weights are read
+SIDE = 10  # inputs, hidden units and outputs of the networks of matrices
+MATRIX_TIMES = np.linspace(0.0, 20.0, 64)
+FEW = 2, 3  # networks of matrices, and times, that are followed to fifty digits
 KEPT = ("mean", "variance")
 ORDER = ("y", "gamma", "eta_u", "eta_w", "rho")  # parameters of `TwoLayerOrder`
 
@@ -131,6 +135,54 @@ def deep_modes(machine: Machine, scale: float) -> Measured:
     return Measured(seconds, outputs, 8 * (outputs + 4 * 3 * members), sample)
 
 
+def _matrices(rng: Any, count: int) -> tuple[Any, Any]:
+    """Return networks on white inputs, of generic targets and small balanced weights: ``W2`` is ``W1^T``, reflected."""
+    target, w = (rng.standard_normal((count, SIDE, SIDE)) / math.sqrt(SIDE) for _ in range(2))
+    xp, v = arithmetic.namespace(w), rng.standard_normal((count, SIDE, 1))
+    v = v / xp.sqrt(xp.sum(v * v, axis=(-2, -1), keepdims=True))
+    turned = xp.matrix_transpose(0.3 * w)
+    return WhitenedTwoLayer(target), WhitenedTwoLayer.of(0.3 * w, turned - 2 * v @ (xp.matrix_transpose(v) @ turned))
+
+
+def matrix_flows(machine: Machine, scale: float) -> Measured:
+    """Follow 10^5 networks of 10-10-10 through 64 times by flow maps; product and Gram matrices are written."""
+    members, rng, clock = max(FEW[0], int(1e5 * scale)), machine.generator(2), machine.xp.asarray(MATRIX_TIMES)
+    how = "plain" if machine.is_device or engine() != "compiled" else "compiled"
+    seconds: list[float] = []
+    made: dict[str, Any] = {}
+
+    def follow(flow: Any, start: Any) -> None:
+        made["last"] = flow, start, flow(clock, start, engine=how).state
+
+    def work(first: int, last: int) -> None:
+        if not seconds:
+            follow(*_matrices(rng, last - first))  # compiles
+        made.clear()  # what was written before is free again
+        given = _matrices(rng, last - first)
+        seconds.append(machine.seconds(lambda: follow(*given)))
+
+    machine.blocks(work, members, min(members, 1 << 12))
+    outputs = 3 * SIDE**2 * len(clock) * members
+    bytes_moved = 8 * (outputs + 4 * SIDE**2 * members)
+    return Measured(sum(seconds), outputs, bytes_moved, _few_matrices(*made["last"]))
+
+
+def _few_matrices(flow: Any, start: Any, state: Any) -> Sample:
+    """Return some networks at some times, with what was found."""
+    xp = arithmetic.namespace(*start)
+    which, times = (
+        np.unique(np.linspace(low, count - 1, few).astype(np.int64))
+        for low, count, few in ((0, len(start.product), FEW[0]), (1, len(MATRIX_TIMES), FEW[1]))
+    )
+
+    def some(values: Any) -> np.ndarray:
+        return arithmetic.to_numpy(xp.take(values, xp.asarray(which), axis=-3))
+
+    found = {name: some(v)[times] for name, v in state._asdict().items()}
+    few = WhitenedTwoLayer(some(flow.target)), WhitenedTwoLayer.State(*map(some, start))
+    return Sample(few[0], MATRIX_TIMES[times], few[1], found)
+
+
 def phase_diagram(machine: Machine, scale: float) -> Measured:
     """Follow networks on a grid of 20000 x 20000 of scale and initial size to the end, and keep their kernel."""
     side, xp = max(8, int(2e4 * math.sqrt(scale))), machine.xp
@@ -174,6 +226,7 @@ WORKLOADS = {
     "W1 mean": Workload("mean and variance of the same, nothing written", mean_of_modes, 1e-2),
     "W3": Workload("10^6 networks of width 1000 x 64 times, weights read", wide_networks, 1e-2),
     "W4": Workload("10^7 modes of depth 3, 4, 5, inf x 64 times", deep_modes, 1e-2),
+    "W5": Workload("10^5 networks of 10-10-10 on white inputs x 64 times, matrices", matrix_flows, 1e-2),
     "W7": Workload("20000 x 20000 networks to the end", phase_diagram, 1e-2),
     "W8": Workload("tangent kernels of 10^4 ReLU networks, width 200, depth 50", random_kernels, 1.0),
 }
