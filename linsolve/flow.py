@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve import arithmetic
 from linsolve.inputs import Interval, real_array, unknown_name
-from linsolve.parameters import Parametrized, parameter
-from linsolve.problem import NotExact, Problem, pose, refuse_inexact
+from linsolve.parameters import Parametrized, axis_names, parameter
+from linsolve.problem import NotExact, Problem, detached, heard, pose, refuse_inexact
+from linsolve.trajectory import Trajectory
 
 __all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
 
 
-def observable(*, bounds: str = "(-inf, inf)", axes: tuple[str, ...] = ()) -> Callable[[Callable], Callable]:
+def observable(
+    method: None = None, /, *, bounds: str = "(-inf, inf)", axes: tuple[str, ...] = ()
+) -> Callable[[Callable], Callable]:
     """Declare a method ``(self, xp, z)`` of a flow as an observable that trajectories give by name.
 
     Parameters
@@ -27,12 +28,35 @@ def observable(*, bounds: str = "(-inf, inf)", axes: tuple[str, ...] = ()) -> Ca
     axes : tuple of str
         Names of its trailing axes.
     """
+    if method is not None:
+        raise TypeError("observable: the decorator is called before it is applied; write @observable()")
+    about = {"bounds": Interval(bounds), "axes": axis_names("observable", axes)}
 
     def mark(method: Callable) -> Callable:
-        method.observable = {"bounds": Interval(bounds), "axes": axes}  # type: ignore[attr-defined]
+        method.observable = about  # type: ignore[attr-defined]
         return method
 
     return mark
+
+
+def _refuse_misdeclared(cls: Any) -> None:
+    """Refuse a class whose `State` is not a NamedTuple or whose `axes` do not name the axes of each field."""
+    if not (hasattr(cls, "State") and hasattr(cls, "axes")):
+        return  # a base of flows; `state` says what is missing
+    fields, axes = getattr(cls.State, "_fields", ()), cls.axes
+    if not fields:
+        raise TypeError(f"{cls.__name__}: State = {cls.State!r} must be a NamedTuple (a field for each array)")
+    right = isinstance(axes, Mapping) and all(isinstance(own, tuple) for own in axes.values())
+    if not right or set(axes) != set(fields):
+        like = ", ".join(f"{name!r}: ()" for name in fields)
+        raise TypeError(
+            f"{cls.__name__}: axes = {axes!r} must give a tuple of names for each field of State (own axes; () for "
+            f"single numbers); such as {{{like}}}"
+        )
+
+
+def _unstated(cls: type, method: str, what: str) -> str:
+    return f"{cls.__name__}: {method} is not defined ({what}); define it in the class"
 
 
 class Flow(Parametrized):
@@ -54,6 +78,7 @@ class Flow(Parametrized):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        _refuse_misdeclared(cls)
         marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
 
@@ -61,19 +86,19 @@ class Flow(Parametrized):
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return what the network minimizes, shape batch."""
-        raise NotImplementedError
+        raise NotImplementedError(_unstated(type(self), "loss", "what the network minimizes"))
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
         """Return the velocity that belongs to a gradient of the loss: minus the learning rates (metric) times it."""
-        raise NotImplementedError
+        raise NotImplementedError(_unstated(type(self), "descent", "the velocity of a gradient"))
 
     def velocity(self, xp: Any, z: Any) -> Any:
         """Return ``dz/dt`` under gradient flow, a State."""
-        raise NotImplementedError
+        raise NotImplementedError(_unstated(type(self), "velocity", "the gradient flow"))
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state at times `t`, whose shape broadcasts against the batch shape."""
-        raise NotImplementedError
+        raise NotImplementedError(_unstated(type(self), "solution", "the closed form"))
 
     # what may be added
 
@@ -95,11 +120,11 @@ class Flow(Parametrized):
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``, where closed."""
-        raise NotImplementedError
+        raise NotImplementedError(_unstated(type(self), "limit", "the state at t = inf"))
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss falls to `loss` (inf where it never does), where closed."""
-        raise NotImplementedError
+        raise NotImplementedError(_unstated(type(self), "time_to", "the time to a loss"))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return the open interval of time on which the solution exists and its closed form is offered."""
@@ -112,12 +137,12 @@ class Flow(Parametrized):
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
         """Return a typical flow and start, drawn generically."""
-        raise NotImplementedError
+        raise NotImplementedError(_unstated(cls, "example", "a typical flow and start"))
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
         """Return SymPy parameters, SymPy state and a generic numerical point, where `verify` can prove in symbols."""
-        raise NotImplementedError
+        raise NotImplementedError(_unstated(cls, "symbols", "a proof in symbols"))
 
     # generic
 
@@ -157,11 +182,14 @@ class Flow(Parametrized):
             If the closed form does not hold for this start.
         ValueError, TypeError
             If an input is not what it must be, or a time lies outside the solution's lifetime.
+        OverflowError
+            If what the closed form needs of the start, such as its squares, is beyond the range of doubles.
         """
         from linsolve.fused.evaluate import follow
 
-        problem = pose(self, t, z0)
-        state = follow(problem, out, engine, threads)
+        problem = detached(pose(self, t, z0))
+        with heard(problem) as judge:
+            state = judge(follow(problem, out, engine, threads))
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
 
     def when(self, z0: Any, *, loss: Any) -> Any:
@@ -200,12 +228,23 @@ class Flow(Parametrized):
         problem = pose(self, 0.0, z0)
         refuse_inexact(problem)
         loss = real_array(who, "loss", loss, meaning="value to be reached", domain=Interval("[0, inf)"))
+        try:
+            np.broadcast_shapes(loss.shape, problem.batch)
+        except ValueError:
+            raise ValueError(
+                f"{who}: loss has shape {tuple(loss.shape)} but must broadcast against batch {problem.batch} (value to "
+                "be reached by each member); to ask every member for several values, pass them as loss[:, None]"
+            ) from None
         return problem.flow.time_to(problem.xp, problem.z0, loss=arithmetic.cast(problem.xp, loss))
 
     @classmethod
     def state(cls, z: Any) -> Any:
         """Return `z` as this flow's State of real arrays, refused with a reason where it is not one."""
-        who, fields = cls.__name__, cls.State._fields  # type: ignore[attr-defined]
+        who = cls.__name__
+        for name in ("State", "axes"):
+            if not hasattr(cls, name):
+                raise TypeError(f"{who}: {name} is missing (a flow declares State and axes); see Flow")
+        fields = cls.State._fields  # type: ignore[attr-defined]
         if isinstance(z, Mapping):
             for name in z:
                 if name not in fields:
@@ -216,79 +255,3 @@ class Flow(Parametrized):
         if not isinstance(z, tuple | list) or len(z) != len(fields) or any(v is None for v in z):
             raise ValueError(f"{who}: state = {z!r} must give {', '.join(fields)}; pass {who}.State(...)")
         return cls.State(*(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True)))
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Trajectory:
-    """A flow followed in time; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` give everything by name.
-
-    Parameters
-    ----------
-    flow : Flow
-        What was followed.
-    t : array
-        Times.
-    state : State
-        Fields of shape ``t.shape + batch + own``.
-    route : str
-        How it was obtained: "closed form", an integrator's name, or "gradient descent".
-    start : State, optional
-        State at time 0, where the route is the closed form.
-    """
-
-    flow: Any
-    t: Any
-    state: Any
-    route: str
-    start: Any = None
-
-    @property
-    def names(self) -> list[str]:
-        """Everything that can be asked for by name."""
-        return list(dict.fromkeys([*self.state._fields, "loss", *self._along, *self.flow.declared, *self._invariants]))
-
-    @property
-    def _xp(self) -> Any:
-        return arithmetic.namespace(*self.state)
-
-    @cached_property
-    def _along(self) -> dict[str, Any]:
-        if self.route != "closed form":
-            return {}
-        xp = self._xp
-        batch = self._batch_ndim
-        clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
-        return self.flow.along(xp, clock, self.start)
-
-    @property
-    def _batch_ndim(self) -> int:
-        name, value = self.state._fields[0], self.state[0]
-        return value.ndim - self.t.ndim - len(self.flow.axes[name])
-
-    @cached_property
-    def _invariants(self) -> dict[str, Any]:
-        return self.flow.invariants(self._xp, self.state)
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self.state._fields:
-            return getattr(self.state, name)
-        lead = self.state[0].shape[: self.t.ndim + self._batch_ndim]
-        if name in self._along:
-            value = self._along[name]
-            tail = value.shape[len(lead) :] if value.ndim > len(lead) else ()
-            return self._xp.broadcast_to(value, tuple(lead) + tuple(tail))
-        if name == "loss" or name in self.flow.declared:
-            return getattr(self.flow, name)(self._xp, self.state)
-        if name in self._invariants:
-            return self._invariants[name]
-        raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
-
-    def __repr__(self) -> str:
-        shape = tuple(self.t.shape)
-        return f"Trajectory({self.flow!r}, t: shape {shape}, route: {self.route}; {', '.join(self.names)})"
-
-    def to_xarray(self) -> Any:
-        """Return state, loss and observables as a labelled ``xarray.Dataset`` (extra ``[labelled]``)."""
-        from linsolve.labelled import to_dataset
-
-        return to_dataset(self)

@@ -24,8 +24,13 @@ class Interval:
     """
 
     def __init__(self, text: str) -> None:
-        low, high = text[1:-1].split(",")
-        self.text, self.low, self.high = text, float(low), float(high)
+        try:
+            low, high = (float(end) for end in text[1:-1].split(","))
+        except (TypeError, ValueError):
+            low = high = math.nan
+        if not (low <= high and text[0] in "[(" and text[-1] in "])"):
+            raise ValueError(f"Interval: text = {text!r} must be two ends in brackets (allowed values); say '[0, inf)'")
+        self.text, self.low, self.high = text, low, high
         self.closed_low, self.closed_high = text[0] == "[", text[-1] == "]"
 
     def __repr__(self) -> str:
@@ -74,18 +79,40 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     return value
 
 
-def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
+def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
+    """Return `value` as a NumPy array; a mask, which NumPy would drop, is refused, large integers become floats."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{who}: {what} has masked entries ({meaning}); fill or drop them")
     try:
-        if xp is np:
-            value = np.asarray(value)
-        kind = np.asarray(value).dtype.kind if xp is np else ("c" if "complex" in str(value.dtype) else "f")
-        if kind == "c":
-            raise TypeError(f"{who}: {what} is complex ({meaning}); pass its real part if the imaginary part is zero")
-        if kind not in "fiub":
-            raise TypeError(f"{who}: {what} = {value!r} is not made of real numbers ({meaning}); pass floats")
-        return arithmetic.cast(xp, value)
+        array = np.asarray(value)
     except ValueError as error:
-        raise TypeError(f"{who}: {what} = {value!r} is not a rectangular array ({meaning}); {error}") from error
+        raise TypeError(f"{who}: {what} = {_short(value)} is not a rectangular array ({meaning}); {error}") from error
+    if array.dtype.kind == "O" and all(type(entry) is int for entry in array.flat):  # beyond 64 bits
+        try:
+            return array.astype(float)
+        except OverflowError:
+            raise ValueError(f"{who}: {what} = {_short(value)} is beyond the range of doubles ({meaning})") from None
+    return array
+
+
+def _short(value: Any) -> str:
+    """Return how a value reads, on one line and cut where it is long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 120 else f"{text[:100]} ... {text[-10:]}"
+
+
+def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
+    if xp is np:
+        value = _on_host(who, what, value, meaning)
+    kind = value.dtype.kind if xp is np else ("c" if "complex" in str(value.dtype) else "f")
+    if kind == "c":
+        raise TypeError(f"{who}: {what} is complex ({meaning}); pass its real part if the imaginary part is zero")
+    if kind not in "fiub":
+        raise TypeError(
+            f"{who}: {what} = {_short(value)} is not made of real numbers ({meaning}); pass floats, or numbers of more "
+            "digits as an array of linsolve.arithmetic.precise(50)"
+        )
+    return arithmetic.cast(xp, value)
 
 
 def refuse_fractions(who: str, what: str, value: Any, meaning: str) -> None:

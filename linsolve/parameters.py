@@ -11,7 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.inputs import Interval, real_array, refuse_fractions
 
-__all__ = ["Parametrized", "own_sizes", "parameter"]
+__all__ = ["Parametrized", "axis_names", "own_sizes", "parameter"]
 
 
 def parameter(
@@ -43,10 +43,16 @@ def parameter(
     whole : bool
         Whether it counts something, so that its entries must be whole numbers.
     """
-    metadata = {
-        "symbol": symbol, "doc": doc, "domain": Interval(domain), "typical": typical, "axes": axes, "whole": whole
-    }  # fmt: skip
+    axes, allowed = axis_names("parameter", axes), Interval(domain)
+    metadata = {"symbol": symbol, "doc": doc, "domain": allowed, "typical": typical, "axes": axes, "whole": whole}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def axis_names(who: str, axes: Any) -> tuple[str, ...]:
+    """Return names of axes, refused where they are not a tuple of strings, such as one string."""
+    if not isinstance(axes, tuple) or not all(isinstance(name, str) for name in axes):
+        raise TypeError(f"{who}: axes = {axes!r} must be a tuple of strings (names of trailing axes); such as ('d',)")
+    return axes
 
 
 def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
@@ -64,6 +70,15 @@ def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tu
     return tuple(shape[:cut])
 
 
+def _own(value: Any) -> Any:
+    """Return a NumPy array that nobody can change any more: `value` if it is one already, else a copy."""
+    if type(value) is not np.ndarray or not (value.flags.writeable or value.base is not None):
+        return value
+    value = value.copy(order="K")
+    value.flags.writeable = False
+    return value
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
 class Parametrized:
     """Base of flows and laws: each field declared by `parameter` is a checked real array."""
@@ -71,6 +86,12 @@ class Parametrized:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, eq=False)(cls)
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            if "domain" not in field.metadata:
+                raise TypeError(
+                    f"{cls.__name__}: {field.name} is a field without symbol and meaning (fields are parameters); "
+                    f"declare {field.name}: Any = parameter('{field.name}', 'its meaning'), or as a ClassVar"
+                )
 
     def __post_init__(self) -> None:
         who = type(self).__name__
@@ -81,7 +102,7 @@ class Parametrized:
             own_sizes(who, field.name, value.shape, about["axes"], sizes)
             if about["whole"]:
                 refuse_fractions(who, field.name, value, about["doc"])
-            object.__setattr__(self, field.name, value)
+            object.__setattr__(self, field.name, _own(value))
         arithmetic.namespace(*(v for v in self.parameters().values() if arithmetic.namespace(v) is not np))
 
     def parameters(self) -> dict[str, Any]:

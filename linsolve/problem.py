@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve import arithmetic
 from linsolve.inputs import times
-from linsolve.parameters import own_sizes
+from linsolve.parameters import Parametrized, own_sizes
 
-__all__ = ["NotExact", "Problem", "pose", "refuse_inexact", "refuse_outside_lifetime", "spread"]
+__all__ = [
+    "NotExact",
+    "Problem",
+    "detached",
+    "heard",
+    "pose",
+    "refuse_inexact",
+    "refuse_outside_lifetime",
+    "spread",
+]
 
 
 class NotExact(ValueError):
@@ -31,6 +41,12 @@ class Problem(NamedTuple):
 
 def pose(flow: Any, t: Any, z0: Any) -> Problem:
     """Check a flow's question and bring all of it into the state's array namespace."""
+    if not (isinstance(flow, Parametrized) and hasattr(flow, "state")):
+        what = flow.__name__ if isinstance(flow, type) else repr(flow)
+        raise TypeError(
+            f"linsolve: flow = {what} must be a flow with its parameters (what is to be followed); such as "
+            "BalancedMode(s=1.0)"
+        )
     who = type(flow).__name__
     plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)
     # what NumPy holds adopts the library of the rest, except a start given as a NumPy array, which sets it
@@ -48,6 +64,48 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
     except ValueError:
         raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
     return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch)
+
+
+def detached(problem: Problem) -> Problem:
+    """Return the problem with times and start of its own, which the caller, or writing into `out`, cannot change."""
+    if problem.xp is not np:
+        return problem
+    return problem._replace(t=problem.t.copy(), z0=type(problem.z0)(*(v.copy() for v in problem.z0)))
+
+
+@contextmanager
+def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
+    """Give a function that passes a state on, and refuses one that was lost to the range of doubles.
+
+    An overflow that ends in finite numbers (``exp`` of a late time, say) is nothing to worry about; one that ends in
+    infinities, or in an invalid operation, is reported by name, where NumPy would warn and go on with nan.
+    """
+    if problem.xp is not np:
+        yield lambda state: state
+        return
+    raised: set[str] = set()
+
+    def refuse() -> None:
+        sizes = {name: float(np.abs(v).max()) for name, v in problem.z0._asdict().items()}
+        name = max(sizes, key=sizes.__getitem__)
+        who = type(problem.flow).__name__
+        raise OverflowError(
+            f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by the "
+            f"parameters (state); rescale, or give it in linsolve.arithmetic.precise(50)"
+        ) from None
+
+    def judge(state: Any) -> Any:
+        if "invalid value" in raised or (raised and not all(np.isfinite(v).all() for v in state)):
+            refuse()
+        return state
+
+    with np.errstate(over="call", invalid="call", call=lambda kind, _: raised.add(kind)):
+        try:
+            yield judge
+        except NotExact:
+            if "invalid value" in raised:
+                refuse()
+            raise
 
 
 def _is_plain(z0: Any) -> bool:

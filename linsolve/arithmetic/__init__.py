@@ -54,7 +54,15 @@ def balls(bits: int = 212) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic)
+    """Whether a value belongs to an array library; what only holds NumPy numbers (a pandas Series) is like a list."""
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")) or isinstance(value, np.generic):
+        return False
+    return isinstance(value, np.ndarray) or not _labels(value)
+
+
+def _labels(value: Any) -> bool:
+    """Whether a value puts labels on a NumPy array: pandas, xarray."""
+    return type(value).__module__.split(".")[0] in ("pandas", "xarray")
 
 
 def is_object(xp: Any) -> bool:

@@ -103,7 +103,7 @@ class BalancedMode(Flow):
         stuck = (a0 == 0) | (g1 == 0)
         z = (g0 - g1) / xp.where(stuck, xp.ones_like(g0), a0 * g1)
         time = self.tau / 2 * z * log1p_ratio(xp, xp.where(there | stuck, xp.zeros_like(z), s * z))
-        return xp.where(there, 0 * time, xp.where(stuck, xp.full_like(time, xp.inf), time))
+        return xp.where(there, xp.zeros_like(time), xp.where(stuck, xp.full_like(time, xp.inf), time))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return the time, finite where ``a0`` lies beyond the fixed points, from which the solution comes down."""
