@@ -19,8 +19,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="flows and laws to prove; all if none is named")
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="examples of each flow (default 1)")
     parser.add_argument("--dps", type=int, default=50, help="decimal digits of the exact checks (default 50)")
-    parser.add_argument("--json", action="store_true", help="print the worst of each check as JSON")
-    parser.add_argument("--latex", action="store_true", help="print the closed forms that SymPy proved, in LaTeX, too")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the worst of each check as JSON")
+    form.add_argument("--latex", action="store_true", help="print the closed forms that SymPy proved, in LaTeX, too")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
             if key not in worst or _severity(check) > _severity(worst[key]):
                 worst[key] = check
     print(_as_json(worst, options.seeds) if options.json else _as_table(worst, options.seeds))
-    if options.latex and not options.json:
+    if options.latex:
         print(_as_latex([cls for cls in chosen if (cls.__name__, "symbols") in worst]))
     return 0 if all(check.ok for check in worst.values()) else 1
 

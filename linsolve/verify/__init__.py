@@ -6,12 +6,16 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from linsolve.flow import Flow
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.flow import Flow, NotExact
 from linsolve.inputs import unknown_name
 from linsolve.law import Law
-from linsolve.verify.case import prepare
+from linsolve.verify.case import Case, prepare
 from linsolve.verify.checks import CHECKS
 from linsolve.verify.laws import check_law
+from linsolve.verify.statements import refuse_unportable
 
 __all__ = ["CHECKS", "Check", "Report", "verify"]
 
@@ -43,15 +47,26 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The checks of one flow from one start; iterate over it, ask `ok`, or print it as a table."""
+    """The checks of one flow from one start; iterate over it, ask `ok`, or print it as a table.
+
+    Parameters
+    ----------
+    flow : str
+        Name of the flow or law.
+    checks : tuple of Check
+        In the order of `CHECKS`.
+    notes : tuple of str
+        What else a reader of the checks must know about the start.
+    """
 
     flow: str
     checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every check passed."""
-        return all(check.ok for check in self.checks)
+        """Whether there are checks and every one passed."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
 
     @property
     def failed(self) -> list[str]:
@@ -62,18 +77,19 @@ class Report:
         return iter(self.checks)
 
     def __str__(self) -> str:
-        lines = [f"{self.flow}: {'proved' if self.ok else 'NOT PROVED: ' + ', '.join(self.failed)}"]
+        missing = ", ".join(self.failed) or "no such statement"
+        lines = [f"{self.flow}: {'proved' if self.ok else 'NOT PROVED: ' + missing}"]
         for check in self.checks:
             mark = "ok  " if check.ok else "FAIL"
             lines.append(f"  {mark} {check.name:<14} {check.value:8.1e} <= {check.tolerance:7.0e}  {check.detail}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  note {note}" for note in self.notes)])
 
     def to_json(self) -> str:
         """Return the report as JSON."""
         import json
 
         rows = [dataclasses.asdict(check) | {"ok": check.ok} for check in self.checks]
-        return json.dumps({"flow": self.flow, "ok": self.ok, "checks": rows})
+        return json.dumps({"flow": self.flow, "ok": self.ok, "checks": rows, "notes": self.notes})
 
 
 def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[str] | None = None) -> Report:
@@ -91,17 +107,25 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
         Start; not for a law.
     dps : int
         Decimal digits of the high-precision checks (they compute with twice as many); at least 15.
-    checks : iterable of str, optional
+    checks : str or iterable of str, optional
         Names of the checks to run; by default all of `CHECKS` that apply to the flow.
 
     Returns
     -------
     Report
+        Its `notes` name a start at rest, of which the checks say little, and a start in doubles that obeys a condition
+        of the closed form to rounding only: exact checks then fail by as much, whatever the formula.
 
     Raises
     ------
     ValueError
         If `dps` is too small, a check's name is unknown, or the start is not a state of the flow.
+    TypeError
+        If one of the flow's methods fails, or returns what it must not; the message names the method.
+    NotImplementedError
+        If a flow lacks its loss, descent, velocity or solution.
+    NotExact
+        If the closed form does not hold for this start.
 
     Examples
     --------
@@ -111,13 +135,41 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
     True
     """
     if isinstance(flow, Law):
+        if z0 is not None or checks is not None:
+            raise ValueError(f"verify: z0, checks must not be given for {type(flow).__name__} (a law); leave them out")
         return Report(type(flow).__name__, tuple(Check(*row) for row in check_law(flow)))
-    if not isinstance(dps, int) or dps < 15:
+    if not isinstance(dps, int | np.integer) or dps < 15:
         raise ValueError(f"verify: dps = {dps!r} must be an integer of at least 15 (decimal digits); say 50")
-    names = list(CHECKS) if checks is None else list(checks)
+    names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
+    if not names:
+        raise ValueError("verify: checks = [] must name at least one (what to prove); leave it out for all")
     for name in names:
         if name not in CHECKS:
             raise ValueError(unknown_name("verify", "check", name, CHECKS))
-    case = prepare(flow, z0, dps)
-    found = [(name, CHECKS[name](case)) for name in names]
-    return Report(type(flow).__name__, tuple(Check(name, *row) for name, row in found if row is not None))
+    case = prepare(flow, z0, int(dps))
+    found = [(name, _checked(case, name)) for name in names]
+    rows = tuple(Check(name, *row) for name, row in found if row is not None)
+    return Report(type(flow).__name__, rows, _notes(case))
+
+
+def _checked(case: Case, name: str) -> Any:
+    try:
+        return CHECKS[name](case)
+    except (NotExact, Warning):
+        raise
+    except Exception as error:
+        refuse_unportable(error, case)
+        raise
+
+
+def _notes(case: Case) -> tuple[str, ...]:
+    notes = [] if case.moving else ["start: at rest, where the flow stays; prove it from a start that moves, too"]
+    for name, distance in case.exact.conditions(case.xp, case.start).items():
+        size = float(np.max(arithmetic.to_numpy(distance)))
+        if size > case.tolerance:
+            notes.append(
+                f"start: {name} = {size:.1e}, {size * 2**52:.2g} times 2^-52 (relative): this start obeys the "
+                f"condition as far as doubles go, not to {case.tolerance:.0e}, and exact checks may fail by as much; "
+                f"build it in linsolve.arithmetic.{case.xp} to see the formula alone"
+            )
+    return tuple(notes)

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.flow import Flow, pose
+from linsolve.flow import Flow, Problem, pose
+from linsolve.problem import spread
+from linsolve.verify.statements import refuse_ill_stated
 
 __all__ = ["Case", "distance", "prepare", "time_derivative"]
 
@@ -50,8 +52,11 @@ class Case(NamedTuple):
         return self.xp.reshape(clock, (len(multiples),) + (1,) * len(self.batch))
 
     def follow(self, t: Any, start: Any = None) -> Any:
-        """Return the closed form in high precision."""
-        return self.exact.solution(self.xp, t, self.start if start is None else start)
+        """Return the closed form in high precision, with all its axes."""
+        state = self.exact.solution(self.xp, t, self.start if start is None else start)
+        return spread(
+            Problem(self.exact, self.xp, t[(slice(None),) + (0,) * len(self.batch)], self.start, self.batch), state
+        )
 
 
 def prepare(flow: Flow, z0: Any, dps: int) -> Case:
@@ -59,6 +64,7 @@ def prepare(flow: Flow, z0: Any, dps: int) -> Case:
     xp = arithmetic.precise(2 * dps)
     posed = pose(flow, 0.0, z0)
     doubles = pose(flow.cast(np), 0.0, type(posed.z0)(*(arithmetic.to_numpy(v) for v in posed.z0)))
+    refuse_ill_stated(doubles)
     exact, start = flow.cast(xp), type(posed.z0)(*(arithmetic.cast(xp, v) for v in posed.z0))
     step = xp.asarray(xp.context.mpf(10) ** (-(2 * dps) // 3))
     tolerance = 10.0 ** (-0.6 * dps)
