@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 from linsolve import arithmetic, flows, laws
@@ -19,6 +21,8 @@ _FUNCTIONS = {
     "card": "cards",
     "cite": "references",
     "ensemble": "sweeps.ensemble",
+    "learn": "learn",
+    "simulate": "simulate",
     "sweep": "sweeps.grid",
     "to_code": "standalone",
 }
@@ -61,3 +65,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """A package in which importing the module of a function does not put the module in the function's place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _FUNCTIONS and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __reduce__(self) -> Any:  # as cloudpickle, and with it Dask and loky, has it of plain modules only
+        return importlib.import_module, (__name__,)
+
+
+sys.modules[__name__].__class__ = _Package

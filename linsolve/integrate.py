@@ -8,15 +8,18 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flow import Flow, Problem, Trajectory, pose
+from linsolve.inputs import unknown_name
 from linsolve.layers import joined, parted
 
 __all__ = ["descend", "integrate"]
 
 _MOST_STEPS = 1e9
+_METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
+_LEAST_RTOL = 100 * np.finfo(float).eps  # of solve_ivp
 
 
 def integrate(
-    flow: Flow, t: Any, z0: Any, *, rtol: float = 1e-10, atol: float | None = None, method: str = "DOP853"
+    flow: Flow, t: Any, z0: Any, *, rtol: float = 1e-10, atol: float | None = None, method: Any = "DOP853"
 ) -> Trajectory:
     """Integrate the gradient flow numerically with SciPy, from any start.
 
@@ -31,8 +34,8 @@ def integrate(
     rtol, atol : float
         Tolerances of ``scipy.integrate.solve_ivp``; `atol` defaults to 1e-6 `rtol` times the largest entry of the
         member's start, so that small components are followed in relative terms.
-    method : str
-        Any method of ``solve_ivp``.
+    method : str or class
+        Any method of ``solve_ivp``, by name, or a class of solvers.
 
     Returns
     -------
@@ -42,13 +45,17 @@ def integrate(
     Raises
     ------
     ValueError
-        If a time is not finite, or a tolerance not a number that can be met.
+        If a time is not finite, a tolerance not a number that can be met, or the method unknown.
     ArithmeticError
         If the integrator gives up; the message says where.
     """
     for name, value, least in (("rtol", rtol, "positive"), ("atol", 0.0 if atol is None else atol, "not negative")):
         if not (isinstance(value, int | float | np.number) and (0 if name == "atol" else 1e-300) <= value < np.inf):
             raise ValueError(f"integrate: {name} = {value!r} must be finite and {least} (tolerance); say 1e-10")
+    if rtol < _LEAST_RTOL:
+        raise ValueError(f"integrate: rtol = {rtol!r} must be at least {_LEAST_RTOL:.2g} (tolerance, of doubles)")
+    if not isinstance(method, type) and method not in _METHODS:
+        raise ValueError(unknown_name("integrate", "method", method, _METHODS))
     problem = pose(flow, t, z0)
     times = arithmetic.to_numpy(problem.t).ravel()
     if not np.isfinite(times).all():
@@ -63,7 +70,7 @@ def integrate(
             field[(slice(None), *index)] = values
     shape = tuple(problem.t.shape)
     state = type(problem.z0)(*(arithmetic.cast(problem.xp, f.reshape(shape + f.shape[1:])) for f in out))
-    return Trajectory(problem.flow, problem.t, state, method)
+    return Trajectory(problem.flow, problem.t, state, getattr(method, "__name__", method))
 
 
 def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]) -> tuple[Flow, list[np.ndarray]]:
@@ -80,7 +87,7 @@ def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]
 
 
 def _integrate_one(
-    flow: Flow, times: np.ndarray, start: list[np.ndarray], rtol: float, atol: float | None, method: str
+    flow: Flow, times: np.ndarray, start: list[np.ndarray], rtol: float, atol: float | None, method: Any
 ) -> np.ndarray:
     from scipy.integrate import solve_ivp
 

@@ -157,7 +157,7 @@ def solved(who: str, item: Any) -> Any:
                 return getattr(registry, item)
         raise ValueError(unknown_name(who, "flow or law", item, [*flows.WHERE, *laws.WHERE]))
     cls = item if isinstance(item, type) else type(item)
-    if not issubclass(cls, Flow | Law):
+    if not issubclass(cls, Flow | Law) or cls.__module__ in (Flow.__module__, Law.__module__):  # nor their bases
         raise TypeError(f"{who}: {item!r} is not a flow or a law; pass one, its class or its name, such as 'TwoLayer'")
     return cls
 

@@ -122,3 +122,35 @@ def test_figures_are_closed_again():
         assert len(axes) == len(fig.axes) == 2
         number = fig.number
     assert not plt.fignum_exists(number)
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "message"),
+    [
+        (lambda traj: plot.trajectory(traj.flow), TypeError, "plot: traj = WhitenedTwoLayer must be a Trajectory"),
+        (lambda traj: plot.modes(traj, top=0), ValueError, "plot.modes: top = 0 must be a positive integer"),
+        (
+            lambda traj: plot.roads({"a": traj}, "product", top=-1),
+            ValueError,
+            "plot.roads: top = -1 must be",
+        ),
+        (lambda traj: plot.roads([traj]), TypeError, "plot.roads: trajs must be labelled"),
+        (lambda traj: plot.differences(traj, {}), ValueError, "plot.differences: others must be 1 to 4 labelled"),
+        (
+            lambda traj: plot.differences(traj, {"pair": ls.BalancedMode(s=[1.0, 2.0])(traj.t, 0.1)}),
+            ValueError,
+            "plot.differences: loss of 'pair' has 2 components but the first has 1",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, error, message):
+    flow, z0 = ls.WhitenedTwoLayer.example(np.random.default_rng(0))
+    traj = flow(np.linspace(0.0, 1.0, 5), z0)
+    with pytest.raises(error, match=message):
+        draw(traj)
+
+
+def test_a_target_without_modes_is_refused():
+    flow = ls.WhitenedTwoLayer(target=np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"plot\.modes: target = 0 has no modes"):
+        plot.modes(flow([0.0, 1.0], flow.of(np.eye(2), np.eye(2))))

@@ -79,10 +79,21 @@ def modes(traj: Trajectory, ax: Any = None, *, name: str = "singular_values", to
     -------
     matplotlib Axes
         With one dashed line for each target singular value, labelled at the right.
+
+    Raises
+    ------
+    ValueError
+        If `top` is not a positive integer, the trajectory is a batch, or the target is 0 and so has no modes.
     """
     t, values = series(traj, name)
-    goals = np.linalg.svd(arithmetic.to_numpy(traj.flow.target), compute_uv=False)
-    goals = goals[goals > 1e-12 * goals[0]][: min(len(goals) if top is None else top, values.shape[1])]
+    top = _lines("modes", top, values.shape[1])
+    target = arithmetic.to_numpy(traj.flow.target)
+    if target.ndim != 2:
+        raise ValueError(f"plot.modes: target has shape {target.shape} but must be one matrix; draw one at a time")
+    goals = np.linalg.svd(target, compute_uv=False)
+    goals = goals[goals > 1e-12 * goals[0]][:top]
+    if not len(goals):
+        raise ValueError("plot.modes: target = 0 has no modes (singular values to be learned); draw trajectory(traj)")
     with drawing(ax, (6.8, 4.4)) as ax:
         for goal, column, color in zip(goals, values.T, ladder(len(goals)), strict=False):
             ax.axhline(goal, color=color, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
@@ -91,6 +102,15 @@ def modes(traj: Trajectory, ax: Any = None, *, name: str = "singular_values", to
         label_goals(ax, goals)
         ax.set_ylim(0, 1.08 * max(goals[0], values.max()))
     return ax
+
+
+def _lines(who: str, top: int | None, most: int) -> int:
+    """Return how many lines to draw of so many."""
+    if top is None:
+        return most
+    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+        raise ValueError(f"plot.{who}: top = {top!r} must be a positive integer (how many to draw); say {most}")
+    return min(int(top), most)
 
 
 def alignment(traj: Trajectory, ax: Any = None, *, name: str = "kernel_alignment") -> Any:
@@ -150,15 +170,19 @@ def roads(
     Raises
     ------
     ValueError
-        If there are more than four roads.
+        If there are more than four roads, or `top` is not a positive integer.
+    TypeError
+        If the roads have no labels.
     """
+    if not isinstance(trajs, Mapping):
+        raise TypeError("plot.roads: trajs must be labelled (for the legend); pass {'closed form': traj}")
     if not 1 <= len(trajs) <= len(ROADS):
         raise ValueError(f"plot.roads: trajs = {len(trajs)} roads must be 1 to {len(ROADS)}; draw fewer at a time")
     with drawing(ax) as ax:
         drawn, first = [], next(iter(trajs.values()))
         for (label, traj), style in zip(trajs.items(), ROADS, strict=False):
             t, values = series(traj, name)
-            values = values[:, :top]
+            values = values[:, : _lines("roads", top, values.shape[1])]
             every = {"markevery": max(1, len(t) // 22)} if "marker" in style else {}
             for k, column in enumerate(values.T):
                 ax.plot(t, column, label=label if k == 0 else None, **style, **every)
@@ -190,9 +214,11 @@ def differences(exact: Trajectory, others: Mapping[str, Trajectory], name: str =
     Raises
     ------
     ValueError
-        If a trajectory has other times.
+        If there are none or more than four, or one has other times or another number of components.
     """
     t, reference = series(exact, name)
+    if not (isinstance(others, Mapping) and 1 <= len(others) <= 4):
+        raise ValueError("plot.differences: others must be 1 to 4 labelled trajectories; pass {'DOP853': traj}")
     size = np.linalg.norm(reference, axis=1).max()
     looks = zip(("vermilion", "blue", "black", "purple"), ("-", (0, (5, 2)), (0, (1, 1.5)), "-."), strict=True)
     with drawing(ax) as ax:
@@ -200,8 +226,13 @@ def differences(exact: Trajectory, others: Mapping[str, Trajectory], name: str =
             times, values = series(traj, name)
             if len(times) != len(t) or not np.allclose(times, t, rtol=1e-9, atol=0):
                 raise ValueError(f"plot.differences: t of {label!r} must be the times of the first; follow it there")
+            if values.shape != reference.shape:
+                raise ValueError(
+                    f"plot.differences: {name} of {label!r} has {values.shape[1]} components but the first has "
+                    f"{reference.shape[1]}; compare the same network"
+                )
             gap = np.linalg.norm(values - reference, axis=1)
-            shown = np.where(gap > 0, gap / size, np.nan)
+            shown = np.where(gap > 0, gap / (size or 1), np.nan)
             ax.plot(t, shown, color=COLORS[color], linestyle=dash, label=label)
         label_axes(ax, exact, name)
         ax.set_ylabel(f"relative difference of the {LABELS.get(name, name.replace('_', ' '))}")

@@ -27,6 +27,8 @@ FLOOR = 1e-12  # a logarithmic axis ends here, relative to its top; below it is 
 
 def series(traj: Trajectory, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return times and values as (T,) and (T, lines)."""
+    if not isinstance(traj, Trajectory):
+        raise TypeError(f"plot: traj = {type(traj).__name__} must be a Trajectory (what is drawn); pass flow(t, z0)")
     t, values = arithmetic.to_numpy(traj.t), arithmetic.to_numpy(traj[name])
     if t.ndim != 1:
         raise ValueError(f"plot: t has shape {t.shape} but needs one axis; draw one trajectory at a time")
