@@ -25,7 +25,13 @@ __all__ = ["MISPRINT", "SOURCES", "Errors", "Evidence", "Formula", "Order", "abo
 # a paper's key in `linsolve.references` and the file of its formulas, imported on use
 SOURCES = {
     "xu_ziyin_2024": ("two_layer_line", "two_layer_phases"),
-    "atanasov_2022": ("alignment", "alignment_phases", "alignment_deep", "alignment_outputs"),
+    "atanasov_2022": (
+        "alignment",
+        "alignment_phases",
+        "alignment_deep",
+        "alignment_strength",
+        "alignment_outputs",
+    ),
     "seleznova_2024": (
         "neural_collapse",
         "neural_collapse_end",

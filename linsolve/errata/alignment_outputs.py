@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.errata.alignment_deep import BETA, D, S, X, balanced, each, product, rotations, time
+from linsolve.errata.alignment_layers import BETA, D, S, X, balanced, each, product, rotations
+from linsolve.errata.alignment_strength import time
 from linsolve.errata.formula import Evidence, Source
 
 __all__ = ["FORMULAS"]

@@ -8,41 +8,12 @@ from typing import Any
 import numpy as np
 
 from linsolve.errata.alignment import A0, BETA, COVARIANCE, ETA, W0, D, N, S, kernel, ode, pull
+from linsolve.errata.alignment_weights import linearized, overlaps, trained
 from linsolve.errata.formula import Evidence, Order, Source
 
 __all__ = ["FORMULAS"]
 
 formula = Source("atanasov_2022")
-
-
-@cache
-def _trained(sigma: float, t: float) -> tuple[Any, Any]:
-    """Return the weights at time t on white inputs, integrated one by one."""
-
-    def rate(z: Any) -> Any:
-        da, dW = pull(z[:N], z[N:].reshape(N, D))
-        return np.concatenate([da, dW.ravel()])
-
-    z = ode(rate, sigma * np.concatenate([A0, W0.ravel()]), t).y[:, -1]
-    return z[:N], z[N:].reshape(N, D)
-
-
-def _linearized(t: float, covariance: Any = None, eta: float = ETA) -> tuple[Any, Any]:
-    """Return the weights under (6), or (20) and (21), by a matrix exponential."""
-    from scipy.linalg import expm
-
-    step = S * (np.eye(D) if covariance is None else covariance) @ BETA
-    system = np.zeros((N + N * D,) * 2)
-    system[:N, N:] = np.kron(np.eye(N), step[None])
-    system[N:, :N] = np.kron(np.eye(N), step[:, None])
-    z = expm(eta * t * system) @ np.concatenate([A0, W0.ravel()])
-    return z[:N], z[N:].reshape(N, D)
-
-
-def _overlaps(a: Any, W: Any) -> tuple[float, float]:
-    """Return q and r."""
-    w = W @ BETA
-    return (a @ a + w @ w) / 2, a @ w
 
 
 @formula(
@@ -71,8 +42,8 @@ def flow_at_small_weights() -> Order:
 def kernel_of_phase_one() -> Evidence:
     """Compare with weights of the flow (6), by a matrix exponential."""
     t = 1.1
-    a, W = _linearized(t)
-    q0, r0 = _overlaps(A0, W0)
+    a, W = linearized(t)
+    q0, r0 = overlaps(A0, W0)
     both, c, s = np.outer(BETA, BETA) + np.eye(D), np.cosh(2 * ETA * S * t), np.sinh(2 * ETA * S * t)
     w0, start = W0 @ BETA, kernel(A0, W0)
     w = w0 * np.cosh(ETA * S * t) + A0 * np.sinh(ETA * S * t)
@@ -85,7 +56,7 @@ def _grown(sigma: float, clock: float) -> tuple[Any, Any, float, float]:
     """Return the weights at a time on the clock of the rise, u^2 then, and the time."""
     c0 = sigma**2 * np.sum((A0 + W0 @ BETA) ** 2) / 4
     t = (np.log(S / c0 - 1) + clock) / (2 * S)
-    a, W = _trained(sigma, t)
+    a, W = trained(sigma, t)
     return a, W, S / (1 + (S / c0 - 1) * np.exp(-2 * S * t)), t
 
 
@@ -120,7 +91,7 @@ def kernel_during_the_rise() -> Order:
 def kernel_at_the_end() -> Order:
     """Compare with weights integrated one by one until the loss is at rounding."""
     scales = 1e-2, 1e-3
-    found = [kernel(*_trained(sigma, 22.0)) - S * (np.outer(BETA, BETA) + np.eye(D)) for sigma in scales]
+    found = [kernel(*trained(sigma, 22.0)) - S * (np.outer(BETA, BETA) + np.eye(D)) for sigma in scales]
     return Order(scales, [np.linalg.norm(each) for each in found], 2)
 
 
@@ -189,9 +160,9 @@ def time_in_the_caption() -> Evidence:
 )
 def overlaps_of_phase_one() -> Evidence:
     """Compare with weights of the flow (6), by a matrix exponential."""
-    t, (q0, r0) = 0.9, _overlaps(A0, W0)
+    t, (q0, r0) = 0.9, overlaps(A0, W0)
     up, down = (q0 + r0) / 2 * np.exp(2 * ETA * S * t), (q0 - r0) / 2 * np.exp(-2 * ETA * S * t)
-    return Evidence(_overlaps(*_linearized(t)), (up + down, up - down))
+    return Evidence(overlaps(*linearized(t)), (up + down, up - down))
 
 
 @formula(
@@ -224,7 +195,7 @@ def growth_across_the_target() -> Evidence:
     v = np.cross(BETA[:3], [1.0, 0.0, 2.0])
     v = np.append(v, 0) / np.linalg.norm(v)
     da, dW = ETA * S * W0 @ BETA, ETA * S * np.outer(A0, BETA)
-    r = _overlaps(A0, W0)[1]
+    r = overlaps(A0, W0)[1]
     return Evidence(2 * (v @ W0.T @ dW @ v + A0 @ da), 2 * ETA * S * r, 2 * r)
 
 
@@ -280,7 +251,7 @@ def growing_directions() -> Evidence:
 def direction_of_the_kernel() -> Evidence:
     """Compare with weights of the flow (20), (21) at a late time, by a matrix exponential."""
     b = BETA @ COVARIANCE @ COVARIANCE @ BETA
-    a, W = _linearized(30 / S / np.sqrt(b), COVARIANCE, eta=1.0)
+    a, W = linearized(30 / S / np.sqrt(b), COVARIANCE, eta=1.0)
     spike = np.outer(COVARIANCE @ BETA, COVARIANCE @ BETA)
     return Evidence(kernel(a, W) / (a @ a), spike / b + np.eye(D), spike / np.sqrt(b) + np.eye(D))
 
@@ -298,13 +269,13 @@ def matched_solution() -> Evidence:
     """Compare with weights of size 1e-4 integrated one by one to half of the rise."""
     sigma = 1e-4
     a, W, _, t = _grown(sigma, 0.0)
-    q0, r0 = np.array(_overlaps(A0, W0)) * sigma**2
+    q0, r0 = np.array(overlaps(A0, W0)) * sigma**2
 
     def form(size: float) -> Any:
         growth = np.exp(2 * S * t)
         return S * (growth + np.array([1, -1]) / growth) / (growth - 1 + 2 * S / size)
 
-    return Evidence(_overlaps(a, W), form(q0 + r0), form(q0))
+    return Evidence(overlaps(a, W), form(q0 + r0), form(q0))
 
 
 FORMULAS = formula.formulas
