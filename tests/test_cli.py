@@ -165,6 +165,33 @@ def test_parity_obstruction_is_reported(tiny, capsys):
     assert "This start is obstructed by parity" in (tiny / "result" / "report.html").read_text(encoding="utf-8")
 
 
+def test_learn_waits_for_the_smallest_starts():
+    from linsolve.learn import learn
+
+    found = learn(ls.data.load("tree"), scale=1e-30)
+    assert found.exact["loss"][-1] < 1e-2 * found.exact["loss"][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 2.0}, "width = 2.0 must be an integer"),
+        ({"width": True}, "width = True must be an integer"),
+        ({"seed": None}, "seed = None must be an integer"),
+        ({"seed": 1.5}, "seed = 1.5 must be an integer"),
+        ({"rate": "1"}, "rate = '1' must be a number"),
+        ({"scale": [1.0]}, r"scale = \[1.0\] must be a number"),
+    ],
+)
+def test_learn_refuses_options_of_other_types(options, message):
+    from linsolve.learn import learn
+
+    with pytest.raises(TypeError, match=f"learn: {message}"):
+        learn(ls.data.load("tree"), **options)
+    with pytest.raises(TypeError, match="learn: dataset = str must be a Dataset"):
+        learn("tree")
+
+
 def test_bottleneck_stays_a_bottleneck():
     from linsolve.learn import learn
 
@@ -200,6 +227,12 @@ BAD = {
     "tiny.csv --imbalance inf": "imbalance = inf must be finite",
     "tiny.csv --step 100": "step = 100 must be below",
     "tiny.csv --step 1e-9": "take a larger step",
+    "tiny.csv --width 1000000000": "width = 1000000000 must be at least 1 and at most 100000",
+    "tiny.csv --scale 1e-300": r"scale = 1e-300 must lie in \[1e-30, 1e\+30\]",
+    "tiny.csv --scale 1e6": "takes .* steps .* or smaller weights",
+    "tiny.csv --rate 1e300": "rate = 1e.300 must lie in",
+    "tiny.csv --imbalance -1e300": "imbalance = -1e.300 must be at most 1e.30 in size",
+    "tiny.csv --scale 1000 --step 0.1": "step = 0.1 must be below",
     "tiny.csv --seed -1": "seed = -1 must not be negative",
     "tiny.csv --out .": "holds other files and is not overwritten",
     "tiny.csv --out tiny.npz": "is not a folder",
@@ -240,6 +273,7 @@ def test_failure_while_writing_leaves_nothing(tiny, capsys, monkeypatch):
     [
         ("verify BalancdMode", "did you mean 'BalancedMode'"),
         ("verify --seeds 0", "seeds = 0 must be at least 1"),
+        ("verify --json --latex", "argument --latex: not allowed with argument --json"),
         ("verify --dps 3", "dps = 3 must be an integer of at least 15"),
         ("learn", "the following arguments are required: DATA"),
         ("", "the following arguments are required: COMMAND"),
@@ -251,6 +285,37 @@ def test_bad_commands_are_one_line(capsys, command, message):
     shown = capsys.readouterr()
     assert len(lines(shown.err)) == 1
     assert message in shown.err
+
+
+def test_an_interrupted_command_says_so_in_a_line(capsys, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ls, "verify", interrupted)
+    assert main(["verify", "BalancedMode"]) == 130
+    assert capsys.readouterr() == ("", "linsolve: interrupted\n")
+
+
+@pytest.mark.parametrize("closed", [[1], [1, 2]])
+def test_closed_streams_are_no_failure(closed):
+    close = f"import os; [os.close(k) for k in {closed}]; "
+    run = [sys.executable, "-m", "linsolve", "list"]
+    done = subprocess.run(
+        [sys.executable, "-c", close + f"os.execv({run[0]!r}, {run})"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("value", ["-1e-3", "-.5", "-1E-3", "-inf"])
+def test_negative_numbers_are_no_options(tiny, capsys, value):
+    code = main(["learn", "tiny.csv", "--imbalance", value, "--width", "1", "--rate", "-1"])
+    assert code == 2
+    assert "rate = -1.0 must be positive" in capsys.readouterr().err
+
+
+def test_version_is_that_of_the_package(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"linsolve {ls.__version__}\n"
 
 
 def test_help_gives_status_0(capsys):

@@ -129,3 +129,26 @@ def test_command_lists_and_draws(tmp_path, capsys):
     assert out.stat().st_size > 10_000
     assert command.main(["D.2"]) == 2
     assert "figures: name = 'D.2' is unknown; did you mean 'D." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["2", "--out", "f.xyz"], "figures: out = f.xyz must be a file ending in .png, .pdf, .svg"),
+        (["2", "--out", "f"], "figures: out = f must be a file ending in"),
+        (["2", "--out", "."], "figures: out = . must be a file ending in"),
+        (["2", "--out", "file/f.png"], "figures: out = file is not a folder"),
+        (["2", "--seed", "-1"], "figures: seed = -1 must not be negative"),
+        (["2", "3"], "unrecognized arguments: 3"),
+    ],
+)
+def test_a_bad_figure_is_refused_before_it_is_computed(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("linsolve.figures.phases.compute_2", None)
+    assert command.main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -30,6 +30,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"{name:<{width}}  {title}")
         return 0
     if options.name == "table":
+        if options.out is not None:
+            raise ValueError(f"phase: out = {options.out} does not go with the table (it is printed); leave it out")
         print(phases.table_text())
         return 0
     folder = folder_to_fill("phase", options.out if options.out is not None else f"phase-{options.name}")

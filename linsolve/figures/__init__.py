@@ -11,11 +11,12 @@ import importlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from linsolve.destination import whole_files
+from linsolve.destination import folder_to_fill, whole_files
 from linsolve.inputs import unknown_name
 
 __all__ = ["FIGURES", "Figure", "draw"]
 
+FORMATS = (".png", ".pdf", ".svg")
 ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 
@@ -63,19 +64,24 @@ def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
     name : str
         One of `FIGURES`.
     out : path
-        Its ending says the format: ``.png``, ``.pdf``, ``.svg``.
+        Its ending says the format: ``.png``, ``.pdf``, ``.svg``. An earlier file is replaced.
     seed : int
         Of the random starts.
 
     Raises
     ------
     ValueError
-        If there is no such figure.
+        If there is no such figure, or the seed or the file is none.
     """
     from linsolve.plot import figure
 
     if name not in FIGURES:
         raise ValueError(unknown_name("figures", "name", name, FIGURES))
+    if seed < 0:
+        raise ValueError(f"figures: seed = {seed} must not be negative (of the random starts); say 0")
+    if Path(out).suffix.lower() not in FORMATS or Path(out).is_dir():
+        raise ValueError(f"figures: out = {out} must be a file ending in {', '.join(FORMATS)} (the figure); rename it")
+    folder_to_fill("figures", Path(out).parent)
     about = FIGURES[name]
     module = importlib.import_module(f"linsolve.figures.{about.module}")
     data = getattr(module, f"compute_{about.name}")(seed)
