@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = ["folder_of_results", "folder_to_fill", "whole_files", "whole_folder"]
+
+SCRATCH = ".linsolve-"  # names of folders that are being written; one that is left is of a run that was killed
 
 
 def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
@@ -49,7 +51,7 @@ def folder_of_results(who: str, out: str | os.PathLike[str], *, marks: Collectio
         If it is a file, or a folder with other contents.
     """
     folder = folder_to_fill(who, out)
-    held = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    held = {each.name for each in folder.iterdir() if not each.name.startswith(SCRATCH)} if folder.is_dir() else set()
     ours = held <= {*marks, *names} and all((folder / name).is_file() for name in held)
     if held and not (ours and held >= set(marks)):
         raise ValueError(f"{who}: out = {folder} holds other files and is not overwritten; choose another folder")
@@ -58,27 +60,52 @@ def folder_of_results(who: str, out: str | os.PathLike[str], *, marks: Collectio
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Give a folder to write into, which becomes `folder`, in place of an earlier one, once the block has ended."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+    """Give a folder to write into, which becomes `folder`, in place of an earlier one, once the block has ended.
+
+    A folder that is there stays, as it may be a mount point or the one that the command runs in: its files change.
+    """
+    there = folder.is_dir()
+    where = folder if there else folder.parent
+    with _made(where), tempfile.TemporaryDirectory(dir=where, prefix=SCRATCH) as scratch:
         made, old = Path(scratch) / "new", Path(scratch) / "old"
         made.mkdir()
         yield made
-        if folder.exists():
-            folder.replace(old)
-        try:
+        if not there:
             made.replace(folder)
-        except OSError:
-            if old.exists():  # it would go with the scratch folder
-                old.replace(folder)
+            return
+        old.mkdir()
+        try:
+            _move(folder, old)
+            _move(made, folder)
+        except BaseException:
+            _move(old, folder)  # what is not moved back goes with the scratch folder
             raise
+
+
+def _move(source: Path, goal: Path) -> None:
+    """Move all that a folder holds, but for scratch folders."""
+    for each in sorted(source.iterdir()):
+        if not each.name.startswith(SCRATCH):
+            each.replace(goal / each.name)
 
 
 @contextmanager
 def whole_files(folder: Path) -> Iterator[Path]:
     """Give a folder to write into, whose files move to `folder`, made if there is none, once the block has ended."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".linsolve-") as scratch:
+    with _made(folder), tempfile.TemporaryDirectory(dir=folder, prefix=SCRATCH) as scratch:
         yield Path(scratch)
-        for made in sorted(Path(scratch).iterdir()):
-            os.replace(made, folder / made.name)
+        _move(Path(scratch), folder)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, with its parents; those that are new go again if the block fails and has left nothing in them."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for each in new:
+            with suppress(OSError):
+                each.rmdir()
+        raise

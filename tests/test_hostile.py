@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,8 +38,8 @@ COMMANDS = {
     "collapse --until 1e300": "steps of the descent",
     "collapse --step 1e-300": "steps of the descent",
     "collapse --seed -1": "seed = -1",
-    "collapse --weights folder": "is not a .npz file of arrays",
-    "collapse --weights junk.npz": "is not a .npz file of arrays",
+    "collapse --weights folder": "is not an archive of plain arrays",
+    "collapse --weights junk.npz": "is not an archive of plain arrays",
     "collapse --weights nowhere.npz": "does not exist",
     "collapse --out folder": "holds other files and is not overwritten",
     "collapse --out junk.npz": "is not a folder",
@@ -206,17 +207,59 @@ def test_a_folder_that_cannot_be_placed_leaves_the_earlier_one(tmp_path, monkeyp
     out = tmp_path / "out"
     with whole_folder(out) as made:
         (made / "a").write_text("first")
+        (made / "b").write_text("first")
     move = type(out).replace
 
     def stuck(self, target):
-        if self.name == "new":
+        if (self.parent.name, self.name) == ("new", "b"):
             raise OSError("stuck")
         return move(self, target)
 
     monkeypatch.setattr(type(out), "replace", stuck)
-    with pytest.raises(OSError, match="stuck"), whole_folder(out) as made:
-        (made / "a").write_text("second")
-    assert (out / "a").read_text() == "first"
+
+    def write():
+        with whole_folder(out) as made:
+            (made / "a").write_text("second")
+            (made / "b").write_text("second")
+
+    with pytest.raises(OSError, match="stuck"):
+        write()
+    assert [(path.name, path.read_text()) for path in sorted(out.iterdir())] == [("a", "first"), ("b", "first")]
+
+
+@pytest.mark.parametrize("name", [".", "../out", "../out/"])
+def test_the_folder_one_is_in_takes_results_and_stays(tmp_path, monkeypatch, name):
+    out = tmp_path / "out"
+    out.mkdir()
+    node = out.stat().st_ino
+    monkeypatch.chdir(out)
+    for text in ("first", "second"):
+        with whole_folder(Path(name)) as made:
+            (made / "a").write_text(text)
+        assert [(path.name, path.read_text()) for path in Path.cwd().iterdir()] == [("a", text)]
+    assert out.stat().st_ino == node
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("whole", [whole_files, whole_folder])
+def test_what_fails_leaves_no_empty_folders(tmp_path, whole):
+    def interrupted():
+        with whole(tmp_path / "deep" / "out") as made:
+            (made / "a").touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "deep").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.rglob("*")) == [tmp_path / "deep"]
+
+
+def test_what_a_killed_run_left_is_not_in_the_way(tmp_path):
+    (tmp_path / ".linsolve-abc").mkdir()
+    assert folder_of_results("who", tmp_path, marks=("a",), names=()) == tmp_path
 
 
 @pytest.mark.parametrize("name", ["FrozenKernel", "BlockKernel", "SpecializedKernel", "FrozenHead"])
