@@ -1,7 +1,12 @@
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
 from linsolve import data
+from linsolve.applies.files import read_weights as applies_weights
+from linsolve.collapse.writing import read_weights as collapse_weights
 
 
 def correlated(rng, count=40, inputs=5, outputs=3):
@@ -58,6 +63,29 @@ def test_constant_inputs_are_dropped_and_reported(rng):
     assert problem.dropped == (1, 6)
     np.testing.assert_allclose(problem.target, without.target, atol=1e-12)
     np.testing.assert_array_equal(problem.transform[[1, 6]], 0)
+
+
+def test_maps_of_other_shapes_are_refused(rng):
+    problem = data.whiten(*correlated(rng))
+    with pytest.raises(ValueError, match=r"product has shape \(2, 2\) but needs \(..., 3, 5\)"):
+        problem.raw(np.ones((2, 2)))
+    with pytest.raises(ValueError, match=r"X has shape \(4, 2\) but needs \(P, 5\)"):
+        problem.predict(problem.target, np.ones((4, 2)))
+
+
+@pytest.mark.parametrize(("x", "y", "name"), [(1e-320, 1, "X"), (1e305, 1, "X"), (1, 1e200, "Y"), (1, 1e-200, "Y")])
+def test_scales_beyond_double_precision_are_refused(x, y, name):
+    X, Y = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 0.0, 2.0, 5.0])
+    with pytest.raises(ValueError, match=rf"data.whiten: {name} varies by .* \(in double precision\)"):
+        data.whiten(x * X, y * Y)
+
+
+def test_masked_samples_are_refused():
+    Y = np.array([1.0, 0.0, 2.0, 5.0])
+    hidden = np.ma.masked_greater(np.array([1.0, 2.0, 3.0, 1e9]), 100)
+    with pytest.raises(ValueError, match="X is masked in places"):
+        data.whiten(hidden, Y)
+    assert data.whiten(np.ma.array(Y), Y).rank == 1
 
 
 def test_centering_can_be_left_out(rng):
@@ -155,6 +183,44 @@ def test_csv_is_read(tmp_path, case):
     assert found.inputs[1].tolist() == [3, 4]
 
 
+HEADERS = {
+    "0,1,species\n5,6,x\n7,8,y\n5,5,x\n7,7,y\n": ("0", "1"),  # as pandas names columns
+    ",0,1,species\n0,5,6,x\n1,7,8,y\n2,5,5,x\n3,7,7,y\n": ("", "0", "1"),
+    "400.5,401,kind\n5,6,0\n7,8,1\n5,5,0\n7,7,1\n": ("400.5", "401"),
+    "RI,Na,kind\n5,6,0\n7,8,1\n5,5,0\n7,7,1\n": ("RI", "Na"),
+    '"a, b, c";d;kind\n5;6;x\n7;8;y\n5;5;x\n7;7;y\n': ("a, b, c", "d"),
+    "\n\na\tb\tkind\n5\t6\tx\n7\t8\ty\n5\t5\tx\n7\t7\ty\n": ("a", "b"),
+}
+
+
+@pytest.mark.parametrize("text", HEADERS)
+def test_headers_are_told_from_samples(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    found = data.load(tmp_path / "a.csv")
+    assert (found.features, len(found.inputs), len(found.classes)) == (HEADERS[text], 4, 2)
+
+
+@pytest.mark.parametrize("cell", ["NA", "?", "0x1", '"1,000"', "5.1.2", "_", "x"])
+def test_a_first_sample_that_is_damaged_is_no_header(tmp_path, cell):
+    (tmp_path / "a.csv").write_text(f"1.5,{cell},0.5,x\n3,4,1,y\n5,6,1,x\n7,8,1,y\n")
+    with pytest.raises(ValueError, match=r"a\.csv line 1, column '2' = .* is not a number"):
+        data.load(tmp_path / "a.csv")
+
+
+LABELS = {
+    "1_0 10 1_0 10": ("10", "1_0"),  # int() would make them one
+    "100000000000000000000 100000000000000000001 " * 2: ("100000000000000000000", "100000000000000000001"),
+    "a\x0bb c a\x0bb c": ("a\x0bb", "c"),  # str.splitlines breaks lines there
+}
+
+
+@pytest.mark.parametrize("text", LABELS)
+def test_labels_keep_apart_what_differs(tmp_path, text):
+    rows = [f"{k},{k * k},{label}" for k, label in enumerate(text.split(" ")) if label]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    assert data.load(tmp_path / "a.csv").classes == LABELS[text]
+
+
 def test_csv_label_column_is_chosen_by_name(tmp_path):
     (tmp_path / "a.csv").write_text("kind,a,b\nx,1,2\ny,3,4\nx,5,6\ny,0,1\n")
     found = data.load(tmp_path / "a.csv", target="kind")
@@ -172,6 +238,9 @@ BAD_CSV = {
     "a,b\n1,x\n2,\n": "line 3, column 'b' is empty",
     "a\n1\n2\n": "has one column",
     "a,b\n1,x\n2,x\n3,x\n": "only one class",
+    "a,b\n1,x\n2,nan\n": "line 3, column 'b' = 'nan' is missing",
+    "a,b\n1_0,x\n2,y\n": "line 2, column 'a' = '1_0' is not a number",
+    'a,b\n1,"x\n2,y\n': r"is not a table \(unexpected end of data\)",
     "a,b\n1,x\n2,y\n3,z\n": "classes = 3 are too many for 3 samples",
 }
 
@@ -187,6 +256,12 @@ def test_missing_column_suggests_the_right_one(tmp_path):
     (tmp_path / "a.csv").write_text("length,kind\n1,x\n2,y\n")
     with pytest.raises(ValueError, match=r"target column = 'lenght' is unknown; did you mean 'length'\?"):
         data.load(tmp_path / "a.csv", target="lenght")
+
+
+def test_label_column_is_one(tmp_path):
+    (tmp_path / "a.csv").write_text("a,a,b\n1,2,x\n3,4,y\n")
+    with pytest.raises(ValueError, match="target column = 'a' is the name of several columns"):
+        data.load(tmp_path / "a.csv", target="a")
 
 
 def test_pickles_are_never_opened(tmp_path):
@@ -209,6 +284,66 @@ def test_bad_files_are_refused(tmp_path):
         data.load(tmp_path / "none.csv")
     with pytest.raises(ValueError, match="did you mean 'digits'"):
         data.load("digit")
+
+
+def archives(rng):
+    """Archives that are damaged, each in a byte or two, and some that lie."""
+    plain = io.BytesIO()
+    np.savez(plain, X=np.ones((4, 2)), Y=np.arange(4.0), W1=np.ones((2, 2)), h=np.ones(2), w=np.ones(2), b=np.ones(2))
+    for where in rng.integers(len(plain.getvalue()), size=150):
+        damaged = bytearray(plain.getvalue())
+        damaged[where] ^= 1 << rng.integers(8)
+        yield bytes(damaged)
+    for shape in ("(True,)", "(-1,)", "(99999999999999999999,)", "(9,)", "'a'"):
+        header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+        lie, entry = io.BytesIO(), b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8)
+        with zipfile.ZipFile(lie, "w") as file:
+            for name in ("X", "Y", "W1", "h", "w", "b"):
+                file.writestr(f"{name}.npy", entry)
+        yield lie.getvalue()
+    single = io.BytesIO()
+    np.save(single, np.ones(3))
+    yield single.getvalue()
+
+
+def test_damaged_archives_are_read_or_refused(tmp_path, rng):
+    path, refused = tmp_path / "a.npz", 0
+    for content in archives(rng):
+        path.write_bytes(content)
+        for read in (data.load, applies_weights, collapse_weights):
+            try:
+                read(path)
+            except ValueError as error:
+                assert str(path) in str(error) or "data.load: Y" in str(error)  # noqa: PT017
+                refused += 1
+    assert refused > 100
+
+
+def test_labels_and_sizes_that_are_none_are_refused(tmp_path):
+    big = np.ones((4, 2)) * np.longdouble(10) ** 400
+    for arrays, message in [
+        ({"X": big, "Y": np.arange(4.0)}, r"X\[0, 0\] = inf must be finite"),
+        ({"X": np.ones((4, 2)), "Y": np.array(["a", "", "a", ""])}, r"Y\[1\] = '' is not a label"),
+        ({"X": np.ones((4, 2)), "Y": np.array(["a", "a", "nan", "nan"])}, r"Y\[2\] = 'nan' is not a label"),
+    ]:
+        np.savez(tmp_path / "a.npz", **arrays)
+        with pytest.raises(ValueError, match=message):
+            data.load(tmp_path / "a.npz")
+
+
+def test_sources_and_classes_of_other_types_are_refused(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(FileNotFoundError, match="is not a file"):
+        data.load(tmp_path / "folder.csv")
+    for source in (None, 3, b"a.csv", np.ones(2)):
+        with pytest.raises(TypeError, match=r"data.load: source = .* must be a name or a path"):
+            data.load(source)
+    with pytest.raises(TypeError, match=r"data.load: classes = 3 must be a list"):
+        data.load("tree", classes=3)
+    with pytest.raises(ValueError, match="the targets are real"):
+        data.load("tree", classes=["a"])
+    with pytest.raises(ValueError, match=r"data.load: classes = \[\] is empty"):
+        data.load("tree", classes=[])
 
 
 def test_bad_choices_are_refused(tmp_path, rng):

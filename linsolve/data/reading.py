@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from linsolve.data.archive import plain_arrays
 from linsolve.data.table import read_table
 from linsolve.data.whitening import samples
 from linsolve.inputs import unknown_name
@@ -67,6 +66,8 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     ------
     ValueError
         If the content is not a learning problem; the message names the row and column.
+    TypeError
+        If the source is no name or path, or the classes are no list.
     OSError
         If the file cannot be read.
     ImportError
@@ -76,8 +77,12 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     -----
     Labels that are text, truth values or integers are classes and become one-hot; a column of labels with decimal
     points is real (regression). A matrix of targets is taken as it is, and as classes where its rows are one-hot.
+    The first row of a ``.csv`` file is a header where it is text, or partly numbers that rise; of numbers alone, it is
+    a sample.
     """
-    name = os.fspath(source)
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(f"{WHO}: source = {source!r} must be a name or a path (of a data set); give one in quotes")
+    name = str(os.fspath(source))
     if target is not None and not name.lower().endswith(".csv"):
         raise ValueError(f"{WHO}: target = {target!r} needs a .csv file (it names a column), not {name}; leave it out")
     found: tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]
@@ -93,9 +98,13 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
 def _existing(name: str) -> Path:
     path = Path(name)
     if path.suffix.lower() not in (".npz", ".csv"):
-        raise ValueError(unknown_name(WHO, "data set", name, BUILT_IN) + ", or a file ending in .npz or .csv")
+        raise ValueError(
+            unknown_name(WHO, "data set", name, BUILT_IN)
+            + ", or a file ending in .npz or .csv (with commas, semicolons or tabs)"
+        )
     if not path.is_file():
-        raise FileNotFoundError(f"{WHO}: file = {name} does not exist; check the path")
+        what = "is not a file" if path.exists() else "does not exist"
+        raise FileNotFoundError(f"{WHO}: file = {name} {what}; check the path")
     return path
 
 
@@ -125,28 +134,13 @@ BUILT_IN: dict[str, Callable[[], tuple[np.ndarray, np.ndarray, tuple[str, ...]]]
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array")
-            X = _entry(archive, path, "X")
-            Y = _entry(archive, path, "Y", "y")
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
-            f"{WHO}: file = {path} is not an archive of plain arrays ({reason}); write one with numpy.savez"
-        ) from None
-    return X, Y
-
-
-def _entry(archive: Any, path: Path, *names: str) -> np.ndarray:
-    for name in names:
-        if name in archive.files:
-            return np.asarray(archive[name])
-    has = ", ".join(archive.files) or "nothing"
-    raise KeyError(f"{WHO}: file = {path} has no array {' or '.join(names)} (it has {has}); add it with numpy.savez")
+    found, has = plain_arrays(WHO, "file", path, "X|Y|y")
+    for names in (("X",), ("Y", "y")):
+        if not found.keys() & set(names):
+            raise ValueError(
+                f"{WHO}: file = {path} has no array {' or '.join(names)} (it has {has}); add it with numpy.savez"
+            )
+    return found["X"], found["Y"] if "Y" in found else found["y"]
 
 
 def _assemble(
@@ -158,7 +152,7 @@ def _assemble(
         raise ValueError(f"{WHO}: Y has {count} rows but X has {len(X)}; give one target for every sample")
     targets, names = _targets(labels)
     if classes is not None:
-        X, targets, names = _subset(X, targets, names, [str(c) for c in classes])
+        X, targets, names = _subset(X, targets, names, _wanted(classes))
     _refuse_class_count(len(X), names)
     for column, label in enumerate(names):
         if not targets[:, column].any():
@@ -174,11 +168,23 @@ def _targets(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     if labels.ndim == 1 and labels.dtype.kind in "iubUS":
         known, index = np.unique(labels, return_inverse=True)
         names = tuple(k.decode(errors="replace") if isinstance(k, bytes) else str(k) for k in known)
+        for row in np.flatnonzero([name.strip().lower() in ("", "nan") for name in names])[:1]:
+            first = int(np.flatnonzero(index == row)[0])
+            raise ValueError(f"{WHO}: Y[{first}] = {names[row]!r} is not a label (missing); fill or remove it")
         _refuse_class_count(len(labels), names)
         return np.eye(len(known))[index], names
     targets = samples(WHO, "Y", labels)
     one_hot = targets.shape[1] > 1 and np.isin(targets, (0, 1)).all() and (targets.sum(axis=1) == 1).all()
     return targets, tuple(str(i) for i in range(targets.shape[1])) if one_hot else ()
+
+
+def _wanted(classes: Iterable[Any]) -> list[str]:
+    if not isinstance(classes, Iterable):
+        raise TypeError(f"{WHO}: classes = {classes!r} must be a list (of classes to keep); name at least two")
+    wanted = [str(c) for c in classes]
+    if not wanted:
+        raise ValueError(f"{WHO}: classes = {classes!r} is empty (classes to keep); name at least two, or leave it out")
+    return wanted
 
 
 def _subset(

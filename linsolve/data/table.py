@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from linsolve.inputs import unknown_name
 __all__ = ["read_table"]
 
 WHO = "data.load"
+MISSING = ("?", "-", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None")
 
 
 def read_table(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
@@ -37,18 +39,17 @@ def read_table(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray, 
         names, body = [str(i + 1) for i in range(len(first))], rows
     if not body:
         raise ValueError(f"{WHO}: file = {path} has a header but no rows; add data")
-    if target is not None and target not in names:
+    if target is not None and names.count(target) != 1:
+        if target in names:
+            raise ValueError(f"{WHO}: target column = {target!r} is the name of several columns; rename all but one")
         raise ValueError(unknown_name(WHO, "target column", target, names))
     label = names.index(target) if target is not None else len(names) - 1
     if len(names) < 2:
         raise ValueError(f"{WHO}: file = {path} has one column; it needs at least one input and the labels")
     columns = [i for i in range(len(names)) if i != label]
     X = np.array([[_number(path, line, names[i], cells[i]) for i in columns] for line, cells in body])
-    labels = _labels([cells[label].strip() for _, cells in body])
-    empty = [line for line, cells in body if not cells[label].strip()]
-    if empty:
-        raise ValueError(f"{WHO}: {path.name} line {empty[0]}, column {names[label]!r} is empty; fill or remove it")
-    return X, labels, tuple(names[i] for i in columns)
+    found = [_label(path, line, names[label], cells[label].strip()) for line, cells in body]
+    return X, _labels(found), tuple(names[i] for i in columns)
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
@@ -57,10 +58,11 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{WHO}: file = {path} is not text in UTF-8; save it as a .csv in UTF-8") from None
-    first = text.split("\n", 1)[0]
-    delimiter = max(",;\t", key=first.count)
+    lines = text.split("\n")  # str.splitlines would also break them at characters that a cell may have
+    first = next((line for line in lines if line.strip()), "")
     try:
-        reader = csv.reader(text.splitlines(), delimiter=delimiter)
+        delimiter = max(",;\t", key=lambda each: len(next(csv.reader([first], delimiter=each), [])))
+        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
         rows = [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
     except csv.Error as error:
         raise ValueError(f"{WHO}: file = {path} is not a table ({error}); save it as plain .csv") from None
@@ -80,15 +82,29 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell  # which Python reads past
 
 
 def _is_header(first: list[str], body: list[list[str]]) -> bool:
-    """Return whether the first row names the columns: all text, or text above a column of numbers."""
-    texts = [i for i, cell in enumerate(first) if cell.strip() and not _is_number(cell)]
-    if len(texts) == len(first):
+    """Return whether the first row names the columns.
+
+    It does if all of it is text; or if its numbers rise, as numbers of columns, years and wavelengths do, and a text
+    in it stands above numbers, or its numbers count from 0 or 1. A text that occurs again below is a value, as is one
+    that begins as a number does.
+    """
+    row = [cell.strip() for cell in first]
+    texts = [i for i, cell in enumerate(row) if cell and not _is_number(cell)]
+    if any(row[i] in MISSING for i in texts):
+        return False
+    if len(texts) == len(row):
         return True
-    return any(body and all(_is_number(cells[i]) for cells in body) for i in texts)
+    if any(row[i][0] in "0123456789+-.," or row[i] in (cells[i].strip() for cells in body) for i in texts):
+        return False
+    numbers = [float(cell) for cell in row if _is_number(cell)]
+    rise = all(a < b for a, b in itertools.pairwise(numbers))
+    counted = len(numbers) > 1 and numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
+    above = any(body and all(_is_number(cells[i]) for cells in body) for i in texts)
+    return bool(texts) and rise and (above or counted)
 
 
 def _number(path: Path, line: int, name: str, cell: str) -> float:
@@ -101,11 +117,20 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
     return value
 
 
+def _label(path: Path, line: int, name: str, cell: str) -> str:
+    if cell.lower() in ("", "nan"):
+        what = f"= {cell!r} is missing" if cell else "is empty"
+        raise ValueError(f"{WHO}: {path.name} line {line}, column {name!r} {what}; fill or remove it")
+    return cell
+
+
 def _labels(cells: list[str]) -> np.ndarray:
     """Return labels as integers, as reals, or else as text."""
-    for kind in (int, float):
-        try:
-            return np.array([kind(cell) for cell in cells])
-        except (ValueError, OverflowError):
-            continue
-    return np.array(cells)
+    if not all(_is_number(cell) for cell in cells):
+        return np.array(cells)
+    try:
+        return np.array([int(cell) for cell in cells], dtype=np.int64)
+    except OverflowError:  # names in digits
+        return np.array(cells)
+    except ValueError:
+        return np.array([float(cell) for cell in cells])

@@ -75,12 +75,26 @@ class Whitened:
 
         The network's output on a raw input ``x`` is ``W @ x + b``.
         """
-        weights = np.asarray(product) @ self.transform.T
+        weights = self._map(product) @ self.transform.T
         return weights, self.target_mean - weights @ self.input_mean
+
+    def _map(self, product: Any) -> np.ndarray:
+        product, need = np.asarray(product), (len(self.target_mean), self.rank)
+        if product.shape[-2:] != need:
+            raise ValueError(
+                f"Whitened: product has shape {product.shape} but needs (..., {need[0]}, {need[1]}) (map of the white "
+                "inputs); give one like target"
+            )
+        return product
 
     def predict(self, product: Any, X: Any) -> np.ndarray:
         """Return the outputs of the network, shape (..., P, n_out), on raw inputs of shape (P, D)."""
-        product = np.asarray(product)
+        product, shape = self._map(product), np.shape(X)
+        if shape[-1:] != self.input_mean.shape:
+            raise ValueError(
+                f"Whitened.predict: X has shape {shape} but needs (P, {len(self.input_mean)}) (raw inputs); "
+                "give a sample a row"
+            )
         return (np.asarray(X, dtype=float) - self.input_mean) @ self.transform @ product.mT + self.target_mean
 
 
@@ -107,8 +121,9 @@ def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
     Raises
     ------
     ValueError
-        If an entry is not finite, the lengths differ, there are fewer than two samples, all inputs or one target column
-        are constant, or inputs and targets are uncorrelated to rounding.
+        If an entry is not finite or is masked, the lengths differ, there are fewer than two samples, all inputs or one
+        target column are constant, inputs and targets are uncorrelated to rounding, or a column varies by so much or so
+        little (inputs beyond 1e300, targets beyond 1e150) that its squares or inverse leave double precision.
 
     Notes
     -----
@@ -133,6 +148,8 @@ def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
     if len(dropped) == X.shape[1]:
         raise ValueError("data.whiten: X is constant in every column; there is nothing to learn from")
     targets, target_mean = _center_targets(Y, center)
+    for name, size, limit in (("X", spread[spread > 0], 1e300), ("Y", np.abs(targets).max(keepdims=True), 1e150)):
+        _refuse_beyond(name, size, limit)
     kept = np.flatnonzero(spread)
     standard = centered[:, kept] / spread[kept]
     left, sigma, right = np.linalg.svd(standard, full_matrices=False)
@@ -186,8 +203,10 @@ def samples(who: str, what: str, values: Any) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the array is ragged, not made of real numbers, empty, or has an entry that is not finite.
+        If the array is ragged, not made of real numbers, empty, or has an entry that is masked or not finite.
     """
+    if np.ma.is_masked(values):
+        raise ValueError(f"{who}: {what} is masked in places (missing); fill or remove them")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -196,7 +215,8 @@ def samples(who: str, what: str, values: Any) -> np.ndarray:
         raise ValueError(f"{who}: {what} has entries of type {array.dtype}, not real numbers; convert them first")
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"{who}: {what} has shape {array.shape}, which is empty; give one row for every sample")
-    array = array.reshape(len(array), -1).astype(float)
+    with np.errstate(over="ignore"):  # what is beyond doubles is refused as infinite
+        array = array.reshape(len(array), -1).astype(float)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         row, column = (int(i) for i in bad[0])
@@ -220,6 +240,15 @@ def _standardize(X: np.ndarray, center: bool) -> tuple[np.ndarray, np.ndarray, n
     spread = np.sqrt(np.mean(centered**2, axis=0))
     constant = np.ptp(scaled, axis=0) <= 4 * EPS if center else size == 0
     return centered * unit, mean * unit, np.where(constant, 0.0, spread * unit)
+
+
+def _refuse_beyond(name: str, size: np.ndarray, limit: float) -> None:
+    """Refuse spreads whose inverse, or targets whose square, is no longer a double."""
+    for value in size[(size > limit) | (size < 1 / limit)][:1]:
+        raise ValueError(
+            f"data.whiten: {name} varies by {value:.3g}, which must lie in [{1 / limit:g}, {limit:g}] (in double "
+            "precision); rescale it"
+        )
 
 
 def _center_targets(Y: np.ndarray, center: bool) -> tuple[np.ndarray, np.ndarray]:
