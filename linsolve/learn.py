@@ -17,6 +17,7 @@ from linsolve.simulate import simulate
 __all__ = ["Difference", "Learned", "horizon", "learn"]
 
 SCALE = 1e-3
+TINY = 1e-150  # starts of modes that are waited for, relative to the mode
 
 
 def learn(
@@ -55,7 +56,8 @@ def learn(
         Learning rate; its inverse is the time constant `tau`.
     step : float, optional
         Step of the descent in units of time; by default 2 percent of the largest with which descent settles,
-        ``tau / hypot(s_max, imbalance / 2)`` for two layers, ``2 tau / (depth s_max^(2 - 2/depth))`` for others.
+        ``tau / hypot(s_max, imbalance / 2)`` for two layers (less for large weights, ``2 tau / (|w1|^2 + |w2|^2)``),
+        ``2 tau / (depth s_max^(2 - 2/depth))`` for others.
     seed : int
         Seed of the weights; of a deep network it turns the hidden layers, which changes nothing in the map.
 
@@ -65,11 +67,13 @@ def learn(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If an option is not what it must be.
     ArithmeticError
         If the descent diverges: the step is too large.
     """
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"learn: dataset = {type(dataset).__name__} must be a Dataset (a problem); give data.load(...)")
     layers = whole_depth("learn", depth)
     refuse_options(width, scale, imbalance, rate, step, seed)
     if layers != 2:
@@ -84,7 +88,7 @@ def learn(
     rng = np.random.default_rng(seed)
     weights = WhitenedTwoLayer.init(n_in, width, n_out, scale=scale, imbalance=imbalance, rng=rng)
     start = WhitenedTwoLayer.of(*weights)
-    step = _step(step, modes.s[0], imbalance, 1 / rate)
+    step = _step(step, modes.s[0], weights, imbalance, 1 / rate)
     points = max(20, min(POINTS, ENTRIES // ((n_in + n_out) * max(n_in + n_out, width))))
     t = sampled_times(horizon(modes, start, width, 1 / rate, imbalance), step, points)
     ways = {
@@ -114,7 +118,7 @@ def horizon(modes: Modes, start: Any, width: int, tau: float, imbalance: float =
     lead = lead[lead >= 0.05 * lead[0]]
     u, v = modes.u[:, : len(lead)], modes.v[:, : len(lead)]
     a = np.sum(v * (start.gram_in @ v), axis=0) + np.sum(u * (start.gram_out @ u), axis=0)
-    a = np.clip(a / 4 + np.sum(u * (start.product @ v), axis=0) / 2, 1e-30 * lead, lead / 2)
+    a = np.clip(a / 4 + np.sum(u * (start.product @ v), axis=0) / 2, TINY * lead, lead / 2)
     end = np.max(tau / (2 * grow[: len(lead)]) * np.log(99 * (lead - a) / a))
     if width < len(modes.s):
         gap = grow[width - 1] - grow[width]
@@ -122,9 +126,10 @@ def horizon(modes: Modes, start: Any, width: int, tau: float, imbalance: float =
     return float(1.1 * end)
 
 
-def _step(step: float | None, strongest: float, imbalance: float, tau: float) -> float:
-    """Return the step of the descent, refused beyond ``tau / f``, where descent no longer settles at the minimum."""
-    limit = float(tau / np.hypot(strongest, imbalance / 2))
+def _step(step: float | None, strongest: float, weights: Any, imbalance: float, tau: float) -> float:
+    """Return the step of the descent, refused beyond that with which it settles at the minimum, or leaves the start."""
+    sharp = sum(np.linalg.norm(w, 2) ** 2 for w in weights) / 2
+    limit = float(tau / max(np.hypot(strongest, imbalance / 2), sharp))
     if step is None:
         return 0.02 * limit
     if step >= limit:

@@ -21,6 +21,8 @@ POINTS = 200  # fewer where the states are so large that as many of them would n
 ENTRIES = 15_000_000
 SMALL = 400  # matrices of fewer rows are multiplied faster by one thread than by several that wait for each other
 MOST_STEPS = 5_000_000
+WIDEST = 100_000
+LARGEST = 1e30  # of options, and one over the smallest: powers of them stay in double precision
 
 
 class Difference(NamedTuple):
@@ -113,7 +115,8 @@ def sampled_times(end: float, step: float, points: int) -> np.ndarray:
     count = math.ceil(end / step)
     if count > MOST_STEPS:
         raise ValueError(
-            f"learn: step = {step:g} takes {count} steps to t = {end:.3g}, more than {MOST_STEPS}; take a larger step"
+            f"learn: step = {step:g} takes {count:.3g} steps to t = {end:.3g}, more than {MOST_STEPS}; take a "
+            "larger step, or smaller weights"
         )
     stride = math.ceil(count / points)
     return step * stride * np.arange(math.ceil(count / stride) + 1)
@@ -137,8 +140,18 @@ def refuse_options(
     width: int | None, scale: float | None, imbalance: float, rate: float, step: float | None, seed: int
 ) -> None:
     """Raise where an option of ``learn.learn`` is not what it must be, whatever the data."""
-    if width is not None and width < 1:
-        raise ValueError(f"learn: width = {width} must be at least 1 (hidden units)")
+    for name, whole, meaning in (("width", width, "hidden units"), ("seed", seed, "seed of the weights")):
+        if (whole is not None or name == "seed") and (
+            isinstance(whole, bool) or not isinstance(whole, int | np.integer)
+        ):
+            raise TypeError(f"learn: {name} = {whole!r} must be an integer ({meaning}); say 4")
+    for name, real in (("scale", scale), ("imbalance", imbalance), ("rate", rate), ("step", step)):
+        if real is not None and (isinstance(real, bool) or not isinstance(real, int | float | np.number)):
+            raise TypeError(f"learn: {name} = {real!r} must be a number; say 0.1")
+    if width is not None and not 1 <= width <= WIDEST:
+        raise ValueError(
+            f"learn: width = {width} must be at least 1 and at most {WIDEST} (hidden units, all simulated)"
+        )
     positive = {
         "scale": (scale, "size of the initial weights"),
         "rate": (rate, "learning rate"),
@@ -147,7 +160,12 @@ def refuse_options(
     for name, (value, meaning) in positive.items():
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"learn: {name} = {value} must be positive and finite ({meaning})")
+        if value is not None and not 1 / LARGEST <= value <= LARGEST:
+            raise ValueError(f"learn: {name} = {value} must lie in [{1 / LARGEST:g}, {LARGEST:g}] ({meaning}); rescale")
+    meaning = "difference of the layers' Gram matrices"
     if not math.isfinite(imbalance):
-        raise ValueError(f"learn: imbalance = {imbalance} must be finite (difference of the layers' Gram matrices)")
+        raise ValueError(f"learn: imbalance = {imbalance} must be finite ({meaning})")
+    if abs(imbalance) > LARGEST:
+        raise ValueError(f"learn: imbalance = {imbalance} must be at most {LARGEST:g} in size ({meaning}); rescale")
     if seed < 0:
         raise ValueError(f"learn: seed = {seed} must not be negative (seed of the weights)")
