@@ -478,6 +478,17 @@ def test_table_and_json():
     assert "Nearby" not in exact
 
 
+@pytest.mark.parametrize("zero", [0, 1])
+def test_a_layer_of_zeros_is_judged(zero):
+    gen = np.random.default_rng(3)
+    layers = [gen.normal(size=(3, 4)), gen.normal(size=(2, 3))]
+    layers[zero] *= 0
+    X = gen.normal(size=(20, 4))
+    verdict = ls.applies(layers, (X, X @ gen.normal(size=(4, 2))))
+    assert not verdict.exact
+    assert all(np.isfinite(neighbor.measured) for neighbor in verdict.neighbors)
+
+
 # what is refused
 
 GOOD = ([[1.0, 2.0], [3.0, 5.0], [0.0, 1.0]], [[1.0], [2.0], [0.0]])
@@ -501,7 +512,12 @@ LAYERS = [np.ones((3, 2)), np.ones((1, 3))]
         (LAYERS, (np.zeros((3, 2)), GOOD[1]), {}, "X = 0 must have"),
         (LAYERS, (np.ones(3), GOOD[1]), {}, r"X has shape \(3,\) but must be \(samples, n_in\)"),
         (LAYERS, GOOD, {"rates": [1.0]}, r"rates has shape \(1,\) but must be \(2,\)"),
-        (LAYERS, GOOD, {"rates": [1.0, -2.0]}, r"rates = -2.0 at index \(1,\) must lie in \(0, inf\)"),
+        (LAYERS, GOOD, {"rates": [1.0, -2.0]}, r"rates = -2.0 at index \(1,\) must lie in \[1e-100, 1e100\]"),
+        (LAYERS, GOOD, {"rates": [1.0, 1e300]}, r"rates = 1e\+300 at index \(1,\) must lie in \[1e-100, 1e100\]"),
+        ([1e100 * LAYERS[0], LAYERS[1]], GOOD, {}, r"W1 reaches .* but must not exceed 1e\+30"),
+        (LAYERS, (1e200 * np.array(GOOD[0]), GOOD[1]), {}, r"X reaches .* but must not exceed 1e\+100"),
+        (LAYERS, (1e-200 * np.array(GOOD[0]), GOOD[1]), {}, r"X reaches .* but must reach 1e-100"),
+        (LAYERS, (np.ma.masked_less(GOOD[0], 1e9), GOOD[1]), {}, "X has masked entries"),
         (LAYERS, GOOD, {"until": -1.0}, "until = -1.0 must be positive"),
         (LAYERS, GOOD, {"covariances": True}, "Sigma_xx has 3 rows .* but the weights have 2"),
         (LAYERS, ([[1.0, 2.0], [0.0, 1.0]], [1.0, 0.0]), {"covariances": True}, "asymmetry of Sigma_xx = 2"),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from linsolve.applies.network import WHO
+from linsolve.data.archive import plain_arrays
 
 __all__ = ["read_rates", "read_weights"]
 
@@ -28,17 +26,7 @@ def read_weights(source: str | os.PathLike[str]) -> list[np.ndarray]:
     path = Path(source)
     if not path.is_file():
         raise FileNotFoundError(f"{WHO}: weights = {path} must be a .npz file (layers W1, W2, ...); check the path")
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array")
-            found = {name: np.asarray(archive[name]) for name in archive.files if re.fullmatch(r"[Ww][1-9]\d*", name)}
-            others = ", ".join(archive.files) or "nothing"
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
-            f"{WHO}: weights = {path} is not an archive of plain arrays ({reason}); write one with numpy.savez"
-        ) from None
+    found, others = plain_arrays(WHO, "weights", path, r"[Ww][1-9]\d*")
     numbered = {int(name[1:]): name for name in found}
     if len(numbered) != len(found) or sorted(numbered) != list(range(1, len(found) + 1)) or not found:
         raise ValueError(

@@ -86,8 +86,8 @@ def _starts(red: Reduced) -> Iterator[tuple[str, WhitenedTwoLayer.State, tuple[n
         yield "", white_state(red), red.layers
         return
     for lam in imbalances(red):
-        layers = balanced(red, lam)
-        if layers is not None:
+        layers = balanced(red, lam)  # of layers that vanish, as where one is zero, only rounding is left
+        if layers is not None and imbalance(np, *WhitenedTwoLayer.of(*layers)).distance <= TOLERANCE:
             done = "start balanced" if lam == 0 else f"start lambda-balanced, lambda = {lam:.4g}"
             yield done, WhitenedTwoLayer.of(*layers), layers
     wide = isotropic(red)

@@ -59,7 +59,7 @@ def _layers(weights: Any) -> tuple[np.ndarray, ...]:
         raise ValueError(
             f"{WHO}: weights = {weights!r} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
         )
-    layers = [np.asarray(real_array(WHO, f"W{i}", np.asarray(w), meaning="layer")) for i, w in enumerate(weights, 1)]
+    layers = [_real(f"W{i}", w, "layer", 1e30) for i, w in enumerate(weights, 1)]
     if layers[-1].ndim == 1 and (len(layers) == 1 or layers[-2].ndim == 2):
         layers[-1] = layers[-1][None]
     for i, w in enumerate(layers, 1):
@@ -77,14 +77,21 @@ def _layers(weights: Any) -> tuple[np.ndarray, ...]:
     return tuple(layers)
 
 
+def _real(name: str, value: Any, meaning: str, most: float) -> np.ndarray:
+    """Return a finite real array, refused where powers of its entries would leave double precision."""
+    given = value if isinstance(value, np.ma.MaskedArray) else np.asarray(value)  # a mask is seen, and refused
+    found = np.asarray(real_array(WHO, name, given, meaning=meaning))
+    size = float(np.abs(found).max())
+    if size > most:
+        raise ValueError(f"{WHO}: {name} reaches {size:.3g} but must not exceed {most:g} ({meaning}); rescale it")
+    return found
+
+
 def _pair(data: Any, covariances: bool) -> tuple[np.ndarray, np.ndarray]:
     names = ("Sigma_xx", "Sigma_yx") if covariances else ("X", "Y")
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise ValueError(f"{WHO}: data must be the pair ({', '.join(names)}), not {type(data).__name__}; pass a tuple")
-    first, second = (
-        np.asarray(real_array(WHO, name, np.asarray(value), meaning="data"))
-        for name, value in zip(names, data, strict=True)
-    )
+    first, second = (_real(name, value, "data", 1e100) for name, value in zip(names, data, strict=True))
     if first.ndim != 2:
         axes = "(n_in, n_in)" if covariances else "(samples, n_in)"
         raise ValueError(f"{WHO}: {names[0]} has shape {first.shape} but must be {axes} (a matrix); reshape it")
@@ -109,6 +116,8 @@ def _from_samples(X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int) -> tuple[
     _refuse_width("Y", Y.shape[1], n_out, "columns (outputs)")
     if len(X) != len(Y):
         raise ValueError(f"{WHO}: Y has {len(Y)} rows but X has {len(X)} (samples); give one target for every sample")
+    if 0 < np.abs(X).max() < 1e-100:
+        raise ValueError(f"{WHO}: X reaches {np.abs(X).max():.3g} but must reach 1e-100 (inputs); rescale it")
     if not X.any():
         raise ValueError(f"{WHO}: X = 0 must have an entry other than 0 (inputs); there is nothing to learn from")
     _, sigma, vt = np.linalg.svd(X / np.sqrt(len(X)), full_matrices=False)
@@ -147,7 +156,7 @@ def _moments(sxx: np.ndarray, syx: np.ndarray, n_in: int, n_out: int) -> tuple[n
 def _rates(rates: Any, depth: int) -> np.ndarray:
     if rates is None:
         return np.ones(depth)
-    found = real_array(WHO, "rates", rates, meaning="learning rates, one a layer", domain=Interval("(0, inf)"))
+    found = real_array(WHO, "rates", rates, meaning="learning rates, one a layer", domain=Interval("[1e-100, 1e100]"))
     if found.shape != (depth,):
         raise ValueError(
             f"{WHO}: rates has shape {found.shape} but must be ({depth},) (one learning rate a layer); give {depth}"
