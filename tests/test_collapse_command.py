@@ -8,11 +8,12 @@ import pytest
 
 import linsolve as ls
 from linsolve.__main__ import main
-from linsolve.collapse import KINDS, BlockNetwork, collapse, follow
+from linsolve.collapse import KINDS, BlockNetwork, collapse, follow, limits
 from linsolve.collapse.drawing import FIGURES
 from linsolve.collapse.network import kernel
 from linsolve.collapse.starts import draw
 from linsolve.collapse.writing import numbers, summary, write
+from linsolve.stable.centered import contrasts
 
 SHORT = ["--until", "2", "--step", "0.01"]
 FILES = {f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")} | {"metrics.json", "collapse.npz"}
@@ -46,6 +47,32 @@ def test_theory_and_simulations_of_every_kind_agree(kind):
     for name, traj in found.roads.items():
         parts = sum(found.part(part, name) ** 2 for part in ("sample", "class", "global"))
         np.testing.assert_allclose(parts, 2 * traj["loss"], atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "bias"), [("balanced", 0.1), ("balanced", -2.0), ("mean", None)])
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_a_start_of_the_wrong_parity_is_named(kind, bias, classes):
+    right = draw(flow(classes), kind, 5, 0.5, 0.0, bias, 0)
+    contrast = contrasts(np, classes)[:, 0]
+    wrong = right[0], right[1] - 2 * np.outer(contrast, contrast) @ right[1], right[2]
+    options = {"start": kind, "step": 0.01}
+    found = collapse(flow(classes), weights=wrong, until=12.0, **options)
+    assert found.obstructed
+    for road in found.roads.values():  # one contrast is not learned; rounding may learn it later
+        assert np.count_nonzero(np.abs(road["loss"] - flow(classes).m / 2) < 0.01) > 5
+    assert numbers(found)["obstructed"] is True
+    assert dict(summary(found))["parity"].startswith("obstructed: goes to a saddle")
+    found = collapse(flow(classes), weights=right, until=1.0, **options)
+    assert not found.obstructed
+    assert "parity" not in dict(summary(found))
+
+
+def test_parity_obstructs_no_start_that_can_turn():
+    opposite = np.diag([-1.0, 1.0, 1.0])
+    for kind, imbalance in (("balanced", 0.0), ("lambda", 0.5), ("scatter", 0.0), ("generic", 0.0)):
+        for turn in (np.eye(3), opposite):
+            h, w, b = draw(flow(), kind, 5, 0.5, imbalance, None, 1)
+            assert not limits.obstructed(flow(), (h, turn @ w, b))
 
 
 def test_half_the_step_halves_the_distance_of_descent():
@@ -251,7 +278,7 @@ BAD = {
     "--step -1": "step = -1.0 must be positive and finite",
     "--step 1 --until 100": "diverged",
     "--weights none.npz": "weights = none.npz does not exist",
-    "--weights text.npz": "weights = text.npz is not a .npz file of arrays",
+    "--weights text.npz": "weights = text.npz is not an archive of plain arrays",
     "--weights short.npz": "weights = short.npz has no w, b",
     "--weights wrong.npz": "h has 5 columns but needs 12",
     "--out text.npz": "out = text.npz is not a folder",

@@ -10,6 +10,7 @@ import numpy as np
 
 from linsolve.collapse import limits, starts
 from linsolve.collapse.network import follow, kernel
+from linsolve.collapse.timing import last_time, times_and_step
 from linsolve.flow import NotExact, Trajectory
 from linsolve.flows.neural_collapse import NeuralCollapse
 from linsolve.integrate import descend, integrate
@@ -17,9 +18,6 @@ from linsolve.stable.centered import split
 
 __all__ = ["Collapsed", "collapse"]
 
-MOST_STEPS = 1e7  # of the descent, some minutes
-POINTS = 181  # fewer where the states are so large that as many of them would not fit
-ENTRIES = 8_000_000
 METRICS = ("nc1", "nc2_norms", "nc2_angles", "nc3", "nc4")
 PRECISION = 1e-12  # relative tolerance of the integrator
 FLOOR = {"closed form": 1e-13, "DOP853": 1e-10}  # residuals are known above it, relative to sqrt(N)
@@ -54,6 +52,8 @@ class Collapsed:
         ``"simulated"`` and ``"descended"`` from theory: of products and Gram matrices, each over its largest entry.
     seconds : dict of float
         Wall time of each road.
+    obstructed : bool
+        Whether parity keeps this start from the target: it goes to a saddle, see ``limits.obstructed``.
     """
 
     flow: Any
@@ -69,6 +69,7 @@ class Collapsed:
     rates: dict[str, limits.Rate]
     differences: dict[str, float]
     seconds: dict[str, float]
+    obstructed: bool = False
 
     @property
     def roads(self) -> dict[str, Trajectory]:
@@ -153,8 +154,8 @@ def collapse(
     h, w, b = (np.asarray(v, dtype=float) for v in weights)
     starts.refuse_other_kind(flow, start, (h, w, b), imbalance)
     algebraic = limits.slows_down(flow, (h, w, b))
-    until = _until(flow, z0, until, algebraic)
-    t, step = _times(flow, (h, w), until, step, algebraic)
+    until = last_time(flow, z0, until, algebraic)
+    t, step = times_and_step(flow, (h, w), until, step, algebraic)
     seconds, found = {}, {}
     reason = ""
     began = time.perf_counter()
@@ -182,7 +183,7 @@ def collapse(
         end=end, predicted=_predicted(flow, start, (h, w, b), end, reason, float(theory["loss"][-1])),
         rates=_rates(flow, theory, end, algebraic),
         differences={name: _difference(theory, other) for name, other in found.items()},
-        seconds=seconds,
+        seconds=seconds, obstructed=limits.obstructed(flow, (h, w, b)),
     )  # fmt: skip
 
 
@@ -202,60 +203,6 @@ def _features(flow: Any, features: int | None, weights: Any) -> int:
             raise ValueError("collapse: weights have batch axes; follow one network at a time")
         return np.shape(weights[1])[-1]
     return int(flow.classes) + 2 if features is None else features
-
-
-def _until(flow: Any, z0: Any, until: float | None, algebraic: bool) -> float:
-    """Return the last time: by default when the slowest part has fallen by about ten orders of magnitude."""
-    if until is not None:
-        if not (isinstance(until, int | float | np.number) and 0 < until < np.inf):
-            raise ValueError(f"collapse: until = {until!r} must be positive and finite (last time); say 20.0")
-        return float(until)
-    sample, middle, _ = (float(v) for v in flow.rates_of_features(np))
-    m = int(flow.m)
-    unit = (np.trace(z0.gram_w) / m + np.trace(z0.gram_h) / (m * middle)) / int(flow.classes)
-    grow = np.log1p(1 / unit) / (2 * np.sqrt(m * middle)) if unit > 0 else 0.0
-    pace = sample * np.sqrt(m / middle)  # of scatter, at a simplex
-    if algebraic:
-        return float(grow + 200 / pace)
-    try:
-        end, residual = flow(np.inf, z0).state, None
-    except NotExact:
-        path = integrate(flow, [0.0, grow + 10 / pace, grow + 20 / pace], z0, rtol=1e-8).state
-        end = type(z0)(*(v[-1] for v in path))
-        residual = flow.residual(np, type(z0)(*(v[1] for v in path)))
-    slow = limits.slowest(flow, end, residual)
-    return float(grow + min(30 / slow, 200 / pace)) if slow else float(grow + 25 / pace)
-
-
-def _times(
-    flow: Any, weights: tuple[np.ndarray, np.ndarray], until: float, step: float | None, algebraic: bool
-) -> tuple[np.ndarray, float]:
-    """Return times that are whole numbers of steps, and the step of the descent."""
-    h, w = weights
-    classes, samples = len(w), h.shape[1]
-    _, middle, large = (float(v) for v in flow.rates_of_features(np))
-    frame = np.sqrt(samples / classes / middle)
-    # the sharpest curvature, at the start or at a simplex
-    sharp = samples + max(
-        np.linalg.norm(h, 2) ** 2 + large * np.linalg.norm(w, 2) ** 2, large * frame + samples / frame
-    )
-    if step is None:
-        step = 0.04 / sharp
-    if not (isinstance(step, int | float | np.number) and 0 < step < np.inf):
-        raise ValueError(
-            f"collapse: step = {step!r} must be positive and finite (units of time); say {0.04 / sharp:.2g}"
-        )
-    step = min(float(step), until / 20)
-    if until / step > MOST_STEPS:
-        raise ValueError(
-            f"collapse: until / step = {until / step:.3g} must be at most {MOST_STEPS:.0e} (steps of the descent); "
-            "end earlier, or start from smaller weights"
-        )
-    points = int(np.clip(ENTRIES // (samples * samples), 20, POINTS))
-    grid = np.geomspace(until / 1e4, until, points if algebraic else points // 3)
-    if not algebraic:
-        grid = np.append(grid, np.linspace(0, until, points - points // 3))
-    return np.unique(np.append(np.rint(grid / step), 0)) * step, step
 
 
 def _predicted(flow: Any, start: str, weights: Any, end: Any, reason: str, loss: float) -> dict[str, float]:

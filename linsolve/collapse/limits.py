@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.collapse.network import kernel
+from linsolve.flows import whitened_start
 from linsolve.inputs import real_array
-from linsolve.stable.centered import averaged, members, split
+from linsolve.stable.centered import averaged, contrasts, members, split
 
 __all__ = [
     *("PARTS", "Rate", "aligned_limit", "balanced_limit", "final_rates"),
-    *("fitted", "frame_of", "slowest", "slows_down"),
+    *("fitted", "frame_of", "obstructed", "slowest", "slows_down"),
 ]
 
 PARTS = ("sample", "class", "global")
@@ -99,6 +100,34 @@ def frame_of(flow: Any, z: Any) -> tuple[float, float]:
         apart = np.trace(gram) / classes - np.mean(gram[off])
         found.append(float(-np.mean(gram[off]) / apart) if apart > 1e-9 * np.abs(gram).max() else np.nan)
     return found[0], found[1]
+
+
+def obstructed(flow: Any, weights: tuple[np.ndarray, np.ndarray, np.ndarray]) -> bool:
+    r"""Return whether parity keeps a start from the target.
+
+    With ``E = 0``, no scatter, and a constant mode that contrasts of classes do not see, contrasts of outputs and of
+    class means are a balanced square network of their own. It keeps the sign of its map's determinant, and the
+    target's, the identity, is positive. From a negative one all modes but one are learned: training goes to a saddle,
+    the loss of contrasts at ``m/2``, from which only rounding leads away.
+
+    Parameters
+    ----------
+    flow : NeuralCollapse
+        Without batch.
+    weights : (h, w, b)
+        At the start.
+    """
+    h, w, _ = weights
+    classes, m = int(flow.classes), int(flow.m)
+    basis, y = contrasts(np, classes), members(np, classes, m)
+    means = h @ y.T / m
+    rows, columns = basis.T @ w, means @ basis * np.sqrt(m / float(flow.rates_of_features(np)[1]))
+    seen = w.sum(axis=0) @ columns, rows @ means.mean(axis=1), h - means @ y
+    unit = max(float(np.linalg.norm(w)), 1.0) * float(np.linalg.norm(h))
+    if max(float(np.linalg.norm(part)) for part in seen) > 1e-9 * unit:
+        return False
+    found = whitened_start.obstructed(np, np.eye(classes - 1), rows @ columns, columns.T @ columns, rows @ rows.T)
+    return bool(found > 0)
 
 
 def slows_down(flow: Any, weights: tuple[Any, Any, Any]) -> bool:

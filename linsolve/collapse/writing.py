@@ -13,12 +13,17 @@ import numpy as np
 from linsolve.collapse.following import METRICS, Collapsed
 from linsolve.collapse.limits import PARTS, Rate, frame_of
 from linsolve.collapse.network import kernel
+from linsolve.data.archive import plain_arrays
 from linsolve.destination import folder_of_results, whole_folder
 
 __all__ = ["MARKS", "check_destination", "numbers", "read_weights", "summary", "write"]
 
 MARKS = ("metrics.json", "collapse.npz")  # a folder that holds both was made by this command
 KINDS = ("png", "pdf")
+OBSTRUCTED = (
+    "obstructed: goes to a saddle, one mode unlearned; the classes' map W H has a negative determinant, the target's "
+    "is positive, and the flow keeps the sign (only rounding leads away from it)"
+)
 
 
 def numbers(found: Collapsed) -> dict[str, Any]:
@@ -37,6 +42,7 @@ def numbers(found: Collapsed) -> dict[str, Any]:
             "theory": found.theory.route,
             "reason": found.reason,
             "conditions": found.conditions,
+            "obstructed": found.obstructed,
             "predicted": found.predicted,
             "end": ends,
             "rates": {name: rate._asdict() for name, rate in found.rates.items()},
@@ -65,6 +71,7 @@ def summary(found: Collapsed) -> list[tuple[str, str]]:
         *([("because", found.reason.split(": ", 1)[-1].split("; use")[0])] if found.reason else []),
         ("time followed", f"{found.settings['until']:.4g}"),
         ("loss", f"{found.theory['loss'][0]:.4g} to {found.theory['loss'][-1]:.2g}"),
+        *([("parity", OBSTRUCTED)] if found.obstructed else []),
     ]
     rows += [
         (f"residual, {name}", _words(found.rates[name], float(flow.kappa_d - flow.kappa_c))) for name in PARTS[::-1]
@@ -177,21 +184,10 @@ def read_weights(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, 
     ValueError
         If there is no such file, it is not of this format, or an array is missing.
     """
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            if not isinstance(held, np.lib.npyio.NpzFile):
-                raise ValueError("one array")
-            missing = [name for name in ("h", "w", "b") if name not in held.files]
-            if missing:
-                raise KeyError(
-                    f"collapse: weights = {path} has no {', '.join(missing)}; save h (n, N), w (C, n), b (C,)"
-                )
-            return held["h"], held["w"], held["b"]
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
-    except FileNotFoundError:
-        raise ValueError(f"collapse: weights = {path} does not exist; save h, w, b with numpy.savez") from None
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(
-            f"collapse: weights = {path} is not a .npz file of arrays; save h, w, b with numpy.savez"
-        ) from error
+    if not Path(path).exists():
+        raise ValueError(f"collapse: weights = {path} does not exist; save h, w, b with numpy.savez")
+    found, _ = plain_arrays("collapse", "weights", Path(path), "h|w|b")
+    missing = [name for name in "hwb" if name not in found]
+    if missing:
+        raise ValueError(f"collapse: weights = {path} has no {', '.join(missing)}; save h (n, N), w (C, n), b (C,)")
+    return found["h"], found["w"], found["b"]
