@@ -10,13 +10,12 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.deep import closed_forms
+from linsolve.deep.parts import refuse_frames, refuse_shapes
 from linsolve.deep.start import POSITIVE, WHO, start_of
 from linsolve.flows.deep_mode import DeepMode
 from linsolve.inputs import real_array
 
 __all__ = ["DeepNetwork"]
-
-TOLERANCE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -108,40 +107,11 @@ class DeepNetwork:
         self._set("variances", variances)
         frames = [real_array(WHO, f"hidden[{i}]", r, meaning="frame of a layer") for i, r in enumerate(self.hidden)]
         self._set("hidden", tuple(frames))
-        self._refuse_shapes()
-        self._refuse_frames()
+        refuse_shapes(self.s, self.start, self.variances, self.rates, self._named_frames())
+        refuse_frames(self.start, self._named_frames())
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-
-    def _refuse_shapes(self) -> None:
-        if self.s.ndim != 1:
-            raise ValueError(f"{WHO}: s has shape {tuple(self.s.shape)} but needs one axis (modes); pass a list")
-        count = self.s.shape[0]
-        for name in ("start", "variances"):
-            if tuple(getattr(self, name).shape) != (count,):
-                shape = tuple(getattr(self, name).shape)
-                raise ValueError(f"{WHO}: {name} has shape {shape} but needs ({count},), one for each mode of s")
-        if self.rates.ndim != 1 or self.rates.shape[0] != len(self.hidden) + 1:
-            shape, need = tuple(self.rates.shape), len(self.hidden) + 1
-            raise ValueError(f"{WHO}: rates have shape {shape} but need ({need},), one for each layer")
-        for name, frame in self._named_frames():
-            if frame.ndim != 2 or frame.shape[1] != count:
-                raise ValueError(
-                    f"{WHO}: {name} has shape {tuple(frame.shape)} but needs (units, {count}), a column for each mode"
-                )
-
-    def _refuse_frames(self) -> None:
-        moving = arithmetic.to_numpy(self.start) != 0
-        for name, frame in self._named_frames():
-            frame = arithmetic.to_numpy(frame)
-            columns = frame if name in ("u", "v") else frame[:, moving]
-            off = np.abs(columns.T @ columns - np.eye(columns.shape[1])).max(initial=0.0)
-            if not off <= TOLERANCE:
-                raise ValueError(
-                    f"{WHO}: {name}.T @ {name} - 1 = {off:.3g} must vanish (orthonormal columns; at most "
-                    f"{TOLERANCE:g}); take singular vectors, or the Q of a QR decomposition"
-                )
 
     def _named_frames(self) -> list[tuple[str, Any]]:
         return [("v", self.v), *((f"hidden[{i}]", r) for i, r in enumerate(self.hidden)), ("u", self.u)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.deep.closed_forms import mean_rate
-from linsolve.deep.network import TOLERANCE
+from linsolve.deep.parts import TOLERANCE
 from linsolve.deep.start import POSITIVE
 from linsolve.inputs import real_array
 from linsolve.problem import NotExact
