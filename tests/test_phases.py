@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import linsolve as ls
-from linsolve import LazyTwoLayer, TwoLayer, TwoLayerOrder, phases
+from linsolve import BalancedMode, LazyTwoLayer, TwoLayer, TwoLayerOrder, phases
 from linsolve.__main__ import main
 from linsolve.phases import Exponents, classify
 
@@ -303,6 +303,16 @@ def test_zero_output_is_zero():
     assert np.ptp(flow.ntk(np, z0)) > 1
 
 
+def test_a_diagram_reads_as_one_line():
+    assert repr(phases.diagram("rates", 11)) == "Diagram(rates, 11 x 11 points; balance)"
+
+
+def test_the_table_is_printed_and_goes_nowhere_else(tmp_path, capsys):
+    assert main(["phase", "table", "--out", str(tmp_path / "table")]) == 2
+    assert "does not go with the table" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_samples_are_reproducible_and_cost_nothing_in_width():
     given = Exponents(1, "-1/2", 0, 0, 0, 0)
     one, two = (phases.medians(given, [1e3, 1e250], rng=7) for _ in range(2))
@@ -316,6 +326,28 @@ def test_samples_are_reproducible_and_cost_nothing_in_width():
         (lambda: phases.wishart(0.5, 3), r"wishart: width = 0.5 must lie in \[1, inf\)"),
         (lambda: phases.wishart(3, 0), "wishart: count = 0 must be a positive integer"),
         (lambda: phases.networks(3, 5, sigma_u=-1.0), "networks: sigma_u = -1.0 must lie in"),
+        (lambda: phases.networks(3, 5, gama=1.0), "networks: parameter = 'gama' is unknown; did you mean 'gamma'"),
+        (
+            lambda: phases.networks(3, 5, sigma_u=[1.0, 2.0], y=[1.0] * 3),
+            "networks: batch shapes = .* do not broadcast",
+        ),
+        (lambda: phases.networks(3, 5, x=[1.0, 2.0]), "networks: x has shape .2,. but needs one dimension"),
+        (lambda: phases.networks(3, 5, zero_output="no"), "networks: zero_output = 'no' must be True or False"),
+        (
+            lambda: phases.diagnose(TwoLayer(y=1.0), ([1.0], [[1.0, 1.0]])),
+            "TwoLayer: w has shape .1, 2., so d0 = 2, but x has",
+        ),
+        (
+            lambda: phases.diagnose(TwoLayer(y=1.0), ([1.0], [[1.0], [1.0]])),
+            "TwoLayer: w has shape .2, 1., so d = 2, but u has",
+        ),
+        (lambda: phases.diagnose(BalancedMode(s=1.0), 0.1), "diagnose: flow = BalancedMode.* must be a TwoLayer"),
+        (lambda: phases.diagnose(TwoLayer(y=1.0), ([1e200], [[1e200]])), "diagnose: kernel = inf must be finite"),
+        (lambda: phases.medians(Exponents("x", 0, 0, 0, 0, 0), 10.0), "medians: c_d = x is not a rational number"),
+        (lambda: phases.medians((1, 0), 10.0), "medians: exponents = .1, 0. must be six or seven"),
+        (lambda: phases.slopes(Exponents(1, 0, 0, 0, 0, 0), 1e10), "slopes: kappa = .* must be two sizes that ascend"),
+        (lambda: phases.slopes(Exponents(1, 0, 0, 0, 0, 0), (9.0, 9.0)), "slopes: kappa = .* must be two sizes"),
+        (lambda: phases.slopes(Exponents([1, 2], [0] * 3, 0, 0, 0, 0)), "slopes: shapes = .* do not broadcast"),
         (lambda: phases.medians(Exponents(1, 0, 0, 0, 0, 0), 0.5), r"medians: kappa = 0.5 must lie in \[1, inf\)"),
         (lambda: phases.diagnose(TwoLayer(y=1.0), ([0.0], [[0.0]])), "diagnose: kernel = 0 must be positive"),
         (lambda: phases.diagram("lasy"), "phase: name = 'lasy' is unknown; did you mean 'lazy'"),
@@ -323,7 +355,7 @@ def test_samples_are_reproducible_and_cost_nothing_in_width():
     ],
 )
 def test_bad_calls_are_refused(call, message):
-    with pytest.raises(ValueError, match="^" + message):
+    with pytest.raises((ValueError, TypeError), match="^" + message):
         call()
 
 

@@ -138,3 +138,11 @@ def test_doubles_would_not_land_on_these_boundaries():
             rounded = [Fraction(float(v)) for v in given[:6]]
             missed += classify(*rounded, given.zero_output).phase != phase
     assert missed > 40
+
+
+def test_exponents_may_be_tuples_strings_and_arrays_of_both_kinds_of_start():
+    one = phases.slopes(Exponents(1, -0.5, 0, 0, 0, 0), rng=0)
+    assert phases.slopes((1, "-1/2", 0, 0, 0, Fraction(0)), rng=0) == one
+    given = Exponents(0, ["1", "-1/2"], 0, 0, -2, -2, [[True], [False]])
+    measured = phases.measured_phase(phases.slopes(given, (1e30, 1e60), count=200, rng=0))
+    assert measured.tolist() == classify(*given).phase.tolist() == [["kernel", "frozen"], ["feature", "frozen"]]

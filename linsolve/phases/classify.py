@@ -151,8 +151,8 @@ def classify(
     ['frozen', 'kernel', 'unstable']
     """
     given = dict(zip(MEANINGS, (c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w), strict=True))
-    read = {name: _read(name, value) for name, value in given.items()}
-    still = _flag(zero_output)
+    read = {name: _read("classify", name, value) for name, value in given.items()}
+    still = flags("classify", zero_output)
     single = _shape(read, still) == ()
     (d, gamma, u, w, rate_u, rate_w), unit = _integers(read)
     if np.any(d < 0):
@@ -184,32 +184,41 @@ def _grid(whole: Any, unit: int) -> Classification:
     return Classification(np.array(PHASES)[code], slow.copy(), twice / 2, B, A, np.where(still, -np.inf, mis), chg)
 
 
-def _flag(value: Any) -> Any:
-    flags = np.asarray(value)
-    if flags.dtype.kind != "b" or flags.size == 0:
-        raise TypeError(f"classify: zero_output = {value!r} must be True or False (whether the start has output 0)")
-    return flags
+def flags(who: str, zero_output: Any) -> np.ndarray:
+    """Return `zero_output` as an array of bool, refused where it is something else."""
+    found = np.asarray(zero_output)
+    if found.dtype.kind != "b" or found.size == 0:
+        raise TypeError(f"{who}: zero_output = {zero_output!r} must be True or False (whether the start has output 0)")
+    return found
 
 
-def _read(name: str, value: Any) -> tuple[list[Fraction], np.ndarray]:
+def decimals(who: str, exponents: Exponents) -> Exponents:
+    """Return exponents, and the flag among them, as arrays of doubles and of bool, refused as `classify` does."""
+    if not isinstance(exponents, tuple) or len(exponents) not in (6, 7):
+        raise TypeError(f"{who}: exponents = {exponents!r} must be six or seven; say Exponents(1, -0.5, 0, 0, 0, 0)")
+    *given, zero_output = exponents if len(exponents) == 7 else (*exponents, False)
+    read = [_read(who, name, value) for name, value in zip(MEANINGS, given, strict=True)]
+    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w = (np.array([float(v) for v in some])[index] for some, index in read)
+    return Exponents(c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, flags(who, zero_output))
+
+
+def _read(who: str, name: str, value: Any) -> tuple[list[Fraction], np.ndarray]:
     """Return the different numbers of an array, and the index of each entry among them."""
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise TypeError(f"classify: {name} is not a rectangular array ({MEANINGS[name]}); {error}") from error
+        raise TypeError(f"{who}: {name} is not a rectangular array ({MEANINGS[name]}); {error}") from error
     if array.size == 0:
-        raise ValueError(
-            f"classify: {name} has shape {array.shape}, which is empty ({MEANINGS[name]}); give at least one"
-        )
+        raise ValueError(f"{who}: {name} has shape {array.shape}, which is empty ({MEANINGS[name]}); give at least one")
     if array.dtype.kind not in "iufUO":
-        raise TypeError(f"classify: {name} = {value!r} is not made of rational numbers ({MEANINGS[name]}); say '1/2'")
+        raise TypeError(f"{who}: {name} = {value!r} is not made of rational numbers ({MEANINGS[name]}); say '1/2'")
     if array.dtype.kind == "O":
-        return [_rational(name, v) for v in array.ravel()], np.arange(array.size).reshape(array.shape)
+        return [_rational(who, name, v) for v in array.ravel()], np.arange(array.size).reshape(array.shape)
     different, index = np.unique(array, return_inverse=True)
-    return [_rational(name, v) for v in different], index.reshape(array.shape)
+    return [_rational(who, name, v) for v in different], index.reshape(array.shape)
 
 
-def _rational(name: str, value: Any) -> Fraction:
+def _rational(who: str, name: str, value: Any) -> Fraction:
     try:
         if isinstance(value, bool | np.bool_):
             raise ValueError(value)
@@ -218,7 +227,7 @@ def _rational(name: str, value: Any) -> Fraction:
         return Fraction(str(value))
     except (ValueError, ZeroDivisionError):
         message = (
-            f"classify: {name} = {value} is not a rational number ({MEANINGS[name]}); say 0.5, '1/2' or Fraction(1, 2)"
+            f"{who}: {name} = {value} is not a rational number ({MEANINGS[name]}); say 0.5, '1/2' or Fraction(1, 2)"
         )
         raise ValueError(message) from None
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve.flows.two_layer import TwoLayer
-from linsolve.inputs import Interval, real_array
-from linsolve.phases.classify import Exponents
+from linsolve.inputs import Interval, real_array, unknown_name
+from linsolve.phases.classify import PHASES, Exponents, decimals, flags
+from linsolve.problem import pose
 from linsolve.randomness import generator
 from linsolve.stable.compensated import length
 
@@ -60,7 +61,7 @@ def networks(
     *,
     sigma_u: Any = 1.0,
     sigma_w: Any = 1.0,
-    zero_output: bool = False,
+    zero_output: Any = False,
     rng: Any = None,
     **parameters: Any,
 ) -> tuple[TwoLayer, Any]:
@@ -76,29 +77,44 @@ def networks(
         Networks for each.
     sigma_u, sigma_w : array_like
         Standard deviations of the weights.
-    zero_output : bool
+    zero_output : bool or array of bool
         Take from ``W x`` its part along ``u``, so that the output is 0.
     rng : None, int or numpy.random.Generator
         As in SPEC 7.
     **parameters
-        Of `TwoLayer`; ``y`` is 1 if not given.
+        Of `TwoLayer`; ``y`` is 1 if not given, ``x`` one number in one dimension.
 
     Returns
     -------
     TwoLayer, State
         On one input, with a batch of shape ``(count,) +`` what everything else broadcasts to.
         `TwoLayerOrder.of` gives the order parameters.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a width below 1, negative deviations, shapes that do not broadcast, inputs of more dimensions than one, and
+        parameters that the flow lacks.
     """
-    flow = TwoLayer(**({"y": 1.0} | parameters))
+    who, known = "networks", {field.name for field in dataclasses.fields(TwoLayer)}  # type: ignore[arg-type]
+    for name in parameters:
+        if name not in known:
+            raise ValueError(unknown_name(who, "parameter", name, known))
+    flow, still = TwoLayer(**({"y": 1.0} | parameters)), flags(who, zero_output)
+    if flow.x.shape[-1] > 1:
+        raise ValueError(f"{who}: x has shape {flow.x.shape} but needs one dimension (input); give its length, [|x|]")
     scale_u, scale_w = (
-        np.asarray(real_array("networks", name, value, meaning="standard deviation", domain=Interval("[0, inf)")))
+        np.asarray(real_array(who, name, value, meaning="standard deviation", domain=Interval("[0, inf)")))
         for name, value in (("sigma_u", sigma_u), ("sigma_w", sigma_w))
     )
-    sizes = (width, scale_u, scale_w, flow.y, flow.gamma, flow.eta_u, flow.eta_w, flow.x[..., 0])
-    width = np.broadcast_to(width, np.broadcast_shapes(*map(np.shape, sizes)))
+    sizes = (width, scale_u, scale_w, still, flow.y, flow.gamma, flow.eta_u, flow.eta_w, flow.x[..., 0])
+    shapes = [np.shape(v) for v in sizes]
+    try:
+        width = np.broadcast_to(width, np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
     r, along, across = wishart(width, count, rng=rng)
-    if zero_output:
-        along = np.zeros_like(along)
+    along = np.where(still, 0, along)
     u, w = np.stack([r, np.zeros_like(r)], axis=-1), np.stack([along, across], axis=-1)
     return flow, TwoLayer.State(scale_u[..., None] * u, scale_w[..., None, None] * w[..., None])
 
@@ -128,8 +144,8 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
 
     Raises
     ------
-    ValueError
-        If a start has a kernel of 0.
+    TypeError, ValueError
+        For another flow, starts that do not fit it, and a kernel of 0 or beyond a double.
 
     Notes
     -----
@@ -137,13 +153,18 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
     ``alpha_+ = 1`` only, where it vanishes (as it does for ``f0 = -y``). Exact for: starts that do not end in the
     saddle, which random ones never do. Accurate relative to ``|y| + |f0|`` in place of ``|y| - |f0|``.
     """
-    z0 = flow.state(z0)
+    if not isinstance(flow, TwoLayer):
+        raise TypeError(f"diagnose: flow = {flow!r} must be a TwoLayer or a LazyTwoLayer (networks); pass one")
+    z0 = pose(flow, 0, z0).z0
     h, size = flow.hidden(np, z0), np.sqrt(np.sum(flow.x**2, axis=-1))
     root_h, root_u = np.sqrt(flow.eta_u)[..., None], (np.sqrt(flow.eta_w) * size)[..., None]
     p, q = (np.abs(flow.gamma) * length(np, (root_h * h + s * root_u * z0.u) / 2) for s in (1, -1))
-    g, half = np.sqrt(flow.eta_u) * np.sqrt(flow.eta_w) * flow.gamma * size, p**2 + q**2
+    with np.errstate(over="ignore"):
+        g, half = np.sqrt(flow.eta_u) * np.sqrt(flow.eta_w) * flow.gamma * size, p**2 + q**2
     if np.any(half == 0):
         raise ValueError("diagnose: kernel = 0 must be positive (u = W x = 0 or gamma = 0); leave such networks out")
+    if np.any(np.isinf(half)):
+        raise ValueError("diagnose: kernel = inf must be finite (weights squared, beyond a double); rescale them")
     f0, r0 = flow.output(np, z0), flow.residual(np, z0)
     c = np.hypot(g * (f0 - r0), 2 * p * q)
     excess = -(g * r0 / half) * (g * (2 * f0 - r0) / half)
@@ -170,13 +191,13 @@ def medians(exponents: Exponents, kappa: Any, *, count: int = 400, rng: Any = No
     """
     domain = Interval("[1, inf)")
     kappa = np.asarray(real_array("medians", "kappa", kappa, meaning="what all sizes are powers of", domain=domain))
-    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w = (_number(v) for v in exponents[:6])
+    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, zero_output = decimals("medians", exponents)
     flow, z0 = networks(
         WIDTH * kappa**c_d,
         count,
         sigma_u=kappa ** (c_u / 2),
         sigma_w=kappa ** (c_w / 2),
-        zero_output=exponents.zero_output,
+        zero_output=zero_output,
         rng=rng,
         gamma=kappa**c_gamma,
         eta_u=kappa**c_eta_u,
@@ -184,10 +205,6 @@ def medians(exponents: Exponents, kappa: Any, *, count: int = 400, rng: Any = No
     )
     found = diagnose(flow, z0)
     return Diagnosis(*(np.median(np.abs(v), axis=0) for v in found))
-
-
-def _number(value: Any) -> Any:
-    return float(Fraction(value)) if isinstance(value, str) else np.asarray(value, dtype=np.float64)
 
 
 class Slopes(NamedTuple):
@@ -216,15 +233,22 @@ def slopes(
     rng : None, int or numpy.random.Generator
         As in SPEC 7.
     """
+    exponents, sizes = decimals("slopes", exponents), np.asarray(kappa)
+    if sizes.shape != (2,) or sizes.dtype.kind not in "iuf" or not 1 <= sizes[0] < sizes[1] < np.inf:
+        raise ValueError(f"slopes: kappa = {kappa!r} must be two sizes that ascend from 1; say (1e10, 1e20)")
     rng = np.random.default_rng(rng)
-    low, high = kappa
-    shape = np.broadcast_shapes(*(np.shape(v) for v in exponents[:6]))
+    low, high = sizes
+    try:
+        shape = np.broadcast_shapes(*(v.shape for v in exponents))
+    except ValueError:
+        shapes = [v.shape for v in exponents]
+        raise ValueError(f"slopes: shapes = {shapes} do not broadcast; add axes of length 1") from None
     ends = [medians(exponents, np.full(shape, k), count=count, rng=rng) for k in (low, high)]
     scale = np.log(high / low)
     return Slopes(*(np.log(b / a) / scale for a, b in zip(*ends, strict=True)))
 
 
-def measured_phase(found: Slopes, tolerance: float = 0.02) -> str:
+def measured_phase(found: Slopes, tolerance: float = 0.02) -> Any:
     """Return the phase that measured slopes show: whether learning takes a time of order one, and the kernel stays.
 
     Parameters
@@ -232,7 +256,14 @@ def measured_phase(found: Slopes, tolerance: float = 0.02) -> str:
     found : Slopes
     tolerance : float
         Slopes within it of 0 count as 0.
+
+    Returns
+    -------
+    str or array of str
+        Of `PHASES`, for each slope.
     """
-    if abs(found.rate) > tolerance:
-        return "unstable" if found.rate > 0 else "frozen"
-    return "kernel" if found.kernel_change < -tolerance else "feature"
+    rate, change = np.asarray(found.rate), np.asarray(found.kernel_change)
+    kernel, feature, frozen, unstable = PHASES
+    phase = np.where(change < -tolerance, kernel, feature)
+    phase = np.where(rate > tolerance, unstable, np.where(rate < -tolerance, frozen, phase))
+    return phase if phase.ndim else phase.item()

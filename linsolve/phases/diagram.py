@@ -109,6 +109,9 @@ class Diagram:
     notes: tuple[Mark, ...] = field(default=())
     diverging: bool = False
 
+    def __repr__(self) -> str:
+        return f"Diagram({self.name}, {len(self.x.values)} x {len(self.y.values)} points; {', '.join(self.sides)})"
+
     def misfit(self) -> dict[str, float]:
         """Return, for each boundary, the largest distance between its curves and where the map changes, in cells.
 
