@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["distinct", "meaning", "to_dataset"]
+__all__ = ["distinct", "meaning", "to_dataset", "xarray_for"]
 
 
 def to_dataset(trajectory: Any) -> Any:
@@ -40,10 +40,7 @@ def to_dataset(trajectory: Any) -> Any:
     >>> dataset["a"].dims, float(dataset["loss"][0, 1])
     (('t', 'batch0'), 1.805)
     """
-    try:
-        import xarray
-    except ImportError as error:
-        raise ImportError("to_dataset: xarray is missing; pip install 'linsolve-dynamics[labelled]'") from error
+    xarray = xarray_for("to_dataset")
     flow, t = trajectory.flow, arithmetic.to_numpy(trajectory.t)
     time_dims = ("t",) if t.ndim == 1 else tuple(f"t{k}" for k in range(t.ndim))
     first = trajectory.state._fields[0]
@@ -67,6 +64,21 @@ def to_dataset(trajectory: Any) -> Any:
         "time": "continuous time of the gradient flow, in the units that learning rates or time constants set",
     }
     return xarray.Dataset(variables, coordinates, attributes)
+
+
+def xarray_for(who: str) -> Any:
+    """Return the module xarray.
+
+    Raises
+    ------
+    ImportError
+        If it is missing.
+    """
+    try:
+        import xarray
+    except ImportError as error:
+        raise ImportError(f"{who}: xarray is missing; pip install 'linsolve-dynamics[labelled]'") from error
+    return xarray
 
 
 def _parameters(flow: Any, batch: tuple[int, ...]) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:

@@ -135,6 +135,18 @@ def test_quantiles_of_hard_numbers_are_exact(counted, monkeypatch):
         assert np.array_equal(found["quantiles"][:, k], right), name
 
 
+def test_whether_quantiles_are_exact_is_said_by_a_truth_value():
+    with pytest.raises(TypeError, match="Quantiles: exact = 'no' must be True or False"):
+        Quantiles(exact="no")
+
+
+def test_pairs_of_names_can_be_listed_and_looked_for():
+    found = ls.ensemble(ls.sweeps.random_networks(5), 9, T, reduce=("mean", "max"), rng=0)
+    assert list(found) == [("loss", "mean"), ("loss", "max")]
+    assert ("loss", "max") in found
+    assert ("loss", "min") not in found
+
+
 def test_quantiles_in_one_pass_are_within_their_bound():
     rows = {name: row for name, row in hard_rows(np.random.default_rng(1)).items() if name != "subnormal"}
     levels = np.linspace(0, 1, 101)
@@ -376,6 +388,9 @@ def test_overflow_is_an_error():
         ({"t": [[0.0], [1.0]]}, ValueError, "times that ascend"),
         ({"t": [0.0, np.nan]}, ValueError, r"t = nan at index \(1,\)"),
         ({"observe": ()}, ValueError, "observe"),
+        ({"observe": None}, ValueError, "observe = None must be names"),
+        ({"reduce": 3}, TypeError, "reduce = 3 must be a name"),
+        ({"factory": BalancedMode(s=1.0)}, TypeError, "must be callable, of rng and count"),
         ({"observe": ("loss", "loss")}, ValueError, "must not repeat"),
         ({"reduce": "meen"}, ValueError, "did you mean 'mean'"),
         ({"reduce": ()}, ValueError, "at least one reduction"),

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -244,11 +244,104 @@ def test_start_gets_parameters_of_the_flow_too():
             "let start be a function",
         ),
         (lambda: ls.sweep(ls.sweeps.of(ls.DeepMode, "loss", t=1.0, a=0.1), a=A, s=A, depth=[2.0]), "fixed parameter"),
+        (
+            lambda: ls.sweep(ls.sweeps.of(ls.BalancedMode, "loss", t=1.0, start=0.1), s=A, t=A),
+            "t is an axis and a fixed",
+        ),
+        (
+            lambda: ls.sweep(ls.sweeps.of(ls.DeepMode, "loss", t=1.0, start={"a": 0.1}), s=A, a=A),
+            "a is an axis and a fix",
+        ),
+        (
+            lambda: ls.sweep(ls.sweeps.of(ls.BalancedMode, "a", t=1.0), s=A, a=A),
+            "observed as well; call the axis otherwise",
+        ),
+        (lambda: ls.sweep(ls.sweeps.of(ls.BalancedMode, t=1.0), s=A, a=A), "start=lambda a0: "),
+        (lambda: ls.sweeps.of(ls.BalancedMode, "loss", start=lambda **any: 1.0), "takes any name"),
+        (lambda: ls.sweeps.of(ls.BalancedMode, "loss", start=np.sin), "start takes x by position only"),
+        (lambda: ls.sweeps.of(ls.TwoLayer, "loss", x=1.0), "give one such array"),
     ],
 )
 def test_flows_refuse_before_any_work(make, words):
     with pytest.raises((ValueError, TypeError), match=words):
         make()
+
+
+class Halving(ls.Flow):
+    """One weight that decays; without an example."""
+
+    rate: Any = ls.parameter("r", "rate of decay")
+
+    class State(NamedTuple):
+        w: Any
+
+    axes: ClassVar = {"w": ()}
+
+    def loss(self, xp, z):
+        return self.rate * z.w**2 / 2
+
+    def solution(self, xp, t, z0):
+        return self.State(z0.w * xp.exp(-self.rate * t))
+
+
+def test_a_flow_without_an_example_can_be_swept():
+    d = ls.sweep(ls.sweeps.of(Halving, "w", start=2.0, t=1.0), rate=A)
+    assert np.array_equal(d["w"], 2 * np.exp(-A))
+    assert ls.sweep(ls.sweeps.of(Halving, start=2.0, t=1.0), rate=A).names == ["w", "loss"]
+    with pytest.raises(BlockError, match="'lass' is unknown; did you mean 'loss'"):
+        ls.sweep(ls.sweeps.of(Halving, "lass", start=2.0, t=1.0), rate=A)
+
+
+@pytest.mark.parametrize("start", [lambda s: np.zeros(7), lambda s: np.zeros((len(s), 2))])
+def test_a_start_of_another_batch_is_refused(start):
+    with pytest.raises(BlockError, match="start has batch shape"):
+        ls.sweep(ls.sweeps.of(ls.BalancedMode, "loss", start=start), s=A, t=[0.0, 1.0])
+
+
+def test_the_axis_of_a_start_may_have_a_name_of_its_own():
+    d = ls.sweep(ls.sweeps.of(ls.BalancedMode, t=1.0, start=lambda a0: a0), s=A, a0=[0.1, 0.2])
+    assert np.array_equal(d["a"][:, 1], ls.BalancedMode(s=A)(1.0, 0.2)["a"])
+
+
+def test_small_integers_are_widened_as_small_floats_are():
+    d = ls.sweep(lambda a, b: a * b, a=np.array([100], np.int8), b=np.array([200], np.uint8))
+    assert d["value"].tolist() == [[20000]]
+
+
+def test_names_can_be_listed_and_looked_for():
+    d = ls.sweep(plain, a=A, b=B, c=C)
+    assert list(d) == ["power", "pair", "a", "b", "c"]
+    assert "pair" in d
+    assert "pears" not in d
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle"])
+def test_an_archive_never_loses_a_name(tmp_path, name):
+    d = ls.sweep(lambda a: {name: a}, a=A)
+    with pytest.raises(ValueError, match=f"{name}.* not free in NumPy's archives"):
+        d.save(tmp_path / "d.npz")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_goes_where_a_file_can_be(tmp_path):
+    d = ls.sweep(lambda a: a, a=A)
+    (tmp_path / "d.npz").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is a folder"):
+        d.save(tmp_path / "d.npz")
+    with pytest.raises(ValueError, match=r"Diagram.save: out = .*file is not a folder"):
+        d.save(tmp_path / "file" / "d.npz")
+
+
+def test_lines_join_neighbors_whatever_the_order_of_the_axis():
+    line = ls.sweep(lambda a: a**2, a=[3.0, 1.0, 2.0]).plot().lines[0]
+    assert line.get_xdata().tolist() == [1.0, 2.0, 3.0]
+    assert line.get_ydata().tolist() == [1.0, 4.0, 9.0]
+
+
+def test_complex_values_are_not_drawn():
+    with pytest.raises(ValueError, match="value is complex"):
+        ls.sweep(lambda a: a * 1j, a=A).plot()
 
 
 # bad input
@@ -289,6 +382,11 @@ def counted(a, b):
         ({"observe": 3}, "observe = 3 must be a function"),
         ({"observe": np.hypot}, "wrap it in a function"),
         ({"observe": ls.BalancedMode}, "sweeps.of"),
+        ({"observe": ls.BalancedMode(s=1.0)}, "is a flow; say what of it"),
+        ({"observe": lambda *any: 1.0}, "names no parameters"),
+        ({"observe": lambda a, b, block: a}, "block, an argument of sweep itself"),
+        ({"axes": {"a": A, "b": np.ma.masked_less(B, 1.0)}}, "b has masked entries"),
+        ({"axes": {"a": A, "b": np.array(["1.0", "1e4000"], np.longdouble)}}, r"b = 1e\+4000 at index 1"),
         ({"observe": functools.partial(counted, b=2.0)}, "b is an axis and a fixed parameter"),
         ({"observe": noisy, "rng": -1}, "rng = -1"),
         ({"observe": noisy, "rng": "x"}, "rng = 'x'"),

@@ -212,6 +212,15 @@ DRAWN = {"s": {"normal": [1.0, 0.1]}}
             "s is given in axes and in ensemble.draw",
         ),
         (changed(GRID, axes=None, ensemble={"members": 9, "draw": DRAWN}), "state"),
+        (
+            {"flow": "BalancedMode", "time": 1, "axes": {"a": [1.0, 2.0]}},
+            "parameters.s is missing .parameter of Balanced",
+        ),
+        ({"flow": "BalancedMode", "time": 1, "axes": {"s": [1.0, 2.0]}}, "start.a is missing .state of BalancedMode"),
+        (
+            {"flow": "HiddenMode", "time": 1, "ensemble": {"members": 2, "draw": {"w": {"normal": [0.0, 1.0]}}}},
+            "ensemble.draw.w is an array with axes",
+        ),
         ([1], "spec = .1. must be a table"),
     ],
 )
@@ -229,6 +238,7 @@ def test_bad_specs_cost_one_line_and_leave_nothing(table, message, command, tmp_
     [
         ("flow = ", "spec.toml", "not valid TOML"),
         ("{", "spec.json", "not valid JSON"),
+        ('{"flow": "TwoLayer", "flow": "DeepMode"}', "spec.json", "'flow' is there twice"),
         ("[" * 100_000, "spec.json", "not valid JSON"),
         ("flow: x", "spec.yaml", "must end in .toml or .json"),
     ],
@@ -250,3 +260,18 @@ def test_every_flow_can_be_named():
     for name in ls.flows.WHERE:
         assert specs.parse({"flow": name, "time": [0.0, 1.0]}).flow is getattr(ls, name)
     assert specs.parse(ENSEMBLE).flow is TwoLayerOrder
+
+
+def test_a_store_of_another_sweep_costs_one_line(command, tmp_path):
+    table = changed(GRID, store=str(tmp_path / "s.zarr"))
+    assert command(table, name="spec.json")[0] == 0
+    status, out, err = command(changed(table, time=0.25), "--overwrite", name="spec.json")
+    assert (status, out) == (2, "")
+    assert "was made by another sweep: fixed parameter t" in err
+
+
+def test_a_folder_where_the_result_goes_is_refused_before_any_work(command, tmp_path):
+    (tmp_path / "x.npz").mkdir()
+    status, out, err = command(changed(GRID, out=str(tmp_path / "x.npz")), "--overwrite", name="spec.json")
+    assert (status, out) == (2, "")
+    assert "x.npz is a folder" in err

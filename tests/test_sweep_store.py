@@ -250,3 +250,58 @@ def test_two_threads_do_not_share_a_store(tmp_path):
 def test_a_type_that_changes_is_refused(tmp_path):
     with pytest.raises((BlockError, ValueError), match=r"but of .* before"):
         ls.sweep(lambda a: a if a[0] < 1 else a.astype(int), a=A, block=1, store=tmp_path / "s.zarr", threads=1)
+
+
+def test_functions_of_one_line_are_told_apart(tmp_path):
+    once, twice = lambda a: a, lambda a: 2 * a
+    assert np.array_equal(ls.sweep(once, a=A, store=tmp_path / "s")["value"], A)
+    assert np.array_equal(ls.sweep(once, a=A, store=tmp_path / "s")["value"], A)
+    with pytest.raises(StoreError, match="source of the function"):
+        ls.sweep(twice, a=A, store=tmp_path / "s")
+
+
+class Scaled:
+    """A function with slots in place of a dictionary."""
+
+    __slots__ = ("factor",)
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, a):
+        return self.factor * a
+
+
+def test_objects_with_slots_are_told_apart(tmp_path):
+    assert np.array_equal(ls.sweep(Scaled(2.0), a=A, store=tmp_path / "s")["value"], 2 * A)
+    assert np.array_equal(ls.sweep(Scaled(2.0), a=A, store=tmp_path / "s")["value"], 2 * A)
+    with pytest.raises(StoreError, match=r"2.0.* there, .*3.0.* here"):
+        ls.sweep(Scaled(3.0), a=A, store=tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("_sweep/finished", b"abc\n"),
+        ("_sweep/finished", b"999\n"),
+        ("_sweep/finished", b"\xff\n"),
+        ("_sweep/zarr.json", b""),
+        ("_sweep/zarr.json", b"[]"),
+        ("x/zarr.json", b"{}"),
+        ("zarr.json", b""),
+    ],
+)
+def test_a_damaged_store_is_refused_and_kept(tmp_path, file, text):
+    ls.sweep(other, a=A, b=B, store=tmp_path / "s")
+    (tmp_path / "s" / file).write_bytes(text)
+    with pytest.raises(StoreError, match=r"s cannot be read: .*; choose another path, or remove it"):
+        ls.sweep(other, a=A, b=B, store=tmp_path / "s")
+    assert (tmp_path / "s" / file).read_bytes() == text
+
+
+def test_a_damaged_seed_is_refused(tmp_path):
+    ls.sweep(noisy, a=A, b=B, store=tmp_path / "s", rng=7)
+    record = tmp_path / "s" / "_sweep" / "zarr.json"
+    record.write_text(record.read_text().replace("7 at []", "seven at []"))
+    with pytest.raises(StoreError, match="cannot be read"):
+        ls.sweep(noisy, a=A, b=B, store=tmp_path / "s")

@@ -15,6 +15,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", nargs="?", metavar="SPEC", help="a .toml or .json file; --example prints one")
     parser.add_argument("--example", action="store_true", help="print a spec that runs, with comments")
     parser.add_argument("--out", metavar="FILE", help="where the result goes, .npz or .nc (default: as SPEC says)")
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        help="who evaluates the networks of a grid: plain, blocks (the same bits), or compiled (extra [fast])",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace a result that is there")
 
 
@@ -35,23 +40,26 @@ def run(options: argparse.Namespace) -> int:
     spec = specs.read(options.spec)
     if options.out is not None:
         spec = dataclasses.replace(spec, out=options.out)
+    if options.engine is not None:
+        spec = dataclasses.replace(spec, engine=options.engine)
     out = Path(spec.out)
     if out.suffix not in (".npz", ".nc"):
         raise ValueError(f"sweep: out = {out} must end in .npz or .nc (NumPy's archives, netCDF); rename it")
     folder_to_fill("sweep", out.parent)
     if out.suffix == ".nc" and not all(importlib.util.find_spec(name) for name in ("xarray", "netCDF4")):
         raise ImportError(f"sweep: out = {out} needs xarray and netCDF4; pip install 'linsolve-dynamics[labelled]'")
-    if not options.overwrite:
-        for path in (out, out.with_suffix(".png")):
-            if path.exists():
-                raise ValueError(f"sweep: out = {path} is there already; say --overwrite, or choose another name")
+    for path in (out, out.with_suffix(".png")):
+        if path.is_dir():
+            raise ValueError(f"sweep: out = {path} is a folder (where a file goes); choose another name")
+        if path.exists() and not options.overwrite:
+            raise ValueError(f"sweep: out = {path} is there already; say --overwrite, or choose another name")
 
-    from linsolve.sweeps.execute import BlockError
+    from linsolve.sweeps import BlockError, StoreError
     from linsolve.sweeps.from_spec import perform, write
 
     try:
         found = perform(spec)
-    except (BlockError, TypeError, KeyError) as error:
+    except (BlockError, StoreError, TypeError, KeyError) as error:
         raise ValueError(str(error.args[0] if error.args else error)) from error
     for line in _summary(found):
         print(line)

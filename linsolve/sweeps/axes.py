@@ -179,9 +179,16 @@ def _axis(who: str, name: str, given: Any, label: str, meaning: str) -> Axis:
         raise ValueError(f"{who}: {name} has shape {values.shape} but needs one axis ({about}); {hint}")
     if values.size == 0:
         raise ValueError(f"{who}: {name} has shape (0,), which is empty ({about}); give at least one value")
+    if np.ma.is_masked(given):
+        raise ValueError(f"{who}: {name} has masked entries ({about}); give its compressed() values")
     if values.dtype.kind == "f":
-        values = values.astype(np.float64)
-        if (bad := np.isnan(values)).any():
-            raise ValueError(f"{who}: {name} = nan at index {bad.argmax()} is not a number ({about}); remove it")
+        with np.errstate(over="ignore"):
+            doubles = values.astype(np.float64)
+        if (bad := np.isnan(doubles) | (np.isinf(doubles) != np.isinf(values))).any():
+            which = f"{name} = {values[bad.argmax()]!s} at index {bad.argmax()}"
+            raise ValueError(f"{who}: {which} is not a number that a double holds ({about}); remove it")
+        values = doubles
+    elif values.dtype.itemsize < 8:  # of which products would overflow in silence
+        values = values.astype(np.int64)
     values.flags.writeable = False  # views of it go to every worker
     return Axis(name, values, label, meaning)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from linsolve.destination import whole_files
+from linsolve.destination import folder_to_fill, whole_files
 from linsolve.inputs import unknown_name
 from linsolve.sweeps.axes import Axis
 
@@ -58,6 +58,10 @@ class Diagram:
             return self.values[name]
         raise KeyError(unknown_name("Diagram", "name", name, [*self.values, *self.axes]))
 
+    def __iter__(self) -> Iterator[str]:
+        """Yield every name that ``d[name]`` takes."""
+        yield from (*self.values, *self.axes)
+
     def __repr__(self) -> str:
         grid = ", ".join(f"{name}: {len(axis.values)}" for name, axis in self.axes.items())
         return f"Diagram({grid}; {', '.join(self.names)})"
@@ -72,13 +76,18 @@ class Diagram:
         Raises
         ------
         ValueError
-            If the name does not end in ``.npz``.
+            If the name does not end in ``.npz`` or cannot be written there, or an axis or a value is called "file" or
+            "allow_pickle", as arguments of `numpy.savez_compressed` are.
         """
-        path = Path(path)
+        path, arrays = Path(path), self.arrays()
         if path.suffix != ".npz":
             raise ValueError(f"Diagram.save: path = {path} must end in .npz (NumPy's archives); rename it")
-        with whole_files(path.parent) as made:
-            np.savez_compressed(made / path.name, **self.arrays())  # type: ignore[arg-type]
+        if path.is_dir():
+            raise ValueError(f"Diagram.save: path = {path} is a folder (where the archive goes); choose another name")
+        if taken := {"file", "allow_pickle"} & set(arrays):
+            raise ValueError(f"Diagram.save: name = {min(taken)!r} is not free in NumPy's archives; call it otherwise")
+        with whole_files(folder_to_fill("Diagram.save", path.parent)) as made:
+            np.savez_compressed(made / path.name, **arrays)  # type: ignore[arg-type]
         return path
 
     def to_xarray(self) -> Any:
@@ -89,14 +98,9 @@ class Diagram:
         ImportError
             If xarray is missing.
         """
-        try:
-            import xarray
-        except ImportError as error:
-            raise ImportError(
-                "Diagram.to_xarray: xarray is missing; pip install 'linsolve-dynamics[labelled]'"
-            ) from error
-        from linsolve.labelled import distinct
+        from linsolve.labelled import distinct, xarray_for
 
+        xarray = xarray_for("Diagram.to_xarray")
         grid = tuple(self.axes)
         coordinates = {
             name: (name, axis.values, {"long_name": axis.meaning or axis.label, "symbol": axis.label})

@@ -30,6 +30,8 @@ def draw(diagram: Diagram, name: str, ax: Any, log: bool, style: dict[str, Any])
     for axis in axes:
         if not np.isfinite(axis.values).all() or len(np.unique(axis.values)) < 2:
             raise ValueError(f"Diagram.plot: {axis.name} must have two or more finite values; sweep such a range")
+    if values.dtype.kind == "c":
+        raise ValueError(f"Diagram.plot: {name} is complex (a figure shows real numbers); draw a part of d[name]")
     if log and not (values > 0).all():
         raise ValueError(f"Diagram.plot: {name} = {values.min()} must be positive (logarithmic scale); say log=False")
     label = LABELS.get(name, name.replace("_", " "))
@@ -42,7 +44,8 @@ def draw(diagram: Diagram, name: str, ax: Any, log: bool, style: dict[str, Any])
 
 
 def _line(ax: Any, axis: Axis, values: np.ndarray, label: str, log: bool, style: dict[str, Any]) -> None:
-    ax.plot(axis.values, values, **({"color": COLORS["blue"]} | style))
+    order = np.argsort(axis.values, kind="stable")
+    ax.plot(axis.values[order], values[order], **({"color": COLORS["blue"]} | style))
     _scale(ax.set_xscale, axis)
     if log:
         ax.set_yscale("log")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.flow import Flow
 from linsolve.inputs import times, unknown_name
 from linsolve.sweeps.block import sequence
 from linsolve.sweeps.execute import check_workers, run
@@ -112,8 +113,9 @@ def ensemble(
         raise ValueError(unknown_name(who, "nonfinite", nonfinite, ("raise", "omit")))
     if members == 1 and {"variance", "standard_error"} & {v for v in what if isinstance(v, str)}:
         raise ValueError(f"{who}: members = 1 must be at least 2 for a variance (networks); take more, or the mean")
-    if not callable(factory):
-        raise TypeError(f"{who}: factory = {factory!r} must be callable (members, from rng and count)")
+    if not callable(factory) or isinstance(factory, Flow):
+        rule = "must be callable, of rng and count (members), and return a flow and a start"
+        raise TypeError(f"{who}: factory = {factory!r} {rule}; sweeps.random_networks makes one")
     check_workers(who, executor, threads)
     seed = sequence(rng, "ensemble")
 
@@ -265,7 +267,7 @@ def _ascending(who: str, t: Any) -> np.ndarray:
 
 
 def _names(who: str, observe: Any) -> tuple[str, ...]:
-    names = (observe,) if isinstance(observe, str) else tuple(observe)
+    names = (observe,) if isinstance(observe, str) or not isinstance(observe, Iterable) else tuple(observe)
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{who}: observe = {observe!r} must be names of observables; say ('loss',)")
     if len(set(names)) < len(names):

@@ -63,8 +63,15 @@ def perform(spec: Spec, *, progress: bool | None = None) -> Diagram | Ensemble:
     Raises
     ------
     ValueError, TypeError
-        For what the flow refuses.
+        For what the flow refuses, and for engines that are none or do not go with the rest.
+    ModuleNotFoundError
+        If the engine is "compiled" and the extra ``[fast]`` is not installed.
     """
+    if spec.engine is not None and spec.population is not None:
+        raise ValueError(
+            f"sweep: engine = {spec.engine!r} does not go with [ensemble] (NumPy follows its members, in pieces); "
+            "leave it out"
+        )
     how: dict[str, Any] = {"threads": spec.threads, "block": spec.block, "progress": progress}
     if spec.population is None:
         axes: dict[str, Any] = dict(spec.axes)
@@ -72,7 +79,8 @@ def perform(spec: Spec, *, progress: bool | None = None) -> Diagram | Ensemble:
             axes["t"] = spec.time
         t = None if spec.time.ndim else float(spec.time)
         start = dict(spec.start) or None
-        return sweep(of(spec.flow, *spec.observe, t=t, start=start, **spec.parameters), store=spec.store, **how, **axes)
+        seen = of(spec.flow, *spec.observe, t=t, start=start, engine=spec.engine, **spec.parameters)
+        return sweep(seen, store=spec.store, **how, **axes)
     if not spec.axes:
         return _one(spec, {}, how)
     return _many(spec, how)

@@ -12,11 +12,15 @@ import numpy as np
 
 from linsolve.inputs import real_array, times, unknown_name
 from linsolve.sweeps.axes import Axis
+from linsolve.sweeps.engines import check_engine, observed
+from linsolve.sweeps.signatures import named, signature
 
 __all__ = ["FlowObservation", "check_names", "of", "takes_rng"]
 
 
-def of(flow: type, *names: str, t: Any = None, start: Any = None, **fixed: Any) -> FlowObservation:
+def of(
+    flow: type, *names: str, t: Any = None, start: Any = None, engine: str | None = None, **fixed: Any
+) -> FlowObservation:
     """Return what `sweep` observes of a flow: its state, loss, kernel or any observable, by name.
 
     Parameters
@@ -30,6 +34,11 @@ def of(flow: type, *names: str, t: Any = None, start: Any = None, **fixed: Any) 
         The start, or what it has in common over the grid: fields of the state that it leaves out are axes. A callable
         gives the start from those of the axes, of `fixed` and of the flow's parameters that it names, as arrays that
         broadcast, and from random numbers, if it names ``rng``.
+    engine : str, optional
+        Who evaluates the closed form: "plain", as the formula stands; "blocks", the same bits with fewer temporaries;
+        "compiled" (extra ``[fast]``), machine code whose elementary functions are within 1.05 ulp. The last two are for
+        flows of single numbers, the last also for flows that bring compiled code. By default "blocks" where it applies
+        and pays, else "plain": the same bits. Each engine gives the same bits whoever evaluates which block.
     **fixed
         Parameters of the flow and of `start` that do not vary.
 
@@ -40,7 +49,10 @@ def of(flow: type, *names: str, t: Any = None, start: Any = None, **fixed: Any) 
     Raises
     ------
     TypeError, ValueError
-        For a class that is no flow, names that it lacks, and fixed parameters with batch axes.
+        For a class that is no flow, names that it lacks, fixed parameters with batch axes, and engines that are none or
+        cannot evaluate the flow.
+    ModuleNotFoundError
+        If the engine is "compiled" and the extra is not installed.
 
     Examples
     --------
@@ -53,9 +65,19 @@ def of(flow: type, *names: str, t: Any = None, start: Any = None, **fixed: Any) 
 
     if not (isinstance(flow, type) and issubclass(flow, Flow)):
         raise TypeError(f"sweeps.of: flow = {flow!r} must be a flow's class (what is observed); say ls.TwoLayer")
-    found = FlowObservation(flow, names, t, start, fixed)
-    found.check()
+    offered = _offered(flow, names)
+    found = FlowObservation(flow, names or offered, t, start, fixed, engine)
+    found.check(offered)
     return found
+
+
+def _offered(flow: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what a trajectory of the flow gives by name; without an example only a trajectory can refuse a name."""
+    try:
+        made, start = flow.example(np.random.default_rng(0))
+    except NotImplementedError:
+        return tuple(dict.fromkeys([*flow.State._fields, "loss", *flow.declared, *names]))
+    return tuple(made(0.0, start).names)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,6 +89,7 @@ class FlowObservation:
     t: Any
     start: Any
     fixed: Mapping[str, Any]
+    engine: str | None = None
 
     @property
     def __name__(self) -> str:
@@ -81,7 +104,7 @@ class FlowObservation:
     def start_names(self) -> tuple[str, ...]:
         """What the start varies with: a callable's parameters, or the fields of the state that are not given."""
         if callable(self.start):
-            return tuple(name for name in inspect.signature(self.start).parameters if name != "rng")
+            return tuple(name for name in named("start", self.start) if name != "rng")
         fields = self.flow.State._fields
         if self.start is None:
             return fields
@@ -93,27 +116,31 @@ class FlowObservation:
         return tuple(dict.fromkeys([*self.parameters, *self.start_names, *(() if self.t is not None else ("t",))]))
 
     @property
+    def given(self) -> tuple[str, ...]:
+        """Names that are fixed: parameters, what the start says of the state, the time."""
+        start = tuple(self.start) if isinstance(self.start, Mapping) else ()
+        return (*self.fixed, *start, *(() if self.t is None else ("t",)))
+
+    @property
     def takes_rng(self) -> bool:
         """Whether the start is drawn."""
-        return callable(self.start) and "rng" in inspect.signature(self.start).parameters
+        return callable(self.start) and "rng" in named("start", self.start)
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Names without a default that are not fixed."""
         has_default = {name for name, field in self.parameters.items() if field.default is not dataclasses.MISSING}
         if callable(self.start):
-            named = inspect.signature(self.start).parameters.values()
-            has_default |= {p.name for p in named if p.default is not p.empty}
+            has_default |= {p.name for p in named("start", self.start).values() if p.default is not p.empty}
         return tuple(name for name in self.known if name not in self.fixed and name not in has_default)
 
-    def check(self) -> None:
-        """Refuse names that the flow lacks, and fixed parameters that are none."""
+    def check(self, offered: tuple[str, ...]) -> None:
+        """Refuse names that are not offered, engines that cannot give them, and fixed parameters that are none."""
         who = "sweeps.of"
-        example = self.flow.example(np.random.default_rng(0))
-        offered = example[0](0.0, example[1]).names
         for name in self.names:
             if name not in offered:
                 raise ValueError(unknown_name(who, f"observable of {self.flow.__name__}", name, offered))
+        check_engine(who, self.flow, self.names, self.engine)
         for name, value in self.fixed.items():
             if name not in self.known:
                 raise ValueError(unknown_name(who, f"parameter of {self.flow.__name__}", name, self.known))
@@ -123,8 +150,10 @@ class FlowObservation:
             raise ValueError(
                 f"{who}: t has shape {np.shape(self.t)} but must be one time; make it an axis of the sweep"
             )
-        if callable(self.start) and "t" in inspect.signature(self.start).parameters:
+        if callable(self.start) and "t" in named("start", self.start):
             raise ValueError(f"{who}: start = {self.start!r} takes t, but it is the state at t = 0; leave t out")
+        if callable(self.start) and any(p.kind is p.VAR_KEYWORD for p in signature("start", self.start).values()):
+            raise TypeError(f"sweeps.of: start = {self.start!r} takes any name; let it name what the start varies with")
         if self.start is not None and not callable(self.start):
             self._check_start()
 
@@ -141,9 +170,10 @@ class FlowObservation:
         for name, value in given.items():
             own = self.flow.axes[name]
             if value.ndim != len(own):
+                remedy = "let start be a function of an axis" if own else "make it an axis of the sweep"
                 raise ValueError(
                     f"sweeps.of: start has {name} of shape {tuple(value.shape)} but its axes must be {own} (state); "
-                    "make it an axis of the sweep"
+                    f"{remedy}"
                 )
 
     def _check_fixed(self, name: str, value: Any) -> None:
@@ -151,9 +181,9 @@ class FlowObservation:
         array = real_array("sweeps.of", name, value, meaning=about["doc"], domain=about["domain"])
         if array.ndim != len(about["axes"]):
             own = f"its own axes {about['axes']} only" if about["axes"] else "one number"
+            remedy = "give one such array" if about["axes"] else "make it an axis of the sweep"
             raise ValueError(
-                f"sweeps.of: {name} has shape {tuple(array.shape)} but must have {own} ({about['doc']}); "
-                "make it an axis of the sweep"
+                f"sweeps.of: {name} has shape {tuple(array.shape)} but must have {own} ({about['doc']}); {remedy}"
             )
 
     def check_axes(self, axes: Iterable[Axis]) -> None:
@@ -173,6 +203,11 @@ class FlowObservation:
                 raise ValueError(
                     f"sweep: {axis.name} is an array with axes {self.flow.axes[axis.name]} (state), not an axis of the "
                     "grid; let start be a function of numbers that gives it"
+                )
+            if axis.name in self.names:
+                raise ValueError(
+                    f"sweep: {axis.name} is an axis (the start of it) and observed as well; call the axis otherwise, "
+                    f"by start=lambda {axis.name}0: ..., or observe other names"
                 )
 
     @property
@@ -200,24 +235,20 @@ class FlowObservation:
     def __call__(self, **values: Any) -> dict[str, Any]:
         """Return what is observed on a part of the grid, of shape ``part + own``."""
         given = dict(self.fixed) | values
-        t = given.pop("t", self.t)
+        t = np.ravel(given.pop("t", self.t))
         order = [name for name in values if name != "rng"]
         flow = self.flow(**{name: given[name] for name in self.parameters if name in given})
-        # times lead in a trajectory; on the grid they are where their axis is
-        trajectory = flow(np.ravel(t), self._start(flow, given))
-        batch = trajectory.state[0].shape[
-            1 : trajectory.state[0].ndim - len(self.flow.axes[self.flow.State._fields[0]])
-        ]
-        if len(batch) not in (0, len(order)):
+        batch, found = observed(flow, t, self._start(flow, given), self.names, self.engine)
+        most = tuple(1 if name == "t" else np.size(values[name]) for name in order)
+        if batch and (len(batch) != len(order) or any(n not in (1, m) for n, m in zip(batch, most, strict=True))):
             raise ValueError(
-                f"sweeps.of: start has batch shape {batch} but the grid has {len(order)} axes (start); let it "
-                "broadcast the arrays that it is given"
+                f"sweeps.of: start has batch shape {batch} but the grid's axes {', '.join(order)} have {most} (start); "
+                "let it broadcast the arrays that it is given"
             )
-        lead = (trajectory.t.size, *(batch or (1,) * len(order)))
+        # times lead in a trajectory; on the grid they are where their axis is
+        lead = (t.size, *(batch or (1,) * len(order)))
         position = order.index("t") + 1 if "t" in order else None
-        found = {}
-        for name in self.names or trajectory.names:
-            value = np.asarray(trajectory[name])
+        for name, value in found.items():
             value = value.reshape(lead + value.shape[1 + len(batch) :])
             found[name] = value[0] if position is None else np.swapaxes(value, 0, position)[0]
         return found
@@ -225,8 +256,7 @@ class FlowObservation:
     def _start(self, flow: Any, given: Mapping[str, Any]) -> Any:
         if callable(self.start):
             offered = flow.parameters() | dict(given)
-            named = inspect.signature(self.start).parameters
-            return self.start(**{name: offered[name] for name in named if name in offered})
+            return self.start(**{name: offered[name] for name in named("start", self.start) if name in offered})
         if self.start is None or isinstance(self.start, Mapping):
             return dict(self.start or {}) | {name: given[name] for name in self.start_names}
         return self.start
@@ -236,7 +266,7 @@ def takes_rng(observe: Any) -> bool:
     """Whether a function takes random numbers."""
     if isinstance(observe, FlowObservation):
         return observe.takes_rng
-    return "rng" in _signature(observe)
+    return "rng" in signature("observe", observe)
 
 
 def check_names(observe: Any, names: Iterable[str]) -> None:
@@ -249,22 +279,25 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
     if not callable(observe):
         raise TypeError(f"sweep: observe = {observe!r} must be a function of named parameters, or sweeps.of(...)")
     if isinstance(observe, FlowObservation):
-        who, known, needed, fixed = observe.__name__, observe.known, observe.needed, tuple(observe.fixed)
+        who, known, needed, fixed = observe.__name__, observe.known, observe.needed, observe.given
     else:
-        who, signature = getattr(observe, "__name__", type(observe).__name__), _signature(observe)
+        who, by_name = getattr(observe, "__name__", type(observe).__name__), named("observe", observe)
         fixed = tuple(observe.keywords) if isinstance(observe, functools.partial) else ()
-        if any(p.kind is p.VAR_KEYWORD for p in signature.values()):
-            signature |= {name: _ANY for name in names if name not in signature}
-        named = {name: p for name, p in signature.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        known = tuple(name for name in named if name != "rng")
-        needed = tuple(name for name in known if named[name].default is inspect.Parameter.empty)
+        if any(p.kind is p.VAR_KEYWORD for p in signature("observe", observe).values()):
+            by_name |= {name: _ANY for name in names if name not in by_name}
+        known = tuple(name for name in by_name if name != "rng")
+        needed = tuple(name for name in known if by_name[name].default is inspect.Parameter.empty)
     names = tuple(names)
     for name in names:
         if name in fixed:
             raise ValueError(f"sweep: {name} is an axis and a fixed parameter of {who} as well; give it once")
+        if not known:
+            raise ValueError(f"sweep: {name} is an axis but {who} names no parameters; let it name those of the grid")
         if name not in known:
             raise ValueError(unknown_name("sweep", f"axis of {who}", name, known))
     missing = [name for name in needed if name not in names]
+    if taken := [name for name in missing if name in _TAKEN]:
+        raise ValueError(f"sweep: {who} names {taken[0]}, an argument of sweep itself; call it otherwise there")
     if missing:
         raise ValueError(
             f"sweep: {who} needs {', '.join(missing)} as well (parameters without a default); give axes, or fix them "
@@ -273,19 +306,4 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
 
 
 _ANY = inspect.Parameter("any", inspect.Parameter.KEYWORD_ONLY)
-
-
-def _signature(observe: Any) -> dict[str, inspect.Parameter]:
-    from linsolve.flow import Flow
-
-    if isinstance(observe, type) and issubclass(observe, Flow):
-        raise TypeError(
-            f"sweep: observe = {observe.__name__} is a flow; say what of it: sweeps.of(flow, 'loss', t=1.0)"
-        )
-    try:
-        found = dict(inspect.signature(observe).parameters)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"sweep: observe = {observe!r} names no parameters; wrap it in a function") from error
-    if nameless := [name for name, p in found.items() if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]:
-        raise TypeError(f"sweep: observe takes {', '.join(nameless)} by position only; wrap it in a function")
-    return found
+_TAKEN = ("store", "executor", "threads", "block", "progress")  # arguments of sweep

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import inspect
 import pickle
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,17 +64,32 @@ def describe(function: Any) -> tuple[str, str, dict[str, str]]:
 def _fields(thing: Any) -> dict[str, Any]:
     if dataclasses.is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
-    return dict(getattr(thing, "__dict__", {}))
+    if hasattr(thing, "__dict__"):
+        return dict(thing.__dict__)
+    try:  # with slots, or made in C: what it would be made of again
+        made = thing.__reduce_ex__(2)
+    except Exception:  # of a foreign class
+        return {}
+    return {"state": made[1:3] if isinstance(made, tuple) else made}
 
 
 def _source(thing: Any) -> str:
     """Return a hash of the text of a function or class, or of its code where there is no text."""
+    code = getattr(thing, "__code__", None)
     try:
         text = inspect.getsource(thing).encode()
     except (OSError, TypeError):
-        code = getattr(thing, "__code__", None)
-        text = repr(thing).encode() if code is None else code.co_code + repr((code.co_consts, code.co_names)).encode()
+        text = repr(thing).encode() if code is None else _instructions(code)
+    else:
+        if code is not None and code.co_name == "<lambda>":  # the text is that of a line, on which there may be others
+            text += _instructions(code)
     return f"sha256 {hashlib.sha256(text).hexdigest()[:16]}"
+
+
+def _instructions(code: types.CodeType) -> bytes:
+    """Return what a function does, with the functions inside it, by no address."""
+    inner = [_instructions(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts]
+    return b"\0".join([code.co_code, repr(code.co_names).encode(), *inner])
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,6 +68,10 @@ class Ensemble:
                 raise KeyError(unknown_name("Ensemble", what, name, known))
         return self.values[names]
 
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield every pair of names that ``found[names]`` takes."""
+        yield from self.values
+
     def __repr__(self) -> str:
         what = f"{', '.join(self.statistics)} of {', '.join(self.observables)}"
         return f"Ensemble({type(self.flow).__name__}, {self.members} members, t: shape {self.t.shape}; {what})"
@@ -96,10 +100,9 @@ class Ensemble:
         ImportError
             If xarray is missing.
         """
-        try:
-            import xarray
-        except ImportError as error:
-            raise ImportError("to_xarray: xarray is missing; pip install 'linsolve-dynamics[labelled]'") from error
+        from linsolve.labelled import xarray_for
+
+        xarray = xarray_for("Ensemble.to_xarray")
         time = ("t",) if self.t.ndim else ()
         coordinates: dict[str, Any] = {"t": (time, self.t, {"long_name": "time", "units": "units of time"})}
         if self.levels:

@@ -151,7 +151,8 @@ def requested(reduce: Any) -> tuple[Any, ...]:
     from linsolve.sweeps.reductions_histogram import Histogram
     from linsolve.sweeps.reductions_quantiles import Quantiles
 
-    what = (reduce,) if isinstance(reduce, str | Quantiles | Histogram) else tuple(reduce)
+    single = isinstance(reduce, str | Quantiles | Histogram) or not isinstance(reduce, Iterable)
+    what = (reduce,) if single else tuple(reduce)
     if not what:
         raise ValueError("ensemble: reduce = () must name at least one reduction (what is kept); say ('mean',)")
     known: dict[str, Any] = {"quantiles": Quantiles(), "histogram": Histogram()}

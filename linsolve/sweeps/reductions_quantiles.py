@@ -127,6 +127,8 @@ class Quantiles:
         levels = np.atleast_1d(levels)
         if levels.ndim != 1 or (np.diff(levels) <= 0).any():
             raise ValueError(f"Quantiles: levels = {self.levels} must ascend along one axis (probabilities); sort them")
+        if not isinstance(self.exact, bool | np.bool_):
+            raise TypeError(f"Quantiles: exact = {self.exact!r} must be True or False (to the last bit); say True")
         object.__setattr__(self, "levels", tuple(levels.tolist()))
 
     def gatherer(self, members: int, rows: int) -> Any:

@@ -27,6 +27,7 @@ observe = ["loss", "ntk"]       # what a trajectory of the flow gives by name
 time = {start = 0.0, stop = 2.0, num = 41}      # or one time, or a list; inf is the limit
 seed = 0
 threads = 2
+# engine = "compiled"           # of grids (extra [fast]); "plain" and "blocks" give the same bits
 out = "sweep.npz"               # or .nc (extra [labelled]); a figure goes beside it
 
 [parameters]                    # of the flow, those that stay fixed
@@ -84,6 +85,8 @@ class Spec:
         What varies.
     seed : int
     threads, block : int, optional
+    engine : str, optional
+        Who evaluates the flow on a grid, as `sweeps.of` takes it.
     store : str, optional
     out : str
     population : Population, optional
@@ -98,6 +101,7 @@ class Spec:
     seed: int = 0
     threads: int | None = None
     block: int | None = None
+    engine: str | None = None
     store: str | None = None
     out: str = "sweep.npz"
     population: Population | None = None
@@ -116,13 +120,24 @@ def read(path: str | os.PathLike[str]) -> Spec:
         raise ValueError(f"{WHO}: spec = {path} must end in .toml or .json (format); rename it")
     try:
         written = path.read_text(encoding="utf-8-sig")
-        found = tomllib.loads(written) if path.suffix == ".toml" else json.loads(written)
+        found = tomllib.loads(written) if path.suffix == ".toml" else json.loads(written, object_pairs_hook=_once)
     except OSError as error:
         rule = f"cannot be read ({error.strerror or error})"
         raise ValueError(f"{WHO}: spec = {path} {rule}; linsolve sweep --example prints one") from None
     except (ValueError, RecursionError) as error:  # of TOML, JSON and Unicode
         raise ValueError(f"{WHO}: {path} is not valid {path.suffix[1:].upper()}; {error}") from None
-    return parse(found)
+    spec = parse(found)
+    _refuse_missing(spec)
+    return spec
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, whose keys TOML would not allow twice either."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{max(names, key=names.count)!r} is there twice")
+    return found
 
 
 def parse(given: Any) -> Spec:
@@ -144,6 +159,7 @@ def parse(given: Any) -> Spec:
         "seed": lambda key, value: whole(key, value, 0),
         "threads": whole,
         "block": whole,
+        "engine": text,
         "store": text,
         "out": text,
         "ensemble": _population,
@@ -218,6 +234,24 @@ def _refuse_names(spec: Spec) -> None:
             if name in seen:
                 raise ValueError(f"{WHO}: {name} is given in {seen[name]} and in {where}; give it once")
             seen[name] = where
+    own = {field.name: field.metadata["axes"] for field in dataclasses.fields(spec.flow)} | dict(spec.flow.axes)
+    for name in people.draw if people else ():
+        if own[name]:
+            raise ValueError(f"{WHO}: ensemble.draw.{name} is an array with axes {own[name]}, not a number; fix it")
+
+
+def _refuse_missing(spec: Spec) -> None:
+    """Refuse a flow or a start of which something is neither fixed nor varies nor is drawn."""
+    people = spec.population
+    if people is not None and people.weights is not None:
+        return
+    seen = {*spec.parameters, *spec.start, *spec.axes, *(people.draw if people else ())}
+    needed = [("parameters", field.name, "parameter", field.default) for field in dataclasses.fields(spec.flow)]
+    needed += [("start", name, "state", dataclasses.MISSING) for name in spec.flow.State._fields]
+    for where, name, what, default in needed:
+        if default is dataclasses.MISSING and name not in seen:
+            rule = f"is missing ({what} of {spec.flow.__name__})"
+            raise ValueError(f"{WHO}: {where}.{name} {rule}; give it, or let it vary in axes")
 
 
 def _refuse_combinations(spec: Spec) -> None:

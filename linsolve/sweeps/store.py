@@ -25,8 +25,15 @@ KEY = "sweep"
 VALUES = "values"  # attribute that names what was observed, set once the arrays are there
 
 
+_DAMAGE = (OSError, KeyError, ValueError, TypeError)  # of JSON, Unicode, zarr and what has been put into them
+
+
 class StoreError(RuntimeError):
-    """A store belongs to another sweep, is in use, or cannot be written; the message says which."""
+    """A store belongs to another sweep, is in use, or cannot be read or written; the message says which."""
+
+
+def _unreadable(path: Path, error: Exception) -> StoreError:
+    return StoreError(f"sweep: store = {path} cannot be read: {error}; choose another path, or remove it")
 
 
 def _zarr() -> Any:
@@ -40,7 +47,10 @@ def _zarr() -> Any:
 def stored_seed(path: Path) -> np.random.SeedSequence | None:
     """Return the seed of the sweep in a store, if there is one."""
     entropy, found, key = (_read(path) or {}).get("seed", "none").partition(" at ")
-    return np.random.SeedSequence(json.loads(entropy), spawn_key=json.loads(key)) if found else None
+    try:
+        return np.random.SeedSequence(json.loads(entropy), spawn_key=json.loads(key)) if found else None
+    except _DAMAGE as error:
+        raise _unreadable(path, error) from error
 
 
 def _read(path: Path) -> dict[str, str] | None:
@@ -57,8 +67,8 @@ def _read(path: Path) -> dict[str, str] | None:
             return None
         if path.is_dir() and (path / RECORD / "zarr.json").exists():
             return dict(zarr.open_group(path, path=RECORD, mode="r").attrs[KEY])  # type: ignore[arg-type]
-    except (OSError, KeyError, ValueError) as error:
-        raise StoreError(f"sweep: store = {path} cannot be read: {error}; choose another path") from error
+    except _DAMAGE as error:
+        raise _unreadable(path, error) from error
     raise StoreError(f"sweep: store = {path} is there but is no store of a sweep; choose another path, or remove it")
 
 
@@ -98,7 +108,10 @@ class Store:
                     self._make()
                 stack.enter_context(_locked(self.path / RECORD / "lock", self.path))
                 self._compare()
-                self.finished = self._marks()
+                try:
+                    self.finished = self._marks()
+                except (KeyError, ValueError, TypeError) as error:
+                    raise _unreadable(self.path, error) from error
             yield self
 
     @contextmanager
