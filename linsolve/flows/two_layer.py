@@ -6,8 +6,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from linsolve.flow import Flow, observable, parameter
-from linsolve.flows.two_layer_start import gaussian, on_a_line
+from linsolve.flow import observable, parameter
+from linsolve.flows.two_layer_networks import TwoLayerNetworks
+from linsolve.flows.two_layer_start import on_a_line
 from linsolve.stable.boost import boost_blow_up, boost_output, boost_time_to
 from linsolve.stable.boosted_layers import Layers, LayersStart
 from linsolve.stable.compensated import Twofold, cosine, length
@@ -16,7 +17,7 @@ from linsolve.stable.scalar import smallest
 __all__ = ["TwoLayer"]
 
 
-class TwoLayer(Flow):
+class TwoLayer(TwoLayerNetworks):
     r"""A two-layer linear network on one line of data: every weight, at every time, from any initialization.
 
     .. math:: L = (\gamma\, u \cdot W x - y)^2, \qquad \dot u = -\eta_u \partial L/\partial u, \quad
@@ -141,11 +142,12 @@ class TwoLayer(Flow):
         _, start = self._start(xp, z0)
         b, u, h, *_ = Layers.at(xp, t, start)
         residual = start.boost.r0 * b.fade * b.fade
+        up, down = (xp.where(b.moved, v, xp.ones_like(v)) for v in (b.up, b.down))
         return {
             "loss": residual**2,
             "output": boost_output(xp, b, start.boost)[0],
             "residual": residual,
-            "ntk": 2 * ((start.boost.p * b.up) ** 2 + (start.boost.q * b.down) ** 2),
+            "ntk": 2 * ((start.boost.p * up) ** 2 + (start.boost.q * down) ** 2),
             "alignment": cosine(xp, u, h),
             "u_norm": length(xp, u),
             "h_norm": length(xp, h),
@@ -225,7 +227,7 @@ class TwoLayer(Flow):
         inner = self.eta_w * xp.sum(z.u**2, axis=-1) * xp.sum(x1 * x2, axis=-1)
         return self.gamma**2 * (self.eta_u * xp.sum(first * second, axis=-1) + inner)
 
-    # where networks come from
+    # where networks come from, besides `TwoLayerNetworks`
 
     @classmethod
     def from_dataset(cls, X: Any, y: Any, *, gamma: Any = 1.0, eta_u: Any = 1.0, eta_w: Any = 1.0) -> TwoLayer:
@@ -254,74 +256,6 @@ class TwoLayer(Flow):
         return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x)
 
     @classmethod
-    def from_lazy(cls, alpha: Any, h: int, X: Any, y: Any, *, z0: Any = None, rng: Any = None) -> tuple[Any, Any]:
-        r"""Return the flow and the start of a network of Geiger et al. (2020): scaled, its initial output subtracted.
-
-        .. math:: F = \alpha (f - f_0), \quad f = (h\, d_{\rm in})^{-1/2}\, u \cdot W x, \qquad
-            L = \frac{1}{\alpha^2} E (F - y)^2, \qquad \dot u = -\partial L/\partial u, \quad
-            \dot W = -\partial L/\partial W .
-
-        Parameters
-        ----------
-        alpha : array_like, shape batch
-            Scale of the output, positive.
-        h : int
-            Number of hidden units.
-        X : array_like, shape (N, d_in), or (d_in,) for one sample
-            Samples on a line through the origin.
-        y : array_like, shape (N,), or a number for one sample
-            Targets of ``F``.
-        z0 : State, optional
-            Initial weights; standard Gaussian by default.
-        rng : None, int or numpy.random.Generator
-            For the initial weights, as in SPEC 7.
-
-        Returns
-        -------
-        LazyTwoLayer, State
-            ``flow(t, z0)["F"]`` is ``F`` on `LazyTwoLayer.x`, ``["loss"]`` is ``L`` less what no linear map learns.
-
-        Raises
-        ------
-        NotExact
-            If the samples are off every line through the origin.
-        """
-        from linsolve.flows.two_layer_lazy import from_lazy  # which extends this module
-
-        return from_lazy(f"{cls.__name__}.from_lazy", alpha, h, X, y, z0, rng)
-
-    @classmethod
-    def init(
-        cls,
-        width: int,
-        d0: int,
-        *,
-        sigma_u: float = 1.0,
-        sigma_w: float = 1.0,
-        batch: tuple[int, ...] | int = (),
-        rng: Any = None,
-    ) -> Any:
-        """Return independent Gaussian weights of standard deviations `sigma_u`, `sigma_w`.
-
-        Parameters
-        ----------
-        width, d0 : int
-            Numbers of hidden units and of inputs, positive.
-        sigma_u, sigma_w : float
-            Standard deviations, not negative.
-        batch : tuple of int
-            Shape of the batch.
-        rng : None, int or numpy.random.Generator
-            As in SPEC 7: handed to ``numpy.random.default_rng``.
-        """
-        who, sizes, sigmas = (
-            f"{cls.__name__}.init",
-            {"width": width, "d0": d0},
-            {"sigma_u": sigma_u, "sigma_w": sigma_w},
-        )
-        return cls.State(*gaussian(who, (("width",), ("width", "d0")), sizes, sigmas, batch, rng))
-
-    @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[TwoLayer, Any]:
         """Return three networks of five units on three inputs: unequal rates, targets and scales of both signs."""
         flow = cls(
@@ -332,15 +266,3 @@ class TwoLayer(Flow):
             x=rng.uniform(0.3, 1.0, 3) * np.array([1, -1, 1]),
         )
         return flow, cls.init(5, 3, sigma_u=0.4, sigma_w=0.7, batch=(3,), rng=rng)
-
-    @classmethod
-    def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return one unit on one input; ``p, q, k > 0`` name its start and its target so that ``c`` is rational."""
-        import sympy
-
-        p, q, k, gamma, a, b, s = sympy.symbols("p q k gamma a b s", positive=True)
-        parameters = {
-            "y": gamma * (k * p**2 - q**2 / k) / (a * b * s), "gamma": gamma, "eta_u": b**2, "eta_w": a**2, "x": [s],
-        }  # fmt: skip
-        point = {p: 0.3, q: 0.2, k: 0.4, gamma: 1.3, a: 0.7, b: 1.1, s: 0.9}
-        return parameters, ([(p - q) / (a * s)], [[(p + q) / (b * s)]]), point

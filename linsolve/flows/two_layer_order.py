@@ -148,7 +148,9 @@ class TwoLayerOrder(Flow):
         scale = Twofold(xp, self.gamma) * self.rho
         size = Twofold(xp, xp.abs(self.gamma)) * self.rho
         p, q = Twofold(xp, z0.P).sqrt() * size, Twofold(xp, z0.Q).sqrt() * size
-        return BoostStart.of(p, q, rates * scale, self.y, (Twofold(xp, z0.P) - z0.Q) * scale / rates)
+        f0 = (Twofold(xp, z0.P) - z0.Q) * scale / rates
+        about = *(xp.sqrt(v) * xp.abs(self.gamma) * self.rho for v in (z0.P, z0.Q)), self._coupling(xp)
+        return BoostStart.of(p, q, rates * scale, self.y, f0, about=about)
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise the start."""

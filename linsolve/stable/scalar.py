@@ -48,12 +48,11 @@ def smallest(xp: Any, *candidates: tuple[Any, Any]) -> Any:
 
 def integral_of_decay(xp: Any, t: Any, rate: Any) -> Any:
     """Return ``sign(t)`` times the integral of ``exp(-|rate| s)`` from 0 to ``|t|``, also at ``t = inf`` or rate 0."""
-    x = xp.abs(rate * xp.where(rate == 0, xp.zeros_like(t), t))
-    late, still = x > 1, x == 0
-    done = -xp.expm1(-x)
-    # over x, and times t; late, over the rate, as t may be infinite and x overflow
-    share = done / xp.where(late, xp.abs(rate), xp.where(still, xp.ones_like(x), x))
-    return xp.where(late, xp.sign(t), t) * xp.where(still, xp.ones_like(x), share)
+    none = rate == 0
+    x = xp.abs(rate * xp.where(none, xp.zeros_like(t), t))
+    short = x == 0 if arithmetic.is_object(xp) else x < 1 / 2**60  # where it is t, also if x underflows
+    done = -xp.expm1(-x) / xp.where(none, xp.ones_like(x), xp.abs(rate))
+    return xp.where(short, t + xp.zeros_like(x), xp.where(t < 0, -done, done))
 
 
 def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
