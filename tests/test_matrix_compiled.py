@@ -34,9 +34,9 @@ def apart(found, right):
     return error / size
 
 
-def compiled(xp, *given):
+def compiled(xp, *given, **options):
     """What is compiled in floats, and in high precision is as always."""
-    return matrix_riccati(xp, *given, method="compiled" if xp is np else None)
+    return matrix_riccati(xp, *given, method="compiled" if xp is np else None, **options)
 
 
 def test_other_libraries_are_refused():

@@ -188,6 +188,28 @@ def test_products_and_logarithms_of_weights_agree(monkeypatch):
     assert apart(near, far).max() < 1e-13
 
 
+@pytest.mark.parametrize("shape", [(40, 40, 40), (50, 40, 36), (36, 60, 50)], ids=str)
+@pytest.mark.parametrize("against", [0, 20, 33])
+def test_zeros_that_are_not_multiplied_are_zeros(shape, against, monkeypatch):
+    """Starts that are aligned with the target, some directions with the wrong sign: those never grow."""
+    target, start = random(shape, seed=11)
+    u, _, vh = np.linalg.svd(target)
+    k = min(shape)
+    root = 0.1 * np.linspace(1, 2, k)
+    w1, w2 = root[:, None] * vh[:k], u[:, :k] * root * np.where(np.arange(k) < k - against, 1, -1)
+    turn = np.linalg.qr(np.random.default_rng(12).normal(size=(k, k)))[0]
+    times = np.asarray([0.3, 1.0, 4.0, 10.0])  # so late that weights overflow nothing is left out
+    aligned = WhitenedTwoLayer.of(turn @ w1, w2 @ turn.T)
+    for z in (start, aligned):
+        found, _ = raw(target, z, times)
+        monkeypatch.setattr(module, "WIDE", 10**6)
+        whole, _ = raw(target, z, times)
+        monkeypatch.undo()
+        assert apart(found, whole).max() < 1e-14
+    graded = matrix_riccati(np, times, target, *aligned, method="graded")
+    assert apart(found, graded).max() < 1e-13
+
+
 def test_blocks_change_nothing(monkeypatch):
     target, start = random((4, 4, 4), batch=(7,), seed=6)
     whole = matrix_riccati(np, TIMES[:, None], target, *start)
@@ -229,29 +251,33 @@ def test_array_api_strict_takes_the_same_ways():
         np.testing.assert_allclose(np.asarray(a), b, rtol=0, atol=1e-14 * np.abs(b).max())
 
 
-# wrong forms of the weights; the start, t = 0, is right in each
+# wrong forms; the start, t = 0, is right in each
 
 
-def flipped_falling(xp, t, start):
+def flipped_falling(patch):
     """The falling rows with the wrong sign: ``X = D + E (G - B^T D B) E`` to first order in B's sign."""
-    scaled, lean, column = NEAR(xp, t, start)
-    return scaled, xp.where(start.seen.rate < 0, -lean, lean), column
+    _weigh(patch, lambda pull, rate, t: np.where(rate < 0, -pull, pull))
 
 
-def without_decay(xp, t, start):
+def without_decay(patch):
     """Falling rows that do not decay: E missing on one side."""
-    scaled, lean, column = NEAR(xp, t, start)
-    back = xp.exp(-start.seen.rate * t[..., None])
-    return scaled, xp.where(start.seen.rate < 0, lean * back, lean), column
+    _weigh(patch, lambda pull, rate, t: np.where(rate < 0, 1.0, pull))
 
 
-def unscaled_start(xp, t, start):
+def unscaled_start(patch):
     """The 1 of the bracket left as it is when columns are scaled."""
-    scaled, lean, column = NEAR(xp, t, start)
-    return scaled, lean, xp.ones_like(column)
+    raised = module.Scratch.raised
+    patch.setattr(module.Scratch, "raised", lambda self, a, diagonal: raised(self, a, np.ones_like(diagonal)))
 
 
-NEAR = module._near
+def _weigh(patch, change):
+    weights = module._weights
+
+    def wrong(xp, t, start):
+        found = weights(xp, t, start)
+        return found._replace(pull=change(found.pull, start.rate, t[..., None]))
+
+    patch.setattr(module, "_weights", wrong)
 
 
 def verified(flow, start):
@@ -268,6 +294,6 @@ def test_verify_rejects_wrong_leaps(mutant, monkeypatch):
     right = matrix_riccati(np, times, flow.target, *start, method="steps")
     assert verified(flow, start)
     assert apart(matrix_riccati(np, times, flow.target, *start), right).max() < 1e-14
-    monkeypatch.setattr(module, "_near", mutant)
+    mutant(monkeypatch)
     assert not verified(flow, start)
     assert apart(matrix_riccati(np, times, flow.target, *start), right).max() > 1e-3

@@ -10,7 +10,8 @@ from linsolve import arithmetic
 from linsolve.flow import Flow, observable, parameter
 from linsolve.flows import whitened_start
 from linsolve.stable import matrix_riccati
-from linsolve.stable.imbalance import imbalance
+from linsolve.stable.matrix import known_imbalance
+from linsolve.stable.memory import Memory
 
 __all__ = ["WhitenedTwoLayer"]
 
@@ -68,6 +69,9 @@ class WhitenedTwoLayer(Flow):
     of scale 10, say) rounding the weights moves late times by more, and the error is that condition's. A start
     within `tolerance` of the solvable class is replaced by the nearest one in it.
 
+    A flow keeps the target's singular vectors and what it needs of the last start, so that further questions of it are
+    cheaper; a copy or pickle of it keeps nothing (``tests/test_matrix_memory.py``).
+
     Examples
     --------
     >>> import numpy as np
@@ -79,8 +83,14 @@ class WhitenedTwoLayer(Flow):
     [[0.01, 0.01], [1.723, 0.0695], [3.0, 1.0]]
     """
 
+    _memory: ClassVar[Memory]  # one a flow, shared by its casts
+
     target: Any = parameter("S", "input-output map", axes=("n_out", "n_in"))
     tau: Any = parameter(r"\tau", "time constant", domain="(0, inf)", typical=(0.5, 2.0), default=1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_memory", Memory())
 
     class State(NamedTuple):
         """Product ``W2 W1`` (n_out, n_in), Gram matrices ``W1^T W1`` (n_in, n_in) and ``W2 W2^T`` (n_out, n_out)."""
@@ -132,16 +142,16 @@ class WhitenedTwoLayer(Flow):
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the matrix Riccati solution; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
         target = self.target + 0 * self.tau[..., None, None]
-        return self.State(*matrix_riccati(xp, t / self.tau, target, *z0))
+        return self.State(*matrix_riccati(xp, t / self.tau, target, *z0, memory=self._memory))
 
     def compiled_solution(self, t: Any, z0: Any) -> Any:
         """Return `solution` of NumPy arrays with its linear algebra compiled (extra ``[fast]``)."""
         target = self.target + 0 * self.tau[..., None, None]
-        return self.State(*matrix_riccati(np, t / self.tau, target, *z0, method="compiled"))
+        return self.State(*matrix_riccati(np, t / self.tau, target, *z0, method="compiled", memory=self._memory))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``."""
-        return {"distance of the imbalance from two eigenvalues": imbalance(xp, *z0).distance}
+        return {"distance of the imbalance from two eigenvalues": known_imbalance(xp, self._memory, *z0).distance}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``."""

@@ -11,7 +11,7 @@ from linsolve.stable.imbalance import Imbalance, imbalance, largest, precision
 from linsolve.stable.staircase import flipped, stacked, staircase
 from linsolve.stable.triangular import RELIABLE, factored, inverted
 
-__all__ = ["Frame", "flipped", "frame"]
+__all__ = ["Frame", "Modes", "flipped", "frame"]
 
 
 class Frame(NamedTuple):
@@ -39,15 +39,57 @@ class Frame(NamedTuple):
     spread: Any
 
 
-def frame(xp: Any, target: Any, product: Any, gram_in: Any, gram_out: Any) -> Frame:
-    """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the start's square root in it."""
+class Modes(NamedTuple):
+    """A singular value decomposition with complete bases: inputs, values, outputs."""
+
+    v: Any
+    s: Any
+    u: Any
+
+    @classmethod
+    def of(cls, xp: Any, matrix: Any) -> Modes:
+        """Return the modes of a matrix."""
+        u, s, vh = xp.linalg.svd(matrix, full_matrices=True)
+        return cls(xp.matrix_transpose(vh), s, u)
+
+    def weighed(self, xp: Any, total: Any) -> tuple[Any, Any, Any]:
+        """Return of each pair of eigenvectors ``(cin v, cout u)``, ``(cout v, -cin u)`` of ``F~`` its weights, and f.
+
+        Each singular value gives ``f = +-hypot(s, total/2)``.
+        """
+        half = total[..., None] / 2
+        high = xp.hypot(self.s, half) + xp.abs(half)
+        size = xp.hypot(self.s, high)
+        flat = size == 0
+        scale = xp.where(flat, xp.ones_like(size), size)
+        root = xp.sqrt(xp.ones_like(size) / 2)
+        low, high = xp.where(flat, root, self.s / scale), xp.where(flat, root, high / scale)
+        upward = half >= 0
+        return xp.where(upward, low, high), xp.where(upward, high, low), xp.hypot(self.s, half)
+
+
+def frame(
+    xp: Any,
+    target: Any,
+    product: Any,
+    gram_in: Any,
+    gram_out: Any,
+    *,
+    modes: Modes | None = None,
+    kind: Imbalance | None = None,
+) -> Frame:
+    """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the start's square root in it.
+
+    Modes of the target and the class of the start may be given where they are known.
+    """
     shape = tuple(product.shape[-2:])
     given = (target, product, gram_in, gram_out)
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in given))
-    target, product, gram_in, gram_out = (xp.broadcast_to(a, batch + tuple(a.shape[-2:])) for a in given)
-    kind = imbalance(xp, product, gram_in, gram_out)
+    modes = modes or Modes.of(xp, target)
+    kind = kind or imbalance(xp, product, gram_in, gram_out)
+    product, gram_in, gram_out = (xp.broadcast_to(a, batch + tuple(a.shape[-2:])) for a in given[1:])
+    kind = Imbalance(*(xp.broadcast_to(a, batch) for a in kind))
     noise = 16 * sum(shape) * precision(xp) + 8 * kind.distance
-    basis, rate = _eigenbasis(xp, target, kind.total)
     two = arithmetic.to_numpy(kind.spread) > 0
     if two.all():
         root = _full_root(xp, product, kind)
@@ -59,48 +101,48 @@ def frame(xp: Any, target: Any, product: Any, gram_in: Any, gram_out: Any) -> Fr
             free = xp.zeros((*batch, sum(shape), sum(shape) - root.shape[-1]), dtype=xp.float64)
             root = xp.concat([free, root], axis=-1)
             root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
-    q = xp.matrix_transpose(basis) @ root
+    basis, rate = _eigenbasis(xp, modes, kind.total)
+    q = _seen(xp, modes, kind.total, root)
     q, root = staircase(xp, q, root, min(shape), noise)
     return Frame(basis, rate, q, root, kind.spread)
 
 
-def _paired(xp: Any, matrix: Any) -> tuple[Any, Any, Any]:
-    """Return the singular value decomposition with complete bases: inputs, values, outputs."""
-    u, s, vh = xp.linalg.svd(matrix, full_matrices=True)
-    return xp.matrix_transpose(vh), s, u
+def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
+    """Return eigenvectors and eigenvalues of ``F~``, by falling eigenvalue.
 
-
-def _eigenbasis(xp: Any, target: Any, total: Any) -> tuple[Any, Any]:
-    """Return eigenvectors and eigenvalues of ``F~``, by falling eigenvalue, from the SVD of the target.
-
-    Each singular value gives ``+-hypot(s, total/2)``, each direction that only one side has gives ``-+total/2``.
+    Each direction that only one side has gives ``-+total/2``.
     """
-    v, s, u = _paired(xp, target)
-    k, half = s.shape[-1], total[..., None] / 2
-    high = xp.hypot(s, half) + xp.abs(half)
-    size = xp.hypot(s, high)
-    flat = size == 0
-    scale = xp.where(flat, xp.ones_like(size), size)
-    root = xp.sqrt(xp.ones_like(size) / 2)
-    low, high = xp.where(flat, root, s / scale), xp.where(flat, root, high / scale)
-    upward = half >= 0
-    cin, cout = xp.where(upward, low, high)[..., None, :], xp.where(upward, high, low)[..., None, :]
-    v_k, u_k = v[..., :, :k], u[..., :, :k]
-    rising = stacked(xp, v_k * cin, u_k * cout)
-    falling = stacked(xp, v_k * cout, -u_k * cin)
-    v_extra, u_extra = v[..., :, k:], u[..., :, k:]
-    rows_in, rows_out = v.shape[-1], u.shape[-1]
-    batch = tuple(s.shape[:-1])
-    parts, rates = [rising], [xp.hypot(s, half)]
+    cin, cout, rate = modes.weighed(xp, total)
+    batch, k, half = tuple(rate.shape[:-1]), rate.shape[-1], total[..., None] / 2
+    rows_in, rows_out = modes.v.shape[-1], modes.u.shape[-1]
+    cin, cout, v_k, u_k = cin[..., None, :], cout[..., None, :], modes.v[..., :, :k], modes.u[..., :, :k]
+    n, rates = rows_in + rows_out, [rate]
+    basis = xp.zeros((*batch, n, n), dtype=xp.float64)
+    basis[..., :rows_in, :k], basis[..., rows_in:, :k] = v_k * cin, u_k * cout
     if rows_in > k:
-        parts.append(stacked(xp, v_extra, xp.zeros((*batch, rows_out, rows_in - k), dtype=xp.float64)))
+        basis[..., :rows_in, k : n - k] = modes.v[..., :, k:]
         rates.append(xp.broadcast_to(-half, (*batch, rows_in - k)))
     if rows_out > k:
-        parts.append(stacked(xp, xp.zeros((*batch, rows_in, rows_out - k), dtype=xp.float64), u_extra))
+        basis[..., rows_in:, k : n - k] = modes.u[..., :, k:]
         rates.append(xp.broadcast_to(half, (*batch, rows_out - k)))
-    parts.append(flipped(xp, falling))
-    rates.append(-flipped(xp, rates[0]))
-    return xp.concat(parts, axis=-1), _merged(xp, xp.concat(rates, axis=-1))
+    basis[..., :rows_in, n - k :], basis[..., rows_in:, n - k :] = (
+        flipped(xp, v_k * cout),
+        flipped(xp, -u_k * cin),
+    )
+    rates.append(-flipped(xp, rate))
+    return basis, _merged(xp, xp.concat(rates, axis=-1))
+
+
+def _seen(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
+    """Return ``basis^T root`` at half the cost of that product: each vector of the basis is made of two."""
+    rows_in = modes.v.shape[-1]
+    cin, cout, rate = modes.weighed(xp, total)
+    cin, cout, k = cin[..., None], cout[..., None], rate.shape[-1]
+    a = xp.matrix_transpose(modes.v) @ root[..., :rows_in, :]
+    b = xp.matrix_transpose(modes.u) @ root[..., rows_in:, :]
+    a_k, b_k = a[..., :k, :], b[..., :k, :]
+    parts = (a_k * cin + b_k * cout, a[..., k:, :], b[..., k:, :], (a_k * cout - b_k * cin)[..., ::-1, :])
+    return xp.concat([part for part in parts if part.shape[-2] > 0], axis=-2)
 
 
 def _merged(xp: Any, rate: Any) -> Any:
@@ -203,7 +245,7 @@ def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
     ``X = sqrt(kappa^2 + Y^T Y) - total/2``, ``Z = sqrt(kappa^2 + Y Y^T) + total/2``,
     ``kappa^2 = total^2/4 + spread``: one block of two for each singular value of the product.
     """
-    v, s, u = _paired(xp, product)
+    v, s, u = Modes.of(xp, product)
     k, rows_in, rows_out = s.shape[-1], v.shape[-1], u.shape[-1]
     half = kind.total[..., None] / 2
     root = xp.sqrt(kind.spread)[..., None]

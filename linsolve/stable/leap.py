@@ -19,7 +19,9 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.stable.frame import Frame
+from linsolve.stable.leap_start import Start, paired, started
 from linsolve.stable.scalar import integral_of_decay
+from linsolve.stable.scratch import Scratch
 from linsolve.stable.steps import carried, log_flow_map
 from linsolve.stable.threads import processors, shared
 from linsolve.stable.triangular import factored, inverted
@@ -28,26 +30,27 @@ __all__ = ["leap"]
 
 # numbers in one block of matrices: they stay in cache; a device wants more at a time
 CACHED, DEVICE = 2**16, 2**24
-# from this number of blocks on they are shared among threads, unless the caller is a thread among others itself
-SHARED = 8
+# weights are computed for so many blocks together
+GROUP = 4
+# from this number of groups on they are shared among threads, unless the caller is a thread among others itself
+SHARED = 4
 # exponents up to here are multiplied out, beyond they are kept as logarithms
 FAR = 300
 # networks with more inputs and outputs are the business of a library
 COMPILED = 64
+# from this number of rows and columns of zeros on it pays not to multiply them
+WIDE = 16
 
 
-class _Start(NamedTuple):
-    """A start and, for each column of `q`, where it begins, with which magnitude, and that logarithm.
+class _Weights(NamedTuple):
+    """Roots of ``n/c`` and ``1/c`` of each mode, and what scales each column, at some times."""
 
-    Of the basis the number of pairs of columns ``(v, u)``, ``(v, -u)``, if all that have partners are such, else 0.
-    """
+    weigh: Any
+    pull: Any
+    column: Any
 
-    seen: Frame
-    first: Any
-    size: Any
-    log: Any
-    pace: Any
-    halved: int
+    def at(self, times: slice) -> _Weights:
+        return _Weights(*(a[times, ...] for a in self))
 
 
 def leap(xp: Any, t: Any, seen: Frame, n_in: int, *, compiled: bool = False) -> tuple[Any, Any, Any, Any]:
@@ -73,7 +76,7 @@ def leap(xp: Any, t: Any, seen: Frame, n_in: int, *, compiled: bool = False) -> 
     count, members = t.shape
     n = seen.q.shape[-2]
     shapes = ((n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in), ())
-    start = _started(xp, seen, n_in)
+    start = started(xp, seen, n_in)
 
     def empty(rows: int) -> list[Any]:
         return [xp.empty((rows, members, *own), dtype=xp.float64) for own in shapes]
@@ -92,29 +95,33 @@ def leap(xp: Any, t: Any, seen: Frame, n_in: int, *, compiled: bool = False) -> 
     return out[0], out[1], out[2], out[3]
 
 
-def _plainly(xp: Any, t: Any, start: _Start, n_in: int, out: list[Any]) -> None:
-    def fill(block: tuple[_Start, slice, slice]) -> None:
-        part, rows, columns = block
-        found = _block(xp, t[rows, columns], part, n_in)
-        for whole, piece in zip(out, found, strict=True):
-            whole[rows, columns, ...] = piece
+def _plainly(xp: Any, t: Any, start: Start, n_in: int, out: list[Any]) -> None:
+    def fill(group: tuple[Start, slice, slice, int]) -> None:
+        part, rows, columns, high = group
+        scratch = Scratch(xp)
+        now, whole = t[rows, columns], [a[rows, columns, ...] for a in out]
+        weights = _weights(xp, now, part) if _is_near(now, part) else None
+        for i in range(0, now.shape[0], high):
+            some = slice(i, min(i + high, now.shape[0]))
+            of_some = None if weights is None else weights.at(some)
+            _block(xp, now[some, ...], part, of_some, scratch, [a[some, ...] for a in whole])
 
-    blocks = list(_blocks(xp, start, t.shape[0]))
-    shared(fill, blocks, xp is np and len(blocks) >= SHARED)
+    groups = list(_groups(xp, start, t.shape[0]))
+    shared(fill, groups, xp is np and len(groups) >= SHARED)
 
 
-def _compilable(t: np.ndarray, start: _Start) -> np.ndarray:
+def _compilable(t: np.ndarray, start: Start) -> np.ndarray:
     """Return at which times the compiled kernel can be used for all members."""
     if start.seen.q.shape[-2] > COMPILED or (start.seen.spread > 0).any():
         return np.zeros(t.shape[0], dtype=bool)
     return (t * start.pace).max(axis=1) < FAR
 
 
-def _compiled(t: np.ndarray, start: _Start, n_in: int, out: list[np.ndarray]) -> None:
+def _compiled(t: np.ndarray, start: Start, n_in: int, out: list[np.ndarray]) -> None:
     from linsolve.stable.leap_compiled import fill
 
     seen = start.seen
-    first = np.argmax(start.first, axis=-2)
+    first = np.argmax(seen.q != 0, axis=-2)
     given = [seen.basis, seen.rate, seen.q, seen.root, first, start.size, start.pace]
     given = [np.ascontiguousarray(a) for a in given]
     members = t.shape[1]
@@ -124,113 +131,115 @@ def _compiled(t: np.ndarray, start: _Start, n_in: int, out: list[np.ndarray]) ->
     shared(lambda part: fill(t, tuple(given), n_in, start.halved, part, tuple(out)), parts, len(parts) > 1)
 
 
-def _started(xp: Any, seen: Frame, n_in: int) -> _Start:
-    size = xp.abs(seen.q)
-    row = xp.reshape(xp.arange(size.shape[-2]), (-1, 1))
-    first = xp.argmax(xp.astype(size > 0, xp.int64), axis=-2, keepdims=True) == row
-    first = xp.astype(first, xp.float64)
-    begin = xp.sum(first * size, axis=-2)
-    safe = xp.where(begin > 0, begin, xp.ones_like(begin))
-    log = xp.where(begin > 0, xp.log(safe), xp.full_like(safe, -(10**300)))
-    pace = xp.max(xp.hypot(seen.rate, xp.sqrt(seen.spread)[..., None]), axis=-1)
-    return _Start(seen, first, begin, log, pace, _halved(xp, seen.basis, n_in))
-
-
-def _halved(xp: Any, basis: Any, n_in: int) -> int:
-    n = basis.shape[-1]
-    k = min(n_in, n - n_in)
-    rising, falling = basis[..., :k], basis[..., ::-1][..., :k]
-    top = xp.all(rising[..., :n_in, :] == falling[..., :n_in, :])
-    return k if bool(top & xp.all(rising[..., n_in:, :] == -falling[..., n_in:, :])) else 0
-
-
-def _blocks(xp: Any, start: _Start, count: int) -> Iterator[tuple[_Start, slice, slice]]:
-    """Yield members, with their slice of times and of members, in blocks."""
+def _groups(xp: Any, start: Start, count: int) -> Iterator[tuple[Start, slice, slice, int]]:
+    """Yield members, with their slice of times and of members, and how many times make a block."""
     members, n, r = start.seen.q.shape
     room = max(1, (CACHED if xp is np else DEVICE) // (n * r))
     wide = min(members, room)
     high = max(1, room // wide)
     for j in range(0, members, wide):
         columns = slice(j, min(j + wide, members))
-        first, size, log, pace = (a[columns, ...] for a in (start.first, start.size, start.log, start.pace))
-        seen = Frame(*(a[columns, ...] for a in start.seen))
-        part = _Start(seen, first, size, log, pace, start.halved)
-        for i in range(0, count, high):
-            yield part, slice(i, min(i + high, count)), columns
+        part = start.of(columns)
+        for i in range(0, count, GROUP * high):
+            yield part, slice(i, min(i + GROUP * high, count)), columns, high
 
 
-def _block(xp: Any, t: Any, start: _Start, n_in: int) -> tuple[Any, Any, Any, Any]:
+def _block(xp: Any, t: Any, start: Start, weights: _Weights | None, scratch: Scratch, out: list[Any]) -> None:
+    """Write product, Gram matrices and excess. Roots are transposed, as in `Start`."""
     seen, turned = start.seen, xp.matrix_transpose
-    scaled, lean, column = (_near if _is_near(t, start) else _far)(xp, t, start)
-    bracket = turned(scaled) @ scaled + (column * column)[..., None] * xp.eye(column.shape[-1])
+    if weights is None:
+        scaled, moved, column = _far(xp, t, start)
+    else:
+        scaled, moved, column = scratch.times("scaled", start.rows, weights.weigh[..., None, :]), None, weights.column
+        scaled = scratch.times("scaled", scaled, column[..., None])
+    bracket = scratch.raised(scratch.product("bracket", scaled, turned(scaled)), column * column)
     factor = factored(xp, bracket)
     inverse = inverted(xp, factor)
-    trace = xp.sum(xp.sum(inverse * inverse, axis=-2) * xp.linalg.diagonal(bracket), axis=-1)
+    squares = scratch.times("squares", inverse, inverse)
+    trace = xp.sum((squares @ xp.linalg.diagonal(bracket)[..., None])[..., 0], axis=-1)
     sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not say where they failed
-    excess = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
-    q = (scaled * lean[..., None]) @ turned(inverse)
-    short = start.pace * t < 1 / 2
-    late = not arithmetic.to_numpy(short).any()
-    if late:
-        top, bottom = _blocks_of(xp, start, q, n_in)
+    out[3][...] = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
+    turn = scratch.times("turn", inverse, column[..., None, :])
+    if weights is None:
+        q = scratch.product("q", inverse, moved)
     else:
-        root = carried(xp, t, short, seen.q, seen.root, q, column[..., None] * turned(inverse), seen)
-        top, bottom = root[..., :n_in, :], root[..., n_in:, :]
+        q = scratch.times("q", _led(xp, turn, start, scratch), weights.pull[..., None, :])
+    short, n_in = start.pace * t < 1 / 2, start.inputs.shape[-1]
+    if arithmetic.to_numpy(short).any():
+        q = turned(paired(xp, q, start.halved))
+        root = turned(carried(xp, t, short, seen.q, seen.root, q, turned(turn), seen))
+        top, bottom = root[..., :n_in], root[..., n_in:]
+    else:
+        top, bottom = _mapped(xp, start, q, scratch)
     if (arithmetic.to_numpy(seen.spread) > 0).any():
-        fed = _fed(xp, t, seen)
-        top = xp.concat([top, fed[..., :n_in, :]], axis=-1)
-        bottom = xp.concat([bottom, fed[..., n_in:, :]], axis=-1)
-    x, z = top @ turned(top), bottom @ turned(bottom)
-    if xp is not np:  # NumPy knows that these are symmetric, and computes half of them
-        x, z = (x + turned(x)) / 2, (z + turned(z)) / 2
-    return bottom @ turned(top), x, z, excess
+        fed = turned(_fed(xp, t, seen))
+        top = xp.concat([top, fed[..., :n_in]], axis=-2)
+        bottom = xp.concat([bottom, fed[..., n_in:]], axis=-2)
+    scratch.product("product", turned(bottom), top, out[0])
+    for root, gram in ((top, out[1]), (bottom, out[2])):
+        scratch.product("gram", turned(root), root, gram)
+        if xp is not np:  # NumPy knows that these are symmetric, and computes half of them
+            gram[...] = (gram + turned(gram)) / 2
 
 
-def _blocks_of(xp: Any, start: _Start, q: Any, n_in: int) -> tuple[Any, Any]:
+def _led(xp: Any, turn: Any, start: Start, scratch: Scratch) -> Any:
+    """Return ``turn q^T`` for lower triangular `turn`, without multiplying most zeros where that pays."""
+    r, n = start.rows.shape[-2:]
+    half, void = r // 2, start.void
+    if xp is not np or min(half, void) < WIDE:
+        return scratch.product("q", turn, start.rows)
+    found = scratch.place("q", (*turn.shape[:-1], n))
+    found[..., :half, :void] = 0
+    np.matmul(turn[..., :half, :half], start.rows[..., :half, void:], out=found[..., :half, void:])
+    np.matmul(turn[..., half:, :], start.rows, out=found[..., half:, :])
+    return found
+
+
+def _mapped(xp: Any, start: Start, q: Any, scratch: Scratch) -> tuple[Any, Any]:
     """Return inputs and outputs of ``basis q``, at half the cost where the basis is ``(v, v; u, -u)``."""
-    basis, k = start.seen.basis, start.halved
-    if k == 0:
-        root = basis @ q
-        return root[..., :n_in, :], root[..., n_in:, :]
-    n = basis.shape[-1]
-    rising, falling = q[..., :k, :], q[..., ::-1, :][..., :k, :]
-    top, bottom = rising + falling, rising - falling
-    if n > 2 * k:
-        other = q[..., k : n - k, :]
-        top, bottom = xp.concat([top, other], axis=-2), xp.concat([bottom, other], axis=-2)
-    return basis[..., :n_in, : n - k] @ top, basis[..., n_in:, : n - k] @ bottom
+    k, n = start.halved, q.shape[-1]
+    top, bottom = q, q
+    if k > 0:
+        rising, falling = q[..., :k], q[..., n - k :]
+        top, bottom = scratch.plus("sum", rising, falling), scratch.minus("difference", rising, falling)
+        if 2 * k < n:
+            other = q[..., k : n - k]
+            top, bottom = xp.concat([top, other], axis=-1), xp.concat([bottom, other], axis=-1)
+    return scratch.product("top", top, start.inputs), scratch.product("bottom", bottom, start.outputs)
 
 
-def _is_near(t: Any, start: _Start) -> bool:
+def _is_near(t: Any, start: Start) -> bool:
     return bool((arithmetic.to_numpy(t) * arithmetic.to_numpy(start.pace)).max() < FAR)
 
 
-def _near(xp: Any, t: Any, start: _Start) -> tuple[Any, Any, Any]:
-    """Return weighed rows, with columns scaled; what weighs a row of the state against that; the columns' scales."""
-    seen = start.seen
-    if (arithmetic.to_numpy(seen.spread) > 0).any():
-        weigh, lean = (xp.exp(a) for a in log_flow_map(xp, t, seen.rate, seen.spread))
+def _weights(xp: Any, t: Any, start: Start) -> _Weights:
+    """Return the weights of times that are not so late that they overflow."""
+    spread, t = start.seen.spread, t[..., None]
+    if (arithmetic.to_numpy(spread) > 0).any():
+        half, lean = log_flow_map(xp, t[..., 0], start.rate, spread)
+        weigh, pull = xp.exp(half), xp.exp(half + lean)
     else:
-        half = xp.sqrt(integral_of_decay(xp, t[..., None], 2 * seen.rate))
-        up = xp.exp(seen.rate * t[..., None])
-        rising = seen.rate > 0
-        weigh, lean = xp.where(rising, up * half, half), xp.where(rising, xp.ones_like(up), up) / half
-    column = start.size * (weigh[..., None, :] @ start.first)[..., 0, :]
-    column = 1 / xp.where(column > 1, column, xp.ones_like(column))
-    return seen.q * weigh[..., None] * column[..., None, :], lean, column
+        pull = xp.exp(start.rate * t)
+        weigh = xp.sqrt(integral_of_decay(xp, t, 2 * start.rate))
+        weigh = xp.where(start.rate > 0, pull * weigh, weigh)
+    column = start.size * (start.first @ weigh[..., None])[..., 0]
+    return _Weights(weigh, pull, 1 / xp.where(column > 1, column, xp.ones_like(column)))
 
 
-def _far(xp: Any, t: Any, start: _Start) -> tuple[Any, Any, Any]:
-    """Return the same from logarithms: nothing in a column weighs more than its first row."""
-    seen = start.seen
-    weigh, lean = log_flow_map(xp, t, seen.rate, seen.spread)
-    first = (weigh[..., None, :] @ start.first)[..., 0, :]
+def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
+    """Return weighed ``q^T``, with columns scaled, what it becomes, and the scales, from logarithms.
+
+    Nothing in a column weighs more than what stands first.
+    """
+    weigh, lean = log_flow_map(xp, t, start.rate, start.seen.spread)
+    first = (start.first @ weigh[..., None])[..., 0]
     level = first + start.log
     size = xp.where(start.size > 0, start.size, xp.ones_like(start.size))
     less = xp.where(level < 0, level, 0 * level)
-    apart = weigh[..., None] - first[..., None, :]
-    scaled = seen.q / size[..., None, :] * xp.exp(xp.where(apart < 0, apart, 0 * apart) + less[..., None, :])
-    return scaled, xp.exp(lean), xp.exp(less - level)
+    apart = weigh[..., None, :] - first[..., None]
+    apart = xp.exp(xp.where(apart < 0, apart, 0 * apart) + less[..., None])
+    scaled = start.rows / size[..., None] * apart
+    return scaled, scaled * xp.exp(lean)[..., None, :], xp.exp(less - level)
 
 
 def _fed(xp: Any, t: Any, seen: Frame) -> Any:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.stable.frame import Frame, frame
+from linsolve.stable.frame import Frame, Modes, frame
 from linsolve.stable.graded import graded
+from linsolve.stable.imbalance import Imbalance, imbalance
 from linsolve.stable.leap import leap
+from linsolve.stable.memory import Memory
 from linsolve.stable.steps import relaxed, steps
 from linsolve.stable.threads import shared
 from linsolve.stable.triangular import RELIABLE
 
-__all__ = ["matrix_riccati", "moved"]
+__all__ = ["known_imbalance", "matrix_riccati", "moved"]
 
 # from this size on BLAS would share one small product among threads, which costs an order of magnitude
 THREADED = 32
@@ -25,7 +27,15 @@ PART = 125
 
 
 def matrix_riccati(
-    xp: Any, t: Any, target: Any, product: Any, gram_in: Any, gram_out: Any, *, method: str | None = None
+    xp: Any,
+    t: Any,
+    target: Any,
+    product: Any,
+    gram_in: Any,
+    gram_out: Any,
+    *,
+    method: str | None = None,
+    memory: Memory | None = None,
 ) -> tuple[Any, Any, Any]:
     r"""Return product and Gram matrices of a two-layer linear network on white inputs at times `t`.
 
@@ -52,10 +62,13 @@ def matrix_riccati(
         "plain" evaluates the formula with as many guard digits as it loses (high precision only, where it is the
         default); "leap", the default in floats, applies one flow map from the start to all times and networks at once,
         measures how well-conditioned each is, and leaves the rest to "steps", which composes flow maps by Cholesky
-        factors from one time to the next; "compiled" is the leap with its linear algebra compiled, for small networks
-        without two eigenvalues (NumPy, extra ``[fast]``; what it does not take goes the way of "leap"); "graded"
-        eliminates rotation by rotation on logarithms, one time and network after another (NumPy), an independent
-        check. The others use standard array functions only.
+        factors from one time to the next, and leaves what even these cannot factor to "graded"; "compiled" is the leap
+        with its linear algebra compiled, for small networks without two eigenvalues (NumPy, extra ``[fast]``; what it
+        does not take goes the way of "leap"); "graded" eliminates rotation by rotation on logarithms, one time and
+        network after another (in NumPy), an independent check. The others use standard array functions, and NumPy's
+        places for results where arrays are NumPy's.
+    memory : Memory, optional
+        Where to look up, and leave for the next time, what depends on the target alone or on the start alone.
 
     Returns
     -------
@@ -79,7 +92,7 @@ def matrix_riccati(
     """
     target, t = xp.asarray(target), xp.asarray(t)
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):
-        seen = _framed(xp, target, product, gram_in, gram_out)
+        seen = _framed(xp, memory or Memory(), target, product, gram_in, gram_out)
         t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(seen.rate.shape[:-1])))
         found = moved(xp, t, seen, gram_in.shape[-1], method=method)
     start = (product, gram_in, gram_out)
@@ -98,13 +111,18 @@ def matrix_riccati(
     return y, x, z
 
 
-def _framed(xp: Any, *given: Any) -> Frame:
-    """Return the frame of many starts by parts."""
-    batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in given))
+def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
+    """Return the frame of a start, of many starts by parts."""
+    batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
     members = int(np.prod(batch))
     if xp is not np or members <= PART:
-        return frame(xp, *given)
-    flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in given]
+
+        def found() -> Frame:
+            modes = memory.recall("modes", lambda: Modes.of(xp, target), target)
+            return frame(xp, target, *start, modes=modes, kind=known_imbalance(xp, memory, *start))
+
+        return memory.recall("frame", found, target, *start)
+    flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in (target, *start)]
     parts = shared(lambda i: frame(np, *(a[i : i + PART] for a in flat)), range(0, members, PART))
     width = max(part.q.shape[-1] for part in parts)
 
@@ -116,6 +134,11 @@ def _framed(xp: Any, *given: Any) -> Frame:
         return found.reshape(*batch, *found.shape[1:])
 
     return Frame(*(whole(name) for name in Frame._fields))
+
+
+def known_imbalance(xp: Any, memory: Memory, *start: Any) -> Imbalance:
+    """Return the class of a start, computed once."""
+    return memory.recall("imbalance", lambda: imbalance(xp, *start), *start)
 
 
 def moved(xp: Any, t: Any, seen: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:
@@ -178,7 +201,7 @@ def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, seen: Frame, 
     chosen = xp.asarray(members)
     part = Frame(*(xp.take(a, chosen, axis=0) for a in seen))
     t = xp.take(xp.take(t, xp.asarray(rows), axis=0), chosen, axis=1)
-    right = _cut(xp, steps(xp, t, part), n_in)
+    right = _cut(xp, _stepped(xp, t, part), n_in)
     place = np.zeros(poor.shape[1], dtype=np.int64)
     place[members] = np.arange(len(members))
     place = xp.asarray(place)
@@ -207,12 +230,27 @@ def _whole(xp: Any, t: Any, seen: Frame, method: str) -> Any:
     numbers, forever = arithmetic.to_numpy(t), t == xp.inf
     usual = xp.where(forever, xp.zeros_like(t), t)
     if (np.isfinite(numbers) & (numbers != 0)).any():
-        whole = {"plain": _plain, "graded": graded, "steps": steps}[method](xp, usual, seen)
+        whole = {"plain": _plain, "graded": graded, "steps": _stepped}[method](xp, usual, seen)
     else:
         whole = xp.zeros((*t.shape, seen.rate.shape[-1], seen.rate.shape[-1]), dtype=xp.float64)
     if np.isinf(numbers).any():
         whole = xp.where(forever[..., None, None], relaxed(xp, seen), whole)
     return whole
+
+
+def _stepped(xp: Any, t: Any, seen: Frame) -> Any:
+    """Return ``P`` by steps; where a step's bracket is singular to rounding, by graded elimination."""
+    found = steps(xp, t, seen)
+    lost = ~np.isfinite(arithmetic.to_numpy(found)).all(axis=(-2, -1))
+    if not lost.any():
+        return found
+    own, times = Frame(*(arithmetic.to_numpy(a) for a in seen)), arithmetic.to_numpy(t)
+    for index in np.ndindex(lost.shape):
+        if lost[index]:
+            member = index[len(index) - own.spread.ndim :]
+            alone = Frame(*(a[member] for a in own))
+            found[*index, ...] = xp.asarray(graded(np, times[index], alone))
+    return found
 
 
 @cache

@@ -17,90 +17,94 @@ def staircase(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any
 
     An exact saddle is a rank deficiency of growing rows; rounding would leave it at the rate of the missing row. First
     the right null vectors of all growing rows are moved to the front, then row by row, by falling rate, what is left
-    of a row is moved into the last column not yet used. The same turns are applied to `root`.
+    of a row is moved into the last column not yet used. The same turns are applied to `root`. Where one QR
+    factorization shows that none is missing, or one, it does all of this.
+    """
+    r = q.shape[-1]
+    size = noise[..., None] * xp.sqrt(xp.sum(q * q, axis=(-2, -1)))[..., None]
+    if arithmetic.is_object(xp) or r > growing:
+        return _sorted(xp, q, root, growing, size)
+    found, regular = _independent(xp, q, root, growing, size)
+    poor = np.flatnonzero(~arithmetic.to_numpy(regular))
+    if poor.size == np.prod(q.shape[:-2]):
+        return _sorted(xp, q, root, growing, size)
+    if poor.size:
+        chosen = xp.asarray(poor)
+        part = (xp.take(xp.reshape(a, (-1, *a.shape[size.ndim - 1 :])), chosen, axis=0) for a in (q, root, size))
+        again = _sorted(xp, *(lambda q, root, size: (q, root, growing, size))(*part))
+        place = np.zeros(regular.shape, dtype=np.int64)
+        place.flat[poor] = np.arange(poor.size)
+        place = xp.asarray(place.ravel())
+        new = (xp.reshape(xp.take(a, place, axis=0), tuple(q.shape)) for a in again)
+        found = tuple(xp.where(regular[..., None, None], a, b) for a, b in zip(found, new, strict=True))
+    return found[0], found[1]
+
+
+def _independent(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[tuple[Any, Any], Any]:
+    """Return both turned by one QR factorization, and where it needs no more: where what it shows is beyond doubt.
+
+    No singular value of a triangle is larger than an entry of its diagonal, or smaller than one over the norm of its
+    inverse. Either the fastest rows are independent; or, as where parity forbids the target, all but the slowest that
+    grows, whose entry is the one to be made zero. That needs that no rows follow those that grow.
     """
     n, r = q.shape[-2:]
-    size = noise[..., None] * xp.sqrt(xp.sum(q * q, axis=(-2, -1)))[..., None]
-    both = stacked(xp, q, root)
-    if arithmetic.is_object(xp) or r > growing:
-        both = _sorted(xp, both, growing, size)
-    else:
-        batch = tuple(both.shape[:-2])
-        found, regular = _independent(xp, both, n - growing, size)
-        poor = np.flatnonzero(~arithmetic.to_numpy(regular))
-        if poor.size == np.prod(batch):
-            found = _sorted(xp, both, growing, size)
-        elif poor.size:
-            chosen = xp.asarray(poor)
-            part = (xp.take(xp.reshape(a, (-1, *a.shape[len(batch) :])), chosen, axis=0) for a in (both, size))
-            place = np.zeros(regular.shape, dtype=np.int64)
-            place.flat[poor] = np.arange(poor.size)
-            again = xp.take(_sorted(xp, *(lambda b, s: (b, growing, s))(*part)), xp.asarray(place.ravel()), axis=0)
-            found = xp.where(regular[..., None, None], found, xp.reshape(again, tuple(found.shape)))
-        both = found
-    return both[..., :n, :], both[..., n:, :]
-
-
-def _independent(xp: Any, both: Any, rows: int, size: Any) -> tuple[Any, Any]:
-    """Return all rows turned by one QR factorization, and where the fastest rows are independent beyond doubt.
-
-    No singular value of a triangle is smaller than one over the norm of its inverse.
-    """
-    r = both.shape[-1]
-    found, _ = _triangular(xp, both, (r, rows), xp.ones_like(both[..., 0, :]), size)
-    square = flipped(xp, found[..., :r, :])
-    pivots = xp.abs(xp.linalg.diagonal(square))
-    sound = pivots > size
+    q, root, pivots = _triangular(xp, q, root, n - growing)
+    square, sound = flipped(xp, q[..., :r, :]), pivots[..., :r] > size
+    last = xp.arange(r) == r - 1
+    kept = sound if not r == growing == n - growing else sound | last
     inverse = inverted(xp, xp.where(sound[..., None, :], square, xp.eye(r)))
     norm = xp.sqrt(xp.sum(inverse * inverse, axis=(-2, -1)))
-    return found, xp.all(sound, axis=-1) & (norm * size[..., 0] < 1)
+    if not arithmetic.to_numpy(sound).all():
+        lost = (last & ~sound)[..., None, :] & (xp.arange(n) < growing)[:, None]
+        q = xp.where(flipped(xp, lost), xp.zeros_like(q), q)
+    return (q, root), xp.all(kept, axis=-1) & (norm * size[..., 0] < 1)
 
 
-def _sorted(xp: Any, both: Any, growing: int, size: Any) -> Any:
-    """Return staircase and turned roots whatever the rank."""
-    n, r = both.shape[-2] // 2, both.shape[-1]
-    _, s, vh = xp.linalg.svd(both[..., :growing, :], full_matrices=True)
-    both = both @ flipped(xp, xp.matrix_transpose(vh))
+def _sorted(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[Any, Any]:
+    """Return staircase and turned root whatever the rank."""
+    n, r = q.shape[-2:]
+    _, s, vh = xp.linalg.svd(q[..., :growing, :], full_matrices=True)
+    turn = flipped(xp, xp.matrix_transpose(vh))
+    q, root = q @ turn, root @ turn
     alive = xp.astype(s > size, xp.float64)
     alive = xp.concat([xp.zeros((*s.shape[:-1], r - s.shape[-1]), dtype=xp.float64), flipped(xp, alive)], axis=-1)
-    both = stacked(xp, both[..., :growing, :] * alive[..., None, :], both[..., growing:, :])
+    q = stacked(xp, q[..., :growing, :] * alive[..., None, :], q[..., growing:, :])
+    rows = n - growing
     if arithmetic.is_object(xp):
-        return _stairs(xp, both, n - growing, size)
-    found, regular = _triangular(xp, both, (growing, n - growing), alive, size)
-    if arithmetic.to_numpy(regular).all():
-        return found
-    return xp.where(regular[..., None, None], found, _stairs(xp, both, n - growing, size))
-
-
-def _triangular(xp: Any, both: Any, sizes: tuple[int, int], alive: Any, size: Any) -> tuple[Any, Any]:
-    """Return all rows turned by one QR factorization, and where that is the staircase: where no row comes up short.
-
-    With null vectors only if no rows follow those that grow (`sizes` counts these, and those of the staircase).
-    """
-    growing, rows = sizes
-    back = flipped(xp, both)
-    turn, upper = xp.linalg.qr(xp.matrix_transpose(back[..., :rows, :]), mode="complete")
-    pivots = xp.abs(xp.linalg.diagonal(upper))
+        return _stairs(xp, q, root, rows, size)
+    *found, pivots = _triangular(xp, q, root, rows)
+    # one factorization is the staircase where no row comes up short; with null vectors only if no rows follow
     count = xp.sum(alive, axis=-1, keepdims=True)
-    order = xp.arange(pivots.shape[-1], dtype=xp.float64)
     if rows == growing:
-        regular = xp.all((pivots > size) | (order >= count), axis=-1)
+        regular = xp.all((pivots > size) | (xp.arange(pivots.shape[-1], dtype=xp.float64) >= count), axis=-1)
     else:
-        regular = xp.all(pivots > size, axis=-1) & (count[..., 0] == min(growing, both.shape[-1]))
+        regular = xp.all(pivots > size, axis=-1) & (count[..., 0] == min(growing, r))
+    if not arithmetic.to_numpy(regular).all():
+        slow = _stairs(xp, q, root, rows, size)
+        found = [xp.where(regular[..., None, None], a, b) for a, b in zip(found, slow, strict=True)]
+    return found[0], found[1]
+
+
+def _triangular(xp: Any, q: Any, root: Any, rows: int) -> tuple[Any, Any, Any]:
+    """Return both turned by one QR factorization of the first `rows`, and the sizes of its pivots, row by row."""
+    turn, upper = xp.linalg.qr(xp.matrix_transpose(flipped(xp, q[..., :rows, :])), mode="complete")
+    pivots = xp.abs(xp.linalg.diagonal(upper))
+    turn = flipped(xp, turn)[..., ::-1, :]
     stairs = flipped(xp, xp.matrix_transpose(upper))
-    return stacked(xp, stairs, flipped(xp, back[..., rows:, :] @ turn)), regular
+    return stacked(xp, stairs, q[..., rows:, :] @ turn), root @ turn, pivots
 
 
-def _stairs(xp: Any, both: Any, rows: int, size: Any) -> Any:
+def _stairs(xp: Any, q: Any, root: Any, rows: int, size: Any) -> tuple[Any, Any]:
     """Return the staircase of any rows, one after another."""
-    r = both.shape[-1]
+    n, r = q.shape[-2:]
+    both = stacked(xp, q, root)
     alive = both[..., 0, :]
     column = xp.zeros_like(alive) + xp.asarray(list(range(r)), dtype=xp.float64)
     last = xp.full_like(column[..., :1], r - 1)
     for i in range(rows):
         both, taken = _collect(xp, both, i, column, last, size)
         last = last - xp.astype(taken, xp.float64)
-    return both
+    return both[..., :n, :], both[..., n:, :]
 
 
 def _collect(xp: Any, q: Any, i: int, column: Any, last: Any, size: Any) -> tuple[Any, Any]:

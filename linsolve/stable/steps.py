@@ -10,6 +10,7 @@ from linsolve import arithmetic
 from linsolve.stable.frame import Frame, flipped
 from linsolve.stable.imbalance import precision
 from linsolve.stable.scalar import integral_of_decay
+from linsolve.stable.triangular import factored
 
 __all__ = ["carried", "log_flow_map", "relaxed", "steps"]
 
@@ -46,6 +47,7 @@ def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]
     """Return the factors of one flow map ``q -> c^-1 q L^-T``, ``L L^T = 1 + q^T (n/c) q``: the new q, and ``L^-T``.
 
     ``L^-T`` is upper triangular: a column is changed by those before it only, and zeros of the staircase stay exact.
+    Not a number where the bracket is singular to rounding.
     """
     weigh, lean = weigh[..., None], lean[..., None]
     identity = xp.eye(q.shape[-1])
@@ -54,7 +56,7 @@ def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]
         scaled, moved, left = q * xp.exp(weigh), q * xp.exp(weigh + lean), identity
     else:
         scaled, moved, left = _scaled(xp, q, weigh, lean, near)
-    factor = xp.linalg.cholesky(xp.matrix_transpose(scaled) @ scaled + left * left)
+    factor = factored(xp, xp.matrix_transpose(scaled) @ scaled + left * left)
     if not right:
         return xp.matrix_transpose(xp.linalg.solve(factor, xp.matrix_transpose(moved))), None
     both = xp.concat([moved, xp.broadcast_to(left, tuple(moved.shape[:-2]) + tuple(left.shape[-2:]))], axis=-2)
@@ -77,7 +79,7 @@ def _scaled(xp: Any, q: Any, weigh: Any, lean: Any, near: Any) -> tuple[Any, Any
 
 
 def steps(xp: Any, t: Any, seen: Frame) -> Any:
-    """Return ``P`` at finite times, shape lead + batch + (n, n)."""
+    """Return ``P`` at finite times, shape lead + batch + (n, n); not a number from where a bracket was singular on."""
     batch = tuple(seen.rate.shape[:-1])
     flat = xp.reshape(t, (-1, *batch))
     numbers = arithmetic.to_numpy(flat)

@@ -12,7 +12,7 @@ __all__ = ["RELIABLE", "factored", "inverted"]
 # known to lose less than 1e-13 (tests/test_matrix_leap.py)
 RELIABLE = 256
 # triangular factors of this size are inverted as they are, larger ones by halves
-SMALL = 6
+SMALL = 13
 
 
 def factored(xp: Any, bracket: Any) -> Any:
