@@ -5,6 +5,7 @@ import pytest
 from mutants_deep import MUTANTS
 
 import linsolve as ls
+from benchmarks import accuracy_deep_mode
 from benchmarks.accuracy_deep_mode import DEPTHS, draw, errors, primitive, time_between
 from linsolve import arithmetic
 from linsolve.stable import growth_inverse
@@ -132,18 +133,22 @@ def test_half_loss_times_of_the_corrected_estimate():
 # numerics
 
 
-def test_two_rounds_reach_the_accuracy_of_a_double(monkeypatch):
+@pytest.mark.parametrize("depths", [DEPTHS, (2.2501, 2.3, 3.5, 6.1, 12.0, 1e3, 1e8)])
+def test_one_step_reaches_the_accuracy_of_a_double(monkeypatch, depths):
+    monkeypatch.setattr(accuracy_deep_mode, "DEPTHS", depths)
     flow, a0, t = draw(np.random.default_rng(8), 20000)
-    monkeypatch.setattr(growth_inverse, "_ROUNDS", 4)
-    many, worst = path(flow, t, a0), {}
-    for rounds in (0, 1):  # and one more that the plan adds
-        monkeypatch.setattr(growth_inverse, "_ROUNDS", rounds)
-        few = path(flow, t, a0)
+    one, worst = path(flow, t, a0), {}
+    with monkeypatch.context() as patched:
+        patched.setattr(growth_inverse, "_step", lambda xp, off, n, z: 0 * off)
+        none = path(flow, t, a0)
+    monkeypatch.setattr(growth_inverse, "_more", lambda xp: 2)
+    many = path(flow, t, a0)
+    for steps, few in enumerate((none, one)):
         # on a plateau whose end is within a rounding of t, every strength up to s has the time t
         speed = np.maximum(*(np.abs(flow.velocity(np, flow.State(a)).a) for a in (few, many)))
-        worst[rounds + 1] = np.max(np.abs(few - many) / (np.abs(many) + t * speed))
-    assert worst[2] < 3e-14
-    assert worst[1] > 1e-6
+        worst[steps] = np.max(np.abs(few - many) / (np.abs(many) + t * speed))
+    assert worst[1] < 3e-14
+    assert 1e-6 < worst[0] < 0.02  # of the guess
 
 
 def test_no_nan_no_infinity_no_warning_over_all_magnitudes():

@@ -33,7 +33,7 @@ class DeepMode(Flow):
     ``s = 0``: :math:`a = a_0 (1 + p D |a_0|^p t/\tau)^{-1/p}`. Explicit in time: depth 1,
     :math:`a = s + (a_0 - s) e^{-t/\tau}`; depth 2, the sigmoid of `BalancedMode`; infinite depth,
     :math:`a = s/(1 + w)` with :math:`w = W(w_0 e^{w_0 - s^2 t/\tau})`, Lambert's function (branch 0 where ``a0 s > 0``,
-    else -1). The closed form for the time is inverted to full double precision, the same way at every depth above 1.
+    else -1). At every depth above 1 the closed form for the time is inverted to full double precision.
 
     Parameters
     ----------

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Start", "deep_growth_time", "head", "linear", "logarithmic", "series_at", "start_of", "terms_of"]
+__all__ = [
+    "Start", "deep_growth_time", "far", "far_terms", "head", "linear", "logarithmic", "near", "near_terms",
+    "saturation", "start_of", "terms_of", "unfolded",
+]  # fmt: skip
 
 _LONGEST = 700  # of a logarithm: exp of it is still a double
 _STEEPEST = 600  # of n times a logarithm, so that products of such powers with other numbers are
@@ -16,7 +19,7 @@ class Start(NamedTuple):
     With ``y = a/s`` the path has a head, far from the fixed point, and a tail. In the head ``z = y`` where
     ``|a0| <= |s|`` and ``z = 1/y`` elsewhere, so that ``|z|`` only grows, ``l = log(z/z0)``, and in units of the
     start's own clock time is ``head(l) = int_0^l exp(n l') / (1 - z0 exp(l')) dl'`` with ``n = 2/depth - 1`` or
-    ``n = 2 - 2/depth``. It ends at ``|s/a - 1| = 3/5``, or at ``a = -s`` where start and `s` differ in sign; below
+    ``n = 2 - 2/depth``. It ends at ``z = 3/5``, or at ``a = -s`` where start and `s` differ in sign; below
     that, `a` falls toward 0 with ``z = y``, ``l < 0``.
 
     Parameters
@@ -59,11 +62,11 @@ class Start(NamedTuple):
 
 
 def terms_of(digits: int) -> int:
-    """Return how many terms of a power series in ``|u| <= 0.2404``, the slowest here, give `digits` decimal digits."""
-    return -(-7 * digits // 4)
+    """Return how many terms of a power series in ``|u| <= 0.2252``, the slowest here, give `digits` decimal digits."""
+    return -(-8 * digits // 5)
 
 
-def _unfolded(xp: Any, z: Any) -> Any:
+def unfolded(xp: Any, z: Any) -> Any:
     """Return `u` with ``z = 4 u/(1 + u)^2``: the plane, cut from 1 to infinity, becomes the unit disk."""
     root = 1 + xp.sqrt(1 - z)
     return z / (root * root)
@@ -71,7 +74,7 @@ def _unfolded(xp: Any, z: Any) -> Any:
 
 def series_at(xp: Any, z: Any, coefficients: list[Any]) -> tuple[Any, Any]:
     """Return a polynomial of `u`, by Horner's rule, and `u`."""
-    u, total = _unfolded(xp, z), coefficients[-1]
+    u, total = unfolded(xp, z), coefficients[-1]
     for c in coefficients[-2::-1]:
         total = total * u + c
     return total, u
@@ -89,7 +92,7 @@ def far_terms(xp: Any, q: Any, terms: int) -> list[Any]:
 
 
 def far(xp: Any, z: Any, coefficients: list[Any]) -> Any:
-    """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q`` for ``-1 <= z <= 5/8``, ``q > 0``, of `far_terms`."""
+    """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q`` for ``-1 <= z <= 3/5``, ``q > 0``, of `far_terms`."""
     return series_at(xp, z, coefficients)[0]
 
 
@@ -107,7 +110,7 @@ def near_terms(xp: Any, m: Any, terms: int) -> list[Any]:
 
 
 def near(xp: Any, w: Any, m: Any, coefficients: list[Any]) -> Any:
-    """Return ``sum_{k >= 1} binom(m, k) w^k/k``, the integral of ``((1 + u)^m - 1)/u`` from 0 to ``|w| <= 3/5``."""
+    """Return ``sum_{k >= 1} binom(m, k) w^k/k``, the integral of ``((1 + u)^m - 1)/u`` to ``-2/5 <= w <= 2/3``."""
     total, v = series_at(xp, -w, coefficients)
     return m * v * total
 
@@ -124,15 +127,23 @@ def logarithmic(xp: Any, e: Any, n: Any) -> Any:
     return xp.where(over, xp.inf + 0 * e, xp.where(n == 0, e, found))
 
 
-def head(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
-    """Return ``int_0^l exp(n l')/(1 - z0 exp(l')) dl'`` plus ``z0^2 far(z0)``, for `l` of either sign.
+def saturation(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
+    """Return what saturation adds to `linear` in `head`, plus ``z0^2 far(z0)``.
 
-    The first two terms of the geometric series are integrated as they stand, regular at ``n = 0`` and ``n = -1`` (depth
-    2 and inf); `rest` is ``far(z)`` with ``q = n + 2`` at the end, where ``z = z0 exp(l)`` and ``power = exp(n l)``.
+    The second term of the geometric series is integrated as it stands, regular at ``n = -1`` (depth inf).
     """
     # (exp((n + 1) l) - 1)/(n + 1) from decaying exponentials on both sides
     second = xp.where(l < 0, z0 + 0 * z, -z * power) * linear(xp, -xp.abs(l), n + 1)
-    return linear(xp, l, n) + second + z * z * power * rest
+    return second + z * z * power * rest
+
+
+def head(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
+    """Return ``int_0^l exp(n l')/(1 - z0 exp(l')) dl'`` plus ``z0^2 far(z0)``, for `l` of either sign.
+
+    The first term of the geometric series is regular at ``n = 0`` (depth 2); `rest` is ``far(z)`` with ``q = n + 2`` at
+    the end, where ``z = z0 exp(l)`` and ``power = exp(n l)``.
+    """
+    return linear(xp, l, n) + saturation(xp, l, n, z0, z, power, rest)
 
 
 def _head_time(xp: Any, l: Any, n: Any, z0: Any, series: Any, coefficients: list[Any]) -> Any:  # noqa: E741
@@ -154,12 +165,12 @@ def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     negative, z = z0 < 0, xp.abs(z0)
     n = xp.where(big, 2 - b, -m)
     one = xp.ones_like(z0)
-    top = xp.where(negative, xp.where(big, one, z), xp.where(big, 2 * one / 5, 5 * one / 8))
+    top = xp.where(negative, xp.where(big, one, z), 3 * one / 5)
     inside = z < top
     end = xp.where(inside, xp.log(_ratio(xp, top, z)), 0 * one)
     end = xp.where(z == 0, _LONGEST * one, end)
     end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
-    w = xp.where(inside | negative, xp.where(big, -3 * one, 3 * one) / 5, _ratio(xp, s - a0, a0))
+    w = xp.where(inside | negative, xp.where(big, -2 * one / 5, 2 * one / 3), _ratio(xp, s - a0, a0))
     rising, falling, ending = far_terms(xp, n + 2, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
     series = z0 * z0 * far(xp, z0, rising)
     z_fall = xp.where(negative, xp.where(big, -one, z0), 0 * one)

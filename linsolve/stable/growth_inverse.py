@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from math import comb, factorial
-from typing import Any
+from typing import Any, NamedTuple
 
-from linsolve.stable.growth import Start, head, linear, logarithmic, series_at, start_of, terms_of
+from linsolve.stable.growth import Start, far, head, linear, logarithmic, near, start_of, terms_of, unfolded
+from linsolve.stable.growth_paths import Path, fall_of, guess, head_of
+from linsolve.stable.growth_tables import Tables, cut, horner, tables_of
 
 __all__ = ["deep_growth"]
 
 _ORDER = 5  # of the Taylor series of a step
-_ROUNDS = 1  # before the one that reaches the accuracy of a double
-
-
-def _plan(xp: Any) -> list[int]:
-    """Return the number of series terms of each round, of which each gives `_ORDER` times as many digits."""
-    digits, reached = getattr(xp, "dps", 16), 15
-    plan = [terms_of(16 // _ORDER**k + 1) for k in range(_ROUNDS, 0, -1)] + [terms_of(16)]
-    while digits > 16 and reached < digits:
-        reached *= _ORDER
-        plan.append(terms_of(min(digits, reached + 3)))
-    return plan
+_SPARE = 3  # terms of the series that no double sees, as it comes with the square of ``|z| <= 1``
 
 
 def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]:
     r"""Return ``a`` and ``s - a`` where ``a' = depth |a|^(2 - 2/depth) (s - a)``, each to full relative accuracy.
 
     For ``depth = inf`` the depth-normalized limit ``a' = a^2 (s - a)``. The closed form for the time,
-    `deep_growth_time`, is inverted by steps of fifth order in the variable ``e = (exp(n l) - 1)/n``, the power of ``a``
-    that would grow linearly without saturation: there the slope of time lies between 1/2 and 8/3 for every depth and
-    start, so that a fixed number of rounds serves all. Stored is ``l = log|a/a0|``, which does not saturate.
+    `deep_growth_time`, is inverted without iteration. In the tail the distance to the fixed point is a polynomial of
+    what it would be without saturation. In the head, and where `a` falls toward 0, a polynomial guess is followed by
+    one step of sixth order in ``l = log|a/a0|``, which does not saturate. The polynomials belong to the depth, see
+    `tables_of`. Depths below 9/4 take a linear guess, and a step more: in ``e = (exp(n l) - 1)/n``, the power of ``a``
+    that would grow linearly without saturation, where the slope of time lies between 1/2 and 5/2 for every depth and
+    start. High precision takes further steps of that kind.
 
     Parameters
     ----------
@@ -46,18 +41,21 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
         The solution and its distance ``s - a`` to the fixed point; at ``t = 0`` bitwise `a0` and ``s - a0``. A
         start at 0 stays there, unless the depth is 1.
     """
+    curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
+    hard = curved < 9 * xp.ones_like(curved) / 4
+    tables = tables_of(xp, curved, hard)  # of the depth alone, before it is spread over the batch
     a0, s, depth = xp.broadcast_arrays(a0, s, depth)
     one = xp.ones_like(a0)
     still, straight = a0 == 0, depth == 1
     some = xp.where(still, one, a0)
-    reaching = (depth < 2) & (xp.sign(some) * xp.sign(s) < 0)
-    plan = _plan(xp)
-    at = start_of(xp, some, s, xp.where(straight | reaching, 2 * one, depth), max(plan))
+    # where the path would end at 0, one that does not
+    aim = xp.where((depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
+    at = start_of(xp, some, aim, curved + 0 * one, terms_of(getattr(xp, "dps", 16)))
     forever = xp.isinf(t)
     rate = xp.where(straight, one, at.pace)
     clock = xp.where(forever, xp.zeros_like(t), t) + 0 * one
     own = _bounded_product(xp, clock, rate)
-    a, gap = _curved(xp, own, at, some, s, plan)
+    a, gap = _curved(xp, own, at, some, aim, tables, hard)
     left, done = xp.exp(-own), -xp.expm1(-own)
     a = xp.where(straight, a0 * left + s * done, xp.where(still, 0 * a, a))
     gap = xp.where(straight, (s - a0) * left, xp.where(still, s + 0 * a, gap))
@@ -71,49 +69,140 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
 def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
     """Return the product, at most 1e290, so that it stays a double: long before that everything has converged."""
     longest = 10**290 / xp.where(rate > 1, rate, xp.ones_like(rate))
-    return xp.where(time > longest, longest, time) * rate
+    return xp.minimum(time, longest) * rate
 
 
-def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, plan: list[int]) -> tuple[Any, Any]:
+def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard: Any) -> tuple[Any, Any]:
     """Return ``a`` and ``s - a`` at times of the own clock, for depths above 1 and starts that move."""
     over = (own >= at.span) & (s != 0)
     rest = xp.where(over, own - at.span, xp.zeros_like(own))
     falling, ending = at.negative & over, ~at.negative & over
-    l, w = _solve(xp, own, rest, at, falling, ending, plan)  # noqa: E741
-    size = xp.where(falling & at.big, xp.sign(a0) * xp.abs(s), a0 + 0 * l)
-    a = size * xp.exp(xp.where(at.big & ~falling, -l, l))
-    return xp.where(ending, s / (1 + w), a), xp.where(ending, s * w / (1 + w), s - a)
+    theta = _bounded_product(xp, rest, at.exchange)
+    tail = _Tail(
+        m=at.m,
+        w=at.w,
+        near_w=at.near_w,
+        unit=xp.where(at.negative, xp.ones_like(at.w), at.w * xp.exp(at.near_w)),
+        terms=at.ending,
+        polynomial=[xp.where(at.big, b, a) for a, b in zip(tables.below, tables.above, strict=True)],
+    )
+    grown, w = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard, tail, ending, theta)
+    past = -rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
+    fallen, _ = _grown(xp, xp.where(falling, past, xp.zeros_like(past)), fall_of(xp, at, tables, hard), hard)
+    start = xp.where(falling & at.big, xp.sign(a0) * xp.abs(s), a0)
+    over = xp.where(ending, s, start * xp.where(falling, fallen, xp.where(at.big, xp.ones_like(grown), grown)))
+    a = over / xp.where(ending, 1 + w, xp.where(at.big & ~falling, grown, xp.ones_like(grown)))
+    return a, xp.where(ending, w * a, s - a)
 
 
-def _solve(xp: Any, own: Any, rest: Any, at: Start, falling: Any, ending: Any, plan: list[int]) -> tuple[Any, Any]:
-    """Return ``l`` and ``w`` at times of the own clock, `rest` of them after the head.
+class _Tail(NamedTuple):
+    """What is known of the tail.
 
-    ``l`` goes up to `at.end`; where `falling`, down from 0; it is 0 where `ending`. There ``w = s/a - 1``, elsewhere 0,
-    is ``at.w exp(-x)`` with ``x + near(at.w) - near(w)`` the time since. Both are found by the same steps, with ``-w``
-    in the place of `z`.
+    Parameters
+    ----------
+    m, w, near_w : array
+        As of a `Start`.
+    unit : array
+        ``w exp(near(w))``, from which `w` would decay as ``exp(-time)``.
+    terms : list of array
+        Of `near`.
+    polynomial : list of array
+        Of `tail`.
     """
-    zero, nowhere = xp.zeros_like(own), xp.zeros_like(at.w)
-    n = xp.where(falling | ending, -at.m, at.n)
-    first = xp.where(ending, -at.w, xp.where(falling, at.z_fall, at.z0))
-    series, end = xp.where(falling, at.series_fall, at.series), xp.where(falling | ending, zero, at.end)
-    coefficients = [
-        xp.where(ending, c, xp.where(falling, a, b)) for a, b, c in zip(at.falling, at.rising, at.ending, strict=True)
-    ]
-    fallen = rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
-    theta = _bounded_product(xp, xp.where(ending, rest, zero), at.exchange)
-    target = xp.where(ending, theta - at.near_w, xp.where(falling, -fallen, xp.minimum(own, at.span)))
-    l = xp.where(ending, zero, _guess(xp, xp.where(ending, zero, target), n, first, end, at.span, falling))  # noqa: E741
-    x = theta + xp.where(ending, at.near_w, nowhere) * xp.expm1(-theta)
-    for terms in plan:
-        z = first * xp.exp(xp.where(ending, -x, l))
-        power = xp.exp(xp.where(ending, -n * xp.log1p(xp.where(ending, -z, zero)), n * l))
-        total, u = series_at(xp, z, coefficients[:terms])
-        found = xp.where(ending, x + n * u * total, head(xp, l, n, first, z, power, total) - series)
-        e, later = _change(xp, (target - found) / power, n, xp.where(ending, 1 / (1 - z), z))
-        l = l + logarithmic(xp, xp.where(ending, zero, e), n)  # noqa: E741
-        l = xp.where(falling, xp.minimum(l, zero), xp.maximum(xp.minimum(l, end), zero))  # noqa: E741
-        x = xp.where(ending, xp.maximum(x + later, zero), zero)
-    return l, xp.where(ending, at.w, nowhere) * xp.exp(-x)
+
+    m: Any
+    w: Any
+    near_w: Any
+    unit: Any
+    terms: list[Any]
+    polynomial: list[Any]
+
+
+def _grown(
+    xp: Any, time: Any, path: Path, hard: Any, tail: Any = None, ending: Any = None, theta: Any = None
+) -> tuple[Any, Any]:
+    """Return the factor ``z/z0`` at times of a path and, where `ending`, `w` at times `theta` of the tail.
+
+    Path and tail share the exponential and the unfolding.
+    """
+    n, e = path.n, guess(xp, time, path)
+    l = xp.where(n == 0, e, xp.log1p(n * e) * (1 / xp.where(n == 0, xp.ones_like(n), n)))  # noqa: E741
+    bent = _bent(xp, time, path, l)
+    l, e = xp.where(hard, bent, l), xp.where(hard, xp.minimum(linear(xp, bent, n), path.highest), e)  # noqa: E741
+    if ending is None:
+        factor = xp.exp(l)
+        u, w = unfolded(xp, path.z0 * factor), None
+    else:
+        factor = xp.exp(xp.where(ending, -theta, l))
+        E = tail.unit * factor
+        u = unfolded(xp, xp.where(ending, -cut(tail.m), path.z0) * xp.where(ending, E, factor))
+        w = E * horner(u, tail.polynomial)
+    z, power = path.z0 * factor, 1 + n * e
+    slow = n + 1 < xp.ones_like(n) / 4  # else the second integral is what is known already
+    second = (z * power - path.z0) * (1 / xp.where(slow, xp.ones_like(n), n + 1))
+    second = xp.where(slow, path.z0 * linear(xp, xp.where(slow, l, 0 * l), n + 1), second)
+    found = e + second + z * z * power * horner(u, path.terms[:-_SPARE]) - path.series
+    change = _step(xp, (time - found) / power, n, z)
+    for _ in range(_more(xp)):
+        l = _bent(xp, time, path, l + change)  # noqa: E741
+        factor, change = xp.exp(l), 0 * l
+        if ending is not None:
+            w = _bent_tail(xp, theta, tail, xp.where(ending, w, tail.w))
+    return factor + factor * _small_expm1(xp, change, n), w
+
+
+def _more(xp: Any) -> int:
+    """Return how many further steps, each of which gives `_ORDER` times as many digits, this arithmetic needs."""
+    digits, more, reached = getattr(xp, "dps", 16), 0, 14
+    while digits > 16 and reached < digits:
+        reached, more = reached * _ORDER, more + 1
+    return more
+
+
+def _step(xp: Any, off: Any, n: Any, z: Any) -> Any:
+    """Return by how much ``l`` changes within the short time `off`, in units of the slope of ``e``, to sixth order."""
+    most = xp.ones_like(off) / 8
+    still = 1 - z
+    h, r = xp.minimum(xp.maximum(off * still, -most), most), z / still
+    # derivatives of l by h: with r' = r (1 + r), each is r (1 + r) d/dr - (k - 1) (r + n) of the one before
+    second, third = [-n, -1 + 0 * n], [2 * n * n, 4 * n - 1, 1 + 0 * n]
+    fourth = _next(third, n, 3)
+    derivatives = [second, third, fourth, _next(fourth, n, 4)]
+    parts = [horner(r, [c / factorial(k) for c in derivative]) for k, derivative in enumerate(derivatives, 2)]
+    return h + h * h * horner(h, parts)
+
+
+def _next(polynomial: list[Any], n: Any, k: int) -> list[Any]:
+    """Return ``r (1 + r) p'(r) - k (r + n) p(r)``."""
+    last, out = len(polynomial) - 1, []
+    for j in range(last + 2):
+        here = (j - k * n) * polynomial[j] if j <= last else 0 * n
+        out.append(here + ((j - 1 - k) * polynomial[j - 1] if j > 0 else 0 * n))
+    return out
+
+
+def _small_expm1(xp: Any, x: Any, n: Any) -> Any:
+    """Return ``exp(x) - 1`` of small numbers."""
+    return x * horner(x, [xp.ones_like(n) / factorial(k + 1) for k in range(6)])
+
+
+def _bent(xp: Any, time: Any, path: Path, l: Any) -> Any:  # noqa: E741
+    """Return ``l`` after a step of fifth order in ``e``, which cannot go astray from wherever it begins."""
+    n, z = path.n, path.z0 * xp.exp(l)
+    power = xp.exp(n * l)
+    found = head(xp, l, n, path.z0, z, power, far(xp, z, path.terms)) - path.series
+    e, _ = _change(xp, (time - found) / power, n, z)
+    l = l + logarithmic(xp, e, n)  # noqa: E741
+    return xp.minimum(xp.maximum(l, path.low), path.high)
+
+
+def _bent_tail(xp: Any, theta: Any, tail: _Tail, w: Any) -> Any:
+    """Return `w` after a step of fifth order in its logarithm."""
+    gone, one = w == 0, xp.ones_like(w)
+    x = xp.log(xp.abs(xp.where(gone, one, tail.w))) - xp.log(xp.abs(xp.where(gone, one, w)))
+    found = x + tail.near_w - near(xp, w, tail.m, tail.terms)
+    _, later = _change(xp, (theta - found) * xp.pow(1 + w, -tail.m), -tail.m, 1 / (1 + w))
+    return xp.where(gone, w, tail.w * xp.exp(-x - later))
 
 
 def _change(xp: Any, off: Any, n: Any, y: Any) -> tuple[Any, Any]:
@@ -144,13 +233,3 @@ def _mean(xp: Any, derivatives: list[Any], time: Any) -> Any:
     for k in range(count - 1, 0, -1):
         total = total * time + factorial(count) // factorial(k) * derivatives[k - 1]
     return total * (xp.ones_like(total) / factorial(count))
-
-
-def _guess(xp: Any, target: Any, n: Any, z0: Any, end: Any, span: Any, falling: Any) -> Any:
-    """Return ``l`` as if ``e`` grew linearly: through both ends of the head, or at its first pace where falling."""
-    pace = linear(xp, end, n) / xp.where(span > 0, span, xp.ones_like(span))
-    late = (n < 0) & ~falling  # the power of a saturates: from the end, where it is (1 + n e) of the start's
-    missing = pace * (span - target) * xp.exp(-n * end)
-    e = xp.where(late, -missing, xp.where(falling, target * (1 - z0), pace * target))
-    l = logarithmic(xp, e, n)  # noqa: E741
-    return xp.where(late, xp.maximum(end + l, 0 * l), l)
