@@ -36,6 +36,9 @@ class BoostStart(NamedTuple):
         rounding left.
     c : Twofold
         Rate of learning, ``hypot(g y, 2 p q)``.
+    mild : array of bool
+        Whether ``2^-99 < p, q < 2^99`` and ``|g|, |y| < 2^99``, so that N and D, which go from 1 to ``n^2/(2c)`` and
+        ``m^2/(2c)``, stay between ``2^-400`` and ``2^400``; false in object arithmetic.
     """
 
     p: Any
@@ -46,16 +49,37 @@ class BoostStart(NamedTuple):
     r0: Any
     r0_low: Any
     c: Any
+    mild: Any
 
     @classmethod
-    def of(cls, p: Twofold, q: Twofold, g: Twofold, y: Any, f0: Twofold, r0: Twofold | None = None) -> BoostStart:
+    def of(
+        cls,
+        p: Twofold,
+        q: Twofold,
+        g: Twofold,
+        y: Any,
+        f0: Twofold,
+        r0: Twofold | None = None,
+        about: tuple[Any, Any, Any] | None = None,
+    ) -> BoostStart:
         """Return the start for lengths, coupling, target and output given to twice the working precision.
 
-        The residual may be given where it is known better than as a difference of output and target.
+        The residual may be given where it is known better than as a difference of output and target. So may ``p, q, g``
+        as they are `about`, to a few rounding errors: what these are between is easier to see from the formula.
         """
         r0 = f0 - y if r0 is None else r0
         target = y.hi if isinstance(y, Twofold) else y
-        return cls(p.hi, q.hi, g.hi, target, f0.hi, r0.hi, r0.lo, (g * y).hypot(p * q * 2))
+        mild = _mild(p.xp, *(about or (p.hi, q.hi, g.hi)), target)
+        return cls(p.hi, q.hi, g.hi, target, f0.hi, r0.hi, r0.lo, (g * y).hypot(p * q * 2), mild)
+
+
+def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
+    """Return `BoostStart.mild`."""
+    if arithmetic.is_object(xp):
+        return xp.zeros_like(p + q) != 0
+    low, high = 1 / 2**99, 2**99
+    # the product of g and y might overflow
+    return (p > low) & (p < high) & (q > low) & (q < high) & (xp.abs(g) < high) & (xp.abs(y) < high)
 
 
 class Boost(NamedTuple):
@@ -75,7 +99,7 @@ class Boost(NamedTuple):
     tame : array of bool
         Whether `lift` and `bend` are finite; where they are not, at the end of an approach to the saddle, they are 0.
     moved : array of bool
-        False at ``t = 0`` and for stationary starts.
+        False at ``t = 0`` and for stationary starts, whose other fields may be off by a few rounding errors.
     """
 
     up: Any
@@ -102,19 +126,19 @@ def _unless(xp: Any, flag: Any, x: Any, instead: int = 1) -> Any:
     return xp.where(flag, xp.full_like(x, instead), x)
 
 
-def _clock(xp: Any, t: Any, c: Any) -> tuple[Any, Any, Any]:
+def _clock(xp: Any, t: Any, start: BoostStart) -> tuple[Any, Any, Any]:
     """Return ``|t|``, the rate and where the boost has ended although its rate is 0, free of overflow.
 
     In floats ``|t|`` is cut where everything that depends on ``c t`` has long ended, and rates so small that ``1/c``
     would overflow count as 0.
     """
-    age = xp.abs(t)
+    age, c = xp.abs(t), start.c.hi
     if arithmetic.is_object(xp):
         adrift = (c == 0) & xp.isinf(age)
         return _unless(xp, adrift, age, 0), c, adrift
-    flat = c < 1 / 2**960
+    flat = ~start.mild & (c < 1 / 2**960)
     adrift = flat & (age > 2**900)
-    end = 1000 / _unless(xp, flat, c)
+    end = xp.where(start.mild, xp.full_like(c, 2**700), 1000 / _unless(xp, flat, c))
     age = xp.where(~flat & (age > end), end, age)
     return _unless(xp, adrift, age, 0), _unless(xp, flat, c, 0), adrift
 
@@ -176,18 +200,21 @@ def boost(xp: Any, t: Any, start: BoostStart) -> Boost:
     """
     c, push = start.c.hi, start.g * start.r0
     moved = (t != 0) & ~_still(start)
-    t = xp.where(moved, t + xp.zeros_like(c), xp.zeros_like(t + c))
+    t = xp.where(moved | (start.mild & (t >= 0)), t + xp.zeros_like(c), xp.zeros_like(t + c))
     back = t < 0
-    age, rate, adrift = _clock(xp, t, c)
+    age, rate, adrift = _clock(xp, t, start)
     e = _unless(xp, adrift, _decay(xp, age, start.c), 0)
-    om = _unless(xp, adrift, xp.sqrt(integral_of_decay(xp, 2 * age, 2 * rate)))
-    n, m = _forward(xp, start)
+    W = _unless(xp, adrift, integral_of_decay(xp, 2 * age, 2 * rate))
+    om, (n, m) = xp.sqrt(W), _forward(xp, start)
+    sums = [xp.sqrt(e * e + _unless(xp, ~start.mild, v) ** 2 * W) for v in (n, m)]
     rate_n = 2 * start.q**2 + start.g * start.y
     rate_m = 2 * start.p**2 - start.g * start.y
     back_n, falls_n = _backward(xp, start.q, rate_n, c, push)
     back_m, falls_m = _backward(xp, start.p, rate_m, c, -push)
     n, m = xp.where(back, back_n, n) * om, xp.where(back, back_m, m) * om
     root_n, root_d = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
+    simple = start.mild & ~back
+    root_n, root_d = (xp.where(simple, one, other) for one, other in zip(sums, (root_n, root_d), strict=True))
     return _assemble(xp, start, (e, om, n, m, root_n, root_d), back, adrift, moved)
 
 
