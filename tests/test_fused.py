@@ -269,6 +269,23 @@ def test_order_parameters_in_one_pass_are_those_of_twice_the_digits(d0):
         order_parameters(flow, z0, engine="plain")
 
 
+@pytest.mark.parametrize("rate", [1.0, 0.3, 2.0**56, 2.0**-56, 2.0**70])
+def test_order_parameters_of_equal_rates_are_right_at_every_magnitude(rate):
+    """Where the rates are equal they are a factor of the sums, except of sums that would lose digits without it."""
+    rng = np.random.default_rng(11)
+    sizes = 2.0 ** np.array([-540.0, -500, -455, -300, 0, 300, 440, 455, 480, 540])[:, None]
+    sizes = np.clip(sizes, 2.0**-500 / np.sqrt(rate), 2.0**490 / np.sqrt(rate))
+    u, w = sizes * rng.standard_normal((2, len(sizes), 300))
+    u[4], w[4, 3:] = 0.0, 0.0
+    flow = ls.TwoLayer(y=0.4, eta_u=rate, eta_w=rate, x=[3.0])
+    z0 = flow.State(u, w[..., None])
+    expected, found = ls.TwoLayerOrder.of(flow, z0)[1], order_parameters(flow, z0)[1]
+    for a, b, size in zip(
+        found, expected, (expected.P, expected.Q, np.sqrt(expected.P) * np.sqrt(expected.Q)), strict=True
+    ):
+        assert (np.abs(a - b) <= 2 * (300 + 1 + 8) * 2.0**-53 * size).all()
+
+
 @pytest.mark.parametrize("engine", ["blocks", "compiled"])
 @pytest.mark.parametrize(("bad", "what"), [(np.inf, "u = inf"), (np.nan, "u = nan"), (1e200, "P, Q, R = inf overflow")])
 def test_weights_without_order_parameters_are_refused_without_one_more_pass(engine, bad, what):

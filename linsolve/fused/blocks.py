@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import operator
-import threading
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from linsolve.fused.early import UFUNCS, early_values
 from linsolve.fused.grid import Grid, Tile, tiles
-from linsolve.fused.plan import Plan, buffers, plan_of
+from linsolve.fused.plan import Plan, buffers, plan_of, share_of
 from linsolve.fused.trace import BOOLEAN, Program
 
-__all__ = ["UFUNCS", "Blocks", "early_values"]
-
-_SAME = "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh sign isinf isnan isfinite minimum maximum hypot pow atan2"
-UFUNCS: dict[str, Any] = {name: getattr(np, name) for name in _SAME.split()} | {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "mod": np.remainder, "neg": np.negative,
-    "abs": np.abs, "not": np.logical_not, "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor,
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-}  # fmt: skip
-_OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "mod": "mod", "neg": "neg"}
+__all__ = ["Blocks"]
 
 # members of a tile, outputs of a block of it: long enough that threads seldom wait for the interpreter
 MEMBERS = OUTPUTS = 65_536
 _MANY, _FEW_MEMBERS, _FEW_OUTPUTS = 32, 1024, 16_384  # where more values than these are kept for each member
+_SHARE = 2**23  # steps of outputs and members worth a thread: some milliseconds, as threads wait for the interpreter
+_IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and shapes of blocks for which they are cut
 
 
 class Blocks:
@@ -46,52 +40,25 @@ class Blocks:
         self.early = early_values(self.plan, grid)
         few = len(self.plan.kept) > _MANY
         self.members, self.outputs = (_FEW_MEMBERS, _FEW_OUTPUTS) if few else (MEMBERS, OUTPUTS)
-        self._local = threading.local()
 
     def tiles(self) -> list[Tile]:
-        """Return a division into tiles of moderate size."""
+        """Return a division into tiles of moderate size, of which each thread has one if that is worth it."""
         count = self.grid.shape[1] * self.grid.shape[2]
-        return list(tiles(self.grid.shape, max(min(self.members, 4096), min(self.members, count // 8)), 4096))
+        members = max(share_of(self.plan, self.grid, _SHARE), count // 8)
+        return list(tiles(self.grid.shape, min(self.members, members), 4096))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
         """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
-        bench = self._bench(tile)
-        bench.prepare(tile)
         high, wide = tile.shape[1:]
-        block = max(1, self.outputs // (high * wide))
-        for k in range(tile.t0, tile.t1, block):
-            part = tile._replace(t0=k, t1=min(k + block, tile.t1))
-            bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
-
-    def _bench(self, tile: Tile) -> _Bench:
-        high, wide = tile.shape[1:]
-        bench = getattr(self._local, "bench", None)
-        if bench is None or bench.members < high * wide:
-            bench = self._local.bench = _Bench(self.plan, self.grid, self.early, high * wide, self.outputs)
-        return bench
-
-
-def early_values(plan: Plan, grid: Grid) -> dict[int, Any]:
-    """Return the values of the steps that no member changes, computed as plain evaluation would: numbers as numbers."""
-    values: dict[int, Any] = {}
-    for k in plan.early:
-        step = plan.program.steps[k]
-        given = [values[a] for a in step.args]
-        if step.op == "input":
-            values[k] = grid.given[step.data]
-        elif step.op == "constant":
-            values[k] = step.data
-        elif step.op == "where":
-            values[k] = np.where(*given)
-        elif step.data == "square":
-            values[k] = given[0] ** 2
-        elif step.op == "astype":
-            values[k] = np.asarray(given[0], dtype=float)
-        elif step.op in _OPERATORS:
-            values[k] = getattr(operator, _OPERATORS[step.op])(*given)
-        else:
-            values[k] = UFUNCS[step.op](*given)
-    return {k: np.asarray(v, dtype=bool if plan.program.steps[k].kind == BOOLEAN else float) for k, v in values.items()}
+        bench = _taken(self.plan, high * wide, self.outputs)
+        try:
+            bench.prepare(tile, self.grid, self.early)
+            block = max(1, self.outputs // (high * wide))
+            for k in range(tile.t0, tile.t1, block):
+                part = tile._replace(t0=k, t1=min(k + block, tile.t1))
+                bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
+        finally:
+            _given_back(bench)
 
 
 def _as_real(a: Any, out: np.ndarray) -> np.ndarray:
@@ -115,8 +82,8 @@ _OTHERS: dict[str, Any] = {"where": _choose, "astype": _as_real}
 class _Bench:
     """One thread's buffers, and the calls on them for blocks of each shape."""
 
-    def __init__(self, plan: Plan, grid: Grid, early: dict[int, Any], members: int, size: int) -> None:
-        self.plan, self.grid, self.early, self.members = plan, grid, early, members
+    def __init__(self, plan: Plan, members: int, size: int) -> None:
+        self.plan, self.members, self.size = plan, members, size
         program, outputs = plan.program, set(plan.program.outputs.values())
         self.direct = {k for k in outputs if k in set(plan.full) and program.steps[k].kind != BOOLEAN}
         self.direct = {k for k in self.direct if program.steps[k].op != "where"}
@@ -129,20 +96,33 @@ class _Bench:
             True: ([np.empty(size) for _ in range(self.of_all.reals)],
                    [np.empty(size, dtype=bool) for _ in range(self.of_all.booleans)]),
         }  # fmt: skip
+        self.bytes = sum(v.nbytes for pools in self.pools.values() for pool in pools for v in pool)
         self.calls: dict[tuple, list[tuple]] = {}
-        self.values: list[Any] = [early.get(k) for k in range(len(program.steps))]
-        self.timed = [k for k in plan.early if plan.axes[k]]
+        self.forget()
 
-    def prepare(self, tile: Tile) -> None:
+    def forget(self) -> None:
+        """Let go of all arrays but the buffers."""
+        self.values: list[Any] = [None] * len(self.plan.program.steps)
+        self.inputs: dict[str, Any] = {}
+        self.timed: dict[int, Any] = {}
+        if len(self.calls) > _SHAPES:
+            self.calls.clear()
+
+    def prepare(self, tile: Tile, grid: Grid, early: dict[int, Any]) -> None:
         """Compute what the members of a tile need once."""
+        self.inputs = grid.given
+        for k, v in early.items():
+            self.values[k] = v
+            if self.plan.axes[k]:
+                self.timed[k] = v
         with np.errstate(all="ignore"):  # what no time will choose may overflow; see `hoisted`
             self._run(self._calls(tile._replace(t0=0, t1=1), False), tile)
 
     def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> None:
         """Compute a block of a prepared tile."""
         values, program = self.values, self.plan.program
-        for k in self.timed:
-            values[k] = block.of(self.early[k])
+        for k, v in self.timed.items():
+            values[k] = block.of(v)
         written: dict[int, np.ndarray] = {}
         for name, k in program.outputs.items():
             if k in self.direct and k not in written:
@@ -156,7 +136,7 @@ class _Bench:
         values = self.values
         for function, k, args, out in calls:
             if function is None:
-                values[k] = tile.of(self.grid.given[args])
+                values[k] = tile.of(self.inputs[args])
                 continue
             if function is _choose:
                 values[k] = _choose(values[args[0]], values[args[1]], values[args[2]])
@@ -190,3 +170,33 @@ class _Bench:
         pool = self.pools[full][self.plan.program.steps[k].kind == BOOLEAN]
         own = tuple(n if self.plan.axes[k] & (1 << axis) else 1 for axis, n in enumerate(shape))
         return pool[at][: own[0] * own[1] * own[2]].reshape(own)
+
+
+_idle: list[_Bench] = []  # the last one used last; taken and given back without a lock, which a fork might find closed
+
+
+def _taken(plan: Plan, members: int, size: int) -> _Bench:
+    """Return buffers for a plan that nobody else uses, of those that were given back if there are."""
+    for bench in reversed(_idle.copy()):
+        if bench.plan is plan and bench.size == size and bench.members >= members:
+            try:
+                _idle.remove(bench)
+            except ValueError:  # another thread was faster
+                continue
+            return bench
+    return _Bench(plan, members, size)
+
+
+def _given_back(bench: _Bench) -> None:
+    """Keep buffers for the next who needs such, as long as those kept are small altogether."""
+    bench.forget()
+    held = bench.bytes
+    if held > _IDLE:
+        return
+    _idle.append(bench)
+    for other in reversed(_idle.copy()):
+        if other is not bench:
+            held += other.bytes
+            if held > _IDLE:
+                with contextlib.suppress(ValueError):
+                    _idle.remove(other)

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.fused.blocks import early_values
+from linsolve.fused.early import early_values
 from linsolve.fused.grid import Grid, Tile, tiles
 from linsolve.fused.loop import INNER, LANES, assembly
-from linsolve.fused.plan import Plan, plan_of
+from linsolve.fused.plan import Plan, plan_of, share_of
 from linsolve.fused.trace import Program
 
 __all__ = ["Compiled", "machine_code"]
 
 _LINE, _LARGE = 64, 2**25  # bytes: of the cache, and from which arrays are not expected to stay in it
+_LONG = 2**15  # members of the largest tiles
+_SHARE = 2**23  # steps of outputs and members that are worth a thread: a millisecond
 _made: dict[tuple, Machine] = {}
 _making = threading.Lock()
 
@@ -32,11 +34,11 @@ class Machine:
         What compiling took.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, totals: bool) -> None:
         before = perf_counter()
         self.loop = assembly(plan, text=False)
         self.engine, address, self.text, self.assembly = machine_code(
-            lambda wide: assembly(plan, avx512=wide).text, "loop"
+            lambda wide: assembly(plan, avx512=wide, totals=totals).text, "loop"
         )
         self.call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(address)
         self.seconds = perf_counter() - before
@@ -95,11 +97,7 @@ class Compiled:
     def __init__(self, program: Program, grid: Grid) -> None:
         self.program, self.grid, self.plan = program, grid, plan_of(program, grid)
         self.early = early_values(self.plan, grid)
-        key = (program, tuple(self.plan.axes[k] for k in program.inputs.values()))
-        with _making:
-            if key not in _made:
-                _made[key] = Machine(self.plan)
-        self.machine = _made[key]
+        self.machine = self._machine(False)
         self.loop = self.machine.loop
         count = grid.shape[0]
         # one row for each time: what all members have in common
@@ -117,24 +115,45 @@ class Compiled:
     def tiles(self) -> list[Tile]:
         """Return a division into tiles of moderate size."""
         times, rows, columns = self.grid.shape
-        quarter = -(-rows * columns // 4 // LANES) * LANES  # work for several threads, where there are few members
-        return list(tiles(self.grid.shape, min(4 * INNER, max(quarter, INNER)) if times > 1 else 2**16))
+        if times == 1:
+            return list(tiles(self.grid.shape, _LONG))
+        # work for several threads if that is worth it; seldom back to the interpreter, where there are many
+        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // 64)
+        return list(tiles(self.grid.shape, max(INNER, min(-(-members // LANES) * LANES, _LONG))))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
         """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
         direct = {name: v if v.strides[2] == 8 else np.empty(v.shape) for name, v in outputs.items()}
-        given = [tile.of(v) for v in self.inputs]
-        scratch = self._scratch()
-        pointers = [v.ctypes.data for v in given], [v.ctypes.data for v in direct.values()]
-        steps = np.array([v.strides[1] if v.shape[1] > 1 else 0 for v in given], dtype=np.int64)
-        strides = np.array([v.strides[:2] for v in direct.values()], dtype=np.int64)
-        sizes = np.array([*tile.shape, self.common.strides[0], *_past_the_cache(direct.values())], dtype=np.int64)
-        inputs, outs = (np.array(p, dtype=np.uintp) for p in pointers)
-        common = self.common[tile.t0 :]
-        self.machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
+        self._run(self.machine, tile, list(direct.values()), _past_the_cache(direct.values()))
         for name, v in outputs.items():
             if direct[name] is not v:
                 np.copyto(v, direct[name])
+
+    def sums(self, tile: Tile) -> dict[str, np.ndarray]:
+        """Return the sum over the members of a tile of what the program gives, for each time, by name."""
+        times, rows, columns = tile.shape
+        parts = -(-columns // self.loop.wide)
+        found = {name: np.zeros((times, rows, parts * LANES)) for name in self.program.outputs}
+        self._run(self._machine(True), tile, list(found.values()), (0, False))
+        return {name: v.reshape(times, -1).sum(axis=-1) for name, v in found.items()}
+
+    def _machine(self, totals: bool) -> Machine:
+        """Return the machine code of the program, or of its sums over members, compiled if it was not yet."""
+        key = (self.program, tuple(self.plan.axes[k] for k in self.program.inputs.values()), totals)
+        with _making:
+            if key not in _made:
+                _made[key] = Machine(self.plan, totals)
+        return _made[key]
+
+    def _run(self, machine: Machine, tile: Tile, outputs: list[np.ndarray], where: tuple[int, bool]) -> None:
+        given = [tile.of(v) for v in self.inputs]
+        scratch = self._scratch()
+        inputs, outs = (np.array([v.ctypes.data for v in each], dtype=np.uintp) for each in (given, outputs))
+        steps = np.array([v.strides[1] if v.shape[1] > 1 else 0 for v in given], dtype=np.int64)
+        strides = np.array([v.strides[:2] for v in outputs], dtype=np.int64)
+        sizes = np.array([*tile.shape, self.common.strides[0], *where], dtype=np.int64)
+        common = self.common[tile.t0 :]
+        machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
 
     def _scratch(self) -> np.ndarray:
         if not hasattr(self._local, "scratch"):

@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from linsolve.fused.vectors import Vectors
 
@@ -32,12 +32,9 @@ def _context() -> Any:
     return context
 
 
-def fit(name: str, low: Any, high: Any, degree: int) -> tuple[float, ...]:
-    """Return the coefficients, constant first, that interpolate a function of `_FITTED` at Chebyshev points."""
-    mp = _context()
-    middle, half = (mp.mpf(high) + mp.mpf(low)) / 2, (mp.mpf(high) - mp.mpf(low)) / 2
-    count = degree + 1
-    points = [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
+def fit(name: str, points: list[Any]) -> tuple[float, ...]:
+    """Return the coefficients, constant first, that interpolate a function of `_FITTED` at these points."""
+    mp, count = _context(), len(points)
     table = [_FITTED[name](mp, x) for x in points]
     for level in range(1, count):  # Newton's divided differences
         for k in range(count - 1, level - 1, -1):
@@ -47,6 +44,24 @@ def fit(name: str, low: Any, high: Any, degree: int) -> tuple[float, ...]:
         found = [(found[j - 1] if j else 0) - points[k] * found[j] for j in range(count)]
         found[0] += table[k]
     return tuple(float(c) for c in found)
+
+
+def chebyshev(low: Any, high: Any, count: int) -> list[Any]:
+    """Return the points between two ends at which interpolation errs least."""
+    mp = _context()
+    middle, half = (mp.mpf(high) + mp.mpf(low)) / 2, (mp.mpf(high) - mp.mpf(low)) / 2
+    return [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
+
+
+def _squared(size: Any, count: int) -> list[Any]:
+    """Return the points within `size` of 0, in pairs, at which interpolation errs least if the error counts times x^2.
+
+    Their squares and 0 are the zeros of one Chebyshev polynomial.
+    """
+    mp, degree = _context(), count // 2 + 1
+    zeros = [mp.cos(mp.pi * (2 * k + 1) / (2 * degree)) for k in range(degree)]
+    found = [size * mp.sqrt((z - zeros[-1]) / (1 - zeros[-1])) for z in zeros[:-1]]
+    return [sign * x for x in found for sign in (1, -1)]
 
 
 def _exp_rest(mp: Any, r: Any) -> Any:
@@ -73,9 +88,9 @@ def _polynomials() -> dict[str, tuple[float, ...]]:
     half = _context().log(2) / 2 * (1 + _context().mpf(2) ** -40)
     s = (_context().sqrt(2) - 1) ** 2 * (1 + _context().mpf(2) ** -40)  # (m - 1)/(m + 1) at m = sqrt(2)
     return {
-        "exp": fit("exp", -half, half, 9),
-        "log": fit("log", 0, s**2, 7),
-        "log of two": fit("log of two", 0, s**2, 7),
+        "exp": fit("exp", _squared(half, 10)),
+        "log": fit("log", chebyshev(0, s**2, 8)),
+        "log of two": fit("log of two", chebyshev(0, s**2, 8)),
     }
 
 
@@ -84,43 +99,63 @@ def _low_of_ln2() -> float:
     return float(_context().log(2) - _LN2)
 
 
-def _reduced(v: Vectors, x: str, x_low: str | None = None, never_above: bool = False) -> tuple[str, str, str, str]:
-    """Return ``k``, real and whole, ``r`` and ``t`` with ``exp(x + x_low) = 2^k (1 + r + t)``, `t` the smaller."""
-    if not never_above:
+def _bounded(v: Vectors, x: str, below_zero: bool, moderate: bool) -> str:
+    """Return an exponent, moved to where exponentials overflow or vanish if it is beyond."""
+    if not below_zero and not moderate:
         x = v.select(v.compare("gt", x, v.number(710.0)), v.number(710.0), x)
-    x = v.select(v.compare("lt", x, v.number(-746.0)), v.number(-746.0), x)
-    n, k = v.nearest(x, 1 / _LN2)
-    coarse = v.fma(n, v.number(-_LN2), x)
-    low = v.number(-_low_of_ln2())
-    if x_low is None:
-        r = v.fma(n, low, coarse)
-        rest = v.fma(n, low, v.op("sub", coarse, r))
-    else:
-        part = v.fma(n, low, x_low)
-        r = v.op("add", coarse, part)
-        rest = v.op("add", v.op("sub", coarse, r), part)
-    t = v.fma(v.op("mul", r, r), v.polynomial(_polynomials()["exp"], r), rest)
-    return n, k, r, t
+    return x if moderate else v.select(v.compare("lt", x, v.number(-746.0)), v.number(-746.0), x)
 
 
-def exp(v: Vectors, x: str, never_above: bool = False) -> str:
-    """Return the exponential, of numbers of which none is above 0 if so said."""
-    n, k, r, t = _reduced(v, x, never_above=never_above)
-    return v.scaled(v.op("add", v.op("add", r, t), v.number(1.0)), n, k)
+class _Remainder(NamedTuple):
+    """Of ``x = k log 2 + rest`` the integer, real and whole, ``2^k``, and the rest of the high part of log 2, exact."""
+
+    n: str
+    k: str
+    power: str
+    rest: str
 
 
-def expm1(v: Vectors, x: str, never_above: bool = False) -> str:
-    """Return ``exp(x) - 1``, from the same reduction as `exp`; the sum with ``2^k - 1`` keeps its rounding error."""
-    n, k, r, t = _reduced(v, x, never_above=never_above)
+def _remainder(v: Vectors, x: str) -> _Remainder:
+    n, k, power = v.nearest(x, 1 / _LN2)
+    return _Remainder(n, k, power, v.fma(n, v.number(-_LN2), x))
+
+
+def _reduced(v: Vectors, x: str, x_low: str | None = None) -> tuple[_Remainder, str]:
+    """Return `k` and `t` with ``exp(x + x_low) = 2^k (1 + rest + t)``, `rest` exact and `t` the smaller."""
+    k, low = _remainder(v, x), v.number(-_low_of_ln2())
+    missing = v.op("mul", k.n, low) if x_low is None else v.fma(k.n, low, x_low)
+    r = v.op("add", k.rest, missing)
+    return k, v.fma(v.op("mul", r, r), v.polynomial(_polynomials()["exp"], r), missing)
+
+
+def exp(v: Vectors, x: str, below_zero: bool = False, moderate: bool = False) -> str:
+    """Return the exponential, of numbers that all have a sign, or are all within 700 of 0, if so said."""
+    k, t = _reduced(v, _bounded(v, x, below_zero, moderate))
+    p = v.op("add", k.rest, t)
+    if moderate:  # the same bits, as no power of two is out of range
+        return v.fma(k.power, p, k.power)
+    return v.scaled(v.op("add", p, v.number(1.0)), k.n, k.k)
+
+
+def expm1(v: Vectors, x: str, below_zero: bool = False, moderate: bool = False) -> str:
+    """Return ``exp(x) - 1``, from the same reduction as `exp`.
+
+    Below 0 it is the opposite of ``(1 - 2^k) - 2^k (rest + t)``; above, the sum with ``2^k - 1`` keeps its rounding
+    error.
+    """
     one = v.number(1.0)
-    scale = v.scaled(one, n, k)
-    whole, part = v.op("sub", scale, one), v.op("mul", scale, r)
+    k, t = _reduced(v, _bounded(v, x, below_zero, moderate))
+    scale = k.power if moderate else v.scaled(one, k.n, k.k)
+    # -0 of -0: both terms of the opposite are 0 without a sign
+    below = v.negative(v.fma(v.negative(scale), v.op("add", k.rest, t), v.op("sub", one, scale)))
+    if below_zero:
+        return below
+    whole, part = v.op("sub", scale, one), v.op("mul", scale, k.rest)
     total = v.op("add", whole, part)  # |part| < |whole|, or whole = 0
     low = v.op("sub", part, v.op("sub", total, whole))
-    small = v.op("add", total, v.fma(scale, t, low))
-    if never_above:
-        return v.copysign(small, v.number(-1.0))
-    return v.copysign(v.select(v.compare("gt", n, v.number(60.0)), exp(v, x), small), x)
+    above = v.op("add", total, v.fma(scale, t, low))
+    above = v.select(v.compare("gt", k.n, v.number(60.0)), exp(v, x, moderate=moderate), above)
+    return v.copysign(v.select(v.compare("gt", k.n, v.number(0.0)), above, below), x)
 
 
 def _two_sum(v: Vectors, a: str, b: str) -> Pair:
@@ -259,8 +294,8 @@ def power(v: Vectors, x: str, y: str) -> str:
     e, e_low = _two_prod(v, y, high)
     e_low = v.fma(y, low, e_low)
     moderate = v.compare("lt", v.unary("fabs", e), v.number(800.0))
-    n, k, r, t = _reduced(v, e, v.select(moderate, e_low, zero))
-    found = v.scaled(v.op("add", v.op("add", r, t), one), n, k)
+    k, t = _reduced(v, _bounded(v, e, False, False), v.select(moderate, e_low, zero))
+    found = v.scaled(v.op("add", v.op("add", k.rest, t), one), k.n, k.k)
     # log of 0 is -inf, of inf inf
     outside = v.op("mul", y, v.select(v.compare("eq", size, zero), v.number(-math.inf), v.infinity))
     end = v.select(v.compare("gt", outside, zero), v.infinity, v.select(v.compare("lt", outside, zero), zero, v.nan))

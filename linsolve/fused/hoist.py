@@ -32,7 +32,7 @@ def hoisted(program: Program, grid: Grid) -> Program:
     return _hoisted(program, tuple(name for name in program.inputs if grid.axes(name) & TIME))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)  # machine code is kept for what this returns
 def _hoisted(program: Program, timed: tuple[str, ...]) -> Program:
     new, depends = Program(), program.depends(timed)
     found: dict[int, int | _Choice] = {}

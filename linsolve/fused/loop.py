@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from linsolve.fused import elementary
+from linsolve.fused.fold import BELOW_ZERO, MODERATE
 from linsolve.fused.plan import Plan
 from linsolve.fused.trace import BOOLEAN
 from linsolve.fused.vectors import Vectors
@@ -29,12 +30,15 @@ class Loop(NamedTuple):
         Steps that all members have in common, which come as a table with a row for each time.
     scratch : int
         Doubles that a thread must lend.
+    wide : int
+        Columns of a part, after which begins another.
     """
 
     text: str
     inputs: list[int]
     common: list[int]
     scratch: int
+    wide: int
 
 
 _SIMPLE = ("add", "sub", "mul", "div")
@@ -46,8 +50,11 @@ _OWN: dict[str, Callable[..., str]] = {
 _LIBRARY = {"sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "atan2": "atan2"}
 
 
-def assembly(plan: Plan, text: bool = True, avx512: bool = False) -> Loop:
-    """Return the loop of a plan, for processors with AVX-512 if wanted; its text is left out if it is known already."""
+def assembly(plan: Plan, text: bool = True, avx512: bool = False, totals: bool = False) -> Loop:
+    """Return the loop of a plan, for processors with AVX-512 if wanted; its text is left out if it is known already.
+
+    With `totals` it does not write outputs but adds them up: of each row of each part of `wide` columns one vector.
+    """
     program = plan.program
     inputs = [k for k in plan.member if program.steps[k].op == "input"]
     early = set(plan.early)
@@ -55,17 +62,16 @@ def assembly(plan: Plan, text: bool = True, avx512: bool = False) -> Loop:
     common = sorted({k for k in wanted if k in early and program.steps[k].op != "constant"})
     wide = INNER if len(plan.kept) <= _MANY else _FEW_COLUMNS
     scratch = wide * max(1, len(plan.kept))
-    return Loop(
-        _Writer(plan, inputs, common, wide, Vectors(LANES, avx512)).text() if text else "", inputs, common, scratch
-    )
+    writer = _Writer(plan, inputs, common, wide, Vectors(LANES, avx512), totals)
+    return Loop(writer.text() if text else "", inputs, common, scratch, wide)
 
 
 class _Writer:
     """Writes one loop."""
 
-    def __init__(self, plan: Plan, inputs: list[int], common: list[int], wide: int, v: Vectors) -> None:
+    def __init__(self, plan: Plan, inputs: list[int], common: list[int], wide: int, v: Vectors, totals: bool) -> None:
         self.plan, self.program, self.inputs, self.common, self.wide = plan, plan.program, inputs, common, wide
-        self.v = v
+        self.v, self.totals = v, totals
         self.values: dict[int, str] = {}
 
     def text(self) -> str:
@@ -123,7 +129,8 @@ class _Writer:
             eight = v.emit(f"shl i64 {c}, 3")
             varies = [self.plan.axes[k] & 4 for k in self.inputs]
             at = [self._at(p, eight) if vary else p for p, vary in zip(at_row, varies, strict=True)]
-            out = [self._at(p, eight) for p in out_row]
+            begin = v.emit(f"sdiv i64 {self._product(c, str(8 * v.lanes))}, {self.wide}") if self.totals else eight
+            out = [self._at(p, begin) for p in out_row]
             self._loop("member", "part.body", count, v.lanes, lambda m: self._member(m, count, at, varies))
             self._loop("time", "member.done", times, 1, lambda t: self._time(t, count, out, pace))
             return "time.done"
@@ -208,18 +215,32 @@ class _Writer:
             place = self._at(self._at("%scratch", str(8 * j * self.wide)), eight)
             self._set(k, v.emit(f"load {v.real}, ptr {place}, align 64"))
         self._steps(self.plan.full)
-        places = [self._at(pointer, eight) for pointer in at]
+        places = at if self.totals else [self._at(pointer, eight) for pointer in at]
         values = [self._as_real(k) for k in self.program.outputs.values()]
-        self._store(list(zip(values, places, strict=True)), m, count)
-        return "place.stored"
-
-    def _store(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
-        """Write vectors: whole ones into the cache or, aligned, past it, and others under a mask."""
-        v = self.v
         end = v.emit(f"add i64 {m}, {v.lanes}")
         inside = v.emit(f"icmp sle i64 {end}, {count}"), v.emit(f"icmp sge i64 {m}, {self.missing}")
         whole = v.emit(f"and i1 {inside[0]}, {inside[1]}")
         v.lines += [f"  br i1 {whole}, label %place.whole, label %place.part", "place.whole:"]
+        (self._add_up if self.totals else self._store)(list(zip(values, places, strict=True)), m, count)
+        return "place.stored"
+
+    def _add_up(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
+        """Add vectors to those in memory, of which some only in the lanes that exist."""
+        v = self.v
+        for a, p in pairs:
+            total = v.op("add", v.emit(f"load {v.real}, ptr {p}, align 8"), a)
+            v.lines.append(f"  store {v.real} {total}, ptr {p}, align 8")
+        v.lines += ["  br label %place.stored", "place.part:"]
+        v.forget()
+        mask = self._mask(m, count)
+        for a, p in pairs:
+            before = v.emit(f"load {v.real}, ptr {p}, align 8")
+            v.lines.append(f"  store {v.real} {v.select(mask, v.op('add', before, a), before)}, ptr {p}, align 8")
+        v.lines += ["  br label %place.stored", "place.stored:"]
+
+    def _store(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
+        """Write vectors: whole ones into the cache or, aligned, past it, and others under a mask."""
+        v = self.v
         v.lines += [f"  br i1 {self.past}, label %place.past, label %place.plain"]
         for label, how in (("past", "align 64, !nontemporal !0"), ("plain", "align 8")):
             v.lines += [f"place.{label}:", *(f"  store {v.real} {a}, ptr {p}, {how}" for a, p in pairs)]
@@ -247,7 +268,9 @@ class _Writer:
         if op in ("and", "or", "xor"):
             return v.logic(op, *args)
         if op in ("exp", "expm1"):
-            return _OWN[op](v, *args, never_above=self._never_above(step.args[0]))
+            known = step.data or ""
+            below_zero = BELOW_ZERO in known or self._below_zero(step.args[0])
+            return _OWN[op](v, *args, below_zero=below_zero, moderate=MODERATE in known)
         if op in _OWN:
             return _OWN[op](v, *args)
         if op in _LIBRARY:
@@ -262,8 +285,8 @@ class _Writer:
             return v.select(v.compare("gt", args[0], zero), v.number(1.0), below)
         return self._unary(op, *args)
 
-    def _never_above(self, k: int) -> bool:
-        """Whether a step is ``-|...|``, of which no value is above 0."""
+    def _below_zero(self, k: int) -> bool:
+        """Whether a step is ``-|...|``, of which every value has a sign."""
         steps = self.program.steps
         return steps[k].op == "neg" and steps[steps[k].args[0]].op == "abs"
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from linsolve.fused.grid import COLUMN, ROW, TIME, Grid
 from linsolve.fused.trace import BOOLEAN, Program
 
-__all__ = ["Buffers", "Plan", "buffers", "plan_of"]
+__all__ = ["Buffers", "Plan", "buffers", "plan_for", "plan_of", "share_of"]
 
 
 class Plan(NamedTuple):
@@ -17,6 +17,8 @@ class Plan(NamedTuple):
     Parameters
     ----------
     program : Program
+    inputs : tuple of (str, int)
+        Along which axes of the grid each input varies.
     axes : list of int
         Along which axes of the grid each step varies.
     early : list of int
@@ -27,23 +29,28 @@ class Plan(NamedTuple):
         The others.
     kept : list of int
         Those of `member` that `full` and the outputs need.
+    common : list of int
+        Those of `early` that other steps and the outputs need.
     """
 
     program: Program
+    inputs: tuple[tuple[str, int], ...]
     axes: list[int]
     early: list[int]
     member: list[int]
     full: list[int]
     kept: list[int]
+    common: list[int]
 
 
 def plan_of(program: Program, grid: Grid) -> Plan:
     """Return the plan of a program on a grid, made once for each way in which its inputs vary."""
-    return _plan(program, tuple((name, grid.axes(name)) for name in program.inputs))
+    return plan_for(program, tuple((name, grid.axes(name)) for name in program.inputs))
 
 
 @lru_cache(maxsize=64)
-def _plan(program: Program, inputs: tuple[tuple[str, int], ...]) -> Plan:
+def plan_for(program: Program, inputs: tuple[tuple[str, int], ...]) -> Plan:
+    """Return the plan of a program whose inputs vary along these axes, by name."""
     vary, axes = dict(inputs), list[int]()
     for step in program.steps:
         if step.op == "input":
@@ -62,7 +69,16 @@ def _plan(program: Program, inputs: tuple[tuple[str, int], ...]) -> Plan:
         else:
             member.append(k)
     wanted = {a for k in full for a in program.steps[k].args} | set(program.outputs.values())
-    return Plan(program, axes, early, member, full, [k for k in member if k in wanted])
+    shared = wanted | {a for k in member for a in program.steps[k].args}
+    kept, common = [k for k in member if k in wanted], [k for k in early if k in shared]
+    return Plan(program, inputs, axes, early, member, full, kept, common)
+
+
+def share_of(plan: Plan, grid: Grid, steps: int) -> int:
+    """Return the members of one of equal parts of a grid in which no fewer steps are computed, if it has so many."""
+    times, rows, columns = grid.shape
+    least = -(-steps // (times * len(plan.full) + len(plan.member) + 1))
+    return -(-rows * columns // max(1, rows * columns // least))
 
 
 class Buffers(NamedTuple):

@@ -181,12 +181,17 @@ class Vectors:
         shifted = self.of_bits(self.whole_op("add", k, self.integer(struct.unpack("<q", struct.pack("<d", magic))[0])))
         return self.op("sub", shifted, self.number(magic))
 
-    def nearest(self, a: str, factor: float) -> tuple[str, str]:
-        """Return the integer nearest to ``a factor``, below 2^51, as a real and as a whole."""
-        magic = 1.5 * 2.0**52
+    def nearest(self, a: str, factor: float) -> tuple[str, str, str]:
+        """Return the integer `k` nearest to ``a factor``, below 2^50, as a real and as a whole, and ``2^k``.
+
+        The last is right for ``-1023 <= k <= 1023`` (0 for the first), as in `power_of_two`, and costs one shift.
+        """
+        magic = 1.5 * 2.0**52 + 1023  # the last bits of the sum are the exponent of 2^k
         shifted = self.fma(a, self.number(factor), self.number(magic))
-        whole = self.whole_op("sub", self.bits(shifted), self.integer(struct.unpack("<q", struct.pack("<d", magic))[0]))
-        return self.op("sub", shifted, self.number(magic)), whole
+        bits = self.bits(shifted)
+        whole = self.whole_op("sub", bits, self.integer(struct.unpack("<q", struct.pack("<d", magic))[0]))
+        power = self.of_bits(self.whole_op("shl", bits, self.integer(52)))
+        return self.op("sub", shifted, self.number(magic)), whole, power
 
     @property
     def infinity(self) -> str:
