@@ -311,6 +311,16 @@ def test_distances_are_measured():
         DeepNetwork.of(layers, network.target, rates=network.rates, covariance=other)
 
 
+def test_data_may_be_aligned_with_layers_that_are_not_balanced():
+    found = distances([np.diag([2.0, 1.0]), np.diag([1.0, 3.0])], np.diag([3.0, 1.0]))
+    assert found["misalignment"] < 1e-14
+    assert found["imbalance"] > 0.1
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        layers, target = [rng.normal(size=(4, 3)), rng.normal(size=(3, 4))], rng.normal(size=(3, 3))
+        assert 0 < distances(layers, target)["misalignment"] <= np.sqrt(3)
+
+
 def test_imbalance_of_a_weak_mode_is_seen():
     u, s, v = modes_of(np.random.default_rng(0))
     layers = DeepNetwork.init((u, s, v), [1.0, 1.0, 1e-18], depth=3, rng=1).layers(0.0)

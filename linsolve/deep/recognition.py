@@ -38,8 +38,17 @@ def distances(layers: Sequence[Any], target: Any, *, rates: Any = 1.0, covarianc
         * ``"imbalance, mode by mode"``: the largest ``|R_l^T R_l - 1|`` of the layers' frames, which also sees the
           imbalance of weak modes;
         * ``"misalignment"``: what of ``S Sigma`` couples different singular modes of the network, over ``|S Sigma|``;
+          where the layers are not balanced, of the orthonormal frame closest to that of the outputs;
         * ``"covariance across modes"``: the same of ``Sigma``, over ``|Sigma|``;
         * ``"rest of the weights"``: the largest ``|U_l - R_(l+1) D R_l^T|`` over the largest ``|U_l|``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.deep import distances
+    >>> found = distances([2 * np.eye(2), np.eye(2)], np.diag([3.0, 1.0]))  # |4 I - I| / |2 I|^2 = 3 sqrt(2) / 8
+    >>> round(found["imbalance"], 6)
+    0.53033
     """
     return _measured(*_checked(layers, target, rates, covariance))[0]
 
@@ -97,13 +106,19 @@ def _measured(
     found = {
         "imbalance": imbalance,
         "imbalance, mode by mode": max(float(np.linalg.norm(r.T @ r - np.eye(len(strengths)))) for r in frames),
-        "misalignment": _coupling(drive, u, v) / (float(np.linalg.norm(drive)) or 1.0),
+        "misalignment": _coupling(drive, _closest_frame(u), v) / (float(np.linalg.norm(drive)) or 1.0),
         "covariance across modes": _coupling(covariance, v, v) / (float(np.linalg.norm(covariance)) or 1.0),
         "rest of the weights": rest / largest,
     }
     variances = np.sum(v * (covariance @ v), axis=0)
     s = np.sum(u * (drive @ v), axis=0) / np.where(variances > 0, variances, 1.0)
     return found, (u, s, v, start, rates, hidden, variances)
+
+
+def _closest_frame(u: np.ndarray) -> np.ndarray:
+    """Return the matrix with orthonormal columns that is closest to `u`."""
+    left, _, right = np.linalg.svd(u, full_matrices=False)
+    return np.asarray(left @ right)
 
 
 def _coupling(matrix: np.ndarray, left: np.ndarray, right: np.ndarray) -> float:
