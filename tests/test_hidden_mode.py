@@ -10,10 +10,10 @@ import linsolve as ls
 DPS = 60
 
 
-def reference(t, s, a, b, w, h):
-    """Return w and h at time t by the Riccati solution of ``G``, to sixty digits; needs ``g+, g- != 0``."""
+def reference(t, s, a, b, w, h, lost=5 * DPS):
+    """Return w, h and r at time t by the Riccati solution of ``G``, to sixty digits; needs ``g+, g- != 0``."""
     mp = mpmath.MPContext()
-    mp.dps = 6 * DPS  # the differences of this form cancel
+    mp.dps = DPS + lost  # the differences of this form cancel
     t, s, a, b = (mp.mpf(float(v)) for v in (t, s, a, b))
     w, h = ([mp.mpf(float(v)) for v in u] for u in (w, h))
     k = mp.sqrt(a * b)

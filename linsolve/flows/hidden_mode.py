@@ -8,7 +8,8 @@ import numpy as np
 
 from linsolve.flow import Flow, observable, parameter
 from linsolve.flows.hidden_units import HiddenUnits
-from linsolve.stable.boost import boost_blow_up, boost_output, boost_time_to
+from linsolve.stable.boost import boost_output
+from linsolve.stable.boost_times import boost_blow_up, boost_time_to
 from linsolve.stable.boosted_layers import Layers, LayersStart
 from linsolve.stable.compensated import Twofold, cosine
 
@@ -55,7 +56,8 @@ class HiddenMode(HiddenUnits):
     learning rates.
 
     Accuracy: weights 1e-13 norm-wise, loss and residual 1e-12 relative, also long after convergence, against 60 digits
-    over starts of 1e-12 to 10 (``tests/test_hidden_mode.py``).
+    over starts of 1e-12 to 10 (``tests/test_hidden_mode.py``), and of 1e-100 to the smallest doubles
+    (``tests/test_tiny_starts.py``).
 
     Examples
     --------

@@ -9,7 +9,8 @@ import numpy as np
 from linsolve.flow import observable, parameter
 from linsolve.flows.two_layer_networks import TwoLayerNetworks
 from linsolve.flows.two_layer_start import on_a_line
-from linsolve.stable.boost import boost_blow_up, boost_output, boost_time_to
+from linsolve.stable.boost import boost_output
+from linsolve.stable.boost_times import boost_blow_up, boost_time_to
 from linsolve.stable.boosted_layers import Layers, LayersStart
 from linsolve.stable.compensated import Twofold, cosine, length
 from linsolve.stable.scalar import smallest
@@ -67,7 +68,8 @@ class TwoLayer(TwoLayerNetworks):
 
     Accuracy over scales of 1e-15 to 1e15 against 500 digits (``tests/test_two_layer.py``, printed by
     ``benchmarks/accuracy_two_layer.py``): u and W 1e-13 norm-wise, ntk and output (of ``|f| + |y|``) 1e-13, loss,
-    limit and time to a loss 1e-12 relative. Ill-conditioned by nature, whatever the formula: the weight of a network of
+    limit and time to a loss 1e-12 relative; 1e-13 from starts of 1e-100 to 1e-303 (``tests/test_tiny_starts.py``).
+    Ill-conditioned by nature, whatever the formula: the weight of a network of
     one unit close to where it passes through 0, and ``t < 0`` close to the blow-up, lose in proportion to the distance.
 
     Examples
@@ -142,7 +144,7 @@ class TwoLayer(TwoLayerNetworks):
         _, start = self._start(xp, z0)
         b, u, h, *_ = Layers.at(xp, t, start)
         residual = start.boost.r0 * b.fade * b.fade
-        up, down = (xp.where(b.moved, v, xp.ones_like(v)) for v in (b.up, b.down))
+        up, down = (xp.where(b.moved, v, 1 / start.boost.unit) for v in (b.up, b.down))
         return {
             "loss": residual**2,
             "output": boost_output(xp, b, start.boost)[0],

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.flow import observable, parameter
 from linsolve.flows.two_layer import TwoLayer
 from linsolve.flows.two_layer_start import gaussian, on_a_line
 from linsolve.inputs import real_array
-from linsolve.stable.boost import Boost, BoostStart, boost
+from linsolve.stable.boost import Boost, boost
 from linsolve.stable.boosted_layers import LayersStart
 from linsolve.stable.compensated import Twofold
 from linsolve.stable.scalar import smallest
@@ -103,10 +104,10 @@ class LazyTwoLayer(TwoLayer):
         b = boost(xp, t, start.boost)
         before = ((start.h * z0.u).sum() - (self._hidden(xp, self.w0) * self.u0).sum()) * self.gamma * self.alpha
         first = self._first_change(xp, s, start)
-        later = _later_change(xp, b, start.boost)
+        later = _later_change(xp, b, start)
         return super().along(xp, t, z0) | {
             "F": before.hi * b.fade * b.fade + self.y * b.done,
-            "kernel_change": first + later + first * later,
+            "kernel_change": first + (1 + first) * later,
         }
 
     def _first_change(self, xp: Any, s: Twofold, start: LayersStart) -> Any:
@@ -220,14 +221,22 @@ def _divisor(xp: Any, x: Any) -> Any:
     return xp.where(x == 0, xp.ones_like(x), x)
 
 
-def _later_change(xp: Any, b: Boost, start: BoostStart) -> Any:
-    r"""Return ``K(t)/K(0) - 1``, small or not.
+def _later_change(xp: Any, b: Boost, layers: LayersStart) -> Any:
+    r"""Return ``K(t)/K(0) - 1``, small or not; inf where that is beyond the range of doubles.
 
     Either ``g f0 sinh(2 theta)/(p^2 + q^2) + 2 sinh(theta)^2`` or, at saddles, the ratio less 1.
     """
+    start, unit = layers.boost, layers.boost.unit
     size = _divisor(xp, xp.hypot(start.p, start.q))
+    f0 = ((layers.h.scaled(unit[..., None]) * (layers.u * unit[..., None])).sum() * layers.gamma).hi
     sinh = -start.g * start.r0 * b.lift
-    turn, square = (start.g / size) * (start.f0 / size) * sinh * (b.up + b.down), 2 * sinh**2
-    whole = (start.p / size * b.up) ** 2 + (start.q / size * b.down) ** 2
+    turn, square = (start.g / size) * (f0 / size) * (sinh * unit) * (b.up + b.down), 2 * sinh**2
+    ends = start.p / size * unit * b.up, start.q / size * unit * b.down
+    root = xp.hypot(*ends)
+    beyond = xp.zeros_like(root) != 0 if arithmetic.is_object(xp) else root > 2**511
+    up, down = (xp.where(beyond, xp.zeros_like(v), v) for v in ends)
+    whole = up**2 + down**2
     bound = xp.where(b.tame, xp.abs(turn) + square, xp.full_like(square, xp.inf))
-    return xp.where(b.moved, smallest(xp, (bound, turn + square), (1 + whole, whole - 1)), xp.zeros_like(whole))
+    change = smallest(xp, (bound, turn + square), (1 + whole, whole - 1))
+    change = xp.where(beyond, xp.full_like(change, xp.inf), change)
+    return xp.where(b.moved, change, xp.zeros_like(change))

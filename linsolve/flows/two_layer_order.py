@@ -9,7 +9,8 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.flow import Flow, observable, parameter
 from linsolve.flows.two_layer import TwoLayer
-from linsolve.stable.boost import BoostStart, boost, boost_blow_up, boost_output, boost_time_to
+from linsolve.stable.boost import BoostStart, boost, boost_output, unit_for
+from linsolve.stable.boost_times import boost_blow_up, boost_time_to
 from linsolve.stable.compensated import Twofold
 
 __all__ = ["TwoLayerOrder"]
@@ -146,16 +147,19 @@ class TwoLayerOrder(Flow):
     def _start(self, xp: Any, z0: Any) -> BoostStart:
         rates = Twofold(xp, self.eta_u).sqrt() * Twofold(xp, self.eta_w).sqrt()
         scale = Twofold(xp, self.gamma) * self.rho
-        size = Twofold(xp, xp.abs(self.gamma)) * self.rho
-        p, q = Twofold(xp, z0.P).sqrt() * size, Twofold(xp, z0.Q).sqrt() * size
         f0 = (Twofold(xp, z0.P) - z0.Q) * scale / rates
         about = *(xp.sqrt(v) * xp.abs(self.gamma) * self.rho for v in (z0.P, z0.Q)), self._coupling(xp)
-        return BoostStart.of(p, q, rates * scale, self.y, f0, about=about)
+        tiny = (xp.maximum(*about[:2]) < 1 / 2**400) & (xp.abs(scale.hi) < 2**200)
+        unit = unit_for(xp, tiny, about[0])
+        size = scale.scaled(xp.where(self.gamma < 0, -unit, unit))
+        p, q = Twofold(xp, z0.P).sqrt() * size, Twofold(xp, z0.Q).sqrt() * size
+        return BoostStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise the start."""
-        b = boost(xp, t, self._start(xp, z0))
-        P, Q = (xp.sqrt(z0.P) * b.up) ** 2, (xp.sqrt(z0.Q) * b.down) ** 2
+        start = self._start(xp, z0)
+        b = boost(xp, t, start)
+        P, Q = (xp.sqrt(z0.P) * start.unit * b.up) ** 2, (xp.sqrt(z0.Q) * start.unit * b.down) ** 2
         return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:

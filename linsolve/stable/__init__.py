@@ -1,7 +1,8 @@
 """Closed forms of the scalar and matrix Riccati equations that neither overflow nor cancel, in every arithmetic."""
 
 from linsolve.stable.blocks import Blocks
-from linsolve.stable.boost import Boost, BoostStart, boost, boost_blow_up, boost_output, boost_time_to
+from linsolve.stable.boost import Boost, BoostStart, boost, boost_output
+from linsolve.stable.boost_times import boost_blow_up, boost_time_to
 from linsolve.stable.boosted_layers import Layers, LayersStart
 from linsolve.stable.compensated import Twofold, length, two_prod, two_sum
 from linsolve.stable.growth import deep_growth_time

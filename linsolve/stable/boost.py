@@ -8,7 +8,9 @@ With ``p' = -2 g r p``, ``q' = 2 g r q``, ``g f = |p|^2 - |q|^2``, ``r = f - y``
     \quad r = r_0 \frac{e^2}{N D}, \quad \sinh\theta = -\frac{g r_0 W}{\sqrt{N D}} .
 
 For ``t >= 0`` every sum here has terms of one sign; for ``t < 0`` the differences are rationalized. Only the square
-roots of N, D, ``|p|^2``, ``|q|^2`` are formed, so that starts of 1e-150 do not underflow.
+roots of N, D, ``|p|^2``, ``|q|^2`` are formed, so that starts of 1e-150 do not underflow. Smaller ones leave the saddle
+when e itself has underflowed, and ``exp(theta)`` may overflow on the way: there e is kept as a square, and the roots,
+like p and q, are multiplied by a power of two.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.stable.compensated import Twofold, two_prod
-from linsolve.stable.scalar import integral_of_decay, log1p_ratio, smallest
+from linsolve.stable.scalar import integral_of_decay, smallest
 
-__all__ = ["Boost", "BoostStart", "boost", "boost_blow_up", "boost_output", "boost_time_to"]
+__all__ = ["Boost", "BoostStart", "boost", "boost_output", "forward", "roots", "still", "unit_for", "unless"]
 
 
 class BoostStart(NamedTuple):
@@ -28,7 +30,7 @@ class BoostStart(NamedTuple):
     Parameters
     ----------
     p, q : array
-        Lengths ``|p0|, |q0|``, in units in which ``K0 = 2 (p^2 + q^2)`` is the tangent kernel.
+        Lengths ``|p0|, |q0|``, where ``K0 = 2 (p^2 + q^2)`` is the tangent kernel, times `unit`.
     g : array
         Coupling, signed: ``g f0 = p^2 - q^2``.
     y, f0, r0, r0_low : array
@@ -39,6 +41,8 @@ class BoostStart(NamedTuple):
     mild : array of bool
         Whether ``2^-99 < p, q < 2^99`` and ``|g|, |y| < 2^99``, so that N and D, which go from 1 to ``n^2/(2c)`` and
         ``m^2/(2c)``, stay between ``2^-400`` and ``2^400``; false in object arithmetic.
+    unit : array
+        1, or `unit_for` starts so small that N or D would leave the range of doubles.
     """
 
     p: Any
@@ -50,6 +54,7 @@ class BoostStart(NamedTuple):
     r0_low: Any
     c: Any
     mild: Any
+    unit: Any
 
     @classmethod
     def of(
@@ -61,16 +66,25 @@ class BoostStart(NamedTuple):
         f0: Twofold,
         r0: Twofold | None = None,
         about: tuple[Any, Any, Any] | None = None,
+        unit: Any = None,
     ) -> BoostStart:
-        """Return the start for lengths, coupling, target and output given to twice the working precision.
+        """Return the start for lengths times `unit`, coupling, target and output, given to twice the working precision.
 
         The residual may be given where it is known better than as a difference of output and target. So may ``p, q, g``
         as they are `about`, to a few rounding errors: what these are between is easier to see from the formula.
         """
         r0 = f0 - y if r0 is None else r0
         target = y.hi if isinstance(y, Twofold) else y
-        mild = _mild(p.xp, *(about or (p.hi, q.hi, g.hi)), target)
-        return cls(p.hi, q.hi, g.hi, target, f0.hi, r0.hi, r0.lo, (g * y).hypot(p * q * 2), mild)
+        unit = p.xp.ones_like(p.hi) if unit is None else unit
+        plain_p, twice_q = p.scaled(1 / unit), q.scaled(2 / unit)
+        mild = _mild(p.xp, *(about or (plain_p.hi, twice_q.hi / 2, g.hi)), target)
+        c = (g * y).hypot(plain_p * twice_q)
+        return cls(p.hi, q.hi, g.hi, target, f0.hi, r0.hi, r0.lo, c, mild, unit)
+
+    @property
+    def lengths(self) -> tuple[Any, Any]:
+        """Return ``|p0|, |q0|`` themselves; below 1e-307 rounded to what doubles there are."""
+        return self.p * (1 / self.unit), self.q * (1 / self.unit)
 
 
 def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
@@ -82,14 +96,24 @@ def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
     return (p > low) & (p < high) & (q > low) & (q < high) & (xp.abs(g) < high) & (xp.abs(y) < high)
 
 
+def unit_for(xp: Any, tiny: Any, like: Any) -> Any:
+    """Return the unit of starts: ``2^540`` where they are `tiny`, else 1; what it multiplies is below ``2^-50``.
+
+    A length of ``2^-1074`` becomes ``2^-534``; a root of N or D, whose other is of order 1, reaches from ``2^-1074 W``
+    to 1, ``W < 2^960``.
+    """
+    one = xp.ones_like(like)
+    return one if arithmetic.is_object(xp) else xp.where(tiny, one * 2**540, one)
+
+
 class Boost(NamedTuple):
     """A boost at times t.
 
     Parameters
     ----------
     up, down : array
-        ``exp(theta)``, ``exp(-theta)``; where one of them is infinite (at a saddle) it is replaced by a finite number,
-        and multiplies a vector that is 0.
+        ``exp(theta)``, ``exp(-theta)`` over the start's unit, for vectors that are multiplied by it; where one of them
+        is infinite (at a saddle) it is replaced by a finite number, and multiplies a vector that is 0.
     lift : array
         ``-sinh(theta) / (g r0)``, an integral of the residual; see `tame`.
     bend : array
@@ -112,16 +136,12 @@ class Boost(NamedTuple):
     moved: Any
 
 
-def _vanishes(xp: Any, x: Any) -> Any:
-    """Whether `x` is too small to divide by: in floats, well before quotients overflow."""
-    return x == 0 if arithmetic.is_object(xp) else x < 1 / 2**700
-
-
-def _still(start: BoostStart) -> Any:
+def still(start: BoostStart) -> Any:
+    """Whether a start is stationary: at the saddle or on the target."""
     return ((start.p == 0) & (start.q == 0)) | (start.r0 == 0)
 
 
-def _unless(xp: Any, flag: Any, x: Any, instead: int = 1) -> Any:
+def unless(xp: Any, flag: Any, x: Any, instead: int = 1) -> Any:
     """Return `x`, and `instead` where `flag` holds, as a safe operand."""
     return xp.where(flag, xp.full_like(x, instead), x)
 
@@ -135,45 +155,54 @@ def _clock(xp: Any, t: Any, start: BoostStart) -> tuple[Any, Any, Any]:
     age, c = xp.abs(t), start.c.hi
     if arithmetic.is_object(xp):
         adrift = (c == 0) & xp.isinf(age)
-        return _unless(xp, adrift, age, 0), c, adrift
+        return unless(xp, adrift, age, 0), c, adrift
     flat = ~start.mild & (c < 1 / 2**960)
     adrift = flat & (age > 2**900)
-    end = xp.where(start.mild, xp.full_like(c, 2**700), 1000 / _unless(xp, flat, c))
+    end = xp.where(start.mild, xp.full_like(c, 2**700), 1000 / unless(xp, flat, c))
     age = xp.where(~flat & (age > end), end, age)
-    return _unless(xp, adrift, age, 0), _unless(xp, flat, c, 0), adrift
+    return unless(xp, adrift, age, 0), unless(xp, flat, c, 0), adrift
 
 
-def _decay(xp: Any, age: Any, c: Twofold) -> Any:
-    """Return ``exp(-2 c age)``; the rounding of the exponent, which exp would amplify, is corrected for."""
-    main = xp.exp(-2 * c.hi * age)
+def _decay(xp: Any, age: Any, start: BoostStart) -> tuple[Any, Any]:
+    """Return ``exp(-2 c age)`` as two factors, of which the second is 1 for mild starts: the product may underflow.
+
+    The rounding of the exponent, which exp would amplify, is corrected for.
+    """
+    c = start.c
     if arithmetic.is_object(xp):
-        return main
+        main = xp.exp(-2 * c.hi * age)
+        return main, xp.ones_like(main)
+    less = xp.where(start.mild, xp.full_like(c.hi, -2), xp.full_like(c.hi, -1))
     late = age > 2**900
     part = xp.where(late, xp.zeros_like(age), age)
     _, error = two_prod(xp, c.hi + xp.zeros_like(part), part)
-    return main * (1 - 2 * (error + c.lo * part))
+    main = xp.exp(less * c.hi * age) * (1 + less * (error + c.lo * part))
+    return main, unless(xp, start.mild, main)
 
 
-def _roots(xp: Any, a: Any, hypotenuse: Any, leg: Any) -> tuple[Any, Any]:
-    """Return the square roots of ``hypotenuse + a`` and ``hypotenuse - a``, where ``hypotenuse^2 = a^2 + leg^2``."""
-    large = xp.sqrt(hypotenuse + xp.abs(a))
-    small = leg / _unless(xp, large == 0, large)
+def roots(xp: Any, a: Any, hypotenuse: Any, leg: Any, unit: Any) -> tuple[Any, Any]:
+    """Return `unit` times the square roots of ``hypotenuse + a`` and ``hypotenuse - a``.
+
+    ``hypotenuse^2 = a^2 + (leg/unit^2)^2``: the leg is a product of two lengths that are multiplied by the unit.
+    """
+    large = xp.sqrt(hypotenuse + xp.abs(a)) * unit
+    small = leg / unless(xp, large == 0, large)
     return xp.where(a >= 0, large, small), xp.where(a >= 0, small, large)
 
 
-def _forward(xp: Any, start: BoostStart) -> tuple[Any, Any]:
-    """Return the square roots of ``c + g y + 2 q^2`` and ``c - g y + 2 p^2``."""
-    plus, minus = _roots(xp, start.g * start.y, start.c.hi, 2 * start.p * start.q)
+def forward(xp: Any, start: BoostStart) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Return the roots of ``c + g y``, ``c - g y`` and of ``c + g y + 2 q^2``, ``c - g y + 2 p^2``, times the unit."""
+    parts = roots(xp, start.g * start.y, start.c.hi, 2 * start.p * start.q, start.unit)
     root = xp.sqrt(xp.full_like(start.p, 2))
-    return xp.hypot(plus, root * start.q), xp.hypot(minus, root * start.p)
+    return parts, (xp.hypot(parts[0], root * start.q), xp.hypot(parts[1], root * start.p))
 
 
-def _backward(xp: Any, k: Any, rate: Any, c: Any, push: Any) -> tuple[Any, Any]:
-    """Return the square root and the sign of ``c - rate``, where ``c^2 - rate^2 = 4 k^2 push``."""
+def _backward(xp: Any, k: Any, rate: Any, c: Any, push: Any, unit: Any) -> tuple[Any, Any]:
+    """Return `unit` times the root, and the sign, of ``c - rate``, where ``c^2 - rate^2 = 4 (k/unit)^2 push``."""
     rises = rate > 0
-    size = _unless(xp, ~rises, c + rate)
+    size = unless(xp, ~rises, c + rate)
     through = 2 * k * xp.sqrt(xp.abs(push) / size)
-    return xp.where(rises, through, xp.sqrt(_unless(xp, rises, c - rate, 0))), rises & (push < 0)
+    return xp.where(rises, through, xp.sqrt(unless(xp, rises, c - rate, 0)) * unit), rises & (push < 0)
 
 
 def _root(xp: Any, e: Any, part: Any, falls: Any) -> Any:
@@ -197,21 +226,32 @@ def boost(xp: Any, t: Any, start: BoostStart) -> Boost:
     -------
     Boost
         Relative accuracy of a few rounding errors in every field, for `t >= 0`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> p, q, g = (stable.Twofold(np, np.array(value)) for value in (0.5, 0.0, 1.0))
+    >>> start = stable.BoostStart.of(p, q, g, np.array(1.0), stable.Twofold(np, np.array(0.25)))
+    >>> b = stable.boost(np, np.array([0.0, np.inf]), start)
+    >>> (start.p * b.up).round(6).tolist()  # |p|^2 ends at y
+    [0.5, 1.0]
     """
     c, push = start.c.hi, start.g * start.r0
-    moved = (t != 0) & ~_still(start)
+    moved = (t != 0) & ~still(start)
     t = xp.where(moved | (start.mild & (t >= 0)), t + xp.zeros_like(c), xp.zeros_like(t + c))
     back = t < 0
     age, rate, adrift = _clock(xp, t, start)
-    e = _unless(xp, adrift, _decay(xp, age, start.c), 0)
-    W = _unless(xp, adrift, integral_of_decay(xp, 2 * age, 2 * rate))
-    om, (n, m) = xp.sqrt(W), _forward(xp, start)
-    sums = [xp.sqrt(e * e + _unless(xp, ~start.mild, v) ** 2 * W) for v in (n, m)]
-    rate_n = 2 * start.q**2 + start.g * start.y
-    rate_m = 2 * start.p**2 - start.g * start.y
-    back_n, falls_n = _backward(xp, start.q, rate_n, c, push)
-    back_m, falls_m = _backward(xp, start.p, rate_m, c, -push)
+    e, again = _decay(xp, age, start)
+    e = unless(xp, adrift, e, 0)
+    W = unless(xp, adrift, integral_of_decay(xp, 2 * age, 2 * rate))
+    om, (_, (n, m)) = xp.sqrt(W), forward(xp, start)
+    sums = [xp.sqrt(e * e + unless(xp, ~start.mild, v) ** 2 * W) for v in (n, m)]
+    p, q = start.lengths
+    back_n, falls_n = _backward(xp, start.q, 2 * q**2 + start.g * start.y, c, push, start.unit)
+    back_m, falls_m = _backward(xp, start.p, 2 * p**2 - start.g * start.y, c, -push, start.unit)
     n, m = xp.where(back, back_n, n) * om, xp.where(back, back_m, m) * om
+    e = e * start.unit * again
     root_n, root_d = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
     simple = start.mild & ~back
     root_n, root_d = (xp.where(simple, one, other) for one, other in zip(sums, (root_n, root_d), strict=True))
@@ -220,29 +260,34 @@ def boost(xp: Any, t: Any, start: BoostStart) -> Boost:
 
 def _assemble(xp: Any, start: BoostStart, parts: tuple, back: Any, adrift: Any, moved: Any) -> Boost:
     e, om, n, m, root_n, root_d = parts
+    unit = start.unit
     low, high = xp.minimum(root_n, root_d), xp.maximum(root_n, root_d)
-    high = _unless(xp, high == 0, high)
-    tame = low > 0 if arithmetic.is_object(xp) else (low * 2**700 > 1) & (low * 2**600 > om)
-    slow, fast = om / _unless(xp, ~tame, low), om / high
+    high, span = unless(xp, high == 0, high), om * unit
+    tame = low > 0 if arithmetic.is_object(xp) else (low > unit / 2**700) & (low > span / 2**600)
+    slow, fast, both = (unless(xp, ~tame, span) / unless(xp, ~tame, v) for v in (low, high, low + high))
     if not arithmetic.is_object(xp):
-        tame = tame & ((slow / 2**380) * (fast / 2**380) < 1) & (high < low * 2**700)
-    safe_n, safe_d = _unless(xp, _vanishes(xp, root_n), root_n), _unless(xp, _vanishes(xp, root_d), root_d)
+        tame = tame & ((slow / 2**380) * (fast / 2**380) < 1) & (high / 2**700 < low)
     # e and low vanish together where the saddle attracts: their ratio is 1
-    fade = xp.where(low == 0, xp.ones_like(e), e / _unless(xp, low == 0, low))
+    fade = unless(xp, adrift, xp.where(low == 0, xp.ones_like(e), e / unless(xp, low == 0, low)), 0)
     sign = xp.where(back, -xp.ones_like(e), xp.ones_like(e))
     kernel = xp.sqrt(xp.full_like(start.p, 2)) * xp.hypot(start.p, start.q)
-    share = (n / _unless(xp, root_n == 0, root_n)) * (m / _unless(xp, root_d == 0, root_d))
+    share = (n / unless(xp, root_n == 0, root_n)) * (m / unless(xp, root_d == 0, root_d))
     done = sign * ((fade * (kernel * om / high)) ** 2 + share**2)
     return Boost(
-        up=root_n / safe_d,
-        down=root_d / safe_n,
-        lift=sign * _unless(xp, ~tame, slow, 0) * _unless(xp, ~tame, fast, 0),
-        bend=sign * _unless(xp, ~tame, om / (low + high), 0) ** 2,
-        fade=_unless(xp, adrift, fade / high, 0),
-        done=_unless(xp, adrift | (fade == 0), done),
+        up=_ratio(xp, root_n / unit, root_d, start.mild & ~back),
+        down=_ratio(xp, root_d / unit, root_n, start.mild & ~back),
+        lift=sign * unless(xp, ~tame, slow, 0) * unless(xp, ~tame, fast, 0),
+        bend=sign * unless(xp, ~tame, both, 0) ** 2,
+        fade=fade * unit / high,
+        done=unless(xp, fade == 0, done),
         tame=tame,
         moved=moved,
     )
+
+
+def _ratio(xp: Any, x: Any, y: Any, simple: Any) -> Any:
+    """Return ``x/y``, and a finite number where that is infinite or would soon be."""
+    return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / 2**1000), y)
 
 
 def boost_output(xp: Any, b: Boost, start: BoostStart) -> tuple[Any, Any]:
@@ -254,80 +299,7 @@ def boost_output(xp: Any, b: Boost, start: BoostStart) -> tuple[Any, Any]:
     old, new = start.f0 * b.fade * b.fade, start.y * b.done
     mean, spread = old + new, xp.abs(old) + xp.abs(new)
     none = start.g == 0
-    g = _unless(xp, none, start.g)
+    g = unless(xp, none, start.g)
     size = xp.where(none, xp.full_like(p, xp.inf), (p**2 + q**2) / xp.abs(g))
     f = smallest(xp, (spread, mean), (2 * size, (p - q) * (p + q) / g))  # the mean, unless clearly worse
     return xp.where(b.moved, f, start.f0 + xp.zeros_like(f)), xp.minimum(spread, size)
-
-
-def boost_blow_up(xp: Any, start: BoostStart) -> Any:
-    r"""Return the negative time at which the solution backward in time ends, ``-inf`` where it does not.
-
-    ``t* = -log(1 + X)/(4 c)``, ``X = c (m + c)/(2 k^2 |g r0|)`` with ``k = p`` and ``m = 2 p^2 - g y`` where
-    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``.
-    """
-    push, c = start.g * start.r0, start.c.hi
-    size = xp.abs(push)
-    k = xp.where(push > 0, start.p, start.q)
-    rate = start.p**2 + start.q**2 + size + c
-    never = (k == 0) | (size == 0)
-    root = xp.sqrt(_unless(xp, never, rate)) / _unless(xp, never, k) / xp.sqrt(2 * _unless(xp, never, size))
-    if not arithmetic.is_object(xp):
-        never = never | (root > 2**511)
-    root = _unless(xp, never, root)
-    scale = xp.sqrt(c) * root
-    early = scale <= 1
-    near = root**2 / 4 * log1p_ratio(xp, _unless(xp, ~early, scale, 0) ** 2)
-    far = xp.log(xp.hypot(xp.ones_like(scale), scale)) / (2 * _unless(xp, early, c))
-    return -xp.where(never, xp.full_like(near, xp.inf), xp.where(early, near, far))
-
-
-def boost_time_to(xp: Any, start: BoostStart, *, loss: Any) -> Any:
-    r"""Return the first time at which ``r^2`` has fallen to `loss`; inf where it never does.
-
-    With ``eps = sqrt(loss)`` and ``K`` the tangent kernel then, ``tanh(2 c t)/c = 2 (|r0| - eps)/(|r0| K + eps K0)``;
-    for late times the logarithm of the three ratios that make up ``exp(4 c t)``.
-    """
-    c, size, eps = start.c.hi, xp.abs(start.r0), xp.sqrt(loss)
-    gap = _gap(xp, start, loss)
-    there = gap <= 0
-    target = start.y + xp.where(start.r0 < 0, -eps, eps)
-    drift, both = start.g * target, 2 * start.p * start.q
-    half = xp.hypot(drift, both)
-    never = (eps == 0) | _still(start) | ((both == 0) & (start.f0 * target <= 0))
-    idle = there | never
-    part = _unless(xp, there, eps) / _unless(xp, there, size)
-    down = _unless(xp, idle, half + part * (start.p**2 + start.q**2))
-    if not arithmetic.is_object(xp):  # times beyond 1e300 end there
-        down = xp.maximum(down, xp.full_like(down, 1 / 2**1000))
-    gap = _unless(xp, idle, gap / _unless(xp, there, size), 0)
-    early = (c * gap < down / 2) & ~idle
-    T = _unless(xp, ~early, gap / down, 0)
-    z = c * T
-    near = T / 4 * (log1p_ratio(xp, z) + log1p_ratio(xp, -z))
-    # on the way to a saddle p (or q) is 0 and divides out of a ratio, whose value does not depend on it
-    gain = start.g * start.y
-    start = start._replace(
-        p=_unless(xp, (start.p == 0) & (gain > 0), start.p), q=_unless(xp, (start.q == 0) & (gain < 0), start.q)
-    )
-    far = _late_time(xp, start, _roots(xp, drift, half, 2 * start.p * start.q), part, idle | early)
-    time = xp.where(early, near, far)
-    return xp.where(there, xp.zeros_like(time), xp.where(never, xp.full_like(time, xp.inf), time))
-
-
-def _gap(xp: Any, start: BoostStart, loss: Any) -> Any:
-    """Return ``|r0| - sqrt(loss)``, also where the two nearly agree."""
-    size, eps = xp.abs(start.r0), xp.sqrt(loss)
-    square, error = two_prod(xp, size, size)
-    between = (square - loss) + (error + 2 * start.r0 * start.r0_low)
-    near = eps > size / 2
-    return xp.where(near, between / _unless(xp, ~near, size + eps), size - eps)
-
-
-def _late_time(xp: Any, start: BoostStart, then: tuple[Any, Any], part: Any, unused: Any) -> Any:
-    n, m = _forward(xp, start)
-    plus, minus = _roots(xp, start.g * start.y, start.c.hi, 2 * start.p * start.q)
-    shift_n = _unless(xp, unused, xp.hypot(plus, then[1])) / _unless(xp, unused, n)
-    shift_m = _unless(xp, unused, xp.hypot(minus, then[0])) / _unless(xp, unused, m)
-    logs = xp.log(shift_n) + xp.log(shift_m) - xp.log(_unless(xp, unused, part)) / 2
-    return logs / (2 * _unless(xp, unused, start.c.hi))

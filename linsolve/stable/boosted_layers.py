@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.stable.boost import Boost, BoostStart, boost, boost_output
+from linsolve.stable.boost import Boost, BoostStart, boost, boost_output, unit_for
 from linsolve.stable.compensated import Twofold, length
 from linsolve.stable.scalar import smallest
 
@@ -23,13 +23,23 @@ class LayersStart(NamedTuple):
     h : Twofold, shape batch + (d,)
         The layers.
     p, q : array, shape batch + (d,)
-        ``(root_h h +- root_u u)/2``.
+        ``(root_h h +- root_u u)/2``, times the unit of `boost`.
     rest : array, shape batch + (d,)
         ``h`` less a multiple of ``u``, exactly 0 where the two are parallel.
     root_h, root_u : array, shape batch
         ``sqrt(eta_u)`` and ``sqrt(eta_w) s``: what the layers ``h`` and ``u`` are multiplied by in ``p``, ``q``.
     gamma : array, shape batch
         Scale of the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.stable import LayersStart, Twofold
+    >>> one = np.array(1.0)
+    >>> u, h = np.array([0.5, 0.0]), Twofold(np, np.array([0.5, 0.0]))
+    >>> start = LayersStart.of(np, u, h, Twofold(np, one), (one, one), one, one)
+    >>> start.p.tolist(), start.q.tolist(), float(start.boost.f0)
+    ([0.5, 0.0], [0.0, 0.0], 0.25)
     """
 
     boost: BoostStart
@@ -59,15 +69,31 @@ class LayersStart(NamedTuple):
         The target may be a Twofold, and the residual be given where it is known better than as a difference.
         """
         root_h, root_u = Twofold(xp, eta[0]).sqrt(), Twofold(xp, eta[1]).sqrt() * s
-        b, a = h * root_h[..., None], root_u[..., None] * u
-        p, q, size = (b + a).scaled(half(xp, b.hi)), (b - a).scaled(half(xp, b.hi)), xp.abs(gamma)
+        size = xp.abs(gamma)
+        largest = xp.maximum(xp.max(xp.abs(h.hi), axis=-1) * root_h.hi, xp.max(xp.abs(u), axis=-1) * root_u.hi)
+        unit = _unit(xp, largest, size)
+        # before the products, whose rounding errors would underflow
+        b, a = h.scaled(unit[..., None]) * root_h[..., None], root_u[..., None] * (u * unit[..., None])
+        p, q = (b + a).scaled(half(xp, b.hi)), (b - a).scaled(half(xp, b.hi))
         f0 = (h * u).sum() * gamma
-        start = BoostStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0)
+        start = BoostStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
         return cls(start, u, h, p.hi, q.hi, _rest(xp, u, h), root_h.hi, root_u.hi, gamma)
 
 
 class Layers(NamedTuple):
-    """The layers at times t; where the boost is tame, `change` is ``h - h0`` to a few rounding errors of `bound`."""
+    """The layers at times t; where the boost is tame, `change` is ``h - h0`` to a few rounding errors of `bound`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.stable import Layers, LayersStart, Twofold
+    >>> one = np.array(1.0)
+    >>> u, h = np.array([0.5]), Twofold(np, np.array([0.5]))
+    >>> start = LayersStart.of(np, u, h, Twofold(np, one), (one, one), one, one)
+    >>> at = Layers.at(np, np.array(np.inf), start)
+    >>> at.u.round(6).tolist(), at.h.round(6).tolist()  # u h = y = 1
+    ([1.0], [1.0])
+    """
 
     boost: Boost
     u: Any
@@ -94,6 +120,12 @@ class Layers(NamedTuple):
         bound = xp.abs(h0 * widening) + xp.abs(turn_h * start.u)
         moves_u, moves_h = ((b.moved & (root != 0))[..., None] for root in (start.root_h, start.root_u))
         return cls(b, xp.where(moves_u, u, start.u), xp.where(moves_h, h, h0), change, bound)
+
+
+def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
+    """Return the unit of layers whose largest entry this is, in units of p and q, for an output of scale `gamma`."""
+    small = (largest < 1 / 2**50) & (largest * gamma < 1 / 2**50)
+    return unit_for(xp, small & ((largest < 1 / 2**400) | (largest * gamma < 1 / 2**400)), largest * gamma)
 
 
 def half(xp: Any, x: Any) -> Any:
