@@ -125,6 +125,50 @@ class TestCompiled:
         for a, b in zip(compiled(np, times, target, *start), alone, strict=True):
             np.testing.assert_array_equal(a, b)
 
+    def test_threads_at_once(self):
+        """Networks of several sizes, by turns from two threads, each with a place of its own, and from a third."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        questions = []
+        for seed, (shape, batch, count) in enumerate([((6, 7, 6), 150, 9), ((2, 3, 4), 5, 40), ((1, 1, 1), 7, 3)]):
+            target, start = random(shape, batch=(batch,), seed=seed)
+            questions.append((WhitenedTwoLayer(target), np.linspace(0.0, 20.0, count), start))
+        start = random((2, 3, 4), batch=(5,), seed=9)[1]  # another of the same flow, which keeps one
+        questions.append((*questions[1][:2], start))
+
+        def ask(k):
+            flow, t, start = questions[k % len(questions)]
+            return flow.compiled_solution(t[:, None], start)
+
+        right = [ask(k) for k in range(len(questions))]
+        with ThreadPoolExecutor(2) as pool:
+            several = [pool.submit(ask, k) for k in range(60)]
+            found = [ask(k) for k in range(20)] + [each.result() for each in several]
+        for k, state in enumerate(found):
+            for a, b in zip(state, right[(k if k < 20 else k - 20) % len(questions)], strict=True):
+                np.testing.assert_array_equal(a, b)
+
+    def test_no_time_depends_on_the_others(self):
+        target, start = random((4, 5, 4), batch=(2,), seed=11)
+        times = np.concatenate([np.random.default_rng(0).uniform(0, 30, 21), [1e-3, 0.1]])
+        whole = compiled(np, times[:, None], target, *start)
+        for k in range(times.size):
+            for a, b in zip(compiled(np, times[k], target, *start), whole, strict=True):
+                np.testing.assert_array_equal(a, b[k])
+
+    @pytest.mark.parametrize("size", [0.0, 1e-310, 1e-150, 1e-8, 1e3], ids=str)
+    @pytest.mark.parametrize("scale", [0.0, 1e-150, 1e-3, 1.0], ids=str)
+    def test_extreme_targets_and_starts(self, size, scale):
+        target, start = random((3, 4, 3), scale=scale, batch=(4,), seed=12)
+        target, times = size * target, np.asarray([1e-300, 1e-3, 0.5, 5.0, 1e5])
+        target[3, :, 1:] = 0.0
+        found = compiled(np, times[:, None], target, *start)
+        right = matrix_riccati(np, times[:, None], target, *start)
+        assert all(np.isfinite(v).all() for v in found)
+        unit = np.max([np.abs(v).max(axis=(-2, -1)) for v in right], axis=0)
+        for a, b in zip(found, right, strict=True):
+            assert (np.abs(a - b).max(axis=(-2, -1)) <= 1e-13 * unit).all()
+
     def test_verify_runs_through_it(self, monkeypatch):
         from linsolve.stable import leap_compiled
 
