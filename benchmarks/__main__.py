@@ -73,15 +73,16 @@ def sweep_cost() -> str:
     rows = [
         (
             "one network at every size" if which == "fixed" else "a random network a cell",
+            "NumPy" if engine == "blocks" else engine,
             str(threads),
             f"{seconds:.2f} s",
             f"{work:.2f} s",
             f"{ratio:.0f}",
             f"{memory:.2f}",
         )
-        for which, threads, seconds, work, ratio, memory in sweeps.rows()
+        for which, engine, threads, seconds, work, ratio, memory in sweeps.rows()
     ]
-    head = ("start", "threads", "time", "of all cores", "over filling the output", "peak memory over the output")
+    head = ("start", "engine", "threads", "time", "of all cores", "over filling the output", "peak memory over it")
     return table(head, rows)
 
 

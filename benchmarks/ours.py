@@ -118,7 +118,7 @@ def kernel(small: bool) -> list[Way]:
     more = floors.product(n, 13 * len(t) // 10, n)
 
     def spectrum() -> None:
-        np.linalg.eigh(matrix)
+        np.linalg.eigh(matrix.T)  # symmetric, and in the order of LAPACK, as ours has it
         more()
 
     ours, one_target = "ours, NumPy", "W6, one target"
@@ -128,7 +128,7 @@ def kernel(small: bool) -> list[Way]:
         Way("W6, further target", ours, lambda: flow(t, zero)["f"], 1, problem.error),
         Way("W6, further target", "floor: GEMM", gemm),
         Way(one_target, ours, one(problem), 1, problem.error, route(problem)),
-        Way(one_target, "eigh", lambda: np.linalg.eigh(matrix)),
+        Way(one_target, "eigh", lambda: np.linalg.eigh(matrix.T)),
         Way(f"{one_target}, stiff", ours, one(stiff), 1, stiff.error, route(stiff)),
     ]
 
@@ -140,12 +140,16 @@ def diagram(small: bool) -> list[Way]:
     if small:
         return []
 
-    def call() -> float:
-        command = [sys.executable, "-m", "benchmarks.sweeps", "fixed", str(floors.processors())]
+    def call(engine: str) -> float:
+        command = [sys.executable, "-m", "benchmarks.sweeps", "fixed", str(floors.processors()), engine]
         return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["seconds"]
 
-    ours = Way("W7", "ours, NumPy", call, remark="in a process of its own", told=True)
-    return [ours, Way("W7", "floor: fill", sweeps.fill, told=True)]
+    remarks = {"blocks": "in a process of its own", "compiled": "in a process of its own, compiling included"}
+    found = [
+        Way("W7", who, partial(call, engine), remark=remarks[engine], told=True) for who, engine in engines().items()
+    ]
+    limits = [Way("W7", f"limit: {seconds:g} s", partial(float, seconds), told=True) for seconds in (3, 0.5)]
+    return [*found, Way("W7", "floor: fill", sweeps.fill, told=True), *limits]
 
 
 def sampling(small: bool) -> list[Way]:

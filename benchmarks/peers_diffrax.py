@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import workloads
+from benchmarks import speed_matrix, workloads
 from benchmarks.timing import Way
 
 jax.config.update("jax_enable_x64", True)
@@ -72,6 +72,29 @@ class Training:
         return {name: np.asarray(v) for name, v in self.run(*self.given).items()}
 
 
+class Products:
+    """Product and Gram matrices of two-layer networks on white inputs, all of them at all times."""
+
+    def __init__(self, shape: tuple[int, int, int], members: int, times: int, solver: str, tolerance: float) -> None:
+        target, _, start = speed_matrix.networks(shape, (speed_matrix.MEMBERS,))
+
+        def field(_: Any, z: Any, s: Any) -> Any:
+            p, x, q = z
+            e = s - p
+            forth, back = e.T @ p, e @ p.T
+            return q @ e + e @ x, forth + forth.T, back + back.T
+
+        def one(p: Any, x: Any, q: Any, s: Any, t: Any) -> Any:
+            return _solve(field, solver, tolerance, t, (p, x, q), lambda _, z, __: z, s)
+
+        self.run = jax.jit(jax.vmap(one, in_axes=(0, 0, 0, 0, None), out_axes=1))
+        given = [v[:members] for v in (*start, target)]
+        self.given = tuple(jnp.asarray(v) for v in (*given, speed_matrix.TIMES[:times]))
+
+    def __call__(self) -> list[np.ndarray]:
+        return [np.asarray(v) for v in self.run(*self.given)]
+
+
 class Explicit:
     """Tangent kernels of explicit ReLU networks by automatic differentiation: random weights, one input."""
 
@@ -116,6 +139,14 @@ def ways(small: bool) -> list[Way]:
     train, wrong = Training(nets, 1e-8), partial(workloads.error_of_networks, nets)
     remark = f"all weights of {len(nets.u)} networks at once, scaled"
     found.append(Way("W3", "diffrax Tsit5, 1e-08", train, full["W3"] / len(nets.u), wrong, remark))
+    if not small:  # W5 is not measured in small
+        shape, members = speed_matrix.MANY[0], speed_matrix.MEMBERS // 10  # of more a member costs no less
+        workload = f"W5, {speed_matrix.MEMBERS} networks {'-'.join(map(str, shape))}, {len(speed_matrix.TIMES)} times"
+        for solver in SOLVERS:
+            call = Products(shape, members, len(speed_matrix.TIMES), solver, 1e-8)
+            wrong, remark = partial(speed_matrix.many_error, shape), f"{members} members at once, scaled"
+            scale = speed_matrix.MEMBERS / members
+            found.append(Way(workload, f"diffrax {solver}, 1e-08", call, scale, wrong, remark))
     count, width, depth = (2, 8, 4) if small else (8, 200, 50)
     remark = f"{count} networks, weights drawn and differentiated, scaled"
     found.append(Way("W8", "explicit, JAX", Explicit(count, width, depth), full["W8"] / count, remark=remark))

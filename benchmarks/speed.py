@@ -68,13 +68,22 @@ REACH = (
     ),
     Reach("W5, one network 100-200-100, 200 times", NUMPY, "", "floor", 3),
     Reach("W5, one network 100-200-100, 200 times", NUMPY, "", "DOP853", 1 / 2),
+    *(
+        Reach(f"W5, one network 100-200-100, one time, a {what}", NUMPY, "", "limit: 3 ms", 1)
+        for what in ("new flow", "new start", "further time")
+    ),
+    Reach("W5, 1000 networks 10-10-10, 200 times", FAST, "", "limit: 200 ms", 1),
+    Reach("W5, 1000 networks 10-10-10, 200 times", "ours", "", "diffrax", 1 / 25),
     Reach("W5, 1000 networks 10-10-10, 200 times", "ours", "", "a loop of DOP853", 1 / 50),
     Reach("W6", NUMPY, "W6", "floor", 1),
     Reach("W6, further target", NUMPY, "W6, further target", "floor", 1.5),
     Reach("W6, one target", NUMPY, "W6, one target", "eigh", 1 / 15),
     Reach("W6, one target", NUMPY, "W6, one target", "expm_multiply", 1),
     Reach("W6, one target, stiff", NUMPY, "W6, one target", "eigh", 1),
-    Reach("W8", NUMPY, "W8", "explicit", 1 / 50),
+    Reach("W7", NUMPY, "W7", "limit: 3 s", 1),
+    Reach("W7", FAST, "W7", "limit: 0.5 s", 1),
+    Reach("W8", NUMPY, "W8", "explicit", 1 / 50),  # by a law of the layers, whatever it costs
+    Reach("W8", NUMPY, "W8", "explicit", 1 / 2000),  # and with a few variates a layer
 )
 
 
@@ -100,20 +109,27 @@ def section(name: str, workers: Iterable[Worker], small: bool, rounds: int) -> l
     return [Timing(w, who, medians[k], errors[k], remark) for k, (w, who, remark) in enumerate(known)]
 
 
-def matrix_rows() -> list[Timing]:
-    """Return W5, whose measurement counts the seconds of the processor with BLAS on one thread."""
+def matrix_rows(workers: Iterable[Worker]) -> list[Timing]:
+    """Return W5, measured with BLAS on one thread."""
     found: dict[tuple[str, str], Timing] = {}
-    for row in speed_matrix.rows():
+    peers = [
+        speed_matrix.Peer(*way[:2], partial(worker.run, k), partial(worker.error, k), way[2])
+        for worker in workers
+        for k, way in enumerate(worker.ways)
+        if way[0].startswith("W5")
+    ]
+    for row in speed_matrix.rows(peers):
         name, other = row.name.rsplit(", and ", 1)
         off = re.search(r"\(off by (\S+)\)", other)
         other = other.split(" (off")[0].removeprefix("the ")
         workload, floor = f"W5, {name}", "products" in other or "factorizations" in other
-        remark = "processor seconds, BLAS on one thread"
+        remark = "BLAS on one thread"
         who = FAST if workload.endswith(", compiled") else NUMPY
         workload = workload.removesuffix(", compiled")
         found[workload, who] = Timing(workload, who, row.ours, row.error, remark)
         other = f"floor: {other}" if floor else other
-        found[workload, other] = Timing(workload, other, row.other, float(off[1]) if off else math.nan, remark)
+        error = float(off[1]) if off else math.nan
+        found[workload, other] = Timing(workload, other, row.other, error, row.remark or remark)
     return list(found.values())
 
 
@@ -136,12 +152,12 @@ def measure(small: bool = False, rounds: int = ROUNDS, say: Callable[[str], Any]
             say(name)
             found += section(name, [w for w in workers.values() if not w.absent], small, rounds)
         absent = {name: worker.absent for name, worker in workers.items() if worker.absent}
-    if not small:
-        say("W5")
-        try:
-            found += matrix_rows()
-        except ModuleNotFoundError as error:  # its 200 digits need the extra [balls]
-            absent["W5"] = str(error)
+        if not small:
+            say("W5")
+            try:
+                found += matrix_rows(w for w in workers.values() if not w.absent)
+            except ModuleNotFoundError as error:  # its 200 digits need the extra [balls]
+                absent["W5"] = str(error)
     found += [Timing("absent", name, math.nan, math.nan, why) for name, why in (absent | NOT_MEASURED).items()]
     return found
 

@@ -8,10 +8,11 @@ threads as there are processors. Seconds are those of the clock: measure on an i
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -27,16 +28,21 @@ SINGLE = (0.1, 5.0, 20.0, 400.0)
 MEMBERS, ROUNDS = 1000, 3
 # of the slow peers only this many times or members are run; their time is scaled up
 SAMPLE, FEW = 10, 4
+# at these of the times errors of many networks are measured
+SHOWN = [1, 10, 60, 199]
+# seconds of one time of one network, and of a thousand small networks at all times
+LIMIT, LIMIT_MANY = 3e-3, 0.2
 
 
 class Row(NamedTuple):
-    """A workload and the other, seconds of each, their ratio (ours over the other), and our largest error."""
+    """A workload and the other, seconds of each, their ratio (ours over the other), our error, how the other ran."""
 
     name: str
     ours: float
     other: float
     ratio: float
     error: float
+    remark: str = ""
 
 
 def networks(shape: tuple[int, int, int], batch: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, Any, Any]:
@@ -47,14 +53,27 @@ def networks(shape: tuple[int, int, int], batch: tuple[int, ...], seed: int = 0)
     return target, (w1, w2), WhitenedTwoLayer.of(w1, w2)
 
 
+class Peer(NamedTuple):
+    """Another tool in a process of its own: what it is called, what gives its seconds and its error, how it ran."""
+
+    workload: str
+    who: str
+    run: Callable[[], float]
+    error: Callable[[], float]
+    remark: str = ""
+
+
 def medians(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
-    """Return the median seconds of each call, by turns; the first round warms up and does not count."""
+    """Return the median seconds of each call, by turns; the first round warms up and does not count.
+
+    A call that returns a number has measured its own seconds.
+    """
     spent: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds + 1):
         for call, times in zip(calls, spent, strict=True):
             start = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - start)
+            told = call()
+            times.append(told if isinstance(told, float) else time.perf_counter() - start)
     return [float(np.median(times[1:])) for times in spent]
 
 
@@ -164,7 +183,14 @@ def one_network() -> list[Row]:
     rows = [
         Row(f"{name}, 200 times, and the products they need", own, needed, own / needed, error),
         Row(f"{name}, 200 times, and DOP853 at 1e-8 (off by {loose:.0e})", own, dop853, own / dop853, error),
-        Row(f"{name}, 200 times, and the printed formula (off by {wrong:.0e})", own, printed, own / printed, error),
+        Row(
+            f"{name}, 200 times, and the printed formula (off by {wrong:.0e})",
+            own,
+            printed,
+            own / printed,
+            error,
+            f"{len(few)} times, scaled",
+        ),
     ]
     for t in SINGLE:  # the last, too late for the printed formula in any number of digits, against graded elimination
         alone, start_only = medians(
@@ -175,10 +201,21 @@ def one_network() -> list[Row]:
         off = difference(found, [v[None] for v in right])[0]
         label = f"{name}, t = {t:g} alone, and the factorizations of its start"
         rows.append(Row(label, alone, start_only, alone / start_only, float(off)))
-    flow = WhitenedTwoLayer(target)
-    called, start_only = medians(lambda: flow(SINGLE[1], start), lambda: factorizations(target, start))
-    label = f"{name}, flow(t, z0) with its checks, and the factorizations of its start"
-    rows.append(Row(label, called, start_only, called / start_only, rows[-3].error))
+    return [*rows, *single_times(name, target, start, max(row.error for row in rows[-len(SINGLE) :]))]
+
+
+def single_times(name: str, target: np.ndarray, start: Any, error: float) -> list[Row]:
+    """Return what one time costs with all checks, the slowest of several: of a new flow, start, or time."""
+    flow, others = WhitenedTwoLayer(target), itertools.cycle([networks(ONE, (), seed)[2] for seed in (1, 2)])
+    questions: dict[str, Callable[[float], Any]] = {
+        "a new flow": lambda t: WhitenedTwoLayer(target)(t, start),
+        "a new start": lambda t: flow(t, next(others)),
+        "a further time": lambda t: flow(t, start),
+    }
+    rows = []
+    for what, ask in questions.items():
+        slowest = max(medians(*(partial(ask, t) for t in SINGLE), rounds=5 * ROUNDS))
+        rows.append(Row(f"{name}, one time, {what}, and the limit: 3 ms", slowest, LIMIT, slowest / LIMIT, error))
     return rows
 
 
@@ -195,9 +232,26 @@ def error_of(found: np.ndarray, right: np.ndarray) -> float:
     return float((np.abs(found - right) / size).max())
 
 
-def many_networks(shape: tuple[int, int, int], members: int = MEMBERS) -> list[Row]:
+@cache
+def some_exact(shape: tuple[int, int, int]) -> list[list[np.ndarray]]:
+    """Return states of the first few of many networks at the times `SHOWN`, from 50 digits."""
+    target, _, start = networks(shape, (MEMBERS,))
+    xp, t = arithmetic.precise(50), TIMES[SHOWN]
+    given = [[xp.asarray(v[k]) for v in (target, *start)] for k in range(3)]
+    return [[arithmetic.to_numpy(v) for v in matrix_riccati(xp, xp.asarray(t), *each)] for each in given]
+
+
+def many_error(shape: tuple[int, int, int], found: Any) -> float:
+    """Return the largest error of a few states of a few of many networks, shapes (times, networks) + own."""
+    right = enumerate(some_exact(shape))
+    return max(float(difference([v[SHOWN, k] for v in found], state).max()) for k, state in right)
+
+
+def many_networks(shape: tuple[int, int, int], peers: Iterable[Peer] = (), members: int = MEMBERS) -> list[Row]:
     """Return 1000 small networks at 200 times; compiled too, where the extra is installed."""
     target, _, start = networks(shape, (members,))
+    name = f"{members} networks {'-'.join(map(str, shape))}, 200 times"
+    beside = [peer for peer in peers if peer.workload == f"W5, {name}"]
     few = min(SAMPLE, members)
 
     def loop() -> None:
@@ -207,25 +261,27 @@ def many_networks(shape: tuple[int, int, int], members: int = MEMBERS) -> list[R
     ways: dict[str, Any] = {"": None} | ({", compiled": "compiled"} if find_spec("numba") else {})
     floor = products(shape, members * len(TIMES))
     calls = [partial(matrix_riccati, np, TIMES[:, None], target, *start, method=way) for way in ways.values()]
-    *spent, needed, looped = medians(*calls, floor, loop)
-    looped *= members / few
-    xp, at = arithmetic.precise(50), TIMES[[1, 10, 60, 199]]
-    given = [[xp.asarray(v[k]) for v in (target, *start)] for k in range(3)]
-    right = [[arithmetic.to_numpy(v) for v in matrix_riccati(xp, xp.asarray(at), *each)] for each in given]
+    spent = medians(*calls, floor, loop, *(peer.run for peer in beside))
+    needed, looped = spent[len(ways)], spent[len(ways) + 1] * members / few
+    taken = spent[len(ways) + 2 :]
+    others = [
+        ("the products they need", needed, ""),
+        ("a loop of DOP853 at 1e-8", looped, f"{few} networks one after another, scaled"),
+        *([("the limit: 200 ms", LIMIT_MANY, "")] if shape == MANY[0] else []),
+        *((f"{p.who} (off by {p.error():.0e})", other, p.remark) for p, other in zip(beside, taken, strict=True)),
+    ]
     rows = []
-    for (how, way), own in zip(ways.items(), spent, strict=True):
-        found = matrix_riccati(np, at[:, None], target, *start, method=way)
-        error = max(float(difference([v[:, k] for v in found], right[k]).max()) for k in range(3))
-        name = f"{members} networks {'-'.join(map(str, shape))}, 200 times{how}"
-        rows.append(Row(f"{name}, and the products they need", own, needed, own / needed, error))
-        rows.append(Row(f"{name}, and a loop of DOP853 at 1e-8", own, looped, own / looped, error))
+    for (how, way), own in zip(ways.items(), spent, strict=False):
+        error = many_error(shape, matrix_riccati(np, TIMES[:, None], target, *start, method=way))
+        rows += [Row(f"{name}{how}, and {who}", own, other, own / other, error, said) for who, other, said in others]
     return rows
 
 
-def rows() -> list[Row]:
+def rows(peers: Iterable[Peer] = ()) -> list[Row]:
     """Return workload and the other, our seconds, the other's, their ratio, and our error against high precision."""
+    peers = tuple(peers)
     with one_thread():
-        return one_network() + [row for shape in MANY for row in many_networks(shape)]
+        return one_network() + [row for shape in MANY for row in many_networks(shape, peers)]
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ def times(ratio: float) -> str:
 
 
 def is_peer(timing: Timing) -> bool:
-    """Whether a timing is neither ours nor a floor nor what is absent."""
-    return not timing.who.startswith(("ours", "floor")) and timing.workload != "absent"
+    """Whether a timing is neither ours nor a floor or limit nor what is absent."""
+    return not timing.who.startswith(("ours", "floor", "limit")) and timing.workload != "absent"
 
 
 def by_workload(timings: list[Timing]) -> str:

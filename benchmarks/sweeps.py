@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import json
 import os
 import subprocess
@@ -52,13 +54,17 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def measure(which: str, threads: int) -> dict[str, float]:
-    """Return seconds, those of all cores, and the growth of memory over the output, of one sweep in this process."""
+def measure(which: str, threads: int, engine: str) -> dict[str, float]:
+    """Return seconds, those of all cores, and the growth of memory over the output, of one sweep in this process.
+
+    Compiling, where that is done, is a part of it.
+    """
     import linsolve as ls
 
     given = {"gamma": np.linspace(0.1, 2.0, CELLS), "sigma": np.linspace(0.1, 3.0, CELLS), "threads": threads}
     drawn = which == "random"
-    observe = ls.sweeps.of(ls.TwoLayerOrder, "P", "Q", "R", t=np.inf, y=1.0, start=start if drawn else fixed)
+    how = {"t": np.inf, "y": 1.0, "start": start if drawn else fixed, "engine": engine}
+    observe = ls.sweeps.of(ls.TwoLayerOrder, "P", "Q", "R", **how)
     options = {"rng": 0} if drawn else {}
     small = {name: given[name][:60] for name in ("gamma", "sigma")}
     ls.sweep(observe, **(given | small | options))  # imports
@@ -79,17 +85,17 @@ def measure(which: str, threads: int) -> dict[str, float]:
     return {"seconds": seconds, "work": work, "memory": (max(peak[0], resident()) - before) / size}
 
 
-def rows() -> list[tuple[str, int, float, float, float, float]]:
-    """Return kind of start, threads, seconds, of all cores, over filling the output, peak memory over the output."""
+def rows() -> list[tuple[str, str, int, float, float, float, float]]:
+    """Return kind of start, engine, threads, seconds, of all cores, over filling the output, peak memory over it."""
     floor, found = fill(), []
-    for which in ("fixed", "random"):
-        for threads in (1, 2):
-            command = [sys.executable, "-m", "benchmarks.sweeps", which, str(threads)]
-            runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(REPEATS)]
-            best, work = (min(run[name] for run in runs) for name in ("seconds", "work"))
-            found.append((which, threads, best, work, best / floor, max(run["memory"] for run in runs)))
+    engines = ("blocks", "compiled") if importlib.util.find_spec("llvmlite") else ("blocks",)
+    for which, engine, threads in itertools.product(("fixed", "random"), engines, (1, 2)):
+        command = [sys.executable, "-m", "benchmarks.sweeps", which, str(threads), engine]
+        runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(REPEATS)]
+        best, work = (min(run[name] for run in runs) for name in ("seconds", "work"))
+        found.append((which, engine, threads, best, work, best / floor, max(run["memory"] for run in runs)))
     return found
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
