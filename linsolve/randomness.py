@@ -7,29 +7,47 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.inputs import shown
 
-__all__ = ["generator", "halves"]
+__all__ = ["generator", "halves", "seeded"]
 
 _BITS = 1000  # beyond, NumPy's binomial variates cost less than their bits
 
 
-def generator(rng: Any) -> tuple[Any, Any]:
+def seeded(who: str, rng: Any) -> np.random.Generator:
+    """Return the generator of NumPy that an `rng` of SPEC 7 stands for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what `numpy.random.default_rng` does not take.
+    """
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        rule = "must be None, an integer of at least 0, a numpy.random.Generator or SeedSequence (seed); say 0"
+        raise type(error)(f"{who}: rng = {shown(rng)} {rule}") from error
+
+
+def generator(who: str, rng: Any) -> tuple[Any, Any]:
     """Return the array namespace and the generator that an `rng` stands for.
 
     Parameters
     ----------
+    who : str
+        The function that was given it, for errors.
     rng : None, int, numpy.random.Generator or SeedSequence, or cupy.random.Generator
         As in SPEC 7 for NumPy; a generator of CuPy is taken as it is, and what it draws stays on its device.
 
     Examples
     --------
-    >>> xp, rng = generator(0)
+    >>> xp, rng = generator("wishart", 0)
     >>> xp.__name__, type(rng).__name__
     ('numpy', 'Generator')
     """
     if type(rng).__module__.split(".")[0] == "cupy":
         return arithmetic._cupy(), rng
-    return np, np.random.default_rng(rng)
+    return np, seeded(who, rng)
 
 
 def halves(rng: Any, n: int, shape: tuple[int, ...]) -> Any:

@@ -1,5 +1,6 @@
 """Ensembles: what is streamed against what is held, to the last bit in any order, in constant memory; bad input."""
 
+import dataclasses
 import math
 import random
 import time
@@ -269,6 +270,17 @@ def test_drawn():
         found.plot("los")
 
 
+def test_a_logarithmic_axis_drops_no_line():
+    def descending(rng, count):
+        return ls.TwoLayerOrder(y=-2.0), (rng.uniform(0.4, 0.6, count),) * 3
+
+    found = ls.ensemble(descending, 300, T, observe="output", reduce=("mean", "variance"), rng=0)
+    with ls.plot.figure() as (_, ax):
+        with pytest.raises(ValueError, match=r"Ensemble.plot: output = -.* must be positive \(logarithmic scale\)"):
+            found.plot(ax=ax, log=True)
+        assert found.plot(ax=ax, log=False).get_yscale() == "linear"
+
+
 def test_names_of_results():
     found = ls.ensemble(modes, 300, T, rng=0)
     assert repr(found) == "Ensemble(BalancedMode, 300 members, t: shape (4,); mean, variance of loss)"
@@ -401,6 +413,7 @@ def test_overflow_is_an_error():
         ({"executor": 3}, TypeError, "executor = 3"),
         ({"threads": 0}, ValueError, "threads = 0"),
         ({"rng": "a"}, TypeError, "rng = 'a'"),
+        ({"progress": "x"}, TypeError, "ensemble: progress = 'x' must be True, False or None"),
     ],
 )
 def test_refused_before_any_network_is_drawn(given, error, message):
@@ -465,11 +478,19 @@ def test_a_factory_with_a_memory_is_found_out(monkeypatch):
         (lambda: Histogram(4, "lag"), "did you mean 'log'"),
         (lambda: Histogram(edges=[1.0]), "at least two"),
         (lambda: Histogram(edges=[1.0, np.nan]), "not a number"),
+        (lambda: Histogram(edges=[1.0, 2.0], bins=7), "bins = 7 does not go with edges"),
+        (lambda: Histogram(edges=[1.0, 2.0], spacing="log"), "spacing = 'log' does not go with edges"),
     ],
 )
 def test_reductions_that_are_none(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_histogram_says_what_it_does():
+    assert repr(Histogram()) == "Histogram(bins=64, spacing='linear', edges=None)"
+    assert repr(Histogram(edges=[1, 2])) == "Histogram(bins=None, spacing=None, edges=(1.0, 2.0))"
+    assert Histogram(edges=[1, 2]) == dataclasses.replace(Histogram(edges=[3, 4]), edges=[1, 2])
 
 
 def test_logarithmic_bins_need_positive_values():

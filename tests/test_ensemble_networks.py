@@ -124,8 +124,23 @@ def test_batches_zero_output_and_pickling():
         ({"width": 3, "etau": 1.0}, "did you mean 'eta_u'"),
         ({"width": 3, "eta_u": 0.0}, "eta_u = 0.0 must lie in"),
         ({"width": [3, 4], "y": [1.0, 2.0, 3.0]}, "do not broadcast"),
+        ({"width": 3, "zero_output": "no"}, "zero_output = 'no' must be True or False"),
+        ({"width": 4, "sigma_u": [1.0, 1e200]}, r"sigma_u = 1e\+200 makes layers of length 2e\+200"),
+        ({"width": 4, "sigma_w": 1.0, "eta_u": 1e308}, "sigma_w = 1 makes layers of length 2e.154, which must be at"),
+        ({"width": 1e300, "sigma_w": 1e300, "eta_u": 1e300}, "length inf, which must be at most 1e.150"),
     ],
 )
 def test_refused(given, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         sweeps.random_networks(**given)
+
+
+def test_networks_at_the_end_of_doubles_give_numbers_or_a_reason():
+    large = sweeps.random_networks(4, 1e149, 1e149)
+    assert np.isfinite(large(np.random.default_rng(0), 100)[1].P).all()
+    with pytest.raises(ValueError, match="loss = nan or inf for"):  # its square is beyond doubles
+        ls.ensemble(large, 10, 0.0, rng=0)
+    reason = r"loss = nan or inf for|P of up to .* leaves the range of"
+    for size in (1e300, 1e306, 1.7e308):  # the closed form needs products of them
+        with pytest.raises((ValueError, OverflowError), match=reason):
+            ls.ensemble(lambda rng, count, size=size: (ls.TwoLayerOrder(y=1.0), (np.full(count, size),) * 3), 10, 1.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.inputs import shown
 from linsolve.sweeps.axes import Block, tiles
 
 __all__ = ["SINGLE", "Evaluation", "sequence", "stream"]
@@ -30,7 +31,7 @@ def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
     whole = isinstance(rng, int | np.integer) and not isinstance(rng, bool)
     if rng is not None and not whole:
         rule = "must be None, an integer, a numpy.random.Generator or SeedSequence (seed)"
-        raise TypeError(f"{who}: rng = {rng!r} {rule}; say 0")
+        raise TypeError(f"{who}: rng = {shown(rng)} {rule}; say 0")
     if whole and rng < 0:
         raise ValueError(f"{who}: rng = {rng} must be at least 0 (seed); say 0")
     return np.random.SeedSequence(rng if rng is None else int(rng))
@@ -121,6 +122,8 @@ def _broadcast(name: Any, value: Any, cells: tuple[int, ...], axes: Mapping[str,
     if not isinstance(name, str) or not name or "/" in name or name.startswith((".", "_")) or name in axes:
         rule = "is the name of an axis" if name in axes else "is not a name"
         raise ValueError(f"sweep: observe gave {name!r}, which {rule} (what is observed); call it otherwise")
+    if np.ma.is_masked(value):
+        raise ValueError(f"sweep: observe gave {name} with masked entries (what is observed); fill them, say by nan")
     try:
         array = np.asarray(value)
     except ValueError as error:

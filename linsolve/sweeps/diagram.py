@@ -33,6 +33,13 @@ class Diagram:
         Of the values, where known.
     source : dict of str
         What made it: function, version, seed, fixed parameters.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> d = ls.sweep(lambda width, height: width * height, width=[1.0, 2.0], height=[3.0, 4.0, 5.0])
+    >>> d, d["value"].tolist()
+    (Diagram(width: 2, height: 3; value), [[3.0, 4.0, 5.0], [6.0, 8.0, 10.0]])
     """
 
     axes: Mapping[str, Axis]

@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flow import Flow
-from linsolve.inputs import times, unknown_name
+from linsolve.inputs import shown, times, unknown_name
 from linsolve.sweeps.block import sequence
 from linsolve.sweeps.execute import check_workers, run
 from linsolve.sweeps.members import Answer, Tiles, drawn, names_of, values_of
@@ -115,8 +115,8 @@ def ensemble(
         raise ValueError(f"{who}: members = 1 must be at least 2 for a variance (networks); take more, or the mean")
     if not callable(factory) or isinstance(factory, Flow):
         rule = "must be callable, of rng and count (members), and return a flow and a start"
-        raise TypeError(f"{who}: factory = {factory!r} {rule}; sweeps.random_networks makes one")
-    check_workers(who, executor, threads)
+        raise TypeError(f"{who}: factory = {shown(factory)} {rule}; sweeps.random_networks makes one")
+    check_workers(who, executor, threads, progress)
     seed = sequence(rng, "ensemble")
 
     flow, shapes = _probe(factory, seed, min(members, 2), clock, observe)
@@ -254,22 +254,22 @@ def _probe(
 
 
 def _whole(who: str, what: str, value: Any, meaning: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
-        raise ValueError(f"{who}: {what} = {value!r} must be a positive integer ({meaning}); say 100000")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{who}: {what} = {shown(value)} must be a positive integer ({meaning}); say 100000")
     return int(value)
 
 
 def _ascending(who: str, t: Any) -> np.ndarray:
     clock = arithmetic.to_numpy(times(who, t))
     if clock.ndim > 1 or (np.diff(np.atleast_1d(clock)) <= 0).any():
-        raise ValueError(f"{who}: t = {t!r:.80} must be one time, or times that ascend along one axis; sort them")
+        raise ValueError(f"{who}: t = {shown(t)} must be one time, or times that ascend along one axis; sort them")
     return clock
 
 
 def _names(who: str, observe: Any) -> tuple[str, ...]:
     names = (observe,) if isinstance(observe, str) or not isinstance(observe, Iterable) else tuple(observe)
     if not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{who}: observe = {observe!r} must be names of observables; say ('loss',)")
+        raise ValueError(f"{who}: observe = {shown(observe)} must be names of observables; say ('loss',)")
     if len(set(names)) < len(names):
         raise ValueError(f"{who}: observe = {names} must not repeat a name; give each once")
     return names

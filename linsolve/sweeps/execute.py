@@ -10,6 +10,9 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
+
+from linsolve.inputs import shown
 from linsolve.stable.threads import processors
 
 __all__ = ["BlockError", "check_workers", "run"]
@@ -19,11 +22,21 @@ UNKNOWN = 64  # workers that are assumed of an executor that does not say how ma
 
 
 class BlockError(RuntimeError):
-    """A piece of work failed; the message names it, and ``__cause__`` is its own error."""
+    """A piece of work failed; the message names it, and ``__cause__`` is its own error.
+
+    Examples
+    --------
+    >>> from linsolve import sweeps
+    >>> try:
+    ...     list(sweeps.run([1.0, 0.0], lambda x: 1 / x, threads=1))
+    ... except sweeps.BlockError as error:
+    ...     print(type(error.__cause__).__name__)
+    ZeroDivisionError
+    """
 
 
-def check_workers(who: str, executor: Any, threads: Any) -> None:
-    """Refuse an executor that is none, a number of threads that is none, and both at once.
+def check_workers(who: str, executor: Any, threads: Any, progress: Any) -> None:
+    """Refuse an executor or a number of threads that is none, both at once, and an unclear wish for a progress bar.
 
     Raises
     ------
@@ -34,10 +47,14 @@ def check_workers(who: str, executor: Any, threads: Any) -> None:
             f"{who}: executor = {executor!r} must be a concurrent.futures.Executor (who does the work); pass "
             "ThreadPoolExecutor(), ProcessPoolExecutor(), or Client(...).get_executor() of a Dask cluster"
         )
+    if progress is not None and not isinstance(progress, bool | np.bool_):
+        raise TypeError(f"{who}: progress = {shown(progress)} must be True, False or None (whether a bar is shown)")
     if threads is None:
         return
-    if isinstance(threads, bool) or not hasattr(threads, "__index__") or int(threads) < 1:
-        raise ValueError(f"{who}: threads = {threads!r} must be a positive integer (threads of this process); say 2")
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        raise ValueError(
+            f"{who}: threads = {shown(threads)} must be a positive integer (threads of this process); say 2"
+        )
     if executor is not None:
         raise ValueError(f"{who}: threads = {threads} does not go with executor = ... (it has its own); give one")
 
@@ -87,8 +104,14 @@ def run(
     While a task runs, BLAS has one thread, so that threads do not compete for cores and results do not depend on how
     many there are. Closing the iterator cancels what has not begun. Of each worker `IN_FLIGHT` tasks are in flight at
     most. Threads inherit the caller's context, such as `numpy.errstate`.
+
+    Examples
+    --------
+    >>> from linsolve import sweeps
+    >>> sorted(sweeps.run([1, 2, 3], lambda x: x**2, threads=2))
+    [(0, 1), (1, 4), (2, 9)]
     """
-    check_workers(label or "run", executor, threads)
+    check_workers(label or "run", executor, threads, progress)
     return _run(tasks, work, executor, threads, progress, label, describe or str, finished)
 
 

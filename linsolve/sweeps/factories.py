@@ -9,10 +9,12 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flows.two_layer_order import TwoLayerOrder
-from linsolve.inputs import Interval, real_array, unknown_name
+from linsolve.inputs import Interval, real_array, shown, unknown_name
 from linsolve.phases.diagnostics import wishart
 
 __all__ = ["RandomNetworks", "random_networks"]
+
+LARGEST = 1e150  # length of a layer; order parameters are squares
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,7 +84,8 @@ def random_networks(
     Raises
     ------
     ValueError, TypeError
-        For a width below 1, negative deviations, shapes that do not broadcast, names that the flow lacks.
+        For a width below 1, deviations that are negative or so large that order parameters leave the range of doubles,
+        shapes that do not broadcast, names that the flow lacks, a `zero_output` that is neither True nor False.
 
     Notes
     -----
@@ -101,6 +104,9 @@ def random_networks(
     for name in parameters:
         if name not in known:
             raise ValueError(unknown_name(who, "parameter", name, known))
+    if not isinstance(zero_output, bool | np.bool_):
+        rule = "must be True or False (whether the start has output 0); say False"
+        raise TypeError(f"{who}: zero_output = {shown(zero_output)} {rule}")
     flow = TwoLayerOrder(**({"y": 1.0} | parameters))
     width = np.asarray(real_array(who, "width", width, meaning="number of hidden units", domain=Interval("[1, inf)")))
     deviations = {"sigma_u": sigma_u, "sigma_w": sigma_w}
@@ -113,4 +119,17 @@ def random_networks(
         np.broadcast_shapes(*shapes)
     except ValueError:
         raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    for name, scale, rate in (("sigma_u", scale_u, flow.eta_w), ("sigma_w", scale_w, flow.eta_u)):
+        _refuse_large(who, name, scale, np.sqrt(width) * np.sqrt(arithmetic.to_numpy(rate)))
     return RandomNetworks(flow, width, scale_u, scale_w, bool(zero_output))
+
+
+def _refuse_large(who: str, name: str, scale: np.ndarray, per_unit: np.ndarray) -> None:
+    """Refuse deviations of weights whose squared length, times a learning rate, leaves the range of doubles."""
+    with np.errstate(over="ignore"):
+        length = scale * per_unit
+    if (length > LARGEST).any():
+        raise ValueError(
+            f"{who}: {name} = {scale.max():g} makes layers of length {length.max():.3g}, which must be at most "
+            f"{LARGEST:g} (standard deviation; order parameters are squares); take less, and rescale y by its square"
+        )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.inputs import shown
 from linsolve.sweeps.axes import Grid, read_axes
 from linsolve.sweeps.block import Evaluation, same, sequence
 from linsolve.sweeps.diagram import Diagram
@@ -100,8 +101,8 @@ def sweep(
     spanned = read_axes("sweep", axes, flow.labels if flow else {})
     if flow:
         flow.check_axes(spanned)
-    check_workers("sweep", executor, threads)
-    _check_rest(observe, executor, block, progress)
+    check_workers("sweep", executor, threads, progress)
+    _check_rest(observe, executor, block)
     path, random = None if store is None else _path(store), takes_rng(observe)
     seed = _seed(rng, random, path)
     grid = Grid(spanned, None if block is None else int(block), whole_tiles=random)
@@ -162,11 +163,9 @@ class _Part(Sequence):
         return self.grid[self.numbers[k]]
 
 
-def _check_rest(observe: Any, executor: Any, block: Any, progress: Any) -> None:
-    if block is not None and (isinstance(block, bool) or not hasattr(block, "__index__") or int(block) < 1):
-        raise ValueError(f"sweep: block = {block!r} must be a positive integer (cells of a block); say 65536")
-    if progress not in (None, True, False):
-        raise TypeError(f"sweep: progress = {progress!r} must be True, False or None (whether a bar is shown)")
+def _check_rest(observe: Any, executor: Any, block: Any) -> None:
+    if block is not None and (isinstance(block, bool) or not isinstance(block, int | np.integer) or block < 1):
+        raise ValueError(f"sweep: block = {shown(block)} must be a positive integer (cells of a block); say 65536")
     if isinstance(executor, ProcessPoolExecutor):
         try:
             pickle.dumps(observe)
@@ -179,7 +178,9 @@ def _check_rest(observe: Any, executor: Any, block: Any, progress: Any) -> None:
 
 def _path(store: Any) -> Path:
     if not isinstance(store, str | os.PathLike) or not str(store):
-        raise TypeError(f"sweep: store = {store!r} must be a path (where blocks are kept); say 'sweep.zarr'")
+        raise TypeError(f"sweep: store = {shown(store)} must be a path (where blocks are kept); say 'sweep.zarr'")
+    if "\0" in str(store):
+        raise ValueError(f"sweep: store = {store!r} has a NUL character (where blocks are kept); say 'sweep.zarr'")
     return Path(store)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flow import Flow, Trajectory
-from linsolve.problem import Problem, pose, refuse_inexact, refuse_outside_lifetime, spread
+from linsolve.problem import Problem, heard, pose, refuse_inexact, refuse_outside_lifetime, spread
 from linsolve.sweeps.block import stream
 
 __all__ = ["Answer", "Tiles", "drawn", "names_of", "values_of"]
@@ -110,6 +110,8 @@ def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, 
     ------
     TypeError, ValueError
         If it does not give a flow and a start, or not that many.
+    OverflowError
+        If what the closed form needs of the start is beyond the range of doubles.
     """
     made = factory(stream(seed, tile), count)
     if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], Flow):
@@ -121,16 +123,23 @@ def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, 
             f"ensemble: factory gave a batch of shape {problem.batch} but was asked for {count} members; it must "
             f"return them along the leading batch axis"
         )
-    refuse_inexact(problem)
-    refuse_outside_lifetime(problem)
+    with heard(problem) as judge:
+        refuse_inexact(problem)
+        refuse_outside_lifetime(problem)
+        judge(problem.z0)
     return problem
 
 
+_quiet = np.errstate(over="ignore", invalid="ignore")  # what is not finite is counted, and refused by name
+
+
+@_quiet
 def names_of(problem: Problem) -> list[str]:
     """Return everything that can be observed."""
     return _followed(problem, problem.xp.reshape(problem.t, (-1,))[:1]).names
 
 
+@_quiet
 def values_of(problem: Problem, names: Sequence[str]) -> list[np.ndarray]:
     """Return observables as float64 arrays of shape t.shape + rest of batch + own + (members,), contiguous.
 

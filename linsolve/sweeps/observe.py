@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.inputs import real_array, times, unknown_name
+from linsolve.inputs import real_array, shown, times, unknown_name
 from linsolve.sweeps.axes import Axis
 from linsolve.sweeps.engines import check_engine, observed
 from linsolve.sweeps.signatures import named, signature
@@ -64,7 +64,7 @@ def of(
     from linsolve.flow import Flow
 
     if not (isinstance(flow, type) and issubclass(flow, Flow)):
-        raise TypeError(f"sweeps.of: flow = {flow!r} must be a flow's class (what is observed); say ls.TwoLayer")
+        raise TypeError(f"sweeps.of: flow = {shown(flow)} must be a flow's class (what is observed); say ls.TwoLayer")
     offered = _offered(flow, names)
     found = FlowObservation(flow, names or offered, t, start, fixed, engine)
     found.check(offered)
@@ -151,9 +151,11 @@ class FlowObservation:
                 f"{who}: t has shape {np.shape(self.t)} but must be one time; make it an axis of the sweep"
             )
         if callable(self.start) and "t" in named("start", self.start):
-            raise ValueError(f"{who}: start = {self.start!r} takes t, but it is the state at t = 0; leave t out")
+            raise ValueError(f"{who}: start = {shown(self.start)} takes t, but it is the state at t = 0; leave t out")
         if callable(self.start) and any(p.kind is p.VAR_KEYWORD for p in signature("start", self.start).values()):
-            raise TypeError(f"sweeps.of: start = {self.start!r} takes any name; let it name what the start varies with")
+            raise TypeError(
+                f"sweeps.of: start = {shown(self.start)} takes any name; let it name what the start varies with"
+            )
         if self.start is not None and not callable(self.start):
             self._check_start()
 
@@ -277,7 +279,7 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
     TypeError, ValueError
     """
     if not callable(observe):
-        raise TypeError(f"sweep: observe = {observe!r} must be a function of named parameters, or sweeps.of(...)")
+        raise TypeError(f"sweep: observe = {shown(observe)} must be a function of named parameters, or sweeps.of(...)")
     if isinstance(observe, FlowObservation):
         who, known, needed, fixed = observe.__name__, observe.known, observe.needed, observe.given
     else:

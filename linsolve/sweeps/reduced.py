@@ -37,6 +37,14 @@ class Ensemble:
         Members whose values were not finite and left out.
     passes : int
         How often the members were drawn.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> wide = ls.sweeps.random_networks(width=10**9, sigma_u=1e-5, sigma_w=1e-5, y=1.0)
+    >>> found = ls.ensemble(wide, 100, [0.0, 1.0], reduce=("mean", "max"), rng=0)
+    >>> found.observables, found.statistics, found["loss", "mean"].shape
+    (['loss'], ['mean', 'max'], (2,))
     """
 
     flow: Any
@@ -142,14 +150,18 @@ class Ensemble:
         Raises
         ------
         ValueError
-            If there is nothing to draw: one time, more numbers than one at each, neither mean nor quantiles.
+            If there is nothing to draw: one time, more numbers than one at each, neither mean nor quantiles. If `log`
+            is asked for and a mean or median is negative; bands that reach below 0 are cut off.
         """
-        from linsolve.plot.axes import falls, label_axes, scale_axis
+        from linsolve.plot.axes import falls, label_axes, refuse_log, scale_axis
         from linsolve.plot.style import COLORS, drawing
 
         name = self.observables[0] if name is None else name
         lines, bands = self._drawn(name)
         seen = np.isfinite(self.t)
+        if log:
+            for _, values in lines:
+                refuse_log("Ensemble.plot", name, values[seen])
         with drawing(ax) as ax:
             shades = (0.24, 0.36, 0.45)
             for k, (label, low, high) in enumerate(bands):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from linsolve.inputs import unknown_name
+from linsolve.inputs import shown, unknown_name
 
 __all__ = ["Extremes", "Gatherer", "Moments", "gatherers", "requested"]
 
@@ -165,7 +165,7 @@ def requested(reduce: Any) -> tuple[Any, ...]:
         elif isinstance(each, Quantiles | Histogram):
             found.append(each)
         else:
-            raise TypeError(f"ensemble: reduce = {each!r} must be a name, Quantiles or Histogram (what is kept)")
+            raise TypeError(f"ensemble: reduce = {shown(each)} must be a name, Quantiles or Histogram (what is kept)")
     names = [each if isinstance(each, str) else type(each).__name__.lower() for each in found]
     for name in names:
         if names.count(name) > 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.inputs import real_array, unknown_name
+from linsolve.inputs import real_array, shown, unknown_name
 from linsolve.sweeps.reductions import Extremes
 
 __all__ = ["Histogram"]
@@ -23,23 +23,44 @@ class Histogram:
     Parameters
     ----------
     bins : int
-        Their number, between the smallest and the largest value, which a first pass over the members finds.
+        Their number, 64 by default, between the smallest and the largest value, which a first pass over the members
+        finds.
     spacing : str
-        ``"linear"`` or ``"log"``, of those bins.
+        Of those bins: ``"linear"``, the default, or ``"log"``.
     edges : array_like, shape (bins + 1,), optional
-        Ascending; in place of the first pass.
+        Ascending; in place of the first pass, and of the other two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> from linsolve import sweeps
+    >>> def modes(rng, count):
+    ...     return ls.BalancedMode(s=np.arange(count) % 2 + 1.0), ls.BalancedMode.State(np.zeros(count))
+    >>> found = ls.ensemble(modes, 100, 0.0, observe="loss", reduce=sweeps.Histogram(edges=[0.0, 1.0, 2.0]))
+    >>> found["loss", "histogram"].tolist()  # half of the losses are 1/2, half 2
+    [50, 50]
     """
 
-    bins: int = 64
-    spacing: str = "linear"
+    bins: Any = None
+    spacing: str | None = None
     edges: Any = None
 
     def __post_init__(self) -> None:
         if self.edges is not None:
             edges = np.atleast_1d(real_array("Histogram", "edges", self.edges, meaning="edges of bins"))
             if edges.ndim != 1 or len(edges) < 2 or (np.diff(edges) <= 0).any():
-                raise ValueError(f"Histogram: edges = {self.edges} must be at least two that ascend (edges of bins)")
+                raise ValueError(
+                    f"Histogram: edges = {shown(self.edges)} must be at least two that ascend (edges of bins)"
+                )
             object.__setattr__(self, "edges", tuple(edges.tolist()))
+            for name, value in (("bins", self.bins), ("spacing", self.spacing)):
+                if value is not None:
+                    what = f"{name} = {value!r} does not go with edges = ... (they say where the bins are); give one"
+                    raise ValueError(f"Histogram: {what}")
+            return
+        object.__setattr__(self, "bins", 64 if self.bins is None else self.bins)
+        object.__setattr__(self, "spacing", "linear" if self.spacing is None else self.spacing)
         if isinstance(self.bins, bool) or not isinstance(self.bins, int | np.integer) or self.bins < 1:
             raise ValueError(f"Histogram: bins = {self.bins!r} must be a positive integer (number of bins); say 64")
         if self.spacing not in ("linear", "log"):

@@ -117,6 +117,17 @@ class Quantiles:
     -----
     A double is taken as an integer of 64 bits in the same order. The first pass counts sign, exponent and 7 bits of
     the fraction, which fixes the rank of each of its bins and bounds what is left of the relative error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> from linsolve import sweeps
+    >>> def modes(rng, count):
+    ...     return ls.BalancedMode(s=1.0), ls.BalancedMode.State(np.linspace(0.0, 1.0, count))
+    >>> found = ls.ensemble(modes, 101, 0.0, observe="a", reduce=sweeps.Quantiles([0.25, 0.5]))
+    >>> found["a", "quantiles"].round(6).tolist()
+    [0.25, 0.5]
     """
 
     levels: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
