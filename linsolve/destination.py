@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -91,10 +92,42 @@ def _move(source: Path, goal: Path) -> None:
 
 @contextmanager
 def whole_files(folder: Path) -> Iterator[Path]:
-    """Give a folder to write into, whose files move to `folder`, made if there is none, once the block has ended."""
+    """Give a folder to write into, whose files move to `folder`, made if there is none, once the block has ended.
+
+    Each replaces at once what a run before has left under its name; where one cannot, all are as they were.
+
+    Raises
+    ------
+    ValueError
+        If a folder is in the place of a file.
+    """
     with _made(folder), tempfile.TemporaryDirectory(dir=folder, prefix=SCRATCH) as scratch:
-        yield Path(scratch)
-        _move(Path(scratch), folder)
+        made, old = Path(scratch) / "new", Path(scratch) / "old"
+        made.mkdir()
+        yield made
+        old.mkdir()
+        _place(sorted(each.name for each in made.iterdir()), made, folder, old)
+
+
+def _place(names: list[str], made: Path, folder: Path, old: Path) -> None:
+    """Move files into a folder, all or none; `old` is for copies of those that they replace."""
+    for name in names:
+        if (folder / name).is_dir():
+            raise ValueError(f"out = {folder / name} is a folder (where a file of results goes); move it or rename out")
+        with suppress(FileNotFoundError):
+            shutil.copy2(folder / name, old / name, follow_symlinks=False)
+    placed: list[str] = []
+    try:
+        for name in names:
+            (made / name).replace(folder / name)
+            placed.append(name)
+    except BaseException:
+        for name in placed:
+            if (old / name).is_symlink() or (old / name).exists():
+                (old / name).replace(folder / name)
+            else:
+                (folder / name).unlink()
+        raise
 
 
 @contextmanager

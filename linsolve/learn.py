@@ -71,6 +71,15 @@ def learn(
         If an option is not what it must be.
     ArithmeticError
         If the descent diverges: the step is too large.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> found = ls.learn(ls.data.tree(1), scale=0.1)
+    >>> found.modes.s.round(4).tolist(), found.exact["singular_values"][-1].round(2).tolist()
+    ([0.7071], [0.71])
+    >>> found.differences["integrated"].product < 1e-8, round(found.order)
+    (True, 2)
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(f"learn: dataset = {type(dataset).__name__} must be a Dataset (a problem); give data.load(...)")

@@ -11,7 +11,7 @@ from linsolve.data.whitening import Modes, modes_of, whiten
 from linsolve.deep import BalancedMap, DeepNetwork, deep_weights
 from linsolve.flow import Trajectory
 from linsolve.integrate import descend, integrate
-from linsolve.learned import ENTRIES, POINTS, Learned, roads, sampled_times
+from linsolve.learned import DEEPEST, ENTRIES, POINTS, Learned, roads, sampled_times
 
 __all__ = ["learn_deep"]
 
@@ -36,6 +36,8 @@ def learn_deep(
             f"learn: imbalance = {imbalance:g} must be 0 at depth = {depth} (unbalanced layers are solved only for "
             "two); leave it out"
         )
+    if depth > DEEPEST:
+        raise ValueError(f"learn: depth = {depth:g} must be at most {DEEPEST} (layers, all simulated); take fewer")
     problem = whiten(dataset.inputs, dataset.targets)
     modes = modes_of(problem.target)
     scale = float((START * modes.s[0]) ** (1 / depth)) if scale is None else scale
@@ -44,7 +46,7 @@ def learn_deep(
     step = _step(step, max(float(modes.s[0]), scale**depth), depth, 1 / rate)
     weights = network.layers(0.0)
     points = max(20, min(POINTS, ENTRIES // max(sum(w.size for w in weights), problem.target.size)))
-    t = sampled_times(_horizon(network), step, points)
+    t = sampled_times(_horizon(network), step, points, depth)
     flow = BalancedMap(network.u, network.s, network.v, depth, 1 / rate)
     raw = deep_weights(problem.target, depth, rates=rate)
 

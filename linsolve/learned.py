@@ -20,7 +20,8 @@ __all__ = ["ENTRIES", "POINTS", "Difference", "Learned", "refuse_options", "road
 POINTS = 200  # fewer where the states are so large that as many of them would not fit
 ENTRIES = 15_000_000
 SMALL = 400  # matrices of fewer rows are multiplied faster by one thread than by several that wait for each other
-MOST_STEPS = 5_000_000
+MOST_STEPS = 5_000_000  # of two layers, which take minutes; of more layers as many fewer
+DEEPEST = 1000
 WIDEST = 100_000
 LARGEST = 1e30  # of options, and one over the smallest: powers of them stay in double precision
 
@@ -110,13 +111,13 @@ def roads(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[str, 
     return {**trajs, "differences": differences, "seconds": seconds}
 
 
-def sampled_times(end: float, step: float, points: int) -> np.ndarray:
+def sampled_times(end: float, step: float, points: int, depth: int = 2) -> np.ndarray:
     """Return about that many times from 0 past `end`, all whole multiples of the step."""
-    count = math.ceil(end / step)
-    if count > MOST_STEPS:
+    count, most = math.ceil(end / step), 2 * MOST_STEPS // max(depth, 2)
+    if count > most:
         raise ValueError(
-            f"learn: step = {step:g} takes {count:.3g} steps to t = {end:.3g}, more than {MOST_STEPS}; take a "
-            "larger step, or smaller weights"
+            f"learn: step = {step:g} takes {count:.3g} steps to t = {end:.3g}, more than {most} (each of {depth} "
+            "layers); take a larger step, or smaller weights" + (", or fewer layers" if depth > 2 else "")
         )
     stride = math.ceil(count / points)
     return step * stride * np.arange(math.ceil(count / stride) + 1)

@@ -138,6 +138,21 @@ def test_hostile_names_are_text_in_the_report(tiny):
     assert "on a&amp;b</h1>" in page
 
 
+def test_control_characters_in_labels_do_not_reach_the_terminal(tiny, capsys):
+    labels = {"a": "\x1b[31mred\x1b[0m", "b": "blue\x07"}
+    header, *rows = (tiny / "tiny.csv").read_text().splitlines()
+    hostile = [row[:-1] + labels[row[-1]] for row in rows]
+    (tiny / "red.csv").write_text("\n".join([header.replace("same", "sa\x1bme"), *hostile]))
+    assert main(["learn", "red.csv", "--out", "result"]) == 0
+    shown = capsys.readouterr().out
+    assert r"\x1b[31mred\x1b[0m, blue\x07" in shown
+    assert all(c.isprintable() or c == "\n" for c in shown)
+    page = (tiny / "result" / "report.html").read_text(encoding="utf-8")
+    assert "\x1b" not in page
+    assert main(["learn", "red.csv", "--classes", "z"]) == 2
+    assert capsys.readouterr().err.rstrip("\n").isprintable()
+
+
 def test_earlier_result_is_replaced(tiny):
     assert main(["learn", "tiny.csv"]) == 0
     before = (tiny / "learn-tiny" / "report.html").read_text(encoding="utf-8")
@@ -234,6 +249,9 @@ BAD = {
     "tiny.csv --imbalance -1e300": "imbalance = -1e.300 must be at most 1e.30 in size",
     "tiny.csv --scale 1000 --step 0.1": "step = 0.1 must be below",
     "tiny.csv --seed -1": "seed = -1 must not be negative",
+    "tiny.csv --depth 1e300": "depth = 1e.300 must be at most 1000",
+    "tiny.csv --depth 1000": r"more than 10000 \(each of 1000 layers\); .* or fewer layers",
+    "tiny.csv --classes \x1b[31m": r"class = '.x1b\[31m' is unknown",
     "tiny.csv --out .": "holds other files and is not overwritten",
     "tiny.csv --out tiny.npz": "is not a folder",
     "tiny.csv --wdith 3": "unrecognized arguments: --wdith 3",
@@ -275,6 +293,12 @@ def test_failure_while_writing_leaves_nothing(tiny, capsys, monkeypatch):
         ("verify --seeds 0", "seeds = 0 must be at least 1"),
         ("verify --json --latex", "argument --latex: not allowed with argument --json"),
         ("verify --dps 3", "dps = 3 must be an integer of at least 15"),
+        ("verify --dps 5000000000", "dps = 5000000000 must be at most 1000"),
+        ("bench --ready W1 --out x.json", "bench: names = ['W1'] does not go with --ready"),
+        ("bench --ready --out x.json", "bench: out = x.json does not go with --ready"),
+        ("bench --ready --scale 0.5", "bench: scale = 0.5 does not go with --ready"),
+        ("bench --ready --write x.md", "bench: write = x.md does not go with --ready"),
+        ("ntk-stats --seed -1", "seed = -1 must be at least 0 (seed of random networks); say 0"),
         ("learn", "the following arguments are required: DATA"),
         ("", "the following arguments are required: COMMAND"),
         ("lern digits", "invalid choice: 'lern'"),

@@ -227,6 +227,53 @@ def test_a_folder_that_cannot_be_placed_leaves_the_earlier_one(tmp_path, monkeyp
     assert [(path.name, path.read_text()) for path in sorted(out.iterdir())] == [("a", "first"), ("b", "first")]
 
 
+def test_a_folder_in_the_place_of_a_file_leaves_all_as_it_was(tmp_path):
+    out = tmp_path / "out"
+    (out / "b").mkdir(parents=True)
+    (out / "a").write_text("first")
+
+    def write():
+        with whole_files(out) as made:
+            for name in "abc":
+                (made / name).write_text("second")
+
+    with pytest.raises(ValueError, match=r"out = .*b is a folder \(where a file of results goes\)"):
+        write()
+    assert sorted(path.name for path in out.iterdir()) == ["a", "b"]
+    assert (out / "a").read_text() == "first"
+
+
+def test_files_of_which_one_cannot_be_placed_are_as_they_were(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine").write_text("mine")
+    (out / "a").write_text("first")
+    (out / "c").symlink_to(out / "mine")
+    move = type(out).replace
+
+    def stuck(self, target):
+        if (self.parent.name, self.name) == ("new", "d"):
+            raise OSError("stuck")
+        return move(self, target)
+
+    monkeypatch.setattr(type(out), "replace", stuck)
+
+    def write():
+        with whole_files(out) as made:
+            for name in "abcd":
+                (made / name).write_text("second")
+
+    with pytest.raises(OSError, match="stuck"):
+        write()
+    assert sorted(path.name for path in out.iterdir()) == ["a", "c", "mine"]
+    assert (out / "a").read_text() == "first"
+    assert (out / "c").readlink() == out / "mine"
+    assert (out / "mine").read_text() == "mine"
+    monkeypatch.undo()
+    write()
+    assert [(out / name).read_text() for name in ("a", "b", "c", "d", "mine")] == ["second"] * 4 + ["mine"]
+
+
 @pytest.mark.parametrize("name", [".", "../out", "../out/"])
 def test_the_folder_one_is_in_takes_results_and_stays(tmp_path, monkeypatch, name):
     out = tmp_path / "out"

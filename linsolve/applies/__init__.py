@@ -32,7 +32,8 @@ def applies(
         What `data` holds.
     until : float, optional
         Horizon of error bounds and measurements, in units of time; by default where the loss that can be removed has
-        fallen to 5 %, or at a saddle.
+        fallen to 5 %, or at a saddle. At most 1e6 time constants of the fastest mode: the network is integrated so far,
+        which takes minutes.
 
     Returns
     -------

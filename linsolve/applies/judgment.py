@@ -10,10 +10,11 @@ from linsolve.applies.conditions import Assessment, Condition, assess
 from linsolve.applies.matches import Match
 from linsolve.applies.neighbors import neighbors
 from linsolve.applies.network import WHO, read
-from linsolve.applies.raw import follow, horizon, kernel_change
+from linsolve.applies.raw import follow, horizon, kernel_change, refuse_endless
 from linsolve.applies.reduction import Reduced, reduced
 from linsolve.applies.remarks import remarks
 from linsolve.applies.verdict import Verdict
+from linsolve.inputs import shown
 
 __all__ = ["judge"]
 
@@ -28,8 +29,10 @@ def judge(weights: Any, data: Any, rates: Any, covariances: bool, until: float |
         until = horizon(network, red)
     elif not (isinstance(until, int | float | np.number) and 0 < until < np.inf):
         raise ValueError(
-            f"{WHO}: until = {until!r} must be positive and finite (time); leave it out for a learning time"
+            f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"
         )
+    else:
+        refuse_endless(red, float(until))
     times = np.linspace(0.0, float(until), POINTS)
     judged = assess(network, red)
     path, final = follow(network, red, times)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.inputs import Interval, real_array
+from linsolve.inputs import Interval, real_array, shown
 
 __all__ = ["WHO", "Network", "read"]
 
@@ -57,7 +57,7 @@ def read(weights: Any, data: Any, rates: Any, covariances: bool) -> Network:
 def _layers(weights: Any) -> tuple[np.ndarray, ...]:
     if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
         raise ValueError(
-            f"{WHO}: weights = {weights!r} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
+            f"{WHO}: weights = {shown(weights)} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
         )
     layers = [_real(f"W{i}", w, "layer", 1e30) for i, w in enumerate(weights, 1)]
     if layers[-1].ndim == 1 and (len(layers) == 1 or layers[-2].ndim == 2):

@@ -10,11 +10,12 @@ from linsolve.applies.network import WHO, Network
 from linsolve.applies.reduction import Reduced
 from linsolve.layers import gradient_flow, joined, maps, parted
 
-__all__ = ["follow", "horizon", "kernel_change"]
+__all__ = ["follow", "horizon", "kernel_change", "refuse_endless"]
 
 STEPS = 1000
 LEARNED = 0.05
 STILL = 0.98
+LONGEST = 1e6  # time constants of the fastest mode; the integrator takes a step in a few of them, minutes in all
 
 
 def _velocity(network: Network) -> tuple[Any, np.ndarray, Any]:
@@ -75,6 +76,23 @@ def horizon(network: Network, red: Reduced) -> float:
             mark, before = float(solver.t), left
         solver.step()
     return float(solver.t) if solver.t > 0 else 1.0 / unit
+
+
+@np.errstate(over="ignore")
+def refuse_endless(red: Reduced, until: float) -> None:
+    """Refuse a time that no explicit integrator reaches: stability bounds its step, however little happens.
+
+    The rate of the fastest mode is estimated by the largest curvature of a balanced network, ``L |Sigma_xx| s^(2L-2)``
+    for layers of norm ``s``, those of the start or of the target.
+    """
+    target = np.linalg.norm(red.target, 2)
+    size = max(target ** (1 / red.depth), *(np.linalg.norm(w, 2) for w in red.layers))
+    rate = red.clock * red.depth * np.linalg.norm(red.covariance, 2) * size ** (2 * red.depth - 2)
+    if until * rate > LONGEST:
+        raise ValueError(
+            f"{WHO}: until = {until:g} is {until * rate:.3g} times the time constant of the fastest mode but must be "
+            f"at most {LONGEST:.0e} (time; the network is integrated so far); say {LONGEST / rate:.2g}, or leave it out"
+        )
 
 
 @np.errstate(over="ignore", invalid="ignore")

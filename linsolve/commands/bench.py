@@ -28,6 +28,7 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.device.bench import as_json, bench, inserted, save
 
     if options.ready:
+        _refuse_rest(options)
         _print_ready()
         return 0
     out = None if options.out is None else Path(options.out)
@@ -50,6 +51,14 @@ def run(options: argparse.Namespace) -> int:
         save(page, inserted(page.read_text(encoding="utf-8"), report.markdown(), str(page)))
         print(page)
     return 0
+
+
+def _refuse_rest(options: argparse.Namespace) -> None:
+    """Refuse what goes with measurements only."""
+    for name in ("names", "scale", "out", "write"):
+        value = getattr(options, name)
+        if value not in (None, []):
+            raise ValueError(f"bench: {name} = {value} does not go with --ready (nothing is measured); leave it out")
 
 
 def _print_ready() -> None:

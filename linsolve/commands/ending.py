@@ -65,7 +65,9 @@ def ended(program: str, work: Callable[[], int]) -> int:
         print(f"{program}: out of memory: {error or 'the input is too large'}; ask for less", file=sys.stderr)
         return USAGE_ERROR
     except (ValueError, OSError, ImportError, ArithmeticError) as error:
-        text = " ".join(str(error).split()) or type(error).__name__
+        from linsolve.inputs import printable  # with NumPy, which `linsolve --help` does without
+
+        text = printable(" ".join(str(error).split())) or type(error).__name__
         print(f"{program}: {text}", file=sys.stderr)
         return USAGE_ERROR
 

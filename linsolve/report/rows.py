@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from linsolve.inputs import printable
 from linsolve.learn import Learned
 from linsolve.report.page import map_text
 
@@ -93,4 +94,4 @@ def _difference_rows(found: Learned) -> list[Row]:
 
 def _shorten(values: Any, most: int = 12) -> str:
     values = list(values)
-    return ", ".join(values[:most]) + (f", … ({len(values)} in all)" if len(values) > most else "")
+    return printable(", ".join(values[:most])) + (f", … ({len(values)} in all)" if len(values) > most else "")
