@@ -19,6 +19,8 @@ from linsolve.verify.statements import refuse_unportable
 
 __all__ = ["CHECKS", "Check", "Report", "verify"]
 
+MOST_DIGITS = 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class Check:
@@ -106,7 +108,8 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
     z0 : State
         Start; not for a law.
     dps : int
-        Decimal digits of the high-precision checks (they compute with twice as many); at least 15.
+        Decimal digits of the high-precision checks (they compute with twice as many), 15 to 1000: beyond, some flows
+        take minutes, and no mistake in a formula hides behind that many digits.
     checks : str or iterable of str, optional
         Names of the checks to run; by default all of `CHECKS` that apply to the flow.
 
@@ -119,7 +122,7 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
     Raises
     ------
     ValueError
-        If `dps` is too small, a check's name is unknown, or the start is not a state of the flow.
+        If `dps` is too small or too large, a check's name is unknown, or the start is not a state of the flow.
     TypeError
         If one of the flow's methods fails, or returns what it must not; the message names the method.
     NotImplementedError
@@ -140,6 +143,8 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
         return Report(type(flow).__name__, tuple(Check(*row) for row in check_law(flow)))
     if not isinstance(dps, int | np.integer) or dps < 15:
         raise ValueError(f"verify: dps = {dps!r} must be an integer of at least 15 (decimal digits); say 50")
+    if dps > MOST_DIGITS:
+        raise ValueError(f"verify: dps = {dps} must be at most {MOST_DIGITS} (decimal digits); say 50")
     names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
     if not names:
         raise ValueError("verify: checks = [] must name at least one (what to prove); leave it out for all")
