@@ -16,7 +16,9 @@ from linsolve.law import Expansion, Law, Statistic
 from linsolve.verify import verify
 
 # each flow and law is an attribute too, imported when first asked for, as are these modules and functions
-_MODULES = ("collapse", "data", "deep", "errata", "fused", "linearized", "ntk", "phases", "plot", "stable", "sweeps")
+_MODULES = (
+    "collapse", "data", "deep", "errata", "figures", "fused", "linearized", "ntk", "phases", "plot", "stable", "sweeps",
+)  # fmt: skip
 _FUNCTIONS = {
     "card": "cards",
     "cite": "references",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.inputs import Interval, real_array, unknown_name
+from linsolve.inputs import Interval, real_array, shown, unknown_name
 from linsolve.parameters import Parametrized, axis_names, parameter
 from linsolve.problem import NotExact, Problem, detached, heard, pose, refuse_inexact
 from linsolve.trajectory import Trajectory
@@ -27,6 +28,16 @@ def observable(
         Interval in which it always lies; `verify` checks it.
     axes : tuple of str
         Names of its trailing axes.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> class Learner(ls.BalancedMode):
+    ...     @ls.observable(bounds="[0, inf)")
+    ...     def learned(self, xp, z):
+    ...         return z.a / self.s
+    >>> Learner(s=2.0)([0.0, float("inf")], 0.01)["learned"].tolist()
+    [0.005, 1.0]
     """
     if method is not None:
         raise TypeError("observable: the decorator is called before it is applied; write @observable()")
@@ -59,6 +70,16 @@ def _unstated(cls: type, method: str, what: str) -> str:
     return f"{cls.__name__}: {method} is not defined ({what}); define it in the class"
 
 
+def _maker(cls: Any) -> str:
+    """Return what makes a state of a flow, as one writes it: its `of` of weights where it has one, else its State."""
+    of = inspect.signature(cls.of) if hasattr(cls, "of") else None
+    if of is None or of.return_annotation not in ("State", cls.State):  # `of` may make something else
+        return f"{cls.__name__}.State(...)"
+    names = [name for name in of.parameters if name != "self"]
+    owner = cls.__name__ if isinstance(inspect.getattr_static(cls, "of"), classmethod) else "flow"
+    return f"{owner}.of({', '.join(names)})"
+
+
 class Flow(Parametrized):
     """An exactly solvable linear network under gradient flow.
 
@@ -68,6 +89,24 @@ class Flow(Parametrized):
     digits and in symbols. Leading axes of parameters and states are batch axes.
 
     Calling a flow, ``flow(t, z0)``, checks its input and returns the closed form as a `Trajectory`.
+
+    Examples
+    --------
+    >>> from typing import Any, NamedTuple
+    >>> import linsolve as ls
+    >>> class Decay(ls.Flow):
+    ...     rate: Any = ls.parameter("k", "curvature", domain="(0, inf)")
+    ...     class State(NamedTuple):
+    ...         w: Any
+    ...     axes = {"w": ()}
+    ...     def loss(self, xp, z):
+    ...         return self.rate * z.w**2 / 2
+    ...     def velocity(self, xp, z):
+    ...         return self.State(-self.rate * z.w)
+    ...     def solution(self, xp, t, z0):
+    ...         return self.State(z0.w * xp.exp(-self.rate * t))
+    >>> Decay(rate=2.0)([0.0, 1.0], 1.0)["w"].round(6).tolist()
+    [1.0, 0.135335]
     """
 
     State: ClassVar[type]
@@ -253,5 +292,5 @@ class Flow(Parametrized):
         elif len(fields) == 1 and not isinstance(z, tuple):
             z = (z,)
         if not isinstance(z, tuple | list) or len(z) != len(fields) or any(v is None for v in z):
-            raise ValueError(f"{who}: state = {z!r} must give {', '.join(fields)}; pass {who}.State(...)")
+            raise ValueError(f"{who}: state = {shown(z)} must give {', '.join(fields)}; pass {_maker(cls)}")
         return cls.State(*(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["Interval", "real_array", "refuse_fractions", "times", "unknown_name"]
+__all__ = ["Interval", "printable", "real_array", "refuse_fractions", "shown", "times", "unknown_name"]
 
 
 class Interval:
@@ -86,19 +86,35 @@ def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise TypeError(f"{who}: {what} = {_short(value)} is not a rectangular array ({meaning}); {error}") from error
+        raise TypeError(f"{who}: {what} = {shown(value)} is not a rectangular array ({meaning}); {error}") from error
     if array.dtype.kind == "O" and all(type(entry) is int for entry in array.flat):  # beyond 64 bits
         try:
             return array.astype(float)
         except OverflowError:
-            raise ValueError(f"{who}: {what} = {_short(value)} is beyond the range of doubles ({meaning})") from None
+            raise ValueError(f"{who}: {what} = {shown(value)} is beyond the range of doubles ({meaning})") from None
     return array
 
 
-def _short(value: Any) -> str:
-    """Return how a value reads, on one line and cut where it is long."""
+def shown(value: Any) -> str:
+    """Return how a value reads in an error: on one line; long arrays by their shapes, all else cut where it is long."""
     text = " ".join(repr(value).split())
-    return text if len(text) <= 120 else f"{text[:100]} ... {text[-10:]}"
+    if len(text) <= 120:
+        return text
+    if isinstance(value, tuple | list) and any(_shaped(entry) for entry in value[:4]):
+        few = ", ".join(_shaped(entry) or shown(entry) for entry in value[:4])
+        return f"{type(value).__name__} of {len(value)} ({few}{', ...' if len(value) > 4 else ''})"
+    return _shaped(value) or f"{text[:100]} ... {text[-10:]}"
+
+
+def printable(text: str) -> str:
+    """Return text that a terminal shows and does not obey: control characters become escapes."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _shaped(value: Any) -> str:
+    """Return type and shape of an array, "" for anything else."""
+    shape = getattr(value, "shape", None)
+    return f"{type(value).__name__} of shape {tuple(shape)}" if isinstance(shape, tuple) else ""
 
 
 def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
@@ -109,7 +125,7 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
         raise TypeError(f"{who}: {what} is complex ({meaning}); pass its real part if the imaginary part is zero")
     if kind not in "fiub":
         raise TypeError(
-            f"{who}: {what} = {_short(value)} is not made of real numbers ({meaning}); pass floats, or numbers of more "
+            f"{who}: {what} = {shown(value)} is not made of real numbers ({meaning}); pass floats, or numbers of more "
             "digits as an array of linsolve.arithmetic.precise(50)"
         )
     return arithmetic.cast(xp, value)
@@ -133,4 +149,4 @@ def unknown_name(who: str, what: str, name: object, known: Iterable[str]) -> str
     known = list(known)
     close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{who}: {what} = {name!r} is unknown; {hint}one of {', '.join(sorted(known))}"
+    return f"{who}: {what} = {shown(name)} is unknown; {hint}one of {', '.join(sorted(known))}"

@@ -19,6 +19,12 @@ class Law(Parametrized):
     A law never has a loose tolerance: it is an `Expansion`, whose error must shrink with a stated order in a small
     parameter, or a `Statistic`, whose prediction must lie within a few standard errors of sampled networks. It names
     the exact thing it approximates in `approximates`.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> issubclass(ls.LearningTime, ls.Law), ls.LearningTime.approximates
+    (True, 'the two-layer network on white inputs from a start of size sigma')
     """
 
     approximates: ClassVar[str]
@@ -34,6 +40,18 @@ class Expansion(Law):
 
     A subclass gives `approximation` and `exact` as pure functions of ``(xp, small)`` that return arrays by name, and
     `orders`, the exponent of the relative error (in the sup norm) by the same names.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> class SmallAngle(ls.Expansion):
+    ...     orders = {"sine": 2}
+    ...     def approximation(self, xp, small):
+    ...         return {"sine": small}
+    ...     def exact(self, xp, small):
+    ...         return {"sine": xp.sin(small)}
+    >>> SmallAngle().measured_orders()["sine"].round(2).tolist()
+    [2.0, 2.0]
     """
 
     orders: ClassVar[Mapping[str, float]]
@@ -71,6 +89,18 @@ class Statistic(Law):
 
     A subclass gives `prediction`, values by name, and `sample`, draws by the same names with the draws along the first
     axis; means of independent draws are compared with the predictions in units of their standard error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> class Dice(ls.Statistic):
+    ...     def prediction(self, xp):
+    ...         return {"eyes": 7 / 2}
+    ...     def sample(self, rng, count):
+    ...         return {"eyes": rng.integers(1, 7, count)}
+    >>> bool(abs(Dice().scores(np.random.default_rng(0))["eyes"]) < 4)
+    True
     """
 
     draws: ClassVar[int] = 4000

@@ -12,7 +12,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flows.frozen_kernel_start import refuse_negative, symmetric
-from linsolve.inputs import real_array
+from linsolve.inputs import real_array, shown
 from linsolve.stable.compensated import length
 from linsolve.stable.spectral import Spectrum, rows_times
 from linsolve.tangent import (
@@ -64,13 +64,23 @@ def rkhs_norm(kernel: Any, f: Any, *, tolerance: float = 1e-9) -> Any:
     Parameters
     ----------
     kernel : array_like, shape batch + (n, n)
+        Gram matrix of the inputs, symmetric and positive semi-definite.
     f : array_like, shape batch + (n,)
+        Function values on the inputs.
     tolerance : float
         The norm is inf where more than this share of `f` lies in the kernel's null space.
 
     Returns
     -------
     array, shape batch
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import linearized
+    >>> kernel = np.diag([4.0, 1.0])
+    >>> float(linearized.rkhs_norm(kernel, [2.0, 0.0])), float(linearized.rkhs_norm(kernel, [0.0, 2.0]))  # easy, hard
+    (1.0, 2.0)
     """
     xp, kernel, f = _given("rkhs_norm", kernel, f)
     spectrum = _spectrum("rkhs_norm", xp, kernel)
@@ -81,7 +91,23 @@ def rkhs_norm(kernel: Any, f: Any, *, tolerance: float = 1e-9) -> Any:
 
 
 def alignment(kernel: Any, f: Any) -> Any:
-    """Return ``alpha(f) = f^T K f / n^2``, the mean of ``f(x) K(x, x') f(x')`` over pairs of inputs, shape batch."""
+    """Return ``alpha(f) = f^T K f / n^2``, the mean of ``f(x) K(x, x') f(x')`` over pairs of inputs, shape batch.
+
+    Parameters
+    ----------
+    kernel : array_like, shape batch + (n, n)
+        Gram matrix of the inputs, symmetric.
+    f : array_like, shape batch + (n,)
+        Function values on the inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import linearized
+    >>> kernel = np.diag([4.0, 1.0])
+    >>> float(linearized.alignment(kernel, [2.0, 0.0])), float(linearized.alignment(kernel, [0.0, 2.0]))
+    (4.0, 1.0)
+    """
     xp, kernel, f = _given("alignment", kernel, f)
     return xp.sum(f * rows_times(xp, f, kernel), axis=-1) / f.shape[-1] ** 2
 
@@ -94,6 +120,17 @@ def alignment_from_jacobian(jacobian: Any, f: Any) -> Any:
     jacobian : array_like, shape batch + (n, p)
         Derivative of each output with respect to the parameters.
     f : array_like, shape batch + (n,)
+        Function values on the inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import linearized
+    >>> jacobian = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # of two outputs by three parameters
+    >>> float(linearized.alignment_from_jacobian(jacobian, [2.0, 0.0]))
+    4.0
+    >>> float(linearized.alignment(jacobian @ jacobian.T, [2.0, 0.0]))
+    4.0
     """
     who = "alignment_from_jacobian"
     jacobian = real_array(who, "jacobian", jacobian, meaning="derivative of outputs by parameters")
@@ -106,7 +143,23 @@ def alignment_from_jacobian(jacobian: Any, f: Any) -> Any:
 
 
 def rkhs_norm_bound(kernel: Any, f: Any) -> Any:
-    """Return ``|f|_2^2 / sqrt(alpha(f))``, at most `rkhs_norm` (Lemma 1), equal on eigenfunctions; 0 for ``f = 0``."""
+    """Return ``|f|_2^2 / sqrt(alpha(f))``, at most `rkhs_norm` (Lemma 1), equal on eigenfunctions; 0 for ``f = 0``.
+
+    Parameters
+    ----------
+    kernel : array_like, shape batch + (n, n)
+        Gram matrix of the inputs, symmetric.
+    f : array_like, shape batch + (n,)
+        Function values on the inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import linearized
+    >>> kernel, f = np.diag([4.0, 1.0]), [1.0, 1.0]
+    >>> round(float(linearized.rkhs_norm_bound(kernel, f)), 4), round(float(linearized.rkhs_norm(kernel, f)), 4)
+    (0.8944, 1.118)
+    """
     xp, kernel, f = _given("rkhs_norm_bound", kernel, f)
     square, seen = xp.sum(f**2, axis=-1), xp.sum(f * rows_times(xp, f, kernel), axis=-1)
     bound = square / xp.sqrt(xp.where(seen > 0, seen, xp.ones_like(seen)))
@@ -114,7 +167,23 @@ def rkhs_norm_bound(kernel: Any, f: Any) -> Any:
 
 
 def cosine_alignment(kernel: Any, f: Any) -> Any:
-    """Return ``f^T K f / (|K|_F |f|^2)``, the cosine between K and ``f f^T``, in [0, 1]; 0 where one of them is 0."""
+    """Return ``f^T K f / (|K|_F |f|^2)``, the cosine between K and ``f f^T``, in [0, 1]; 0 where one of them is 0.
+
+    Parameters
+    ----------
+    kernel : array_like, shape batch + (n, n)
+        Gram matrix of the inputs, symmetric.
+    f : array_like, shape batch + (n,)
+        Function values on the inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import linearized
+    >>> y = np.array([1.0, -1.0])
+    >>> [round(float(linearized.cosine_alignment(kernel, y)), 6) for kernel in (np.outer(y, y), np.eye(2))]
+    [1.0, 0.707107]
+    """
     xp, kernel, f = _given("cosine_alignment", kernel, f)
     size = xp.sqrt(xp.sum(kernel**2, axis=(-2, -1))) * xp.sum(f**2, axis=-1)
     return xp.sum(f * rows_times(xp, f, kernel), axis=-1) / xp.where(size > 0, size, xp.ones_like(size))
@@ -124,13 +193,29 @@ def energy_concentration(kernel: Any, f: Any, top: int) -> Any:
     """Return ``|Phi f| / |f|``, Phi the `top` eigenvectors of largest eigenvalue (section 4.1); 0 for ``f = 0``.
 
     Not well-defined where the eigenvalues on both sides of the cut are equal.
+
+    Parameters
+    ----------
+    kernel : array_like, shape batch + (n, n)
+        Gram matrix of the inputs, symmetric and positive semi-definite.
+    f : array_like, shape batch + (n,)
+        Function values on the inputs.
+    top : int
+        Number of eigenvectors, from 1 to n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import linearized
+    >>> round(float(linearized.energy_concentration(np.diag([4.0, 1.0]), [3.0, 4.0], top=1)), 6)
+    0.6
     """
     who = "energy_concentration"
     xp, kernel, f = _given(who, kernel, f)
     n = f.shape[-1]
     if isinstance(top, bool) or not isinstance(top, int | np.integer) or not 1 <= top <= n:
         raise ValueError(
-            f"{who}: top = {top!r} must be a whole number from 1 to {n} (of eigenvectors); say {min(n, 10)}"
+            f"{who}: top = {shown(top)} must be a whole number from 1 to {n} (of eigenvectors); say {min(n, 10)}"
         )
     c = _spectrum(who, xp, kernel).coordinates(xp, f)
     size = length(xp, c)

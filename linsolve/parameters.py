@@ -42,6 +42,15 @@ def parameter(
         Value when not given.
     whole : bool
         Whether it counts something, so that its entries must be whole numbers.
+
+    Examples
+    --------
+    >>> from typing import Any
+    >>> import linsolve as ls
+    >>> class TwoRates(ls.BalancedMode):
+    ...     eta: Any = ls.parameter("k", "learning rate", domain="(0, inf)", default=1.0)
+    >>> TwoRates(s=2.0, eta=[0.1, 0.2]).eta.tolist()
+    [0.1, 0.2]
     """
     axes, allowed = axis_names("parameter", axes), Interval(domain)
     metadata = {"symbol": symbol, "doc": doc, "domain": allowed, "typical": typical, "axes": axes, "whole": whole}

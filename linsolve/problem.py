@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.inputs import times
+from linsolve.inputs import shown, times
 from linsolve.parameters import Parametrized, own_sizes
 
 __all__ = [
@@ -26,7 +26,19 @@ __all__ = [
 
 
 class NotExact(ValueError):
-    """The closed form does not hold for this start; the message names the violated condition and its size."""
+    """The closed form does not hold for this start; the message names the violated condition and its size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> flow = ls.WhitenedTwoLayer(target=np.eye(2))
+    >>> try:
+    ...     flow(1.0, ls.WhitenedTwoLayer.of(np.diag([0.1, 0.4]), 0.2 * np.eye(2)))  # not balanced
+    ... except ls.NotExact as refusal:
+    ...     print(str(refusal).split(" = ")[0])
+    WhitenedTwoLayer: distance of the imbalance from two eigenvalues
+    """
 
 
 class Problem(NamedTuple):
@@ -42,7 +54,7 @@ class Problem(NamedTuple):
 def pose(flow: Any, t: Any, z0: Any) -> Problem:
     """Check a flow's question and bring all of it into the state's array namespace."""
     if not (isinstance(flow, Parametrized) and hasattr(flow, "state")):
-        what = flow.__name__ if isinstance(flow, type) else repr(flow)
+        what = flow.__name__ if isinstance(flow, type) else shown(flow)
         raise TypeError(
             f"linsolve: flow = {what} must be a flow with its parameters (what is to be followed); such as "
             "BalancedMode(s=1.0)"

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from typing import Any
 
-from linsolve.inputs import unknown_name
+from linsolve.inputs import shown, unknown_name
 
 __all__ = ["REFERENCES", "Reference", "cite", "solved", "sources"]
 
@@ -158,7 +158,9 @@ def solved(who: str, item: Any) -> Any:
         raise ValueError(unknown_name(who, "flow or law", item, [*flows.WHERE, *laws.WHERE]))
     cls = item if isinstance(item, type) else type(item)
     if not issubclass(cls, Flow | Law) or cls.__module__ in (Flow.__module__, Law.__module__):  # nor their bases
-        raise TypeError(f"{who}: {item!r} is not a flow or a law; pass one, its class or its name, such as 'TwoLayer'")
+        raise TypeError(
+            f"{who}: {shown(item)} is not a flow or a law; pass one, its class or its name, such as 'TwoLayer'"
+        )
     return cls
 
 

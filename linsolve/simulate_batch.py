@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flow import Flow, Trajectory, pose
+from linsolve.inputs import shown
 
 __all__ = ["Simulated", "simulate_batch"]
 
@@ -84,7 +85,7 @@ def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) 
     if isinstance(order, bool) or not isinstance(order, int) or order not in range(2, 13, 2):
         raise ValueError(f"simulate_batch: order = {order!r} must be an even integer of 2 to 12 (of the error); say 8")
     if not (isinstance(step, int | float | np.number) and 0 < step < np.inf):
-        raise ValueError(f"simulate_batch: step = {step!r} must be positive and finite (units of time); say 0.01")
+        raise ValueError(f"simulate_batch: step = {shown(step)} must be positive and finite (units of time); say 0.01")
     problem = pose(flow, t, z0)
     times = arithmetic.to_numpy(problem.t)
     if not (np.isfinite(times).all() and (times >= 0).all()):

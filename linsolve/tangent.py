@@ -30,6 +30,12 @@ def input_kernel(layers: Sequence[Any], *, scale: float = 1.0, rates: Sequence[f
     Returns
     -------
     array, shape (d_0, d_0)
+
+    Examples
+    --------
+    >>> from linsolve import linearized
+    >>> linearized.input_kernel([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0]]]).tolist()  # |a|^2 I + W^T W
+    [[5.0, 0.0], [0.0, 2.0]]
     """
     who = "input_kernel"
     weights = [real_array(who, f"layers[{i}]", w, meaning="weights of a layer") for i, w in enumerate(layers)]
@@ -77,6 +83,13 @@ def anisotropy_directions(
         As rows, the most aligned first.
     alignments : array, shape (d_0,)
         Falling.
+
+    Examples
+    --------
+    >>> from linsolve import linearized
+    >>> directions, alignments = linearized.anisotropy_directions([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0]]])
+    >>> alignments.round(6).tolist(), abs(directions).round(6).tolist()
+    ([5.0, 2.0], [[1.0, 0.0], [0.0, 1.0]])
     """
     M = input_kernel(layers, scale=scale, rates=rates)
     xp = arithmetic.namespace(M)
@@ -96,11 +109,20 @@ def tangent_kernel(flow: Any, z: Any, x: Any) -> Any:
     z : State, fields of shape lead + own
         For a trajectory, ``traj.state``.
     x : array_like, shape (m, d0)
+        Inputs, one a row.
 
     Returns
     -------
     array, shape lead + (m, m)
         On these inputs ``FrozenKernel`` with ``eta = 2`` follows the linearization, as the network's loss has no 1/2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> flow, z = ls.TwoLayer(y=1.0, x=[1.0, 0.0]), ls.TwoLayer.State(u=np.array([2.0]), w=np.array([[1.0, 0.0]]))
+    >>> ls.linearized.tangent_kernel(flow, z, np.eye(2)).tolist()  # w.x w.x' + |u|^2 x.x'
+    [[5.0, 0.0], [0.0, 4.0]]
     """
     x = real_array("tangent_kernel", "x", x, meaning="inputs")
     width = z.w.shape[-1]
@@ -131,6 +153,17 @@ def linearize(flow: Any, z: Any) -> FrozenKernel:
         With outputs ``f`` of shape lead + (1,) for `TwoLayer`, whose loss has no 1/2: twice the frozen one's, at
         ``eta = 2``. For `WhitenedTwoLayer` with the entries of the product, row by row, ``K = Z (x) 1 + 1 (x) X`` for
         the Gram matrices ``Z = w2 w2^T``, ``X = w1^T w1``, at ``eta = 1/tau``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ls.TwoLayer.State(u=np.array([1.0]), w=np.array([[0.5]]))
+    >>> frozen = ls.linearized.linearize(flow, z0)
+    >>> frozen.kernel.tolist()  # 0.5^2 + 1^2
+    [[1.25]]
+    >>> frozen([0.0, float("inf")], [0.5])["f"].round(6).tolist()
+    [[0.5], [1.0]]
     """
     if {"u", "w"} <= set(z._fields):
         xp = arithmetic.namespace(z.w)
@@ -167,6 +200,15 @@ class Convergence(NamedTuple):
         Times.
     network, initial, final : array
         Losses of the network, and under its kernel at time 0 and its kernel at the end, frozen.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> from linsolve.linearized import convergence
+    >>> flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ls.TwoLayer.State(u=[0.1], w=[[0.1]])
+    >>> found = convergence(flow, [0.0, 1.0], z0)
+    >>> [float(loss[0].round(6)) for loss in (found.network, found.initial, found.final)]
+    [0.9801, 0.9801, 0.9801]
     """
 
     t: Any
@@ -195,6 +237,18 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     Returns
     -------
     Convergence
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ls.TwoLayer.State(u=[0.1], w=[[0.1]])
+    >>> found = ls.linearized.convergence(flow, [0.0, 0.5, 1.0, 2.0], z0)
+    >>> found.network.round(3).tolist()
+    [0.98, 0.866, 0.415, 0.001]
+    >>> found.initial.round(3).tolist()  # its kernel at the start, frozen, learns the slowest
+    [0.98, 0.942, 0.905, 0.835]
+    >>> found.final.round(3).tolist()  # its kernel at the end the fastest
+    [0.98, 0.018, 0.0, 0.0]
     """
     traj = flow(t, z0)
     z0, end = traj.start, flow(float("inf"), z0).state

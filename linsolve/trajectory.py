@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from linsolve import arithmetic
 from linsolve.inputs import unknown_name
 
@@ -31,6 +33,15 @@ class Trajectory:
         How it was obtained: "closed form", an integrator's name, or "gradient descent".
     start : State, optional
         State at time 0, where the route is the closed form.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> traj = ls.TwoLayer(y=1.0, x=[1.0])([0.0, float("inf")], ([0.5], [[0.5]]))
+    >>> traj.route, traj["u"].shape, "ntk" in traj
+    ('closed form', (2, 1), True)
+    >>> traj["loss"].round(6).tolist(), traj["ntk"].round(6).tolist()  # (1/4 - 1)^2; u^2 + w^2
+    ([0.5625, 0.0], [0.5, 2.0])
     """
 
     flow: Any
@@ -55,7 +66,8 @@ class Trajectory:
         xp = self._xp
         batch = self._batch_ndim
         clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
-        return self.flow.along(xp, clock, self.start)
+        with np.errstate(over="ignore"):  # beyond doubles is inf, and a list of names may ask for it unwanted
+            return self.flow.along(xp, clock, self.start)
 
     @property
     def _batch_ndim(self) -> int:
@@ -64,7 +76,8 @@ class Trajectory:
 
     @cached_property
     def _invariants(self) -> dict[str, Any]:
-        return self.flow.invariants(self._xp, self.state)
+        with np.errstate(over="ignore"):  # as above
+            return self.flow.invariants(self._xp, self.state)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

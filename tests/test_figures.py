@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import linsolve as ls
 from linsolve import figures
 from linsolve.figures import __main__ as command
 from linsolve.figures import classes, depth, linearized, networks, phases, transfer
@@ -17,6 +18,11 @@ def panels(name, data, module):
             assert ax.get_ylabel()
             assert ax.get_title(loc="left")
         return [[len(ax.lines), len(ax.images) + len(ax.collections)] for ax in axes]
+
+
+def test_the_module_is_a_lazy_attribute():
+    assert "figures" in dir(ls)
+    assert ls.figures is figures
 
 
 def test_figure_2_kernel_is_that_of_the_closed_form():

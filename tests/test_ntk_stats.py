@@ -17,6 +17,16 @@ def found():
     return survey(width=40, inputs=30, depth=20, networks=20_000, seed=1)
 
 
+def test_lines_of_close_variances_keep_their_names():
+    given = [2.0, 2.0000001, 2.0000002]
+    found = survey(width=5, depth=2, weight_variances=given, networks=1_000)
+    arrays = found.arrays()
+    for variance, key in zip(given, ("2", "2.0000001", "2.0000002"), strict=True):
+        assert arrays[f"{key} weight_variance"] == variance
+    per_line = sum(name.endswith("weight_variance") for name in arrays)
+    assert per_line == len(given)
+
+
 def test_lines_are_the_sums_and_limits(found):
     assert [line.found for line in found.lines] == ["ordered", "ordered", "edge of chaos", "chaotic", "chaotic"]
     widths, ratio, alpha = np.array([30.0] + [40.0] * 19), np.arange(1, 21) / 40, np.asarray(0.75)

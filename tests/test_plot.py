@@ -47,6 +47,14 @@ def test_logarithmic_axis_ends_above_rounding():
     assert plot.trajectory(traj).get_ylim()[0] > 1e-13
 
 
+def test_a_logarithmic_axis_drops_no_line():
+    falling = ls.TwoLayerOrder(y=-2.0)(T, (0.5, 0.5, 0.5))
+    with pytest.raises(ValueError, match=r"plot.trajectory: output = -.* must be positive"):
+        plot.trajectory(falling, "output", log=True)
+    with pytest.raises(ValueError, match=r"plot.roads: output = -.* must be positive"):
+        plot.roads({"closed form": falling}, "output", log=True)
+
+
 @pytest.mark.parametrize(("tau", "label"), [(1.0, r"(units of $\tau$)"), (0.5, r"($\tau$ = 0.5)")])
 def test_time_axis_states_its_unit(tau, label):
     ax = plot.trajectory(ls.BalancedMode(s=1.0, tau=tau)(T, 0.1))

@@ -25,7 +25,20 @@ __all__ = ["balls", "cast", "is_object", "namespace", "precise", "symbolic", "to
 
 @lru_cache(maxsize=8)
 def precise(dps: int = 50) -> Any:
-    """Return the namespace of `dps`-digit decimal arithmetic (mpmath), independent of mpmath's global precision."""
+    """Return the namespace of `dps`-digit decimal arithmetic (mpmath), independent of mpmath's global precision.
+
+    Parameters
+    ----------
+    dps : int
+        Decimal digits of every operation.
+
+    Examples
+    --------
+    >>> from linsolve.arithmetic import precise
+    >>> xp = precise(30)
+    >>> print(xp.sqrt(xp.asarray([2.0]))[0])
+    1.41421356237309504880168872421
+    """
     from linsolve.arithmetic.high_precision import Precise
 
     return Precise(dps)
@@ -39,6 +52,16 @@ def symbolic(at: dict[Any, Any] | None = None) -> Any:
     at : dict of Symbol to number, optional
         A generic point. A comparison that SymPy cannot decide from the assumptions on its symbols is decided there,
         and recorded in ``xp.assumed``: the resulting expression holds on the region where those relations do.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> import linsolve as ls
+    >>> a = sympy.Symbol("a", positive=True)
+    >>> xp = ls.arithmetic.symbolic()
+    >>> flow = ls.BalancedMode(s=1.0).cast(xp)
+    >>> flow.velocity(xp, flow.State(xp.asarray(a))).a.item()
+    2*a*(1 - a)
     """
     from linsolve.arithmetic.symbols import Symbolic
 
@@ -47,7 +70,21 @@ def symbolic(at: dict[Any, Any] | None = None) -> Any:
 
 @lru_cache(maxsize=8)
 def balls(bits: int = 212) -> Any:
-    """Return the namespace of rigorous real balls of `bits` bits (python-flint, extra ``[balls]``)."""
+    """Return the namespace of rigorous real balls of `bits` bits (python-flint, extra ``[balls]``).
+
+    Parameters
+    ----------
+    bits : int
+        Binary digits of every operation.
+
+    Examples
+    --------
+    >>> from linsolve.arithmetic import balls
+    >>> xp = balls(100)
+    >>> third = xp.asarray([1.0]) / 3
+    >>> (3 * third).item().contains(1)  # every result encloses the exact one
+    True
+    """
     from linsolve.arithmetic.enclosures import Balls
 
     return Balls(bits)
@@ -66,7 +103,15 @@ def _labels(value: Any) -> bool:
 
 
 def is_object(xp: Any) -> bool:
-    """Whether `xp` computes on object arrays (mpmath, SymPy, balls) rather than in hardware floats."""
+    """Whether `xp` computes on object arrays (mpmath, SymPy, balls) rather than in hardware floats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import arithmetic
+    >>> arithmetic.is_object(np), arithmetic.is_object(arithmetic.precise(50))
+    (False, True)
+    """
     return isinstance(xp, ObjectNamespace)
 
 
@@ -79,6 +124,14 @@ def namespace(*values: Any) -> Any:
     ------
     TypeError
         If arrays of different libraries are mixed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import arithmetic
+    >>> xp = arithmetic.precise(50)
+    >>> arithmetic.namespace([1.0], 2.0) is np, arithmetic.namespace(xp.asarray([1.0]), 2.0) is xp
+    (True, True)
     """
     found: dict[int, tuple[Any, Any]] = {}
     for value in values:
@@ -118,7 +171,15 @@ def _cupy() -> ModuleType:
 
 
 def to_numpy(array: Any) -> np.ndarray:
-    """Return `array` as a NumPy array of float64 (from the device, from high precision), or as it is for booleans."""
+    """Return `array` as a NumPy array of float64 (from the device, from high precision), or as it is for booleans.
+
+    Examples
+    --------
+    >>> from linsolve import arithmetic
+    >>> xp = arithmetic.precise(50)
+    >>> arithmetic.to_numpy(xp.exp(xp.asarray([0.0, 1.0]))).round(6).tolist()
+    [1.0, 2.718282]
+    """
     if isinstance(array, ObjectArray):
         return np.asarray([array.namespace.to_float(v) for v in array.flat], dtype=float).reshape(array.shape)
     if hasattr(array, "get") and type(array).__module__.split(".")[0] == "cupy":
@@ -127,7 +188,14 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 def cast(xp: Any, value: Any) -> Any:
-    """Return `value` as a real array of `xp`, exactly: a double becomes the same number in any arithmetic."""
+    """Return `value` as a real array of `xp`, exactly: a double becomes the same number in any arithmetic.
+
+    Examples
+    --------
+    >>> from linsolve import arithmetic
+    >>> print(arithmetic.cast(arithmetic.precise(20), [0.1])[0])  # the double 0.1, not one tenth
+    0.10000000000000000555
+    """
     if _is_array(value) and _namespace_of(value) is xp:
         if is_object(xp) or value.dtype == xp.float64:
             return value

@@ -13,6 +13,7 @@ from linsolve.collapse.network import follow, kernel
 from linsolve.collapse.timing import last_time, times_and_step
 from linsolve.flow import NotExact, Trajectory
 from linsolve.flows.neural_collapse import NeuralCollapse
+from linsolve.inputs import shown
 from linsolve.integrate import descend, integrate
 from linsolve.stable.centered import split
 
@@ -54,6 +55,16 @@ class Collapsed:
         Wall time of each road.
     obstructed : bool
         Whether parity keeps this start from the target: it goes to a saddle, see ``limits.obstructed``.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=2, m=1)
+    >>> found = ls.collapse.collapse(flow, scale=0.5, until=1.0, step=0.05)
+    >>> found.theory.route, list(found.roads)
+    ('closed form', ['theory', 'simulated', 'descended'])
+    >>> found.differences["simulated"] < 1e-8, found.differences["descended"] < 0.1
+    (True, True)
     """
 
     flow: Any
@@ -190,7 +201,9 @@ def collapse(
 def _features(flow: Any, features: int | None, weights: Any) -> int:
     """Return how many features there are; refuse a flow that is none, and batches."""
     if not isinstance(flow, NeuralCollapse):
-        raise TypeError(f"collapse: flow = {flow!r} must be a NeuralCollapse (kernels, classes, samples); make one")
+        raise TypeError(
+            f"collapse: flow = {shown(flow)} must be a NeuralCollapse (kernels, classes, samples); make one"
+        )
     for name, value in flow.parameters().items():
         if value.ndim:
             raise ValueError(f"collapse: {name} has shape {value.shape} but must be a number; follow one at a time")

@@ -49,6 +49,18 @@ def balanced_limit(flow: Any, b: Any) -> Any:
     -------
     State
         Of `flow`; ``W H = T Y``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> from linsolve.collapse import balanced_limit
+    >>> flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=4)
+    >>> end = balanced_limit(flow, [1 / 3, 1 / 3, 1 / 3])
+    >>> bool(flow.loss(np, end) < 1e-12)
+    True
+    >>> (end.gram_w / end.gram_w[0, 0]).round(6).tolist()  # a simplex
+    [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
     """
     classes, m = int(flow.classes), int(flow.m)
     b = real_array("balanced_limit", "b", b, meaning="final bias")
@@ -82,6 +94,15 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
         Without batch.
     epsilon : array_like
         Imbalance ``w^2/m - h^2/mu_c`` of each of the C - 1 modes.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> from linsolve.collapse import aligned_limit
+    >>> flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=4)
+    >>> classifier, means = aligned_limit(flow, [-0.5, 0.5])
+    >>> classifier.round(4).tolist(), (classifier * means).round(6).tolist()  # the product is 1 in every mode
+    ([0.5275, 2.5275], [1.0, 1.0])
     """
     epsilon, m = np.asarray(epsilon, dtype=float), int(flow.m)
     mu = float(flow.rates_of_features(np)[1])

@@ -13,7 +13,7 @@ import numpy as np
 from linsolve.data.archive import plain_arrays
 from linsolve.data.table import read_table
 from linsolve.data.whitening import samples
-from linsolve.inputs import unknown_name
+from linsolve.inputs import shown, unknown_name
 
 __all__ = ["BUILT_IN", "Dataset", "load"]
 
@@ -29,12 +29,23 @@ class Dataset:
     name : str
         What it is called.
     inputs : ndarray, shape (P, D)
+        A sample a row.
     targets : ndarray, shape (P, n_out)
         One-hot where there are classes, else real.
     classes : tuple of str
         Names of the classes in the order of the columns of `targets`; empty for real targets.
     features : tuple of str
         Names of the columns of `inputs`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import data
+    >>> from linsolve.data import Dataset
+    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
+    >>> line = Dataset("line", inputs=x, targets=y, classes=(), features=("x",))
+    >>> data.modes(line.inputs, line.targets).s.shape
+    (1,)
     """
 
     name: str
@@ -79,9 +90,16 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     points is real (regression). A matrix of targets is taken as it is, and as classes where its rows are one-hot.
     The first row of a ``.csv`` file is a header where it is text, or partly numbers that rise; of numbers alone, it is
     a sample.
+
+    Examples
+    --------
+    >>> from linsolve import data
+    >>> animals = data.load("tree")
+    >>> animals.inputs.shape, animals.targets.shape
+    ((8, 8), (8, 14))
     """
     if not isinstance(source, str | os.PathLike):
-        raise TypeError(f"{WHO}: source = {source!r} must be a name or a path (of a data set); give one in quotes")
+        raise TypeError(f"{WHO}: source = {shown(source)} must be a name or a path (of a data set); give one in quotes")
     name = str(os.fspath(source))
     if target is not None and not name.lower().endswith(".csv"):
         raise ValueError(f"{WHO}: target = {target!r} needs a .csv file (it names a column), not {name}; leave it out")
@@ -180,7 +198,7 @@ def _targets(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 
 def _wanted(classes: Iterable[Any]) -> list[str]:
     if not isinstance(classes, Iterable):
-        raise TypeError(f"{WHO}: classes = {classes!r} must be a list (of classes to keep); name at least two")
+        raise TypeError(f"{WHO}: classes = {shown(classes)} must be a list (of classes to keep); name at least two")
     wanted = [str(c) for c in classes]
     if not wanted:
         raise ValueError(f"{WHO}: classes = {classes!r} is empty (classes to keep); name at least two, or leave it out")

@@ -23,6 +23,15 @@ class Modes(NamedTuple):
         Singular values, all above rounding.
     v : ndarray, shape (rank, k)
         Directions in the whitened inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import data
+    >>> animals = data.tree(2)
+    >>> u, s, v = data.modes(animals.inputs, animals.targets)
+    >>> u.shape, s.shape, v.shape
+    ((6, 3), (3,), (3, 3))
     """
 
     u: np.ndarray
@@ -53,6 +62,14 @@ class Whitened:
         Input columns that are constant and carry nothing.
     tolerance : float
         Directions of the standardized inputs weaker than this fraction of the strongest were taken for rounding.
+
+    Examples
+    --------
+    >>> from linsolve import data
+    >>> problem = data.whiten([[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 5.0, 7.0])  # y = 2 x + 1
+    >>> weights, bias = problem.raw(problem.target)
+    >>> weights.round(6).tolist(), bias.round(6).tolist()
+    ([[2.0]], [1.0])
     """
 
     inputs: np.ndarray

@@ -9,6 +9,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.inputs import Interval, real_array
+from linsolve.randomness import seeded
 
 __all__ = ["POSITIVE", "WHO", "start_of", "whole_depth"]
 
@@ -30,7 +31,7 @@ def start_of(
     u, s, v = (arithmetic.to_numpy(real_array(WHO, "modes", part, meaning="(u, s, v)")) for part in modes)
     start = _for_each_mode("start", real_array(WHO, "start", start, meaning="strengths at time 0"), s)
     moving = np.flatnonzero(start)
-    random = None if rng is None else np.random.default_rng(rng)
+    random = None if rng is None else seeded(WHO, rng)
     frames = []
     for size in _widths(widths, depth, max(1, len(moving))):
         if size < len(moving):

@@ -62,6 +62,12 @@ def find(source: str | None = None, *, misprints: bool = False) -> tuple[Formula
     ------
     ValueError
         If the source is unknown.
+
+    Examples
+    --------
+    >>> from linsolve import errata
+    >>> {formula.verdict for formula in errata.find("atanasov_2022", misprints=True)}
+    {'misprint'}
     """
     if source is not None and not (isinstance(source, str) and source in SOURCES):
         raise ValueError(unknown_name("errata", "source", source, SOURCES))
@@ -71,7 +77,19 @@ def find(source: str | None = None, *, misprints: bool = False) -> tuple[Formula
 
 
 def about(name: str) -> tuple[Formula, ...]:
-    """Return the formulas that belong to a flow or law, by its name."""
+    """Return the formulas that belong to a flow or law, by its name.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"LearningTime"``.
+
+    Examples
+    --------
+    >>> from linsolve import errata
+    >>> sorted({formula.source for formula in errata.about("LearningTime")})
+    ['atanasov_2022']
+    """
     return tuple(each for each in find() if name in each.about)
 
 

@@ -15,7 +15,15 @@ REJECTED = 100  # a printed form is wrong where its error is at least this many 
 
 
 class Errors(NamedTuple):
-    """Error of the form that holds, and of the printed one where the two differ."""
+    """Error of the form that holds, and of the printed one where the two differ.
+
+    Examples
+    --------
+    >>> from linsolve.errata import Errors
+    >>> errors = Errors(stated=1e-12, printed=0.5)
+    >>> errors.stated < errors.printed
+    True
+    """
 
     stated: float
     printed: float | None
@@ -25,6 +33,12 @@ class Evidence(NamedTuple):
     """What a formula must give, found without it; what it gives; and what the printed form gives.
 
     Errors are the largest difference over the largest entry of `truth` (over 1 where that is 0).
+
+    Examples
+    --------
+    >>> from linsolve.errata import Evidence
+    >>> Evidence(truth=[1.0, 2.0], stated=[1.0, 2.0], printed=[2.0, 4.0]).errors()
+    Errors(stated=0.0, printed=1.0)
     """
 
     truth: Any
@@ -41,7 +55,22 @@ class Evidence(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Errors of an expansion at values of its small parameter: its order is the slope of their logarithms."""
+    """Errors of an expansion at values of its small parameter: its order is the slope of their logarithms.
+
+    Parameters
+    ----------
+    scales, found : array_like, shape (k,)
+        Values of the small parameter, and the errors there; of the last two the slope is taken.
+    stated, printed : float
+        Orders of the form that holds and of the printed one, where that differs.
+
+    Examples
+    --------
+    >>> from linsolve.errata import Order
+    >>> expansion = Order(scales=[0.1, 0.01], found=[3e-2, 3e-4], stated=2.0, printed=1.0)
+    >>> round(expansion.measured(), 6)
+    2.0
+    """
 
     scales: Any
     found: Any
@@ -86,6 +115,14 @@ class Formula:
         Whether it holds to leading order.
     elsewhere : bool
         Whether what is printed speaks of other networks, so that it is no misprint but does not hold for these.
+
+    Examples
+    --------
+    >>> from linsolve import errata
+    >>> formula = errata.find("xu_ziyin_2024", misprints=True)[0]
+    >>> errors = formula.errors()
+    >>> errors.stated <= formula.tolerance, errors.printed > 100 * formula.tolerance
+    (True, True)
     """
 
     source: str

@@ -33,6 +33,12 @@ class Figure(NamedTuple):
     title : str
     source : str
         Paper whose figure it is.
+
+    Examples
+    --------
+    >>> from linsolve.figures import FIGURES
+    >>> FIGURES["E.1"].panels, FIGURES["E.1"].title
+    (3, 'figure E.1: what the learned kernel is worth on a new task')
     """
 
     module: str

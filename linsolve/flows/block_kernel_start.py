@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.inputs import real_array
+from linsolve.inputs import real_array, shown
 from linsolve.stable.blocks import Blocks
 
 __all__ = ["counted", "refuse_disorder", "refuse_drift", "refuse_negative", "test_points"]
@@ -66,7 +66,9 @@ def test_points(problem: Any, labels: Any, f0_x: Any) -> tuple[Any, Any]:
     who, classes = f"{type(problem.flow).__name__}.predict", problem.flow.sizes.shape[-1]
     found = np.asarray(labels)
     if found.dtype.kind not in "iu" or found.ndim != 1 or found.size == 0:
-        raise ValueError(f"{who}: labels = {labels!r} must be whole numbers, shape (k,) (class of each test point)")
+        raise ValueError(
+            f"{who}: labels = {shown(labels)} must be whole numbers, shape (k,) (class of each test point)"
+        )
     bad = (found < 0) | (found >= classes)
     if bad.any():
         raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flow import Trajectory, pose
-from linsolve.inputs import Interval, real_array
+from linsolve.inputs import Interval, real_array, shown
 from linsolve.stable.momentum import descent_power, heavy_ball
 
 __all__ = ["KernelDescent"]
@@ -105,7 +105,9 @@ def _whole_numbers(who: str, k: Any) -> np.ndarray:
     """Return numbers of steps as an array of integers."""
     counts = np.asarray(k)
     if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
-        raise ValueError(f"{who}.discrete: k = {k!r} must be whole numbers, not negative (numbers of steps); say 100")
+        raise ValueError(
+            f"{who}.discrete: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100"
+        )
     if (counts > 2**53).any():
         raise ValueError(
             f"{who}.discrete: k = {counts.max()} must be at most 2^53 (numbers of steps); t = inf is the flow's"

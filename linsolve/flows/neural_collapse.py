@@ -127,7 +127,7 @@ class NeuralCollapse(BlockFeatures):
 
     # what is given
 
-    def of(self, h: Any, w: Any, b: Any) -> Any:
+    def of(self, h: Any, w: Any, b: Any) -> State:
         """Return the state of features `h` (n, N), classifier `w` (C, n) and bias `b` (C,), batch axes leading."""
         h, w, b = start.weights(type(self).__name__, self._classes, self._each, h, w, b)
         xp = arithmetic.namespace(h, w, b)

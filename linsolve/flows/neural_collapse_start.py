@@ -10,6 +10,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.flows.neural_collapse_metrics import bounded_ratio, class_grams, trace
 from linsolve.inputs import real_array
+from linsolve.randomness import seeded
 from linsolve.stable.centered import contrasts, split
 
 __all__ = ["apart", "balanced", "counted", "distances", "dyadic", "one_unit", "refuse_disorder", "weights"]
@@ -112,7 +113,7 @@ def balanced(
         raise ValueError(f"{who}: scale = {scale!r} must be finite and not negative (size of weights); say 0.01")
     if not np.isfinite(imbalance):
         raise ValueError(f"{who}: imbalance = {imbalance!r} must be finite (lambda); say 0.0")
-    rng, rank = np.random.default_rng(rng), min(n, classes - 1)
+    rng, rank = seeded(who, rng), min(n, classes - 1)
     batch = np.broadcast_shapes(batch, mu.shape)
     drawn = rng.normal(size=(*batch, classes - 1, n)) * scale
     least = np.linalg.svd(drawn, compute_uv=False)[..., :rank]

@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve.flow import NotExact
 from linsolve.inputs import Interval, real_array
+from linsolve.randomness import seeded
 
 __all__ = ["gaussian", "on_a_line"]
 
@@ -72,6 +73,6 @@ def gaussian(
         if scale.ndim:
             raise ValueError(f"{who}: {name} has shape {scale.shape} but must be one number (standard deviation)")
         scales.append(scale)
-    rng = np.random.default_rng(rng)
+    rng = seeded(who, rng)
     own = [tuple(int(sizes[axis]) for axis in axes) for axes in shapes]
     return [scale * rng.standard_normal(batch + shape) for scale, shape in zip(scales, own, strict=True)]

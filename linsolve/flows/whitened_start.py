@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.inputs import real_array
+from linsolve.randomness import seeded
 from linsolve.stable.frame import frame
 from linsolve.stable.imbalance import imbalance, precision
 from linsolve.stable.matrix import moved
@@ -89,7 +90,7 @@ def init(
             f"{WHO}.init: width = {width} must be at most {limit} = {sizes[limit]} for imbalance = {imbalance} {sign} "
             f"({full} then has full rank width); take a smaller width or imbalance = 0"
         )
-    rng = np.random.default_rng(rng)
+    rng = seeded(f"{WHO}.init", rng)
     rank = min(n_in, width, n_out)
     least = np.zeros((*batch, width))
     drawn = rng.normal(size=(*batch, width, max(n_in, n_out))) * scale / np.sqrt(width)
@@ -122,7 +123,7 @@ def gaussian(
     w1 : array, shape batch + (width, n_in)
     w2 : array, shape batch + (n_out, width)
     """
-    rng = np.random.default_rng(rng)
+    rng = seeded(f"{WHO}.gaussian", rng)
     return sigma1 * rng.normal(size=(*batch, width, n_in)), sigma2 * rng.normal(size=(*batch, n_out, width))
 
 

@@ -110,7 +110,7 @@ class WhitenedTwoLayer(Flow):
     gaussian = staticmethod(whitened_start.gaussian)
 
     @classmethod
-    def of(cls, w1: Any, w2: Any) -> Any:
+    def of(cls, w1: Any, w2: Any) -> State:
         """Return the state of weights `w1`, shape batch + (width, n_in), and `w2`, shape batch + (n_out, width)."""
         w1, w2 = whitened_start.checked(cls.__name__, w1, w2)
         xp = arithmetic.namespace(w1, w2)

@@ -35,6 +35,7 @@ class EarlyAlignment(SmallStart):
     first : array_like, shape (width, n_in)
         First layer ``W / sigma`` at the start.
     target : array_like, shape (n_in,)
+        Map to be learned, ``s beta``.
     times : array_like, shape (time,)
         Increasing (units of 1 over learning rate times target).
     eta : array_like
@@ -50,6 +51,20 @@ class EarlyAlignment(SmallStart):
     which counts :math:`q_0` twice (58 % wrong at ``t = 0``) and lacks :math:`r_0` and the cross terms, which grow
     like :math:`e^{\eta s t}`; (18) prints :math:`\frac{d}{dt} v^\top M v = 2 r` where it should be :math:`2 \eta s
     r`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> first, last = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([1.0, 0.0])
+    >>> law = ls.EarlyAlignment(last=last, first=first, target=[1.0, 0.0], times=[0.0, 1.0, 2.0])
+    >>> early = law.approximation(np, 1e-3)["r"]  # layers of size 1e-3
+    >>> (early / 1e-6).round(3).tolist()  # exp(2 s t)
+    [1.0, 7.389, 54.598]
+    >>> start = ls.WhitenedTwoLayer.of(1e-3 * first, 1e-3 * last[None])  # balanced, so that there is a closed form
+    >>> exact = ls.WhitenedTwoLayer(target=[[1.0, 0.0]])(law.times, start)
+    >>> (early / exact["product"][:, 0, 0]).round(3).tolist()
+    [1.0, 1.0, 1.0]
     """
 
     times: Any = parameter("t", "times", domain="[0, inf)", axes=("time",))
@@ -135,6 +150,14 @@ class InitialOverlaps(Statistic):
     Exact at every size. Source: Atanasov et al. (2022), eq. (17). Erratum: after (17) :math:`r_0` is dropped, "with
     high probability :math:`q_0 \gg r_0`"; its size is :math:`\langle r_0^2 \rangle^{1/2} / \langle q_0 \rangle = 2 /
     (\sqrt D (1 + N/D))`, 0.29 for their own ``D = 25, N = 10``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> found = ls.InitialOverlaps(width=10, n_in=25).prediction(np)  # (1 + 10/25)/2, 0, 1/25
+    >>> {name: round(float(value), 6) for name, value in found.items()}
+    {'q0': 0.7, 'r0': 0.0, 'r0 squared': 0.04}
     """
 
     width: Any = parameter("N", "number of hidden units", domain="[1, inf)")

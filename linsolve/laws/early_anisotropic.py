@@ -45,6 +45,7 @@ class EarlyAnisotropic(SmallStart):
     first : array_like, shape (width, n_in)
         First layer ``W / sigma`` at the start.
     target : array_like, shape (n_in,)
+        Map to be learned, ``s beta``.
     covariance : array_like, shape (n_in, n_in)
         Of the inputs, positive definite.
     times : array_like, shape (time,)
@@ -54,6 +55,18 @@ class EarlyAnisotropic(SmallStart):
     -----
     Approximates the two-layer network, integrated weight by weight. Source: Atanasov, Bordelon, Pehlevan (2022), eqs.
     (20)-(24), which are right; for the kernel that follows, (25), see `EarlyKernelDirection`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.EarlyAnisotropic(
+    ...     last=[1.0, 0.0], first=[[1.0, 0.0], [0.0, 0.0]], target=[1.0, 0.0], covariance=np.diag([2.0, 1.0]),
+    ...     times=[0.0, 1.0],
+    ... )
+    >>> output = law.approximation(np, 1e-3)["output"]  # grows at the rate 2 s sqrt(b) = 4
+    >>> round(float(np.log(output[1] / output[0])), 6)
+    4.0
     """
 
     covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
@@ -129,6 +142,18 @@ class EarlyKernelDirection(SmallStart):
     Approximates the network linearized about zero, whose weights follow a matrix exponential. The small parameter is
     :math:`e^{-s \sqrt b t}`. Source: Atanasov et al. (2022), eq. (25). Erratum: there :math:`b^{-1/2}` in place of
     :math:`b^{-1}`; the trained network is 8e-5 from the latter and 1.31 from the former at ``b = 5.3``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.EarlyKernelDirection(
+    ...     last=[1.0, 0.0], first=[[0.0, 1.0], [1.0, 0.0]], target=[1.0, 0.0], covariance=[[2.0, 1.0], [1.0, 2.0]]
+    ... )
+    >>> law.approximation(np, 1e-3)["kernel"].round(6).tolist()  # (2, 1) (2, 1)^T / 5 + I
+    [[1.8, 0.4], [0.4, 1.2]]
+    >>> bool(np.abs(law.exact(np, 1e-3)["kernel"] - law.approximation(np, 1e-3)["kernel"]).max() < 1e-2)
+    True
     """
 
     covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))

@@ -55,6 +55,7 @@ class FinalKernel(Expansion):
         Layers at the start over :math:`\sigma`; of the first only the first ``n_in`` columns are used, of the last
         only the first ``n_out`` rows.
     target : array_like, shape (n_in,)
+        Map to be learned, ``s beta``.
     rates : array_like, shape (layer,)
         Learning rates, first layer first.
 
@@ -65,6 +66,17 @@ class FinalKernel(Expansion):
     :math:`s^{2-2/L}` (at ``L = 3`` a trained network is 7.8e-4 from the latter, 3.1 from the former); with layer-wise
     rates ``s`` is to be divided by :math:`\prod_\ell (\eta_\ell/\eta_L)^{1/2}`. (37), :math:`\rho = (L - 1)
     \eta_1/\eta`, is that of ``K``, not of the kernel which drives the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.FinalKernel(start=np.ones((3, 2, 2)), target=[1.0, 0.0], rates=[1.0, 1.0, 1.0])
+    >>> found = law.approximation(np, 1e-2)
+    >>> found["kernel"].tolist(), round(float(found["alignment"]), 6)  # I + 2 beta beta^T, 3/sqrt(10)
+    ([[3.0, 0.0], [0.0, 1.0]], 0.948683)
+    >>> np.diagonal(law.exact(np, 0.1)["kernel"]).round(3).tolist()  # trained from layers of size 0.1
+    [3.0, 0.993]
     """
 
     start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
@@ -136,6 +148,18 @@ class FinalKernelAnisotropic(Expansion):
     -----
     Approximates the network trained from raw weights. Source: Atanasov et al. (2022), section 3.2, that
     :math:`K_\infty = s (\beta \beta^\top + I)` for every full-rank :math:`\Sigma`; the alignment is derived here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.FinalKernelAnisotropic(
+    ...     start=np.ones((2, 2, 2)), target=[1.0, 0.0], rates=[1.0, 1.0], covariance=np.diag([2.0, 1.0])
+    ... )
+    >>> round(float(law.approximation(np, 1e-2)["alignment"]), 6)  # 4/sqrt(17)
+    0.970143
+    >>> round(float(law.exact(np, 1e-3)["alignment"]), 4)  # of a trained network
+    0.9701
     """
 
     start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
@@ -197,6 +221,7 @@ class FinalKernelOutputs(Expansion):
     start : array_like, shape (layer, width, width)
         As in `FinalKernel`.
     target : array_like, shape (n_out, n_in)
+        Map to be learned, ``S``.
     rates : array_like, shape (layer,)
         Learning rates; the alignment is that of the kernel of a network with equal rates.
 
@@ -205,6 +230,15 @@ class FinalKernelOutputs(Expansion):
     Approximates the network trained from raw weights, for ``alignment`` with equal rates. Source: Atanasov et al.
     (2022), eq. (53). Errata: at ``l = 1`` the printed sum has the projector on the learned inputs in place of the
     identity (46 to 69 % wrong); ``r_L`` should be ``r_{L+1}``; transposes and the rates' factors are missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.FinalKernelOutputs(start=np.ones((2, 2, 2)), target=np.diag([2.0, 1.0]), rates=[1.0, 1.0])
+    >>> kernel = law.approximation(np, 1e-2)["kernel"]
+    >>> kernel[0, 0].round(6).tolist(), kernel[1, 1].round(6).tolist()  # s_c I + diag(2, 1)
+    ([[4.0, 0.0], [0.0, 3.0]], [[3.0, 0.0], [0.0, 2.0]])
     """
 
     start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))

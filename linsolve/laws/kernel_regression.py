@@ -52,6 +52,18 @@ class KernelRegression(SmallStart):
     Source: Atanasov, Bordelon, Pehlevan (2022), eq. (15) and section 2. Erratum: the error :math:`O(\epsilon^{\min(1,
     a)})`, :math:`O(\sigma^2)` for two layers, is that of their model kernel (3), not of networks (error over sigma
     0.2208, 0.2174, 0.2174, 0.2174 at 1e-1 to 1e-4, ``D = 6``, ``P = 4``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> last, first = [1.0, 0.0], [[1.0, 1.0], [0.0, 1.0]]
+    >>> law = ls.KernelRegression(last=last, first=first, inputs=[[1.0, 0.0]], target=[1.0, 0.0])
+    >>> gap = law.exact(np, 0.1)["gap"]  # trained network less kernel regression: one sample, two inputs
+    >>> float(gap[1].round(4))  # sigma/2, not of order sigma^2
+    0.05
+    >>> float(law.approximation(np, 0.1)["gap from the start"][1].round(4))
+    0.05
     """
 
     inputs: Any = parameter("X", "white inputs", axes=("sample", "n_in"))

@@ -33,6 +33,7 @@ class LayerKernels(Expansion):
         Layers at the start over :math:`\sigma`; of the first only the first ``n_in`` columns are used, of the last
         only the first row.
     target : array_like, shape (n_in,)
+        Map to be learned, ``s beta``.
     rates : array_like, shape (3,)
         Learning rates, first layer first.
     covariance : array_like, shape (n_in, n_in)
@@ -45,6 +46,14 @@ class LayerKernels(Expansion):
     \ell})`, is that of the block across the target; the spike itself is wrong by :math:`O(\sigma^2)` in every layer
     (at ``l = 2`` by -0.146 sigma^2). The line after (43), :math:`K_\ell = (y y^\top)^{\ell/L}`, holds only where
     :math:`|y| = s`; it is :math:`s^{2 \ell/L - 2} y y^\top`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.LayerKernels(start=np.ones((3, 2, 2)), target=[8.0, 0.0], rates=[1.0, 1.0, 1.0], covariance=np.eye(2))
+    >>> [float(law.spike(np, layer)[0, 0].round(6)) for layer in (1, 2, 3)]  # powers of 8^(2/3)
+    [4.0, 16.0, 64.0]
     """
 
     start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
@@ -121,6 +130,16 @@ class WidthCorrection(Expansion):
     s^{1/L} - g \sigma^2 s^{-1/L}/(2L)`, and its inner sum runs to ``L`` instead of ``L - 1``, so that equal widths
     would give ``g = -L``, not 0 as the text says. Wide random layers satisfy the condition on the start only on
     average, see `LayerImbalance`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.WidthCorrection(s=1.0, sizes=[4, 2, 1])  # g_1 = 1/2, g_2 = 0
+    >>> law.approximation(np, 0.1)["strengths squared"].round(4).tolist()
+    [1.0025, 0.9975]
+    >>> law.exact(np, 0.1)["strengths squared"].round(4).tolist()
+    [1.0025, 0.9975]
     """
 
     s: Any = parameter("s", "value of the mode", domain="(0, inf)")
@@ -180,6 +199,13 @@ class LayerImbalance(Statistic):
     (56), (57), which take :math:`\hat g` for independent and have :math:`\sigma^2 (1 - 1/N)`; erratum: at ``D = 100,
     N = 25`` trained networks have 0.236(5) sigma^2, this law 0.240, the paper 0.960. Nor does the spectrum in (56)
     concentrate at fixed ratios of widths: it is that of Marchenko and Pastur.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> float(ls.LayerImbalance(width=25, n_in=100).prediction(np)["imbalance"])
+    0.24
     """
 
     width: Any = parameter("N", "number of hidden units", domain="[1, inf)")

@@ -143,6 +143,18 @@ class LazyTraining(Expansion):
     Source: Geiger, Spigler, Jacot, Wyart, "Disentangling feature and lazy training in deep neural networks" (2020).
     Its scaling :math:`\alpha^* \sim h^{-1/2}` holds and gets its coefficient; what does not hold in a linear network
     with one hidden layer (the paper's ``L = 1``) is named in `LazyRegime` and `FeatureRegime`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.LazyTraining(y=1.0, scaled_alpha=1.0, xi=[0.0, 0.0, 0.0], times=[0.1, 1.0])  # G = 1
+    >>> round(float(law.approximation(np, 0.01)["kernel change"]), 6)  # sqrt(2) - 1
+    0.414214
+    >>> round(float(law.alpha_star(np, 100)), 6)  # 1/sqrt(300), where the kernel doubles at width 100
+    0.057735
+    >>> law.approximation(np, 0.01)["F"].round(3).tolist(), law.exact(np, 0.01)["F"].round(3).tolist()
+    ([0.335, 0.994], [0.335, 0.994])
     """
 
     y: Any = parameter("y", "target")

@@ -57,6 +57,16 @@ class LazyRegime(_Regime):
     the exponent 1 in ``alpha`` is that of fixed width, where a fluctuation of size :math:`G h^{-1/2} \sim 1/(h
     \alpha)` is left. (29) has the weights move by :math:`1/(h \alpha)`; it is :math:`G/2 \sim 1/(\sqrt h\, \alpha)`,
     there being no inner layer, whose :math:`h^2` weights stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law, G = ls.LazyRegime(), np.asarray(0.1)
+    >>> {name: round(float(value), 4) for name, value in law.approximation(np, G).items()}  # G^2/2, G/2, log(2)/8
+    {'kernel change': 0.005, 'weights': 0.05, 'half time': 0.0866}
+    >>> {name: round(float(value), 4) for name, value in law.exact(np, G).items()}
+    {'kernel change': 0.005, 'weights': 0.05, 'half time': 0.0866}
     """
 
     approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in G"
@@ -94,6 +104,14 @@ class FeatureRegime(_Regime):
     ``1/(L + 1)``, hold at ``L = 1``. What is otherwise here (``tests/test_lazy.py``): the time (19), :math:`t \sim
     \sqrt h\, \alpha`, lacks a logarithm: :math:`t_{1/2}/(\sqrt h\, \alpha)` is 0.51, 1.10, 1.68, 2.26, 2.83 at ``G =
     10, ..., 1e5`` for ``rho = y = 1``; and (30) has a factor :math:`h^{-1/2}` more, from inner layers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law, small = ls.FeatureRegime(), np.asarray(1e-4)  # G = 10^4
+    >>> [round(float(found["kernel change"])) for found in (law.approximation(np, small), law.exact(np, small))]
+    [10000, 9999]
     """
 
     approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in 1/G"

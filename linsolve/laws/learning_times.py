@@ -34,6 +34,7 @@ class LearningTime(SmallStart):
     first : array_like, shape (width, n_in)
         First layer ``W / sigma`` at the start.
     target : array_like, shape (n_in,)
+        Map to be learned, ``s beta``.
     eta : array_like
         Learning rate of both layers.
 
@@ -44,6 +45,17 @@ class LearningTime(SmallStart):
     so :math:`t \approx s^{-1} \log(s/\sigma^2)`, twice too long (7.7348 for 3.867394 at ``s = 2.5``, ``u0 = 1e-4``);
     the caption of figure 2 has :math:`\frac12 \log(s/\sigma^2)`, right only at ``s = 1``; section 4.2 has the first
     error again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.LearningTime(last=[1.0, 0.0], first=[[1.0, 0.0], [0.0, 0.0]], target=[2.0, 0.0])
+    >>> time = law.approximation(np, 1e-2)["half of the target"]  # log(2/1e-4 - 1) / 4
+    >>> round(float(time), 6)
+    2.475859
+    >>> float(ls.BalancedMode(s=2.0)(time, 1e-4)["a"].round(6))
+    1.0
     """
 
     eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", default=1.0)
@@ -107,6 +119,17 @@ class DeepLearningTime(Expansion):
     4.1.1 has :math:`\frac{L}{s (L-2)} \sigma^{2-L}`, an ``L`` too many (it is inherited from (39), whose figure 4
     therefore shows rates ``1/L``); after (40) the exponent is printed :math:`-L-2`. At ``L = 3``, ``sigma = 1e-3``:
     998.7 exactly, 1000 here, 3000 and 3e15 as printed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.DeepLearningTime(s=[1.0, 1.0, 1.0], depth=[3, 4, 5])
+    >>> times = law.approximation(np, 1e-2)
+    >>> [round(float(times[f"half of the target at depth {depth}"]), 3) for depth in (3, 4, 5)]
+    [100.0, 5000.0, 333333.333]
+    >>> ls.DeepMode(s=1.0, depth=[3, 4, 5]).when(np.array([1e-6, 1e-8, 1e-10]), loss=1 / 8).round(0).tolist()
+    [99.0, 5000.0, 333333.0]
     """
 
     s: Any = parameter("s", "singular value", domain="(0, inf)", axes=("mode",))

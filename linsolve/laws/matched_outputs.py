@@ -35,6 +35,7 @@ class MatchedOutputs(Expansion):
     last : array_like, shape (n_out, width)
         Second layer over :math:`\sigma` at the start.
     target : array_like, shape (n_out, n_in)
+        Map to be learned, ``S``.
     phases : array_like, shape (time,)
         Increasing times on the clock of the strongest mode, ``2 s t - log(s / sigma^2)``.
 
@@ -46,6 +47,17 @@ class MatchedOutputs(Expansion):
     `RefinedMatchedSolution` to its order, and corrects eqs. (27), (28) of Atanasov, Bordelon, Pehlevan (2022).
     Erratum in their section 4.2: a mode is learned at :math:`\frac{1}{2 s_\alpha} \log(s_\alpha/u_0^2 - 1)`, not at
     twice this.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.MatchedOutputs(first=np.eye(2), last=np.eye(2), target=np.diag([3.0, 1.0]), phases=[0.0, 10.0, 50.0])
+    >>> np.diagonal(law.approximation(np, 0.1)["product"], axis1=1, axis2=2).round(4).tolist()
+    [[1.5025, 0.0633], [2.9999, 0.6546], [3.0, 1.0]]
+    >>> start = ls.WhitenedTwoLayer.of(0.1 * np.eye(2), 0.1 * np.eye(2))  # balanced: here the law is exact
+    >>> ls.WhitenedTwoLayer(target=np.diag([3.0, 1.0]))(law.times(np, 0.1), start)["singular_values"].round(4).tolist()
+    [[1.5025, 0.0633], [2.9999, 0.6546], [3.0, 1.0]]
     """
 
     first: Any = parameter("W_1", "first layer at the start, over sigma", axes=("width", "n_in"))

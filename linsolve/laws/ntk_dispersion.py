@@ -41,6 +41,15 @@ class NTKMoments(Statistic):
     :math:`\Theta^2` grows as :math:`e^{20 L/M}` for ReLU units of great width ``M``, so that a mean over samples means
     little at :math:`L/M > 0.3`; the example has few layers of few units. Source and errata: `log_moments`,
     `gradient_norms`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.NTKMoments(widths=[2, 4], weight_variance=2.0, slope=0.0, omega=[1.0, 1.0], beta=[1.0, 1.0])
+    >>> found = law.prediction(np)
+    >>> [round(float(found[name]), 6) for name in ("weights", "biases")]  # 1 + 4/2 and 1 + 1
+    [3.0, 2.0]
     """
 
     widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
@@ -128,6 +137,16 @@ class NTKDispersionLimit(Expansion):
     Notes
     -----
     Approximates the moments of `NTKMoments`. Source and errata: `linsolve.ntk.limits`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.NTKDispersionLimit(ratio=0.5, biases=1.0)
+    >>> {name: round(float(value), 3) for name, value in law.approximation(np, 0.0).items()}
+    {'ordered': 1.0, 'edge of chaos': 4.253, 'chaotic': 7.76}
+    >>> round(float(law.exact(np, 1e-3)["edge of chaos"]), 3)  # depth 500, width 1000
+    4.219
     """
 
     ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
@@ -181,6 +200,17 @@ class NTKDispersionCrossover(Expansion):
     -----
     Approximates the moments of `NTKMoments`. Not in Seleznova (2024), whose limits are those of infinite :math:`|\nu|`
     and of 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.NTKDispersionCrossover(ratio=0.5, biases=1.0, gain=[-200.0, 0.0, 200.0])
+    >>> law.approximation(np, 0.0)["dispersion"].round(3).tolist()  # from the ordered to the chaotic phase
+    [1.006, 4.253, 7.749]
+    >>> limits = ls.NTKDispersionLimit(ratio=0.5, biases=1.0).approximation(np, 0.0)
+    >>> [round(float(value), 3) for value in limits.values()]
+    [1.0, 4.253, 7.76]
     """
 
     ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))

@@ -50,6 +50,14 @@ class NTKFirstStep(Statistic):
     sampled quantity is of the degree of :math:`\Theta^2` in the weights, with a relative variance of the order of
     :math:`e^{20 L/M}` for ReLU units: the example has few layers. Source and errata:
     `linsolve.ntk.first_step.log_change`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.NTKFirstStep(widths=[1, 3], weight_variance=1.0, slope=1.0, omega=[1.0, 1.0], beta=[1e-12, 1e-12])
+    >>> round(float(law.prediction(np)["change"]), 6)  # -4 E f^2 of linear units without biases
+    -4.0
     """
 
     widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
@@ -126,6 +134,15 @@ class NTKFirstStepLimit(Expansion):
     Approximates the means of `NTKFirstStep`. Source: Seleznova (2024), theorem 4.1: 0 in the ordered and infinity in
     the chaotic phase. Errata: :math:`a^{2L} L^2` in the proof for the ordered phase; section 1.3.1 has an exponential
     of ``L/M`` at the edge of chaos, without the factor ``L``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.NTKFirstStepLimit(ratio=0.5, biases=1.0)
+    >>> limit, deep = law.approximation(np, 1e-3), law.exact(np, 1e-3)  # depth 500, width 1000
+    >>> {name: round(float(deep[name] / limit[name]), 1) for name in limit}
+    {'ordered': 1.0, 'edge of chaos': 1.0, 'chaotic': 1.0}
     """
 
     ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))

@@ -47,6 +47,14 @@ class TransferError(Statistic):
 
     Source: Atanasov, Bordelon, Pehlevan (2022), appendix E, eq. (46). Erratum: the factor :math:`\kappa^2` is missing
     (for 0.601(3) sampled, 0.600 here, 1.7e-4 as printed); (47) lacks ``A``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.TransferError(strength=[0.0, 0.0], overlap=[0.5, 0.5], samples=[25, 50], ridge=[0.0, 0.0], n_in=100)
+    >>> law.prediction(np)["error"].round(6).tolist()  # 1 - P/D before training
+    [0.75, 0.5]
     """
 
     strength: Any = parameter("A", "spike of the kernel", domain="[0, inf)", axes=("case",))

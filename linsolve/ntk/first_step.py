@@ -48,6 +48,15 @@ def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: An
     exceed what it bounds; in the ordered phase the mean falls as :math:`a^L`, for :math:`a^{2L} L^2`, since the terms
     of the biases near the output weigh most. At the edge of chaos it grows with depth at a constant ratio of depth and
     width: see `linsolve.ntk.limits.first_step`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import first_step
+    >>> widths, one, none = np.array([1.0, 3.0]), np.ones(2), np.zeros(2)
+    >>> found = first_step.log_change(np, widths, np.array(1.0), np.array(1.0), one, none, np.array(1.0))
+    >>> float(-np.exp(found[-1]).round(6))  # -4 E f^2 of linear units without biases
+    -4.0
     """
     p, b, (up, down), a = log_shares(xp, widths, weight_variance, slope, omega, beta, norm_squared)
     nothing = -xp.inf * xp.ones_like(p[..., 0])
@@ -68,7 +77,17 @@ def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: An
 
 
 class Pass(NamedTuple):
-    r"""A network's way forward and back: :math:`x^{\ell-1}`, :math:`\delta^\ell`, :math:`\phi'(h^\ell)` and ``f``."""
+    r"""A network's way forward and back: :math:`x^{\ell-1}`, :math:`\delta^\ell`, :math:`\phi'(h^\ell)` and ``f``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import first_step
+    >>> networks = first_step.draw(np.random.default_rng(0), 5, [2, 4], weight_variance=2.0, slope=0.0)
+    >>> here = networks.evaluate()
+    >>> [x.shape for x in here.inputs], here.kernel(np.ones(2), np.zeros(2)).shape
+    ([(5, 2), (5, 4)], (5,))
+    """
 
     inputs: list[np.ndarray]
     gradients: list[np.ndarray]
@@ -84,7 +103,29 @@ class Pass(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """Explicit networks of the same widths and one input: weights and biases of every layer, one array a layer."""
+    """Explicit networks of the same widths and one input: weights and biases of every layer, one array a layer.
+
+    Parameters
+    ----------
+    weights : list of ndarray, shapes (count, n_l, n_(l-1))
+        Of each layer, first to last; the last has one row.
+    biases : list of ndarray, shapes (count, n_l)
+    x : ndarray, shape (count, n_0)
+        The input of each network.
+    slope : float
+        Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk.first_step import Networks
+    >>> weights, biases = [np.array([[[2.0]]]), np.array([[[3.0]]])], [np.zeros((1, 1))] * 2
+    >>> network = Networks(weights, biases, x=np.array([[1.0]]), slope=0.0)  # 3 relu(2 x)
+    >>> network.evaluate().output.tolist()
+    [6.0]
+    >>> network.evaluate().kernel(np.ones(2), np.zeros(2)).tolist()  # 3^2 + 2^2
+    [13.0]
+    """
 
     weights: list[np.ndarray]
     biases: list[np.ndarray]
@@ -132,7 +173,30 @@ def _back(w: np.ndarray, d: np.ndarray) -> np.ndarray:
 def draw(
     rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Networks:
-    """Draw explicit networks at the start, all of one input and without biases."""
+    """Draw explicit networks at the start, all of one input and without biases.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    count : int
+        Networks.
+    widths : array_like, shape (L,)
+        Input and hidden widths; one output.
+    weight_variance : float
+        Variance of the weights times fan-in.
+    slope : float
+        Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
+    norm_squared : float
+        Squared length of the input.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import first_step
+    >>> networks = first_step.draw(np.random.default_rng(0), 5, [2, 4], weight_variance=2.0, slope=0.0)
+    >>> [w.shape for w in networks.weights]
+    [(5, 4, 2), (5, 1, 4)]
+    """
     sizes = [*(int(n) for n in widths), 1]
     x = np.zeros((count, sizes[0]))
     x[:, 0] = np.sqrt(norm_squared)
@@ -142,7 +206,25 @@ def draw(
 
 
 def tangent(networks: Networks, here: Pass, omega: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    r"""Return :math:`\nabla f \cdot \nabla\Theta` of every network, differentiated along the gradient of ``f``."""
+    r"""Return :math:`\nabla f \cdot \nabla\Theta` of every network, differentiated along the gradient of ``f``.
+
+    Parameters
+    ----------
+    networks : Networks
+    here : Pass
+        Of the same networks, by ``networks.evaluate()``.
+    omega, beta : ndarray, shape (L,)
+        Weights of the layers' weights and biases in the kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import first_step
+    >>> weights, biases = [np.array([[[2.0]]]), np.array([[[3.0]]])], [np.zeros((1, 1))] * 2
+    >>> network = first_step.Networks(weights, biases, x=np.array([[1.0]]), slope=0.0)  # f = u w, kernel u^2 + w^2
+    >>> first_step.tangent(network, network.evaluate(), np.ones(2), np.zeros(2)).tolist()  # 4 u w
+    [24.0]
+    """
     moved, layers = [np.zeros_like(here.inputs[0])], range(len(here.inputs))
     for k in layers[:-1]:
         push = (omega[k] * _squared(here.inputs[k]) + beta[k])[:, None] * here.gradients[k]

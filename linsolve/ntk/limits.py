@@ -36,19 +36,43 @@ def _series(z: Any, first: int) -> Any:
 
 
 def phi_1(xp: Any, z: Any) -> Any:
-    r"""Return :math:`\varphi_1 = (e^z - 1)/z`, 1 at 0."""
+    r"""Return :math:`\varphi_1 = (e^z - 1)/z`, 1 at 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> limits.phi_1(np, np.array([0.0, np.log(2)])).round(6).tolist()  # 1, 1/log(2)
+    [1.0, 1.442695]
+    """
     small, near, far = _small(xp, z)
     return xp.where(small, _series(near, 1), xp.expm1(far) / far)
 
 
 def phi_2(xp: Any, z: Any) -> Any:
-    r"""Return :math:`\varphi_2 = (e^z - 1 - z)/z^2`, 1/2 at 0."""
+    r"""Return :math:`\varphi_2 = (e^z - 1 - z)/z^2`, 1/2 at 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> limits.phi_2(np, np.array([0.0, 1.0])).round(6).tolist()  # 1/2, e - 2
+    [0.5, 0.718282]
+    """
     small, near, far = _small(xp, z)
     return xp.where(small, _series(near, 2), (xp.expm1(far) - far) / far**2)
 
 
 def phi_3(xp: Any, z: Any) -> Any:
-    r"""Return :math:`\varphi_3 = (\varphi_2 - 1/2)/z`, 1/6 at 0."""
+    r"""Return :math:`\varphi_3 = (\varphi_2 - 1/2)/z`, 1/6 at 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> limits.phi_3(np, np.array([0.0, 1.0])).round(6).tolist()  # 1/6, e - 5/2
+    [0.166667, 0.218282]
+    """
     small, near, far = _small(xp, z)
     return xp.where(small, _series(near, 3), (phi_2(xp, far) - 1 / 2) / far)
 
@@ -90,12 +114,27 @@ def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
     Source: Seleznova (2024), section 3.2, (8). Erratum: :math:`e^{5\lambda}/(2\lambda)` for large :math:`\lambda`,
     where it is :math:`e^{5\lambda}/3`; at 1/4, 1/2, 1, 2 the printed value is 0.966, 0.891, 0.728, 0.503 times this
     one. It follows from :math:`\mathcal C = \prod (1 + 1/n_k)`, see `linsolve.ntk.log_moments`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> limits.of_weights(np, np.array([0.0, 0.25, 1.0]), 5.0).round(3).tolist()  # ReLU: wide networks do not vary
+    [1.0, 2.659, 76.969]
     """
     return xp.exp(c * ratio) * (1 / 3 + 4 / 3 * phi_2(xp, -(c + 1) * ratio))
 
 
 def of_biases(xp: Any, ratio: Any, c: Any) -> Any:
-    r"""Return :math:`V_b = \lim E\Theta_b^2/(E\Theta_b)^2 = 2 \varphi_2(c \lambda)` at the edge of chaos."""
+    r"""Return :math:`V_b = \lim E\Theta_b^2/(E\Theta_b)^2 = 2 \varphi_2(c \lambda)` at the edge of chaos.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> limits.of_biases(np, np.array([0.0, 0.2]), 5.0).round(6).tolist()  # 1, 2 (e - 2)
+    [1.0, 1.436564]
+    """
     return 2 * phi_2(xp, c * ratio)
 
 
@@ -104,6 +143,13 @@ def of_both(xp: Any, ratio: Any, c: Any) -> Any:
 
     .. math:: V_{Wb} = \tfrac13 (\varphi_1(x) - \varphi_2(x))
         + \tfrac23 \frac{\varphi_1(x) - \varphi_1(-\lambda)}{(c + 1) \lambda} + \varphi_2(x) .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> limits.of_both(np, np.array([0.0, 0.2]), 5.0).round(3).tolist()
+    [1.0, 1.503]
     """
     x = c * ratio
     second = phi_2(xp, x)
@@ -132,6 +178,13 @@ def dispersion(xp: Any, found: str, ratio: Any, c: Any, biases: Any) -> Any:
     -----
     Source: Seleznova (2024), section 3.2, (8)-(10). Errata: (9) inherits that of (8) (ReLU, :math:`\alpha = \lambda =
     1`: 23.166, for 30.506 here).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> [round(float(limits.dispersion(np, phase, np.array(1.0), 5.0, np.array(1.0))), 3) for phase in limits.PHASES]
+    [1.0, 30.506, 76.969]
     """
     if found not in PHASES:
         raise ValueError(f"dispersion: found = {found!r} is unknown (phase of the network); give one of {PHASES}")
@@ -166,6 +219,14 @@ def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     Notes
     -----
     Not in the source, which has the three phases only. ``NTKDispersionCrossover`` is its check.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> ratio, biases, gain = np.array(1.0), np.array(1.0), np.array([-30.0, 0.0, 30.0])
+    >>> limits.crossover(np, ratio, 5.0, biases, gain).round(3).tolist()
+    [1.091, 30.506, 75.884]
     """
     x = c * ratio
     first, second = phi_1(xp, gain + x), phi_2(xp, gain + x)
@@ -202,6 +263,13 @@ def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) 
     Notes
     -----
     Source: Seleznova (2024), section 3.2, theorem 4.1, which has 0 and infinity; see `linsolve.ntk.first_step`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits
+    >>> float(limits.first_step(np, "ordered", np.array(1.0), 5.0, np.array(1.0), gain=0.5))  # 4 (5 + 1)/3 / (1/2)^2
+    32.0
     """
     if found not in PHASES:
         raise ValueError(f"first_step: found = {found!r} is unknown (phase of the network); give one of {PHASES}")

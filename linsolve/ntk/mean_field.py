@@ -23,6 +23,16 @@ class Activation(NamedTuple):
 
     ``averages(xp, s11, s22, s12)`` returns :math:`E \phi(u) \phi(v)` and :math:`E \phi'(u) \phi'(v)` for ``(u, v)``
     normal with these covariances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import mean_field
+    >>> relu = mean_field.named("relu")
+    >>> relu.derivative(np.array([-1.0, 2.0])).tolist()
+    [0.0, 1.0]
+    >>> [round(float(mean), 6) for mean in relu.averages(np, np.array(1.0), np.array(1.0), np.array(1.0))]  # u = v
+    [0.5, 0.5]
     """
 
     averages: Callable[..., tuple[Any, Any]]
@@ -86,7 +96,20 @@ ACTIVATIONS = {
 
 
 def named(activation: str | float) -> Activation:
-    """Return a unit by its name, or the one with this slope at negative arguments."""
+    """Return a unit by its name, or the one with this slope at negative arguments.
+
+    Parameters
+    ----------
+    activation : str or float
+        One of `ACTIVATIONS`, or the slope at negative arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import mean_field
+    >>> mean_field.named(0.1).function(np.array([-1.0, 2.0])).tolist()  # leaky
+    [-0.1, 2.0]
+    """
     if not isinstance(activation, str):
         return _line(float(activation))
     if activation not in ACTIVATIONS:
@@ -112,11 +135,24 @@ def kernels(
         :math:`x \cdot x' / n_0`.
     depth : int
         Number ``L`` of layers of weights, at least 1.
+    activation : Activation
+        See `named`.
+    weight_variance, bias_variance : array, shapes that broadcast against `gram`
+        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
 
     Notes
     -----
     Source: Seleznova (2024), (2.30), (2.31), (2.55), (2.56). Erratum: (2.55) as printed is one index off and lacks all
     :math:`\sigma_w^2` (ReLU, ``L = 4``: 1.3103 for 2.2025, and 2.25(5) over networks of width 1500).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import mean_field
+    >>> gram = np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> output, tangent = mean_field.kernels(np, mean_field.named("linear"), gram, 3, 1.0, 0.0)
+    >>> output.tolist(), tangent.tolist()  # the tangent kernel has a share of each of three layers
+    ([[1.0, 0.5], [0.5, 1.0]], [[3.0, 1.5], [1.5, 3.0]])
     """
     if depth < 1:
         raise ValueError(f"kernels: depth = {depth} must be at least 1 (number of layers of weights)")
@@ -135,6 +171,21 @@ def fixed_point(xp: Any, weight_variance: Any, bias_variance: Any) -> Any:
 
     The map is increasing and concave, so that Newton's iteration from :math:`\sigma_w^2 + \sigma_b^2` falls to the
     one stable fixed point; from a double root at 0 it is halved at every step.
+
+    Parameters
+    ----------
+    weight_variance, bias_variance : array
+        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import mean_field
+    >>> q = mean_field.fixed_point(np, np.array(1.0), np.array(0.5))
+    >>> round(float(q), 4)
+    0.956
+    >>> round(float(2 / np.pi * np.arcsin(2 * q / (1 + 2 * q)) + 0.5), 4)  # a layer further on
+    0.956
     """
     q = weight_variance + bias_variance
     for _ in range(200):
@@ -151,6 +202,20 @@ def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: A
 
     :math:`\sigma_w^2 (1 + s^2)/2` for units with slope ``s`` at negative arguments (ReLU :math:`\sigma_w^2/2`, linear
     :math:`\sigma_w^2`), whatever the biases; for erf at :math:`q^*`, see `fixed_point`.
+
+    Parameters
+    ----------
+    activation : str or float
+        See `named`.
+    weight_variance, bias_variance : array
+        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import mean_field
+    >>> float(mean_field.chi(np, "relu", np.array(2.0))), float(mean_field.chi(np, "linear", np.array(2.0)))
+    (1.0, 2.0)
     """
     if activation == "erf":
         q = fixed_point(xp, weight_variance, bias_variance)
@@ -160,14 +225,30 @@ def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: A
 
 
 def phase(found: float) -> str:
-    r"""Return the phase that a :math:`\chi_1` means; the edge of chaos is where it is 1 to rounding."""
+    r"""Return the phase that a :math:`\chi_1` means; the edge of chaos is where it is 1 to rounding.
+
+    Examples
+    --------
+    >>> from linsolve.ntk import mean_field
+    >>> [mean_field.phase(chi) for chi in (0.9, 1.0, 1.1)]
+    ['ordered', 'edge of chaos', 'chaotic']
+    """
     if abs(found - 1) <= _EDGE:
         return PHASES[1]
     return PHASES[0] if found < 1 else PHASES[2]
 
 
 class Edge(NamedTuple):
-    r"""A point on the edge of chaos, where :math:`\chi_1 = 1`."""
+    r"""A point on the edge of chaos, where :math:`\chi_1 = 1`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk.mean_field import Edge, chi
+    >>> edge = Edge(weight_variance=np.array(2.0), bias_variance=np.array(0.0))  # of ReLU networks
+    >>> float(chi(np, "relu", *edge))
+    1.0
+    """
 
     weight_variance: Any
     bias_variance: Any
@@ -178,6 +259,16 @@ def edge_of_chaos(xp: Any, q: Any) -> Edge:
 
     .. math:: \sigma_w^2 = \frac\pi4 \sqrt{1 + 4 q^*}, \qquad
         \sigma_b^2 = q^* - \frac12 \sqrt{1 + 4 q^*} \arcsin \frac{2 q^*}{1 + 2 q^*} .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import mean_field
+    >>> edge = mean_field.edge_of_chaos(np, np.array([0.0, 1.0]))
+    >>> edge.weight_variance.round(4).tolist()  # from pi/4
+    [0.7854, 1.7562]
+    >>> mean_field.chi(np, "erf", *edge).round(6).tolist()
+    [1.0, 1.0]
     """
     root = xp.sqrt(1 + 4 * q)
     # with y = 2 q/root, the arcsin is arctan y and sigma_b^2 = (y - arctan y) root/2, which is of third order

@@ -23,7 +23,16 @@ _LOG_2, _LOG_2_3 = np.log(2), np.log(2 / 3)
 
 
 class Moments(NamedTuple):
-    """Logarithms of the moments of ``Theta = Theta_W + Theta_b``, of shape ``batch + (L,)``, by depth 1 to L."""
+    """Logarithms of the moments of ``Theta = Theta_W + Theta_b``, of shape ``batch + (L,)``, by depth 1 to L.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import ntk
+    >>> found = ntk.moments(np.full(100, 100), weight_variance=2.0)  # ReLU, as deep as wide
+    >>> np.exp(found.log_dispersion(np)[[0, 9, 99]]).round(2).tolist()  # at depth 1, 10, 100
+    [1.0, 1.22, 26.42]
+    """
 
     weights: Any
     biases: Any
@@ -48,6 +57,13 @@ def spread(slope: Any) -> tuple[Any, Any]:
     r"""Return :math:`E D^2` and :math:`c = 3 \kappa - 1`, where ``D`` is 1 or `slope`, each with probability 1/2.
 
     :math:`\kappa = E D^4 / (E D^2)^2`: 2 for ReLU (``slope = 0``), 1 for linear units (``slope = 1``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import ntk
+    >>> [tuple(float(value) for value in ntk.spread(np.asarray(slope))) for slope in (0.0, 1.0)]  # ReLU, linear
+    [(0.5, 5.0), (1.0, 2.0)]
     """
     second = (1 + slope**2) / 2
     return second, 3 * (1 + slope**4) / 2 / second**2 - 1
@@ -256,6 +272,14 @@ def moments(
     ------
     ValueError
         For widths below 1 or not whole, a variance of the weights not above 0, a negative variance of the biases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import ntk
+    >>> found = ntk.moments([2, 4], weight_variance=2.0)
+    >>> [np.exp(part).round(6).tolist() for part in (found.weights, found.biases)]  # by depth: 1, 1 + 4/2; 1, 1 + 1
+    [[1.0, 3.0], [1.0, 2.0]]
     """
     about = {
         "widths": (widths, "input and hidden widths", "[1, inf)"),

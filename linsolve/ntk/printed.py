@@ -15,6 +15,14 @@ def weights_limit(xp: Any, ratio: Any) -> Any:
     r"""Return the limit in the chaotic phase by (8); compare `linsolve.ntk.limits.of_weights`.
 
     .. math:: \frac{e^{5\lambda}}{2\lambda} \Bigl( 1 - \frac{1 - e^{-4\lambda}}{4\lambda} \Bigr) .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import limits, printed
+    >>> ratio = np.array([0.25, 0.5, 1.0, 2.0])
+    >>> (printed.weights_limit(np, ratio) / limits.of_weights(np, ratio, 5.0)).round(3).tolist()
+    [0.966, 0.891, 0.728, 0.503]
     """
     return 2 * xp.exp(5 * ratio) * phi_2(xp, -4 * ratio)
 
@@ -23,6 +31,13 @@ def edge_limit(xp: Any, ratio: Any, biases: Any) -> Any:
     r"""Return the limit at the edge of chaos by (9), where `biases` is :math:`\alpha_0 = n_0/M`, :math:`|x| = 1`.
 
     Compare `linsolve.ntk.limits.dispersion`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import printed
+    >>> round(float(printed.edge_limit(np, np.array(1.0), np.array(1.0))), 3)
+    23.166
     """
     both = (phi_1(xp, 5 * ratio) - phi_1(xp, ratio)) / (4 * ratio) + phi_2(xp, 5 * ratio)
     own = of_biases(xp, ratio, 5 + 0 * ratio)
@@ -39,6 +54,17 @@ def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
     ----------
     widths : ndarray, shape (L,)
         :math:`n_0, \dots, n_{L-1}`.
+    weight_variance : float
+        :math:`\sigma_w^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import ntk
+    >>> widths = np.array([3, 10, 10, 10])
+    >>> true = np.exp(ntk.moments(widths, 2.0).log_dispersion(np))
+    >>> (ntk.printed.finite(widths, 2.0) / true).round(3).tolist()  # by depth
+    [1.0, 0.963, 0.933, 0.941]
     """
     a = weight_variance / 2
     unit = max(a, 1.0)  # all in units of its powers, so that nothing overflows

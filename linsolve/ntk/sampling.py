@@ -14,7 +14,17 @@ __all__ = ["Norms", "explicit", "explicit_kernels", "layer_by_layer"]
 
 
 class Norms(NamedTuple):
-    r""":math:`|x^{\ell-1}|^2` and :math:`|\delta^\ell|^2` for ``l = 1..L``, each of shape (draw, L)."""
+    r""":math:`|x^{\ell-1}|^2` and :math:`|\delta^\ell|^2` for ``l = 1..L``, each of shape (draw, L).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk.sampling import Norms
+    >>> drawn = Norms(inputs=np.array([[1.0, 2.0]]), gradients=np.array([[3.0, 1.0]]))
+    >>> weights, biases = drawn.kernels(np.ones(2), np.ones(2))
+    >>> weights.tolist(), biases.tolist()  # 3 * 1 + 1 * 2 and 3 + 1
+    ([5.0], [4.0])
+    """
 
     inputs: np.ndarray
     gradients: np.ndarray
@@ -44,13 +54,31 @@ def layer_by_layer(
         One of CuPy draws on its device.
     widths : array_like, shape (L,)
         :math:`n_0, \dots, n_{L-1}`.
+    count : int
+        Networks.
+    weight_variance : float
+        :math:`\sigma_w^2`, the variance of the weights times fan-in.
+    slope : float
+        Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
+    norm_squared : float
+        :math:`|x^0|^2`.
 
     Notes
     -----
     Given the numbers of active units, no variate depends on another: each kind is drawn for all layers at once. The
     law is compared with explicit networks in ``tests/test_ntk_sampling.py``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import ntk
+    >>> rng = np.random.default_rng(0)
+    >>> drawn = ntk.sampling.layer_by_layer(rng, 20_000, [3, 10, 10], weight_variance=2.0, slope=0.0)
+    >>> weights, _ = drawn.kernels(np.ones(3), np.ones(3))
+    >>> bool(abs(weights.mean() / np.exp(ntk.moments([3, 10, 10], 2.0).weights[-1]) - 1) < 0.05)
+    True
     """
-    xp, rng = generator(rng)
+    xp, rng = generator("layer_by_layer", rng)
     n = [int(width) for width in widths]
     inputs, gradients = xp.full((len(n), count), float(norm_squared)), xp.ones((len(n), count))
     if len(n) > 1:
@@ -122,7 +150,23 @@ def _back(
 def explicit(
     rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:
-    """Draw the same norms from explicit networks, by forward and backward passes; at a cost of all their weights."""
+    """Draw the same norms from explicit networks, by forward and backward passes; at a cost of all their weights.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    count, widths, weight_variance, slope, norm_squared
+        As in `layer_by_layer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import ntk
+    >>> drawn = ntk.sampling.explicit(np.random.default_rng(0), 2000, [3, 10, 10], weight_variance=1.0, slope=1.0)
+    >>> weights, _ = drawn.kernels(np.ones(3), np.ones(3))
+    >>> bool(abs(weights.mean() / np.exp(ntk.moments([3, 10, 10], 1.0, 1.0).weights[-1]) - 1) < 0.2)
+    True
+    """
     n = [int(width) for width in widths]
     x = np.zeros((count, n[0]))
     x[:, 0] = np.sqrt(norm_squared)
@@ -163,6 +207,21 @@ def explicit_kernels(
         Inputs.
     widths : sequence of int
         Hidden widths.
+    rng : numpy.random.Generator
+    activation : Activation
+        See ``linsolve.ntk.mean_field.named``.
+    weight_variance, bias_variance : float
+        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.ntk import mean_field, sampling
+    >>> relu, x, rng = mean_field.named("relu"), np.sqrt(2) * np.eye(2), np.random.default_rng(0)
+    >>> drawn = sampling.explicit_kernels(rng, relu, x, widths=[1000], weight_variance=2.0, bias_variance=0.0)
+    >>> limit = mean_field.kernels(np, relu, x.T @ x / 2, 2, 2.0, 0.0)[1]
+    >>> limit.round(4).tolist(), bool(np.abs(drawn - limit).max() < 0.5)
+    ([[4.0, 0.6366], [0.6366, 4.0]], True)
     """
     sizes = [len(x), *(int(width) for width in widths), 1]
     inputs, slopes, weights = [x], [], []

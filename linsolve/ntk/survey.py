@@ -78,10 +78,11 @@ class Survey(NamedTuple):
         """Return everything by name, the lines' under their variance."""
         found = {name: np.asarray(getattr(self, name)) for name in self._fields if name != "lines"}
         for line in self.lines:
+            key = np.format_float_positional(line.weight_variance, trim="-")  # all digits: no two lines share a name
             for name, value in line._asdict().items():
                 parts = value._asdict() if isinstance(value, Sample) else {"": value}
                 for part, array in parts.items():
-                    found[f"{line.weight_variance:g} {name} {part}".strip()] = np.asarray(array)
+                    found[f"{key} {name} {part}".strip()] = np.asarray(array)
         return found
 
 
@@ -120,7 +121,7 @@ def _check(width: int, inputs: int, depth: int, networks: int, seed: int) -> Non
         ("seed", seed, 0, math.inf, "seed of random networks"),
     ):
         if value < low:
-            raise ValueError(f"ntk-stats: {name} = {value} must be at least {low} ({meaning}); say {max(low, 1)}")
+            raise ValueError(f"ntk-stats: {name} = {value} must be at least {low} ({meaning}); say {low}")
         if value > high:
             raise ValueError(f"ntk-stats: {name} = {value} must be at most {high} ({meaning}); say {high}")
     if depth > MAX_RATIO * width:

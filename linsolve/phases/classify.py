@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.inputs import shown
+
 __all__ = ["PHASES", "Classification", "Exponents", "classify"]
 
 PHASES = ("kernel", "feature", "frozen", "unstable")
@@ -36,6 +38,13 @@ class Exponents(NamedTuple):
         Learning rates.
     zero_output : bool
         Whether the start is conditioned on an output of 0, rather than independent.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> ntk = phases.Exponents(c_d=1, c_gamma="-1/2", c_u=0, c_w=0, c_eta_u=0, c_eta_w=0)
+    >>> phases.classify(*ntk).phase, phases.classify(*ntk._replace(c_gamma=-1)).phase
+    ('kernel', 'frozen')
     """
 
     c_d: Any
@@ -64,6 +73,13 @@ class Classification(NamedTuple):
         ``((P - Q)/(P + Q))^2 ~ kappa^mis``: how unequal the two order parameters start.
     chg : Fraction or array
         ``|(K_inf/K0)^2 - 1| ~ kappa^chg``; see `kernel_change`.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> found = phases.classify(1, "-1/2", 0, 0, 0, 0)
+    >>> found.phase, found.speed, found.kernel_change
+    ('kernel', Fraction(0, 1), Fraction(-1, 1))
     """
 
     phase: Any
@@ -188,14 +204,18 @@ def flags(who: str, zero_output: Any) -> np.ndarray:
     """Return `zero_output` as an array of bool, refused where it is something else."""
     found = np.asarray(zero_output)
     if found.dtype.kind != "b" or found.size == 0:
-        raise TypeError(f"{who}: zero_output = {zero_output!r} must be True or False (whether the start has output 0)")
+        raise TypeError(
+            f"{who}: zero_output = {shown(zero_output)} must be True or False (whether the start has output 0)"
+        )
     return found
 
 
 def decimals(who: str, exponents: Exponents) -> Exponents:
     """Return exponents, and the flag among them, as arrays of doubles and of bool, refused as `classify` does."""
     if not isinstance(exponents, tuple) or len(exponents) not in (6, 7):
-        raise TypeError(f"{who}: exponents = {exponents!r} must be six or seven; say Exponents(1, -0.5, 0, 0, 0, 0)")
+        raise TypeError(
+            f"{who}: exponents = {shown(exponents)} must be six or seven; say Exponents(1, -0.5, 0, 0, 0, 0)"
+        )
     *given, zero_output = exponents if len(exponents) == 7 else (*exponents, False)
     read = [_read(who, name, value) for name, value in zip(MEANINGS, given, strict=True)]
     c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w = (np.array([float(v) for v in some])[index] for some, index in read)
@@ -211,7 +231,7 @@ def _read(who: str, name: str, value: Any) -> tuple[list[Fraction], np.ndarray]:
     if array.size == 0:
         raise ValueError(f"{who}: {name} has shape {array.shape}, which is empty ({MEANINGS[name]}); give at least one")
     if array.dtype.kind not in "iufUO":
-        raise TypeError(f"{who}: {name} = {value!r} is not made of rational numbers ({MEANINGS[name]}); say '1/2'")
+        raise TypeError(f"{who}: {name} = {shown(value)} is not made of rational numbers ({MEANINGS[name]}); say '1/2'")
     if array.dtype.kind == "O":
         return [_rational(who, name, v) for v in array.ravel()], np.arange(array.size).reshape(array.shape)
     different, index = np.unique(array, return_inverse=True)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.flows.two_layer import TwoLayer
-from linsolve.inputs import Interval, real_array, unknown_name
+from linsolve.inputs import Interval, real_array, shown, unknown_name
 from linsolve.phases.classify import PHASES, Exponents, decimals, flags
 from linsolve.problem import pose
-from linsolve.randomness import generator
+from linsolve.randomness import generator, seeded
 from linsolve.stable.compensated import length
 
 __all__ = ["Diagnosis", "Slopes", "diagnose", "measured_phase", "medians", "networks", "slopes", "wishart"]
@@ -45,8 +45,8 @@ def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.
     who, meaning = "wishart", "number of hidden units"
     width = np.asarray(real_array(who, "width", width, meaning=meaning, domain=Interval("[1, inf)")))
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise ValueError(f"{who}: count = {count!r} must be a positive integer (a number of networks); say 400")
-    xp, rng = generator(rng)
+        raise ValueError(f"{who}: count = {shown(count)} must be a positive integer (a number of networks); say 400")
+    xp, rng = generator(who, rng)
     width, shape = xp.asarray(width), (int(count), *width.shape)
     r = xp.sqrt(rng.chisquare(width, shape))
     a = rng.standard_normal(shape)
@@ -95,6 +95,15 @@ def networks(
     ValueError, TypeError
         For a width below 1, negative deviations, shapes that do not broadcast, inputs of more dimensions than one, and
         parameters that the flow lacks.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> flow, z0 = phases.networks(1e6, 1000, gamma=1e-3, rng=0)  # NTK scaling
+    >>> z0.u.shape, z0.w.shape
+    ((1000, 2), (1000, 2, 1))
+    >>> round(float(flow(0.0, z0)["ntk"].mean()), 1)  # gamma^2 (|u|^2 + |W x|^2), to be 2
+    2.0
     """
     who, known = "networks", {field.name for field in dataclasses.fields(TwoLayer)}  # type: ignore[arg-type]
     for name in parameters:
@@ -152,9 +161,20 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
     Source: Xu and Ziyin (2024), (7), and the change of the kernel that follows from it; theirs is stated for
     ``alpha_+ = 1`` only, where it vanishes (as it does for ``f0 = -y``). Exact for: starts that do not end in the
     saddle, which random ones never do. Accurate relative to ``|y| + |f0|`` in place of ``|y| - |f0|``.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> from linsolve import phases
+    >>> flow, z0 = ls.TwoLayer(y=2.0, x=[1.0]), ls.TwoLayer.State(u=[1.0], w=[[1.0]])
+    >>> found = phases.diagnose(flow, z0)
+    >>> float(found.rate), float(found.kernel_change)
+    (2.0, 1.0)
+    >>> flow([0.0, float("inf")], z0)["ntk"].round(6).tolist()  # it doubles
+    [2.0, 4.0]
     """
     if not isinstance(flow, TwoLayer):
-        raise TypeError(f"diagnose: flow = {flow!r} must be a TwoLayer or a LazyTwoLayer (networks); pass one")
+        raise TypeError(f"diagnose: flow = {shown(flow)} must be a TwoLayer or a LazyTwoLayer (networks); pass one")
     z0 = pose(flow, 0, z0).z0
     h, size = flow.hidden(np, z0), np.sqrt(np.sum(flow.x**2, axis=-1))
     root_h, root_u = np.sqrt(flow.eta_u)[..., None], (np.sqrt(flow.eta_w) * size)[..., None]
@@ -232,11 +252,20 @@ def slopes(
         Networks at each.
     rng : None, int or numpy.random.Generator
         As in SPEC 7.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> ntk = phases.Exponents(c_d=1, c_gamma="-1/2", c_u=0, c_w=0, c_eta_u=0, c_eta_w=0)
+    >>> found, theory = phases.slopes(ntk, rng=0), phases.classify(*ntk)
+    >>> exponents = [float(exponent) for exponent in (theory.speed, theory.kernel_change, theory.B)]
+    >>> exponents, [round(abs(float(slope - exponent)), 1) for slope, exponent in zip(found, exponents)]
+    ([0.0, -1.0, 0.0], [0.0, 0.0, 0.0])
     """
     exponents, sizes = decimals("slopes", exponents), np.asarray(kappa)
     if sizes.shape != (2,) or sizes.dtype.kind not in "iuf" or not 1 <= sizes[0] < sizes[1] < np.inf:
-        raise ValueError(f"slopes: kappa = {kappa!r} must be two sizes that ascend from 1; say (1e10, 1e20)")
-    rng = np.random.default_rng(rng)
+        raise ValueError(f"slopes: kappa = {shown(kappa)} must be two sizes that ascend from 1; say (1e10, 1e20)")
+    rng = seeded("slopes", rng)
     low, high = sizes
     try:
         shape = np.broadcast_shapes(*(v.shape for v in exponents))
@@ -261,6 +290,12 @@ def measured_phase(found: Slopes, tolerance: float = 0.02) -> Any:
     -------
     str or array of str
         Of `PHASES`, for each slope.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> phases.measured_phase(phases.Slopes(rate=0.0, kernel_change=-1.0, ntk=0.0))
+    'kernel'
     """
     rate, change = np.asarray(found.rate), np.asarray(found.kernel_change)
     kernel, feature, frozen, unstable = PHASES

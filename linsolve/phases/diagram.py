@@ -34,7 +34,15 @@ MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow
 
 
 class Axis(NamedTuple):
-    """An axis of a diagram: what it is, in which units, its grid, evenly spaced, in the logarithm if `log`."""
+    """An axis of a diagram: what it is, in which units, its grid, evenly spaced, in the logarithm if `log`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.phases import Axis
+    >>> Axis("width", np.array([1.0, 10.0, 100.0]), log=True).cell([1.0, 100.0]).round(6).tolist()
+    [0.0, 2.0]
+    """
 
     label: str
     values: np.ndarray
@@ -47,7 +55,16 @@ class Axis(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """An exact curve: label, points, the boundary that it is part of, how it is drawn, what is written on it."""
+    """An exact curve: label, points, the boundary that it is part of, how it is drawn, what is written on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.phases import Curve
+    >>> x = np.linspace(0.0, 1.0, 3)
+    >>> Curve("speed = 0", x, 1 - x, boundary="frozen").y.tolist()
+    [1.0, 0.5, 0.0]
+    """
 
     label: str
     x: np.ndarray
@@ -58,7 +75,14 @@ class Curve(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A point worth naming; `offset` moves its name, in points, to the left if negative."""
+    """A point worth naming; `offset` moves its name, in points, to the left if negative.
+
+    Examples
+    --------
+    >>> from linsolve.phases import Mark
+    >>> Mark("NTK", x=-0.5, y=0.0).offset
+    (7, 5)
+    """
 
     label: str
     x: float
@@ -92,6 +116,13 @@ class Diagram:
         Points, and words without a point.
     diverging : bool
         Whether the map has a neutral value, 0.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> found = phases.diagram("rates", cells=11)
+    >>> found.values.shape, max(found.misfit().values()) <= 1  # boundaries within a cell of where the map changes
+    ((11, 11), True)
     """
 
     name: str
@@ -221,6 +252,7 @@ def write(found: Diagram, out: str | os.PathLike[str]) -> list[Path]:
     ----------
     found : Diagram
     out : str or path
+        The folder.
 
     Returns
     -------

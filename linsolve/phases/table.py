@@ -35,6 +35,12 @@ class Entry(NamedTuple):
         For independent Gaussian weights.
     zero_output : Classification
         For a start whose output is 0.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> [entry.block for entry in phases.table() if entry.ambiguous]
+    ['eta*', '-']
     """
 
     scaling: str
@@ -77,7 +83,14 @@ def table() -> tuple[Entry, ...]:
 
 
 def table_text() -> str:
-    """Return the table as lines of text: exponents and phase of each entry, errata marked and explained."""
+    """Return the table as lines of text: exponents and phase of each entry, errata marked and explained.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> print(phases.table_text().splitlines()[0])
+                   NTK      mean field  Xavier   Kaiming   lazy
+    """
     entries = table()
     cells = [["", *STARTS]]
     cells += [[name, *(str(STARTS[s][k]) for s in STARTS)] for k, name in enumerate(("c_d", "c_u", "c_w"))]

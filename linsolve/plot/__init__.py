@@ -13,7 +13,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.flow import Trajectory
-from linsolve.plot.axes import LABELS, falls, label_axes, label_goals, scale_axis, series
+from linsolve.plot.axes import LABELS, falls, label_axes, label_goals, refuse_log, scale_axis, series
 from linsolve.plot.style import COLORS, STYLE, drawing, figure, ladder
 
 __all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "roads", "trajectory"]
@@ -50,9 +50,19 @@ def trajectory(traj: Trajectory, name: str = "loss", ax: Any = None, *, log: boo
     Raises
     ------
     ValueError
-        If the trajectory's time is not one-dimensional.
+        If the trajectory's time is not one-dimensional, or `log` is asked for and a value is negative.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> traj = ls.BalancedMode(s=[1.0, 2.0])([0.0, 1.0, 2.0], 0.01)
+    >>> with ls.plot.figure() as (fig, ax):
+    ...     len(ls.plot.trajectory(traj, "loss", ax).lines)
+    2
     """
     t, values = series(traj, name)
+    if log:
+        refuse_log("plot.trajectory", name, values)
     colors = [style.pop("color")] * values.shape[1] if "color" in style else ladder(values.shape[1])
     with drawing(ax) as ax:
         for column, color in zip(values.T, colors, strict=True):
@@ -84,6 +94,15 @@ def modes(traj: Trajectory, ax: Any = None, *, name: str = "singular_values", to
     ------
     ValueError
         If `top` is not a positive integer, the trajectory is a batch, or the target is 0 and so has no modes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> flow, w = ls.WhitenedTwoLayer(target=np.diag([3.0, 1.0])), 0.1 * np.eye(2)
+    >>> with ls.plot.figure() as (fig, ax):
+    ...     ls.plot.modes(flow([0.0, 1.0, 2.0], flow.of(w, w)), ax).get_ylabel()
+    'singular values of the product'
     """
     t, values = series(traj, name)
     top = _lines("modes", top, values.shape[1])
@@ -127,6 +146,15 @@ def alignment(traj: Trajectory, ax: Any = None, *, name: str = "kernel_alignment
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> flow, w = ls.WhitenedTwoLayer(target=np.diag([3.0, 1.0])), 0.1 * np.eye(2)
+    >>> with ls.plot.figure() as (fig, ax):
+    ...     ls.plot.alignment(flow([0.0, 1.0, 2.0], flow.of(w, w)), ax).get_ylabel()
+    'kernel alignment'
     """
     t, values = series(traj, name)
     ax = trajectory(traj, name, ax, log=False, color=COLORS["blue"], label="this network")
@@ -170,9 +198,19 @@ def roads(
     Raises
     ------
     ValueError
-        If there are more than four roads, or `top` is not a positive integer.
+        If there are more than four roads, `top` is not a positive integer, or `log` is asked for and a value is
+        negative.
     TypeError
         If the roads have no labels.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> flow, t = ls.BalancedMode(s=2.0), [0.0, 1.0, 2.0]
+    >>> roads = {"closed form": flow(t, 0.01), "descent": ls.descend(flow, t, 0.01, step=0.1)}
+    >>> with ls.plot.figure() as (fig, ax):
+    ...     [text.get_text() for text in ls.plot.roads(roads, ax=ax).get_legend().get_texts()]
+    ['closed form', 'descent']
     """
     if not isinstance(trajs, Mapping):
         raise TypeError("plot.roads: trajs must be labelled (for the legend); pass {'closed form': traj}")
@@ -183,6 +221,8 @@ def roads(
         for (label, traj), style in zip(trajs.items(), ROADS, strict=False):
             t, values = series(traj, name)
             values = values[:, : _lines("roads", top, values.shape[1])]
+            if log:
+                refuse_log("plot.roads", name, values)
             every = {"markevery": max(1, len(t) // 22)} if "marker" in style else {}
             for k, column in enumerate(values.T):
                 ax.plot(t, column, label=label if k == 0 else None, **style, **every)
@@ -215,6 +255,14 @@ def differences(exact: Trajectory, others: Mapping[str, Trajectory], name: str =
     ------
     ValueError
         If there are none or more than four, or one has other times or another number of components.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> flow, t = ls.BalancedMode(s=2.0), [0.0, 1.0, 2.0]
+    >>> with ls.plot.figure() as (fig, ax):
+    ...     ls.plot.differences(flow(t, 0.01), {"descent": ls.descend(flow, t, 0.01, step=0.1)}, ax=ax).get_yscale()
+    'log'
     """
     t, reference = series(exact, name)
     if not (isinstance(others, Mapping) and 1 <= len(others) <= 4):

@@ -10,7 +10,7 @@ from linsolve import arithmetic
 from linsolve.flow import Trajectory
 from linsolve.plot.style import ladder
 
-__all__ = ["LABELS", "falls", "label_axes", "label_goals", "scale_axis", "series"]
+__all__ = ["LABELS", "falls", "label_axes", "label_goals", "refuse_log", "scale_axis", "series"]
 
 LABELS = {
     "loss": "loss $L$",
@@ -38,6 +38,12 @@ def series(traj: Trajectory, name: str) -> tuple[np.ndarray, np.ndarray]:
 def falls(name: str, values: np.ndarray) -> bool:
     """Return whether a quantity is a loss, never negative, that falls by more than a factor of 10."""
     return name == "loss" and bool((values >= 0).all()) and bool((values[0] > 10 * values[-1]).any())
+
+
+def refuse_log(who: str, name: str, values: np.ndarray) -> None:
+    """Refuse lines of which a logarithmic axis would drop a part, or all; zeros lie below its end."""
+    if values.min() < 0 or values.max() <= 0:
+        raise ValueError(f"{who}: {name} = {values.min():g} must be positive (logarithmic scale); say log=False")
 
 
 def scale_axis(ax: Any, values: np.ndarray, log: bool) -> None:

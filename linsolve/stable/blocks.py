@@ -36,6 +36,15 @@ class Blocks(NamedTuple):
         The eigenvalue of contrasts within classes, one for all or one a class, then those of the class averages.
     vectors : array, shape batch + (C, C)
         Eigenvectors on the class averages, as columns, in the order of ``values[..., -C:]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.stable import Blocks
+    >>> diagonal, within, between = np.array(2.0), np.array(1.0), np.array(0.5)
+    >>> blocks = Blocks.of(np, (diagonal, within, between), np.array([2.0, 2.0]), 4, equal=True)
+    >>> blocks.own.tolist(), blocks.averages.tolist()  # 2 - 1; 1 + 2 (1 - 1/2), and 4/2 more
+    ([1.0], [2.0, 4.0])
     """
 
     members: Any

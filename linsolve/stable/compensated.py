@@ -38,6 +38,15 @@ def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Return the rounded product and its rounding error: ``p + e = a b`` exactly, barring underflow (Dekker).
 
     In object arithmetic the error is reported as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> x = np.array(1 + 2.0**-30)
+    >>> p, e = stable.two_prod(np, x, x)
+    >>> float(e) == 2.0**-60  # what x^2 = 1 + 2^-29 + 2^-60 loses
+    True
     """
     p = a * b
     if arithmetic.is_object(xp):
@@ -59,7 +68,15 @@ def power_of_two(xp: Any, size: Any) -> Any:
 
 
 def length(xp: Any, v: Any) -> Any:
-    """Return the Euclidean length along the last axis; the squares neither overflow nor underflow."""
+    """Return the Euclidean length along the last axis; the squares neither overflow nor underflow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> round(float(stable.length(np, np.array([3e200, 4e200]))) / 1e200, 6)  # the squares would overflow
+    5.0
+    """
     factor = power_of_two(xp, xp.max(xp.abs(v), axis=-1))
     scaled = v * factor[..., None]
     return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
@@ -87,6 +104,14 @@ class Twofold:
         The number, rounded.
     lo : array, optional
         What the rounding left, 0 when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.stable import Twofold
+    >>> x = Twofold(np, np.array(1.0)) + np.array(1e-20)
+    >>> float(x.hi), float(x.lo), float((x - np.array(1.0)).hi)
+    (1.0, 1e-20, 1e-20)
     """
 
     __slots__ = ("hi", "lo", "xp")

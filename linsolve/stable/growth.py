@@ -209,6 +209,15 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     -------
     array
         Time, by the closed form: no iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> one = np.array(1.0)
+    >>> time = stable.deep_growth_time(np, 0.01 * one, 0.5 * one, one, 2 * one)  # a' = 2 a (1 - a), from 1/100 to 1/2
+    >>> round(float(2 * time), 6), round(float(np.log(99)), 6)
+    (4.59512, 4.59512)
     """
     a0, gap, s, depth = xp.broadcast_arrays(a0, gap, s, depth)
     terms = terms_of(getattr(xp, "dps", 16))

@@ -40,6 +40,15 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     a, gap : array
         The solution and its distance ``s - a`` to the fixed point; at ``t = 0`` bitwise `a0` and ``s - a0``. A
         start at 0 stays there, unless the depth is 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> t, one = np.array([0.0, 1.0, np.inf]), np.array(1.0)
+    >>> a, gap = stable.deep_growth(np, t, 0.5 * one, one, 2 * one)  # a' = 2 a (1 - a): 1/(1 + exp(-2 t))
+    >>> a.round(6).tolist(), gap.round(6).tolist()
+    ([0.5, 0.880797, 1.0], [0.5, 0.119203, 0.0])
     """
     curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
     hard = curved < 9 * xp.ones_like(curved) / 4

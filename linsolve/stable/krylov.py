@@ -43,6 +43,14 @@ class Krylov(NamedTuple):
         Whether the space is large enough for the tolerance, or for rounding, at every time, and no Ritz value negative.
     steps : int
         Dimension of the space, the number of products with K.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> found = stable.krylov(np, np.diag(np.arange(1.0, 101.0)), np.array([0.1]), np.ones(100))
+    >>> found.converged, found.steps < 100
+    (True, True)
     """
 
     decayed: Any
@@ -62,6 +70,7 @@ def krylov(xp: Any, matrix: Any, t: Any, v: Any, tolerance: float = 1e-13, most:
     t : array, any shape
         Times, not negative; ``inf`` is the limit.
     v : array, shape (n,)
+        Vector to which the functions of K are applied.
     tolerance : float
         Error allowed, relative to ``|v|``; never asked to be below the rounding of products with K.
     most : int
@@ -72,6 +81,14 @@ def krylov(xp: Any, matrix: Any, t: Any, v: Any, tolerance: float = 1e-13, most:
     Full re-orthogonalization, twice, keeps the space exact in floats: without it copies of converged eigenvalues come
     back. Ritz values below ``n eps`` of the largest are zero, as in `Spectrum`. Arrays of floats only, on any device;
     the small tridiagonal problem is solved on the host.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> found = stable.krylov(np, np.diag([1.0, 2.0, 3.0]), np.array([0.0, 1.0]), np.ones(3))
+    >>> found.decayed.round(6).tolist()  # exp(-t), exp(-2 t), exp(-3 t)
+    [[1.0, 1.0, 1.0], [0.367879, 0.135335, 0.049787]]
     """
     n, clock = v.shape[-1], np.asarray(arithmetic.to_numpy(t), dtype=float)
     lanczos, most = _Lanczos(xp, matrix, v, min(n, most)), min(n, most)

@@ -56,6 +56,7 @@ def matrix_riccati(
     t : array, shape lead + (1,) * len(batch), or broadcastable to lead + batch
         Times, not negative, inf allowed, in units of the time constant.
     target : array, shape batch + (n_out, n_in)
+        Map to be learned, ``S``.
     product, gram_in, gram_out : array
         Start, shape batch + own.
     method : {"plain", "leap", "compiled", "steps", "graded"}, optional
@@ -89,6 +90,15 @@ def matrix_riccati(
     zero: a saddle that the exact flow never leaves is not left in floats either. Accuracy: see
     ``tests/test_matrix_riccati.py``, and ``tests/test_matrix_leap.py`` for what the leap may lose and where it is
     refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> start = [0.01 * np.eye(2)] * 3  # w1 = w2 = 0.1 I
+    >>> product, _, _ = stable.matrix_riccati(np, np.array([0.0, 1.0]), np.diag([3.0, 1.0]), *start)
+    >>> np.diagonal(product, axis1=1, axis2=2).round(4).tolist()  # s/(1 + (100 s - 1) exp(-2 s t))
+    [[0.01, 0.01], [1.723, 0.0695]]
     """
     target, t = xp.asarray(target), xp.asarray(t)
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):

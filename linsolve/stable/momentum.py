@@ -30,6 +30,14 @@ def descent_power(xp: Any, k: Any, parity: Any, m: Any) -> Any:
         Number of steps and ``(-1)^k``.
     m : array
         Step times eigenvalue.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> k = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> stable.descent_power(np, k, (-1) ** k, np.array(1.5)).round(6).tolist()  # (1 - 3/2)^k: it overshoots
+    [1.0, -0.5, 0.25, -0.125]
     """
     gone = m == 1
     beyond = m > 1
@@ -51,6 +59,14 @@ def heavy_ball(xp: Any, k: Any, parity: Any, m: Any, b: Any) -> Any:
         Step times eigenvalue.
     b : array
         Momentum, ``0 < b < 1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> k = np.array([0.0, 1.0, 2.0])
+    >>> stable.heavy_ball(np, k, (-1) ** k, np.array(0.25), np.array(0.5)).round(6).tolist()  # 3/4 - 3/16 - 1/8 = 7/16
+    [1.0, 0.75, 0.4375]
     """
     beta, s = xp.sqrt(b), 1 + b - m
     u, w = (1 - beta) ** 2 - m, (1 + beta) ** 2 - m

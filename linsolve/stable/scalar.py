@@ -26,7 +26,15 @@ def phi(xp: Any, x: Any) -> Any:
 
 
 def log1p_ratio(xp: Any, x: Any) -> Any:
-    """Return ``log(1 + x) / x``, equal to 1 at 0; infinite at ``x <= -1``, where the argument of the logarithm ends."""
+    """Return ``log(1 + x) / x``, equal to 1 at 0; infinite at ``x <= -1``, where the argument of the logarithm ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> stable.log1p_ratio(np, np.array([0.0, 1e-12, 1.0, -1.0])).round(6).tolist()
+    [1.0, 1.0, 0.693147, inf]
+    """
     inside = xp.where((x == 0) | (x <= -1), xp.ones_like(x), x)
     ratio = xp.where(x == 0, xp.ones_like(x), xp.log1p(inside) / inside)
     return xp.where(x <= -1, xp.full_like(x, xp.inf), ratio)
@@ -37,6 +45,20 @@ def smallest(xp: Any, *candidates: tuple[Any, Any]) -> Any:
 
     Several expressions of one quantity are equal in exact arithmetic; rounding leaves in each an error proportional to
     the sum of the magnitudes of its terms, its bound.
+
+    Parameters
+    ----------
+    xp : namespace
+    *candidates : (array, array)
+        Bound and value of each; where bounds are equal, the earlier one is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> candidates = (np.array([1.0, 3.0]), np.array([10.0, 10.0])), (np.array([2.0, 2.0]), np.array([20.0, 20.0]))
+    >>> stable.smallest(np, *candidates).tolist()  # of bounds 1 and 2, then of 3 and 2
+    [10.0, 20.0]
     """
     bound, value = candidates[0]
     for other_bound, other in candidates[1:]:
@@ -47,7 +69,15 @@ def smallest(xp: Any, *candidates: tuple[Any, Any]) -> Any:
 
 
 def integral_of_decay(xp: Any, t: Any, rate: Any) -> Any:
-    """Return ``sign(t)`` times the integral of ``exp(-|rate| s)`` from 0 to ``|t|``, also at ``t = inf`` or rate 0."""
+    """Return ``sign(t)`` times the integral of ``exp(-|rate| s)`` from 0 to ``|t|``, also at ``t = inf`` or rate 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> stable.integral_of_decay(np, np.array([2.0, np.inf, 2.0]), np.array([0.0, 4.0, 4.0])).round(6).tolist()
+    [2.0, 0.25, 0.249916]
+    """
     none = rate == 0
     x = xp.abs(rate * xp.where(none, xp.zeros_like(t), t))
     short = x == 0 if arithmetic.is_object(xp) else x < 1 / 2**60  # where it is t, also if x underflows
@@ -72,6 +102,14 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     -------
     a, gap : array
         The solution and its distance ``s - a`` to the fixed point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> a, gap = stable.logistic(np, np.array([0.0, 1.0, np.inf]), np.array(0.5), np.array(1.0))  # 1/(1 + exp(-t))
+    >>> a.round(6).tolist(), gap.round(6).tolist()
+    ([0.5, 0.731059, 1.0], [0.5, 0.268941, 0.0])
     """
     flat = s == 0 if arithmetic.is_object(xp) else xp.abs(s) < 1 / 2**1022  # 1/s would overflow
     x = s * xp.where(flat, xp.zeros_like(t), t)
@@ -121,6 +159,16 @@ def riccati(xp: Any, t: Any, a0: Any, A: Any, B: Any, C: Any) -> Any:
     -------
     array
         At ``t = 0`` bitwise `a0`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> one, t = np.array(1.0), np.array([0.0, 0.5, np.inf])
+    >>> stable.riccati(np, t, 0 * one, one, 0 * one, one).round(6).tolist()  # a' = 1 - a^2: tanh t
+    [0.0, 0.462117, 1.0]
+    >>> round(float(stable.riccati(np, t[1], 0 * one, -one, 0 * one, one)), 6)  # a' = 1 + a^2: tan t
+    0.546302
     """
     flip = xp.where(t < 0, -xp.ones_like(t), xp.ones_like(t))
     t, A, B, C = xp.abs(t), A * flip, B * flip, C * flip
@@ -160,7 +208,22 @@ def _weighted(xp: Any, k: Any, gap: Any, w: Any, e2: Any, even: Any, odd: Any, s
 
 
 def riccati_lifetime(xp: Any, a0: Any, A: Any, B: Any, C: Any) -> tuple[Any, Any]:
-    """Return the open interval of time around 0 on which the solution of `riccati` is finite."""
+    """Return the open interval of time around 0 on which the solution of `riccati` is finite.
+
+    Parameters
+    ----------
+    xp : namespace
+    a0, A, B, C : array
+        Start and coefficients of `riccati`; shapes broadcast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> ends = stable.riccati_lifetime(np, np.array(0.0), np.array(-1.0), np.array(0.0), np.array(1.0))  # tan t
+    >>> [round(float(end / np.pi), 6) for end in ends]
+    [-0.5, 0.5]
+    """
     return -_blow_up(xp, a0, -A, -B, -C), _blow_up(xp, a0, A, B, C)
 
 

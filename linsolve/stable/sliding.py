@@ -33,7 +33,23 @@ _SEARCH = 40  # rounds of Newton's iteration kept inside a bracket
 
 
 def rising_root(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
-    """Return the root ``x >= 0`` of ``2 N x + G (e^x - 1) + F (1 - e^-x) = T``; in floats at most 256."""
+    """Return the root ``x >= 0`` of ``2 N x + G (e^x - 1) + F (1 - e^-x) = T``; in floats at most 256.
+
+    Parameters
+    ----------
+    xp : namespace
+    T, N, G, F : array
+        Not negative, ``N`` positive; shapes broadcast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> N, F = np.array(1.0), np.array(0.0)
+    >>> x = stable.rising_root(np, np.array(4.0), N, np.array([0.0, 1.0]), F)
+    >>> x.round(4).tolist(), (2 * N * x + np.array([0.0, 1.0]) * np.expm1(x)).round(6).tolist()
+    ([2.0, 1.0587], [4.0, 4.0])
+    """
     high = T / (2 * N)
     if not arithmetic.is_object(xp):
         high = xp.minimum(high, xp.full_like(high, _CAP))
@@ -62,6 +78,15 @@ class Slide(NamedTuple):
         Ends of the panels in y, and the times at which they begin.
     shift : array
         The integral of ``(q(0) - q)/(y q)`` over the last panel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> T, N, G, F = (np.array(value) for value in (4.0, 1.0, 0.0, 0.0))
+    >>> slide = stable.Slide.of(np, T, N, G, F)  # x' = 2 - x: X - x = 2 exp(-t)
+    >>> float(slide.span), slide.fallen(np, np.array([0.5, 3.0])).round(6).tolist()
+    (2.0, [0.5, 3.0])
     """
 
     span: Any

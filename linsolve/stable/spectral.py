@@ -38,6 +38,14 @@ class Spectrum(NamedTuple):
         The eigenvectors, as columns.
     least : array, shape batch
         The smallest eigenvalue as it was computed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> spectrum = stable.Spectrum.of(np, np.array([[2.0, 2.0], [2.0, 2.0]]))
+    >>> spectrum.values.round(6).tolist(), spectrum.null_part(np, np.array([1.0, 0.0])).round(6).tolist()
+    ([0.0, 4.0], [0.5, -0.5])
     """
 
     values: Any
@@ -98,12 +106,45 @@ def reach_backward(xp: Any, rates: Any) -> Any:
 
 
 def decay(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
-    """Return ``exp(-K t) v``, shape ``t.shape + (n,)`` broadcast against `v`; at ``t = inf`` the null part of `v`."""
+    """Return ``exp(-K t) v``, shape ``t.shape + (n,)`` broadcast against `v`; at ``t = inf`` the null part of `v`.
+
+    Parameters
+    ----------
+    xp : namespace
+    spectrum : Spectrum
+        Of K.
+    t : array
+        Times, inf allowed.
+    v : array, shape ... + (n,)
+        Vector; ``...`` broadcasts against ``t.shape``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> spectrum = stable.Spectrum.of(np, np.array([[2.0, 2.0], [2.0, 2.0]]))
+    >>> stable.decay(np, spectrum, np.array([0.25, np.inf]), np.array([1.0, 0.0])).round(6).tolist()  # exp(-1)/2 +- 1/2
+    [[0.68394, -0.31606], [0.5, -0.5]]
+    """
     return spectrum.vector(xp, xp.exp(-spectrum.exponents(xp, t)) * spectrum.coordinates(xp, v))
 
 
 def decayed_integral(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
-    """Return ``t phi(K t) v``, the integral of ``exp(-K s) v`` from 0 to t; at ``t = inf`` it is ``K^+ v``."""
+    """Return ``t phi(K t) v``, the integral of ``exp(-K s) v`` from 0 to t; at ``t = inf`` it is ``K^+ v``.
+
+    Parameters
+    ----------
+    xp, spectrum, t, v
+        As for `decay`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> spectrum = stable.Spectrum.of(np, np.array([[2.0, 2.0], [2.0, 2.0]]))
+    >>> stable.decayed_integral(np, spectrum, np.array(np.inf), np.array([1.0, 0.0])).round(6).tolist()  # K^+ v
+    [0.125, 0.125]
+    """
     return spectrum.vector(xp, integral_weights(xp, spectrum.values, t) * spectrum.coordinates(xp, v))
 
 
@@ -111,6 +152,14 @@ def integral_weights(xp: Any, values: Any, t: Any) -> Any:
     """Return ``t phi(lam t)``, the integral of ``exp(-lam s)`` from 0 to t, for eigenvalues, shape ``t.shape + (n,)``.
 
     In the null space it is t; at ``t = inf`` it is ``1 / lam``, and 0 in the null space: the pseudo-inverse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import stable
+    >>> values = np.array([0.0, 2.0])
+    >>> stable.integral_weights(np, values, np.array([1.0, np.inf])).round(6).tolist()
+    [[1.0, 0.432332], [0.0, 0.5]]
     """
     t = t[..., None]
     forever = xp.isinf(t)

@@ -14,7 +14,7 @@ __all__ = ["generated"]
 SOLVED = [*ls.flows.WHERE, *ls.laws.WHERE]
 REGISTRIES = ("flows", "laws")
 MODULES = [name for name in ls.__all__ if isinstance(getattr(ls, name), ModuleType) and name not in REGISTRIES]
-ALSO = ("figures", "simulate")  # modules that docstrings send their readers to
+ALSO = ("simulate",)  # modules that docstrings send their readers to
 
 
 def generated() -> dict[str, str]:

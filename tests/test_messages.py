@@ -1,0 +1,112 @@
+"""What is refused is described in a line: arrays by their shapes, seeds by who was given them."""
+
+import re
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+
+
+def refused(error, *parts):
+    """Expect an error whose message has every part, in that order."""
+    return pytest.raises(error, match=r"(?s)^.*" + ".*".join(re.escape(part) for part in parts))
+
+
+def collapsing():
+    return ls.NeuralCollapse.example(np.random.default_rng(0))[0]
+
+
+def test_a_start_of_other_arrays_is_described_and_not_printed():
+    w1, w2 = np.ones((4, 80)), np.ones((30, 4))
+    with pytest.raises(ValueError, match="state = ") as caught:
+        ls.WhitenedTwoLayer(target=np.ones((30, 80)))(1.0, (w1, w2))
+    assert str(caught.value) == (
+        "WhitenedTwoLayer: state = tuple of 2 (ndarray of shape (4, 80), ndarray of shape (30, 4)) must give product, "
+        "gram_in, gram_out; pass WhitenedTwoLayer.of(w1, w2)"
+    )
+    with refused(ValueError, "NeuralCollapse: state = [1, 2] must give", "; pass flow.of(h, w, b)"):
+        ls.NeuralCollapse.state([1, 2])
+    with refused(ValueError, "TwoLayerOrder: state = ", "; pass TwoLayerOrder.State(...)"):
+        ls.TwoLayerOrder.state([1, 2])  # its `of` makes a flow, too
+
+
+@pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda cls: cls.__name__)
+def test_no_message_about_a_start_is_long(cls):
+    huge = np.linspace(0.0, 1.0, 999).reshape(27, 37)
+    for z in ((huge,) * 9, ([huge.tolist()] * 9, None), {cls.State._fields[0]: huge, "more": huge}, (None, huge)):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            cls.state(z)
+        assert len(str(caught.value)) < 600
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda v: ls.applies({"w": v}, (v, v)), ("applies: weights = {'w': array(",)),
+        (lambda v: ls.applies([v, v.T], (v, v), until=v), ()),
+        (lambda v: ls.integrate(ls.BalancedMode(s=1.0), 1.0, 0.1, rtol=v), ("rtol = ndarray of shape (27, 37) must",)),
+        (lambda v: ls.descend(ls.BalancedMode(s=1.0), 1.0, 0.1, step=v), ("step = ndarray of shape (27, 37) must",)),
+        (lambda v: ls.ensemble((v, v), 3, 1.0), ("factory = tuple of 2 (ndarray of shape (27, 37), ndarray of",)),
+        (lambda v: ls.ensemble(len, 3, 1.0, threads=v), ("threads = ndarray of shape (27, 37) must",)),
+        (lambda v: ls.sweep(lambda s: s, s=[1.0], block=v), ("block = ndarray of shape (27, 37) must",)),
+        (lambda v: ls.ensemble(len, v, 1.0), ("members = ndarray of shape (27, 37) must",)),
+        (lambda v: ls.card(v), ("ndarray of shape (27, 37) is not a flow",)),
+        (lambda v: ls.sweep(v, s=[1.0]), ("observe = ndarray of shape (27, 37)",)),
+        (lambda v: ls.phases.slopes(v.tolist()), ("exponents = [[0.0,",)),
+        (lambda v: ls.data.load(v), ("source = ndarray of shape (27, 37) must",)),
+        (lambda v: ls.verify(v, v), ("flow",)),
+    ],
+)
+def test_no_message_prints_an_array(call, words):
+    with refused((ValueError, TypeError), *words) as caught:
+        call(np.linspace(0.0, 1.0, 999).reshape(27, 37))
+    assert len(str(caught.value)) < 600
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "who"),
+    [
+        (lambda rng: ls.phases.wishart(10, 3, rng=rng), "wishart"),
+        (lambda rng: ls.phases.networks(10, 3, rng=rng), "wishart"),
+        (lambda rng: ls.phases.slopes(ls.phases.Exponents(1, -0.5, 0, 0, 0, 0), rng=rng), "slopes"),
+        (lambda rng: ls.TwoLayer.init(3, 2, rng=rng), "TwoLayer"),
+        (lambda rng: ls.WhitenedTwoLayer.init(3, 2, 2, scale=0.1, rng=rng), "WhitenedTwoLayer.init"),
+        (
+            lambda rng: ls.WhitenedTwoLayer.gaussian(3, 2, 2, sigma1=1.0, sigma2=1.0, rng=rng),
+            "WhitenedTwoLayer.gaussian",
+        ),
+        (lambda rng: collapsing().init(5, scale=0.1, rng=rng), "NeuralCollapse"),
+        (
+            lambda rng: ls.deep.DeepNetwork.init((np.eye(2), np.ones(2), np.eye(2)), 0.1, depth=2, rng=rng),
+            "DeepNetwork",
+        ),
+        (lambda rng: ls.ntk.sampling.layer_by_layer(rng, 3, [2, 2], 2.0, 0.0), "layer_by_layer"),
+    ],
+)
+def test_seeds_that_are_none_are_named(call, who):
+    with refused(TypeError, who, "rng = 'x' must be None, an integer of at least 0, a numpy.random.Generator"):
+        call("x")
+    with refused(ValueError, who, "rng = -1 must be None, an integer of at least 0"):
+        call(-1)
+
+
+def test_an_integration_is_stopped_by_a_solver_that_counts():
+    from scipy.integrate import DOP853
+
+    class Patient(DOP853):
+        steps = 0
+
+        def step(self):
+            self.steps += 1
+            if self.steps > 100:
+                raise TimeoutError(f"100 steps, up to t = {self.t:.3g}")
+            return super().step()
+
+    flow = ls.BalancedMode(s=2.0)
+    with pytest.raises(TimeoutError, match="100 steps"):
+        ls.integrate(flow, 1e9, 0.1, method=Patient)
+    late = ls.integrate(flow, 1e9, 0.1, method="Radau", rtol=1e-6)
+    assert late["a"].item() == pytest.approx(2.0, rel=1e-6)
