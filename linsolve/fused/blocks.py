@@ -17,7 +17,7 @@ __all__ = ["Blocks"]
 
 # members of a tile, outputs of a block of it: long enough that threads seldom wait for the interpreter
 MEMBERS = OUTPUTS = 65_536
-_MANY, _FEW_MEMBERS, _FEW_OUTPUTS = 32, 1024, 16_384  # where more values than these are kept for each member
+_MANY, _FEW_MEMBERS = 32, 2048  # of members, where more values than these are kept for each
 _SHARE = 2**23  # steps of outputs and members worth a thread: some milliseconds, as threads wait for the interpreter
 _IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and shapes of blocks for which they are cut
 
@@ -38,8 +38,7 @@ class Blocks:
     def __init__(self, program: Program, grid: Grid) -> None:
         self.program, self.grid, self.plan = program, grid, plan_of(program, grid)
         self.early = early_values(self.plan, grid)
-        few = len(self.plan.kept) > _MANY
-        self.members, self.outputs = (_FEW_MEMBERS, _FEW_OUTPUTS) if few else (MEMBERS, OUTPUTS)
+        self.members = _FEW_MEMBERS if len(self.plan.kept) > _MANY else MEMBERS
 
     def tiles(self) -> list[Tile]:
         """Return a division into tiles of moderate size, of which each thread has one if that is worth it."""
@@ -50,10 +49,10 @@ class Blocks:
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
         """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
         high, wide = tile.shape[1:]
-        bench = _taken(self.plan, high * wide, self.outputs)
+        bench = _taken(self.plan, high * wide)
         try:
             bench.prepare(tile, self.grid, self.early)
-            block = max(1, self.outputs // (high * wide))
+            block = max(1, OUTPUTS // (high * wide))
             for k in range(tile.t0, tile.t1, block):
                 part = tile._replace(t0=k, t1=min(k + block, tile.t1))
                 bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
@@ -82,14 +81,14 @@ _OTHERS: dict[str, Any] = {"where": _choose, "astype": _as_real}
 class _Bench:
     """One thread's buffers, and the calls on them for blocks of each shape."""
 
-    def __init__(self, plan: Plan, members: int, size: int) -> None:
-        self.plan, self.members, self.size = plan, members, size
+    def __init__(self, plan: Plan, members: int) -> None:
+        self.plan, self.members = plan, members
         program, outputs = plan.program, set(plan.program.outputs.values())
         self.direct = {k for k in outputs if k in set(plan.full) and program.steps[k].kind != BOOLEAN}
         self.direct = {k for k in self.direct if program.steps[k].op != "where"}
         self.of_members = buffers(program, plan.member, set(plan.kept), set())
         self.of_all = buffers(program, plan.full, outputs & set(plan.full), self.direct)
-        size = max(size, members)
+        size = max(OUTPUTS, members)
         self.pools = {
             False: ([np.empty(members) for _ in range(self.of_members.reals)],
                     [np.empty(members, dtype=bool) for _ in range(self.of_members.booleans)]),
@@ -175,16 +174,16 @@ class _Bench:
 _idle: list[_Bench] = []  # the last one used last; taken and given back without a lock, which a fork might find closed
 
 
-def _taken(plan: Plan, members: int, size: int) -> _Bench:
+def _taken(plan: Plan, members: int) -> _Bench:
     """Return buffers for a plan that nobody else uses, of those that were given back if there are."""
     for bench in reversed(_idle.copy()):
-        if bench.plan is plan and bench.size == size and bench.members >= members:
+        if bench.plan is plan and bench.members >= members:
             try:
                 _idle.remove(bench)
             except ValueError:  # another thread was faster
                 continue
             return bench
-    return _Bench(plan, members, size)
+    return _Bench(plan, members)
 
 
 def _given_back(bench: _Bench) -> None:
