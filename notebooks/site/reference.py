@@ -14,13 +14,12 @@ __all__ = ["generated"]
 SOLVED = [*ls.flows.WHERE, *ls.laws.WHERE]
 REGISTRIES = ("flows", "laws")
 MODULES = [name for name in ls.__all__ if isinstance(getattr(ls, name), ModuleType) and name not in REGISTRIES]
-ALSO = ("simulate",)  # modules that docstrings send their readers to
 
 
 def generated() -> dict[str, str]:
     """Return path and reStructuredText of the pages: one for each flow, law and module, and one for all else."""
     found = {f"reference/{name}.rst": _class_page(name) for name in SOLVED}
-    modules = [page for name in sorted([*MODULES, *ALSO]) for page in _module_pages(f"linsolve.{name}")]
+    modules = [page for name in sorted(MODULES) for page in _module_pages(f"linsolve.{name}")]
     found |= {f"reference/{name.removeprefix('linsolve.')}.rst": text for name, text in modules}
     found["reference/package.rst"] = _package()
     names = [name.removeprefix("linsolve.") for name, _ in modules]
