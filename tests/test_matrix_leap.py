@@ -11,6 +11,7 @@ from linsolve.stable import leap as module
 from linsolve.stable import matrix, matrix_riccati
 from linsolve.stable.frame import Frame, frame
 from linsolve.stable.leap import leap
+from linsolve.stable.leap_start import started
 from linsolve.stable.triangular import RELIABLE, factored, inverted
 
 TIMES = np.asarray([1e-300, 1e-6, 0.01, 0.3, 1.0, 3.0, 10.0, 20.0, 60.0, 400.0])
@@ -297,3 +298,15 @@ def test_verify_rejects_wrong_leaps(mutant, monkeypatch):
     mutant(monkeypatch)
     assert not verified(flow, start)
     assert apart(matrix_riccati(np, times, flow.target, *start), right).max() > 1e-3
+
+
+def test_zeros_reach_no_farther_than_rows_keep_their_places():
+    """Everything against the target, and nothing along its slowest mode: zeros would begin beyond the pairs."""
+    n, rng = 64, np.random.default_rng(0)
+    w = 0.1 * rng.normal(size=(n, n))
+    w[:, -1] = 0
+    target, start = np.diag(np.linspace(3, 1, n)), (-w.T @ w, w.T @ w, w.T @ w)
+    times = np.asarray([0.5, 1.0, 2.0])
+    assert started(np, Frame(*(a[None] for a in frame(np, target, *start))), n).void >= n  # the case is the one meant
+    found, right = (matrix_riccati(np, times, target, *start, method=method) for method in (None, "graded"))
+    assert apart(found, right).max() < 1e-13
