@@ -21,7 +21,7 @@ from linsolve.inputs import unknown_name
 from linsolve.problem import Problem, pose, refuse_inexact, refuse_outside_lifetime, spread
 from linsolve.stable.threads import workers
 
-__all__ = ["ENGINES", "evaluate", "follow", "prepared", "run_tiles", "shape_of", "traceable"]
+__all__ = ["ENGINES", "computed", "evaluate", "follow", "prepared", "run_tiles", "shape_of", "traceable"]
 
 ENGINES = ("plain", "blocks", "compiled")
 OWN = "own"  # of flows of matrices that bring a compiled closed form themselves
@@ -91,7 +91,7 @@ def evaluate(
     if chosen in ("plain", OWN):
         trajectory = problem.flow(problem.t, problem.z0, engine=engine or "plain", threads=threads)
         return {name: _into(where, name, _named(trajectory, name)) for name in wanted}
-    return _fused(problem, chosen, wanted, where, threads)
+    return computed(problem, chosen, wanted, where, threads)
 
 
 def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) -> Any:
@@ -100,7 +100,7 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     chosen = _engine(problem, engine, None)
     where = _checked_out(problem, _by_field(problem, out), fields)
     if chosen not in ("plain", OWN):
-        found = _fused(problem, chosen, None, where, threads)
+        found = computed(problem, chosen, None, where, threads)
         return type(problem.z0)(*(found[name] for name in fields))
     refuse_inexact(problem)
     refuse_outside_lifetime(problem)
@@ -194,9 +194,10 @@ def _extremes(blocks: Blocks) -> dict[str, float]:
     return {name: float(of[name](values)) for name, values in found.items()}
 
 
-def _fused(
+def computed(
     problem: Problem, engine: str, names: tuple[str, ...] | None, out: Mapping[str, np.ndarray], threads: int | None
 ) -> dict[str, Any]:
+    """Return what the program of a checked question gives, by name, in the arrays of `out` or new ones."""
     made = prepared(problem, engine, names)
     shape, grid = shape_of(problem), made.grid.shape
     found = {name: out[name] if name in out else np.empty(shape) for name in made.program.outputs}

@@ -51,8 +51,7 @@ def observed(
 
     One thread does it: those of a sweep share its parts.
     """
-    from linsolve.fused.evaluate import follow, prepared, traceable
-    from linsolve.fused.grid import Tile
+    from linsolve.fused.evaluate import computed, follow, traceable
 
     problem = pose(flow, t, start)
     if engine is None:
@@ -62,8 +61,4 @@ def observed(
         state = follow(problem, None, engine, 1)
         trajectory = Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
         return problem.batch, {name: np.asarray(trajectory[name]) for name in names}
-    made = prepared(problem, engine, names)
-    times, rows, columns = made.grid.shape
-    found = {name: np.empty(made.grid.shape) for name in made.program.outputs}
-    made(Tile(0, times, 0, rows, 0, columns), found)
-    return problem.batch, {name: v.reshape(*t.shape, *problem.batch) for name, v in found.items()}
+    return problem.batch, computed(problem, engine, names, {}, 1)
