@@ -53,7 +53,7 @@ def generator(who: str, rng: Any) -> tuple[Any, Any]:
 def halves(rng: Any, n: int, shape: tuple[int, ...]) -> Any:
     """Return how many of `n` fair coins show heads: binomial variates of probability 1/2, of some shape.
 
-    Of NumPy's generators, up to some n, it counts random bits: the very definition, and faster, 4 times at n = 200.
+    Of NumPy's generators, up to some n, it counts random bits: the very definition, and faster.
 
     Parameters
     ----------
