@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import mpmath
 import numpy as np
 
-from linsolve.flows.block_kernel import BlockKernel
-from linsolve.flows.specialized_kernel import SpecializedKernel
+from linsolve.systems.kernel_regime.block_kernel import BlockKernel
+from linsolve.systems.kernel_regime.specialized_kernel import SpecializedKernel
 
 TIMES = (0.0, 1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e3, np.inf)
 STEPS = (0, 1, 7, 100, 10_000)

@@ -13,7 +13,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from linsolve.flows.deep_mode import DeepMode
+from linsolve.systems.mode.deep_mode import DeepMode
 
 DEPTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0, 100.0, np.inf)
 REACH = {

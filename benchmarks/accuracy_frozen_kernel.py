@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import mpmath
 import numpy as np
 
-from linsolve.flows.frozen_kernel import FrozenKernel
+from linsolve.systems.kernel_regime.frozen_kernel import FrozenKernel
 
 N = 40
 TIMES = (0.0, 1e-9, 1e-3, 0.1, 1.0, 10.0, 1e3, np.inf)  # in units of 1/(eta lam_max)

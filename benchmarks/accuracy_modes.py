@@ -13,8 +13,8 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from linsolve.flows.biased_mode import BiasedMode
-from linsolve.flows.hidden_mode import HiddenMode
+from linsolve.systems.mode.biased_mode import BiasedMode
+from linsolve.systems.two_layer.hidden_mode import HiddenMode
 
 HIDDEN = {
     "w, h": "norm-wise",

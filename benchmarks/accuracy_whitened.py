@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import WhitenedTwoLayer, arithmetic
-from linsolve.stable import matrix_riccati
+from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 
 SHAPES = ((3, 10, 5), (5, 5, 5), (5, 2, 5), (2, 3, 4), (4, 4, 2), (1, 1, 1))
 IMBALANCES = (0.0, 1e-6, -1e-6, 1.0, -1.0)

@@ -11,9 +11,9 @@ import numpy as np
 
 import linsolve as ls
 from benchmarks.memory import largest
-from linsolve.sweeps import Histogram, Quantiles, random_networks, run
-from linsolve.sweeps.ensemble import TILE
-from linsolve.sweeps.members import drawn, values_of
+from linsolve.ensembles import Histogram, Quantiles, random_networks, run
+from linsolve.ensembles.members import drawn, values_of
+from linsolve.ensembles.stream import TILE
 
 MEMBERS = (400_000, 4_000_000)
 TIMES = np.array([0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0])

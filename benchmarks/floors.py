@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.stable.threads import processors
+from linsolve.numerics.threads import processors
 
 __all__ = ["fill", "processors", "product", "read", "triad"]
 

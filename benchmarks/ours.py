@@ -18,8 +18,10 @@ import linsolve as ls
 from benchmarks import floors, workloads
 from benchmarks.memory import largest
 from benchmarks.timing import Way
-from linsolve.fused import evaluate, order_parameters, reduce
-from linsolve.ntk.sampling import explicit, layer_by_layer
+from linsolve.engines.evaluate import evaluate
+from linsolve.ensembles.reduce_members import reduce
+from linsolve.systems.random_networks.sampling import explicit, layer_by_layer
+from linsolve.systems.two_layer.order_sums import order_parameters
 
 __all__ = ["SECTIONS"]
 

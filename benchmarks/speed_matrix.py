@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.accuracy_whitened import difference
 from linsolve import WhitenedTwoLayer, arithmetic
-from linsolve.stable import matrix_riccati
+from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 
 ONE, MANY = (100, 200, 100), ((10, 10, 10), (10, 20, 10))
 TIMES = np.linspace(0.0, 20.0, 200)

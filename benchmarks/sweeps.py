@@ -20,7 +20,7 @@ REPEATS = 3
 def start(gamma, sigma, rng):
     """Order parameters of random networks of width 100, one a cell, without drawing their weights."""
     from linsolve import TwoLayerOrder
-    from linsolve.phases import wishart
+    from linsolve.studies.phases import wishart
 
     width = np.full(np.broadcast_shapes(gamma.shape, sigma.shape), 100.0)
     norm_u, along, across = (part[0] for part in wishart(width, 1, rng=rng))
@@ -64,7 +64,7 @@ def measure(which: str, threads: int, engine: str) -> dict[str, float]:
     given = {"gamma": np.linspace(0.1, 2.0, CELLS), "sigma": np.linspace(0.1, 3.0, CELLS), "threads": threads}
     drawn = which == "random"
     how = {"t": np.inf, "y": 1.0, "start": start if drawn else fixed, "engine": engine}
-    observe = ls.sweeps.of(ls.TwoLayerOrder, "P", "Q", "R", **how)
+    observe = ls.ensembles.of(ls.TwoLayerOrder, "P", "Q", "R", **how)
     options = {"rng": 0} if drawn else {}
     small = {name: given[name][:60] for name in ("gamma", "sigma")}
     ls.sweep(observe, **(given | small | options))  # imports

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from types import ModuleType
 from typing import Any
 
-from linsolve import arithmetic, flows, laws
-from linsolve.applies import applies
-from linsolve.flow import Flow, NotExact, Trajectory, observable, parameter
-from linsolve.inputs import unknown_name
-from linsolve.integrate import descend, integrate
-from linsolve.law import Expansion, Law, Statistic
-from linsolve.verify import verify
+from linsolve import arithmetic
+from linsolve.core.flow import Flow, observable
+from linsolve.core.integrate import descend, integrate
+from linsolve.core.law import Law
+from linsolve.core.parameters import parameter
+from linsolve.core.query import NotExact
+from linsolve.core.registry import on_use
+from linsolve.core.trajectory import Trajectory
+from linsolve.core.verify import verify
+from linsolve.core.version import VERSION as __version__
+from linsolve.solvability import applies
+from linsolve.systems import flows, laws
 
-# each flow and law is an attribute too, imported when first asked for, as are these modules and functions
-_MODULES = (
-    "collapse", "data", "deep", "errata", "figures", "fused", "linearized", "ntk", "phases", "plot", "stable", "sweeps",
-)  # fmt: skip
-_FUNCTIONS = {
-    "card": "cards",
-    "cite": "references",
-    "ensemble": "sweeps.ensemble",
-    "learn": "learn",
-    "simulate": "simulate",
-    "sweep": "sweeps.grid",
-    "to_code": "standalone",
+# the other public names and where they stand; each is imported on first access
+_WHERE = {
+    "card": "linsolve.papers.cards",
+    "cite": "linsolve.papers.references",
+    "collapse": "linsolve.studies.collapse:",
+    "data": "linsolve.data:",
+    "deep": "linsolve.systems.deep:",
+    "ensemble": "linsolve.ensembles.stream",
+    "ensembles": "linsolve.ensembles:",
+    "kernels": "linsolve.systems.kernel_regime:",
+    "learn": "linsolve.studies.learn.run",
+    "ntk": "linsolve.systems.random_networks:",
+    "phases": "linsolve.studies.phases:",
+    "plot": "linsolve.plot:",
+    "published": "linsolve.papers.published:",
+    "sweep": "linsolve.ensembles.sweep_grid",
+    "to_code": "linsolve.papers.standalone",
+    **flows.WHERE,
 }
 
 __all__ = [
-    "Expansion",
     "Flow",
     "Law",
     "NotExact",
-    "Statistic",
     "Trajectory",
+    "__version__",
     "applies",
     "arithmetic",
     "descend",
@@ -45,39 +52,15 @@ __all__ = [
     "observable",
     "parameter",
     "verify",
-    *_MODULES,
-    *_FUNCTIONS,
-    *flows.WHERE,
-    *laws.WHERE,
+    *_WHERE,
 ]
 
-__version__ = "0.1.0"
+_get, _ = on_use(__name__, _WHERE)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"linsolve.{name}")
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module(f"linsolve.{_FUNCTIONS[name]}"), name)
-    for registry in (flows, laws):
-        if name in registry.WHERE:
-            return getattr(registry, name)
-    raise AttributeError(unknown_name("linsolve", "attribute", name, __all__))
+    return _get(name)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """A package in which importing the module of a function does not put the module in the function's place."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _FUNCTIONS and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __reduce__(self) -> Any:  # as cloudpickle, and with it Dask and loky, has it of plain modules only
-        return importlib.import_module, (__name__,)
-
-
-sys.modules[__name__].__class__ = _Package

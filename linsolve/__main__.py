@@ -7,8 +7,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from linsolve.commands import COMMANDS
-from linsolve.commands.ending import OneLine, ended
+from linsolve.cli import COMMANDS
+from linsolve.cli.exit_status import OneLine, ended
 
 __all__ = ["main"]
 
@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"linsolve {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=OneLine)
     for name, file in COMMANDS.items():
-        command = importlib.import_module(f"linsolve.commands.{file}")
+        command = importlib.import_module(f"linsolve.cli.{file}")
         each = commands.add_parser(name, help=command.HELP)
         command.add(each)
         each.set_defaults(run=command.run)

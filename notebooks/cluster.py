@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--store", default="cluster.zarr", help="where finished blocks are kept")
     options = parser.parse_args()
     gamma, width = np.geomspace(1e-3, 1.0, options.cells), np.geomspace(1.0, 1e6, options.cells)
-    kernel = ls.sweeps.of(ls.TwoLayerOrder, "ntk", start=start, y=1.0)
+    kernel = ls.ensembles.of(ls.TwoLayerOrder, "ntk", start=start, y=1.0)
     with Client(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0") as client:
         d = ls.sweep(
             kernel,

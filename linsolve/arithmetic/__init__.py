@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.arithmetic.objects import ObjectArray, ObjectNamespace
+from linsolve.arithmetic.object_array import ObjectArray
+from linsolve.arithmetic.objects import ObjectNamespace
 
-__all__ = ["balls", "cast", "is_object", "namespace", "precise", "symbolic", "to_numpy"]
+__all__ = ["balls", "cast", "is_object", "namespace", "precise", "precision", "symbolic", "to_numpy"]
 
 
 @lru_cache(maxsize=8)
@@ -42,6 +43,21 @@ def precise(dps: int = 50) -> Any:
     from linsolve.arithmetic.high_precision import Precise
 
     return Precise(dps)
+
+
+def precision(xp: Any) -> Any:
+    """Return the spacing of the numbers of a namespace around one.
+
+    Raises
+    ------
+    NotImplementedError
+        For symbols and balls, which have none.
+    """
+    if is_object(xp):
+        if not hasattr(xp, "dps"):
+            raise NotImplementedError(f"matrix Riccati: xp = {xp} has no eigenvectors; use precise(dps) or floats")
+        return xp.asarray(10) ** (1 - xp.dps)
+    return float(xp.finfo(xp.float64).eps)
 
 
 def symbolic(at: dict[Any, Any] | None = None) -> Any:

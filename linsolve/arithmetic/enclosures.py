@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.arithmetic.objects import ObjectArray, ObjectNamespace
+from linsolve.arithmetic.object_array import ObjectArray
+from linsolve.arithmetic.objects import ObjectNamespace
 
 __all__ = ["Balls", "Truth"]
 

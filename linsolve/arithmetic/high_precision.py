@@ -10,7 +10,8 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from linsolve.arithmetic.objects import ObjectArray, ObjectNamespace
+from linsolve.arithmetic.object_array import ObjectArray
+from linsolve.arithmetic.objects import ObjectNamespace
 
 __all__ = ["Precise"]
 

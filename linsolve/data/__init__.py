@@ -1,7 +1,8 @@
 """From a data set to the problem that the exact solutions solve: load, center, whiten, and find the modes."""
 
-from linsolve.data.reading import BUILT_IN, Dataset, load
-from linsolve.data.tree import tree
+from linsolve.data.dataset import Dataset
+from linsolve.data.hierarchy import tree
+from linsolve.data.reading import BUILT_IN, load
 from linsolve.data.whitening import Modes, Whitened, modes, whiten
 
 __all__ = ["BUILT_IN", "Dataset", "Modes", "Whitened", "load", "modes", "tree", "whiten"]

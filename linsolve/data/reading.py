@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,49 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.arguments import shown, unknown_name
 from linsolve.data.archive import plain_arrays
+from linsolve.data.dataset import Dataset
+from linsolve.data.hierarchy import tree
 from linsolve.data.table import read_table
 from linsolve.data.whitening import samples
-from linsolve.inputs import shown, unknown_name
 
 __all__ = ["BUILT_IN", "Dataset", "load"]
 
 WHO = "data.load"
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Dataset:
-    """Inputs and targets of a learning problem, as read.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    inputs : ndarray, shape (P, D)
-        A sample a row.
-    targets : ndarray, shape (P, n_out)
-        One-hot where there are classes, else real.
-    classes : tuple of str
-        Names of the classes in the order of the columns of `targets`; empty for real targets.
-    features : tuple of str
-        Names of the columns of `inputs`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from linsolve import data
-    >>> from linsolve.data import Dataset
-    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
-    >>> line = Dataset("line", inputs=x, targets=y, classes=(), features=("x",))
-    >>> data.modes(line.inputs, line.targets).s.shape
-    (1,)
-    """
-
-    name: str
-    inputs: np.ndarray
-    targets: np.ndarray
-    classes: tuple[str, ...]
-    features: tuple[str, ...]
 
 
 def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None, target: str | None = None) -> Dataset:
@@ -138,8 +104,6 @@ def _from_sklearn(loader: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]
 
 
 def _from_tree() -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    from linsolve.data.tree import tree
-
     found = tree()
     return found.inputs, found.targets, found.features
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from linsolve.inputs import unknown_name
+from linsolve.core.arguments import unknown_name
 
 __all__ = ["read_table"]
 

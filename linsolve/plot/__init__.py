@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.flow import Trajectory
+from linsolve.core.trajectory import Trajectory
 from linsolve.plot.axes import LABELS, falls, label_axes, label_goals, refuse_log, scale_axis, series
 from linsolve.plot.style import COLORS, STYLE, drawing, figure, ladder
 
-__all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "roads", "trajectory"]
+__all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "routes", "trajectory"]
 
 # exact under the others, as a broad light line; the simulations on top of it as thin dark marks
-ROADS: tuple[dict[str, Any], ...] = (
+ROUTES: tuple[dict[str, Any], ...] = (
     {"color": "#A9D8F3", "linewidth": 4.5},
     {"color": COLORS["black"], "linestyle": "none", "marker": "o", "markerfacecolor": "none", "markersize": 6.5},
     {"color": COLORS["vermilion"], "linewidth": 1.6, "linestyle": (0, (4, 2.5))},
@@ -167,7 +167,7 @@ def alignment(traj: Trajectory, ax: Any = None, *, name: str = "kernel_alignment
     return ax
 
 
-def roads(
+def routes(
     trajs: Mapping[str, Trajectory],
     name: str = "loss",
     ax: Any = None,
@@ -175,7 +175,7 @@ def roads(
     log: bool | None = None,
     top: int | None = None,
 ) -> Any:
-    """Draw the same quantity of the same network as each road gives it, on top of one another.
+    """Draw the same quantity of the same network as each route gives it, on top of one another.
 
     Parameters
     ----------
@@ -193,36 +193,36 @@ def roads(
     Returns
     -------
     matplotlib Axes
-        With a legend of the roads.
+        With a legend of the routes.
 
     Raises
     ------
     ValueError
-        If there are more than four roads, `top` is not a positive integer, or `log` is asked for and a value is
+        If there are more than four routes, `top` is not a positive integer, or `log` is asked for and a value is
         negative.
     TypeError
-        If the roads have no labels.
+        If the routes have no labels.
 
     Examples
     --------
     >>> import linsolve as ls
     >>> flow, t = ls.BalancedMode(s=2.0), [0.0, 1.0, 2.0]
-    >>> roads = {"closed form": flow(t, 0.01), "descent": ls.descend(flow, t, 0.01, step=0.1)}
+    >>> routes = {"closed form": flow(t, 0.01), "descent": ls.descend(flow, t, 0.01, step=0.1)}
     >>> with ls.plot.figure() as (fig, ax):
-    ...     [text.get_text() for text in ls.plot.roads(roads, ax=ax).get_legend().get_texts()]
+    ...     [text.get_text() for text in ls.plot.routes(routes, ax=ax).get_legend().get_texts()]
     ['closed form', 'descent']
     """
     if not isinstance(trajs, Mapping):
-        raise TypeError("plot.roads: trajs must be labelled (for the legend); pass {'closed form': traj}")
-    if not 1 <= len(trajs) <= len(ROADS):
-        raise ValueError(f"plot.roads: trajs = {len(trajs)} roads must be 1 to {len(ROADS)}; draw fewer at a time")
+        raise TypeError("plot.routes: trajs must be labelled (for the legend); pass {'closed form': traj}")
+    if not 1 <= len(trajs) <= len(ROUTES):
+        raise ValueError(f"plot.routes: trajs = {len(trajs)} routes must be 1 to {len(ROUTES)}; draw fewer at a time")
     with drawing(ax) as ax:
         drawn, first = [], next(iter(trajs.values()))
-        for (label, traj), style in zip(trajs.items(), ROADS, strict=False):
+        for (label, traj), style in zip(trajs.items(), ROUTES, strict=False):
             t, values = series(traj, name)
-            values = values[:, : _lines("roads", top, values.shape[1])]
+            values = values[:, : _lines("routes", top, values.shape[1])]
             if log:
-                refuse_log("plot.roads", name, values)
+                refuse_log("plot.routes", name, values)
             every = {"markevery": max(1, len(t) // 22)} if "marker" in style else {}
             for k, column in enumerate(values.T):
                 ax.plot(t, column, label=label if k == 0 else None, **style, **every)
@@ -234,7 +234,7 @@ def roads(
 
 
 def differences(exact: Trajectory, others: Mapping[str, Trajectory], name: str = "loss", ax: Any = None) -> Any:
-    """Draw how far other roads are from the first at each time, relative to its largest, on a logarithmic axis.
+    """Draw how far other routes are from the first at each time, relative to its largest, on a logarithmic axis.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.flow import Trajectory
+from linsolve.core.trajectory import Trajectory
 from linsolve.plot.style import ladder
 
 __all__ = ["LABELS", "falls", "label_axes", "label_goals", "refuse_log", "scale_axis", "series"]

@@ -24,8 +24,8 @@ MADE = ("sources", "doctrees", "html", "jupyter_execute")
 INCLUDED = (
     "README.md",
     "linsolve/flows/__init__.py",
-    "linsolve/flows/balanced_mode.py",
-    "notebooks/figures/digits-roads.png",
+    "linsolve/systems/mode/balanced_mode.py",
+    "notebooks/figures/digits-routes.png",
     "tests/mutants.py",
 )
 

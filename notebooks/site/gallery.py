@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from linsolve.__main__ import main
-from linsolve.figures import FIGURES
-from linsolve.figures.__main__ import main as figures_main
-from linsolve.phases import DIAGRAMS
+from linsolve.studies.figures import FIGURES
+from linsolve.studies.phases import DIAGRAMS
 
 __all__ = ["Picture", "draw", "page", "pictures"]
 
@@ -35,7 +34,7 @@ class Picture(NamedTuple):
         return self.file.replace("/", "-")
 
 
-_LEARN, _PHASE, _FIGURE = "Networks on data, three roads", "Phase diagrams", "Figures of papers"
+_LEARN, _PHASE, _FIGURE = "Networks on data, three routes", "Phase diagrams", "Figures of papers"
 _COLLAPSE, _RANDOM = "Neural collapse", "Kernels of random networks"
 _DIGITS, _BALANCED = "linsolve learn digits --out digits", "linsolve collapse --out collapse-balanced"
 _DEEP = "linsolve learn digits --depth 3 --out digits-deep"
@@ -49,13 +48,18 @@ def pictures() -> list[Picture]:
         Picture(_PHASE, title, f"linsolve phase {name}", f"phase-{name}/{name}.png") for name, title in DIAGRAMS.items()
     )
     figures = (
-        Picture(_FIGURE, f"{about.source}, {about.title}", f"python -m linsolve.figures {name}", f"figure-{name}.png")
+        Picture(
+            _FIGURE,
+            f"{about.source}, {about.title}",
+            f"linsolve figure {name}",
+            f"figure-{name}.png",
+        )
         for name, about in FIGURES.items()
     )
     return [
-        Picture(_LEARN, "handwritten digits, the modes of a two-layer network", _DIGITS, "digits/roads.png"),
-        Picture(_LEARN, "the same network: how far the roads differ", _DIGITS, "digits/differences.png"),
-        Picture(_LEARN, "the same data, three layers", _DEEP, "digits-deep/roads.png"),
+        Picture(_LEARN, "handwritten digits, the modes of a two-layer network", _DIGITS, "digits/routes.png"),
+        Picture(_LEARN, "the same network: how far the routes differ", _DIGITS, "digits/differences.png"),
+        Picture(_LEARN, "the same data, three layers", _DEEP, "digits-deep/routes.png"),
         *diagrams,
         *figures,
         Picture(_COLLAPSE, "measures of collapse, theory and simulation", _BALANCED, "collapse-balanced/metrics.png"),
@@ -79,7 +83,7 @@ def run(command: str, folder: Path) -> None:
     os.chdir(folder)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            status = figures_main(words[3:]) if words[0] == "python" else main(words[1:])
+            status = main(words[1:])
     finally:
         os.chdir(here)
     if status:

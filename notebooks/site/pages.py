@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from unittest import mock
 
 import linsolve as ls
-from linsolve import errata
+from linsolve import published
 from linsolve.__main__ import main
-from linsolve.commands import COMMANDS
-from linsolve.figures.__main__ import main as figures_main
-from linsolve.references import REFERENCES, Reference, sources
-from linsolve.standalone import STANDALONE
+from linsolve.cli import COMMANDS
+from linsolve.papers.references import REFERENCES, Reference, sources
+from linsolve.papers.standalone import STANDALONE
 
 __all__ = ["cards", "commands", "generated", "lessons", "mistakes", "papers"]
 
@@ -93,24 +92,24 @@ def _card(cls: type) -> str:
 
 def mistakes() -> dict[str, str]:
     """Return the page of all checked formulas."""
-    found = errata.find()
-    wrong = [each for each in found if each.verdict == errata.MISPRINT]
+    found = published.find()
+    wrong = [each for each in found if each.verdict == published.MISPRINT]
     head = [
         "# Published formulas, checked",
-        f"{len(found)} formulas of {len(errata.SOURCES)} papers, each evaluated against something found without it; "
+        f"{len(found)} formulas of {len(published.SOURCES)} papers, each evaluated against something found without it; "
         f"{len(wrong)} are misprinted. `tests/test_errata.py` runs every one under the name that stands below it, and "
         "fails where a correction is replaced by what is printed; `linsolve errata --check` prints the errors.",
         _verdicts(),
     ]
-    parts = [part for key in errata.SOURCES for part in _paper_checked(key)]
+    parts = [part for key in published.SOURCES for part in _paper_checked(key)]
     return {"errata.md": "\n\n".join([*head, *parts]) + "\n"}
 
 
 def _verdicts() -> str:
-    kinds = list(dict.fromkeys(each.verdict for each in errata.find()))
+    kinds = list(dict.fromkeys(each.verdict for each in published.find()))
     rows = []
-    for key in errata.SOURCES:
-        of_paper = [each.verdict for each in errata.find(key)]
+    for key in published.SOURCES:
+        of_paper = [each.verdict for each in published.find(key)]
         counts = " | ".join(str(of_paper.count(kind)) for kind in kinds)
         rows.append(f"| [{_short(REFERENCES[key])}](#checked-{key}) | {counts} |")
     return "\n".join([f"| paper | {' | '.join(kinds)} |", "| --- |" + " ---: |" * len(kinds), *rows])
@@ -127,7 +126,7 @@ def _accents(text: str) -> str:
 
 def _paper_checked(key: str) -> list[str]:
     parts = [f"(checked-{key})=\n## {_short(REFERENCES[key])}", _accents(str(REFERENCES[key])) + "."]
-    for each in errata.find(key):
+    for each in published.find(key):
         condition = f" ({each.condition})" if each.condition else ""
         parts.append(f"({each.name})=\n**{each.number}**, {_plain(each.states)}: *{each.verdict}*{condition}.")
         if each.printed:
@@ -157,7 +156,6 @@ def commands() -> dict[str, str]:
     ]
     for name in COMMANDS:
         parts += [f"## linsolve {name}", _fenced("text", _help(main, name))]
-    parts += ["## python -m linsolve.figures", _fenced("text", _help(figures_main))]
     return {"commands.md": "\n\n".join(parts) + "\n"}
 
 
@@ -184,7 +182,7 @@ def papers() -> dict[str, str]:
     ]
     for key, paper in REFERENCES.items():
         linked = ", ".join(f"[{name}](cards/{name}.md)" for name in used[key])
-        checked = f" Its formulas, checked: [errata](#checked-{key})." if key in errata.SOURCES else ""
+        checked = f" Its formulas, checked: [errata](#checked-{key})." if key in published.SOURCES else ""
         parts += [f"({key})=\n## {_short(paper)}", f"{_accents(str(paper))}."]
         parts += [f"Used by {linked or 'none'}.{checked}", _fenced("bibtex", paper.bibtex())]
     return {"papers.md": "\n\n".join(parts) + "\n"}

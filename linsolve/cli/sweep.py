@@ -1,0 +1,84 @@
+"""`linsolve sweep`: a grid of networks, or an ensemble of random ones, from a file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+__all__ = ["HELP", "add", "run"]
+
+HELP = "evaluate a grid or an ensemble of networks that a file describes"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("spec", nargs="?", metavar="SPEC", help="a .toml or .json file; --example prints one")
+    parser.add_argument("--example", action="store_true", help="print a spec that runs, with comments")
+    parser.add_argument("--out", metavar="FILE", help="where the result goes, .npz or .nc (default: as SPEC says)")
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        help="who evaluates the networks of a grid: plain, blocks (the same bits), or compiled (extra [fast])",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a result that is there")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
+    import dataclasses
+    import importlib.util
+    from pathlib import Path
+
+    from linsolve.core.results import folder_to_fill
+    from linsolve.ensembles import spec as specs
+
+    if options.example:
+        print(specs.EXAMPLE, end="")
+        return 0
+    if options.spec is None:
+        raise ValueError("sweep: SPEC is missing (a .toml or .json file); linsolve sweep --example prints one")
+    spec = specs.read(options.spec)
+    if options.out is not None:
+        spec = dataclasses.replace(spec, out=options.out)
+    if options.engine is not None:
+        spec = dataclasses.replace(spec, engine=options.engine)
+    out = Path(spec.out)
+    if out.suffix not in (".npz", ".nc"):
+        raise ValueError(f"sweep: out = {out} must end in .npz or .nc (NumPy's archives, netCDF); rename it")
+    folder_to_fill("sweep", out.parent)
+    if out.suffix == ".nc" and not all(importlib.util.find_spec(name) for name in ("xarray", "netCDF4")):
+        raise ImportError(f"sweep: out = {out} needs xarray and netCDF4; pip install 'linsolve-dynamics[labelled]'")
+    for path in (out, out.with_suffix(".png")):
+        if path.is_dir():
+            raise ValueError(f"sweep: out = {path} is a folder (where a file goes); choose another name")
+        if path.exists() and not options.overwrite:
+            raise ValueError(f"sweep: out = {path} is there already; say --overwrite, or choose another name")
+
+    from linsolve.ensembles.execute import BlockError
+    from linsolve.ensembles.from_spec import perform, write
+    from linsolve.ensembles.store import StoreError
+
+    try:
+        found = perform(spec)
+    except (BlockError, StoreError, TypeError, KeyError) as error:
+        raise ValueError(str(error.args[0] if error.args else error)) from error
+    for line in _summary(found):
+        print(line)
+    for path in write(found, out):
+        print(path)
+    return 0
+
+
+def _summary(found: Any) -> list[str]:
+    """Return what was found, in a line each: what it is, and the range of each value."""
+    lines, arrays = [str(found)], found.arrays()
+    names = [name for name in arrays if name not in getattr(found, "axes", {})]
+    width = max(map(len, names))
+    for name in names:
+        value = arrays[name]
+        if name.endswith("_omitted") and not value.any():
+            continue
+        low, high = f"{value.min():.6g}", f"{value.max():.6g}"
+        text = low if low == high else f"{low} to {high}"
+        lines.append(f"  {name:<{width}}  {text}" + (f"  (shape {value.shape})" if value.ndim else ""))
+    return lines

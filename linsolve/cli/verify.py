@@ -1,0 +1,100 @@
+"""`linsolve verify`: the proof of flows and laws, as a table or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from typing import Any
+
+from linsolve.cli.names import known
+
+__all__ = ["HELP", "add", "run"]
+
+HELP = "prove flows (loss to velocity to closed form, simulation) and laws"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="flows and laws to prove; all if none is named")
+    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="examples of each flow (default 1)")
+    parser.add_argument("--dps", type=int, default=50, help="decimal digits of the exact checks (default 50)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the worst of each check as JSON")
+    form.add_argument("--latex", action="store_true", help="print the closed forms that SymPy proved, in LaTeX, too")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
+    from tqdm import tqdm
+
+    from linsolve.core.arguments import unknown_name
+
+    solved = known()
+    for name in options.names:
+        if name not in solved:
+            raise ValueError(unknown_name("verify", "flow", name, solved))
+    if options.seeds < 1:
+        raise ValueError(f"verify: seeds = {options.seeds} must be at least 1 (examples of each flow)")
+    chosen = [solved[name] for name in dict.fromkeys(options.names)] or list(solved.values())
+    jobs = list(itertools.product(chosen, range(options.seeds)))
+    worst: dict[tuple[str, str], Any] = {}
+    for cls, seed in tqdm(jobs, disable=None, delay=2, unit="proof", leave=False):
+        for check in _prove(cls, seed, options.dps):
+            key = (cls.__name__, check.name)
+            if key not in worst or _severity(check) > _severity(worst[key]):
+                worst[key] = check
+    print(_as_json(worst, options.seeds) if options.json else _as_table(worst, options.seeds))
+    if options.latex:
+        print(_as_latex([cls for cls in chosen if (cls.__name__, "symbols") in worst]))
+    return 0 if all(check.ok for check in worst.values()) else 1
+
+
+def _prove(cls: Any, seed: int, dps: int) -> Any:
+    """Return the report of a flow's or a law's example."""
+    import numpy as np
+
+    from linsolve import Law, verify
+
+    case: Any = cls.example(np.random.default_rng(seed))
+    if isinstance(case, Law):
+        return verify(case)
+    flow, z0 = case
+    return verify(flow, z0, dps)
+
+
+def _as_latex(proved: list[Any]) -> str:
+    from linsolve.core.verify.symbols import latex
+
+    return "\n".join(f"{cls.__name__}: {name} = {form}" for cls in proved for name, form in latex(cls).items())
+
+
+def _severity(check: Any) -> tuple[bool, float]:
+    return not check.ok, check.value if check.value == check.value else float("inf")
+
+
+def _as_json(worst: dict[tuple[str, str], Any], seeds: int) -> str:
+    rows = [
+        {"flow": flow, "check": name, "ok": c.ok, "value": float(c.value), "tolerance": c.tolerance, "detail": c.detail}
+        for (flow, name), c in worst.items()
+    ]
+    for row in rows:
+        if row["value"] != row["value"]:  # JSON has no nan
+            row["value"] = None
+    return json.dumps({"ok": all(row["ok"] for row in rows), "seeds": seeds, "checks": rows}, indent=1)
+
+
+def _as_table(worst: dict[tuple[str, str], Any], seeds: int) -> str:
+    lines: list[str] = []
+    names = list(dict.fromkeys(flow for flow, _ in worst))
+    for flow in names:
+        checks = [check for (owner, _), check in worst.items() if owner == flow]
+        failed = [check.name for check in checks if not check.ok]
+        lines.append(f"{flow}: {'NOT PROVED: ' + ', '.join(failed) if failed else 'proved'}")
+        for c in checks:
+            mark = "ok  " if c.ok else "FAIL"
+            lines.append(f"  {mark} {c.name:<14} {c.value:8.1e} <= {c.tolerance:7.0e}  {c.detail}")
+    failures = sum(not check.ok for check in worst.values())
+    examples = f"{seeds} example{'s' if seeds > 1 else ''} each, the worst shown"
+    lines.append(f"{len(worst)} checks of {len(names)}, {examples}: {failures or 'none'} failed")
+    return "\n".join(lines)

@@ -1,0 +1,294 @@
+"""What an exactly solvable network is: its loss, its gradient flow and its closed form, stated in one class."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import Interval, real_array, shown, unknown_name
+from linsolve.core.parameters import Parametrized, axis_names, parameter
+from linsolve.core.query import NotExact, Problem, detached, evaluator, heard, pose, refuse_inexact
+from linsolve.core.trajectory import Trajectory
+
+__all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
+
+
+def observable(
+    method: None = None, /, *, bounds: str = "(-inf, inf)", axes: tuple[str, ...] = ()
+) -> Callable[[Callable], Callable]:
+    """Declare a method ``(self, xp, z)`` of a flow as an observable that trajectories give by name.
+
+    Parameters
+    ----------
+    bounds : str
+        Interval in which it always lies; `verify` checks it.
+    axes : tuple of str
+        Names of its trailing axes.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> class Learner(ls.BalancedMode):
+    ...     @ls.observable(bounds="[0, inf)")
+    ...     def learned(self, xp, z):
+    ...         return z.a / self.s
+    >>> Learner(s=2.0)([0.0, float("inf")], 0.01)["learned"].tolist()
+    [0.005, 1.0]
+    """
+    if method is not None:
+        raise TypeError("observable: the decorator is called before it is applied; write @observable()")
+    about = {"bounds": Interval(bounds), "axes": axis_names("observable", axes)}
+
+    def mark(method: Callable) -> Callable:
+        method.observable = about  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+def _refuse_misdeclared(cls: Any) -> None:
+    """Refuse a class whose `State` is not a NamedTuple or whose `axes` do not name the axes of each field."""
+    if not (hasattr(cls, "State") and hasattr(cls, "axes")):
+        return  # a base of flows; `state` says what is missing
+    fields, axes = getattr(cls.State, "_fields", ()), cls.axes
+    if not fields:
+        raise TypeError(f"{cls.__name__}: State = {cls.State!r} must be a NamedTuple (a field for each array)")
+    right = isinstance(axes, Mapping) and all(isinstance(own, tuple) for own in axes.values())
+    if not right or set(axes) != set(fields):
+        like = ", ".join(f"{name!r}: ()" for name in fields)
+        raise TypeError(
+            f"{cls.__name__}: axes = {axes!r} must give a tuple of names for each field of State (own axes; () for "
+            f"single numbers); such as {{{like}}}"
+        )
+
+
+def _unstated(cls: type, method: str, what: str) -> str:
+    return f"{cls.__name__}: {method} is not defined ({what}); define it in the class"
+
+
+def _maker(cls: Any) -> str:
+    """Return what makes a state of a flow, as one writes it: its `of` of weights where it has one, else its State."""
+    of = inspect.signature(cls.of) if hasattr(cls, "of") else None
+    if of is None or of.return_annotation not in ("State", cls.State):  # `of` may make something else
+        return f"{cls.__name__}.State(...)"
+    names = [name for name in of.parameters if name != "self"]
+    owner = cls.__name__ if isinstance(inspect.getattr_static(cls, "of"), classmethod) else "flow"
+    return f"{owner}.of({', '.join(names)})"
+
+
+class Flow(Parametrized):
+    """An exactly solvable linear network under gradient flow.
+
+    A subclass declares its parameters as fields, its `State`, the state's own trailing `axes`, and the methods below.
+    All but `example` are pure functions of ``(xp, ...)``: array-API names only, Python integers as the only constants,
+    no validation and no Python branch on a value, so that one text is evaluated in doubles, on a GPU, to fifty
+    digits and in symbols. Leading axes of parameters and states are batch axes.
+
+    Calling a flow, ``flow(t, z0)``, checks its input and returns the closed form as a `Trajectory`.
+
+    Examples
+    --------
+    >>> from typing import Any, NamedTuple
+    >>> import linsolve as ls
+    >>> class Decay(ls.Flow):
+    ...     rate: Any = ls.parameter("k", "curvature", domain="(0, inf)")
+    ...     class State(NamedTuple):
+    ...         w: Any
+    ...     axes = {"w": ()}
+    ...     def loss(self, xp, z):
+    ...         return self.rate * z.w**2 / 2
+    ...     def velocity(self, xp, z):
+    ...         return self.State(-self.rate * z.w)
+    ...     def solution(self, xp, t, z0):
+    ...         return self.State(z0.w * xp.exp(-self.rate * t))
+    >>> Decay(rate=2.0)([0.0, 1.0], 1.0)["w"].round(6).tolist()
+    [1.0, 0.135335]
+    """
+
+    State: ClassVar[type]
+    axes: ClassVar[Mapping[str, tuple[str, ...]]]
+    tolerance: ClassVar[float] = 1e-9
+    otherwise: ClassVar[str] = "use integrate(flow, t, z0) for this start"
+    declared: ClassVar[Mapping[str, Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _refuse_misdeclared(cls)
+        marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
+        cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
+
+    # the three statements of the problem
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return what the network minimizes, shape batch."""
+        raise NotImplementedError(_unstated(type(self), "loss", "what the network minimizes"))
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return the velocity that belongs to a gradient of the loss: minus the learning rates (metric) times it."""
+        raise NotImplementedError(_unstated(type(self), "descent", "the velocity of a gradient"))
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``dz/dt`` under gradient flow, a State."""
+        raise NotImplementedError(_unstated(type(self), "velocity", "the gradient flow"))
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the state at times `t`, whose shape broadcasts against the batch shape."""
+        raise NotImplementedError(_unstated(type(self), "solution", "the closed form"))
+
+    # what may be added
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return observables that have a closed form of their own in ``(t, z0)``, free of the state's cancellations."""
+        return {}
+
+    def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
+        """Return what must vanish for `solution` to be exact, by name, as relative distances."""
+        return {}
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return conserved quantities by name."""
+        return {}
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return stated time derivatives of observables by name (the kernel drives the output, say)."""
+        return {}
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the state at ``t = inf``, where closed."""
+        raise NotImplementedError(_unstated(type(self), "limit", "the state at t = inf"))
+
+    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
+        """Return the first time at which the loss falls to `loss` (inf where it never does), where closed."""
+        raise NotImplementedError(_unstated(type(self), "time_to", "the time to a loss"))
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return the open interval of time on which the solution exists and its closed form is offered."""
+        return 0, xp.inf
+
+    def step(self, xp: Any, z: Any, h: Any) -> Any:
+        """Return the state after one step of gradient descent of length `h` in units of time."""
+        return self.State(*(a + h * v for a, v in zip(z, self.velocity(xp, z), strict=True)))
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return a typical flow and start, drawn generically."""
+        raise NotImplementedError(_unstated(cls, "example", "a typical flow and start"))
+
+    @classmethod
+    def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
+        """Return SymPy parameters, SymPy state and a generic numerical point, where `verify` can prove in symbols."""
+        raise NotImplementedError(_unstated(cls, "symbols", "a proof in symbols"))
+
+    # generic
+
+    def observables(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return every observable of a state, by name."""
+        return {name: getattr(self, name)(xp, z) for name in self.declared}
+
+    def __call__(
+        self, t: Any, z0: Any, out: Any = None, engine: str | None = None, threads: int | None = None
+    ) -> Trajectory:
+        """Return the exact trajectory from `z0` at times `t`.
+
+        Parameters
+        ----------
+        t : array_like, any shape
+            Times; ``inf`` gives the limit.
+        z0 : State, tuple, mapping, or array for a state of one field
+            Start, each field of shape ``batch + own``.
+        out : State, tuple, mapping, or array for a state of one field, optional
+            NumPy arrays to write the state into, of shape ``t.shape + batch + own``.
+        engine : str, optional
+            "plain", as the formula stands; "blocks", the same bits in cache-sized blocks on several threads, for states
+            that are single numbers; "compiled" (extra ``[fast]``), the same as one loop, whose elementary functions are
+            within 1.05 ulp. By default "blocks" for large NumPy ensembles where it applies, else "plain".
+        threads : int, optional
+            Of "blocks" and "compiled"; by default one for each processor, but one where the caller is itself a thread
+            among others.
+
+        Returns
+        -------
+        Trajectory
+            Its fields have shape ``t.shape + batch + own``.
+
+        Raises
+        ------
+        NotExact
+            If the closed form does not hold for this start.
+        ValueError, TypeError
+            If an input is not what it must be, or a time lies outside the solution's lifetime.
+        OverflowError
+            If what the closed form needs of the start, such as its squares, is beyond the range of doubles.
+        """
+        problem = detached(pose(self, t, z0))
+        with heard(problem) as judge:
+            state = judge(evaluator()(problem, out, engine, threads))
+        return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
+
+    def when(self, z0: Any, *, loss: Any) -> Any:
+        """Return the first time at which the loss falls to `loss`, inf where it never does.
+
+        Parameters
+        ----------
+        z0 : State, tuple, mapping, or array for a state of one field
+            Start, each field of shape ``batch + own``.
+        loss : array_like
+            Value of the loss, not negative; its shape broadcasts against batch.
+
+        Returns
+        -------
+        array, shape batch
+            In the units of time of the flow.
+
+        Raises
+        ------
+        NotExact
+            If the closed form does not hold for this start.
+        TypeError
+            If the flow has no closed form of this time.
+        ValueError
+            If an input is not what it must be.
+
+        Examples
+        --------
+        >>> from linsolve import BalancedMode
+        >>> BalancedMode(s=[3.0, 1.0]).when(1e-3, loss=0.01).round(6).tolist()
+        [1.835395, 4.355145]
+        """
+        who = type(self).__name__
+        if type(self).time_to is Flow.time_to:
+            raise TypeError(f"{who}: when = time to a loss has no closed form here; read it off {who}'s trajectory")
+        problem = pose(self, 0.0, z0)
+        refuse_inexact(problem)
+        loss = real_array(who, "loss", loss, meaning="value to be reached", domain=Interval("[0, inf)"))
+        try:
+            np.broadcast_shapes(loss.shape, problem.batch)
+        except ValueError:
+            raise ValueError(
+                f"{who}: loss has shape {tuple(loss.shape)} but must broadcast against batch {problem.batch} (value to "
+                "be reached by each member); to ask every member for several values, pass them as loss[:, None]"
+            ) from None
+        return problem.flow.time_to(problem.xp, problem.z0, loss=arithmetic.cast(problem.xp, loss))
+
+    @classmethod
+    def state(cls, z: Any) -> Any:
+        """Return `z` as this flow's State of real arrays, refused with a reason where it is not one."""
+        who = cls.__name__
+        for name in ("State", "axes"):
+            if not hasattr(cls, name):
+                raise TypeError(f"{who}: {name} is missing (a flow declares State and axes); see Flow")
+        fields = cls.State._fields  # type: ignore[attr-defined]
+        if isinstance(z, Mapping):
+            for name in z:
+                if name not in fields:
+                    raise ValueError(unknown_name(who, "state field", name, fields))
+            z = tuple(z.get(name) for name in fields)
+        elif len(fields) == 1 and not isinstance(z, tuple):
+            z = (z,)
+        if not isinstance(z, tuple | list) or len(z) != len(fields) or any(v is None for v in z):
+            raise ValueError(f"{who}: state = {shown(z)} must give {', '.join(fields)}; pass {_maker(cls)}")
+        return cls.State(*(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True)))

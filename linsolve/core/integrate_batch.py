@@ -1,0 +1,156 @@
+"""Whole ensembles simulated at once, on any array library: the independent check of closed forms on a device."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import shown
+from linsolve.core.flow import Flow
+from linsolve.core.query import pose
+from linsolve.core.trajectory import Trajectory
+
+__all__ = ["Simulated", "simulate_batch"]
+
+_MOST_STEPS = 1e8
+
+
+class Simulated(NamedTuple):
+    """A trajectory that was simulated, and how far one of steps twice as long is from it.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    error : State
+        Absolute difference in each field, of the shape of the field. It estimates the error of the coarse steps; that
+        of the trajectory is ``2^order`` times smaller, as long as rounding is not what limits it.
+    """
+
+    trajectory: Trajectory
+    error: Any
+
+
+def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) -> Simulated:
+    r"""Follow all members of a batch together, by equal steps of an explicit Runge--Kutta method of even order.
+
+    The extrapolated midpoint rule (Gragg 1965): over a step `h` the modified midpoint rule with :math:`n_j = 2j`
+    substeps has an error in even powers of :math:`h/n_j`, so that Aitken--Neville extrapolation of
+    :math:`j = 1, \dots, k` has order :math:`2k`,
+
+    .. math:: T_{j,l+1} = T_{j,l} + \frac{T_{j,l} - T_{j-1,l}}{(n_j/n_{j-l})^2 - 1} .
+
+    It is a Runge--Kutta method of any even order whose coefficients are these few integers. There is no branch on a
+    value: all members take the same steps, and the text is that of any array library, a GPU's included.
+
+    Parameters
+    ----------
+    flow : Flow
+        What to simulate; only its `velocity` is used.
+    t : array_like, any shape
+        Finite times, not negative.
+    z0 : State
+        Start, any batch; of NumPy, CuPy or another library of the array API.
+    step : float
+        Longest step, in units of time; between two times all steps are equal.
+    order : int
+        Even, 2 to 12.
+
+    Returns
+    -------
+    Simulated
+
+    Raises
+    ------
+    ValueError
+        For an order that is not even or too high, times that are infinite or negative, too many steps.
+    ArithmeticError
+        If the simulation diverges, as explicit methods do where ``step`` times the fastest rate is not small.
+
+    Notes
+    -----
+    Everything is followed twice, by steps of `step` and half of it; the finer is returned. The order is measured in
+    ``tests/test_simulate_batch.py``.
+
+    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), II.9, (9.10) and (9.13).
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> from linsolve.core.integrate_batch import simulate_batch
+    >>> flow = ls.BalancedMode(s=[1.0, 2.0])
+    >>> found = simulate_batch(flow, [0.0, 1.0], 0.1, step=0.1)
+    >>> found.trajectory["a"][1].round(9).tolist() == flow(1.0, 0.1)["a"].round(9).tolist()
+    True
+    """
+    if isinstance(order, bool) or not isinstance(order, int) or order not in range(2, 13, 2):
+        raise ValueError(f"simulate_batch: order = {order!r} must be an even integer of 2 to 12 (of the error); say 8")
+    if not (isinstance(step, int | float | np.number) and 0 < step < np.inf):
+        raise ValueError(f"simulate_batch: step = {shown(step)} must be positive and finite (units of time); say 0.01")
+    problem = pose(flow, t, z0)
+    times = arithmetic.to_numpy(problem.t)
+    if not (np.isfinite(times).all() and (times >= 0).all()):
+        raise ValueError(f"simulate_batch: t = {times.min()} .. {times.max()} must be finite and not negative")
+    if times.max() / step > _MOST_STEPS:
+        raise ValueError(
+            f"simulate_batch: t / step = {times.max() / step:.3g} must be at most {_MOST_STEPS:.0e} (steps to take); "
+            "take a larger step or an earlier time"
+        )
+    stops, place = np.unique(times, return_inverse=True)
+    coarse, fine = (_path(problem, stops, step, split, order // 2) for split in (1, 2))
+    for stop, state in zip(stops, fine, strict=True):
+        if not all(np.isfinite(arithmetic.to_numpy(v)).all() for v in state):
+            raise ArithmeticError(
+                f"simulate_batch: {type(flow).__name__} diverged before t = {stop:g} at step = {step:g}; "
+                "take a smaller one"
+            )
+    xp = problem.xp
+
+    def gathered(path: list[Any]) -> list[Any]:
+        fields = zip(*path, strict=True)
+        stacked = [xp.stack([field[k] for k in place.ravel()]) for field in fields]
+        return [xp.reshape(v, tuple(times.shape) + tuple(v.shape[1:])) for v in stacked]
+
+    state, other = gathered(fine), gathered(coarse)
+    error = type(problem.z0)(*(xp.abs(a - b) for a, b in zip(state, other, strict=True)))
+    route = f"extrapolated midpoint rule of order {order}"
+    return Simulated(Trajectory(problem.flow, problem.t, type(problem.z0)(*state), route), error)
+
+
+def _path(problem: Any, stops: np.ndarray, step: float, split: int, levels: int) -> list[Any]:
+    """Return the states at ascending times, by steps of `step` over `split`."""
+    flow, xp = problem.flow, problem.xp
+    own = [v.shape[v.ndim - len(flow.axes[name]) :] for name, v in zip(problem.z0._fields, problem.z0, strict=True)]
+    z = tuple(xp.broadcast_to(v, problem.batch + tuple(s)) for v, s in zip(problem.z0, own, strict=True))
+    now, found = 0.0, []
+    with np.errstate(over="ignore", invalid="ignore"):  # divergence is reported by name
+        for stop in stops.tolist():
+            count = split * int(np.ceil((stop - now) / step))
+            for _ in range(count):
+                z = _step(flow, xp, z, (stop - now) / count, levels)
+            now = stop
+            found.append(z)
+    return found
+
+
+def _step(flow: Flow, xp: Any, z: tuple[Any, ...], h: float, levels: int) -> tuple[Any, ...]:
+    """Return the state after a step, from extrapolated midpoint rules of 2, 4, ... substeps."""
+    slope = flow.velocity(xp, flow.State(*z))  # type: ignore[arg-type]
+    row: list[tuple[Any, ...]] = []
+    for j in range(1, levels + 1):
+        above, row = row, [_midpoint(flow, xp, z, slope, h, 2 * j)]
+        for k, higher in enumerate(above, 1):
+            weight = 1 / ((j / (j - k)) ** 2 - 1)
+            row.append(tuple(a + (a - b) * weight for a, b in zip(row[-1], higher, strict=True)))
+    return row[-1]
+
+
+def _midpoint(flow: Flow, xp: Any, z: tuple[Any, ...], slope: Any, h: float, count: int) -> tuple[Any, ...]:
+    """Return the state after `count` substeps of the modified midpoint rule."""
+    part = h / count
+    before, now = z, tuple(a + part * v for a, v in zip(z, slope, strict=True))
+    for _ in range(count - 1):
+        rate = flow.velocity(xp, flow.State(*now))  # type: ignore[arg-type]
+        before, now = now, tuple(a + 2 * part * v for a, v in zip(before, rate, strict=True))
+    return now

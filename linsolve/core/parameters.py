@@ -1,0 +1,126 @@
+"""Parameters: named, with a symbol, a meaning and a domain, checked when given, cast to any arithmetic."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any, Self, dataclass_transform
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import Interval, real_array, refuse_fractions
+
+__all__ = ["Parametrized", "axis_names", "own_sizes", "parameter"]
+
+
+def parameter(
+    symbol: str,
+    doc: str,
+    *,
+    domain: str = "(-inf, inf)",
+    typical: tuple[float, float] = (0.5, 2.0),
+    axes: tuple[str, ...] = (),
+    default: Any = dataclasses.MISSING,
+    whole: bool = False,
+) -> Any:
+    """Declare a parameter of a flow or a law.
+
+    Parameters
+    ----------
+    symbol : str
+        TeX of the symbol, without dollars.
+    doc : str
+        Its meaning, in a few words; it appears in error messages.
+    domain : str
+        Allowed interval, e.g. ``"(0, inf)"``.
+    typical : (float, float)
+        Everyday range, for examples and sliders.
+    axes : tuple of str
+        Names of its own trailing axes; all other axes are batch axes.
+    default : float, optional
+        Value when not given.
+    whole : bool
+        Whether it counts something, so that its entries must be whole numbers.
+
+    Examples
+    --------
+    >>> from typing import Any
+    >>> import linsolve as ls
+    >>> class TwoRates(ls.BalancedMode):
+    ...     eta: Any = ls.parameter("k", "learning rate", domain="(0, inf)", default=1.0)
+    >>> TwoRates(s=2.0, eta=[0.1, 0.2]).eta.tolist()
+    [0.1, 0.2]
+    """
+    axes, allowed = axis_names("parameter", axes), Interval(domain)
+    metadata = {"symbol": symbol, "doc": doc, "domain": allowed, "typical": typical, "axes": axes, "whole": whole}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def axis_names(who: str, axes: Any) -> tuple[str, ...]:
+    """Return names of axes, refused where they are not a tuple of strings, such as one string."""
+    if not isinstance(axes, tuple) or not all(isinstance(name, str) for name in axes):
+        raise TypeError(f"{who}: axes = {axes!r} must be a tuple of strings (names of trailing axes); such as ('d',)")
+    return axes
+
+
+def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
+    """Return the batch part of a shape, after checking its own axes against those seen before."""
+    if len(shape) < len(axes):
+        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
+    cut = len(shape) - len(axes)
+    for axis, size in zip(axes, shape[cut:], strict=True):
+        known, owner = sizes.setdefault(axis, (size, name))
+        if known != size:
+            raise ValueError(
+                f"{who}: {name} has shape {tuple(shape)}, so {axis} = {size}, but {owner} has {axis} = {known}; "
+                f"its trailing axes are {axes}"
+            )
+    return tuple(shape[:cut])
+
+
+def _own(value: Any) -> Any:
+    """Return a NumPy array that nobody can change any more: `value` if it is one already, else a copy."""
+    if type(value) is not np.ndarray or not (value.flags.writeable or value.base is not None):
+        return value
+    value = value.copy(order="K")
+    value.flags.writeable = False
+    return value
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
+class Parametrized:
+    """Base of flows and laws: each field declared by `parameter` is a checked real array."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True, eq=False)(cls)
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            if "domain" not in field.metadata:
+                raise TypeError(
+                    f"{cls.__name__}: {field.name} is a field without symbol and meaning (fields are parameters); "
+                    f"declare {field.name}: Any = parameter('{field.name}', 'its meaning'), or as a ClassVar"
+                )
+
+    def __post_init__(self) -> None:
+        who = type(self).__name__
+        sizes: dict[str, tuple[int, str]] = {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            about = field.metadata
+            value = real_array(who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"])
+            own_sizes(who, field.name, value.shape, about["axes"], sizes)
+            if about["whole"]:
+                refuse_fractions(who, field.name, value, about["doc"])
+            object.__setattr__(self, field.name, _own(value))
+        arithmetic.namespace(*(v for v in self.parameters().values() if arithmetic.namespace(v) is not np))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters by name, as arrays."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def cast(self, xp: Any) -> Self:
+        """Return the same statement with its parameters as arrays of `xp`."""
+        other = copy.copy(self)
+        for name, value in self.parameters().items():
+            object.__setattr__(other, name, arithmetic.cast(xp, value))
+        return other

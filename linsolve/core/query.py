@@ -1,0 +1,177 @@
+"""A question to a flow, checked: shapes that fit, one array namespace, a start inside the closed form's reach."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import shown, times
+from linsolve.core.parameters import Parametrized, own_sizes
+
+__all__ = [
+    "NotExact",
+    "Problem",
+    "detached",
+    "evaluator",
+    "heard",
+    "pose",
+    "refuse_inexact",
+    "refuse_outside_lifetime",
+    "spread",
+]
+
+
+class NotExact(ValueError):
+    """The closed form does not hold for this start; the message names the violated condition and its size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> flow = ls.WhitenedTwoLayer(target=np.eye(2))
+    >>> try:
+    ...     flow(1.0, ls.WhitenedTwoLayer.of(np.diag([0.1, 0.4]), 0.2 * np.eye(2)))  # not balanced
+    ... except ls.NotExact as refusal:
+    ...     print(str(refusal).split(" = ")[0])
+    WhitenedTwoLayer: distance of the imbalance from two eigenvalues
+    """
+
+
+class Problem(NamedTuple):
+    """A checked question: one flow, one start, some times, in one array namespace."""
+
+    flow: Any
+    xp: Any
+    t: Any
+    z0: Any
+    batch: tuple[int, ...]
+
+
+def evaluator() -> Callable[..., Any]:
+    """Return the function that evaluates a checked query; found by name, since engines are built on this module."""
+    return importlib.import_module("linsolve.engines.evaluate").follow  # type: ignore[no-any-return]
+
+
+def pose(flow: Any, t: Any, z0: Any) -> Problem:
+    """Check a flow's question and bring all of it into the state's array namespace."""
+    if not (isinstance(flow, Parametrized) and hasattr(flow, "state")):
+        what = flow.__name__ if isinstance(flow, type) else shown(flow)
+        raise TypeError(
+            f"linsolve: flow = {what} must be a flow with its parameters (what is to be followed); such as "
+            "BalancedMode(s=1.0)"
+        )
+    who = type(flow).__name__
+    plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)
+    # what NumPy holds adopts the library of the rest, except a start given as a NumPy array, which sets it
+    others = [v for v in (*flow.parameters().values(), t) if arithmetic.namespace(v) is not np]
+    xp = arithmetic.namespace(*(() if plain else z0), *others)
+    flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
+    sizes: dict[str, tuple[int, str]] = {}
+    shapes = []
+    for field in dataclasses.fields(flow):  # type: ignore[arg-type]
+        shapes.append(own_sizes(who, field.name, getattr(flow, field.name).shape, field.metadata["axes"], sizes))
+    for name, value in zip(z0._fields, z0, strict=True):
+        shapes.append(own_sizes(who, name, value.shape, flow.axes[name], sizes))
+    try:
+        batch = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch)
+
+
+def detached(problem: Problem) -> Problem:
+    """Return the problem with times and start of its own, which the caller, or writing into `out`, cannot change."""
+    if problem.xp is not np:
+        return problem
+    return problem._replace(t=problem.t.copy(), z0=type(problem.z0)(*(v.copy() for v in problem.z0)))
+
+
+@contextmanager
+def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
+    """Give a function that passes a state on, and refuses one that was lost to the range of doubles.
+
+    An overflow that ends in finite numbers (``exp`` of a late time, say) is nothing to worry about; one that ends in
+    infinities, or in an invalid operation, is reported by name, where NumPy would warn and go on with nan.
+    """
+    if problem.xp is not np:
+        yield lambda state: state
+        return
+    raised: set[str] = set()
+
+    def refuse() -> None:
+        sizes = {name: float(np.abs(v).max()) for name, v in problem.z0._asdict().items()}
+        name = max(sizes, key=sizes.__getitem__)
+        who = type(problem.flow).__name__
+        raise OverflowError(
+            f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by the "
+            f"parameters (state); rescale, or give it in linsolve.arithmetic.precise(50)"
+        ) from None
+
+    def judge(state: Any) -> Any:
+        if "invalid value" in raised or (raised and not all(np.isfinite(v).all() for v in state)):
+            refuse()
+        return state
+
+    with np.errstate(over="call", invalid="call", call=lambda kind, _: raised.add(kind)):
+        try:
+            yield judge
+        except NotExact:
+            if "invalid value" in raised:
+                refuse()
+            raise
+
+
+def _is_plain(z0: Any) -> bool:
+    """Whether a start is made of Python numbers and lists only, which adapt to any library."""
+    values = z0.values() if isinstance(z0, Mapping) else z0 if isinstance(z0, tuple) else (z0,)
+    parts = [part for value in values for part in (value if isinstance(value, list) else (value,))]
+    return not any(hasattr(part, "dtype") for part in parts)
+
+
+def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None) -> None:
+    """Raise `NotExact` where a condition of the closed form, evaluated here unless given, does not vanish."""
+    flow, who = problem.flow, type(problem.flow).__name__
+    if getattr(problem.xp, "symbolic", False):
+        return
+    if conditions is None:
+        conditions = flow.conditions(problem.xp, problem.z0)
+    for name, distance in conditions.items():
+        worst = float(np.max(arithmetic.to_numpy(distance)))
+        if not worst <= flow.tolerance:
+            raise NotExact(
+                f"{who}: {name} = {worst:.3g} must vanish (relative distance; at most {flow.tolerance:g}) for the "
+                f"closed form to hold; {flow.otherwise}"
+            )
+
+
+def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None = None) -> None:
+    """Raise where a time lies outside the interval, evaluated here unless given, on which the solution exists."""
+    if getattr(problem.xp, "symbolic", False):
+        return
+    ends = [arithmetic.to_numpy(end) for end in lifetime or problem.flow.lifetime(problem.xp, problem.z0)]
+    low, high = float(np.max(ends[0])), float(np.min(ends[1]))
+    t = arithmetic.to_numpy(problem.t)
+    who = type(problem.flow).__name__
+    if t.min() < 0 and -np.inf < low and t.min() <= low:
+        rule = f"later than {low} (where the solution backward in time ends)" if low else "at least 0 (time)"
+        raise ValueError(f"{who}: t = {t.min()} must be {rule}")
+    if high < np.inf and t.max() >= high:
+        raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up)")
+
+
+def spread(problem: Problem, state: Any) -> Any:
+    """Return a state with every field broadcast to times, batch and own axes."""
+    lead = tuple(problem.t.shape) + problem.batch
+    fields = []
+    for name, value in zip(state._fields, state, strict=True):
+        own = problem.flow.axes[name]
+        tail = tuple(value.shape[value.ndim - len(own) :]) if own else ()
+        shape = lead + tail
+        fields.append(value if tuple(value.shape) == shape else problem.xp.broadcast_to(value, shape))
+    return type(state)(*fields)

@@ -1,0 +1,42 @@
+"""Names that are imported on first access, so that `import linsolve` costs little more than `import numpy`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from linsolve.core.arguments import unknown_name
+
+__all__ = ["on_use"]
+
+
+def on_use(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package whose names live in modules imported on first access.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package.
+    where : dict of str to str
+        For each name ``"module"``, which has an attribute of that name, or ``"module:attribute"``; an empty attribute
+        means the module itself.
+
+    Raises
+    ------
+    AttributeError
+        By the returned ``__getattr__``, if the name is unknown.
+    """
+
+    def get(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(unknown_name(package, "attribute", name, where))
+        module, colon, attribute = where[name].partition(":")
+        value: Any = importlib.import_module(module)
+        if attribute or not colon:
+            value = getattr(value, attribute or name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get, lambda: sorted(where)

@@ -1,0 +1,113 @@
+"""What following a flow gives: states at times, and everything else by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import unknown_name
+
+__all__ = ["Trajectory"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Trajectory:
+    """A flow followed in time; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` give everything by name.
+
+    Iteration runs over the names, so that ``"ntk" in traj``, ``list(traj)`` and ``dict(traj)`` mean what they say.
+
+    Parameters
+    ----------
+    flow : Flow
+        What was followed.
+    t : array
+        Times.
+    state : State
+        Fields of shape ``t.shape + batch + own``.
+    route : str
+        How it was obtained: "closed form", an integrator's name, or "gradient descent".
+    start : State, optional
+        State at time 0, where the route is the closed form.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> traj = ls.TwoLayer(y=1.0, x=[1.0])([0.0, float("inf")], ([0.5], [[0.5]]))
+    >>> traj.route, traj["u"].shape, "ntk" in traj
+    ('closed form', (2, 1), True)
+    >>> traj["loss"].round(6).tolist(), traj["ntk"].round(6).tolist()  # (1/4 - 1)^2; u^2 + w^2
+    ([0.5625, 0.0], [0.5, 2.0])
+    """
+
+    flow: Any
+    t: Any
+    state: Any
+    route: str
+    start: Any = None
+
+    @property
+    def names(self) -> list[str]:
+        """Everything that can be asked for by name."""
+        return list(dict.fromkeys([*self.state._fields, "loss", *self._along, *self.flow.declared, *self._invariants]))
+
+    @property
+    def _xp(self) -> Any:
+        return arithmetic.namespace(*self.state)
+
+    @cached_property
+    def _along(self) -> dict[str, Any]:
+        if self.route != "closed form":
+            return {}
+        xp = self._xp
+        batch = self._batch_ndim
+        clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
+        with np.errstate(over="ignore"):  # beyond doubles is inf, and a list of names may ask for it unwanted
+            return self.flow.along(xp, clock, self.start)
+
+    @property
+    def _batch_ndim(self) -> int:
+        name, value = self.state._fields[0], self.state[0]
+        return value.ndim - self.t.ndim - len(self.flow.axes[name])
+
+    @cached_property
+    def _invariants(self) -> dict[str, Any]:
+        with np.errstate(over="ignore"):  # as above
+            return self.flow.invariants(self._xp, self.state)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def keys(self) -> list[str]:
+        """Return `names`; with it ``dict(traj)`` holds everything."""
+        return self.names
+
+    def __getitem__(self, name: str) -> Any:
+        if not isinstance(name, str):
+            raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
+        if name in self.state._fields:
+            return getattr(self.state, name)
+        lead = self.state[0].shape[: self.t.ndim + self._batch_ndim]
+        if name in self._along:
+            value = self._along[name]
+            tail = value.shape[len(lead) :] if value.ndim > len(lead) else ()
+            return self._xp.broadcast_to(value, tuple(lead) + tuple(tail))
+        if name == "loss" or name in self.flow.declared:
+            return getattr(self.flow, name)(self._xp, self.state)
+        if name in self._invariants:
+            return self._invariants[name]
+        raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
+
+    def __repr__(self) -> str:
+        shape = tuple(self.t.shape)
+        return f"Trajectory({self.flow!r}, t: shape {shape}, route: {self.route}; {', '.join(self.names)})"
+
+    def to_xarray(self) -> Any:
+        """Return state, loss and observables as a labelled ``xarray.Dataset`` (extra ``[labelled]``)."""
+        from linsolve.core.labelled import to_dataset
+
+        return to_dataset(self)

@@ -1,0 +1,181 @@
+"""The proof: each statement of a flow checked from the one before it, to fifty digits and by simulation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import unknown_name
+from linsolve.core.flow import Flow
+from linsolve.core.law import Law
+from linsolve.core.query import NotExact
+from linsolve.core.verify.case import Case, prepare
+from linsolve.core.verify.checks import CHECKS
+from linsolve.core.verify.laws import check_law
+from linsolve.core.verify.statements import refuse_unportable
+
+__all__ = ["CHECKS", "Check", "Report", "verify"]
+
+MOST_DIGITS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One statement, checked.
+
+    Parameters
+    ----------
+    name : str
+        Which statement.
+    value, tolerance : float
+        What was measured, and the largest value that passes.
+    detail : str
+        What the value means.
+    """
+
+    name: str
+    value: float
+    tolerance: float
+    detail: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the check passed; nan does not."""
+        return bool(self.value <= self.tolerance)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The checks of one flow from one start; iterate over it, ask `ok`, or print it as a table.
+
+    Parameters
+    ----------
+    flow : str
+        Name of the flow or law.
+    checks : tuple of Check
+        In the order of `CHECKS`.
+    notes : tuple of str
+        What else a reader of the checks must know about the start.
+    """
+
+    flow: str
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are checks and every one passed."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the checks that did not pass."""
+        return [check.name for check in self.checks if not check.ok]
+
+    def __iter__(self) -> Iterator[Check]:
+        return iter(self.checks)
+
+    def __str__(self) -> str:
+        missing = ", ".join(self.failed) or "no such statement"
+        lines = [f"{self.flow}: {'proved' if self.ok else 'NOT PROVED: ' + missing}"]
+        for check in self.checks:
+            mark = "ok  " if check.ok else "FAIL"
+            lines.append(f"  {mark} {check.name:<14} {check.value:8.1e} <= {check.tolerance:7.0e}  {check.detail}")
+        return "\n".join([*lines, *(f"  note {note}" for note in self.notes)])
+
+    def to_json(self) -> str:
+        """Return the report as JSON."""
+        import json
+
+        rows = [dataclasses.asdict(check) | {"ok": check.ok} for check in self.checks]
+        return json.dumps({"flow": self.flow, "ok": self.ok, "checks": rows, "notes": self.notes})
+
+
+def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[str] | None = None) -> Report:
+    """Prove a flow's statements from one start, or measure the order or the z-scores of a law.
+
+    The loss is the anchor that a reader checks by eye: the velocity is proved from the loss, the closed form from the
+    velocity, and all else (invariants, limits, inverse times, observables) from the closed form. Times come from the
+    flow's own clock, ``|z0| / |velocity(z0)|``, because once converged every formula with the right limit looks right.
+
+    Parameters
+    ----------
+    flow : Flow or Law
+        What to prove; parameters should be generic (equal learning rates hide mistakes).
+    z0 : State
+        Start; not for a law.
+    dps : int
+        Decimal digits of the high-precision checks (they compute with twice as many), 15 to 1000: beyond, some flows
+        take minutes, and no mistake in a formula hides behind that many digits.
+    checks : str or iterable of str, optional
+        Names of the checks to run; by default all of `CHECKS` that apply to the flow.
+
+    Returns
+    -------
+    Report
+        Its `notes` name a start at rest, of which the checks say little, and a start in doubles that obeys a condition
+        of the closed form to rounding only: exact checks then fail by as much, whatever the formula.
+
+    Raises
+    ------
+    ValueError
+        If `dps` is too small or too large, a check's name is unknown, or the start is not a state of the flow.
+    TypeError
+        If one of the flow's methods fails, or returns what it must not; the message names the method.
+    NotImplementedError
+        If a flow lacks its loss, descent, velocity or solution.
+    NotExact
+        If the closed form does not hold for this start.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> flow = ls.BalancedMode(s=2.0, tau=0.7)
+    >>> ls.verify(flow, 0.01).ok
+    True
+    """
+    if isinstance(flow, Law):
+        if z0 is not None or checks is not None:
+            raise ValueError(f"verify: z0, checks must not be given for {type(flow).__name__} (a law); leave them out")
+        return Report(type(flow).__name__, tuple(Check(*row) for row in check_law(flow)))
+    if not isinstance(dps, int | np.integer) or dps < 15:
+        raise ValueError(f"verify: dps = {dps!r} must be an integer of at least 15 (decimal digits); say 50")
+    if dps > MOST_DIGITS:
+        raise ValueError(f"verify: dps = {dps} must be at most {MOST_DIGITS} (decimal digits); say 50")
+    names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
+    if not names:
+        raise ValueError("verify: checks = [] must name at least one (what to prove); leave it out for all")
+    for name in names:
+        if name not in CHECKS:
+            raise ValueError(unknown_name("verify", "check", name, CHECKS))
+    case = prepare(flow, z0, int(dps))
+    found = [(name, _checked(case, name)) for name in names]
+    rows = tuple(Check(name, *row) for name, row in found if row is not None)
+    return Report(type(flow).__name__, rows, _notes(case))
+
+
+def _checked(case: Case, name: str) -> Any:
+    try:
+        return CHECKS[name](case)
+    except (NotExact, Warning):
+        raise
+    except Exception as error:
+        refuse_unportable(error, case)
+        raise
+
+
+def _notes(case: Case) -> tuple[str, ...]:
+    notes = [] if case.moving else ["start: at rest, where the flow stays; prove it from a start that moves, too"]
+    for name, distance in case.exact.conditions(case.xp, case.start).items():
+        size = float(np.max(arithmetic.to_numpy(distance)))
+        if size > case.tolerance:
+            notes.append(
+                f"start: {name} = {size:.1e}, {size * 2**52:.2g} times 2^-52 (relative): this start obeys the "
+                f"condition as far as doubles go, not to {case.tolerance:.0e}, and exact checks may fail by as much; "
+                f"build it in linsolve.arithmetic.{case.xp} to see the formula alone"
+            )
+    return tuple(notes)

@@ -1,0 +1,107 @@
+"""Whether a flow's statements are of the right form, so that a slip in one of them is called by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.flow import Flow
+from linsolve.core.query import NotExact, Problem
+
+__all__ = ["refuse_ill_stated", "refuse_unportable"]
+
+_TIMES = np.zeros(7)  # where every solution exists; as many as no axis of its own is likely to have
+_ARITHMETIC = "array-API names of xp only (xp.exp, not numpy.exp), Python integers, no branch on a value"
+
+
+def refuse_ill_stated(problem: Problem) -> None:
+    """Evaluate each statement once in doubles and refuse what it returns where that is not what it must return.
+
+    Raises
+    ------
+    TypeError
+        Naming the method and what it should return; also where the method itself fails.
+    NotImplementedError
+        If the loss, the descent or the velocity is missing; a solution may be, of a flow that is integrated.
+    """
+    flow, z0 = problem.flow, problem.z0
+    solved = type(flow).solution is not Flow.solution
+    clock = _TIMES.reshape(_TIMES.shape + (1,) * len(problem.batch))
+    _refuse_shape(problem, "loss", _said(problem, "loss", z0), problem.batch)
+    of_states = [("velocity", (z0,)), ("descent", (z0, z0)), *([("solution", (clock, z0))] if solved else [])]
+    for name, arguments in of_states:
+        lead = (len(_TIMES), *problem.batch) if name == "solution" else problem.batch
+        _refuse_no_state(problem, name, _said(problem, name, *arguments), lead)
+    for name, arguments in (("conditions", (z0,)), ("invariants", (z0,)), ("rates", (z0,)), ("along", (clock, z0))):
+        said, known = _said(problem, name, *arguments), {"loss": None, **flow.declared}
+        if not isinstance(said, Mapping):
+            raise TypeError(_wrong(problem, name, said, "a dict of arrays by name"))
+        for each in said if name in ("rates", "along") else ():
+            if each not in known:
+                raise TypeError(_wrong(problem, name, each, f"rates or forms of observables: {', '.join(known)}"))
+    ends = _said(problem, "lifetime", z0)
+    if not (isinstance(ends, tuple) and len(ends) == 2):
+        raise TypeError(_wrong(problem, "lifetime", ends, "two times, where the solution begins and where it ends"))
+
+
+def refuse_unportable(error: Exception, case: Any) -> None:
+    """Blame the statement that works in doubles but not in high precision, where there is one, for an error."""
+    statements: tuple[tuple[str, Callable[[], Any]], ...] = (
+        ("loss", lambda: case.exact.loss(case.xp, case.start)),
+        ("velocity", lambda: case.exact.velocity(case.xp, case.start)),
+        ("descent", lambda: case.exact.descent(case.xp, case.start, case.start)),
+        ("solution", lambda: case.follow(case.times(0.0, 0.5))),
+    )
+    for name, evaluate in statements:
+        try:
+            evaluate()
+        except NotImplementedError:
+            continue
+        except Exception as found:
+            raise TypeError(
+                f"{type(case.flow).__name__}: {name} works in doubles but not in {case.xp} ({_read(found)}); it may "
+                f"use {_ARITHMETIC}"
+            ) from error
+
+
+def _said(problem: Problem, name: str, *arguments: Any) -> Any:
+    who = type(problem.flow).__name__
+    try:
+        return getattr(problem.flow, name)(problem.xp, *arguments)
+    except (NotExact, NotImplementedError, Warning):
+        raise
+    except Exception as error:
+        raise TypeError(f"{who}: {name} fails ({_read(error)}); it is called as in {who}.{name}(xp, ...)") from error
+
+
+def _read(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _wrong(problem: Problem, name: str, said: Any, rule: str) -> str:
+    kind = said if isinstance(said, str) else type(said).__name__
+    return f"{type(problem.flow).__name__}: {name} returns {kind} but must return {rule}"
+
+
+def _refuse_no_state(problem: Problem, name: str, said: Any, lead: tuple[int, ...]) -> None:
+    state = type(problem.z0)
+    if not isinstance(said, state):
+        raise TypeError(_wrong(problem, name, said, f"self.State({', '.join(state._fields)})"))  # type: ignore[attr-defined]
+    for field, value, start in zip(problem.z0._fields, said, problem.z0, strict=True):
+        own = len(problem.flow.axes[field])
+        _refuse_shape(problem, f"{field} of {name}", value, lead + tuple(start.shape[start.ndim - own :]))
+
+
+def _refuse_shape(problem: Problem, name: str, value: Any, shape: tuple[int, ...]) -> None:
+    found = getattr(value, "shape", None)
+    if found is None:
+        raise TypeError(_wrong(problem, name, value, f"an array of shape {shape}"))
+    try:
+        fits = np.broadcast_shapes(found, shape) == tuple(shape)
+    except ValueError:
+        fits = False
+    if not fits:
+        axes = "times, batch and own axes" if "solution" in name else "batch and own axes"
+        raise TypeError(_wrong(problem, name, value, f"shape {shape} ({axes}), not {tuple(found)}"))

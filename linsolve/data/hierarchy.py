@@ -1,0 +1,77 @@
+"""The hierarchical data set of Saxe, McClelland and Ganguli (2019): items at the leaves of a balanced binary tree."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from linsolve.data.dataset import Dataset
+
+__all__ = ["tree"]
+
+MOST_LEVELS = 9  # 512 items; the whitening of as many one-hot inputs takes seconds
+
+
+def tree(levels: int = 3) -> Dataset:
+    r"""Return items at the leaves of a balanced binary tree, with a feature for every branch.
+
+    Item ``i`` of :math:`P = 2^n` is the one-hot input; its target has a 1 for each of the ``n`` branches on the way
+    from the root to its leaf, else 0: items share the features of the branches that they share. (A feature of the root,
+    common to all, would be constant and nothing to learn.) With centering, as ``data.modes`` does by default, the
+    singular values are
+
+    .. math:: s_j = \sqrt{(2^{n-j} - 1) / P}, \qquad j = 0, \dots, n - 1, \quad 2^j \text{ times each}:
+
+    a mode for each branching, which tells its two sides apart, the broadest distinctions being the strongest. A deep
+    linear network learns them in this order, the narrower the later: progressive differentiation.
+
+    Parameters
+    ----------
+    levels : int
+        ``n``, 1 to 9.
+
+    Returns
+    -------
+    Dataset
+        ``P`` samples, ``P`` inputs, ``2 P - 2`` real targets, level after level from the root.
+
+    Raises
+    ------
+    ValueError
+        If the levels are not such a number.
+
+    Notes
+    -----
+    Source: Saxe, McClelland, Ganguli, "A mathematical theory of semantic development in deep neural networks" (2019),
+    its hierarchical data set of canary, salmon, oak and rose (``levels = 2``), less the feature common to all. The
+    values follow from ``Y Y^T``, the number of branches that two items share: a function that is 1 and -1 on the two
+    sides of a branching at depth ``j`` is its eigenvector, of eigenvalue ``sum over l > j of 2^(n-l)``.
+
+    Examples
+    --------
+    >>> from linsolve import data
+    >>> animals = data.tree(2)
+    >>> animals.targets.astype(int).tolist()
+    [[1, 0, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 1, 0, 0, 0, 1]]
+    >>> data.modes(animals.inputs, animals.targets).s.round(6).tolist()
+    [0.866025, 0.5, 0.5]
+    """
+    return Dataset("tree", *items(levels), (), tuple(f"item {i + 1}" for i in range(2**levels)))
+
+
+def items(levels: Any = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs and targets of `tree`."""
+    try:
+        count = operator.index(levels)
+    except TypeError:
+        count = 0
+    if isinstance(levels, bool) or not 1 <= count <= MOST_LEVELS:
+        raise ValueError(
+            f"data.tree: levels = {levels!r} must be a whole number from 1 to {MOST_LEVELS} (branchings from the root "
+            "to a leaf); take 3"
+        )
+    leaves = np.eye(2**count)
+    features = [np.repeat(np.eye(2**level), 2 ** (count - level), axis=0) for level in range(1, count + 1)]
+    return leaves, np.hstack(features)

@@ -1,0 +1,201 @@
+"""A program evaluated with NumPy in tiles that fit the cache, with a few buffers and no other temporaries."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from linsolve.engines.early import UFUNCS, early_values
+from linsolve.engines.grid import Grid, Tile, tiles
+from linsolve.engines.plan import Plan, buffers, plan_of, share_of
+from linsolve.engines.trace import BOOLEAN, Program
+
+__all__ = ["Blocks"]
+
+# members of a tile, outputs of a block of it: long enough that threads seldom wait for the interpreter
+MEMBERS = OUTPUTS = 65_536
+_MANY, _FEW_MEMBERS = 32, 2048  # of members, where more values than these are kept for each
+_SHARE = 2**23  # steps of outputs and members worth a thread: some milliseconds, as threads wait for the interpreter
+_IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and shapes of blocks for which they are cut
+
+
+class Blocks:
+    """A program on a grid, ready to be evaluated tile by tile from any thread.
+
+    The same NumPy functions are called on the same numbers as in plain evaluation, so that every bit is the same. A
+    step that does not vary along an axis is not repeated along it, and a choice that falls the same way in the whole
+    block costs a count.
+
+    Parameters
+    ----------
+    program : Program
+    grid : Grid
+    """
+
+    def __init__(self, program: Program, grid: Grid) -> None:
+        self.program, self.grid, self.plan = program, grid, plan_of(program, grid)
+        self.early = early_values(self.plan, grid)
+        self.members = _FEW_MEMBERS if len(self.plan.kept) > _MANY else MEMBERS
+
+    def tiles(self) -> list[Tile]:
+        """Return a division into tiles of moderate size, of which each thread has one if that is worth it."""
+        count = self.grid.shape[1] * self.grid.shape[2]
+        members = max(share_of(self.plan, self.grid, _SHARE), count // 8)
+        return list(tiles(self.grid.shape, min(self.members, members), 4096))
+
+    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
+        """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
+        high, wide = tile.shape[1:]
+        bench = _taken(self.plan, high * wide)
+        try:
+            bench.prepare(tile, self.grid, self.early)
+            block = max(1, OUTPUTS // (high * wide))
+            for k in range(tile.t0, tile.t1, block):
+                part = tile._replace(t0=k, t1=min(k + block, tile.t1))
+                bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
+        finally:
+            _given_back(bench)
+
+
+def _as_real(a: Any, out: np.ndarray) -> np.ndarray:
+    np.copyto(out, a)
+    return out
+
+
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    """Return ``where(condition, a, b)``, which is `a` or `b` itself where the condition is the same everywhere."""
+    true = np.count_nonzero(condition)
+    if true == 0:
+        return b
+    if true == condition.size:
+        return a
+    return np.where(condition, a, b)
+
+
+_OTHERS: dict[str, Any] = {"where": _choose, "astype": _as_real}
+
+
+class _Bench:
+    """One thread's buffers, and the calls on them for blocks of each shape."""
+
+    def __init__(self, plan: Plan, members: int) -> None:
+        self.plan, self.members = plan, members
+        program, outputs = plan.program, set(plan.program.outputs.values())
+        self.direct = {k for k in outputs if k in set(plan.full) and program.steps[k].kind != BOOLEAN}
+        self.direct = {k for k in self.direct if program.steps[k].op != "where"}
+        self.of_members = buffers(program, plan.member, set(plan.kept), set())
+        self.of_all = buffers(program, plan.full, outputs & set(plan.full), self.direct)
+        size = max(OUTPUTS, members)
+        self.pools = {
+            False: ([np.empty(members) for _ in range(self.of_members.reals)],
+                    [np.empty(members, dtype=bool) for _ in range(self.of_members.booleans)]),
+            True: ([np.empty(size) for _ in range(self.of_all.reals)],
+                   [np.empty(size, dtype=bool) for _ in range(self.of_all.booleans)]),
+        }  # fmt: skip
+        self.bytes = sum(v.nbytes for pools in self.pools.values() for pool in pools for v in pool)
+        self.calls: dict[tuple, list[tuple]] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of all arrays but the buffers."""
+        self.values: list[Any] = [None] * len(self.plan.program.steps)
+        self.inputs: dict[str, Any] = {}
+        self.timed: dict[int, Any] = {}
+        if len(self.calls) > _SHAPES:
+            self.calls.clear()
+
+    def prepare(self, tile: Tile, grid: Grid, early: dict[int, Any]) -> None:
+        """Compute what the members of a tile need once."""
+        self.inputs = grid.given
+        for k, v in early.items():
+            self.values[k] = v
+            if self.plan.axes[k]:
+                self.timed[k] = v
+        with np.errstate(all="ignore"):  # what no time will choose may overflow; see `hoisted`
+            self._run(self._calls(tile._replace(t0=0, t1=1), False), tile)
+
+    def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> None:
+        """Compute a block of a prepared tile."""
+        values, program = self.values, self.plan.program
+        for k, v in self.timed.items():
+            values[k] = block.of(v)
+        written: dict[int, np.ndarray] = {}
+        for name, k in program.outputs.items():
+            if k in self.direct and k not in written:
+                written[k] = outputs[name]
+        self._run(self._calls(block, True), block, written)
+        for name, k in program.outputs.items():
+            if written.get(k) is not outputs[name]:
+                np.copyto(outputs[name], values[k])
+
+    def _run(self, calls: list[tuple], tile: Tile, written: dict[int, np.ndarray] | None = None) -> None:
+        values = self.values
+        for function, k, args, out in calls:
+            if function is None:
+                values[k] = tile.of(self.inputs[args])
+                continue
+            if function is _choose:
+                values[k] = _choose(values[args[0]], values[args[1]], values[args[2]])
+                continue
+            if out is None:
+                out = written[k]  # type: ignore[index]
+            if len(args) == 2:
+                values[k] = function(values[args[0]], values[args[1]], out=out)
+            else:
+                values[k] = function(values[args[0]], out=out)
+
+    def _calls(self, tile: Tile, full: bool) -> list[tuple]:
+        """Return function, step, arguments and buffer of each step of a stage, for tiles of this shape."""
+        key = (tile.shape, full)
+        if key not in self.calls:
+            found: list[tuple] = []
+            for k in self.plan.full if full else self.plan.member:
+                step = self.plan.program.steps[k]
+                if step.op == "input":
+                    found.append((None, k, step.data, None))
+                else:
+                    function: Callable = _OTHERS.get(step.op) or UFUNCS[step.op]
+                    found.append((function, k, step.args, self._buffer(k, tile.shape, full)))
+            self.calls[key] = found
+        return self.calls[key]
+
+    def _buffer(self, k: int, shape: tuple[int, ...], full: bool) -> np.ndarray | None:
+        at = (self.of_all if full else self.of_members).of.get(k)
+        if at is None:
+            return None
+        pool = self.pools[full][self.plan.program.steps[k].kind == BOOLEAN]
+        own = tuple(n if self.plan.axes[k] & (1 << axis) else 1 for axis, n in enumerate(shape))
+        return pool[at][: own[0] * own[1] * own[2]].reshape(own)
+
+
+_idle: list[_Bench] = []  # the last one used last; taken and given back without a lock, which a fork might find closed
+
+
+def _taken(plan: Plan, members: int) -> _Bench:
+    """Return buffers for a plan that nobody else uses, of those that were given back if there are."""
+    for bench in reversed(_idle.copy()):
+        if bench.plan is plan and bench.members >= members:
+            try:
+                _idle.remove(bench)
+            except ValueError:  # another thread was faster
+                continue
+            return bench
+    return _Bench(plan, members)
+
+
+def _given_back(bench: _Bench) -> None:
+    """Keep buffers for the next who needs such, as long as those kept are small altogether."""
+    bench.forget()
+    held = bench.bytes
+    if held > _IDLE:
+        return
+    _idle.append(bench)
+    for other in reversed(_idle.copy()):
+        if other is not bench:
+            held += other.bytes
+            if held > _IDLE:
+                with contextlib.suppress(ValueError):
+                    _idle.remove(other)

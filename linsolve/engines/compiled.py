@@ -1,0 +1,180 @@
+"""A program compiled to one loop over members and times, on vectors, without a branch (extra ``[fast]``)."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from linsolve.engines.early import early_values
+from linsolve.engines.grid import Grid, Tile, tiles
+from linsolve.engines.loop import INNER, LANES, assembly
+from linsolve.engines.plan import Plan, plan_of, share_of
+from linsolve.engines.trace import Program
+
+__all__ = ["Compiled", "machine_code"]
+
+_LINE, _LARGE = 64, 2**25  # bytes: of the cache, and from which arrays are not expected to stay in it
+_LONG = 2**15  # members of the largest tiles
+_SHARE = 2**23  # steps of outputs and members that are worth a thread: a millisecond
+_made: dict[tuple, Machine] = {}
+_making = threading.Lock()
+
+
+class Machine:
+    """Machine code of a loop.
+
+    Attributes
+    ----------
+    seconds : float
+        What compiling took.
+    """
+
+    def __init__(self, plan: Plan, totals: bool) -> None:
+        before = perf_counter()
+        self.loop = assembly(plan, text=False)
+        self.engine, address, self.text, self.assembly = machine_code(
+            lambda wide: assembly(plan, avx512=wide, totals=totals).text, "loop"
+        )
+        self.call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(address)
+        self.seconds = perf_counter() - before
+
+
+def machine_code(write: Callable[[bool], str], name: str) -> tuple[Any, int, str, Callable[[], str]]:
+    """Return who keeps the machine code, its address, its text in LLVM's language, and what shows it as assembly.
+
+    Parameters
+    ----------
+    write : callable
+        Returns the text, given whether this processor has AVX-512.
+    name : str
+        The function in it.
+    """
+    binding = _binding()
+    target = binding.Target.from_default_triple()
+    features = binding.get_host_cpu_features()
+    text = write(features.get("avx512f", False))
+    machine = target.create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=2, codemodel="jitdefault", jit=True
+    )
+    module = binding.parse_assembly(text)
+    module.verify()
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine, engine.get_function_address(name), text, lambda: machine.emit_assembly(module)
+
+
+def _binding() -> Any:
+    try:
+        import llvmlite.binding as binding
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "fused: engine = 'compiled' needs llvmlite (what makes the machine code); install the extra [fast], or say "
+            "engine='blocks'"
+        ) from error
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+class Compiled:
+    """A program on a grid as machine code, to be called for tiles from any thread.
+
+    Sums, products, quotients and square roots are those of NumPy, bit by bit; of the other functions each is within
+    1.05 ulp (``tests/test_fused_compiled.py``). Times without members are computed with NumPy. Machine code is kept for
+    each program, and way in which its inputs vary, as long as the process lives.
+
+    Parameters
+    ----------
+    program : Program
+    grid : Grid
+    """
+
+    def __init__(self, program: Program, grid: Grid) -> None:
+        self.program, self.grid, self.plan = program, grid, plan_of(program, grid)
+        self.early = early_values(self.plan, grid)
+        self.machine = self._machine(False)
+        self.loop = self.machine.loop
+        count = grid.shape[0]
+        # one row for each time: what all members have in common
+        self.common = np.empty((count, max(1, len(self.loop.common))))
+        for j, k in enumerate(self.loop.common):
+            self.common[:, j] = np.asarray(self.early[k], dtype=float).reshape(-1)
+        self.inputs = [_on_columns(grid.given[self.program.steps[k].data]) for k in self.loop.inputs]
+        self._local = threading.local()
+
+    @property
+    def compile_seconds(self) -> float:
+        """What compiling took when it was done."""
+        return self.machine.seconds
+
+    def tiles(self) -> list[Tile]:
+        """Return a division into tiles of moderate size."""
+        times, rows, columns = self.grid.shape
+        if times == 1:
+            return list(tiles(self.grid.shape, _LONG))
+        # work for several threads if that is worth it; seldom back to the interpreter, where there are many
+        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // 64)
+        return list(tiles(self.grid.shape, max(INNER, min(-(-members // LANES) * LANES, _LONG))))
+
+    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
+        """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
+        direct = {name: v if v.strides[2] == 8 else np.empty(v.shape) for name, v in outputs.items()}
+        self._run(self.machine, tile, list(direct.values()), _past_the_cache(direct.values()))
+        for name, v in outputs.items():
+            if direct[name] is not v:
+                np.copyto(v, direct[name])
+
+    def sums(self, tile: Tile) -> dict[str, np.ndarray]:
+        """Return the sum over the members of a tile of what the program gives, for each time, by name."""
+        times, rows, columns = tile.shape
+        parts = -(-columns // self.loop.wide)
+        found = {name: np.zeros((times, rows, parts * LANES)) for name in self.program.outputs}
+        self._run(self._machine(True), tile, list(found.values()), (0, False))
+        return {name: v.reshape(times, -1).sum(axis=-1) for name, v in found.items()}
+
+    def _machine(self, totals: bool) -> Machine:
+        """Return the machine code of the program, or of its sums over members, compiled if it was not yet."""
+        key = (self.program, tuple(self.plan.axes[k] for k in self.program.inputs.values()), totals)
+        with _making:
+            if key not in _made:
+                _made[key] = Machine(self.plan, totals)
+        return _made[key]
+
+    def _run(self, machine: Machine, tile: Tile, outputs: list[np.ndarray], where: tuple[int, bool]) -> None:
+        given = [tile.of(v) for v in self.inputs]
+        scratch = self._scratch()
+        inputs, outs = (np.array([v.ctypes.data for v in each], dtype=np.uintp) for each in (given, outputs))
+        steps = np.array([v.strides[1] if v.shape[1] > 1 else 0 for v in given], dtype=np.int64)
+        strides = np.array([v.strides[:2] for v in outputs], dtype=np.int64)
+        sizes = np.array([*tile.shape, self.common.strides[0], *where], dtype=np.int64)
+        common = self.common[tile.t0 :]
+        machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
+
+    def _scratch(self) -> np.ndarray:
+        if not hasattr(self._local, "scratch"):
+            space = np.empty(self.loop.scratch + 8)
+            self._local.space = space
+            self._local.scratch = space[(-space.ctypes.data % 64) // 8 :]
+        return self._local.scratch
+
+
+def _on_columns(v: np.ndarray) -> np.ndarray:
+    return v if v.shape[2] == 1 or v.strides[2] == 8 else np.ascontiguousarray(v)
+
+
+def _past_the_cache(outputs: Iterable[np.ndarray]) -> tuple[int, bool]:
+    """Return the column, 0 or before, at which all outputs are aligned, and whether to write past the cache.
+
+    That saves reading what is about to be overwritten, and is done where a tile is part of arrays too large to stay in
+    the cache.
+    """
+    offsets = {v.ctypes.data % _LINE for v in outputs}
+    even = len(offsets) == 1 and not any(v.strides[k] % _LINE for v in outputs for k in (0, 1) if v.shape[k] > 1)
+    if not even or any(v.shape[0] * v.strides[0] < _LARGE for v in outputs):
+        return 0, False
+    return -(offsets.pop() // 8), True

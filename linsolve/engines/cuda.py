@@ -1,0 +1,304 @@
+"""Closed forms of whole ensembles on a GPU: the kernels of `cuda_source` through CuPy, in blocks that fit its memory.
+
+Nothing here has a formula: kernels are printed from the program of the flow, compiled once and kept. Members are taken
+in blocks; where the device runs out of memory, blocks halve by themselves and the work goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import unknown_name
+from linsolve.core.query import Problem, pose, refuse_inexact, refuse_outside_lifetime
+from linsolve.engines.cuda_source import OPTIONS, evaluation
+from linsolve.engines.program import program_of
+from linsolve.engines.trace import Program
+
+__all__ = ["Given", "Kernel", "device", "evaluate", "given", "in_blocks", "known_program"]
+
+THREADS = 256  # of a block of the device
+BUSY = 1 << 18  # threads that keep a device busy
+LEAST = 1 << 10  # members below which a block is not halved
+BUFFER = 1 << 25  # numbers of the outputs of a block on their way to the host
+known_program: Callable[..., Program] = lru_cache(maxsize=64)(program_of)
+
+
+def device() -> Any:
+    """Return CuPy, if there is a device.
+
+    Raises
+    ------
+    ImportError
+        If CuPy is missing.
+    OSError
+        If there is no device, or no driver for it.
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(
+            "cuda: CuPy is missing (arrays on a GPU); pip install 'linsolve-dynamics[cuda12]' for drivers of CUDA 12, "
+            "or 'linsolve-dynamics[cuda13]'"
+        ) from error
+    try:
+        found = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise OSError(
+            f"cuda: device = none can be used ({error}); install a driver that fits the extra, [cuda12] or [cuda13]"
+        ) from error
+    if not found:
+        raise OSError("cuda: devices = 0 must be at least 1 (GPUs); [cuda12] and [cuda13] need one, NumPy does not")
+    return cupy
+
+
+class Given(NamedTuple):
+    """An input of a program on a batch: its kind as in `cuda_source`, its values, and where they lie in the batch."""
+
+    kind: str
+    values: Any
+    inner: int = 1
+
+    def on(self, xp: Any, first: int, last: int) -> tuple[Any, ...]:
+        """Return the arguments of a kernel for some of the members."""
+        if self.kind == "scalar":
+            return (self.values,)
+        if self.kind == "member":
+            return (xp.ascontiguousarray(xp.asarray(self.values[first:last])),)
+        values = xp.ascontiguousarray(xp.asarray(self.values))
+        return values, np.int64(self.inner), np.int64(values.size)
+
+
+def given(value: Any, batch: tuple[int, ...]) -> Given:
+    """Return what a value of a batch is to a kernel: one number, one a member, or one for some neighboring axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> given(np.ones((3, 1)), (3, 5)).kind, given(np.ones((3, 1)), (3, 5)).inner
+    ('axis', 5)
+    """
+    shape = (1,) * (len(batch) - len(value.shape)) + tuple(value.shape)
+    along = [k for k, n in enumerate(shape) if n > 1]
+    if not along:
+        return Given("scalar", np.float64(arithmetic.to_numpy(value).reshape(())))
+    inside = range(along[0], along[-1] + 1)
+    if any(shape[k] != batch[k] for k in inside):
+        # axes that vary with others between them: written out
+        xp = arithmetic.namespace(value)
+        return Given("member", xp.reshape(xp.broadcast_to(value, batch), (-1,)))
+    flat, inner = value.reshape(-1), math.prod(batch[along[-1] + 1 :])
+    return Given("member" if inner * len(flat) == math.prod(batch) and inner == 1 else "axis", flat, inner)
+
+
+def in_blocks(
+    work: Callable[[int, int], None],
+    count: int,
+    block: int,
+    failure: type[BaseException],
+    free: Callable[[], None],
+    least: int = LEAST,
+) -> int:
+    """Do work on members from and to, in blocks; one that lacks memory is tried again in halves.
+
+    Parameters
+    ----------
+    work : callable
+        ``work(first, last)``; it must not have changed anything when it fails.
+    count, block : int
+        Members, and members of a block at first.
+    failure : type
+        What is raised where memory is lacking.
+    free : callable
+        Gives back what is held.
+    least : int
+        Members below which a block is not halved.
+
+    Returns
+    -------
+    int
+        Members of a block at last.
+
+    Raises
+    ------
+    MemoryError
+        If even blocks of less than ``2 least`` members do not fit.
+    """
+    first = 0
+    while first < count:
+        last = min(first + block, count)
+        try:
+            work(first, last)
+        except failure as error:
+            half = block // 2
+            if half < least:
+                raise MemoryError(
+                    f"cuda: memory for {last - first} members is lacking (a block cannot be smaller); ask for fewer "
+                    "times or names, reduce instead, or free memory of the device"
+                ) from error
+            block = half
+            free()
+            continue
+        first = last
+    return block
+
+
+class Kernel:
+    """The compiled closed form of a flow, for inputs of certain kinds.
+
+    Parameters
+    ----------
+    xp : module
+        CuPy.
+    flow : type
+        Of single numbers; see `linsolve.engines.elementwise`.
+    names : tuple of str
+        State fields and observables; of each the launch is given an array.
+    kinds : tuple of (str, str)
+        Kind of each input but ``t``.
+    """
+
+    def __init__(self, xp: Any, flow: type, names: tuple[str, ...], kinds: tuple[tuple[str, str], ...]) -> None:
+        self.xp, self.program = xp, known_program(flow, names)
+        self.raw = xp.RawKernel(evaluation(self.program, dict(kinds)), "follow", options=OPTIONS)
+
+    def __call__(self, clock: Any, inputs: Mapping[str, Given], first: int, last: int, outs: Iterable[Any]) -> None:
+        """Write the members from and to: arrays of shape (times, members) or views of them with rows of one stride."""
+        outs, count, times = list(outs), last - first, int(clock.size)
+        pitch = outs[0].strides[0] // outs[0].itemsize if times > 1 else count
+        chunk = max(1, -(-times // 65535), min(times, times * count // BUSY))
+        grid = (min(-(-count // THREADS), 1 << 30), -(-times // chunk))
+        arguments: list[Any] = [np.int64(first), np.int64(count), np.int64(pitch), np.int32(times), np.int32(chunk)]
+        arguments.append(clock)
+        for name in self.program.inputs:
+            if name != "t":
+                arguments += inputs[name].on(self.xp, first, last)
+        self.raw(grid, (THREADS,), (*arguments, *outs))
+
+
+compiled: Callable[..., Kernel] = lru_cache(maxsize=64)(Kernel)
+
+
+def inputs_of(problem: Problem, program: Program) -> dict[str, Given]:
+    """Return what a checked question gives to a program."""
+    start = {f"start.{name}": value for name, value in zip(problem.z0._fields, problem.z0, strict=True)}
+    values = {**problem.flow.parameters(), **start}
+    return {name: given(values[name], problem.batch) for name in program.inputs if name != "t"}
+
+
+def kinds_of(inputs: Mapping[str, Given]) -> tuple[tuple[str, str], ...]:
+    """Return the kinds of inputs by name, as `Kernel` takes them."""
+    return tuple((name, value.kind) for name, value in inputs.items())
+
+
+def asked(flow: Any, t: Any, z0: Any) -> Problem:
+    """Return the checked question."""
+    problem = pose(flow, t, z0)
+    refuse_inexact(problem)
+    refuse_outside_lifetime(problem)
+    return problem
+
+
+def evaluate(
+    flow: Any,
+    t: Any,
+    z0: Any,
+    names: Iterable[str] | str | None = None,
+    *,
+    out: Mapping[str, Any] | None = None,
+    block: int | None = None,
+) -> dict[str, Any]:
+    """Return state and observables of the closed form, computed on a GPU in one pass.
+
+    Parameters
+    ----------
+    flow : Flow
+        A flow whose parameters and state are single numbers.
+    t, z0
+        Times and start, as for the flow itself; arrays of NumPy or CuPy.
+    names : str or iterable of str, optional
+        As a `Trajectory` gives them; by default the state.
+    out : mapping of str to array, optional
+        Where to write, C-contiguous doubles of shape ``t.shape + batch``. CuPy arrays are written in place. NumPy
+        arrays are filled block by block, so that they may be larger than the device.
+    block : int, optional
+        Members at once; halved by itself where memory is lacking.
+
+    Returns
+    -------
+    dict of str to array
+        CuPy arrays, or those of `out`.
+
+    Raises
+    ------
+    ImportError, OSError
+        Without CuPy; without a device.
+    ValueError, TypeError, NotExact
+        As from the flow; for a name that it lacks, or an `out` that does not fit.
+    MemoryError
+        If results do not fit the device (give NumPy arrays as `out`), or not even a small block does.
+
+    Notes
+    -----
+    Every operation is that of NumPy, without contraction to fused multiply-adds, but for the elementary functions,
+    whose last places are CUDA's. ``tests/test_cuda_source.py`` compiles the same text by the compiler of the host: with
+    the functions of one library it gives the bits of the formulas. Input is checked on the host, at a copy of it. On a
+    device this has not been run yet; ``python -m benchmarks.device --gpu`` measures speed and accuracy there.
+    """
+    xp = device()
+    problem = asked(flow, t, z0)
+    wanted = (
+        problem.z0._fields if names is None else (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    )
+    program = known_program(type(flow), tuple(wanted))
+    shape, members = (*problem.t.shape, *problem.batch), math.prod(problem.batch)
+    times = math.prod(problem.t.shape)
+    found = _where(type(flow).__name__, out, wanted, shape)
+    failure = xp.cuda.memory.OutOfMemoryError
+    try:
+        found = {name: found[name] if name in found else xp.empty(shape) for name in wanted}
+    except failure as error:
+        raise MemoryError(
+            f"cuda: {' and '.join(wanted)} of {times} times and {members} members do not fit the device; give NumPy "
+            "arrays as out, or reduce"
+        ) from error
+    inputs = inputs_of(problem, program)
+    kernel = compiled(xp, type(flow), tuple(wanted), kinds_of(inputs))
+    clock = xp.asarray(np.ascontiguousarray(arithmetic.to_numpy(problem.t).reshape(-1)))
+    flat = {name: value.reshape(times, members) for name, value in found.items()}
+    to_host = any(type(value) is np.ndarray for value in found.values())
+
+    def work(first: int, last: int) -> None:
+        places = [
+            xp.empty((times, last - first)) if type(value) is np.ndarray else value[:, first:last]
+            for value in flat.values()
+        ]
+        kernel(clock, inputs, first, last, places)
+        for value, place in zip(flat.values(), places, strict=True):
+            if type(value) is np.ndarray:
+                value[:, first:last] = place.get()
+
+    if block is None:
+        block = min(members, max(LEAST, BUFFER // (times * len(wanted)))) if to_host else members
+    elif isinstance(block, bool) or not isinstance(block, int | np.integer) or block < 1:
+        raise ValueError(f"cuda: block = {block!r} must be a positive integer (members at once); say 1000000")
+    in_blocks(work, members, int(block), failure, xp.get_default_memory_pool().free_all_blocks)
+    return found
+
+
+def _where(who: str, out: Mapping[str, Any] | None, names: tuple[str, ...], shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return the arrays to write into, refused where they do not fit."""
+    for name, value in (out or {}).items():
+        if name not in names:
+            raise ValueError(unknown_name(who, "out", name, names))
+        if tuple(value.shape) != shape or value.dtype != np.float64 or not value.flags.c_contiguous:
+            raise ValueError(
+                f"{who}: out[{name!r}] has shape {tuple(value.shape)} and dtype {value.dtype} but must be C-contiguous "
+                f"doubles of shape {shape} (times and members); make it by empty{shape}"
+            )
+    return dict(out or {})

@@ -1,0 +1,264 @@
+"""CUDA C++ of a program: kernels that follow every member of a batch through all times, or only reduce what they see.
+
+The lines of a kernel are the steps of the program, one each, in double precision and in the order of the formula. What
+depends on scalars only is computed once a thread, what depends on the member once a member, and only the rest at
+every time. The text has no dependence on CUDA but its index variables, so that a host compiler can run it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from linsolve.core.arguments import unknown_name
+from linsolve.engines.trace import BOOLEAN, Program, Step
+
+__all__ = ["KINDS", "OPTIONS", "TIMES", "evaluation", "reduction"]
+
+KINDS = ("scalar", "member", "axis")
+OPTIONS = ("--std=c++17", "--fmad=false")  # no contraction: the same roundings as NumPy's
+TIMES = 8  # times that a thread of a reduction holds in registers
+
+PRELUDE = r"""
+#define INF __longlong_as_double(0x7ff0000000000000LL)
+#define NAN_ __longlong_as_double(0x7ff8000000000000LL)
+typedef long long whole;
+
+__device__ __forceinline__ double sign_of(double x) { return x != x ? x : (double)((x > 0.0) - (x < 0.0)); }
+__device__ __forceinline__ double smaller(double x, double y) { return x < y || x != x ? x : y; }
+__device__ __forceinline__ double larger(double x, double y) { return x > y || x != x ? x : y; }
+__device__ __forceinline__ double modulo(double x, double y) {  // of the sign of y, as in Python
+  const double r = fmod(x, y);
+  return r == 0.0 ? copysign(0.0, y) : (r < 0.0) != (y < 0.0) ? r + y : r;
+}
+"""
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
+    "ne": "!=", "and": "&", "or": "|", "xor": "!=",
+}  # fmt: skip
+_CALL = {
+    name: name
+    for name in ("sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "atan2")
+} | {"abs": "fabs", "sign": "sign_of", "minimum": "smaller", "maximum": "larger", "mod": "modulo", "pow": "pow"}
+_FORM = {
+    "neg": "-{}", "not": "!{}", "where": "{} ? {} : {}", "astype": "(double){}",
+    "isnan": "{0} != {0}", "isinf": "fabs({}) == INF", "isfinite": "fabs({}) < INF",
+}  # fmt: skip
+
+
+class _Lines(NamedTuple):
+    """Lines of a program by how often they run: once a thread, once a member, at every time."""
+
+    thread: list[str]
+    member: list[str]
+    time: list[str]
+
+
+def _literal(value: Any) -> str:
+    """Return a constant, exactly."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value != value:
+        return "NAN_"
+    if value in (float("inf"), float("-inf")):
+        return "INF" if value > 0 else "(-INF)"
+    text = repr(value)
+    return f"({text})" if text.startswith("-") else text
+
+
+def _expression(step: Step, steps: list[Step], name: Callable[[int], str]) -> str:
+    args = [name(k) for k in step.args]
+    if step.op == "pow" and steps[step.args[1]].op == "constant" and steps[step.args[1]].data == 2:
+        return f"{args[0]} * {args[0]}"  # as NumPy has it
+    if step.op in _INFIX:
+        return f"{args[0]} {_INFIX[step.op]} {args[1]}"
+    if step.op in _CALL:
+        return f"{_CALL[step.op]}({', '.join(args)})"
+    return _FORM[step.op].format(*args)
+
+
+def _loads(program: Program, kinds: Mapping[str, str]) -> dict[int, str]:
+    """Return where the value of each input comes from."""
+    found = {}
+    for k, (name, index) in enumerate(program.inputs.items()):
+        if name == "t":
+            found[index] = "clock[k]"
+        elif kinds[name] == "axis":
+            found[index] = f"in{k}[(first + j) / inner{k} % size{k}]"
+        else:
+            found[index] = f"in{k}[j]" if kinds[name] == "member" else f"in{k}"
+    return found
+
+
+def _lines(program: Program, kinds: Mapping[str, str]) -> _Lines:
+    steps, loads = program.steps, _loads(program, kinds)
+    timed = program.depends({"t"})
+    own = program.depends({name for name in program.inputs if name != "t" and kinds[name] != "scalar"})
+
+    def name(index: int) -> str:
+        return _literal(steps[index].data) if steps[index].op == "constant" else f"v{index}"
+
+    lines = _Lines([], [], [])
+    for index in program.used():
+        step = steps[index]
+        if step.op == "constant":
+            continue
+        value = loads[index] if step.op == "input" else _expression(step, steps, name)
+        kind = "bool" if step.kind == BOOLEAN else "double"
+        lines[2 if timed[index] else 1 if own[index] else 0].append(f"const {kind} v{index} = {value};")
+    return lines
+
+
+def _result(program: Program, name: str) -> str:
+    index = program.outputs[name]
+    return _literal(program.steps[index].data) if program.steps[index].op == "constant" else f"v{index}"
+
+
+def _arguments(program: Program, kinds: Mapping[str, str]) -> list[str]:
+    """Return the declarations of the inputs, those that the program uses or not, but for the time."""
+    found = []
+    for k, name in enumerate(program.inputs):
+        if name == "t":
+            continue
+        if kinds.get(name) not in KINDS:
+            raise ValueError(unknown_name("cuda", f"kind of {name}", str(kinds.get(name)), KINDS))
+        found.append(f"const double in{k}" if kinds[name] == "scalar" else f"const double* __restrict__ in{k}")
+        if kinds[name] == "axis":
+            found.append(f"const whole inner{k}, const whole size{k}")
+    return found
+
+
+def _indented(lines: list[str], depth: int) -> str:
+    return "".join("  " * depth + line + "\n" for line in lines)
+
+
+def evaluation(program: Program, kinds: Mapping[str, str], name: str = "follow") -> str:
+    """Return the source of a kernel that writes a program's outputs for members and times.
+
+    Parameters
+    ----------
+    program : Program
+        Of `program_of`.
+    kinds : dict of str
+        Of every input but ``t``: ``"scalar"``, one number, an argument; ``"member"``, one for each member of the
+        launch; ``"axis"``, for member ``i`` of the whole batch the entry ``i // inner % size``, as for what varies
+        along some neighboring axes of a batch only.
+    name : str
+        Of the kernel.
+
+    Returns
+    -------
+    str
+        ``name(first, count, pitch, times, chunk, clock, inputs..., outputs...)``: `count` members of the batch from
+        `first`; outputs of shape (times, pitch), of which the first `count` columns are written. The second grid
+        axis takes `chunk` times each. An axis input is followed by its ``inner`` and ``size``.
+
+    Examples
+    --------
+    >>> from linsolve import BalancedMode
+    >>> from linsolve.engines.program import program_of
+    >>> text = evaluation(program_of(BalancedMode), {"s": "member", "tau": "scalar", "start.a": "member"})
+    >>> text.count("exp(")
+    1
+    """
+    lines = _lines(program, kinds)
+    outputs = [f"double* __restrict__ out{k}" for k in range(len(program.outputs))]
+    heads = ["const whole first, const whole count, const whole pitch", "const int times, const int chunk"]
+    arguments = [*heads, "const double* __restrict__ clock", *_arguments(program, kinds), *outputs]
+    stores = [f"out{k}[k * pitch + j] = {_result(program, output)};" for k, output in enumerate(program.outputs)]
+    return (
+        f'{PRELUDE}\nextern "C" __global__ void {name}(\n    {", ".join(arguments)}) {{\n'
+        "  const int from = (int)blockIdx.y * chunk, to = from + chunk < times ? from + chunk : times;\n"
+        f"{_indented(lines.thread, 1)}"
+        "  for (whole j = blockIdx.x * (whole)blockDim.x + threadIdx.x; j < count; j += (whole)gridDim.x * blockDim.x)"
+        " {\n"
+        f"{_indented(lines.member, 2)}    for (whole k = from; k < to; ++k) {{\n{_indented([*lines.time, *stores], 3)}"
+        "    }\n  }\n}\n"
+    )
+
+
+_MOMENTS = """\
+const double d{o} = {x} - mean{o}[q], e{o} = d{o} * share;
+mean{o}[q] += e{o};
+spread{o}[q] += d{o} * ({x} - mean{o}[q]);
+low{o}[q] = smaller({x}, low{o}[q]);
+high{o}[q] = larger({x}, high{o}[q]);"""
+
+_BIN = """\
+{{  // as numpy.histogram: a bin has its lower edge, the last one both; below and above are counted too
+  int a = 0, b = {edges};
+  while (a < b) {{ const int m = (a + b) / 2; if ({x} < edges[m]) b = m; else a = m + 1; }}
+  atomicAdd(&counts[({o} * {times} + q) * {cells} + a - ({x} == edges[{edges} - 1])], 1u);
+}}"""
+
+
+def reduction(program: Program, kinds: Mapping[str, str], edges: int = 0, name: str = "reduce") -> str:
+    """Return the source of a kernel that keeps of a program's outputs only moments, extremes and counts in bins.
+
+    Thread ``l`` of ``lanes`` takes the members ``l, l + lanes, ...`` of the launch, in order, on top of what it has of
+    earlier launches, whose members were multiples of `lanes`: what comes out does not depend on how the members were
+    cut into launches. Counts are integers, for which no order matters.
+
+    Parameters
+    ----------
+    program, kinds
+        As for `evaluation`.
+    edges : int
+        Of a histogram, at least 2; 0 for none.
+
+    Returns
+    -------
+    str
+        ``name(first, count, lanes, times, clock, inputs..., mean, spread, low, high[, edges, histogram])``: arrays of
+        shape (outputs, times, lanes), which are read and written, `spread` the sum of squared distances from the mean;
+        ``edges`` ascending, ``histogram`` unsigned 64-bit, shape (outputs, times, edges + 1). The second grid axis
+        takes `TIMES` times each.
+    """
+    lines, outputs = _lines(program, kinds), list(program.outputs)
+    heads = ["const whole first, const whole count, const whole lanes, const int times"]
+    arguments = [*heads, "const double* __restrict__ clock", *_arguments(program, kinds)]
+    arguments.append("double* __restrict__ mean, double* __restrict__ spread, double* __restrict__ low")
+    arguments.append("double* __restrict__ high")
+    if edges:
+        arguments.append("const double* __restrict__ edges, unsigned long long* __restrict__ histogram")
+    cells = len(outputs) * TIMES * (edges + 1)
+    fields, declared, loaded, stored, each = ("mean", "spread", "low", "high"), [], [], [], []
+    for o, output in enumerate(outputs):
+        declared.append("double " + ", ".join(f"{field}{o}[{TIMES}]" for field in fields) + ";")
+        place = f"({o} * (whole)times + k) * lanes + lane"
+        loaded += [f"{field}{o}[q] = {field}[{place}];" for field in fields]
+        stored += [f"{field}[{place}] = {field}{o}[q];" for field in fields]
+        x = _result(program, output)
+        each += _MOMENTS.format(o=o, x=x).split("\n")
+        if edges:
+            each += _BIN.format(o=o, x=x, edges=edges, times=TIMES, cells=edges + 1).split("\n")
+    loop = f"for (int q = 0; q < {TIMES}; ++q) if (from + q < times) {{"
+    zero = [
+        f"__shared__ unsigned int counts[{cells}];",
+        f"for (int c = threadIdx.x; c < {cells}; c += blockDim.x) counts[c] = 0u;",
+        "__syncthreads();",
+    ]
+    flush = [
+        "__syncthreads();",
+        f"for (int c = threadIdx.x; c < {cells}; c += blockDim.x) {{",
+        f"  const int o = c / {TIMES * (edges + 1)}, q = c / {edges + 1} % {TIMES}, b = c % {edges + 1};",
+        f"  if (counts[c]) atomicAdd(&histogram[(o * (whole)times + from + q) * {edges + 1} + b],",
+        "                           (unsigned long long)counts[c]);",
+        "}",
+    ]
+    return (
+        f'{PRELUDE}\nextern "C" __global__ void {name}(\n    {", ".join(arguments)}) {{\n'
+        f"  const int from = (int)blockIdx.y * {TIMES};\n"
+        "  const whole lane = blockIdx.x * (whole)blockDim.x + threadIdx.x;\n"
+        f"{_indented([*(zero if edges else []), *lines.thread, *declared], 1)}"
+        f"  if (lane < lanes) {{\n#pragma unroll\n    {loop}\n      const whole k = from + q;\n{_indented(loaded, 3)}"
+        "    }\n"
+        "    double number = (double)(first / lanes);\n"
+        "    for (whole j = lane; j < count; j += lanes) {\n"
+        "      number += 1.0;\n      const double share = 1.0 / number;\n"
+        f"{_indented(lines.member, 3)}#pragma unroll\n      {loop}\n        const whole k = from + q;\n"
+        f"{_indented([*lines.time, *each], 4)}      }}\n    }}\n"
+        f"#pragma unroll\n    {loop}\n      const whole k = from + q;\n{_indented(stored, 3)}    }}\n  }}\n"
+        f"{_indented(flush if edges else [], 1)}}}\n"
+    )

@@ -1,0 +1,280 @@
+"""Closed forms of whole ensembles: which engine, on how many threads, into which arrays."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.arguments import unknown_name
+from linsolve.core.query import Problem, pose, refuse_inexact, refuse_outside_lifetime, spread
+from linsolve.engines.blocks import Blocks
+from linsolve.engines.fold import folded
+from linsolve.engines.grid import Grid, Tile, grid_of
+from linsolve.engines.program import elementwise, limits_of, program_of
+from linsolve.engines.trace import Program
+from linsolve.numerics.threads import workers
+
+__all__ = ["ENGINES", "computed", "evaluate", "follow", "prepared", "run_tiles", "shape_of", "traceable"]
+
+ENGINES = ("plain", "blocks", "compiled")
+OWN = "own"  # of flows of matrices that bring a compiled closed form themselves
+ENOUGH = 2**16  # outputs, from which blocks are worth their set-up
+_known: Any = lru_cache(maxsize=64)(program_of)
+_limits: Any = lru_cache(maxsize=64)(limits_of)
+
+
+def evaluate(
+    flow: Any,
+    t: Any,
+    z0: Any,
+    names: Iterable[str] | str,
+    *,
+    out: Mapping[str, np.ndarray] | None = None,
+    engine: str | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """Return observables of the closed form, without storing the state.
+
+    Of large ensembles the smallest and largest inputs are looked at first: what the formulas provide for numbers that
+    do not occur is left out, which changes no bit (``tests/test_fused_ranges.py``).
+
+    Parameters
+    ----------
+    flow : Flow
+        A flow whose parameters and state are single numbers (any flow with ``engine="plain"``).
+    t, z0
+        Times and start, as for the flow itself.
+    names : str or iterable of str
+        State fields and observables, as a `Trajectory` gives them by name.
+    out : mapping of str to array, optional
+        Arrays to write into, one for each name, of shape ``t.shape + batch``.
+    engine : str, optional
+        "plain" (as a `Trajectory` does), "blocks" (NumPy, the same bits) or "compiled" (extra ``[fast]``); by default
+        "blocks" where it applies, else "plain".
+    threads : int, optional
+        By default one for each processor.
+
+    Returns
+    -------
+    dict of str to array
+        Each of shape ``t.shape + batch``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an input is not what it must be, a name is unknown, the engine cannot evaluate the flow, or an array of
+        `out` does not fit.
+    NotExact
+        If the closed form does not hold for this start.
+    ModuleNotFoundError
+        If the engine is "compiled" and the extra is not installed.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> from linsolve.engines.evaluate import evaluate
+    >>> found = evaluate(ls.BalancedMode(s=[1.0, 2.0]), [0.0, 1.0], 0.01, "loss")
+    >>> found["loss"].round(4).tolist()
+    [[0.49, 1.98], [0.433, 1.2315]]
+    """
+    wanted = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    problem = pose(flow, t, z0)
+    chosen = _engine(problem, engine, wanted)
+    where = _checked_out(problem, out, wanted)
+    if chosen in ("plain", OWN):
+        trajectory = problem.flow(problem.t, problem.z0, engine=engine or "plain", threads=threads)
+        return {name: _into(where, name, _named(trajectory, name)) for name in wanted}
+    return computed(problem, chosen, wanted, where, threads)
+
+
+def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) -> Any:
+    """Return the state of a checked question at its times, spread to times and batch."""
+    fields = problem.z0._fields
+    chosen = _engine(problem, engine, None)
+    where = _checked_out(problem, _by_field(problem, out), fields)
+    if chosen not in ("plain", OWN):
+        found = computed(problem, chosen, None, where, threads)
+        return type(problem.z0)(*(found[name] for name in fields))
+    refuse_inexact(problem)
+    refuse_outside_lifetime(problem)
+    flow, clock = problem.flow, problem.xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
+    found = flow.compiled_solution(clock, problem.z0) if chosen == OWN else flow.solution(problem.xp, clock, problem.z0)
+    state = spread(problem, found)
+    return type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))
+
+
+def shape_of(problem: Problem) -> tuple[int, ...]:
+    """Return the shape of what belongs to times and members."""
+    return (*problem.t.shape, *problem.batch)
+
+
+def _named(trajectory: Any, name: str) -> Any:
+    try:
+        return trajectory[name]
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+
+
+def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None) -> str:
+    who = type(problem.flow).__name__
+    if engine is not None and engine not in ENGINES:
+        raise ValueError(unknown_name(who, "engine", engine, ENGINES))
+    if engine == "plain":
+        return engine
+    if engine is None:
+        small = problem.xp is not np or np.prod(shape_of(problem), dtype=float) < ENOUGH
+        return "plain" if small or not traceable(type(problem.flow), names) else "blocks"
+    if problem.xp is not np:
+        raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {problem.xp.__name__}")
+    if engine == "compiled" and hasattr(problem.flow, "compiled_solution"):
+        return OWN
+    _known(type(problem.flow), names)  # refuses what it cannot trace
+    return engine
+
+
+def traceable(flow: type, names: tuple[str, ...] | None) -> bool:
+    """Whether the closed form is one program; a formula that uses more than the array API's scalars is not."""
+    if not elementwise(flow):
+        return False
+    try:
+        _known(flow, names)
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return False
+    return True
+
+
+def prepared(problem: Problem, engine: str, names: tuple[str, ...] | None) -> Any:
+    """Return an engine with a flow's program on the grid of a checked question, after refusing what has no answer."""
+    _refuse(problem)
+    return _made(engine, _known(type(problem.flow), names), _grid(problem))
+
+
+def _made(engine: str, program: Program, grid: Grid) -> Any:
+    program = folded(program, grid, signs=engine == "blocks")  # of machine code they are free
+    if engine == "blocks":
+        return Blocks(program, grid)
+    from linsolve.engines.compiled import Compiled
+
+    return Compiled(program, grid)
+
+
+def _grid(problem: Problem) -> Grid:
+    start = {f"start.{name}": value for name, value in zip(problem.z0._fields, problem.z0, strict=True)}
+    return grid_of(problem.t, {**problem.flow.parameters(), **start}, problem.batch)
+
+
+def _refuse(problem: Problem) -> None:
+    """Refuse inexact starts and times outside the lifetime, both evaluated in blocks."""
+    grid = _grid(problem)
+    once = grid._replace(shape=(1, *grid.shape[1:]))
+    found = _extremes(Blocks(_limits(type(problem.flow), bool(problem.t.min() >= 0)), once))
+    ends = found.pop("low", -np.inf), found.pop("high")
+    refuse_inexact(problem, found)
+    refuse_outside_lifetime(problem, ends)
+
+
+def _extremes(blocks: Blocks) -> dict[str, float]:
+    """Return the largest value of each output over all members; of "high", the smallest."""
+    outputs, of = blocks.program.outputs, dict.fromkeys(blocks.program.outputs, np.max) | {"high": np.min}
+    found: dict[str, list[Any]] = {name: [blocks.early[k]] for name, k in outputs.items() if k in blocks.early}
+    if len(found) < len(outputs):
+        found = {name: [] for name in outputs}
+        for tile in blocks.tiles():
+            values = {name: np.empty(tile.shape) for name in outputs}
+            blocks(tile, values)
+            for name, v in values.items():
+                found[name].append(of[name](v))
+    return {name: float(of[name](values)) for name, values in found.items()}
+
+
+def computed(
+    problem: Problem, engine: str, names: tuple[str, ...] | None, out: Mapping[str, np.ndarray], threads: int | None
+) -> dict[str, Any]:
+    """Return what the program of a checked question gives, by name, in the arrays of `out` or new ones."""
+    made = prepared(problem, engine, names)
+    shape, grid = shape_of(problem), made.grid.shape
+    found = {name: out[name] if name in out else np.empty(shape) for name in made.program.outputs}
+    flat = {name: _viewed(v, grid) for name, v in found.items()}
+    run_tiles(lambda tile: made(tile, {name: tile.of(v) for name, v in flat.items()}), made.tiles(), threads)
+    for name, v in found.items():
+        if not np.may_share_memory(v, flat[name]):
+            np.copyto(v, flat[name].reshape(shape))
+    return found
+
+
+def _viewed(v: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return an array in another shape: a view where there is one, else new."""
+    try:
+        return v.reshape(shape, copy=False)
+    except ValueError:
+        return np.empty(shape)
+
+
+def run_tiles(work: Callable[[Tile], Any], tiles: list[Tile], threads: int | None) -> list[Any]:
+    """Return what `work` gives for each tile, in the order of the tiles, on so many threads.
+
+    Each thread sees the caller's settings, such as those of ``numpy.errstate``.
+    """
+    count = min(_threads(threads), len(tiles))
+    if count == 1:
+        return [work(tile) for tile in tiles]
+    with ThreadPoolExecutor(count) as pool:
+        contexts = [contextvars.copy_context() for _ in tiles]
+        return list(pool.map(lambda context, tile: context.run(work, tile), contexts, tiles))
+
+
+def _threads(threads: int | None) -> int:
+    if threads is None:
+        return workers()
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        raise ValueError(f"fused: threads = {threads!r} must be a positive integer (number of threads); say 2")
+    return int(threads)
+
+
+def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
+    """Return what a caller gave as the state to write into, by field."""
+    fields, who = problem.z0._fields, type(problem.flow).__name__
+    if out is None or isinstance(out, Mapping):
+        return out
+    given = tuple(out) if isinstance(out, tuple | list) else (out,)
+    if len(given) != len(fields):
+        raise ValueError(f"{who}: out has {len(given)} arrays but needs {', '.join(fields)} (state to write into)")
+    return dict(zip(fields, given, strict=True))
+
+
+def _checked_out(problem: Problem, out: Mapping[str, Any] | None, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the arrays to write into, refused where they do not fit."""
+    who, lead = type(problem.flow).__name__, shape_of(problem)
+    for name in out or {}:
+        if name not in names:
+            raise ValueError(unknown_name(who, "out", name, names))
+    for name, v in (out or {}).items():
+        if not isinstance(v, np.ndarray) or problem.xp is not np:
+            raise TypeError(f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (where to write)")
+        own = tuple(v.shape[len(lead) :])
+        if tuple(v.shape[: len(lead)]) != lead or len(own) != _own(problem, name):
+            raise ValueError(f"{who}: out[{name!r}] has shape {v.shape} but must begin with {lead} (times and members)")
+        if v.dtype != np.float64:
+            raise TypeError(f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (where to write)")
+        if not v.flags.writeable:
+            raise ValueError(f"{who}: out[{name!r}] is read-only (where to write); pass an array of your own")
+    return dict(out or {})
+
+
+def _own(problem: Problem, name: str) -> int:
+    """Return how many axes of its own a name has."""
+    flow = problem.flow
+    return len(flow.axes[name] if name in flow.axes else flow.declared.get(name, {"axes": ()})["axes"])
+
+
+def _into(where: Mapping[str, np.ndarray], name: str, value: Any) -> Any:
+    """Return the value, written into the array of its name if there is one."""
+    if name not in where:
+        return value
+    np.copyto(where[name], value)
+    return where[name]

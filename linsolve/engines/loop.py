@@ -1,0 +1,313 @@
+"""The loop of a program over rows, columns and times, in LLVM's language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from linsolve.engines import elementary
+from linsolve.engines.fold import BELOW_ZERO, MODERATE
+from linsolve.engines.plan import Plan
+from linsolve.engines.trace import BOOLEAN
+from linsolve.engines.vectors import Vectors
+
+__all__ = ["INNER", "LANES", "Loop", "assembly"]
+
+LANES = 16  # two vectors of the widest processors: independent chains of instructions overlap
+INNER = 512  # columns for which what depends on members only is kept in the cache
+_MANY, _FEW_COLUMNS = 32, 64
+
+
+class Loop(NamedTuple):
+    """A loop's text and what it wants.
+
+    Parameters
+    ----------
+    text : str
+    inputs : list of int
+        Steps that are inputs of members.
+    common : list of int
+        Steps that all members have in common, which come as a table with a row for each time.
+    scratch : int
+        Doubles that a thread must lend.
+    wide : int
+        Columns of a part, after which begins another.
+    """
+
+    text: str
+    inputs: list[int]
+    common: list[int]
+    scratch: int
+    wide: int
+
+
+_SIMPLE = ("add", "sub", "mul", "div")
+_COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
+_OWN: dict[str, Callable[..., str]] = {
+    "exp": elementary.exp, "expm1": elementary.expm1, "log": elementary.log, "log1p": elementary.log1p,
+    "hypot": elementary.hypot, "pow": elementary.power,
+}  # fmt: skip
+_LIBRARY = {"sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "atan2": "atan2"}
+
+
+def assembly(plan: Plan, text: bool = True, avx512: bool = False, totals: bool = False) -> Loop:
+    """Return the loop of a plan, for processors with AVX-512 if wanted; its text is left out if it is known already.
+
+    With `totals` it does not write outputs but adds them up: of each row of each part of `wide` columns one vector.
+    """
+    program = plan.program
+    inputs = [k for k in plan.member if program.steps[k].op == "input"]
+    early = set(plan.early)
+    wanted = [a for k in [*plan.member, *plan.full] for a in program.steps[k].args] + list(program.outputs.values())
+    common = sorted({k for k in wanted if k in early and program.steps[k].op != "constant"})
+    wide = INNER if len(plan.kept) <= _MANY else _FEW_COLUMNS
+    scratch = wide * max(1, len(plan.kept))
+    writer = _Writer(plan, inputs, common, wide, Vectors(LANES, avx512), totals)
+    return Loop(writer.text() if text else "", inputs, common, scratch, wide)
+
+
+class _Writer:
+    """Writes one loop."""
+
+    def __init__(self, plan: Plan, inputs: list[int], common: list[int], wide: int, v: Vectors, totals: bool) -> None:
+        self.plan, self.program, self.inputs, self.common, self.wide = plan, plan.program, inputs, common, wide
+        self.v, self.totals = v, totals
+        self.values: dict[int, str] = {}
+
+    def text(self) -> str:
+        """Return the whole module."""
+        v = self.v
+        v.lines += [
+            "define void @loop(ptr noalias %sizes, ptr noalias %inputs, ptr noalias %steps, ptr noalias %common, "
+            "ptr noalias %outs, ptr noalias %strides, ptr noalias %scratch) #0 {",
+            "entry:",
+        ]
+        times, rows, columns, pace, first, past = (self._loaded("%sizes", k, "i64") for k in range(6))
+        self.first, self.past = first, v.emit(f"icmp ne i64 {past}, 0")
+        self.start = [self._loaded("%inputs", k, "ptr") for k in range(len(self.inputs))]
+        self.step = [self._loaded("%steps", k, "i64") for k in range(len(self.inputs))]
+        self.out = [self._loaded("%outs", k, "ptr") for k in range(len(self.program.outputs))]
+        self.stride = [self._loaded("%strides", k, "i64") for k in range(2 * len(self.out))]
+        self._loop("row", "entry", rows, 1, lambda r: self._row(r, times, columns, pace))
+        # the fence: from here on others see what was written past the cache
+        v.lines += ["  fence seq_cst", "  ret void", "}", "", *v.declared.values()]
+        v.lines += ['attributes #0 = { "prefer-vector-width"="512" nounwind }', "!0 = !{i32 1}", ""]
+        return "\n".join(v.lines)
+
+    def _loaded(self, base: str, k: int, kind: str) -> str:
+        return self.v.emit(f"load {kind}, ptr {self._at(base, str(8 * k))}")
+
+    def _at(self, base: str, offset: str) -> str:
+        return self.v.emit(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+    def _loop(self, name: str, before: str, end: str, step: int, body: Callable[[str], str], begin: str = "0") -> None:
+        """Write ``for name in range(begin, end, step)``; `body` returns the label of the block in which it ends."""
+        lines = self.v.lines
+        lines += [f"  br label %{name}.test", f"{name}.test:"]
+        mark = len(lines)
+        lines += ["", f"  %{name}.more = icmp slt i64 %{name}, {end}"]
+        lines += [f"  br i1 %{name}.more, label %{name}.body, label %{name}.done", f"{name}.body:"]
+        self.v.forget()
+        last = body(f"%{name}")
+        self.v.forget()
+        lines += [f"  %{name}.next = add i64 %{name}, {step}", f"  br label %{name}.test", f"{name}.done:"]
+        lines[mark] = f"  %{name} = phi i64 [ {begin}, %{before} ], [ %{name}.next, %{last} ]"
+
+    def _product(self, a: str, b: str) -> str:
+        return self.v.emit(f"mul i64 {a}, {b}")
+
+    def _row(self, r: str, times: str, columns: str, pace: str) -> str:
+        at_row = [self._at(p, self._product(r, s)) for p, s in zip(self.start, self.step, strict=True)]
+        out_row = [self._at(p, self._product(r, self.stride[2 * k + 1])) for k, p in enumerate(self.out)]
+
+        def part(c: str) -> str:
+            v = self.v
+            left = v.emit(f"sub i64 {columns}, {c}")
+            less = v.emit(f"icmp slt i64 {left}, {self.wide}")
+            count = v.emit(f"select i1 {less}, i64 {left}, i64 {self.wide}")
+            self.missing = v.emit(f"sub i64 0, {c}")  # columns of this part that come before the first
+            eight = v.emit(f"shl i64 {c}, 3")
+            varies = [self.plan.axes[k] & 4 for k in self.inputs]
+            at = [self._at(p, eight) if vary else p for p, vary in zip(at_row, varies, strict=True)]
+            begin = v.emit(f"sdiv i64 {self._product(c, str(8 * v.lanes))}, {self.wide}") if self.totals else eight
+            out = [self._at(p, begin) for p in out_row]
+            self._loop("member", "part.body", count, v.lanes, lambda m: self._member(m, count, at, varies))
+            self._loop("time", "member.done", times, 1, lambda t: self._time(t, count, out, pace))
+            return "time.done"
+
+        self._loop("part", "row.body", columns, self.wide, part, self.first)
+        return "part.done"
+
+    def _mask(self, m: str, count: str) -> str:
+        """Return which lanes from member `m` on exist."""
+        v = self.v
+        ramp = f"<{', '.join(f'i64 {k}' for k in range(v.lanes))}>"
+        after, before = (
+            v.emit(f"icmp {test} {v.whole} {ramp}, {self._splat(v.emit(f'sub i64 {end}, {m}'), 'i64')}")
+            for test, end in (("slt", count), ("sge", self.missing))
+        )
+        return v.logic("and", after, before)
+
+    def _splat(self, number: str, kind: str = "double") -> str:
+        v, vector = self.v, f"<{self.v.lanes} x {kind}>"
+        one = v.emit(f"insertelement {vector} poison, {kind} {number}, i64 0")
+        return v.emit(f"shufflevector {vector} {one}, {vector} poison, <{v.lanes} x i32> zeroinitializer")
+
+    def _constants(self) -> None:
+        self.values = {}
+        for k, step in enumerate(self.program.steps):
+            if step.op == "constant":
+                self.values[k] = self.v.boolean(step.data) if step.kind == BOOLEAN else self.v.number(step.data)
+
+    def _take_common(self, used: set[int], row: str) -> None:
+        for j, k in enumerate(self.common):
+            if k in used:
+                value = self._splat(self.v.emit(f"load double, ptr {self._at(row, str(8 * j))}"))
+                self._set(k, value)
+
+    def _set(self, k: int, value: str) -> None:
+        """Take a stored number as the value of a step, a truth value if it is one."""
+        if self.program.steps[k].kind == BOOLEAN:
+            value = self.v.compare("ne", value, self.v.number(0.0))
+        self.values[k] = value
+
+    def _member(self, m: str, count: str, at: list[str], varies: list[int]) -> str:
+        v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
+        mask = self._mask(m, count)
+        self._constants()
+        once = {a for k in self.plan.member for a in self.program.steps[k].args}
+        self._take_common({k for k in once if not self.plan.axes[k]}, "%common")
+        for k, pointer, vary in zip(self.inputs, at, varies, strict=True):
+            if vary:
+                name = f"llvm.masked.load.v{v.lanes}f64.p0"
+                self.values[k] = self._masked(name, self._at(pointer, eight), mask)
+            else:
+                self.values[k] = self._splat(v.emit(f"load double, ptr {pointer}"))
+        self._steps(self.plan.member)
+        for j, k in enumerate(self.plan.kept):
+            place = self._at(self._at("%scratch", str(8 * j * self.wide)), eight)
+            v.lines.append(f"  store {v.real} {self._as_real(k)}, ptr {place}, align 64")
+        return "member.body"
+
+    def _masked(self, name: str, pointer: str, mask: str) -> str:
+        v = self.v
+        v.declared[name] = f"declare {v.real} @{name}(ptr, i32, {v.truth}, {v.real})"
+        return v.emit(f"call {v.real} @{name}(ptr {pointer}, i32 8, {v.truth} {mask}, {v.real} {v.number(1.0)})")
+
+    def _as_real(self, k: int) -> str:
+        if self.program.steps[k].kind != BOOLEAN:
+            return self.values[k]
+        return self.v.select(self.values[k], self.v.number(1.0), self.v.number(0.0))
+
+    def _time(self, t: str, count: str, out: list[str], pace: str) -> str:
+        v = self.v
+        row = self._at("%common", self._product(t, pace))
+        at = [self._at(p, self._product(t, self.stride[2 * k])) for k, p in enumerate(out)]
+        self._loop("place", "time.body", count, v.lanes, lambda m: self._place(m, count, row, at))
+        return "place.done"
+
+    def _place(self, m: str, count: str, row: str, at: list[str]) -> str:
+        v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
+        self._constants()
+        used = {a for k in self.plan.full for a in self.program.steps[k].args} | set(self.program.outputs.values())
+        self._take_common(used, row)
+        for j, k in enumerate(self.plan.kept):
+            place = self._at(self._at("%scratch", str(8 * j * self.wide)), eight)
+            self._set(k, v.emit(f"load {v.real}, ptr {place}, align 64"))
+        self._steps(self.plan.full)
+        places = at if self.totals else [self._at(pointer, eight) for pointer in at]
+        values = [self._as_real(k) for k in self.program.outputs.values()]
+        end = v.emit(f"add i64 {m}, {v.lanes}")
+        inside = v.emit(f"icmp sle i64 {end}, {count}"), v.emit(f"icmp sge i64 {m}, {self.missing}")
+        whole = v.emit(f"and i1 {inside[0]}, {inside[1]}")
+        v.lines += [f"  br i1 {whole}, label %place.whole, label %place.part", "place.whole:"]
+        (self._add_up if self.totals else self._store)(list(zip(values, places, strict=True)), m, count)
+        return "place.stored"
+
+    def _add_up(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
+        """Add vectors to those in memory, of which some only in the lanes that exist."""
+        v = self.v
+        for a, p in pairs:
+            total = v.op("add", v.emit(f"load {v.real}, ptr {p}, align 8"), a)
+            v.lines.append(f"  store {v.real} {total}, ptr {p}, align 8")
+        v.lines += ["  br label %place.stored", "place.part:"]
+        v.forget()
+        mask = self._mask(m, count)
+        for a, p in pairs:
+            before = v.emit(f"load {v.real}, ptr {p}, align 8")
+            v.lines.append(f"  store {v.real} {v.select(mask, v.op('add', before, a), before)}, ptr {p}, align 8")
+        v.lines += ["  br label %place.stored", "place.stored:"]
+
+    def _store(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
+        """Write vectors: whole ones into the cache or, aligned, past it, and others under a mask."""
+        v = self.v
+        v.lines += [f"  br i1 {self.past}, label %place.past, label %place.plain"]
+        for label, how in (("past", "align 64, !nontemporal !0"), ("plain", "align 8")):
+            v.lines += [f"place.{label}:", *(f"  store {v.real} {a}, ptr {p}, {how}" for a, p in pairs)]
+            v.lines += ["  br label %place.stored"]
+        v.lines += ["place.part:"]
+        v.forget()
+        mask, name = self._mask(m, count), f"llvm.masked.store.v{v.lanes}f64.p0"
+        v.declared[name] = f"declare void @{name}({v.real}, ptr, i32, {v.truth})"
+        for a, p in pairs:
+            v.lines.append(f"  call void @{name}({v.real} {a}, ptr {p}, i32 8, {v.truth} {mask})")
+        v.lines += ["  br label %place.stored", "place.stored:"]
+
+    def _steps(self, steps: list[int]) -> None:
+        for k in steps:
+            step = self.program.steps[k]
+            if step.op != "input":
+                self.values[k] = self._operation(step.op, [self.values[a] for a in step.args], step)
+
+    def _operation(self, op: str, args: list[str], step: Any) -> str:
+        v, zero = self.v, self.v.number(0.0)
+        if op in _SIMPLE:
+            return v.op(op, *args)
+        if op in _COMPARE:
+            return v.compare(op, *args)
+        if op in ("and", "or", "xor"):
+            return v.logic(op, *args)
+        if op in ("exp", "expm1"):
+            known = step.data or ""
+            below_zero = BELOW_ZERO in known or self._below_zero(step.args[0])
+            return _OWN[op](v, *args, below_zero=below_zero, moderate=MODERATE in known)
+        if op in _OWN:
+            return _OWN[op](v, *args)
+        if op in _LIBRARY:
+            return v.lane_by_lane(_LIBRARY[op], *args)
+        if op == "where":
+            return v.select(args[0], args[1], args[2], v.truth if step.kind == BOOLEAN else v.real)
+        if op in ("minimum", "maximum"):  # nan if one is
+            first = v.compare("lt" if op == "minimum" else "gt", args[0], args[1])
+            return v.select(v.logic("or", first, v.is_nan(args[0])), args[0], args[1])
+        if op == "sign":
+            below = v.select(v.compare("lt", args[0], zero), v.number(-1.0), v.fma(args[0], zero, zero))
+            return v.select(v.compare("gt", args[0], zero), v.number(1.0), below)
+        return self._unary(op, *args)
+
+    def _below_zero(self, k: int) -> bool:
+        """Whether a step is ``-|...|``, of which every value has a sign."""
+        steps = self.program.steps
+        return steps[k].op == "neg" and steps[steps[k].args[0]].op == "abs"
+
+    def _unary(self, op: str, a: str, b: str = "") -> str:
+        v = self.v
+        if op == "neg":
+            return v.negative(a)
+        if op == "not":
+            return v.opposite(a)
+        if op in ("abs", "sqrt"):
+            return v.unary({"abs": "fabs", "sqrt": "sqrt"}[op], a)
+        if op == "isnan":
+            return v.is_nan(a)
+        if op == "isinf":
+            return v.compare("eq", v.unary("fabs", a), v.infinity)
+        if op == "isfinite":
+            return v.compare("lt", v.unary("fabs", a), v.infinity)
+        if op == "astype":
+            return v.select(a, v.number(1.0), v.number(0.0))
+        # mod: the remainder has the sign of b
+        rest = v.lane_by_lane("fmod", a, b)
+        apart = v.logic("xor", v.compare("lt", rest, v.number(0.0)), v.compare("lt", b, v.number(0.0)))
+        moved = v.select(apart, v.op("add", rest, b), rest)
+        return v.select(v.compare("eq", rest, v.number(0.0)), v.copysign(v.number(0.0), b), moved)

@@ -1,0 +1,139 @@
+"""What a worker does with a block of a grid: evaluate it tile by tile, each with random numbers of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.arguments import shown
+from linsolve.ensembles.axes import Block, tiles
+
+__all__ = ["SINGLE", "Evaluation", "sequence", "stream"]
+
+SINGLE = "value"  # name of what a function returns without a name
+
+
+def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
+    """Return the sequence of seeds that an `rng` of SPEC 7 stands for; a generator is advanced.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is neither None, an integer, a generator nor a sequence of seeds.
+    """
+    if isinstance(rng, np.random.SeedSequence):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence([int(v) for v in rng.integers(0, 2**63, size=4)])
+    whole = isinstance(rng, int | np.integer) and not isinstance(rng, bool)
+    if rng is not None and not whole:
+        rule = "must be None, an integer, a numpy.random.Generator or SeedSequence (seed)"
+        raise TypeError(f"{who}: rng = {shown(rng)} {rule}; say 0")
+    if whole and rng < 0:
+        raise ValueError(f"{who}: rng = {rng} must be at least 0 (seed); say 0")
+    return np.random.SeedSequence(rng if rng is None else int(rng))
+
+
+def stream(seed: np.random.SeedSequence, number: int) -> np.random.Generator:
+    """Return the random numbers that belong to one tile, whoever evaluates it and when."""
+    return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number)))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A function of blocks, which goes to the workers.
+
+    Parameters
+    ----------
+    observe : callable
+        Of the axes by name, as arrays that broadcast to a tile; and of ``rng``, if there is a seed.
+    tile, shape : tuple of int
+        Of the grid.
+    seed : SeedSequence, optional
+    """
+
+    observe: Callable[..., Any]
+    tile: tuple[int, ...]
+    shape: tuple[int, ...]
+    seed: np.random.SeedSequence | None = None
+
+    def __call__(self, block: Block) -> dict[str, np.ndarray]:
+        """Return what is observed in a block: arrays of shape ``block.shape + own``, by name."""
+        found: dict[str, np.ndarray] = {}
+        for number, place in tiles(block, self.tile, self.shape):
+            cells = tuple(part.stop - part.start for part in place)
+            values = self._tile(block, place, cells, number)
+            if cells == block.shape:
+                return values
+            if not found:
+                found = {name: np.empty(block.shape + v.shape[len(cells) :], v.dtype) for name, v in values.items()}
+            same({name: (v.dtype, v.shape[len(cells) :]) for name, v in found.items()}, values, len(cells))
+            for name, value in values.items():
+                found[name][place] = value
+        return found
+
+    def _tile(self, block: Block, place: tuple[slice, ...], cells: tuple[int, ...], number: int) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for k, (name, values) in enumerate(block.values.items()):
+            given[name] = values[place[k]].reshape((1,) * k + (-1,) + (1,) * (len(cells) - k - 1))
+        if self.seed is not None:
+            given["rng"] = stream(self.seed, number)
+        return _shaped(self.observe(**given), cells, block.values)
+
+
+def same(known: Mapping[str, tuple[np.dtype, tuple[int, ...]]], values: Mapping[str, Any], ndim: int) -> None:
+    """Refuse values that have other names, types or own axes than those seen before.
+
+    Raises
+    ------
+    ValueError
+    """
+    if list(known) != list(values):
+        raise ValueError(
+            f"sweep: observe gave {', '.join(values)} but {', '.join(known)} before (what is observed); "
+            "let it give the same everywhere"
+        )
+    for name, (dtype, own) in known.items():
+        now = values[name].dtype, values[name].shape[ndim:]
+        if now != (dtype, own):
+            raise ValueError(
+                f"sweep: observe gave {name} of {now[0]} with own axes {now[1]} but of {dtype} with {own} before "
+                "(what is observed); let it give the same everywhere"
+            )
+
+
+def _shaped(result: Any, cells: tuple[int, ...], axes: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return a function's result as arrays of shape ``cells + own``, by name."""
+    if isinstance(result, Mapping):
+        named = dict(result)
+    elif isinstance(result, tuple) and hasattr(result, "_fields"):
+        named = dict(zip(result._fields, result, strict=True))
+    else:
+        named = {SINGLE: result}
+    if not named:
+        raise ValueError("sweep: observe gave nothing (what is observed); let it give an array, or arrays by name")
+    return {name: _broadcast(name, value, cells, axes) for name, value in named.items()}
+
+
+def _broadcast(name: Any, value: Any, cells: tuple[int, ...], axes: Mapping[str, Any]) -> np.ndarray:
+    if not isinstance(name, str) or not name or "/" in name or name.startswith((".", "_")) or name in axes:
+        rule = "is the name of an axis" if name in axes else "is not a name"
+        raise ValueError(f"sweep: observe gave {name!r}, which {rule} (what is observed); call it otherwise")
+    if np.ma.is_masked(value):
+        raise ValueError(f"sweep: observe gave {name} with masked entries (what is observed); fill them, say by nan")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise TypeError(f"sweep: observe gave {name}, which is not a rectangular array; {error}") from error
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"sweep: observe gave {name} made of {array.dtype}, not of numbers; let it give an array")
+    lead = array.shape[: len(cells)]
+    if array.ndim and (len(lead) < len(cells) or any(n not in (1, m) for n, m in zip(lead, cells, strict=True))):
+        raise ValueError(
+            f"sweep: observe gave {name} of shape {array.shape} where the grid's axes {', '.join(axes)} have {cells}; "
+            "it must have one leading axis for each, of this length or 1, then its own"
+        )
+    return np.broadcast_to(array, cells + array.shape[len(cells) :])

@@ -1,0 +1,226 @@
+"""The result of a sweep: values on a grid, by name, with its axes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.arguments import unknown_name
+from linsolve.core.results import folder_to_fill, whole_files
+from linsolve.ensembles.axes import Axis
+from linsolve.plot.axes import LABELS
+from linsolve.plot.style import COLORS, drawing
+
+__all__ = ["Diagram"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagram:
+    """Values on a grid; ``d["loss"]`` gives them by name, ``d["sigma"]`` the values of an axis.
+
+    Parameters
+    ----------
+    axes : dict of Axis
+        By name, in the order of the values' axes.
+    values : mapping of array, shape grid + own
+        By name; those of a sweep with a store are read from it each time.
+    own : dict of tuple of str
+        Names of the values' further axes.
+    meanings : dict of str
+        Of the values, where known.
+    source : dict of str
+        What made it: function, version, seed, fixed parameters.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> d = ls.sweep(lambda width, height: width * height, width=[1.0, 2.0], height=[3.0, 4.0, 5.0])
+    >>> d, d["value"].tolist()
+    (Diagram(width: 2, height: 3; value), [[3.0, 4.0, 5.0], [6.0, 8.0, 10.0]])
+    """
+
+    axes: Mapping[str, Axis]
+    values: Mapping[str, np.ndarray]
+    own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """What was observed."""
+        return list(self.values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis of the grid."""
+        return tuple(len(axis.values) for axis in self.axes.values())
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name in self.axes:
+            return self.axes[name].values
+        if name in self.values:
+            return self.values[name]
+        raise KeyError(unknown_name("Diagram", "name", name, [*self.values, *self.axes]))
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield every name that ``d[name]`` takes."""
+        yield from (*self.values, *self.axes)
+
+    def __repr__(self) -> str:
+        grid = ", ".join(f"{name}: {len(axis.values)}" for name, axis in self.axes.items())
+        return f"Diagram({grid}; {', '.join(self.names)})"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return axes and values by name, as arrays."""
+        return {name: axis.values for name, axis in self.axes.items()} | dict(self.values)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write axes and values to an ``.npz`` file, which is replaced only when the new one is whole.
+
+        Raises
+        ------
+        ValueError
+            If the name does not end in ``.npz`` or cannot be written there, or an axis or a value is called "file" or
+            "allow_pickle", as arguments of `numpy.savez_compressed` are.
+        """
+        path, arrays = Path(path), self.arrays()
+        if path.suffix != ".npz":
+            raise ValueError(f"Diagram.save: path = {path} must end in .npz (NumPy's archives); rename it")
+        if path.is_dir():
+            raise ValueError(f"Diagram.save: path = {path} is a folder (where the archive goes); choose another name")
+        if taken := {"file", "allow_pickle"} & set(arrays):
+            raise ValueError(f"Diagram.save: name = {min(taken)!r} is not free in NumPy's archives; call it otherwise")
+        with whole_files(folder_to_fill("Diagram.save", path.parent)) as made:
+            np.savez_compressed(made / path.name, **arrays)  # type: ignore[arg-type]
+        return path
+
+    def to_xarray(self) -> Any:
+        """Return axes and values as a labelled ``xarray.Dataset`` (extra ``[labelled]``).
+
+        Raises
+        ------
+        ImportError
+            If xarray is missing.
+        """
+        from linsolve.core.labelled import distinct, xarray_for
+
+        xarray = xarray_for("Diagram.to_xarray")
+        grid = tuple(self.axes)
+        coordinates = {
+            name: (name, axis.values, {"long_name": axis.meaning or axis.label, "symbol": axis.label})
+            for name, axis in self.axes.items()
+        }
+        variables = {}
+        for name, value in self.values.items():
+            own = tuple(self.own.get(name, ()))
+            if len(own) != value.ndim - len(grid):
+                own = tuple(f"{name}_axis{k}" for k in range(value.ndim - len(grid)))
+            variables[name] = (grid + distinct(own), value, {"long_name": self.meanings.get(name, name)})
+        return xarray.Dataset(variables, coordinates, dict(self.source))
+
+    def plot(self, name: str | None = None, ax: Any = None, *, log: bool = False, **style: Any) -> Any:
+        """Draw a value over one axis as a line, or over two as a map, the first axis upward.
+
+        Parameters
+        ----------
+        name : str, optional
+            What to draw; the first by default.
+        ax : matplotlib Axes, optional
+            Where to draw; made if not given.
+        log : bool
+            Whether the values are drawn on a logarithmic scale. Axes are where their points are evenly spaced so.
+        **style
+            Passed to ``Axes.plot`` or ``Axes.pcolormesh``.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        ValueError
+            For more than two axes, own axes, values at infinity along an axis, or a logarithm of what is not positive.
+        """
+        return _draw(self, self.names[0] if name is None else name, ax, log, style)
+
+
+def _draw(diagram: Diagram, name: str, ax: Any, log: bool, style: dict[str, Any]) -> Any:
+    """Draw one value of a sweep over its one or two axes, and return the matplotlib axes."""
+    if name not in diagram.values:
+        raise ValueError(unknown_name("Diagram.plot", "name", name, diagram.names))
+    values, axes = diagram[name], list(diagram.axes.values())
+    if len(axes) > 2 or values.ndim > len(axes):
+        raise ValueError(
+            f"Diagram.plot: {name} has shape {values.shape} but needs one or two axes (a line or a map); "
+            "sweep fewer, or draw a part of d[name]"
+        )
+    for axis in axes:
+        if not np.isfinite(axis.values).all() or len(np.unique(axis.values)) < 2:
+            raise ValueError(f"Diagram.plot: {axis.name} must have two or more finite values; sweep such a range")
+    if values.dtype.kind == "c":
+        raise ValueError(f"Diagram.plot: {name} is complex (a figure shows real numbers); draw a part of d[name]")
+    if log and not (values > 0).all():
+        raise ValueError(f"Diagram.plot: {name} = {values.min()} must be positive (logarithmic scale); say log=False")
+    label = LABELS.get(name, name.replace("_", " "))
+    with drawing(ax) as ax:
+        if len(axes) == 1:
+            _line(ax, axes[0], values, label, log, style)
+        else:
+            _map(ax, axes[1], axes[0], values, label, log, style)
+    return ax
+
+
+def _line(ax: Any, axis: Axis, values: np.ndarray, label: str, log: bool, style: dict[str, Any]) -> None:
+    order = np.argsort(axis.values, kind="stable")
+    ax.plot(axis.values[order], values[order], **({"color": COLORS["blue"]} | style))
+    _scale(ax.set_xscale, axis)
+    if log:
+        ax.set_yscale("log")
+    ax.set_xlabel(axis.label)
+    ax.set_ylabel(label)
+    ax.margins(x=0.01)
+
+
+def _map(ax: Any, x: Axis, y: Axis, values: np.ndarray, label: str, log: bool, style: dict[str, Any]) -> None:
+    # cells, not points: borders halfway between neighbors in the scale of the axis
+    ordered = values[np.ix_(np.argsort(y.values), np.argsort(x.values))]
+    look: dict[str, Any] = {"cmap": "viridis", "rasterized": True} | ({"norm": "log"} if log else {}) | style
+    mesh = ax.pcolormesh(_edges(x), _edges(y), ordered, **look)
+    for axis, set_scale, set_limits in ((x, ax.set_xscale, ax.set_xlim), (y, ax.set_yscale, ax.set_ylim)):
+        _scale(set_scale, axis)
+        edges = _edges(axis)
+        set_limits(edges[0], edges[-1])
+    ax.set_xlabel(x.label)
+    ax.set_ylabel(y.label)
+    ax.grid(False)
+    bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+
+
+def _scale(set_scale: Any, axis: Axis) -> None:
+    if _logarithmic(axis):
+        set_scale("log")
+
+
+def _logarithmic(axis: Axis) -> bool:
+    """Whether the points of an axis are more evenly spaced in their logarithm."""
+    values = np.sort(axis.values)
+    if len(values) < 3 or values[0] <= 0:
+        return False
+    plain, log = np.diff(values), np.diff(np.log(values))
+    return bool(np.ptp(log) / log.mean() < np.ptp(plain) / plain.mean() - 1e-6)
+
+
+def _edges(axis: Axis) -> np.ndarray:
+    """Return the borders of cells around the points of an axis."""
+    values = np.sort(axis.values)
+    values = np.log(values) if _logarithmic(axis) else values
+    middle = (values[1:] + values[:-1]) / 2
+    edges = np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
+    return np.exp(edges) if _logarithmic(axis) else edges

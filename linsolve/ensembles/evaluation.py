@@ -1,0 +1,65 @@
+"""Who evaluates a flow on a part of a grid: the formula as it stands, blocks of NumPy calls, or machine code."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.arguments import unknown_name
+from linsolve.core.flow import Flow
+from linsolve.core.query import pose
+from linsolve.core.trajectory import Trajectory
+
+__all__ = ["check_engine", "observed"]
+
+ENOUGH = 2**12  # numbers, from which blocks are faster than the formula as it stands
+
+
+def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any) -> None:
+    """Refuse an engine that is none, that cannot evaluate the flow, or whose extra is missing.
+
+    Raises
+    ------
+    ValueError, ModuleNotFoundError
+    """
+    from linsolve.engines.evaluate import ENGINES, traceable
+
+    if engine is not None and engine not in ENGINES:
+        raise ValueError(unknown_name(who, "engine", engine, ENGINES))
+    if engine in (None, "plain"):
+        return
+    own = engine == "compiled" and hasattr(flow, "compiled_solution")
+    if not own and not traceable(flow, names):
+        raise ValueError(
+            f"{who}: engine = {engine!r} cannot evaluate {', '.join(names)} of {flow.__name__} (only single numbers "
+            "of each network, from elementary functions, can be one program); leave it out"
+        )
+    maker = "numba" if own else "llvmlite"
+    if engine == "compiled" and importlib.util.find_spec(maker) is None:
+        raise ModuleNotFoundError(
+            f"{who}: engine = 'compiled' needs {maker} (what makes the machine code); pip install "
+            "'linsolve-dynamics[fast]', or leave the engine out"
+        )
+
+
+def observed(
+    flow: Flow, t: np.ndarray, start: Any, names: tuple[str, ...], engine: str | None
+) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
+    """Return the batch shape, and what is observed of the closed form, of shape t.shape + batch + own, by name.
+
+    One thread does it: those of a sweep share its parts.
+    """
+    from linsolve.engines.evaluate import computed, follow, traceable
+
+    problem = pose(flow, t, start)
+    if engine is None:
+        pays = t.size * math.prod(problem.batch) >= ENOUGH
+        engine = "blocks" if pays and traceable(type(flow), names) else "plain"
+    if engine == "plain" or hasattr(flow, "compiled_solution"):
+        state = follow(problem, None, engine, 1)
+        trajectory = Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
+        return problem.batch, {name: np.asarray(trajectory[name]) for name in names}
+    return problem.batch, computed(problem, engine, names, {}, 1)

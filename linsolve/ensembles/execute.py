@@ -1,0 +1,253 @@
+"""Independent pieces of work on threads, processes or a cluster: few in flight, given back as they finish."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.arguments import shown
+from linsolve.numerics.threads import processors
+
+__all__ = ["BlockError", "check_workers", "run"]
+
+IN_FLIGHT = 3  # pieces of work a worker: enough that none waits, few enough that results do not pile up
+UNKNOWN = 64  # workers that are assumed of an executor that does not say how many it has
+
+
+class BlockError(RuntimeError):
+    """A piece of work failed; the message names it, and ``__cause__`` is its own error.
+
+    Examples
+    --------
+    >>> from linsolve import ensembles
+    >>> try:
+    ...     list(ensembles.run([1.0, 0.0], lambda x: 1 / x, threads=1))
+    ... except ensembles.BlockError as error:
+    ...     print(type(error.__cause__).__name__)
+    ZeroDivisionError
+    """
+
+
+def check_workers(who: str, executor: Any, threads: Any, progress: Any) -> None:
+    """Refuse an executor or a number of threads that is none, both at once, and an unclear wish for a progress bar.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if executor is not None and not isinstance(executor, Executor):
+        raise TypeError(
+            f"{who}: executor = {executor!r} must be a concurrent.futures.Executor (who does the work); pass "
+            "ThreadPoolExecutor(), ProcessPoolExecutor(), or Client(...).get_executor() of a Dask cluster"
+        )
+    if progress is not None and not isinstance(progress, bool | np.bool_):
+        raise TypeError(f"{who}: progress = {shown(progress)} must be True, False or None (whether a bar is shown)")
+    if threads is None:
+        return
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        raise ValueError(
+            f"{who}: threads = {shown(threads)} must be a positive integer (threads of this process); say 2"
+        )
+    if executor is not None:
+        raise ValueError(f"{who}: threads = {threads} does not go with executor = ... (it has its own); give one")
+
+
+def run(
+    tasks: Sequence[Any],
+    work: Callable[[Any], Any],
+    *,
+    executor: Executor | None = None,
+    threads: int | None = None,
+    progress: bool | None = None,
+    label: str = "",
+    describe: Callable[[Any], str] | None = None,
+    finished: int = 0,
+) -> Iterator[tuple[int, Any]]:
+    """Yield ``(k, work(tasks[k]))`` as they finish, in any order.
+
+    Parameters
+    ----------
+    tasks : sequence
+        What to do; each is asked for only when its turn comes.
+    work : callable
+        Of one task. For executors of other processes it and the tasks must be picklable.
+    executor : concurrent.futures.Executor, optional
+        Threads, processes, ``loky``, ``mpi4py.futures``, ``Client.get_executor()`` of a Dask cluster; it is not shut
+        down. By default threads of this process.
+    threads : int, optional
+        Their number, by default the cores that this process may use; 1 means the calling thread.
+    progress : bool, optional
+        Whether a progress bar is shown; by default where the standard error is a terminal.
+    label : str
+        What the progress bar and errors call the whole.
+    describe : callable, optional
+        What errors call a task.
+    finished : int
+        Tasks finished before, which the progress bar counts.
+
+    Raises
+    ------
+    BlockError
+        If a task fails: the others are cancelled, those already running are waited for and still yielded, then this.
+    TypeError, ValueError
+        For workers that are none.
+
+    Notes
+    -----
+    While a task runs, BLAS has one thread, so that threads do not compete for cores and results do not depend on how
+    many there are. Closing the iterator cancels what has not begun. Of each worker `IN_FLIGHT` tasks are in flight at
+    most. Threads inherit the caller's context, such as `numpy.errstate`.
+
+    Examples
+    --------
+    >>> from linsolve import ensembles
+    >>> sorted(ensembles.run([1, 2, 3], lambda x: x**2, threads=2))
+    [(0, 1), (1, 4), (2, 9)]
+    """
+    check_workers(label or "run", executor, threads, progress)
+    return _run(tasks, work, executor, threads, progress, label, describe or str, finished)
+
+
+def _run(
+    tasks: Sequence[Any],
+    work: Callable[[Any], Any],
+    executor: Executor | None,
+    threads: int | None,
+    progress: bool | None,
+    label: str,
+    describe: Callable[[Any], str],
+    finished: int,
+) -> Iterator[tuple[int, Any]]:
+    count = min(int(threads or processors()), len(tasks))
+    with ExitStack() as stack:
+        tick = stack.enter_context(_bar(progress, label, len(tasks) + finished, finished))
+        if executor is not None:
+            pairs = _pooled(tasks, work, executor, _workers(executor))
+        elif count > 1:
+            pool = stack.enter_context(ThreadPoolExecutor(count, thread_name_prefix="linsolve"))
+            pairs = _pooled(tasks, work, _Inheriting(pool), count)
+        else:
+            pairs = ((k, _outcome(lambda k=k: single(work, tasks[k]))) for k in range(len(tasks)))  # type: ignore[misc]
+        stack.callback(pairs.close)  # type: ignore[attr-defined]
+        failure: tuple[int, Exception] | None = None
+        for k, (value, error) in pairs:
+            if error is None:
+                yield k, value
+                tick()
+            elif failure is None:
+                failure = k, error
+                if executor is None and count <= 1:
+                    break
+        if failure is not None:
+            k, error = failure
+            name = f"{label}: " if label else ""
+            raise BlockError(f"{name}{describe(tasks[k])} failed: {type(error).__name__}: {error}") from error
+
+
+def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return call(), None
+    except Exception as error:
+        return None, error
+
+
+def _pooled(
+    tasks: Sequence[Any], work: Callable[[Any], Any], executor: Any, workers: int
+) -> Iterator[tuple[int, tuple[Any, Exception | None]]]:
+    """Yield outcomes of tasks as they finish; after the first error nothing is begun any more."""
+    flying: dict[Future, int] = {}
+    begun, end = 0, len(tasks)
+    try:
+        while begun < end or flying:
+            ended: list[tuple[int, tuple[Any, Exception | None]]] = []
+            while begun < end and len(flying) < IN_FLIGHT * workers:
+                future, error = _outcome(lambda k=begun: executor.submit(single, work, tasks[k]))  # type: ignore[misc]
+                if error is None:
+                    flying[future] = begun
+                else:  # shut down, or its workers are gone
+                    ended, end = [(begun, (None, error))], begun
+                begun += 1
+                del future  # a cluster keeps what anybody may still ask for
+            done = wait(flying, return_when=FIRST_COMPLETED).done
+            ended += [(flying.pop(future), _outcome(future.result)) for future in done]
+            if any(error is not None for _, (_, error) in ended):
+                end = begun
+                for future in [future for future in flying if future.cancel()]:
+                    del flying[future]
+            del done
+            yield from ended
+    finally:
+        for future in flying:
+            future.cancel()
+
+
+def _workers(executor: Any) -> int:
+    """Return how many tasks an executor does at once, as far as it says."""
+    count = getattr(executor, "_max_workers", None)  # threads, processes, loky
+    client = getattr(executor, "_client", None)  # Dask
+    if client is not None and hasattr(client, "ncores"):
+        count = sum(client.ncores().values())
+    return count if isinstance(count, int) and count > 0 else UNKNOWN
+
+
+class _Inheriting:
+    """A pool of threads whose work sees the caller's context variables."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self.pool = pool
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future:
+        return self.pool.submit(contextvars.copy_context().run, function, *args)
+
+
+@contextmanager
+def _bar(progress: bool | None, label: str, total: int, finished: int) -> Iterator[Callable[[], Any]]:
+    if progress if progress is not None else sys.stderr is not None and sys.stderr.isatty():
+        from tqdm import tqdm
+
+        with tqdm(total=total, initial=finished, desc=label or None) as bar:
+            yield bar.update
+    else:
+        yield lambda: None
+
+
+class _OneThread:
+    """Keeps BLAS of this process at one thread while anything is done inside."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.modules = threading.Lock(), 0, 0
+        self.controller: Any = None
+        self.limits = ExitStack()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                # looking for BLAS libraries takes a millisecond, and only an import loads further ones
+                if len(sys.modules) != self.modules:
+                    from threadpoolctl import ThreadpoolController
+
+                    self.controller, self.modules = ThreadpoolController(), len(sys.modules)
+                self.limits.enter_context(self.controller.limit(limits=1, user_api="blas"))
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.limits.close()
+
+
+_one_thread = _OneThread()
+
+
+def single(work: Callable[[Any], Any], task: Any) -> Any:
+    """Return ``work(task)``, done while BLAS has one thread in this process."""
+    with _one_thread:
+        return work(task)

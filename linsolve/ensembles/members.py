@@ -1,0 +1,203 @@
+"""One tile of an ensemble: members drawn from a seed of their own, followed in pieces that fit the cache, asked."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.flow import Flow
+from linsolve.core.query import Problem, heard, pose, refuse_inexact, refuse_outside_lifetime, spread
+from linsolve.core.trajectory import Trajectory
+from linsolve.ensembles.blocks import stream
+
+__all__ = ["Answer", "Tiles", "drawn", "names_of", "values_of"]
+
+PIECE = 1 << 14  # numbers of a field of the states of a piece; larger ones leave the cache
+
+Question = Callable[[np.ndarray, np.ndarray | None], Any]
+
+
+class Answer(NamedTuple):
+    """What one tile says: for each observable, how many members were not finite in each row (None: all were), and more.
+
+    Parameters
+    ----------
+    lost : tuple of array or None
+    answers : tuple of tuple
+        For each observable, what its questions returned.
+    """
+
+    lost: tuple[np.ndarray | None, ...]
+    answers: tuple[tuple[Any, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tiles:
+    """Work on blocks of tiles, for any executor: ``tiles(k)`` is what the tiles of the k-th block say.
+
+    Parameters
+    ----------
+    factory : callable
+    seed : SeedSequence
+    members, tile, each : int
+        Of the ensemble; of a tile; tiles of a block.
+    t : array, shape () or (T,)
+    questions : dict of tuple of callable
+        Of each observable.
+    shapes : dict of tuple
+        Of each observable, of one member at all times.
+    """
+
+    factory: Callable[..., Any]
+    seed: np.random.SeedSequence
+    members: int
+    tile: int
+    each: int
+    t: np.ndarray
+    questions: dict[str, tuple[Question, ...]]
+    shapes: dict[str, tuple[int, ...]]
+
+    def span(self, tile: int) -> tuple[int, int]:
+        """Return the first member of a tile, and the first of the next."""
+        return tile * self.tile, min((tile + 1) * self.tile, self.members)
+
+    def asking(self, questions: dict[str, tuple[Question, ...]]) -> Tiles:
+        """Return the same with other questions."""
+        return dataclasses.replace(self, questions=questions)
+
+    def describe(self, block: int) -> str:
+        """Return what errors call a block."""
+        start, stop = self.span(block * self.each)[0], min((block + 1) * self.each * self.tile, self.members)
+        return f"drawing and following members {start} to {stop - 1}"
+
+    def __len__(self) -> int:
+        return -(-self.members // (self.tile * self.each))
+
+    def __call__(self, block: int) -> list[Answer]:
+        """Return what the tiles of a block say."""
+        last = min((block + 1) * self.each, -(-self.members // self.tile))
+        return [self.ask(k) for k in range(block * self.each, last)]
+
+    def ask(self, tile: int) -> Answer:
+        """Return what one tile says."""
+        start, stop = self.span(tile)
+        problem = drawn(self.factory, self.seed, tile, stop - start, self.t)
+        lost, answers = [], []
+        for (name, questions), found in zip(
+            self.questions.items(), values_of(problem, tuple(self.questions)), strict=True
+        ):
+            if found.shape != self.shapes[name] + (stop - start,):
+                raise ValueError(
+                    f"ensemble: factory gave {name!r} of shape {found.shape[:-1]} a member, but {self.shapes[name]} "
+                    "before (shapes must not change)"
+                )
+            rows = found.reshape(-1, stop - start)
+            finite = np.isfinite(rows)
+            whole = bool(finite.all())
+            lost.append(None if whole else (~finite).sum(axis=-1))
+            answers.append(tuple(question(rows, None if whole else finite) for question in questions))
+        return Answer(tuple(lost), tuple(answers))
+
+
+def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, count: int, t: np.ndarray) -> Problem:
+    """Return the checked problem of `count` members that the factory draws from the seed of a tile.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it does not give a flow and a start, or not that many.
+    OverflowError
+        If what the closed form needs of the start is beyond the range of doubles.
+    """
+    made = factory(stream(seed, tile), count)
+    if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], Flow):
+        raise TypeError(f"ensemble: factory gave {made!r:.80} but must give a flow and a start; return flow, z0")
+    flow, z0 = made
+    problem = pose(flow, t, z0)
+    if problem.batch[:1] != (count,):
+        raise ValueError(
+            f"ensemble: factory gave a batch of shape {problem.batch} but was asked for {count} members; it must "
+            f"return them along the leading batch axis"
+        )
+    with heard(problem) as judge:
+        refuse_inexact(problem)
+        refuse_outside_lifetime(problem)
+        judge(problem.z0)
+    return problem
+
+
+_quiet = np.errstate(over="ignore", invalid="ignore")  # what is not finite is counted, and refused by name
+
+
+@_quiet
+def names_of(problem: Problem) -> list[str]:
+    """Return everything that can be observed."""
+    return _followed(problem, problem.xp.reshape(problem.t, (-1,))[:1]).names
+
+
+@_quiet
+def values_of(problem: Problem, names: Sequence[str]) -> list[np.ndarray]:
+    """Return observables as float64 arrays of shape t.shape + rest of batch + own + (members,), contiguous.
+
+    Raises
+    ------
+    KeyError
+        If the flow lacks one of them.
+    """
+    members, t = problem.batch[0], problem.xp.reshape(problem.t, (-1,))
+    size = max(1, int(np.prod(problem.batch[1:], dtype=np.int64)) * _own_size(problem))
+    at_once, those = max(1, PIECE // (size * members)), max(1, min(members, PIECE // size))
+    found: dict[str, np.ndarray] = {}
+    for first in range(0, members, those):
+        last = min(first + those, members)
+        part = problem if last - first == members else _sliced(problem, first, last)
+        for start in range(0, t.shape[0], at_once):
+            stop = min(start + at_once, t.shape[0])
+            for name, value in _observed(part, t[start:stop], names).items():
+                value = np.moveaxis(arithmetic.to_numpy(value), 1, -1)
+                if name not in found:
+                    found[name] = np.empty((t.shape[0], *value.shape[1:-1], members))
+                found[name][start:stop, ..., first:last] = value
+    return [found[name].reshape(tuple(problem.t.shape) + found[name].shape[1:]) for name in names]
+
+
+def _observed(problem: Problem, t: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return observables at times `t`, shape t.shape + batch + own, without the state where all do without it."""
+    flow, xp = problem.flow, problem.xp
+    along = flow.along(xp, xp.reshape(t, t.shape + (1,) * len(problem.batch)), problem.z0)
+    if all(name in along and name not in flow.axes for name in names):
+        lead = tuple(t.shape) + problem.batch
+        return {name: xp.broadcast_to(along[name], lead + tuple(along[name].shape[len(lead) :])) for name in names}
+    trajectory = _followed(problem, t)
+    return {name: trajectory[name] for name in names}
+
+
+def _followed(problem: Problem, t: Any) -> Trajectory:
+    flow, xp = problem.flow, problem.xp
+    state = flow.solution(xp, xp.reshape(t, t.shape + (1,) * len(problem.batch)), problem.z0)
+    return Trajectory(flow, t, spread(problem._replace(t=t), state), "closed form", problem.z0)
+
+
+def _own_size(problem: Problem) -> int:
+    """Return the numbers of the largest field of one member's state."""
+    sizes = (v.shape[v.ndim - len(problem.flow.axes[n]) :] for n, v in zip(problem.z0._fields, problem.z0, strict=True))
+    return max(int(np.prod(size, dtype=np.int64)) for size in sizes)
+
+
+def _sliced(problem: Problem, first: int, last: int) -> Problem:
+    """Return the problem of some of the members."""
+
+    def some(value: Any, own: int) -> Any:
+        lead = value.ndim - own == len(problem.batch) and value.shape[0] == problem.batch[0]
+        return value[first:last, ...] if lead else value
+
+    flow = copy.copy(problem.flow)
+    for field in dataclasses.fields(flow):
+        object.__setattr__(flow, field.name, some(getattr(flow, field.name), len(field.metadata["axes"])))
+    z0 = type(problem.z0)(*(some(v, len(flow.axes[n])) for n, v in zip(problem.z0._fields, problem.z0, strict=True)))
+    return problem._replace(flow=flow, z0=z0, batch=(last - first, *problem.batch[1:]))

@@ -1,0 +1,116 @@
+"""What tells one sweep from another: the function, what it was given, the axes, the seed, the version."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import inspect
+import pickle
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.version import VERSION
+from linsolve.ensembles.axes import Axis, Grid
+
+__all__ = ["describe", "record"]
+
+
+def record(observe: Any, axes: Sequence[Axis], grid: Grid, seed: np.random.SeedSequence | None) -> dict[str, str]:
+    """Return what must agree for a sweep to go on where another one stopped, in words, by its name.
+
+    Of a function: its name, its source, and what it was bound to (defaults, closure, ``functools.partial``, fields);
+    not the functions and global variables that it uses.
+    """
+    name, source, given = describe(observe)
+    found = {"linsolve": VERSION, "function": name, "source of the function": source}
+    found |= {f"fixed parameter {key}": text for key, text in given.items()}
+    found["axes"] = ", ".join(axis.name for axis in axes)
+    found |= {f"axis {axis.name}": axis.record() for axis in axes}
+    found["cells of a block"] = " x ".join(map(str, grid.block))
+    found["cells of a tile"] = " x ".join(map(str, grid.tile))
+    if seed is None:
+        found["seed"] = "none"
+    else:
+        found["seed"] = f"{seed.entropy} at {list(seed.spawn_key)}"
+    return found
+
+
+def describe(function: Any) -> tuple[str, str, dict[str, str]]:
+    """Return name, hash of the source, and bound parameters of a function or of an object that is called."""
+    if isinstance(function, functools.partial):
+        name, source, given = describe(function.func)
+        bound = dict(enumerate(function.args)) | function.keywords
+        return name, source, given | {str(key): _text(value) for key, value in bound.items()}
+    if inspect.isfunction(function):
+        inner = inspect.getclosurevars(function).nonlocals
+        given = {key: _text(value) for key, value in sorted(inner.items())}
+        parameters = inspect.signature(function).parameters.values()
+        given |= {p.name: _text(p.default) for p in parameters if p.default is not p.empty}
+        return function.__qualname__, _source(function), given
+    if inspect.ismethod(function):
+        name, source, given = describe(function.__func__)
+        return name, source, given | {"self": _text(function.__self__)}
+    if inspect.isclass(function) or inspect.isbuiltin(function):
+        return function.__qualname__, _source(function), {}
+    kind = type(function)
+    name = getattr(function, "__name__", kind.__qualname__)
+    return name, _source(kind), {key: _text(value) for key, value in _fields(function).items()}
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(thing):
+        return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+    if hasattr(thing, "__dict__"):
+        return dict(thing.__dict__)
+    try:  # with slots, or made in C: what it would be made of again
+        made = thing.__reduce_ex__(2)
+    except Exception:  # of a foreign class
+        return {}
+    return {"state": made[1:3] if isinstance(made, tuple) else made}
+
+
+def _source(thing: Any) -> str:
+    """Return a hash of the text of a function or class, or of its code where there is no text."""
+    code = getattr(thing, "__code__", None)
+    try:
+        text = inspect.getsource(thing).encode()
+    except (OSError, TypeError):
+        text = repr(thing).encode() if code is None else _instructions(code)
+    else:
+        if code is not None and code.co_name == "<lambda>":  # the text is that of a line, on which there may be others
+            text += _instructions(code)
+    return f"sha256 {hashlib.sha256(text).hexdigest()[:16]}"
+
+
+def _instructions(code: types.CodeType) -> bytes:
+    """Return what a function does, with the functions inside it, by no address."""
+    inner = [_instructions(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts]
+    return b"\0".join([code.co_code, repr(code.co_names).encode(), *inner])
+
+
+def _text(value: Any) -> str:
+    """Return a short text that is the same for the same value, in every process."""
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+        return (
+            repr(value) if len(repr(value)) <= 80 else f"sha256 {hashlib.sha256(repr(value).encode()).hexdigest()[:16]}"
+        )
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        if value.ndim == 0:
+            return repr(value.item())
+        digest = hashlib.sha256(value.tobytes()).hexdigest()[:16]
+        return f"array {value.shape} of {value.dtype}, sha256 {digest}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_text(v)}" for key, v in value.items()) + "}"
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(map(_text, value)) + ")"
+    if callable(value) or dataclasses.is_dataclass(value):
+        name, source, given = describe(value)
+        return f"{name} ({source}{''.join(f', {k}: {v}' for k, v in given.items())})"
+    try:
+        return f"{type(value).__qualname__}, sha256 {hashlib.sha256(pickle.dumps(value)).hexdigest()[:16]}"
+    except Exception:  # whatever a foreign class raises when it cannot be pickled
+        return type(value).__qualname__

@@ -1,0 +1,194 @@
+"""Sweeps: a function of parameters on a whole grid of them, in blocks, on any executor, restartable."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.arguments import shown
+from linsolve.ensembles.axes import Grid, read_axes
+from linsolve.ensembles.blocks import Evaluation, same, sequence
+from linsolve.ensembles.diagram import Diagram
+from linsolve.ensembles.execute import check_workers, run
+from linsolve.ensembles.observe import FlowObservation, check_names, takes_rng
+from linsolve.ensembles.record import record
+from linsolve.ensembles.store import Store, Stored, stored_seed
+
+__all__ = ["sweep"]
+
+
+def sweep(
+    observe: Callable[..., Any],
+    *,
+    store: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
+    threads: int | None = None,
+    block: int | None = None,
+    rng: Any = None,
+    progress: bool | None = None,
+    **axes: Any,
+) -> Diagram:
+    """Evaluate a function of parameters on the grid that their axes span.
+
+    Parameters
+    ----------
+    observe : callable
+        Of parameters by name: arrays, one axis of the grid each, that broadcast to a part of it. It gives an array, or
+        arrays by name (mapping or named tuple), of the part's shape and axes of its own. It must treat cells alike and
+        one by one: into which parts the grid is cut is not its business. ``sweeps.of(Flow, "loss", ...)`` makes one of
+        a flow. If it takes ``rng``, it gets a `numpy.random.Generator` for each part.
+    store : path, optional
+        A zarr group (extra ``[store]``), in which blocks are kept as they finish. Where it holds the same sweep,
+        stopped at any moment, that is continued; no finished block is evaluated again.
+    executor : concurrent.futures.Executor, optional
+        Who evaluates: processes, ``loky``, ``mpi4py.futures.MPIPoolExecutor``, or a Dask cluster by its
+        ``Client.get_executor()``; by default threads of this process. It is not shut down.
+    threads : int, optional
+        Threads of this process, by default as many as it has cores.
+    block : int, optional
+        Cells that are handed out, given back and stored at once, approximately; by default up to 65536.
+    rng : None, int, numpy.random.Generator or SeedSequence
+        As in SPEC 7, for functions that take ``rng``. With None a sweep with a store keeps the seed it began with.
+    progress : bool, optional
+        Whether a progress bar is shown; by default where the standard error is a terminal.
+    **axes : array_like of shape (n,), or (label, array_like)
+        Values of each parameter; the order is that of the result's axes.
+
+    Returns
+    -------
+    Diagram
+        ``d["loss"]`` has shape ``(n, m, ...) + own``; what has no name is called "value".
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is evaluated: for axes that are none, names that the function lacks, workers that are none.
+    StoreError
+        If the store belongs to another sweep, is in use or cannot be written; what is in it stays.
+    BlockError
+        If the function fails or gives another shape; the message has the block's parameters. What finished is kept.
+    ImportError
+        If an extra is missing.
+
+    Notes
+    -----
+    Parameters are never spread over the grid. The function is called on tiles of at most 16384 cells, whose temporaries
+    stay in a core's cache; they depend on the grid alone, and each has random numbers of its own, those of
+    ``SeedSequence(entropy, spawn_key=(tile,))``. So results have the same bits whatever the block, the workers and
+    their order (``tests/test_sweep.py``); blocks smaller than a tile make the tiles as small, except where there are
+    random numbers: then blocks are made of whole tiles. This process alone writes to the store: workers need no access
+    to it. A Dask cluster that loses a worker repeats what that worker did and has not handed over, and may repeat a
+    block that it handed over milliseconds before; the bits are the same.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> def area(width, height):
+    ...     return width * height
+    >>> d = ls.sweep(area, width=[1.0, 2.0], height=[3.0, 4.0, 5.0])
+    >>> d["value"].tolist()
+    [[3.0, 4.0, 5.0], [6.0, 8.0, 10.0]]
+    """
+    check_names(observe, axes)
+    flow = observe if isinstance(observe, FlowObservation) else None
+    spanned = read_axes("sweep", axes, flow.labels if flow else {})
+    if flow:
+        flow.check_axes(spanned)
+    check_workers("sweep", executor, threads, progress)
+    _check_rest(observe, executor, block)
+    path, random = None if store is None else _path(store), takes_rng(observe)
+    seed = _seed(rng, random, path)
+    grid = Grid(spanned, None if block is None else int(block), whole_tiles=random)
+    work = Evaluation(observe, grid.tile, grid.shape, seed)
+    source = record(observe, spanned, grid, seed)
+    meanings = flow.meanings if flow else {}
+    how: dict[str, Any] = {"executor": executor, "threads": threads, "progress": progress, "label": "sweep"}
+    values: Mapping[str, np.ndarray]
+    if path is None:
+        values = _in_memory(grid, work, how)
+    else:
+        values = _in_store(Store(path, spanned, grid, source), work, how, meanings)
+    own = flow.own if flow else {}
+    return Diagram(
+        {axis.name: axis for axis in spanned},
+        values,
+        {name: own[name] for name in values if name in own},
+        {name: meanings[name] for name in values if name in meanings},
+        source,
+    )
+
+
+def _in_memory(grid: Grid, work: Evaluation, how: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return what is observed on the whole grid, by name."""
+    found: dict[str, np.ndarray] = {}
+    with closing(run(grid, work, **how)) as finished:  # type: ignore[type-var]
+        for k, values in finished:
+            if not found:  # the first block says what there is
+                found = {name: np.empty(grid.shape + v.shape[len(grid.shape) :], v.dtype) for name, v in values.items()}
+            same({name: (v.dtype, v.shape[len(grid.shape) :]) for name, v in found.items()}, values, len(grid.shape))
+            place = grid[k].where
+            for name, value in values.items():
+                found[name][place] = value
+    return found
+
+
+def _in_store(store: Store, work: Evaluation, how: dict[str, Any], meanings: Mapping[str, str]) -> Stored:
+    """Finish the blocks that a store lacks, and return what it holds then."""
+    grid = store.grid
+    with store.open():
+        todo = [k for k in range(len(grid)) if k not in store.finished]
+        with closing(run(_Part(grid, todo), work, finished=len(grid) - len(todo), **how)) as finished:  # type: ignore[type-var]
+            for k, values in finished:
+                store.write(grid[todo[k]], values, meanings)
+    return Stored(store.path, list(store.arrays))
+
+
+class _Part(Sequence):
+    """Some blocks of a grid, each made when asked for."""
+
+    def __init__(self, grid: Grid, numbers: list[int]) -> None:
+        self.grid, self.numbers = grid, numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, k: Any) -> Any:
+        return self.grid[self.numbers[k]]
+
+
+def _check_rest(observe: Any, executor: Any, block: Any) -> None:
+    if block is not None and (isinstance(block, bool) or not isinstance(block, int | np.integer) or block < 1):
+        raise ValueError(f"sweep: block = {shown(block)} must be a positive integer (cells of a block); say 65536")
+    if isinstance(executor, ProcessPoolExecutor):
+        try:
+            pickle.dumps(observe)
+        except Exception as error:  # of many kinds, by what cannot be pickled
+            raise TypeError(
+                f"sweep: observe = {observe!r} cannot be sent to other processes ({error}); define it at the top of a "
+                "module, or use executor=loky.get_reusable_executor()"
+            ) from error
+
+
+def _path(store: Any) -> Path:
+    if not isinstance(store, str | os.PathLike) or not str(store):
+        raise TypeError(f"sweep: store = {shown(store)} must be a path (where blocks are kept); say 'sweep.zarr'")
+    if "\0" in str(store):
+        raise ValueError(f"sweep: store = {store!r} has a NUL character (where blocks are kept); say 'sweep.zarr'")
+    return Path(store)
+
+
+def _seed(rng: Any, random: bool, path: Path | None) -> np.random.SeedSequence | None:
+    """Return the seed of a sweep, the one it began with if any will do."""
+    if not random:
+        if rng is not None:
+            raise ValueError(f"sweep: rng = {rng!r} is given but observe takes no rng (random numbers); name it there")
+        return None
+    known = stored_seed(path) if rng is None and path is not None else None
+    return known or sequence(rng)

@@ -1,0 +1,1 @@
+"""Numerical kernels that two or more systems share."""

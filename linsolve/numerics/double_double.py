@@ -1,0 +1,207 @@
+"""Sums and products carried to twice the working precision, in array-API operations only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from linsolve import arithmetic
+
+__all__ = ["DoubleDouble", "cosine", "length", "power_of_two", "two_prod", "two_sum"]
+
+
+def two_sum(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Return the rounded sum and its rounding error: ``s + e = a + b`` exactly (Knuth).
+
+    In object arithmetic, whose precision is the user's choice, the error is reported as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [float(v) for v in two_sum(np, np.asarray(1.0), np.asarray(1e-20))]
+    [1.0, 1e-20]
+    """
+    s = a + b
+    if arithmetic.is_object(xp):
+        return s, xp.zeros_like(s)
+    part = s - a
+    return s, (a - (s - part)) + (b - part)
+
+
+def _halves(a: Any) -> tuple[Any, Any]:
+    # Veltkamp: the high part has 26 bits, so that products of parts are exact; needs |a| < 2^996
+    shifted = (2**27 + 1) * a
+    high = shifted - (shifted - a)
+    return high, a - high
+
+
+def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Return the rounded product and its rounding error: ``p + e = a b`` exactly, barring underflow (Dekker).
+
+    In object arithmetic the error is reported as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.double_double import two_prod
+    >>> x = np.array(1 + 2.0**-30)
+    >>> p, e = two_prod(np, x, x)
+    >>> float(e) == 2.0**-60  # what x^2 = 1 + 2^-29 + 2^-60 loses
+    True
+    """
+    p = a * b
+    if arithmetic.is_object(xp):
+        return p, xp.zeros_like(p)
+    a1, a2 = _halves(a)
+    b1, b2 = _halves(b)
+    return p, a2 * b2 - (((p - a1 * b1) - a2 * b1) - a1 * b2)
+
+
+def power_of_two(xp: Any, size: Any) -> Any:
+    """Return a power of two that brings `size` into ``[2^-64, 2^64]``; 1 in object arithmetic, which has no range."""
+    factor = xp.ones_like(size)
+    if arithmetic.is_object(xp):
+        return factor
+    for e in (512, 256, 128, 64):
+        big, small = size * factor >= 2**e, size * factor <= 1 / 2**e
+        factor = xp.where(big, factor / 2**e, xp.where(small, factor * 2**e, factor))
+    return factor
+
+
+def length(xp: Any, v: Any) -> Any:
+    """Return the Euclidean length along the last axis; the squares neither overflow nor underflow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.double_double import length
+    >>> round(float(length(np, np.array([3e200, 4e200]))) / 1e200, 6)  # the squares would overflow
+    5.0
+    """
+    factor = power_of_two(xp, xp.max(xp.abs(v), axis=-1))
+    scaled = v * factor[..., None]
+    return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
+
+
+def cosine(xp: Any, a: Any, b: Any) -> Any:
+    """Return the cosine of the angle between vectors along the last axis, in [-1, 1]; 0 where one of them is 0."""
+    sizes = length(xp, a), length(xp, b)
+    none = (sizes[0] == 0) | (sizes[1] == 0)
+    safe_a, safe_b = (xp.where(none, xp.ones_like(v), v)[..., None] for v in sizes)
+    found = xp.sum(a / safe_a * (b / safe_b), axis=-1)
+    found = xp.where(none, xp.zeros_like(found), found)
+    return xp.minimum(xp.maximum(found, -xp.ones_like(found)), xp.ones_like(found))
+
+
+class DoubleDouble:
+    """Numbers ``hi + lo`` of twice the working precision, with the operations that set up a closed form.
+
+    In object arithmetic everything passes through and ``lo`` stays 0.
+
+    Parameters
+    ----------
+    xp : namespace
+    hi : array
+        The number, rounded.
+    lo : array, optional
+        What the rounding left, 0 when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.double_double import DoubleDouble
+    >>> x = DoubleDouble(np, np.array(1.0)) + np.array(1e-20)
+    >>> float(x.hi), float(x.lo), float((x - np.array(1.0)).hi)
+    (1.0, 1e-20, 1e-20)
+    """
+
+    __slots__ = ("hi", "lo", "xp")
+
+    def __init__(self, xp: Any, hi: Any, lo: Any = None) -> None:
+        self.xp, self.hi, self.lo = xp, hi, xp.zeros_like(hi) if lo is None else lo
+
+    def _like(self, other: Any) -> DoubleDouble:
+        if isinstance(other, DoubleDouble):
+            return other
+        return DoubleDouble(self.xp, other if hasattr(other, "shape") else self.xp.full_like(self.hi, other))
+
+    def _renew(self, hi: Any, lo: Any) -> DoubleDouble:
+        if arithmetic.is_object(self.xp):
+            return DoubleDouble(self.xp, hi)
+        total = hi + lo
+        return DoubleDouble(self.xp, total, lo - (total - hi))
+
+    def __getitem__(self, key: Any) -> DoubleDouble:
+        return DoubleDouble(self.xp, self.hi[key], self.lo[key])
+
+    def __neg__(self) -> DoubleDouble:
+        return DoubleDouble(self.xp, -self.hi, -self.lo)
+
+    def __add__(self, other: Any) -> DoubleDouble:
+        other = self._like(other)
+        s, e = two_sum(self.xp, self.hi, other.hi)
+        if arithmetic.is_object(self.xp):
+            return DoubleDouble(self.xp, s)
+        low, rest = two_sum(self.xp, self.lo, other.lo)
+        partial = self._renew(s, e + low)
+        return self._renew(partial.hi, partial.lo + rest)
+
+    def __sub__(self, other: Any) -> DoubleDouble:
+        return self + -self._like(other)
+
+    def __mul__(self, other: Any) -> DoubleDouble:
+        other = self._like(other)
+        p, e = two_prod(self.xp, self.hi, other.hi)
+        if arithmetic.is_object(self.xp):
+            return DoubleDouble(self.xp, p)
+        return self._renew(p, e + (self.hi * other.lo + self.lo * other.hi))
+
+    def __truediv__(self, other: Any) -> DoubleDouble:
+        other = self._like(other)
+        ratio = self.hi / other.hi
+        if arithmetic.is_object(self.xp):
+            return DoubleDouble(self.xp, ratio)
+        rest = self - other * ratio
+        return self._renew(ratio, (rest.hi + rest.lo) / other.hi)
+
+    def scaled(self, factor: Any) -> DoubleDouble:
+        """Return the product with powers of two, which is exact."""
+        return DoubleDouble(self.xp, self.hi * factor, self.lo * factor)
+
+    def sqrt(self) -> DoubleDouble:
+        """Return the square root, 0 at 0."""
+        root = self.xp.sqrt(self.hi)
+        if arithmetic.is_object(self.xp):
+            return DoubleDouble(self.xp, root)
+        p, e = two_prod(self.xp, root, root)
+        safe = self.xp.where(root == 0, self.xp.ones_like(root), root)
+        return self._renew(root, ((self.hi - p) - e + self.lo) / (2 * safe))
+
+    def sum(self) -> DoubleDouble:
+        """Return the sum over the last axis, added in pairs."""
+        if arithmetic.is_object(self.xp):
+            return DoubleDouble(self.xp, self.xp.sum(self.hi, axis=-1))
+        part = self
+        while (n := part.hi.shape[-1]) > 1:
+            half = n // 2
+            pairs = part[..., :half] + part[..., half : 2 * half]
+            if n % 2:
+                hi = self.xp.concat([pairs.hi, part.hi[..., 2 * half :]], axis=-1)
+                lo = self.xp.concat([pairs.lo, part.lo[..., 2 * half :]], axis=-1)
+                pairs = DoubleDouble(self.xp, hi, lo)
+            part = pairs
+        return part[..., 0]
+
+    def length(self) -> DoubleDouble:
+        """Return the Euclidean length along the last axis, whatever the magnitudes."""
+        xp = self.xp
+        factor = power_of_two(xp, xp.max(xp.abs(self.hi), axis=-1))
+        scaled = self.scaled(factor[..., None])
+        return (scaled * scaled).sum().sqrt().scaled(1 / factor)
+
+    def hypot(self, other: Any) -> DoubleDouble:
+        """Return ``sqrt(self^2 + other^2)``, whatever the magnitudes."""
+        other = self._like(other)
+        xp = self.xp
+        factor = power_of_two(xp, xp.maximum(xp.abs(self.hi), xp.abs(other.hi)))
+        a, b = self.scaled(factor), other.scaled(factor)
+        return (a * a + b * b).sqrt().scaled(1 / factor)

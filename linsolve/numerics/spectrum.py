@@ -1,0 +1,170 @@
+r"""Functions of a symmetric positive semi-definite matrix K: one eigendecomposition, then matrix products.
+
+The textbook writes ``(1 - exp(-K t)) K^{-1}``, which needs K to be invertible. In doubles it never is once its
+spectrum spans sixteen decades: a zero eigenvalue comes out as some 1e-17 of either sign, its quotients as noise. Here
+eigenvalues below ``n eps`` of the largest are zero, and ``t phi(K t) = integral of exp(-K s) from 0 to t`` takes its
+limit t there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from linsolve import arithmetic
+from linsolve.arithmetic import precision
+from linsolve.numerics.scalar import phi
+
+__all__ = ["Spectrum", "decay", "decayed_integral", "exponents", "integral_weights", "reach_backward", "rows_times"]
+
+_STEEPEST = 300  # of an exponent, so that squares of such exponentials, times other numbers, are doubles
+
+
+def rows_times(xp: Any, rows: Any, matrix: Any) -> Any:
+    """Return ``row @ matrix`` for every row, shapes ``... + (n,)`` and ``batch + (n, m)``; one product if no batch."""
+    if matrix.ndim > 2:
+        return (rows[..., None, :] @ matrix)[..., 0, :]
+    flat = xp.reshape(rows, (-1, rows.shape[-1])) @ matrix
+    return xp.reshape(flat, (*rows.shape[:-1], matrix.shape[-1]))
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues and eigenvectors of a symmetric matrix.
+
+    Parameters
+    ----------
+    values : array, shape batch + (n,)
+        Rising; what rounding left of a zero is zero.
+    vectors : array, shape batch + (n, n)
+        The eigenvectors, as columns.
+    least : array, shape batch
+        The smallest eigenvalue as it was computed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.spectrum import Spectrum
+    >>> spectrum = Spectrum.of(np, np.array([[2.0, 2.0], [2.0, 2.0]]))
+    >>> spectrum.values.round(6).tolist(), spectrum.null_part(np, np.array([1.0, 0.0])).round(6).tolist()
+    ([0.0, 4.0], [0.5, -0.5])
+    """
+
+    values: Any
+    vectors: Any
+    least: Any
+
+    @classmethod
+    def of(cls, xp: Any, matrix: Any) -> Spectrum:
+        """Return the spectrum of `matrix`, of whose two triangles one is read.
+
+        In floats every eigenvalue below ``n eps`` of the largest becomes zero, negative ones too. In high precision a
+        matrix of doubles is what it says, rounding of its entries included, so only what lies below that arithmetic's
+        own rounding is zero.
+        """
+        values, vectors = xp.linalg.eigh(matrix)
+        floor = matrix.shape[-1] * precision(xp) * xp.max(xp.abs(values), axis=-1, keepdims=True)
+        none = (xp.abs(values) if arithmetic.is_object(xp) else values) <= floor
+        return cls(xp.where(none, xp.zeros_like(values), values), vectors, values[..., 0])
+
+    def coordinates(self, xp: Any, v: Any) -> Any:
+        """Return ``V^T v``, shape ``... + (n,)``."""
+        return rows_times(xp, v, self.vectors)
+
+    def vector(self, xp: Any, c: Any) -> Any:
+        """Return ``V c``, shape ``... + (n,)``."""
+        return rows_times(xp, c, xp.matrix_transpose(self.vectors))
+
+    def null_part(self, xp: Any, v: Any) -> Any:
+        """Return the projection of `v` on the null space, which does not depend on the basis chosen in it."""
+        c = self.coordinates(xp, v)
+        return self.vector(xp, xp.where(self.values == 0, c, xp.zeros_like(c)))
+
+    def exponents(self, xp: Any, t: Any) -> Any:
+        """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` it is inf, and 0 in the null space."""
+        return exponents(xp, self.values, t)
+
+
+def exponents(xp: Any, values: Any, t: Any) -> Any:
+    """Return ``lam t`` for eigenvalues, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` inf, and 0 where lam is."""
+    t = t[..., None]
+    forever = xp.isinf(t)
+    # in high precision the zero of a rounded matrix may be negative: it is a zero, and nothing grows without end
+    end = xp.where(values > 0, xp.full_like(values, xp.inf), xp.zeros_like(values))
+    return xp.where(forever, end, values * xp.where(forever, xp.zeros_like(t), t))
+
+
+def reach_backward(xp: Any, rates: Any) -> Any:
+    """Return the negative time before which ``exp(-rate t)`` nears the end of the doubles, shape ``rates.shape[:-1]``.
+
+    It is -inf where no rate is positive, and in object arithmetic, whose exponents do not end.
+    """
+    top = xp.max(rates, axis=-1)
+    endless = xp.full_like(top, -xp.inf)
+    if arithmetic.is_object(xp):
+        return endless
+    # of what is left of the range, squares in a loss need half
+    return xp.where(top > 0, -_STEEPEST / xp.where(top > 0, top, xp.ones_like(top)), endless)
+
+
+def decay(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
+    """Return ``exp(-K t) v``, shape ``t.shape + (n,)`` broadcast against `v`; at ``t = inf`` the null part of `v`.
+
+    Parameters
+    ----------
+    xp : namespace
+    spectrum : Spectrum
+        Of K.
+    t : array
+        Times, inf allowed.
+    v : array, shape ... + (n,)
+        Vector; ``...`` broadcasts against ``t.shape``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.spectrum import Spectrum, decay
+    >>> spectrum = Spectrum.of(np, np.array([[2.0, 2.0], [2.0, 2.0]]))
+    >>> decay(np, spectrum, np.array([0.25, np.inf]), np.array([1.0, 0.0])).round(6).tolist()  # exp(-1)/2 +- 1/2
+    [[0.68394, -0.31606], [0.5, -0.5]]
+    """
+    return spectrum.vector(xp, xp.exp(-spectrum.exponents(xp, t)) * spectrum.coordinates(xp, v))
+
+
+def decayed_integral(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
+    """Return ``t phi(K t) v``, the integral of ``exp(-K s) v`` from 0 to t; at ``t = inf`` it is ``K^+ v``.
+
+    Parameters
+    ----------
+    xp, spectrum, t, v
+        As for `decay`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.spectrum import Spectrum, decayed_integral
+    >>> spectrum = Spectrum.of(np, np.array([[2.0, 2.0], [2.0, 2.0]]))
+    >>> decayed_integral(np, spectrum, np.array(np.inf), np.array([1.0, 0.0])).round(6).tolist()  # K^+ v
+    [0.125, 0.125]
+    """
+    return spectrum.vector(xp, integral_weights(xp, spectrum.values, t) * spectrum.coordinates(xp, v))
+
+
+def integral_weights(xp: Any, values: Any, t: Any) -> Any:
+    """Return ``t phi(lam t)``, the integral of ``exp(-lam s)`` from 0 to t, for eigenvalues, shape ``t.shape + (n,)``.
+
+    In the null space it is t; at ``t = inf`` it is ``1 / lam``, and 0 in the null space: the pseudo-inverse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.spectrum import integral_weights
+    >>> values = np.array([0.0, 2.0])
+    >>> integral_weights(np, values, np.array([1.0, np.inf])).round(6).tolist()
+    [[1.0, 0.432332], [0.0, 0.5]]
+    """
+    t = t[..., None]
+    forever = xp.isinf(t)
+    t = xp.where(forever, xp.zeros_like(t), t)
+    positive = values > 0
+    inverse = 1 / xp.where(positive, values, xp.ones_like(values))
+    inverse = xp.where(positive, inverse, xp.zeros_like(inverse))
+    return xp.where(forever, inverse, t * phi(xp, values * t))

@@ -1,0 +1,1 @@
+"""References, published formulas, cards and generated code."""

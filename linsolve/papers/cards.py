@@ -1,0 +1,226 @@
+"""Cards: all that a reader needs of a flow or law on one page, read from its class, its docstring and the errata."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.flow import Flow
+from linsolve.core.law import Expansion
+from linsolve.papers.card_blocks import Block, Formula, Paragraph, Table, blocks, paragraphs, sections
+from linsolve.papers.card_text import as_html, as_markdown, as_text
+
+__all__ = ["Card", "card"]
+
+# what a paragraph of a docstring's notes is about, by its first words
+_ABOUT = {
+    "Exact for": "Exact for, not for",
+    "Approximates": "Exact for, not for",
+    "Valid": "Exact for, not for",
+    "Source": "Sources",
+    "Accuracy": "Accuracy",
+    "Errat": "Errata",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """A flow or law on one page: print it, or leave it as the last line of a notebook's cell.
+
+    Parameters
+    ----------
+    name : str
+        The flow or law.
+    body : list of (str, list)
+        Its sections: title and blocks.
+    """
+
+    name: str
+    body: list[tuple[str, list[Block]]]
+
+    @property
+    def sections(self) -> list[str]:
+        """Titles of the sections."""
+        return [title for title, _ in self.body]
+
+    def __str__(self) -> str:
+        return as_text(self.name, self.body)
+
+    def __repr__(self) -> str:
+        return f"Card({self.name}: {', '.join(self.sections)})"
+
+    def _repr_markdown_(self) -> str:
+        return as_markdown(self.name, self.body)
+
+    def _repr_html_(self) -> str:
+        return as_html(self.name, self.body)
+
+
+def card(item: Any) -> Card:
+    """Return the card of a flow or law: loss, equation, closed form, parameters, conditions, accuracy, errata.
+
+    Parameters
+    ----------
+    item : Flow, Law, class or str
+        A flow or law, its class or its name.
+
+    Returns
+    -------
+    Card
+        ``print`` it in a terminal; notebooks show it with its formulas set.
+
+    Raises
+    ------
+    ValueError
+        If there is no flow or law of that name.
+    TypeError
+        If the argument is neither a flow nor a law.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> ls.card("BalancedMode").sections[:3]
+    ['Statement', 'From the code', 'Parameters']
+    """
+    from linsolve.papers.references import solved, sources
+
+    cls = solved("card", item)
+    found = sections(inspect.getdoc(cls) or "")
+    notes = _notes(found.get("Notes", ""))
+    body: list[tuple[str, list[Block]]] = [("Statement", blocks(found[""]))]
+    if issubclass(cls, Flow):
+        body += [("From the code", _from_code(cls)), ("Parameters", [_parameters(cls)]), ("State", [_state(cls)])]
+        body.append(("Conditions", _conditions(cls)))
+    else:
+        body.append(("Parameters", [_parameters(cls)]))
+    body.append(("Exact for, not for", notes.pop("Exact for, not for", []) + _kind(cls)))
+    body.append(("Accuracy", notes.pop("Accuracy", []) or _measured(cls)))
+    remarks = notes.pop("", [])
+    papers: list[Block] = [Paragraph(f"• [{each.key}] {each}") for each in sources(cls)]
+    body.append(("Sources", notes.pop("Sources", []) + papers))
+    printed = notes.pop("Errata", [])
+    body.append(("Errata", printed + _errata(cls.__name__)))
+    if remarks:
+        body.append(("Remarks", remarks))
+    return Card(cls.__name__, body)
+
+
+def _notes(text: str) -> dict[str, list[Block]]:
+    """Return the paragraphs of the notes by what they are about; one that opens no subject belongs to the remarks.
+
+    A table, a list or a formula belongs to the paragraph above it.
+    """
+    found: dict[str, list[Block]] = {}
+    subject = ""
+    for part in paragraphs(text):
+        continued = part.lstrip().startswith((".. math::", "==", "- ", "* "))
+        if not continued:
+            opened = [name for words, name in _ABOUT.items() if part.lstrip().startswith(words)]
+            subject = opened[0] if opened else ""
+        found.setdefault(subject, []).extend(blocks(part))
+    return found
+
+
+def _from_code(cls: type[Flow]) -> list[Block]:
+    """Return loss and closed form as SymPy reads them from the shipped code, where symbols allow."""
+    import sympy
+
+    try:
+        parameters, start, _ = cls.symbols()
+    except NotImplementedError:
+        return [
+            Paragraph("The closed form is not elementary in SymPy's terms; the statement above is what the code does.")
+        ]
+    command = f"``linsolve verify {cls.__name__} --latex``"
+    if any(len(x.free_symbols) != 1 for x in np.asarray(start[0], dtype=object).flat):
+        told = f"SymPy proves the closed form for one hidden unit; it is long, and {command} prints it."
+        return [Paragraph(told)]
+
+    from linsolve.core.verify.symbols import closed_form
+
+    flow, xp, _, z0, state = closed_form(cls)
+    found: list[Block] = [Formula(f"L(0) = {sympy.latex(flow.loss(xp, z0).flat[0])}")]
+    for name, value in zip(state._fields, state, strict=True):
+        for k, entry in enumerate(value.flat):
+            label = name if value.size == 1 else f"{name}_{{{k + 1}}}"
+            found.append(Formula(f"{label}(t) = {sympy.latex(sympy.factor_terms(entry))}"))
+    given = {**parameters, **dict(zip(cls.State._fields, start, strict=True))}  # type: ignore[attr-defined]
+    renamed = {name: value for name, value in given.items() if not _plain(name, value)}
+    if renamed:
+        shown = r",\quad ".join(rf"\mathtt{{{name}}} = {sympy.latex(value)}" for name, value in renamed.items())
+        found += [Paragraph("where parameters and start are named by"), Formula(shown.replace("eta_", r"eta\_"))]
+    return [*found, Paragraph(f"on the region of these symbols; {command} proves it.")]
+
+
+def _plain(name: str, value: Any) -> bool:
+    """Whether a symbol is the parameter or the start itself."""
+    return str(value) in (name, f"{name}_0")
+
+
+def _parameters(cls: type) -> Table:
+    described = sections(inspect.getdoc(cls) or "").get("Parameters", "")
+    rows = []
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        about = field.metadata
+        if "symbol" not in about:
+            continue
+        shape = ", ".join(about["axes"])
+        rows.append((f"``{field.name}``", f"${about['symbol']}$", about["doc"], f"``{about['domain']}``", shape))
+    if not rows:
+        return Table((("name", "meaning"), ("none", " ".join(described.split()) or "no parameters")))
+    return Table((("name", "symbol", "meaning", "domain", "own axes"), *rows))
+
+
+def _state(cls: type[Flow]) -> Table:
+    rows = [(f"``{name}``", ", ".join(cls.axes[name]) or "a number") for name in cls.State._fields]  # type: ignore[attr-defined]
+    return Table((("field", "own axes"), *rows))
+
+
+def _conditions(cls: type[Flow]) -> list[Block]:
+    flow, z0 = cls.example(np.random.default_rng(0))
+    found = flow.conditions(np, z0)
+    if not found:
+        return [Paragraph("None: every start of the state above.")]
+    names = ", ".join(f"``{name}``" for name in found)
+    return [
+        Paragraph(f"Zero up to {cls.tolerance:g}, else the flow raises `NotExact` with the name and the size: {names}.")
+    ]
+
+
+def _kind(cls: Any) -> list[Block]:
+    if issubclass(cls, Flow):
+        return []
+    orders = dict(cls.orders) if issubclass(cls, Expansion) else {}
+    if orders:
+        stated = ", ".join(f"{name}: {order:g}" for name, order in orders.items())
+        return [Paragraph(f"An expansion of: {cls.approximates}. Order of the relative error: {stated}.")]
+    return [Paragraph(f"A statement on averages: {cls.approximates}.")]
+
+
+def _measured(cls: type) -> list[Block]:
+    what = "the orders of the errors" if issubclass(cls, Expansion) else "means over sampled networks"
+    command = f"linsolve verify {cls.__name__}"
+    return [Paragraph(f"``{command}`` measures {what} against the exact thing; ``tests/test_verify.py`` runs it.")]
+
+
+def _errata(name: str) -> list[Block]:
+    """Return the checked formulas of the sources that belong to a flow or law, misprints first."""
+    from linsolve.papers import published as errata
+
+    found = errata.about(name)
+    if not found:
+        return [Paragraph("No formula of the sources is on record for it.")]
+    wrong = [each for each in found if each.printed]
+    right = [each for each in found if not each.printed]
+    parts: list[Block] = []
+    if wrong:
+        rows = [(f"{each.source} {each.number}", f"${each.printed}$", f"${each.latex}$") for each in wrong]
+        parts.append(Table((("place", "as printed", "what holds"), *rows)))
+    if right:
+        rows_right = ", ".join(f"{each.number} [{each.source}] {each.verdict}" for each in right)
+        parts.append(Paragraph(f"Checked and right: {rows_right}."))
+    command = "``tests/test_errata.py`` evaluates each; ``linsolve errata --check`` prints the figures."
+    return [*parts, Paragraph(command)]

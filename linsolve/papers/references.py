@@ -1,0 +1,225 @@
+"""The papers behind the flows and laws, as records, and `cite`: BibTeX of what was used."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+from linsolve.core.arguments import shown, unknown_name
+from linsolve.core.version import VERSION
+
+__all__ = ["REFERENCES", "Reference", "cite", "solved", "sources"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """A paper; fields that are not known are empty.
+
+    Parameters
+    ----------
+    key : str
+        BibTeX key.
+    kind : str
+        BibTeX entry type.
+    authors : tuple of str
+        As "Family, Given"; a family name alone where that is all that is known.
+    title : str
+    year : int
+    known_as : str
+        How docstrings name it: the words by which a flow or law is found to rest on it.
+    where : tuple of (str, str)
+        Further BibTeX fields.
+    """
+
+    key: str
+    kind: str
+    authors: tuple[str, ...]
+    title: str
+    year: int
+    known_as: str
+    where: tuple[tuple[str, str], ...] = ()
+
+    def bibtex(self) -> str:
+        """Return the BibTeX entry."""
+        fields = {"author": " and ".join(self.authors), "title": f"{{{self.title}}}", "year": str(self.year)}
+        rows = (f"  {name} = {{{value}}}" for name, value in (fields | dict(self.where)).items())
+        return f"@{self.kind}{{{self.key},\n" + ",\n".join(rows) + "\n}"
+
+    def __str__(self) -> str:
+        """Return the reference as a line of text."""
+        authors = ", ".join(" ".join(reversed(name.split(", "))) for name in self.authors)
+        parts = dict(self.where)
+        names = {"eprint": f"arXiv:{parts.get('eprint')}", "volume": f"volume {parts.get('volume')}"}
+        shown = ("journal", "booktitle", "school", "volume", "eprint")
+        where = ", ".join(names.get(name, parts[name]) for name in shown if name in parts)
+        text = f'{authors}, "{self.title}"{", " + where if where else ""} ({self.year})'
+        for accented, letter in _LETTERS.items():
+            text = text.replace(accented, letter)
+        return text
+
+
+_LETTERS = {"{\\'e}": "é", '{\\"a}': "ä", '{\\"u}': "ü"}
+
+
+def _arxiv(number: str) -> tuple[tuple[str, str], ...]:
+    return ("eprint", number), ("archiveprefix", "arXiv")
+
+
+_NEURIPS = "Advances in Neural Information Processing Systems"
+_RECORDS = (
+    Reference(
+        "saxe_2014", "inproceedings", ("Saxe, Andrew M.", "McClelland, James L.", "Ganguli, Surya"),
+        "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks", 2014,
+        "Saxe, McClelland",
+        (("booktitle", "International Conference on Learning Representations"), *_arxiv("1312.6120")),
+    ),
+    Reference(
+        "fukumizu_1998", "inproceedings", ("Fukumizu, Kenji",),
+        "Effect of batch learning in multilayer neural networks", 1998, "Fukumizu",
+        (("booktitle", "International Conference on Neural Information Processing"),),
+    ),
+    Reference(
+        "braun_2022", "inproceedings",
+        ("Braun, Lukas", "Domin{\\'e}, Cl{\\'e}mentine", "Fitzgerald, James", "Saxe, Andrew"),
+        "Exact learning dynamics of deep linear networks with prior knowledge", 2022, "Braun",
+        (("booktitle", _NEURIPS), ("volume", "35"), ("pages", "6615--6629")),
+    ),
+    Reference(
+        "domine_2024", "misc",
+        ("Domin{\\'e}, Cl{\\'e}mentine C. J.", "Anguita, Nicolas", "Proca, Alexandra M.", "Braun, Lukas",
+         "Kunin, Daniel", "Mediano, Pedro A. M.", "Saxe, Andrew M."),
+        "From lazy to rich: Exact learning dynamics in deep linear networks", 2024, "Domine et al.",
+        _arxiv("2409.14623"),
+    ),
+    Reference(
+        "xu_ziyin_2024", "misc", ("Xu, Yizhou", "Ziyin, Liu"),
+        "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model", 2024, "Xu and Ziyin",
+        _arxiv("2401.07085"),
+    ),
+    Reference(
+        "atanasov_2022", "misc", ("Atanasov, Alexander", "Bordelon, Blake", "Pehlevan, Cengiz"),
+        "Neural networks as kernel learners: The silent alignment effect", 2022, "Atanasov", _arxiv("2111.00034"),
+    ),
+    Reference(
+        "geiger_2020", "article", ("Geiger, Mario", "Spigler, Stefano", "Jacot, Arthur", "Wyart, Matthieu"),
+        "Disentangling feature and lazy training in deep neural networks", 2020, "Geiger",
+        (("journal", "Journal of Statistical Mechanics: Theory and Experiment"), ("volume", "2020"), ("number", "11"),
+         ("pages", "113301")),
+    ),
+    Reference(
+        "ortiz_jimenez_2021", "misc",
+        ("Ortiz-Jim{\\'e}nez, Guillermo", "Moosavi-Dezfooli, Seyed-Mohsen", "Frossard, Pascal"),
+        "What can linearized neural networks actually say about generalization?", 2021, "Ortiz-Jimenez",
+    ),
+    Reference(
+        "seleznova_2023", "inproceedings",
+        ("Seleznova, Mariia", "Weitzner, Dana", "Giryes, Raja", "Kutyniok, Gitta", "Chou, Hung-Hsu"),
+        "Neural (Tangent Kernel) Collapse", 2023, "Seleznova, Weitzner", (("booktitle", _NEURIPS), ("volume", "36")),
+    ),
+    Reference(
+        "seleznova_2024", "phdthesis", ("Seleznova, Mariia",),
+        "Analyzing Training Dynamics of Deep Neural Networks: "
+        "Insights and Limitations of the Neural Tangent Kernel Regime",
+        2024, "Seleznova", (("school", "Ludwig-Maximilians-Universit{\\\"a}t M{\\\"u}nchen"),),
+    ),
+)  # fmt: skip
+
+REFERENCES = {record.key: record for record in _RECORDS}
+
+# whose docstrings leave the sources to the module that they extend
+_ALSO = {
+    "NTKMoments": ("seleznova_2024",),
+    "NTKDispersionLimit": ("seleznova_2024",),
+    "NTKDispersionCrossover": ("seleznova_2024",),
+    "NTKFirstStep": ("seleznova_2024",),
+    "NTKFirstStepLimit": ("seleznova_2024",),
+    "RefinedMatchedSolution": ("atanasov_2022",),
+}
+
+
+def solved(who: str, item: Any) -> Any:
+    """Return the class of a flow or law given by its name, its class or one of it.
+
+    Raises
+    ------
+    ValueError
+        If there is no flow or law of that name.
+    TypeError
+        If it is none of these.
+    """
+    from linsolve.core.flow import Flow
+    from linsolve.core.law import Law
+    from linsolve.systems import flows, laws
+
+    if isinstance(item, str):
+        for registry in (flows, laws):
+            if item in registry.WHERE:
+                return getattr(registry, item)
+        raise ValueError(unknown_name(who, "flow or law", item, [*flows.WHERE, *laws.WHERE]))
+    cls = item if isinstance(item, type) else type(item)
+    if not issubclass(cls, Flow | Law) or cls.__module__ in (Flow.__module__, Law.__module__):  # nor their bases
+        raise TypeError(
+            f"{who}: {shown(item)} is not a flow or a law; pass one, its class or its name, such as 'TwoLayer'"
+        )
+    return cls
+
+
+def sources(item: Any) -> tuple[Reference, ...]:
+    """Return the papers on which a flow or law rests: those that its docstring names.
+
+    Examples
+    --------
+    >>> from linsolve.papers.references import sources
+    >>> [each.key for each in sources("TwoLayer")]
+    ['xu_ziyin_2024']
+    """
+    return _sources("sources", item)
+
+
+def _sources(who: str, item: Any) -> tuple[Reference, ...]:
+    cls = solved(who, item)
+    text, also = " ".join((inspect.getdoc(cls) or "").split()), _ALSO.get(cls.__name__, ())
+    return tuple(record for record in _RECORDS if record.known_as in text or record.key in also)
+
+
+def _package() -> str:
+    version = VERSION
+    fields = {
+        "author": "{The linsolve developers}",
+        "title": "{linsolve: exact training dynamics of solvable linear networks}",
+        "year": "2026",
+        "version": version,
+    }
+    rows = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+    return f"@software{{linsolve,\n{rows}\n}}"
+
+
+def cite(*items: Any) -> str:
+    """Return BibTeX of the theory behind flows and laws, and of this package.
+
+    Parameters
+    ----------
+    *items : Flow, Law, class or str
+        Flows and laws, their classes or names; none for the package alone.
+
+    Returns
+    -------
+    str
+        Entries, each paper once, the package last. Fields that the project does not know are left out.
+
+    Raises
+    ------
+    ValueError
+        If there is no flow or law of that name.
+    TypeError
+        If an argument is neither a flow nor a law.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> print(ls.cite("HiddenMode").splitlines()[0])
+    @inproceedings{saxe_2014,
+    """
+    found = {record.key: record for item in items for record in _sources("cite", item)}
+    return "\n\n".join([*(record.bibtex() for record in found.values()), _package()])

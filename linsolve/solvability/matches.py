@@ -1,0 +1,213 @@
+"""A network written as one of the flows: the flow, its state, and the way back to the network's map."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.flow import Flow
+from linsolve.core.trajectory import Trajectory
+from linsolve.solvability.joint_modes import Joint
+from linsolve.solvability.network import Network
+from linsolve.solvability.reduction import Reduced
+from linsolve.systems.mode.deep_mode import DeepMode
+from linsolve.systems.two_layer.two_layer import TwoLayer
+from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
+
+__all__ = ["DeepMatch", "LineMatch", "LinearMatch", "Match", "PlaneMatch", "WhiteMatch"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Match:
+    """A network as a flow; the time of the flow is the time of the network.
+
+    Parameters
+    ----------
+    name : str
+        Name of the flow.
+    flow : Flow
+    z0 : State
+        Start.
+    inputs, outputs : ndarray, shapes (n_in, r), (n_out, c)
+        Orthonormal coordinates in which the flow sees the network.
+    """
+
+    name: str
+    flow: Flow
+    z0: Any
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+    def product(self, state: Any) -> np.ndarray:
+        """Return the map in the flow's coordinates, shape t.shape + (c, r)."""
+        raise NotImplementedError
+
+    def map(self, state: Any) -> np.ndarray:
+        """Return the network's map ``W_L ... W_1`` on the span of the data, shape t.shape + (n_out, n_in).
+
+        Parameters
+        ----------
+        state : State or Trajectory
+            Of `flow`.
+
+        Notes
+        -----
+        Outside the span of the data the map is not what a loss sees, and not part of most flows' states.
+        """
+        if isinstance(state, Trajectory):
+            state = state.state
+        return self.outputs @ self.product(state) @ self.inputs.T
+
+    def sizes(self, state: Any) -> np.ndarray:
+        """Return the spectral norm of every layer (rates made equal), shape t.shape + (L,)."""
+        raise NotImplementedError
+
+    def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
+        """Return the norm of the velocity that `change` of the loss's gradient, shape t.shape + (c, r), makes."""
+        raise NotImplementedError
+
+
+def _pushed(change: np.ndarray, gram_in: np.ndarray, gram_out: np.ndarray) -> np.ndarray:
+    """Return ``sqrt(|U_2^T D|^2 + |D U_1^T|^2)`` of two layers from their Gram matrices."""
+    square = np.sum(change * (gram_out @ change), axis=(-2, -1)) + np.sum(change * (change @ gram_in), axis=(-2, -1))
+    return np.sqrt(np.maximum(square, 0))
+
+
+def _largest(gram: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[..., -1], 0))
+
+
+class WhiteMatch(Match):
+    """`WhitenedTwoLayer`."""
+
+    @classmethod
+    def of(cls, red: Reduced, state: Any, target: np.ndarray, kappa: float) -> WhiteMatch:
+        """Return the match of a start, inputs of second moment `kappa` and the map `target`."""
+        flow = WhitenedTwoLayer(target=target, tau=1 / (red.clock * kappa))
+        return cls("WhitenedTwoLayer", flow, state, red.inputs, red.outputs)
+
+    def product(self, state: Any) -> np.ndarray:
+        """Return the product."""
+        return state.product
+
+    def sizes(self, state: Any) -> np.ndarray:
+        """Return the roots of the Gram matrices' largest eigenvalues."""
+        return np.stack([_largest(state.gram_in), _largest(state.gram_out)], axis=-1)
+
+    def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
+        """Return the norm of the velocity that a change of the gradient makes."""
+        return _pushed(change, state.gram_in, state.gram_out)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LineMatch(Match):
+    """`TwoLayer` on one line of data, in the weights themselves; `scale` makes the rates of the layers equal."""
+
+    scale: tuple[float, float] = (1.0, 1.0)
+
+    @classmethod
+    def of(cls, red: Reduced, network: Network) -> LineMatch:
+        """Return the match of raw weights on the line of the largest second moment."""
+        (w1, w2), rates = network.weights, network.rates
+        power, axes = np.linalg.eigh(red.covariance)
+        size, axis = float(np.sqrt(power[-1])), axes[:, -1]
+        y = float(red.cross[0] @ axis) / size
+        # this loss is half of the flow's
+        flow = TwoLayer(y=y, x=size * (red.inputs @ axis), eta_u=rates[1] / 2, eta_w=rates[0] / 2)
+        z0 = TwoLayer.State(red.outputs[:, 0] @ w2, w1)
+        scale = (float(np.sqrt(red.clock / rates[0])), float(np.sqrt(red.clock / rates[1])))
+        return cls("TwoLayer", flow, z0, red.inputs, red.outputs, scale)
+
+    def product(self, state: Any) -> np.ndarray:
+        """Return ``u^T W`` on the inputs."""
+        return (state.u[..., None, :] @ state.w) @ self.inputs
+
+    def _grams(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
+        w, u = self.scale[0] * (state.w @ self.inputs), self.scale[1] * state.u
+        return np.swapaxes(w, -1, -2) @ w, np.sum(u * u, axis=-1)[..., None, None]
+
+    def sizes(self, state: Any) -> np.ndarray:
+        """Return the spectral norms."""
+        return np.stack([_largest(gram) for gram in self._grams(state)], axis=-1)
+
+    def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
+        """Return the norm of the velocity that a change of the gradient makes."""
+        return _pushed(change, *self._grams(state))
+
+
+class PlaneMatch(Match):
+    """`TwoLayer`, one for each of the decoupled modes of a two-layer network."""
+
+    @classmethod
+    def of(cls, red: Reduced, modes: Joint) -> PlaneMatch:
+        """Return the match of modes in mutually orthogonal hidden planes."""
+        v, u = modes.pairs
+        root = np.sqrt(modes.power)
+        flow = TwoLayer(y=root * modes.target, x=root[:, None], eta_u=red.clock / 2, eta_w=red.clock / 2)
+        z0 = TwoLayer.State(u.T @ red.layers[1], (red.layers[0] @ v).T[..., None])
+        return cls("TwoLayer per mode", flow, z0, red.inputs @ v, red.outputs @ u)
+
+    def product(self, state: Any) -> np.ndarray:
+        """Return the diagonal matrix of the modes' strengths."""
+        strength = np.sum(state.u * state.w[..., 0], axis=-1)
+        return strength[..., None] * np.eye(strength.shape[-1])
+
+
+class LinearMatch(Match):
+    """`DeepMode` of depth 1: the entries of a single layer in the eigenbasis of the inputs, each by itself."""
+
+    @classmethod
+    def of(cls, red: Reduced) -> LinearMatch:
+        """Return the match of a single layer; any data."""
+        power, axes = np.linalg.eigh(red.covariance)
+        flow = DeepMode(s=red.cross @ axes / power, depth=1.0, tau=1 / (red.clock * power))
+        return cls("DeepMode", flow, DeepMode.State(red.product @ axes), red.inputs @ axes, red.outputs)
+
+    def product(self, state: Any) -> np.ndarray:
+        """Return the layer."""
+        return state.a
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DeepMatch(Match):
+    """`DeepMode`, one for each mode of a balanced, aligned network; `axes` are the modes in the coordinates."""
+
+    axes: tuple[np.ndarray, np.ndarray] = (np.eye(1), np.eye(1))
+    depth: int = 2
+
+    @classmethod
+    def of(cls, red: Reduced, modes: Joint, strength: np.ndarray) -> DeepMatch:
+        """Return the match of modes that start at `strength`."""
+        flow = DeepMode(s=modes.target, depth=float(red.depth), tau=1 / (red.clock * modes.power))
+        z0 = DeepMode.State(strength)
+        return cls("DeepMode", flow, z0, red.inputs, red.outputs, modes.pairs, red.depth)
+
+    def _through(self, strength: np.ndarray) -> np.ndarray:
+        v, u = self.axes
+        return (u * strength[..., None, :]) @ v.T
+
+    def product(self, state: Any) -> np.ndarray:
+        """Return ``sum_k u_k a_k v_k^T``."""
+        return self._through(state.a)
+
+    def sizes(self, state: Any) -> np.ndarray:
+        """Return the largest root of the modes, the same for every layer."""
+        size = np.max(np.abs(state.a), axis=-1) ** (1 / self.depth)
+        return np.repeat(size[..., None], self.depth, axis=-1)
+
+    def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
+        """Return the norm of the velocity that a change of the gradient makes."""
+        v, u = self.axes
+        root = np.abs(state.a) ** (1 / self.depth)
+        square = np.zeros(change.shape[:-2])
+        for layer in range(1, self.depth + 1):
+            # the layers after and before carry the gradient only through the modes; outermost, all of it
+            part = change
+            if layer < self.depth:
+                part = root[..., :, None] ** (self.depth - layer) * (u.T @ part)
+            if layer > 1:
+                part = (part @ v) * root[..., None, :] ** (layer - 1)
+            square = square + np.sum(part**2, axis=(-2, -1))
+        return np.sqrt(square)

@@ -1,0 +1,164 @@
+"""A network and its data as a user gives them: layers, second moments of the data, learning rates, all checked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.core.arguments import Interval, real_array, shown
+
+__all__ = ["WHO", "Network", "read"]
+
+WHO = "applies"
+EPS = float(np.finfo(float).eps)
+
+
+class Network(NamedTuple):
+    """A linear network ``f(x) = W_L ... W_1 x`` under gradient flow of the mean squared error, halved.
+
+    Parameters
+    ----------
+    weights : tuple of ndarray
+        ``W_l``, shape (n_l, n_{l-1}).
+    span : ndarray, shape (n_in, rank)
+        Orthonormal directions of the inputs that the data has, eigenvectors of their second moment.
+    power : ndarray, shape (rank,)
+        Eigenvalues, falling, all above rounding.
+    cross : ndarray, shape (n_out, n_in)
+        ``Sigma_yx``.
+    rates : ndarray, shape (L,)
+        Learning rates.
+    """
+
+    weights: tuple[np.ndarray, ...]
+    span: np.ndarray
+    power: np.ndarray
+    cross: np.ndarray
+    rates: np.ndarray
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of units: inputs, hidden layers, outputs."""
+        return (self.weights[0].shape[1], *(len(w) for w in self.weights))
+
+
+def read(weights: Any, data: Any, rates: Any, covariances: bool) -> Network:
+    """Return what a user gave as a `Network`, refused with a reason where it is none."""
+    layers = _layers(weights)
+    inputs, outputs = _pair(data, covariances)
+    moments = _moments if covariances else _from_samples
+    span, power, cross = moments(inputs, outputs, layers[0].shape[1], len(layers[-1]))
+    return Network(layers, span, power, cross, _rates(rates, len(layers)))
+
+
+def _layers(weights: Any) -> tuple[np.ndarray, ...]:
+    if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
+        raise ValueError(
+            f"{WHO}: weights = {shown(weights)} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
+        )
+    layers = [_real(f"W{i}", w, "layer", 1e30) for i, w in enumerate(weights, 1)]
+    if layers[-1].ndim == 1 and (len(layers) == 1 or layers[-2].ndim == 2):
+        layers[-1] = layers[-1][None]
+    for i, w in enumerate(layers, 1):
+        if w.ndim != 2:
+            raise ValueError(
+                f"{WHO}: W{i} has shape {w.shape} but must be (units, inputs of the layer) (a matrix; only the last "
+                "layer may be a vector); pass a list of matrices"
+            )
+    for i, (w, after) in enumerate(itertools.pairwise(layers), 1):
+        if after.shape[1] != len(w):
+            raise ValueError(
+                f"{WHO}: W{i + 1} has shape {after.shape} but must have {len(w)} columns (the units of W{i}, shape "
+                f"{w.shape}); order the layers from the first to the last"
+            )
+    return tuple(layers)
+
+
+def _real(name: str, value: Any, meaning: str, most: float) -> np.ndarray:
+    """Return a finite real array, refused where powers of its entries would leave double precision."""
+    given = value if isinstance(value, np.ma.MaskedArray) else np.asarray(value)  # a mask is seen, and refused
+    found = np.asarray(real_array(WHO, name, given, meaning=meaning))
+    size = float(np.abs(found).max())
+    if size > most:
+        raise ValueError(f"{WHO}: {name} reaches {size:.3g} but must not exceed {most:g} ({meaning}); rescale it")
+    return found
+
+
+def _pair(data: Any, covariances: bool) -> tuple[np.ndarray, np.ndarray]:
+    names = ("Sigma_xx", "Sigma_yx") if covariances else ("X", "Y")
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise ValueError(f"{WHO}: data must be the pair ({', '.join(names)}), not {type(data).__name__}; pass a tuple")
+    first, second = (_real(name, value, "data", 1e100) for name, value in zip(names, data, strict=True))
+    if first.ndim != 2:
+        axes = "(n_in, n_in)" if covariances else "(samples, n_in)"
+        raise ValueError(f"{WHO}: {names[0]} has shape {first.shape} but must be {axes} (a matrix); reshape it")
+    if second.ndim == 1:  # one output
+        second = second[None] if covariances else second[:, None]
+    if second.ndim != 2:
+        raise ValueError(f"{WHO}: {names[1]} has shape {second.shape} but must be a matrix or a vector; reshape it")
+    return first, second
+
+
+def _refuse_width(name: str, size: int, wanted: int, meaning: str) -> None:
+    if size != wanted:
+        raise ValueError(
+            f"{WHO}: {name} has {size} {meaning} but the weights have {wanted} (they must fit); check the order of "
+            "the layers and of the axes"
+        )
+
+
+def _from_samples(X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return span, power and cross moment of samples, from the SVD of the inputs: their squares would lose half."""
+    _refuse_width("X", X.shape[1], n_in, "columns (inputs)")
+    _refuse_width("Y", Y.shape[1], n_out, "columns (outputs)")
+    if len(X) != len(Y):
+        raise ValueError(f"{WHO}: Y has {len(Y)} rows but X has {len(X)} (samples); give one target for every sample")
+    if 0 < np.abs(X).max() < 1e-100:
+        raise ValueError(f"{WHO}: X reaches {np.abs(X).max():.3g} but must reach 1e-100 (inputs); rescale it")
+    if not X.any():
+        raise ValueError(f"{WHO}: X = 0 must have an entry other than 0 (inputs); there is nothing to learn from")
+    _, sigma, vt = np.linalg.svd(X / np.sqrt(len(X)), full_matrices=False)
+    kept = sigma > max(X.shape) * EPS * sigma[0]
+    return vt[kept].T, sigma[kept] ** 2, Y.T @ X / len(X)
+
+
+def _moments(sxx: np.ndarray, syx: np.ndarray, n_in: int, n_out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    _refuse_width("Sigma_xx", sxx.shape[1], n_in, "columns (inputs)")
+    _refuse_width("Sigma_xx", sxx.shape[0], n_in, "rows (inputs)")
+    _refuse_width("Sigma_yx", syx.shape[1], n_in, "columns (inputs)")
+    _refuse_width("Sigma_yx", syx.shape[0], n_out, "rows (outputs)")
+    size = float(np.abs(sxx).max())
+    uneven = float(np.abs(sxx - sxx.T).max())
+    if uneven > 1e-10 * size:
+        raise ValueError(
+            f"{WHO}: asymmetry of Sigma_xx = {uneven:.3g} must vanish (second moment of the inputs); pass X.T @ X / P"
+        )
+    power, span = np.linalg.eigh((sxx + sxx.T) / 2)
+    power, span = power[::-1], span[:, ::-1]
+    if not power[0] > 0 or power[-1] < -1e-10 * size:
+        raise ValueError(
+            f"{WHO}: smallest and largest eigenvalue of Sigma_xx = {power[-1]:.3g}, {power[0]:.3g} must not be "
+            "negative, and positive (second moment of the inputs); pass X.T @ X / P"
+        )
+    kept = power > 8 * n_in * EPS * power[0]
+    outside = float(np.linalg.norm(syx @ span[:, ~kept]))
+    if outside > 1e-8 * np.linalg.norm(syx):
+        raise ValueError(
+            f"{WHO}: part of Sigma_yx outside the span of Sigma_xx = {outside:.3g} must vanish (no data has one); pass "
+            "Y.T @ X / P"
+        )
+    return span[:, kept], power[kept], syx
+
+
+def _rates(rates: Any, depth: int) -> np.ndarray:
+    if rates is None:
+        return np.ones(depth)
+    found = real_array(WHO, "rates", rates, meaning="learning rates, one a layer", domain=Interval("[1e-100, 1e100]"))
+    if found.shape != (depth,):
+        raise ValueError(
+            f"{WHO}: rates has shape {found.shape} but must be ({depth},) (one learning rate a layer); give {depth}"
+        )
+    return np.asarray(found)

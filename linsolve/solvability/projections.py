@@ -1,0 +1,125 @@
+"""Starts projected onto the solvable classes, each by a small change of the weights."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from linsolve.solvability.joint_modes import Joint
+from linsolve.solvability.reduction import Reduced, norm
+
+__all__ = ["balanced", "chained", "imbalances", "isotropic"]
+
+Layers = tuple[np.ndarray, ...]
+
+
+def imbalances(red: Reduced) -> list[float]:
+    """Return the imbalances to try: none, and the one that fits best where any weights have it."""
+    w1, w2 = red.layers
+    width = len(w1)
+    best = (norm(w2) ** 2 - norm(w1) ** 2) / width
+    limit = len(w2) if best > 0 else w1.shape[1]
+    return [0.0, best] if best != 0 and width <= limit else [0.0]
+
+
+def balanced(red: Reduced, lam: float, *, steps: int = 100) -> Layers | None:
+    """Return nearby layers with ``U_2^T U_2 - U_1 U_1^T = lam``, or None where the iteration does not arrive.
+
+    Newton's iteration, each step the shortest: ``(-K U_1, U_2 K)`` with ``K`` symmetric, from a Lyapunov equation. It
+    converges by halves only where the layers must lose rank.
+    """
+    w1, w2 = red.layers
+    goal = lam * np.eye(len(w1))
+    unit = norm(w1) ** 2 + norm(w2) ** 2
+    for _ in range(steps):
+        first, second = w1 @ w1.T, w2.T @ w2
+        gap = goal - second + first
+        if norm(gap) <= 1e-15 * unit:
+            break
+        s, q = np.linalg.eigh(first + second)
+        pair = s[:, None] + s
+        turned = q.T @ gap @ q
+        kept = pair > 1e-14 * pair.max()
+        k = q @ np.where(kept, turned / np.where(kept, pair, 1.0), 0.0) @ q.T
+        w1, w2 = w1 - k @ w1, w2 + w2 @ k
+    gap = goal - w2.T @ w2 + w1 @ w1.T
+    return (w1, w2) if norm(gap) <= 1e-13 * unit else None
+
+
+def _root(a: np.ndarray, extra: float) -> np.ndarray:
+    """Return ``sqrt(extra + a)`` of a symmetric matrix."""
+    value, q = np.linalg.eigh(a)
+    return (q * np.sqrt(np.maximum(value + extra, 0))) @ q.T
+
+
+def isotropic(red: Reduced) -> tuple[np.ndarray, Layers, float] | None:
+    """Return the Gram matrix ``P``, layers and ``kappa`` of a nearby start with two eigenvalues, as wide networks have.
+
+    ``X = sqrt(kappa^2 + Y^T Y) - tau/2``, ``Z = sqrt(kappa^2 + Y Y^T) + tau/2`` with the start's own product ``Y`` and
+    the traces of its ``X`` and ``Z``; None where no such weights have this width.
+    """
+    w1, w2 = red.layers
+    y, (gram_in, gram_out) = red.product, red.grams
+    r, c = len(gram_in), len(gram_out)
+    if len(w1) < r + c:
+        return None
+    values = np.zeros(max(r, c))
+    values[: min(r, c)] = np.linalg.svd(y, compute_uv=False)
+    goal = np.trace(gram_in) / r, np.trace(gram_out) / c
+
+    def means(kappa: float) -> tuple[float, float]:
+        sizes = np.hypot(kappa, values)
+        return float(sizes[:r].mean()), float(sizes[:c].mean())
+
+    low, high = 0.0, float(sum(goal)) / 2
+    if sum(means(low)) >= sum(goal):
+        return None
+    for _ in range(100):  # the sum grows with kappa
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(means(middle)) < sum(goal) else (low, middle)
+    half = float(np.clip(((goal[1] - means(high)[1]) - (goal[0] - means(high)[0])) / 2, -high, high))
+    gram_in = _root(y.T @ y, high**2) - half * np.eye(r)
+    gram_out = _root(y @ y.T, high**2) + half * np.eye(c)
+    whole = np.block([[gram_in, y.T], [y, gram_out]])
+    # of all square roots, the one nearest to the start
+    square = _root(whole, 0.0)
+    left, _, right = np.linalg.svd(square @ np.concatenate([w1.T, w2]), full_matrices=False)
+    nearest = square @ left @ right
+    return whole, (nearest[:r].T, nearest[r:]), high
+
+
+def _polar(a: np.ndarray) -> np.ndarray:
+    left, _, right = np.linalg.svd(a, full_matrices=False)
+    return left @ right
+
+
+def chained(red: Reduced, modes: Joint, *, rounds: int = 60) -> tuple[Joint, np.ndarray, Layers]:
+    """Return nearby balanced layers aligned with the modes: the modes kept, their strengths, the layers.
+
+    ``U_l = R_{l+1} diag(u) R_l^T`` with the outermost bases those of the modes; bases and weights are fitted in turn.
+    """
+    hidden = min([len(layer) for layer in red.layers[:-1]])
+    order = np.argsort(-np.abs(modes.target * modes.power), kind="stable")[:hidden]
+    v, u = (axes[:, order] for axes in modes.pairs)
+    flips = np.where(modes.strength[order] < 0, -1.0, 1.0)
+    bases = [v]
+    for layer in red.layers[:-1]:
+        bases.append(_polar(layer @ bases[-1]))
+    bases.append(u * flips)
+    layers = red.layers
+    for _ in range(rounds):
+        along = [np.einsum("nk,nm,mk->k", b, w, a) for w, a, b in zip(layers, bases[:-1], bases[1:], strict=True)]
+        size = np.maximum(np.mean(along, axis=0), 0.0)
+        weight = np.maximum(size, 1e-3 * size.max() if size.max() > 0 else 1.0)
+        for i in range(1, len(layers)):
+            bases[i] = _polar((layers[i - 1] @ bases[i - 1] + layers[i].T @ bases[i + 1]) * weight)
+    along = [np.einsum("nk,nm,mk->k", b, w, a) for w, a, b in zip(layers, bases[:-1], bases[1:], strict=True)]
+    size = np.maximum(np.mean(along, axis=0), 0.0)
+    chosen = tuple((b * size) @ a.T for a, b in itertools.pairwise(bases))
+    inputs = np.concatenate([v, modes.inputs[:, np.setdiff1d(np.arange(modes.inputs.shape[1]), order)]], axis=1)
+    outputs = np.concatenate([u, modes.outputs[:, np.setdiff1d(np.arange(modes.outputs.shape[1]), order)]], axis=1)
+    kept = modes._replace(
+        inputs=inputs, outputs=outputs, number=len(order), power=modes.power[order], target=modes.target[order]
+    )
+    return kept, flips * size ** len(layers), chosen

@@ -1,0 +1,193 @@
+"""What `collapse` found, as text and on disk: all files in place or none."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.results import folder_of_results, whole_folder
+from linsolve.data.archive import plain_arrays
+from linsolve.studies.collapse.run import METRICS, Collapsed
+from linsolve.systems.collapse.limits import PARTS, Rate, frame_of
+from linsolve.systems.collapse.network import kernel
+
+__all__ = ["MARKS", "check_destination", "numbers", "read_weights", "summary", "write"]
+
+MARKS = ("metrics.json", "collapse.npz")  # a folder that holds both was made by this command
+KINDS = ("png", "pdf")
+OBSTRUCTED = (
+    "obstructed: goes to a saddle, one mode unlearned; the classes' map W H has a negative determinant, the target's "
+    "is positive, and the flow keeps the sign (only rounding leads away from it)"
+)
+
+
+def numbers(found: Collapsed) -> dict[str, Any]:
+    """Return all numbers of a run by name, ready for JSON."""
+    flow = found.flow
+    mu = flow.rates_of_features(np)
+    ends = {}
+    for route, traj in found.routes.items():
+        gamma, theta = frame_of(flow, type(traj.state)(*(v[-1] for v in traj.state)))
+        ends[route] = {name: float(traj[name][-1]) for name in (*METRICS, "loss")} | {"gamma": gamma, "theta": theta}
+    return _plain(
+        {
+            "flow": {name: float(value) for name, value in flow.parameters().items()},
+            "eigenvalues": dict(zip(("mu_s", "mu_c", "mu_g"), (float(v) for v in mu), strict=True)),
+            "settings": found.settings,
+            "theory": found.theory.route,
+            "reason": found.reason,
+            "conditions": found.conditions,
+            "obstructed": found.obstructed,
+            "predicted": found.predicted,
+            "end": ends,
+            "rates": {name: rate._asdict() for name, rate in found.rates.items()},
+            "differences": found.differences,
+            "seconds": found.seconds,
+        }
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return the same with None where JSON has no number."""
+    if isinstance(value, dict):
+        return {name: _plain(v) for name, v in value.items()}
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def summary(found: Collapsed) -> list[tuple[str, str]]:
+    """Return what was found as pairs of name and text."""
+    flow, said = found.flow, numbers(found)
+    mu = ", ".join(f"{name} = {v:.4g}" for name, v in said["eigenvalues"].items())
+    rows = [
+        ("network", f"C = {int(flow.classes)}, m = {int(flow.m)}, n = {found.settings['features']}; {mu}"),
+        ("theory", "closed form" if not found.reason else "no closed form from this start; closed flow integrated"),
+        *([("because", found.reason.split(": ", 1)[-1].split("; use")[0])] if found.reason else []),
+        ("time followed", f"{found.settings['until']:.4g}"),
+        ("loss", f"{found.theory['loss'][0]:.4g} to {found.theory['loss'][-1]:.2g}"),
+        *([("parity", OBSTRUCTED)] if found.obstructed else []),
+    ]
+    rows += [
+        (f"residual, {name}", _words(found.rates[name], float(flow.kappa_d - flow.kappa_c))) for name in PARTS[::-1]
+    ]
+    for name in (*METRICS, "gamma", "theta"):
+        text = f"{_small(said['end']['theory'][name])}; simulated {_small(said['end']['simulated'][name])}"
+        if name in found.predicted:
+            text += f"; predicted at t = inf {_small(found.predicted[name])}"
+        rows.append((f"{name} at the end", text))
+    for name, label in (("simulated", "DOP853 on the weights"), ("descended", "gradient descent on the weights")):
+        rows.append((label, f"{found.differences[name]:.1e} from theory at worst, relative"))
+    return rows
+
+
+def _small(value: float | None) -> str:
+    """Return a number as text; what is only rounding is zero."""
+    if value is None:
+        return "not defined"
+    return "0" if abs(value) < 1e-15 else f"{value:.4g}"
+
+
+def _words(rate: Rate, sample: float) -> str:
+    if rate.law == "none":
+        return "zero at all times"
+    seen = "not settled" if rate.measured is None else f"{rate.measured:.4g} seen"
+    if rate.law == "1/t":
+        return f"1/t, size {1 / (2 * math.sqrt(sample)):.4g}/t predicted; power {seen}"
+    if rate.predicted is None:
+        return f"exponential, rate {seen}, none predicted"
+    return f"exponential, rate {rate.predicted:.4g} predicted, {seen}"
+
+
+def check_destination(out: str | os.PathLike[str]) -> Path:
+    """Return where the results go; refuse what would overwrite what this command did not make.
+
+    Raises
+    ------
+    ValueError
+        If `out` is a file, or a folder with other contents.
+    """
+    from linsolve.studies.collapse.figures import FIGURES
+
+    names = [f"{name}.{kind}" for name in FIGURES for kind in KINDS]
+    return folder_of_results("collapse", out, marks=MARKS, names=names)
+
+
+def write(found: Collapsed, out: str | os.PathLike[str]) -> list[Path]:
+    """Write figures, ``metrics.json`` and ``collapse.npz`` into a folder that appears only when it is complete.
+
+    Parameters
+    ----------
+    found : Collapsed
+    out : str or path
+        Made, with its parents; replaced if it is empty or an earlier result of this function.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    ValueError
+        If the folder holds anything else.
+    """
+    folder = check_destination(out)
+    with whole_folder(folder) as made:
+        names = _write_into(found, made)
+    return [folder / name for name in names]
+
+
+def _write_into(found: Collapsed, folder: Path) -> list[str]:
+    import matplotlib.pyplot as plt
+
+    from linsolve.plot.style import STYLE
+    from linsolve.studies.collapse.figures import FIGURES
+
+    names = []
+    for name, (draw, size) in FIGURES.items():
+        with plt.rc_context(STYLE):
+            fig = plt.figure(figsize=size, layout="constrained")
+            draw(found, fig)
+            for kind in KINDS:
+                fig.savefig(folder / f"{name}.{kind}")
+                names.append(f"{name}.{kind}")
+            plt.close(fig)
+    text = json.dumps(numbers(found), indent=1, allow_nan=False)
+    (folder / "metrics.json").write_text(text + "\n", encoding="utf-8")
+    np.savez_compressed(folder / "collapse.npz", allow_pickle=False, **_arrays(found))
+    return [*names, "metrics.json", "collapse.npz"]
+
+
+def _arrays(found: Collapsed) -> dict[str, np.ndarray]:
+    """Return the start, the kernel, the whole theory, and of the simulations all but the large Gram matrices."""
+    arrays = dict(zip(("h", "w", "b"), found.weights, strict=True)) | {
+        "t": found.theory.t,
+        "kernel": kernel(found.flow),
+    }
+    for route, traj in found.routes.items():
+        fields = ("product", "gram_w", "gram_h", "b") if route == "theory" else ("gram_w", "b")
+        for name in (*fields, *METRICS, "loss", *(f"loss_{part}" for part in PARTS)):
+            arrays[f"{route}_{name}"] = traj[name]
+    return {name: np.asarray(value) for name, value in arrays.items()}
+
+
+def read_weights(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features, classifier and bias from a ``.npz`` file with ``h``, ``w`` and ``b``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, it is not of this format, or an array is missing.
+    """
+    if not Path(path).exists():
+        raise ValueError(f"collapse: weights = {path} does not exist; save h, w, b with numpy.savez")
+    found, _ = plain_arrays("collapse", "weights", Path(path), "h|w|b")
+    missing = [name for name in "hwb" if name not in found]
+    if missing:
+        raise ValueError(f"collapse: weights = {path} has no {', '.join(missing)}; save h (n, N), w (C, n), b (C,)")
+    return found["h"], found["w"], found["b"]

@@ -1,0 +1,99 @@
+"""Figures of papers, drawn again from the exact solutions and laws of this package, over simulations.
+
+``linsolve figure`` lists them; ``linsolve figure NAME --out FILE`` draws one. Every figure is
+a pair of functions: ``compute_NAME(seed)`` gives the data, theory and simulation, and ``draw_NAME(axes, data)`` draws
+them on axes that it is given. Lines are theory, markers are simulated networks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from linsolve.core.arguments import unknown_name
+from linsolve.core.results import folder_to_fill, whole_files
+
+__all__ = ["FIGURES", "Figure", "draw"]
+
+FORMATS = (".png", ".pdf", ".svg")
+ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
+ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
+
+
+class Figure(NamedTuple):
+    """Where a figure is made, how many panels it has, and what it says.
+
+    Parameters
+    ----------
+    module, name : str
+        Module of this package, and end of the names of its two functions.
+    panels : int
+        Panels, side by side.
+    title : str
+    source : str
+        Paper whose figure it is.
+
+    Examples
+    --------
+    >>> from linsolve.studies.figures import FIGURES
+    >>> FIGURES["E.1"].panels, FIGURES["E.1"].title
+    (3, 'figure E.1: what the learned kernel is worth on a new task')
+    """
+
+    module: str
+    name: str
+    panels: int
+    title: str
+    source: str = ATANASOV
+
+
+FIGURES = {
+    "2": Figure("phases", "2", 3, "figure 2: the kernel aligns first (phase I), the network learns later (phase II)"),
+    "3": Figure("phases", "3", 3, "figure 3: the size of the start sets the wait, and alignment is silent"),
+    "4": Figure("depth", "4", 3, "figure 4: with three and more layers the wait is a power of the size of the start"),
+    "5": Figure("classes", "5", 2, "figure 5 (a), (b): many classes, on whitened digits"),
+    "B.1": Figure("phases", "b1", 2, "figure B.1: from start to end in closed form"),
+    "D.1": Figure("depth", "d1", 2, "figure D.1: a faster first layer makes a stronger spike"),
+    "D.3": Figure("depth", "d3", 3, "figure D.3: loss, kernel and first layer at several depths"),
+    "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
+    "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
+    "8": Figure("linearized", "8", 2, "figure 8: kernels frozen before and after training", ORTIZ),
+}
+
+
+def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
+    """Compute a figure, write it to a file, and return its data.
+
+    Parameters
+    ----------
+    name : str
+        One of `FIGURES`.
+    out : path
+        Its ending says the format: ``.png``, ``.pdf``, ``.svg``. An earlier file is replaced.
+    seed : int
+        Of the random starts.
+
+    Raises
+    ------
+    ValueError
+        If there is no such figure, or the seed or the file is none.
+    """
+    from linsolve.plot.style import figure
+
+    if name not in FIGURES:
+        raise ValueError(unknown_name("figures", "name", name, FIGURES))
+    if seed < 0:
+        raise ValueError(f"figures: seed = {seed} must not be negative (of the random starts); say 0")
+    if Path(out).suffix.lower() not in FORMATS or Path(out).is_dir():
+        raise ValueError(f"figures: out = {out} must be a file ending in {', '.join(FORMATS)} (the figure); rename it")
+    folder_to_fill("figures", Path(out).parent)
+    about = FIGURES[name]
+    module = importlib.import_module(f"linsolve.studies.figures.{about.module}")
+    data = getattr(module, f"compute_{about.name}")(seed)
+    with figure(1, about.panels, figsize=(4.6 * about.panels, 4.2)) as (fig, axes):
+        getattr(module, f"draw_{about.name}")(axes, data)
+        fig.suptitle(f"After {about.source}, {about.title}", fontsize=11, x=0.01, ha="left")
+        with whole_files(Path(out).parent) as made:
+            fig.savefig(made / Path(out).name)
+    return data

@@ -1,0 +1,172 @@
+"""What `learn` finds: one network on one data set, followed along three routes, and how far they differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from linsolve.core.trajectory import Trajectory
+from linsolve.data.dataset import Dataset
+from linsolve.data.whitening import Modes, Whitened
+
+__all__ = ["ENTRIES", "POINTS", "Difference", "Learned", "refuse_options", "routes", "sampled_times"]
+
+POINTS = 200  # fewer where the states are so large that as many of them would not fit
+ENTRIES = 15_000_000
+SMALL = 400  # matrices of fewer rows are multiplied faster by one thread than by several that wait for each other
+MOST_STEPS = 5_000_000  # of two layers, which take minutes; of more layers as many fewer
+DEEPEST = 1000
+WIDEST = 100_000
+LARGEST = 1e30  # of options, and one over the smallest: powers of them stay in double precision
+
+
+class Difference(NamedTuple):
+    """How far a simulation is from the closed form, at its worst time.
+
+    Parameters
+    ----------
+    product : float
+        Of the network's map, in the Frobenius norm, relative to the largest that it becomes.
+    loss : float
+        Of the loss, relative to the loss at the start.
+    """
+
+    product: float
+    loss: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Learned:
+    """One network on one data set, followed along three routes; `learn` makes it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    problem : Whitened
+        The data set with white inputs.
+    modes : Modes
+        Singular modes of the map to be learned.
+    settings : dict
+        Depth, width, scale, imbalance, rate, step, seed, as used.
+    exact, integrated, descended, halved : Trajectory
+        Closed form; ODE integrator; gradient descent with the step and with half of it. All on the same times.
+    differences : dict of Difference
+        ``"integrated"``, ``"descended"``, ``"halved"``, each from the closed form.
+    seconds : dict of float
+        Wall time of each route.
+    obstructed : bool
+        Whether parity keeps this start from the target: the exact solution then ends on a saddle.
+    network : DeepNetwork, optional
+        The network in its layers, where its depth is not 2.
+    """
+
+    dataset: Dataset
+    problem: Whitened
+    modes: Modes
+    settings: dict[str, Any]
+    exact: Trajectory
+    integrated: Trajectory
+    descended: Trajectory
+    halved: Trajectory
+    differences: dict[str, Difference]
+    seconds: dict[str, float]
+    obstructed: bool = False
+    network: Any = None
+
+    @property
+    def order(self) -> float:
+        """How much closer half the step comes to the closed form; 2 for a method of first order."""
+        half = self.differences["halved"].product
+        return self.differences["descended"].product / half if half > 0 else math.nan
+
+    def accuracy(self) -> np.ndarray | None:
+        """Return the fraction of samples whose class the exact network tells at each time; None without classes."""
+        if not self.dataset.classes:
+            return None
+        truth = self.dataset.targets.argmax(axis=1)
+        outputs = (self.problem.predict(product, self.dataset.inputs) for product in self.exact["product"])
+        return np.array([np.mean(output.argmax(axis=1) == truth) for output in outputs])
+
+
+def routes(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[str, Any]:
+    """Follow each route and return the fields of `Learned` that follow: trajectories, ``differences``, ``seconds``.
+
+    Parameters
+    ----------
+    ways : mapping of name to callable
+        ``"exact"`` first.
+    size : int
+        Rows of the largest matrix.
+    """
+    seconds: dict[str, float] = {}
+    with threadpool_limits(1 if size < SMALL else None, user_api="blas"):
+        trajs = {name: _timed(seconds, name, way) for name, way in ways.items()}
+    differences = {name: _difference(trajs[name], trajs["exact"]) for name in list(trajs)[1:]}
+    return {**trajs, "differences": differences, "seconds": seconds}
+
+
+def sampled_times(end: float, step: float, points: int, depth: int = 2) -> np.ndarray:
+    """Return about that many times from 0 past `end`, all whole multiples of the step."""
+    count, most = math.ceil(end / step), 2 * MOST_STEPS // max(depth, 2)
+    if count > most:
+        raise ValueError(
+            f"learn: step = {step:g} takes {count:.3g} steps to t = {end:.3g}, more than {most} (each of {depth} "
+            "layers); take a larger step, or smaller weights" + (", or fewer layers" if depth > 2 else "")
+        )
+    stride = math.ceil(count / points)
+    return step * stride * np.arange(math.ceil(count / stride) + 1)
+
+
+def _timed(seconds: dict[str, float], name: str, route: Callable[[], Trajectory]) -> Trajectory:
+    begin = time.perf_counter()
+    traj = route()
+    seconds[name] = time.perf_counter() - begin
+    return traj
+
+
+def _difference(found: Trajectory, exact: Trajectory) -> Difference:
+    size = np.linalg.norm(exact["product"], axis=(-2, -1)).max()
+    product = np.linalg.norm(found["product"] - exact["product"], axis=(-2, -1)).max() / size
+    loss = np.abs(found["loss"] - exact["loss"]).max() / exact["loss"][0]
+    return Difference(float(product), float(loss))
+
+
+def refuse_options(
+    width: int | None, scale: float | None, imbalance: float, rate: float, step: float | None, seed: int
+) -> None:
+    """Raise where an option of ``learn.learn`` is not what it must be, whatever the data."""
+    for name, whole, meaning in (("width", width, "hidden units"), ("seed", seed, "seed of the weights")):
+        if (whole is not None or name == "seed") and (
+            isinstance(whole, bool) or not isinstance(whole, int | np.integer)
+        ):
+            raise TypeError(f"learn: {name} = {whole!r} must be an integer ({meaning}); say 4")
+    for name, real in (("scale", scale), ("imbalance", imbalance), ("rate", rate), ("step", step)):
+        if real is not None and (isinstance(real, bool) or not isinstance(real, int | float | np.number)):
+            raise TypeError(f"learn: {name} = {real!r} must be a number; say 0.1")
+    if width is not None and not 1 <= width <= WIDEST:
+        raise ValueError(
+            f"learn: width = {width} must be at least 1 and at most {WIDEST} (hidden units, all simulated)"
+        )
+    positive = {
+        "scale": (scale, "size of the initial weights"),
+        "rate": (rate, "learning rate"),
+        "step": (step, "step of the descent in units of time"),
+    }
+    for name, (value, meaning) in positive.items():
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"learn: {name} = {value} must be positive and finite ({meaning})")
+        if value is not None and not 1 / LARGEST <= value <= LARGEST:
+            raise ValueError(f"learn: {name} = {value} must lie in [{1 / LARGEST:g}, {LARGEST:g}] ({meaning}); rescale")
+    meaning = "difference of the layers' Gram matrices"
+    if not math.isfinite(imbalance):
+        raise ValueError(f"learn: imbalance = {imbalance} must be finite ({meaning})")
+    if abs(imbalance) > LARGEST:
+        raise ValueError(f"learn: imbalance = {imbalance} must be at most {LARGEST:g} in size ({meaning}); rescale")
+    if seed < 0:
+        raise ValueError(f"learn: seed = {seed} must not be negative (seed of the weights)")

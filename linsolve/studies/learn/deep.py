@@ -1,0 +1,104 @@
+"""`learn` for a linear network of any whole depth that starts balanced and aligned with the modes of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.integrate import descend, integrate
+from linsolve.core.trajectory import Trajectory
+from linsolve.data.dataset import Dataset
+from linsolve.data.whitening import Modes, modes_of, whiten
+from linsolve.studies.learn.comparison import DEEPEST, ENTRIES, POINTS, Learned, routes, sampled_times
+from linsolve.systems.deep.balanced_map import BalancedMap
+from linsolve.systems.deep.network import DeepNetwork
+from linsolve.systems.deep.weights import deep_weights
+
+__all__ = ["learn_deep"]
+
+START = 1e-3  # of the map, relative to its strongest mode
+RTOL = 1e-12  # between the long steps taken once a mode has settled, DOP853 interpolates worse than its tolerance
+WEAK = 0.05  # modes weaker than this, relative to the strongest, are not waited for
+
+
+def learn_deep(
+    dataset: Dataset,
+    depth: int,
+    width: int | None,
+    scale: float | None,
+    imbalance: float,
+    rate: float,
+    step: float | None,
+    seed: int,
+) -> Learned:
+    """Follow a deep network on a data set along three routes; the arguments are those of ``learn.learn``."""
+    if imbalance != 0:
+        raise ValueError(
+            f"learn: imbalance = {imbalance:g} must be 0 at depth = {depth} (unbalanced layers are solved only for "
+            "two); leave it out"
+        )
+    if depth > DEEPEST:
+        raise ValueError(f"learn: depth = {depth:g} must be at most {DEEPEST} (layers, all simulated); take fewer")
+    problem = whiten(dataset.inputs, dataset.targets)
+    modes = modes_of(problem.target)
+    scale = float((START * modes.s[0]) ** (1 / depth)) if scale is None else scale
+    width = len(modes.s) if width is None else width
+    network = _start(modes, depth, width, scale, rate, seed)
+    step = _step(step, max(float(modes.s[0]), scale**depth), depth, 1 / rate)
+    weights = network.layers(0.0)
+    points = max(20, min(POINTS, ENTRIES // max(sum(w.size for w in weights), problem.target.size)))
+    t = sampled_times(_horizon(network), step, points, depth)
+    flow = BalancedMap(network.u, network.s, network.v, depth, 1 / rate)
+    raw = deep_weights(problem.target, depth, rates=rate)
+
+    def mapped(found: Trajectory) -> Trajectory:
+        product = found.state[0]
+        for layer in found.state[1:]:
+            product = layer @ product
+        return Trajectory(flow, found.t, BalancedMap.State(product), found.route)
+
+    ways = {
+        "exact": lambda: flow(t, network.product(0.0)),
+        "integrated": lambda: mapped(integrate(raw, t, tuple(weights), rtol=RTOL)),
+        "descended": lambda: mapped(descend(raw, t, tuple(weights), step=step)),
+        "halved": lambda: mapped(descend(raw, t, tuple(weights), step=step / 2)),
+    }
+    used: dict[str, Any] = {"depth": depth, "width": width, "scale": scale, "imbalance": 0.0}
+    used |= {"rate": rate, "step": step, "seed": seed}
+    return Learned(dataset, problem, modes, used, **routes(ways, max(problem.target.shape)), network=network)
+
+
+def _start(modes: Modes, depth: int, width: int, scale: float, rate: float, seed: int) -> DeepNetwork:
+    """Return a network whose layers have singular values `scale`, for as many modes as it has room for."""
+    start = np.full(len(modes.s), scale**depth)
+    if not 0 < start[0] < np.inf:
+        raise ValueError(
+            f"learn: scale = {scale:g} to the power of depth = {depth} is {start[0]:g} but must be positive and finite "
+            "(start of the map); take a scale nearer to 1"
+        )
+    if depth > 1:
+        start[width:] = 0.0
+    rng = np.random.default_rng(seed)
+    return DeepNetwork.init(modes, start, depth=depth, widths=width, rates=rate, rng=rng)
+
+
+def _horizon(network: DeepNetwork) -> float:
+    """Return a time by which all leading modes have 99 percent of their strength, and a tenth more."""
+    moving = (network.start != 0) & (network.s >= WEAK * network.s[0])
+    end = float(np.max(network.learning_times(0.99)[moving]))
+    if not 0 < end < np.inf:  # a start so close that nothing is left to see
+        end = 1 / float(network.rates[0] * network.s[0])
+    return 1.1 * end
+
+
+def _step(step: float | None, strongest: float, depth: int, tau: float) -> float:
+    """Return the step of the descent, refused where it exceeds 2 over the loss's curvature at its minimum."""
+    limit = 2 * tau / (depth * strongest ** (2 - 2 / depth))
+    if step is None:
+        return 0.02 * limit
+    if step >= limit:
+        raise ValueError(
+            f"learn: step = {step:g} must be below {limit:.4g} (beyond it gradient descent does not settle); take less"
+        )
+    return step

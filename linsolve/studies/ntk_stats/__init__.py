@@ -1,0 +1,1 @@
+"""Statistics of the tangent kernel of random networks: exact, asymptotic, published and sampled."""

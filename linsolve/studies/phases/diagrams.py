@@ -1,0 +1,275 @@
+"""What a phase diagram is: a map on a grid, exact curves on it, and how far they are from where the map changes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.core.arguments import unknown_name
+from linsolve.core.results import folder_to_fill, whole_files
+
+__all__ = ["DIAGRAMS", "Axis", "Curve", "Diagram", "Mark", "diagram", "write"]
+
+# a diagram's name and its title; each is a function of this name in the file that `WHERE` names
+DIAGRAMS = {
+    "exponents": "kernel, feature, frozen and unstable over the exponents of model scale and learning rate",
+    "lazy": "lazy and feature training over output scale and width, with the crossover alpha*",
+    "start": "alignment, disalignment and rescaling over the lengths of the two layers at the start",
+    "rates": "which layer learns, over the ratio of the learning rates and that of the layers",
+    "time": "time to 1 % of the loss over the size of the start and the target",
+    "chaos": "ordered and chaotic networks over the variances of weights and biases, with the edge of chaos",
+    "dispersion": "dispersion of the tangent kernel over depth and gain, through the three phases",
+    "depth": "time to learn over the start and the depth of a balanced mode, and what takes the time",
+}
+WHERE = dict.fromkeys(DIAGRAMS, "maps") | dict.fromkeys(("chaos", "dispersion"), "kernel_maps")
+WHERE |= {"depth": "depth_map"}
+
+MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow the memory of a laptop
+
+
+class Axis(NamedTuple):
+    """An axis of a diagram: what it is, in which units, its grid, evenly spaced, in the logarithm if `log`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.studies.phases import Axis
+    >>> Axis("width", np.array([1.0, 10.0, 100.0]), log=True).cell([1.0, 100.0]).round(6).tolist()
+    [0.0, 2.0]
+    """
+
+    label: str
+    values: np.ndarray
+    log: bool = False
+
+    def cell(self, points: Any) -> np.ndarray:
+        """Return where points lie, in cells: 0 at the first point of the grid, beyond it less."""
+        grid, points = (np.log(v) if self.log else np.asarray(v, dtype=float) for v in (self.values, points))
+        return (points - grid[0]) / (grid[-1] - grid[0]) * (len(grid) - 1)
+
+
+class Curve(NamedTuple):
+    """An exact curve: label, points, the boundary that it is part of, how it is drawn, what is written on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.studies.phases import Curve
+    >>> x = np.linspace(0.0, 1.0, 3)
+    >>> Curve("speed = 0", x, 1 - x, boundary="frozen").y.tolist()
+    [1.0, 0.5, 0.0]
+    """
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    boundary: str
+    style: Mapping[str, Any] = {}
+    inline: str = ""
+
+
+class Mark(NamedTuple):
+    """A point worth naming; `offset` moves its name, in points, to the left if negative.
+
+    Examples
+    --------
+    >>> from linsolve.studies.phases import Mark
+    >>> Mark("NTK", x=-0.5, y=0.0).offset
+    (7, 5)
+    """
+
+    label: str
+    x: float
+    y: float
+    offset: tuple[float, float] = (7, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Diagram:
+    """A map of a plane, from the exact solution, and the exact boundaries in it.
+
+    Parameters
+    ----------
+    name, title : str
+    x, y : Axis
+    values : array, shape (y, x)
+        The map; if there are `regions`, the number of one of them at each point.
+    label : str
+        What the map shows, with its unit.
+    source : str
+        Which equations the curves are, how the map was made, and which paper it goes back to.
+    sides : dict of array of bool, shape (y, x)
+        For each boundary, by name, on which side of it each point of the map is, as the map itself says.
+    curves : tuple of Curve
+        The same boundaries in closed form.
+    regions : tuple of (str, color)
+        Names of the map's values where it is one of names.
+    strength : array, shape (y, x), optional
+        Between 0 and 1, how strongly a region is colored.
+    marks, notes : tuple of Mark
+        Points, and words without a point.
+    diverging : bool
+        Whether the map has a neutral value, 0.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> found = phases.diagram("rates", cells=11)
+    >>> found.values.shape, max(found.misfit().values()) <= 1  # boundaries within a cell of where the map changes
+    ((11, 11), True)
+    """
+
+    name: str
+    title: str
+    x: Axis
+    y: Axis
+    values: np.ndarray
+    label: str
+    source: str
+    sides: Mapping[str, np.ndarray]
+    curves: tuple[Curve, ...]
+    regions: tuple[tuple[str, str], ...] = ()
+    strength: np.ndarray | None = None
+    marks: tuple[Mark, ...] = ()
+    notes: tuple[Mark, ...] = field(default=())
+    diverging: bool = False
+
+    def __repr__(self) -> str:
+        return f"Diagram({self.name}, {len(self.x.values)} x {len(self.y.values)} points; {', '.join(self.sides)})"
+
+    def misfit(self) -> dict[str, float]:
+        """Return, for each boundary, the largest distance between its curves and where the map changes, in cells.
+
+        Both ways: from every point of the curves to the nearest change of side between neighbors, and back.
+        """
+        from scipy.spatial import KDTree
+
+        worst = {}
+        for boundary, side in self.sides.items():
+            curve, change = self._points(boundary), _changes(side)
+            if len(curve) == 0 or len(change) == 0:
+                raise ValueError(
+                    f"Diagram.misfit: boundary {boundary!r} has no curve or no change on the grid; widen it"
+                )
+            last = np.array([len(self.x.values), len(self.y.values)]) - 1
+            # a change at the edge may be nearest to what is beyond
+            within = ((curve >= 0) & (curve <= last)).all(axis=-1)
+            there, back = KDTree(change).query(curve[within], p=np.inf)[0], KDTree(curve).query(change, p=np.inf)[0]
+            worst[boundary] = float(max(there.max(), back.max()))
+        return worst
+
+    def _points(self, boundary: str) -> np.ndarray:
+        """Return points of a boundary's curves on and next to the grid, in cells, a tenth of a cell apart or less."""
+        found = []
+        for curve in self.curves:
+            if curve.boundary == boundary:
+                ends = np.stack([self.x.cell(curve.x), self.y.cell(curve.y)], axis=-1)
+                gaps = np.abs(np.diff(ends, axis=0)).max(axis=-1)
+                share = np.linspace(0, 1, 1 + int(np.ceil(10 * gaps.max())))[:, None, None]
+                found.append((ends[:-1] * (1 - share) + ends[1:] * share).reshape(-1, 2))
+        points = np.concatenate(found) if found else np.empty((0, 2))
+        near = (points >= -2) & (points <= np.array([len(self.x.values), len(self.y.values)]) + 1)
+        return points[near.all(axis=-1)]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return everything drawn as named arrays: axes, map, sides and curves."""
+        found: dict[str, np.ndarray] = {"x": self.x.values, "y": self.y.values, "values": self.values}
+        if self.strength is not None:
+            found["strength"] = self.strength
+        if self.regions:
+            found["regions"] = np.array([name for name, _ in self.regions])
+        found |= {f"side: {name}": side for name, side in self.sides.items()}
+        for k, curve in enumerate(self.curves):
+            found[f"curve {k}: {curve.boundary}"] = np.stack([curve.x, curve.y])
+        texts = {"title": self.title, "x_label": self.x.label, "y_label": self.y.label, "label": self.label}
+        return found | {key: np.array(text) for key, text in (texts | {"source": self.source}).items()}
+
+    def draw(self, ax: Any = None) -> Any:
+        """Draw the diagram on an axes that is given or made, and return the axes."""
+        from linsolve.studies.phases.drawing import draw
+
+        return draw(self, ax)
+
+
+def _changes(side: np.ndarray) -> np.ndarray:
+    """Return the midpoints between neighbors on different sides, in cells, as (x, y)."""
+    rows, columns = np.nonzero(side[:, 1:] != side[:, :-1])
+    across = np.stack([columns + 0.5, rows], axis=-1)
+    rows, columns = np.nonzero(side[1:] != side[:-1])
+    return np.concatenate([across, np.stack([columns, rows + 0.5], axis=-1)])
+
+
+def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
+    """Compute a phase diagram.
+
+    Parameters
+    ----------
+    name : str
+        One of `DIAGRAMS`.
+    cells : int
+        Points along each axis, from 11 to 2001.
+    rng : None, int or numpy.random.Generator
+        As in SPEC 7, for maps of random networks.
+
+    Raises
+    ------
+    ValueError
+        If there is no such diagram, or too few cells or too many, or a seed that is none.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> found = phases.diagram("rates", cells=31)
+    >>> max(found.misfit().values()) <= 1
+    True
+    """
+    if name not in DIAGRAMS:
+        raise ValueError(unknown_name("phase", "name", name, DIAGRAMS))
+    if isinstance(cells, bool) or not isinstance(cells, int | np.integer) or not 11 <= cells <= MOST:
+        raise ValueError(
+            f"phase: cells = {cells!r} must be an integer from 11 to {MOST} (points along each axis); say 121"
+        )
+    try:
+        random = np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"phase: seed = {rng!r} must be an integer of at least 0 (of random networks); say 0"
+        ) from None
+    maps = importlib.import_module(f"linsolve.studies.phases.{WHERE[name]}")
+    return getattr(maps, name)(int(cells), random)
+
+
+def write(found: Diagram, out: str | os.PathLike[str]) -> list[Path]:
+    """Write ``NAME.png``, ``NAME.pdf`` and the grid, ``NAME.npz``, into a folder, made if there is none.
+
+    Parameters
+    ----------
+    found : Diagram
+    out : str or path
+        The folder.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    ValueError
+        If `out` is a file.
+    """
+    from linsolve.plot.style import figure
+
+    folder = folder_to_fill("phase", out)
+    paths = [folder / f"{found.name}.{ending}" for ending in ("png", "pdf", "npz")]
+    with whole_files(folder) as made, figure(figsize=(7.6, 6.6)) as (fig, ax):
+        found.draw(ax)
+        fig.savefig(made / paths[0].name)
+        fig.savefig(made / paths[1].name)
+        np.savez_compressed(made / paths[2].name, **found.arrays())  # type: ignore[arg-type]
+    return paths

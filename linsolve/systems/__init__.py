@@ -1,0 +1,28 @@
+"""The solved systems: a folder each, with its flows, starts, kernels, laws and published formulas.
+
+The ``__init__.py`` of a system declares its `FLOWS` and `LAWS`, name by module, and `PUBLISHED`, the modules of its
+published formulas by paper. A new system is a folder and its line in `SYSTEMS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+__all__ = ["SYSTEMS", "packages"]
+
+SYSTEMS = (
+    "mode",
+    "two_layer",
+    "whitened",
+    "deep",
+    "small_start",
+    "kernel_regime",
+    "collapse",
+    "random_networks",
+)
+
+
+def packages() -> list[ModuleType]:
+    """Return the packages of the systems, in the order of `SYSTEMS`; importing them imports no formula."""
+    return [importlib.import_module(f"linsolve.systems.{name}") for name in SYSTEMS]

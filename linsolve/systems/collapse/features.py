@@ -1,0 +1,127 @@
+"""What flows of features under a block-structured kernel share: parameters, kernel, loss and what is observed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from linsolve import arithmetic
+from linsolve.core.flow import Flow, observable
+from linsolve.core.parameters import parameter
+from linsolve.systems.collapse import metrics
+from linsolve.systems.collapse import starts as start
+from linsolve.systems.collapse.contrasts import members, split
+
+__all__ = ["BlockFeatures"]
+
+
+class BlockFeatures(Flow):
+    r"""Features of C classes of m samples whose velocity is ``-W^T R K``, with a block-structured kernel K.
+
+    Eigenvalues of K are ``mu_s = kappa_d - kappa_c`` on contrasts within classes, ``mu_c = mu_s + m (kappa_c -
+    kappa_n)`` on contrasts between classes, and ``mu_g = mu_c + N kappa_n`` on the average. A subclass gives `residual`
+    and `_seen`, the products that metrics of neural collapse are made of.
+    """
+
+    kappa_d: Any = parameter(r"\kappa_d", "feature kernel of a sample with itself", domain="(0, inf)", typical=(1.5, 3))
+    kappa_c: Any = parameter(r"\kappa_c", "feature kernel within a class", domain="[0, inf)", typical=(0.6, 1.2))
+    kappa_n: Any = parameter(r"\kappa_n", "feature kernel between classes", domain="[0, inf)", typical=(0.1, 0.5))
+    classes: Any = parameter("C", "number of classes", domain="[2, inf)", typical=(2, 10), whole=True)
+    m: Any = parameter("m", "samples of each class", domain="[1, inf)", typical=(2, 20), whole=True)
+
+    _classes: ClassVar[int]
+    _each: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        who = type(self).__name__
+        if getattr(arithmetic.namespace(self.classes), "symbolic", False):
+            raise TypeError(f"{who}: classes = {self.classes} must be a number (number of classes); use floats")
+        object.__setattr__(self, "_classes", start.counted(who, "classes", self.classes, "number of classes"))
+        object.__setattr__(self, "_each", start.counted(who, "m", self.m, "samples of each class"))
+        kernel = {k: arithmetic.to_numpy(getattr(self, k)) for k in ("kappa_d", "kappa_c", "kappa_n", "classes", "m")}
+        start.refuse_disorder(who, kernel)
+
+    # the kernel
+
+    def rates_of_features(self, xp: Any) -> tuple[Any, Any, Any]:
+        """Return the eigenvalues ``mu_s, mu_c, mu_g`` of K, each shape batch."""
+        sample = self.kappa_d - self.kappa_c
+        classes = sample + self._each * (self.kappa_c - self.kappa_n)
+        return sample, classes, classes + self._each * self._classes * self.kappa_n
+
+    def _members(self, xp: Any) -> Any:
+        return members(xp, self._classes, self._each)
+
+    def _through(self, xp: Any, a: Any, *, inverse: bool = False) -> Any:
+        """Return ``a K``, or ``a K^-1``, by the parts of the rows of `a`."""
+        mu = [v[..., None, None] for v in self.rates_of_features(xp)]
+        parts = split(xp, a, self._members(xp))
+        return sum(p / v if inverse else p * v for p, v in zip(parts, mu, strict=True))
+
+    def _pulled(self, xp: Any, r: Any) -> Any:
+        """Return ``r K`` from the entries of K, not its eigenvalues as `_through`, so that one checks the other."""
+        y = self._members(xp)
+        own, mate, other = (v[..., None, None] for v in (self.kappa_d, self.kappa_c, self.kappa_n))
+        total = xp.sum(r, axis=-1)[..., :, None]
+        return (own - mate) * r + (mate - other) * ((r @ xp.matrix_transpose(y)) @ y) + other * total
+
+    # the problem
+
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return ``R = W H + b 1^T - Y``, shape batch + (C, N)."""
+        raise NotImplementedError
+
+    def _seen(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
+        """Return ``W H``, ``W W^T`` and ``H^T H``."""
+        raise NotImplementedError
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``|W H + b 1^T - Y|^2 / 2``."""
+        return xp.sum(self.residual(xp, z) ** 2, axis=(-2, -1)) / 2
+
+    # what is observed
+
+    @observable(bounds="[0, inf)")
+    def nc1(self, xp: Any, z: Any) -> Any:
+        """Return scatter of features within classes over scatter between, ``tr Sigma_W / tr Sigma_B``, shape batch."""
+        return metrics.scatter_ratio(xp, self._seen(xp, z)[2], self._members(xp))
+
+    @observable(bounds="[0, inf)")
+    def nc2_norms(self, xp: Any, z: Any) -> Any:
+        """Return the spread of the lengths of centered class means over their average, shape batch."""
+        return metrics.norm_spread(xp, self._seen(xp, z)[2], self._members(xp))
+
+    @observable(bounds="[0, 2]")
+    def nc2_angles(self, xp: Any, z: Any) -> Any:
+        """Return the largest ``|cos + 1/(C - 1)|`` over pairs of centered class means, shape batch."""
+        return metrics.angle_misfit(xp, self._seen(xp, z)[2], self._members(xp))
+
+    @observable(bounds="[0, 2]")
+    def nc3(self, xp: Any, z: Any) -> Any:
+        """Return ``|W/|W| - M^T/|M||^2 / 2``, M the centered class means: one less their cosine, shape batch."""
+        return metrics.unaligned(xp, *self._seen(xp, z), self._members(xp))
+
+    @observable(bounds="[0, 1]")
+    def nc4(self, xp: Any, z: Any) -> Any:
+        """Return the share of samples on which classifier and nearest class mean disagree, shape batch."""
+        product, _, gram_h = self._seen(xp, z)
+        return metrics.misclassified(xp, product, gram_h, z.b, self._members(xp))
+
+    def _part(self, xp: Any, z: Any, which: int) -> Any:
+        part = split(xp, self.residual(xp, z), self._members(xp))[which]
+        return xp.sum(part**2, axis=(-2, -1)) / 2
+
+    @observable(bounds="[0, inf)")
+    def loss_sample(self, xp: Any, z: Any) -> Any:
+        """Return what residuals' deviations from their class average add to the loss, shape batch."""
+        return self._part(xp, z, 0)
+
+    @observable(bounds="[0, inf)")
+    def loss_class(self, xp: Any, z: Any) -> Any:
+        """Return what class averages' deviations from the average add to the loss, shape batch."""
+        return self._part(xp, z, 1)
+
+    @observable(bounds="[0, inf)")
+    def loss_global(self, xp: Any, z: Any) -> Any:
+        """Return what the average residual adds to the loss, shape batch."""
+        return self._part(xp, z, 2)

@@ -1,0 +1,226 @@
+"""A frozen classifier: features and bias alone learn under a block-structured feature kernel."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve.arithmetic import precision
+from linsolve.core.flow import Flow
+from linsolve.core.parameters import parameter
+from linsolve.numerics.spectrum import exponents, integral_weights, reach_backward
+from linsolve.systems.collapse.contrasts import split
+from linsolve.systems.collapse.features import BlockFeatures
+
+__all__ = ["FrozenHead"]
+
+
+def _rows(xp: Any, a: Any, count: int) -> Any:
+    """Return the first `count` rows, zero where there are no more."""
+    if a.shape[-2] >= count:
+        return a[..., :count, :]
+    return xp.concat([a, xp.zeros((*a.shape[:-2], count - a.shape[-2], a.shape[-1]), dtype=xp.float64)], axis=-2)
+
+
+class _Way(NamedTuple):
+    """What one part of the kernel makes of singular modes: the exponential, and its integral, columns ``(k, 1)``."""
+
+    left: Any
+    grown: Any
+
+
+class FrozenHead(BlockFeatures):
+    r"""Features and bias of a network whose classifier W is frozen, under a block-structured feature kernel.
+
+    .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad \dot H = -W^T R K, \quad \dot b = -R 1,
+
+    as in `NeuralCollapse` with classifier rate zero (gradient flow, and gradient descent, of H and b alone): a random
+    or fixed simplex head. It is linear. In the parts of rows over samples, contrasts within classes, contrasts of
+    classes and average, whose kernel eigenvalues are :math:`\mu_s, \mu_c, \mu_g`, the residual falls by
+
+    .. math:: R(t) = e^{-\mu_s W W^T t} R_s + e^{-\mu_c W W^T t} R_c + e^{-(\mu_g W W^T + N) t} R_g,
+
+    and H, b are its integrals: with ``phi(x) = (1 - e^-x)/x`` and ``B = mu_g W W^T + N``,
+    ``b(t) = b_0 - t phi(B t) R_g 1``, ``H(t) = H_0 - W^T sum_j mu_j t phi(...) R_j``.
+
+    Parameters
+    ----------
+    kappa_d, kappa_c, kappa_n : array_like, shape batch
+        Feature kernel of a sample with itself, with its class, with other classes (per unit of time):
+        ``kappa_d > kappa_c >= kappa_n >= 0``.
+    classes, m : int
+        Classes, at least two, and samples of each.
+    w : array_like, shape batch + (C, n)
+        Classifier; any rank.
+
+    Notes
+    -----
+    Exact for: every classifier, singular ones and zero included, every start, every time, ``t = inf`` and ``t < 0``
+    included. What of H lies in the null space of W never moves, what of contrasts lies outside its range is never
+    learned. Not for: a classifier that learns, see `NeuralCollapse`.
+
+    Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorem 4.1 without
+    the equation of W; Seleznova, thesis (2024), eq. (25).
+
+    Singular values below ``max(C, n) eps`` of the largest count as zero. In a singular mode every entry is a sum of
+    what is left of the start and what has been learned of the target, so that nothing cancels that does not in the
+    answer.
+
+    Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, also for singular W
+    (``tests/test_frozen_head.py``).
+
+    Examples
+    --------
+    >>> from linsolve import FrozenHead
+    >>> flow = FrozenHead(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=2, m=2, w=[[1.0, 0.0], [-1.0, 0.0]])
+    >>> traj = flow([0.0, 1.0, float("inf")], ([[0.0] * 4, [1.0, -1.0, 0.0, 0.0]], [0.0, 0.0]))
+    >>> traj["loss"].round(6).tolist()
+    [2.0, 0.000671, 0.0]
+    >>> traj["h"][-1].round(6).tolist()
+    [[0.5, 0.5, -0.5, -0.5], [1.0, -1.0, 0.0, 0.0]]
+    """
+
+    w: Any = parameter("W", "classifier", typical=(-1.0, 1.0), axes=("C", "n"))
+
+    class State(NamedTuple):
+        """Features ``h``, shape batch + (n, N), and bias ``b``, shape batch + (C,)."""
+
+        h: Any
+        b: Any
+
+    axes: ClassVar = {"h": ("n", "N"), "b": ("C",)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.w.shape[-2] != self._classes:
+            raise ValueError(
+                f"{type(self).__name__}: w has {self.w.shape[-2]} rows but needs {self._classes} (classifier, one row "
+                f"a class); the flow has classes = {self._classes}"
+            )
+
+    # the problem
+
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return ``R = W H + b 1^T - Y``, shape batch + (C, N)."""
+        if z.h.shape[-1] != self._classes * self._each:
+            raise ValueError(
+                f"{type(self).__name__}: h has {z.h.shape[-1]} columns but needs {self._classes * self._each} (samples "
+                f"of all classes, ordered by class); the flow has classes = {self._classes}, m = {self._each}"
+            )
+        return self.w @ z.h + z.b[..., :, None] - self._members(xp)
+
+    def _seen(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
+        """Return the products that metrics of neural collapse are made of."""
+        turned = xp.matrix_transpose
+        return self.w @ z.h, self.w @ turned(self.w), turned(z.h) @ z.h
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return ``-G K`` for the features and ``-g`` for the bias."""
+        return self.State(-self._through(xp, gradient.h), -gradient.b)
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``(-W^T R K, -R 1)``."""
+        r = self.residual(xp, z)
+        return self.State(-xp.matrix_transpose(self.w) @ self._pulled(xp, r), -xp.sum(r, axis=-1))
+
+    # the closed form
+
+    def _modes(self, xp: Any) -> tuple[Any, Any, Any]:
+        """Return the singular vectors of outputs and of features, complete, and the singular values, by falling."""
+        u, s, vh = xp.linalg.svd(self.w, full_matrices=True)
+        floor = max(self.w.shape[-2:]) * precision(xp) * s[..., :1]
+        return u, xp.matrix_transpose(vh), xp.where(s > floor, s, xp.zeros_like(s))[..., None]
+
+    def _ways(self, xp: Any, t: Any, s: Any) -> list[_Way]:
+        """Return the ways of the three parts, samples, classes and average, for singular values `s` of modes."""
+        rates = [mu[..., None] * s[..., 0] ** 2 for mu in self.rates_of_features(xp)]
+        rates[2] = rates[2] + self._classes * self._each
+        return [_Way(xp.exp(-exponents(xp, v, t))[..., None], integral_weights(xp, v, t)[..., None]) for v in rates]
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the state; at ``t = 0`` bitwise the start."""
+        self.residual(xp, z0)  # refuses a start of other sizes
+        u, v, s = self._modes(xp)
+        outputs, features = self.w.shape[-2:]
+        count = self._classes * self._each
+        y, (_, middle, large) = self._members(xp), (mu[..., None, None] for mu in self.rates_of_features(xp))
+        inner, outer = xp.matrix_transpose(v), xp.matrix_transpose(u)
+        sample, means, whole = (inner @ part for part in split(xp, z0.h, y))
+        goal = _rows(xp, outer @ (y - xp.ones_like(y) / self._classes), features)
+        bias, even = outer @ z0.b[..., :, None], outer @ xp.ones_like(z0.b)[..., :, None] / self._classes
+        # of as many modes as there are features
+        size = _rows(xp, s, features)
+        ways = self._ways(xp, t, size)
+        full = large * size**2 + count
+        h = (
+            ways[0].left * sample
+            + (ways[1].left * means + middle * size * ways[1].grown * goal)
+            + ((count + large * size**2 * ways[2].left) / full * whole)
+            - large * size * ways[2].grown * _rows(xp, bias - even, features)
+        )
+        # of as many as there are outputs
+        size = _rows(xp, s, outputs)
+        way = self._ways(xp, t, size)[2]
+        full = large * size**2 + count
+        b = (large * size**2 + count * way.left) / full * bias
+        b = b - count * way.grown * (size * _rows(xp, whole[..., :1], outputs) - even)
+        still = (t == 0)[..., None]
+        return self.State(xp.where(still[..., None], z0.h, v @ h), xp.where(still, z0.b, (u @ b)[..., 0]))
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return the loss and its three parts from exponentials, without the difference to the targets."""
+        u, _, s = self._modes(xp)
+        ways = self._ways(xp, t, _rows(xp, s, self.w.shape[-2]))
+        parts = split(xp, self.residual(xp, z0), self._members(xp))
+        losses = [
+            xp.sum((way.left * (xp.matrix_transpose(u) @ part)) ** 2, axis=(-2, -1)) / 2
+            for way, part in zip(ways, parts, strict=True)
+        ]
+        return {
+            "loss": losses[0] + losses[1] + losses[2],
+            "loss_sample": losses[0],
+            "loss_class": losses[1],
+            "loss_global": losses[2],
+        }
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the state at ``t = inf``: zero residual but for what the classifier cannot express."""
+        batch = xp.zeros_like(self.kappa_d + self.w[..., 0, 0] + z0.b[..., 0] + z0.h[..., 0, 0])
+        return self.solution(xp, xp.full_like(batch, xp.inf), z0)
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return where backward in time the residual leaves the range of doubles, and inf."""
+        large, s = self.rates_of_features(xp)[2], self._modes(xp)[2][..., 0]
+        start = reach_backward(xp, large[..., None] * s**2 + self._classes * self._each)
+        return start, xp.full_like(start, xp.inf)
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the features that W does not see, and ``mu_g W^T b - N <h>``, ``<h>`` the average of features."""
+        _, v, s = self._modes(xp)
+        size = _rows(xp, s, v.shape[-1])
+        kept = xp.where(size == 0, xp.ones_like(size), xp.zeros_like(size))
+        pulled = (xp.matrix_transpose(self.w) @ z.b[..., :, None])[..., 0]
+        return {
+            "unseen": v @ (kept * (xp.matrix_transpose(v) @ z.h)),
+            "mean_and_bias": self.rates_of_features(xp)[2][..., None] * pulled - xp.sum(z.h, axis=-1),
+        }
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return ``dL/dt = -tr(W^T R K R^T W) - |R 1|^2``."""
+        r = self.residual(xp, z)
+        back = xp.matrix_transpose(self.w)
+        total = xp.sum(r, axis=-1)
+        return {"loss": -xp.sum((back @ r) * (back @ self._pulled(xp, r)), axis=(-2, -1)) - xp.sum(total**2, axis=-1)}
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return three classes of two samples with a generic classifier, and with one of rank one."""
+        kappa_n = rng.uniform(0.1, 0.5)
+        kappa_c = kappa_n + rng.uniform(0.2, 0.8)
+        single = np.outer(rng.integers(3, 9, 3), rng.integers(-6, -2, 4)) / 32
+        flow = cls(
+            kappa_d=kappa_c + rng.uniform(0.4, 1.2), kappa_c=kappa_c, kappa_n=kappa_n, classes=3, m=2,
+            w=np.stack([0.6 * rng.normal(size=(3, 4)), single]),
+        )  # fmt: skip
+        return flow, cls.State(0.5 * rng.normal(size=(2, 4, 6)), 0.4 * rng.normal(size=(2, 3)))

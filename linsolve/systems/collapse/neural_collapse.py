@@ -1,0 +1,286 @@
+"""Neural collapse: features, classifier and bias under a block-structured feature kernel (Seleznova et al. 2023)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.flow import Flow
+from linsolve.systems.collapse import metrics
+from linsolve.systems.collapse import starts as start
+from linsolve.systems.collapse.constant_mode import ConstantMode, equal_bias_limit
+from linsolve.systems.collapse.contrasts import Centered, averaged
+from linsolve.systems.collapse.decoupled_modes import Modes
+from linsolve.systems.collapse.features import BlockFeatures
+from linsolve.systems.collapse.scatter import Scatter
+from linsolve.systems.collapse.solvable_sets import Sets
+
+__all__ = ["NeuralCollapse"]
+
+
+class NeuralCollapse(BlockFeatures):
+    r"""Features, classifier and bias of a network whose feature kernel has blocks, in products and Gram matrices.
+
+    .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad
+        \dot W = -R H^T, \quad \dot b = -R 1, \quad \dot H = -W^T R K,
+
+    ``H`` (n, N) the features of C classes of m samples, ordered by class, ``Y`` their membership, and
+    :math:`K = (\kappa_d - \kappa_c) I + (\kappa_c - \kappa_n) Y^T Y + \kappa_n 1 1^T`, with eigenvalues
+    :math:`\mu_s = \kappa_d - \kappa_c` (samples), :math:`\mu_c = \mu_s + m (\kappa_c - \kappa_n)` (classes),
+    :math:`\mu_g = \mu_c + N \kappa_n` (global). It is the network ``f = W V Phi + b 1^T``, ``Phi^T Phi = K``.
+
+    Features may be rotated freely, so the state is what does not depend on that, and from any start it is closed:
+
+    .. math:: (W H)' = -R H^T H - W W^T R K, \quad (W W^T)' = -R (W H)^T - \mathrm{h.c.}, \quad
+        (H^T H)' = -K R^T W H - \mathrm{h.c.}
+
+    Conserved: :math:`m E = W^T W - H K^{-1} H^T`. With ``M`` the centered class means, ``c = W^T 1/sqrt(C)`` the mean
+    output and ``D`` the scatter within classes, what is solved is put together from parts on orthogonal hidden units:
+
+    - contrasts of classes, ``W' = -m (W M - Pi) M^T``, ``M' = -mu_c W^T (W M - Pi)``, ``Pi = 1 - 1 1^T/C``: a two-layer
+      network on white inputs in the time :math:`\sqrt{m \mu_c}\, t`, a matrix Riccati equation, or modes on hidden
+      units of their own, each a `HiddenMode` with ``s = 1`` and rates ``m``, ``mu_c``;
+    - the constant direction: at rest, where the bias relaxes alone, :math:`b = 1/C + (b_0 - 1/C) e^{-N t}`, or a
+      `BiasedMode` of mean feature, mean output and bias;
+    - scatter within classes: unseen (``W D = 0``) and at rest, or seen by the mean output alone, ``c' = -D D^T c``,
+      ``D' = -mu_s c c^T D``, a `HiddenMode` with ``s = 0`` and rates 1, ``mu_s``.
+
+    Parameters
+    ----------
+    kappa_d, kappa_c, kappa_n : array_like, shape batch
+        Feature kernel of a sample with itself, with its class, with other classes (per unit of time):
+        ``kappa_d > kappa_c >= kappa_n >= 0``.
+    classes, m : int
+        Classes, at least two, and samples of each.
+
+    Notes
+    -----
+    Exact for, each in any batch with the others:
+
+    - contrasts, balanced (``E = 0``) or lambda-balanced (``E`` a multiple of the projector on the span of the weights),
+      aligned or not, of any width and rank; one hidden feature; two classes with zero-sum classifier; two eigenvalues
+      of the imbalance, as in `WhitenedTwoLayer`;
+    - contrasts whose ``W M``, ``W W^T`` and ``M^T M`` are diagonal in one basis, with any imbalances and vectors of
+      hidden units (aligned E with any eigenvalues, say);
+    - the constant direction at rest: mean feature zero, and a bias with ``W^T (C b - 1) = M (C b - 1) = 0`` (then ``c``
+      may share hidden units with contrasts that are a Riccati equation); or apart: equal biases, any mean feature and
+      ``c`` orthogonal to contrasts of W and M;
+    - scatter that nothing sees (``W D = 0``, ``D^T H1 = 0``); scatter that ``c`` sees, ``c`` apart from contrasts, the
+      mean feature zero, ``b = 1/C``, ``D^T c`` an eigenvector of ``D^T D`` (one scattered hidden unit, rank one,
+      lambda-balanced, two eigenvalues: in all of these it is one). It decays exponentially for ``mu_s c c^T - D D^T``
+      positive, as ``1/(2 t)`` for zero, and stays at the negative part otherwise.
+
+    Not for: contrasts in blocks of two eigenvalues each, scatter that contrasts see where ``kappa_c = kappa_n`` makes
+    features white (both solvable, not offered); scatter that contrasts see otherwise, or that turns, a mean that shares
+    hidden units, other imbalances (no closed form is known). Use `linsolve.integrate`, from any start. A classifier
+    that is held is `FrozenHead`.
+
+    Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorems 4.1, 5.1,
+    5.2; Seleznova, thesis (2024), section 3.3 and appendix B, whose numbers are used. The thesis proves limits; the
+    solutions are not in it.
+
+    Errata of the thesis, each shown by ``tests/test_neural_collapse.py`` or ``tests/test_neural_collapse_sets.py``:
+
+    ==========  ====================================================  ================================
+    place       as printed                                            as it should be
+    ==========  ====================================================  ================================
+    NC2         class means tend to one another                       lengths of class means do
+    (27)        conserved                                             by (20) only, not by (19)
+    (28)        ``H1 H1^T/mu_c - H2 H2^T/mu_s``                       ``+``
+    (30)        ``gamma`` with ``|beta C|``                           ``|1 - beta C|``
+    (40)        ``W' = -m (R1 H1^T - W H2 H2^T)``                     ``+``
+    (44)        ``R1 = 0`` stays                                      where only ``c`` sees the scatter
+    (46)        ``H2' = -mu_s (E + m H2 H2^T) H2``                    without ``mu_s``
+    (47)        ``A' = -E A - A E - 2 A^2``                           ``2 m A^2``
+    (54)        ``E - m alpha C^2/mu_c <h><h>^T``                     without ``m``
+    (57)        ``lam_c (W W^T)^2 - (I - beta J)^2``                  ``m (I - beta J)^2``
+    (66), (68)  ``theta`` divides by ``2 - sqrt(1 - alpha C)``        ``sqrt(1 - alpha C)``
+    (70)        ``M^T M`` tends to ``mu_c/m`` times ``Pi``            ``sqrt(mu_c/m)``
+    ==========  ====================================================  ================================
+
+    Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, on twenty generic
+    starts and kernels each of lambda-balanced contrasts, of modes, of modes with a constant mode, and with scatter that
+    is seen (the same two files; typically 1e-14), where the start determines it: near a saddle rounding the start moves
+    late times by more. A start within `tolerance` of a set is replaced by the nearest in it. The loss is a difference,
+    exact to rounding of ``|Y|^2``.
+
+    Examples
+    --------
+    >>> from linsolve import NeuralCollapse
+    >>> flow = NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=4)
+    >>> traj = flow([0.0, 1.0, float("inf")], flow.of(*flow.init(6, scale=0.3, rng=0)))
+    >>> bool(traj["nc2_angles"][0] > 0.1), bool(traj["nc2_angles"][-1] < 1e-12), bool(traj["nc3"][-1] < 1e-12)
+    (True, True, True)
+    """
+
+    class State(NamedTuple):
+        """``W H`` (C, N), ``W W^T`` (C, C), ``H^T H`` (N, N) and bias ``b`` (C,)."""
+
+        product: Any
+        gram_w: Any
+        gram_h: Any
+        b: Any
+
+    axes: ClassVar = {"product": ("C", "N"), "gram_w": ("C", "C"), "gram_h": ("N", "N"), "b": ("C",)}
+
+    # what is given
+
+    def of(self, h: Any, w: Any, b: Any) -> State:
+        """Return the state of features `h` (n, N), classifier `w` (C, n) and bias `b` (C,), batch axes leading."""
+        h, w, b = start.weights(type(self).__name__, self._classes, self._each, h, w, b)
+        xp = arithmetic.namespace(h, w, b)
+        turned = xp.matrix_transpose
+        return self.State(w @ h, w @ turned(w), turned(h) @ h, b)
+
+    def init(
+        self, n: int, *, scale: float, imbalance: float = 0.0, batch: tuple[int, ...] = (),
+        rng: np.random.Generator | int | None = None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+        """Return random solvable features, classifier and bias, not aligned: no scatter, mean zero, ``b = 1/C``.
+
+        Parameters
+        ----------
+        n : int
+            Features; from ``classes - 1`` on the limit is a simplex.
+        scale : float
+            Size of the weights that the imbalance does not fix, positive or zero.
+        imbalance : float
+            ``lambda`` of ``E = lambda P_S``, S the span of the weights.
+        batch : tuple of int
+            Leading shape.
+        rng : Generator or int, optional
+
+        Returns
+        -------
+        h : array, shape batch + (n, N)
+        w : array, shape batch + (C, n)
+        b : array, shape batch + (C,)
+        """
+        mu = arithmetic.to_numpy(self.cast(np).rates_of_features(np)[1])
+        return start.balanced(
+            f"{type(self).__name__}.init", self._classes, self._each, mu, n,
+            scale=scale, imbalance=imbalance, batch=batch, rng=rng,
+        )  # fmt: skip
+
+    def imbalance_of(self, h: Any, w: Any) -> Any:
+        """Return ``E = (W^T W - H K^-1 H^T)/m``, eq. (26), shape batch + (n, n), conserved from any start."""
+        xp = arithmetic.namespace(h, w)
+        h, w, _ = start.weights(type(self).__name__, self._classes, self._each, h, w, xp.ones(self._classes))
+        back = self.cast(xp)._through(xp, h, inverse=True)
+        return (xp.matrix_transpose(w) @ w - back @ xp.matrix_transpose(h)) / self._each
+
+    # the problem
+
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return ``R = W H + b 1^T - Y``, shape batch + (C, N)."""
+        if tuple(z.product.shape[-2:]) != (self._classes, self._classes * self._each):
+            raise ValueError(
+                f"{type(self).__name__}: product has shape {tuple(z.product.shape)} but needs trailing "
+                f"{(self._classes, self._classes * self._each)} (classes, samples of all classes); the flow has "
+                f"classes = {self._classes}, m = {self._each}"
+            )
+        return z.product + z.b[..., :, None] - self._members(xp)
+
+    def _seen(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
+        """Return the products that metrics of neural collapse are made of."""
+        return z.product, z.gram_w, z.gram_h
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return the velocity of a gradient with respect to product and bias, by the chain rule."""
+        g, turned = gradient.product, xp.matrix_transpose
+        moved = self._through(xp, g)
+        out, features = g @ turned(z.product), turned(moved) @ z.product
+        return self.State(
+            -(g @ z.gram_h + z.gram_w @ moved), -(out + turned(out)), -(features + turned(features)), -gradient.b
+        )
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return the closed flow of products and Gram matrices, from any start."""
+        r, turned = self.residual(xp, z), xp.matrix_transpose
+        pulled = self._pulled(xp, r)
+        out, features = r @ turned(z.product), turned(pulled) @ z.product
+        return self.State(
+            -(r @ z.gram_h + z.gram_w @ pulled),
+            -(out + turned(out)),
+            -(features + turned(features)),
+            -xp.sum(r, axis=-1),
+        )
+
+    def step(self, xp: Any, z: Any, h: Any) -> Any:
+        """Return the state after one step of gradient descent on features, classifier and bias."""
+        r, turned, v = self.residual(xp, z), xp.matrix_transpose, self.velocity(xp, z)
+        k = self._through(xp, r)
+        return self.State(
+            z.product + h * v.product + h * h * r @ turned(z.product) @ k,
+            z.gram_w + h * v.gram_w + h * h * r @ z.gram_h @ turned(r),
+            z.gram_h + h * v.gram_h + h * h * turned(k) @ z.gram_w @ k,
+            z.b + h * v.b,
+        )
+
+    # the closed form
+
+    def _centered(self, xp: Any, z: Any) -> Centered:
+        y = self._members(xp)
+        means, _ = metrics.class_grams(xp, z.gram_h, y)
+        square = xp.sqrt(self.rates_of_features(xp)[1] / self._each)
+        return Centered.of(xp, averaged(xp, z.product, y), z.gram_w, means, square, z.gram_h)
+
+    def _modes(self, xp: Any, centered: Centered) -> Modes:
+        return Modes.of(xp, *centered.outputs(xp))
+
+    def _constant(self, xp: Any, z: Any, used: Any) -> ConstantMode:
+        n = self._classes * self._each
+        large = self.rates_of_features(xp)[2]
+        return ConstantMode(xp, (self._each + 0 * large, large, n + 0 * large), z, self._members(xp), used)
+
+    def _scattered(self, xp: Any, t: Any, scatter: Scatter, used: Any) -> tuple[Any, Any, Any]:
+        return scatter.followed(xp, t, used, self.rates_of_features(xp)[0])
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the state; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
+        self.residual(xp, z0)  # refuses a start of other sizes
+        t = t + 0 * z0.b[..., 0]
+        still = (t == 0)[..., None]
+        shapes = still[..., None], still[..., None], still[..., None], still
+        later = Sets(xp, self, z0).followed(xp, t)
+        return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
+
+    def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
+        """Return what must vanish for the set that a start belongs to, or is nearest to; the rest is 0."""
+        self.residual(xp, z0)
+        return Sets(xp, self, z0).conditions(xp)
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the state at ``t = inf``."""
+        return self.solution(xp, xp.inf * xp.ones_like(self.kappa_d + z0.b[..., 0]), z0)
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return ``tr (m E)^k``, k = 1, 2, 3: power sums of the imbalance's eigenvalues, conserved from any start."""
+        turned, trace = xp.matrix_transpose, metrics.trace
+        a, kp = z.gram_w, self._through(xp, z.product, inverse=True)
+        kh = turned(self._through(xp, z.gram_h, inverse=True))  # K^-1 H^T H
+        cross = kp @ turned(z.product)
+        return {
+            "imbalance": trace(xp, a) - trace(xp, kh),
+            "imbalance_squared": trace(xp, a @ a) - 2 * trace(xp, cross) + trace(xp, kh @ kh),
+            "imbalance_cubed": trace(xp, a @ a @ a) - 3 * trace(xp, a @ cross)
+            + 3 * trace(xp, z.product @ kh @ turned(kp)) - trace(xp, kh @ kh @ kh),
+        }  # fmt: skip
+
+    equal_bias_limit = equal_bias_limit
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return three classes of two samples: one feature, two lambda-balanced, two modes apart and idle scatter."""
+        root, kappa_n = rng.integers(16, 21) / 16, rng.integers(12, 20) / 64
+        kappa_c, mu = kappa_n + rng.integers(26, 33) / 64, 2 * root**2
+        kappa_d = mu + kappa_c - 2 * (kappa_c - kappa_n)
+        flow = cls(kappa_d=kappa_d, kappa_c=kappa_c, kappa_n=kappa_n, classes=3, m=2)
+        # of one feature every imbalance is a number, so the first is solvable for any kernel
+        kinds = start.one_unit(rng, 5), start.dyadic(rng, 5, root), start.apart(rng, 5)
+        means, w = (np.stack(both) for both in zip(*kinds, strict=True))
+        h = np.repeat(means, 2, axis=-1)
+        h[2, -1] = np.array([1, -1, 2, -2, -1, 1]) / 16
+        return flow, flow.of(h, w, np.full((3, 3), rng.integers(40, 60) / 64))

@@ -1,0 +1,229 @@
+"""Seleznova (2024), sections 2.4 and 3.3, appendices B and D: kernels with blocks, and what features do under them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.core.published_formula import Evidence, Source
+
+__all__ = ["FORMULAS"]
+
+formula = Source("seleznova_2024")
+COLLAPSE = ("NeuralCollapse",)
+C, M, HIDDEN = 3, 4, 5
+N = C * M
+KD, KC, KN = 2.0, 1.1, 0.4
+Y = np.kron(np.eye(C), np.ones(M))
+ALL = np.ones((C, C))
+CENTER = np.eye(C) - ALL / C
+KERNEL = (KD - KC) * np.eye(N) + (KC - KN) * Y.T @ Y + KN * np.ones((N, N))
+SINGLE, CLASS = KD - KC, KD - KC + M * (KC - KN)
+ALPHA = KN * M / (CLASS + C * KN * M)
+# orthonormal contrasts within a class, as the columns of Q_2
+CONTRASTS = np.linalg.qr(np.column_stack([np.ones(M), np.eye(M)[:, 1:]]))[0][:, 1:]
+Q2 = np.kron(np.eye(C), CONTRASTS)
+RNG = np.random.default_rng(4)
+W, V, B = RNG.standard_normal((C, HIDDEN)) / 2, RNG.standard_normal((HIDDEN, N)) / 2, RNG.standard_normal(C) / 3
+PHI = np.linalg.cholesky(KERNEL).T  # inputs whose Gram matrix is the kernel
+H = V @ PHI
+
+
+class Rates(NamedTuple):
+    """Velocities of class means, scatter, classifier and bias."""
+
+    H1: Any
+    H2: Any
+    W: Any
+    b: Any
+
+
+def parts(features: Any) -> tuple[Any, Any]:
+    """Return ``H_1`` and ``H_2`` of (23), (24)."""
+    return features @ Y.T / M, features @ Q2 / np.sqrt(M)
+
+
+def residual(W: Any, features: Any, b: Any) -> Any:
+    return W @ features + b[:, None] - Y
+
+
+def raw(W: Any, V: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Return minus the gradients of ``|W V Phi + b 1^T - Y|^2/2``: a network whose features have the kernel K."""
+    R = residual(W, V @ PHI, b)
+    return -R @ (V @ PHI).T, -W.T @ R @ PHI.T, -R @ np.ones(N)
+
+
+def rates(W: Any, V: Any, b: Any) -> Rates:
+    """Return the velocities of the parts of such a network."""
+    dW, dV, db = raw(W, V, b)
+    return Rates(*parts(dV @ PHI), dW, db)
+
+
+def invariant(W: Any, H1: Any, H2: Any) -> Any:
+    """Return E of (26)."""
+    return W.T @ W / M - H1 @ (np.eye(C) - ALPHA * ALL) @ H1.T / CLASS - H2 @ H2.T / SINGLE
+
+
+H1, H2 = parts(H)
+R1 = W @ H1 + B[:, None] - np.eye(C)
+
+
+@formula(
+    "Table 1",
+    "eigenvalues of a kernel with blocks",
+    r"\lambda_{s} = \gamma_d - \gamma_c\;(N - C),\; \lambda_c = \lambda_s + m(\gamma_c - \gamma_n)\;(C - "
+    r"1),\; \lambda_g = \lambda_c + N\gamma_n\;(1)",
+    about=("BlockKernel", *COLLAPSE),
+)
+def eigenvalues() -> Evidence:
+    """Compare with eigenvalues of the matrix, numerically."""
+    return Evidence(np.linalg.eigvalsh(KERNEL), [*[SINGLE] * (N - C), *[CLASS] * (C - 1), CLASS + N * KN])
+
+
+@formula(
+    "(11), (12)",
+    "projections on its eigenvectors",
+    r"\langle r, v_c \rangle = \tfrac{N}{C-1} (\langle r \rangle_c - \langle r \rangle),\; \langle r, v_i^c "
+    r"\rangle = \tfrac{m}{m-1} (r_i - \langle r \rangle_c)",
+    about=("BlockKernel",),
+)
+def projections() -> Evidence:
+    """Compare with products with the vectors of Table 1, written out."""
+    r = np.random.default_rng(1).standard_normal(N)
+    v_class, v_single = np.where(np.arange(N) < M, 1, -1 / (C - 1)), np.zeros(N)
+    v_single[:M] = -1 / (M - 1)
+    v_single[1] = 1
+    mean = r[:M].mean()
+    return Evidence([r @ v_class, r @ v_single], [N / (C - 1) * (mean - r.mean()), M / (M - 1) * (r[1] - mean)])
+
+
+@formula(
+    "(13)-(15)",
+    "one step of descent, part by part",
+    r"\langle r \rangle, \langle r \rangle_c - \langle r \rangle, r - \langle r \rangle_c \to (1 - "
+    r"\eta\lambda_{g}), (1 - \eta\lambda_c), (1 - \eta\lambda_s) \times",
+    condition="constant kernel",
+    about=("BlockKernel",),
+)
+def a_step_of_descent() -> Evidence:
+    """Compare with a step with the whole matrix."""
+    r, eta = np.random.default_rng(2).standard_normal(N), 0.03
+    means, mean = Y.T @ (Y @ r) / M, r.mean()
+    rates_of_parts = CLASS + N * KN, CLASS, SINGLE
+    pieces = mean + 0 * r, means - mean, r - means
+    return Evidence(r - eta * KERNEL @ r, sum((1 - eta * k) * p for k, p in zip(rates_of_parts, pieces, strict=True)))
+
+
+@formula(
+    "(2.59), (2.60)",
+    "outputs in the kernel regime",
+    r"f = Y + e^{-t\Theta/N} (f_0 - Y)",
+    printed=r"f = Y + (f_0 - Y)\, e^{-t\Theta}",
+    about=("FrozenKernel", "BlockKernel"),
+)
+def outputs_in_the_kernel_regime() -> Evidence:
+    """Compare with parameters of a linear model integrated under the gradient of half the mean squared error."""
+    truth, start, end, _ = _linear_model()
+    return Evidence(truth, *(end[0] + _exponential(-t * KERNEL) @ (start - end[0]) for t in (0.7 / N, 0.7)))
+
+
+@formula(
+    "(2.61)",
+    "outputs at other points",
+    r"f(x) = f_0(x) - \Theta(x, X) \Theta^{-1} (I - e^{-t\Theta/N}) (f_0 - Y)",
+    printed=r"f(x) = f_0(x) - \Theta(x, X) \Theta^{-1} (I - e^{-t\Theta}) (f_0 - Y)",
+    about=("FrozenKernel",),
+)
+def outputs_at_other_points() -> Evidence:
+    """Compare with parameters of a linear model integrated under the gradient of half the mean squared error."""
+    _, start, end, probe = _linear_model()
+    row = np.linalg.solve(KERNEL, PHI.T @ probe)
+
+    def form(t: float) -> Any:
+        return -row @ (np.eye(N) - _exponential(-t * KERNEL)) @ (start - end[0])
+
+    return Evidence(end[1], form(0.7 / N), form(0.7))
+
+
+def _exponential(matrix: Any) -> Any:
+    from scipy.linalg import expm
+
+    return expm(matrix)
+
+
+@cache
+def _linear_model() -> tuple[Any, Any, tuple[Any, Any], Any]:
+    """Return outputs at t = 0.7 and 0 on the samples, targets and change at a probe, and the probe's features."""
+    from scipy.integrate import solve_ivp
+
+    theta, y, probe = V[0], V[1], V[2]
+    start = PHI.T @ theta
+    end = solve_ivp(lambda _, z: -PHI @ (PHI.T @ z - y) / N, (0, 0.7), theta, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
+    return PHI.T @ end, start, (y, probe @ (end - theta)), probe
+
+
+@formula(
+    "(19)",
+    "motion of the features",
+    r"\dot H = -W^\top [(\kappa_d - \kappa_c) R + (\kappa_c - \kappa_n) m R_{class} + \kappa_n N R_{global}]",
+    condition=r"$\Theta^h$ constant in blocks",
+    about=COLLAPSE,
+)
+def motion_of_the_features() -> Evidence:
+    """Compare with velocity of the features of a network that has the kernel, from that of its weights."""
+    R = residual(W, H, B)
+    by_class, by_all = R @ Y.T @ Y, R.sum(axis=1)[:, None] * np.ones(N)
+    return Evidence(raw(W, V, B)[1] @ PHI, -W.T @ (SINGLE * R + (KC - KN) * by_class + KN * by_all))
+
+
+@formula(
+    "(25)",
+    "motion of means and scatter",
+    r"\dot H_1 = -W^\top R_1 (\mu_c I + \kappa_n m 11^\top),\; \dot H_2 = -\mu_s W^\top W H_2,\; \dot W = -m "
+    r"(R_1 H_1^\top + W H_2 H_2^\top),\; \dot b = -m R_1 1",
+    about=(*COLLAPSE, "BiasedMode", "HiddenMode"),
+)
+def motion_of_means_and_scatter() -> Evidence:
+    """Compare with velocities of the parts of a network that has the kernel, from those of its weights."""
+    stated = (-W.T @ R1 @ (CLASS * np.eye(C) + KN * M * ALL), -SINGLE * W.T @ W @ H2,
+              -M * (R1 @ H1.T + W @ H2 @ H2.T), -M * R1 @ np.ones(C))  # fmt: skip
+    return Evidence(*(np.concatenate([np.ravel(each) for each in group]) for group in (rates(W, V, B), stated)))
+
+
+@formula(
+    "(26), (43)",
+    "the invariant",
+    r"E = \tfrac1m W^\top W - \tfrac{1}{\mu_c} H_1 (I - \alpha 11^\top) H_1^\top - \tfrac{1}{\mu_s} H_2 H_2^\top",
+    about=COLLAPSE,
+)
+def conserved_matrix() -> Evidence:
+    """Compare with weights of a network that has the kernel, integrated one by one."""
+    end = _trained(0.5)
+    return Evidence(invariant(end[0], *parts(end[1] @ PHI)), invariant(W, H1, H2))
+
+
+@cache
+def _trained(t: float) -> tuple[Any, Any, Any]:
+    return follow((W, V, B), t)
+
+
+def follow(start: tuple[Any, Any, Any], t: float) -> tuple[Any, Any, Any]:
+    """Return the weights at time t, integrated one by one."""
+    from scipy.integrate import solve_ivp
+
+    ends = np.cumsum([W.size, V.size])
+
+    def unpack(z: Any) -> tuple[Any, Any, Any]:
+        w, v, b = np.split(z, ends)
+        return w.reshape(C, HIDDEN), v.reshape(HIDDEN, N), b
+
+    def rate(_: float, z: Any) -> Any:
+        return np.concatenate([np.ravel(each) for each in raw(*unpack(z))])
+
+    z0 = np.concatenate([np.ravel(each) for each in start])
+    return unpack(solve_ivp(rate, (0, t), z0, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1])
+
+
+FORMULAS = formula.formulas

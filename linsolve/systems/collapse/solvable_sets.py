@@ -1,0 +1,103 @@
+"""Which exactly solvable set of neural collapse each start of a batch belongs to, and how far it is from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from linsolve import arithmetic
+from linsolve.systems.collapse import starts as start
+from linsolve.systems.collapse.constant_mode import ConstantMode, coupling, unevenness
+from linsolve.systems.collapse.scatter import Scatter
+
+__all__ = ["Sets"]
+
+PREFERRED = 16  # how much nearer than the simplest set another must be: rounding does not choose, nor do random starts
+
+
+class Sets:
+    """A batch of starts, each in the set that it belongs to, or is nearest to.
+
+    The constant direction (mean feature, mean output, bias) is at rest, apart on hidden units of its own, or sees the
+    scatter within classes; the contrasts are a matrix Riccati equation, or modes apart. Every mask chooses between two
+    forms by their distances, so that members of a batch may fall in different sets.
+
+    Parameters
+    ----------
+    xp : namespace
+    flow : NeuralCollapse
+    z : State
+    """
+
+    def __init__(self, xp: Any, flow: Any, z: Any) -> None:
+        self.flow, self.z, self.y = flow, z, flow._members(xp)
+        self.near = start.distances(xp, z, self.y)
+        self.crossed, self.uneven = coupling(xp, z, self.y), unevenness(xp, z, self.y)
+        self.scatter = Scatter.of(xp, z, self.y)
+        self.centered = flow._centered(xp, z)
+        self.modes = flow._modes(xp, self.centered)
+        flat, contrasts = self.centered.distances(xp)
+        decoupled = xp.minimum(contrasts, self.modes.distance)
+        mean, bias, seen = *self.near.values(), self.scatter.seen
+        rest = _worst(xp, mean, bias, seen, xp.where(self.centered.closed, decoupled, flat))
+        apart = _worst(xp, self.crossed, self.uneven, seen, decoupled)
+        scattering = _worst(xp, mean, bias, self.crossed, self.scatter.turning, decoupled)
+        self.apart = (PREFERRED * apart < rest) & (apart <= scattering)
+        self.scattering = (PREFERRED * scattering < rest) & (scattering < apart)
+        closed = self.centered.closed | self.apart | self.scattering
+        self.decoupled = closed & (PREFERRED * self.modes.distance < contrasts)
+        self.imbalance = xp.where(closed, contrasts, flat)
+        self.centered = self.centered._replace(closed=closed)
+
+    def conditions(self, xp: Any) -> dict[str, Any]:
+        """Return what must vanish, by name; what does not matter in a start's set is 0."""
+        none = xp.zeros_like(self.imbalance + self.crossed)
+        rest, own = ~self.apart, self.apart | self.scattering
+        return {
+            "scatter within classes on shared hidden units": self.scatter.shared + none,
+            "scatter within classes that outputs see": xp.where(self.scattering, none, self.scatter.seen),
+            "turning of the scatter within classes": xp.where(self.scattering, self.scatter.turning, none),
+            **{name: xp.where(rest, value, none) for name, value in self.near.items()},
+            "coupling of the constant mode": xp.where(own, self.crossed, none),
+            "unevenness of the biases": xp.where(self.apart, self.uneven, none),
+            "span of the constant mode": self._constant(xp).excess(xp),
+            "coupling of the modes": xp.where(self.decoupled, self.modes.distance, none),
+            "distance of the imbalance from two eigenvalues": xp.where(self.decoupled, none, self.imbalance),
+        }
+
+    def _constant(self, xp: Any) -> ConstantMode:
+        return self.flow._constant(xp, self.z, self.apart)
+
+    def _between(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
+        """Return ``W M``, ``W W^T`` and ``M^T M`` between contrasts, ``W W^T`` with the mean output where it rests."""
+        pace = xp.sqrt(self.flow.rates_of_features(xp)[1] * self.flow._each)
+        found, both = arithmetic.to_numpy(self.decoupled), []
+        if found.any():
+            both.append(self.centered.restored(xp, *self.modes.followed(xp, pace * t)))
+        if not found.all():
+            both.append(self.centered.without(xp, self.decoupled).followed(xp, pace * t))
+        chosen = self.decoupled[..., None, None]
+        product, gram_w, means = (xp.where(chosen, a, b) for a, b in zip(both[0], both[-1], strict=True))
+        return product, gram_w, means
+
+    def followed(self, xp: Any, t: Any) -> tuple[Any, Any, Any, Any]:
+        """Return product, Gram matrices and bias at times `t`, shape lead + batch."""
+        product, gram_w, means = self._between(xp, t)
+        row, ww, scatter = self.flow._scattered(xp, t, self.scatter, self.scattering)
+        whole = self._constant(xp).followed(xp, t)
+        classes = self.y.shape[0]
+        done = -xp.expm1(-self.y.shape[1] * t)[..., None]
+        b = self.z.b + (xp.ones_like(self.z.b) / classes - self.z.b) * done
+        row = row / xp.sqrt(xp.full_like(ww, classes))[..., None]
+        return (
+            product @ self.y + row[..., None, :] + whole[0][..., None, None],
+            gram_w + (ww / classes + whole[1])[..., None, None],
+            xp.matrix_transpose(self.y) @ means @ self.y + scatter + whole[2][..., None, None],
+            xp.where(self.apart[..., None], whole[3][..., None], b),
+        )
+
+
+def _worst(xp: Any, *distances: Any) -> Any:
+    worst = distances[0]
+    for value in distances[1:]:
+        worst = xp.maximum(worst, value)
+    return worst

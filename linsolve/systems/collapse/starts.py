@@ -1,0 +1,172 @@
+"""Classifiers and features given or drawn: checked, counted, balanced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import real_array
+from linsolve.core.randomness import seeded
+from linsolve.systems.collapse.contrasts import contrasts, split
+from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
+
+__all__ = ["apart", "balanced", "counted", "distances", "dyadic", "one_unit", "refuse_disorder", "weights"]
+
+
+def counted(who: str, name: str, value: Any, meaning: str) -> int:
+    """Return a count as an int; refuse a batch in which it differs."""
+    found = np.unique(arithmetic.to_numpy(value))
+    if len(found) > 1:
+        raise ValueError(
+            f"{who}: {name} = {found[0]:g} and {found[1]:g} must be the same over a batch ({meaning}); make one flow "
+            "for each"
+        )
+    return int(found[0])
+
+
+def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
+    """Refuse kernels that are not ordered, ``kappa_d > kappa_c >= kappa_n``, and batches that do not broadcast."""
+    shapes = [v.shape for v in values.values()]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    for low, high, strict in (("kappa_c", "kappa_d", True), ("kappa_n", "kappa_c", False)):
+        small, large = np.broadcast_arrays(values[low], values[high])
+        bad = (small >= large) if strict else (small > large)
+        if bad.any():
+            rule = "must be less than" if strict else "must be at most"
+            raise ValueError(
+                f"{who}: {low} = {small[bad][0]:g} {rule} {high} = {large[bad][0]:g} (feature kernels of samples that "
+                "are farther apart are smaller); order them kappa_d > kappa_c >= kappa_n"
+            )
+
+
+def weights(who: str, classes: int, m: int, h: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Return features, classifier and bias as real arrays of fitting shapes, refused with a reason otherwise."""
+    h = real_array(who, "h", h, meaning="features")
+    w = real_array(who, "w", w, meaning="classifier")
+    b = real_array(who, "b", b, meaning="bias")
+    for name, a, axes in (("h", h, "(n, N)"), ("w", w, "(C, n)"), ("b", b, "(C,)")):
+        if a.ndim < axes.count(",") + (name != "b"):
+            raise ValueError(f"{who}: {name} has shape {tuple(a.shape)} but needs trailing axes {axes}; add them")
+    if h.shape[-2] != w.shape[-1]:
+        raise ValueError(
+            f"{who}: n = {h.shape[-2]} in h, shape {tuple(h.shape)}, must equal n = {w.shape[-1]} in w, shape "
+            f"{tuple(w.shape)} (features); h is (n, N), w is (C, n)"
+        )
+    for name, size, wanted, rule in (
+        ("h", h.shape[-1], classes * m, "samples of all classes, ordered by class"),
+        ("w", w.shape[-2], classes, "classes"),
+        ("b", b.shape[-1], classes, "classes"),
+    ):
+        if size != wanted:
+            raise ValueError(
+                f"{who}: {name} has {size} {'columns' if name == 'h' else 'rows'} but needs {wanted} ({rule}); "
+                f"the flow has classes = {classes}, m = {m}"
+            )
+    return h, w, b
+
+
+def distances(xp: Any, z: Any, y: Any) -> dict[str, Any]:
+    """Return what of the constant direction is not at rest, each relative, linear in the deviation of the weights."""
+
+    def size(a: Any) -> Any:
+        return xp.sqrt(xp.sum(a * a, axis=(-2, -1)))
+
+    def relative(in_features: Any, in_product: Any) -> Any:
+        features, product = trace(xp, z.gram_h), xp.sqrt(xp.abs(trace(xp, z.gram_w) * trace(xp, z.gram_h)))
+        return xp.maximum(
+            bounded_ratio(xp, size(in_features), features + 0 * product),
+            bounded_ratio(xp, size(in_product), product),
+        )
+
+    rows, outputs = split(xp, z.gram_h, y)[2], split(xp, z.product, y)[2]
+    # ones minus C b is what the bias has still to learn: the rest must not see it
+    unlearned = (y.shape[0] * z.b - 1)[..., None]
+    means = class_grams(xp, z.gram_h, y)[1]
+    seen = size(z.gram_w @ unlearned), size(means @ unlearned)
+    share = [bounded_ratio(xp, s, trace(xp, g) + 0 * s) for s, g in zip(seen, (z.gram_w, means), strict=True)]
+    return {
+        "mean of the features": relative(rows, outputs),
+        "bias that classifier or features see": xp.maximum(*share),
+    }
+
+
+def _frames(rng: np.random.Generator, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:
+    """Return matrices with orthonormal columns, uniformly distributed."""
+    q, r = np.linalg.qr(rng.normal(size=(*batch, rows, columns)))
+    return q * np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[..., None, :]
+
+
+def balanced(
+    who: str, classes: int, m: int, mu: np.ndarray, n: int, *, scale: float, imbalance: float,
+    batch: tuple[int, ...], rng: np.random.Generator | int | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Return features, classifier and bias, centered, with ``E = imbalance`` on the span of the weights."""
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise ValueError(f"{who}: n = {n!r} must be a positive integer (features); say {classes}")
+    if not (np.isfinite(scale) and scale >= 0):
+        raise ValueError(f"{who}: scale = {scale!r} must be finite and not negative (size of weights); say 0.01")
+    if not np.isfinite(imbalance):
+        raise ValueError(f"{who}: imbalance = {imbalance!r} must be finite (lambda); say 0.0")
+    rng, rank = seeded(who, rng), min(n, classes - 1)
+    batch = np.broadcast_shapes(batch, mu.shape)
+    drawn = rng.normal(size=(*batch, classes - 1, n)) * scale
+    least = np.linalg.svd(drawn, compute_uv=False)[..., :rank]
+    most = np.hypot(least, np.sqrt(abs(imbalance)))
+    own, other = (most, least) if imbalance >= 0 else (least, most)
+    hidden = np.swapaxes(_frames(rng, batch, n, rank), -1, -2)
+    w = np.sqrt(m) * (_frames(rng, batch, classes, rank) * own[..., None, :]) @ hidden
+    inputs = contrasts(np, classes) @ _frames(rng, batch, classes - 1, rank)
+    means = np.sqrt(mu)[..., None, None] * (inputs * other[..., None, :]) @ hidden
+    h = np.repeat(np.swapaxes(means, -1, -2), m, axis=-1)
+    return h, w, np.full((*batch, classes), 1 / classes)
+
+
+def one_unit(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return class means and classifier of one active feature out of `n`, without any rounding: C = 3, zero sums."""
+    h, w = np.zeros((n, 3)), np.zeros((3, n))
+    h[0], w[:, 0] = _zero_sum(rng), _zero_sum(rng)[::-1]
+    return h, w
+
+
+def _zero_sum(rng: np.random.Generator) -> np.ndarray:
+    a, b = rng.integers(10, 30, 2) / 64
+    return np.array([a, b, -a - b]) * rng.choice([-1, 1])
+
+
+def apart(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return class means and classifier of two modes on two features each, without rounding: C = 3."""
+    h, w = np.zeros((n, 3)), np.zeros((3, n))
+    for k, contrast in enumerate(([1, -1, 0], [1, 1, -2])):
+        units = slice(2 * k, 2 * k + 2)
+        h[units] = np.outer(rng.integers(5, 20, 2), contrast) / 64
+        w[:, units] = np.outer(contrast, rng.integers(5, 20, 2) * [1, -1]) / 64
+    return h, w
+
+
+def dyadic(rng: np.random.Generator, n: int, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return class means and classifier of two active features, C = 3, ``W^T W - M M^T / ratio^2`` a multiple of P_S.
+
+    In binary fractions, so without any rounding: balanced to any number of digits where `ratio` is a binary fraction.
+    """
+    while True:
+        a, b = (_centered(rng.integers(-5, 6, size=(4000, 2, 2))) for _ in range(2))
+        spread = a @ np.swapaxes(a, -1, -2) - b @ np.swapaxes(b, -1, -2)
+        good = (spread == spread[:, :1, :1] * np.eye(2, dtype=int)).all(axis=(-2, -1)) & (spread[:, 0, 0] != 0)
+        good &= (np.linalg.det(a[..., :2]) != 0) & (np.linalg.det(b[..., :2]) != 0)
+        # parity: the orientation that the target asks for, so that two modes are learned
+        good &= np.linalg.det(a[..., :2]) * np.linalg.det(b[..., :2]) > 0
+        if good.any():
+            first = int(np.argmax(good))
+            frame = np.zeros((2, n))
+            frame[:, :4] = np.array([[1, 1, 1, 1], [1, -1, 1, -1]]) / 2
+            return ratio * frame.T @ b[first] / 16, a[first].T @ frame / 16
+
+
+def _centered(a: np.ndarray) -> np.ndarray:
+    return np.concatenate([a, -a.sum(axis=-1, keepdims=True)], axis=-1)

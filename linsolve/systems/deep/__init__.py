@@ -1,0 +1,20 @@
+"""Deep linear networks of aligned, balanced layers: singular modes, and back to weights and kernels."""
+
+from __future__ import annotations
+
+from linsolve.core.registry import on_use
+
+FLOWS: dict[str, str] = {}
+LAWS: dict[str, str] = {}
+PUBLISHED: dict[str, tuple[str, ...]] = {}
+_MORE = {
+    "BalancedMap": "balanced_map",
+    "DeepNetwork": "network",
+    "deep_weights": "weights",
+    "distances": "recognition",
+}
+
+_WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS, **_MORE}.items()}
+__all__ = ["FLOWS", "LAWS", "PUBLISHED", *_WHERE]
+
+__getattr__, __dir__ = on_use(__name__, _WHERE)

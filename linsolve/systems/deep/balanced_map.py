@@ -1,0 +1,175 @@
+"""The input-output map of a balanced deep linear network: one closed equation for the product of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.flow import Flow, observable
+from linsolve.core.parameters import parameter
+from linsolve.systems.deep.closed_forms import product
+from linsolve.systems.mode.deep_mode import DeepMode
+
+__all__ = ["BalancedMap"]
+
+
+class BalancedMap(Flow):
+    r"""The map of a balanced deep linear network on white inputs, aligned with its target's singular modes.
+
+    .. math:: L = |S - W|_F^2 / 2, \quad S = \sum_\alpha s_\alpha u_\alpha v_\alpha^T, \qquad
+        \tau \dot W = \sum_{\ell=1}^D (W W^T)^{(D-\ell)/D} (S - W) (W^T W)^{(\ell-1)/D} .
+
+    In singular modes of ``W``, with :math:`\mu = |c|^{2/D}`, the entry of ``S - W`` between output mode ``a`` and
+    input mode ``b`` is multiplied by :math:`m_{ab} = (\mu_a^D - \mu_b^D) / (\mu_a - \mu_b)`; these are also the
+    eigenvalues of the tangent kernel. Where ``W`` is aligned, :math:`W = \sum_\alpha c_\alpha u_\alpha v_\alpha^T`, it
+    stays so, and each :math:`c_\alpha` follows `DeepMode`.
+
+    Parameters
+    ----------
+    u : array_like, shape (n_out, mode)
+        Output directions, orthonormal columns.
+    s : array_like, shape (mode,)
+        Singular values.
+    v : array_like, shape (n_in, mode)
+        Input directions, orthonormal columns.
+    depth : float
+        Number of layers, real, at least 1.
+    tau : float
+        Time constant: one over the geometric mean of the layers' learning rates (units of time).
+
+    Notes
+    -----
+    Exact for: aligned starts. Not for: others, whose equation above holds where the layers are balanced, but has no
+    known closed form at depth above 2.
+
+    Source of the equation: Arora, Cohen, Hazan, "On the optimization of deep networks: implicit acceleration by
+    overparameterization" (2018), Theorem 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.deep import BalancedMap
+    >>> traj = BalancedMap(np.eye(2), [3.0, 1.0], np.eye(2), depth=3)([0.0, 1.0], 0.125 * np.eye(2))
+    >>> traj["singular_values"].round(6).tolist()
+    [[0.125, 0.125], [2.996559, 0.489348]]
+    """
+
+    u: Any = parameter("u", "output directions of the modes", axes=("n_out", "mode"))
+    s: Any = parameter("s", "singular values of the target", axes=("mode",))
+    v: Any = parameter("v", "input directions of the modes", axes=("n_in", "mode"))
+    depth: Any = parameter("D", "number of layers", domain="[1, inf)", typical=(1, 8))
+    tau: Any = parameter(r"\tau", "time constant", domain="(0, inf)", default=1.0)
+
+    class State(NamedTuple):
+        """The map, ``product``, shape batch + (n_out, n_in)."""
+
+        product: Any
+
+    axes: ClassVar[Mapping[str, tuple[str, ...]]] = {"product": ("n_out", "n_in")}
+
+    @property
+    def target(self) -> Any:
+        """The map to be learned, shape (n_out, n_in)."""
+        return product(arithmetic.namespace(self.s), self.s, self.u, self.v)
+
+    def _strengths(self, xp: Any, z: Any) -> Any:
+        return xp.sum(self.u * (z.product @ self.v), axis=-2)
+
+    def _mode(self) -> DeepMode:
+        return DeepMode(self.s, self.depth[..., None], self.tau[..., None])
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``|S - W|^2 / 2``."""
+        return xp.sum((product(xp, self.s, self.u, self.v) - z.product) ** 2, axis=(-2, -1)) / 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return minus the metric that the layers' weights induce on their product, times the gradient."""
+        left, metric, right = self._modes_of(xp, z)
+        turned = xp.matrix_transpose
+        inside = metric * (turned(left) @ gradient.product @ right)
+        return self.State(-(left @ inside @ turned(right)) / self.tau[..., None, None])
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``sum over l of (W W^T)^((D-l)/D) (S - W) (W^T W)^((l-1)/D) / tau``."""
+        return self.descent(xp, z, self.State(z.product - product(xp, self.s, self.u, self.v)))
+
+    def _modes_of(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
+        """Return all output modes of the map, the metric between them, ``m``, and all input modes."""
+        left, c, right = xp.linalg.svd(z.product, full_matrices=True)
+        return left, self._metric(xp, c, *z.product.shape[-2:]), xp.matrix_transpose(right)
+
+    def _metric(self, xp: Any, c: Any, n_out: int, n_in: int) -> Any:
+        """Return ``m``, shape lead + (n_out, n_in), for strengths of modes; beyond them they are 0.
+
+        With ``q`` the smaller ``mu`` over the larger, ``m = mu^(D-1) (1 - q^D) / (1 - q)``, which does not cancel.
+        """
+        size = xp.abs(c)
+        out, inner = (xp.concat([size, _zeros(xp, size, n)], axis=-1) for n in (n_out, n_in))
+        a, b, depth = out[..., :, None], inner[..., None, :], self.depth[..., None, None]
+        high, low = xp.maximum(a, b), xp.minimum(a, b)
+        one = xp.ones_like(high)
+        equal, none = low == high, (low == 0) & (high > 0)
+        ratio = xp.where(equal | none, one / 2, low / xp.where(high > 0, high, one))
+        log = 2 * xp.log(ratio) / depth
+        factor = xp.where(equal, depth * one, xp.where(none, one, xp.expm1(depth * log) / xp.expm1(log)))
+        return xp.where(high > 0, xp.pow(high, 2 - 2 / depth + 0 * high), xp.where(depth == 1, one, 0 * one)) * factor
+
+    def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
+        """Return how much of the map couples different modes, over the map."""
+        rest = z0.product - product(xp, self._strengths(xp, z0), self.u, self.v)
+        size = xp.sum(z0.product**2, axis=(-2, -1))
+        return {"misalignment": xp.sqrt(xp.sum(rest**2, axis=(-2, -1)) / xp.where(size > 0, size, xp.ones_like(size)))}
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the map at times `t`, each mode along its own `DeepMode`; at ``t = 0`` bitwise the start."""
+        start = DeepMode.State(self._strengths(xp, z0))
+        moved = product(xp, self._mode().solution(xp, t[..., None], start).a, self.u, self.v)
+        return self.State(xp.where((t == 0)[..., None, None], z0.product + 0 * moved, moved))
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return the loss and the kernel's alignment from the modes themselves, accurate to the last."""
+        start, mode = DeepMode.State(self._strengths(xp, z0)), self._mode()
+        c, gap = mode.solution(xp, t[..., None], start).a, mode.gap(xp, t[..., None], start)
+        metric = self._metric(xp, c, *z0.product.shape[-2:])
+        count = c.shape[-1]
+        fit = xp.sum(self.s**2 * xp.sum(metric[..., :count, :count] * xp.eye(count), axis=-1), axis=-1)
+        return {"loss": xp.sum(gap**2, axis=-1) / 2, "kernel_alignment": _cosine(xp, fit, metric, self.s)}
+
+    # observables
+
+    @observable(bounds="[0, inf)", axes=("singular",))
+    def singular_values(self, xp: Any, z: Any) -> Any:
+        """Return the singular values of the map, falling."""
+        return xp.linalg.svd(z.product, full_matrices=False)[1]
+
+    @observable(bounds="[0, 1]")
+    def kernel_alignment(self, xp: Any, z: Any) -> Any:
+        """Return the cosine between the balanced network's tangent kernel on white inputs and the target's ``y y^T``.
+
+        Each layer is weighted with its learning rate, so that the rates drop out.
+        """
+        left, metric, right = self._modes_of(xp, z)
+        seen = xp.matrix_transpose(left) @ product(xp, self.s, self.u, self.v) @ right
+        return _cosine(xp, xp.sum(metric * seen**2, axis=(-2, -1)), metric, self.s)
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return two modes of a network with five inputs and four outputs, aligned without rounding."""
+        mirror = np.eye(4) - 0.5  # orthogonal, with dyadic entries
+        u, v = mirror[:, rng.permutation(4)[:2]], np.vstack([mirror[:, rng.permutation(4)[:2]], np.zeros((1, 2))])
+        start = rng.integers(3, 20, 2) / 64.0
+        flow = cls(u, rng.uniform(0.5, 2.0, 2), v, depth=float(rng.integers(2, 5)), tau=rng.uniform(0.5, 2.0))
+        return flow, cls.State(product(np, start, u, v))
+
+
+def _zeros(xp: Any, size: Any, count: int) -> Any:
+    """Return zeros for the modes that are missing to `count`."""
+    return xp.zeros((*size.shape[:-1], count - size.shape[-1]), dtype=size.dtype)
+
+
+def _cosine(xp: Any, fit: Any, metric: Any, s: Any) -> Any:
+    size = xp.sqrt(xp.sum(metric**2, axis=(-2, -1))) * xp.sum(s**2, axis=-1)
+    return fit / xp.where(size > 0, size, xp.ones_like(size))

@@ -1,0 +1,34 @@
+"""Training with a fixed tangent kernel: any kernel, and kernels constant on blocks of classes; linearization."""
+
+from __future__ import annotations
+
+from linsolve.core.registry import on_use
+
+FLOWS = {
+    "BlockKernel": "block_kernel",
+    "FrozenKernel": "frozen_kernel",
+    "SpecializedKernel": "specialized_kernel",
+}
+LAWS: dict[str, str] = {}
+PUBLISHED = {
+    "ortiz_jimenez_2021": ("published",),
+}
+_MORE = {
+    "Convergence": "tangent",
+    "anisotropy_directions": "tangent",
+    "convergence": "tangent",
+    "input_kernel": "tangent",
+    "linearize": "tangent",
+    "tangent_kernel": "tangent",
+    "alignment": "linearized",
+    "alignment_from_jacobian": "linearized",
+    "cosine_alignment": "linearized",
+    "energy_concentration": "linearized",
+    "rkhs_norm": "linearized",
+    "rkhs_norm_bound": "linearized",
+}
+
+_WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS, **_MORE}.items()}
+__all__ = ["FLOWS", "LAWS", "PUBLISHED", *_WHERE]
+
+__getattr__, __dir__ = on_use(__name__, _WHERE)

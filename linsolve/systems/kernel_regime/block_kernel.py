@@ -1,0 +1,153 @@
+"""The kernel regime of a classifier: a frozen tangent kernel with one value within and one between classes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.flow import Flow
+from linsolve.core.parameters import parameter
+from linsolve.numerics.spectrum import rows_times
+from linsolve.systems.kernel_regime import block_kernel_given as checked
+from linsolve.systems.kernel_regime.block_matrix import Blocks
+from linsolve.systems.kernel_regime.class_kernel import ClassKernel, Eigenstructure
+
+__all__ = ["BlockKernel"]
+
+
+class BlockKernel(ClassKernel, Flow):
+    r"""The kernel regime with a block-structured kernel: global, class and sample parts, each at its own rate.
+
+    .. math:: L = |r|^2/2, \qquad \dot r = -\eta K r, \qquad K = (d - w)\, I + (w - b)\, Y^T Y + b\, 1 1^T,
+
+    ``r`` in R^N the residuals of one output, ordered by class, ``Y`` the membership of C classes. For equal sizes m,
+    with the averages ``<r>`` over all samples and ``<r>_c`` over the class of a sample,
+
+    .. math:: r(t) = e^{-\eta\lambda_g t} \langle r\rangle
+        + e^{-\eta\lambda_c t} (\langle r\rangle_c - \langle r\rangle)
+        + e^{-\eta\lambda_s t} (r - \langle r\rangle_c), \quad
+        \lambda_s = d - w, \; \lambda_c = \lambda_s + m (w - b), \; \lambda_g = \lambda_c + N b .
+
+    For unequal sizes ``y_c = sqrt(m_c) <r>_c`` obeys ``y' = -eta B y``,
+    ``B = lam_s + (w - b) diag(m) + b sqrt(m) sqrt(m)^T``, a matrix of C rows.
+
+    Parameters
+    ----------
+    diagonal, within, between : array_like, shape batch
+        Kernel of a sample with itself, with others of its class, with samples of other classes:
+        ``diagonal >= within >= between``, and no eigenvalue negative, which only a negative `between` can break.
+    sizes : array_like of whole numbers, shape batch + (C,)
+        Samples of each class, at least two classes; within a batch they may differ, their sum may not.
+    eta : array_like, shape batch
+        Learning rate (loss decrease per unit of time), positive.
+
+    Notes
+    -----
+    Exact for: any class sizes, singular kernels, every time, ``t = inf`` and ``t < 0`` included. Costs C^3 + N C, not
+    N^3. Several outputs are batch axes. For the mean loss ``|r|^2/(2N)`` pass ``eta/N``. Not for: kernels that move.
+
+    Source: Seleznova, thesis (2024), Table 1 and eqs. (8)-(15), for equal sizes.
+
+    Errata of the thesis, shown by ``tests/test_block_kernel.py``:
+
+    ==================  ===============================================  ==========================================
+    place               as printed                                       as it should be
+    ==================  ===============================================  ==========================================
+    text after (39)     ``mu_s, mu_c`` the two largest eigenvalues       the two smallest
+    (2.60), (2.61)      no 1/N for the mean loss                         ``eta/N``
+    ==================  ===============================================  ==========================================
+
+    Accuracy: residuals 1e-13 norm-wise at every time, eigenvalues 1e-13 of the largest, for ``between >= 0`` of
+    themselves (``tests/test_block_kernel.py``, against fifty digits and ``eigvalsh``; over broad draws
+    ``benchmarks/accuracy_block_kernel.py``). For unequal sizes and a negative `between` residuals that still move when
+    the fastest has long gone lose ``eps lam_max t``, which is what rounding the kernel does.
+
+    Examples
+    --------
+    >>> from linsolve import BlockKernel
+    >>> flow = BlockKernel(diagonal=2.0, within=1.0, between=0.5, sizes=[2, 2])
+    >>> flow.eigenstructure().values.tolist()
+    [1.0, 2.0, 4.0]
+    >>> flow([0.0, 1.0], [1.0, 1.0, 0.0, 0.0])["r"].round(6).tolist()
+    [[1.0, 1.0, 0.0, 0.0], [0.076825, 0.076825, -0.05851, -0.05851]]
+    """
+
+    diagonal: Any = parameter("d", "kernel of a sample with itself", domain="[0, inf)", typical=(1.5, 3.0))
+    within: Any = parameter("w", "kernel with samples of the same class", typical=(0.7, 1.2))
+    between: Any = parameter("b", "kernel with samples of other classes", typical=(0.1, 0.5))
+    sizes: Any = parameter(
+        "m", "samples of each class", domain="[1, inf)", typical=(2.0, 10.0), axes=("classes",), whole=True
+    )
+    eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", typical=(0.1, 2.0), default=1.0)
+
+    class State(NamedTuple):
+        """Residuals on the training inputs, ``r``, shape batch + (N,), ordered by class."""
+
+        r: Any
+
+    axes: ClassVar = {"r": ("N",)}
+
+    def _checked(self, who: str, values: dict[str, np.ndarray]) -> None:
+        checked.refuse_disorder(who, values)
+        checked.refuse_negative(who, arithmetic.to_numpy(self.cast(np).blocks(np).values))
+
+    def _diagonalized(self, xp: Any) -> Blocks:
+        return Blocks.of(xp, (self.diagonal, self.within, self.between), self.sizes, self._count, self._equal)
+
+    def _seen(self, xp: Any, member: Any) -> Any:
+        return xp.where(member > 0, self.within[..., None, None], self.between[..., None, None])
+
+    def _own(self, xp: Any) -> Any:
+        return (self.diagonal - self.within)[..., None]
+
+    def kernel(self, xp: Any) -> Any:
+        """Return the kernel as a matrix, shape batch + (N, N)."""
+        members = self.blocks(xp).members
+        same = xp.sum(members[..., :, :, None] * members[..., :, None, :], axis=-3) > 0
+        itself = xp.eye(self._count, dtype=xp.float64) > 0
+        diagonal, within, between = (v[..., None, None] for v in (self.diagonal, self.within, self.between))
+        return xp.where(itself, diagonal, xp.where(same, within, between))
+
+    def eigenstructure(self) -> Eigenstructure:
+        """Return eigenvalues and multiplicities: sample, class and global; for unequal sizes sample, then C others."""
+        xp = arithmetic.namespace(self.sizes)
+        values, classes = self.blocks(xp).values, self.sizes.shape[-1]
+        if self._equal:
+            values = xp.stack([values[..., 0], values[..., 1], values[..., -1]], axis=-1)
+            return Eigenstructure(values, np.asarray([self._count - classes, classes - 1, 1]))
+        return Eigenstructure(values, np.asarray([self._count - classes, *[1] * classes]))
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``-eta K r``, without forming K."""
+        members = self._blocks(xp, z.r).members
+        diagonal, within, between = (v[..., None] for v in (self.diagonal, self.within, self.between))
+        classes = rows_times(xp, rows_times(xp, z.r, xp.matrix_transpose(members)), members)
+        total = xp.sum(z.r, axis=-1, keepdims=True)
+        pull = (diagonal - within) * z.r + (within - between) * classes + between * total
+        return self.State(-self.eta[..., None] * pull)
+
+    def _eigenvalues(self, xp: Any) -> Any:
+        values = self.blocks(xp).values
+        # classes of one sample have no contrasts
+        return values[..., 1:] if self._count == self.sizes.shape[-1] else values
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return two outputs of a net on three classes of unequal size."""
+        flow = cls(
+            diagonal=rng.uniform(2.5, 3.0), within=rng.uniform(1.0, 1.2), between=rng.uniform(0.2, 0.4),
+            sizes=[3, 1, 2], eta=rng.uniform(0.3, 0.9),
+        )  # fmt: skip
+        return flow, cls.State(rng.normal(size=(2, 6)))
+
+    @classmethod
+    def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
+        """Return two classes of two samples with any ordered kernel."""
+        import sympy
+
+        a, b, c, eta = sympy.symbols("a b c eta", positive=True)
+        r = sympy.symbols("r_1:5", real=True)
+        parameters = {"diagonal": a + b + c, "within": a + b, "between": a, "sizes": [2, 2], "eta": eta}
+        return parameters, (list(r),), {a: 0.3, b: 0.4, c: 0.9, eta: 0.7, **dict(zip(r, (1, -2, 3, 5), strict=True))}

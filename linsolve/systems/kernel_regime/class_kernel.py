@@ -1,0 +1,243 @@
+"""What kernels made of blocks, one for each pair of classes, share: closed form, loss by part, test points, descent."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.flow import observable
+from linsolve.core.query import pose
+from linsolve.numerics.scalar import smallest
+from linsolve.numerics.spectrum import exponents, integral_weights, reach_backward, rows_times
+from linsolve.systems.kernel_regime import block_kernel_given as checked
+from linsolve.systems.kernel_regime.block_matrix import Blocks
+from linsolve.systems.kernel_regime.descent import KernelDescent
+from linsolve.systems.kernel_regime.given import Memo
+
+__all__ = ["ClassKernel", "Eigenstructure"]
+
+
+class Eigenstructure(NamedTuple):
+    """Distinct eigenvalues, shape batch + (k,), and how often each occurs, shape (k,) or that of `sizes` + (k,)."""
+
+    values: Any
+    multiplicities: np.ndarray
+
+
+class ClassKernel(KernelDescent):
+    """Residuals under a kernel that is constant in blocks: contrasts within a class, and the averages of C classes.
+
+    A flow declares ``sizes`` and ``eta`` and what its entries are; it supplies `_checked`, `_diagonalized`, `_seen`,
+    `_own`, `kernel`, `velocity` and `eigenstructure`.
+    """
+
+    sizes: Any
+    eta: Any
+    velocity: Any
+    cast: Any
+
+    _memo: ClassVar[Memo]  # one a flow, shared by its casts
+    _count: ClassVar[int]
+    _equal: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]
+        who = type(self).__name__
+        count, equal = checked.counted(who, arithmetic.to_numpy(self.sizes))
+        for name, value in (("_memo", Memo()), ("_count", count), ("_equal", equal)):
+            object.__setattr__(self, name, value)
+        for name, value in self.parameters().items():  # the spectrum is kept, so what it comes from must not change
+            object.__setattr__(self, name, value + 0)
+        xp = arithmetic.namespace(self.sizes)
+        if not getattr(xp, "symbolic", False):
+            self._checked(who, {k: arithmetic.to_numpy(v) for k, v in self.parameters().items()})
+
+    def _checked(self, who: str, values: dict[str, np.ndarray]) -> None:
+        """Refuse entries that are no kernel."""
+        raise NotImplementedError
+
+    def _diagonalized(self, xp: Any) -> Blocks:
+        """Return the kernel, diagonalized."""
+        raise NotImplementedError
+
+    def _seen(self, xp: Any, member: Any) -> Any:
+        """Return the kernel of test points with a sample of each class, from their membership, shape (k, C)."""
+        raise NotImplementedError
+
+    def _own(self, xp: Any) -> Any:
+        """Return the eigenvalue of contrasts within each class, shape batch + (C,), or batch + (1,) if it is one."""
+        raise NotImplementedError
+
+    def kernel(self, xp: Any) -> Any:
+        """Return the kernel as a matrix, shape batch + (N, N)."""
+        raise NotImplementedError
+
+    def eigenstructure(self) -> Eigenstructure:
+        """Return eigenvalues and multiplicities."""
+        raise NotImplementedError
+
+    def blocks(self, xp: Any) -> Blocks:
+        """Return the kernel's eigenvalues and what turns residuals into their modes, computed once an arithmetic."""
+        if xp not in self._memo:
+            self._memo[xp] = self._diagonalized(xp)
+        return self._memo[xp]
+
+    def _blocks(self, xp: Any, r: Any) -> Blocks:
+        if r.shape[-1] != self._count:
+            raise ValueError(
+                f"{type(self).__name__}: r has shape {tuple(r.shape)}, so N = {r.shape[-1]}, but sizes add up to "
+                f"{self._count} (samples of all classes); give one residual a sample, ordered by class"
+            )
+        return self.blocks(xp)
+
+    # the problem
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``|r|^2 / 2``."""
+        return xp.sum(z.r**2, axis=-1) / 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return ``-eta K`` times the gradient: the metric that the parameters induce on the outputs."""
+        return self.State(-self.eta[..., None] * rows_times(xp, gradient.r, self.kernel(xp)))
+
+    # the closed form
+
+    def _followed(self, xp: Any, t: Any, z0: Any) -> tuple[Blocks, Any, Any]:
+        """Return the blocks, the contrasts within classes and the class averages at times t."""
+        blocks = self._blocks(xp, z0.r)
+        return blocks, *blocks.applied(xp, xp.exp(-exponents(xp, blocks.values, self.eta * t)), z0.r)
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the residuals; at ``t = 0`` bitwise the start."""
+        blocks, contrasts, y = self._followed(xp, t, z0)
+        return self.State(xp.where(t[..., None] == 0, z0.r, contrasts + blocks.spread(xp, y)))
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return the loss, its three parts and class averages, without differences of the residuals at time t."""
+        blocks, contrasts, y = self._followed(xp, t, z0)
+        parts = self._parts(xp, blocks, contrasts, y)
+        return {
+            "loss": sum(parts[1:], parts[0]),
+            **dict(zip(_PARTS, parts, strict=True)),
+            "class_mean": y / blocks.roots,
+        }
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return what of the start lies in the kernel's null space."""
+        blocks = self._blocks(xp, z0.r)
+        null = xp.where(blocks.values == 0, xp.ones_like(blocks.values), xp.zeros_like(blocks.values))
+        contrasts, y = blocks.applied(xp, null, z0.r)
+        return self.State(contrasts + blocks.spread(xp, y))
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return where backward in time the residual leaves the range of doubles, and inf."""
+        start = reach_backward(xp, self.eta[..., None] * self.blocks(xp).values)
+        return start, xp.full_like(start, xp.inf)
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the part of the residual in the kernel's null space, which is never learned."""
+        return {"unlearnable": self.limit(xp, z).r}
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return ``dL/dt = -eta r^T K r``."""
+        return {"loss": xp.sum(z.r * self.velocity(xp, z).r, axis=-1)}
+
+    # what is observed
+
+    def _parts(self, xp: Any, blocks: Blocks, contrasts: Any, y: Any) -> tuple[Any, Any, Any]:
+        share = blocks.roots / xp.sqrt(xp.sum(blocks.roots**2, axis=-1, keepdims=True))
+        whole = xp.sum(share * y, axis=-1)
+        rest = y - share * whole[..., None]
+        return whole**2 / 2, xp.sum(rest**2, axis=-1) / 2, xp.sum(contrasts**2, axis=-1) / 2
+
+    def _parts_of(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
+        blocks = self._blocks(xp, z.r)
+        return self._parts(xp, blocks, *blocks.split(xp, z.r))
+
+    @observable(bounds="[0, inf)")
+    def loss_global(self, xp: Any, z: Any) -> Any:
+        """Return ``N <r>^2 / 2``, shape batch."""
+        return self._parts_of(xp, z)[0]
+
+    @observable(bounds="[0, inf)")
+    def loss_class(self, xp: Any, z: Any) -> Any:
+        """Return the sum over classes of ``m_c (<r>_c - <r>)^2 / 2``, shape batch."""
+        return self._parts_of(xp, z)[1]
+
+    @observable(bounds="[0, inf)")
+    def loss_sample(self, xp: Any, z: Any) -> Any:
+        """Return the sum over samples of ``(r - <r>_c)^2 / 2``, shape batch."""
+        return self._parts_of(xp, z)[2]
+
+    @observable(axes=("classes",))
+    def class_mean(self, xp: Any, z: Any) -> Any:
+        """Return the average residual of each class, shape batch + (C,)."""
+        blocks = self._blocks(xp, z.r)
+        return blocks.split(xp, z.r)[1] / blocks.roots
+
+    # beyond the training outputs
+
+    def predict(self, t: Any, r0: Any, labels: Any, f0_x: Any) -> Any:
+        """Return the outputs at test points of known class, whose kernel with a sample is that of their two classes.
+
+        Only averages of classes propagate, never the residual of a single sample.
+
+        Parameters
+        ----------
+        t : array_like, any shape
+            Times; ``inf`` gives the limit.
+        r0 : array_like, shape batch + (N,)
+            Residuals on the training inputs at time 0.
+        labels : array_like of int, shape (k,)
+            Class of each test point, in ``range(C)``.
+        f0_x : array_like, shape batch + (k,)
+            Outputs at the test points at time 0.
+
+        Returns
+        -------
+        array, shape t.shape + batch + (k,)
+        """
+        problem = pose(self, t, r0)
+        flow, xp = problem.flow, problem.xp
+        labels, f0_x = checked.test_points(problem, labels, f0_x)
+        blocks = flow._blocks(xp, problem.z0.r)
+        pull = flow._pull(xp, blocks, labels)
+        checked.refuse_drift(problem, blocks, pull)
+        clock = xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
+        weights = integral_weights(xp, blocks.averages, flow.eta * clock)
+        y = rows_times(xp, blocks.split(xp, problem.z0.r)[1], blocks.vectors)
+        return f0_x - rows_times(xp, weights * y, xp.matrix_transpose(pull))
+
+    def _pull(self, xp: Any, blocks: Blocks, labels: Any) -> Any:
+        """Return how much each mode of the class averages moves test points, shape batch + (k, C).
+
+        A row of the kernel times an eigenvector, which is also ``lam - lam_c`` times an entry of it, whichever rounds
+        less: a slow mode hardly moves a test point, and what it does is then divided by its eigenvalue.
+        """
+        member = xp.astype(labels[:, None] == xp.astype(xp.arange(self.sizes.shape[-1]), xp.float64), xp.float64)
+        onto = self._seen(xp, member) * blocks.roots[..., None, :]
+        entries = member @ blocks.vectors / (member @ blocks.roots[..., None])
+        own, averages = member @ (self._own(xp) + 0 * blocks.roots)[..., None], blocks.averages[..., None, :]
+        bound = xp.sqrt(xp.sum(onto**2, axis=-1, keepdims=True))
+        return smallest(
+            xp,
+            (bound + 0 * entries, onto @ blocks.vectors),
+            ((averages + xp.abs(own)) * xp.abs(entries), (averages - own) * entries),
+        )
+
+    # gradient descent, exactly
+
+    def modes(self, xp: Any) -> Blocks:
+        """Return the kernel's `blocks`."""
+        return self.blocks(xp)
+
+    def after(self, xp: Any, left: Any, z0: Any) -> Any:
+        """Return the residuals once their modes are multiplied by `left`."""
+        blocks = self._blocks(xp, z0.r)
+        contrasts, y = blocks.applied(xp, left, z0.r)
+        return contrasts + blocks.spread(xp, y)
+
+
+_PARTS = ("loss_global", "loss_class", "loss_sample")

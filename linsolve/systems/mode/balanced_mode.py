@@ -1,0 +1,136 @@
+"""One balanced singular mode of a two-layer linear network (Saxe, McClelland, Ganguli 2014)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve.core.flow import Flow
+from linsolve.core.parameters import parameter
+from linsolve.numerics.scalar import log1p_ratio, logistic
+
+__all__ = ["BalancedMode"]
+
+
+class BalancedMode(Flow):
+    r"""One balanced singular mode of a two-layer linear network: a sigmoid in time.
+
+    .. math:: L = (s - a)^2 / 2, \qquad \tau \dot a = 2 |a| (s - a), \qquad a = u w, \; |u| = |w|,
+
+    where :math:`u, w` are the mode's two weights under gradient flow with time constant :math:`\tau`. For ``a >= 0``
+    this is :math:`\tau \dot a = 2 a (s - a)`, solved by
+
+    .. math:: a(t) = \frac{a_0}{e^{-2st/\tau} + a_0 (1 - e^{-2st/\tau}) / s}.
+
+    Parameters
+    ----------
+    s : array_like, shape batch
+        Singular value of the input-output map; any sign, zero included.
+    tau : array_like, shape batch
+        Time constant (units of time), positive.
+
+    Notes
+    -----
+    Exact for: every ``a0``, every sign of `s`; a balanced mode keeps its sign, so ``a0`` and `s` of opposite sign
+    converge to 0, the saddle. Not for: unbalanced modes.
+
+    Source: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
+    networks" (2014), eqs. (9)-(12). There ``a >= 0``; the absolute value extends the equation to the networks with
+    ``u = -w``, for which the printed one would blow up.
+
+    Accuracy: for ``t >= 0``, ``a`` and ``s - a`` are each within 1.5 times what rounding the arguments alone may cause,
+    over 60 decades; backward in time, toward the end of the solution, differences cancel, and up to 20 times as much
+    has been seen (``tests/test_stable.py``).
+
+    Examples
+    --------
+    >>> from linsolve import BalancedMode
+    >>> traj = BalancedMode(s=2.0)([0.0, 1.0, float("inf")], 0.01)
+    >>> traj["a"].round(6).tolist()
+    [0.01, 0.430588, 2.0]
+    """
+
+    s: Any = parameter("s", "singular value of the input-output map", typical=(0.5, 3.0))
+    tau: Any = parameter(r"\tau", "time constant", domain="(0, inf)", typical=(0.5, 2.0), default=1.0)
+
+    class State(NamedTuple):
+        """Strength of the mode, ``a``, shape batch."""
+
+        a: Any
+
+    axes: ClassVar = {"a": ()}
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``(s - a)^2 / 2``."""
+        return (self.s - z.a) ** 2 / 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return ``-2 |a| / tau`` times the gradient: the metric that the two weights induce on their product."""
+        return self.State(-2 * xp.abs(z.a) / self.tau * gradient.a)
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``2 |a| (s - a) / tau``."""
+        return self.State(2 * xp.abs(z.a) * (self.s - z.a) / self.tau)
+
+    def _follow(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any, Any]:
+        sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
+        size, gap = logistic(xp, 2 * t / self.tau, sign * z0.a, sign * self.s)
+        return sign, size, gap
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the sigmoid; at ``t = 0`` bitwise the start."""
+        sign, size, _ = self._follow(xp, t, z0)
+        return self.State(sign * size)
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return the loss from the closed form of ``s - a``, accurate to the last."""
+        return {"loss": self._follow(xp, t, z0)[2] ** 2 / 2}
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return `s` where the start has its sign, else 0."""
+        return self.State(xp.where(z0.a * self.s > 0, self.s + 0 * z0.a, 0 * (self.s + z0.a)))
+
+    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
+        """Return the time at which the loss has fallen to `loss`, inf where it never does.
+
+        With ``g = s - a`` going from ``g0`` to ``g1``: ``t = (tau/2) z log(1 + s z)/(s z)``, ``z = (g0 - g1)/(a0 g1)``.
+        """
+        sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
+        a0, s = sign * z0.a, sign * self.s
+        g0 = s - a0
+        g1 = xp.where(g0 < 0, -xp.sqrt(2 * loss), xp.sqrt(2 * loss))
+        there = xp.abs(g1) >= xp.abs(g0)
+        stuck = (a0 == 0) | (g1 == 0)
+        z = (g0 - g1) / xp.where(stuck, xp.ones_like(g0), a0 * g1)
+        time = self.tau / 2 * z * log1p_ratio(xp, xp.where(there | stuck, xp.zeros_like(z), s * z))
+        return xp.where(there, xp.zeros_like(time), xp.where(stuck, xp.full_like(time, xp.inf), time))
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return the time, finite where ``a0`` lies beyond the fixed points, from which the solution comes down."""
+        sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
+        a0, s = sign * z0.a, sign * self.s
+        beyond = (a0 > 0) & (a0 > s)
+        safe = xp.where(beyond, a0, xp.ones_like(a0))
+        ratio = xp.where(beyond, s / safe, xp.zeros_like(a0 + s))
+        start = -self.tau / 2 / safe * log1p_ratio(xp, -ratio)
+        return xp.where(beyond, start, xp.full_like(start, -xp.inf)), xp.full_like(start, xp.inf)
+
+    def step(self, xp: Any, z: Any, h: Any) -> Any:
+        """Return the product after one descent step on the two weights: ``a (1 + h (s - a) sign(a) / tau)^2``."""
+        return self.State(z.a * (1 + h * xp.sign(z.a) * (self.s - z.a) / self.tau) ** 2)
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return three modes with different values, constants and starts (one of them above its value)."""
+        s = rng.uniform(0.5, 3.0, 3)
+        below_and_above = np.array([0.03, 0.2, 1.5]) * rng.uniform(0.5, 1, 3)
+        return cls(s=s, tau=rng.uniform(0.5, 2.0, 3)), cls.State(s * below_and_above)
+
+    @classmethod
+    def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
+        """Return a positive mode below its value."""
+        import sympy
+
+        a0, s, tau = sympy.symbols("a_0 s tau", positive=True)
+        return {"s": s, "tau": tau}, (a0,), {a0: 0.1, s: 1.7, tau: 0.6}

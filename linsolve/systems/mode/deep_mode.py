@@ -1,0 +1,177 @@
+"""One balanced singular mode of a linear network of any depth (Saxe et al. 2014; Atanasov et al. 2022)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve.core.flow import Flow
+from linsolve.core.parameters import parameter
+from linsolve.systems.mode.growth import deep_growth
+from linsolve.systems.mode.growth_time import deep_growth_time
+
+__all__ = ["DeepMode"]
+
+
+class DeepMode(Flow):
+    r"""One balanced singular mode of a linear network of real depth: the deeper, the longer the plateau.
+
+    .. math:: L = (s - a)^2 / 2, \qquad \tau \dot a = D\, |a|^{2 - 2/D} (s - a), \qquad a = u^D,
+
+    where :math:`u` is the weight of the mode in each of the :math:`D` balanced layers, under gradient flow with time
+    constant :math:`\tau`. For ``depth = inf`` the limit at fixed :math:`D/\tau`: :math:`\tau \dot a = a^2 (s - a)`.
+
+    With :math:`y = a/s`, :math:`m = 1 - 2/D`, :math:`p = 2 - 2/D`, the time to grow from ``a0`` to ``a`` is
+    :math:`t = \tau\,(G(y) - G(y_0)) / (D |s|^p)` (without the ``D`` at infinite depth), where :math:`G` is
+
+    * for ``0 < y < 1``: :math:`-y^{-m} {}_2F_1(1, -m; 1 - m; y)/m`; at depth 2 :math:`\log(y/(1 - y))`; at infinite
+      depth :math:`\log(y/(1 - y)) - 1/y`;
+    * for ``y > 1``: :math:`y^{-p} {}_2F_1(1, p; 1 + p; 1/y)/p`;
+    * for ``y < 0``, ``v = -y``: :math:`v^{-p} {}_2F_1(1, p; 1 + p; -1/v)/p = B_{1/(1 + v)}(p, 1 - p)`, incomplete beta;
+    * for integer ``D >= 3`` elementary, with :math:`z = |y|^{1/D}` and the roots of unity
+      :math:`\omega_k = e^{2\pi i k/D}`: :math:`D z^{2-D}/(2-D) - \mathrm{Re} \sum_k \omega_k^2 \log(1 - z/\omega_k)`.
+
+    ``s = 0``: :math:`a = a_0 (1 + p D |a_0|^p t/\tau)^{-1/p}`. Explicit in time: depth 1,
+    :math:`a = s + (a_0 - s) e^{-t/\tau}`; depth 2, the sigmoid of `BalancedMode`; infinite depth,
+    :math:`a = s/(1 + w)` with :math:`w = W(w_0 e^{w_0 - s^2 t/\tau})`, Lambert's function (branch 0 where ``a0 s > 0``,
+    else -1). At every depth above 1 the closed form for the time is inverted to full double precision.
+
+    Parameters
+    ----------
+    s : array_like, shape batch
+        Singular value of the input-output map; any sign, zero included.
+    depth : array_like, shape batch
+        Number of layers, real, at least 1; ``inf`` for the depth-normalized limit. It may vary within a batch.
+    tau : array_like, shape batch
+        Time constant (units of time), positive. With layer-wise learning rates ``eta_l`` and weights balanced in the
+        weighted sense, ``W_l W_l^T / eta_l = W_{l+1}^T W_{l+1} / eta_{l+1}``, it is one over their geometric mean.
+
+    Notes
+    -----
+    Exact for: every ``a0`` where ``a0 s >= 0``; at depth 1 and at depth 2 or more also where ``a0 s < 0``. A balanced
+    mode of depth 2 or more keeps its sign, so that the latter converge to the saddle at 0; a mode of depth 1 crosses
+    0. A start at 0 stays there, the stationary point of gradient descent, unless the depth is 1. Not for: unbalanced
+    modes; ``a0 s < 0`` at depths between 1 and 2, where ``a`` reaches 0 in finite time and, as ``|a|^(2 - 2/depth)`` is
+    not Lipschitz there, what follows is not unique (`NotExact`); negative times.
+
+    Sources: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
+    networks" (2014), eqs. (14)-(16); Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent
+    alignment effect" (2022), eqs. (38)-(40), with these corrections. Eq. (38), middle member: ``u^(L-1)``, not
+    ``u^(2L-2)``. Eq. (39) lacks the factor `L` (at ``L = 2`` it contradicts their (B.3)). Eq. (40) lacks the
+    factor in its time, ``a^-m = a0^-m - (L - 2) s t / tau``, has ``c0^L`` for ``a0``, and is the leading order of small
+    ``a/s``, not a solution. After (40), ``t_1/2`` is ``tau sigma^(2-L) / ((L - 2) s)`` with ``a0 = sigma^L``, not
+    ``sigma^(-L-2)``.
+
+    Accuracy: ``1e-13 (1 + condition)`` relative for the state and for the loss against 50 digits, where the condition
+    ``|t a'/a|`` (``|t (s-a)'/(s-a)|`` for the loss) is what one rounding of `t` changes; on a long plateau it is large:
+    from ``a0 = 1e-12 s`` at infinite depth one rounding of `t` moves ``a`` at half its rise by 1e-4
+    (``tests/test_deep_mode.py``; ``benchmarks/accuracy_deep_mode.py``).
+
+    Examples
+    --------
+    >>> from linsolve import DeepMode
+    >>> traj = DeepMode(s=2.0, depth=[2, 3, float("inf")])([0.0, 1.0, float("inf")], 0.1)
+    >>> traj["a"].round(6).tolist()
+    [[0.1, 0.1, 0.1], [1.483683, 1.746565, 0.123292], [2.0, 2.0, 2.0]]
+    """
+
+    s: Any = parameter("s", "singular value of the input-output map", typical=(0.5, 3.0))
+    depth: Any = parameter(
+        "D", "number of layers; inf for the depth-normalized limit", domain="[1, inf]", typical=(1, 8)
+    )
+    tau: Any = parameter(r"\tau", "time constant", domain="(0, inf)", typical=(0.5, 2.0), default=1.0)
+
+    class State(NamedTuple):
+        """Strength of the mode, ``a``, shape batch."""
+
+        a: Any
+
+    axes: ClassVar = {"a": ()}
+
+    def _metric(self, xp: Any, a: Any) -> Any:
+        """Return ``depth |a|^(2 - 2/depth) / tau``, what the layers' weights induce on their product."""
+        gain = xp.where(xp.isinf(self.depth), xp.ones_like(self.depth), self.depth)
+        return gain * xp.pow(xp.abs(a), 2 - 2 / self.depth) / self.tau
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``(s - a)^2 / 2``."""
+        return (self.s - z.a) ** 2 / 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return minus the metric ``depth |a|^(2 - 2/depth) / tau`` times the gradient."""
+        return self.State(-self._metric(xp, z.a) * gradient.a)
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``depth |a|^(2 - 2/depth) (s - a) / tau``."""
+        return self.State(self._metric(xp, z.a) * (self.s - z.a))
+
+    def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
+        """Return 1 where ``a`` reaches 0 in finite time and what follows is not unique, else 0."""
+        lost = (self.depth > 1) & (self.depth < 2) & (xp.sign(z0.a) * xp.sign(self.s) < 0)
+        zero = 0 * (self.s + z0.a)
+        name = "start of the sign opposite to s at 1 < depth < 2 (a reaches 0 in finite time, and is not unique after)"
+        return {name: xp.where(lost, 1 + zero, zero)}
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the mode's strength; at ``t = 0`` bitwise the start."""
+        return self.State(deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)[0])
+
+    def gap(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return ``s - a`` at times `t`, accurate to the last."""
+        return deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)[1]
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return the loss from the closed form of ``s - a``, accurate to the last."""
+        return {"loss": self.gap(xp, t, z0) ** 2 / 2}
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return `s` where the start has its sign or the depth is 1, else 0."""
+        learned = (self.depth == 1) | (xp.sign(z0.a) * xp.sign(self.s) > 0)
+        zero = 0 * (self.s + z0.a)
+        return self.State(xp.where(learned, self.s + zero, zero))
+
+    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
+        """Return the time at which the loss has fallen to `loss`, inf where it never does; by the closed form."""
+        g0 = self.s - z0.a + 0 / self.depth
+        one = xp.ones_like(g0)
+        g1 = xp.sqrt(2 * loss) * xp.where(g0 < 0, -one, one)
+        straight = self.depth == 1
+        moving = ~straight & (z0.a != 0)
+        # a start of the other sign, or s = 0, falls toward 0, where the loss is s^2/2
+        never = (g1 == 0) | (~straight & ((z0.a == 0) | ((self.s - g1) * xp.sign(z0.a) <= 0)))
+        there = xp.abs(g1) >= xp.abs(g0)
+        asked = ~(never | there)
+        linear = xp.log1p(xp.where(asked & straight, (g0 - g1) / xp.where(g1 == 0, one, g1), 0 * one))
+        # what is not asked for is asked in a harmless way
+        a0 = xp.where(asked & moving, z0.a + 0 * one, one)
+        s = xp.where(asked & moving, self.s + 0 * one, 2 * one)
+        gap = xp.where(asked & moving, g1, one / 2)
+        depth = xp.where(asked & moving, self.depth + 0 * one, 2 * one)
+        time = self.tau * xp.where(straight, linear, deep_growth_time(xp, a0, gap, s, depth))
+        return xp.where(there, 0 * time, xp.where(never, xp.inf + 0 * time, time))
+
+    def step(self, xp: Any, z: Any, h: Any) -> Any:
+        """Return the product after one descent step of all layers, ``a (1 + h (s - a) a |a|^(-2/depth) / tau)^depth``.
+
+        At infinite depth its limit ``a exp(h (s - a) |a| / tau)``; at depth 1 ``a + h (s - a) / tau``.
+        """
+        endless, straight = xp.isinf(self.depth), self.depth == 1
+        depth = xp.where(endless | straight, 2 * xp.ones_like(self.depth), self.depth)
+        still = z.a == 0
+        size = xp.where(still, xp.ones_like(z.a), xp.abs(z.a))
+        pull = h * (self.s - z.a) * xp.sign(z.a) / self.tau
+        factor = 1 + pull * xp.pow(size, 1 - 2 / depth)
+        # weights that a long step carries across 0 change the sign of their product at odd depths
+        flip = xp.where((factor < 0) & (depth % 2 == 1), -xp.ones_like(factor), xp.ones_like(factor))
+        a = z.a * flip * xp.pow(xp.abs(factor), depth)
+        a = xp.where(endless, z.a * xp.exp(pull * xp.where(endless, size, 0 * size)), a)
+        return self.State(xp.where(straight, z.a + h * (self.s - z.a) / self.tau, a))
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return three modes of infinite, real and integer depth, the last starting above its value."""
+        s = rng.uniform(0.5, 2.0, 3)
+        depth = np.array([np.inf, rng.uniform(1.2, 3.8), rng.integers(3, 7)])
+        start = s * np.array([0.3, 0.1, 1.6]) * rng.uniform(0.6, 1.0, 3)
+        return cls(s=s, depth=depth, tau=rng.uniform(0.5, 2.0, 3)), cls.State(start)

@@ -1,0 +1,254 @@
+"""The depth-L growth law solved: its closed form for the time, inverted on whole arrays."""
+
+from __future__ import annotations
+
+from math import comb, factorial
+from typing import Any, NamedTuple
+
+from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
+from linsolve.systems.mode.growth_tables import Tables, cut, horner, tables_of
+from linsolve.systems.mode.growth_time import (
+    Start,
+    far,
+    head,
+    linear,
+    logarithmic,
+    near,
+    start_of,
+    terms_of,
+    unfolded,
+)
+
+__all__ = ["deep_growth"]
+
+_ORDER = 5  # of the Taylor series of a step
+_SPARE = 3  # terms of the series that no double sees, as it comes with the square of ``|z| <= 1``
+
+
+def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]:
+    r"""Return ``a`` and ``s - a`` where ``a' = depth |a|^(2 - 2/depth) (s - a)``, each to full relative accuracy.
+
+    For ``depth = inf`` the depth-normalized limit ``a' = a^2 (s - a)``. The closed form for the time,
+    `deep_growth_time`, is inverted without iteration. In the tail the distance to the fixed point is a polynomial of
+    what it would be without saturation. In the head, and where `a` falls toward 0, a polynomial guess is followed by
+    one step of sixth order in ``l = log|a/a0|``, which does not saturate. The polynomials belong to the depth, see
+    `tables_of`. Depths below 9/4 take a linear guess, and a step more: in ``e = (exp(n l) - 1)/n``, the power of ``a``
+    that would grow linearly without saturation, where the slope of time lies between 1/2 and 5/2 for every depth and
+    start. High precision takes further steps of that kind.
+
+    Parameters
+    ----------
+    xp : namespace
+    t : array
+        Time, not negative; inf allowed.
+    a0, s, depth : array
+        Start; fixed point; depth, at least 1. Where ``a0 s < 0`` and the depth lies between 1 and 2, ``a`` reaches 0 in
+        finite time, and what is returned has no meaning. Shapes broadcast against `t`.
+
+    Returns
+    -------
+    a, gap : array
+        The solution and its distance ``s - a`` to the fixed point; at ``t = 0`` bitwise `a0` and ``s - a0``. A
+        start at 0 stays there, unless the depth is 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.mode.growth import deep_growth
+    >>> t, one = np.array([0.0, 1.0, np.inf]), np.array(1.0)
+    >>> a, gap = deep_growth(np, t, 0.5 * one, one, 2 * one)  # a' = 2 a (1 - a): 1/(1 + exp(-2 t))
+    >>> a.round(6).tolist(), gap.round(6).tolist()
+    ([0.5, 0.880797, 1.0], [0.5, 0.119203, 0.0])
+    """
+    curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
+    hard = curved < 9 * xp.ones_like(curved) / 4
+    tables = tables_of(xp, curved, hard)  # of the depth alone, before it is spread over the batch
+    a0, s, depth = xp.broadcast_arrays(a0, s, depth)
+    one = xp.ones_like(a0)
+    still, straight = a0 == 0, depth == 1
+    some = xp.where(still, one, a0)
+    # where the path would end at 0, one that does not
+    aim = xp.where((depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
+    at = start_of(xp, some, aim, curved + 0 * one, terms_of(getattr(xp, "dps", 16)))
+    forever = xp.isinf(t)
+    rate = xp.where(straight, one, at.pace)
+    clock = xp.where(forever, xp.zeros_like(t), t) + 0 * one
+    own = _bounded_product(xp, clock, rate)
+    a, gap = _curved(xp, own, at, some, aim, tables, hard)
+    left, done = xp.exp(-own), -xp.expm1(-own)
+    a = xp.where(straight, a0 * left + s * done, xp.where(still, 0 * a, a))
+    gap = xp.where(straight, (s - a0) * left, xp.where(still, s + 0 * a, gap))
+    learned = straight | (~still & ~at.negative)
+    a = xp.where(forever, xp.where(learned, s, 0 * s), a)
+    gap = xp.where(forever, xp.where(learned, 0 * s, s), gap)
+    begin = clock + xp.where(forever, xp.ones_like(t), xp.zeros_like(t)) == 0
+    return xp.where(begin, a0, a), xp.where(begin, s - a0, gap)
+
+
+def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
+    """Return the product, at most 1e290, so that it stays a double: long before that everything has converged."""
+    longest = 10**290 / xp.where(rate > 1, rate, xp.ones_like(rate))
+    return xp.minimum(time, longest) * rate
+
+
+def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard: Any) -> tuple[Any, Any]:
+    """Return ``a`` and ``s - a`` at times of the own clock, for depths above 1 and starts that move."""
+    over = (own >= at.span) & (s != 0)
+    rest = xp.where(over, own - at.span, xp.zeros_like(own))
+    falling, ending = at.negative & over, ~at.negative & over
+    theta = _bounded_product(xp, rest, at.exchange)
+    tail = _Tail(
+        m=at.m,
+        w=at.w,
+        near_w=at.near_w,
+        unit=xp.where(at.negative, xp.ones_like(at.w), at.w * xp.exp(at.near_w)),
+        terms=at.ending,
+        polynomial=[xp.where(at.big, b, a) for a, b in zip(tables.below, tables.above, strict=True)],
+    )
+    grown, w = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard, tail, ending, theta)
+    past = -rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
+    fallen, _ = _grown(xp, xp.where(falling, past, xp.zeros_like(past)), fall_of(xp, at, tables, hard), hard)
+    start = xp.where(falling & at.big, xp.sign(a0) * xp.abs(s), a0)
+    over = xp.where(ending, s, start * xp.where(falling, fallen, xp.where(at.big, xp.ones_like(grown), grown)))
+    a = over / xp.where(ending, 1 + w, xp.where(at.big & ~falling, grown, xp.ones_like(grown)))
+    return a, xp.where(ending, w * a, s - a)
+
+
+class _Tail(NamedTuple):
+    """What is known of the tail.
+
+    Parameters
+    ----------
+    m, w, near_w : array
+        As of a `Start`.
+    unit : array
+        ``w exp(near(w))``, from which `w` would decay as ``exp(-time)``.
+    terms : list of array
+        Of `near`.
+    polynomial : list of array
+        Of `tail`.
+    """
+
+    m: Any
+    w: Any
+    near_w: Any
+    unit: Any
+    terms: list[Any]
+    polynomial: list[Any]
+
+
+def _grown(
+    xp: Any, time: Any, path: Path, hard: Any, tail: Any = None, ending: Any = None, theta: Any = None
+) -> tuple[Any, Any]:
+    """Return the factor ``z/z0`` at times of a path and, where `ending`, `w` at times `theta` of the tail.
+
+    Path and tail share the exponential and the unfolding.
+    """
+    n, e = path.n, guess(xp, time, path)
+    l = xp.where(n == 0, e, xp.log1p(n * e) * (1 / xp.where(n == 0, xp.ones_like(n), n)))  # noqa: E741
+    bent = _bent(xp, time, path, l)
+    l, e = xp.where(hard, bent, l), xp.where(hard, xp.minimum(linear(xp, bent, n), path.highest), e)  # noqa: E741
+    if ending is None:
+        factor = xp.exp(l)
+        u, w = unfolded(xp, path.z0 * factor), None
+    else:
+        factor = xp.exp(xp.where(ending, -theta, l))
+        E = tail.unit * factor
+        u = unfolded(xp, xp.where(ending, -cut(tail.m), path.z0) * xp.where(ending, E, factor))
+        w = E * horner(u, tail.polynomial)
+    z, power = path.z0 * factor, 1 + n * e
+    slow = n + 1 < xp.ones_like(n) / 4  # else the second integral is what is known already
+    second = (z * power - path.z0) * (1 / xp.where(slow, xp.ones_like(n), n + 1))
+    second = xp.where(slow, path.z0 * linear(xp, xp.where(slow, l, 0 * l), n + 1), second)
+    found = e + second + z * z * power * horner(u, path.terms[:-_SPARE]) - path.series
+    change = _step(xp, (time - found) / power, n, z)
+    for _ in range(_more(xp)):
+        l = _bent(xp, time, path, l + change)  # noqa: E741
+        factor, change = xp.exp(l), 0 * l
+        if ending is not None:
+            w = _bent_tail(xp, theta, tail, xp.where(ending, w, tail.w))
+    return factor + factor * _small_expm1(xp, change, n), w
+
+
+def _more(xp: Any) -> int:
+    """Return how many further steps, each of which gives `_ORDER` times as many digits, this arithmetic needs."""
+    digits, more, reached = getattr(xp, "dps", 16), 0, 14
+    while digits > 16 and reached < digits:
+        reached, more = reached * _ORDER, more + 1
+    return more
+
+
+def _step(xp: Any, off: Any, n: Any, z: Any) -> Any:
+    """Return by how much ``l`` changes within the short time `off`, in units of the slope of ``e``, to sixth order."""
+    most = xp.ones_like(off) / 8
+    still = 1 - z
+    h, r = xp.minimum(xp.maximum(off * still, -most), most), z / still
+    # derivatives of l by h: with r' = r (1 + r), each is r (1 + r) d/dr - (k - 1) (r + n) of the one before
+    second, third = [-n, -1 + 0 * n], [2 * n * n, 4 * n - 1, 1 + 0 * n]
+    fourth = _next(third, n, 3)
+    derivatives = [second, third, fourth, _next(fourth, n, 4)]
+    parts = [horner(r, [c / factorial(k) for c in derivative]) for k, derivative in enumerate(derivatives, 2)]
+    return h + h * h * horner(h, parts)
+
+
+def _next(polynomial: list[Any], n: Any, k: int) -> list[Any]:
+    """Return ``r (1 + r) p'(r) - k (r + n) p(r)``."""
+    last, out = len(polynomial) - 1, []
+    for j in range(last + 2):
+        here = (j - k * n) * polynomial[j] if j <= last else 0 * n
+        out.append(here + ((j - 1 - k) * polynomial[j - 1] if j > 0 else 0 * n))
+    return out
+
+
+def _small_expm1(xp: Any, x: Any, n: Any) -> Any:
+    """Return ``exp(x) - 1`` of small numbers."""
+    return x * horner(x, [xp.ones_like(n) / factorial(k + 1) for k in range(6)])
+
+
+def _bent(xp: Any, time: Any, path: Path, l: Any) -> Any:  # noqa: E741
+    """Return ``l`` after a step of fifth order in ``e``, which cannot go astray from wherever it begins."""
+    n, z = path.n, path.z0 * xp.exp(l)
+    power = xp.exp(n * l)
+    found = head(xp, l, n, path.z0, z, power, far(xp, z, path.terms)) - path.series
+    e, _ = _change(xp, (time - found) / power, n, z)
+    l = l + logarithmic(xp, e, n)  # noqa: E741
+    return xp.minimum(xp.maximum(l, path.low), path.high)
+
+
+def _bent_tail(xp: Any, theta: Any, tail: _Tail, w: Any) -> Any:
+    """Return `w` after a step of fifth order in its logarithm."""
+    gone, one = w == 0, xp.ones_like(w)
+    x = xp.log(xp.abs(xp.where(gone, one, tail.w))) - xp.log(xp.abs(xp.where(gone, one, w)))
+    found = x + tail.near_w - near(xp, w, tail.m, tail.terms)
+    _, later = _change(xp, (theta - found) * xp.pow(1 + w, -tail.m), -tail.m, 1 / (1 + w))
+    return xp.where(gone, w, tail.w * xp.exp(-x - later))
+
+
+def _change(xp: Any, off: Any, n: Any, y: Any) -> tuple[Any, Any]:
+    """Return by how much ``e`` of the head and ``x`` of the tail change within the time `off`, in units of the slope.
+
+    By the Taylor series of their own equations, ``e' = 1 - y`` and ``x' = p`` where ``y' = y g``, ``p' = -n p g``,
+    ``g = p (1 - y)``: of `e` from ``p = 1`` and ``y = z``, of `x` from ``p = 1`` and ``y = a/s``.
+    """
+    ys, ps, gs = [y], [1 + 0 * off], [1 - y]
+    for k in range(_ORDER - 1):
+        ys.append(_leibniz(ys, gs, k))
+        ps.append(-n * _leibniz(ps, gs, k))
+        gs.append(ps[-1] - _leibniz(ps, ys, k + 1))
+    # else Newton's step, which cannot overshoot from the far side
+    late = xp.where(xp.abs(off * y) < 1, off, 0 * off)
+    return off * _mean(xp, [1 - y, *(-v for v in ys[1:])], late), off * _mean(xp, ps, late)
+
+
+def _leibniz(a: list[Any], b: list[Any], k: int) -> Any:
+    """Return the k-th derivative of a product, given those of its factors."""
+    return sum((comb(k, i) * a[i] * b[k - i] for i in range(1, k + 1)), a[0] * b[k])
+
+
+def _mean(xp: Any, derivatives: list[Any], time: Any) -> Any:
+    """Return the mean over `time`, from now, of what has these derivatives, itself first."""
+    count = len(derivatives)
+    total = derivatives[-1]
+    for k in range(count - 1, 0, -1):
+        total = total * time + factorial(count) // factorial(k) * derivatives[k - 1]
+    return total * (xp.ones_like(total) / factorial(count))

@@ -1,0 +1,121 @@
+"""First guesses for the inverse of a deep growth's time: one polynomial a member, in a variable made from the time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from linsolve.systems.mode.growth_tables import Tables, horner
+from linsolve.systems.mode.growth_time import Start, far, linear, saturation
+
+__all__ = ["Path", "fall_of", "guess", "head_of"]
+
+_HUGE = 10**300
+_FAR = 10**15  # in units of the clock at the end of a path, beyond which nothing of it is seen
+
+
+class Path(NamedTuple):
+    """A head or a fall, with what guesses ``e`` from the time ``T`` of its own clock.
+
+    The guess is ``slope T + offset + scale W p(x)`` with ``W = first + change (T - origin)`` and ``x`` the square root
+    of `W`, where the path is counted `from_rest`, or of ``1/W``.
+
+    Parameters
+    ----------
+    n, z0, series : array
+        As of a `Start`.
+    terms : list of array
+        Of `far`.
+    slope, offset, scale, origin, first, change : array
+    polynomial : list of array
+        ``p``, constant first.
+    from_rest : array of bool
+    lowest, highest, low, high : array
+        Ends of ``e`` and of ``l``.
+    """
+
+    n: Any
+    z0: Any
+    series: Any
+    terms: list[Any]
+    slope: Any
+    offset: Any
+    scale: Any
+    origin: Any
+    first: Any
+    change: Any
+    polynomial: list[Any]
+    from_rest: Any
+    lowest: Any
+    highest: Any
+    low: Any
+    high: Any
+
+
+def guess(xp: Any, time: Any, path: Path) -> Any:
+    """Return ``e`` at times of the own clock: `l` to within 1/50, unless the guess is linear."""
+    W = path.first + path.change * (time - path.origin)
+    root = xp.sqrt(W)
+    x = xp.where(path.from_rest, root, 1 / root)
+    e = path.slope * time + path.offset + path.scale * W * horner(x, path.polynomial)
+    return xp.minimum(xp.maximum(e, path.lowest), path.highest)
+
+
+def head_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
+    """Return the head's path; where `hard` its guess is linear in time."""
+    one = xp.ones_like(at.z0)
+    top = xp.where(at.negative, -one, 3 * one / 5)
+    away = [xp.where(at.negative, a, b) for a, b in zip(tables.across, tables.down, strict=True)]
+    z = at.z0 * xp.exp(at.end)
+    power = xp.exp(at.n * at.end)
+    way = linear(xp, at.end, at.n)
+    spent = saturation(xp, at.end, at.n, at.z0, z, power, far(xp, z, at.rising)) - at.series
+    G = at.z0 / xp.where(at.big, at.n + 1, one) + at.series
+    within = xp.abs(z) > xp.abs(top) / 2  # else so little has saturated at the end that the path is linear
+    limit = xp.where(at.n < 0, -(2**50 - 1) * one / 2**50 / xp.where(at.n < 0, at.n, -one), way)
+    return Path(
+        n=at.n,
+        z0=xp.where((at.end == 0) & ~at.negative, 3 * one / 5, at.z0),  # no head: only not 1
+        series=at.series,
+        terms=at.rising,
+        slope=xp.where(hard, way / xp.where(at.span > 0, at.span, one), one),
+        offset=xp.where(hard, 0 * one, xp.where(at.big, G, -spent)),
+        scale=xp.where(hard | ~within, 0 * one, xp.where(at.big, -power, power)),
+        origin=xp.where(at.big, 0 * one, at.span),
+        first=xp.where(at.big, (1 + at.n * G) / power, one),
+        change=xp.where(at.big, at.n, -one / 2) / power,
+        polynomial=[xp.where(at.big, a, b) for a, b in zip(away, tables.rising, strict=True)],
+        from_rest=at.big,
+        lowest=0 * one,
+        highest=xp.minimum(way, limit),
+        low=0 * one,
+        high=at.end,
+    )
+
+
+def fall_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
+    """Return the path of the fall, of times below 0: from its start it runs back to ``a = -s``."""
+    one, m = xp.ones_like(at.z0), at.m
+    z0 = xp.where(at.negative, at.z_fall, -one)
+    series = xp.where(at.negative, at.series_fall, far(xp, -one, at.falling))
+    end = -xp.log(-z0)
+    power, top = xp.exp(-m * end), far(xp, -one, at.falling)
+    spent = saturation(xp, end, -m, z0, -one, power, top) - series
+    span = linear(xp, end, -m) + spent
+    return Path(
+        n=-m,
+        z0=z0,
+        series=series,
+        terms=at.falling,
+        slope=xp.where(hard, 1 - z0, one),
+        offset=xp.where(hard, 0 * one, -spent),
+        scale=xp.where(hard, 0 * one, power),
+        origin=span,
+        first=one,
+        change=-one / (2 * xp.maximum(power, one / _FAR)),
+        polynomial=tables.falling,
+        from_rest=hard & ~hard,
+        lowest=-_HUGE * one,
+        highest=0 * one,
+        low=-_HUGE * one,
+        high=0 * one,
+    )

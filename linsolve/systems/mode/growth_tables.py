@@ -1,0 +1,167 @@
+"""Polynomials that invert the time of a deep growth, made for each depth from the closed form of that time.
+
+No equation is solved for them: points are chosen on the path, and their times, by the closed form, are the nodes at
+which the inverse is interpolated.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import cos, log2, pi
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.systems.mode.growth_time import far, far_terms, head, logarithmic, near, near_terms, unfolded
+
+__all__ = ["Tables", "cut", "horner", "tables_of"]
+
+_FINE = 10_000  # denominator of the nodes
+_HEAD, _TAIL = 8, 17  # nodes
+_FEW_TERMS, _TERMS = 10, 18  # of the series at the nodes, for guesses and for doubles
+_KEPT = 64  # depths, of which tables are remembered
+_REACH = 1271  # over `_FINE` the size of `unfolded` where the tail begins
+
+
+class Tables(NamedTuple):
+    """Coefficients, constant first, that depend on the depth alone.
+
+    Parameters
+    ----------
+    rising, falling : list of array
+        Of `toward`, to ``z = 3/5`` and to ``z = -1``.
+    down, across : list of array
+        Of `from_rest`, to ``z = 3/5`` and to ``z = -1``.
+    below, above : list of array
+        Of `tail`, for ``w > 0`` and for ``w < 0``.
+    """
+
+    rising: list[Any]
+    falling: list[Any]
+    down: list[Any]
+    across: list[Any]
+    below: list[Any]
+    above: list[Any]
+
+
+def tables_of(xp: Any, depth: Any, hard: Any) -> Tables:
+    """Return the tables of depths above 1; where `hard`, those of heads are of no use.
+
+    Those of a few depths, as doubles or in high precision, are made once and remembered.
+    """
+    if not isinstance(depth, np.ndarray) or not (depth.dtype == np.float64 or hasattr(xp, "dps")):
+        return _made(xp, depth, hard)
+    if depth.size <= _KEPT:
+        return _remembered(xp, tuple(depth.reshape(-1).tolist()), tuple(np.reshape(hard, -1).tolist()), depth.shape)
+    if depth.dtype == np.float64:
+        different, first, which = np.unique(depth, return_index=True, return_inverse=True)
+        if different.size <= _KEPT:
+            found = tables_of(xp, different, np.reshape(hard, -1)[first])
+            return Tables(*([c[which.reshape(depth.shape)] for c in several] for several in found))
+    return _made(xp, depth, hard)
+
+
+@lru_cache(maxsize=64)
+def _remembered(xp: Any, depth: tuple[Any, ...], hard: tuple[bool, ...], shape: tuple[int, ...]) -> Tables:
+    with np.errstate(under="ignore"):
+        return _made(xp, xp.reshape(xp.asarray(depth), shape), np.reshape(hard, shape))
+
+
+def _made(xp: Any, depth: Any, hard: Any) -> Tables:
+    m, one = 1 - 2 / xp.where(hard, 3 * xp.ones_like(depth), depth), xp.ones_like(depth)
+    slow, fast = far_terms(xp, 2 - m, _FEW_TERMS), far_terms(xp, 3 + m, _FEW_TERMS)
+    end, m_tail = 3 * one / 5, 1 - 2 / depth
+    series = near_terms(xp, m_tail, _TERMS)
+    return Tables(
+        rising=toward(xp, -m, end, slow),
+        falling=toward(xp, -m, -one, slow),
+        down=from_rest(xp, 1 + m, end, fast),
+        across=from_rest(xp, 1 + m, -one, fast),
+        below=tail(xp, m_tail, series, 1),
+        above=tail(xp, m_tail, series, -1),
+    )
+
+
+def _nodes(count: int, top: int = _FINE) -> list[int]:
+    """Return Chebyshev's points between 0 and `top`, from both ends in turn, rounded to integers."""
+    found = [round(top * (1 + cos(pi * (2 * k + 1) / (2 * count))) / 2) for k in range(count)]
+    return [found[k // 2 if k % 2 == 0 else -1 - k // 2] for k in range(count)]
+
+
+def horner(x: Any, coefficients: list[Any]) -> Any:
+    """Return a polynomial, of which the constant is first."""
+    total = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = total * x + c
+    return total
+
+
+def _through(x: list[Any], f: list[Any]) -> list[Any]:
+    """Return the coefficients, constant first, of the polynomial through points: Newton's divided differences."""
+    f, count = list(f), len(x)
+    for level in range(1, count):
+        for k in range(count - 1, level - 1, -1):
+            f[k] = (f[k] - f[k - 1]) / (x[k] - x[k - level])
+    found = [f[-1]]
+    for k in range(count - 2, -1, -1):  # multiplied out
+        above = found
+        found = [f[k] - x[k] * above[0]]
+        found += [above[j] - x[k] * above[j + 1] for j in range(len(above) - 1)]
+        found.append(above[-1])
+    return found
+
+
+def toward(xp: Any, n: Any, top: Any, coefficients: list[Any]) -> list[Any]:
+    """Return a polynomial of ``x = 1/sqrt(W)``, ``W = 1 + time/2``, that times `W` is about what saturation takes.
+
+    That is the difference between the time left to ``z = top`` and the `linear` ``Q`` of the way left, ``n <= 0``, in
+    the clock of the end. The first coefficient is 0.
+    """
+    series = top * top * far(xp, top, coefficients)
+    xs, fs = [], []
+    for a in _nodes(_HEAD):
+        Q = (2 * (_FINE**2 - a**2) + 0 * n) / a**2
+        l = logarithmic(xp, -Q, n)  # noqa: E741
+        z, power = top * xp.exp(l), 1 - n * Q
+        left = series - head(xp, l, n, top, z, power, far(xp, z, coefficients))
+        x = 1 / xp.sqrt(1 + left / 2)
+        xs.append(x)
+        fs.append((left - Q) * x)
+    return [0 * n, *_through(xs, fs)]
+
+
+def from_rest(xp: Any, n: Any, top: Any, coefficients: list[Any]) -> list[Any]:
+    """Return a polynomial of ``x = sqrt(W)``, `W` being `n` times the time since ``z = 0``, that does the same.
+
+    Here ``n > 0``, and the unit of time is such that ``W = (z/top)^n (1 + n G)``, with
+    ``G = z/(n + 1) + z^2 far(z)`` from saturation. The polynomial is about ``G/(1 + n G)``; its last coefficient is 0.
+    """
+    xs, fs = [], []
+    for a in _nodes(_HEAD):
+        s = (a + 0 * n) / _FINE
+        z = top * xp.exp(2 * xp.log(s) / n)
+        G = z / (n + 1) + z * z * far(xp, z, coefficients)
+        xs.append(s * xp.sqrt(1 + n * G))
+        fs.append(G / (1 + n * G))
+    return [*_through(xs, fs), 0 * n]
+
+
+def cut(m: Any) -> Any:
+    """Return a number at which, or before which, ``-1/E`` is singular in `tail`; off by a few percent at most."""
+    return (1 + m) * (1 + m) * (25 - 8 * m) / 25
+
+
+def tail(xp: Any, m: Any, coefficients: list[Any], sign: int) -> list[Any]:
+    """Return a polynomial of `unfolded` ``-cut(m) E`` that is ``w/E``, where ``E = w exp(near(w))``.
+
+    ``E`` decays as ``exp(-time)``; `w` lies between 0 and 2/3 or, for the other sign, -2/5.
+    """
+    pace, xs, fs = cut(m), [], []
+    for a in _nodes(_TAIL, _REACH):
+        # 4 v/(1 - v)^2 where v = a/_FINE
+        w = (sign * 4 * a * _FINE + 0 * m) / (_FINE - sign * a) ** 2
+        few = coefficients[: 2 - int(54 / log2(a / _FINE))]  # what is left is below half an ulp
+        ratio = xp.exp(near(xp, w, m, few))
+        xs.append(unfolded(xp, -pace * w * ratio))
+        fs.append(1 / ratio)
+    return _through(xs, fs)

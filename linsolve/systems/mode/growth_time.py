@@ -1,0 +1,256 @@
+"""The depth-L growth law ``a' = depth |a|^(2 - 2/depth) (s - a)``: its start, its series, and the time it takes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = [
+    "Start", "deep_growth_time", "far", "far_terms", "head", "linear", "logarithmic", "near", "near_terms",
+    "saturation", "start_of", "terms_of", "unfolded",
+]  # fmt: skip
+
+_LONGEST = 700  # of a logarithm: exp of it is still a double
+_STEEPEST = 600  # of n times a logarithm, so that products of such powers with other numbers are
+
+
+class Start(NamedTuple):
+    """Where a growth starts, in the variables in which its time has no cancellation; every field of shape batch.
+
+    With ``y = a/s`` the path has a head, far from the fixed point, and a tail. In the head ``z = y`` where
+    ``|a0| <= |s|`` and ``z = 1/y`` elsewhere, so that ``|z|`` only grows, ``l = log(z/z0)``, and in units of the
+    start's own clock time is ``head(l) = int_0^l exp(n l') / (1 - z0 exp(l')) dl'`` with ``n = 2/depth - 1`` or
+    ``n = 2 - 2/depth``. It ends at ``z = 3/5``, or at ``a = -s`` where start and `s` differ in sign; below
+    that, `a` falls toward 0 with ``z = y``, ``l < 0``.
+
+    Parameters
+    ----------
+    n, z0, series : array
+        Exponent and start of the head, and ``z0^2 far(z0)``.
+    end, span : array
+        ``l`` and time (own clock) at the end of the head, 0 where the start lies beyond it.
+    pace, exchange : array
+        Own clock per time; and unit of the tail's clock, ``|s|^(2 - 2/depth)`` times time, per own clock.
+    w, near_w : array
+        ``s/a - 1`` where the tail begins, and `near` of it.
+    z_fall, series_fall : array
+        The same as `z0` and `series` where the fall begins.
+    m : array
+        ``1 - 2/depth``.
+    rising, falling, ending : list of array
+        `far_terms` of the head and of the fall; `near_terms`; each of shape batch.
+    big, negative : array of bool
+        ``|a0| > |s|``; ``a0 s < 0``.
+    """
+
+    n: Any
+    z0: Any
+    series: Any
+    end: Any
+    span: Any
+    pace: Any
+    exchange: Any
+    w: Any
+    near_w: Any
+    z_fall: Any
+    series_fall: Any
+    m: Any
+    rising: list[Any]
+    falling: list[Any]
+    ending: list[Any]
+    big: Any
+    negative: Any
+
+
+def terms_of(digits: int) -> int:
+    """Return how many terms of a power series in ``|u| <= 0.2252``, the slowest here, give `digits` decimal digits."""
+    return -(-8 * digits // 5)
+
+
+def unfolded(xp: Any, z: Any) -> Any:
+    """Return `u` with ``z = 4 u/(1 + u)^2``: the plane, cut from 1 to infinity, becomes the unit disk."""
+    root = 1 + xp.sqrt(1 - z)
+    return z / (root * root)
+
+
+def series_at(xp: Any, z: Any, coefficients: list[Any]) -> tuple[Any, Any]:
+    """Return a polynomial of `u`, by Horner's rule, and `u`."""
+    u, total = unfolded(xp, z), coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = total * u + c
+    return total, u
+
+
+def far_terms(xp: Any, q: Any, terms: int) -> list[Any]:
+    """Return the coefficients of `far` in `u`, which solves ``u (1 + u) f' + q (1 - u) f = (1 + u)^2/(1 - u)``.
+
+    Each comes from the one before by a factor of size at most 1, so that rounding errors do not grow.
+    """
+    found = [1 / q]
+    for k in range(1, terms):
+        found.append((min(2 * k + 1, 4) + (q - (k - 1)) * found[-1]) / (q + k))
+    return found
+
+
+def far(xp: Any, z: Any, coefficients: list[Any]) -> Any:
+    """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q`` for ``-1 <= z <= 3/5``, ``q > 0``, of `far_terms`."""
+    return series_at(xp, z, coefficients)[0]
+
+
+def near_terms(xp: Any, m: Any, terms: int) -> list[Any]:
+    """Return the coefficients of `near` over its first factors.
+
+    Times `k` they are those of ``((1 - v)/(1 + v))^(2 m + 1)``, less what they are at ``m = 0``, over `m`.
+    """
+    before, here = 0 * m, -4 + 0 * m
+    found = [here]
+    for k in range(1, terms):
+        before, here = here, ((k - 1) * before - (2 + 4 * m) * here - 8 * (-1) ** k) / (k + 1)
+        found.append(here / (k + 1))
+    return found
+
+
+def near(xp: Any, w: Any, m: Any, coefficients: list[Any]) -> Any:
+    """Return ``sum_{k >= 1} binom(m, k) w^k/k``, the integral of ``((1 + u)^m - 1)/u`` to ``-2/5 <= w <= 2/3``."""
+    total, v = series_at(xp, -w, coefficients)
+    return m * v * total
+
+
+def linear(xp: Any, l: Any, n: Any) -> Any:  # noqa: E741
+    """Return ``e = (exp(n l) - 1)/n``, at ``n = 0`` its limit `l`; divided by what depends on the member alone."""
+    return xp.where(n == 0, l, xp.expm1(n * l) * (1 / xp.where(n == 0, xp.ones_like(n), n)))
+
+
+def logarithmic(xp: Any, e: Any, n: Any) -> Any:
+    """Return `l` of `linear`; infinite where ``n e <= -1``, where the argument of the logarithm ends."""
+    over = n * e <= -1
+    found = xp.log1p(xp.where(over, 0 * e, n * e)) * (1 / xp.where(n == 0, xp.ones_like(n), n))
+    return xp.where(over, xp.inf + 0 * e, xp.where(n == 0, e, found))
+
+
+def saturation(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
+    """Return what saturation adds to `linear` in `head`, plus ``z0^2 far(z0)``.
+
+    The second term of the geometric series is integrated as it stands, regular at ``n = -1`` (depth inf).
+    """
+    # (exp((n + 1) l) - 1)/(n + 1) from decaying exponentials on both sides
+    second = xp.where(l < 0, z0 + 0 * z, -z * power) * linear(xp, -xp.abs(l), n + 1)
+    return second + z * z * power * rest
+
+
+def head(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
+    """Return ``int_0^l exp(n l')/(1 - z0 exp(l')) dl'`` plus ``z0^2 far(z0)``, for `l` of either sign.
+
+    The first term of the geometric series is regular at ``n = 0`` (depth 2); `rest` is ``far(z)`` with ``q = n + 2`` at
+    the end, where ``z = z0 exp(l)`` and ``power = exp(n l)``.
+    """
+    return linear(xp, l, n) + saturation(xp, l, n, z0, z, power, rest)
+
+
+def _head_time(xp: Any, l: Any, n: Any, z0: Any, series: Any, coefficients: list[Any]) -> Any:  # noqa: E741
+    z = z0 * xp.exp(l)
+    return head(xp, l, n, z0, z, xp.exp(n * l), far(xp, z, coefficients)) - series
+
+
+def _ratio(xp: Any, over: Any, under: Any) -> Any:
+    return over / xp.where(under == 0, xp.ones_like(under), under)
+
+
+def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
+    """Return the `Start` of arrays of one shape; ``a0 = 0`` and depths without a solution must be masked before."""
+    b = 2 / depth
+    m, gain = 1 - b, xp.where(xp.isinf(depth), xp.ones_like(depth), depth)
+    size, goal = xp.abs(a0), xp.abs(s)
+    big = size > goal
+    z0 = xp.where(big, _ratio(xp, s, a0), _ratio(xp, a0, s))
+    negative, z = z0 < 0, xp.abs(z0)
+    n = xp.where(big, 2 - b, -m)
+    one = xp.ones_like(z0)
+    top = xp.where(negative, xp.where(big, one, z), 3 * one / 5)
+    inside = z < top
+    end = xp.where(inside, xp.log(_ratio(xp, top, z)), 0 * one)
+    end = xp.where(z == 0, _LONGEST * one, end)
+    end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
+    w = xp.where(inside | negative, xp.where(big, -2 * one / 5, 2 * one / 3), _ratio(xp, s - a0, a0))
+    rising, falling, ending = far_terms(xp, n + 2, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
+    series = z0 * z0 * far(xp, z0, rising)
+    z_fall = xp.where(negative, xp.where(big, -one, z0), 0 * one)
+    return Start(
+        n=n,
+        z0=z0,
+        series=series,
+        end=end,
+        span=_head_time(xp, end, n, z0, series, rising),
+        pace=gain * xp.where(big, xp.pow(size, 2 - b), xp.pow(size, m) * goal),
+        exchange=xp.pow(xp.where(z == 0, one, z), n),
+        w=w,
+        near_w=near(xp, w, m, ending),
+        z_fall=z_fall,
+        series_fall=z_fall * z_fall * far(xp, z_fall, falling),
+        m=m,
+        rising=rising,
+        falling=falling,
+        ending=ending,
+        big=big,
+        negative=negative,
+    )
+
+
+def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
+    """Return the time at which the growth law, started at `a0`, has the distance ``s - a = gap`` to its fixed point.
+
+    Parameters
+    ----------
+    xp : namespace
+    a0, gap, s, depth : array
+        Start, not 0; distance, not 0, between that of the start and that of the limit; fixed point; depth > 1 (at
+        least 2 where ``a0 s < 0``). Shapes broadcast.
+
+    Returns
+    -------
+    array
+        Time, by the closed form: no iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.mode.growth_time import deep_growth_time
+    >>> one = np.array(1.0)
+    >>> time = deep_growth_time(np, 0.01 * one, 0.5 * one, one, 2 * one)  # a' = 2 a (1 - a), from 1/100 to 1/2
+    >>> round(float(2 * time), 6), round(float(np.log(99)), 6)
+    (4.59512, 4.59512)
+    """
+    a0, gap, s, depth = xp.broadcast_arrays(a0, gap, s, depth)
+    terms = terms_of(getattr(xp, "dps", 16))
+    at = start_of(xp, a0, s, depth, terms)
+    a, change = s - gap, (s - a0) - gap
+    l = _log_ratio(xp, a, a0, change)  # noqa: E741
+    l = xp.where(at.big, -l, l)  # noqa: E741
+    early = (l < at.end) & (~at.negative | at.big)
+    first = _head_time(xp, xp.minimum(l, at.end), at.n, at.z0, at.series, at.rising)
+    fall = _fall_time(xp, at, xp.where(at.big, xp.log(xp.abs(_ratio(xp, a, s))), l), early)
+    fall = xp.where(at.big, _ratio(xp, fall, at.exchange), fall)
+    tail = _ratio(xp, _tail_time(xp, at, s * change / (a0 * gap), gap / a, early), at.exchange)
+    return xp.where(early, first, at.span + xp.where(at.negative, fall, tail)) / at.pace
+
+
+def _log_ratio(xp: Any, over: Any, under: Any, difference: Any) -> Any:
+    """Return ``log(over/under)`` of two numbers of one sign, given their difference without cancellation."""
+    change = difference / under
+    close = xp.abs(change) < 1 / 2
+    far_off = xp.log(xp.where(close, xp.ones_like(change), over / under))
+    return xp.where(close, xp.log1p(xp.where(close, change, xp.zeros_like(change))), far_off)
+
+
+def _tail_time(xp: Any, at: Start, drop: Any, w: Any, early: Any) -> Any:
+    """Return the time from `at.w` to `w`, or, from a start in the tail, to where ``w0/w = 1 + drop``."""
+    asked = ~at.negative & ~early
+    whole = asked & (at.end == 0)
+    w = xp.where(asked, w, at.w)
+    x = xp.where(whole, xp.log1p(xp.where(whole, drop, xp.zeros_like(w))), xp.log(at.w / w))
+    return x + at.near_w - near(xp, w, at.m, at.ending)
+
+
+def _fall_time(xp: Any, at: Start, l: Any, early: Any) -> Any:  # noqa: E741
+    """Return the time to fall by the factor ``exp(l)``."""
+    l = xp.where(at.negative & ~early, l, xp.zeros_like(l))  # noqa: E741
+    return -_head_time(xp, l, -at.m, at.z_fall, at.series_fall, at.falling)

@@ -1,0 +1,245 @@
+"""How much the tangent kernels of random networks differ: at finite width, exactly, and when depth and width grow."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Expansion, Statistic
+from linsolve.core.parameters import parameter
+from linsolve.systems.random_networks.kernel_moments import Moments, correlation, gradient_norms, log_moments, spread
+from linsolve.systems.random_networks.limits import PHASES, crossover, dispersion
+from linsolve.systems.random_networks.sampling import explicit
+
+__all__ = ["NTKDispersionCrossover", "NTKDispersionLimit", "NTKMoments"]
+
+
+class NTKMoments(Statistic):
+    r"""Means and mean squares of the tangent kernel at one input over random networks, exact at every width and depth.
+
+    .. math:: \Theta = \Theta_W + \Theta_b = \sum_{\ell=1}^L |\delta^\ell|^2 (\omega_\ell |x^{\ell-1}|^2 + \beta_\ell)
+
+    has the moments of `linsolve.ntk.log_moments`, and :math:`E |\delta^\ell|^2 = D_\ell a^{L-\ell}`.
+
+    Parameters
+    ----------
+    widths : array_like, shape (layer,)
+        Input and hidden widths :math:`n_0, \dots, n_{L-1}`; one output.
+    weight_variance : array_like
+        :math:`\sigma_w^2`; weights have variance :math:`\sigma_w^2/n_{\ell-1}`, biases start at 0.
+    slope : array_like
+        Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
+    omega, beta : array_like, shape (layer,)
+        Weights of the two parts in the kernel, 1 for standard weights: see `linsolve.ntk.parametrization`.
+    norm_squared : array_like
+        :math:`|x^0|^2`.
+
+    Notes
+    -----
+    Approximates nothing: sampled by explicit networks, forward and backward. The relative variance of
+    :math:`\Theta^2` grows as :math:`e^{20 L/M}` for ReLU units of great width ``M``, so that a mean over samples means
+    little at :math:`L/M > 0.3`; the example has few layers of few units. Source and errata: `log_moments`,
+    `gradient_norms`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.NTKMoments(widths=[2, 4], weight_variance=2.0, slope=0.0, omega=[1.0, 1.0], beta=[1.0, 1.0])
+    >>> found = law.prediction(np)
+    >>> [round(float(found[name]), 6) for name in ("weights", "biases")]  # 1 + 4/2 and 1 + 1
+    [3.0, 2.0]
+    """
+
+    widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
+    weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
+    slope: Any = parameter("s", "slope of the units at negative arguments")
+    omega: Any = parameter(r"\omega", "weights' part of the kernel", domain="(0, inf)", axes=("layer",))
+    beta: Any = parameter(r"\beta", "biases' part of the kernel", domain="(0, inf)", axes=("layer",))
+    norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
+
+    approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks of any widths"
+    draws: ClassVar[int] = 100_000
+
+    def logs(self, xp: Any) -> Moments:
+        """Return the logarithms of the moments by depth."""
+        return log_moments(
+            xp, self.widths, self.weight_variance, self.slope, self.omega, self.beta, self.norm_squared
+        )  # fmt: skip
+
+    def gradients(self, xp: Any) -> Any:
+        """Return the mean squared gradients with respect to the preactivations of all layers, shape (layer,)."""
+        return gradient_norms(xp, self.widths, self.weight_variance, self.slope)
+
+    def correlation(self, xp: Any) -> Any:
+        """Return the mean of first gradient times last hidden layer over the product of means without dead layers."""
+        return correlation(xp, self.widths, self.slope)
+
+    def prediction(self, xp: Any) -> dict[str, Any]:
+        """Return the moments of both parts and of the whole, and the mean squared gradients of the hidden layers."""
+        logs = self.logs(xp)
+        parts = {name.replace("_", " "): xp.exp(value[..., -1]) for name, value in logs._asdict().items()}
+        return parts | {
+            "kernel squared": xp.exp(logs.log_square(xp)[..., -1]),
+            "gradients": self.gradients(xp)[:-1],
+            "correlation": self.correlation(xp),
+        }
+
+    def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        """Draw `count` explicit networks."""
+        drawn = explicit(
+            rng, count, self.widths, float(self.weight_variance), float(self.slope), float(self.norm_squared)
+        )  # fmt: skip
+        weights, biases = drawn.kernels(self.omega, self.beta)
+        growth = (self.weight_variance * spread(self.slope)[0]) ** (2 * len(self.widths) - 2)
+        means = self.norm_squared * growth * self.widths[-1] / self.widths[0]
+        return {
+            "weights": weights,
+            "biases": biases,
+            "weights squared": weights**2,
+            "cross": weights * biases,
+            "biases squared": biases**2,
+            "kernel squared": (weights + biases) ** 2,
+            "gradients": drawn.gradients[:, :-1],
+            "correlation": drawn.gradients[:, 0] * drawn.inputs[:, -1] / means,
+        }
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> NTKMoments:
+        """Return ReLU networks with four hidden layers of a few units, and generic parts of the kernel."""
+        return cls(
+            widths=np.concatenate([rng.integers(2, 5, 1), rng.permutation([5, 8, 8, 10])]),
+            weight_variance=rng.uniform(1.6, 2.0),
+            slope=0.0,
+            omega=rng.uniform(0.8, 1.2, 5),
+            beta=rng.uniform(0.8, 1.2, 5),
+            norm_squared=rng.uniform(0.5, 1.5),
+        )
+
+
+class NTKDispersionLimit(Expansion):
+    r""":math:`E\Theta^2/(E\Theta)^2` when depth and width grow together, in the three phases, to order ``1/M``.
+
+    For constant width ``M``, depth :math:`L = \lambda M`, standard weights, the limits of
+    `linsolve.ntk.limits.dispersion`; :math:`E\Theta_b/E\Theta_W = \alpha` at the edge of chaos. The small parameter is
+    ``1/M``.
+
+    Parameters
+    ----------
+    ratio : array_like
+        :math:`\lambda`, a multiple of 1/10 so that the depths are whole.
+    biases : array_like
+        :math:`\alpha = n_0/(M |x^0|^2)`.
+    slope : array_like
+        Slope of the units at negative arguments.
+
+    Notes
+    -----
+    Approximates the moments of `NTKMoments`. Source and errata: `linsolve.ntk.limits`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.NTKDispersionLimit(ratio=0.5, biases=1.0)
+    >>> {name: round(float(value), 3) for name, value in law.approximation(np, 0.0).items()}
+    {'ordered': 1.0, 'edge of chaos': 4.253, 'chaotic': 7.76}
+    >>> round(float(law.exact(np, 1e-3)["edge of chaos"]), 3)  # depth 500, width 1000
+    4.219
+    """
+
+    ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
+    biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="[0, inf)")
+    slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
+
+    approximates: ClassVar[str] = "NTKMoments of deep networks, as their width grows"
+    orders: ClassVar[dict[str, float]] = dict.fromkeys(PHASES, 1.0)
+    scales: ClassVar[tuple[float, ...]] = (2e-3, 1e-3, 5e-4)
+    gains: ClassVar[tuple[float, ...]] = (0.8, 1.0, 1.25)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the three limits."""
+        _, c = spread(self.slope)
+        return {name: dispersion(xp, name, self.ratio, c, self.biases) for name in PHASES}
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the exact sums at width ``1/small``, for `gains` ``a`` below, at and above 1."""
+        width = xp.round(1 / small)
+        depth = int(xp.round(self.ratio * width))
+        second, _ = spread(self.slope)
+        widths = width * xp.ones((len(self.gains), depth))
+        # the biases' share is that of standard weights with an input of width M and this squared length
+        found = log_moments(
+            xp, widths, xp.asarray(self.gains) / second, self.slope, 0 * widths + 1, 0 * widths + self.biases,
+            xp.asarray(1.0),
+        )  # fmt: skip
+        values = xp.exp(found.log_dispersion(xp)[:, -1])
+        return dict(zip(PHASES, values, strict=True))
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> NTKDispersionLimit:
+        """Return ReLU networks half as deep as wide, or so."""
+        return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0))
+
+
+class NTKDispersionCrossover(Expansion):
+    r""":math:`E\Theta^2/(E\Theta)^2` between the phases, where :math:`a = e^{\nu/L}`, to order ``1/M``.
+
+    For constant width ``M``, depth :math:`L = \lambda M`, standard weights, the limit of
+    `linsolve.ntk.limits.crossover`. The small parameter is ``1/M``.
+
+    Parameters
+    ----------
+    ratio, biases, slope : array_like
+        As in `NTKDispersionLimit`.
+    gain : array_like
+        :math:`\nu = L \ln a`: negative in the ordered phase, 0 at the edge of chaos.
+
+    Notes
+    -----
+    Approximates the moments of `NTKMoments`. Not in Seleznova (2024), whose limits are those of infinite :math:`|\nu|`
+    and of 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.NTKDispersionCrossover(ratio=0.5, biases=1.0, gain=[-200.0, 0.0, 200.0])
+    >>> law.approximation(np, 0.0)["dispersion"].round(3).tolist()  # from the ordered to the chaotic phase
+    [1.006, 4.253, 7.749]
+    >>> limits = ls.laws.NTKDispersionLimit(ratio=0.5, biases=1.0).approximation(np, 0.0)
+    >>> [round(float(value), 3) for value in limits.values()]
+    [1.0, 4.253, 7.76]
+    """
+
+    ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
+    biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="[0, inf)")
+    gain: Any = parameter(r"\nu", "depth times the logarithm of a")
+    slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
+
+    approximates: ClassVar[str] = "NTKMoments of deep networks near the edge of chaos, as their width grows"
+    orders: ClassVar[dict[str, float]] = {"dispersion": 1.0}
+    scales: ClassVar[tuple[float, ...]] = (2e-3, 1e-3, 5e-4)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the limit."""
+        _, c = spread(self.slope)
+        return {"dispersion": crossover(xp, self.ratio, c, self.biases, self.gain)}
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the exact sum at width ``1/small``."""
+        width = xp.round(1 / small)
+        depth = int(xp.round(self.ratio * width))
+        second, _ = spread(self.slope)
+        widths = width * xp.ones((depth,))
+        variance = xp.exp(self.gain / depth) / second
+        found = log_moments(
+            xp, widths, variance, self.slope, 0 * widths + 1, 0 * widths + self.biases, xp.asarray(1.0)
+        )  # fmt: skip
+        return {"dispersion": xp.exp(found.log_dispersion(xp)[-1])}
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> NTKDispersionCrossover:
+        """Return ReLU networks half as deep as wide, or so, on either side of the edge."""
+        return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0), gain=rng.uniform(-4.0, 4.0))

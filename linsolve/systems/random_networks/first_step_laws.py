@@ -1,0 +1,183 @@
+"""How the first step of gradient descent changes the tangent kernel: the mean over starts, and its order by phase."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Expansion, Statistic
+from linsolve.core.parameters import parameter
+from linsolve.systems.random_networks import first_step, limits
+from linsolve.systems.random_networks.kernel_moments import log_moments, spread
+from linsolve.systems.random_networks.limits import PHASES
+
+__all__ = ["NTKFirstStep", "NTKFirstStepLimit"]
+
+
+class NTKFirstStep(Statistic):
+    r"""The mean change of the tangent kernel by the first step of gradient descent, exact at every width and depth.
+
+    For the loss :math:`(f - y)^2/2` at the kernel's input, to first order in the rate :math:`\eta`,
+
+    .. math:: \frac{E\Delta\Theta}{\eta} = -4 \sum_{m<k} p_k (p_m \mathcal X_{1m} + b_m)
+        \,\mathcal S_{mk} \mathcal X_{kL}, \qquad
+        \mathcal S_{ij} = \tfrac13 \mathcal X_{ij} - \tfrac13 \prod_{k=i}^{j-1} \Bigl(1 - \frac1{n_k}\Bigr),
+
+    whatever the target, with the symbols of `linsolve.systems.random_networks.log_moments`; and for neighboring layers
+
+    .. math:: E f^2 |\delta^{\ell+1}|^2 |x^{\ell-1}|^2
+        = |x^0|^4 \sigma_w^2 a^{2L-3} \frac{n_{\ell-1}}{n_0^2} \mathcal X_{1\ell} \mathcal X_{\ell+1, L} .
+
+    Parameters
+    ----------
+    widths : array_like, shape (layer,)
+        Input and hidden widths :math:`n_0, \dots, n_{L-1}`, at least two; one output.
+    weight_variance : array_like
+        :math:`\sigma_w^2`; weights have variance :math:`\sigma_w^2/n_{\ell-1}`, biases start at 0.
+    slope : array_like
+        Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
+    omega, beta : array_like, shape (layer,)
+        Learning rates of the layers' weights and biases, and so their parts of the kernel.
+    norm_squared : array_like
+        :math:`|x^0|^2`.
+    target : array_like
+        ``y``.
+
+    Notes
+    -----
+    Approximates nothing: sampled by explicit networks, whose kernel is differentiated exactly along their own step. The
+    sampled quantity is of the degree of :math:`\Theta^2` in the weights, with a relative variance of the order of
+    :math:`e^{20 L/M}` for ReLU units: the example has few layers. Source and errata:
+    `linsolve.systems.random_networks.first_step.log_change`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.NTKFirstStep(widths=[1, 3], weight_variance=1.0, slope=1.0, omega=[1.0, 1.0], beta=[1e-12, 1e-12])
+    >>> round(float(law.prediction(np)["change"]), 6)  # -4 E f^2 of linear units without biases
+    -4.0
+    """
+
+    widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
+    weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
+    slope: Any = parameter("s", "slope of the units at negative arguments")
+    omega: Any = parameter(r"\omega", "rates of the weights", domain="(0, inf)", axes=("layer",))
+    beta: Any = parameter(r"\beta", "rates of the biases", domain="(0, inf)", axes=("layer",))
+    norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
+    target: Any = parameter("y", "target", default=0.0)
+
+    approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks after one small step"
+    draws: ClassVar[int] = 30_000
+
+    def prediction(self, xp: Any) -> dict[str, Any]:
+        """Return the mean change over the rate, and the means of neighboring layers."""
+        logs = first_step.log_change(
+            xp, self.widths, self.weight_variance, self.slope, self.omega, self.beta, self.norm_squared
+        )  # fmt: skip
+        return {"change": -xp.exp(logs[-1]), "neighbors": self.neighbors(xp)}
+
+    def neighbors(self, xp: Any) -> Any:
+        """Return the means of squared output and neighboring layers, shape (layer,), for all layers but the last."""
+        second, c = spread(self.slope)
+        n, one = self.widths, xp.ones_like(self.widths[:1])
+        before = xp.concat([one, xp.cumprod(1 + c / n[1:])])[:-1]
+        after = xp.concat([one, xp.cumprod(xp.flip(1 + c / n[2:]))])
+        power = self.weight_variance * (self.weight_variance * second) ** (2 * n.shape[0] - 3)
+        return self.norm_squared**2 * power * n[:-1] / n[0] ** 2 * before * xp.flip(after)
+
+    def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        """Draw `count` explicit networks and differentiate their kernels."""
+        numbers = (float(v) for v in (self.weight_variance, self.slope, self.norm_squared))
+        networks = first_step.draw(rng, count, self.widths, *numbers)
+        here = networks.evaluate()
+        x, d = (np.stack([np.sum(v**2, axis=-1) for v in part], axis=-1) for part in here[:2])
+        change = first_step.tangent(networks, here, self.omega, self.beta)
+        return {
+            "change": -(here.output - self.target) * change,
+            "neighbors": here.output[:, None] ** 2 * d[:, 1:] * x[:, :-1],
+        }
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> NTKFirstStep:
+        """Return ReLU networks with three hidden layers, generic rates and a target that does not matter."""
+        return cls(
+            widths=np.concatenate([rng.integers(2, 5, 1), rng.permutation([10, 12, 16])]),
+            weight_variance=rng.uniform(1.6, 2.0),
+            slope=0.0,
+            omega=rng.uniform(0.8, 1.2, 4),
+            beta=rng.uniform(0.8, 1.2, 4),
+            norm_squared=rng.uniform(0.5, 1.5),
+            target=rng.uniform(-0.5, 0.5),
+        )
+
+
+class NTKFirstStepLimit(Expansion):
+    r"""The relative change of the kernel by the first step when depth and width grow together, to order ``1/M``.
+
+    For constant width ``M``, depth :math:`L = \lambda M`, standard weights, :math:`r = -E\Delta\Theta/(\eta E\Theta)`:
+    of order :math:`a^L/M` in the ordered phase, ``L`` at the edge of chaos, :math:`L a^L` in the chaotic phase, with
+    the factors of `linsolve.systems.random_networks.limits.first_step`. The small parameter is ``1/M``.
+
+    Parameters
+    ----------
+    ratio : array_like
+        :math:`\lambda`, a multiple of 1/10 so that the depths are whole.
+    biases : array_like
+        :math:`\alpha = n_0/(M |x^0|^2)`.
+    slope : array_like
+        Slope of the units at negative arguments.
+
+    Notes
+    -----
+    Approximates the means of `NTKFirstStep`. Source: Seleznova (2024), theorem 4.1: 0 in the ordered and infinity in
+    the chaotic phase. Errata: :math:`a^{2L} L^2` in the proof for the ordered phase; section 1.3.1 has an exponential
+    of ``L/M`` at the edge of chaos, without the factor ``L``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.NTKFirstStepLimit(ratio=0.5, biases=1.0)
+    >>> limit, deep = law.approximation(np, 1e-3), law.exact(np, 1e-3)  # depth 500, width 1000
+    >>> {name: round(float(deep[name] / limit[name]), 1) for name in limit}
+    {'ordered': 1.0, 'edge of chaos': 1.0, 'chaotic': 1.0}
+    """
+
+    ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
+    biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="(0, inf)")
+    slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
+
+    approximates: ClassVar[str] = "NTKFirstStep of deep networks, as their width grows"
+    orders: ClassVar[dict[str, float]] = dict.fromkeys(PHASES, 1.0)
+    scales: ClassVar[tuple[float, ...]] = (1e-3, 5e-4, 2.5e-4)
+    gains: ClassVar[tuple[float, ...]] = (0.6, 1.0, 3.0)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the three limits."""
+        _, c = spread(self.slope)
+        return {
+            name: limits.first_step(xp, name, self.ratio, c, self.biases, gain)
+            for name, gain in zip(PHASES, self.gains, strict=True)
+        }
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the exact sums at width ``1/small``, for `gains` ``a`` below, at and above 1, in their units."""
+        width = xp.round(1 / small)
+        depth = int(xp.round(self.ratio * width))
+        widths = width * xp.ones((len(self.gains), depth))
+        gains, units = xp.asarray(self.gains), 0 * widths + 1
+        # an input of width M whose squared length makes the biases' share alpha
+        given = (
+            widths, gains / spread(self.slope)[0], self.slope, units, units, 1 / self.biases
+        )  # fmt: skip
+        relative = first_step.log_change(xp, *given)[:, -1] - log_moments(xp, *given).log_mean(xp)[:, -1]
+        powers = xp.log(gains) * xp.asarray([depth, 0, depth - 1])
+        values = xp.exp(relative - powers) * xp.stack([width, 1.0 / depth, 1.0 / depth])
+        return dict(zip(PHASES, values, strict=True))
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> NTKFirstStepLimit:
+        """Return ReLU networks half as deep as wide, or so."""
+        return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0))

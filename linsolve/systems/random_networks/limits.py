@@ -1,0 +1,296 @@
+"""The tangent kernel when depth and width grow together, by phase: its dispersion, and its change by the first step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+__all__ = [
+    "PHASES",
+    "crossover",
+    "dispersion",
+    "first_step",
+    "of_biases",
+    "of_both",
+    "of_weights",
+    "phi_1",
+    "phi_2",
+    "phi_3",
+]
+
+PHASES = ("ordered", "edge of chaos", "chaotic")
+_TERMS = 22  # the last term of the series is below 1e-21 at |z| = 1
+
+
+def _small(xp: Any, z: Any) -> tuple[Any, Any, Any]:
+    """Return where ``|z| < 1``, ``z`` there (else 0), and ``z`` elsewhere (else 1)."""
+    small = xp.abs(z) < 1
+    return small, xp.where(small, z, 0 * z), xp.where(small, xp.ones_like(z), z)
+
+
+def _series(z: Any, first: int) -> Any:
+    total = 0 * z
+    for k in reversed(range(_TERMS)):
+        total = total * z + 1 / math.factorial(k + first)
+    return total
+
+
+def phi_1(xp: Any, z: Any) -> Any:
+    r"""Return :math:`\varphi_1 = (e^z - 1)/z`, 1 at 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> limits.phi_1(np, np.array([0.0, np.log(2)])).round(6).tolist()  # 1, 1/log(2)
+    [1.0, 1.442695]
+    """
+    small, near, far = _small(xp, z)
+    return xp.where(small, _series(near, 1), xp.expm1(far) / far)
+
+
+def phi_2(xp: Any, z: Any) -> Any:
+    r"""Return :math:`\varphi_2 = (e^z - 1 - z)/z^2`, 1/2 at 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> limits.phi_2(np, np.array([0.0, 1.0])).round(6).tolist()  # 1/2, e - 2
+    [0.5, 0.718282]
+    """
+    small, near, far = _small(xp, z)
+    return xp.where(small, _series(near, 2), (xp.expm1(far) - far) / far**2)
+
+
+def phi_3(xp: Any, z: Any) -> Any:
+    r"""Return :math:`\varphi_3 = (\varphi_2 - 1/2)/z`, 1/6 at 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> limits.phi_3(np, np.array([0.0, 1.0])).round(6).tolist()  # 1/6, e - 5/2
+    [0.166667, 0.218282]
+    """
+    small, near, far = _small(xp, z)
+    return xp.where(small, _series(near, 3), (phi_2(xp, far) - 1 / 2) / far)
+
+
+def _steepness(xp: Any, x: Any, y: Any) -> Any:
+    r"""Return the divided difference of `phi_1` between ``x`` and ``y``, which is that of exp at 0, ``x`` and ``y``."""
+    small = (xp.abs(x) < 1) & (xp.abs(y) < 1)
+    u, v = xp.where(small, x, 0 * x), xp.where(small, y, 0 * y)
+    # sum of [z^k] = (x^k - y^k)/(x - y) over (k + 1)!, with [z^(k+1)] = x [z^k] + y^k
+    power, between, total = xp.ones_like(v), xp.ones_like(v), 0 * v
+    for k in range(1, _TERMS):
+        total = total + between / math.factorial(k + 1)
+        power = power * v
+        between = u * between + power
+    # of the three ways to take the second difference, the one with the largest divisor loses nothing
+    gap, first, one = xp.abs(x - y), xp.abs(x), xp.ones_like(x - y)
+    last = xp.abs(y)
+    by_gap, by_first = (gap >= first) & (gap >= last), first >= last
+    inner = xp.exp(y) * phi_1(xp, x - y)
+    top = xp.where(by_gap, phi_1(xp, x) - phi_1(xp, y), inner - phi_1(xp, xp.where(by_first, y, x)))
+    below = xp.where(by_gap, x - y, xp.where(by_first, x, y))
+    return xp.where(small, total, top / xp.where(small, one, below))
+
+
+def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
+    r"""Return :math:`V_W = \lim E\Theta_W^2 / (E\Theta_W)^2` for :math:`L/M \to \lambda`.
+
+    .. math:: V_W = e^{c\lambda} \bigl[ \tfrac13 + \tfrac43 \varphi_2(-(c + 1)\lambda) \bigr] .
+
+    Parameters
+    ----------
+    ratio : array
+        :math:`\lambda \ge 0`.
+    c : array
+        5 for ReLU, 2 for linear units: see `linsolve.ntk.spread`.
+
+    Notes
+    -----
+    Source: Seleznova (2024), section 3.2, (8). Erratum: :math:`e^{5\lambda}/(2\lambda)` for large :math:`\lambda`,
+    where it is :math:`e^{5\lambda}/3`; at 1/4, 1/2, 1, 2 the printed value is 0.966, 0.891, 0.728, 0.503 times this
+    one. It follows from :math:`\mathcal C = \prod (1 + 1/n_k)`, see `linsolve.ntk.log_moments`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> limits.of_weights(np, np.array([0.0, 0.25, 1.0]), 5.0).round(3).tolist()  # ReLU: wide networks do not vary
+    [1.0, 2.659, 76.969]
+    """
+    return xp.exp(c * ratio) * (1 / 3 + 4 / 3 * phi_2(xp, -(c + 1) * ratio))
+
+
+def of_biases(xp: Any, ratio: Any, c: Any) -> Any:
+    r"""Return :math:`V_b = \lim E\Theta_b^2/(E\Theta_b)^2 = 2 \varphi_2(c \lambda)` at the edge of chaos.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> limits.of_biases(np, np.array([0.0, 0.2]), 5.0).round(6).tolist()  # 1, 2 (e - 2)
+    [1.0, 1.436564]
+    """
+    return 2 * phi_2(xp, c * ratio)
+
+
+def of_both(xp: Any, ratio: Any, c: Any) -> Any:
+    r"""Return :math:`V_{Wb} = \lim E\Theta_W\Theta_b/(E\Theta_W E\Theta_b)` at the edge of chaos, ``x = c lambda``.
+
+    .. math:: V_{Wb} = \tfrac13 (\varphi_1(x) - \varphi_2(x))
+        + \tfrac23 \frac{\varphi_1(x) - \varphi_1(-\lambda)}{(c + 1) \lambda} + \varphi_2(x) .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> limits.of_both(np, np.array([0.0, 0.2]), 5.0).round(3).tolist()
+    [1.0, 1.503]
+    """
+    x = c * ratio
+    second = phi_2(xp, x)
+    return (phi_1(xp, x) - second) / 3 + 2 / 3 * _steepness(xp, x, -ratio) + second
+
+
+def dispersion(xp: Any, found: str, ratio: Any, c: Any, biases: Any) -> Any:
+    r"""Return :math:`\lim E\Theta^2/(E\Theta)^2` as :math:`L, M \to \infty`, :math:`L/M \to \lambda`, constant width.
+
+    .. math:: V = 1 \text{ (ordered)}, \qquad V = V_W \text{ (chaotic)}, \qquad
+        V = \frac{V_W + 2 \alpha V_{Wb} + \alpha^2 V_b}{(1 + \alpha)^2} \text{ (edge of chaos)},
+
+    with :math:`\alpha = E\Theta_b / E\Theta_W`. For standard weights this is :math:`n_0 / (M |x^0|^2)`. In the ordered
+    phase the biases' part must not vanish; without it the limit is :math:`V_W` in all phases.
+
+    Parameters
+    ----------
+    found : {"ordered", "edge of chaos", "chaotic"}
+        Phase.
+    ratio, c : array
+        See `of_weights`.
+    biases : array
+        :math:`\alpha`.
+
+    Notes
+    -----
+    Source: Seleznova (2024), section 3.2, (8)-(10). Errata: (9) inherits that of (8) (ReLU, :math:`\alpha = \lambda =
+    1`: 23.166, for 30.506 here).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> [round(float(limits.dispersion(np, phase, np.array(1.0), 5.0, np.array(1.0))), 3) for phase in limits.PHASES]
+    [1.0, 30.506, 76.969]
+    """
+    if found not in PHASES:
+        raise ValueError(f"dispersion: found = {found!r} is unknown (phase of the network); give one of {PHASES}")
+    weights = of_weights(xp, ratio, c)
+    if found == "chaotic":
+        return weights
+    if found == "ordered":
+        return xp.ones_like(weights)
+    mixed = weights + 2 * biases * of_both(xp, ratio, c) + biases**2 * of_biases(xp, ratio, c)
+    return mixed / (1 + biases) ** 2
+
+
+def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
+    r"""Return :math:`\lim E\Theta^2/(E\Theta)^2` between the phases, where :math:`L \ln a \to \nu`.
+
+    The edge of chaos is as wide as ``1/L`` in ``a``. With :math:`x = c\lambda` and the divided difference
+    :math:`\varphi_1[u, v] = (\varphi_1(u) - \varphi_1(v))/(u - v)`,
+
+    .. math:: V = \frac{e^{2\nu} V_W + 2 \alpha e^\nu I + 2 \alpha^2 \varphi_1[2\nu + x, \nu]}
+        {(e^\nu + \alpha \varphi_1(\nu))^2}, \qquad
+        I = \tfrac13 (\varphi_1 + 2 \varphi_2)(\nu + x) + \tfrac23 \varphi_1[\nu + x, \nu - \lambda],
+
+    which goes to the three limits of `dispersion` at :math:`\nu \to -\infty, 0, \infty`.
+
+    Parameters
+    ----------
+    ratio, c, biases : array
+        See `dispersion`; :math:`\alpha` is the ratio at :math:`\nu = 0`.
+    gain : array
+        :math:`\nu`, below 300 so that :math:`e^{2\nu}` is finite.
+
+    Notes
+    -----
+    Not in the source, which has the three phases only. ``NTKDispersionCrossover`` is its check.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> ratio, biases, gain = np.array(1.0), np.array(1.0), np.array([-30.0, 0.0, 30.0])
+    >>> limits.crossover(np, ratio, 5.0, biases, gain).round(3).tolist()
+    [1.091, 30.506, 75.884]
+    """
+    x = c * ratio
+    first, second = phi_1(xp, gain + x), phi_2(xp, gain + x)
+    both = (first + 2 * second + 2 * _steepness(xp, gain + x, gain - ratio)) / 3
+    # in units of the larger of the two parts, so that neither end overflows
+    down, up = xp.exp(xp.where(gain > 0, 0 * gain, gain)), xp.exp(xp.where(gain > 0, -gain, 0 * gain))
+    own = 2 * biases**2 * up**2 * _steepness(xp, 2 * gain + x, gain)
+    square = down**2 * of_weights(xp, ratio, c) + 2 * biases * down * up * both + own
+    return square / (down + biases * up * phi_1(xp, gain)) ** 2
+
+
+def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
+    r"""Return the limit of the mean change by a first step, :math:`r = -E\Delta\Theta/(\eta E\Theta)`, in its units.
+
+    To first order in the rate :math:`\eta`, for the loss :math:`(f - y)^2/2` at the same input, standard weights and
+    constant width, with :math:`\alpha = n_0/(M |x^0|^2)` and :math:`x = c\lambda`,
+
+    .. math:: \frac{M r}{a^L} \to \frac{4 (c + 1)}{3 \alpha (1 - a)^2} \text{ (ordered)}, \qquad
+        \frac{r}{L} \to \frac{4 (F_W + \alpha F_b)}{\alpha (1 + \alpha)} \text{ (edge of chaos)}, \qquad
+        \frac{r}{L a^{L-1}} \to \frac{4 F_W}{\alpha} \text{ (chaotic)},
+
+    .. math:: F_W = \tfrac13 (c + 1) \lambda\, e^x \varphi_3(-(c + 1) \lambda), \qquad
+        F_b = \tfrac13 \bigl( \varphi_1'(x) - \varphi_1[x, -\lambda] \bigr) .
+
+    Parameters
+    ----------
+    found : {"ordered", "edge of chaos", "chaotic"}
+        Phase.
+    ratio, c, biases : array
+        See `dispersion`.
+    gain : array
+        ``a``, for the ordered phase.
+
+    Notes
+    -----
+    Source: Seleznova (2024), section 3.2, theorem 4.1, which has 0 and infinity; see `linsolve.ntk.first_step`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits
+    >>> float(limits.first_step(np, "ordered", np.array(1.0), 5.0, np.array(1.0), gain=0.5))  # 4 (5 + 1)/3 / (1/2)^2
+    32.0
+    """
+    if found not in PHASES:
+        raise ValueError(f"first_step: found = {found!r} is unknown (phase of the network); give one of {PHASES}")
+    if found == "ordered":
+        return 4 * (c + 1) / 3 / biases / (1 - gain) ** 2 + 0 * ratio
+    x = c * ratio
+    weights = (c + 1) * ratio / 3 * xp.exp(x) * phi_3(xp, -(c + 1) * ratio)
+    if found == "chaotic":
+        return 4 * weights / biases
+    return 4 * (weights + biases * _bent(xp, x, -ratio) / 3) / biases / (1 + biases)
+
+
+def _bent(xp: Any, x: Any, y: Any) -> Any:
+    """Return the derivative of `phi_1` at ``x`` less its divided difference between ``x`` and ``y``."""
+    small = (xp.abs(x) < 1) & (xp.abs(y) < 1)
+    u, v = xp.where(small, x, 0 * x), xp.where(small, y, 0 * y)
+    # over (k + 1)!, z^k has the difference (x - y) times [x, x, y], with [z^(k+1)] = x [z^k] + [x, y] of z^k
+    power, between, twice, total = xp.ones_like(v), xp.ones_like(v), xp.ones_like(v), 0 * v
+    for k in range(2, _TERMS):
+        total = total + twice / math.factorial(k + 1)
+        power = power * v
+        between = u * between + power
+        twice = u * twice + between
+    return xp.where(small, (u - v) * total, _steepness(xp, x, x) - _steepness(xp, x, y))

@@ -1,0 +1,280 @@
+"""Infinitely wide networks at the start: Gaussian maps, phases, and the recursions of their two kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.core.arguments import unknown_name
+from linsolve.systems.random_networks.limits import PHASES
+
+__all__ = ["ACTIVATIONS", "Activation", "Edge", "chi", "edge_of_chaos", "fixed_point", "kernels", "named", "phase"]
+
+
+_EDGE = 1e-13
+
+
+class Activation(NamedTuple):
+    r"""A unit: its Gaussian averages, its function and its derivative.
+
+    ``averages(xp, s11, s22, s12)`` returns :math:`E \phi(u) \phi(v)` and :math:`E \phi'(u) \phi'(v)` for ``(u, v)``
+    normal with these covariances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import mean_field
+    >>> relu = mean_field.named("relu")
+    >>> relu.derivative(np.array([-1.0, 2.0])).tolist()
+    [0.0, 1.0]
+    >>> [round(float(mean), 6) for mean in relu.averages(np, np.array(1.0), np.array(1.0), np.array(1.0))]  # u = v
+    [0.5, 0.5]
+    """
+
+    averages: Callable[..., tuple[Any, Any]]
+    function: Callable[[np.ndarray], np.ndarray]
+    derivative: Callable[[np.ndarray], np.ndarray]
+
+
+def piecewise_linear(xp: Any, s11: Any, s22: Any, s12: Any, slope: Any = 0.0) -> tuple[Any, Any]:
+    r"""Return the averages of units with `slope` at negative arguments.
+
+    For ReLU (slope 0), :math:`\vartheta = \operatorname{atan2}(r, \Sigma_{12})`, :math:`r^2 = \Sigma_{11}
+    \Sigma_{22} - \Sigma_{12}^2`,
+
+    .. math:: E \phi \phi = \frac{r + (\pi - \vartheta) \Sigma_{12}}{2 \pi}, \qquad
+        E \phi' \phi' = \frac{\pi - \vartheta}{2 \pi},
+
+    and any slope ``s`` follows from :math:`\phi(u) = r(u) - s\, r(-u)`: ``s = 1`` gives :math:`\Sigma_{12}` and 1.
+    """
+    rest = s11 * s22 - s12**2
+    rest = xp.sqrt(xp.where(rest > 0, rest, 0 * rest))  # rounding of equal inputs
+    angle = xp.atan2(rest, s12)
+    same, opposite = rest + (xp.pi - angle) * s12, rest - angle * s12
+    value = (1 + slope**2) * same - 2 * slope * opposite
+    return value / (2 * xp.pi), ((1 + slope**2) * (xp.pi - angle) + 2 * slope * angle) / (2 * xp.pi)
+
+
+def error_function(xp: Any, s11: Any, s22: Any, s12: Any) -> tuple[Any, Any]:
+    r"""Return the averages of units :math:`\phi = \operatorname{erf}`.
+
+    .. math:: E \phi \phi = \frac2\pi \arcsin \frac{2 \Sigma_{12}}{\sqrt{(1 + 2\Sigma_{11})(1 + 2\Sigma_{22})}},
+        \qquad E \phi' \phi' = \frac4\pi \bigl[(1 + 2\Sigma_{11})(1 + 2\Sigma_{22}) - 4\Sigma_{12}^2\bigr]^{-1/2} .
+
+    Source: Seleznova (2024), appendix E.2. Errata: with ``a``, ``b`` where :math:`a^2`, ``ab`` are needed (0.15465 and
+    0.470 for 0.148248 and 0.503292, which quadrature gives), and roots of :math:`q_{sr}` in the maps.
+    """
+    product = (1 + 2 * s11) * (1 + 2 * s22)
+    root = xp.sqrt(product - 4 * s12**2)
+    # atan2 keeps its digits where arcsin has none, near equal inputs of great variance
+    return 2 / xp.pi * xp.atan2(2 * s12, root), 4 / xp.pi / root
+
+
+def _erf(h: np.ndarray) -> np.ndarray:
+    from scipy.special import erf
+
+    return erf(h)
+
+
+def _line(slope: float) -> Activation:
+    return Activation(
+        partial(piecewise_linear, slope=slope),
+        lambda h: np.where(h > 0, h, slope * h),
+        lambda h: np.where(h > 0, 1.0, slope),
+    )
+
+
+ACTIVATIONS = {
+    "relu": _line(0.0),
+    "linear": _line(1.0),
+    "erf": Activation(error_function, _erf, lambda h: 2 / math.sqrt(math.pi) * np.exp(-(h**2))),
+}
+
+
+def named(activation: str | float) -> Activation:
+    """Return a unit by its name, or the one with this slope at negative arguments.
+
+    Parameters
+    ----------
+    activation : str or float
+        One of `ACTIVATIONS`, or the slope at negative arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import mean_field
+    >>> mean_field.named(0.1).function(np.array([-1.0, 2.0])).tolist()  # leaky
+    [-0.1, 2.0]
+    """
+    if not isinstance(activation, str):
+        return _line(float(activation))
+    if activation not in ACTIVATIONS:
+        raise ValueError(unknown_name("named", "activation", activation, ACTIVATIONS))
+    return ACTIVATIONS[activation]
+
+
+def kernels(
+    xp: Any, activation: Activation, gram: Any, depth: int, weight_variance: Any, bias_variance: Any
+) -> tuple[Any, Any]:
+    r"""Return the kernels of the outputs and of their tangent at infinite width, NTK weights, after `depth` layers.
+
+    .. math:: \Sigma^1 = \Theta^1 = \sigma_w^2 \frac{x \cdot x'}{n_0} + \sigma_b^2, \qquad
+        \Sigma^{\ell+1} = \sigma_w^2 E \phi \phi + \sigma_b^2, \qquad
+        \Theta^{\ell+1} = \Sigma^{\ell+1} + \sigma_w^2\, E \phi' \phi'\, \Theta^\ell,
+
+    with averages over :math:`\Sigma^\ell`: the output is Gaussian with covariance :math:`\Sigma^L`, and learns with
+    the kernel :math:`\Theta^L`.
+
+    Parameters
+    ----------
+    gram : array, shape batch + (sample, sample)
+        :math:`x \cdot x' / n_0`.
+    depth : int
+        Number ``L`` of layers of weights, at least 1.
+    activation : Activation
+        See `named`.
+    weight_variance, bias_variance : array, shapes that broadcast against `gram`
+        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+
+    Notes
+    -----
+    Source: Seleznova (2024), (2.30), (2.31), (2.55), (2.56). Erratum: (2.55) as printed is one index off and lacks all
+    :math:`\sigma_w^2` (ReLU, ``L = 4``: 1.3103 for 2.2025, and 2.25(5) over networks of width 1500).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import mean_field
+    >>> gram = np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> output, tangent = mean_field.kernels(np, mean_field.named("linear"), gram, 3, 1.0, 0.0)
+    >>> output.tolist(), tangent.tolist()  # the tangent kernel has a share of each of three layers
+    ([[1.0, 0.5], [0.5, 1.0]], [[3.0, 1.5], [1.5, 3.0]])
+    """
+    if depth < 1:
+        raise ValueError(f"kernels: depth = {depth} must be at least 1 (number of layers of weights)")
+    sigma = weight_variance * gram + bias_variance
+    theta = sigma
+    for _ in range(depth - 1):
+        own = xp.linalg.diagonal(sigma)
+        value, slopes = activation.averages(xp, own[..., :, None], own[..., None, :], sigma)
+        sigma = weight_variance * value + bias_variance
+        theta = sigma + weight_variance * slopes * theta
+    return sigma, theta
+
+
+def fixed_point(xp: Any, weight_variance: Any, bias_variance: Any) -> Any:
+    r"""Return the variance of units ``erf`` far from the input, :math:`q^* = \sigma_w^2 E \phi^2 + \sigma_b^2`.
+
+    The map is increasing and concave, so that Newton's iteration from :math:`\sigma_w^2 + \sigma_b^2` falls to the
+    one stable fixed point; from a double root at 0 it is halved at every step.
+
+    Parameters
+    ----------
+    weight_variance, bias_variance : array
+        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import mean_field
+    >>> q = mean_field.fixed_point(np, np.array(1.0), np.array(0.5))
+    >>> round(float(q), 4)
+    0.956
+    >>> round(float(2 / np.pi * np.arcsin(2 * q / (1 + 2 * q)) + 0.5), 4)  # a layer further on
+    0.956
+    """
+    q = weight_variance + bias_variance
+    for _ in range(200):
+        value, _ = error_function(xp, q, q, q)
+        slope = 4 / xp.pi / (1 + 2 * q) / xp.sqrt(1 + 4 * q)
+        excess, steep = weight_variance * value + bias_variance - q, 1 - weight_variance * slope
+        q = q + xp.where(steep > 0, excess / xp.where(steep > 0, steep, xp.ones_like(steep)), 0 * q)
+        q = xp.where(q > 0, q, 0 * q)
+    return q
+
+
+def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: Any = 0.0) -> Any:
+    r"""Return :math:`\chi_1 = \sigma_w^2 E \phi'^2` at the fixed point: what a gradient gains in a layer, backward.
+
+    :math:`\sigma_w^2 (1 + s^2)/2` for units with slope ``s`` at negative arguments (ReLU :math:`\sigma_w^2/2`, linear
+    :math:`\sigma_w^2`), whatever the biases; for erf at :math:`q^*`, see `fixed_point`.
+
+    Parameters
+    ----------
+    activation : str or float
+        See `named`.
+    weight_variance, bias_variance : array
+        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import mean_field
+    >>> float(mean_field.chi(np, "relu", np.array(2.0))), float(mean_field.chi(np, "linear", np.array(2.0)))
+    (1.0, 2.0)
+    """
+    if activation == "erf":
+        q = fixed_point(xp, weight_variance, bias_variance)
+        return weight_variance * error_function(xp, q, q, q)[1]
+    one = xp.ones_like(weight_variance)
+    return weight_variance * named(activation).averages(xp, one, one, one)[1]
+
+
+def phase(found: float) -> str:
+    r"""Return the phase that a :math:`\chi_1` means; the edge of chaos is where it is 1 to rounding.
+
+    Examples
+    --------
+    >>> from linsolve.systems.random_networks import mean_field
+    >>> [mean_field.phase(chi) for chi in (0.9, 1.0, 1.1)]
+    ['ordered', 'edge of chaos', 'chaotic']
+    """
+    if abs(found - 1) <= _EDGE:
+        return PHASES[1]
+    return PHASES[0] if found < 1 else PHASES[2]
+
+
+class Edge(NamedTuple):
+    r"""A point on the edge of chaos, where :math:`\chi_1 = 1`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks.mean_field import Edge, chi
+    >>> edge = Edge(weight_variance=np.array(2.0), bias_variance=np.array(0.0))  # of ReLU networks
+    >>> float(chi(np, "relu", *edge))
+    1.0
+    """
+
+    weight_variance: Any
+    bias_variance: Any
+
+
+def edge_of_chaos(xp: Any, q: Any) -> Edge:
+    r"""Return the edge of chaos of erf networks, by the variance :math:`q^* \ge 0` there.
+
+    .. math:: \sigma_w^2 = \frac\pi4 \sqrt{1 + 4 q^*}, \qquad
+        \sigma_b^2 = q^* - \frac12 \sqrt{1 + 4 q^*} \arcsin \frac{2 q^*}{1 + 2 q^*} .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import mean_field
+    >>> edge = mean_field.edge_of_chaos(np, np.array([0.0, 1.0]))
+    >>> edge.weight_variance.round(4).tolist()  # from pi/4
+    [0.7854, 1.7562]
+    >>> mean_field.chi(np, "erf", *edge).round(6).tolist()
+    [1.0, 1.0]
+    """
+    root = xp.sqrt(1 + 4 * q)
+    # with y = 2 q/root, the arcsin is arctan y and sigma_b^2 = (y - arctan y) root/2, which is of third order
+    y = 2 * q / root
+    small = y < 0.2
+    near, series = xp.where(small, y, 0 * y), 0 * y
+    for k in reversed(range(12)):
+        series = 1 / (2 * k + 3) - near**2 * series
+    return Edge(xp.pi / 4 * root, root / 2 * xp.where(small, near**3 * series, y - xp.atan(y)))

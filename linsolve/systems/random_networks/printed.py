@@ -1,0 +1,86 @@
+"""The dispersion of the tangent kernel as printed in Seleznova (2024), section 3.2, where it is not the true one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linsolve.systems.random_networks.limits import of_biases, phi_1, phi_2
+
+__all__ = ["edge_limit", "finite", "weights_limit"]
+
+
+def weights_limit(xp: Any, ratio: Any) -> Any:
+    r"""Return the limit in the chaotic phase by (8); compare `linsolve.systems.random_networks.limits.of_weights`.
+
+    .. math:: \frac{e^{5\lambda}}{2\lambda} \Bigl( 1 - \frac{1 - e^{-4\lambda}}{4\lambda} \Bigr) .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import limits, printed
+    >>> ratio = np.array([0.25, 0.5, 1.0, 2.0])
+    >>> (printed.weights_limit(np, ratio) / limits.of_weights(np, ratio, 5.0)).round(3).tolist()
+    [0.966, 0.891, 0.728, 0.503]
+    """
+    return 2 * xp.exp(5 * ratio) * phi_2(xp, -4 * ratio)
+
+
+def edge_limit(xp: Any, ratio: Any, biases: Any) -> Any:
+    r"""Return the limit at the edge of chaos by (9), where `biases` is :math:`\alpha_0 = n_0/M`, :math:`|x| = 1`.
+
+    Compare `linsolve.systems.random_networks.limits.dispersion`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.random_networks import printed
+    >>> round(float(printed.edge_limit(np, np.array(1.0), np.array(1.0))), 3)
+    23.166
+    """
+    both = (phi_1(xp, 5 * ratio) - phi_1(xp, ratio)) / (4 * ratio) + phi_2(xp, 5 * ratio)
+    own = of_biases(xp, ratio, 5 + 0 * ratio)
+    return (weights_limit(xp, ratio) + 2 * biases * both + biases**2 * own) / (1 + biases) ** 2
+
+
+def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
+    r"""Return :math:`E\Theta^2/(E\Theta)^2` of ReLU networks by (11)-(15) for all depths 1 to L, :math:`|x| = 1`.
+
+    (13) without the factor 2 of its cross terms, these times :math:`\mathcal X_{1L}`, and :math:`\mathcal C =
+    \prod (1 + 1/n)`. Compare `linsolve.systems.random_networks.kernel_moments`.
+
+    Parameters
+    ----------
+    widths : ndarray, shape (L,)
+        :math:`n_0, \dots, n_{L-1}`.
+    weight_variance : float
+        :math:`\sigma_w^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import ntk
+    >>> widths = np.array([3, 10, 10, 10])
+    >>> true = np.exp(ntk.moments(widths, 2.0).log_dispersion(np))
+    >>> (ntk.printed.finite(widths, 2.0) / true).round(3).tolist()  # by depth
+    [1.0, 0.963, 0.933, 0.941]
+    """
+    a = weight_variance / 2
+    unit = max(a, 1.0)  # all in units of its powers, so that nothing overflows
+    t, u = a / unit, 1.0
+    grown, squares = 1.0, 0.0
+    crossed = total = biases = rest = mixed = coupled = chain = last = 0.0
+    found = []
+    for k, p in enumerate(widths / widths[0]):
+        if k:
+            up, small = 1 + 5 / widths[k], 1 + 1 / widths[k]
+            grown, chain = grown * up, (chain + last) * small
+            rest, mixed = t**2 * up * (rest + u**2), t**2 * up * mixed
+            biases, coupled, u = t * (biases + u), t * small * (coupled + u), u / unit
+        squares, crossed = squares + p**2, crossed + p * chain
+        rest, mixed = rest + 2 * u * biases, mixed + t**k * (p * (coupled + u) + u * total)
+        total, last = total + p, p
+        square = t ** (2 * k) * grown * (squares + crossed) + 2 * mixed + rest + u**2
+        found.append(square / (t**k * total + biases + u) ** 2)
+    return np.array(found)

@@ -1,0 +1,162 @@
+"""Seleznova (2024), sections 2.3, 2.4, 3.1, 3.2 and appendices A, E: random networks, wide or deep."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.published_formula import Evidence, Source
+
+__all__ = ["FORMULAS"]
+
+formula = Source("seleznova_2024")
+MOMENTS = ("NTKMoments", "NTKDispersionLimit")
+
+
+@cache
+def normal(count: int) -> tuple[Any, Any]:
+    """Return Gauss-Hermite nodes and weights of a standard normal variable."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    return nodes, weights / weights.sum()
+
+
+def _mean_of_two(function: Any, first: float, second: float, mixed: float) -> float:
+    """Return the mean of ``f(u) f(v)`` over normal u, v with these covariances, by quadrature."""
+    nodes, weights = normal(100)
+    u = np.sqrt(first) * nodes[:, None]
+    v = mixed / np.sqrt(first) * nodes[:, None] + np.sqrt(second - mixed**2 / first) * nodes
+    return float(weights @ (function(u) * function(v)) @ weights)
+
+
+def _over_angles(power: int, a: float, b: float) -> float:
+    """Return the mean of ``(u v)^power`` over the quadrant u, v > 0 of normal variables, by quadrature in the angle."""
+    from scipy.integrate import quad
+
+    # (u, v) = r (a cos t, b cos t + sqrt(a^2 - b^2) sin t), r^2 exponential of mean 2
+    low = -np.arctan2(b, np.sqrt(a**2 - b**2))
+    other = np.sqrt(a**2 - b**2)
+    moment = 2.0**power  # of r^(2 power), power 0 or 1
+    found = quad(lambda t: (a * np.cos(t) * (b * np.cos(t) + other * np.sin(t))) ** power, low, np.pi / 2, epsabs=1e-13)
+    return moment * found[0] / (2 * np.pi)
+
+
+@formula(
+    "E.1, covariance",
+    "mean product of two ReLU",
+    r"\int \phi \phi = \tfrac{a^2}{2\pi} (\sqrt{1 - c^2} + \tfrac{c\pi}{2} + c \arcsin c)",
+    printed=r"\int \phi \phi = \tfrac{a}{2\pi} (\sqrt{1 - c^2} + \tfrac{c\pi}{2} + c \arcsin c)",
+    about=MOMENTS,
+)
+def product_of_two_relu() -> Evidence:
+    """Compare with quadrature over the angle of two normal variables."""
+    a, b = 1.3, 0.7
+    c = b / a
+    shape = (np.sqrt(1 - c**2) + c * np.pi / 2 + c * np.arcsin(c)) / (2 * np.pi)
+    return Evidence(_over_angles(1, a, b), a**2 * shape, a * shape)
+
+
+@formula(
+    "E.1, derivatives",
+    "mean product of two ReLU derivatives",
+    r"\int \phi' \phi' = \tfrac{1}{2\pi} (\tfrac\pi2 + \arcsin c)",
+    about=MOMENTS,
+)
+def product_of_two_relu_derivatives() -> Evidence:
+    """Compare with quadrature over the angle of two normal variables."""
+    return Evidence(_over_angles(0, 1.3, 0.7), (np.pi / 2 + np.arcsin(0.7 / 1.3)) / (2 * np.pi))
+
+
+def _erf(x: Any) -> Any:
+    from scipy.special import erf
+
+    return erf(x)
+
+
+def _erf_slope(x: Any) -> Any:
+    return 2 / np.sqrt(np.pi) * np.exp(-(x**2))
+
+
+@formula(
+    "E.2, variance",
+    "mean squares of erf and of its derivative",
+    r"\int \phi^2 = \tfrac2\pi \arctan \frac{a^2}{\sqrt{a^2 + 1/4}},\quad \int \phi'^2 = \tfrac2\pi (a^2 + "
+    r"\tfrac14)^{-1/2}",
+    about=MOMENTS,
+)
+def squares_of_erf() -> Evidence:
+    """Compare with Gauss-Hermite quadrature."""
+    nodes, weights = normal(100)
+    a = 0.7
+    root = np.sqrt(a**2 + 0.25)
+    stated = 2 / np.pi * np.arctan(a**2 / root), 2 / np.pi / root
+    return Evidence([weights @ f(a * nodes) ** 2 for f in (_erf, _erf_slope)], stated)
+
+
+@formula(
+    "E.2, covariance",
+    "mean product of two erf",
+    r"\int \phi \phi = \tfrac2\pi \arcsin \frac{2ab}{1 + 2a^2}",
+    printed=r"\int \phi \phi = \tfrac2\pi \arctan \frac{2b}{\sqrt{(1 + 2a)^2 - 4b^2}}",
+    about=MOMENTS,
+)
+def product_of_two_erf() -> Evidence:
+    """Compare with Gauss-Hermite quadrature over two normal variables."""
+    a, b = 0.7, 0.3
+    printed = 2 / np.pi * np.arctan(2 * b / np.sqrt((1 + 2 * a) ** 2 - 4 * b**2))
+    return Evidence(_mean_of_two(_erf, a**2, a**2, a * b), 2 / np.pi * np.arcsin(2 * a * b / (1 + 2 * a**2)), printed)
+
+
+@formula(
+    "E.2, derivatives",
+    "mean product of two erf derivatives",
+    r"\int \phi' \phi' = \tfrac4\pi [(1 + 2a^2)^2 - 4a^2 b^2]^{-1/2}",
+    printed=r"\int \phi' \phi' = \tfrac4\pi [(1 + 2a)^2 - 4b^2]^{-1/2}",
+    about=MOMENTS,
+)
+def product_of_two_erf_derivatives() -> Evidence:
+    """Compare with Gauss-Hermite quadrature over two normal variables."""
+    a, b = 0.7, 0.3
+    right, printed = (1 + 2 * a**2) ** 2 - 4 * (a * b) ** 2, (1 + 2 * a) ** 2 - 4 * b**2
+    return Evidence(
+        _mean_of_two(_erf_slope, a**2, a**2, a * b), 4 / np.pi / np.sqrt(right), 4 / np.pi / np.sqrt(printed)
+    )
+
+
+@formula(
+    "E.2, map",
+    "covariance of erf from layer to layer",
+    r"q_{sr}^\ell = \tfrac{2\sigma_w^2}{\pi} \arcsin \frac{2 q_{sr}}{\sqrt{(1 + 2q_s)(1 + 2q_r)}} + \sigma_b^2",
+    printed=r"q_{sr}^\ell = \tfrac{2\sigma_w^2}{\pi} \arctan \frac{2\sqrt{q_{sr}}}{\sqrt{(1 + 2\sqrt{q_{sr}})^2 - "
+    r"4q_{sr}}} + \sigma_b^2",
+    about=MOMENTS,
+)
+def covariance_map_of_erf() -> Evidence:
+    """Compare with Gauss-Hermite quadrature over two normal variables."""
+    qs, qr, qsr, weight, bias = 0.6, 0.9, 0.35, 1.2, 0.1
+    right = np.arcsin(2 * qsr / np.sqrt((1 + 2 * qs) * (1 + 2 * qr)))
+    printed = np.arctan(2 * np.sqrt(qsr) / np.sqrt((1 + 2 * np.sqrt(qsr)) ** 2 - 4 * qsr))
+    truth = weight * _mean_of_two(_erf, qs, qr, qsr) + bias
+    return Evidence(truth, *(2 * weight / np.pi * angle + bias for angle in (right, printed)))
+
+
+@formula(
+    "sec. 3.1 (8), (9), E.1",
+    "squared length of the gradients",
+    r"p^{\ell-1} = \sigma_w^2\, p^\ell\, \mathbb E \phi'^2",
+    printed=r"p^{\ell-1} = \sigma_w^2\, p^\ell\, \mathbb E \phi'^2\, M_\ell/M_{\ell+1}",
+    about=("NTKMoments",),
+)
+def length_of_the_gradients() -> Evidence:
+    """Compare with all gates of three ReLU and weights to two units above, by quadrature and enumeration."""
+    nodes, weights = normal(2)  # exact for squares
+    back, share = np.array(list(product(nodes, repeat=6))), np.prod(list(product(weights, repeat=6)), axis=1)
+    above = np.array([0.8, -0.6])
+    gates = np.array(list(product((0, 1), repeat=3)))
+    lengths = np.sum(gates[:, None] * (back.reshape(-1, 3, 2) @ above) ** 2, axis=-1) * 1.4 / 3
+    return Evidence(np.mean(lengths @ share), 1.4 / 2, 1.4 / 2 * 3 / 2)
+
+
+FORMULAS = formula.formulas

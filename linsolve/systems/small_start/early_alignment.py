@@ -1,0 +1,186 @@
+"""Phase I of a small two-layer network on white inputs: the kernel aligns before the loss falls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Statistic
+from linsolve.core.network import follow
+from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.start import SmallStart, kernel, outer, split
+
+__all__ = ["EarlyAlignment", "InitialOverlaps"]
+
+
+class EarlyAlignment(SmallStart):
+    r"""Phase I: from a small start, output and kernel grow exponentially along the target.
+
+    For :math:`f = a^\top W x` on white inputs, ``target`` :math:`= s \beta`, start of size :math:`\sigma`, with
+    :math:`w = W \beta`, :math:`q = (|a|^2 + |w|^2)/2`, :math:`r = a \cdot w` and the kernel matrix
+    :math:`M = W^\top W + |a|^2 I`, at fixed times
+
+    .. math:: q \pm r = (q_0 \pm r_0) e^{\pm 2 \eta s t}, \qquad
+        M = M_0 + (q - q_0)(\beta \beta^\top + I) + W_{0\perp}^\top (w - w_0) \beta^\top + \mathrm{h.c.},
+
+    and :math:`v^\top M v = v^\top M_0 v + q - q_0` for every unit vector :math:`v \perp \beta`. Relative error
+    :math:`O(\sigma^2)`.
+
+    Parameters
+    ----------
+    last : array_like, shape (width,)
+        Second layer ``a / sigma`` at the start.
+    first : array_like, shape (width, n_in)
+        First layer ``W / sigma`` at the start.
+    target : array_like, shape (n_in,)
+        Map to be learned, ``s beta``.
+    times : array_like, shape (time,)
+        Increasing (units of 1 over learning rate times target).
+    eta : array_like
+        Learning rate of both layers.
+
+    Notes
+    -----
+    Approximates the two-layer network on white inputs, integrated weight by weight. Valid at
+    ``eta s t`` much less than ``log(1/sigma)``.
+
+    Source: Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent alignment effect" (2022),
+    eqs. (7), (16), (18), (19). Errata: (7) and (19) print :math:`M_0 + q_0 \cosh(2 \eta s t)(\beta \beta^\top + I)`,
+    which counts :math:`q_0` twice (58 % wrong at ``t = 0``) and lacks :math:`r_0` and the cross terms, which grow
+    like :math:`e^{\eta s t}`; (18) prints :math:`\frac{d}{dt} v^\top M v = 2 r` where it should be :math:`2 \eta s
+    r`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> first, last = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([1.0, 0.0])
+    >>> law = ls.laws.EarlyAlignment(last=last, first=first, target=[1.0, 0.0], times=[0.0, 1.0, 2.0])
+    >>> early = law.approximation(np, 1e-3)["r"]  # layers of size 1e-3
+    >>> (early / 1e-6).round(3).tolist()  # exp(2 s t)
+    [1.0, 7.389, 54.598]
+    >>> start = ls.WhitenedTwoLayer.of(1e-3 * first, 1e-3 * last[None])  # balanced, so that there is a closed form
+    >>> exact = ls.WhitenedTwoLayer(target=[[1.0, 0.0]])(law.times, start)
+    >>> (early / exact["product"][:, 0, 0]).round(3).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    times: Any = parameter("t", "times", domain="[0, inf)", axes=("time",))
+    eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", default=1.0)
+
+    approximates: ClassVar[str] = "the two-layer network on white inputs, at fixed times from a start of size sigma"
+    orders: ClassVar[Mapping[str, float]] = {"q": 2, "r": 2, "kernel": 2, "across": 2}
+
+    def overlaps(self, xp: Any, small: Any) -> tuple[Any, Any, Any, Any]:
+        """Return ``q, r`` at the times and ``q0, r0``."""
+        s, _, w, _ = split(xp, self.first, self.target)
+        q0 = small**2 * xp.sum(self.last**2 + w**2) / 2
+        r0 = small**2 * xp.sum(self.last * w)
+        up = xp.exp(2 * self.eta * s * self.times)
+        return ((q0 + r0) * up + (q0 - r0) / up) / 2, ((q0 + r0) * up - (q0 - r0) / up) / 2, q0, r0
+
+    def kernel(self, xp: Any, small: Any) -> Any:
+        """Return ``M`` at the times, shape (time, n_in, n_in)."""
+        s, beta, w, rest = split(xp, self.first, self.target)
+        q, _, q0, _ = self.overlaps(xp, small)
+        x = self.eta * s * self.times[:, None]
+        up, down = xp.exp(x), xp.exp(-x)
+        moved = small * ((up + down) / 2 * w + (up - down) / 2 * self.last - w)
+        cross = outer((moved * small) @ rest, beta)
+        start = kernel(xp, small * self.last, small * w, small * rest, beta)
+        grown = (q - q0)[:, None, None] * (outer(beta, beta) + xp.eye(beta.shape[0]))
+        return start + grown + cross + xp.matrix_transpose(cross)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return ``q``, ``r``, the kernel, and the kernel along directions across the target less its start."""
+        q, r, q0, _ = self.overlaps(xp, small)
+        return {"q": q, "r": r, "kernel": self.kernel(xp, small), "across": q - q0}
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the same from the integrated network."""
+        start = self.layers_at_start(small)
+        first, last = follow(start, self.target, self.times, rates=[float(self.eta)] * 2)
+        a = last[:, 0, :]
+        _, beta, w, rest = split(xp, first, self.target)
+        found = kernel(xp, a, w, rest, beta)
+        across = xp.linalg.svd(beta[None, :])[2][1]
+        return {
+            "q": xp.sum(a * a + w * w, axis=-1) / 2,
+            "r": xp.sum(a * w, axis=-1),
+            "kernel": found,
+            "across": (found - found[0]) @ across @ across,
+        }
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> EarlyAlignment:
+        """Return a network of 3 hidden units on 5 inputs."""
+        return cls(
+            last=rng.normal(size=3) / np.sqrt(3),
+            first=rng.normal(size=(3, 5)) / np.sqrt(5),
+            target=rng.uniform(0.8, 1.6) * _direction(rng, 5),
+            times=np.linspace(0.0, 2.0, 9),
+            eta=rng.uniform(0.5, 1.5),
+        )
+
+
+def _direction(rng: np.random.Generator, size: int) -> np.ndarray:
+    vector = rng.normal(size=size)
+    return vector / np.linalg.norm(vector)
+
+
+class InitialOverlaps(Statistic):
+    r"""Where phase I starts: the overlaps of a Gaussian start.
+
+    For :math:`a_i \sim N(0, \sigma^2/N)`, :math:`W_{ij} \sim N(0, \sigma^2/D)`, with ``q``, ``r`` of `EarlyAlignment`,
+
+    .. math:: \langle q_0 \rangle = \frac{\sigma^2}{2} \Bigl(1 + \frac{N}{D}\Bigr), \qquad
+        \langle r_0 \rangle = 0, \qquad \langle r_0^2 \rangle = \frac{\sigma^4}{D}.
+
+    Parameters
+    ----------
+    width, n_in : array_like
+        Numbers ``N`` and ``D`` of hidden units and inputs.
+    sigma : array_like
+        Size of the start.
+
+    Notes
+    -----
+    Exact at every size. Source: Atanasov et al. (2022), eq. (17). Erratum: after (17) :math:`r_0` is dropped, "with
+    high probability :math:`q_0 \gg r_0`"; its size is :math:`\langle r_0^2 \rangle^{1/2} / \langle q_0 \rangle = 2 /
+    (\sqrt D (1 + N/D))`, 0.29 for their own ``D = 25, N = 10``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> found = ls.laws.InitialOverlaps(width=10, n_in=25).prediction(np)  # (1 + 10/25)/2, 0, 1/25
+    >>> {name: round(float(value), 6) for name, value in found.items()}
+    {'q0': 0.7, 'r0': 0.0, 'r0 squared': 0.04}
+    """
+
+    width: Any = parameter("N", "number of hidden units", domain="[1, inf)")
+    n_in: Any = parameter("D", "number of inputs", domain="[1, inf)")
+    sigma: Any = parameter(r"\sigma", "size of the start", domain="(0, inf)", default=1.0)
+
+    approximates: ClassVar[str] = "averages over Gaussian starts of a two-layer network"
+    draws: ClassVar[int] = 20000
+
+    def prediction(self, xp: Any) -> dict[str, Any]:
+        """Return the three means."""
+        q0 = self.sigma**2 / 2 * (1 + self.width / self.n_in)
+        return {"q0": q0, "r0": 0 * q0, "r0 squared": self.sigma**4 / self.n_in}
+
+    def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        """Draw starts; of the first layer only ``w = W beta`` matters."""
+        size = (count, int(self.width))
+        a = rng.normal(size=size) * float(self.sigma / np.sqrt(self.width))
+        w = rng.normal(size=size) * float(self.sigma / np.sqrt(self.n_in))
+        r = np.sum(a * w, axis=1)
+        return {"q0": np.sum(a * a + w * w, axis=1) / 2, "r0": r, "r0 squared": r**2}
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> InitialOverlaps:
+        """Return the sizes of the paper's figure B.1 (a)."""
+        return cls(width=10, n_in=25, sigma=rng.uniform(0.1, 1.0))

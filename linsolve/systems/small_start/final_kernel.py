@@ -1,0 +1,285 @@
+"""The tangent kernel at the end of training, and its alignment with the target, at any depth."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Expansion
+from linsolve.core.network import layers_of, trained
+from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.start import outer
+
+__all__ = ["FinalKernel", "FinalKernelAnisotropic", "FinalKernelOutputs", "tangent_kernel"]
+
+
+def tangent_kernel(layers: list[np.ndarray], rates: Any = None) -> np.ndarray:
+    """Return ``M`` of shape (n_out, n_out, n_in, n_in) with ``K_cc'(x, x') = x^T M_cc' x'``, from raw layers.
+
+    Each layer's share is multiplied by its learning rate where `rates` are given: the kernel that drives the output.
+    """
+    n_out, n_in = layers[-1].shape[0], layers[0].shape[1]
+    weights = np.ones(len(layers)) if rates is None else np.asarray(rates, dtype=float)
+    total = np.zeros((n_out, n_out, n_in, n_in))
+    for k, weight in enumerate(weights):
+        below = functools.reduce(lambda made, layer: layer @ made, layers[:k], np.eye(n_in))
+        above = functools.reduce(lambda made, layer: layer @ made, layers[k + 1 :], np.eye(layers[k].shape[0]))
+        total += weight * np.einsum("cd,ij->cdij", above @ above.T, below.T @ below)
+    return total
+
+
+class FinalKernel(Expansion):
+    r"""The kernel that a network of any depth and layer-wise learning rates ends with, on white inputs, one output.
+
+    With ``target`` :math:`= s \beta`, rates :math:`\eta_1, \dots, \eta_L` and their geometric mean :math:`\bar\eta`,
+    the kernel :math:`K = \sum_\ell \langle \partial_\ell f, \partial_\ell f \rangle` and the one that drives the
+    output, :math:`K_\eta`, with :math:`\eta_\ell` under the sum, end at
+
+    .. math:: K_\infty = \bar\eta s^{2 - 2/L} \, x^\top \Bigl[\frac{1}{\eta_1} I
+        + \sum_{\ell \ge 2} \frac{1}{\eta_\ell} \, \beta \beta^\top \Bigr] x', \qquad
+        K_{\eta, \infty} = \bar\eta s^{2 - 2/L} \, x^\top [I + (L - 1) \beta \beta^\top] x'.
+
+    On white inputs of rank ``r`` their alignment with the target, :math:`y^\top K y / (|K|_F |y|^2)`, is
+
+    .. math:: \frac{1 + \rho}{\sqrt{(1 + \rho)^2 + r - 1}}, \qquad
+        \rho = \eta_1 \sum_{\ell \ge 2} \frac{1}{\eta_\ell} \; (K), \qquad \rho = L - 1 \; (K_\eta):
+
+    whatever the rates, the latter is :math:`L / \sqrt{L^2 + r - 1}`. Error :math:`O(\sigma^2)`.
+
+    Parameters
+    ----------
+    start : array_like, shape (layer, width, width)
+        Layers at the start over :math:`\sigma`; of the first only the first ``n_in`` columns are used, of the last
+        only the first ``n_out`` rows.
+    target : array_like, shape (n_in,)
+        Map to be learned, ``s beta``.
+    rates : array_like, shape (layer,)
+        Learning rates, first layer first.
+
+    Notes
+    -----
+    Approximates the network trained from raw weights. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (35)-(37),
+    (42) and the maximal alignment of their figures 1, 3, 5. Errata: (42) has :math:`s^{2L-2}` in place of
+    :math:`s^{2-2/L}` (at ``L = 3`` a trained network is 7.8e-4 from the latter, 3.1 from the former); with layer-wise
+    rates ``s`` is to be divided by :math:`\prod_\ell (\eta_\ell/\eta_L)^{1/2}`. (37), :math:`\rho = (L - 1)
+    \eta_1/\eta`, is that of ``K``, not of the kernel which drives the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.FinalKernel(start=np.ones((3, 2, 2)), target=[1.0, 0.0], rates=[1.0, 1.0, 1.0])
+    >>> found = law.approximation(np, 1e-2)
+    >>> found["kernel"].tolist(), round(float(found["alignment"]), 6)  # I + 2 beta beta^T, 3/sqrt(10)
+    ([[3.0, 0.0], [0.0, 1.0]], 0.948683)
+    >>> np.diagonal(law.exact(np, 0.1)["kernel"]).round(3).tolist()  # trained from layers of size 0.1
+    [3.0, 0.993]
+    """
+
+    start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
+    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
+    rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
+
+    approximates: ClassVar[str] = "the trained network of any depth on white inputs, from a start of size sigma"
+    orders: ClassVar[Mapping[str, float]] = {"kernel": 2, "driving kernel": 2, "alignment": 2, "driving alignment": 2}
+    scales = (3e-2, 1e-2, 3e-3)
+
+    def kernels(self, xp: Any) -> tuple[Any, Any]:
+        """Return both kernel matrices, shape (n_in, n_in)."""
+        depth, n = self.rates.shape[0], self.target.shape[0]
+        s = xp.sqrt(xp.sum(self.target**2))
+        spike, one = outer(self.target / s, self.target / s), xp.eye(n)
+        mean = xp.exp(xp.sum(xp.log(self.rates)) / depth)
+        size = mean * xp.pow(s, 2 - 2 * s / s / depth)
+        return size * (one / self.rates[0] + xp.sum(1 / self.rates[1:]) * spike), size * (one + (depth - 1) * spike)
+
+    def alignments(self, xp: Any) -> tuple[Any, Any]:
+        """Return both alignments, from their own formula."""
+        depth, rank = self.rates.shape[0], self.target.shape[0]
+        spike = self.rates[0] * xp.sum(1 / self.rates)
+        return spike / xp.sqrt(spike**2 + rank - 1), depth / xp.sqrt(depth**2 + rank - 1 + 0 * spike)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return kernels and alignments."""
+        return dict(zip(self.orders, (*self.kernels(xp), *self.alignments(xp)), strict=True))
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the same of the trained network."""
+        layers = layers_of(self.start, small, self.target.shape[0])
+        layers = trained(layers, self.target, rates=self.rates)
+        kernels = [tangent_kernel(layers, rates)[0, 0] for rates in (None, self.rates)]
+        beta = self.target / xp.sqrt(xp.sum(self.target**2))
+        alignments = [beta @ k @ beta / xp.sqrt(xp.sum(k * k)) for k in kernels]
+        return dict(zip(self.orders, (*kernels, *alignments), strict=True))
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> FinalKernel:
+        """Return a network of three layers with rates of their own on 4 inputs."""
+        target = rng.normal(size=4)
+        return cls(
+            start=rng.normal(size=(3, 6, 6)) / 2,
+            target=rng.uniform(0.8, 1.6) * target / np.linalg.norm(target),
+            rates=rng.uniform(0.5, 2.0, 3),
+        )
+
+
+class FinalKernelAnisotropic(Expansion):
+    r"""The alignment at the end of training on inputs of any covariance :math:`\Sigma`, one output.
+
+    With :math:`m_1 = \beta^\top \Sigma \beta`, :math:`m_2 = \beta^\top \Sigma^2 \beta` and the kernel :math:`K_\infty
+    \propto x^\top [A \beta \beta^\top + I] x'` of `FinalKernel`, :math:`A = \rho`,
+
+    .. math:: \frac{y^\top K y}{|K|_F |y|^2}
+        = \frac{A m_1^2 + m_2}{m_1 \sqrt{A^2 m_1^2 + 2 A m_2 + \mathrm{tr}\, \Sigma^2}}.
+
+    Error :math:`O(\sigma^2)`.
+
+    Parameters
+    ----------
+    start, target, rates
+        As in `FinalKernel`.
+    covariance : array_like, shape (n_in, n_in)
+        Of the inputs, positive definite.
+
+    Notes
+    -----
+    Approximates the network trained from raw weights. Source: Atanasov et al. (2022), section 3.2, that
+    :math:`K_\infty = s (\beta \beta^\top + I)` for every full-rank :math:`\Sigma`; the alignment is derived here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.FinalKernelAnisotropic(
+    ...     start=np.ones((2, 2, 2)), target=[1.0, 0.0], rates=[1.0, 1.0], covariance=np.diag([2.0, 1.0])
+    ... )
+    >>> round(float(law.approximation(np, 1e-2)["alignment"]), 6)  # 4/sqrt(17)
+    0.970143
+    >>> round(float(law.exact(np, 1e-3)["alignment"]), 4)  # of a trained network
+    0.9701
+    """
+
+    start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
+    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
+    rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
+    covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
+
+    approximates: ClassVar[str] = "the trained network of any depth, from a start of size sigma"
+    orders: ClassVar[Mapping[str, float]] = {"alignment": 2}
+    scales = (3e-2, 1e-2, 3e-3)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the alignment."""
+        beta = self.target / xp.sqrt(xp.sum(self.target**2))
+        pulled = self.covariance @ beta
+        a = self.rates[0] * xp.sum(1 / self.rates[1:])
+        m1, m2, square = xp.sum(beta * pulled), xp.sum(pulled**2), xp.sum(self.covariance**2)
+        return {"alignment": (a * m1**2 + m2) / (m1 * xp.sqrt(a**2 * m1**2 + 2 * a * m2 + square))}
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the alignment of the trained network on inputs of that covariance."""
+        layers = layers_of(self.start, small, self.target.shape[0])
+        layers = trained(layers, self.target, rates=self.rates, covariance=self.covariance)
+        inputs = np.linalg.cholesky(self.covariance).T  # as many samples as inputs are enough for any covariance
+        gram, y = inputs @ tangent_kernel(layers)[0, 0] @ inputs.T, inputs @ self.target
+        return {"alignment": y @ gram @ y / (np.linalg.norm(gram) * (y @ y))}
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> FinalKernelAnisotropic:
+        """Return a network of two layers with rates of their own on 4 inputs."""
+        root = rng.normal(size=(4, 4)) / 2
+        return cls(
+            start=rng.normal(size=(2, 6, 6)) / 2,
+            target=rng.normal(size=4) / 2,
+            rates=rng.uniform(0.5, 2.0, 2),
+            covariance=root @ root.T + 0.5 * np.eye(4),
+        )
+
+
+class FinalKernelOutputs(Expansion):
+    r"""The kernel at the end of training of a network of any depth with several outputs, on white inputs.
+
+    With ``target`` :math:`S = \sum_\alpha s_\alpha z_\alpha v_\alpha^\top` of full rank :math:`C \le r` (``n_out``,
+    ``n_in``) and layer-wise rates of geometric mean :math:`\bar\eta`, the ``C r x C r`` kernel ends at
+
+    .. math:: M_{cc'} = \sum_{\ell=1}^{L} \frac{\bar\eta}{\eta_\ell} \, (S S^\top)^{(L - \ell)/L}_{cc'} \,
+        (S^\top S)^{(\ell - 1)/L},
+
+    and its alignment, at equal rates and with :math:`\mu_\alpha = s_\alpha^{2/L}`, at
+
+    .. math:: \frac{y^\top K y}{|K|_F |y|^2} = \frac{L \sum_\alpha s_\alpha^2 \mu_\alpha^{L-1}}{\sum_\alpha s_\alpha^2
+        \sqrt{\sum_{\alpha \beta} \bigl(\sum_\ell \mu_\alpha^{L-\ell} \mu_\beta^{\ell-1}\bigr)^2
+        + (r - C) \sum_\alpha \mu_\alpha^{2(L-1)}}}.
+
+    Error :math:`O(\sigma^2)`.
+
+    Parameters
+    ----------
+    start : array_like, shape (layer, width, width)
+        As in `FinalKernel`.
+    target : array_like, shape (n_out, n_in)
+        Map to be learned, ``S``.
+    rates : array_like, shape (layer,)
+        Learning rates; the alignment is that of the kernel of a network with equal rates.
+
+    Notes
+    -----
+    Approximates the network trained from raw weights, for ``alignment`` with equal rates. Source: Atanasov et al.
+    (2022), eq. (53). Errata: at ``l = 1`` the printed sum has the projector on the learned inputs in place of the
+    identity (46 to 69 % wrong); ``r_L`` should be ``r_{L+1}``; transposes and the rates' factors are missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.FinalKernelOutputs(start=np.ones((2, 2, 2)), target=np.diag([2.0, 1.0]), rates=[1.0, 1.0])
+    >>> kernel = law.approximation(np, 1e-2)["kernel"]
+    >>> kernel[0, 0].round(6).tolist(), kernel[1, 1].round(6).tolist()  # s_c I + diag(2, 1)
+    ([[4.0, 0.0], [0.0, 3.0]], [[3.0, 0.0], [0.0, 2.0]])
+    """
+
+    start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
+    target: Any = parameter("S", "map to be learned", axes=("n_out", "n_in"))
+    rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
+
+    approximates: ClassVar[str] = "the trained network of any depth with several outputs, from a start of size sigma"
+    orders: ClassVar[Mapping[str, float]] = {"kernel": 2, "alignment": 2}
+    scales = (3e-2, 1e-2, 3e-3)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the kernel, shape (n_out, n_out, n_in, n_in), and the alignment."""
+        n_out, n_in = self.target.shape
+        depth = self.rates.shape[0]
+        u, s, vt = xp.linalg.svd(self.target, full_matrices=False)
+        mean, mu = xp.exp(xp.sum(xp.log(self.rates)) / depth), xp.pow(s, 2 * s / s / depth)
+        kernel, pairs = xp.zeros((n_out, n_out, n_in, n_in)), xp.zeros((n_out, n_out))
+        for k in range(depth):
+            # at the first layer the identity on all inputs, also those across the target
+            inner = xp.matrix_transpose(vt) @ (mu[:, None] ** k * vt) if k else xp.eye(n_in)
+            outside = (u * mu ** (depth - 1 - k)) @ xp.matrix_transpose(u)
+            kernel = kernel + mean / self.rates[k] * outside[:, :, None, None] * inner
+            pairs = pairs + mu[:, None] ** (depth - 1 - k) * mu**k
+        size = xp.sqrt(xp.sum(pairs**2) + (n_in - n_out) * xp.sum(mu ** (2 * depth - 2)))
+        return {"kernel": kernel, "alignment": depth * xp.sum(s**2 * mu ** (depth - 1)) / (xp.sum(s**2) * size)}
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the same of trained networks."""
+        n_out, n_in = self.target.shape
+        start = layers_of(self.start, small, n_in, n_out)
+        found = tangent_kernel(trained(start, self.target, rates=self.rates))
+        equal = tangent_kernel(trained(start, self.target))
+        fit = np.einsum("ci,cdij,dj->", self.target, equal, self.target)
+        return {"kernel": found, "alignment": fit / (np.linalg.norm(equal) * np.sum(self.target**2))}
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> FinalKernelOutputs:
+        """Return a network of 6 hidden units in each of two layers, with 2 outputs on 4 inputs."""
+        u, v = np.linalg.qr(rng.normal(size=(2, 2)))[0], np.linalg.qr(rng.normal(size=(4, 2)))[0]
+        return cls(
+            start=rng.normal(size=(3, 6, 6)) / 2,
+            target=u @ np.diag(rng.uniform([0.6, 1.2], [1.0, 1.8])) @ v.T,
+            rates=rng.uniform(0.5, 2.0, 3),
+        )

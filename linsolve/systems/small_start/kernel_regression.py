@@ -1,0 +1,130 @@
+"""Is the trained network a kernel machine of its final kernel? On fewer samples than inputs, to first order only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.network import trained
+from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.start import SmallStart, outer
+
+__all__ = ["KernelRegression"]
+
+
+class KernelRegression(SmallStart):
+    r"""The trained two-layer network against regression with its own final kernel, fewer samples than inputs.
+
+    For ``P < D`` white samples, :math:`X X^\top / P = \Pi` a projector, and targets :math:`y = s \beta \cdot x`,
+    :math:`\beta = \Pi \beta`, the maps of network and of kernel regression with the final kernel are equal on the
+    span of the data and differ off it by what gradient flow cannot see, :math:`V = W_0 (I - \Pi)`:
+
+    .. math:: f_\infty - f_{\mathrm{KRR}} = \tfrac12 V^\top a_\infty + O(\sigma^3), \qquad
+        a_\infty = \sqrt s \Bigl(\hat g - \frac{T}{2} (I - \hat g \hat g^\top) B \hat g\Bigr) + O(\sigma^2),
+
+    .. math:: \hat g = \frac{a_0 + W_0 \beta}{|a_0 + W_0 \beta|}, \quad B = W_\perp W_\perp^\top, \quad
+        W_\perp = W_0 (\Pi - \beta \beta^\top), \quad T = \frac{1}{s} \sqrt{1 + \frac1K} \, \mathrm{arsinh} \sqrt K,
+        \quad K = \frac{2s}{p_0} - 1, \quad p_0 = \tfrac12 |a_0 + W_0 \beta|^2.
+
+    So "the network is a kernel machine with its final kernel" holds with error :math:`O(\sigma)`, not
+    :math:`O(\sigma^2)`; with ``P >= D`` it holds exactly, as the regression does not depend on the kernel.
+
+    Parameters
+    ----------
+    last : array_like, shape (width,)
+        Second layer ``a / sigma`` at the start.
+    first : array_like, shape (width, n_in)
+        First layer ``W / sigma`` at the start.
+    inputs : array_like, shape (sample, n_in)
+        Orthogonal, each of squared length ``P``.
+    target : array_like, shape (n_in,)
+        Map ``s beta`` in the span of the inputs.
+
+    Notes
+    -----
+    Approximates the two-layer network trained from raw weights. ``function`` compares the two maps,
+    ``gap`` their difference with :math:`V^\top a_\infty / 2`, ``gap from the start`` with the same from the weights
+    at the start. There the term in ``T``, a turn of :math:`\hat g` during the wait, derived here, is
+    :math:`O(\sigma^2 \log(1/\sigma))`; without it the error would have that size.
+
+    Source: Atanasov, Bordelon, Pehlevan (2022), eq. (15) and section 2. Erratum: the error :math:`O(\epsilon^{\min(1,
+    a)})`, :math:`O(\sigma^2)` for two layers, is that of their model kernel (3), not of networks (error over sigma
+    0.2208, 0.2174, 0.2174, 0.2174 at 1e-1 to 1e-4, ``D = 6``, ``P = 4``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> last, first = [1.0, 0.0], [[1.0, 1.0], [0.0, 1.0]]
+    >>> law = ls.laws.KernelRegression(last=last, first=first, inputs=[[1.0, 0.0]], target=[1.0, 0.0])
+    >>> gap = law.exact(np, 0.1)["gap"]  # trained network less kernel regression: one sample, two inputs
+    >>> float(gap[1].round(4))  # sigma/2, not of order sigma^2
+    0.05
+    >>> float(law.approximation(np, 0.1)["gap from the start"][1].round(4))
+    0.05
+    """
+
+    inputs: Any = parameter("X", "white inputs", axes=("sample", "n_in"))
+    target: Any = parameter(r"s\beta", "map to be learned, in the span of the inputs", axes=("n_in",))
+
+    approximates: ClassVar[str] = "the two-layer network trained on fewer white samples than inputs"
+    orders: ClassVar[Mapping[str, float]] = {"function": 1, "gap": 2, "gap from the start": 2}
+    scales = (3e-2, 1e-2, 3e-3)
+
+    def _trained(self, small: Any) -> tuple[np.ndarray, np.ndarray]:
+        first, last = trained(
+            self.layers_at_start(small), self.target, covariance=self.inputs.T @ self.inputs / len(self.inputs)
+        )
+        return first, last[0]
+
+    def regression(self, xp: Any, first: Any, last: Any) -> Any:
+        """Return the map of kernel regression with the kernel of these layers, shape (n_in,)."""
+        x, one = self.inputs, xp.eye(self.inputs.shape[1])
+        features = x @ (xp.matrix_transpose(first) @ first + xp.sum(last * last) * one)
+        gram = features @ xp.matrix_transpose(x)
+        return xp.linalg.solve(gram, (x @ self.target)[:, None])[:, 0] @ features
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the regression's map, and both forms of the gap."""
+        first, last = self._trained(small)
+        x = self.inputs
+        seen = xp.matrix_transpose(x) @ x / x.shape[0]
+        unseen = small * (self.first - self.first @ seen)
+        return {
+            "function": self.regression(xp, first, last),
+            "gap": last @ unseen / 2,
+            "gap from the start": self.last_layer(xp, small) @ unseen / 2,
+        }
+
+    def last_layer(self, xp: Any, small: Any) -> Any:
+        """Return the last layer at the end of training, shape (width,), from the weights at the start."""
+        x, s = self.inputs, xp.sqrt(xp.sum(self.target**2))
+        beta = self.target / s
+        w = self.first @ beta
+        across = (self.first @ xp.matrix_transpose(x)) @ x / x.shape[0] - outer(w, beta)
+        size = xp.sqrt(xp.sum((self.last + w) ** 2))
+        g = (self.last + w) / size
+        turn = small**2 * across @ (g @ across)
+        k = 4 * s / (small * size) ** 2 - 1
+        wait = xp.sqrt(1 + 1 / k) * xp.log(xp.sqrt(k) + xp.sqrt(1 + k)) / s
+        return xp.sqrt(s) * (g - wait / 2 * (turn - g * xp.sum(g * turn)))
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the network's map and its difference from the regression's."""
+        first, last = self._trained(small)
+        gap = last @ first - self.regression(xp, first, last)
+        return {"function": last @ first, "gap": gap, "gap from the start": gap}
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> KernelRegression:
+        """Return a network of 5 hidden units on 4 samples of 7 inputs."""
+        inputs = np.linalg.qr(rng.normal(size=(7, 4)))[0].T
+        direction = rng.normal(size=4) @ inputs
+        return cls(
+            last=rng.normal(size=5) / np.sqrt(5),
+            first=rng.normal(size=(5, 7)) / np.sqrt(7),
+            inputs=2 * inputs,
+            target=rng.uniform(0.8, 1.6) * direction / np.linalg.norm(direction),
+        )

@@ -1,0 +1,166 @@
+"""How long a small network waits: log sigma at two layers, a power of sigma beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Expansion
+from linsolve.core.network import time_to_reach
+from linsolve.core.parameters import parameter
+from linsolve.systems.mode.deep_mode import DeepMode
+from linsolve.systems.small_start.start import SmallStart, split
+
+__all__ = ["DeepLearningTime", "LearningTime"]
+
+
+class LearningTime(SmallStart):
+    r"""When a two-layer network from a small start has learned half of the target, and lost half of its loss.
+
+    With ``target`` :math:`= s \beta`, learning rate :math:`\eta` and :math:`c_0 = p_0/2 = |a_0 + W_0 \beta|^2 / 4`,
+
+    .. math:: t_{1/2} = \frac{1}{2 \eta s} \log\Bigl(\frac{s}{c_0} - 1\Bigr), \qquad
+        t_{\mathrm{half\ loss}} = \frac{1}{2 \eta s} \log\Bigl[(\sqrt 2 - 1) \Bigl(\frac{s}{c_0} - 1\Bigr)\Bigr],
+
+    exact for a balanced, aligned network (`BalancedMode`, ``c0`` its strength), where :math:`a_0 = W_0 \beta`; from
+    any small start the relative error is :math:`O(\sigma^2)`.
+
+    Parameters
+    ----------
+    last : array_like, shape (width,)
+        Second layer ``a / sigma`` at the start.
+    first : array_like, shape (width, n_in)
+        First layer ``W / sigma`` at the start.
+    target : array_like, shape (n_in,)
+        Map to be learned, ``s beta``.
+    eta : array_like
+        Learning rate of both layers.
+
+    Notes
+    -----
+    Approximates the two-layer network on white inputs, integrated weight by weight. Source: Atanasov, Bordelon,
+    Pehlevan (2022), section 3.1.2 and caption of figure 2. Errata: section 3.1.2 has :math:`e^{st} \approx s/u_0^2`,
+    so :math:`t \approx s^{-1} \log(s/\sigma^2)`, twice too long (7.7348 for 3.867394 at ``s = 2.5``, ``u0 = 1e-4``);
+    the caption of figure 2 has :math:`\frac12 \log(s/\sigma^2)`, right only at ``s = 1``; section 4.2 has the first
+    error again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.LearningTime(last=[1.0, 0.0], first=[[1.0, 0.0], [0.0, 0.0]], target=[2.0, 0.0])
+    >>> time = law.approximation(np, 1e-2)["half of the target"]  # log(2/1e-4 - 1) / 4
+    >>> round(float(time), 6)
+    2.475859
+    >>> float(ls.BalancedMode(s=2.0)(time, 1e-4)["a"].round(6))
+    1.0
+    """
+
+    eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", default=1.0)
+
+    approximates: ClassVar[str] = "the two-layer network on white inputs from a start of size sigma"
+    orders: ClassVar[Mapping[str, float]] = {"half of the target": 2, "half of the loss": 2}
+    scales = (1e-3, 3e-4, 1e-4)
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return both times."""
+        s, _, w, _ = split(xp, self.first, self.target)
+        odds = s / (small**2 * xp.sum((self.last + w) ** 2) / 4) - 1
+        pace = 2 * self.eta * s
+        return {
+            "half of the target": xp.log(odds) / pace,
+            "half of the loss": xp.log((xp.sqrt(2 * odds / odds) - 1) * odds) / pace,
+        }
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return both times of the integrated network."""
+        start = self.layers_at_start(small)
+        asked, rates = {"half of the target": False, "half of the loss": True}, [float(self.eta)] * 2
+        return {
+            name: xp.asarray(time_to_reach(start, self.target, loss=loss, rates=rates)) for name, loss in asked.items()
+        }
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> LearningTime:
+        """Return a network of 8 hidden units on 12 inputs."""
+        direction = rng.normal(size=12)
+        return cls(
+            last=rng.normal(size=8) / np.sqrt(8),
+            first=rng.normal(size=(8, 12)) / np.sqrt(12),
+            target=rng.uniform(0.8, 1.6) * direction / np.linalg.norm(direction),
+            eta=rng.uniform(0.5, 1.5),
+        )
+
+
+class DeepLearningTime(Expansion):
+    r"""When a balanced mode of three or more layers has been half learned: a power of the size of the start.
+
+    With :math:`c_0 = \sigma^L` the mode's strength at the start, value ``s``, and :math:`\bar\eta` the geometric mean
+    of the layers' learning rates,
+
+    .. math:: t_{1/2} = \frac{\sigma^{2-L}}{(L - 2)\, \bar\eta s} \bigl(1 + O(\sigma^{L-2})\bigr),
+
+    the same for half of the target and half of the loss: what follows the wait is short.
+
+    Parameters
+    ----------
+    s : array_like, shape (mode,)
+        Values of the modes, positive.
+    depth : array_like, shape (mode,)
+        Numbers of layers ``L``, above 2, one for each of the three names in `orders`: 3, 4, 5.
+    eta : array_like
+        Geometric mean of the learning rates.
+
+    Notes
+    -----
+    Approximates `DeepMode`. Source: Atanasov et al. (2022), section 4.1.1 and the line after (40). Errata: section
+    4.1.1 has :math:`\frac{L}{s (L-2)} \sigma^{2-L}`, an ``L`` too many (it is inherited from (39), whose figure 4
+    therefore shows rates ``1/L``); after (40) the exponent is printed :math:`-L-2`. At ``L = 3``, ``sigma = 1e-3``:
+    998.7 exactly, 1000 here, 3000 and 3e15 as printed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.DeepLearningTime(s=[1.0, 1.0, 1.0], depth=[3, 4, 5])
+    >>> times = law.approximation(np, 1e-2)
+    >>> [round(float(times[f"half of the target at depth {depth}"]), 3) for depth in (3, 4, 5)]
+    [100.0, 5000.0, 333333.333]
+    >>> ls.DeepMode(s=1.0, depth=[3, 4, 5]).when(np.array([1e-6, 1e-8, 1e-10]), loss=1 / 8).round(0).tolist()
+    [99.0, 5000.0, 333333.0]
+    """
+
+    s: Any = parameter("s", "singular value", domain="(0, inf)", axes=("mode",))
+    depth: Any = parameter("L", "number of layers", domain="(2, inf)", axes=("mode",))
+    eta: Any = parameter(r"\bar\eta", "geometric mean of the learning rates", domain="(0, inf)", default=1.0)
+
+    approximates: ClassVar[str] = "DeepMode, started at sigma^depth"
+    orders: ClassVar[Mapping[str, float]] = {
+        f"half of the {what} at depth {k}": k - 2 for k in (3, 4, 5) for what in ("target", "loss")
+    }
+    dps = 50
+
+    def _named(self, target: Any, loss: Any) -> dict[str, Any]:
+        values = {"target": target, "loss": loss}
+        return {f"half of the {what} at depth {k + 3}": values[what][k] for k in range(3) for what in values}
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the times, by depth."""
+        time = xp.pow(small, 2 - self.depth) / ((self.depth - 2) * self.eta * self.s)
+        return self._named(time, time)
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the times from the closed form of `DeepMode`."""
+        flow = DeepMode(s=self.s, depth=self.depth, tau=1 / self.eta)
+        start = DeepMode.State(xp.pow(small, self.depth))
+        half = self.s / 2
+        return self._named(
+            flow.time_to(xp, start, loss=half**2 / 2), flow.time_to(xp, start, loss=flow.loss(xp, start) / 2)
+        )
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> DeepLearningTime:
+        """Return modes of depth 3, 4 and 5."""
+        return cls(s=rng.uniform(0.5, 2.0, 3), depth=[3.0, 4.0, 5.0], eta=rng.uniform(0.5, 1.5))

@@ -1,0 +1,118 @@
+"""A small two-layer network with several outputs on white inputs, over the whole of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Expansion
+from linsolve.core.network import follow
+from linsolve.core.parameters import parameter
+from linsolve.numerics.scalar import phi
+
+__all__ = ["MatchedOutputs"]
+
+
+class MatchedOutputs(Expansion):
+    r"""Output and kernel of a small two-layer network with several outputs, from start to end.
+
+    For :math:`f = W_2 W_1 x` on white inputs, target ``S``, learning rate 1, put :math:`Q = (W_1^\top; W_2)` and
+    :math:`F = \begin{pmatrix} 0 & S^\top \\ S & 0 \end{pmatrix}`. Then, as if the start were balanced,
+
+    .. math:: Q Q^\top = e^{F t} Q_0 \Bigl[I + Q_0^\top \frac{e^{2 F t} - 1}{2 F} Q_0\Bigr]^{-1} Q_0^\top e^{F t}
+        + O(\sigma^2),
+
+    uniformly in time, up to a logarithm from the time that passes between the modes: all modes at once, coupled while
+    they compete, each a sigmoid after. Its blocks are :math:`W_1^\top W_1`, :math:`W_2 W_1` and :math:`W_2 W_2^\top`,
+    hence the tangent kernel.
+
+    Parameters
+    ----------
+    first : array_like, shape (width, n_in)
+        First layer over :math:`\sigma` at the start.
+    last : array_like, shape (n_out, width)
+        Second layer over :math:`\sigma` at the start.
+    target : array_like, shape (n_out, n_in)
+        Map to be learned, ``S``.
+    phases : array_like, shape (time,)
+        Increasing times on the clock of the strongest mode, ``2 s t - log(s / sigma^2)``.
+
+    Notes
+    -----
+    Approximates the two-layer network on white inputs, integrated weight by weight. It is the balanced solution of
+    Fukumizu (1998) and Braun et al. (2022), see `WhitenedTwoLayer`, from a start that is not balanced. What the first
+    layer holds across the target stays in it: at one output there is no logarithm, and it agrees with
+    `RefinedMatchedSolution` to its order, and corrects eqs. (27), (28) of Atanasov, Bordelon, Pehlevan (2022).
+    Erratum in their section 4.2: a mode is learned at :math:`\frac{1}{2 s_\alpha} \log(s_\alpha/u_0^2 - 1)`, not at
+    twice this.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> start = {"first": np.eye(2), "last": np.eye(2)}
+    >>> law = ls.laws.MatchedOutputs(**start, target=np.diag([3.0, 1.0]), phases=[0.0, 10.0, 50.0])
+    >>> np.diagonal(law.approximation(np, 0.1)["product"], axis1=1, axis2=2).round(4).tolist()
+    [[1.5025, 0.0633], [2.9999, 0.6546], [3.0, 1.0]]
+    >>> start = ls.WhitenedTwoLayer.of(0.1 * np.eye(2), 0.1 * np.eye(2))  # balanced: here the law is exact
+    >>> ls.WhitenedTwoLayer(target=np.diag([3.0, 1.0]))(law.times(np, 0.1), start)["singular_values"].round(4).tolist()
+    [[1.5025, 0.0633], [2.9999, 0.6546], [3.0, 1.0]]
+    """
+
+    first: Any = parameter("W_1", "first layer at the start, over sigma", axes=("width", "n_in"))
+    last: Any = parameter("W_2", "second layer at the start, over sigma", axes=("n_out", "width"))
+    target: Any = parameter("S", "map to be learned", axes=("n_out", "n_in"))
+    phases: Any = parameter(r"2st - \log(s/\sigma^2)", "times on the clock of the strongest mode", axes=("time",))
+
+    approximates: ClassVar[str] = "the two-layer network with several outputs on white inputs, from a small start"
+    orders: ClassVar[Mapping[str, float]] = {"product": 2, "gram_in": 2, "gram_out": 2}
+    scales = (1e-3, 3e-4, 1e-4)
+
+    def times(self, xp: Any, small: Any) -> Any:
+        """Return the times, shape (time,)."""
+        s = xp.linalg.svd(self.target, full_matrices=False)[1][0]
+        return xp.maximum(self.phases + xp.log(s / small**2), 0 * self.phases) / (2 * s)
+
+    def gram(self, xp: Any, small: Any, t: Any) -> Any:
+        """Return ``Q Q^T`` at times `t`, shape (time, n_in + n_out, n_in + n_out)."""
+        n_out, n_in = self.target.shape
+        turned = xp.matrix_transpose
+        blank = [xp.zeros((n, n)) for n in (n_in, n_out)]
+        f = xp.concat(
+            [xp.concat([blank[0], turned(self.target)], axis=1), xp.concat([self.target, blank[1]], axis=1)], axis=0
+        )
+        rates, basis = xp.linalg.eigh(f)
+        start = small * (turned(basis) @ xp.concat([turned(self.first), self.last], axis=0))
+        x = rates * t[:, None]
+        grown = t[:, None] * phi(xp, 2 * xp.abs(x)) * xp.exp(xp.abs(x) + x)
+        moved = xp.exp(x)[..., None] * start
+        inner = xp.eye(start.shape[1]) + turned(start) @ (grown[..., None] * start)
+        return basis @ (moved @ xp.linalg.solve(inner, turned(moved))) @ turned(basis)
+
+    def _blocks(self, gram: Any) -> dict[str, Any]:
+        n = self.target.shape[1]
+        return {"product": gram[..., n:, :n], "gram_in": gram[..., :n, :n], "gram_out": gram[..., n:, n:]}
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the three blocks."""
+        return self._blocks(self.gram(xp, small, self.times(xp, small)))
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the same from the integrated network."""
+        start = [float(small) * self.first, float(small) * self.last]
+        first, last = follow(start, self.target, self.times(xp, small))
+        q = xp.concat([xp.matrix_transpose(first), last], axis=-2)
+        return self._blocks(q @ xp.matrix_transpose(q))
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> MatchedOutputs:
+        """Return a network of 10 hidden units with 3 outputs on 6 inputs."""
+        u, v = np.linalg.qr(rng.normal(size=(3, 3)))[0], np.linalg.qr(rng.normal(size=(6, 3)))[0]
+        return cls(
+            first=rng.normal(size=(10, 6)) / np.sqrt(6),
+            last=rng.normal(size=(3, 10)) / np.sqrt(10),
+            target=u @ np.diag(rng.uniform([0.9, 1.2, 1.5], [1.0, 1.3, 1.6])) @ v.T,
+            phases=np.linspace(-4.0, 14.0, 37),
+        )

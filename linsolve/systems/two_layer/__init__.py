@@ -1,0 +1,28 @@
+"""Two layers on data on a line: any width, initialization and learning rates; lazy training; phases."""
+
+from __future__ import annotations
+
+from linsolve.core.registry import on_use
+
+FLOWS = {
+    "HiddenMode": "hidden_mode",
+    "LazyTwoLayer": "lazy",
+    "TwoLayer": "two_layer",
+    "TwoLayerOrder": "order_parameters",
+}
+LAWS = {
+    "LazyTraining": "lazy_training",
+    "LazyRegime": "lazy_regimes",
+    "FeatureRegime": "lazy_regimes",
+    "LazyFluctuations": "lazy_fluctuations",
+    "FixedWidthKernelChange": "lazy_fluctuations",
+}
+PUBLISHED = {
+    "xu_ziyin_2024": ("published_line", "published_phases"),
+    "geiger_2020": ("published_lazy",),
+}
+
+_WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS}.items()}
+__all__ = ["FLOWS", "LAWS", "PUBLISHED", *_WHERE]
+
+__getattr__, __dir__ = on_use(__name__, _WHERE)

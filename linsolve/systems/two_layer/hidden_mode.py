@@ -1,0 +1,184 @@
+"""One mode of a two-layer linear network with any number of hidden units (Saxe, McClelland, Ganguli 2014)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve.core.flow import Flow, observable
+from linsolve.core.parameters import parameter
+from linsolve.numerics.double_double import DoubleDouble, cosine
+from linsolve.systems.mode.hidden_units import HiddenUnits
+from linsolve.systems.two_layer.hyperbolic_rotation import boost_output
+from linsolve.systems.two_layer.rotated_layers import Layers, LayersStart
+from linsolve.systems.two_layer.rotation_times import boost_blow_up, boost_time_to
+
+__all__ = ["HiddenMode"]
+
+
+class HiddenMode(HiddenUnits):
+    r"""One singular mode with a hidden layer of any width, balanced or not, each layer at a rate of its own.
+
+    .. math:: L = (w \cdot h - s)^2 / 2, \qquad \dot w = -\eta_w \partial L/\partial w, \quad
+        \dot h = -\eta_h \partial L/\partial h .
+
+    With ``p = w.h``, ``k = sqrt(eta_w eta_h)`` and ``g+- = sqrt(eta_h) w +- sqrt(eta_w) h``, whose directions are
+    conserved, ``G = |g+|^2`` obeys a scalar Riccati equation:
+
+    .. math:: G(t) = \frac{G_0 (\Omega + 2 k s \vartheta) + K \vartheta}{\Omega + (G_0 - 2 k s) \vartheta}, \quad
+        \vartheta = \tanh\frac{\Omega t}{2}, \quad K = |g_+|^2 |g_-|^2, \quad \Omega^2 = 4 k^2 s^2 + K, \quad
+        g_\pm(t) = g_\pm(0) (G/G_0)^{\pm 1/2} .
+
+    For ``K = 0`` (balanced and aligned) this is the logistic growth of `BalancedMode`, for ``K > 0`` hyperbolic.
+
+    Parameters
+    ----------
+    s : array_like, shape batch
+        Singular value of the input-output map; any sign, zero included.
+    eta_w, eta_h : array_like, shape batch
+        Learning rates of the two layers (per unit of time), positive.
+
+    Notes
+    -----
+    Exact for: any width, any start (at the saddle 0, on its stable manifold, balanced or not), every sign of `s`,
+    ``t = inf``, and ``t < 0`` down to where the solution ends. Modes of one network decouple into such flows where they
+    occupy mutually orthogonal hidden directions. Not for: modes that share hidden directions, see `WhitenedTwoLayer`.
+
+    Sources: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
+    networks" (2014), supplementary hyperbolic solution of one mode (scalar weights, equal rates); Seleznova, thesis
+    (2024), eqs. (25), (26) restricted to one class mode, with ``eta_w = m``, ``eta_h = mu_c`` and ``s = 1``.
+
+    Erratum of the thesis, shown by ``tests/test_hidden_mode.py``: eq. (40) prints the product of the layer's own pull
+    with the wrong sign, ``dW/dt = -m (R H^T - W H2 H2^T)`` for ``-m (R H^T + W H2 H2^T)``; for one mode of target 0,
+    ``w' = +m w h^2``, so that the loss would grow.
+
+    The formula is evaluated by the rotation kernel of `TwoLayer`, of which this is the case of one input and half the
+    learning rates.
+
+    Accuracy: weights 1e-13 norm-wise, loss and residual 1e-12 relative, also long after convergence, against 60 digits
+    over starts of 1e-12 to 10 (``tests/test_hidden_mode.py``), and of 1e-100 to the smallest doubles
+    (``tests/test_tiny_starts.py``).
+
+    Examples
+    --------
+    >>> from linsolve import HiddenMode
+    >>> traj = HiddenMode(s=2.0, eta_h=0.5)([0.0, 1.0, float("inf")], ([0.1, 0.0], [0.0, 0.2]))
+    >>> traj["output"].round(6).tolist()
+    [0.0, 0.239507, 2.0]
+    """
+
+    s: Any = parameter("s", "singular value of the input-output map", typical=(0.5, 3.0))
+    eta_w: Any = parameter(r"\eta_w", "learning rate of w", domain="(0, inf)", typical=(0.1, 2.0), default=1.0)
+    eta_h: Any = parameter(r"\eta_h", "learning rate of h", domain="(0, inf)", typical=(0.1, 2.0), default=1.0)
+
+    class State(NamedTuple):
+        """Weights out of and into the hidden units, ``w`` and ``h``, each of shape batch + (d,)."""
+
+        w: Any
+        h: Any
+
+    axes: ClassVar = {"w": ("d",), "h": ("d",)}
+
+    # the problem
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``(w.h - s)^2 / 2``."""
+        return self.residual(xp, z) ** 2 / 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return minus the learning rates times the gradient."""
+        return self.State(-self.eta_w[..., None] * gradient.w, -self.eta_h[..., None] * gradient.h)
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``(-eta_w r h, -eta_h r w)``, ``r = w.h - s``."""
+        r = self.residual(xp, z)
+        return self.State(-(self.eta_w * r)[..., None] * z.h, -(self.eta_h * r)[..., None] * z.w)
+
+    # the closed form
+
+    def _start(self, xp: Any, z0: Any) -> LayersStart:
+        one, rates = xp.ones_like(self.s), (self.eta_w / 2, self.eta_h / 2)
+        return LayersStart.of(xp, z0.w, DoubleDouble(xp, z0.h), DoubleDouble(xp, one), rates, one, self.s)
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the weights; at ``t = 0`` bitwise the start."""
+        layers = Layers.at(xp, t, self._start(xp, z0))
+        return self.State(layers.u, layers.h)
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return loss, output, residual, ntk and alignment from closed forms that do not cancel."""
+        start = self._start(xp, z0)
+        b, w, h, *_ = Layers.at(xp, t, start)
+        residual = start.boost.r0 * b.fade * b.fade
+        return {
+            "loss": residual**2 / 2,
+            "output": boost_output(xp, b, start.boost)[0],
+            "residual": residual,
+            "ntk": 4 * ((start.boost.p * b.up) ** 2 + (start.boost.q * b.down) ** 2),
+            "alignment": cosine(xp, w, h),
+        }
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the weights at ``t = inf``: on the target, or at the saddle ``w = h = 0``."""
+        batch = (self.s + self.eta_w + self.eta_h + z0.w[..., 0] + z0.h[..., 0]).shape
+        return self.solution(xp, xp.full(batch, xp.inf, dtype=xp.float64), z0)
+
+    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
+        """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
+        return boost_time_to(xp, self._start(xp, z0).boost, loss=2 * loss)
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return the negative time at which the solution backward in time ends, -inf where it does not, and inf."""
+        start = boost_blow_up(xp, self._start(xp, z0).boost)
+        return start, xp.full_like(start, xp.inf)
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the balance ``eta_h w^2 - eta_w h^2``, unit by unit, and the bivector ``w h^T - h w^T``."""
+        return {
+            "balance": self.eta_h[..., None] * z.w**2 - self.eta_w[..., None] * z.h**2,
+            "bivector": z.w[..., :, None] * z.h[..., None, :] - z.h[..., :, None] * z.w[..., None, :],
+        }
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the rate of the output, ``-ntk (w.h - s)``: what the tangent kernel is for."""
+        return {"output": -self.ntk(xp, z) * self.residual(xp, z)}
+
+    # what is observed
+
+    @observable()
+    def output(self, xp: Any, z: Any) -> Any:
+        """Return the strength of the mode ``w.h``, shape batch."""
+        return xp.sum(z.w * z.h, axis=-1)
+
+    @observable()
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return ``w.h - s``, shape batch."""
+        return self.output(xp, z) - self.s
+
+    @observable(bounds="[0, inf)")
+    def ntk(self, xp: Any, z: Any) -> Any:
+        """Return the tangent kernel ``eta_w |h|^2 + eta_h |w|^2``, shape batch."""
+        return self.eta_w * xp.sum(z.h**2, axis=-1) + self.eta_h * xp.sum(z.w**2, axis=-1)
+
+    @observable(bounds="[-1, 1]")
+    def alignment(self, xp: Any, z: Any) -> Any:
+        """Return the cosine of the angle between ``w`` and ``h``, 0 where one of them is 0, shape batch."""
+        return cosine(xp, z.w, z.h)
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return three modes of four hidden units: unequal rates, targets of both signs, generic starts."""
+        flow = cls(
+            s=rng.uniform(0.5, 2.0, 3) * np.array([1, -1, 1]), eta_w=rng.uniform(0.3, 0.9), eta_h=rng.uniform(1.1, 2.0)
+        )
+        return flow, cls.State(0.4 * rng.normal(size=(3, 4)), 0.6 * rng.normal(size=(3, 4)))
+
+    @classmethod
+    def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
+        """Return one unit; ``p, q, k > 0`` name its start and its target so that the rate is rational."""
+        import sympy
+
+        p, q, k, a, b = sympy.symbols("p q k a b", positive=True)
+        parameters = {"s": (k * p**2 - q**2 / k) / (a * b), "eta_w": 2 * b**2, "eta_h": 2 * a**2}
+        return parameters, ([(p - q) / a], [(p + q) / b]), {p: 0.3, q: 0.2, k: 0.4, a: 0.7, b: 1.1}

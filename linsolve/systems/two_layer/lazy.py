@@ -1,0 +1,248 @@
+"""A two-layer linear network that learns on top of its own initial output (Geiger et al. 2020)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import real_array
+from linsolve.core.flow import observable
+from linsolve.core.parameters import parameter
+from linsolve.numerics.double_double import DoubleDouble
+from linsolve.numerics.scalar import smallest
+from linsolve.systems.two_layer.hyperbolic_rotation import Boost, boost
+from linsolve.systems.two_layer.line_data import gaussian, on_a_line
+from linsolve.systems.two_layer.rotated_layers import LayersStart
+from linsolve.systems.two_layer.two_layer import TwoLayer
+
+__all__ = ["LazyTwoLayer"]
+
+
+class LazyTwoLayer(TwoLayer):
+    r"""The network of `TwoLayer` with its reference subtracted and its output scaled, from lazy to feature training.
+
+    .. math:: F = \alpha\, (f - f_{\rm ref}), \quad f = \gamma\, u \cdot W x, \quad
+        f_{\rm ref} = \gamma\, u_0 \cdot W_0 x, \qquad L = \frac{1}{\alpha^2} (F - y)^2, \qquad
+        \dot u = -\eta_u \partial L/\partial u, \quad \dot W = -\eta_w \partial L/\partial W .
+
+    This is `TwoLayer` with the target ``f_ref + y/alpha``. Started at its reference, the residual of ``f`` is
+    ``-y/alpha`` exactly; the difference of output and target would lose it, entirely where ``alpha`` is 1e16.
+
+    Parameters
+    ----------
+    y : array_like, shape batch
+        Target of ``F``.
+    gamma : array_like, shape batch
+        Scale of the model, ``(h d_in)^(-1/2)`` in the source.
+    eta_u, eta_w : array_like, shape batch
+        Learning rates (per unit of time); 1 in the source.
+    x : array_like, shape batch + (d0,)
+        The data point.
+    alpha : array_like, shape batch
+        Scale of the output, positive: lazy training where large, feature training where small.
+    u0 : array_like, shape batch + (d,)
+    w0 : array_like, shape batch + (d, d0)
+        The reference: the initial weights. Any other start is followed as exactly.
+
+    Notes
+    -----
+    Exact for and not for: as `TwoLayer`. Time is that of the loss above; for ``(F - y)^2/(2 alpha^2)`` double all
+    times. ``traj["F"]`` is the map back, ``traj["kernel_change"]`` the tangent kernel's relative distance from that
+    of the reference.
+
+    Source: Geiger, Spigler, Jacot, Wyart, "Disentangling feature and lazy training in deep neural networks" (2020),
+    for the linear network with one hidden layer on a line of data; `TwoLayer.from_lazy` makes its flow and start. Its
+    laws at large width: `LazyTraining` and those named there.
+
+    Accuracy for ``alpha`` from 1e-3 to 1e12 against 80 digits (``tests/test_lazy.py``): loss, residual, F and time to a
+    loss 1e-13 relative, kernel_change 1e-13 of its two terms, u and w 1e-13 norm-wise. Observables of a state that is
+    not on a closed-form trajectory know ``f - f_ref`` only to the rounding of the weights, hence ``F`` to about
+    ``1e-15 alpha``: so does `integrate`.
+
+    Examples
+    --------
+    >>> from linsolve import TwoLayer
+    >>> flow, z0 = TwoLayer.from_lazy(alpha=1e12, h=50, X=[1.0, 2.0], y=3.0, rng=0)
+    >>> flow([0.0, float("inf")], z0)["F"].round(9).tolist()
+    [0.0, 3.0]
+    """
+
+    _: dataclasses.KW_ONLY
+    alpha: Any = parameter(r"\alpha", "scale of the output", domain="(0, inf)", typical=(0.1, 10.0))
+    u0: Any = parameter("u_0", "second layer of the reference", typical=(-1.0, 1.0), axes=("d",))
+    w0: Any = parameter("W_0", "first layer of the reference", typical=(-1.0, 1.0), axes=("d", "d0"))
+
+    # the problem
+
+    def _gained(self, xp: Any, z: Any) -> Any:
+        """Return ``f - f_ref`` from the differences of the weights, which are exact where these have hardly moved."""
+        new = xp.sum((z.w - self.w0) * self.x[..., None, :], axis=-1)
+        return self.gamma * xp.sum((z.u - self.u0) * self.hidden(xp, z) + self.u0 * new, axis=-1)
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``(F - y)^2 / alpha^2``."""
+        return ((self.F(xp, z) - self.y) / self.alpha) ** 2
+
+    # the closed form
+
+    def _start(self, xp: Any, z0: Any) -> tuple[DoubleDouble, LayersStart]:
+        s, h, h_ref = DoubleDouble(xp, self.x).length(), self._hidden(xp, z0.w), self._hidden(xp, self.w0)
+        shift = DoubleDouble(xp, self.y + xp.zeros_like(self.alpha)) / self.alpha
+        reference = (h_ref * self.u0).sum() * self.gamma
+        gained = (h * z0.u).sum() * self.gamma - reference  # exactly 0 at the reference
+        rates = (self.eta_u, self.eta_w)
+        return s, LayersStart.of(xp, z0.u, h, s, rates, self.gamma, reference + shift, gained - shift)
+
+    def _hidden(self, xp: Any, w: Any) -> DoubleDouble:
+        return (DoubleDouble(xp, w) * self.x[..., None, :]).sum()
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return what `TwoLayer` returns, F and the change of the kernel from closed forms that do not cancel."""
+        s, start = self._start(xp, z0)
+        b = boost(xp, t, start.boost)
+        before = ((start.h * z0.u).sum() - (self._hidden(xp, self.w0) * self.u0).sum()) * self.gamma * self.alpha
+        first = self._first_change(xp, s, start)
+        later = _later_change(xp, b, start)
+        return super().along(xp, t, z0) | {
+            "F": before.hi * b.fade * b.fade + self.y * b.done,
+            "kernel_change": first + (1 + first) * later,
+        }
+
+    def _first_change(self, xp: Any, s: DoubleDouble, start: LayersStart) -> Any:
+        """Return the relative distance of the start's kernel from the reference's."""
+        root_h, root_u = DoubleDouble(xp, self.eta_u).sqrt(), DoubleDouble(xp, self.eta_w).sqrt() * s
+
+        def root(h: DoubleDouble, u: Any) -> DoubleDouble:
+            return (h.length() * root_h).hypot(DoubleDouble(xp, u).length() * root_u)
+
+        reference = root(self._hidden(xp, self.w0), self.u0)
+        share = (root(start.h, start.u) - reference).hi / _divisor(xp, reference.hi)
+        return share * (2 + share)
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the rates of ``f`` and of ``F``: ``dF/dt = -2 ntk (F - y)``, without alpha."""
+        return super().rates(xp, z) | {"F": -2 * self.ntk(xp, z) * (self.F(xp, z) - self.y)}
+
+    # what is observed
+
+    @observable()
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return ``f - f_ref - y/alpha``, shape batch."""
+        return self._gained(xp, z) - self.y / self.alpha
+
+    @observable()
+    def F(self, xp: Any, z: Any) -> Any:
+        """Return ``alpha (f - f_ref)``, shape batch."""
+        return self.alpha * self._gained(xp, z)
+
+    @observable(bounds="[-1, inf)")
+    def kernel_change(self, xp: Any, z: Any) -> Any:
+        """Return the tangent kernel over the reference's, less 1, shape batch; 0 where the latter is 0."""
+        reference = self.ntk(xp, self.State(self.u0, self.w0))
+        change = (self.ntk(xp, z) - reference) / _divisor(xp, reference)
+        return xp.where(reference == 0, xp.zeros_like(change), change)
+
+    # where networks come from
+
+    @classmethod
+    def from_dataset(  # type: ignore[override]
+        cls, X: Any, y: Any, *, reference: Any, alpha: Any, gamma: Any = 1.0, eta_u: Any = 1.0, eta_w: Any = 1.0
+    ) -> LazyTwoLayer:
+        r"""Return the flow of a data set that lies on a line through the origin.
+
+        With samples ``X_k = a_k n`` and E the mean over samples, ``E (F(X) - y)^2 / alpha^2`` is this flow's loss at
+        ``x = sqrt(E a^2) n``, target ``E(a y)/sqrt(E a^2)``, plus ``(E y^2 - (E a y)^2/E a^2)/alpha^2``.
+
+        Parameters
+        ----------
+        X : array_like, shape (N, d0)
+            Samples.
+        y : array_like, shape (N,)
+            Targets.
+        reference : State
+            The initial weights.
+        alpha, gamma, eta_u, eta_w : array_like
+            As for the flow.
+
+        Raises
+        ------
+        NotExact
+            If the samples are farther than 1e-9 (relative Frobenius distance) from every line through the origin.
+        """
+        x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
+        u0, w0 = cls.state(reference)
+        return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x, alpha=alpha, u0=u0, w0=w0)
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[LazyTwoLayer, Any]:
+        """Return three networks of five units on three inputs at their references: three alpha, y of both signs."""
+        z0 = cls.init(5, 3, sigma_u=0.6, sigma_w=0.7, batch=(3,), rng=rng)
+        flow = cls(
+            y=rng.uniform(0.5, 2.0, 3) * np.array([1, -1, 1]),
+            gamma=rng.uniform(0.5, 1.5),
+            eta_u=rng.uniform(0.3, 0.9),
+            eta_w=rng.uniform(1.1, 2.0),
+            x=rng.uniform(0.3, 1.0, 3) * np.array([1, -1, 1]),
+            alpha=rng.uniform(0.8, 1.25, 3) * np.array([0.5, 1.0, 4.0]),
+            u0=z0.u,
+            w0=z0.w,
+        )
+        return flow, z0
+
+    @classmethod
+    def from_lazy(
+        cls, alpha: Any, h: int, X: Any, y: Any, *, z0: Any = None, rng: Any = None
+    ) -> tuple[LazyTwoLayer, Any]:
+        """Return the flow and the start of a scaled network; see `TwoLayer.from_lazy`."""
+        who = "TwoLayer.from_lazy"
+        X = np.asarray(real_array(who, "X", X, meaning="samples"))
+        x, target = (X, y) if X.ndim == 1 else on_a_line(who, X, y, cls.tolerance)
+        if z0 is None:
+            sizes, sigmas = {"h": h, "d_in": x.shape[-1]}, {"sigma_u": 1.0, "sigma_w": 1.0}
+            z0 = tuple(gaussian(who, (("h",), ("h", "d_in")), sizes, sigmas, (), rng))
+        start = cls.state(z0)
+        if start.u.shape[-1:] != (h,):
+            raise ValueError(
+                f"{who}: h = {h} must be the number of hidden units of z0, whose u has shape {start.u.shape}"
+            )
+        gamma = 1 / np.sqrt(h * x.shape[-1])
+        return cls(y=target, gamma=gamma, x=x, alpha=alpha, u0=start.u, w0=start.w), start
+
+    @classmethod
+    def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
+        """Return one unit on one input at its reference, named as for `TwoLayer`."""
+        import sympy
+
+        alpha = sympy.Symbol("alpha", positive=True)
+        parameters, (u, w), point = super().symbols()
+        shift = parameters["y"] - parameters["gamma"] * u[0] * w[0][0] * parameters["x"][0]
+        extra = {"y": alpha * sympy.expand(shift), "alpha": alpha, "u0": u, "w0": w}
+        return parameters | extra, (u, w), point | {alpha: 1.7}
+
+
+def _divisor(xp: Any, x: Any) -> Any:
+    return xp.where(x == 0, xp.ones_like(x), x)
+
+
+def _later_change(xp: Any, b: Boost, layers: LayersStart) -> Any:
+    r"""Return ``K(t)/K(0) - 1``, small or not; inf where that is beyond the range of doubles.
+
+    Either ``g f0 sinh(2 theta)/(p^2 + q^2) + 2 sinh(theta)^2`` or, at saddles, the ratio less 1.
+    """
+    start, unit = layers.boost, layers.boost.unit
+    size = _divisor(xp, xp.hypot(start.p, start.q))
+    f0 = ((layers.h.scaled(unit[..., None]) * (layers.u * unit[..., None])).sum() * layers.gamma).hi
+    sinh = -start.g * start.r0 * b.lift
+    turn, square = (start.g / size) * (f0 / size) * (sinh * unit) * (b.up + b.down), 2 * sinh**2
+    ends = start.p / size * unit * b.up, start.q / size * unit * b.down
+    root = xp.hypot(*ends)
+    beyond = xp.zeros_like(root) != 0 if arithmetic.is_object(xp) else root > 2**511
+    up, down = (xp.where(beyond, xp.zeros_like(v), v) for v in ends)
+    whole = up**2 + down**2
+    bound = xp.where(b.tame, xp.abs(turn) + square, xp.full_like(square, xp.inf))
+    change = smallest(xp, (bound, turn + square), (1 + whole, whole - 1))
+    change = xp.where(beyond, xp.full_like(change, xp.inf), change)
+    return xp.where(b.moved, change, xp.zeros_like(change))

@@ -1,0 +1,184 @@
+"""How much wide two-layer networks differ from one another: variances over random starts, to order 1/h."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Statistic
+from linsolve.core.parameters import parameter
+from linsolve.systems.two_layer.lazy import LazyTwoLayer
+from linsolve.systems.two_layer.lazy_training import angle, kernel_change, slopes, weight_change
+
+__all__ = ["FixedWidthKernelChange", "LazyFluctuations", "sampled"]
+
+
+def sampled(rng: np.random.Generator, count: int, h: float, y: Any, alpha: Any, rho: Any) -> tuple[LazyTwoLayer, Any]:
+    """Return `count` networks of two units that train as random networks of `h` units do, at the cost of two.
+
+    With ``Z`` of ``h`` rows ``(u_i, v_i)`` the Gram matrix ``Z^T Z`` is a Wishart matrix; its Cholesky factor has
+    independent entries, two of them chi and one normal (Bartlett).
+    """
+    u = np.stack([np.sqrt(rng.chisquare(h, count)), np.zeros(count)], axis=-1)
+    v = np.stack([rng.standard_normal(count), np.sqrt(rng.chisquare(h - 1, count))], axis=-1)
+    start = LazyTwoLayer.State(u=u, w=v[..., None])
+    flow = LazyTwoLayer(y=y, gamma=h**-0.5, x=rho[None], alpha=alpha, u0=start.u, w0=start.w)
+    return flow, start
+
+
+class LazyFluctuations(Statistic):
+    r"""Variances of output and kernel over random starts of width ``h``, to leading order in ``1/h``.
+
+    With :math:`\phi(k_0, e_0) = 1 - F/y` and all else as in `LazyTraining`, at fixed ``G``
+
+    .. math:: \operatorname{Var} F(t) = \frac{y^2}{h} \bigl[ (\partial_{k_0} \phi)^2 + (\partial_{e_0} \phi)^2 \bigr],
+        \qquad \operatorname{Var} \frac{K_\infty}{K_0} = \frac{G^2}{h}, \qquad
+        \operatorname{Var} F_\perp = \frac{y^2}{h G^2} \frac{\rho_\perp^2}{\rho^2}\, 2 C (C - 1) .
+
+    On the line of the data the variance is that of training: it vanishes as :math:`F \to y`; for lazy training it is
+    :math:`(4 \tau e^{-4\tau})^2 y^2/h`. :math:`F_\perp` is the trained output at a point across the line:
+    :math:`\rho_\perp^2 y^2/(4 \rho^2 h)` for lazy, :math:`\rho_\perp^2 \alpha |y| / (\rho \sqrt h)` for feature
+    training, both :math:`\propto 1/h` at fixed :math:`\sqrt h\, \alpha`.
+
+    Parameters
+    ----------
+    y : array_like
+        Target of ``F``, not 0.
+    scaled_alpha : array_like
+        ``sqrt(h) alpha``.
+    rho, rho_across : array_like
+        ``|x| / sqrt(d_in)`` of the data point and of a point across.
+    times : array_like, shape (time,)
+        Positive.
+    h : array_like
+        Width of the sampled networks, large: the law's error is ``O(1/h)``, relative.
+
+    Notes
+    -----
+    Approximates averages over standard Gaussian starts of `LazyTwoLayer`, sampled through the Wishart matrix of the
+    layers, at no cost in ``h``. Predictions and samples are ``h / y^2`` times the variances of outputs and ``h`` times
+    that of the kernel. Source: Geiger et al. (2020), eq. (17), ``Var F ~ 1/h``, here with its coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.LazyFluctuations(y=1.0, scaled_alpha=0.5, times=[0.1, 1.0])
+    >>> float(law.prediction(np)["kernel"])  # G^2, G = 2: the variance of K/K0 is 4/h
+    4.0
+    >>> bool(abs(law.scores(np.random.default_rng(0), 2000)["kernel"]) < 4)  # standard errors off sampled networks
+    True
+    """
+
+    y: Any = parameter("y", "target")
+    scaled_alpha: Any = parameter(r"\sqrt{h}\alpha", "scale of the output times sqrt(h)", domain="(0, inf)")
+    times: Any = parameter("t", "times", domain="(0, inf)", axes=("time",))
+    rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
+    rho_across: Any = parameter(r"\rho_\perp", "the same of a point across", domain="(0, inf)", default=1.0)
+    h: Any = parameter("h", "width", domain="[2, inf)", default=1e8)
+
+    approximates: ClassVar[str] = "averages over random starts of LazyTwoLayer at large width"
+    draws: ClassVar[int] = 20000
+
+    def _strength(self) -> Any:
+        return self.y / (self.rho * self.scaled_alpha)
+
+    def prediction(self, xp: Any) -> dict[str, Any]:
+        """Return the three variances, of ``sqrt(h) F/y`` at the times, of ``sqrt(h) K/K0`` and of ``sqrt(h) F/y``."""
+        G = self._strength()
+        by_k, by_e = slopes(xp, self.rho**2 * self.times, G)
+        return {
+            "F": by_k**2 + by_e**2,
+            "kernel": G**2,
+            "F across": (self.rho_across / self.rho / G) ** 2 * weight_change(xp, G),
+        }
+
+    def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        """Draw networks and train them; squares of deviations from the limit, times ``h``."""
+        G, h = self._strength(), float(self.h)
+        alpha = self.scaled_alpha / np.sqrt(h)
+        flow, start = sampled(rng, count, h, self.y, alpha, self.rho)
+        output, _ = angle(np, self.rho**2 * self.times, G)
+        found = flow.along(np, self.times[:, None], start)["F"] / self.y
+        kernel = flow.along(np, np.asarray(np.inf), start)["kernel_change"]
+        moved = np.linalg.norm(flow.limit(np, start).u - start.u, axis=-1)
+        # across the line the first layer is independent of all that training knows, and stays
+        across = alpha * h**-0.5 * self.rho_across * moved * rng.standard_normal(count)
+        return {
+            "F": h * (found.T - output) ** 2,
+            "kernel": h * (kernel - kernel_change(np, G)) ** 2,
+            "F across": h * (across / self.y) ** 2,
+        }
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> LazyFluctuations:
+        """Return a training between lazy and feature."""
+        return cls(
+            y=rng.uniform(0.5, 2.0) * rng.choice([-1, 1]),
+            scaled_alpha=rng.uniform(0.5, 1.5),
+            rho=rng.uniform(0.6, 1.4),
+            rho_across=rng.uniform(0.5, 2.0),
+            times=np.array([0.05, 0.2, 0.6]),
+        )
+
+
+class FixedWidthKernelChange(Statistic):
+    r"""How much the kernel changes at fixed width and very large ``alpha``: a fluctuation, linear in ``1/alpha``.
+
+    For :math:`G \ll h^{-1/2}` the kernel's change at infinite width, :math:`G^2/2`, is less than that by the overlap
+    of the layers at the start, and
+
+    .. math:: \frac{\Delta K}{K_0} = \frac{|y|}{\rho h \alpha}\, \xi, \qquad \xi \sim N(0, 1), \qquad
+        \Bigl\langle\Bigl| \frac{\Delta K}{K_0} \Bigr|\Bigr\rangle = \sqrt{\frac{2}{\pi}}\, \frac{|y|}{\rho h \alpha} .
+
+    Parameters
+    ----------
+    y : array_like
+        Target of ``F``, not 0.
+    rho : array_like
+        ``|x| / sqrt(d_in)``.
+    h : array_like
+        Width, large: the law's error is ``O(1/h)``, relative.
+    alpha : array_like
+        Scale of the output, much above ``|y|/rho``: the law's error is ``O(y / (rho alpha))``.
+
+    Notes
+    -----
+    Approximates averages over standard Gaussian starts of `LazyTwoLayer`. Source: the exponent 1 of ``alpha`` is the
+    one that Geiger et al. (2020) state for lazy training, after (18), but there with ``1/(sqrt(h) alpha)``, larger by
+    ``sqrt(h)``; for infinite width see `LazyRegime`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> found = ls.laws.FixedWidthKernelChange(y=1.0).prediction(np)
+    >>> {name: round(float(value), 6) for name, value in found.items()}  # of a standard normal number
+    {'mean': 0.0, 'variance': 1.0, 'size': 0.797885}
+    """
+
+    y: Any = parameter("y", "target")
+    rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
+    h: Any = parameter("h", "width", domain="[2, inf)", default=1e6)
+    alpha: Any = parameter(r"\alpha", "scale of the output", domain="(0, inf)", default=1e6)
+
+    approximates: ClassVar[str] = "averages over random starts of LazyTwoLayer at fixed width, as alpha grows"
+    draws: ClassVar[int] = 20000
+
+    def prediction(self, xp: Any) -> dict[str, Any]:
+        """Return mean and variance of ``Delta K/K0`` and the mean of its size, in units of ``|y|/(rho h alpha)``."""
+        zero = 0 * self.y
+        return {"mean": zero, "variance": zero + 1, "size": xp.sqrt((2 + zero) / xp.pi)}
+
+    def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        """Draw networks and train them."""
+        flow, start = sampled(rng, count, float(self.h), self.y, self.alpha, self.rho)
+        change = flow.along(np, np.asarray(np.inf), start)["kernel_change"]
+        xi = change * (self.rho * self.h * self.alpha / np.abs(self.y))
+        return {"mean": xi, "variance": xi**2, "size": np.abs(xi)}
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> FixedWidthKernelChange:
+        """Return a target and a length of either sign and generic size."""
+        return cls(y=rng.uniform(0.5, 2.0) * rng.choice([-1, 1]), rho=rng.uniform(0.6, 1.4))

@@ -1,0 +1,130 @@
+"""The two ends of training at infinite width: lazy, where G is small, and feature training, where it is large."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Expansion
+from linsolve.core.parameters import parameter
+from linsolve.systems.two_layer.lazy_training import moved, network
+
+__all__ = ["FeatureRegime", "LazyRegime"]
+
+
+class _Regime(Expansion):
+    """A limit in ``G`` of infinite width, which a network of two orthogonal layers of equal length realizes."""
+
+    rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
+
+    def trained(self, xp: Any, G: Any) -> dict[str, Any]:
+        """Return kernel change, weight change and time of half of the loss from the closed form."""
+        one = xp.ones_like(G)
+        flow, start = network(xp, one, G * self.rho, one, self.rho, xp.zeros_like(xp.stack([G] * 3)))
+        return {
+            "kernel change": flow.along(xp, xp.full_like(G, xp.inf), start)["kernel_change"],
+            "weights": moved(xp, flow, start),
+            "half time": flow.time_to(xp, start, loss=flow.loss(xp, start) / 2),
+        }
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> Any:
+        """Return a data point of generic length."""
+        return cls(rho=rng.uniform(0.6, 1.4))
+
+
+class LazyRegime(_Regime):
+    r"""Lazy training at infinite width, ``small`` :math:`= G \ll 1`.
+
+    .. math:: \frac{\Delta K}{K_0} = \frac{G^2}{2}, \qquad \frac{|\Delta w|}{|w_0|} = \frac{G}{2}, \qquad
+        \rho^2 t_{1/2} = \frac{\log 2}{8},
+
+    each up to a factor :math:`1 + O(G^2)`, with ``G``, ``rho``, ``t`` of `LazyTraining`.
+
+    Parameters
+    ----------
+    rho : array_like
+        ``|x| / sqrt(d_in)``.
+
+    Notes
+    -----
+    Exact for: infinite width. Not for: ``G`` below ``h^(-1/2)``, see `FixedWidthKernelChange`.
+
+    Source: Geiger et al. (2020). What the paper finds in other networks and is otherwise here (``tests/test_lazy.py``):
+    after (18) the kernel changes by :math:`1/(\sqrt h\, \alpha)`. At infinite width it is :math:`G^2/2`, exponent 2;
+    the exponent 1 in ``alpha`` is that of fixed width, where a fluctuation of size :math:`G h^{-1/2} \sim 1/(h
+    \alpha)` is left. (29) has the weights move by :math:`1/(h \alpha)`; it is :math:`G/2 \sim 1/(\sqrt h\, \alpha)`,
+    there being no inner layer, whose :math:`h^2` weights stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law, G = ls.laws.LazyRegime(), np.asarray(0.1)
+    >>> {name: round(float(value), 4) for name, value in law.approximation(np, G).items()}  # G^2/2, G/2, log(2)/8
+    {'kernel change': 0.005, 'weights': 0.05, 'half time': 0.0866}
+    >>> {name: round(float(value), 4) for name, value in law.exact(np, G).items()}
+    {'kernel change': 0.005, 'weights': 0.05, 'half time': 0.0866}
+    """
+
+    approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in G"
+    orders: ClassVar[Mapping[str, float]] = {"kernel change": 2, "weights": 2, "half time": 2}
+    dps = 50
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the leading terms."""
+        half = xp.ones_like(small) / 2
+        return {"kernel change": half * small**2, "weights": half * small, "half time": -xp.log(half) / 8 / self.rho**2}
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the same from the closed form."""
+        return self.trained(xp, small)
+
+
+class FeatureRegime(_Regime):
+    r"""Feature training at infinite width, ``small`` :math:`= 1/G \ll 1`.
+
+    .. math:: \frac{\Delta K}{K_0} = G, \qquad \frac{|\Delta w|}{|w_0|} = G^{1/2}, \qquad
+        \rho^2 t_{1/2} = \frac{\log[2 (\sqrt 2 - 1) G]}{4 G},
+
+    up to factors :math:`1 + O(1/G)`, :math:`1 + O(G^{-1/2})`, :math:`1 + O(1/(G \log G))`.
+
+    Parameters
+    ----------
+    rho : array_like
+        ``|x| / sqrt(d_in)``.
+
+    Notes
+    -----
+    Exact for: infinite width. Not for: ``G`` near ``h^(1/2)`` and above, where the start is small against the target.
+
+    Source: Geiger et al. (2020), whose exponents (24) of the kernel, ``2/(1 + 1/L)``, and in (30) of the weights,
+    ``1/(L + 1)``, hold at ``L = 1``. What is otherwise here (``tests/test_lazy.py``): the time (19), :math:`t \sim
+    \sqrt h\, \alpha`, lacks a logarithm: :math:`t_{1/2}/(\sqrt h\, \alpha)` is 0.51, 1.10, 1.68, 2.26, 2.83 at ``G =
+    10, ..., 1e5`` for ``rho = y = 1``; and (30) has a factor :math:`h^{-1/2}` more, from inner layers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law, small = ls.laws.FeatureRegime(), np.asarray(1e-4)  # G = 10^4
+    >>> [round(float(found["kernel change"])) for found in (law.approximation(np, small), law.exact(np, small))]
+    [10000, 9999]
+    """
+
+    approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in 1/G"
+    orders: ClassVar[Mapping[str, float]] = {"kernel change": 1, "weights": 0.5, "half time": 1}
+    scales: ClassVar[tuple[float, ...]] = (1e-20, 1e-22, 1e-24)  # the logarithm in the error must vary slowly
+    dps = 120
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the leading terms."""
+        speed = 2 * (xp.sqrt(2 * xp.ones_like(small)) - 1)
+        time = small * xp.log(speed / small) / (4 * self.rho**2)
+        return {"kernel change": 1 / small, "weights": 1 / xp.sqrt(small), "half time": time}
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the same from the closed form."""
+        return self.trained(xp, 1 / small)

@@ -1,0 +1,239 @@
+"""Lazy and feature training of a wide two-layer network: curves, times and kernels as the width grows, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve.core.law import Expansion
+from linsolve.core.parameters import parameter
+from linsolve.systems.two_layer.lazy import LazyTwoLayer
+
+__all__ = [
+    "LazyTraining",
+    "angle",
+    "kernel_change",
+    "moved",
+    "network",
+    "slopes",
+    "weight_change",
+]
+
+
+def network(xp: Any, small: Any, target: Any, alpha: Any, rho: Any, xi: Any) -> tuple[LazyTwoLayer, Any]:
+    """Return a network of two units that trains as one of ``small^-2`` units with given fluctuations does.
+
+    Nothing but the lengths of ``u``, ``v = W x/|x|`` and the angle between them enters, so any width costs the same.
+
+    Parameters
+    ----------
+    xp : namespace
+    small : array
+        ``h^(-1/2)``.
+    target, alpha, rho : array
+        Target of F, ``sqrt(h) alpha`` and ``|x| d_in^(-1/2)``.
+    xi : array, shape (3,)
+        ``(|u|^2 + |v|^2)/(2 h) - 1``, ``u.v/h`` and ``(|u|^2 - |v|^2)/(2 h)``, each times ``sqrt(h)``.
+    """
+    first, second = 1 + small * (xi[0] + xi[2]), 1 + small * (xi[0] - xi[2])
+    along = small * xi[1] / xp.sqrt(first)
+    across, none = xp.sqrt(second - along**2), 0 * first
+    start = LazyTwoLayer.State(
+        u=xp.stack([xp.sqrt(first), none]) / small, w=xp.stack([along, across])[:, None] / small
+    )  # of one input: v is w
+    flow = LazyTwoLayer(y=target, gamma=small, x=rho[None], alpha=alpha * small, u0=start.u, w0=start.w)
+    return flow.cast(xp), start
+
+
+def _clock(xp: Any, tau: Any, G: Any) -> tuple[Any, Any, Any]:
+    """Return ``T``, ``1 - q^2 T^2`` and ``(1 + T)^2 - G^2 T^2``, each as a sum of positive terms."""
+    q = xp.sqrt(1 + G**2)
+    e = xp.exp(-4 * q * tau)
+    T, rest = -xp.expm1(-4 * q * tau) / (1 + e) / q, 4 * e / (1 + e) ** 2
+    return T, rest, rest + 2 * T * (1 + T)
+
+
+def angle(xp: Any, tau: Any, G: Any) -> tuple[Any, Any]:
+    """Return ``sinh(2 theta) / G`` and ``cosh(2 theta)`` at times ``tau = rho^2 t`` at infinite width."""
+    T, _, size = _clock(xp, tau, G)
+    return 2 * T * (1 + T) / size, ((1 + T) ** 2 + (G * T) ** 2) / size
+
+
+def slopes(xp: Any, tau: Any, G: Any) -> tuple[Any, Any]:
+    """Return the derivatives of ``1 - F/y`` by ``k0`` and ``e0`` at ``k0 = 1``, ``e0 = 0``."""
+    T, rest, size = _clock(xp, tau, G)
+    q = xp.sqrt(1 + G**2)
+    dT = (2 * tau * rest - T) / q  # by the rate c, as is the next
+    by_c = -rest * (4 * q * tau * T + 2 * dT * (1 + T - G**2 * T) / size) / size
+    return by_c / q - 2 * rest * T * (1 + T) / size**2, by_c * G / q
+
+
+def kernel_change(xp: Any, G: Any) -> Any:
+    """Return ``q - 1``."""
+    return G**2 / (1 + xp.sqrt(1 + G**2))
+
+
+def weight_change(xp: Any, G: Any) -> Any:
+    """Return ``2 C (C - 1)``, ``C = cosh(theta)`` at the end: the square of the relative change of either layer."""
+    C = xp.sqrt((1 + xp.sqrt(1 + G**2)) / 2)
+    twice = G**2 / (1 + xp.sqrt(1 + G**2)) / (1 + C)  # 2 (C - 1) without cancellation
+    return C * twice
+
+
+def half_time(xp: Any, G: Any) -> Any:
+    """Return ``rho^2 t`` at half of the loss; ``1 - q T`` is what is left when the root is rationalized."""
+    beta = 1 - 1 / xp.sqrt(2 + 0 * G)
+    q, root = xp.sqrt(1 + G**2), xp.sqrt(1 + (beta * G) ** 2)
+    left = (1 - beta) * (1 + (1 + beta) / (root + beta * q))
+    return xp.log1p(2 * q * beta / left) / (4 * q)
+
+
+def moved(xp: Any, flow: LazyTwoLayer, start: Any) -> Any:
+    """Return the distance that all weights travel, over their length at the start."""
+    end = flow.limit(xp, start)
+    far = sum(xp.sum((a - b) ** 2) for a, b in zip(end, start, strict=True))
+    return xp.sqrt(far / sum(xp.sum(b**2) for b in start))
+
+
+class LazyTraining(Expansion):
+    r"""Training at large width: everything depends on one number, ``G = y / (rho sqrt(h) alpha)``.
+
+    For ``F = alpha (f - f_0)``, :math:`f = (h d_{\rm in})^{-1/2} u \cdot W x`, standard Gaussian weights,
+    ``rho`` :math:`= |x| d_{\rm in}^{-1/2}`, :math:`\tau = \rho^2 t` and :math:`\sqrt h\, \alpha` fixed, at
+    :math:`h \to \infty`
+
+    .. math:: \frac{F}{y} = \frac{\sinh 2\theta}{G} = \frac{2 T (1 + T)}{(1 + T)^2 - G^2 T^2}, \quad
+        \frac{K}{K_0} = \cosh 2\theta, \qquad T = \frac{\tanh 2 q \tau}{q}, \quad q = \sqrt{1 + G^2},
+
+    .. math:: \frac{\Delta K}{K_0} = q - 1, \qquad \alpha^* = \frac{|y|}{\sqrt3\, \rho \sqrt h}, \qquad
+        \frac{|\Delta w|}{|w_0|} = \sqrt{2 C (C - 1)}, \quad C = \cosh\frac{\operatorname{asinh} G}{2},
+
+    .. math:: \rho^2 t_{1/2} = \frac{\operatorname{atanh} q T_{1/2}}{2 q}, \qquad
+        T_{1/2} = \frac{\beta}{\sqrt{1 + \beta^2 G^2} + 1 - \beta}, \quad \beta = 1 - 2^{-1/2},
+
+    :math:`\alpha^*` being where the kernel doubles, :math:`t_{1/2}` when the loss has halved, :math:`|\Delta w|/|w_0|`
+    over both layers for one input. At finite width the relative error is :math:`O(h^{-1/2})`, and known: the kernel
+    and the overlap at the start, in units of :math:`\rho^2`, are :math:`k_0 = 1 + \xi_1 h^{-1/2}`, :math:`e_0 = \xi_2
+    h^{-1/2}`, and with both, to :math:`O(1/h)`,
+
+    .. math:: \frac{\Delta K}{K_0} = q - 1 + \frac{G \xi_2 - G^2 \xi_1}{q \sqrt h}, \qquad
+        1 - \frac{F}{y} = \phi + \frac{\partial_{k_0} \phi\, \xi_1 + \partial_{e_0} \phi\, \xi_2}{\sqrt h} .
+
+    Parameters
+    ----------
+    y : array_like
+        Target of ``F``, any sign but not 0.
+    scaled_alpha : array_like
+        ``sqrt(h) alpha``.
+    rho : array_like
+        ``|x| / sqrt(d_in)``.
+    xi : array_like, shape (3,)
+        Fluctuations of the start, ``sqrt(h)`` times ``(|u|^2 + |v|^2)/(2h) - 1``, ``u.v/h``, ``(|u|^2 -
+        |v|^2)/(2h)``: independent standard normal at large ``h``.
+    times : array_like, shape (time,)
+        Positive (time of the loss ``(F - y)^2 / alpha^2``; double it for half of that loss).
+
+    Notes
+    -----
+    Approximates `LazyTwoLayer` in ``small = h^(-1/2)``. Exact for: any sign of ``y``, any ratio of lazy to feature.
+    Not for: outputs off the line of the data (see `LazyFluctuations`).
+
+    Source: Geiger, Spigler, Jacot, Wyart, "Disentangling feature and lazy training in deep neural networks" (2020).
+    Its scaling :math:`\alpha^* \sim h^{-1/2}` holds and gets its coefficient; what does not hold in a linear network
+    with one hidden layer (the paper's ``L = 1``) is named in `LazyRegime` and `FeatureRegime`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> law = ls.laws.LazyTraining(y=1.0, scaled_alpha=1.0, xi=[0.0, 0.0, 0.0], times=[0.1, 1.0])  # G = 1
+    >>> round(float(law.approximation(np, 0.01)["kernel change"]), 6)  # sqrt(2) - 1
+    0.414214
+    >>> round(float(law.alpha_star(np, 100)), 6)  # 1/sqrt(300), where the kernel doubles at width 100
+    0.057735
+    >>> law.approximation(np, 0.01)["F"].round(3).tolist(), law.exact(np, 0.01)["F"].round(3).tolist()
+    ([0.335, 0.994], [0.335, 0.994])
+    """
+
+    y: Any = parameter("y", "target")
+    scaled_alpha: Any = parameter(r"\sqrt{h}\alpha", "scale of the output times sqrt(h)", domain="(0, inf)")
+    xi: Any = parameter(r"\xi", "fluctuations of the start", axes=("fluctuation",))
+    times: Any = parameter("t", "times", domain="(0, inf)", axes=("time",))
+    rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
+
+    approximates: ClassVar[str] = "LazyTwoLayer of width h, in h^(-1/2)"
+    orders: ClassVar[Mapping[str, float]] = {
+        "F": 1,
+        "F with fluctuations": 2,
+        "kernel": 1,
+        "kernel change": 1,
+        "kernel change with fluctuations": 2,
+        "kernel change at alpha*": 1,
+        "weights": 1,
+        "half time": 1,
+    }
+    scales: ClassVar[tuple[float, ...]] = (1e-4, 1e-5, 1e-6)
+    dps = 40
+
+    def strength(self) -> Any:
+        """Return ``G``, signed."""
+        return self.y / (self.rho * self.scaled_alpha)
+
+    def alpha_star(self, xp: Any, h: Any) -> Any:
+        """Return the ``alpha`` at which the kernel doubles, at width `h`."""
+        return xp.abs(self.y) / (xp.sqrt(3 * h) * self.rho)
+
+    def kernel_change_over(self, xp: Any, d_in: Any) -> Any:
+        r"""Return the change of the whole kernel over many isotropic inputs of dimension `d_in`, in Frobenius norm.
+
+        :math:`|\Delta K|_F / |K_0|_F = (q - 1) \sqrt{(d_{\rm in} + 3)/(4 d_{\rm in})}`: what eq. (18) of the source
+        measures, where `kernel change` is on the line of the data.
+        """
+        return kernel_change(xp, self.strength()) * xp.sqrt((d_in + 3) / (4 * d_in))
+
+    def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the limits, and F and the kernel's change with their fluctuations."""
+        G, tau = self.strength(), self.rho**2 * self.times
+        q, change = xp.sqrt(1 + G**2), kernel_change(xp, G)
+        output, kernel = angle(xp, tau, G)
+        by_k, by_e = slopes(xp, tau, G)
+        return {
+            "F": self.y * output,
+            "F with fluctuations": self.y * (output - small * (by_k * self.xi[0] + by_e * self.xi[1])),
+            "kernel": kernel,
+            "kernel change": change,
+            "kernel change with fluctuations": change + small * (G * self.xi[1] - G**2 * self.xi[0]) / q,
+            "kernel change at alpha*": xp.ones_like(q),
+            "weights": xp.sqrt(weight_change(xp, G)),
+            "half time": half_time(xp, G) / self.rho**2,
+        }
+
+    def exact(self, xp: Any, small: Any) -> dict[str, Any]:
+        """Return the same of the closed form at width ``small^-2``."""
+        flow, start = network(xp, small, self.y, self.scaled_alpha, self.rho, self.xi)
+        path, end = flow.along(xp, self.times, start), flow.along(xp, xp.full_like(self.y, xp.inf), start)
+        middle, start_there = network(xp, small, self.y, self.alpha_star(xp, xp.ones_like(self.y)), self.rho, self.xi)
+        doubled = middle.along(xp, xp.full_like(self.y, xp.inf), start_there)
+        return {
+            "F": path["F"],
+            "F with fluctuations": path["F"],
+            "kernel": 1 + path["kernel_change"],
+            "kernel change": end["kernel_change"],
+            "kernel change with fluctuations": end["kernel_change"],
+            "kernel change at alpha*": doubled["kernel_change"],
+            "weights": moved(xp, flow, start),
+            "half time": flow.time_to(xp, start, loss=flow.loss(xp, start) / 2),
+        }
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> LazyTraining:
+        """Return a training between lazy and feature, with generic fluctuations."""
+        return cls(
+            y=rng.uniform(0.5, 2.0) * rng.choice([-1, 1]),
+            scaled_alpha=rng.uniform(0.5, 1.5),
+            rho=rng.uniform(0.6, 1.4),
+            xi=rng.uniform(0.4, 1.2, 3) * np.array([1, -1, 1]),
+            times=np.array([0.03, 0.1, 0.3, 0.8]),
+        )

@@ -1,0 +1,261 @@
+"""The two-layer network on a line of data through its three order parameters."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.flow import Flow, observable
+from linsolve.core.parameters import parameter
+from linsolve.numerics.double_double import DoubleDouble
+from linsolve.systems.two_layer.hyperbolic_rotation import BoostStart, boost, boost_output, unit_for
+from linsolve.systems.two_layer.rotation_times import boost_blow_up, boost_time_to
+from linsolve.systems.two_layer.two_layer import TwoLayer
+
+__all__ = ["TwoLayerOrder"]
+
+
+class TwoLayerOrder(Flow):
+    r"""The dynamics of `TwoLayer` in the three numbers that decide it, whatever the width.
+
+    .. math:: L = (\kappa (P - Q) - y)^2, \quad \kappa = \frac{\gamma\rho}{\sqrt{\eta_u \eta_w}}, \qquad
+        P = |p|^2, \; Q = |q|^2, \; R = p \cdot q, \quad
+        p, q = \tfrac12 (\sqrt{\eta_u}\, W x / \rho \pm \sqrt{\eta_w}\, u) .
+
+    The weights move by gradient descent on the loss; what this means for P, Q, R is a metric that depends on them:
+
+    .. math:: \dot P = -\eta (2 P L_P + R L_R), \quad \dot Q = -\eta (2 Q L_Q + R L_R), \quad
+        \dot R = -\eta (R (L_P + L_Q) + (P + Q) L_R / 2), \qquad \eta = \eta_u \eta_w .
+
+    Hence ``P(t) = P0 A(t)``, ``Q(t) = Q0/A(t)``, ``R`` constant, with the ``A = exp(2 theta)`` of `TwoLayer`.
+
+    Parameters
+    ----------
+    y : array_like, shape batch
+        Target.
+    gamma : array_like, shape batch
+        Scale of the model, any sign.
+    eta_u, eta_w : array_like, shape batch
+        Learning rates, positive: where one is 0, the order parameters do not determine the output; use `TwoLayer`.
+    rho : array_like, shape batch
+        Length ``|x|`` of the data point.
+
+    Notes
+    -----
+    Exact for: every ``P, Q >= 0``, every sign of ``gamma`` and ``y``. Not for: rates equal to 0.
+
+    Source: Xu and Ziyin (2024), Theorem 1, with ``d P``, ``d Q`` here called P, Q. As printed ``rho`` is
+    ``sqrt(sum x^2 / d0)``; it must be ``|x|`` (see `TwoLayer` for this and the other errata).
+
+    Accuracy: that of the boost, 1e-13 for P and Q, 1e-12 for the loss (``tests/test_two_layer.py``).
+
+    Examples
+    --------
+    >>> from linsolve import TwoLayerOrder
+    >>> traj = TwoLayerOrder(y=1.0)([0.0, 1.0, float("inf")], TwoLayerOrder.State(P=0.02, Q=0.01, R=0.0))
+    >>> traj["output"].round(6).tolist()
+    [0.01, 0.52948, 1.0]
+    """
+
+    y: Any = parameter("y", "target", typical=(-2.0, 2.0))
+    gamma: Any = parameter(r"\gamma", "scale of the model", default=1.0)
+    eta_u: Any = parameter(r"\eta_u", "learning rate of u", domain="(0, inf)", typical=(0.1, 2.0), default=1.0)
+    eta_w: Any = parameter(r"\eta_w", "learning rate of w", domain="(0, inf)", typical=(0.1, 2.0), default=1.0)
+    rho: Any = parameter(r"\rho", "length of the data point", domain="[0, inf)", typical=(0.5, 2.0), default=1.0)
+
+    class State(NamedTuple):
+        """Order parameters ``P``, ``Q``, ``R``, each of shape batch; ``P, Q >= 0`` and ``R^2 <= P Q``."""
+
+        P: Any
+        Q: Any
+        R: Any
+
+    axes: ClassVar = {"P": (), "Q": (), "R": ()}
+
+    @classmethod
+    def of(cls, flow: TwoLayer, z: Any) -> tuple[TwoLayerOrder, Any]:
+        """Return the flow of the order parameters of a `TwoLayer` flow, and the state that belongs to its state `z`.
+
+        Raises
+        ------
+        ValueError
+            If a learning rate or the data point is 0.
+        """
+        z = flow.state(z)
+        xp = arithmetic.namespace(*z)
+        flow = flow.cast(xp)
+        rho = DoubleDouble(xp, flow.x).length()
+        if not getattr(xp, "symbolic", False) and np.any(arithmetic.to_numpy(rho.hi) == 0):
+            raise ValueError(f"{cls.__name__}: x = 0 (data point) leaves p and q undefined; use TwoLayer")
+        order = cls(y=flow.y, gamma=flow.gamma, eta_u=flow.eta_u, eta_w=flow.eta_w, rho=rho.hi)
+        h = (DoubleDouble(xp, z.w) * flow.x[..., None, :]).sum() / rho[..., None]
+        b, a = h * DoubleDouble(xp, flow.eta_u).sqrt()[..., None], DoubleDouble(xp, flow.eta_w).sqrt()[..., None] * z.u
+        half = xp.ones_like(b.hi) / 2
+        p, q = (b + a).scaled(half), (b - a).scaled(half)
+        return order, cls.State((p * p).sum().hi, (q * q).sum().hi, (p * q).sum().hi)
+
+    @classmethod
+    def state(cls, z: Any) -> Any:
+        """Return `z` as a State, refused where no network has such order parameters."""
+        z = super().state(z)
+        if getattr(arithmetic.namespace(*z), "symbolic", False):
+            return z
+        P, Q, R = np.broadcast_arrays(*(arithmetic.to_numpy(v) for v in z))
+        for name, values in (("P", P), ("Q", Q)):
+            if (values < 0).any():
+                raise ValueError(f"{cls.__name__}: {name} = {values.min()} must be at least 0 (a squared length)")
+        # at most 1 in exact arithmetic; rounding of a one-unit network may exceed it
+        excess = np.abs(R) - np.sqrt(P) * np.sqrt(Q) * (1 + cls.tolerance)
+        if (excess > 0).any():
+            worst = np.unravel_index(np.argmax(excess), excess.shape)
+            raise ValueError(
+                f"{cls.__name__}: |R| = {abs(R[worst])} must be at most sqrt(P Q) = {np.sqrt(P[worst] * Q[worst])} "
+                "(R = p.q); take all three from weights with TwoLayerOrder.of"
+            )
+        return z
+
+    # the problem
+
+    def _kappa(self, xp: Any) -> Any:
+        return self.gamma * self.rho / (xp.sqrt(self.eta_u) * xp.sqrt(self.eta_w))
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``(kappa (P - Q) - y)^2``."""
+        return self.residual(xp, z) ** 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return the velocity that gradient descent on the weights induces, through the metric of the class."""
+        eta = self.eta_u * self.eta_w
+        mixed = z.R * gradient.R
+        return self.State(
+            -eta * (2 * z.P * gradient.P + mixed),
+            -eta * (2 * z.Q * gradient.Q + mixed),
+            -eta * (z.R * (gradient.P + gradient.Q) + (z.P + z.Q) * gradient.R / 2),
+        )
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``(-4 g r P, 4 g r Q, 0)`` with ``g = sqrt(eta_u eta_w) gamma rho`` and the residual ``r``."""
+        rate = 4 * self._coupling(xp) * self.residual(xp, z)
+        return self.State(-rate * z.P, rate * z.Q, xp.zeros_like(rate * z.R))
+
+    def _coupling(self, xp: Any) -> Any:
+        return xp.sqrt(self.eta_u) * xp.sqrt(self.eta_w) * self.gamma * self.rho
+
+    # the closed form
+
+    def _start(self, xp: Any, z0: Any) -> BoostStart:
+        rates = DoubleDouble(xp, self.eta_u).sqrt() * DoubleDouble(xp, self.eta_w).sqrt()
+        scale = DoubleDouble(xp, self.gamma) * self.rho
+        f0 = (DoubleDouble(xp, z0.P) - z0.Q) * scale / rates
+        about = *(xp.sqrt(v) * xp.abs(self.gamma) * self.rho for v in (z0.P, z0.Q)), self._coupling(xp)
+        tiny = (xp.maximum(*about[:2]) < 1 / 2**400) & (xp.abs(scale.hi) < 2**200)
+        unit = unit_for(xp, tiny, about[0])
+        size = scale.scaled(xp.where(self.gamma < 0, -unit, unit))
+        p, q = DoubleDouble(xp, z0.P).sqrt() * size, DoubleDouble(xp, z0.Q).sqrt() * size
+        return BoostStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise the start."""
+        start = self._start(xp, z0)
+        b = boost(xp, t, start)
+        P, Q = (xp.sqrt(z0.P) * start.unit * b.up) ** 2, (xp.sqrt(z0.Q) * start.unit * b.down) ** 2
+        return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return loss, output and residual from closed forms that do not cancel."""
+        start = self._start(xp, z0)
+        b = boost(xp, t, start)
+        residual = start.r0 * b.fade * b.fade
+        return {"loss": residual**2, "output": boost_output(xp, b, start)[0], "residual": residual}
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the order parameters at ``t = inf``: on the target, or at the saddle ``P = Q = 0``."""
+        batch = (self.y + self._kappa(xp) + z0.P + z0.Q + z0.R).shape
+        return self.solution(xp, xp.full(batch, xp.inf, dtype=xp.float64), z0)
+
+    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
+        """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
+        return boost_time_to(xp, self._start(xp, z0), loss=loss)
+
+    def blow_up_time(self, xp: Any, z0: Any) -> Any:
+        """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
+        return boost_blow_up(xp, self._start(xp, z0))
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return `blow_up_time` and inf."""
+        start = self.blow_up_time(xp, z0)
+        return start, xp.full_like(start, xp.inf)
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the products ``P Q`` and ``R``."""
+        return {"product": z.P * z.Q, "overlap": z.R}
+
+    def step(self, xp: Any, z: Any, h: Any) -> Any:
+        """Return the order parameters after a descent step on the weights, ``p (1 - 2 h g r)``, ``q (1 + 2 h g r)``."""
+        turn = 2 * h * self._coupling(xp) * self.residual(xp, z)
+        return self.State(z.P * (1 - turn) ** 2, z.Q * (1 + turn) ** 2, z.R * (1 - turn) * (1 + turn))
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the rate of the output, ``-2 ntk (f - y)``: what the tangent kernel is for."""
+        return {"output": -2 * self.ntk(xp, z) * self.residual(xp, z)}
+
+    # what is observed
+
+    @observable()
+    def output(self, xp: Any, z: Any) -> Any:
+        """Return ``kappa (P - Q)``."""
+        return self._kappa(xp) * (z.P - z.Q)
+
+    @observable()
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return ``kappa (P - Q) - y``."""
+        return self.output(xp, z) - self.y
+
+    @observable(bounds="[0, inf)")
+    def ntk(self, xp: Any, z: Any) -> Any:
+        """Return the tangent kernel on the data point, ``2 gamma^2 rho^2 (P + Q)``."""
+        return 2 * (self.gamma * self.rho) ** 2 * (z.P + z.Q)
+
+    @observable(bounds="[-1, 1]")
+    def alignment(self, xp: Any, z: Any) -> Any:
+        """Return the cosine of the angle between ``u`` and ``W x``, 0 where one of them is 0."""
+        a, b = self._lengths(xp, z)
+        none = (a == 0) | (b == 0)
+        a, b = xp.where(none, xp.ones_like(a), a), xp.where(none, xp.ones_like(b), b)
+        cosine = xp.where(none, xp.zeros_like(a), (z.P - z.Q) / a / b)
+        return xp.minimum(xp.maximum(cosine, -xp.ones_like(cosine)), xp.ones_like(cosine))
+
+    def _lengths(self, xp: Any, z: Any) -> tuple[Any, Any]:
+        """Return ``|p - q|`` and ``|p + q|``."""
+        both = z.P + z.Q
+        small, large = both - 2 * z.R, both + 2 * z.R
+        zero = xp.zeros_like(small)
+        return xp.sqrt(xp.where(small > 0, small, zero)), xp.sqrt(xp.where(large > 0, large, zero))
+
+    @observable(bounds="[0, inf)")
+    def u_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|u|``."""
+        return self._lengths(xp, z)[0] / xp.sqrt(self.eta_w)
+
+    @observable(bounds="[0, inf)")
+    def h_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|W x|``."""
+        return self._lengths(xp, z)[1] * self.rho / xp.sqrt(self.eta_u)
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return the order parameters of the typical networks of `TwoLayer`."""
+        return cls.of(*TwoLayer.example(rng))
+
+    @classmethod
+    def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
+        """Return general rates; ``p, q, k > 0`` name P, Q and the target in a way that makes ``c`` rational."""
+        import sympy
+
+        p, q, k, gamma, a, b, rho = sympy.symbols("p q k gamma a b rho", positive=True)
+        R = sympy.Symbol("R", real=True)
+        y = gamma * rho * (k * p**2 - q**2 / k) / (a * b)
+        point = {p: 0.3, q: 0.2, k: 1.9, gamma: 1.3, a: 0.7, b: 1.1, rho: 0.9, R: 0.05}
+        return {"y": y, "gamma": gamma, "eta_u": b**2, "eta_w": a**2, "rho": rho}, (p**2, q**2, R), point

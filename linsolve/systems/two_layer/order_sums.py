@@ -1,0 +1,140 @@
+"""Order parameters of many wide networks in one pass over their weights."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.arguments import unknown_name
+from linsolve.engines.evaluate import run_tiles
+from linsolve.engines.grid import Tile, tiles
+from linsolve.numerics.threads import workers
+from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
+from linsolve.systems.two_layer.two_layer import TwoLayer
+
+__all__ = ["order_parameters"]
+
+_NUMBERS = {"blocks": 2**17, "compiled": 2**18}  # hidden units of a block: what is made of them stays in the cache
+_SHARE = {"blocks": 2**19, "compiled": 2**21}  # hidden units, for which starting one more thread pays
+_FAR = 2.0**900  # squares beyond it, or below its inverse, may have lost digits; 2^60 is for the learning rates
+
+
+def order_parameters(
+    flow: TwoLayer, z: Any, *, engine: str = "blocks", threads: int | None = None
+) -> tuple[TwoLayerOrder, Any]:
+    """Return what `TwoLayerOrder.of` does, from plain sums in one pass over the weights: several times faster.
+
+    Parameters
+    ----------
+    flow : TwoLayer
+    z : State
+        NumPy arrays.
+    engine : str
+        "blocks" (NumPy, in blocks that fit the cache) or "compiled" (extra ``[fast]``: 32 sums side by side).
+    threads : int, optional
+        By default one for each processor, but no more than have a millisecond's work. The result does not depend on it.
+
+    Returns
+    -------
+    TwoLayerOrder, State
+        Each of P, Q and R off by at most ``2 (n + d0 + 8) 2^-53`` of ``P``, ``Q`` and ``sqrt(P Q)``, with `n` the width
+        or, compiled, ``width/32``, and what ``W x`` and, of few units, ``p`` or ``q`` lose by cancellation
+        (``tests/test_fused.py``, ``tests/test_fused_compiled.py``); `TwoLayerOrder.of` carries twice the digits.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the data point is 0, an input is not what it must be, or the sums overflow.
+    ModuleNotFoundError
+        If the engine is "compiled" and the extra is not installed.
+    """
+    if engine not in _NUMBERS:
+        raise ValueError(unknown_name("order_parameters", "engine", engine, _NUMBERS))
+    z, given = _shaped(flow, z), z
+    flow = flow.cast(np)
+    rho = np.sqrt(np.vecdot(flow.x, flow.x))
+    if np.any(rho == 0):
+        raise ValueError("order_parameters: x = 0 (data point) leaves p and q undefined; use TwoLayer")
+    order = TwoLayerOrder(y=flow.y, gamma=flow.gamma, eta_u=flow.eta_u, eta_w=flow.eta_w, rho=rho)
+    batch, width = np.broadcast_shapes(z.u.shape[:-1], z.w.shape[:-2], rho.shape), z.u.shape[-1]
+    count = int(np.prod(batch))
+    u = np.broadcast_to(z.u, (*batch, width)).reshape(count, width)
+    w = np.broadcast_to(z.w, (*batch, *z.w.shape[-2:])).reshape(count, *z.w.shape[-2:])
+    x = (flow.x / rho[..., None]) / 2
+    x = np.broadcast_to(x * np.sqrt(flow.eta_u)[..., None], (*batch, x.shape[-1])).reshape(count, -1)
+    scale = np.broadcast_to(np.sqrt(flow.eta_w) / 2, batch).reshape(count)
+    found = np.empty((count, 3))
+    high = max(1, _NUMBERS[engine] // width)
+    work = _compiled(u, w, x, scale, found) if engine == "compiled" else _blocks(u, w, x, scale, found, high)
+    if threads is None:
+        threads = max(1, min(workers(), count * width // _SHARE[engine]))
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        run_tiles(work, list(tiles((1, 1, count), high)), threads)
+    if not np.isfinite(found).all():
+        flow.state(given)
+        raise ValueError(f"order_parameters: P, Q, R = {found.max()} overflow (sums over hidden units); scale z down")
+    return order, TwoLayerOrder.State(*(np.ascontiguousarray(v).reshape(batch) for v in found.T))
+
+
+def _shaped(flow: TwoLayer, z: Any) -> Any:
+    """Return a State of arrays, whose numbers are checked here unless that would be one more pass over many."""
+    arrays = isinstance(z, TwoLayer.State) and all(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in z)
+    if arrays and z.u.ndim > 0 and z.w.ndim > 1 and z.u.size and z.w.size:
+        return z
+    return flow.state(z)
+
+
+def _blocks(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray, high: int) -> Any:
+    """Return what computes the sums of a tile with NumPy, in buffers that each thread keeps."""
+    held, width = threading.local(), u.shape[1]
+    square = scale**2
+    even = x.shape[1] == 1 and bool(((x[:, 0] == scale) & (square < 2.0**60) & (square > 2.0**-60)).all())
+
+    def sums(a: np.ndarray, b: np.ndarray, part: Any) -> None:
+        """Write the sums of squares and products of ``b + a`` and ``b - a``."""
+        p, q = held.space[:2, : len(a)]
+        np.subtract(b, a, out=q)
+        np.add(b, a, out=p)
+        for k, pair in enumerate(((p, p), (q, q), (p, q))):
+            found[part, k] = np.vecdot(*pair)
+
+    def one(tile: Tile) -> None:
+        if not hasattr(held, "space"):
+            held.space = np.empty((4, high, width))
+        part: Any = slice(tile.c0, tile.c1)
+        if even:  # a common factor is for the sums
+            sums(u[part], w[part, :, 0], part)
+            squares = found[part, :2]
+            safe = ((squares < _FAR) & (squares > 1 / _FAR)).all(axis=1)
+            found[part] *= square[part, None]
+            part = tile.c0 + np.flatnonzero(~safe)
+        if not isinstance(part, slice) and not part.size:
+            return
+        a, b = held.space[2:, : len(scale[part])]
+        if x.shape[1] == 1:
+            np.multiply(w[part, :, 0], x[part], out=b)
+        else:
+            np.matvec(w[part], x[part], out=b)
+        np.multiply(u[part], scale[part, None], out=a)
+        sums(a, b, part)
+
+    return one
+
+
+def _compiled(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray) -> Any:
+    """Return what computes the sums of a tile in machine code."""
+    from linsolve.systems.two_layer.sums_compiled import Sums
+
+    sums = Sums.ready()
+    one_number = x.shape[1] == 1
+    weigh = np.ascontiguousarray(x[:, 0]) if one_number else np.ones(len(x))
+    scale = np.ascontiguousarray(scale)
+
+    def one(tile: Tile) -> None:
+        part = slice(tile.c0, tile.c1)
+        b = w[part, :, 0] if one_number else np.matvec(w[part], x[part])
+        sums(b, u[part], weigh[part], scale[part], found[part])
+
+    return one

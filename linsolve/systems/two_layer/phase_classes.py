@@ -1,0 +1,273 @@
+"""Phases of a two-layer linear network whose sizes are powers of one number, decided in rational arithmetic."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.core.arguments import shown
+
+__all__ = ["PHASES", "Classification", "Exponents", "classify"]
+
+PHASES = ("kernel", "feature", "frozen", "unstable")
+
+MEANINGS = {
+    "c_d": "exponent of the width",
+    "c_gamma": "exponent of the scale of the model",
+    "c_u": "exponent of the variance of u",
+    "c_w": "exponent of the variance of w",
+    "c_eta_u": "exponent of the learning rate of u",
+    "c_eta_w": "exponent of the learning rate of w",
+}
+
+
+class Exponents(NamedTuple):
+    """Powers of a number ``kappa`` that grows without bound; ``classify(*exponents)`` names their phase.
+
+    Parameters
+    ----------
+    c_d, c_gamma : rational
+        Width and scale of the model: ``d ~ kappa^c_d``, ``gamma ~ kappa^c_gamma``.
+    c_u, c_w : rational
+        Variances of the initial weights: ``sigma_u^2 ~ kappa^c_u``, ``sigma_w^2 ~ kappa^c_w``.
+    c_eta_u, c_eta_w : rational
+        Learning rates.
+    zero_output : bool
+        Whether the start is conditioned on an output of 0, rather than independent.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> ntk = phases.Exponents(c_d=1, c_gamma="-1/2", c_u=0, c_w=0, c_eta_u=0, c_eta_w=0)
+    >>> phases.classify(*ntk).phase, phases.classify(*ntk._replace(c_gamma=-1)).phase
+    ('kernel', 'frozen')
+    """
+
+    c_d: Any
+    c_gamma: Any
+    c_u: Any
+    c_w: Any
+    c_eta_u: Any
+    c_eta_w: Any
+    zero_output: Any = False
+
+
+class Classification(NamedTuple):
+    """What `classify` returns: strings and fractions for one set of exponents, arrays for a grid.
+
+    Parameters
+    ----------
+    phase : str or array of str
+        One of `PHASES`.
+    log_slow : bool or array of bool
+        Feature learning that leaves a saddle first, in a time ``(|B|/4) log(kappa) t_c``.
+    speed : Fraction or array
+        ``t_c ~ kappa^-speed``.
+    B, A : Fraction or array
+        Initial tangent kernel ``K0 ~ kappa^B``, and ``(g y)^2 ~ kappa^A``.
+    mis : Fraction or array, or -inf
+        ``((P - Q)/(P + Q))^2 ~ kappa^mis``: how unequal the two order parameters start.
+    chg : Fraction or array
+        ``|(K_inf/K0)^2 - 1| ~ kappa^chg``; see `kernel_change`.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> found = phases.classify(1, "-1/2", 0, 0, 0, 0)
+    >>> found.phase, found.speed, found.kernel_change
+    ('kernel', Fraction(0, 1), Fraction(-1, 1))
+    """
+
+    phase: Any
+    log_slow: Any
+    speed: Any
+    B: Any
+    A: Any
+    mis: Any
+    chg: Any
+
+    @property
+    def kernel_change(self) -> Any:
+        """Exponent of ``|K_inf/K0 - 1|``: `chg`, and half of it where it is positive."""
+        if isinstance(self.chg, Fraction):
+            return min(self.chg, self.chg / 2)
+        return np.minimum(self.chg, self.chg / 2)
+
+
+def classify(
+    c_d: Any, c_gamma: Any, c_u: Any, c_w: Any, c_eta_u: Any, c_eta_w: Any, zero_output: Any = False
+) -> Classification:
+    r"""Return the phase of `TwoLayer` in the limit ``kappa -> inf``, exact on the boundaries between phases.
+
+    .. math:: A = 2 c_\gamma + c_{\eta_u} + c_{\eta_w}, \qquad B = 2 c_\gamma + c_d + \max(a, b), \qquad
+        a = c_{\eta_w} + c_u, \quad b = c_{\eta_u} + c_w,
+
+    .. math:: \text{speed} = \max(A/2, B), \qquad \text{mis} = -(c_d + |a - b|), \qquad
+        \text{chg} = \max(A - 2B, \text{mis}),
+
+    with ``mis`` = :math:`-\infty` for zero initial output. A network is
+
+    - *unstable* where speed > 0: learning takes no time, and descent at a fixed step diverges;
+    - *frozen* where speed < 0: learning takes forever;
+    - *kernel* where :math:`B = 0 > A` and ``mis < 0``: learning takes a time of order one, the kernel stays;
+    - *feature* otherwise, log-slow where moreover :math:`B < 0`.
+
+    Parameters
+    ----------
+    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w : rational or array_like
+        Exponents of width, model scale, variances of ``u`` and ``w``, learning rates; they broadcast. Integers,
+        fractions, decimal strings (``"1/3"``, ``"-0.5"``) and floats, which mean the decimal number that they print
+        as: 0.1 is one tenth. ``c_d`` is not negative.
+    zero_output : bool or array of bool
+        Whether the start has output 0 exactly; otherwise weights are independent Gaussian numbers.
+
+    Returns
+    -------
+    Classification
+        For single numbers with exact fractions. For grids exponents are float64, rounded only after the phases have
+        been decided in integers: numerators over the common denominator of everything given, in 64 bits where these
+        suffice and in Python's integers, some thirty times slower, otherwise. Short decimals suffice:
+        ``np.linspace(-2, 1, 1501).round(3)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is not a rational number, empty arrays, shapes that do not broadcast, and a negative ``c_d``.
+
+    Notes
+    -----
+    Exact for: data on a line, ``x`` and ``y`` of order one, ``y`` not 0. Not for: starts with ``Q`` much smaller than
+    ``P`` by design; there ``t_c`` does not say whether learning happens. The kernel phase means a constant tangent
+    kernel, not that no layer moves relative to its size.
+
+    Source: Xu and Ziyin (2024), (14) to (16), Theorem 2. Errata, each shown by ``tests/test_phases.py``, where the
+    slopes of the exact solution are measured:
+
+    ================  ==================================================  =========================================
+    place             as printed                                          as it should be
+    ================  ==================================================  =========================================
+    after Theorem 2   ``0 = c_gamma + c_d + max(a, b)``, greater than     ``0 = B > A``
+    and 4.1           ``c_eta_u + c_eta_w``
+    Theorem 2         kernel only if ``P/Q -> 1``                         only if so, or ``f0 -> y``
+    Corollary 3       kernel for every ``c_u, c_w, c_d``                  not where ``c_d = 0, a = b, f0 != 0``
+    Table 1, lazy     kernel                                              kernel for zero output, feature otherwise
+    4.2               ``c_u = max(0, c_w)`` gives ``f0 = O(1)``           ``c_u = min(0, c_w)`` does
+    ================  ==================================================  =========================================
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> phases.classify(1, "-1/2", 0, 0, 0, 0).phase  # the NTK scaling
+    'kernel'
+    >>> phases.classify(1, [-1, -0.5, 0], 0, 0, 0, 0).phase.tolist()
+    ['frozen', 'kernel', 'unstable']
+    """
+    given = dict(zip(MEANINGS, (c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w), strict=True))
+    read = {name: _read("classify", name, value) for name, value in given.items()}
+    still = flags("classify", zero_output)
+    single = _shape(read, still) == ()
+    (d, gamma, u, w, rate_u, rate_w), unit = _integers(read)
+    if np.any(d < 0):
+        least = Fraction(int(np.min(d)), unit)
+        rule = "must be at least 0 (exponent of the width); a network has at least one unit"
+        raise ValueError(f"classify: c_d = {least} {rule}")
+    a, b = rate_w + u, rate_u + w
+    A = 2 * gamma + rate_u + rate_w
+    B = 2 * gamma + d + np.maximum(a, b)
+    twice = np.maximum(A, 2 * B)  # the speed is half of it, which need not be an integer
+    mis = -(d + np.abs(a - b))
+    chg = np.where(still, A - 2 * B, np.maximum(A - 2 * B, mis))
+    kernel = (B == 0) & (A < 0) & (still | (mis < 0))
+    code = np.where(twice > 0, 3, np.where(twice < 0, 2, np.where(kernel, 0, 1)))
+    slow = (code == 1) & (B < 0)
+    whole = (code, slow, twice, B, A, mis, chg, still)
+    return _one([v.item() for v in whole], unit) if single else _grid(np.broadcast_arrays(*whole), unit)
+
+
+def _one(whole: Any, unit: int) -> Classification:
+    code, slow, *exponents, still = whole
+    twice, B, A, mis, chg = (Fraction(v, unit) for v in exponents)
+    return Classification(PHASES[code], slow, twice / 2, B, A, -math.inf if still else mis, chg)
+
+
+def _grid(whole: Any, unit: int) -> Classification:
+    code, slow, twice, B, A, mis, chg, still = whole
+    twice, B, A, mis, chg = ((v / unit).astype(np.float64) for v in (twice, B, A, mis, chg))
+    return Classification(np.array(PHASES)[code], slow.copy(), twice / 2, B, A, np.where(still, -np.inf, mis), chg)
+
+
+def flags(who: str, zero_output: Any) -> np.ndarray:
+    """Return `zero_output` as an array of bool, refused where it is something else."""
+    found = np.asarray(zero_output)
+    if found.dtype.kind != "b" or found.size == 0:
+        raise TypeError(
+            f"{who}: zero_output = {shown(zero_output)} must be True or False (whether the start has output 0)"
+        )
+    return found
+
+
+def decimals(who: str, exponents: Exponents) -> Exponents:
+    """Return exponents, and the flag among them, as arrays of doubles and of bool, refused as `classify` does."""
+    if not isinstance(exponents, tuple) or len(exponents) not in (6, 7):
+        raise TypeError(
+            f"{who}: exponents = {shown(exponents)} must be six or seven; say Exponents(1, -0.5, 0, 0, 0, 0)"
+        )
+    *given, zero_output = exponents if len(exponents) == 7 else (*exponents, False)
+    read = [_read(who, name, value) for name, value in zip(MEANINGS, given, strict=True)]
+    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w = (np.array([float(v) for v in some])[index] for some, index in read)
+    return Exponents(c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, flags(who, zero_output))
+
+
+def _read(who: str, name: str, value: Any) -> tuple[list[Fraction], np.ndarray]:
+    """Return the different numbers of an array, and the index of each entry among them."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise TypeError(f"{who}: {name} is not a rectangular array ({MEANINGS[name]}); {error}") from error
+    if array.size == 0:
+        raise ValueError(f"{who}: {name} has shape {array.shape}, which is empty ({MEANINGS[name]}); give at least one")
+    if array.dtype.kind not in "iufUO":
+        raise TypeError(f"{who}: {name} = {shown(value)} is not made of rational numbers ({MEANINGS[name]}); say '1/2'")
+    if array.dtype.kind == "O":
+        return [_rational(who, name, v) for v in array.ravel()], np.arange(array.size).reshape(array.shape)
+    different, index = np.unique(array, return_inverse=True)
+    return [_rational(who, name, v) for v in different], index.reshape(array.shape)
+
+
+def _rational(who: str, name: str, value: Any) -> Fraction:
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise ValueError(value)
+        if isinstance(value, numbers.Rational):  # of Python's integers: those of NumPy overflow in silence
+            return Fraction(int(value.numerator), int(value.denominator))
+        return Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        message = (
+            f"{who}: {name} = {value} is not a rational number ({MEANINGS[name]}); say 0.5, '1/2' or Fraction(1, 2)"
+        )
+        raise ValueError(message) from None
+
+
+def _integers(read: dict[str, tuple[list[Fraction], np.ndarray]]) -> tuple[list[Any], int]:
+    """Return every exponent as integers over one common denominator, and the denominator."""
+    unit = math.lcm(*(v.denominator for values, _ in read.values() for v in values))
+    numerators = {name: [int(v * unit) for v in values] for name, (values, _) in read.items()}
+    largest = max(abs(n) for values in numerators.values() for n in values)
+    kind: Any = np.int64 if 16 * largest < 2**63 else object  # A - 2 B adds at most 14 of them
+    # at least one axis: without any, arrays of Python's integers turn into these, which NumPy then cuts to 64 bits
+    return [np.array(numerators[name], dtype=kind)[np.atleast_1d(index)] for name, (_, index) in read.items()], unit
+
+
+def _shape(read: dict[str, tuple[list[Fraction], np.ndarray]], still: np.ndarray) -> tuple[int, ...]:
+    """Return the shape that everything broadcasts to."""
+    shapes = {name: index.shape for name, (_, index) in read.items()} | {"zero_output": still.shape}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        shown = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
+        rule = "do not broadcast (one axis a direction of the grid); add axes of length 1"
+        raise ValueError(f"classify: shapes {shown} {rule}") from None

@@ -1,0 +1,304 @@
+"""How fast random networks learn and how much their kernel changes, at any size, from the exact solution."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.core.arguments import Interval, real_array, shown, unknown_name
+from linsolve.core.query import pose
+from linsolve.core.randomness import generator, seeded
+from linsolve.numerics.double_double import length
+from linsolve.systems.two_layer.phase_classes import PHASES, Exponents, decimals, flags
+from linsolve.systems.two_layer.two_layer import TwoLayer
+
+__all__ = ["Diagnosis", "Slopes", "diagnose", "measured_phase", "medians", "networks", "slopes", "wishart"]
+
+WIDTH = 10  # units where kappa^c_d is 1
+
+
+def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Return the Gram matrix of two Gaussian vectors of any length, through its Cholesky factor (Bartlett).
+
+    For independent standard Gaussian ``u, v`` in ``width`` dimensions, in a basis that starts with ``u``,
+
+    .. math:: u = (r, 0), \quad v = (a, b), \qquad r^2 \sim \chi^2_{\rm width}, \quad a \sim N(0, 1), \quad
+        b^2 \sim \chi^2_{{\rm width} - 1},
+
+    independently: three numbers, whatever the width.
+
+    Parameters
+    ----------
+    width : array_like
+        At least 1; it need not be an integer.
+    count : int
+        Networks to draw for each width.
+    rng : None, int, numpy.random.Generator or cupy.random.Generator
+        As in SPEC 7; one of CuPy draws on its device.
+
+    Returns
+    -------
+    r, a, b : array, shape (count,) + shape of `width`
+    """
+    who, meaning = "wishart", "number of hidden units"
+    width = np.asarray(real_array(who, "width", width, meaning=meaning, domain=Interval("[1, inf)")))
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise ValueError(f"{who}: count = {shown(count)} must be a positive integer (a number of networks); say 400")
+    xp, rng = generator(who, rng)
+    width, shape = xp.asarray(width), (int(count), *width.shape)
+    r = xp.sqrt(rng.chisquare(width, shape))
+    a = rng.standard_normal(shape)
+    alone = width == 1
+    b = xp.sqrt(rng.chisquare(xp.where(alone, xp.ones_like(width), width - 1), shape))
+    return r, a, xp.where(alone, xp.zeros_like(b), b)
+
+
+def networks(
+    width: Any,
+    count: int,
+    *,
+    sigma_u: Any = 1.0,
+    sigma_w: Any = 1.0,
+    zero_output: Any = False,
+    rng: Any = None,
+    **parameters: Any,
+) -> tuple[TwoLayer, Any]:
+    """Return networks of two units that train as random networks of any width do, at the cost of two.
+
+    Lengths of the layers and the angle between them decide everything but directions; two units can have them all.
+
+    Parameters
+    ----------
+    width : array_like
+        Hidden units of the network stood for, at least 1.
+    count : int
+        Networks for each.
+    sigma_u, sigma_w : array_like
+        Standard deviations of the weights.
+    zero_output : bool or array of bool
+        Take from ``W x`` its part along ``u``, so that the output is 0.
+    rng : None, int or numpy.random.Generator
+        As in SPEC 7.
+    **parameters
+        Of `TwoLayer`; ``y`` is 1 if not given, ``x`` one number in one dimension.
+
+    Returns
+    -------
+    TwoLayer, State
+        On one input, with a batch of shape ``(count,) +`` what everything else broadcasts to.
+        `TwoLayerOrder.of` gives the order parameters.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a width below 1, negative deviations, shapes that do not broadcast, inputs of more dimensions than one, and
+        parameters that the flow lacks.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> flow, z0 = phases.networks(1e6, 1000, gamma=1e-3, rng=0)  # NTK scaling
+    >>> z0.u.shape, z0.w.shape
+    ((1000, 2), (1000, 2, 1))
+    >>> round(float(flow(0.0, z0)["ntk"].mean()), 1)  # gamma^2 (|u|^2 + |W x|^2), to be 2
+    2.0
+    """
+    who, known = "networks", {field.name for field in dataclasses.fields(TwoLayer)}  # type: ignore[arg-type]
+    for name in parameters:
+        if name not in known:
+            raise ValueError(unknown_name(who, "parameter", name, known))
+    flow, still = TwoLayer(**({"y": 1.0} | parameters)), flags(who, zero_output)
+    if flow.x.shape[-1] > 1:
+        raise ValueError(f"{who}: x has shape {flow.x.shape} but needs one dimension (input); give its length, [|x|]")
+    scale_u, scale_w = (
+        np.asarray(real_array(who, name, value, meaning="standard deviation", domain=Interval("[0, inf)")))
+        for name, value in (("sigma_u", sigma_u), ("sigma_w", sigma_w))
+    )
+    sizes = (width, scale_u, scale_w, still, flow.y, flow.gamma, flow.eta_u, flow.eta_w, flow.x[..., 0])
+    shapes = [np.shape(v) for v in sizes]
+    try:
+        width = np.broadcast_to(width, np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    r, along, across = wishart(width, count, rng=rng)
+    along = np.where(still, 0, along)
+    u, w = np.stack([r, np.zeros_like(r)], axis=-1), np.stack([along, across], axis=-1)
+    return flow, TwoLayer.State(scale_u[..., None] * u, scale_w[..., None, None] * w[..., None])
+
+
+class Diagnosis(NamedTuple):
+    """Rate of learning ``1/t_c``, relative change of the tangent kernel ``K_inf/K0 - 1``, and ``K0``."""
+
+    rate: Any
+    kernel_change: Any
+    ntk: Any
+
+
+def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
+    r"""Return how fast networks learn and how much their kernel will have changed, in closed form.
+
+    .. math:: \frac1{t_c} = c = \sqrt{g^2 y^2 + 4 k_P k_Q}, \qquad
+        \frac{K_\infty}{K_0} - 1 = \frac{4 g^2 (y^2 - f_0^2)/K_0^2}{1 + 2c/K_0}, \qquad K_0 = 2 (k_P + k_Q),
+
+    with ``g``, :math:`k_P`, :math:`k_Q` of `TwoLayer`.
+
+    Parameters
+    ----------
+    flow : TwoLayer
+        Or a `LazyTwoLayer`, whose target is ``y/alpha`` above its initial output.
+    z0 : State
+        Not the saddle ``u = W x = 0``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another flow, starts that do not fit it, and a kernel of 0 or beyond a double.
+
+    Notes
+    -----
+    Source: Xu and Ziyin (2024), (7), and the change of the kernel that follows from it; theirs is stated for
+    ``alpha_+ = 1`` only, where it vanishes (as it does for ``f0 = -y``). Exact for: starts that do not end in the
+    saddle, which random ones never do. Accurate relative to ``|y| + |f0|`` in place of ``|y| - |f0|``.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> from linsolve import phases
+    >>> flow, z0 = ls.TwoLayer(y=2.0, x=[1.0]), ls.TwoLayer.State(u=[1.0], w=[[1.0]])
+    >>> found = phases.diagnose(flow, z0)
+    >>> float(found.rate), float(found.kernel_change)
+    (2.0, 1.0)
+    >>> flow([0.0, float("inf")], z0)["ntk"].round(6).tolist()  # it doubles
+    [2.0, 4.0]
+    """
+    if not isinstance(flow, TwoLayer):
+        raise TypeError(f"diagnose: flow = {shown(flow)} must be a TwoLayer or a LazyTwoLayer (networks); pass one")
+    z0 = pose(flow, 0, z0).z0
+    h, size = flow.hidden(np, z0), np.sqrt(np.sum(flow.x**2, axis=-1))
+    root_h, root_u = np.sqrt(flow.eta_u)[..., None], (np.sqrt(flow.eta_w) * size)[..., None]
+    p, q = (np.abs(flow.gamma) * length(np, (root_h * h + s * root_u * z0.u) / 2) for s in (1, -1))
+    with np.errstate(over="ignore"):
+        g, half = np.sqrt(flow.eta_u) * np.sqrt(flow.eta_w) * flow.gamma * size, p**2 + q**2
+    if np.any(half == 0):
+        raise ValueError("diagnose: kernel = 0 must be positive (u = W x = 0 or gamma = 0); leave such networks out")
+    if np.any(np.isinf(half)):
+        raise ValueError("diagnose: kernel = inf must be finite (weights squared, beyond a double); rescale them")
+    f0, r0 = flow.output(np, z0), flow.residual(np, z0)
+    c = np.hypot(g * (f0 - r0), 2 * p * q)
+    excess = -(g * r0 / half) * (g * (2 * f0 - r0) / half)
+    return Diagnosis(c, excess / (1 + c / half), 2 * half)
+
+
+def medians(exponents: Exponents, kappa: Any, *, count: int = 400, rng: Any = None) -> Diagnosis:
+    """Return medians of rate, size of the kernel's change and kernel over random networks of a scaling.
+
+    Parameters
+    ----------
+    exponents : Exponents
+    kappa : array_like
+        At least 1. Every other size is 1 where `kappa` is, except for the width, which is 10.
+    count : int
+        Networks for each `kappa`.
+    rng : None, int or numpy.random.Generator
+        As in SPEC 7.
+
+    Returns
+    -------
+    Diagnosis
+        Of shape of `kappa`; the middle field is the median of ``|K_inf/K0 - 1|``.
+    """
+    domain = Interval("[1, inf)")
+    kappa = np.asarray(real_array("medians", "kappa", kappa, meaning="what all sizes are powers of", domain=domain))
+    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, zero_output = decimals("medians", exponents)
+    flow, z0 = networks(
+        WIDTH * kappa**c_d,
+        count,
+        sigma_u=kappa ** (c_u / 2),
+        sigma_w=kappa ** (c_w / 2),
+        zero_output=zero_output,
+        rng=rng,
+        gamma=kappa**c_gamma,
+        eta_u=kappa**c_eta_u,
+        eta_w=kappa**c_eta_w,
+    )
+    found = diagnose(flow, z0)
+    return Diagnosis(*(np.median(np.abs(v), axis=0) for v in found))
+
+
+class Slopes(NamedTuple):
+    """Measured exponents: of the rate ``1/t_c``, of the kernel's change and of the kernel."""
+
+    rate: Any
+    kernel_change: Any
+    ntk: Any
+
+
+def slopes(
+    exponents: Exponents, kappa: tuple[float, float] = (1e10, 1e20), *, count: int = 400, rng: Any = None
+) -> Slopes:
+    """Return the exponents of a scaling as measured on random networks between two sizes.
+
+    Compare with `speed`, `kernel_change` and `B` of `classify`.
+
+    Parameters
+    ----------
+    exponents : Exponents
+        May be arrays that broadcast.
+    kappa : pair of float
+        Between which sizes.
+    count : int
+        Networks at each.
+    rng : None, int or numpy.random.Generator
+        As in SPEC 7.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> ntk = phases.Exponents(c_d=1, c_gamma="-1/2", c_u=0, c_w=0, c_eta_u=0, c_eta_w=0)
+    >>> found, theory = phases.slopes(ntk, rng=0), phases.classify(*ntk)
+    >>> exponents = [float(exponent) for exponent in (theory.speed, theory.kernel_change, theory.B)]
+    >>> exponents, [round(abs(float(slope - exponent)), 1) for slope, exponent in zip(found, exponents)]
+    ([0.0, -1.0, 0.0], [0.0, 0.0, 0.0])
+    """
+    exponents, sizes = decimals("slopes", exponents), np.asarray(kappa)
+    if sizes.shape != (2,) or sizes.dtype.kind not in "iuf" or not 1 <= sizes[0] < sizes[1] < np.inf:
+        raise ValueError(f"slopes: kappa = {shown(kappa)} must be two sizes that ascend from 1; say (1e10, 1e20)")
+    rng = seeded("slopes", rng)
+    low, high = sizes
+    try:
+        shape = np.broadcast_shapes(*(v.shape for v in exponents))
+    except ValueError:
+        shapes = [v.shape for v in exponents]
+        raise ValueError(f"slopes: shapes = {shapes} do not broadcast; add axes of length 1") from None
+    ends = [medians(exponents, np.full(shape, k), count=count, rng=rng) for k in (low, high)]
+    scale = np.log(high / low)
+    return Slopes(*(np.log(b / a) / scale for a, b in zip(*ends, strict=True)))
+
+
+def measured_phase(found: Slopes, tolerance: float = 0.02) -> Any:
+    """Return the phase that measured slopes show: whether learning takes a time of order one, and the kernel stays.
+
+    Parameters
+    ----------
+    found : Slopes
+    tolerance : float
+        Slopes within it of 0 count as 0.
+
+    Returns
+    -------
+    str or array of str
+        Of `PHASES`, for each slope.
+
+    Examples
+    --------
+    >>> from linsolve import phases
+    >>> phases.measured_phase(phases.Slopes(rate=0.0, kernel_change=-1.0, ntk=0.0))
+    'kernel'
+    """
+    rate, change = np.asarray(found.rate), np.asarray(found.kernel_change)
+    kernel, feature, frozen, unstable = PHASES
+    phase = np.where(change < -tolerance, kernel, feature)
+    phase = np.where(rate > tolerance, unstable, np.where(rate < -tolerance, frozen, phase))
+    return phase if phase.ndim else phase.item()

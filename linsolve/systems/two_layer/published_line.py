@@ -1,0 +1,277 @@
+"""Xu and Ziyin (2024): a two-layer linear network on one line of data."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.core.published_formula import Evidence, Source
+
+__all__ = ["FORMULAS"]
+
+formula = Source("xu_ziyin_2024")
+FLOWS = ("TwoLayer", "TwoLayerOrder")
+LATE = 30.0
+
+
+class Network(NamedTuple):
+    """A generic network: its data point, target, scale, rates and start."""
+
+    x: Any = np.array([0.9, -0.4, 0.7])
+    y: float = 1.3
+    gamma: float = 0.8
+    eta_u: float = 0.5
+    eta_w: float = 1.9
+    u: Any = np.array([0.31, -1.42, 0.87, 0.55])
+    w: Any = np.array([[-0.6, 0.2, 1.1], [0.4, -0.9, 0.3], [0.7, 0.1, -1.3], [1.2, 0.8, -0.2]])
+
+    @property
+    def length(self) -> float:
+        return float(np.linalg.norm(self.x))
+
+    def rates(self, u: Any, w: Any) -> tuple[Any, Any]:
+        """Return the velocities of both layers, minus rate times gradient of the loss (3)."""
+        r = 2 * self.gamma * (self.gamma * u @ w @ self.x - self.y)
+        return -self.eta_u * r * w @ self.x, -self.eta_w * r * np.outer(u, self.x)
+
+    def split(self, u: Any, w: Any, rho: float) -> tuple[Any, Any]:
+        """Return ``p`` and ``q`` of (4)."""
+        a, b = np.sqrt(self.eta_w) * u, np.sqrt(self.eta_u) * w @ self.x / rho
+        return (b + a) / 2, (b - a) / 2
+
+    def constants(self, rho: float | None = None) -> tuple[float, float, float, float]:
+        """Return ``g = sqrt(eta_u eta_w) gamma rho``, ``gamma^2 rho^2 d P``, the same with Q, and ``1/t_c`` of (7)."""
+        rho = self.length if rho is None else rho
+        p, q = self.split(self.u, self.w, rho)
+        g, scale = np.sqrt(self.eta_u * self.eta_w) * self.gamma * rho, (self.gamma * rho) ** 2
+        kP, kQ = scale * p @ p, scale * q @ q
+        return g, kP, kQ, np.sqrt((g * self.y) ** 2 + 4 * kP * kQ)
+
+    def alphas(self) -> tuple[float, float]:
+        """Return ``alpha_+`` and ``alpha_-`` of (8)."""
+        g, kP, _, c = self.constants()
+        return (g * self.y + c) / (2 * kP), (g * self.y - c) / (2 * kP)
+
+    def growth(self, t: float) -> float:
+        """Return ``p_i(t)^2/p_i(0)^2`` of (5)-(8), with the sign of (8) throughout."""
+        plus, minus = self.alphas()
+        xi = (1 - plus) / (1 - minus) * np.exp(-4 * self.constants()[3] * t)
+        return (plus - xi * minus) / (1 - xi)
+
+
+NETWORK = Network()
+LINE = Network(x=np.array([1.0]), w=np.array([[0.7], [-0.2], [1.1], [-0.8]]))  # one input, x = 1, as in section 3.2
+EQUAL = LINE._replace(eta_u=1.0, eta_w=1.0)
+
+
+@cache
+def trained(which: str, t: float) -> tuple[Any, Any]:
+    from scipy.integrate import solve_ivp
+
+    network: Network = {"generic": NETWORK, "line": LINE, "equal": EQUAL, **SADDLES}[which]
+    d = len(network.u)
+
+    def rate(_: float, z: Any) -> Any:
+        du, dw = network.rates(z[:d], z[d:].reshape(d, -1))
+        return np.concatenate([du, dw.ravel()])
+
+    z0 = np.concatenate([network.u, network.w.ravel()])
+    end = solve_ivp(rate, (0, t), z0, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
+    return end[:d], end[d:].reshape(d, -1)
+
+
+# starts with P = 0 (q alone) and with Q = 0 (p alone), of both signs of gamma y
+ONLY_Q = NETWORK._replace(gamma=-0.8, w=-np.sqrt(1.9 / 0.5) * np.outer(NETWORK.u, NETWORK.x) / NETWORK.length)
+ONLY_P = NETWORK._replace(y=0.0, w=-ONLY_Q.w)
+SADDLES = {"only q": ONLY_Q, "only p": ONLY_P, "only q, y > 0": ONLY_Q._replace(gamma=0.8)}
+
+
+@formula(
+    "(3), (17)",
+    "data on a line are equivalent to one data point",
+    r"x_j = \sqrt{\mathbb{E}\,a^2}\, n_j,\quad y = \mathbb{E}[a \tilde y]/\sqrt{\mathbb{E}\,a^2},\quad "
+    r"\mathbb{E} = \tfrac1N \textstyle\sum_k",
+    printed=r"x_j = \sqrt{\sum_k a_k^2}\, n_j,\quad y = \sum_k a_k \tilde y_k/\sqrt{\sum_k a_k^2}",
+    about=("TwoLayer",),
+)
+def data_on_a_line() -> Evidence:
+    """Compare with gradient of the mean loss over seven points, by summing over them."""
+    n, a = NETWORK.x / NETWORK.length, np.array([0.3, -1.2, 0.8, 2.1, -0.4, 1.6, -0.9])
+    target = np.array([0.5, -0.7, 1.9, 0.4, -1.1, 2.0, 0.3])
+    residual = NETWORK.gamma * a * (NETWORK.u @ NETWORK.w @ n) - target
+    truth = np.mean(2 * residual * a) * NETWORK.gamma * NETWORK.w @ n
+
+    def gradient(mean: Any) -> Any:
+        point = Network(x=np.sqrt(mean(a**2)) * n, y=mean(a * target) / np.sqrt(mean(a**2)))
+        return -point.rates(NETWORK.u, NETWORK.w)[0] / point.eta_u
+
+    return Evidence(truth, gradient(np.mean), gradient(np.sum))
+
+
+@formula(
+    "below (4)",
+    "length of the data point in p, q",
+    r"\rho = \sqrt{\textstyle\sum_j x_j^2}",
+    printed=r"\rho = \sqrt{\tfrac{1}{d_0} \sum_j x_j^2}",
+    about=FLOWS,
+)
+def length_of_the_data_point() -> Evidence:
+    """Compare with the products p_i q_i at the start, which the trained weights must keep, as (19) and (20) imply."""
+    rho, after = NETWORK.length, trained("generic", 0.4)
+
+    def products(weights: Any, rho: float) -> Any:
+        p, q = NETWORK.split(weights[0], weights[1], rho)
+        return p * q
+
+    shift = products((NETWORK.u, NETWORK.w), rho)
+    short = rho / np.sqrt(3)
+    drift = products(after, short) - products((NETWORK.u, NETWORK.w), short)
+    return Evidence(shift, products(after, rho), shift + drift)
+
+
+@formula(
+    "(5), (6), (8)",
+    "growth of p, shrinkage of q",
+    r"\frac{p_i^2}{p_i(0)^2} = \frac{q_i(0)^2}{q_i^2} = \frac{\alpha_+ - \xi \alpha_-}{1 - \xi},\quad \xi = "
+    r"\frac{1 - \alpha_+}{1 - \alpha_-} e^{-4t/t_c}",
+    printed=r"\frac{p_i^2}{p_i(0)^2} = \frac{\alpha_+ + \xi \alpha_-}{1 - \xi},\quad \xi = \frac{1 - \alpha_+}{1 + "
+    r"\alpha_-} e^{-4t/t_c},\quad \alpha_\pm = \frac{\sqrt{\eta_u \eta_w} \gamma \rho y \pm t_c^{-1}}{2 "
+    r"\gamma^2 d \rho^2 P}",
+    about=FLOWS,
+)
+def growth() -> Evidence:
+    """Compare with p_i^2 of weights integrated one by one."""
+    t = 0.05
+    before, after = (NETWORK.split(*z, NETWORK.length)[0] for z in ((NETWORK.u, NETWORK.w), trained("generic", t)))
+    plus, minus = NETWORK.alphas()
+    xi = (1 - plus) / (1 + minus) * np.exp(-4 * NETWORK.constants()[3] * t)
+    return Evidence((after / before)[0] ** 2, NETWORK.growth(t), (plus + xi * minus) / (1 - xi))
+
+
+@formula(
+    "(7)",
+    "learning rate in time",
+    r"t_c^{-2} = \eta_u \eta_w \gamma^2 \rho^2 y^2 + 4 \rho^4 (\gamma^2 d)^2 P Q",
+    condition=r"with $\rho = |x|$",
+    about=FLOWS,
+)
+def characteristic_time() -> Evidence:
+    """Compare with half the tangent kernel of the trained weights, at which the residual decays in the end."""
+    u, w = trained("generic", LATE)
+    s2, hidden = NETWORK.length**2, w @ NETWORK.x
+    kernel = NETWORK.gamma**2 * s2 * (NETWORK.eta_u * hidden @ hidden + NETWORK.eta_w * s2 * u @ u) / s2
+    return Evidence(kernel / 2, NETWORK.constants()[3])
+
+
+@formula(
+    "(8), (9)",
+    "where the weights end",
+    r"p_i(\infty) = p_i(0) \sqrt{\alpha_+},\quad q_i(\infty) = q_i(0)/\sqrt{\alpha_+}",
+    condition=r"$P \ne 0$, $t_c < \infty$, $\alpha_+ > 0$",
+    about=FLOWS,
+)
+def final_weights() -> Evidence:
+    """Compare with p and q of the trained weights."""
+    before = NETWORK.split(NETWORK.u, NETWORK.w, NETWORK.length)
+    root = np.sqrt(NETWORK.alphas()[0])
+    return Evidence(NETWORK.split(*trained("generic", LATE), NETWORK.length), (before[0] * root, before[1] / root))
+
+
+@formula(
+    "after (8)",
+    "product of the two scale factors",
+    r"\alpha_+ \alpha_- = -Q/P",
+    printed=r"\alpha_+ \alpha_- = Q/P",
+    about=FLOWS,
+)
+def product_of_the_scale_factors() -> Evidence:
+    """Compare with roots of the polynomial of (28), found numerically."""
+    g, kP, kQ, _ = NETWORK.constants()
+    return Evidence(np.prod(np.roots([kP, -g * NETWORK.y, -kQ])), -kQ / kP, kQ / kP)
+
+
+@formula(
+    "Theorem 1, u",
+    "the second layer from p and q",
+    r"u_i = (p_i - q_i)/\sqrt{\eta_w}",
+    about=("TwoLayer",),
+)
+def second_layer() -> Evidence:
+    """Compare with weights integrated one by one."""
+    p, q = NETWORK.split(NETWORK.u, NETWORK.w, NETWORK.length)
+    root = np.sqrt(NETWORK.growth(0.4))
+    return Evidence(trained("generic", 0.4)[0], (p * root - q / root) / np.sqrt(NETWORK.eta_w))
+
+
+@formula(
+    "Theorem 1, w",
+    "the first layer from p and q",
+    r"w_{ij} = w_{ij}(0) + (\Delta p_i + \Delta q_i)\, x_j/(\sqrt{\eta_u}\, \rho)",
+    printed=r"w_{ij} = w_{ij}(0) + (\Delta p_i + \Delta q_i)\, x_j/(\sqrt{\eta_w}\, \rho)",
+    about=("TwoLayer",),
+)
+def first_layer() -> Evidence:
+    """Compare with weights integrated one by one."""
+    p, q = NETWORK.split(NETWORK.u, NETWORK.w, NETWORK.length)
+    root = np.sqrt(NETWORK.growth(0.4))
+    change = np.outer(p * (root - 1) + q * (1 / root - 1), NETWORK.x) / NETWORK.length
+    rates = NETWORK.eta_u, NETWORK.eta_w
+    return Evidence(trained("generic", 0.4)[1], *(NETWORK.w + change / np.sqrt(rate) for rate in rates))
+
+
+@formula(
+    "after (9)",
+    "directions across the data stay",
+    r"\textstyle\sum_j w_{ij}(t) m_j = \sum_j w_{ij}(0) m_j,\; m \perp x",
+    about=("TwoLayer",),
+)
+def across_the_data() -> Evidence:
+    """Compare with weights integrated one by one."""
+    across = np.cross(NETWORK.x, [1.0, 2.0, -1.0])
+    return Evidence(trained("generic", 0.4)[1] @ across, NETWORK.w @ across)
+
+
+def _output_rate(probe: Any) -> tuple[float, Any, float]:
+    """Return the velocity of the output at a probe, the residual, and the kernel as a function of the two rates."""
+    du, dw = NETWORK.rates(NETWORK.u, NETWORK.w)
+    velocity = NETWORK.gamma * (du @ NETWORK.w + NETWORK.u @ dw) @ probe
+    hidden = (NETWORK.w @ NETWORK.x) @ (NETWORK.w @ probe)
+    residual = NETWORK.gamma * NETWORK.u @ NETWORK.w @ NETWORK.x - NETWORK.y
+
+    def kernel(of_w: float, of_u: float) -> float:
+        return NETWORK.gamma**2 * (of_w * hidden + of_u * NETWORK.u @ NETWORK.u * (NETWORK.x @ probe))
+
+    return velocity, kernel, residual
+
+
+@formula(
+    "(10)",
+    "the tangent kernel",
+    r"K(x, x') = \gamma^2 x^T (\eta_u W^T W + \eta_w |u|^2 I) x'",
+    printed=r"K(x, x') = \gamma^2 x^T (\eta_w W^T W + \eta_u |u|^2 I) x'",
+    about=("TwoLayer",),
+)
+def tangent_kernel() -> Evidence:
+    """Compare with velocity of the output at another point, from the velocities of the weights by the chain rule."""
+    velocity, kernel, r = _output_rate(np.array([0.2, 1.1, -0.5]))
+    rates = NETWORK.eta_u, NETWORK.eta_w
+    return Evidence(velocity, -2 * kernel(*rates) * r, -2 * kernel(*rates[::-1]) * r)
+
+
+@formula(
+    "above (10)",
+    "the kernel drives the output",
+    r"\dot f(x) = -2 K(x, x') (f(x') - y)",
+    printed=r"\dot f(x) = 2 K(x, x') (f(x') - y)",
+    about=("TwoLayer",),
+)
+def output_dynamics() -> Evidence:
+    """Compare with velocity of the output at another point, from the velocities of the weights by the chain rule."""
+    velocity, kernel, r = _output_rate(np.array([-0.3, 0.6, 1.4]))
+    pull = 2 * kernel(NETWORK.eta_u, NETWORK.eta_w) * r
+    return Evidence(velocity, -pull, pull)
+
+
+FORMULAS = formula.formulas

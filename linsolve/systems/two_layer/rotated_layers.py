@@ -1,0 +1,198 @@
+"""Incoming and outgoing signals of one hidden layer under the hyperbolic rotation."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from linsolve import arithmetic
+from linsolve.numerics.double_double import DoubleDouble, length
+from linsolve.numerics.scalar import smallest
+from linsolve.systems.two_layer.hyperbolic_rotation import Boost, BoostStart, boost, boost_output, unit_for
+
+__all__ = ["Layers", "LayersStart"]
+
+
+class LayersStart(NamedTuple):
+    """Start of ``u' = -2 gamma eta_u r h``, ``h' = -2 gamma eta_w s^2 r u``, ``r = gamma u.h - y``.
+
+    Parameters
+    ----------
+    boost : BoostStart
+        Start of the boost.
+    u : array, shape batch + (d,)
+    h : DoubleDouble, shape batch + (d,)
+        The layers.
+    p, q : array, shape batch + (d,)
+        ``(root_h h +- root_u u)/2``, times the unit of `boost`.
+    rest : array, shape batch + (d,)
+        ``h`` less a multiple of ``u``, exactly 0 where the two are parallel.
+    root_h, root_u : array, shape batch
+        ``sqrt(eta_u)`` and ``sqrt(eta_w) s``: what the layers ``h`` and ``u`` are multiplied by in ``p``, ``q``.
+    gamma : array, shape batch
+        Scale of the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.two_layer.rotated_layers import LayersStart
+    >>> from linsolve.numerics.double_double import DoubleDouble
+    >>> one = np.array(1.0)
+    >>> u, h = np.array([0.5, 0.0]), DoubleDouble(np, np.array([0.5, 0.0]))
+    >>> start = LayersStart.of(np, u, h, DoubleDouble(np, one), (one, one), one, one)
+    >>> start.p.tolist(), start.q.tolist(), float(start.boost.f0)
+    ([0.5, 0.0], [0.0, 0.0], 0.25)
+    """
+
+    boost: BoostStart
+    u: Any
+    h: DoubleDouble
+    p: Any
+    q: Any
+    rest: Any
+    root_h: Any
+    root_u: Any
+    gamma: Any
+
+    @classmethod
+    def of(
+        cls,
+        xp: Any,
+        u: Any,
+        h: DoubleDouble,
+        s: DoubleDouble,
+        eta: tuple[Any, Any],
+        gamma: Any,
+        y: Any,
+        r0: DoubleDouble | None = None,
+    ) -> LayersStart:
+        """Return the start for layers `u`, `h`, length `s` of the input, learning rates `eta`, scale and target.
+
+        The target may be a DoubleDouble, and the residual be given where it is known better than as a difference.
+        """
+        root_h, root_u = DoubleDouble(xp, eta[0]).sqrt(), DoubleDouble(xp, eta[1]).sqrt() * s
+        size = xp.abs(gamma)
+        largest = xp.maximum(xp.max(xp.abs(h.hi), axis=-1) * root_h.hi, xp.max(xp.abs(u), axis=-1) * root_u.hi)
+        unit = _unit(xp, largest, size)
+        # before the products, whose rounding errors would underflow
+        b, a = h.scaled(unit[..., None]) * root_h[..., None], root_u[..., None] * (u * unit[..., None])
+        p, q = (b + a).scaled(half(xp, b.hi)), (b - a).scaled(half(xp, b.hi))
+        f0 = (h * u).sum() * gamma
+        start = BoostStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
+        return cls(start, u, h, p.hi, q.hi, _rest(xp, u, h), root_h.hi, root_u.hi, gamma)
+
+
+class Layers(NamedTuple):
+    """The layers at times t; where the boost is tame, `change` is ``h - h0`` to a few rounding errors of `bound`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.two_layer.rotated_layers import Layers, LayersStart
+    >>> from linsolve.numerics.double_double import DoubleDouble
+    >>> one = np.array(1.0)
+    >>> u, h = np.array([0.5]), DoubleDouble(np, np.array([0.5]))
+    >>> start = LayersStart.of(np, u, h, DoubleDouble(np, one), (one, one), one, one)
+    >>> at = Layers.at(np, np.array(np.inf), start)
+    >>> at.u.round(6).tolist(), at.h.round(6).tolist()  # u h = y = 1
+    ([1.0], [1.0])
+    """
+
+    boost: Boost
+    u: Any
+    h: Any
+    change: Any
+    bound: Any
+
+    @classmethod
+    def at(cls, xp: Any, t: Any, start: LayersStart) -> Layers:
+        """Return the layers at times `t`, norm-wise accurate whichever of them grows or vanishes."""
+        b = boost(xp, t, start.boost)
+        h0, twice = start.h.hi, start.gamma * start.boost.r0
+        turn_u, turn_h = _turn(twice, start.root_h, b.lift), _turn(twice, start.root_u, b.lift)
+        size_u, u = _boosted(xp, start, b, (start.u, turn_u * h0), (start.p, -start.q, start.root_u))
+        size_h, h = _boosted(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
+        side = xp.sum(start.p * start.q, axis=-1)  # conserved; its sign tells which layer is the smaller, for ever
+        f, spread = boost_output(xp, b, start.boost)
+        through_h = _through(xp, start, h, (f, spread), 1)
+        through_u = _through(xp, start, u, (f, spread), -1)
+        u = xp.where(((side > 0) & (through_h[0] < length(xp, size_u)))[..., None], through_h[1], u)
+        h = xp.where(((side < 0) & (through_u[0] < length(xp, size_h)))[..., None], through_u[1], h)
+        widening = _widening(start, b)[..., None]
+        change = h0 * widening + turn_h * start.u
+        bound = xp.abs(h0 * widening) + xp.abs(turn_h * start.u)
+        moves_u, moves_h = ((b.moved & (root != 0))[..., None] for root in (start.root_h, start.root_u))
+        return cls(b, xp.where(moves_u, u, start.u), xp.where(moves_h, h, h0), change, bound)
+
+
+def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
+    """Return the unit of layers whose largest entry this is, in units of p and q, for an output of scale `gamma`."""
+    small = (largest < 1 / 2**50) & (largest * gamma < 1 / 2**50)
+    return unit_for(xp, small & ((largest < 1 / 2**400) | (largest * gamma < 1 / 2**400)), largest * gamma)
+
+
+def half(xp: Any, x: Any) -> Any:
+    """Return 1/2 everywhere, in the arithmetic of `x`."""
+    return xp.ones_like(x) / 2
+
+
+def _widening(start: LayersStart, b: Boost) -> Any:
+    """Return ``cosh(theta) - 1``."""
+    push = start.boost.g * start.boost.r0
+    return 2 * (push * b.lift) * (push * b.bend)
+
+
+def _turn(twice: Any, root: Any, lift: Any) -> Any:
+    return (-(twice * root * lift) * root)[..., None]
+
+
+def _rest(xp: Any, u: Any, h: DoubleDouble) -> Any:
+    """Return ``(u_k h - h_k u)/u_k`` for the largest ``u_k``: each entry is one difference of two products."""
+    units = xp.arange(u.shape[-1])
+    at = xp.argmax(xp.abs(u), axis=-1)[..., None] == units
+    u_k = xp.sum(xp.where(at, u, xp.zeros_like(u)), axis=-1)[..., None]
+    h_k = DoubleDouble(xp, _pick(xp, at, h.hi), _pick(xp, at, h.lo))
+    found = (h * u_k - h_k * u).hi / xp.where(u_k == 0, xp.ones_like(u_k), u_k)
+    return xp.where(u_k == 0, h.hi, found)
+
+
+def _pick(xp: Any, at: Any, v: Any) -> Any:
+    return xp.sum(xp.where(at, v, xp.zeros_like(v)), axis=-1)[..., None]
+
+
+def _boosted(xp: Any, start: LayersStart, b: Boost, turned: tuple, ends: tuple) -> tuple[Any, Any]:
+    """Return, per unit, the magnitude of the terms and the sum of the form that has the smaller terms.
+
+    Either ``own cosh(theta) + other sinh(theta)`` or ``(p exp(theta) + q exp(-theta))/root``.
+    """
+    own, second = turned
+    p, q, root = ends
+    first = own + own * _widening(start, b)[..., None]
+    none = xp.full_like(first, xp.inf)
+    bound = xp.where(b.tame[..., None], xp.abs(first) + xp.abs(second), none)
+    frozen = (root == 0)[..., None]
+    safe = xp.where(root == 0, xp.ones_like(root), root)[..., None]
+    up, down = p * b.up[..., None] / safe, q * b.down[..., None] / safe
+    other = xp.where(frozen, none, xp.abs(up) + xp.abs(down))
+    return xp.minimum(bound, other), smallest(xp, (bound, first + second), (other, up + down))
+
+
+def _through(xp: Any, start: LayersStart, v: Any, output: tuple, sign: int) -> tuple[Any, Any]:
+    """Return the magnitude of the terms and the other layer, from the layer `v`, the output and a conserved bivector.
+
+    With ``M = u h^T - h u^T`` conserved, ``u = ((u.h) h + M h)/|h|^2`` and ``h = ((u.h) u - M u)/|u|^2``, each a sum of
+    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u. Infinite magnitude where this is of no use.
+    """
+    f, spread = output
+    far = length(xp, v)
+    useless = (far == 0) | (start.gamma == 0)
+    if not arithmetic.is_object(xp):  # no overflow; what the underflow of a product may cost counts as a magnitude
+        least, rest = far * 2**450, length(xp, start.rest) / 2**450
+        useless = useless | (far < 1 / 2**900) | (rest > least) | (rest * length(xp, start.u) > least)
+        spread = spread + 1 / 2**1000
+    safe = xp.where(useless, xp.ones_like(far), far)
+    gamma = xp.where(start.gamma == 0, xp.ones_like(start.gamma), start.gamma)
+    along = v / safe[..., None]
+    rest = start.rest / safe[..., None]
+    turned = start.u * xp.sum(rest * along, axis=-1)[..., None] - rest * xp.sum(start.u * along, axis=-1)[..., None]
+    bound = spread / xp.abs(gamma) / safe + length(xp, turned)
+    return xp.where(useless, xp.full_like(bound, xp.inf), bound), (f / gamma / safe)[..., None] * along + sign * turned

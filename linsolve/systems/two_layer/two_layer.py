@@ -1,0 +1,271 @@
+"""A two-layer linear network of any width on a line of data, from any initialization (Xu and Ziyin 2024)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve.core.flow import observable
+from linsolve.core.parameters import parameter
+from linsolve.numerics.double_double import DoubleDouble, cosine, length
+from linsolve.numerics.scalar import smallest
+from linsolve.systems.two_layer.hyperbolic_rotation import boost_output
+from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks
+from linsolve.systems.two_layer.line_data import on_a_line
+from linsolve.systems.two_layer.rotated_layers import Layers, LayersStart
+from linsolve.systems.two_layer.rotation_times import boost_blow_up, boost_time_to
+
+__all__ = ["TwoLayer"]
+
+
+class TwoLayer(TwoLayerNetworks):
+    r"""A two-layer linear network on one line of data: every weight, at every time, from any initialization.
+
+    .. math:: L = (\gamma\, u \cdot W x - y)^2, \qquad \dot u = -\eta_u \partial L/\partial u, \quad
+        \dot W = -\eta_w \partial L/\partial W .
+
+    With ``h = W x``, ``s = |x|``, ``p, q = (sqrt(eta_u) h +- sqrt(eta_w) s u)/2`` and
+    ``g = sqrt(eta_u eta_w) gamma s``, learning is a hyperbolic rotation by an angle ``theta(t)``:
+
+    .. math:: p = p_0 e^{\theta}, \quad q = q_0 e^{-\theta}, \quad
+        e^{2\theta} = \frac{1 + (2 k_Q + g y) T}{1 + (2 k_P - g y) T}, \quad T = \frac{\tanh 2ct}{c}, \quad
+        c^2 = g^2 y^2 + 4 k_P k_Q, \quad k_P = \gamma^2 |p_0|^2, \; k_Q = \gamma^2 |q_0|^2 .
+
+    Parameters
+    ----------
+    y : array_like, shape batch
+        Target.
+    gamma : array_like, shape batch
+        Scale of the model, any sign.
+    eta_u, eta_w : array_like, shape batch
+        Learning rates of the two layers (per unit of time); 0 freezes a layer.
+    x : array_like, shape batch + (d0,)
+        The data point.
+
+    Notes
+    -----
+    Exact for: any width, any start (balanced or not), every sign of ``gamma`` and ``y``, saddles, frozen layers,
+    ``x = 0``, ``t = inf``, and ``t < 0`` down to `blow_up_time`. Data on a line through the origin: `from_dataset`.
+    Not for: data off a line, or several outputs.
+
+    Source: Xu and Ziyin, "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model"
+    (2024), Theorem 1; sums over units here are not divided by d, whose factors cancel there.
+
+    Errata of the source, each shown by ``tests/test_published_two_layer.py``:
+
+    ======================  ========================================  ======================================
+    place                   as printed                                as it should be
+    ======================  ========================================  ======================================
+    below (4)               ``rho = sqrt(sum x^2 / d0)``              ``rho = sqrt(sum x^2)``
+    (5), (6), (8)           ``alpha_-`` of both signs at once         the sign of (8) throughout
+    Theorem 1, ``w(t)``     change divided by ``sqrt(eta_w) rho``     divided by ``sqrt(eta_u) rho``
+    (10)                    rates swapped, ``df/dt = +2K(f - y)``     `ntk_between`, ``df/dt = -2K(f - y)``
+    after (8)               ``alpha_+ alpha_- = Q/P``                 ``-Q/P``
+    sec. 3.2                ``4 p q = u^2 - w^2``                     ``4 p q = eta_u v^2 - eta_w u^2``
+    Theorem 1               condition ``P != 0``                      ``P != 0`` and ``c != 0``
+    appendix                saddle for ``P = 0, y > 0``               saddle for ``P = 0, gamma y > 0``
+    ======================  ========================================  ======================================
+
+    Accuracy over scales of 1e-15 to 1e15 against 500 digits (``tests/test_two_layer.py``, printed by
+    ``benchmarks/accuracy_two_layer.py``): u and W 1e-13 norm-wise, ntk and output (of ``|f| + |y|``) 1e-13, loss,
+    limit and time to a loss 1e-12 relative; 1e-13 from starts of 1e-100 to 1e-303 (``tests/test_tiny_starts.py``).
+    Ill-conditioned by nature, whatever the formula: the weight of a network of
+    one unit close to where it passes through 0, and ``t < 0`` close to the blow-up, lose in proportion to the distance.
+
+    Examples
+    --------
+    >>> from linsolve import TwoLayer
+    >>> flow = TwoLayer(y=1.0, x=[3.0, 4.0])
+    >>> traj = flow([0.0, 0.1, float("inf")], flow.State(u=[0.1, 0.0], w=[[0.0, 0.0], [0.0, 0.1]]))
+    >>> traj["output"].round(6).tolist()
+    [0.0, 0.133059, 1.0]
+    """
+
+    y: Any = parameter("y", "target", typical=(-2.0, 2.0))
+    gamma: Any = parameter(r"\gamma", "scale of the model", default=1.0)
+    eta_u: Any = parameter(r"\eta_u", "learning rate of u", domain="[0, inf)", typical=(0.1, 2.0), default=1.0)
+    eta_w: Any = parameter(r"\eta_w", "learning rate of w", domain="[0, inf)", typical=(0.1, 2.0), default=1.0)
+    x: Any = parameter("x", "data point", typical=(-1.0, 1.0), axes=("d0",), default=(1.0,))
+
+    class State(NamedTuple):
+        """Weights: ``u``, shape batch + (d,), and ``w``, shape batch + (d, d0)."""
+
+        u: Any
+        w: Any
+
+    axes: ClassVar = {"u": ("d",), "w": ("d", "d0")}
+
+    # the problem
+
+    def hidden(self, xp: Any, z: Any) -> Any:
+        """Return the hidden layer ``W x``, shape batch + (d,)."""
+        return xp.sum(z.w * self.x[..., None, :], axis=-1)
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``(gamma u.Wx - y)^2``."""
+        return self.residual(xp, z) ** 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return minus the learning rates times the gradient."""
+        return self.State(-self.eta_u[..., None] * gradient.u, -self.eta_w[..., None, None] * gradient.w)
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``(-2 eta_u gamma r W x, -2 eta_w gamma r u x^T)``."""
+        pull = -2 * self.gamma * self.residual(xp, z)
+        back = (pull * self.eta_w)[..., None, None] * z.u[..., :, None] * self.x[..., None, :]
+        return self.State((pull * self.eta_u)[..., None] * self.hidden(xp, z), back)
+
+    # the closed form
+
+    def _start(self, xp: Any, z0: Any) -> tuple[DoubleDouble, LayersStart]:
+        s = DoubleDouble(xp, self.x).length()
+        h = (DoubleDouble(xp, z0.w) * self.x[..., None, :]).sum()
+        return s, LayersStart.of(xp, z0.u, h, s, (self.eta_u, self.eta_w), self.gamma, self.y)
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the weights; at ``t = 0`` bitwise the start."""
+        s, start = self._start(xp, z0)
+        layers = Layers.at(xp, t, start)
+        unit = s + xp.where(s.hi == 0, xp.ones_like(s.hi), xp.zeros_like(s.hi))
+        e = (DoubleDouble(xp, self.x) / unit[..., None])[..., None, :]
+        # what of w does not act on the data stays; where only one input is not 0, that is exactly nothing
+        across = (-((start.h / unit[..., None])[..., :, None] * e) + z0.w).hi
+        alone = xp.abs(self.x) == xp.sum(xp.abs(self.x), axis=-1)[..., None]
+        across = xp.where(alone[..., None, :], xp.zeros_like(across), across)
+        size = unit.hi[..., None, None]
+        grown, whole = layers.change[..., :, None] / size * e.hi, layers.h[..., :, None] / size * e.hi
+        terms = xp.abs(z0.w) + layers.bound[..., :, None] / size * xp.abs(e.hi)
+        terms = xp.where(layers.boost.tame[..., None, None], terms, xp.full_like(terms, xp.inf))
+        w = smallest(xp, (terms, z0.w + grown), (xp.abs(across) + xp.abs(whole), across + whole))
+        return self.State(layers.u, xp.where(layers.boost.moved[..., None, None], w, z0.w))
+
+    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+        """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""
+        _, start = self._start(xp, z0)
+        b, u, h, *_ = Layers.at(xp, t, start)
+        residual = start.boost.r0 * b.fade * b.fade
+        up, down = (xp.where(b.moved, v, 1 / start.boost.unit) for v in (b.up, b.down))
+        return {
+            "loss": residual**2,
+            "output": boost_output(xp, b, start.boost)[0],
+            "residual": residual,
+            "ntk": 2 * ((start.boost.p * up) ** 2 + (start.boost.q * down) ** 2),
+            "alignment": cosine(xp, u, h),
+            "u_norm": length(xp, u),
+            "h_norm": length(xp, h),
+        }
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the weights at ``t = inf``: on the target, or at the saddle ``u = W x = 0``."""
+        batch = (self.y + self.gamma + self.eta_u + self.eta_w + self.x[..., 0] + z0.u[..., 0] + z0.w[..., 0, 0]).shape
+        return self.solution(xp, xp.full(batch, xp.inf, dtype=xp.float64), z0)
+
+    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
+        """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
+        return boost_time_to(xp, self._start(xp, z0)[1].boost, loss=loss)
+
+    def blow_up_time(self, xp: Any, z0: Any) -> Any:
+        """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
+        return boost_blow_up(xp, self._start(xp, z0)[1].boost)
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return `blow_up_time` and inf."""
+        start = self.blow_up_time(xp, z0)
+        return start, xp.full_like(start, xp.inf)
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return balance, unit by unit, the bivector ``u h^T - h u^T`` and the part of ``w`` that sees no data."""
+        u, h, rate_u, rate_w = z.u, self.hidden(xp, z), self.eta_u[..., None], self.eta_w[..., None]
+        square = xp.sum(self.x**2, axis=-1)
+        safe = xp.where(square == 0, xp.ones_like(square), square)
+        return {
+            "balance": rate_u * h**2 - rate_w * square[..., None] * u**2,
+            "bivector": u[..., :, None] * h[..., None, :] - h[..., :, None] * u[..., None, :],
+            "w_across": z.w - h[..., :, None] * (self.x / safe[..., None])[..., None, :],
+        }
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the rate of the output, ``-2 ntk (f - y)``: what the tangent kernel is for."""
+        return {"output": -2 * self.ntk(xp, z) * self.residual(xp, z)}
+
+    # what is observed
+
+    @observable()
+    def output(self, xp: Any, z: Any) -> Any:
+        """Return ``gamma u.Wx``, shape batch."""
+        return self.gamma * xp.sum(z.u * self.hidden(xp, z), axis=-1)
+
+    @observable()
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return ``gamma u.Wx - y``, shape batch."""
+        return self.output(xp, z) - self.y
+
+    @observable(bounds="[0, inf)")
+    def ntk(self, xp: Any, z: Any) -> Any:
+        """Return the tangent kernel on the data point: ``df/dt = -2 ntk (f - y)``, shape batch."""
+        return self.ntk_between(xp, z, self.x, self.x)
+
+    @observable(bounds="[-1, 1]")
+    def alignment(self, xp: Any, z: Any) -> Any:
+        """Return the cosine of the angle between ``u`` and ``W x``, 0 where one of them is 0, shape batch."""
+        return cosine(xp, z.u, self.hidden(xp, z))
+
+    @observable(bounds="[0, inf)")
+    def u_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|u|``, shape batch."""
+        return length(xp, z.u)
+
+    @observable(bounds="[0, inf)")
+    def h_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|W x|``, shape batch."""
+        return length(xp, self.hidden(xp, z))
+
+    def ntk_between(self, xp: Any, z: Any, x1: Any, x2: Any) -> Any:
+        r"""Return the tangent kernel ``gamma^2 (eta_u (W x1).(W x2) + eta_w |u|^2 x1.x2)``, shape batch.
+
+        Under training on `x`, ``df(x1)/dt = -2 ntk_between(x1, x) (f(x) - y)``.
+        """
+        first, second = (xp.sum(z.w * v[..., None, :], axis=-1) for v in (x1, x2))
+        inner = self.eta_w * xp.sum(z.u**2, axis=-1) * xp.sum(x1 * x2, axis=-1)
+        return self.gamma**2 * (self.eta_u * xp.sum(first * second, axis=-1) + inner)
+
+    # where networks come from, besides `TwoLayerNetworks`
+
+    @classmethod
+    def from_dataset(cls, X: Any, y: Any, *, gamma: Any = 1.0, eta_u: Any = 1.0, eta_w: Any = 1.0) -> TwoLayer:
+        r"""Return the flow of a data set that lies on a line through the origin (Proposition 1).
+
+        With samples ``X_k = a_k n``, ``|n| = 1``, and E the mean over samples, the loss ``E (gamma u.WX - y)^2`` is
+        this flow's loss at ``x = sqrt(E a^2) n``, target ``E(a y)/sqrt(E a^2)``, plus ``E y^2 - (E a y)^2/E a^2``,
+        which the network cannot learn and which moves no weight. The source's appendix has sums in place of means,
+        which rescales time by the number of samples.
+
+        Parameters
+        ----------
+        X : array_like, shape (N, d0)
+            Samples.
+        y : array_like, shape (N,)
+            Targets.
+        gamma, eta_u, eta_w : array_like
+            As for the flow.
+
+        Raises
+        ------
+        NotExact
+            If the samples are farther than 1e-9 (relative Frobenius distance) from every line through the origin.
+        """
+        x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
+        return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x)
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[TwoLayer, Any]:
+        """Return three networks of five units on three inputs: unequal rates, targets and scales of both signs."""
+        flow = cls(
+            y=rng.uniform(0.5, 2.0, 3) * np.array([1, -1, 1]),
+            gamma=rng.uniform(0.5, 1.5, 3) * np.array([1, 1, -1]),
+            eta_u=rng.uniform(0.3, 0.9),
+            eta_w=rng.uniform(1.1, 2.0),
+            x=rng.uniform(0.3, 1.0, 3) * np.array([1, -1, 1]),
+        )
+        return flow, cls.init(5, 3, sigma_u=0.4, sigma_w=0.7, batch=(3,), rng=rng)

@@ -1,0 +1,251 @@
+"""The flow map of the matrix Riccati equation in one leap from the start, for all times and networks at once.
+
+The state at time t is ``P = R R^T`` with ``R = basis c^-1 q (1 + q^T (n/c) q)^(-1/2)``. Weights n/c span hundreds of
+orders of magnitude, but rows of `q` are sorted by them and in staircase form: in each column nothing stands above the
+first nonzero entry, which in the end outweighs the rest. So the bracket is graded by columns, and with columns scaled
+to a unit diagonal it is well-conditioned, unless the start is nearly deficient among modes of nearly equal weight. A
+Cholesky factor is as accurate as that scaled matrix is well-conditioned, whatever the scaling (Demmel, "On floating
+point errors in Cholesky", 1989). The trace of its inverse bounds that, and is measured at every time of every network.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.numerics.scalar import integral_of_decay
+from linsolve.numerics.threads import processors, shared
+from linsolve.systems.whitened.buffers import Scratch
+from linsolve.systems.whitened.cholesky import factored, inverted
+from linsolve.systems.whitened.composed_steps import carried, log_flow_map
+from linsolve.systems.whitened.flow_map_start import Start, paired, started
+from linsolve.systems.whitened.start_frame import Frame
+
+__all__ = ["leap"]
+
+# numbers in one block of matrices: they stay in cache; a device wants more at a time
+CACHED, DEVICE = 2**16, 2**24
+# weights are computed for so many blocks together
+GROUP = 4
+# from this number of groups on they are shared among threads, unless the caller is a thread among others itself
+SHARED = 4
+# exponents up to here are multiplied out, beyond they are kept as logarithms
+FAR = 300
+# networks with more inputs and outputs are the business of a library
+COMPILED = 64
+# from this number of rows and columns of zeros on it pays not to multiply them
+WIDE = 16
+
+
+class _Weights(NamedTuple):
+    """Roots of ``n/c`` and ``1/c`` of each mode, and what scales each column, at some times."""
+
+    weigh: Any
+    pull: Any
+    column: Any
+
+    def at(self, times: slice) -> _Weights:
+        return _Weights(*(a[times, ...] for a in self))
+
+
+def leap(xp: Any, t: Any, seen: Frame, n_in: int, *, compiled: bool = False) -> tuple[Any, Any, Any, Any]:
+    """Return product and Gram matrices at finite times `t`, not zero, and how well-conditioned each was.
+
+    Parameters
+    ----------
+    xp : namespace
+    t : array, shape (times, members)
+    seen : Frame
+        Members along one leading axis.
+    n_in : int
+    compiled : bool, optional
+        Whether small networks without `spread` use compiled code (`flow_map_compiled`; NumPy, extra ``[fast]``).
+
+    Returns
+    -------
+    product, gram_in, gram_out : array, shape (times, members) + own
+    excess : array, shape (times, members)
+        Trace of the inverse of the scaled bracket less its size, 0 for a diagonal one; a condition number is at most
+        the size times their sum. Infinite where a bracket could not be factored.
+    """
+    count, members = t.shape
+    n = seen.q.shape[-2]
+    shapes = ((n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in), ())
+    start = started(xp, seen, n_in)
+
+    def empty(rows: int) -> list[Any]:
+        return [xp.empty((rows, members, *own), dtype=xp.float64) for own in shapes]
+
+    out = empty(count)
+    near = _compilable(t, start) if compiled else np.zeros(count, dtype=bool)
+    if not near.any():
+        _plainly(xp, t, start, n_in, out)
+    elif near.all():
+        _compiled(t, start, n_in, out)
+    else:
+        for rows, way in ((near, _compiled), (~near, partial(_plainly, xp))):
+            way(t[rows], start, n_in, part := empty(int(rows.sum())))
+            for whole, piece in zip(out, part, strict=True):
+                whole[rows] = piece
+    return out[0], out[1], out[2], out[3]
+
+
+def _plainly(xp: Any, t: Any, start: Start, n_in: int, out: list[Any]) -> None:
+    def fill(group: tuple[Start, slice, slice, int]) -> None:
+        part, rows, columns, high = group
+        scratch = Scratch(xp)
+        now, whole = t[rows, columns], [a[rows, columns, ...] for a in out]
+        weights = _weights(xp, now, part) if _is_near(now, part) else None
+        for i in range(0, now.shape[0], high):
+            some = slice(i, min(i + high, now.shape[0]))
+            of_some = None if weights is None else weights.at(some)
+            _block(xp, now[some, ...], part, of_some, scratch, [a[some, ...] for a in whole])
+
+    groups = list(_groups(xp, start, t.shape[0]))
+    shared(fill, groups, xp is np and len(groups) >= SHARED)
+
+
+def _compilable(t: np.ndarray, start: Start) -> np.ndarray:
+    """Return at which times the compiled kernel can be used for all members."""
+    if start.seen.q.shape[-2] > COMPILED or (start.seen.spread > 0).any():
+        return np.zeros(t.shape[0], dtype=bool)
+    return (t * start.pace).max(axis=1) < FAR
+
+
+def _compiled(t: np.ndarray, start: Start, n_in: int, out: list[np.ndarray]) -> None:
+    from linsolve.systems.whitened.flow_map_compiled import fill
+
+    seen = start.seen
+    first = np.argmax(seen.q != 0, axis=-2)
+    given = [seen.basis, seen.rate, seen.q, seen.root, first, start.size, start.pace]
+    given = [np.ascontiguousarray(a) for a in given]
+    members = t.shape[1]
+    ends = np.linspace(0, members, min(members, 4 * processors()) + 1).astype(int).tolist()
+    parts = list(itertools.pairwise(ends))
+    t = np.ascontiguousarray(t)
+    shared(lambda part: fill(t, tuple(given), n_in, start.halved, part, tuple(out)), parts, len(parts) > 1)
+
+
+def _groups(xp: Any, start: Start, count: int) -> Iterator[tuple[Start, slice, slice, int]]:
+    """Yield members, with their slice of times and of members, and how many times make a block."""
+    members, n, r = start.seen.q.shape
+    room = max(1, (CACHED if xp is np else DEVICE) // (n * r))
+    wide = min(members, room)
+    high = max(1, room // wide)
+    for j in range(0, members, wide):
+        columns = slice(j, min(j + wide, members))
+        part = start.of(columns)
+        for i in range(0, count, GROUP * high):
+            yield part, slice(i, min(i + GROUP * high, count)), columns, high
+
+
+def _block(xp: Any, t: Any, start: Start, weights: _Weights | None, scratch: Scratch, out: list[Any]) -> None:
+    """Write product, Gram matrices and excess. Roots are transposed, as in `Start`."""
+    seen, turned = start.seen, xp.matrix_transpose
+    if weights is None:
+        scaled, moved, column = _far(xp, t, start)
+    else:
+        scaled, moved, column = scratch.times("scaled", start.rows, weights.weigh[..., None, :]), None, weights.column
+        scaled = scratch.times("scaled", scaled, column[..., None])
+    bracket = scratch.raised(scratch.product("bracket", scaled, turned(scaled)), column * column)
+    factor = factored(xp, bracket)
+    inverse = inverted(xp, factor)
+    squares = scratch.times("squares", inverse, inverse)
+    trace = xp.sum((squares @ xp.linalg.diagonal(bracket)[..., None])[..., 0], axis=-1)
+    sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not say where they failed
+    out[3][...] = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
+    turn = scratch.times("turn", inverse, column[..., None, :])
+    if weights is None:
+        q = scratch.product("q", inverse, moved)
+    else:
+        q = scratch.times("q", _led(xp, turn, start, scratch), weights.pull[..., None, :])
+    short, n_in = start.pace * t < 1 / 2, start.inputs.shape[-1]
+    if arithmetic.to_numpy(short).any():
+        q = turned(paired(xp, q, start.halved))
+        root = turned(carried(xp, t, short, seen.q, seen.root, q, turned(turn), seen))
+        top, bottom = root[..., :n_in], root[..., n_in:]
+    else:
+        top, bottom = _mapped(xp, start, q, scratch)
+    if (arithmetic.to_numpy(seen.spread) > 0).any():
+        fed = turned(_fed(xp, t, seen))
+        top = xp.concat([top, fed[..., :n_in]], axis=-2)
+        bottom = xp.concat([bottom, fed[..., n_in:]], axis=-2)
+    scratch.product("product", turned(bottom), top, out[0])
+    for root, gram in ((top, out[1]), (bottom, out[2])):
+        scratch.product("gram", turned(root), root, gram)
+        if xp is not np:  # NumPy knows that these are symmetric, and computes half of them
+            gram[...] = (gram + turned(gram)) / 2
+
+
+def _led(xp: Any, turn: Any, start: Start, scratch: Scratch) -> Any:
+    """Return ``turn q^T`` for lower triangular `turn`, without multiplying most zeros where that pays."""
+    r, n = start.rows.shape[-2:]
+    half, void = r // 2, start.void
+    if xp is not np or min(half, void) < WIDE:
+        return scratch.product("q", turn, start.rows)
+    found = scratch.place("q", (*turn.shape[:-1], n))
+    found[..., :half, :void] = 0
+    np.matmul(turn[..., :half, :half], start.rows[..., :half, void:], out=found[..., :half, void:])
+    np.matmul(turn[..., half:, :], start.rows, out=found[..., half:, :])
+    return found
+
+
+def _mapped(xp: Any, start: Start, q: Any, scratch: Scratch) -> tuple[Any, Any]:
+    """Return inputs and outputs of ``basis q``, at half the cost where the basis is ``(v, v; u, -u)``."""
+    k, n = start.halved, q.shape[-1]
+    top, bottom = q, q
+    if k > 0:
+        rising, falling = q[..., :k], q[..., n - k :]
+        top, bottom = scratch.plus("sum", rising, falling), scratch.minus("difference", rising, falling)
+        if 2 * k < n:
+            other = q[..., k : n - k]
+            top, bottom = xp.concat([top, other], axis=-1), xp.concat([bottom, other], axis=-1)
+    return scratch.product("top", top, start.inputs), scratch.product("bottom", bottom, start.outputs)
+
+
+def _is_near(t: Any, start: Start) -> bool:
+    return bool((arithmetic.to_numpy(t) * arithmetic.to_numpy(start.pace)).max() < FAR)
+
+
+def _weights(xp: Any, t: Any, start: Start) -> _Weights:
+    """Return the weights of times that are not so late that they overflow."""
+    spread, t = start.seen.spread, t[..., None]
+    if (arithmetic.to_numpy(spread) > 0).any():
+        half, lean = log_flow_map(xp, t[..., 0], start.rate, spread)
+        weigh, pull = xp.exp(half), xp.exp(half + lean)
+    else:
+        pull = xp.exp(start.rate * t)
+        weigh = xp.sqrt(integral_of_decay(xp, t, 2 * start.rate))
+        weigh = xp.where(start.rate > 0, pull * weigh, weigh)
+    column = start.size * (start.first @ weigh[..., None])[..., 0]
+    return _Weights(weigh, pull, 1 / xp.where(column > 1, column, xp.ones_like(column)))
+
+
+def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
+    """Return weighed ``q^T``, with columns scaled, what it becomes, and the scales, from logarithms.
+
+    Nothing in a column weighs more than what stands first.
+    """
+    weigh, lean = log_flow_map(xp, t, start.rate, start.seen.spread)
+    first = (start.first @ weigh[..., None])[..., 0]
+    level = first + start.log
+    size = xp.where(start.size > 0, start.size, xp.ones_like(start.size))
+    less = xp.where(level < 0, level, 0 * level)
+    apart = weigh[..., None, :] - first[..., None]
+    apart = xp.exp(xp.where(apart < 0, apart, 0 * apart) + less[..., None])
+    scaled = start.rows / size[..., None] * apart
+    return scaled, scaled * xp.exp(lean)[..., None, :], xp.exp(less - level)
+
+
+def _fed(xp: Any, t: Any, seen: Frame) -> Any:
+    """Return the root of the second term of the formula, ``spread n/c``."""
+    spread = seen.spread[..., None]
+    safe = xp.where(spread > 0, spread, xp.ones_like(spread))
+    weigh, _ = log_flow_map(xp, t, seen.rate, seen.spread)
+    fed = xp.where(spread > 0, xp.exp(xp.where(spread > 0, weigh + xp.log(safe) / 2, 0 * weigh)), 0 * weigh)
+    return seen.basis * fed[..., None, :]

@@ -1,0 +1,140 @@
+"""The class of a two-layer linear network's start: which imbalances have a closed form, and how far a start is off."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from linsolve import arithmetic
+from linsolve.arithmetic import precision
+
+__all__ = ["Imbalance", "imbalance", "largest"]
+
+
+class Imbalance(NamedTuple):
+    """The imbalance ``W2^T W2 - W1 W1^T`` of a start has the eigenvalues ``lam1 >= 0 >= lam2``: its class.
+
+    Parameters
+    ----------
+    total : array, shape batch
+        ``lam1 + lam2``.
+    spread : array, shape batch
+        ``-lam1 lam2 >= 0``; zero for balanced and lambda-balanced starts.
+    distance : array, shape batch
+        Relative distance of the start from the class.
+    """
+
+    total: Any
+    spread: Any
+    distance: Any
+
+
+def _inner(xp: Any, a: Any, b: Any) -> Any:
+    """Return ``tr(a^T b)``."""
+    return xp.vecdot(*(xp.reshape(m, (*m.shape[:-2], m.shape[-2] * m.shape[-1])) for m in (a, b)))
+
+
+def _trace(xp: Any, a: Any) -> Any:
+    return xp.sum(_diagonal(xp, a), axis=-1)
+
+
+def _diagonal(xp: Any, a: Any) -> Any:
+    return xp.sum(a * xp.eye(a.shape[-1]), axis=-1) if arithmetic.is_object(xp) else xp.linalg.diagonal(a)
+
+
+def _inverse(xp: Any, x: Any) -> Any:
+    return xp.where(x > 0, 1 / xp.where(x > 0, x, xp.ones_like(x)), xp.zeros_like(x))
+
+
+def _unit(xp: Any, size: Any) -> tuple[Any, Any]:
+    """Return ``1/sqrt(size)``, 0 for 0, in two factors: in floats the first a power of two, by which nothing rounds."""
+    some = size > 0
+    unit = 1 / xp.sqrt(xp.where(some, size, xp.ones_like(size)))
+    coarse = unit if arithmetic.is_object(xp) else xp.pow(xp.full_like(unit, 2.0), xp.round(xp.log2(unit)))
+    return xp.where(some, coarse, xp.zeros_like(unit)), unit / coarse
+
+
+def largest(xp: Any, gram: Any) -> Any:
+    """Return the largest diagonal entry, of which a Gram matrix has no negative one: one that is all rounding is 0."""
+    found = xp.max(_diagonal(xp, gram), axis=-1)
+    return xp.maximum(found, xp.zeros_like(found))
+
+
+class _Scaled(NamedTuple):
+    """``P`` and ``P J P`` in units in which no block is small; `j` are the sizes of the blocks of J.
+
+    Blocks are named by the first, the lower and the last; each counts in norms by its weight.
+    """
+
+    p: tuple[Any, Any, Any]
+    pjp: tuple[Any, Any, Any]
+    j: tuple[Any, Any]
+    weights: tuple[Any, Any, Any]
+
+    def inner(self, xp: Any, a: tuple[Any, Any, Any], b: tuple[Any, Any, Any]) -> Any:
+        """Return ``tr(A^T B)`` of symmetric matrices given by three blocks of four."""
+        first, lower, last = (w * _inner(xp, r, s) for w, r, s in zip(self.weights, a, b, strict=True))
+        return first + 2 * lower + last
+
+    def against_j(self, xp: Any, a: tuple[Any, Any, Any]) -> Any:
+        """Return ``tr(A J)``."""
+        return self.weights[2] * self.j[1] * _trace(xp, a[2]) - self.weights[0] * self.j[0] * _trace(xp, a[0])
+
+    def misfit(self, xp: Any, total: Any, spread: Any) -> Any:
+        """Return the norm of ``P J P - total P - spread J``."""
+        first, lower, last = self.pjp
+        if arithmetic.to_numpy(total != 0).any():
+            first, lower, last = (r - total[..., None, None] * p for r, p in zip(self.pjp, self.p, strict=True))
+        if arithmetic.to_numpy(spread != 0).any():
+            first = first + (spread * self.j[0])[..., None, None] * xp.eye(first.shape[-1])
+            last = last - (spread * self.j[1])[..., None, None] * xp.eye(last.shape[-1])
+        rest = first, lower, last
+        return xp.sqrt(self.inner(xp, rest, rest))
+
+
+def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_Scaled, Any]:
+    """Return a start in units of the largest entries of its Gram matrices, and by what `spread` is then too large."""
+    (a, fine_a), (b, fine_b) = (_unit(xp, size) for size in sizes)
+    x, y, z = x * (a * a)[..., None, None], y * (a * b)[..., None, None], z * (b * b)[..., None, None]
+    u, v = _inverse(xp, a * a)[..., None, None], _inverse(xp, b * b)[..., None, None]
+    xu, yt, zv = x * u, xp.matrix_transpose(y), z * v
+    pjp = (yt * v) @ y - xu @ x, zv @ y - y @ xu, zv @ z - (y * u) @ yt
+    unit = xp.maximum(a, b)
+    share = tuple((s / xp.where(unit > 0, unit, xp.ones_like(unit))) ** 2 for s in (a, b))
+    weights = fine_a**4, (fine_a * fine_b) ** 2, fine_b**4
+    return _Scaled((x, y, z), pjp, (share[0], share[1]), weights), _inverse(xp, unit) ** 2
+
+
+def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
+    r"""Return the class of a start, by least squares from ``P0 J P0 = total P0 + spread J``.
+
+    Input and output blocks may differ by many orders of magnitude (``lam = 1`` at scale 1e-8); each is measured in its
+    own unit. Where `spread` is not larger than the rounding of the start, ``P0`` is numerically singular, and then
+    `spread` is exactly zero: on a null vector of ``P0`` nothing else could balance ``spread J``.
+    """
+    # a block that is all rounding stands for zero
+    xt, zt = largest(xp, gram_in), largest(xp, gram_out)
+    scaled, units = _scaled(xp, gram_in, product, gram_out, (xt, zt))
+    pp, rp = scaled.inner(xp, scaled.p, scaled.p), scaled.inner(xp, scaled.pjp, scaled.p)
+    jj = gram_in.shape[-1] * scaled.weights[0] * scaled.j[0] ** 2
+    jj = jj + gram_out.shape[-1] * scaled.weights[2] * scaled.j[1] ** 2
+    pj, rj = scaled.against_j(xp, scaled.p), scaled.against_j(xp, scaled.pjp)
+    size = xp.where(pp > 0, (xt + zt) * xp.sqrt(pp), xp.ones_like(pp))
+    grain = 16 * (gram_in.shape[-1] + gram_out.shape[-1])
+    none = xp.zeros_like(pp)
+
+    def above_rounding(amount: Any, total: Any, spread: Any) -> Any:
+        """Whether what is there is more than rounding of the start, or than how far from the class it is."""
+        more = amount > grain * size * precision(xp)
+        if arithmetic.to_numpy(more).any():
+            more = more & (amount > grain * scaled.misfit(xp, total, spread))
+        return more
+
+    gap = pp * jj - pj * pj
+    regular = (xt > 0) & (zt > 0) & (gap > 0)
+    safe = xp.where(regular, gap, xp.ones_like(gap))
+    pair = (rp * jj - rj * pj) / safe, (rj * pp - rp * pj) / safe
+    kept = regular & above_rounding(xp.where(regular, pair[1] * xp.sqrt(jj), none), *pair)
+    single = rp * _inverse(xp, pp)
+    single = xp.where(above_rounding(xp.abs(single) * xp.sqrt(pp), single, none), single, none)
+    total, spread = xp.where(kept, pair[0], single), xp.where(kept, pair[1], none)
+    return Imbalance(total, spread * units, scaled.misfit(xp, total, spread) / size)

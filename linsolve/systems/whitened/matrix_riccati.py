@@ -1,0 +1,304 @@
+"""The matrix Riccati equation of two-layer linear networks: one name, five algorithms."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.numerics.cache import Memory
+from linsolve.numerics.threads import shared
+from linsolve.systems.whitened.cholesky import RELIABLE
+from linsolve.systems.whitened.composed_steps import relaxed, steps
+from linsolve.systems.whitened.flow_map import leap
+from linsolve.systems.whitened.graded_elimination import graded
+from linsolve.systems.whitened.imbalance import Imbalance, imbalance
+from linsolve.systems.whitened.start_frame import Frame, Modes, frame
+
+__all__ = ["known_imbalance", "matrix_riccati", "moved"]
+
+# from this size on BLAS would share one small product among threads, which costs an order of magnitude
+THREADED = 32
+# starts that are prepared together: with more, parts are shared among threads
+PART = 125
+
+
+def matrix_riccati(
+    xp: Any,
+    t: Any,
+    target: Any,
+    product: Any,
+    gram_in: Any,
+    gram_out: Any,
+    *,
+    method: str | None = None,
+    memory: Memory | None = None,
+) -> tuple[Any, Any, Any]:
+    r"""Return product and Gram matrices of a two-layer linear network on white inputs at times `t`.
+
+    With ``P = [[X, Y^T], [Y, Z]]``, ``J = diag(-1, 1)``, a start with ``P0 J P0 = total P0 + spread J`` follows
+
+    .. math:: \dot P = \tilde F P + P \tilde F - P^2 + \hat\delta, \qquad
+        \tilde F = \begin{pmatrix} -\lambda/2 & S^\top \\ S & \lambda/2 \end{pmatrix},
+
+    (``total`` is :math:`\lambda`, ``spread`` is :math:`\hat\delta`), whose solution needs neither the inverse of
+    :math:`\tilde F` nor any rank: in its eigenbasis, with eigenvalues f,
+
+    .. math:: V^\top P V = \hat\delta\, n/c + c^{-1} q (1 + q^\top (n/c) q)^{-1} q^\top c^{-1}, \quad
+        c = \cosh ht - (f/h) \sinh ht, \; n = \sinh(ht)/h, \; h^2 = f^2 + \hat\delta.
+
+    Parameters
+    ----------
+    xp : namespace
+    t : array, shape lead + (1,) * len(batch), or broadcastable to lead + batch
+        Times, not negative, inf allowed, in units of the time constant.
+    target : array, shape batch + (n_out, n_in)
+        Map to be learned, ``S``.
+    product, gram_in, gram_out : array
+        Start, shape batch + own.
+    method : {"plain", "leap", "compiled", "steps", "graded"}, optional
+        "plain" evaluates the formula with as many guard digits as it loses (high precision only, where it is the
+        default); "leap", the default in floats, applies one flow map from the start to all times and networks at once,
+        measures how well-conditioned each is, and leaves the rest to "steps", which composes flow maps by Cholesky
+        factors from one time to the next, and leaves what even these cannot factor to "graded"; "compiled" is the leap
+        with its linear algebra compiled, for small networks without two eigenvalues (NumPy, extra ``[fast]``; what it
+        does not take goes the way of "leap"); "graded" eliminates rotation by rotation on logarithms, one time and
+        network after another (in NumPy), an independent check. The others use standard array functions, and NumPy's
+        places for results where arrays are NumPy's.
+    memory : Memory, optional
+        Where to look up, and leave for the next time, what depends on the target alone or on the start alone.
+
+    Returns
+    -------
+    product, gram_in, gram_out : array, shape lead + batch + own
+        At ``t = 0`` bitwise the start.
+
+    Raises
+    ------
+    ValueError
+        For "compiled" with arrays of another library than NumPy.
+    ModuleNotFoundError
+        For "compiled" without the extra.
+
+    Notes
+    -----
+    The start is replaced by the nearest one that is in the class exactly (a change of the order of its rounding, for
+    starts that `Flow.conditions` accepts of the order of their distance), and what is zero to rounding in it is made
+    zero: a saddle that the exact flow never leaves is not left in floats either. Accuracy: see
+    ``tests/test_matrix_riccati.py``, and ``tests/test_matrix_leap.py`` for what the leap may lose and where it is
+    refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.whitened.matrix_riccati import matrix_riccati
+    >>> start = [0.01 * np.eye(2)] * 3  # w1 = w2 = 0.1 I
+    >>> product, _, _ = matrix_riccati(np, np.array([0.0, 1.0]), np.diag([3.0, 1.0]), *start)
+    >>> np.diagonal(product, axis1=1, axis2=2).round(4).tolist()  # s/(1 + (100 s - 1) exp(-2 s t))
+    [[0.01, 0.01], [1.723, 0.0695]]
+    """
+    target, t = xp.asarray(target), xp.asarray(t)
+    with _one_thread(xp, target.shape[-1] + target.shape[-2]):
+        seen = _framed(xp, memory or Memory(), target, product, gram_in, gram_out)
+        t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(seen.rate.shape[:-1])))
+        found = moved(xp, t, seen, gram_in.shape[-1], method=method)
+    start = (product, gram_in, gram_out)
+    still = t == 0
+    if not arithmetic.to_numpy(still).any():
+        return found
+    batch = tuple(seen.rate.shape[:-1])
+    if arithmetic.is_object(xp):
+        y, x, z = (xp.where(still[..., None, None], a, b) for a, b in zip(start, found, strict=True))
+        return y, x, z
+    rows = [xp.reshape(a, (-1, *batch, *a.shape[-2:])) for a in found]
+    still = xp.reshape(still, (-1, *batch))
+    for i in _rows(still):
+        _put(xp, rows, i, still[i, ...], start)
+    y, x, z = (xp.reshape(a, tuple(t.shape) + tuple(a.shape[-2:])) for a in rows)
+    return y, x, z
+
+
+def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
+    """Return the frame of a start, of many starts by parts."""
+    batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
+    members = int(np.prod(batch))
+    if xp is not np or members <= PART:
+
+        def found() -> Frame:
+            modes = memory.recall("modes", lambda: Modes.of(xp, target), target)
+            return frame(xp, target, *start, modes=modes, kind=known_imbalance(xp, memory, *start))
+
+        return memory.recall("frame", found, target, *start)
+    flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in (target, *start)]
+    parts = shared(lambda i: frame(np, *(a[i : i + PART] for a in flat)), range(0, members, PART))
+    width = max(part.q.shape[-1] for part in parts)
+
+    def whole(name: str) -> np.ndarray:
+        pieces = [getattr(part, name) for part in parts]
+        if name in ("q", "root"):  # columns not used stand in front
+            pieces = [np.pad(a, ((0, 0), (0, 0), (width - a.shape[-1], 0))) for a in pieces]
+        found = np.concatenate(pieces)
+        return found.reshape(*batch, *found.shape[1:])
+
+    return Frame(*(whole(name) for name in Frame._fields))
+
+
+def known_imbalance(xp: Any, memory: Memory, *start: Any) -> Imbalance:
+    """Return the class of a start, computed once."""
+    return memory.recall("imbalance", lambda: imbalance(xp, *start), *start)
+
+
+def moved(xp: Any, t: Any, seen: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:
+    """Return product and Gram matrices at times `t`, shape lead + batch, of a start that was prepared by `frame`.
+
+    Nothing is said about ``t = 0``, where the start itself is known better.
+    """
+    chosen = method or ("plain" if arithmetic.is_object(xp) else "leap")
+    compiled = chosen == "compiled"
+    if compiled:
+        _refuse_uncompiled(xp)
+    elif chosen != "leap":
+        return _cut(xp, _whole(xp, t, seen, chosen), n_in)
+    batch, full = tuple(seen.rate.shape[:-1]), tuple(t.shape)
+    flat = Frame(*(xp.reshape(a, (-1, *a.shape[len(batch) :])) for a in seen))
+    found = _leapt(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in, compiled)
+    y, x, z = (xp.reshape(a, full + tuple(a.shape[-2:])) for a in found)
+    return y, x, z
+
+
+def _refuse_uncompiled(xp: Any) -> None:
+    from importlib.util import find_spec
+
+    if xp is not np:
+        raise ValueError(
+            f"matrix_riccati: method = 'compiled' must be 'leap' for arrays of {xp.__name__} (it is for NumPy)"
+        )
+    if find_spec("numba") is None:
+        raise ModuleNotFoundError(
+            "matrix_riccati: method = 'compiled' needs numba (compiled linear algebra); pip install "
+            "'linsolve-dynamics[fast]', or leave the method out"
+        )
+
+
+def _leapt(xp: Any, t: Any, seen: Frame, n_in: int, compiled: bool) -> list[Any]:
+    """Return product and Gram matrices at times `t`, shape (times, members): by steps where the leap is unreliable."""
+    numbers = arithmetic.to_numpy(t)
+    inside = np.isfinite(numbers) & (numbers != 0)
+    usual = xp.where((t > 0) & (t < xp.inf), t, xp.ones_like(t))
+    if inside.any():
+        *found, excess = leap(xp, usual, seen, n_in, compiled=compiled)
+        poor = inside & ~(arithmetic.to_numpy(excess) <= RELIABLE)
+        if poor.any():
+            _by_steps(xp, found, poor, usual, seen, n_in)
+    else:
+        n = seen.rate.shape[-1]
+        sizes = (n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in)
+        found = [xp.zeros((*t.shape, *own), dtype=xp.float64) for own in sizes]
+    forever = t == xp.inf
+    if np.isinf(numbers).any():
+        last = _cut(xp, relaxed(xp, seen), n_in)
+        for i in _rows(forever):
+            _put(xp, found, i, forever[i, ...], last)
+    return found
+
+
+def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, seen: Frame, n_in: int) -> None:
+    """Replace those members at those times that are marked as poor."""
+    rows, members = np.flatnonzero(poor.any(axis=1)), np.flatnonzero(poor.any(axis=0))
+    chosen = xp.asarray(members)
+    part = Frame(*(xp.take(a, chosen, axis=0) for a in seen))
+    t = xp.take(xp.take(t, xp.asarray(rows), axis=0), chosen, axis=1)
+    right = _cut(xp, _stepped(xp, t, part), n_in)
+    place = np.zeros(poor.shape[1], dtype=np.int64)
+    place[members] = np.arange(len(members))
+    place = xp.asarray(place)
+    for k, i in enumerate(rows):
+        _put(xp, found, int(i), xp.asarray(poor[i]), [xp.take(a[k, ...], place, axis=0) for a in right])
+
+
+def _rows(mask: Any) -> list[int]:
+    """Return where a mask holds for any member."""
+    numbers = arithmetic.to_numpy(mask)
+    return [int(i) for i in np.flatnonzero(numbers.reshape(numbers.shape[0], -1).any(axis=1))]
+
+
+def _put(xp: Any, found: Any, i: int, mask: Any, values: Any) -> None:
+    """Set time `i` of matrices in place to `values` where the mask holds."""
+    for whole, value in zip(found, values, strict=True):
+        whole[i, ...] = xp.where(mask[..., None, None], value, whole[i, ...])
+
+
+def _cut(xp: Any, whole: Any, n_in: int) -> tuple[Any, Any, Any]:
+    x, y, z = whole[..., :n_in, :n_in], whole[..., n_in:, :n_in], whole[..., n_in:, n_in:]
+    return y, (x + xp.matrix_transpose(x)) / 2, (z + xp.matrix_transpose(z)) / 2
+
+
+def _whole(xp: Any, t: Any, seen: Frame, method: str) -> Any:
+    numbers, forever = arithmetic.to_numpy(t), t == xp.inf
+    usual = xp.where(forever, xp.zeros_like(t), t)
+    if (np.isfinite(numbers) & (numbers != 0)).any():
+        whole = {"plain": _plain, "graded": graded, "steps": _stepped}[method](xp, usual, seen)
+    else:
+        whole = xp.zeros((*t.shape, seen.rate.shape[-1], seen.rate.shape[-1]), dtype=xp.float64)
+    if np.isinf(numbers).any():
+        whole = xp.where(forever[..., None, None], relaxed(xp, seen), whole)
+    return whole
+
+
+def _stepped(xp: Any, t: Any, seen: Frame) -> Any:
+    """Return ``P`` by steps; where a step's bracket is singular to rounding, by graded elimination."""
+    found = steps(xp, t, seen)
+    lost = ~np.isfinite(arithmetic.to_numpy(found)).all(axis=(-2, -1))
+    if not lost.any():
+        return found
+    own, times = Frame(*(arithmetic.to_numpy(a) for a in seen)), arithmetic.to_numpy(t)
+    for index in np.ndindex(lost.shape):
+        if lost[index]:
+            member = index[len(index) - own.spread.ndim :]
+            alone = Frame(*(a[member] for a in own))
+            found[*index, ...] = xp.asarray(graded(np, times[index], alone))
+    return found
+
+
+@cache
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _one_thread(xp: Any, n: int) -> Any:
+    return _libraries().limit(limits=1, user_api="blas") if xp is np and n >= THREADED else nullcontext()
+
+
+def _plain(xp: Any, t: Any, seen: Frame) -> Any:
+    """Return ``P`` by the formula as it stands, each time with the digits added that its condition takes away."""
+    batch = tuple(seen.rate.shape[:-1])
+    flat = xp.reshape(t, (-1, *batch))
+    found = xp.stack([_formula(xp, flat[i], seen) for i in range(flat.shape[0])])
+    return xp.reshape(found, tuple(t.shape) + tuple(found.shape[-2:]))
+
+
+def _formula(xp: Any, t: Any, seen: Frame) -> Any:
+    growth = arithmetic.to_numpy(xp.max(t[..., None] * (xp.abs(seen.rate) + xp.sqrt(seen.spread)[..., None])))
+    size = arithmetic.to_numpy(xp.max(xp.abs(seen.q)))
+    lost = 0.87 * float(growth) + 2 * abs(np.log10(max(float(size), 1e-300)))
+    more = arithmetic.precise(xp.dps + 10 + int(lost))
+    t, rate, q, spread = (more.asarray(a) for a in (t, seen.rate, seen.q, seen.spread))
+    t, spread = t[..., None], spread[..., None]
+    h = more.sqrt(rate * rate + spread)
+    up = more.exp(h * t)
+    ratio = rate / more.where(h == 0, more.ones_like(h), h)
+    c = (up * (1 - ratio) + (1 + ratio) / up) / 2
+    n = more.where(h == 0, t + 0 * h, more.sinh(h * t) / more.where(h == 0, more.ones_like(h), h))
+    weight = (n / c)[..., None]
+    qt = more.matrix_transpose(q)
+    inner = more.eye(q.shape[-1]) + qt @ (weight * q)
+    scaled = q / c[..., None]
+    body = scaled @ more.linalg.solve(inner, more.matrix_transpose(scaled))
+    identity = more.eye(rate.shape[-1])
+    basis = more.asarray(seen.basis)
+    return xp.asarray(basis @ (body + spread[..., None] * weight * identity) @ more.matrix_transpose(basis))

@@ -1,0 +1,279 @@
+"""What a matrix Riccati solution needs from its start: a square root, in the frame of the target's modes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.arithmetic import precision
+from linsolve.systems.whitened.cholesky import RELIABLE, factored, inverted
+from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest
+from linsolve.systems.whitened.staircase import flipped, stacked, staircase
+
+__all__ = ["Frame", "Modes", "flipped", "frame"]
+
+
+class Frame(NamedTuple):
+    """A start seen in the eigenbasis of ``F~``: ``P0 = basis q q^T basis^T``.
+
+    Parameters
+    ----------
+    basis : array, shape batch + (n, n)
+        Orthonormal eigenvectors, by falling eigenvalue; ``n = n_in + n_out``, inputs first.
+    rate : array, shape batch + (n,)
+        Eigenvalues.
+    q : array, shape batch + (n, r)
+        Square root of the start, its growing rows in staircase form: the first columns are those with most leading
+        zeros, and these zeros are exact.
+    root : array, shape batch + (n, r)
+        ``basis q`` with the relative accuracy of each block: ``P0 = root root^T``.
+    spread : array, shape batch
+        ``-lam1 lam2``.
+    """
+
+    basis: Any
+    rate: Any
+    q: Any
+    root: Any
+    spread: Any
+
+
+class Modes(NamedTuple):
+    """A singular value decomposition with complete bases: inputs, values, outputs."""
+
+    v: Any
+    s: Any
+    u: Any
+
+    @classmethod
+    def of(cls, xp: Any, matrix: Any) -> Modes:
+        """Return the modes of a matrix."""
+        u, s, vh = xp.linalg.svd(matrix, full_matrices=True)
+        return cls(xp.matrix_transpose(vh), s, u)
+
+    def weighed(self, xp: Any, total: Any) -> tuple[Any, Any, Any]:
+        """Return of each pair of eigenvectors ``(cin v, cout u)``, ``(cout v, -cin u)`` of ``F~`` its weights, and f.
+
+        Each singular value gives ``f = +-hypot(s, total/2)``.
+        """
+        half = total[..., None] / 2
+        high = xp.hypot(self.s, half) + xp.abs(half)
+        size = xp.hypot(self.s, high)
+        flat = size == 0
+        scale = xp.where(flat, xp.ones_like(size), size)
+        root = xp.sqrt(xp.ones_like(size) / 2)
+        low, high = xp.where(flat, root, self.s / scale), xp.where(flat, root, high / scale)
+        upward = half >= 0
+        return xp.where(upward, low, high), xp.where(upward, high, low), xp.hypot(self.s, half)
+
+
+def frame(
+    xp: Any,
+    target: Any,
+    product: Any,
+    gram_in: Any,
+    gram_out: Any,
+    *,
+    modes: Modes | None = None,
+    kind: Imbalance | None = None,
+) -> Frame:
+    """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the start's square root in it.
+
+    Modes of the target and the class of the start may be given where they are known.
+    """
+    shape = tuple(product.shape[-2:])
+    given = (target, product, gram_in, gram_out)
+    batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in given))
+    modes = modes or Modes.of(xp, target)
+    kind = kind or imbalance(xp, product, gram_in, gram_out)
+    product, gram_in, gram_out = (xp.broadcast_to(a, batch + tuple(a.shape[-2:])) for a in given[1:])
+    kind = Imbalance(*(xp.broadcast_to(a, batch) for a in kind))
+    noise = 16 * sum(shape) * precision(xp) + 8 * kind.distance
+    two = arithmetic.to_numpy(kind.spread) > 0
+    if two.all():
+        root = _full_root(xp, product, kind)
+    elif arithmetic.to_numpy((kind.total == 0) & (kind.spread == 0)).all():
+        root = _balanced_root(xp, product, gram_in, gram_out, noise)
+    else:
+        root = _flat_root(xp, product, gram_in, gram_out, kind, noise)
+        if two.any():
+            free = xp.zeros((*batch, sum(shape), sum(shape) - root.shape[-1]), dtype=xp.float64)
+            root = xp.concat([free, root], axis=-1)
+            root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
+    basis, rate = _eigenbasis(xp, modes, kind.total)
+    q = _seen(xp, modes, kind.total, root)
+    q, root = staircase(xp, q, root, min(shape), noise)
+    return Frame(basis, rate, q, root, kind.spread)
+
+
+def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
+    """Return eigenvectors and eigenvalues of ``F~``, by falling eigenvalue.
+
+    Each direction that only one side has gives ``-+total/2``.
+    """
+    cin, cout, rate = modes.weighed(xp, total)
+    batch, k, half = tuple(rate.shape[:-1]), rate.shape[-1], total[..., None] / 2
+    rows_in, rows_out = modes.v.shape[-1], modes.u.shape[-1]
+    cin, cout, v_k, u_k = cin[..., None, :], cout[..., None, :], modes.v[..., :, :k], modes.u[..., :, :k]
+    n, rates = rows_in + rows_out, [rate]
+    basis = xp.zeros((*batch, n, n), dtype=xp.float64)
+    basis[..., :rows_in, :k], basis[..., rows_in:, :k] = v_k * cin, u_k * cout
+    if rows_in > k:
+        basis[..., :rows_in, k : n - k] = modes.v[..., :, k:]
+        rates.append(xp.broadcast_to(-half, (*batch, rows_in - k)))
+    if rows_out > k:
+        basis[..., rows_in:, k : n - k] = modes.u[..., :, k:]
+        rates.append(xp.broadcast_to(half, (*batch, rows_out - k)))
+    basis[..., :rows_in, n - k :], basis[..., rows_in:, n - k :] = (
+        flipped(xp, v_k * cout),
+        flipped(xp, -u_k * cin),
+    )
+    rates.append(-flipped(xp, rate))
+    return basis, _merged(xp, xp.concat(rates, axis=-1))
+
+
+def _seen(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
+    """Return ``basis^T root`` at half the cost of that product: each vector of the basis is made of two."""
+    rows_in = modes.v.shape[-1]
+    cin, cout, rate = modes.weighed(xp, total)
+    cin, cout, k = cin[..., None], cout[..., None], rate.shape[-1]
+    a = xp.matrix_transpose(modes.v) @ root[..., :rows_in, :]
+    b = xp.matrix_transpose(modes.u) @ root[..., rows_in:, :]
+    a_k, b_k = a[..., :k, :], b[..., :k, :]
+    parts = (a_k * cin + b_k * cout, a[..., k:, :], b[..., k:, :], (a_k * cout - b_k * cin)[..., ::-1, :])
+    return xp.concat([part for part in parts if part.shape[-2] > 0], axis=-2)
+
+
+def _merged(xp: Any, rate: Any) -> Any:
+    """Return falling rates, those equal to rounding made equal: an identity target stays degenerate at all times."""
+    n = rate.shape[-1]
+    same = 4 * n * precision(xp) * rate[..., :1]
+    if not (arithmetic.to_numpy(rate[..., :-1] - rate[..., 1:]) <= arithmetic.to_numpy(same)).any():
+        return rate
+    merged = [rate[..., :1]]
+    for i in range(1, n):
+        merged.append(xp.where(merged[-1] - rate[..., i : i + 1] <= same, merged[-1], rate[..., i : i + 1]))
+    return xp.concat(merged, axis=-1)
+
+
+def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: Any) -> Any:
+    """Return ``Q0`` of a balanced start, shape batch + (n, r), columns not used zero.
+
+    Each of product and Gram matrices determines the others' singular values. Where the smaller Gram matrix is
+    well-conditioned its Cholesky factor L is one block, and ``product L^-T`` the other; else the product's singular
+    vectors are, with weights ``sqrt(s)``.
+    """
+    turned, wide = xp.matrix_transpose, gram_in.shape[-1] <= gram_out.shape[-1]
+    gram, map_ = (gram_in, product) if wide else (gram_out, turned(product))
+    if not arithmetic.is_object(xp):
+        factor = factored(xp, gram)
+        if arithmetic.to_numpy(xp.all(xp.linalg.diagonal(factor) > 0)):
+            inverse = inverted(xp, factor)
+            trace = xp.sum(xp.sum(inverse * inverse, axis=-2) * xp.linalg.diagonal(gram), axis=-1)
+            if arithmetic.to_numpy(xp.all(trace - gram.shape[-1] <= RELIABLE)):
+                other = map_ @ turned(inverse)
+                return stacked(xp, factor, other) if wide else stacked(xp, other, factor)
+    u, s, vh = xp.linalg.svd(product, full_matrices=False)
+    used = s > noise[..., None] * s[..., :1]
+    count = xp.max(xp.sum(xp.astype(used, xp.float64), axis=-1))
+    first = slice(max(1, int(arithmetic.to_numpy(count))))
+    root = xp.sqrt(xp.where(used, s, xp.zeros_like(s)))[..., None, first]
+    return stacked(xp, turned(vh)[..., first] * root, u[..., first] * root)
+
+
+def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:
+    """Return ``Q0`` of a start with one eigenvalue (``spread = 0``), shape batch + (n, r), columns not used zero.
+
+    Eigenvectors of ``P0`` carry the rounding of its largest entry into its smallest columns; a Newton step back onto
+    ``Q^T J Q = total I`` makes each column balanced to its own last digit. It moves ``P0`` by its rounding only.
+    """
+    rows = gram_in.shape[-1]
+    whole = stacked(
+        xp,
+        xp.concat([gram_in, xp.matrix_transpose(product)], axis=-1),
+        xp.concat([product, gram_out], axis=-1),
+    )
+    value, vector = xp.linalg.eigh(whole)
+    value, noise = value[..., None, :], noise[..., None, None]
+    used = value > noise * xp.max(xp.abs(value), axis=-1, keepdims=True)
+    count = xp.max(xp.sum(xp.astype(used, xp.float64), axis=-1))
+    last = slice(value.shape[-1] - max(1, int(arithmetic.to_numpy(count))), None)
+    used, value, vector = used[..., last], value[..., last], vector[..., last]
+    value = xp.where(used, value, xp.zeros_like(value))
+    q = vector * xp.sqrt(value)
+    pair = value + xp.matrix_transpose(value)
+    pair = xp.where(pair > 0, pair, xp.ones_like(pair))
+    wanted = kind.total[..., None, None] * xp.eye(value.shape[-1]) * xp.where(used, 1 + 0 * value, 0 * value)
+    for _ in range(1 + xp.dps // 15 if arithmetic.is_object(xp) else 1):
+        top, bottom = q[..., :rows, :], q[..., rows:, :]
+        excess = xp.matrix_transpose(bottom) @ bottom - xp.matrix_transpose(top) @ top - wanted
+        turn = excess / pair
+        q = stacked(xp, top + top @ turn, bottom - bottom @ turn)
+    return _refined(xp, q, product, gram_in, gram_out, kind.spread == 0)
+
+
+def _refined(xp: Any, q: Any, product: Any, gram_in: Any, gram_out: Any, single: Any) -> Any:
+    """Return `q` with a block that is much smaller than the other taken from the product instead of from ``P0``.
+
+    Only a lambda-balanced start can have blocks of different size; then the larger is well-conditioned.
+    """
+    rows = gram_in.shape[-1]
+    top, bottom = q[..., :rows, :], q[..., rows:, :]
+    x, z = largest(xp, gram_in)[..., None, None], largest(xp, gram_out)[..., None, None]
+    turned = xp.matrix_transpose
+
+    def other(block: Any, map_: Any, fit: Any) -> Any:
+        gram = turned(block) @ block
+        size = xp.sum(block * block, axis=-2, keepdims=True)
+        used = fit & (size > 0) & (turned(size) > 0)
+        gram = xp.where(used, gram, xp.eye(gram.shape[-1]) + 0 * gram)
+        return turned(xp.linalg.solve(gram, turned(block) @ map_))
+
+    single = single[..., None, None]
+    small_in, small_out = single & (16 * x < z), single & (16 * z < x)
+    if arithmetic.to_numpy(small_in).any():
+        top = xp.where(small_in, other(bottom, product, small_in), top)
+    if arithmetic.to_numpy(small_out).any():
+        bottom = xp.where(small_out, other(top, turned(product), small_out), bottom)
+    return stacked(xp, top, bottom)
+
+
+def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
+    """Return ``Q0`` of a start with two eigenvalues, shape batch + (n, n): then the product determines ``P0``.
+
+    ``X = sqrt(kappa^2 + Y^T Y) - total/2``, ``Z = sqrt(kappa^2 + Y Y^T) + total/2``,
+    ``kappa^2 = total^2/4 + spread``: one block of two for each singular value of the product.
+    """
+    v, s, u = Modes.of(xp, product)
+    k, rows_in, rows_out = s.shape[-1], v.shape[-1], u.shape[-1]
+    half = kind.total[..., None] / 2
+    root = xp.sqrt(kind.spread)[..., None]
+    kappa = xp.hypot(half, root)
+    much = xp.hypot(kappa, s) + xp.abs(half)
+    much = xp.where(much > 0, much, xp.ones_like(much))
+    large = xp.sqrt(much)
+    up = half >= 0
+    # the larger of the two squares is the pivot: no cancellation
+    first_in, first_out = xp.where(up, s / large, large), xp.where(up, large, s / large)
+    second = root / large
+    second_in, second_out = xp.where(up, second, 0 * second), xp.where(up, 0 * second, second)
+    v_k, u_k = v[..., :, :k], u[..., :, :k]
+    parts = [
+        stacked(xp, v_k * first_in[..., None, :], u_k * first_out[..., None, :]),
+        stacked(xp, v_k * second_in[..., None, :], u_k * second_out[..., None, :]),
+    ]
+    batch = tuple(s.shape[:-1])
+    wide = kappa + xp.abs(half)
+    wide = xp.where(wide > 0, wide, xp.ones_like(wide))
+    narrow = root * root / wide
+    if rows_in > k:
+        size = xp.sqrt(xp.where(up, narrow, wide))[..., None]
+        zero = xp.zeros((*batch, rows_out, rows_in - k), dtype=xp.float64)
+        parts.append(stacked(xp, v[..., :, k:] * size, zero))
+    if rows_out > k:
+        size = xp.sqrt(xp.where(up, wide, narrow))[..., None]
+        zero = xp.zeros((*batch, rows_in, rows_out - k), dtype=xp.float64)
+        parts.append(stacked(xp, zero, u[..., :, k:] * size))
+    return xp.concat(parts, axis=-1)

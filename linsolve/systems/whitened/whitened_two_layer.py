@@ -1,0 +1,251 @@
+"""The two-layer linear network on white inputs (Fukumizu 1998; Braun et al. 2022; Domine et al. 2024)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.flow import Flow, observable
+from linsolve.core.parameters import parameter
+from linsolve.numerics.cache import Memory
+from linsolve.systems.whitened import starts as whitened_start
+from linsolve.systems.whitened.matrix_riccati import known_imbalance, matrix_riccati
+
+__all__ = ["WhitenedTwoLayer"]
+
+
+def _trace(xp: Any, a: Any, b: Any) -> Any:
+    """Return ``tr(a^T b)``."""
+    return xp.sum(a * b, axis=(-2, -1))
+
+
+class WhitenedTwoLayer(Flow):
+    r"""A two-layer linear network on white inputs, in product and Gram matrices.
+
+    .. math:: L = |S - W_2 W_1|_F^2 / 2, \qquad
+        \tau \dot W_1 = W_2^\top (S - W_2 W_1), \quad \tau \dot W_2 = (S - W_2 W_1) W_1^\top.
+
+    Hidden units may be rotated freely, so the state is what does not depend on that: the product
+    :math:`Y = W_2 W_1` and the Gram matrices :math:`X = W_1^\top W_1`, :math:`Z = W_2 W_2^\top`. From any start it
+    obeys a closed flow,
+
+    .. math:: \tau \dot P = G P + P G, \quad P = \begin{pmatrix} X & Y^\top \\ Y & Z \end{pmatrix}, \quad
+        G = \begin{pmatrix} 0 & (S - Y)^\top \\ S - Y & 0 \end{pmatrix},
+
+    and a Riccati equation, solved by `linsolve.numerics.matrix_riccati`, from every start with
+    :math:`P_0 J P_0 = (\lambda_1 + \lambda_2) P_0 - \lambda_1 \lambda_2 J`, ``J = diag(-1, 1)``.
+
+    Parameters
+    ----------
+    target : array_like, shape batch + (n_out, n_in)
+        Input-output map :math:`S` of the data, :math:`\Sigma_{yx} \Sigma_{xx}^{-1}`; any rank.
+    tau : array_like, shape batch
+        Time constant (units of time), positive.
+
+    Notes
+    -----
+    Exact for: balanced starts (:math:`W_2^\top W_2 = W_1 W_1^\top`) of any width, bottlenecks included;
+    lambda-balanced starts (:math:`W_2^\top W_2 - W_1 W_1^\top = \lambda I`) of either sign; one hidden unit; one input
+    and one output; starts with two eigenvalues :math:`\lambda_1 > 0 > \lambda_2`, to which wide random networks tend;
+    any rank of target and start. Not for: other imbalances (no closed form is known, for three distinct eigenvalues
+    none rational in exponentials exists), inputs that are not white, more layers; use `linsolve.integrate`.
+    The weights themselves need a rotation of hidden units that is not elementary: `weights` integrates it.
+    Integrating the state numerically is another matter: Gram matrices forget how many hidden units there are, and
+    rounding leaks through a bottleneck in time; simulate weights there, as `linsolve.systems.whitened.simulation` does.
+
+    Sources: Fukumizu, "Effect of batch learning in multilayer neural networks" (1998); Braun, Domine, Fitzgerald,
+    Saxe, "Exact learning dynamics of deep linear networks with prior knowledge" (2022), Theorem 3.1; Domine et al.,
+    "From lazy to rich" (2024), Theorem 4.3. Their printed forms invert :math:`\tilde F` and a sum of singular vectors:
+    they refuse the half of all square balanced starts that end on a saddle, are wrong at a bottleneck, and lose up to
+    nine digits as lambda tends to 0. The form used here inverts neither.
+
+    Not offered: an independent closed form of the residual ``S - Y``. The loss is formed from the difference, so it is
+    exact to rounding of ``|S|^2``, not of itself, once converged.
+
+    Accuracy: 1e-12 of each field's largest entry at every time, scales 1e-8 to 10 (typically 1e-14;
+    ``tests/test_matrix_riccati.py``), where the start determines it: near a saddle (an imbalance of 1e-6 in a network
+    of scale 10, say) rounding the weights moves late times by more, and the error is that condition's. A start
+    within `tolerance` of the solvable class is replaced by the nearest one in it.
+
+    A flow keeps the target's singular vectors and what it needs of the last start, so that further questions of it are
+    cheaper; a copy or pickle of it keeps nothing (``tests/test_matrix_memory.py``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import WhitenedTwoLayer
+    >>> flow = WhitenedTwoLayer(target=np.diag([3.0, 1.0]))
+    >>> w = 0.1 * np.eye(2)
+    >>> traj = flow([0.0, 1.0, np.inf], WhitenedTwoLayer.of(w, w))
+    >>> traj["singular_values"].round(4).tolist()
+    [[0.01, 0.01], [1.723, 0.0695], [3.0, 1.0]]
+    """
+
+    _memory: ClassVar[Memory]  # one a flow, shared by its casts
+
+    target: Any = parameter("S", "input-output map", axes=("n_out", "n_in"))
+    tau: Any = parameter(r"\tau", "time constant", domain="(0, inf)", typical=(0.5, 2.0), default=1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_memory", Memory())
+
+    class State(NamedTuple):
+        """Product ``W2 W1`` (n_out, n_in), Gram matrices ``W1^T W1`` (n_in, n_in) and ``W2 W2^T`` (n_out, n_out)."""
+
+        product: Any
+        gram_in: Any
+        gram_out: Any
+
+    axes: ClassVar = {"product": ("n_out", "n_in"), "gram_in": ("n_in", "n_in"), "gram_out": ("n_out", "n_out")}
+
+    otherwise: ClassVar = (
+        "use integrate(deep.deep_weights(target, 2, rates=1 / tau), t, (w1, w2)), which follows the weights; "
+        "integrate(flow, t, z0) follows products, whose rounding finds a way out of a bottleneck in the end"
+    )
+
+    init = staticmethod(whitened_start.init)
+    gaussian = staticmethod(whitened_start.gaussian)
+
+    @classmethod
+    def of(cls, w1: Any, w2: Any) -> State:
+        """Return the state of weights `w1`, shape batch + (width, n_in), and `w2`, shape batch + (n_out, width)."""
+        w1, w2 = whitened_start.checked(cls.__name__, w1, w2)
+        xp = arithmetic.namespace(w1, w2)
+        return cls.State(w2 @ w1, xp.matrix_transpose(w1) @ w1, w2 @ xp.matrix_transpose(w2))
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``|S - Y|^2 / 2``."""
+        return xp.sum((self.target - z.product) ** 2, axis=(-2, -1)) / 2
+
+    def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
+        """Return the velocity that belongs to a gradient with respect to the product, by the chain rule."""
+        turned = xp.matrix_transpose
+        e = -gradient.product / self.tau[..., None, None]
+        return self.State(
+            e @ z.gram_in + z.gram_out @ e,
+            turned(e) @ z.product + turned(z.product) @ e,
+            e @ turned(z.product) + z.product @ turned(e),
+        )
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``(G P + P G) / tau``, block by block."""
+        e, turned = self.target - z.product, xp.matrix_transpose
+        tau = self.tau[..., None, None]
+        forth, back = turned(e) @ z.product, e @ turned(z.product)
+        return self.State(
+            (z.gram_out @ e + e @ z.gram_in) / tau, (forth + turned(forth)) / tau, (back + turned(back)) / tau
+        )
+
+    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the matrix Riccati solution; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
+        target = self.target + 0 * self.tau[..., None, None]
+        return self.State(*matrix_riccati(xp, t / self.tau, target, *z0, memory=self._memory))
+
+    def compiled_solution(self, t: Any, z0: Any) -> Any:
+        """Return `solution` of NumPy arrays with its linear algebra compiled (extra ``[fast]``)."""
+        target = self.target + 0 * self.tau[..., None, None]
+        return self.State(*matrix_riccati(np, t / self.tau, target, *z0, method="compiled", memory=self._memory))
+
+    def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
+        """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``."""
+        return {"distance of the imbalance from two eigenvalues": known_imbalance(xp, self._memory, *z0).distance}
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the state at ``t = inf``."""
+        return self.solution(xp, xp.inf * xp.ones_like(self.tau), z0)
+
+    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return ``tr (J P)^k`` for k = 1, 2, 3: the power sums of the imbalance's eigenvalues."""
+        x, y, q = z.gram_in, z.product, z.gram_out
+        turned = xp.matrix_transpose(y)
+        a, b, c = turned @ y - x @ x, q @ y - y @ x, q @ q - y @ turned
+        # (J P)^2 = J (P J P), and tr (J P)^3 = tr(J (P J P) J P)
+        return {
+            "imbalance": _diagonal_sum(xp, q) - _diagonal_sum(xp, x),
+            "imbalance_squared": _diagonal_sum(xp, c) - _diagonal_sum(xp, a),
+            "imbalance_cubed": _trace(xp, a, x) - 2 * _trace(xp, b, y) + _trace(xp, c, q),
+        }
+
+    def step(self, xp: Any, z: Any, h: Any) -> Any:
+        """Return the state after one step of gradient descent on the weights: ``(1 + h G/tau) P (1 + h G/tau)``."""
+        e, turned = self.target - z.product, xp.matrix_transpose
+        e = h / self.tau[..., None, None] * e
+        back, y, x, q = turned(e), z.product, z.gram_in, z.gram_out
+        return self.State(
+            y + q @ e + e @ x + e @ turned(y) @ e,
+            x + back @ y + turned(y) @ e + back @ q @ e,
+            q + e @ turned(y) + y @ back + e @ x @ back,
+        )
+
+    # observables
+
+    @observable(bounds="[0, inf)", axes=("mode",))
+    def singular_values(self, xp: Any, z: Any) -> Any:
+        """Return the singular values of the product, falling."""
+        return xp.linalg.svd(z.product, full_matrices=False)[1]
+
+    @observable(bounds="[-1, 1]")
+    def kernel_alignment(self, xp: Any, z: Any) -> Any:
+        """Return the cosine between the tangent kernel on white inputs and the target's ``y y^T``.
+
+        ``(tr S X S^T + tr S^T Z S) / (|S|^2 |K|)``, ``|K|^2 = n_out |X|^2 + 2 tr X tr Z + n_in |Z|^2``; zero for a zero
+        kernel or target.
+        """
+        s, x, q = self.target, z.gram_in, z.gram_out
+        fit = _trace(xp, s, s @ x) + _trace(xp, s, q @ s)
+        both = 2 * _diagonal_sum(xp, x) * _diagonal_sum(xp, q)
+        size = xp.sqrt(q.shape[-1] * _trace(xp, x, x) + both + x.shape[-1] * _trace(xp, q, q)) * _trace(xp, s, s)
+        return fit / xp.where(size > 0, size, xp.ones_like(size))
+
+    @observable(bounds="[0, 1]")
+    def obstructed(self, xp: Any, z: Any) -> Any:
+        """Return 1 where parity forbids the target: square, balanced, ``det Y det S < 0``; else 0.
+
+        A balanced square network keeps the sign of ``det Y``; the exact flow then ends on a saddle.
+        """
+        return whitened_start.obstructed(xp, self.target, *z)
+
+    def final_loss(self, xp: Any, z0: Any) -> Any:
+        """Return the loss at ``t = inf``: for a generic obstructed start, half the least singular value squared."""
+        return self.loss(xp, self.limit(xp, z0))
+
+    def prospect(self, z0: Any) -> str:
+        """Return, in a sentence, where the flow from `z0` ends and why."""
+        return whitened_start.prospect(self, z0)
+
+    def ntk(self, xp: Any, z: Any, x1: Any, x2: Any) -> Any:
+        """Return the tangent kernel between inputs, ``K_cc'(x, x') = delta_cc' x.X x' + Z_cc' x.x'``.
+
+        Parameters
+        ----------
+        xp : namespace
+        z : State
+        x1 : array, shape (m1, n_in)
+        x2 : array, shape (m2, n_in)
+
+        Returns
+        -------
+        array, shape batch + (m1, m2, n_out, n_out)
+        """
+        back = xp.matrix_transpose(x2)
+        first = (x1 @ z.gram_in @ back)[..., None, None]
+        second = (x1 @ back)[..., None, None]
+        return first * xp.eye(z.gram_out.shape[-1]) + second * z.gram_out[..., None, None, :, :]
+
+    def weights(self, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tuple[Any, Any]:
+        """Return raw weights at times `t`: not a closed form, see `whitened_start.weights`."""
+        return whitened_start.weights(self, t, w1, w2, rtol=rtol)
+
+    @classmethod
+    def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
+        """Return a 3-2-4 network, lambda-balanced without rounding, with a generic target and constant."""
+        w1, w2 = whitened_start.dyadic(rng, 3, 2, 4)
+        target = rng.normal(size=(4, 3))
+        return cls(target=target, tau=rng.uniform(0.5, 2.0)), cls.of(w1, w2)
+
+
+def _diagonal_sum(xp: Any, a: Any) -> Any:
+    return xp.sum(a * xp.eye(a.shape[-1]), axis=(-2, -1))

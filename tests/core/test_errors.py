@@ -1,0 +1,305 @@
+"""Every bad input is refused by name: who refuses, what it was, which rule it breaks."""
+
+import dataclasses
+import re
+
+import array_api_strict
+import numpy as np
+import pytest
+
+import linsolve as ls
+
+every_flow = pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
+
+
+def example(cls):
+    flow, z0 = cls.example(np.random.default_rng(0))
+    return flow, z0, {k: v.copy() for k, v in flow.parameters().items()}
+
+
+def changed(values, name, value):
+    return {**values, name: value}
+
+
+def first_entry(array, value):
+    array = np.array(array, dtype=float)
+    array.flat[0] = value
+    return array
+
+
+def refused(error, *parts):
+    """Expect an error whose message has every part, in that order."""
+    return pytest.raises(error, match=r"(?s)^.*" + ".*".join(re.escape(str(p)) for p in parts))
+
+
+# parameters
+
+
+@every_flow
+def test_parameters_that_are_not_numbers(cls):
+    _, _, values = example(cls)
+    for name, value in values.items():
+        with refused(ValueError, cls.__name__, f"{name} = nan", "is not a number"):
+            cls(**changed(values, name, first_entry(value, np.nan)))
+        with refused(TypeError, cls.__name__, name, "is complex", "real part"):
+            cls(**changed(values, name, value.astype(complex)))
+        for bad in ("two", None, [[1.0, 2.0], [3.0]], {"a": 1.0}, np.array([object()])):
+            with refused(TypeError, cls.__name__, name, "not"):
+                cls(**changed(values, name, bad))
+        with refused(ValueError, cls.__name__, name, "shape", "empty"):
+            cls(**changed(values, name, np.zeros((0, *value.shape))))
+
+
+@every_flow
+def test_parameters_outside_their_domain(cls):
+    _, _, values = example(cls)
+    tried = 0
+    for name, value in values.items():
+        domain = cls.__dataclass_fields__[name].metadata["domain"]
+        for bad in (-1.0, 0.0, np.inf, -np.inf):
+            if bad in domain:
+                continue
+            tried += 1
+            with refused(ValueError, cls.__name__, f"{name} = {bad}", f"must lie in {domain}", "("):
+                cls(**changed(values, name, first_entry(value, bad)))
+    assert tried >= 2 * len(values)  # every parameter refuses both infinities at least, unless it allows one
+
+
+@every_flow
+def test_index_of_the_offending_entry_is_named(cls):
+    _, _, values = example(cls)
+    name, value = next(iter(values.items()))
+    many = np.stack([value, value, first_entry(value, np.nan)])
+    with refused(ValueError, f"{name} = nan at index ({2}"):
+        cls(**changed(values, name, many))
+
+
+@every_flow
+def test_missing_and_unknown_parameters(cls):
+    _, _, values = example(cls)
+    with refused(TypeError, "unexpected keyword argument", "learning_rat"):
+        cls(**values, learning_rat=1.0)
+    required = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]
+    for name in required:
+        with refused(TypeError, "missing", name):
+            cls(**{k: v for k, v in values.items() if k != name})
+
+
+def test_negative_rates():
+    with refused(ValueError, "TwoLayer: eta_u = -0.1 must lie in [0, inf) (learning rate of u)"):
+        ls.TwoLayer(y=1.0, x=[1.0, 2.0], eta_u=-0.1)
+    with refused(ValueError, "BalancedMode: tau = 0.0 must lie in (0, inf) (time constant)"):
+        ls.BalancedMode(s=1.0, tau=0)
+
+
+# starts
+
+
+@every_flow
+def test_starts_that_are_not_finite_real_arrays(cls):
+    flow, z0, _ = example(cls)
+    for name, value in zip(z0._fields, z0, strict=True):
+        for bad, rule in ((np.nan, "is not a number"), (np.inf, "must lie in (-inf, inf)")):
+            with refused(ValueError, cls.__name__, f"{name} = {bad}", rule):
+                flow(1.0, z0._replace(**{name: first_entry(value, bad)}))
+        with refused(TypeError, cls.__name__, name, "complex"):
+            flow(1.0, z0._replace(**{name: value + 0j}))
+        with refused(ValueError, cls.__name__, name, "empty"):
+            flow(1.0, z0._replace(**{name: np.zeros((0, *value.shape))}))
+        for bad in ("start", [[1.0, 2.0], [3.0]]):
+            with refused(TypeError, cls.__name__, name, "not"):
+                flow(1.0, z0._replace(**{name: bad}))
+
+
+@every_flow
+def test_starts_of_the_wrong_fields(cls):
+    flow, z0, _ = example(cls)
+    fields = z0._fields
+    with refused(ValueError, f"{cls.__name__}: state field = '{fields[-1]}x' is unknown; did you mean '{fields[-1]}'?"):
+        flow(1.0, {**z0._asdict(), f"{fields[-1]}x": z0[-1]})
+    for bad in ((), (*z0, z0[0]), {}):
+        with refused(ValueError, cls.__name__, "state", "must give", ", ".join(fields), "; pass "):
+            flow(1.0, bad)
+    if len(fields) > 1:
+        with refused(ValueError, cls.__name__, "must give"):
+            flow(1.0, dict(list(z0._asdict().items())[:-1]))
+
+
+@every_flow
+def test_wrong_shapes(cls):
+    flow, z0, _ = example(cls)
+    for name, value in zip(z0._fields, z0, strict=True):
+        axes = flow.axes[name]
+        if not axes:
+            continue
+        with refused(ValueError, cls.__name__, name, "needs trailing axes", axes):
+            flow(1.0, z0._replace(**{name: np.asarray(1.0)}))
+        # an axis that is known from elsewhere, by another array or by its own repetition
+        shared = [k for k, a in enumerate(axes) if sum(a in other for other in owners(flow)) + axes.count(a) > 2]
+        for k in shared:
+            wide = np.concatenate([value, np.take(value, [0], axis=k - len(axes))], axis=k - len(axes))
+            with refused(ValueError, cls.__name__, "has shape", f"{axes[k]} = "):
+                flow(1.0, z0._replace(**{name: wide}))
+
+
+def owners(flow):
+    """Return the own axes of every parameter and state field."""
+    return [*flow.axes.values(), *(f.metadata["axes"] for f in dataclasses.fields(flow))]
+
+
+@every_flow
+def test_batches_that_do_not_broadcast(cls):
+    _flow, z0, values = example(cls)
+    name, value = next(iter(values.items()))
+    axes = cls.__dataclass_fields__[name].metadata["axes"]
+    own = value.shape[value.ndim - len(axes) :]
+    seven = np.broadcast_to(value.reshape(-1)[0], (7, 1, 1, *own)) + np.zeros((7, 1, 1, *own))
+    # batch (7, 1, 1) against (5, 1, batch of the example)
+    start = type(z0)(
+        *(np.stack([v] * 5).reshape(5, *[1] * (2 - batch(cls, v, k)), *v.shape) for k, v in z0._asdict().items())
+    )
+    with refused(ValueError, cls.__name__, "batch shapes", "do not broadcast"):
+        cls(**changed(values, name, seven))(1.0, start)
+
+
+def batch(cls, value, name):
+    """Return the number of batch axes."""
+    return value.ndim - len(cls.axes[name])
+
+
+# times
+
+
+@every_flow
+def test_bad_times(cls):
+    flow, z0, _ = example(cls)
+    with refused(ValueError, f"{cls.__name__}: t = nan at index (1,) is not a number (time)"):
+        flow([0.0, np.nan], z0)
+    with refused(ValueError, cls.__name__, "t has shape (0,), which is empty"):
+        flow([], z0)
+    for bad in ("soon", None, 1j, [[0.0], [1.0, 2.0]]):
+        with refused(TypeError, f"{cls.__name__}: t", "("):
+            flow(bad, z0)
+
+
+@every_flow
+def test_times_outside_the_lifetime(cls):
+    flow, z0, _ = example(cls)
+    low = float(np.max(flow.lifetime(np, z0)[0]))
+    if low > -np.inf:
+        with refused(ValueError, cls.__name__, low - 1.0, "must be later than" if low else "must be at least 0"):
+            flow(low - 1.0, z0)
+    else:
+        assert all(np.isfinite(v).all() for v in flow(-0.1, z0).state)
+
+
+# libraries that do not mix
+
+
+@every_flow
+def test_mixed_array_types(cls):
+    flow, z0, values = example(cls)
+    strict = [array_api_strict.asarray(v) for v in z0]
+    if len(z0) > 1:
+        with refused(TypeError, "array_api_strict", "numpy.ndarray", "do not mix; convert"):
+            flow(1.0, type(z0)(*strict[:1], *z0[1:]))
+    with refused(TypeError, "array_api_strict", "numpy.ndarray", "do not mix; convert"):
+        flow(array_api_strict.asarray(1.0), z0)
+    exact = ls.arithmetic.precise(20)
+    name = next(iter(values))
+    with refused(TypeError, "do not mix"):
+        cls(**changed(values, name, exact.asarray(values[name])))(1.0, type(z0)(*strict))
+
+
+@every_flow
+def test_what_is_no_array_of_a_known_library(cls):
+    flow, z0, _ = example(cls)
+
+    class Foreign:
+        shape, dtype = (), float
+
+    with refused(TypeError, "Foreign is not of an array-API library"):
+        flow(Foreign(), z0)
+
+
+# names
+
+
+@every_flow
+def test_misspelt_names_suggest_the_right_one(cls):
+    flow, z0, _ = example(cls)
+    traj = flow([0.0, 0.1], z0)
+    for name in traj.names:
+        if len(name) < 3:
+            continue
+        with refused(KeyError, cls.__name__, f"{name[:-1]}_' is unknown; did you mean '") as caught:
+            traj[f"{name[:-1]}_"]
+        # the letter that is wrong may be the one that tells two names apart
+        right = [other for other in traj.names if other[:-1] == name[:-1]]
+        assert any(f"did you mean '{other}'?" in caught.value.args[0] for other in right)
+    with refused(KeyError, cls.__name__, "observable = 'zzzzzz' is unknown; one of", "loss"):
+        traj["zzzzzz"]
+    with refused(KeyError, "7"):
+        traj[7]
+
+
+# the other two routes
+
+
+@every_flow
+def test_integrate_refuses_infinite_times_and_bad_starts(cls):
+    flow, z0, _ = example(cls)
+    with refused(ValueError, "integrate: t = inf must be finite; flow(t, z0) takes inf"):
+        ls.integrate(flow, [0.0, np.inf], z0)
+    with refused(ValueError, cls.__name__, "t = nan"):
+        ls.integrate(flow, np.nan, z0)
+    with refused(ValueError, cls.__name__, "is not a number"):
+        ls.integrate(flow, 1.0, type(z0)(*(first_entry(v, np.nan) for v in z0)))
+
+
+@pytest.mark.parametrize(
+    "options", [{"rtol": 0.0}, {"rtol": -1e-3}, {"rtol": np.nan}, {"rtol": "fine"}, {"atol": -1.0}]
+)
+def test_integrate_refuses_tolerances_that_are_none(options):
+    (name, value), *_ = options.items()
+    with refused(ValueError, f"integrate: {name} = {value!r} must be"):
+        ls.integrate(ls.BalancedMode(s=1.0), 1.0, 0.1, **options)
+
+
+def test_integrate_says_where_it_stopped():
+    with pytest.raises(ArithmeticError, match=r"integrate: BalancedMode stopped after t = .*blow up there"):
+        ls.integrate(ls.BalancedMode(s=1.0), -2.0, 5.0)
+    with pytest.raises(ValueError, match="method"):
+        ls.integrate(ls.BalancedMode(s=1.0), 1.0, 0.1, method="RK99")
+
+
+@every_flow
+@pytest.mark.parametrize("step", [0.0, -0.1, np.nan, np.inf, "small", None, [0.1], 1j])
+def test_descend_refuses_a_bad_step(cls, step):
+    flow, z0, _ = example(cls)
+    with refused(ValueError, f"descend: step = {step!r} must be positive and finite (units of time); say"):
+        ls.descend(flow, 1.0, z0, step=step)
+
+
+@every_flow
+def test_descend_refuses_bad_times(cls):
+    flow, z0, _ = example(cls)
+    for bad in (np.inf, -1.0):
+        with refused(ValueError, "descend: t =", "must be finite and not negative"):
+            ls.descend(flow, [0.0, bad], z0, step=0.1)
+    with refused(ValueError, "descend: t / step = 1e+30 must be at most 1e+09 (steps to take)"):
+        ls.descend(flow, 1e10, z0, step=1e-20)
+
+
+def test_diverging_descent_is_reported_with_its_step():
+    with refused(ArithmeticError, "descend: BalancedMode diverged before t = 500 at step = 5; take a smaller one"):
+        ls.descend(ls.BalancedMode(s=100.0), [0.0, 500.0], 1.0, step=5.0)
+
+
+def test_inexact_start_names_condition_and_size():
+    flow, z0 = ls.WhitenedTwoLayer.example(np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    h, (n_out, n_in) = 4, z0.product.shape[-2:]
+    start = ls.WhitenedTwoLayer.of(rng.standard_normal((h, n_in)), rng.standard_normal((n_out, h)))
+    with pytest.raises(ls.NotExact, match=r"WhitenedTwoLayer: .* = .* must vanish .* integrate\(flow, t, z0\)"):
+        flow(1.0, start)

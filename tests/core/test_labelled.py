@@ -1,0 +1,79 @@
+"""Trajectories as labelled data sets."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve import arithmetic
+from linsolve.core.labelled import to_dataset
+
+xarray = pytest.importorskip("xarray")
+every_flow = pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
+TIMES = [0.5, [0.0, 0.5, 1.0], [[0.0, 0.5, 1.0], [2.0, 3.0, 4.0]]]
+
+
+@every_flow
+@pytest.mark.parametrize("t", TIMES, ids=["scalar", "line", "grid"])
+def test_everything_with_a_name_is_there_with_its_numbers_and_axes(cls, t):
+    flow, z0 = cls.example(np.random.default_rng(0))
+    traj = flow(t, z0)
+    data = traj.to_xarray()
+    assert set(data.data_vars) == set(traj.names)
+    lead = {0: (), 1: ("t",), 2: ("t0", "t1")}[np.ndim(t)]
+    for name in traj.names:
+        np.testing.assert_array_equal(data[name].values, np.asarray(traj[name]))
+        assert data[name].dims[: len(lead)] == lead
+        assert data[name].attrs["long_name"]
+    for name, axes in cls.axes.items():
+        plain = tuple(d.removesuffix("_2") for d in data[name].dims)
+        assert plain[len(plain) - len(axes) :] == tuple(axes)
+        between = plain[len(lead) : len(plain) - len(axes)]
+        assert between == tuple(f"batch{k}" for k in range(len(between)))
+    assert data["loss"].dims == (*lead, *between)
+    np.testing.assert_array_equal(data["t"].values, t)
+    assert data["t"].dims == lead
+    for name, value in flow.parameters().items():
+        assert np.array_equal(np.broadcast_to(value, data[f"parameter_{name}"].shape), data[f"parameter_{name}"].values)
+    assert data.attrs["flow"] == cls.__name__
+    assert data.attrs["route"] == "closed form"
+    assert data.attrs["parameters"].split(", ") == list(flow.parameters())
+    assert "units" in data.attrs["time"]
+    assert "time" in data["t"].attrs["units"]
+
+
+@every_flow
+@pytest.mark.parametrize("t", TIMES, ids=["scalar", "line", "grid"])
+def test_it_survives_netcdf(cls, t, tmp_path):
+    flow, z0 = cls.example(np.random.default_rng(1))
+    data = ls.integrate(flow, t, z0, rtol=1e-6).to_xarray()
+    assert data.attrs["route"] == "DOP853"
+    path = tmp_path / "trajectory.nc"
+    data.to_netcdf(path, engine="netcdf4")
+    with xarray.open_dataset(path, engine="netcdf4") as loaded:
+        xarray.testing.assert_identical(loaded.load(), data)
+
+
+def test_an_axis_that_occurs_twice_is_numbered():
+    flow, z0 = ls.WhitenedTwoLayer.example(np.random.default_rng(2))
+    data = flow([0.0, 1.0], z0).to_xarray()
+    assert data["gram_in"].dims == ("t", "n_in", "n_in_2")
+    assert data["product"].dims == ("t", "n_out", "n_in")
+    assert data["gram_in"].sel(t=1.0).shape == z0.gram_in.shape
+
+
+def test_batched_parameters_and_high_precision():
+    flow = ls.BalancedMode(s=[[1.0], [2.0]], tau=[1.0, 2.0, 3.0])
+    data = flow([0.0, np.inf], 0.1).to_xarray()
+    assert data["a"].dims == ("t", "batch0", "batch1")
+    assert data["parameter_s"].dims == ("batch0", "batch1")
+    assert data["parameter_s"].values.tolist() == [[1.0] * 3, [2.0] * 3]
+    exact = to_dataset(flow.cast(arithmetic.precise(30))([0.0, np.inf], 0.1))
+    xarray.testing.assert_allclose(exact, data, rtol=1e-14)
+
+
+def test_missing_xarray_is_named_with_its_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(ImportError, match=r"pip install 'linsolve-dynamics\[labelled\]'"):
+        ls.BalancedMode(s=1.0)(1.0, 0.1).to_xarray()

@@ -1,0 +1,39 @@
+"""The verifier verified: every known-wrong formula is rejected, and every check is needed for at least one of them."""
+
+import pytest
+from mutants import BALANCED
+from mutants.two_layer import BOUNDED, RATES, TWO_LAYER, AsItShouldBe, start
+
+import linsolve as ls
+from linsolve.core.verify import CHECKS
+
+ALL = BALANCED | TWO_LAYER | BOUNDED
+
+
+@pytest.fixture(scope="module")
+def failed():
+    found = {}
+
+    def of(name):
+        if name not in found:
+            mutant = ALL[name]
+            found[name] = ls.verify(mutant.flow, mutant.z0).failed
+        return found[name]
+
+    return of
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_mutant_is_rejected_by_the_check_that_should_see_it(name, failed):
+    assert ALL[name].seen_by in failed(name)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_without_this_check_a_mutant_would_pass(check, failed):
+    candidates = [name for name, mutant in ALL.items() if mutant.seen_by == check]
+    assert any(failed(name) == [check] for name in candidates)
+
+
+def test_the_corrected_theorem_passes_where_its_printed_forms_fail():
+    report = ls.verify(AsItShouldBe(**RATES), start())
+    assert report.ok, str(report)

@@ -1,0 +1,147 @@
+"""The pages that the documentation writes of the package: one for each thing, and no link among them leads nowhere.
+
+The build itself, warnings as errors, is the last step of ``.ci/run``.
+"""
+
+import importlib.util
+import posixpath
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import linsolve as ls
+from linsolve import published
+from linsolve.cli import COMMANDS
+from linsolve.papers.references import REFERENCES
+
+SITE = Path(__file__).parents[2] / "notebooks" / "site"
+SOLVED = [*ls.flows.WHERE, *ls.laws.WHERE]
+TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```|\.\. toctree::\n(.*?)(?=\n\S|\Z)", re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+\.(?:md|rst|ipynb))\)")
+
+
+def load(name):
+    """Import a file of the site under a name of its own."""
+    spec = importlib.util.spec_from_file_location(f"site_{name.strip('_')}", SITE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def main():
+    before = dict(sys.modules)
+    sys.path.insert(0, str(SITE))
+    try:
+        yield load("__main__")
+    finally:
+        sys.path.remove(str(SITE))
+        for name in {"gallery", "links", "pages", "reference"} - set(before):
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def staged(main, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    main.stage(folder, main.gallery.pictures())
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+
+
+def text(path):
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_every_flow_and_law_has_a_card_and_a_page_of_the_reference(staged, name):
+    card = text(staged[f"cards/{name}.md"])
+    assert card.startswith(f"# {name}\n")
+    assert "\n## Statement\n" in card
+    assert f"linsolve verify {name} " in card
+    assert f".. autoclass:: {name}\n" in text(staged[f"reference/{name}.rst"])
+    assert f"]({name}.md)" in text(staged["cards/index.md"])
+    assert f"(cards/{name}.md)" in text(staged["which.md"]), "notebooks/site/which.md does not say when it is needed"
+
+
+def test_every_link_from_page_to_page_leads_somewhere(staged):
+    found = 0
+    for name, path in staged.items():
+        if name.endswith(".md") and name != "README.md":
+            for link in LINK.findall(text(path)):
+                assert posixpath.normpath(posixpath.join(posixpath.dirname(name), link)) in staged, f"{name}: {link}"
+                found += 1
+    assert found > 2 * len(SOLVED)
+
+
+def test_every_page_is_in_a_table_of_contents(staged):
+    named = {"index"}
+    for name, path in staged.items():
+        if name.endswith((".md", ".rst")) and name != "README.md":
+            for block in re.findall(
+                r"```\{toctree\}\n(.*?)```|\.\. toctree::\n(.*?)(?=\n\S|\Z)", text(path), re.DOTALL
+            ):
+                lines = (line.strip() for line in "".join(block).splitlines())
+                folder = posixpath.dirname(name)
+                named |= {posixpath.join(folder, line) for line in lines if line and not line.startswith(":")}
+    pages = {
+        name.rpartition(".")[0] for name in staged if name.endswith((".md", ".rst", ".ipynb")) and name != "README.md"
+    }
+    assert pages == named
+
+
+def test_every_checked_formula_paper_and_command_is_there(staged):
+    checked, papers, commands = (text(staged[f"{name}.md"]) for name in ("errata", "papers", "commands"))
+    for each in published.find():
+        assert f"({each.name})=\n" in checked
+        assert each.latex in checked
+        assert each.printed in checked
+    assert all(f"({key})=\n" in papers and paper.bibtex() in papers for key, paper in REFERENCES.items())
+    assert all(f"\n## linsolve {name}\n" in commands and f"usage: linsolve {name} " in commands for name in COMMANDS)
+
+
+def test_public_names_are_in_the_reference(main, staged):
+    package = text(staged["reference/package.rst"])
+    for name in set(ls.__all__) - set(SOLVED) - set(main.reference.MODULES) - {"flows", "laws"}:
+        assert re.search(rf":: {name}$", package, re.MULTILINE)
+    assert all(f"reference/{name}.rst" in staged for name in main.reference.MODULES)
+
+
+def test_stars_and_underscores_of_running_text_mean_themselves(main):
+    assert main.pages._plain("of p_i * q in `a_b` and $c_d$") == r"of p\_i \* q in `a_b` and $c_d$"
+
+
+def test_the_gallery_has_every_diagram_and_figure_under_names_of_their_own(main):
+    found = main.gallery.pictures()
+    commands = {each.command for each in found}
+    assert {f"linsolve phase {name}" for name in ls.phases.DIAGRAMS} <= commands
+    assert {f"linsolve figure {name}" for name in main.gallery.FIGURES} <= commands
+    assert len({each.name for each in found}) == len(found)
+    page = main.gallery.page(found)
+    assert all(f"{{figure}} pictures/{each.name}\n" in page and each.command in page for each in found)
+
+
+def test_a_picture_is_what_its_command_leaves(main, tmp_path):
+    chosen = [each for each in main.gallery.pictures() if each.command == "linsolve phase chaos"]
+    main.gallery.run(chosen[0].command + " --cells 15", tmp_path)
+    assert (tmp_path / chosen[0].file).read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(RuntimeError, match="linsolve phase chaoss ended with status 2"):
+        main.gallery.run("linsolve phase chaoss", tmp_path)
+
+
+def test_broken_links_of_a_built_site_are_found(main, tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here">x</a><a href="https://example.org/#no">y</a><img src="c.png">'
+    )
+    (tmp_path / "b.html").write_text('<p id="here"><a href="a.html">z</a><a href="a.html#gone">w</a>')
+    assert main.links.broken(tmp_path) == ["a.html: c.png", "b.html: a.html#gone"]
+
+
+def test_a_folder_of_other_files_is_left_alone(main, tmp_path):
+    (tmp_path / "thesis.tex").write_text("all of it")
+    (tmp_path / "html").mkdir()
+    with pytest.raises(ValueError, match=r"holds other files \(thesis.tex\)"):
+        main.clear(tmp_path)
+    (tmp_path / "thesis.tex").unlink()
+    main.clear(tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,604 @@
+import itertools
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import linsolve as ls
+from linsolve.__main__ import main
+from linsolve.systems.whitened.starts import init
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def orthonormal(gen, rows, columns):
+    return np.linalg.qr(gen.normal(size=(rows, columns)))[0]
+
+
+def train(weights, X, Y, rates, times):
+    """Integrate every weight from the samples, without anything of the package: all weights at all times."""
+    shapes = [np.shape(w) for w in weights]
+    cuts = np.cumsum([np.size(w) for w in weights])[:-1]
+
+    def split(y):
+        return [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]
+
+    def rate(_, y):
+        layers = split(y)
+        seen = [X.T]
+        for w in layers:
+            seen.append(w @ seen[-1])
+        back, out = (Y.T - seen[-1]) / len(X), []
+        for w, before, eta in zip(layers[::-1], seen[-2::-1], rates[::-1], strict=True):
+            out.append((eta * back @ before.T).ravel())
+            back = w.T @ back
+        return np.concatenate(out[::-1])
+
+    y0 = np.concatenate([np.ravel(w) for w in weights])
+    found = solve_ivp(rate, (0.0, times[-1]), y0, "DOP853", times, rtol=3e-14, atol=1e-16 * np.abs(y0).max())
+    assert found.success
+    return [split(y) for y in found.y.T]
+
+
+def product(layers):
+    found = layers[0]
+    for w in layers[1:]:
+        found = w @ found
+    return found
+
+
+def assert_followed(verdict, weights, X, Y, rates, name, tolerance=1e-8):
+    """Follow the flow that the verdict hands back and compare its map on the data with the trained network's."""
+    times = np.linspace(0.0, verdict.until, 7)
+    match = verdict.match(name)
+    flow, z0 = verdict.flow(name)
+    assert flow is match.flow
+    found = match.map(flow(times, z0)) @ X.T
+    right = np.stack([product(layers) @ X.T for layers in train(weights, X, Y, rates, times)])
+    assert np.linalg.norm(right[-1] - right[0]) > 0.1 * np.linalg.norm(right[-1])  # something was learned
+    assert np.abs(found - right).max() <= tolerance * np.abs(right).max()
+
+
+def white_samples(gen, count, n_in, rank, kappa=1.0):
+    """Return samples whose second moment is kappa times a projector of the given rank."""
+    span = orthonormal(gen, n_in, rank)
+    return np.sqrt(kappa * count) * orthonormal(gen, count, rank) @ span.T
+
+
+def unreduced(layers, rates):
+    """Return weights that have these layers where learning rates are made equal."""
+    mean = np.exp(np.mean(np.log(rates)))
+    return [np.sqrt(eta / mean) * u for u, eta in zip(layers, rates, strict=True)]
+
+
+def isotropic(gen, n_in, n_out, kappa, tau, size):
+    """Return a two-eigenvalue start of width n_in + n_out."""
+    y = size * gen.normal(size=(n_out, n_in))
+
+    def root(a):
+        value, q = np.linalg.eigh(a)
+        return (q * np.sqrt(value)) @ q.T
+
+    x = root(kappa**2 * np.eye(n_in) + y.T @ y) - tau / 2 * np.eye(n_in)
+    z = root(kappa**2 * np.eye(n_out) + y @ y.T) + tau / 2 * np.eye(n_out)
+    q = np.linalg.cholesky(np.block([[x, y.T], [y, z]]))
+    q = q @ orthonormal(gen, n_in + n_out, n_in + n_out)
+    return q[:n_in].T, q[n_in:]
+
+
+# what is exact
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_scalar_output_on_a_line_is_two_layer_from_any_start_at_any_rates(seed):
+    gen = rng(seed)
+    width, n_in = int(gen.integers(1, 9)), int(gen.integers(1, 5))
+    X = gen.normal(size=(12, 1)) * gen.normal(size=n_in)
+    y = gen.normal(size=12) + 2 * X[:, 0]
+    weights = [gen.normal(size=(width, n_in)), gen.normal(size=width)]
+    rates = gen.uniform(0.2, 3.0, 2)
+    verdict = ls.applies(weights, (X, y), rates)
+    assert verdict.exact[0] == "TwoLayer"
+    assert verdict.errors["TwoLayer"] < 1e-8
+    full = [weights[0], weights[1][None]]
+    assert_followed(verdict, full, X, y[:, None], rates, "TwoLayer")
+    flow, z0 = verdict.flow()  # every weight, not only the map
+    times = np.linspace(0.0, verdict.until, 5)
+    traj = flow(times, z0)
+    for i, (w, u) in enumerate(train(full, X, y[:, None], rates, times)):
+        np.testing.assert_allclose(traj["w"][i], w, atol=1e-8)
+        np.testing.assert_allclose(traj["u"][i], u[0], atol=1e-8)
+
+
+STARTS = {
+    "balanced": lambda gen: init(4, 3, 3, scale=0.5, rng=gen),
+    "bottleneck": lambda gen: init(4, 1, 3, scale=0.5, rng=gen),
+    "lambda > 0": lambda gen: init(4, 2, 3, scale=0.4, imbalance=0.7, rng=gen),
+    "lambda < 0": lambda gen: init(4, 3, 3, scale=0.4, imbalance=-0.7, rng=gen),
+    "single unit": lambda gen: (gen.normal(size=(1, 4)), gen.normal(size=(3, 1))),
+    "isotropic": lambda gen: isotropic(gen, 4, 3, 0.5, 0.3, 0.2),
+}
+
+
+@pytest.mark.parametrize("start", ["balanced", "bottleneck", "lambda > 0", "lambda < 0", "single unit", "isotropic"])
+@pytest.mark.parametrize(("kappa", "rates"), [(1.0, (1.0, 1.0)), (2.5, (0.4, 1.7))])
+def test_white_inputs_and_two_eigenvalues_are_whitened_two_layer(start, kappa, rates):
+    gen = rng(len(start))
+    weights = unreduced(STARTS[start](gen), rates)
+    X = white_samples(gen, 20, 4, 4, kappa)
+    Y = X @ gen.normal(size=(4, 3)) + 0.3 * gen.normal(size=(20, 3))
+    verdict = ls.applies(weights, (X, Y), rates)
+    assert "WhitenedTwoLayer" in verdict.exact
+    assert_followed(verdict, weights, X, Y, rates, "WhitenedTwoLayer")
+    moments = ls.applies(weights, (X.T @ X / 20, Y.T @ X / 20), rates, covariances=True)
+    assert moments.exact == verdict.exact
+    np.testing.assert_allclose(moments.until, verdict.until, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rates", [(1.0, 1.0), (3.0, 0.2)])
+def test_rank_deficient_whitening_needs_balance_in_the_span_only(rates):
+    gen = rng(5)
+    X = white_samples(gen, 3, 6, 3, 0.7)  # three samples in six dimensions
+    Y = gen.normal(size=(3, 2))
+    span = np.linalg.svd(X)[2]
+    w1, w2 = init(3, 2, 2, scale=0.5, rng=gen)
+    outside = gen.normal(size=(2, 3))  # frozen, anything
+    weights = unreduced((w1 @ span[:3] + outside @ span[3:], w2), rates)
+    verdict = ls.applies(weights, (X, Y), rates)
+    assert verdict.exact == ("WhitenedTwoLayer",)
+    assert_followed(verdict, weights, X, Y, rates, None)
+
+
+def aligned(gen, depth, widths, strengths, inputs, outputs):
+    """Return balanced layers whose modes have these directions and strengths."""
+    k = len(strengths)
+    bases = [inputs, *(orthonormal(gen, n, k) for n in widths), outputs]
+    weight = np.abs(strengths) ** (1 / depth)
+    layers = [(b * weight) @ a.T for a, b in itertools.pairwise(bases)]
+    layers[-1] = (outputs * weight * np.sign(strengths)) @ bases[-2].T
+    return layers
+
+
+@pytest.mark.parametrize("depth", [2, 3, 5])
+@pytest.mark.parametrize("white", [True, False])
+def test_aligned_balanced_chain_is_deep_mode(depth, white):
+    gen = rng(depth)
+    inputs, outputs = orthonormal(gen, 4, 3), orthonormal(gen, 3, 3)
+    power = np.full(4, 1.3) if white else np.array([1.6, 0.9, 0.4, 0.7])
+    axes = np.concatenate([inputs, np.linalg.svd(inputs)[0][:, 3:]], axis=1)
+    X = np.sqrt(20 * power) * orthonormal(gen, 20, 4) @ axes.T
+    s = np.array([2.0, 1.1, 0.8])
+    Y = X @ inputs @ np.diag(s) @ outputs.T
+    rates = gen.uniform(0.3, 2.0, depth)
+    layers = aligned(gen, depth, [4, 3, 5, 4][: depth - 1], np.array([0.3, 0.2, -0.1]), inputs, outputs)
+    weights = unreduced(layers, rates)
+    verdict = ls.applies(weights, (X, Y), rates)
+    assert "DeepMode" in verdict.exact
+    flow, z0 = verdict.flow("DeepMode")
+    np.testing.assert_allclose(np.sort(flow.s), np.sort(s), rtol=1e-10)
+    np.testing.assert_allclose(np.sort(z0.a), [-0.1, 0.2, 0.3], rtol=1e-10)
+    assert any("sign opposite" in remark for remark in verdict.remarks)
+    assert_followed(verdict, weights, X, Y, rates, "DeepMode")
+
+
+@pytest.mark.parametrize(
+    ("power", "cross", "start"),
+    [
+        ([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], [0.5, 0.5, 0.5]),  # only Sigma_xx says which the modes are
+        ([3.0, 1.0, 2.0, 0.5], [2.0, 2.0, 2.0, 1.0], [0.5, 0.5, 0.5, 0.3]),
+        ([1.0, 1.0], [2.0, 2.0], [0.5, 0.2]),  # only the start
+        ([1.0, 1.0], [2.0, 2.0], [0.5, -0.5]),  # only its sign
+        ([1.0, 1.0], [2.0, 1.0], [0.5, 0.5]),  # only the target
+    ],
+)
+def test_modes_are_told_apart_by_whatever_differs(power, cross, start):
+    v, u = orthonormal(rng(1), len(power), len(power)), orthonormal(rng(2), len(power), len(power))
+    w = np.diag(np.sqrt(np.abs(start)))
+    moments = v @ np.diag(power) @ v.T, u @ np.diag(cross) @ v.T
+    verdict = ls.applies([w @ v.T, u * np.sign(start) @ w], moments, covariances=True)
+    assert "DeepMode" in verdict.exact
+    flow, z0 = verdict.flow("DeepMode")
+    np.testing.assert_allclose(np.sort(flow.s), np.sort(np.divide(cross, power)), rtol=1e-12)
+    np.testing.assert_allclose(np.sort(z0.a), np.sort(start), rtol=1e-12)
+    assert verdict.errors["DeepMode"] < 1e-8
+
+
+def test_orthogonal_planes_are_two_layer_mode_by_mode_whatever_the_imbalance():
+    gen = rng(8)
+    inputs, outputs = orthonormal(gen, 3, 2), orthonormal(gen, 3, 2)
+    power = np.array([1.7, 0.6, 0.9])
+    axes = np.concatenate([inputs, np.linalg.svd(inputs)[0][:, 2:]], axis=1)
+    X = np.sqrt(20 * power) * orthonormal(gen, 20, 3) @ axes.T
+    Y = X @ inputs @ np.diag([1.5, -0.8]) @ outputs.T
+    hidden = orthonormal(gen, 6, 4)
+    u, v = (np.concatenate([hidden[:, :2] @ gen.normal(size=(2, 1)), hidden[:, 2:] @ gen.normal(size=(2, 1))], axis=1)
+            for _ in range(2))  # fmt: skip
+    rates = (0.5, 1.4)
+    weights = unreduced((v @ inputs.T, outputs @ u.T), rates)
+    verdict = ls.applies(weights, (X, Y), rates)
+    assert verdict.exact == ("TwoLayer per mode",)
+    assert_followed(verdict, weights, X, Y, rates, "TwoLayer per mode")
+
+
+def test_single_layer_is_deep_mode_of_depth_one_on_any_data():
+    gen = rng(9)
+    X, Y, W = gen.normal(size=(15, 3)), gen.normal(size=(15, 2)), gen.normal(size=(2, 3))
+    verdict = ls.applies([W], (X, Y), [0.7])
+    assert verdict.exact == ("DeepMode",)
+    assert_followed(verdict, [W], X, Y, [0.7], None)
+
+
+def test_inputs_and_outputs_that_nothing_uses_do_not_count():
+    # anisotropic inputs and three outputs, but start and target live in one direction of each
+    gen = rng(10)
+    covariance, cross = np.diag([2.0, 1.0, 0.3]), np.zeros((3, 3))
+    cross[1, 0] = 1.5
+    w1, w2 = np.zeros((4, 3)), np.zeros((3, 4))
+    w1[:, 0], w2[1] = gen.normal(size=(2, 4))
+    verdict = ls.applies([w1, w2], (covariance, cross), covariances=True)
+    assert {"TwoLayer", "WhitenedTwoLayer"} <= set(verdict.exact)
+    assert max(verdict.errors.values()) < 1e-8
+    w1[0, 1] = 1e-3
+    assert not ls.applies([w1, w2], (covariance, cross), covariances=True).exact
+
+
+def test_rows_along_the_target_are_exact_in_a_white_space_of_any_dimension():
+    # imbalanced, with two eigenvalues of its own; the directions across the target stay empty
+    gen = rng(11)
+    beta, a, w = orthonormal(gen, 4, 1)[:, 0], gen.normal(size=5), gen.normal(size=5)
+    verdict = ls.applies([np.outer(w, beta), a], (np.eye(4), 1.5 * beta), covariances=True)
+    assert {"WhitenedTwoLayer", "TwoLayer"} <= set(verdict.exact)
+    assert verdict.errors["WhitenedTwoLayer"] < 1e-8
+
+
+# what is not
+
+
+def gaussian_case(seed, widths=(3, 5, 4), scale=0.4):
+    gen = rng(seed)
+    weights = [scale * gen.normal(size=(b, a)) for a, b in itertools.pairwise(widths)]
+    X = gen.normal(size=(30, widths[0]))
+    return weights, (X, X @ gen.normal(size=(widths[0], widths[-1])) + gen.normal(size=(30, widths[-1])))
+
+
+def test_generic_start_is_nothing_and_says_why():
+    weights, data = gaussian_case(0)
+    verdict = ls.applies(weights, data)
+    assert verdict.exact == ()
+    judged = {a.name: a for a in verdict.assessments}
+    assert {c.name for c in judged["WhitenedTwoLayer"].violated} == {"white inputs", "two-eigenvalue class"}
+    assert {c.name for c in judged["TwoLayer"].violated} == {"data on a line", "one output"}
+    assert {c.name for c in judged["DeepMode"].violated} == {"commuting covariance", "alignment", "balance"}
+    assert all(0.01 < c.distance < 10 for a in verdict.assessments for c in a.violated)
+    with pytest.raises(ls.NotExact, match=r"white inputs = 0\.\d+.*verdict.nearest is WhitenedTwoLayer \(start"):
+        verdict.flow("WhitenedTwoLayer")
+    with pytest.raises(ls.NotExact, match="alignment"):
+        verdict.flow()
+    with pytest.raises(ValueError, match="did you mean 'DeepMode'"):
+        verdict.flow("DeepMod")
+    said = " ".join(verdict.remarks)
+    assert "general input covariance" in said
+    assert "general imbalance" in said
+
+
+def test_deep_and_unaligned_or_unbalanced_is_said_aloud():
+    weights, data = gaussian_case(1, (3, 4, 4, 2))
+    assert any("3 layers, not aligned" in r for r in ls.applies(weights, data).remarks)
+    layers = aligned(rng(0), 3, [3, 3], np.array([0.5, 0.3]), np.eye(3)[:, :2], np.eye(2))
+    layers[1] *= 1.5
+    verdict = ls.applies(layers, (np.eye(3), np.eye(2, 3)), covariances=True)
+    assert verdict.exact == ()
+    assert any("aligned but not balanced" in r for r in verdict.remarks)
+
+
+def test_distances_are_those_of_the_definitions():
+    w1, w2 = np.diag([1.0, 2.0]), np.diag([3.0, 2.0])
+    verdict = ls.applies([w1, w2], (np.diag([1.0, 3.0]), np.eye(2)), covariances=True)
+    found = {c.name: c for a in verdict.assessments for c in a.conditions if a.name == "WhitenedTwoLayer"}
+    assert found["white inputs"].distance == pytest.approx(np.sqrt(2 / 10))  # diag(1, 3) from diag(2, 2)
+    assert found["balance"].distance == pytest.approx(8 / 18)  # diag(9, 4) - diag(1, 4)
+    assert found["lambda-balance"].distance == pytest.approx(np.sqrt(32) / 18)
+    assert "lambda 4" in found["lambda-balance"].detail
+    line = {c.name: c for a in verdict.assessments for c in a.conditions if a.name == "TwoLayer"}
+    assert line["data on a line"].distance == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("widths", [(2, 3, 2), (2, 400, 2), (2, 3, 4, 2)])
+def test_frozen_kernel_is_never_claimed_and_its_change_is_the_kernels(widths):
+    gen = rng(3)
+    weights = [gen.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise(widths)]
+    X, Y = gen.normal(size=(6, 2)), gen.normal(size=(6, 2))
+    rates = gen.uniform(0.5, 2.0, len(weights))
+    verdict = ls.applies(weights, (X, Y), rates, until=0.4)
+    assert "FrozenKernel" not in verdict.exact
+    kernels = []
+    for layers in (weights, train(weights, X, Y, rates, np.array([0.0, 0.4]))[1]):
+        kernel = 0
+        for i, rate in enumerate(rates):
+            after, before = product([*layers[i + 1 :], np.eye(2)]), product([np.eye(2), *layers[:i]])
+            kernel = kernel + rate * np.kron(after @ after.T, X @ before.T @ before @ X.T)
+        kernels.append(kernel)
+    change = np.linalg.norm(kernels[1] - kernels[0]) / np.linalg.norm(kernels[0])
+    condition = next(a for a in verdict.assessments if a.name == "FrozenKernel").conditions[0]
+    assert condition.distance == pytest.approx(change, rel=1e-6)
+    with pytest.raises(ls.NotExact, match="constant kernel"):
+        verdict.flow("FrozenKernel")
+
+
+# bounds
+
+
+def assert_bounded(verdict):
+    assert verdict.neighbors
+    for near in verdict.neighbors:
+        assert near.measured <= near.bound.value
+        assert near.bound.value <= min(near.bound.gronwall, near.bound.energy)
+        assert near.measured <= near.bound.gronwall
+
+
+@pytest.mark.parametrize("widths", [(3, 5, 4), (2, 9, 1), (4, 2, 3), (3, 4, 4, 2), (2, 2, 2, 2, 2)])
+@pytest.mark.parametrize("scale", [0.02, 0.4, 1.0])
+def test_bound_dominates_the_measured_error(widths, scale):
+    weights, data = gaussian_case(len(widths), widths, scale)
+    rates = rng(1).uniform(0.3, 2.0, len(weights))
+    assert_bounded(verdict := ls.applies(weights, data, rates))
+    for part in (0.01, 0.1, 0.4):  # where Gronwall's bound is finite too
+        assert_bounded(early := ls.applies(weights, data, rates, until=part * verdict.until))
+    assert np.isfinite(early.neighbors[0].bound.energy)
+
+
+def test_measured_error_is_that_of_the_trained_network():
+    weights, (X, Y) = gaussian_case(4)
+    verdict = ls.applies(weights, (X, Y), until=1.5)
+    near = verdict.nearest
+    times = np.linspace(0.0, 1.5, 129)
+    found = near.match.map(near.match.flow(times, near.match.z0)) @ X.T
+    right = np.stack([product(layers) @ X.T for layers in train(weights, X, Y, (1.0, 1.0), times)])
+    error = np.sqrt(np.sum((found - right) ** 2, axis=(-2, -1)) / len(X)).max()
+    assert near.measured == pytest.approx(error, rel=1e-7)
+    assert near.measured == min(n.measured for n in verdict.neighbors)
+
+
+def perturbed(kind, eps):
+    gen = rng(12)
+    if kind == "deep":
+        weights = aligned(gen, 3, [3, 4], np.array([0.6, 0.4]), np.eye(3)[:, :2], np.eye(2))
+        moments = np.eye(3), np.diag([2.0, 1.0]) @ np.eye(2, 3)
+    else:
+        weights = list(init(3, 3, 3, scale=1.0, imbalance=-0.5 if kind == "lambda" else 0.0, rng=gen))
+        moments = np.eye(3), gen.normal(size=(3, 3))
+    if kind == "inputs":
+        noise = gen.normal(size=(3, 3))
+        covariance = np.eye(3) + eps * (noise + noise.T)
+        return weights, (covariance, moments[1] @ covariance)
+    return [w + eps * gen.normal(size=w.shape) for w in weights], moments
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("balanced", "Whitened"), ("lambda", "Whitened"), ("inputs", "Whitened"), ("deep", "DeepMode")],
+)
+def test_bound_and_error_shrink_with_the_distance(kind, name):
+    found = []
+    for eps in (1e-3, 1e-5, 1e-7):
+        verdict = ls.applies(*perturbed(kind, eps), covariances=True, until=1.0)
+        assert verdict.exact == ()
+        near = verdict.nearest
+        assert near.name.startswith(name)
+        assert near.moved_start <= 10 * eps
+        assert near.moved_data <= 10 * eps
+        assert_bounded(verdict)
+        found.append((near.measured / eps, near.bound.gronwall / eps))
+    errors, bounds = np.array(found).T
+    np.testing.assert_allclose(errors[1:], errors[1], rtol=0.05)  # both linear in the distance
+    np.testing.assert_allclose(bounds[1:], bounds[1], rtol=0.05)
+    assert np.all(bounds < 100 * errors)
+    exact = ls.applies(*perturbed(kind, 0.0), covariances=True, until=1.0)
+    assert exact.exact[0].startswith(name)
+
+
+def test_wide_random_start_is_recognized_and_approximate_at_one_over_root_width():
+    # mean errors of the nearest case over seeds, at widths 16 apart: a factor 4
+    means = []
+    for width in (100, 1600):
+        errors = []
+        for seed in range(6):
+            gen = rng(seed)
+            sigma = np.sqrt(0.5 / width)  # lambda = 2 sigma^2 h = 1
+            weights = [sigma * gen.normal(size=(width, 3)), sigma * gen.normal(size=(2, width))]
+            verdict = ls.applies(weights, (np.eye(3), np.diag([1.5, 1.0]) @ np.eye(2, 3)), covariances=True, until=1.0)
+            assert verdict.exact == ()
+            assert "isotropic" in verdict.nearest.projection
+            assert verdict.nearest.moved_start < 3 / np.sqrt(width)
+            assert_bounded(verdict)
+            said = next(r for r in verdict.remarks if "wide random" in r)
+            assert f"{width} hidden units" in said
+            assert "O(h^(-1/2))" in said
+            assert abs(float(said.split("2 sigma^2 h = ")[1].split()[0]) - 1) < 5 / np.sqrt(width)
+            errors.append(verdict.nearest.measured)
+        means.append(np.mean(errors))
+    assert 2.5 < means[0] / means[1] < 6.5
+    few = ls.applies(*gaussian_case(0, (3, 5, 2)))
+    assert not any("wide random" in remark for remark in few.remarks)
+
+
+# warnings by the way
+
+
+def test_parity_is_a_warning_not_a_violation():
+    w = 0.5 * np.eye(2)
+    verdict = ls.applies([w, w], (np.eye(2), np.diag([2.0, -1.0])), covariances=True)
+    assert {"WhitenedTwoLayer", "DeepMode"} <= set(verdict.exact)
+    assert sum("parity" in remark for remark in verdict.remarks) == 2
+    right = ls.applies([w, w], (np.eye(2), np.diag([2.0, 1.0])), covariances=True)
+    assert right.remarks == ()
+
+
+def test_saddle_of_the_line_and_missing_rank_are_said():
+    u = np.array([0.3, -0.4])
+    verdict = ls.applies([-u[:, None], u], ([[1.0], [2.0]], [1.0, 2.0]))
+    assert any("stable manifold" in remark for remark in verdict.remarks)
+    w1, w2 = init(3, 1, 3, scale=0.5, rng=0)
+    bottleneck = ls.applies([w1, w2], (np.eye(3), np.diag([3.0, 2.0, 1.0])), covariances=True)
+    assert any("3 modes, the narrowest layer 1 units; the loss stays above 2.5" in r for r in bottleneck.remarks)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-8])
+def test_starts_at_zero_and_close_to_it(scale):
+    gen = rng(2)
+    weights = [scale * gen.normal(size=(3, 2)), scale * gen.normal(size=(2, 3))]
+    verdict = ls.applies(weights, (np.eye(2), np.diag([2.0, 1.0])), covariances=True)
+    assert bool(verdict.exact) == (scale == 0)
+    assert np.isfinite(verdict.until)
+    json.loads(verdict.to_json())
+
+
+# what is printed
+
+
+def test_table_and_json():
+    weights, data = gaussian_case(0)
+    verdict = ls.applies(weights, data)
+    text = str(verdict)
+    assert text.startswith("3-5-4 linear network: NOT EXACT")
+    assert "FAIL white inputs" in text
+    assert "bound of the first: Gronwall inf" in text
+    found = json.loads(verdict.to_json())
+    assert found["exact"] == []
+    assert found["neighbors"][0]["bound"]["gronwall"] is None
+    assert found["neighbors"][0]["measured"] == verdict.nearest.measured
+    assert {flow["name"] for flow in found["flows"]} >= {"TwoLayer", "WhitenedTwoLayer", "DeepMode", "FrozenKernel"}
+    exact = str(ls.applies([np.eye(2), np.eye(2)], (np.eye(2), np.diag([3.0, 2.0])), covariances=True))
+    assert exact.startswith("2-2-2 linear network: exact as WhitenedTwoLayer")
+    assert "Nearby" not in exact
+
+
+@pytest.mark.parametrize("zero", [0, 1])
+def test_a_layer_of_zeros_is_judged(zero):
+    gen = np.random.default_rng(3)
+    layers = [gen.normal(size=(3, 4)), gen.normal(size=(2, 3))]
+    layers[zero] *= 0
+    X = gen.normal(size=(20, 4))
+    verdict = ls.applies(layers, (X, X @ gen.normal(size=(4, 2))))
+    assert not verdict.exact
+    assert all(np.isfinite(neighbor.measured) for neighbor in verdict.neighbors)
+
+
+# what is refused
+
+GOOD = ([[1.0, 2.0], [3.0, 5.0], [0.0, 1.0]], [[1.0], [2.0], [0.0]])
+LAYERS = [np.ones((3, 2)), np.ones((1, 3))]
+
+
+@pytest.mark.parametrize(
+    ("weights", "data", "options", "message"),
+    [
+        ([], GOOD, {}, r"weights = \[\] must be a list"),
+        (3.0, GOOD, {}, "weights = 3.0 must be a list"),
+        (np.ones((3, 2)), GOOD, {}, r"W1 has shape \(2,\) but must be"),
+        ([np.ones((3, 2)), np.ones((1, 4))], GOOD, {}, r"W2 has shape \(1, 4\) but must have 3 columns"),
+        ([np.ones((3, 2)), np.ones((0, 3))], GOOD, {}, "W2 has shape .* empty"),
+        ([np.full((3, 2), np.nan), np.ones(3)], GOOD, {}, "W1 = nan at index .* is not a number"),
+        ([np.ones((3, 2)), [1.0, np.inf, 0.0]], GOOD, {}, "W2 = inf .* must lie in"),
+        (LAYERS, GOOD[0], {}, r"data must be the pair \(X, Y\), not list"),
+        (LAYERS, (np.ones((3, 4)), GOOD[1]), {}, "X has 4 columns .* but the weights have 2"),
+        (LAYERS, (GOOD[0], np.ones((3, 2))), {}, "Y has 2 columns .* but the weights have 1"),
+        (LAYERS, (GOOD[0], [1.0, 2.0]), {}, "Y has 2 rows but X has 3"),
+        (LAYERS, (np.zeros((3, 2)), GOOD[1]), {}, "X = 0 must have"),
+        (LAYERS, (np.ones(3), GOOD[1]), {}, r"X has shape \(3,\) but must be \(samples, n_in\)"),
+        (LAYERS, GOOD, {"rates": [1.0]}, r"rates has shape \(1,\) but must be \(2,\)"),
+        (LAYERS, GOOD, {"rates": [1.0, -2.0]}, r"rates = -2.0 at index \(1,\) must lie in \[1e-100, 1e100\]"),
+        (LAYERS, GOOD, {"rates": [1.0, 1e300]}, r"rates = 1e\+300 at index \(1,\) must lie in \[1e-100, 1e100\]"),
+        ([1e100 * LAYERS[0], LAYERS[1]], GOOD, {}, r"W1 reaches .* but must not exceed 1e\+30"),
+        (LAYERS, (1e200 * np.array(GOOD[0]), GOOD[1]), {}, r"X reaches .* but must not exceed 1e\+100"),
+        (LAYERS, (1e-200 * np.array(GOOD[0]), GOOD[1]), {}, r"X reaches .* but must reach 1e-100"),
+        (LAYERS, (np.ma.masked_less(GOOD[0], 1e9), GOOD[1]), {}, "X has masked entries"),
+        (LAYERS, GOOD, {"until": -1.0}, "until = -1.0 must be positive"),
+        (LAYERS, GOOD, {"until": 1e300}, r"until = 1e\+300 is .* times the time constant of the fastest mode but must"),
+        (LAYERS, GOOD, {"until": np.ones(999)}, r"until = ndarray of shape \(999,\) must be positive"),
+        (LAYERS, GOOD, {"covariances": True}, "Sigma_xx has 3 rows .* but the weights have 2"),
+        (LAYERS, ([[1.0, 2.0], [0.0, 1.0]], [1.0, 0.0]), {"covariances": True}, "asymmetry of Sigma_xx = 2"),
+        (
+            LAYERS,
+            ([[1.0, 2.0], [2.0, 1.0]], [1.0, 0.0]),
+            {"covariances": True},
+            "smallest and largest eigenvalue of Sigma_xx = -1",
+        ),
+        (
+            LAYERS,
+            ([[1.0, 0.0], [0.0, 0.0]], [1.0, 1.0]),
+            {"covariances": True},
+            "part of Sigma_yx outside the span of Sigma_xx = 1 ",
+        ),
+    ],
+)
+def test_bad_input_is_refused_by_name(weights, data, options, message):
+    with pytest.raises(ValueError, match=f"^applies: {message}"):
+        ls.applies(weights, data, **options)
+
+
+def test_text_is_no_weight():
+    with pytest.raises(TypeError, match=r"applies: W1 = .* is not made of real numbers"):
+        ls.applies([np.array([["a", "b"]]), np.ones((1, 1))], GOOD)
+
+
+# the command
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    gen = rng(0)
+    np.savez(tmp_path / "w.npz", W1=gen.normal(size=(5, 3)), W2=gen.normal(size=(2, 5)))
+    np.savez(tmp_path / "lower.npz", w1=gen.normal(size=(5, 3)), w2=gen.normal(size=5))
+    np.savez(tmp_path / "gap.npz", W1=np.eye(3), W3=np.eye(3))
+    np.savez(tmp_path / "pickled.npz", W1=np.array([{}], dtype=object))
+    np.savez(tmp_path / "text.npz", W1=np.array([["a"]]))
+    np.savez(tmp_path / "d.npz", X=gen.normal(size=(20, 3)), Y=gen.normal(size=(20, 2)))
+    np.savez(tmp_path / "line.npz", X=gen.normal(size=(20, 1)) * [1.0, 2.0, 0.5] + 1.0, Y=gen.normal(size=20) + 0.5)
+    (tmp_path / "broken.npz").write_bytes(b"no archive")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_command_prints_the_verdict(files, capsys):
+    assert main(["applies", "w.npz", "d.npz", "--rates", "0.5,2"]) == 0
+    assert "3-5-2 linear network: NOT EXACT" in capsys.readouterr().out
+    assert main(["applies", "lower.npz", "line.npz", "--center", "--until", "0.2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["exact"][0] == "TwoLayer"
+    assert found["until"] == 0.2
+    assert main(["applies", "lower.npz", "line.npz"]) == 0  # not centered, off the line through the origin
+    assert "NOT EXACT" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.npz", "d.npz"], "must be a .npz file"),
+        (["gap.npz", "d.npz"], "without a gap"),
+        (["pickled.npz", "d.npz"], "not an archive of plain arrays"),
+        (["broken.npz", "d.npz"], "not an archive of plain arrays"),
+        (["text.npz", "d.npz"], "not real numbers"),
+        (["d.npz", "d.npz"], "must hold W1, W2"),
+        (["w.npz", "d.npz", "--rates", "1,x"], "rates = '1,x'"),
+        (["w.npz", "d.npz", "--rates", "1,2,3"], "rates has shape (3,)"),
+        (["w.npz", "line.npz"], "Y has 1 columns"),
+    ],
+)
+def test_command_refuses_in_one_line(files, capsys, arguments, message):
+    assert main(["applies", *arguments]) == 2
+    caught = capsys.readouterr()
+    assert caught.out == ""
+    assert caught.err.count("\n") == 1
+    assert message in caught.err
+
+
+def test_the_name_stays_a_function_and_costs_nothing_to_import():
+    code = "import sys, linsolve; print('scipy' in sys.modules, 'linsolve.solvability.decision' in sys.modules);"
+    code += "import linsolve.solvability.verdict; print(callable(linsolve.solvability))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "True"]

@@ -1,0 +1,161 @@
+import numpy as np
+import pytest
+
+from linsolve.__main__ import main
+from linsolve.plot import figure
+from linsolve.studies import figures
+from linsolve.studies.figures import classes, depth, linearized, networks, phases, transfer
+
+
+def panels(name, data, module):
+    about = figures.FIGURES[name]
+    with figure(1, about.panels) as (fig, axes):
+        getattr(module, f"draw_{about.name}")(axes, data)
+        fig.canvas.draw()
+        for ax in axes:
+            assert ax.get_xlabel()
+            assert ax.get_ylabel()
+            assert ax.get_title(loc="left")
+        return [[len(ax.lines), len(ax.images) + len(ax.collections)] for ax in axes]
+
+
+def test_figure_2_kernel_is_that_of_the_closed_form():
+    data = phases.compute_2()
+    np.testing.assert_allclose(data["simulated"], data["theory"], atol=1e-4)
+    values = [np.linalg.eigvalsh(m) for m in data["theory"]]
+    assert [v[1] / v[0] for v in values] == pytest.approx([1.0, 1.9, 2.0], abs=0.2)
+    np.testing.assert_allclose(data["map"][-1] @ data["beta"], data["s"], atol=1e-3)
+    assert len(panels("2", data, phases)) == 3
+
+
+def test_figure_8_trained_kernels_learn_fastest_and_theory_lies_on_the_simulation():
+    data = linearized.compute_8()
+    for panel in data.values():
+        for name, simulated in panel["simulated"].items():
+            closed = getattr(panel["at_marks"], name)
+            np.testing.assert_allclose(simulated, closed, atol=1e-7 * closed[0])
+        later = panel["theory"]["initial"] > 1e-3 * panel["theory"]["initial"][0]
+        later[:50] = False
+        assert (panel["theory"]["final"][later] < panel["theory"]["initial"][later]).all()
+    panels("8", data, linearized)
+
+
+def test_figure_3_theory_lies_on_the_simulation():
+    data = phases.compute_3()
+    for sigma, curve in data["curves"].items():
+        for key, unit in (("loss", 1.0), ("alignment", 1.0)):
+            assert np.max(np.abs(curve["theory"][key] - curve["simulated"][key])) < unit * sigma**2 + 1e-6
+    assert data["curves"][1e-4]["simulated"]["alignment"][-1] == pytest.approx(data["final"], abs=1e-6)
+    waits = np.interp(np.log(list(data["found"])), np.log(data["sigma"]), data["wait"])
+    np.testing.assert_allclose(list(data["found"].values()), waits, rtol=5e-3)
+    panels("3", data, phases)
+
+
+def test_figure_b1_on_digits():
+    data = phases.compute_b1()
+    for found in data.values():
+        for key in ("q", "r"):
+            assert np.max(np.abs(found["theory"][key] - found[key])) < 1e-3 * found["s"]
+    assert max(np.max(np.abs(found["printed"] - found["r"])) / found["s"] for found in data.values()) > 0.03
+    panels("B.1", data, phases)
+
+
+def test_figure_4_times_are_powers():
+    data = depth.compute_4()
+    for layers, times in data["exact"].items():
+        slope = np.log(times[0] / times[1]) / np.log(data["sigma"][0] / data["sigma"][1])
+        assert slope == pytest.approx(2 - layers, abs=0.01)
+    for curve in data["curves"].values():
+        assert curve["aligned"] < curve["half"]
+    panels("4", data, depth)
+
+
+def test_figure_d1_spike_is_the_ratio_of_the_rates():
+    data = depth.compute_d1()
+    for ratio, curve in data["curves"].items():
+        assert curve["spike"] == pytest.approx(ratio, rel=1e-3)
+        np.testing.assert_allclose(curve["theory"], curve["loss"], atol=1e-3)
+    panels("D.1", data, depth)
+
+
+def test_figure_d3_ends_at_the_closed_form():
+    data = depth.compute_d3()
+    finals = [curve["final"] for curve in data.values()]
+    assert np.all(np.diff(finals) > 0)
+    for curve in data.values():
+        assert curve["alignment"][-1] == pytest.approx(curve["final"], abs=0.5 * curve["sigma"] ** 2)
+    panels("D.3", data, depth)
+
+
+def test_figure_5_two_layers_follow_the_closed_form_and_end_aligned():
+    data = classes.compute_5()
+    two = data[2]
+    assert np.max(np.abs(two["theory"]["loss"] - two["loss"])) < 1e-3 * two["loss"][0]
+    assert np.max(np.abs(two["theory"]["alignment"] - two["alignment"])) < 1e-3
+    for found in data.values():
+        assert found["alignment"][-1] == pytest.approx(found["final"], rel=0.01)
+    panels("5", data, classes)
+
+
+def test_figure_d4_final_kernel_is_the_closed_form():
+    data = classes.compute_d4()
+    assert np.max(np.abs(data["simulated"] - data["theory"])) < 0.05
+    for layers, curve in data["curves"].items():
+        assert curve["alignment"][-1] == pytest.approx(curve["final"], abs=0.002 if layers < 4 else 0.02)
+    assert panels("D.4", data, classes)[1][1] == 1
+
+
+def test_figure_e1_samples_lie_on_the_theory():
+    data = transfer.compute_e1()
+    for name in ("strength", "overlap"):
+        for pair, curve in data[name].items():
+            mean, error = curve["sampled"].mean(axis=0), curve["sampled"].std(axis=0) / np.sqrt(transfer.DRAWS)
+            theory = np.interp(data["dots"], data["line"], curve["theory"])
+            finite = 0.1 * theory if pair[0] > 10 else 0.0  # the mean field is off by O(A/D) there
+            assert np.max((np.abs(mean - theory) - finite) / error) < 4
+    panels("E.1", data, transfer)
+
+
+def test_crossing_is_interpolated():
+    assert networks.crossing(np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.5, 1.5]), 1.0) == pytest.approx(1.5)
+
+
+def test_command_lists_and_draws(tmp_path, capsys):
+    assert (
+        main(
+            [
+                "figure",
+            ]
+        )
+        == 0
+    )
+    listed = capsys.readouterr().out
+    assert all(f"  {name} " in listed for name in figures.FIGURES)
+    out = tmp_path / "figure.png"
+    assert main(["figure", "D.1", "--out", str(out)]) == 0
+    assert out.stat().st_size > 10_000
+    assert main(["figure", "D.2"]) == 2
+    assert "figures: name = 'D.2' is unknown; did you mean 'D." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["2", "--out", "f.xyz"], "figures: out = f.xyz must be a file ending in .png, .pdf, .svg"),
+        (["2", "--out", "f"], "figures: out = f must be a file ending in"),
+        (["2", "--out", "."], "figures: out = . must be a file ending in"),
+        (["2", "--out", "file/f.png"], "figures: out = file is not a folder"),
+        (["2", "--seed", "-1"], "figures: seed = -1 must not be negative"),
+        (["2", "3"], "unrecognized arguments: 3"),
+    ],
+)
+def test_a_bad_figure_is_refused_before_it_is_computed(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("linsolve.studies.figures.phases.compute_2", None)
+    assert main(["figure", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
