@@ -104,9 +104,9 @@ class FrozenKernel(KernelDescent, Flow):
     ) -> OneTarget:
         r"""Return one target at given times without the spectrum, by Lanczos, where its error is known to be small.
 
-        :math:`e^{-\eta K t} (f_0 - y)` from the Krylov space of K and ``f0 - y``, with a bound of its error (`linsolve.numerics.lanczos`).
-        Where the bound is not met, and for kernels that are not symmetric to the last bit,
-        times before 0 and arithmetics other than doubles, it is ``FrozenKernel(kernel, y, eta)(t, f0)``. That no
+        :math:`e^{-\eta K t} (f_0 - y)` from the Krylov space of K and ``f0 - y``, with a bound of its error
+        (`linsolve.numerics.lanczos`). Where the bound is not met, and for kernels that are not symmetric to the last
+        bit, times before 0 and arithmetics other than doubles, it is ``FrozenKernel(kernel, y, eta)(t, f0)``. That no
         eigenvalue is negative is seen only where the target moves. For many targets, or many times later, the flow
         itself is cheaper.
 
