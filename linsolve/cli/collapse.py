@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 __all__ = ["HELP", "add", "run"]
 
@@ -47,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     kappa_d, kappa_c, kappa_n = _three(options.kappas)
     flow = NeuralCollapse(kappa_d, kappa_c, kappa_n, options.classes, options.samples)
-    folder = check_destination(options.out if options.out is not None else f"collapse-{options.start}")
+    source = options.start if options.weights is None else str(Path(options.weights).resolve())
+    folder = check_destination(f"collapse-{options.start}" if options.out is None else options.out, source)
     names = ("start", "features", "scale", "imbalance", "bias", "seed", "until", "step")
     chosen = {name: getattr(options, name) for name in names}
     weights = read_weights(options.weights) if options.weights is not None else None
@@ -56,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         print(f"{name:<{width}}  {text}")
-    for path in write(found, folder):
+    for path in write(found, folder, source):
         print(path)
     return 0
 
