@@ -80,10 +80,8 @@ def _mark_of(path: Path) -> dict[str, str]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         return {}
-    texts = (
-        isinstance(found, dict) and set(found) == {"command", "of"} and all(isinstance(v, str) for v in found.values())
-    )
-    return found if texts else {}
+    known = isinstance(found, dict) and set(found) == {"command", "of"}
+    return found if known and all(isinstance(v, str) for v in found.values()) else {}
 
 
 @contextmanager
