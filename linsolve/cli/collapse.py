@@ -21,10 +21,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--features", type=int, metavar="n", help="features (default: two more than classes)")
     parser.add_argument("--scale", type=float, default=0.3, help="size of the initial weights (default 0.3)")
     parser.add_argument(
-        "--start", default="balanced", metavar="KIND",
-        help="balanced, lambda, aligned, mean, scatter or generic (default balanced); --list says what they are",
+        "--start", metavar="KIND",
+        help="balanced, lambda, aligned, mean, scatter or generic (default: scatter with bias 0.1, of which all three "
+        "parts of the residual decay, or balanced with --weights); --list describes them",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="say what the kinds of starts are, in a line each")
+    parser.add_argument("--list", action="store_true", help="describe the kinds of starts, one a line")
     parser.add_argument("--imbalance", type=float, help="lambda, of starts 'lambda' and 'aligned' (default 0.5)")
     parser.add_argument("--bias", type=float, help="bias of every class at the start (default: the start's own)")
     parser.add_argument("--weights", metavar="FILE", help="a .npz with h, w, b instead of random weights")
@@ -46,6 +47,10 @@ def run(options: argparse.Namespace) -> int:
         for name, text in KINDS.items():
             print(f"{name:<{width}}  {text}")
         return 0
+    if options.start is None:
+        options.start = "scatter" if options.weights is None else "balanced"
+        if options.weights is None and options.bias is None:
+            options.bias = 0.1
     kappa_d, kappa_c, kappa_n = _three(options.kappas)
     flow = NeuralCollapse(kappa_d, kappa_c, kappa_n, options.classes, options.samples)
     source = options.start if options.weights is None else str(Path(options.weights).resolve())
