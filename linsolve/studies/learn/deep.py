@@ -11,7 +11,7 @@ from linsolve.core.network import deep_weights
 from linsolve.core.trajectory import Trajectory
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
-from linsolve.studies.learn.comparison import DEEPEST, ENTRIES, POINTS, Learned, routes, sampled_times
+from linsolve.studies.learn.learned import DEEPEST, ENTRIES, POINTS, Learned, followed, sampled_times
 from linsolve.systems.deep.balanced_map import BalancedMap
 from linsolve.systems.deep.network import DeepNetwork
 
@@ -66,7 +66,7 @@ def learn_deep(
     }
     used: dict[str, Any] = {"depth": depth, "width": width, "scale": scale, "imbalance": 0.0}
     used |= {"rate": rate, "step": step, "seed": seed}
-    return Learned(dataset, problem, modes, used, **routes(ways, max(problem.target.shape)), network=network)
+    return Learned(dataset, problem, modes, used, **followed(ways, max(problem.target.shape)), network=network)
 
 
 def _start(modes: Modes, depth: int, width: int, scale: float, rate: float, seed: int) -> DeepNetwork:

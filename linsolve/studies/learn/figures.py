@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from linsolve import plot
-from linsolve.studies.learn.comparison import Learned
+from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import map_tex
 from linsolve.studies.learn.rows import ROUTES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from linsolve.core.arguments import printable
-from linsolve.studies.learn.comparison import Learned
+from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import map_text
 
 __all__ = ["ROUTES", "Row", "summary"]

@@ -9,13 +9,13 @@ import numpy as np
 from linsolve.core.integrate import descend, integrate
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
-from linsolve.studies.learn.comparison import (
+from linsolve.studies.learn.learned import (
     ENTRIES,
     POINTS,
     Difference,
     Learned,
+    followed,
     refuse_options,
-    routes,
     sampled_times,
 )
 from linsolve.systems.deep.given import whole_depth
@@ -117,7 +117,7 @@ def learn(
     used: dict[str, Any] = {"depth": 2, "width": width, "scale": scale, "imbalance": imbalance}
     used |= {"rate": rate, "step": step, "seed": seed}
     obstructed = bool(flow.obstructed(np, start))
-    return Learned(dataset, problem, modes, used, **routes(ways, n_in + n_out), obstructed=obstructed)
+    return Learned(dataset, problem, modes, used, **followed(ways, n_in + n_out), obstructed=obstructed)
 
 
 def horizon(modes: Modes, start: Any, width: int, tau: float, imbalance: float = 0.0) -> float:

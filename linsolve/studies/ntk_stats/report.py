@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from linsolve.core.results import folder_to_fill, whole_files
+from linsolve.studies.comparison import save_arrays, save_figure
 
 if TYPE_CHECKING:
     from linsolve.studies.ntk_stats.survey import Sample, Survey
@@ -60,8 +61,6 @@ def write(found: Survey, out: str | os.PathLike[str]) -> list[Path]:
     paths = [folder / f"ntk-stats.{ending}" for ending in ("png", "pdf", "npz")]
     with whole_files(folder) as made, figure(1, 3, figsize=(16.5, 6.4)) as (fig, axes):
         draw(axes, found)
-        fig.savefig(made / paths[0].name)
-        fig.savefig(made / paths[1].name)
-        arrays: dict[str, Any] = found.arrays()
-        np.savez_compressed(made / paths[2].name, **arrays)
+        save_figure(fig, made, "ntk-stats")
+        save_arrays(made / "ntk-stats.npz", found.arrays())
     return paths
