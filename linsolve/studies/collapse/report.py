@@ -1,4 +1,4 @@
-"""What `collapse` found, as text and on disk: all files in place or none."""
+"""Results of `collapse` as text and as files, written all or none."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def numbers(found: Collapsed) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the same with None where JSON has no number."""
+    """Return the value with None in place of numbers that JSON lacks."""
     if isinstance(value, dict):
         return {name: _plain(v) for name, v in value.items()}
     if isinstance(value, np.generic):
@@ -85,7 +85,7 @@ def summary(found: Collapsed) -> list[tuple[str, str]]:
 
 
 def _small(value: float | None) -> str:
-    """Return a number as text; what is only rounding is zero."""
+    """Return a number as text; rounding errors print as zero."""
     if value is None:
         return "not defined"
     return "0" if abs(value) < 1e-15 else f"{value:.4g}"

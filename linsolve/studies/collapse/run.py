@@ -201,7 +201,7 @@ def collapse(
 
 
 def _features(flow: Any, features: int | None, weights: Any) -> int:
-    """Return how many features there are; refuse a flow that is none, and batches."""
+    """Return the number of features; raise for a wrong flow and for batches."""
     if not isinstance(flow, NeuralCollapse):
         raise TypeError(
             f"collapse: flow = {shown(flow)} must be a NeuralCollapse (kernels, classes, samples); make one"

@@ -25,7 +25,7 @@ LARGEST = 1e30  # of options, and one over the smallest: powers of them stay in 
 
 
 class Difference(NamedTuple):
-    """How far a simulation is from the closed form, at its worst time.
+    """Largest distance of a simulation from the closed form over time.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Learned:
 
     @property
     def order(self) -> float:
-        """How much closer half the step comes to the closed form; 2 for a method of first order."""
+        """Error ratio when the step is halved; 2 for a method of first order."""
         half = self.differences["halved"].product
         return self.differences["descended"].product / half if half > 0 else math.nan
 
@@ -101,7 +101,7 @@ def followed(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[st
 
 
 def sampled_times(end: float, step: float, points: int, depth: int = 2) -> np.ndarray:
-    """Return about that many times from 0 past `end`, all whole multiples of the step."""
+    """Return about `points` times from 0 past `end`, all whole multiples of the step."""
     count, most = math.ceil(end / step), 2 * MOST_STEPS // max(depth, 2)
     if count > most:
         raise ValueError(
@@ -122,7 +122,7 @@ def _difference(found: Trajectory, exact: Trajectory) -> Difference:
 def refuse_options(
     width: int | None, scale: float | None, imbalance: float, rate: float, step: float | None, seed: int
 ) -> None:
-    """Raise where an option of ``learn.learn`` is not what it must be, whatever the data."""
+    """Raise if an option of `learn` is invalid for every data set."""
     for name, whole, meaning in (("width", width, "hidden units"), ("seed", seed, "seed of the weights")):
         if (whole is not None or name == "seed") and (
             isinstance(whole, bool) or not isinstance(whole, int | np.integer)

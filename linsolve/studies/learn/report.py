@@ -1,4 +1,4 @@
-"""What `learn` found, on disk: figures, trajectories and a page that shows them, all in place or nothing at all."""
+"""Results of `learn` as files: figures, trajectories and a report page, written all or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `linsolve ntk-stats` prints and writes."""
+"""Table and files of `linsolve ntk-stats`."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def table(found: Survey) -> str:
             )
     scores = np.concatenate([s.scores() for line in found.lines for s in (line.sampled, line.explicit, line.stepped)])
     most = f"largest |z| {np.abs(scores).max():.1f} of {len(scores)}" if len(scores) else "nothing can be sampled"
-    return "\n".join([*rows, f"sampled up to depth {found.honest} over {found.networks} networks: {most}"])
+    return "\n".join([*rows, f"sampled up to depth {found.sampled_depth} over {found.networks} networks: {most}"])
 
 
 def _measured(sample: Sample, depth: int) -> str:
-    """Return a sampled value at a depth with its standard error, or that there is none."""
+    """Return a sampled value at a depth with its standard error as text."""
     if depth not in sample.depths:
         return "not sampled: too few networks"
     k = int(np.flatnonzero(sample.depths == depth)[0])
