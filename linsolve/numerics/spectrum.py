@@ -56,13 +56,12 @@ class Spectrum(NamedTuple):
     def of(cls, xp: Any, matrix: Any) -> Spectrum:
         """Return the spectrum of `matrix`, of whose two triangles one is read.
 
-        In floats every eigenvalue below ``n eps`` of the largest becomes zero, negative ones too. In high precision a
-        matrix of doubles is what it says, rounding of its entries included, so only what lies below that arithmetic's
-        own rounding is zero.
+        In floats every eigenvalue below ``n eps`` of the largest becomes zero, negative ones too. In high precision the
+        entries are taken as exact, so only eigenvalues below the rounding of that arithmetic become zero.
         """
         values, vectors = xp.linalg.eigh(matrix)
         floor = matrix.shape[-1] * precision(xp) * xp.max(xp.abs(values), axis=-1, keepdims=True)
-        none = (xp.abs(values) if arithmetic.is_object(xp) else values) <= floor
+        none = (xp.abs(values) if arithmetic.is_object(xp) else values) < floor  # strict: inf stays inf
         return cls(xp.where(none, xp.zeros_like(values), values), vectors, values[..., 0])
 
     def coordinates(self, xp: Any, v: Any) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from linsolve import FrozenKernel
-from linsolve.systems.kernel_regime.given import is_symmetric
+from linsolve.systems.kernel_regime.kernel_matrix import is_symmetric
 
 TIMES = [0.0, 1e-9, 0.1, 3.0, 100.0, np.inf]
 
