@@ -1,10 +1,11 @@
-"""Checks around pure formulas ``(xp, ...)``: arguments declared by name, batch shapes, results in the range of doubles."""
+"""Checks around pure formulas ``(xp, ...)``: declared arguments, batch shapes, results in the range of doubles."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,9 +14,11 @@ from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, refuse_fractions
 from linsolve.core.parameters import own_sizes
 
-__all__ = ["Argument", "checked", "in_range"]
+__all__ = ["Argument", "checked", "in_range", "refuse_unmatched"]
 
 T = TypeVar("T")
+# whether a checked formula is being evaluated, whose own calls are not checked again
+_INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 
 
 class Argument(NamedTuple):
@@ -66,20 +69,27 @@ def checked(table: Mapping[str, Argument], *, logarithm: bool = False, **others:
 
         @functools.wraps(formula)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if _INSIDE.get():
+                return formula(*args, **kwargs)
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            given, xp = bound.arguments, bound.arguments.get("xp", np)
-            shapes, sizes = {}, {}
+            given, named, shapes, sizes = bound.arguments, {}, {}, {}
             for name, about in declared.items():
                 domain = Interval(about.domain)
                 value = real_array(who, name, given[name], meaning=about.meaning, domain=domain)
                 shapes[name] = own_sizes(who, name, value.shape, about.axes, sizes)
                 if about.whole:
                     refuse_fractions(who, name, value, about.meaning)
-                given[name] = arithmetic.cast(xp, value)
+                named[name] = value
             refuse_unmatched(who, shapes)
-            named = {name: given[name] for name in declared}
-            return in_range(who, lambda: formula(*bound.args, **bound.kwargs), logarithm=logarithm, **named)
+            xp = given["xp"] if "xp" in given else arithmetic.namespace(*named.values())
+            named = {name: arithmetic.cast(xp, value) for name, value in named.items()}
+            given.update(named)
+            token = _INSIDE.set(True)
+            try:
+                return in_range(who, lambda: formula(*bound.args, **bound.kwargs), logarithm=logarithm, **named)
+            finally:
+                _INSIDE.reset(token)
 
         return call
 
@@ -103,8 +113,8 @@ def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **g
         xp = arithmetic.namespace(value)
         if arithmetic.is_object(xp):
             continue
-        numbers = arithmetic.to_numpy(value)
-        if not (np.isfinite(numbers) | (logarithm & (numbers == -np.inf))).all():
+        fine = xp.isfinite(value)
+        if not bool(xp.all(fine | (value == -xp.inf) if logarithm else fine)):
             sizes = {name: _extreme(arithmetic.to_numpy(v)) for name, v in given.items()}
             name = max(sizes, key=lambda key: abs(np.log(sizes[key])))
             raise OverflowError(
@@ -115,7 +125,7 @@ def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **g
 
 
 def _leaves(found: Any) -> Iterable[Any]:
-    return [leaf for part in found for leaf in _leaves(part)] if isinstance(found, tuple) else (found,)
+    return [leaf for part in found for leaf in _leaves(part)] if isinstance(found, tuple | list) else (found,)
 
 
 def _extreme(values: np.ndarray) -> float:

@@ -78,7 +78,7 @@ class Blocks(NamedTuple):
         else:
             raised, vectors = _raised(xp, lift, between[..., None], roots)
         own = (diagonal - within)[..., None]
-        # eigenvalues at rounding level are zero: eps where terms of both signs cancel, eps^2 elsewhere (strict: inf stays)
+        # eigenvalues at rounding level are zero: eps where terms of both signs cancel, eps^2 elsewhere; inf stays inf
         rounding = 0 if getattr(xp, "symbolic", False) else sizes.shape[-1] * precision(xp)
         rounding = rounding * xp.where(between < 0, xp.ones_like(between), rounding * xp.ones_like(between))
         floor = rounding[..., None] * xp.max(xp.abs(raised), axis=-1, keepdims=True)

@@ -81,7 +81,7 @@ def three(who: str, name: str, values: Any) -> np.ndarray:
     meaning = "kernel of a sample with itself, within a class, between classes"
     found = np.asarray(real_array(who, name, values, meaning=meaning))
     if found.shape != (3,):
-        raise ValueError(f"{who}: {name} has shape {found.shape} but must be three numbers ({meaning}); say (2, 1, 0.5)")
+        raise ValueError(f"{who}: {name} has shape {found.shape} but must be three numbers ({meaning}); say 2, 1, 0.5")
     return found
 
 

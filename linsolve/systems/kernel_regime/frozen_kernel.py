@@ -272,8 +272,8 @@ class FrozenKernel(KernelDescent, Flow):
         Raises
         ------
         ValueError
-            For shapes that do not fit, and at ``t = inf`` for a `k_x` outside the range of the kernel, which no positive
-            semi-definite kernel has: outputs would grow without bound.
+            For shapes that do not fit, and at ``t = inf`` for a `k_x` outside the range of the kernel, impossible for a
+            positive semi-definite kernel: outputs would grow without bound.
         OverflowError
             If the outputs are beyond the range of doubles.
         """

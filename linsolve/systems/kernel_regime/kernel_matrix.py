@@ -82,8 +82,8 @@ def refuse_negative(who: str, spectrum: Spectrum, power: Any = 1.0) -> None:
         unit = float(np.broadcast_to(np.asarray(arithmetic.to_numpy(power), dtype=float), least.shape)[bad][k])
         share = f"{worst / size:.3g} of the largest" if size > 0 else "with none positive"
         raise ValueError(
-            f"{who}: smallest eigenvalue of kernel = {worst / unit:.3g}, {share}, must not be negative (a tangent kernel "
-            "is J J^T, positive semi-definite); compute it in double precision, or clip its spectrum first"
+            f"{who}: smallest eigenvalue of kernel = {worst / unit:.3g}, {share}, must not be negative (tangent "
+            "kernels are J J^T, positive semi-definite); compute it in double precision, or clip its spectrum first"
         )
 
 

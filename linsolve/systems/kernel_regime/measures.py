@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from linsolve import arithmetic
 from linsolve.core.arguments import integer, number, real_array
 from linsolve.numerics.checked import in_range, refuse_unmatched

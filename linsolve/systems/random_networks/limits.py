@@ -10,6 +10,7 @@ from linsolve.core.arguments import Interval, choice, real_array
 from linsolve.numerics.checked import Argument, checked
 
 __all__ = [
+    "ARGUMENTS",
     "PHASES",
     "crossover",
     "dispersion",
@@ -26,16 +27,14 @@ PHASES = ("ordered", "edge of chaos", "chaotic")
 _TERMS = 22  # the last term of the series is below 1e-21 at |z| = 1
 
 
-_checked = functools.partial(
-    checked,
-    {
-        "z": Argument("argument"),
-        "ratio": Argument("depth over width", "[0, inf)"),
-        "c": Argument("growth of mean squares by a layer, times its width", "[0, inf)"),
-        "biases": Argument("mean of the biases' part over that of the weights'", "[0, inf)"),
-        "gain": Argument("depth times the logarithm of the gain of a layer"),
-    },
-)
+ARGUMENTS = {
+    "z": Argument("argument"),
+    "ratio": Argument("depth over width", "[0, inf)"),
+    "c": Argument("growth of mean squares by a layer, times its width", "[0, inf)"),
+    "biases": Argument("mean of the biases' part over that of the weights'", "[0, inf)"),
+    "gain": Argument("depth times the logarithm of the gain of a layer"),
+}
+_checked = functools.partial(checked, ARGUMENTS)
 
 
 def _small(xp: Any, z: Any) -> tuple[Any, Any, Any]:
@@ -52,7 +51,7 @@ def _series(z: Any, first: int) -> Any:
 
 
 def _phi(xp: Any, order: int, offset: Any, shift: Any = None) -> Any:
-    r"""Return :math:`e^{-s} \varphi_k(s + a)` for an offset ``a`` and a shift ``s >= 0``, so that large ``s`` stays finite."""
+    r"""Return :math:`e^{-s} \varphi_k(s + a)`, offset ``a`` and shift ``s >= 0``, finite at large ``s``."""
     shift = 0 * offset if shift is None else shift
     small, near, far = _small(xp, shift + offset)
     down = xp.exp(-shift)

@@ -194,9 +194,11 @@ def kernels(
     """
     depth = integer("kernels", "depth", depth, meaning="layers of weights", example=3)
     unit = activation if isinstance(activation, Activation) else named(activation)
-    if not bool(xp.all(gram == xp.matrix_transpose(gram))) or not bool(xp.all(xp.linalg.diagonal(gram) >= 0)):
+    own = xp.linalg.diagonal(gram)
+    symmetric = bool(xp.all(gram == xp.matrix_transpose(gram))) and bool(xp.all(own >= 0))
+    if not (symmetric and bool(xp.all(gram**2 <= own[..., :, None] * own[..., None, :] * (1 + 1e-9)))):
         raise ValueError(
-            "kernels: gram must be symmetric with a diagonal that is not negative (x.x'/n_0 of the inputs); pass "
+            "kernels: gram must be symmetric with |gram_ij|^2 <= gram_ii gram_jj (x.x'/n_0 of the inputs); pass "
             "x @ x.T / n_0"
         )
     weight_variance, bias_variance = weight_variance[..., None, None], bias_variance[..., None, None]
@@ -212,7 +214,7 @@ def kernels(
 
 @_checked()
 def fixed_point(xp: Any, weight_variance: Any, bias_variance: Any) -> Any:
-    r"""Return the variance of the preactivations of erf networks in late layers, ``q^* = sigma_w^2 E phi^2 + sigma_b^2``.
+    r"""Return the variance of the preactivations of erf networks in late layers, ``q = sigma_w^2 E phi^2 + sigma_b^2``.
 
     The map is increasing and concave, so that Newton's iteration from :math:`\sigma_w^2 + \sigma_b^2` falls to the
     one stable fixed point; from a double root at 0 it is halved at every step.
@@ -249,7 +251,7 @@ def _erf_averages(xp: Any, q: Any) -> tuple[Any, Any]:
 
 @_checked()
 def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: Any = 0.0) -> Any:
-    r"""Return :math:`\chi_1 = \sigma_w^2 E \phi'^2` at the fixed point: the growth of squared gradients by a layer, backward.
+    r"""Return :math:`\chi_1 = \sigma_w^2 E \phi'^2` at the fixed point, the growth of squared gradients by a layer.
 
     :math:`\sigma_w^2 (1 + s^2)/2` for units with slope ``s`` at negative arguments (ReLU :math:`\sigma_w^2/2`, linear
     :math:`\sigma_w^2`), whatever the biases; for erf at :math:`q^*`, see `fixed_point`.
@@ -294,7 +296,7 @@ def phase(found: float, error: float | None = None) -> str:
     >>> [mean_field.phase(chi) for chi in (0.9, 1.0, 1.1)]
     ['ordered', 'edge of chaos', 'chaotic']
     """
-    found = number("phase", "found", found, meaning="chi_1, growth of squared gradients", domain="[0, inf)", example=1.0)
+    found = number("phase", "found", found, meaning="chi_1, growth of gradients", domain="[0, inf)", example=1.0)
     if error is None:
         error = _CHI_ERROR * found
     if abs(found - 1) <= number("phase", "error", error, meaning="error of found", domain="[0, inf)", example=1e-14):

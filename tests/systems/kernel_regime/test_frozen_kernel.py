@@ -322,8 +322,8 @@ def heavy_ball_loop(kernel, f0, step, momentum, count):
 def test_heavy_ball_is_its_loop_also_at_double_roots(momentum):
     beta = np.sqrt(momentum)
     values = np.array([0.0, 1e-9, (1 - beta) ** 2, 0.5, 1.0, 1 + momentum, (1 + beta) ** 2, 2.2])
-    # diagonal, so that its eigenvalues are not rounded: beside a double root they enter with the square of k
-    flow, f0 = ls.FrozenKernel(np.diag(values), np.zeros(8)), np.ones(8)
+    V = np.linalg.qr(np.random.default_rng(13).normal(size=(8, 8)))[0]
+    flow, f0 = ls.FrozenKernel(V * values @ V.T, np.zeros(8)), V @ np.ones(8)
     step = 0.999 * float(flow.largest_step(momentum)) if momentum < 0.2 else 1.0
     found = flow.discrete(np.arange(80), f0, step=step, momentum=momentum, allow_divergence=True)["f"]
     exact = heavy_ball_loop(flow.kernel, f0, step, momentum, 80)
@@ -622,7 +622,10 @@ LINEARIZED = {
     ),
     "chain": (lambda: ls.kernels.input_kernel([np.eye(2), np.ones((1, 3))]), "layers have shapes .* chain"),
     "rates": (lambda: ls.kernels.input_kernel([np.ones((1, 2))], rates=[1, 2]), "rates have shape"),
-    "jacobian": (lambda: ls.kernels.alignment_from_jacobian(np.ones((2, 2)), [1.0]), r"f has shape \(1,\) .* last axis of 2"),
+    "jacobian": (
+        lambda: ls.kernels.alignment_from_jacobian(np.ones((2, 2)), [1.0]),
+        r"f has shape \(1,\) .* last axis of 2",
+    ),
     "scalar": (lambda: ls.kernels.rkhs_norm_bound(np.eye(2), 1.0), r"f has shape \(\)"),
     "inputs": (lambda: ls.kernels.tangent_kernel(*network(), np.ones(3)), r"x has shape \(3,\) but must be \(m, 3\)"),
 }

@@ -356,7 +356,7 @@ def test_errors_name_value_and_rule(given, message):
 def test_errors_of_mean_field_and_limits():
     with pytest.raises(ValueError, match="named: activation = 'rellu' is unknown; did you mean 'relu'"):
         mean_field.named("rellu")
-    with pytest.raises(ValueError, match="kernels: depth = 0 must be at least 1"):
+    with pytest.raises(ValueError, match="kernels: depth = 0 must be a positive integer"):
         mean_field.kernels(np, mean_field.named("relu"), np.eye(2), 0, 2.0, 0.0)
     with pytest.raises(ValueError, match="dispersion: found = 'chaos' is unknown"):
         limits.dispersion(np, "chaos", np.ones(1), np.ones(1), np.ones(1))
