@@ -14,10 +14,21 @@ from linsolve.core.arguments import choice, integer, number
 from linsolve.numerics.checked import Argument, checked
 from linsolve.systems.random_networks.limits import PHASES
 
-__all__ = ["ACTIVATIONS", "Activation", "Edge", "chi", "edge_of_chaos", "fixed_point", "kernels", "named", "phase"]
+__all__ = [
+    "ACTIVATIONS",
+    "CHI_ERROR",
+    "Activation",
+    "Edge",
+    "chi",
+    "edge_of_chaos",
+    "fixed_point",
+    "kernels",
+    "named",
+    "phase",
+]
 
 _EPS = 2.0**-52
-_CHI_ERROR = 8 * _EPS  # relative error of `chi`, its arguments taken as exact or rounded once
+CHI_ERROR = 8 * _EPS  # relative error of `chi`, its arguments taken as exact or rounded once
 
 _checked = functools.partial(
     checked,
@@ -298,7 +309,7 @@ def phase(found: float, error: float | None = None) -> str:
     """
     found = number("phase", "found", found, meaning="chi_1, growth of gradients", domain="[0, inf)", example=1.0)
     if error is None:
-        error = _CHI_ERROR * found
+        error = CHI_ERROR * found
     if abs(found - 1) <= number("phase", "error", error, meaning="error of found", domain="[0, inf)", example=1e-14):
         return PHASES[1]
     return PHASES[0] if found < 1 else PHASES[2]

@@ -90,7 +90,7 @@ def layer_by_layer(
     if len(n) > 1:
         units, variances = (xp.asarray([[v] for v in each]) for each in (n[1:], [weight_variance / v for v in n]))
         active = xp.concat([halves(rng, width, (len(list(same)), count)) for width, same in groupby(n[1:])])
-        square = slope**2
+        square = slope * slope
         parts = _squares(xp, rng, active, units - active, square)
         inputs[1:, :] = variances[:-1, :] * (parts[0] + parts[1] if square else parts[0])
         for before, here in pairwise(inputs):
