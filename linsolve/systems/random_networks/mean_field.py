@@ -15,17 +15,9 @@ from linsolve.numerics.checked import Argument, checked
 from linsolve.systems.random_networks.limits import PHASES
 
 __all__ = [
-    "ACTIVATIONS",
-    "CHI_ERROR",
-    "Activation",
-    "Edge",
-    "chi",
-    "edge_of_chaos",
-    "fixed_point",
-    "kernels",
-    "named",
-    "phase",
-]
+    "ACTIVATIONS", "CHI_ERROR", "Activation", "Edge",
+    "chi", "edge_of_chaos", "error_function", "fixed_point", "kernels", "named", "phase", "piecewise_linear",
+]  # fmt: skip
 
 _EPS = 2.0**-52
 CHI_ERROR = 8 * _EPS  # relative error of `chi`, its arguments taken as exact or rounded once
