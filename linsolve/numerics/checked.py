@@ -17,6 +17,7 @@ from linsolve.core.parameters import own_sizes
 __all__ = ["Argument", "checked", "in_range", "refuse_unmatched"]
 
 T = TypeVar("T")
+Formula = TypeVar("Formula", bound=Callable[..., Any])
 # whether a checked formula is being evaluated, whose own calls are not checked again
 _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 
@@ -30,7 +31,9 @@ class Argument(NamedTuple):
     whole: bool = False
 
 
-def checked(table: Mapping[str, Argument], *, logarithm: bool = False, **others: Argument) -> Callable:
+def checked(
+    table: Mapping[str, Argument], *, logarithm: bool = False, **others: Argument
+) -> Callable[[Formula], Formula]:
     """Return a decorator for a formula ``(xp, ...)`` that checks its arguments, their shapes and its result.
 
     Parameters
@@ -62,10 +65,10 @@ def checked(table: Mapping[str, Argument], *, logarithm: bool = False, **others:
     ValueError: growth: ratio = -1.0 must lie in [0, inf) (depth over width)
     """
 
-    def decorate(formula: Callable) -> Callable:
+    def decorate(formula: Formula) -> Formula:
         signature, who = inspect.signature(formula), formula.__name__
-        declared = {name: others.get(name, table.get(name)) for name in signature.parameters}
-        declared = {name: about for name, about in declared.items() if about is not None}
+        known = {**table, **others}
+        declared = {name: known[name] for name in signature.parameters if name in known}
 
         @functools.wraps(formula)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -73,7 +76,8 @@ def checked(table: Mapping[str, Argument], *, logarithm: bool = False, **others:
                 return formula(*args, **kwargs)
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            given, named, shapes, sizes = bound.arguments, {}, {}, {}
+            given, named, shapes = bound.arguments, {}, {}
+            sizes: dict[str, tuple[int, str]] = {}
             for name, about in declared.items():
                 domain = Interval(about.domain)
                 value = real_array(who, name, given[name], meaning=about.meaning, domain=domain)
@@ -91,7 +95,7 @@ def checked(table: Mapping[str, Argument], *, logarithm: bool = False, **others:
             finally:
                 _INSIDE.reset(token)
 
-        return call
+        return call  # type: ignore[return-value]
 
     return decorate
 
