@@ -277,7 +277,7 @@ def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: A
     (1.0, 2.0)
     """
     if isinstance(activation, str) and activation == "erf":
-        q = fixed_point.__wrapped__(xp, weight_variance, bias_variance)
+        q = fixed_point(xp, weight_variance, bias_variance)
         return weight_variance * _erf_averages(xp, q)[1]
     one = xp.ones_like(weight_variance)
     return weight_variance * named(activation).averages(xp, one, one, one)[1] + 0 * bias_variance
