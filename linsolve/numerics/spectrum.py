@@ -1,9 +1,8 @@
 r"""Functions of a symmetric positive semi-definite matrix K: one eigendecomposition, then matrix products.
 
-The textbook writes ``(1 - exp(-K t)) K^{-1}``, which needs K to be invertible. In doubles it never is once its
-spectrum spans sixteen decades: a zero eigenvalue comes out as some 1e-17 of either sign, its quotients as noise. Here
-eigenvalues below ``n eps`` of the largest are zero, and ``t phi(K t) = integral of exp(-K s) from 0 to t`` takes its
-limit t there.
+The form ``(1 - exp(-K t)) K^{-1}`` needs an invertible K. In doubles a zero eigenvalue is computed as about 1e-17 of
+either sign, and the quotients are noise. Here eigenvalues below ``n eps`` of the largest are zero, and ``t phi(K t)``,
+the integral of ``exp(-K s)`` from 0 to t, takes its limit t there.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from linsolve.numerics.scalar import phi
 
 __all__ = ["Spectrum", "decay", "decayed_integral", "exponents", "integral_weights", "reach_backward", "rows_times"]
 
-_STEEPEST = 300  # of an exponent, so that squares of such exponentials, times other numbers, are doubles
+_STEEPEST = 300  # largest exponent: squares of such exponentials, times other numbers, are doubles
 
 
 def rows_times(xp: Any, rows: Any, matrix: Any) -> Any:
@@ -33,11 +32,11 @@ class Spectrum(NamedTuple):
     Parameters
     ----------
     values : array, shape batch + (n,)
-        Rising; what rounding left of a zero is zero.
+        Rising; values at rounding level are zero.
     vectors : array, shape batch + (n, n)
         The eigenvectors, as columns.
     least : array, shape batch
-        The smallest eigenvalue as it was computed.
+        The smallest eigenvalue as computed.
 
     Examples
     --------
@@ -86,7 +85,7 @@ def exponents(xp: Any, values: Any, t: Any) -> Any:
     """Return ``lam t`` for eigenvalues, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` inf, and 0 where lam is."""
     t = t[..., None]
     forever = xp.isinf(t)
-    # in high precision the zero of a rounded matrix may be negative: it is a zero, and nothing grows without end
+    # in high precision the zero eigenvalue of a rounded matrix may be negative: it does not grow
     end = xp.where(values > 0, xp.full_like(values, xp.inf), xp.zeros_like(values))
     return xp.where(forever, end, values * xp.where(forever, xp.zeros_like(t), t))
 
@@ -100,7 +99,7 @@ def reach_backward(xp: Any, rates: Any) -> Any:
     endless = xp.full_like(top, -xp.inf)
     if arithmetic.is_object(xp):
         return endless
-    # of what is left of the range, squares in a loss need half
+    # squares in a loss need half of the range of exponents
     return xp.where(top > 0, -_STEEPEST / xp.where(top > 0, top, xp.ones_like(top)), endless)
 
 

@@ -39,7 +39,7 @@ class KernelDescent:
     State: Any
 
     def modes(self, xp: Any) -> Any:
-        """Return the kernel's eigenvalues and what turns states into modes."""
+        """Return the kernel's eigenvalues and the map from states to modes."""
         raise NotImplementedError
 
     def after(self, xp: Any, left: Any, z0: Any) -> Any:

@@ -10,19 +10,17 @@ from linsolve import arithmetic
 from linsolve.core.arguments import real_array
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
-from linsolve.core.query import pose
-from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import length, power_of_two
 from linsolve.numerics.spectrum import Spectrum, reach_backward, rows_times
-from linsolve.systems.kernel_regime import predictions
 from linsolve.systems.kernel_regime.descent import KernelDescent
 from linsolve.systems.kernel_regime.kernel_matrix import Memo, refuse_negative, symmetric
 from linsolve.systems.kernel_regime.one_target import OneTarget, follow
+from linsolve.systems.kernel_regime.predictions import Predictions
 
 __all__ = ["FrozenKernel"]
 
 
-class FrozenKernel(KernelDescent, Flow):
+class FrozenKernel(Predictions, KernelDescent, Flow):
     r"""A network in the kernel regime: linear dynamics under a frozen tangent kernel, singular or not.
 
     .. math:: L = |f - y|^2/2, \qquad \dot f = -\eta K (f - y), \qquad f(t) = y + e^{-\eta K t} (f_0 - y),
@@ -248,80 +246,6 @@ class FrozenKernel(KernelDescent, Flow):
         positive = xp.where(values > 0, values, xp.zeros_like(values))
         share = xp.sum(positive * energy, axis=-1) / xp.where(size > 0, size, xp.ones_like(size))
         return xp.minimum(share, xp.ones_like(share))
-
-    # beyond the training outputs
-
-    def predict(self, t: Any, f0: Any, k_x: Any, f0_x: Any) -> Any:
-        """Return the outputs at test points.
-
-        Parameters
-        ----------
-        t : array_like, any shape
-            Times; ``inf`` gives the limit.
-        f0 : array_like, shape batch + (n,)
-            Outputs on the training inputs at time 0.
-        k_x : array_like, shape batch + (m, n)
-            Kernel between test and training inputs.
-        f0_x : array_like, shape batch + (m,)
-            Outputs at the test points at time 0.
-
-        Returns
-        -------
-        array, shape t.shape + batch + (m,)
-
-        Raises
-        ------
-        ValueError
-            For shapes that do not fit, and at ``t = inf`` for a `k_x` outside the range of the kernel, impossible for a
-            positive semi-definite kernel: outputs would grow without bound.
-        OverflowError
-            If the outputs are beyond the range of doubles.
-        """
-        problem, more = pose(self, t, f0), {"k_x": k_x, "f0_x": f0_x}
-        k_x, f0_x = predictions.beside(problem, "predict", more, {"k_x": ("m", "n"), "f0_x": ("m",)})
-        spectrum = problem.flow.spectrum(problem.xp)
-
-        def outputs() -> Any:
-            onto = predictions.onto_modes(problem, spectrum, k_x)
-            return predictions.moved(problem, spectrum.values, spectrum.vectors, onto, f0_x)
-
-        return in_range(f"{type(self).__name__}.predict", outputs, k_x=k_x, f0_x=f0_x, f0=problem.z0.f, y=self.y)
-
-    def parameters_at(self, t: Any, theta0: Any, jacobian: Any, f0: Any) -> Any:
-        """Return the parameters of the linearized model, from the singular values of its Jacobian.
-
-        Parameters
-        ----------
-        t : array_like, any shape
-            Times; ``inf`` gives the limit, the solution nearest to `theta0`.
-        theta0 : array_like, shape batch + (p,)
-            Parameters at time 0.
-        jacobian : array_like, shape batch + (n, p)
-            Derivative of the training outputs with respect to the parameters; ``J J^T`` must be the kernel.
-        f0 : array_like, shape batch + (n,)
-            Outputs on the training inputs at time 0.
-
-        Returns
-        -------
-        array, shape t.shape + batch + (p,)
-
-        Raises
-        ------
-        ValueError
-            For shapes that do not fit, and for a Jacobian whose Gram matrix is not the kernel.
-        OverflowError
-            If the parameters are beyond the range of doubles.
-        """
-        problem, more = pose(self, t, f0), {"jacobian": jacobian, "theta0": theta0}
-        J, theta0 = predictions.beside(problem, "parameters_at", more, {"jacobian": ("n", "p"), "theta0": ("p",)})
-        predictions.refuse_other_kernel(problem, J)
-        u, s, rows = predictions.singular(problem.xp, J)
-        onto = problem.xp.matrix_transpose(s[..., None] * rows)
-        return in_range(
-            f"{type(self).__name__}.parameters_at",
-            lambda: predictions.moved(problem, s**2, u, onto, theta0),
-            jacobian=J, theta0=theta0, f0=problem.z0.f, y=self.y,
-        )  # fmt: skip
 
     # gradient descent, exactly
 

@@ -130,10 +130,8 @@ def alignment(kernel: Any, f: Any) -> Any:
 
     Parameters
     ----------
-    kernel : array_like, shape batch + (n, n)
-        Gram matrix of the inputs, symmetric and positive semi-definite.
-    f : array_like, shape batch + (n,)
-        Function values on the inputs.
+    kernel, f
+        As for `rkhs_norm`.
 
     Raises
     ------
@@ -194,10 +192,8 @@ def rkhs_norm_bound(kernel: Any, f: Any) -> Any:
 
     Parameters
     ----------
-    kernel : array_like, shape batch + (n, n)
-        Gram matrix of the inputs, symmetric and positive semi-definite.
-    f : array_like, shape batch + (n,)
-        Function values on the inputs.
+    kernel, f
+        As for `rkhs_norm`.
 
     Raises
     ------
@@ -226,10 +222,8 @@ def cosine_alignment(kernel: Any, f: Any) -> Any:
 
     Parameters
     ----------
-    kernel : array_like, shape batch + (n, n)
-        Gram matrix of the inputs, symmetric and positive semi-definite.
-    f : array_like, shape batch + (n,)
-        Function values on the inputs.
+    kernel, f
+        As for `rkhs_norm`.
 
     Raises
     ------
@@ -259,10 +253,8 @@ def energy_concentration(kernel: Any, f: Any, top: int) -> Any:
 
     Parameters
     ----------
-    kernel : array_like, shape batch + (n, n)
-        Gram matrix of the inputs, symmetric and positive semi-definite.
-    f : array_like, shape batch + (n,)
-        Function values on the inputs.
+    kernel, f
+        As for `rkhs_norm`.
     top : int
         Number of eigenvectors, from 1 to n.
 

@@ -13,10 +13,27 @@ from linsolve.systems.random_networks.kernel_moments import Moments, correlation
 from linsolve.systems.random_networks.limits import PHASES, crossover, dispersion
 from linsolve.systems.random_networks.sampling import explicit
 
-__all__ = ["DeepLimit", "NTKDispersionCrossover", "NTKDispersionLimit", "NTKMoments"]
+__all__ = ["DeepLimit", "NTKDispersionCrossover", "NTKDispersionLimit", "NTKMoments", "RandomNetworks"]
 
 
-class NTKMoments(Statistic):
+class RandomNetworks(Statistic):
+    """Base of the laws for averages over random networks of given widths without biases at the start."""
+
+    widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
+    weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
+    slope: Any = parameter("s", "slope of the units at negative arguments")
+    omega: Any = parameter(
+        r"\omega", "rates of the weights, their part of the kernel", domain="(0, inf)", axes=("layer",)
+    )
+    beta: Any = parameter(r"\beta", "rates of the biases, their part of the kernel", domain="(0, inf)", axes=("layer",))
+    norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
+
+    def numbers(self) -> tuple[Any, ...]:
+        """Return the arguments of `log_moments`."""
+        return self.widths, self.weight_variance, self.slope, self.omega, self.beta, self.norm_squared
+
+
+class NTKMoments(RandomNetworks):
     r"""Means and mean squares of the tangent kernel at one input over random networks, exact at every width and depth.
 
     .. math:: \Theta = \Theta_W + \Theta_b = \sum_{\ell=1}^L |\delta^\ell|^2 (\omega_\ell |x^{\ell-1}|^2 + \beta_\ell)
@@ -53,21 +70,12 @@ class NTKMoments(Statistic):
     [3.0, 2.0]
     """
 
-    widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
-    weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
-    slope: Any = parameter("s", "slope of the units at negative arguments")
-    omega: Any = parameter(r"\omega", "weights' part of the kernel", domain="(0, inf)", axes=("layer",))
-    beta: Any = parameter(r"\beta", "biases' part of the kernel", domain="(0, inf)", axes=("layer",))
-    norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
-
     approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks of any widths"
     draws: ClassVar[int] = 100_000
 
     def logs(self, xp: Any) -> Moments:
         """Return the logarithms of the moments by depth."""
-        return log_moments(
-            xp, self.widths, self.weight_variance, self.slope, self.omega, self.beta, self.norm_squared
-        )  # fmt: skip
+        return log_moments(xp, *self.numbers())
 
     def gradients(self, xp: Any) -> Any:
         """Return the mean squared gradients with respect to the preactivations of all layers, shape (layer,)."""

@@ -6,18 +6,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linsolve.core.law import Statistic
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import in_range
 from linsolve.systems.random_networks import first_step, limits
-from linsolve.systems.random_networks.dispersion_laws import DeepLimit
+from linsolve.systems.random_networks.dispersion_laws import DeepLimit, RandomNetworks
 from linsolve.systems.random_networks.kernel_moments import log_moments, spread
 from linsolve.systems.random_networks.limits import PHASES
 
 __all__ = ["NTKFirstStep", "NTKFirstStepLimit"]
 
 
-class NTKFirstStep(Statistic):
+class NTKFirstStep(RandomNetworks):
     r"""The mean change of the tangent kernel by the first step of gradient descent, exact at every width and depth.
 
     For the loss :math:`(f - y)^2/2` at the kernel's input, to first order in the rate :math:`\eta`,
@@ -63,12 +62,6 @@ class NTKFirstStep(Statistic):
     -4.0
     """
 
-    widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
-    weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
-    slope: Any = parameter("s", "slope of the units at negative arguments")
-    omega: Any = parameter(r"\omega", "rates of the weights", domain="(0, inf)", axes=("layer",))
-    beta: Any = parameter(r"\beta", "rates of the biases", domain="(0, inf)", axes=("layer",))
-    norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
     target: Any = parameter("y", "target", default=0.0)
 
     approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks after one small step"
@@ -86,9 +79,7 @@ class NTKFirstStep(Statistic):
 
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the mean change over the rate, and the means of neighboring layers."""
-        logs = first_step.log_change(
-            xp, self.widths, self.weight_variance, self.slope, self.omega, self.beta, self.norm_squared
-        )  # fmt: skip
+        logs = first_step.log_change(xp, *self.numbers())
         change, neighbors = in_range(
             "NTKFirstStep", lambda: (-xp.exp(logs[-1]), self.neighbors(xp)), **self.parameters()
         )

@@ -10,18 +10,9 @@ from linsolve.core.arguments import Interval, choice, real_array
 from linsolve.numerics.checked import Argument, checked
 
 __all__ = [
-    "ARGUMENTS",
-    "PHASES",
-    "crossover",
-    "dispersion",
-    "first_step",
-    "of_biases",
-    "of_both",
-    "of_weights",
-    "phi_1",
-    "phi_2",
-    "phi_3",
-]
+    "ARGUMENTS", "PHASES", "crossover", "dispersion", "first_step",
+    "of_biases", "of_both", "of_weights", "phi_1", "phi_2", "phi_3",
+]  # fmt: skip
 
 PHASES = ("ordered", "edge of chaos", "chaotic")
 _TERMS = 22  # the last term of the series is below 1e-21 at |z| = 1
@@ -37,12 +28,6 @@ ARGUMENTS = {
 _checked = functools.partial(checked, ARGUMENTS)
 
 
-def _small(xp: Any, z: Any) -> tuple[Any, Any, Any]:
-    """Return where ``|z| < 1``, ``z`` there (else 0), and ``z`` elsewhere (else 1)."""
-    small = xp.abs(z) < 1
-    return small, xp.where(small, z, 0 * z), xp.where(small, xp.ones_like(z), z)
-
-
 def _series(z: Any, first: int) -> Any:
     total = 0 * z
     for k in reversed(range(_TERMS)):
@@ -53,8 +38,9 @@ def _series(z: Any, first: int) -> Any:
 def _phi(xp: Any, order: int, offset: Any, shift: Any = None) -> Any:
     r"""Return :math:`e^{-s} \varphi_k(s + a)`, offset ``a`` and shift ``s >= 0``, finite at large ``s``."""
     shift = 0 * offset if shift is None else shift
-    small, near, far = _small(xp, shift + offset)
-    down = xp.exp(-shift)
+    z, down = shift + offset, xp.exp(-shift)
+    small = xp.abs(z) < 1
+    near, far = xp.where(small, z, 0 * z), xp.where(small, xp.ones_like(z), z)
     value = (xp.exp(offset) - down) / far
     for k in range(1, order):
         value = (value - down / math.factorial(k)) / far

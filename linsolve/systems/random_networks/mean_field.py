@@ -166,12 +166,12 @@ def kernels(
 
     Parameters
     ----------
+    activation : Activation, str or float
+        See `named`.
     gram : array, shape batch + (sample, sample)
         :math:`x \cdot x' / n_0`.
     depth : int
         Number ``L`` of layers of weights, at least 1.
-    activation : Activation, str or float
-        See `named`.
     weight_variance, bias_variance : array, shape batch
         :math:`\sigma_w^2` and :math:`\sigma_b^2`.
 
@@ -264,10 +264,8 @@ def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: A
 
     Parameters
     ----------
-    activation : str or float
-        See `named`.
-    weight_variance, bias_variance : array
-        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+    activation, weight_variance, bias_variance
+        As for `kernels`.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from linsolve.core.published_formula import Evidence, Source
-from linsolve.systems.random_networks.published import MOMENTS, normal
+from linsolve.systems.random_networks.published import MOMENTS, gates, gaussian
 
 __all__ = ["FORMULAS"]
 
@@ -24,9 +24,8 @@ formula = Source("seleznova_2024")
 )
 def ratio_of_lengths() -> Evidence:
     """Compare with all gates of three ReLU and their weights, by Gauss-Hermite quadrature and enumeration."""
-    nodes, weights = normal(3)
-    g, share = np.array(list(product(nodes, repeat=3))), np.prod(list(product(weights, repeat=3)), axis=1)
-    ratio = 1.4 / 3 * np.array(list(product((0, 1), repeat=3))) @ (g**2).T
+    g, share = gaussian(3, 3, 3)
+    ratio = 1.4 / 3 * gates(3) @ g**2
     return Evidence([np.mean(ratio**k @ share) for k in (1, 2)], [0.7, 0.49 * (1 + 5 / 3)])
 
 
@@ -39,14 +38,12 @@ def ratio_of_lengths() -> Evidence:
 )
 def correlation_of_lengths() -> Evidence:
     """Compare with all gates and weights of two layers of two ReLU, by Gauss-Hermite quadrature and enumeration."""
-    three, two = normal(3), normal(2)
-    rules = [three] * 4 + [two] * 4  # the weights between the layers enter to the fourth power, the outer ones squared
-    points = np.stack(np.meshgrid(*[rule[0] for rule in rules], indexing="ij")).reshape(8, -1)
-    share = np.prod(np.stack(np.meshgrid(*[rule[1] for rule in rules], indexing="ij")).reshape(8, -1), axis=0)
+    # the weights between the layers enter to the fourth power, the outer ones squared
+    points, share = gaussian(*[3] * 4, *[2] * 4)
     between, into, out = points[:4].reshape(2, 2, -1), points[4:6], points[6:]
     total = 0.0
-    for low, high in product(product((0, 1), repeat=2), repeat=2):
-        gated = np.array(high)[:, None, None] * between * np.array(low)[None, :, None]
+    for low, high in product(gates(2), repeat=2):
+        gated = high[:, None, None] * between * low[None, :, None]
         forward = np.sum(np.einsum("abk,bk->ak", gated, into) ** 2, axis=0)
         backward = np.sum(np.einsum("abk,ak->bk", gated, out) ** 2, axis=0)
         total += share @ (forward * backward) / 16
@@ -73,11 +70,9 @@ def mean_square_of_the_weights() -> Evidence:
 @cache
 def _shallow() -> tuple[float, ...]:
     """Return mean squares of both kernel parts of one hidden layer of 3 ReLU at a = 1, and the mean of the second."""
-    nodes, weights = normal(3)
-    g, share = np.array(list(product(nodes, repeat=3))), np.prod(list(product(weights, repeat=3)), axis=1)
-    gates = np.array(list(product((0, 1), repeat=3)))
-    forward = (gates @ (g**2).T)[:, :, None]  # |x^1|^2 over sigma_w^2 |x^0|^2/n_0, n_0 = 2, sigma_w^2 = 2
-    backward = 2 / 3 * (gates @ (g**2).T)[:, None, :]  # |delta^1|^2
+    g, share = gaussian(3, 3, 3)
+    forward = (gates(3) @ g**2)[:, :, None]  # |x^1|^2 over sigma_w^2 |x^0|^2/n_0, n_0 = 2, sigma_w^2 = 2
+    backward = 2 / 3 * (gates(3) @ g**2)[:, None, :]  # |delta^1|^2
     kernel, biases = backward + 2 / 2 * forward, 1 + backward
     parts = kernel**2, biases**2 + 0 * kernel, biases + 0 * kernel
     return tuple(float(np.mean(np.einsum("gab,a,b->g", part, share, share))) for part in parts)
@@ -182,15 +177,12 @@ def limit_of_the_correlation() -> Evidence:
 )
 def neighboring_layers() -> Evidence:
     """Compare with all gates and weights of two layers of two ReLU on one input, by quadrature and enumeration."""
-    three, two = normal(3), normal(2)
-    rules = [three] * 2 + [two] * 6  # the first weights enter to the fourth power, all others squared
-    points = np.stack(np.meshgrid(*[rule[0] for rule in rules], indexing="ij")).reshape(8, -1)
-    share = np.prod(np.stack(np.meshgrid(*[rule[1] for rule in rules], indexing="ij")).reshape(8, -1), axis=0)
+    points, share = gaussian(*[3] * 2, *[2] * 6)  # the first weights enter to the fourth power, all others squared
     into, between, out = points[:2], points[2:6].reshape(2, 2, -1), points[6:]
     variance, truth = 1.4, 0.0
-    for low, high in product(product((0, 1), repeat=2), repeat=2):
-        x = np.array(low)[:, None] * into  # over the root of its variance, that of one input
-        f = np.sum(np.array(high)[:, None] * out * np.einsum("abk,bk->ak", between, x), axis=0)
+    for low, high in product(gates(2), repeat=2):
+        x = low[:, None] * into  # over the root of its variance, that of one input
+        f = np.sum(high[:, None] * out * np.einsum("abk,bk->ak", between, x), axis=0)
         truth += share @ (f**2 * np.sum(x**2, axis=0)) / 16
     truth *= variance**2 * (variance / 2) ** 2  # of x^1 twice, of W^2 and of W^3
     a = variance / 2
@@ -234,7 +226,7 @@ def decay_of_the_first_step() -> Evidence:
     expansion=True,
 )
 def first_step_at_the_edge() -> Evidence:
-    """Compare with the ratio of the double sums of 400 layers of 800 ReLU and 200 layers of 400, extrapolated in 1/M."""
+    """Compare with the ratio of the double sums of 400 layers of 800 ReLU and 200 of 400, extrapolated in 1/M."""
     by_depth = [_first_step(depth, 2 * depth, 1.0) / depth for depth in (100, 200, 400)]
     twice, once = (2 * by_depth[k + 1] - by_depth[k] for k in (1, 0))
     return Evidence(2 * twice / once, 2.0, 1.0)

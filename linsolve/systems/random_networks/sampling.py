@@ -96,7 +96,7 @@ def layer_by_layer(
         for before, here in pairwise(inputs):
             here *= before
         if not square:
-            active *= inputs[:-1, :] > 0  # the derivative at 0 is 0: what is dead stays dead
+            active *= inputs[:-1, :] > 0  # the derivative at 0 is 0: behind a dead layer all layers are dead
         output = variances[-1, :] * inputs[-1, :] * rng.standard_normal(count) ** 2
         along = output / xp.where(inputs[1:, :] > 0, inputs[1:, :], xp.ones_like(output))
         rest = _squares(xp, rng, active - 1, units - active - 1, square)
