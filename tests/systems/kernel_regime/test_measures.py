@@ -97,6 +97,29 @@ def test_measures_of_the_jacobian_agree_at_every_scale():
         kernels.alignment_from_jacobian(np.ldexp(J, 600), f)
 
 
+def unscaled_cosine(kernel, f):
+    """The mutant: squares of kernel and target as they stand, which leave the doubles."""
+    size = np.sqrt(np.sum(kernel**2)) * np.sum(f**2)
+    return f @ kernel @ f / (size if size > 0 else 1.0)
+
+
+def unscaled_bound(kernel, f):
+    """The mutant: the same for the bound of the norm."""
+    form = f @ kernel @ f
+    return np.sum(f**2) / np.sqrt(form) if form > 0 else 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"), [("cosine_alignment", unscaled_cosine), ("rkhs_norm_bound", unscaled_bound)]
+)
+def test_measures_that_are_not_scaled_are_rejected(name, mutant):
+    kernel, f = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([0.5, -1.0])
+    for by_kernel, by_f, right in ((1.0, 1.0, True), (1e-200, 1e-80, False), (1.0, 1e-200, False)):
+        truth = exact(kernel * by_kernel, f * by_f)[name]
+        assert (abs(float(mutant(kernel * by_kernel, f * by_f)) - truth) <= 1e-11 * truth) == right
+        assert abs(float(MEASURES[name](kernel * by_kernel, f * by_f)) - truth) <= 1e-11 * truth
+
+
 def test_targets_and_kernels_that_vanish():
     zero, one = np.zeros((2, 2)), np.eye(2)
     assert [float(MEASURES[name](zero, [0.0, 1.0])) for name in ("cosine_alignment", "alignment")] == [0.0, 0.0]

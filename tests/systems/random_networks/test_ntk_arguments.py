@@ -132,19 +132,15 @@ def exact_chi(weight_variance, bias_variance):
     mp.dps = 60
     w, b = mp.mpf(float(weight_variance)), mp.mpf(float(bias_variance))
 
-    def excess(q):
-        return w * 2 / mp.pi * mp.atan(2 * q / mp.sqrt(1 + 4 * q)) + b - q
-
-    low, high = mp.mpf(0), w + b + 1
     if b == 0 and w * 4 / mp.pi <= 1:
         return w * 4 / mp.pi
-    low = high  # the stable fixed point is the largest one: bisect between it and where the map is above the diagonal
-    while excess(low) <= 0:
-        low /= 2
-    for _ in range(230):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return w * 4 / mp.pi / mp.sqrt(1 + 4 * low)
+    q = w + b
+    for _ in range(120):  # Newton's iteration falls to the largest fixed point, the stable one
+        root = mp.sqrt(1 + 4 * q)
+        excess = w * 2 / mp.pi * mp.atan(2 * q / root) + b - q
+        q += excess / (1 - w * 4 / mp.pi / (1 + 2 * q) / root)
+    assert abs(excess) <= mp.mpf(10) ** -45 * q
+    return w * 4 / mp.pi / root
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -169,6 +165,20 @@ def test_every_point_of_the_exact_edge_is_on_the_edge():
     assert {mean_field.phase(value * (1 + 2.0**-48)) for value in found} == {"chaotic"}
     assert {mean_field.phase(value * (1 - 2.0**-48)) for value in found} == {"ordered"}
     assert mean_field.phase(1.001, error=0.01) == "edge of chaos"
+
+
+def test_chi_from_the_cancelling_form_of_the_averages_is_rejected(monkeypatch):
+    """The mutant: the determinant as the difference of the published products, and a threshold of 1e-13."""
+
+    def cancelling(xp, q):
+        root = xp.sqrt((1 + 2 * q) * (1 + 2 * q) - 4 * q**2)
+        return 2 / xp.pi * xp.atan2(2 * q, root), 4 / xp.pi / root
+
+    q = np.pi * np.linspace(0.0, 40.0, 41) ** 2
+    edge = mean_field.edge_of_chaos(np, q)
+    assert np.max(np.abs(mean_field.chi(np, "erf", *edge) - 1)) <= mean_field.CHI_ERROR
+    monkeypatch.setattr(mean_field, "_erf_averages", cancelling)
+    assert np.max(np.abs(mean_field.chi(np, "erf", *edge) - 1)) > 1e-13
 
 
 def test_error_function_keeps_its_digits_for_equal_inputs_of_any_variance():
