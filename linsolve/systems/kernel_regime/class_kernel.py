@@ -11,7 +11,7 @@ from linsolve.core.flow import observable
 from linsolve.core.query import pose
 from linsolve.numerics.checked import in_range
 from linsolve.numerics.scalar import smallest
-from linsolve.numerics.spectrum import exponents, integral_weights, reach_backward, rows_times
+from linsolve.numerics.spectrum import exponents, integral_weights, rows_times
 from linsolve.systems.kernel_regime import class_kernel_arguments as arguments
 from linsolve.systems.kernel_regime.block_matrix import Blocks
 from linsolve.systems.kernel_regime.descent import KernelDescent
@@ -143,11 +143,6 @@ class ClassKernel(KernelDescent):
         null = xp.where(blocks.values == 0, xp.ones_like(blocks.values), xp.zeros_like(blocks.values))
         contrasts, y = blocks.applied(xp, null, z0.r)
         return self.State(contrasts + blocks.spread(xp, y))
-
-    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return the time backward at which the residual leaves the range of doubles, and inf."""
-        start = reach_backward(xp, self.eta[..., None] * self.blocks(xp).values)
-        return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the component of the residual in the kernel's null space, which is never learned."""

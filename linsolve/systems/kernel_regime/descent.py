@@ -24,6 +24,7 @@ from linsolve.core.arguments import Interval, real_array, shown
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Trajectory
 from linsolve.numerics.scalar import phi
+from linsolve.numerics.spectrum import reach_backward
 
 __all__ = ["KernelDescent", "descent_power", "heavy_ball"]
 
@@ -37,6 +38,7 @@ class KernelDescent:
 
     parameters: Any
     State: Any
+    eta: Any
 
     def modes(self, xp: Any) -> Any:
         """Return the kernel's eigenvalues and the map from states to modes."""
@@ -45,6 +47,11 @@ class KernelDescent:
     def after(self, xp: Any, left: Any, z0: Any) -> Any:
         """Return the state's field once the residual's modes are multiplied by `left`."""
         raise NotImplementedError
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return the time backward at which the residual leaves the range of doubles, and inf."""
+        start = reach_backward(xp, self.eta[..., None] * self.modes(xp).values)
+        return start, xp.full_like(start, xp.inf)
 
     def _eigenvalues(self, xp: Any) -> Any:
         return self.modes(xp).values

@@ -11,7 +11,7 @@ from linsolve.core.arguments import real_array
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import length, power_of_two
-from linsolve.numerics.spectrum import Spectrum, reach_backward, rows_times
+from linsolve.numerics.spectrum import Spectrum, rows_times
 from linsolve.systems.kernel_regime.descent import KernelDescent
 from linsolve.systems.kernel_regime.kernel_matrix import Memo, refuse_negative, symmetric
 from linsolve.systems.kernel_regime.one_target import OneTarget, follow
@@ -198,11 +198,6 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return ``y`` plus the component of ``f0 - y`` in the kernel's null space."""
         return self.State(self.y + self.spectrum(xp).null_part(xp, z0.f - self.y))
-
-    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return the time backward at which the residual leaves the range of doubles, and inf."""
-        start = reach_backward(xp, self.eta[..., None] * self.spectrum(xp).values)
-        return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the component of the residual in the kernel's null space, which is never learned."""
