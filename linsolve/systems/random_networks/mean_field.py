@@ -197,7 +197,8 @@ def kernels(
     """
     depth = integer("kernels", "depth", depth, meaning="layers of weights", example=3)
     unit = activation if isinstance(activation, Activation) else named(activation)
-    own = xp.linalg.diagonal(gram)
+    unit_matrix = xp.eye(gram.shape[-1], dtype=xp.float64)
+    own = xp.sum(unit_matrix * gram, axis=-1)
     symmetric = bool(xp.all(gram == xp.matrix_transpose(gram))) and bool(xp.all(own >= 0))
     if not (symmetric and bool(xp.all(gram**2 <= own[..., :, None] * own[..., None, :] * (1 + 1e-9)))):
         raise ValueError(
@@ -208,7 +209,7 @@ def kernels(
     sigma = weight_variance * gram + bias_variance
     theta = sigma
     for _ in range(depth - 1):
-        own = xp.linalg.diagonal(sigma)
+        own = xp.sum(unit_matrix * sigma, axis=-1)
         value, slopes = unit.averages(xp, own[..., :, None], own[..., None, :], sigma)
         sigma = weight_variance * value + bias_variance
         theta = sigma + weight_variance * slopes * theta

@@ -190,6 +190,16 @@ def test_error_function_keeps_its_digits_for_equal_inputs_of_any_variance():
             assert abs(slopes - 4 / mpmath.pi / root) <= 4e-16 * abs(slopes)
 
 
+def test_kernels_and_limits_in_high_precision():
+    xp, gram = ls.arithmetic.precise(40), np.array([[1.0, 0.2], [0.2, 0.5]])
+    for name in ("relu", "erf", 0.3):
+        found = mean_field.kernels(xp, name, xp.asarray(gram), 4, xp.asarray(1.7), xp.asarray(0.1))
+        for exact, usual in zip(found, mean_field.kernels(np, name, gram, 4, 1.7, 0.1), strict=True):
+            np.testing.assert_allclose(ls.arithmetic.to_numpy(exact), usual, rtol=1e-14)
+    exact = limits.crossover(xp, *(xp.asarray([v]) for v in (0.5, 5.0, 0.8, 400.0)))
+    assert float(ls.arithmetic.to_numpy(exact)[0]) == pytest.approx(float(limits.crossover(np, 0.5, 5.0, 0.8, 400.0)))
+
+
 # the crossover at every gain
 
 
