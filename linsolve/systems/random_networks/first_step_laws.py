@@ -32,16 +32,10 @@ class NTKFirstStep(RandomNetworks):
 
     Parameters
     ----------
-    widths : array_like, shape (layer,)
-        Input and hidden widths :math:`n_0, \dots, n_{L-1}`, at least two; one output.
-    weight_variance : array_like
-        :math:`\sigma_w^2`; weights have variance :math:`\sigma_w^2/n_{\ell-1}`, biases start at 0.
-    slope : array_like
-        Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
+    widths, weight_variance, slope, norm_squared
+        As for `NTKMoments`; at least two widths.
     omega, beta : array_like, shape (layer,)
         Learning rates of the layers' weights and biases, and so their parts of the kernel.
-    norm_squared : array_like
-        :math:`|x^0|^2`.
     target : array_like
         ``y``.
 
@@ -129,12 +123,8 @@ class NTKFirstStepLimit(DeepLimit):
 
     Parameters
     ----------
-    ratio : array_like
-        :math:`\lambda`; for `exact` a multiple of ``1/M``, so that the depth is an integer.
-    biases : array_like
-        :math:`\alpha = n_0/(M |x^0|^2)`.
-    slope : array_like
-        Slope of the units at negative arguments.
+    ratio, biases, slope : array_like
+        As for `NTKDispersionLimit`; `biases` is not 0.
 
     Notes
     -----
