@@ -96,7 +96,7 @@ def test_learn_writes_everything_and_the_routes_agree(tiny, capsys):
     out = capsys.readouterr().out
     assert lines(out)[-1] == f"Open {folder.relative_to(tiny) / 'report.html'}"
     assert float(re.search(r"ODE integrator +(\S+)", out)[1]) < 1e-8
-    assert 1.9 < float(re.search(r"closer by +(\S+)", out)[1]) < 2.1
+    assert 1.9 < float(re.search(r"error ratio when the step is halved +(\S+)", out)[1]) < 2.1
 
 
 def test_learned_arrays_solve_the_flow(tiny):
@@ -190,7 +190,7 @@ def test_parity_obstruction_is_reported(tiny, capsys):
         assert found.obstructed == (sign < 0)
     seed = str(verdicts.index(True))
     assert main(["learn", "square.npz", "--seed", seed, "--out", "result"]) == 0
-    assert "obstructed: the exact solution ends on a saddle" in capsys.readouterr().out
+    assert "target not reachable: the exact solution ends on a saddle" in capsys.readouterr().out
     assert "This start is obstructed by parity" in (tiny / "result" / "report.html").read_text(encoding="utf-8")
 
 

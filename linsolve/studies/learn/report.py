@@ -1,4 +1,4 @@
-"""What `learn` found, on disk: figures, trajectories and a page that shows them, all in place or nothing at all."""
+"""Results of `learn` as files: figures, trajectories and a report page, written all or none."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from linsolve import plot
-from linsolve.core.results import folder_of_results, mark, whole_folder
-from linsolve.studies.learn.comparison import Learned
+from linsolve.studies.comparison import destination, save_arrays, save_figure, whole_results
 from linsolve.studies.learn.figures import FIGURES
+from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import PAGE, captions, network_words
 from linsolve.studies.learn.rows import ROUTES, Row, summary
 
 __all__ = ["Row", "check_destination", "summary", "write"]
 
-KINDS = ("png", "pdf")
 FILES = {
     "report.html": "this page",
     "trajectories.npz": "the three routes as plain NumPy arrays",
@@ -38,8 +37,7 @@ def check_destination(out: str | os.PathLike[str], of: str) -> Path:
     ValueError
         If `out` is a file, or a folder with other contents or results on other data.
     """
-    names = [*FILES, *(f"{name}.{kind}" for name in FIGURES for kind in KINDS)]
-    return folder_of_results("learn", out, of, names)
+    return destination("learn", out, of, FIGURES, *FILES)
 
 
 def write(found: Learned, folder: str | os.PathLike[str], of: str | None = None) -> dict[str, str]:
@@ -64,19 +62,17 @@ def write(found: Learned, folder: str | os.PathLike[str], of: str | None = None)
         If the folder holds anything else.
     """
     of = found.dataset.name if of is None else of
-    with whole_folder(check_destination(folder, of)) as made:
-        mark(made, "learn", of)
+    with whole_results("learn", check_destination(folder, of), of) as made:
         return _write_into(found, made)
 
 
 def _write_into(found: Learned, folder: Path) -> dict[str, str]:
     notes = {"trajectories.nc": _write_netcdf(found, folder / "trajectories.nc")}
-    np.savez(folder / "trajectories.npz", allow_pickle=False, **_arrays(found))
+    save_arrays(folder / "trajectories.npz", _arrays(found))
     for name, shown in FIGURES.items():
         with plot.figure(figsize=shown.size) as (fig, ax):
             shown.draw(found, ax)
-            for suffix in KINDS:
-                fig.savefig(folder / f"{name}.{suffix}")
+            save_figure(fig, folder, name)
     files = {name: what for name, what in FILES.items() if (folder / name).exists()}
     (folder / "report.html").write_text(_page(found, files), encoding="utf-8")
     return {name: note for name, note in notes.items() if note}
@@ -97,7 +93,7 @@ def _arrays(found: Learned) -> dict[str, np.ndarray]:
         traj = getattr(found, route)
         for name in ("product", "loss", "singular_values", "kernel_alignment"):
             arrays[f"{route}_{name}"] = traj[name]
-    return {name: np.asarray(value) for name, value in arrays.items()}
+    return arrays
 
 
 def _write_netcdf(found: Learned, path: Path) -> str:
