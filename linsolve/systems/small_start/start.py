@@ -14,7 +14,7 @@ from linsolve.core.parameters import Parametrized, parameter
 
 __all__ = [
     *("DeepStart", "SmallStart", "direction", "kernel", "outer", "refuse", "split"),
-    *("check_covariance", "check_direction", "check_growth", "check_range"),
+    *("check_covariance", "check_direction", "check_growth", "check_range", "check_times", "unit"),
 ]
 
 LARGEST = 1e60  # the laws multiply up to four entries
@@ -45,11 +45,14 @@ def check_direction(law: Any) -> None:
         refuse(law, "target", "0", f"must have an entry of at least {1 / LARGEST:g}", "the law needs its direction")
 
 
-def check_growth(law: Any, growing: Any, rule: str = "must not have last + first @ target / |target| = 0") -> None:
-    """Refuse a start without the growing mode: its network stays at the saddle and never learns the target."""
-    size = np.max(np.abs(arithmetic.to_numpy(law.first))) + np.max(np.abs(arithmetic.to_numpy(law.last)))
-    if not np.max(np.abs(arithmetic.to_numpy(growing))) > ROUNDING * size:
-        refuse(law, "last", "a start on the way to the saddle", rule, "change last or first")
+def check_growth(law: Any, along: str = "target") -> None:
+    """Refuse a start without the growing mode, whose network goes to the saddle and never learns the target."""
+    first, last, v = (arithmetic.to_numpy(a).astype(float) for a in (law.first, law.last, law.target))
+    v = v if along == "target" else arithmetic.to_numpy(law.covariance).astype(float) @ v
+    growing, size = last + first @ v / np.linalg.norm(v), max(np.abs(first).max(), np.abs(last).max())
+    if not np.abs(growing).max() > ROUNDING * size:
+        rule = f"must not be -first @ v / |v| with v = {along}"
+        refuse(law, "last", "a start without the growing mode", rule, "the target is never learned; change last")
 
 
 def check_covariance(law: Any, *, definite: bool) -> None:
@@ -68,6 +71,13 @@ def check_covariance(law: Any, *, definite: bool) -> None:
     if not np.linalg.norm(sigma @ target) > ROUNDING * size * np.linalg.norm(target):
         rule = "must not have the target in its null space"
         refuse(law, "covariance", "a singular matrix", rule, "no input shows this target; change one of the two")
+
+
+def check_times(law: Any, rate: float) -> None:
+    """Refuse times by which a mode that grows at `rate` leaves the range of doubles."""
+    latest, limit = float(np.max(arithmetic.to_numpy(law.times))), LATEST / rate
+    if not latest <= limit:
+        refuse(law, "times", f"{latest:g}", f"must be at most {limit:.3g}, long after phase I", "end earlier")
 
 
 class SmallStart(Expansion):
@@ -152,3 +162,9 @@ def kernel(xp: Any, a: Any, w: Any, rest: Any, beta: Any) -> Any:
     """Return ``M = W^T W + |a|^2 I`` for ``W = rest + w beta^T``, shape (T, n_in, n_in); a, w have shape (T, width)."""
     first = rest + outer(w, beta)
     return xp.matrix_transpose(first) @ first + xp.sum(a * a, axis=-1)[..., None, None] * xp.eye(beta.shape[-1])
+
+
+def unit(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Return a random unit vector."""
+    vector = rng.normal(size=size)
+    return vector / np.linalg.norm(vector)

@@ -222,9 +222,9 @@ def test_one_output_is_the_case_of_several():
 
 def test_regression_with_any_kernel_is_the_network_where_samples_fill_the_inputs():
     rng = np.random.default_rng(6)
-    inputs = 3 * np.linalg.qr(rng.normal(size=(9, 4)))[0]
+    inputs = 2 * np.linalg.qr(rng.normal(size=(4, 4)))[0]
     law = ls.laws.KernelRegression(
-        last=rng.normal(size=5), first=rng.normal(size=(5, 4)), inputs=inputs[:4], target=rng.normal(size=4)
+        last=rng.normal(size=5), first=rng.normal(size=(5, 4)), inputs=inputs, target=rng.normal(size=4)
     )
     first, last = simulated.trained([0.3 * law.first, 0.3 * law.last[None, :]], law.target)
     np.testing.assert_allclose(law.regression(np, first, last[0]), last[0] @ first, atol=1e-9)
@@ -276,5 +276,5 @@ def test_wrong_shapes_are_named():
 def test_impossible_parameters_are_named():
     with pytest.raises(ValueError, match=r"TransferError: overlap = 1.5 at index \(0,\) must lie in \[-1, 1\]"):
         transfer(strength=1, overlap=1.5, samples=20, ridge=0.0)
-    with pytest.raises(ValueError, match=r"DeepLearningTime: depth = 2.0 at index \(0,\) must lie in \(2, inf\)"):
+    with pytest.raises(ValueError, match=r"DeepLearningTime: depth = 2.0 at index \(0,\) must lie in \(2, 60\]"):
         ls.laws.DeepLearningTime(s=[1.0], depth=[2.0])
