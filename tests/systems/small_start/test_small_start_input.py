@@ -1,5 +1,7 @@
 """Edges of the laws of small starts: the right answer, or one error that names the parameter."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -133,7 +135,7 @@ def test_final_kernel_of_a_target_of_rank_one(shape, depth):
         fit = np.einsum("ci,cdij,dj->", target, found, target) / np.linalg.norm(found) / np.sum(target**2)
         assert fit == pytest.approx(float(said["alignment"]), abs=10 * small**2)
     assert np.log(errors[0] / errors[1]) / np.log(3) == pytest.approx(2, abs=0.15)
-    with pytest.raises(ValueError, match="^FinalKernelOutputs: target = a matrix with singular value"):
+    with pytest.raises(ValueError, match=r"^FinalKernelOutputs: target = a matrix with singular value"):
         law.exact(np, 1e-2)
 
 
@@ -182,20 +184,21 @@ def test_counts_are_whole_and_tasks_fit_their_inputs():
 @pytest.mark.parametrize("name", sorted({*TWO_LAYERS, *ANISOTROPIC, *DEEP, "MatchedOutputs", "KernelRegression"}))
 @pytest.mark.parametrize("factor", [1e-300, 1e-80, 1e80, 1e300])
 def test_extreme_sizes_are_right_or_refused(name, factor):
-    cls, given = example(name)
+    (cls, given), refusals = example(name), []
     for argument, value in given.items():
         if argument in ("phases", "times"):
             continue
         try:
             law = cls(**given | {argument: factor * value})
-        except ValueError as refusal:
-            assert str(refusal).startswith(f"{name}: ")
-            assert " = " in str(refusal)
+        except ValueError as error:
+            refusals.append(str(error))
             continue
         with np.errstate(all="raise", under="ignore"):
             found = law.approximation(np, np.asarray(1e-3))
         for value in found.values():
             assert np.isfinite(value).all()
+    for refusal in refusals:
+        assert re.match(rf"{name}: \w+ = .* must .*; ", refusal), refusal
 
 
 def test_checks_hold_for_numbers_of_many_digits():
