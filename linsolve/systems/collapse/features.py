@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from linsolve import arithmetic
+from linsolve.core.arguments import refuse_beyond_memory
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.systems.collapse import metrics
@@ -40,6 +41,8 @@ class BlockFeatures(Flow):
         object.__setattr__(self, "_each", start.counted(who, "m", self.m, "samples of each class"))
         kernel = {k: arithmetic.to_numpy(getattr(self, k)) for k in ("kappa_d", "kappa_c", "kappa_n", "classes", "m")}
         start.refuse_disorder(who, kernel)
+        sizes = {"classes": self._classes, "m": self._each, "outputs": self._classes}
+        refuse_beyond_memory(who, sizes, "membership of all samples")
 
     # the kernel
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from linsolve.systems.collapse.decoupled_modes import Modes
 from linsolve.systems.collapse.features import BlockFeatures
 from linsolve.systems.collapse.scatter import Scatter
 from linsolve.systems.collapse.solvable_sets import Sets
+from linsolve.systems.whitened.starts import refuse_impossible
 
 __all__ = ["NeuralCollapse"]
 
@@ -132,6 +134,8 @@ class NeuralCollapse(BlockFeatures):
         h, w, b = start.weights(type(self).__name__, self._classes, self._each, h, w, b)
         xp = arithmetic.namespace(h, w, b)
         turned = xp.matrix_transpose
+        for name, a in (("h", h), ("w", w)):
+            start.refuse_large(f"{type(self).__name__}.of", name, a)
         return self.State(w @ h, w @ turned(w), turned(h) @ h, b)
 
     def init(
@@ -170,6 +174,17 @@ class NeuralCollapse(BlockFeatures):
         h, w, _ = start.weights(type(self).__name__, self._classes, self._each, h, w, xp.ones(self._classes))
         back = self.cast(xp)._through(xp, h, inverse=True)
         return (xp.matrix_transpose(w) @ w - back @ xp.matrix_transpose(h)) / self._each
+
+    @classmethod
+    def state(cls, z: Any) -> Any:
+        """Return `z` as a State of real arrays, refused with a reason where no weights have it."""
+        found = super().state(z)
+        given = z.values() if isinstance(z, Mapping) else z
+        fields = {name: getattr(found, name) for name in ("product", "gram_h", "gram_w")}
+        refuse_impossible(cls.__name__, fields, "flow.of(h, w, b)", given)
+        for name in ("gram_h", "gram_w"):
+            start.refuse_subnormal(cls.__name__, name, fields[name])
+        return found
 
     # the problem
 
@@ -244,7 +259,10 @@ class NeuralCollapse(BlockFeatures):
         t = t + 0 * z0.b[..., 0]
         still = (t == 0)[..., None]
         shapes = still[..., None], still[..., None], still[..., None], still
-        later = Sets(xp, self, z0).followed(xp, t)
+        # later times, in units of the fastest rate, leave the range of doubles and change nothing
+        rates = self.rates_of_features(xp)[2] * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
+        latest = 1e300 / (rates + self._classes * self._each)
+        later = Sets(xp, self, z0).followed(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
         return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from linsolve.core.randomness import seeded
 from linsolve.systems.collapse.contrasts import contrasts, split
 from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
 
-__all__ = ["apart", "balanced", "counted", "distances", "dyadic", "one_unit", "refuse_disorder", "weights"]
+__all__ = [
+    *("apart", "balanced", "counted", "distances", "dyadic", "one_unit", "weights"),
+    *("refuse_disorder", "refuse_large", "refuse_subnormal"),
+]
 
 
 def counted(who: str, name: str, value: Any, meaning: str) -> int:
@@ -43,6 +46,26 @@ def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
                 f"{who}: {low} = {small[bad][0]:g} {rule} {high} = {large[bad][0]:g} (feature kernels of samples that "
                 "are farther apart are smaller); order them kappa_d > kappa_c >= kappa_n"
             )
+
+
+def refuse_large(who: str, name: str, a: Any) -> None:
+    """Refuse weights whose products leave the range of doubles."""
+    size = 0.0 if arithmetic.is_object(arithmetic.namespace(a)) else float(np.max(np.abs(arithmetic.to_numpy(a))))
+    if size > 1e150:
+        raise OverflowError(
+            f"{who}: {name} = {size:.3g} (largest entry) leaves the range of doubles when squared (weights); rescale, "
+            "or give it in linsolve.arithmetic.precise(50)"
+        )
+
+
+def refuse_subnormal(who: str, name: str, a: Any) -> None:
+    """Refuse Gram matrices that are not zero but below the range of doubles that keep their digits."""
+    size = 0.0 if arithmetic.is_object(arithmetic.namespace(a)) else float(np.max(np.abs(arithmetic.to_numpy(a))))
+    if 0 < size < np.finfo(float).tiny:
+        raise ValueError(
+            f"{who}: {name} = {size:.3g} (largest entry) must be 0 or at least {np.finfo(float).tiny:.3g} (Gram "
+            "matrix); rescale, or give it in linsolve.arithmetic.precise(50)"
+        )
 
 
 def weights(who: str, classes: int, m: int, h: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
