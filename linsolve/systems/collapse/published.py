@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.core.integrate import integrate
+from linsolve.core.network import deep_weights
 from linsolve.core.published_formula import Evidence, Source
 
 __all__ = ["FORMULAS"]
@@ -211,19 +213,12 @@ def _trained(t: float) -> tuple[Any, Any, Any]:
 
 def follow(start: tuple[Any, Any, Any], t: float) -> tuple[Any, Any, Any]:
     """Return the weights at time t, integrated one by one."""
-    from scipy.integrate import solve_ivp
-
-    ends = np.cumsum([W.size, V.size])
-
-    def unpack(z: Any) -> tuple[Any, Any, Any]:
-        w, v, b = np.split(z, ends)
-        return w.reshape(C, HIDDEN), v.reshape(HIDDEN, N), b
-
-    def rate(_: float, z: Any) -> Any:
-        return np.concatenate([np.ravel(each) for each in raw(*unpack(z))])
-
-    z0 = np.concatenate([np.ravel(each) for each in start])
-    return unpack(solve_ivp(rate, (0, t), z0, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1])
+    inputs = np.vstack([PHI, np.ones(N)])
+    target = np.hstack([Y @ np.linalg.inv(PHI), np.zeros((C, 1))])
+    flow = deep_weights(target, 2, covariance=inputs @ inputs.T, bias=True)
+    w, v, b = start
+    end = integrate(flow, t, flow.State(v, w, b), rtol=1e-12, atol=1e-14).state
+    return end.w2, end.w1, end.b
 
 
 FORMULAS = formula.formulas

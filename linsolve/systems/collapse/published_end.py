@@ -33,6 +33,7 @@ from linsolve.systems.collapse.published import (
     Y,
     parts,
     rates,
+    raw,
 )
 
 __all__ = ["FORMULAS"]
@@ -109,6 +110,39 @@ def _excess() -> tuple[Any, Any, Any]:
     w, v, b = _fitted()
     scatter = parts(v @ PHI)[1]
     return SINGLE * w.T @ w - M * scatter @ scatter.T, scatter, rates(w, v, b)
+
+
+@formula(
+    "(44)",
+    "residuals of class means at the end of training",
+    r"\dot R_1 = -m W H_2 H_2^\top H_1",
+    printed=r"\dot R_1 = 0",
+    condition="$R_1 = 0$; zero where only the mean output sees the scatter",
+    about=COLLAPSE,
+)
+def residuals_at_the_end() -> Evidence:
+    """Compare with velocity of the residuals of a network with fitted class means."""
+    w, v, _ = _fitted()
+    first, second = parts(v @ PHI)
+    found = _excess()[2]
+    moved = found.W @ first + w @ found.H1 + found.b[:, None]
+    return Evidence(moved, -M * w @ second @ second.T @ first, 0 * moved)
+
+
+@formula(
+    "(27)",
+    "an invariant of (20) under the whole flow (19)",
+    r"\frac{d}{dt} (W^\top W - \tfrac{1}{\mu_s} H H^\top) = m \frac{d}{dt} H_1 (\tfrac{1}{\mu_c} (I - \alpha "
+    r"11^\top) - \tfrac{1}{\mu_s} I) H_1^\top",
+    printed=r"\frac{d}{dt} (W^\top W - \tfrac{1}{\mu_s} H H^\top) = 0",
+    about=COLLAPSE,
+)
+def invariant_under_the_whole_flow() -> Evidence:
+    """Compare with its derivative along the velocities of a generic network."""
+    dW, dV, _ = raw(W, V, B)
+    truth = W.T @ dW - H @ (dV @ PHI).T / SINGLE
+    own = H1 @ ((np.eye(C) - ALPHA * ALL) / CLASS - np.eye(C) / SINGLE) @ rates(W, V, B).H1.T * M
+    return Evidence(truth + truth.T, own + own.T, 0 * own)
 
 
 @formula(

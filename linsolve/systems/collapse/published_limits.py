@@ -16,6 +16,9 @@ from linsolve.systems.collapse.published import (
     COLLAPSE,
     CONTRASTS,
     HIDDEN,
+    KC,
+    KD,
+    KN,
     PHI,
     Q2,
     C,
@@ -122,6 +125,22 @@ def centered_means() -> Evidence:
 
 
 @formula(
+    "NC2",
+    "class means at the end, centered",
+    r"|h_c| - |h_{c'}| \to 0",
+    printed=r"|h_c - h_{c'}| \to 0",
+    about=COLLAPSE,
+    tolerance=1e-8,
+)
+def lengths_of_class_means() -> Evidence:
+    """Compare with weights of a balanced, centered network integrated until it fits."""
+    means = _collapsed(True)[1]
+    lengths, apart = np.linalg.norm(means, axis=0), np.linalg.norm(means[:, 0] - means[:, 1])
+    size = np.sqrt(2) * (CLASS / M) ** 0.25
+    return Evidence([np.ptp(lengths), apart], [0, size], [0, 0])
+
+
+@formula(
     "(30)",
     "angle of the classifier's rows",
     r"\gamma = \tfrac1C (1 - |1 - \beta C| \sqrt{1 - \alpha C})",
@@ -225,6 +244,24 @@ def motion_under_general_blocks() -> Evidence:
     own = -d @ W.T @ net.R
     rest = c @ W.T @ net.R @ Y.T @ Y + n @ W.T @ net.R.sum(axis=1)[:, None] * np.ones(N)
     return Evidence(net.dH, own - rest, own + rest)
+
+
+@formula(
+    "(79)",
+    "blocks of a kernel that knows classes only",
+    r"A_d = (\kappa_d - \kappa_c) I,\; A_c = (\kappa_c - \kappa_n) I,\; A_n = \kappa_n I",
+    printed=r"A_d = \kappa_d I,\; A_c = \kappa_c I,\; A_n = \kappa_n I",
+    about=COLLAPSE,
+)
+def blocks_of_a_kernel_of_classes() -> Evidence:
+    """Compare with the kernel written entry by entry; deviations from these blocks are not included."""
+    label = np.repeat(np.arange(C), M)
+    truth = np.where(np.eye(N) > 0, KD, np.where(label[:, None] == label, KC, KN))
+
+    def kernel(own: float, mate: float) -> Any:
+        return own * np.eye(N) + mate * Y.T @ Y + KN
+
+    return Evidence(truth, kernel(KD - KC, KC - KN), kernel(KD, KC))
 
 
 @formula(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.published_formula import Evidence, Source
-from linsolve.systems.small_start.published_layers import BETA, D, S, X, balanced, each, product, rotations
+from linsolve.systems.small_start.published_deep import BETA, D, S, X, balanced, each, product, rotations
 from linsolve.systems.small_start.published_strength import time
 
 __all__ = ["FORMULAS"]
@@ -137,6 +137,24 @@ def strengths_at_unequal_widths() -> Evidence:
     steps = 1 - SIZES[2:] / SIZES[1:-1]
     truth = np.array([steps[0] + steps[1], steps[1], 0])
     return Evidence(truth, _excess(1), _excess(0))
+
+
+@formula(
+    "(56), (57), two layers",
+    "imbalance along the direction that training selects",
+    r"\langle u_1^2 - u_2^2 \rangle = \sigma^2 \frac{N - 1}{D}",
+    printed=r"\langle u_1^2 - u_2^2 \rangle = \sigma^2 (1 - 1/N)",
+    about=("LayerImbalance",),
+)
+def imbalance_of_two_layers() -> Evidence:
+    """Compare with the conserved form at Gaussian starts of two units on three inputs, by Gauss-Hermite quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(4)
+    grid = np.array(np.meshgrid(*[nodes] * 4, indexing="ij")).reshape(2, 2, -1)
+    share = np.prod(np.meshgrid(*[weights / weights.sum()] * 4, indexing="ij"), axis=0).ravel()
+    a, w = grid[0] / np.sqrt(2), grid[1] / np.sqrt(3)  # sigma = 1; the other two columns of W add 1/3 each on average
+    g = (a + w) / np.linalg.norm(a + w, axis=0)
+    found = np.sum(g * w, axis=0) ** 2 - np.sum(g * a, axis=0) ** 2 + 2 / 3 * np.sum(g * g, axis=0)
+    return Evidence(share @ found, 1 / 3, 1 / 2)
 
 
 @formula(

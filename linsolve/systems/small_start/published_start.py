@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.network import follow
 from linsolve.core.published_formula import Evidence, Order, Source
 
 __all__ = ["FORMULAS"]
@@ -167,14 +168,11 @@ def networks_against_regression() -> Order:
     inputs = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])  # white on their span
     y = np.array([0.9, -0.7])
 
-    def rate(z: Any) -> Any:
-        a, W = z[:N], z[N:].reshape(N, D)
-        pull = inputs.T @ (y - inputs @ W.T @ a)
-        return np.concatenate([W @ pull, np.outer(a, pull).ravel()])
+    target, P = np.linalg.pinv(inputs) @ y, len(inputs)
 
     def gap(sigma: float) -> float:
-        z = ode(rate, sigma * np.concatenate([A0, W0.ravel()]), 40.0).y[:, -1]
-        a, W = z[:N], z[N:].reshape(N, D)
+        layers = follow([sigma * W0, sigma * A0[None]], target, [40.0 * P], covariance=inputs.T @ inputs / P)
+        W, a = layers[0][0], layers[1][0, 0]
         K = kernel(a, W)
         return float(np.linalg.norm(W.T @ a - K @ inputs.T @ np.linalg.solve(inputs @ K @ inputs.T, y)))
 

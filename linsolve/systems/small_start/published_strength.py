@@ -6,8 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from linsolve.core.published_formula import Evidence, Source
-from linsolve.systems.small_start.published_layers import (
+from linsolve.core.network import trained
+from linsolve.core.published_formula import Evidence, Order, Source
+from linsolve.systems.small_start.published_deep import (
     ACROSS,
     BETA,
     EVEN,
@@ -130,6 +131,7 @@ def alignment_of_the_first_layer() -> Evidence:
     "the final kernel",
     r"K_\infty = s^{2 - 2/L} x^\top [A\beta\beta^\top + B I] x'",
     printed=r"K_\infty = s^{2L-2} x^\top [A\beta\beta^\top + B I] x'",
+    condition=r"equal rates; else $s \prod_\ell (\eta_\ell/\eta_L)^{-1/2}$ in place of $s$",
     about=("FinalKernel",),
 )
 def final_kernel() -> Evidence:
@@ -149,6 +151,25 @@ def kernels_of_the_activations() -> Evidence:
     """Compare with activations of a balanced network of three layers whose map is s beta, after two of them."""
     h = PROBES @ product(FINAL[:2]).T
     return Evidence(h @ h.T, S ** (4 / 3) * np.outer(PROBES @ BETA, PROBES @ BETA))
+
+
+@formula(
+    "(43), error",
+    "error of the kernel of the second layer's activations",
+    r"h_2(x) \cdot h_2(x') = s^{4/L} x^\top \beta\beta^\top x' + O(\sigma^2)",
+    printed=r"h_2(x) \cdot h_2(x') = s^{4/L} x^\top \beta\beta^\top x' + O(\sigma^4)",
+    about=("LayerKernels",),
+    tolerance=2e-2,
+)
+def error_of_the_kernel_of_activations() -> Order:
+    """Compare with activations of three layers trained from weights of size sigma."""
+    scales = 1.2e-2, 6e-3
+
+    def error(sigma: float) -> float:
+        made = product(trained([sigma * layer for layer in GENERIC], S * BETA)[:2])
+        return float(np.linalg.norm(made.T @ made - S ** (4 / 3) * np.outer(BETA, BETA)))
+
+    return Order(scales, [error(sigma) for sigma in scales], 2, 4)
 
 
 @formula(

@@ -7,13 +7,38 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.network import follow
 from linsolve.core.published_formula import Evidence, Order, Source
-from linsolve.systems.small_start.published_start import A0, BETA, COVARIANCE, ETA, W0, D, N, S, kernel, ode, pull
-from linsolve.systems.small_start.published_weights import linearized, overlaps, trained
+from linsolve.systems.small_start.published_start import A0, BETA, COVARIANCE, ETA, W0, D, N, S, kernel, pull
 
 __all__ = ["FORMULAS"]
 
 formula = Source("atanasov_2022")
+
+
+@cache
+def trained(sigma: float, t: float) -> tuple[Any, Any]:
+    """Return the weights at time t on white inputs, integrated one by one."""
+    W, a = follow([sigma * W0, sigma * A0[None]], S * BETA, [t])
+    return a[0, 0], W[0]
+
+
+def linearized(t: float, covariance: Any = None, eta: float = ETA) -> tuple[Any, Any]:
+    """Return the weights under (6), or (20) and (21), by a matrix exponential."""
+    from scipy.linalg import expm
+
+    step = S * (np.eye(D) if covariance is None else covariance) @ BETA
+    system = np.zeros((N + N * D,) * 2)
+    system[:N, N:] = np.kron(np.eye(N), step[None])
+    system[N:, :N] = np.kron(np.eye(N), step[:, None])
+    z = expm(eta * t * system) @ np.concatenate([A0, W0.ravel()])
+    return z[:N], z[N:].reshape(N, D)
+
+
+def overlaps(a: Any, W: Any) -> tuple[float, float]:
+    """Return q and r."""
+    w = W @ BETA
+    return (a @ a + w @ w) / 2, a @ w
 
 
 @formula(
@@ -113,12 +138,7 @@ def _half_time(c0: float) -> float:
 def balanced_strength() -> Evidence:
     """Compare with weights of such a network integrated one by one."""
     direction, u0, t = A0 / np.linalg.norm(A0), 0.05, 2.2
-
-    def rate(z: Any) -> Any:
-        da, dW = pull(z[:N], z[N:].reshape(N, D))
-        return np.concatenate([da, dW.ravel()])
-
-    a = ode(rate, u0 * np.concatenate([direction, np.outer(direction, BETA).ravel()]), t).y[:N, -1]
+    a = follow([u0 * np.outer(direction, BETA), u0 * direction[None]], S * BETA, [t])[1][0, 0]
     growth = np.exp(2 * S * t)
     return Evidence(a @ a, S * growth / (growth - 1 + S / u0**2))
 
@@ -181,6 +201,21 @@ def overlaps_of_a_gaussian_start() -> Evidence:
     w = W[:, 0] * 0.6 + W[:, 1] * 0.8
     q, r = np.sum(a**2 + w**2, axis=0) / 2, np.sum(a * w, axis=0)
     return Evidence([np.sum(share * v) for v in (q, r, r**2)], [0.3**2 / 2 * 2, 0, 0.3**4 / 2])
+
+
+@formula(
+    "after (17)",
+    "size of the overlap with the output",
+    r"\langle r_0^2 \rangle^{1/2} / \langle q_0 \rangle = \frac{2}{\sqrt D (1 + N/D)}",
+    printed=r"\langle r_0^2 \rangle^{1/2} / \langle q_0 \rangle \approx 0",
+    about=("InitialOverlaps",),
+    tolerance=5e-3,
+)
+def size_of_the_overlap() -> Evidence:
+    """Compare with two hundred thousand Gaussian starts of ten units on the target's component of 25 inputs."""
+    a, w = np.random.default_rng(3).standard_normal((2, 200_000, 10)) / np.array([10, 25])[:, None, None] ** 0.5
+    r0, q0 = np.sum(a * w, axis=1), np.sum(a**2 + w**2, axis=1) / 2
+    return Evidence(np.sqrt(np.mean(r0**2)) / np.mean(q0), 2 / (5 * (1 + 10 / 25)), 0.0)
 
 
 @formula(

@@ -49,7 +49,7 @@ def test_states_along_a_trajectory_are_possible():
 
 @pytest.mark.parametrize(
     ("kappas", "classes", "m"),
-    [((1e6, 1e5, 1e4), 3, 2), ((1e6, 1e5, 1e4), 8, 3), ((2.0, 1.0, 0.5), 3, 2), ((2e-6, 1e-6, 0.0), 3, 2)],
+    [((1e6, 1e5, 1e4), 3, 2), ((1e6, 1e5, 1e4), 8, 4), ((2.0, 1.0, 0.5), 3, 2), ((2e-6, 1e-6, 0.0), 3, 2)],
 )
 def test_late_times_are_the_limit(kappas, classes, m):
     f, count = ls.NeuralCollapse(*kappas, classes, m), classes * m
