@@ -1,4 +1,4 @@
-"""Seleznova (2024), sections 2.4 and 3.3, appendices B and D: kernels with blocks, and what features do under them."""
+"""Seleznova (2024), sections 2.4 and 3.3, appendices B and D: kernels with blocks, and features under them."""
 
 from __future__ import annotations
 

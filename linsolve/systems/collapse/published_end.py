@@ -60,12 +60,12 @@ def vanishing_invariant() -> Evidence:
 
 @formula(
     "after (39)",
-    "which eigenvalues drive features",
+    "eigenvalues that drive features",
     r"\mu_s \le \mu_c \le \mu_g:\; \text{the two smallest}",
     printed=r"\mu_s, \mu_c \text{ the two largest}",
     about=("BlockKernel", *COLLAPSE),
 )
-def which_eigenvalues() -> Evidence:
+def eigenvalues_that_drive_features() -> Evidence:
     """Compare with the three different eigenvalues of the kernel, numerically, in order."""
     different = np.linalg.eigvalsh(KERNEL)[[0, -C, -1]]
     return Evidence([SINGLE, CLASS], different[:2], different[1:])

@@ -1,4 +1,4 @@
-"""Seleznova (2024), section 3.3, appendices B and D: where features end, and kernels of more general blocks."""
+"""Seleznova (2024), section 3.3, appendices B and D: limits of features, and kernels of more general blocks."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def blocks_of_a_kernel_of_classes() -> Evidence:
 
 @formula(
     "(77), (78)",
-    "what is no longer invariant",
+    "rate of E, which is no longer invariant",
     r"\dot E = [B_1 W^\top R_1 H_1^\top + \mathrm{h.c.}] + [B_2 W^\top W H_2 H_2^\top + \mathrm{h.c.}],\; B_1 "
     r"= c_1 (A_d + m A_c) - m I,\; B_2 = c_2 A_d - m I",
     printed=r"\dot E = [B_1 W^\top R_1 H_1^\top - \mathrm{h.c.}] + [B_2 W^\top W H_2 H_2^\top - \mathrm{h.c.}]",
