@@ -1,4 +1,4 @@
-"""Known-wrong formulas of neural collapse, most of them printed in a thesis (2024) or one slip away from it."""
+"""Wrong formulas of neural collapse, most of them as published in a thesis (2024)."""
 
 import numpy as np
 

@@ -79,7 +79,7 @@ def eigenvalues_that_drive_features() -> Evidence:
     about=("HiddenMode", *COLLAPSE),
 )
 def motion_of_the_classifier() -> Evidence:
-    """Compare with velocity of the classifier of a network that has the kernel."""
+    """Compare with the velocity of the classifier of a network that has the kernel."""
     own, other = R1 @ H1.T, W @ H2 @ H2.T
     return Evidence(rates(W, V, B).W, -M * (own + other), -M * (own - other))
 
@@ -121,7 +121,7 @@ def _excess() -> tuple[Any, Any, Any]:
     about=COLLAPSE,
 )
 def residuals_at_the_end() -> Evidence:
-    """Compare with velocity of the residuals of a network with fitted class means."""
+    """Compare with the velocity of the residuals of a network with fitted class means."""
     w, v, _ = _fitted()
     first, second = parts(v @ PHI)
     found = _excess()[2]
@@ -168,7 +168,7 @@ def invariant_at_the_end() -> Evidence:
     condition="$R_1 = 0$",
 )
 def scatter_at_the_end() -> Evidence:
-    """Compare with velocity of the scatter of a network with fitted class means."""
+    """Compare with the velocity of the scatter of a network with fitted class means."""
     excess, scatter, found = _excess()
     right = -(excess + M * scatter @ scatter.T) @ scatter
     return Evidence(found.H2, right, SINGLE * right)
@@ -182,7 +182,7 @@ def scatter_at_the_end() -> Evidence:
     about=COLLAPSE,
 )
 def classifier_at_the_end() -> Evidence:
-    """Compare with velocity of the classifier of a network with fitted class means."""
+    """Compare with the velocity of the classifier of a network with fitted class means."""
     excess, _, found = _excess()
     return Evidence(found.W, -W @ (SINGLE * W.T @ W - excess))
 
@@ -196,7 +196,7 @@ def classifier_at_the_end() -> Evidence:
     about=("BiasedMode", *COLLAPSE),
 )
 def covariance_of_the_scatter() -> Evidence:
-    """Compare with velocity of the scatter of a network with fitted class means."""
+    """Compare with the velocity of the scatter of a network with fitted class means."""
     excess, scatter, found = _excess()
     moved, A = found.H2 @ scatter.T, scatter @ scatter.T
     linear = -excess @ A - A @ excess

@@ -72,7 +72,7 @@ def _collapsed(centered: bool) -> tuple[Any, Any, Any]:
     tolerance=1e-8,
 )
 def final_classifier() -> Evidence:
-    """Compare with weights of a balanced network integrated until it fits."""
+    """Compare with the weights of a balanced network integrated until it fits."""
     w, _, b = _collapsed(False)
     mixed = np.outer(b, np.ones(C))
     return Evidence((w @ w.T) @ (w @ w.T), M / CLASS * (A + (1 - ALPHA * C) * (C * np.outer(b, b) - mixed - mixed.T)))
@@ -88,7 +88,7 @@ def final_classifier() -> Evidence:
     tolerance=1e-8,
 )
 def final_means() -> Evidence:
-    """Compare with weights of a balanced network integrated until it fits."""
+    """Compare with the weights of a balanced network integrated until it fits."""
     _, first, b = _collapsed(False)
     gram, mixed = first.T @ first, np.outer(b, np.ones(C))
     return Evidence(gram @ A @ gram, CLASS / M * (IDENTITY - mixed - mixed.T + b @ b * ALL))
@@ -103,7 +103,7 @@ def final_means() -> Evidence:
     tolerance=1e-8,
 )
 def centered_classifier() -> Evidence:
-    """Compare with weights of a balanced, centered network integrated until it fits."""
+    """Compare with the weights of a balanced, centered network integrated until it fits."""
     w, _, _ = _collapsed(True)
     return Evidence(CLASS * (w @ w.T) @ (w @ w.T), M * CENTER, CENTER)
 
@@ -118,7 +118,7 @@ def centered_classifier() -> Evidence:
     tolerance=1e-8,
 )
 def centered_means() -> Evidence:
-    """Compare with weights of a balanced, centered network integrated until it fits."""
+    """Compare with the weights of a balanced, centered network integrated until it fits."""
     w, first, _ = _collapsed(True)
     size = np.sqrt(CLASS / M)
     return Evidence([first.T @ first, w @ w.T], [size * CENTER, CENTER / size])
@@ -133,7 +133,7 @@ def centered_means() -> Evidence:
     tolerance=1e-8,
 )
 def lengths_of_class_means() -> Evidence:
-    """Compare with weights of a balanced, centered network integrated until it fits."""
+    """Compare with the weights of a balanced, centered network integrated until it fits."""
     means = _collapsed(True)[1]
     lengths, apart = np.linalg.norm(means, axis=0), np.linalg.norm(means[:, 0] - means[:, 1])
     size = np.sqrt(2) * (CLASS / M) ** 0.25
@@ -148,7 +148,7 @@ def lengths_of_class_means() -> Evidence:
     about=COLLAPSE,
 )
 def angle_of_the_classifier() -> Evidence:
-    """Compare with square root of the matrix of (29) with equal biases, numerically."""
+    """Compare with the square root of the matrix of (29) with equal biases, numerically."""
     slow = np.sqrt(1 - ALPHA * C)
     return Evidence(
         -root(TARGET @ A @ TARGET)[0, 1], (1 - abs(1 - BETA * C) * slow) / C, (1 - abs(BETA * C) * slow) / C
@@ -238,7 +238,7 @@ class _Blocks:
     about=COLLAPSE,
 )
 def motion_under_general_blocks() -> Evidence:
-    """Compare with velocity of the features of a network with such a kernel, from those of its weights."""
+    """Compare with the velocity of the features of a network with such a kernel, from those of its weights."""
     net = _Blocks()
     d, c, n = (half @ half for half in net.halves)
     own = -d @ W.T @ net.R
@@ -273,7 +273,7 @@ def blocks_of_a_kernel_of_classes() -> Evidence:
     about=COLLAPSE,
 )
 def no_longer_invariant() -> Evidence:
-    """Compare with derivative of E along the velocities of such a network, through a complex step."""
+    """Compare with the derivative of E along the velocities of such a network, through a complex step."""
     net, (c1, c2) = _Blocks(), (0.7, 1.6)
 
     def E(w: Any, features: Any) -> Any:
@@ -295,7 +295,7 @@ def no_longer_invariant() -> Evidence:
     about=COLLAPSE,
 )
 def class_means_and_scatter() -> Evidence:
-    """Compare with averages of the features over each class, and squared distances from them."""
+    """Compare with the averages of the features over each class, and squared distances from them."""
     net = _Blocks()
     groups = net.H.reshape(HIDDEN, C, M)
     spread = sum(np.sum((groups[:, k] - groups[:, k].mean(axis=1)[:, None]) ** 2) for k in range(C))

@@ -101,7 +101,7 @@ FINAL = balanced(np.array([S ** (1 / 3)]), np.ones((1, 1)), BETA[:, None], np.on
     r"\dot W^\ell = \eta_\ell (W^{>\ell})^\top (s\beta - \tilde w)^\top \Sigma (W^{<\ell})^\top",
 )
 def gradient_flow_of_all_layers() -> Evidence:
-    """Compare with derivative of the mean loss over seven points by every weight, through a complex step."""
+    """Compare with the derivative of the mean loss over seven points by every weight, through a complex step."""
     truth = [-rate * g for rate, g in zip(RATES, gradients(mean_loss), strict=True)]
     return Evidence(flat(truth), flat(velocities(GENERIC, RATES, COVARIANCE)))
 
@@ -115,7 +115,7 @@ def gradient_flow_of_all_layers() -> Evidence:
     about=("DeepMode",),
 )
 def motion_of_the_squares() -> Evidence:
-    """Compare with velocities of the weights by a complex step of the loss."""
+    """Compare with the velocities of the weights by a complex step of the loss."""
     k = 1
     truth = -gradients(mean_loss)[k] @ GENERIC[k].T
     after, before = around(GENERIC, k)
@@ -147,7 +147,7 @@ def both_sides_of_the_law() -> Evidence:
     about=("DeepMode", "WidthCorrection", "LayerImbalance"),
 )
 def conservation_law() -> Evidence:
-    """Compare with weights of a generic three-layer network at three rates, integrated one by one."""
+    """Compare with the weights of a generic three-layer network at three rates, integrated one by one."""
 
     def difference(layers: Any) -> Any:
         pairs = [(layers[k], RATES[k], layers[k + 1], RATES[k + 1]) for k in (0, 1)]
@@ -163,7 +163,7 @@ def conservation_law() -> Evidence:
     r"K = \textstyle\sum_\ell |W^{>\ell}|^2\, x^\top (W^{<\ell})^\top W^{<\ell} x'",
 )
 def tangent_kernel_of_all_layers() -> Evidence:
-    """Compare with product of the gradients of the output at two points, through a complex step."""
+    """Compare with the product of the gradients of the output at two points, through a complex step."""
     first, second = (flat(gradients(lambda layers, x=x: (product(layers) @ x)[0])) for x in PROBES[[0, 2]])
     return Evidence(first @ second, kernel(GENERIC)[0, 2])
 
@@ -177,7 +177,7 @@ def tangent_kernel_of_all_layers() -> Evidence:
     about=("FinalKernel",),
 )
 def balanced_kernel() -> Evidence:
-    """Compare with gradients of a balanced network of three layers at three rates."""
+    """Compare with the gradients of a balanced network of three layers at three rates."""
     share = RATES / RATES[-1]
     A, B = sum(np.prod(np.delete(share, k)) for k in (1, 2)), np.prod(share[1:])
     M = A * np.outer(BETA, BETA) + B * np.eye(D)
@@ -192,7 +192,7 @@ def balanced_kernel() -> Evidence:
     about=("FinalKernel",),
 )
 def spike_over_bulk() -> Evidence:
-    """Compare with kernels with and without the rates of a balanced network, along and across the target."""
+    """Compare with the kernels with and without the rates of a balanced network, along and across the target."""
     rates = np.array([0.6, 1.7, 1.7])
     layers = balanced(np.array([U]), np.ones((1, 1)), BETA[:, None], rates)
     plain, driving = kernel(layers), kernel(layers, rates)

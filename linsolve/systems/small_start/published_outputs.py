@@ -22,7 +22,7 @@ formula = Source("atanasov_2022")
     about=("TransferError",),
 )
 def eigenfunctions() -> Evidence:
-    """Compare with eigenvalues of the kernel's matrix on linear functions, numerically."""
+    """Compare with the eigenvalues of the kernel's matrix on linear functions, numerically."""
     return Evidence(np.linalg.eigvalsh(2.3 * np.outer(BETA, BETA) + np.eye(D)), [1, 1, 1, 3.3])
 
 
@@ -82,7 +82,7 @@ def norm_that_it_minimizes() -> Evidence:
     about=("FinalKernelOutputs",),
 )
 def kernel_of_several_outputs() -> Evidence:
-    """Compare with gradients of a balanced network of three layers, two outputs and equal rates."""
+    """Compare with the gradients of a balanced network of three layers, two outputs and equal rates."""
     u = np.array([1.3, 0.6])
     out, into = rotations(1, 2)[0], rotations(1, D)[0][:, :2]
     layers = balanced(u, out, into, np.ones(3))
@@ -107,7 +107,7 @@ def kernel_of_several_outputs() -> Evidence:
     about=("LayerKernels",),
 )
 def activations_of_several_outputs() -> Evidence:
-    """Compare with activations of a balanced network after two of three layers; a matrix power by eigenvectors."""
+    """Compare with the activations of a balanced network after two of three layers; a matrix power by eigenvectors."""
     u = np.array([1.3, 0.6])
     layers = balanced(u, rotations(1, 2)[0], rotations(1, D)[0][:, :2], np.ones(3))
     h, total = product(layers[:2]), product(layers)
@@ -196,7 +196,7 @@ def correction_of_the_strength() -> Evidence:
     about=("MatchedOutputs", "LearningTime"),
 )
 def when_a_mode_is_learned() -> Evidence:
-    """Compare with time to half of the rise at depth 2, by quadrature."""
+    """Compare with the time to half of the rise at depth 2, by quadrature."""
     c0 = 1e-4
     clock = np.log(S / c0 - 1)
     return Evidence(time(2, c0, S / 2), clock / (2 * S), np.log(S / c0) / S)

@@ -51,7 +51,7 @@ def overlaps(a: Any, W: Any) -> tuple[float, float]:
     expansion=True,
 )
 def flow_at_small_weights() -> Order:
-    """Compare with velocities (4) at two sizes of the weights."""
+    """Compare with the velocities (4) at two sizes of the weights."""
     scales = 1e-2, 1e-3
     found = [np.linalg.norm(pull(k * A0, k * W0)[0] - k * S * W0 @ BETA) for k in scales]
     return Order(scales, found, 3)
@@ -65,7 +65,7 @@ def flow_at_small_weights() -> Order:
     about=("EarlyAlignment",),
 )
 def kernel_of_phase_one() -> Evidence:
-    """Compare with weights of the flow (6), by a matrix exponential."""
+    """Compare with the weights of the flow (6), by a matrix exponential."""
     t = 1.1
     a, W = linearized(t)
     q0, r0 = overlaps(A0, W0)
@@ -94,7 +94,7 @@ def _grown(sigma: float, clock: float) -> tuple[Any, Any, float, float]:
     tolerance=5e-3,
 )
 def kernel_during_the_rise() -> Order:
-    """Compare with weights integrated one by one to half of the rise."""
+    """Compare with the weights integrated one by one to half of the rise."""
 
     def error(sigma: float) -> float:
         a, W, u2, _ = _grown(sigma, 0.0)
@@ -114,7 +114,7 @@ def kernel_during_the_rise() -> Order:
     expansion=True,
 )
 def kernel_at_the_end() -> Order:
-    """Compare with weights integrated one by one until the loss is at rounding."""
+    """Compare with the weights integrated one by one until the loss is at rounding."""
     scales = 1e-2, 1e-3
     found = [kernel(*trained(sigma, 22.0)) - S * (np.outer(BETA, BETA) + np.eye(D)) for sigma in scales]
     return Order(scales, [np.linalg.norm(each) for each in found], 2)
@@ -136,7 +136,7 @@ def _half_time(c0: float) -> float:
     about=("BalancedMode", "LearningTime"),
 )
 def balanced_strength() -> Evidence:
-    """Compare with weights of such a network integrated one by one."""
+    """Compare with the weights of such a network integrated one by one."""
     direction, u0, t = A0 / np.linalg.norm(A0), 0.05, 2.2
     a = follow([u0 * np.outer(direction, BETA), u0 * direction[None]], S * BETA, [t])[1][0, 0]
     growth = np.exp(2 * S * t)
@@ -152,7 +152,7 @@ def balanced_strength() -> Evidence:
     tolerance=1e-8,
 )
 def when_learning_begins() -> Evidence:
-    """Compare with time to half of the rise, by quadrature."""
+    """Compare with the time to half of the rise, by quadrature."""
     c0 = 1e-8
     return Evidence(_half_time(c0), np.log(S / c0) / (2 * S), np.log(S / c0) / S)
 
@@ -166,7 +166,7 @@ def when_learning_begins() -> Evidence:
     tolerance=1e-8,
 )
 def time_in_the_caption() -> Evidence:
-    """Compare with time to half of the rise, by quadrature."""
+    """Compare with the time to half of the rise, by quadrature."""
     c0 = 1e-8
     return Evidence(_half_time(c0), np.log(S / c0) / (2 * S), np.log(S / c0) / 2)
 
@@ -179,7 +179,7 @@ def time_in_the_caption() -> Evidence:
     about=("EarlyAlignment",),
 )
 def overlaps_of_phase_one() -> Evidence:
-    """Compare with weights of the flow (6), by a matrix exponential."""
+    """Compare with the weights of the flow (6), by a matrix exponential."""
     t, (q0, r0) = 0.9, overlaps(A0, W0)
     up, down = (q0 + r0) / 2 * np.exp(2 * ETA * S * t), (q0 - r0) / 2 * np.exp(-2 * ETA * S * t)
     return Evidence(overlaps(*linearized(t)), (up + down, up - down))
@@ -226,7 +226,7 @@ def size_of_the_overlap() -> Evidence:
     about=("EarlyAlignment",),
 )
 def growth_across_the_target() -> Evidence:
-    """Compare with velocities of the weights under (6)."""
+    """Compare with the velocities of the weights under (6)."""
     v = np.cross(BETA[:3], [1.0, 0.0, 2.0])
     v = np.append(v, 0) / np.linalg.norm(v)
     da, dW = ETA * S * W0 @ BETA, ETA * S * np.outer(A0, BETA)
@@ -253,7 +253,7 @@ def _five_by_five() -> Any:
     about=("EarlyAnisotropic",),
 )
 def five_overlaps() -> Evidence:
-    """Compare with derivative of the overlaps along the weights' velocities (20), (21), through a complex step."""
+    """Compare with the derivative of the overlaps along the weights' velocities (20), (21), through a complex step."""
     da, dW = S * W0 @ COVARIANCE @ BETA, S * np.outer(A0, BETA @ COVARIANCE)
     moved = _five(A0 + 1e-30j * da, W0 + 1e-30j * dW).imag / 1e-30
     return Evidence(moved, S * _five_by_five() @ _five(A0, W0))
@@ -266,7 +266,7 @@ def five_overlaps() -> Evidence:
     about=("EarlyAnisotropic",),
 )
 def growing_directions() -> Evidence:
-    """Compare with eigenvectors of the matrix of (23), found numerically, scaled to a common third entry."""
+    """Compare with the eigenvectors of the matrix of (23), found numerically, scaled to a common third entry."""
     alpha, b = BETA @ COVARIANCE @ BETA, BETA @ COVARIANCE @ COVARIANCE @ BETA
     root = np.sqrt(b)
     values, vectors = np.linalg.eig(_five_by_five())
@@ -284,7 +284,7 @@ def growing_directions() -> Evidence:
     about=("EarlyKernelDirection",),
 )
 def direction_of_the_kernel() -> Evidence:
-    """Compare with weights of the flow (20), (21) at a late time, by a matrix exponential."""
+    """Compare with the weights of the flow (20), (21) at a late time, by a matrix exponential."""
     b = BETA @ COVARIANCE @ COVARIANCE @ BETA
     a, W = linearized(30 / S / np.sqrt(b), COVARIANCE, eta=1.0)
     spike = np.outer(COVARIANCE @ BETA, COVARIANCE @ BETA)
@@ -301,7 +301,7 @@ def direction_of_the_kernel() -> Evidence:
     tolerance=1e-6,
 )
 def matched_solution() -> Evidence:
-    """Compare with weights of size 1e-4 integrated one by one to half of the rise."""
+    """Compare with the weights of size 1e-4 integrated one by one to half of the rise."""
     sigma = 1e-4
     a, W, _, t = _grown(sigma, 0.0)
     q0, r0 = np.array(overlaps(A0, W0)) * sigma**2
