@@ -121,11 +121,11 @@ class GeneralBlocks(Flow):
         y, turned = self._members(xp, z), xp.matrix_transpose
         m, wt = y.shape[1] // y.shape[0], turned(z.w)
         means, r = averaged(xp, z.h, y), averaged(xp, self.residual(xp, z), y)
-        apart, total = z.h - means @ y, xp.sum(r, axis=-1, keepdims=True)
+        scatter, total = z.h - means @ y, xp.sum(r, axis=-1, keepdims=True)
         pulled = self._of_classes(m) @ wt @ r + m * (self.A_n @ wt @ total)
         return self.State(
-            -(pulled @ y + self.A_d @ wt @ z.w @ apart),
-            -m * (r @ turned(means)) - z.w @ apart @ turned(apart),
+            -(pulled @ y + self.A_d @ wt @ z.w @ scatter),
+            -m * (r @ turned(means)) - z.w @ scatter @ turned(scatter),
             -m * total[..., 0],
         )
 
@@ -145,16 +145,16 @@ class GeneralBlocks(Flow):
             "or NeuralCollapse where the blocks are multiples of the identity"
         )
 
-    # what is conserved, and what is not
+    # invariants and rates
 
     @observable(axes=("n", "n"))
     def imbalance(self, xp: Any, z: Any) -> Any:
         """Return ``E = W^T W - c_1 H_1 H_1^T - c_2 H_2 H_2^T``, ``H_2 H_2^T`` per sample of a class, (n, n)."""
         y, turned = self._members(xp, z), xp.matrix_transpose
         means = averaged(xp, z.h, y)
-        apart = z.h - means @ y
+        scatter = z.h - means @ y
         c_1, c_2, m = self.c_1[..., None, None], self.c_2[..., None, None], y.shape[1] // y.shape[0]
-        return turned(z.w) @ z.w - c_1 * (means @ turned(means)) - c_2 * (apart @ turned(apart)) / m
+        return turned(z.w) @ z.w - c_1 * (means @ turned(means)) - c_2 * (scatter @ turned(scatter)) / m
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
         r"""Return the rate of ``E``, eqs. (77), (78) as corrected, and the term of ``A_n``.
@@ -169,11 +169,11 @@ class GeneralBlocks(Flow):
         y, turned = self._members(xp, z), xp.matrix_transpose
         m, wt, one = y.shape[1] // y.shape[0], turned(z.w), xp.eye(z.h.shape[-2], dtype=xp.float64)
         means, r = averaged(xp, z.h, y), averaged(xp, self.residual(xp, z), y)
-        apart, c_1, c_2 = z.h - means @ y, self.c_1[..., None, None], self.c_2[..., None, None]
+        scatter, c_1, c_2 = z.h - means @ y, self.c_1[..., None, None], self.c_2[..., None, None]
         total, mean = xp.sum(r, axis=-1, keepdims=True), xp.sum(means, axis=-1, keepdims=True)
         return (
             (c_1 * self._of_classes(m) - m * one) @ wt @ r @ turned(means)
-            + (c_2 * self.A_d - m * one) @ wt @ z.w @ apart @ turned(apart) / m
+            + (c_2 * self.A_d - m * one) @ wt @ z.w @ scatter @ turned(scatter) / m
             + c_1 * m * (self.A_n @ wt @ total @ turned(mean))
         )
 

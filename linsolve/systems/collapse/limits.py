@@ -154,8 +154,8 @@ def frame_of(flow: Any, z: Any) -> tuple[float, float]:
     classes, y = int(flow.classes), members(np, int(flow.classes), int(flow.m))
     off, found = ~np.eye(classes, dtype=bool), []
     for gram in (z.gram_w, averaged(np, averaged(np, z.gram_h, y).T, y)):
-        apart = np.trace(gram) / classes - np.mean(gram[off])
-        found.append(float(-np.mean(gram[off]) / apart) if apart > 1e-9 * np.abs(gram).max() else np.nan)
+        spread = np.trace(gram) / classes - np.mean(gram[off])
+        found.append(float(-np.mean(gram[off]) / spread) if spread > 1e-9 * np.abs(gram).max() else np.nan)
     return found[0], found[1]
 
 
@@ -190,7 +190,7 @@ def obstructed(flow: Any, weights: tuple[np.ndarray, np.ndarray, np.ndarray]) ->
 def slows_down(flow: Any, weights: tuple[Any, Any, Any]) -> bool:
     """Return whether scatter within classes falls as ``1/t``: ``E = 0``, no mean, and scatter along ``1^T W``.
 
-    Then ``W W^T`` loses the direction of ``1``, and with it the pull on what scatters along ``1^T W``.
+    Then ``W W^T`` loses the direction of ``1``, and with it the decay of scatter along ``1^T W``.
     """
     h, w, b = weights
     classes, m = w.shape[0], int(flow.m)
@@ -258,7 +258,7 @@ def _eigenspaces(flow: Any, end: Any, residual: np.ndarray) -> Iterator[tuple[fl
     groups = np.cumsum(np.diff(values, prepend=values[0]) > 1e-7 * values[-1])
     for group in range(groups[-1], -1, -1):
         inside = groups == group
-        if values[inside].mean() < 1e-9 * values[-1]:  # left, as training ends, by what decays elsewhere
+        if values[inside].mean() < 1e-9 * values[-1]:  # remainder of decay in other directions
             return
         yield float(values[inside].mean()), (vectors[:, inside] @ share[inside]).reshape(residual.shape)
 

@@ -273,13 +273,13 @@ class NeuralCollapse(BlockFeatures):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three classes of two samples: one feature, two lambda-balanced, two modes apart and idle scatter."""
+        """Return three classes of two samples: one feature, two lambda-balanced, decoupled modes with idle scatter."""
         root, kappa_n = rng.integers(16, 21) / 16, rng.integers(12, 20) / 64
         kappa_c, mu = kappa_n + rng.integers(26, 33) / 64, 2 * root**2
         kappa_d = mu + kappa_c - 2 * (kappa_c - kappa_n)
         flow = cls(kappa_d=kappa_d, kappa_c=kappa_c, kappa_n=kappa_n, classes=3, m=2)
         # of one feature every imbalance is a number, so the first is solvable for any kernel
-        kinds = start.one_unit(rng, 5), start.dyadic(rng, 5, root), start.apart(rng, 5)
+        kinds = start.one_unit(rng, 5), start.dyadic(rng, 5, root), start.decoupled(rng, 5)
         means, w = (np.stack(both) for both in zip(*kinds, strict=True))
         h = np.repeat(means, 2, axis=-1)
         h[2, -1] = np.array([1, -1, 2, -2, -1, 1]) / 16

@@ -36,7 +36,7 @@ __all__ = ["FORMULAS"]
 formula = Source("seleznova_2024")
 IDENTITY = np.eye(C)
 BETA = 0.11
-TARGET = IDENTITY - BETA * ALL  # what means and classifier are to reach with equal biases
+TARGET = IDENTITY - BETA * ALL  # limit of W H_1 with equal biases
 A = IDENTITY - ALPHA * ALL
 
 

@@ -38,11 +38,11 @@ class SolvableSets:
         decoupled = xp.minimum(contrasts, self.modes.distance)
         mean, bias, seen = *self.near.values(), self.scatter.seen
         rest = _worst(xp, mean, bias, seen, xp.where(self.centered.closed, decoupled, flat))
-        apart = _worst(xp, self.crossed, self.uneven, seen, decoupled)
+        constant = _worst(xp, self.crossed, self.uneven, seen, decoupled)
         scattering = _worst(xp, mean, bias, self.crossed, self.scatter.turning, decoupled)
-        self.apart = (PREFERRED * apart < rest) & (apart <= scattering)
-        self.scattering = (PREFERRED * scattering < rest) & (scattering < apart)
-        closed = self.centered.closed | self.apart | self.scattering
+        self.constant = (PREFERRED * constant < rest) & (constant <= scattering)
+        self.scattering = (PREFERRED * scattering < rest) & (scattering < constant)
+        closed = self.centered.closed | self.constant | self.scattering
         self.decoupled = closed & (PREFERRED * self.modes.distance < contrasts)
         self.imbalance = xp.where(closed, contrasts, flat)
         self.centered = self.centered._replace(closed=closed)
@@ -50,21 +50,21 @@ class SolvableSets:
     def conditions(self, xp: Any) -> dict[str, Any]:
         """Return the distances that vanish in the set of each start, by name; those of other sets are 0."""
         none = xp.zeros_like(self.imbalance + self.crossed)
-        rest, own = ~self.apart, self.apart | self.scattering
+        rest, own = ~self.constant, self.constant | self.scattering
         return {
             "scatter within classes on shared hidden units": self.scatter.shared + none,
             "scatter within classes that outputs see": xp.where(self.scattering, none, self.scatter.seen),
             "turning of the scatter within classes": xp.where(self.scattering, self.scatter.turning, none),
             **{name: xp.where(rest, value, none) for name, value in self.near.items()},
             "coupling of the constant mode": xp.where(own, self.crossed, none),
-            "unevenness of the biases": xp.where(self.apart, self.uneven, none),
+            "unevenness of the biases": xp.where(self.constant, self.uneven, none),
             "span of the constant mode": self._constant(xp).excess(xp),
             "coupling of the modes": xp.where(self.decoupled, self.modes.distance, none),
             "distance of the imbalance from two eigenvalues": xp.where(self.decoupled, none, self.imbalance),
         }
 
     def _constant(self, xp: Any) -> ConstantMode:
-        return self.flow._constant(xp, self.z, self.apart)
+        return self.flow._constant(xp, self.z, self.constant)
 
     def _between(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
         """Return ``W M``, ``W W^T`` and ``M^T M`` between contrasts, ``W W^T`` with the mean output where it rests."""
@@ -91,7 +91,7 @@ class SolvableSets:
             product @ self.y + row[..., None, :] + whole[0][..., None, None],
             gram_w + (ww / classes + whole[1])[..., None, None],
             xp.matrix_transpose(self.y) @ means @ self.y + scatter + whole[2][..., None, None],
-            xp.where(self.apart[..., None], whole[3][..., None], b),
+            xp.where(self.constant[..., None], whole[3][..., None], b),
         )
 
 

@@ -13,7 +13,7 @@ from linsolve.core.randomness import seeded
 from linsolve.systems.collapse.contrasts import bounded_ratio, class_grams, contrasts, norm, split, trace
 
 __all__ = [
-    *("apart", "balanced", "counted", "distances", "dyadic", "one_unit", "weights"),
+    *("balanced", "counted", "decoupled", "distances", "dyadic", "one_unit", "weights"),
     *("refuse_disorder", "refuse_large", "refuse_subnormal"),
 ]
 
@@ -158,7 +158,7 @@ def _zero_sum(rng: np.random.Generator) -> np.ndarray:
     return np.array([a, b, -a - b]) * rng.choice([-1, 1])
 
 
-def apart(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+def decoupled(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return class means and classifier of two decoupled modes on two features each, in binary fractions: C = 3."""
     h, w = np.zeros((n, 3)), np.zeros((3, n))
     for k, contrast in enumerate(([1, -1, 0], [1, 1, -2])):

@@ -62,8 +62,8 @@ class FinalKernel(DeepStart):
     Raises
     ------
     ValueError
-        For one layer, a zero start or target, a width below the number of inputs, and for entries whose products leave
-        the range of doubles.
+        For one layer, a zero start or target, and for entries whose products leave the range of doubles; by `exact` for
+        a width below the number of inputs.
 
     Notes
     -----

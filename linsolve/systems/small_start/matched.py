@@ -44,7 +44,7 @@ class MatchedSolution(SmallStart):
     Notes
     -----
     Approximates the two-layer network on white inputs, integrated weight by weight. The reported errors are divided by
-    :math:`\log(2s/p_0)`; what is left has order 2. `RefinedMatchedSolution` accounts for the logarithm.
+    :math:`\log(2s/p_0)`; the quotient has order 2. `RefinedMatchedSolution` accounts for the logarithm.
 
     Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28). The logarithm is absent where the start of the first
     layer has only components along the target. Published formulas, checked: ``linsolve card MatchedSolution``.
@@ -209,7 +209,7 @@ class KernelAlignment(RefinedMatchedSolution):
     >>> found = law.approximation(np, 1e-3)
     >>> found["output"].round(3).tolist()
     [0.0, 0.007, 1.0]
-    >>> found["alignment"].round(3).tolist()  # aligned before anything is learned
+    >>> found["alignment"].round(3).tolist()  # aligned before the output grows
     [0.608, 0.894, 0.894]
     >>> start = ls.WhitenedTwoLayer.of(1e-3 * first, 1e-3 * last[None])
     >>> ls.WhitenedTwoLayer(target=[[1.0, 0.0]])(law.pace(np, 1e-3)[2], start)["kernel_alignment"].round(3).tolist()

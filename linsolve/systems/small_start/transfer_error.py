@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.arguments import refuse_fractions
 from linsolve.core.law import Statistic
 from linsolve.core.parameters import parameter
 from linsolve.systems.small_start.start import check_range, refuse
@@ -34,7 +35,7 @@ class TransferError(Statistic):
     overlap : array_like, shape (case,)
         :math:`\alpha`, of the new task with the old.
     samples : array_like, shape (case,)
-        Number ``P`` of samples of the new task, whole; 0 allowed.
+        Number ``P`` of samples of the new task; 0 allowed. Whole for `sample`.
     ridge : array_like, shape (case,)
         :math:`\lambda`.
     n_in : int
@@ -61,7 +62,7 @@ class TransferError(Statistic):
 
     strength: Any = parameter("A", "spike of the kernel", domain="[0, inf)", axes=("case",))
     overlap: Any = parameter(r"\alpha", "overlap of the new task with the old", domain="[-1, 1]", axes=("case",))
-    samples: Any = parameter("P", "number of samples of the new task", domain="[0, inf)", axes=("case",), whole=True)
+    samples: Any = parameter("P", "number of samples of the new task", domain="[0, inf)", axes=("case",))
     ridge: Any = parameter(r"\lambda", "ridge", domain="[0, inf)", axes=("case",))
     n_in: Any = parameter("D", "number of inputs", domain="[1, inf)", whole=True)
 
@@ -101,6 +102,7 @@ class TransferError(Statistic):
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
         """Solve `count` regressions of each case."""
+        refuse_fractions(type(self).__name__, "samples", self.samples, "number of samples of the new task")
         cases = zip(self.strength, self.overlap, self.samples, self.ridge, strict=True)
         return {"error": np.stack([self._draw(rng, count, *map(float, case)) for case in cases], axis=1)}
 

@@ -106,7 +106,10 @@ def test_starts_that_do_not_fit_are_refused(name):
     start, rates = given["start"], given["rates"]
     refused(name, "start", start=0 * start)
     refused(name, "start", start=start[:1], rates=rates[:1])
-    refused(name, "start", start=start[:, :3, :3])
+    narrow = getattr(ls.laws, name)(**given | {"start": start[:, :3, :3]})
+    assert narrow.approximation(np, 1e-2)  # knows the depth of the start alone
+    with pytest.raises(ValueError, match=rf"^{name}: start has shape \(., 3, 3\) but needs a width of at least 4"):
+        narrow.exact(np, 1e-2)
     refused(name, "rates", rates=np.append(rates, 1.0))
 
 
@@ -172,7 +175,10 @@ def test_deep_learning_times_need_shapes_that_fit():
 def test_counts_are_whole_and_tasks_fit_their_inputs():
     for name, argument in (("InitialOverlaps", "width"), ("LayerImbalance", "n_in"), ("TransferError", "n_in")):
         refused(name, argument, **{argument: 2.5})
-    refused("TransferError", "samples", samples=[1.5, 2.0, 3.0])
+    law = ls.laws.TransferError(**example("TransferError")[1] | {"samples": [1.5, 2.0, 3.0]})
+    assert np.isfinite(law.prediction(np)["error"]).all()
+    with pytest.raises(ValueError, match=r"TransferError: samples = 1.5 .* must be a whole number"):
+        law.sample(np.random.default_rng(0), 5)
     refused("TransferError", "overlap", n_in=1, overlap=[1.0, -1.0, 0.5])
     one = {"strength": [1.0], "overlap": [-1.0], "samples": [3], "ridge": [0.5], "n_in": 1}
     law = ls.laws.TransferError(**one)
