@@ -47,12 +47,8 @@ class EarlyAnisotropic(SmallStart):
 
     Parameters
     ----------
-    last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
-    first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
-    target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``, not zero.
+    last, first, target
+        As in `EarlyAlignment`.
     covariance : array_like, shape (n_in, n_in)
         Of the inputs, symmetric, positive semi-definite, with :math:`\Sigma \beta \ne 0`.
     times : array_like, shape (time,)

@@ -36,10 +36,8 @@ class KernelRegression(SmallStart):
 
     Parameters
     ----------
-    last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
-    first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
+    last, first
+        As in `EarlyAlignment`.
     inputs : array_like, shape (sample, n_in)
         White: orthogonal, each of squared length ``P``.
     target : array_like, shape (n_in,)

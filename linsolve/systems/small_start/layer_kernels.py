@@ -35,15 +35,8 @@ class LayerKernels(DeepStart):
 
     Parameters
     ----------
-    start : array_like, shape (layer, width, width)
-        At least two layers at the start over :math:`\sigma`, not all zero; of the first only the first ``n_in``
-        columns are used, of the last only the first row.
-    target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``, not zero.
-    rates : array_like, shape (layer,)
-        Learning rates, first layer first.
-    covariance : array_like, shape (n_in, n_in)
-        Of the inputs, symmetric and positive definite.
+    start, target, rates, covariance
+        As in `FinalKernelAnisotropic`.
 
     Raises
     ------
@@ -178,13 +171,14 @@ class WidthCorrection(Expansion):
         return {"strengths squared": level + small**2 * (offsets - xp.sum(offsets) / depth)}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from Newton's iteration on the logarithm of the condition."""
+        """Return the same from Newton's iteration for the logarithm of the smallest one: a convex equation."""
         offsets = self.offsets(xp)
-        last = xp.pow(self.s, 2 * self.s / self.s / offsets.shape[0])
-        for _ in range(8):
-            all_squared = last + small**2 * offsets
-            last = last - (xp.sum(xp.log(all_squared)) - 2 * xp.log(self.s)) / xp.sum(1 / all_squared)
-        return {"strengths squared": last + small**2 * offsets}
+        above, least = small**2 * (offsets - xp.min(offsets)), xp.pow(self.s, 2 * self.s / self.s / offsets.shape[0])
+        for _ in range(40):
+            squares = least + above
+            excess = xp.sum(xp.log(squares)) - 2 * xp.log(self.s)
+            least = least * xp.exp(-excess / xp.sum(least / squares))
+        return {"strengths squared": least + above}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> WidthCorrection:

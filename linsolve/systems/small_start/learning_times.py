@@ -30,12 +30,8 @@ class LearningTime(SmallStart):
 
     Parameters
     ----------
-    last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
-    first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
-    target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``, not zero.
+    last, first, target
+        As in `EarlyAlignment`.
     eta : array_like
         Learning rate of both layers.
 
@@ -161,7 +157,7 @@ class DeepLearningTime(Expansion):
                 "give as many of each, or one"
             ) from None
         depths = np.broadcast_to(arithmetic.to_numpy(self.depth).astype(float), batch).ravel()
-        names = {}
+        names: dict[str, float] = {}
         for mode, depth in enumerate(depths):
             which = f" (mode {mode})" if np.sum(depths == depth) > 1 else ""
             names |= {f"half of the {part} at depth {depth:g}{which}": depth - 2 for part in ("target", "loss")}

@@ -26,12 +26,8 @@ class MatchedSolution(SmallStart):
 
     Parameters
     ----------
-    last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
-    first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
-    target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``, not zero.
+    last, first, target
+        As in `EarlyAlignment`.
     phases : array_like, shape (time,)
         Increasing times on the clock of the transition, ``2 s t - log(2 s/p0)``, which is 0 at half the rise.
 

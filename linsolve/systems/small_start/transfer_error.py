@@ -92,11 +92,11 @@ class TransferError(Statistic):
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the mean error, shape (case,)."""
         kappa, spike = self.scale(xp), 1 + self.strength
-        learned = (self.ridge == 0) & (self.samples >= self.n_in)
+        learned = ((self.ridge == 0) & (self.samples >= self.n_in)) | (kappa == 0)
         kappa = xp.where(learned, xp.ones_like(kappa), kappa)
         one, rest = spike * self.samples + kappa, self.samples + kappa
-        left = 1 - self.samples * (spike**2 / one**2 + (self.n_in - 1) / rest**2)
-        left = xp.where(learned, xp.ones_like(left), left)
+        # 1 - gamma by the equation of kappa: a sum of positive terms
+        left = self.ridge / kappa + kappa * (spike / one**2 + (self.n_in - 1) / rest**2)
         error = kappa**2 / left * (self.overlap**2 / one**2 + (1 - self.overlap**2) / rest**2)
         return {"error": xp.where(learned, xp.zeros_like(error), error)}
 

@@ -216,3 +216,28 @@ def test_checks_hold_for_numbers_of_many_digits():
     )
     with pytest.raises(ValueError, match=r"^MatchedSolution: target = 0 "):
         cls(**many | {"target": 0 * many["target"]})
+
+
+@pytest.mark.parametrize("s", [1e-30, 1e-8, 1.0, 1e30])
+@pytest.mark.parametrize("sizes", [[4, 9, 2, 7], [9, 4, 4, 1], [3, 3, 3], [5, 2]])
+def test_strengths_of_unequal_widths_multiply_to_the_mode(s, sizes):
+    law = ls.laws.WidthCorrection(s=s, sizes=sizes)
+    found = law.exact(np, 0.3)["strengths squared"]
+    assert np.prod(found / s ** (2 / len(found))) == pytest.approx(1, rel=1e-12)
+    np.testing.assert_allclose(found - found[-1], 0.3**2 * law.offsets(np), atol=1e-14 * found.max())
+
+
+def test_transfer_errors_of_every_size():
+    sizes = [0.0, 1e-320, 1e-60, 1.0, 1e59]
+    for n_in in (1, 50, 1e59):
+        cases = np.array(np.meshgrid(sizes, [0, 1, 40, 1e9], sizes)).reshape(3, -1)
+        law = {"strength": cases[0], "overlap": np.ones(cases.shape[1]), "samples": cases[1], "ridge": cases[2]}
+        with np.errstate(all="raise", under="ignore"):
+            error = ls.laws.TransferError(**law, n_in=n_in).prediction(np)["error"]
+        assert np.isfinite(error).all()
+        assert (error >= 0).all()
+        assert (error <= 1 + 1e-12).all()
+    given = {"strength": [0.0, 3.0, 50.0, 1e3], "overlap": [0.5] * 4, "samples": [20, 99, 100, 50]}
+    law, xp = ls.laws.TransferError(**given, ridge=[0.0, 1e-3, 2.0, 0.0], n_in=100), arithmetic.precise(50)
+    digits = arithmetic.to_numpy(law.cast(xp).prediction(xp)["error"])
+    np.testing.assert_allclose(law.prediction(np)["error"], digits, rtol=1e-13)
