@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
 from linsolve.numerics.double_double import two_prod
-from linsolve.systems.collapse.contrasts import bounded_ratio, contrasts, diagonal, norm
+from linsolve.systems.collapse.contrasts import contrasts, norm
+from linsolve.systems.collapse.metrics import bounded_ratio, diagonal
 from linsolve.systems.two_layer.hidden_mode import HiddenMode
 from linsolve.systems.whitened.imbalance import imbalance, largest
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati

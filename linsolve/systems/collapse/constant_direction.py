@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.systems.collapse.class_means import plane
-from linsolve.systems.collapse.contrasts import averaged, bounded_ratio, class_grams, norm, split, trace
+from linsolve.systems.collapse.contrasts import averaged, norm, split
+from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
 from linsolve.systems.mode.biased_mode import BiasedMode
 from linsolve.systems.two_layer.hidden_mode import HiddenMode
 

@@ -8,8 +8,9 @@ from linsolve import arithmetic
 from linsolve.core.arguments import refuse_beyond_memory
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
+from linsolve.systems.collapse import metrics
 from linsolve.systems.collapse import starts as start
-from linsolve.systems.collapse.contrasts import averaged, bounded_ratio, class_grams, diagonal, members, split, trace
+from linsolve.systems.collapse.contrasts import members, split
 
 __all__ = ["BlockFeatures"]
 
@@ -85,53 +86,29 @@ class BlockFeatures(Flow):
 
     @observable(bounds="[0, inf)")
     def nc1(self, xp: Any, z: Any) -> Any:
-        """Return ``tr Sigma_W / tr Sigma_B``, scatter within over scatter between classes, shape batch; inf over 0."""
-        gram, y = self._seen(xp, z)[2], self._members(xp)
-        inner = gram - averaged(xp, gram, y) @ y
-        turned = xp.matrix_transpose(inner)
-        within = _positive(xp, trace(xp, turned - averaged(xp, turned, y) @ y) / y.shape[1])
-        between = trace(xp, class_grams(xp, gram, y)[1]) / y.shape[0]
-        none = (between <= 0) & (within > 0)
-        return xp.where(none, xp.full_like(within, xp.inf), bounded_ratio(xp, within, between))
-
-    def _means(self, xp: Any, z: Any) -> tuple[Any, Any]:
-        """Return the Gram matrix of centered class means and their lengths."""
-        gram = class_grams(xp, self._seen(xp, z)[2], self._members(xp))[1]
-        return gram, xp.sqrt(_positive(xp, diagonal(xp, gram)))
+        """Return scatter of features within classes over scatter between, ``tr Sigma_W / tr Sigma_B``, shape batch."""
+        return metrics.scatter_ratio(xp, self._seen(xp, z)[2], self._members(xp))
 
     @observable(bounds="[0, inf)")
     def nc2_norms(self, xp: Any, z: Any) -> Any:
-        """Return the standard deviation of the lengths of centered class means over their average, shape batch."""
-        length = self._means(xp, z)[1]
-        mean = xp.sum(length, axis=-1) / self._classes
-        spread = xp.sqrt(xp.sum((length - mean[..., None]) ** 2, axis=-1) / self._classes)
-        return bounded_ratio(xp, spread, mean)
+        """Return the spread of the lengths of centered class means over their average, shape batch."""
+        return metrics.norm_spread(xp, self._seen(xp, z)[2], self._members(xp))
 
     @observable(bounds="[0, 2]")
     def nc2_angles(self, xp: Any, z: Any) -> Any:
         """Return the largest ``|cos + 1/(C - 1)|`` over pairs of centered class means, shape batch."""
-        gram, length = self._means(xp, z)
-        cosine = bounded_ratio(xp, gram, length[..., :, None] * length[..., None, :])
-        other = 1 - xp.eye(self._classes, dtype=xp.float64)
-        return xp.max(xp.abs((cosine * (self._classes - 1) + 1) * other), axis=(-2, -1)) / (self._classes - 1)
+        return metrics.angle_misfit(xp, self._seen(xp, z)[2], self._members(xp))
 
     @observable(bounds="[0, 2]")
     def nc3(self, xp: Any, z: Any) -> Any:
         """Return ``|W/|W| - M^T/|M||^2 / 2``, M the centered class means: one less their cosine, shape batch."""
-        product, gram_w, gram_h = self._seen(xp, z)
-        means = averaged(xp, product, self._members(xp))
-        together = trace(xp, means) - xp.sum(means, axis=(-2, -1)) / self._classes
-        means = class_grams(xp, gram_h, self._members(xp))[1]
-        size = _positive(xp, trace(xp, gram_w)) * _positive(xp, trace(xp, means))
-        return _positive(xp, 1 - bounded_ratio(xp, together, xp.sqrt(size)))
+        return metrics.unaligned(xp, *self._seen(xp, z), self._members(xp))
 
     @observable(bounds="[0, 1]")
     def nc4(self, xp: Any, z: Any) -> Any:
         """Return the share of samples on which classifier and nearest class mean disagree, shape batch."""
-        (product, _, gram_h), y = self._seen(xp, z), self._members(xp)
-        nearer = 2 * averaged(xp, gram_h, y) - diagonal(xp, class_grams(xp, gram_h, y)[0])[..., None, :]
-        differ = xp.argmax(product + z.b[..., :, None], axis=-2) != xp.argmax(nearer, axis=-1)
-        return xp.sum(xp.astype(differ, xp.float64), axis=-1) / y.shape[1]
+        product, _, gram_h = self._seen(xp, z)
+        return metrics.misclassified(xp, product, gram_h, z.b, self._members(xp))
 
     def _part(self, xp: Any, z: Any, which: int) -> Any:
         part = split(xp, self.residual(xp, z), self._members(xp))[which]
@@ -151,7 +128,3 @@ class BlockFeatures(Flow):
     def loss_global(self, xp: Any, z: Any) -> Any:
         """Return the loss of the average residual, shape batch."""
         return self._part(xp, z, 2)
-
-
-def _positive(xp: Any, a: Any) -> Any:
-    return xp.where(a > 0, a, xp.zeros_like(a))

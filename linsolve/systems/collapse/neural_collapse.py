@@ -9,10 +9,11 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.flow import Flow
+from linsolve.systems.collapse import metrics
 from linsolve.systems.collapse import starts as start
 from linsolve.systems.collapse.class_means import Centered, Modes
 from linsolve.systems.collapse.constant_direction import ConstantMode, Scatter
-from linsolve.systems.collapse.contrasts import averaged, class_grams, trace
+from linsolve.systems.collapse.contrasts import averaged
 from linsolve.systems.collapse.features import BlockFeatures
 from linsolve.systems.collapse.limits import equal_bias_limit
 from linsolve.systems.collapse.solvable_sets import SolvableSets
@@ -220,7 +221,7 @@ class NeuralCollapse(BlockFeatures):
 
     def _centered(self, xp: Any, z: Any) -> Centered:
         y = self._members(xp)
-        means, _ = class_grams(xp, z.gram_h, y)
+        means, _ = metrics.class_grams(xp, z.gram_h, y)
         square = xp.sqrt(self.rates_of_features(xp)[1] / self._each)
         return Centered.of(xp, averaged(xp, z.product, y), z.gram_w, means, square, z.gram_h)
 
@@ -242,7 +243,7 @@ class NeuralCollapse(BlockFeatures):
         still = (t == 0)[..., None]
         shapes = still[..., None], still[..., None], still[..., None], still
         # later times, in units of the fastest rate, leave the range of doubles and change nothing
-        rates = self.rates_of_features(xp)[2] * (1 + trace(xp, z0.gram_w)) + trace(xp, z0.gram_h)
+        rates = self.rates_of_features(xp)[2] * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
         latest = 1e300 / (rates + self._classes * self._each)
         later = SolvableSets(xp, self, z0).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
         return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
@@ -258,7 +259,7 @@ class NeuralCollapse(BlockFeatures):
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return ``tr (m E)^k``, k = 1, 2, 3: power sums of the imbalance's eigenvalues, conserved from any start."""
-        turned = xp.matrix_transpose
+        turned, trace = xp.matrix_transpose, metrics.trace
         a, kp = z.gram_w, self._through(xp, z.product, inverse=True)
         kh = turned(self._through(xp, z.gram_h, inverse=True))  # K^-1 H^T H
         cross = kp @ turned(z.product)

@@ -10,7 +10,8 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import real_array
 from linsolve.core.randomness import seeded
-from linsolve.systems.collapse.contrasts import bounded_ratio, class_grams, contrasts, norm, split, trace
+from linsolve.systems.collapse.contrasts import contrasts, norm, split
+from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
 
 __all__ = [
     *("balanced", "counted", "decoupled", "distances", "dyadic", "one_unit", "weights"),
