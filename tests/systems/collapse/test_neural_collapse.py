@@ -37,7 +37,8 @@ def generic(seed, n=5, scale=0.5):
 # proof
 
 
-@pytest.mark.parametrize("seed", range(3, 7))  # the first three are proved with all other flows
+# the first three are proved with all other flows
+@pytest.mark.parametrize("seed", [3, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in range(4, 7))])
 def test_examples_are_proved(seed):
     report = ls.verify(*ls.NeuralCollapse.example(np.random.default_rng(seed)))
     assert report.ok, str(report)
