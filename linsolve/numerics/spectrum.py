@@ -165,4 +165,5 @@ def integral_weights(xp: Any, values: Any, t: Any) -> Any:
     positive = values > 0
     inverse = 1 / xp.where(positive, values, xp.ones_like(values))
     inverse = xp.where(positive, inverse, xp.zeros_like(inverse))
-    return xp.where(forever, inverse, t * phi(xp, values * t))
+    x = values * t
+    return xp.where(forever | (x == xp.inf), inverse, t * phi(xp, x))
