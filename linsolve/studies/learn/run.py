@@ -18,7 +18,7 @@ from linsolve.studies.learn.comparison import (
     routes,
     sampled_times,
 )
-from linsolve.systems.deep.given import whole_depth
+from linsolve.systems.deep.starts import whole_depth
 from linsolve.systems.whitened.simulation import simulate
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 

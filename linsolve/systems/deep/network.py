@@ -11,8 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import real_array
 from linsolve.systems.deep import closed_forms
-from linsolve.systems.deep.frames import refuse_frames, refuse_shapes
-from linsolve.systems.deep.given import POSITIVE, WHO, start_of
+from linsolve.systems.deep.starts import POSITIVE, WHO, parts_of, refuse_frames, refuse_shapes
 from linsolve.systems.mode.deep_mode import DeepMode
 
 __all__ = ["DeepNetwork"]
@@ -154,11 +153,19 @@ class DeepNetwork:
         ValueError
             If the depth is not a whole number, a layer has no room for the modes, or a number is not what it must be.
         """
-        return cls(*start_of(modes, start, depth, widths, rates, variances, rng))
+        return cls(*parts_of(modes, start, depth, widths, rates, variances, rng))
 
     @classmethod
-    def of(cls, layers: Sequence[Any], target: Any, *, rates: Any = 1.0, covariance: Any = None) -> Self:
-        """Return the network that given weights are, if they are balanced and aligned with the data.
+    def of(
+        cls,
+        layers: Sequence[Any],
+        target: Any,
+        *,
+        rates: Any = 1.0,
+        covariance: Any = None,
+        tolerance: float | None = None,
+    ) -> Self:
+        """Return the network of given weights, if they are balanced and aligned with the data.
 
         Parameters
         ----------
@@ -170,15 +177,21 @@ class DeepNetwork:
             Learning rates of the layers.
         covariance : array_like, shape (n_in, n_in), optional
             Of the inputs; white by default.
+        tolerance : float, optional
+            Largest relative distance, see `distances`, at which the weights are replaced by the nearest balanced and
+            aligned ones; modes of the weights below it whose layers disagree count as rounding. By default 1e-9, and
+            64 spacings of the type for weights or a target in single precision.
 
         Raises
         ------
         NotExact
-            Where the weights are not balanced or not aligned; the message names the distance.
+            If the weights are not balanced or not aligned; the message names the distance.
+        OverflowError
+            If the product of the weights is beyond the range of doubles.
         """
         from linsolve.systems.deep.recognition import recognized
 
-        return cls(*recognized(layers, target, rates, covariance))
+        return cls(*recognized(layers, target, rates, covariance, tolerance))
 
     # exact at any time
 

@@ -6,12 +6,11 @@ from collections import namedtuple
 from functools import cache
 from typing import Any
 
-import numpy as np
-
+from linsolve.core.arguments import real_array
 from linsolve.core.flow import Flow
 from linsolve.core.layers import gradient_flow, maps
 from linsolve.core.parameters import parameter
-from linsolve.systems.deep.given import whole_depth
+from linsolve.systems.deep.starts import layer_rates, symmetric, whole_depth
 
 __all__ = ["deep_weights"]
 
@@ -88,11 +87,9 @@ def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any =
     [[0.125, 0.125], [2.996559, 0.489348]]
     """
     depth = whole_depth("deep_weights", depth)
-    target = np.asarray(target, dtype=float)
+    target = real_array("deep_weights", "target", target, meaning="map to be learned")
     if target.ndim != 2:
-        raise ValueError(f"deep_weights: target has shape {target.shape} but needs (n_out, n_in); add an axis")
-    covariance = np.eye(target.shape[1]) if covariance is None else covariance
-    rates = np.broadcast_to(rates, (depth,)) if np.ndim(rates) == 0 else rates
-    if np.shape(rates) != (depth,):
-        raise ValueError(f"deep_weights: rates have shape {np.shape(rates)} but need ({depth},), one for each layer")
+        raise ValueError(f"deep_weights: target has shape {tuple(target.shape)} but needs (n_out, n_in); add an axis")
+    covariance = symmetric("deep_weights", covariance, target.shape[1])
+    rates = layer_rates("deep_weights", rates, depth)
     return _of_depth(depth)(target=target, covariance=covariance, rates=rates)  # type: ignore[call-arg]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.arithmetic import precision
+from linsolve.arithmetic import precision, spacing
 from linsolve.core.arguments import real_array
 from linsolve.core.randomness import seeded
 from linsolve.systems.whitened.imbalance import imbalance
@@ -21,7 +21,6 @@ __all__ = ["checked", "dyadic", "gaussian", "init", "obstructed", "prospect", "r
 WHO = "WhitenedTwoLayer"
 # relative violation up to which product and Gram matrices count as those of weights; `Flow.tolerance` of the class
 TOLERANCE = 1e-9
-_SPACINGS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
@@ -74,7 +73,7 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     xp = arithmetic.namespace(y, x, z)
     if getattr(xp, "symbolic", False) or not _fit(y.shape, x.shape, z.shape):
         return  # shapes are checked with those of the parameters
-    tolerance = max(TOLERANCE, 16 * sum(y.shape[-2:]) * spacing(*given))
+    tolerance = max([TOLERANCE, *(16 * sum(y.shape[-2:]) * spacing(v) for v in given)])
     least = xp.asarray(10) ** -10000 if arithmetic.is_object(xp) else float(np.finfo(float).tiny)
     sizes = [xp.max(xp.abs(m), axis=(-2, -1)) for m in (y, x, z)]
     a, b = (xp.sqrt(xp.maximum(size, least + 0 * size))[..., None, None] for size in sizes[1:])
@@ -114,12 +113,6 @@ def _fit(product: tuple[int, ...], gram_in: tuple[int, ...], gram_out: tuple[int
     except ValueError:
         return False
     return len(product) > 1 and gram_in[-2:] == product[-1:] * 2 and gram_out[-2:] == product[-2:-1] * 2
-
-
-def spacing(*arrays: Any) -> float:
-    """Return the coarsest spacing around 1 of the floating-point types of arrays; that of doubles for all else."""
-    kinds = [str(getattr(a, "dtype", "")).rpartition(".")[2] for a in arrays]
-    return max([_SPACINGS.get(kind, 0.0) for kind in kinds] + [float(np.finfo(float).eps)])
 
 
 def _orthonormal(rng: np.random.Generator, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:
