@@ -33,3 +33,10 @@ def generic(depth, seed=1):
     spread = rng.normal(size=(2, 2))
     covariance = v * network.variances @ v.T + rest @ spread @ spread.T @ rest.T
     return network, covariance
+
+
+def chain(weights):
+    product = weights[0]
+    for w in weights[1:]:
+        product = w @ product
+    return product

@@ -1,11 +1,10 @@
-"""Deep balanced networks: layers and kernels in time, the map as a flow, and learning with a deep network."""
+"""Deep balanced networks: layers and kernels in time, and learning with a deep network."""
 
 import re
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from deep_networks import DEPTHS, generic, modes_of, orthonormal
+from deep_networks import DEPTHS, chain, generic, modes_of, orthonormal
 from scipy.integrate import solve_ivp
 
 import linsolve as ls
@@ -13,16 +12,9 @@ from linsolve import data
 from linsolve.__main__ import main
 from linsolve.arithmetic import precise
 from linsolve.studies.learn.run import learn
-from linsolve.systems.deep import BalancedMap, DeepNetwork, closed_forms, deep_weights
+from linsolve.systems.deep import DeepNetwork, closed_forms, deep_weights
 
 T = np.array([0.0, 0.3, 1.0, 3.0])
-
-
-def chain(weights):
-    product = weights[0]
-    for w in weights[1:]:
-        product = w @ product
-    return product
 
 
 def samples(network, covariance, rng, count=12):
@@ -210,54 +202,6 @@ def test_final_alignment_of_trained_networks(rates, rank, weighted, trained):
     modes = np.ones((1, 1)), np.array([1.7]), orthonormal(np.random.default_rng(0), rank, 1)
     network = DeepNetwork.init(modes, 0.01, depth=len(rates), rates=rates)
     assert float(network.kernel_alignment(np.inf, weighted=weighted)) == pytest.approx(trained, abs=6e-7)
-
-
-# the map as a flow
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_balanced_map_is_proved(seed):
-    report = ls.verify(*BalancedMap.example(np.random.default_rng(seed)), 40)
-    assert report.ok, str(report)
-
-
-def test_printed_equation_without_the_factor_of_depth_is_rejected():
-    class Printed(BalancedMap):  # eq. (39) of Atanasov et al. as printed
-        def _mode(self):
-            return ls.DeepMode(self.s, self.depth[..., None], (self.tau * self.depth)[..., None])
-
-    flow, start = BalancedMap.example(np.random.default_rng(0))
-    report = ls.verify(Printed(**flow.parameters()), start, 40)
-    assert {"residual", "dop853"} <= {check.name for check in report if not check.ok}
-
-
-@pytest.mark.parametrize("depth", [2, 3, 5])
-def test_equation_of_the_map_holds_for_balanced_layers_that_are_not_aligned(depth):
-    rng = np.random.default_rng(depth)
-    frames = [orthonormal(rng, n, 3) for n in (5, *[4] * (depth - 1), 3)]
-    d = np.array([0.9, 0.8, 0.5])
-    layers = [b * d @ a.T for a, b in pairwise(frames)]
-    u, s, v = orthonormal(rng, 3, 3), np.array([2.0, 1.2, 0.7]), orthonormal(rng, 5, 3)
-    flow = BalancedMap(u, s, v, depth=depth, tau=0.8)
-    with pytest.raises(ls.NotExact, match="misalignment"):
-        flow(1.0, chain(layers))
-    followed = ls.integrate(flow, [0.5, 2.0], chain(layers), rtol=1e-11)["product"]
-    raw = ls.integrate(deep_weights(flow.target, depth, rates=1 / 0.8), [0.5, 2.0], tuple(layers), rtol=1e-11)
-    np.testing.assert_allclose(chain(raw.state), followed, atol=1e-9)
-
-
-def test_balanced_map_agrees_with_the_two_layer_solution_and_the_network():
-    rng = np.random.default_rng(4)
-    modes = modes_of(rng)
-    network = DeepNetwork.init(modes, [0.1, 0.02, 0.3], depth=2, rates=0.5, rng=0)
-    traj = BalancedMap(*modes, depth=2, tau=2.0)(T, network.product(0.0))
-    two = ls.WhitenedTwoLayer(network.target, 2.0)(T, ls.WhitenedTwoLayer.of(*network.layers(0.0)))
-    for name in ("product", "loss", "kernel_alignment"):
-        np.testing.assert_allclose(traj[name], two[name], atol=1e-13)
-    np.testing.assert_allclose(network.kernel_alignment(T), two["kernel_alignment"], atol=1e-13)
-    x = rng.normal(size=(3, 5))
-    kernel = two.flow.ntk(np, two.state, x, x)
-    np.testing.assert_allclose(network.ntk(T, x, weighted=False), kernel, atol=1e-12)
 
 
 # data: the tree, and Saxe's picture
