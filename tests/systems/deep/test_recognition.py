@@ -217,20 +217,18 @@ BAD_RAW = [
     ((np.ones(3), 2), {}, ValueError, r"target has shape \(3,\) but needs \(n_out, n_in\)"),
     ((np.full((2, 2), np.inf), 2), {}, ValueError, "target = inf"),
     ((np.zeros((0, 2)), 2), {}, ValueError, r"target has shape \(0, 2\), which is empty"),
-    ((np.eye(2), 2.5), {}, ValueError, "depth = 2.5 must be a whole number"),
+    ((np.eye(2), 2.5), {}, ValueError, "depth = 2.5 must be a positive integer"),
     ((np.eye(2), 0), {}, ValueError, "depth = 0"),
-    ((np.eye(2), [2, 3]), {}, ValueError, r"depth = \[2, 3\] must be a whole number"),
+    ((np.eye(2), [2, 3]), {}, ValueError, r"depth = \[2, 3\] must be a positive integer"),
     ((np.eye(2), 2), {"rates": [1.0, 2.0, 3.0]}, ValueError, r"rates have shape \(3,\) but need \(2,\)"),
     ((np.eye(2), 2), {"rates": [[1.0], [2.0, 3.0]]}, TypeError, "rates = .* is not a rectangular array"),
     ((np.eye(2), 2), {"rates": 0.0}, ValueError, "rates = 0.0 must lie in"),
-    ((np.eye(2), 2), {"covariance": np.eye(3)}, ValueError, "covariance, shape .* must be symmetric"),
-    ((np.eye(2), 2), {"covariance": -np.eye(2)}, ValueError, "covariance = 1 .* must have no negative eigenvalue"),
 ]
 
 
 @pytest.mark.parametrize(("given", "options", "kind", "message"), BAD_RAW, ids=[m for *_, m in BAD_RAW])
 def test_bad_raw_weights_are_refused_by_name(given, options, kind, message):
-    with pytest.raises(kind, match=rf"deep_weights: {message}"):
+    with pytest.raises(kind, match=rf"(?i:deep_?weights): {message}"):
         deep_weights(*given, **options)
 
 
