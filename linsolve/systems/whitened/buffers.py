@@ -42,18 +42,12 @@ class Scratch:
             found = places[name] = np.empty(size)
         return found[:size].reshape(shape)
 
-    def product(self, name: str, a: Any, b: Any, into: Any = None) -> Any:
-        """Return ``a @ b`` in the place of a name, or in an array `into`."""
+    def product(self, name: str, a: Any, b: Any) -> Any:
+        """Return ``a @ b``."""
         if self.xp is not np:
-            found = a @ b
-            if into is None:
-                return found
-            into[...] = found
-            return into
-        if into is None:
-            lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-            into = self.place(name, (*lead, a.shape[-2], b.shape[-1]))
-        return np.matmul(a, b, out=into)
+            return a @ b
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        return np.matmul(a, b, out=self.place(name, (*lead, a.shape[-2], b.shape[-1])))
 
     def times(self, name: str, a: Any, b: Any) -> Any:
         """Return ``a * b``; `a` may itself stand in that place."""

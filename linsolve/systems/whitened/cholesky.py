@@ -41,8 +41,6 @@ def inverted(xp: Any, factor: Any) -> Any:
         above, below = pair[0, ...], pair[1, ...]
     else:
         above, below = inverted(xp, above), inverted(xp, below)
-    inverse = xp.zeros_like(factor)
-    inverse[..., :half, :half] = above
-    inverse[..., half:, half:] = below
-    inverse[..., half:, :half] = -below @ (factor[..., half:, :half] @ above)
-    return inverse
+    low = -below @ (factor[..., half:, :half] @ above)
+    high = xp.concat([above, xp.zeros_like(factor[..., :half, half:])], axis=-1)
+    return xp.concat([high, xp.concat([low, below], axis=-1)], axis=-2)

@@ -41,7 +41,7 @@ def log_flow_map(xp: Any, t: Any, rate: Any, spread: Any) -> tuple[Any, Any]:
 def _log(xp: Any, a: Any) -> Any:
     """Return ``ln |a|``, a huge negative number at 0."""
     size = xp.abs(a)
-    return xp.where(size > 0, xp.log(xp.where(size > 0, size, xp.ones_like(size))), xp.full_like(size, -(10**300)))
+    return xp.where(size > 0, xp.log(xp.where(size > 0, size, xp.ones_like(size))), xp.full_like(size, -1e300))
 
 
 def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]:

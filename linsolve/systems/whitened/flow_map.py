@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,37 +76,53 @@ def leap(xp: Any, t: Any, seen: Frame, n_in: int, *, compiled: bool = False) -> 
     n = seen.q.shape[-2]
     shapes = ((n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in), ())
     start = started(xp, seen, n_in)
+    if xp is not np:
+        return _in_pieces(xp, t, start)
 
-    def empty(rows: int) -> list[Any]:
-        return [xp.empty((rows, members, *own), dtype=xp.float64) for own in shapes]
+    def empty(rows: int) -> list[np.ndarray]:
+        return [np.empty((rows, members, *own)) for own in shapes]
 
     out = empty(count)
     near = _compilable(t, start) if compiled else np.zeros(count, dtype=bool)
     if not near.any():
-        _plainly(xp, t, start, n_in, out)
+        _plainly(t, start, out)
     elif near.all():
         _compiled(t, start, n_in, out)
     else:
-        for rows, way in ((near, _compiled), (~near, partial(_plainly, xp))):
-            way(t[rows], start, n_in, part := empty(int(rows.sum())))
-            for whole, piece in zip(out, part, strict=True):
-                whole[rows] = piece
+        _compiled(t[near], start, n_in, early := empty(int(near.sum())))
+        _plainly(t[~near], start, late := empty(int((~near).sum())))
+        for whole, a, b in zip(out, early, late, strict=True):
+            whole[near], whole[~near] = a, b
     return out[0], out[1], out[2], out[3]
 
 
-def _plainly(xp: Any, t: Any, start: Start, n_in: int, out: list[Any]) -> None:
+def _plainly(t: np.ndarray, start: Start, out: list[np.ndarray]) -> None:
+    """Write the results block by block into `out`, on several threads where there is enough to do."""
+
     def fill(group: tuple[Start, slice, slice, int]) -> None:
         part, rows, columns, high = group
-        scratch = Scratch(xp)
+        scratch = Scratch(np)
         now, whole = t[rows, columns], [a[rows, columns, ...] for a in out]
-        weights = _weights(xp, now, part) if _is_near(now, part) else None
+        weights = _weights(np, now, part) if _is_near(now, part) else None
         for i in range(0, now.shape[0], high):
             some = slice(i, min(i + high, now.shape[0]))
             of_some = None if weights is None else weights.at(some)
-            _block(xp, now[some, ...], part, of_some, scratch, [a[some, ...] for a in whole])
+            _block(np, now[some, ...], part, of_some, scratch, [a[some, ...] for a in whole])
 
-    groups = list(_groups(xp, start, t.shape[0]))
-    shared(fill, groups, xp is np and len(groups) >= SHARED)
+    groups = list(_groups(np, start, t.shape[0]))
+    shared(fill, groups, len(groups) >= SHARED)
+
+
+def _in_pieces(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any, Any]:
+    """Return the results of a library that cannot, or should not, write in place: blocks put together."""
+    columns: dict[int, list[Any]] = {}
+    for part, rows, members, _ in _groups(xp, start, t.shape[0]):
+        now = t[rows, members]
+        weights = _weights(xp, now, part) if _is_near(now, part) else None
+        columns.setdefault(members.start, []).append(_block(xp, now, part, weights, Scratch(xp), None))
+    whole = [[xp.concat(piece, axis=0) for piece in zip(*blocks, strict=True)] for blocks in columns.values()]
+    product, gram_in, gram_out, excess = (xp.concat(piece, axis=1) for piece in zip(*whole, strict=True))
+    return product, gram_in, gram_out, excess
 
 
 def _compilable(t: np.ndarray, start: Start) -> np.ndarray:
@@ -144,8 +159,10 @@ def _groups(xp: Any, start: Start, count: int) -> Iterator[tuple[Start, slice, s
             yield part, slice(i, min(i + GROUP * high, count)), columns, high
 
 
-def _block(xp: Any, t: Any, start: Start, weights: _Weights | None, scratch: Scratch, out: list[Any]) -> None:
-    """Write product, Gram matrices and excess. Roots are transposed, as in `Start`."""
+def _block(
+    xp: Any, t: Any, start: Start, weights: _Weights | None, scratch: Scratch, out: list[np.ndarray] | None
+) -> list[Any]:
+    """Return product, Gram matrices and excess, in the arrays `out` if given. Roots are transposed, as in `Start`."""
     seen, turned = start.seen, xp.matrix_transpose
     if weights is None:
         scaled, moved, column = _far(xp, t, start)
@@ -158,7 +175,7 @@ def _block(xp: Any, t: Any, start: Start, weights: _Weights | None, scratch: Scr
     squares = scratch.times("squares", inverse, inverse)
     trace = xp.sum((squares @ xp.linalg.diagonal(bracket)[..., None])[..., 0], axis=-1)
     sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not say where they failed
-    out[3][...] = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
+    excess = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
     turn = scratch.times("turn", inverse, column[..., None, :])
     if weights is None:
         q = scratch.product("q", inverse, moved)
@@ -175,11 +192,14 @@ def _block(xp: Any, t: Any, start: Start, weights: _Weights | None, scratch: Scr
         fed = turned(_fed(xp, t, seen))
         top = xp.concat([top, fed[..., :n_in]], axis=-2)
         bottom = xp.concat([bottom, fed[..., n_in:]], axis=-2)
-    scratch.product("product", turned(bottom), top, out[0])
-    for root, gram in ((top, out[1]), (bottom, out[2])):
-        scratch.product("gram", turned(root), root, gram)
-        if xp is not np:  # NumPy knows that these are symmetric, and computes half of them
-            gram[...] = (gram + turned(gram)) / 2
+    pairs = (bottom, top), (top, top), (bottom, bottom)
+    if out is None:
+        product, gram_in, gram_out = (turned(a) @ b for a, b in pairs)
+        return [product, *((gram + turned(gram)) / 2 for gram in (gram_in, gram_out)), excess]
+    for (a, b), into in zip(pairs, out[:3], strict=True):  # NumPy computes a product with itself symmetric
+        np.matmul(turned(a), b, out=into)
+    out[3][...] = excess
+    return out
 
 
 def _led(xp: Any, turn: Any, start: Start, scratch: Scratch) -> Any:

@@ -63,7 +63,7 @@ def started(xp: Any, seen: Frame, n_in: int) -> Start:
     size = xp.sum(first * size, axis=-1)
     empty = size == 0
     safe = xp.where(empty, xp.ones_like(size), size)
-    log = xp.where(empty, xp.full_like(safe, -(10**300)), xp.log(safe))
+    log = xp.where(empty, xp.full_like(safe, -1e300), xp.log(safe))
     # a column of zeros may be taken to begin anywhere
     begin = xp.where(empty, xp.full_like(begin[..., 0], n), begin[..., 0])[..., : rows.shape[-2] // 2]
     # beyond n - k rows change places

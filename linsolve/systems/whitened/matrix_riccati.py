@@ -105,18 +105,12 @@ def matrix_riccati(
         seen = _framed(xp, memory or Memory(), target, product, gram_in, gram_out)
         t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(seen.rate.shape[:-1])))
         found = moved(xp, t, seen, gram_in.shape[-1], method=method)
-    start = (product, gram_in, gram_out)
     still = t == 0
     if not arithmetic.to_numpy(still).any():
         return found
     batch = tuple(seen.rate.shape[:-1])
-    if arithmetic.is_object(xp):
-        y, x, z = (xp.where(still[..., None, None], a, b) for a, b in zip(start, found, strict=True))
-        return y, x, z
     rows = [xp.reshape(a, (-1, *batch, *a.shape[-2:])) for a in found]
-    still = xp.reshape(still, (-1, *batch))
-    for i in _rows(still):
-        _put(xp, rows, i, still[i, ...], start)
+    rows = _replaced(xp, rows, xp.reshape(still, (-1, *batch)), (product, gram_in, gram_out))
     y, x, z = (xp.reshape(a, tuple(t.shape) + tuple(a.shape[-2:])) for a in rows)
     return y, x, z
 
@@ -192,21 +186,18 @@ def _leapt(xp: Any, t: Any, seen: Frame, n_in: int, compiled: bool) -> list[Any]
         *found, excess = leap(xp, usual, seen, n_in, compiled=compiled)
         poor = inside & ~(arithmetic.to_numpy(excess) <= RELIABLE)
         if poor.any():
-            _by_steps(xp, found, poor, usual, seen, n_in)
+            found = _by_steps(xp, found, poor, usual, seen, n_in)
     else:
         n = seen.rate.shape[-1]
         sizes = (n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in)
         found = [xp.zeros((*t.shape, *own), dtype=xp.float64) for own in sizes]
-    forever = t == xp.inf
     if np.isinf(numbers).any():
-        last = _cut(xp, relaxed(xp, seen), n_in)
-        for i in _rows(forever):
-            _put(xp, found, i, forever[i, ...], last)
+        found = _replaced(xp, found, t == xp.inf, _cut(xp, relaxed(xp, seen), n_in))
     return found
 
 
-def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, seen: Frame, n_in: int) -> None:
-    """Replace those members at those times that are marked as poor."""
+def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, seen: Frame, n_in: int) -> list[Any]:
+    """Return `found`, at the times and members marked as poor by steps."""
     rows, members = np.flatnonzero(poor.any(axis=1)), np.flatnonzero(poor.any(axis=0))
     chosen = xp.asarray(members)
     part = Frame(*(xp.take(a, chosen, axis=0) for a in seen))
@@ -214,21 +205,24 @@ def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, seen: Frame, 
     right = _cut(xp, _stepped(xp, t, part), n_in)
     place = np.zeros(poor.shape[1], dtype=np.int64)
     place[members] = np.arange(len(members))
-    place = xp.asarray(place)
+    right = [xp.take(a, xp.asarray(place), axis=1) for a in right]
     for k, i in enumerate(rows):
-        _put(xp, found, int(i), xp.asarray(poor[i]), [xp.take(a[k, ...], place, axis=0) for a in right])
+        only = np.zeros_like(poor)
+        only[i] = poor[i]
+        found = _replaced(xp, found, xp.asarray(only), [a[k, ...] for a in right])
+    return found
 
 
-def _rows(mask: Any) -> list[int]:
-    """Return where a mask holds for any member."""
+def _replaced(xp: Any, found: list[Any], mask: Any, values: Any) -> list[Any]:
+    """Return matrices, `values` of the members where the mask, shape (times, members), holds; NumPy's in place."""
     numbers = arithmetic.to_numpy(mask)
-    return [int(i) for i in np.flatnonzero(numbers.reshape(numbers.shape[0], -1).any(axis=1))]
-
-
-def _put(xp: Any, found: Any, i: int, mask: Any, values: Any) -> None:
-    """Set time `i` of matrices in place to `values` where the mask holds."""
-    for whole, value in zip(found, values, strict=True):
-        whole[i, ...] = xp.where(mask[..., None, None], value, whole[i, ...])
+    rows = np.flatnonzero(numbers.reshape(numbers.shape[0], -1).any(axis=1)).tolist()
+    if xp is np:
+        for whole, value in zip(found, values, strict=True):
+            for i in rows:
+                whole[i] = np.where(mask[i][..., None, None], value, whole[i])
+        return found
+    return [xp.where(mask[..., None, None], value, whole) for whole, value in zip(found, values, strict=True)]
 
 
 def _cut(xp: Any, whole: Any, n_in: int) -> tuple[Any, Any, Any]:
@@ -255,12 +249,11 @@ def _stepped(xp: Any, t: Any, seen: Frame) -> Any:
     if not lost.any():
         return found
     own, times = Frame(*(arithmetic.to_numpy(a) for a in seen)), arithmetic.to_numpy(t)
-    for index in np.ndindex(lost.shape):
-        if lost[index]:
-            member = index[len(index) - own.spread.ndim :]
-            alone = Frame(*(a[member] for a in own))
-            found[*index, ...] = xp.asarray(graded(np, times[index], alone))
-    return found
+    right = arithmetic.to_numpy(found).copy()
+    for index in zip(*np.nonzero(lost), strict=True):
+        member = index[len(index) - own.spread.ndim :]
+        right[index] = graded(np, times[index], Frame(*(a[member] for a in own)))
+    return xp.asarray(right)
 
 
 @cache

@@ -117,20 +117,19 @@ def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
     batch, k, half = tuple(rate.shape[:-1]), rate.shape[-1], total[..., None] / 2
     rows_in, rows_out = modes.v.shape[-1], modes.u.shape[-1]
     cin, cout, v_k, u_k = cin[..., None, :], cout[..., None, :], modes.v[..., :, :k], modes.u[..., :, :k]
-    n, rates = rows_in + rows_out, [rate]
-    basis = xp.zeros((*batch, n, n), dtype=xp.float64)
-    basis[..., :rows_in, :k], basis[..., rows_in:, :k] = v_k * cin, u_k * cout
-    if rows_in > k:
-        basis[..., :rows_in, k : n - k] = modes.v[..., :, k:]
-        rates.append(xp.broadcast_to(-half, (*batch, rows_in - k)))
-    if rows_out > k:
-        basis[..., rows_in:, k : n - k] = modes.u[..., :, k:]
-        rates.append(xp.broadcast_to(half, (*batch, rows_out - k)))
-    basis[..., :rows_in, n - k :], basis[..., rows_in:, n - k :] = (
-        flipped(xp, v_k * cout),
-        flipped(xp, -u_k * cin),
-    )
+    alone = max(rows_in, rows_out) - k
+    top, bottom, rates = [v_k * cin], [u_k * cout], [rate]
+    if alone:
+        wide = rows_in > k
+        zero = xp.zeros((*batch, k, alone), dtype=xp.float64)
+        rest = xp.broadcast_to((modes.v if wide else modes.u)[..., :, k:], (*batch, k + alone, alone))
+        top.append(rest if wide else zero)
+        bottom.append(zero if wide else rest)
+        rates.append(xp.broadcast_to(-half if wide else half, (*batch, alone)))
+    top.append(flipped(xp, v_k * cout))
+    bottom.append(flipped(xp, -u_k * cin))
     rates.append(-flipped(xp, rate))
+    basis = stacked(xp, xp.concat(top, axis=-1), xp.concat(bottom, axis=-1))
     return basis, _merged(xp, xp.concat(rates, axis=-1))
 
 

@@ -216,3 +216,30 @@ def test_no_ill_conditioned_start_escapes_its_saddle():
         stuck, escaped = stuck + obstructed.sum(), escaped + (np.abs(2 * loss / least**2 - 1) > 1e-8).sum()
     assert stuck > 900
     assert escaped == 0
+
+
+def test_formulas_write_into_no_array(monkeypatch):
+    """Libraries whose arrays cannot change, such as JAX, run the same code; hard starts and every kind of time too."""
+    xp = array_api_strict
+
+    def refuse(*_):
+        raise TypeError("arrays of this library cannot be changed")
+
+    monkeypatch.setattr(type(xp.asarray(0.0)), "__setitem__", refuse)
+    rng = np.random.default_rng(0)
+    cases = [random_start(3, 2, 4, lam=0.5), random_start(14, 20, 14), random_start(5, 5, 5, seed=3)]
+    w1 = np.asarray([[1e-3, 1.0], [0.0, 1.0]])  # left to steps
+    cases += [two_case(rng, 0.5, 0.3, 0.2), (np.diag([1.001, 1.0]), WhitenedTwoLayer.of(w1, w1.T))]
+    times = np.asarray([0.0, 0.1, 15.0, 400.0, np.inf])
+    for target, start in cases:
+        given = [xp.asarray(v) for v in (target, *start)]
+        for method in (None, "steps"):
+            found = matrix_riccati(xp, xp.asarray(times), *given, method=method)
+            right = matrix_riccati(np, times, target, *start)
+            assert distance([np.asarray(v) for v in found], right).max() < 1e-13
+    monkeypatch.setattr("linsolve.systems.whitened.flow_map.DEVICE", 40)  # in many pieces
+    rng = np.random.default_rng(1)
+    weights = WhitenedTwoLayer.init(3, 2, 4, scale=0.1, batch=(5,), rng=rng)
+    target, start, times = rng.normal(size=(5, 4, 3)), WhitenedTwoLayer.of(*weights), np.linspace(0.1, 3.0, 7)[:, None]
+    found = matrix_riccati(xp, xp.asarray(times), xp.asarray(target), *(xp.asarray(v) for v in start))
+    assert distance([np.asarray(v) for v in found], matrix_riccati(np, times, target, *start)).max() < 1e-13
