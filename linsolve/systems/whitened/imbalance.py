@@ -91,17 +91,20 @@ class _Scaled(NamedTuple):
         return xp.sqrt(self.inner(xp, rest, rest))
 
 
-def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_Scaled, Any]:
-    """Return a start in units of the largest entries of its Gram matrices, and by what `spread` is then too large."""
+def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_Scaled, Any, Any]:
+    """Return a start in units of the largest entries of its Gram matrices, and the units of `total` and `spread`."""
     (a, fine_a), (b, fine_b) = (_unit(xp, size) for size in sizes)
     x, y, z = x * (a * a)[..., None, None], y * (a * b)[..., None, None], z * (b * b)[..., None, None]
-    u, v = _inverse(xp, a * a)[..., None, None], _inverse(xp, b * b)[..., None, None]
+    u, v = _inverse(xp, a * a), _inverse(xp, b * b)
+    top = xp.maximum(u, v)  # in floats a power of two
+    u, v = (s * _inverse(xp, top) for s in (u, v))
+    u, v = u[..., None, None], v[..., None, None]
     xu, yt, zv = x * u, xp.matrix_transpose(y), z * v
     pjp = (yt * v) @ y - xu @ x, zv @ y - y @ xu, zv @ z - (y * u) @ yt
     unit = xp.maximum(a, b)
     share = tuple((s / xp.where(unit > 0, unit, xp.ones_like(unit))) ** 2 for s in (a, b))
     weights = fine_a**4, (fine_a * fine_b) ** 2, fine_b**4
-    return _Scaled((x, y, z), pjp, (share[0], share[1]), weights), _inverse(xp, unit) ** 2
+    return _Scaled((x, y, z), pjp, (share[0], share[1]), weights), top, top * _inverse(xp, unit) ** 2
 
 
 def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
@@ -113,12 +116,12 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     """
     # a block that is all rounding stands for zero
     xt, zt = largest(xp, gram_in), largest(xp, gram_out)
-    scaled, units = _scaled(xp, gram_in, product, gram_out, (xt, zt))
+    scaled, of_total, of_spread = _scaled(xp, gram_in, product, gram_out, (xt, zt))
     pp, rp = scaled.inner(xp, scaled.p, scaled.p), scaled.inner(xp, scaled.pjp, scaled.p)
     jj = gram_in.shape[-1] * scaled.weights[0] * scaled.j[0] ** 2
     jj = jj + gram_out.shape[-1] * scaled.weights[2] * scaled.j[1] ** 2
     pj, rj = scaled.against_j(xp, scaled.p), scaled.against_j(xp, scaled.pjp)
-    size = xp.where(pp > 0, (xt + zt) * xp.sqrt(pp), xp.ones_like(pp))
+    size = xp.where(pp > 0, (xt * _inverse(xp, of_total) + zt * _inverse(xp, of_total)) * xp.sqrt(pp), xp.ones_like(pp))
     grain = 16 * (gram_in.shape[-1] + gram_out.shape[-1])
     none = xp.zeros_like(pp)
 
@@ -137,4 +140,4 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     single = rp * _inverse(xp, pp)
     single = xp.where(above_rounding(xp.abs(single) * xp.sqrt(pp), single, none), single, none)
     total, spread = xp.where(kept, pair[0], single), xp.where(kept, pair[1], none)
-    return Imbalance(total, spread * units, scaled.misfit(xp, total, spread) / size)
+    return Imbalance(total * of_total, spread * of_spread, scaled.misfit(xp, total, spread) / size)

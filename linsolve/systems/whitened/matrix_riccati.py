@@ -22,6 +22,8 @@ __all__ = ["known_imbalance", "matrix_riccati", "moved"]
 
 # from this size on BLAS would share one small product among threads, which costs an order of magnitude
 THREADED = 32
+# products of rate and time are kept below LATE; of rates below SLOW they are so at all times
+LATE, SLOW = 1e290, 1e-18
 # starts that are prepared together: with more, parts are shared among threads
 PART = 125
 
@@ -104,6 +106,7 @@ def matrix_riccati(
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):
         seen = _framed(xp, memory or Memory(), target, product, gram_in, gram_out)
         t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(seen.rate.shape[:-1])))
+        t = t if arithmetic.is_object(xp) else _bounded(xp, t, seen)
         found = moved(xp, t, seen, gram_in.shape[-1], method=method)
     still = t == 0
     if not arithmetic.to_numpy(still).any():
@@ -113,6 +116,14 @@ def matrix_riccati(
     rows = _replaced(xp, rows, xp.reshape(still, (-1, *batch)), (product, gram_in, gram_out))
     y, x, z = (xp.reshape(a, tuple(t.shape) + tuple(a.shape[-2:])) for a in rows)
     return y, x, z
+
+
+def _bounded(xp: Any, t: Any, seen: Frame) -> Any:
+    """Return times, those whose product with the fastest rate would overflow as infinite: the limit is reached."""
+    pace = xp.max(xp.hypot(seen.rate, xp.sqrt(seen.spread)[..., None]), axis=-1)
+    fast = pace > SLOW
+    last = LATE / xp.where(fast, pace, xp.ones_like(pace))
+    return xp.where(fast & (t > last), xp.inf * xp.ones_like(t), t)
 
 
 def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:

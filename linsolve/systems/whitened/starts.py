@@ -106,6 +106,36 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
         refuse(0, -np.linalg.eigvalsh(whole)[..., 0], bound)
 
 
+# largest entry whose square is a double, and smallest whose square has all its digits
+LARGEST, SMALLEST = 1e154, 2.0**-510
+
+
+def refuse_large_target(who: str, target: Any) -> None:
+    """Refuse a target whose loss is beyond the range of doubles."""
+    if arithmetic.is_object(arithmetic.namespace(target)):
+        return
+    size = float(np.abs(arithmetic.to_numpy(target)).max())
+    if not size * np.sqrt(np.prod(target.shape[-2:])) <= LARGEST:
+        raise OverflowError(
+            f"{who}: target = {size:.3g} (largest entry) must be below {LARGEST:g} (its square is the loss); rescale "
+            "it, weights and tau, or give it in linsolve.arithmetic.precise(50)"
+        )
+
+
+def refuse_lost_range(who: str, w1: Any, w2: Any, state: Any) -> None:
+    """Refuse weights whose products are beyond the range of doubles, at either end."""
+    if arithmetic.is_object(arithmetic.namespace(w1, w2)):
+        return
+    sizes = {name: float(np.abs(arithmetic.to_numpy(w)).max()) for name, w in (("w1", w1), ("w2", w2))}
+    name = max(sizes, key=sizes.__getitem__)
+    if all(np.isfinite(arithmetic.to_numpy(v)).all() for v in state) and not 0 < sizes[name] < SMALLEST:
+        return
+    raise OverflowError(
+        f"{who}: {name} = {sizes[name]:.3g} (largest entry) must lie between {SMALLEST:.1g} and {LARGEST:g} (the state "
+        "has its square); rescale, or give it in linsolve.arithmetic.precise(50)"
+    )
+
+
 def _fit(product: tuple[int, ...], gram_in: tuple[int, ...], gram_out: tuple[int, ...]) -> bool:
     """Whether shapes are those of a product and its Gram matrices, with batch axes that broadcast."""
     try:

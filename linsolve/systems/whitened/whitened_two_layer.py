@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -91,6 +92,7 @@ class WhitenedTwoLayer(Flow):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        whitened_start.refuse_large_target(type(self).__name__, self.target)
         object.__setattr__(self, "_memory", Memory())
 
     class State(NamedTuple):
@@ -115,7 +117,10 @@ class WhitenedTwoLayer(Flow):
         """Return the state of weights `w1`, shape batch + (width, n_in), and `w2`, shape batch + (n_out, width)."""
         w1, w2 = whitened_start.checked(cls.__name__, w1, w2)
         xp = arithmetic.namespace(w1, w2)
-        return cls.State(w2 @ w1, xp.matrix_transpose(w1) @ w1, w2 @ xp.matrix_transpose(w2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = cls.State(w2 @ w1, xp.matrix_transpose(w1) @ w1, w2 @ xp.matrix_transpose(w2))
+        whitened_start.refuse_lost_range(cls.__name__, w1, w2, state)
+        return state
 
     @classmethod
     def state(cls, z: Any) -> Any:
@@ -203,7 +208,7 @@ class WhitenedTwoLayer(Flow):
         ``(tr S X S^T + tr S^T Z S) / (|S|^2 |K|)``, ``|K|^2 = n_out |X|^2 + 2 tr X tr Z + n_in |Z|^2``; zero for a zero
         kernel or target.
         """
-        s, x, q = self.target, z.gram_in, z.gram_out
+        (s,), (x, q) = _scaled(xp, self.target), _scaled(xp, z.gram_in, z.gram_out)
         fit = _trace(xp, s, s @ x) + _trace(xp, s, q @ s)
         both = 2 * _diagonal_sum(xp, x) * _diagonal_sum(xp, q)
         size = xp.sqrt(q.shape[-1] * _trace(xp, x, x) + both + x.shape[-1] * _trace(xp, q, q)) * _trace(xp, s, s)
@@ -254,6 +259,12 @@ class WhitenedTwoLayer(Flow):
         w1, w2 = whitened_start.dyadic(rng, 3, 2, 4)
         target = rng.normal(size=(4, 3))
         return cls(target=target, tau=rng.uniform(0.5, 2.0)), cls.of(w1, w2)
+
+
+def _scaled(xp: Any, *matrices: Any) -> list[Any]:
+    """Return matrices in units of their largest entry, so that products of several stay in the range of doubles."""
+    size = functools.reduce(xp.maximum, [xp.max(xp.abs(m), axis=(-2, -1)) for m in matrices])
+    return [m / xp.where(size > 0, size, xp.ones_like(size))[..., None, None] for m in matrices]
 
 
 def _diagonal_sum(xp: Any, a: Any) -> Any:
