@@ -177,7 +177,7 @@ class BalancedMap(Flow):
 
 
 def _zeros(xp: Any, size: Any, count: int) -> Any:
-    """Return zeros for the modes that are missing to `count`."""
+    """Return zeros that complete the modes to `count`."""
     return xp.zeros((*size.shape[:-1], count - size.shape[-1]), dtype=size.dtype)
 
 

@@ -10,7 +10,7 @@ from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 
 TIMES = np.asarray([0.0, 1e-300, 1e-6, 0.3, 1.0, 3.0, 10.0, 40.0, 400.0, np.inf])
-METHODS = ("leap", "steps", "graded")
+METHODS = ("flow_map", "steps", "graded")
 
 
 def exact(target, start, times=TIMES, dps=50):
