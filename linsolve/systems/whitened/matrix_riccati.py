@@ -209,10 +209,9 @@ def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, frame: Frame,
     chosen = xp.asarray(members)
     part = Frame(*(xp.take(a, chosen, axis=0) for a in frame))
     t = xp.take(xp.take(t, xp.asarray(rows), axis=0), chosen, axis=1)
-    right = _cut(xp, _stepped(xp, t, part), n_in)
     place = np.zeros(poor.shape[1], dtype=np.int64)
     place[members] = np.arange(len(members))
-    right = [xp.take(a, xp.asarray(place), axis=1) for a in right]
+    right = [xp.take(a, xp.asarray(place), axis=1) for a in _cut(xp, _stepped(xp, t, part), n_in)]
     for k, i in enumerate(rows):
         only = np.zeros_like(poor)
         only[i] = poor[i]

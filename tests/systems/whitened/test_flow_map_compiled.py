@@ -72,7 +72,9 @@ class TestCompiled:
         for gram in found[1:]:
             np.testing.assert_array_equal(gram, np.swapaxes(gram, -1, -2))
 
-    @pytest.mark.parametrize("shape", [(10, 10, 10), (10, 20, 10), (3, 2, 4)], ids=str)
+    @pytest.mark.parametrize(
+        "shape", [(10, 10, 10), pytest.param((10, 20, 10), marks=pytest.mark.exhaustive), (3, 2, 4)], ids=str
+    )
     def test_against_fifty_digits(self, shape):
         """At most twice the plain flow map's error, in doubles' spacings times the bracket's condition."""
         xp, times = arithmetic.precise(50), np.asarray([0.1, 1.0, 6.0, 20.0])

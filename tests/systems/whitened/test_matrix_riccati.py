@@ -49,14 +49,10 @@ def two_eigenvalues(product, kappa, total):
     return product, (vh.T * x) @ vh, (u * z) @ u.T
 
 
-@pytest.mark.parametrize("shape", accuracy.SHAPES, ids=str)
-def test_accuracy_against_sixty_digits(shape):
+def refuse_inaccurate(shape, imbalances, scales):
     rng = np.random.default_rng(sum(shape))
     times, well, count = np.append(accuracy.TIMES[:-3], np.inf), 0, 0
-    scales = accuracy.SCALES if sum(shape) < 12 else accuracy.SCALES[::2]  # high precision is slow
-    for lam in accuracy.IMBALANCES:
-        if not accuracy.legal(shape, lam):
-            continue
+    for lam in imbalances:
         for case in accuracy.cases(shape, lam, rng, times=times, scales=scales):
             # where rounding the weights moves the exact trajectory by more than that, no method can know better
             allowed = np.maximum(1e-12, 10 * case.condition)
@@ -65,6 +61,21 @@ def test_accuracy_against_sixty_digits(shape):
                 assert (accuracy.difference(found, case.exact) <= allowed).all(), (lam, case.scale, method)
             well, count = well + int((allowed == 1e-12).sum()), count + allowed.size
     assert well > 0.85 * count  # the condition must not excuse much
+
+
+def legal(shape):
+    return [lam for lam in accuracy.IMBALANCES if accuracy.legal(shape, lam)]
+
+
+@pytest.mark.parametrize("shape", accuracy.SHAPES, ids=str)
+def test_accuracy_against_sixty_digits(shape):
+    refuse_inaccurate(shape, legal(shape)[::2], accuracy.SCALES[::4])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("shape", accuracy.SHAPES, ids=str)
+def test_accuracy_against_sixty_digits_of_every_scale_and_imbalance(shape):
+    refuse_inaccurate(shape, legal(shape), accuracy.SCALES if sum(shape) < 12 else accuracy.SCALES[::2])
 
 
 def test_late_times_against_sixty_digits():
