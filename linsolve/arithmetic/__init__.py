@@ -21,7 +21,7 @@ import numpy as np
 from linsolve.arithmetic.object_array import ObjectArray
 from linsolve.arithmetic.objects import ObjectNamespace
 
-__all__ = ["balls", "cast", "is_object", "namespace", "precise", "precision", "symbolic", "to_numpy"]
+__all__ = ["balls", "cast", "is_object", "namespace", "precise", "precision", "spacing", "symbolic", "to_numpy"]
 
 
 @lru_cache(maxsize=8)
@@ -58,6 +58,12 @@ def precision(xp: Any) -> Any:
             raise NotImplementedError(f"matrix Riccati: xp = {xp} has no eigenvectors; use precise(dps) or floats")
         return xp.asarray(10) ** (1 - xp.dps)
     return float(xp.finfo(xp.float64).eps)
+
+
+def spacing(value: Any) -> float:
+    """Return the spacing around one of the type that a value came in, at least that of doubles."""
+    kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    return {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(kind, 2.0**-52)
 
 
 def symbolic(at: dict[Any, Any] | None = None) -> Any:

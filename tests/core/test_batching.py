@@ -45,9 +45,10 @@ def test_a_batch_is_its_members_one_by_one(cls, seed, batch, time_shape):
     flow, z0 = cls.example(rng)
     parameters, start = member(flow, z0)
     t = rng.uniform(0.0, 2.0, time_shape)
-    # parameters vary over the batch, except what counts something; the start is followed a while, so that it varies
-    # inside the closed form's reach
-    counts = [k for k in parameters if cls.__dataclass_fields__[k].metadata["whole"]]
+    # parameters vary over the batch, except counts and orthonormal directions; the start is followed a while, so that
+    # it varies inside the closed form's reach
+    about = {k: cls.__dataclass_fields__[k].metadata for k in parameters}
+    counts = [k for k in parameters if about[k]["whole"] or "directions" in about[k]["doc"]]
     factors = {k: rng.uniform(0.8, 1.25, batch + (1,) * v.ndim) for k, v in parameters.items()}
     values = {k: np.ones_like(factors[k]) * v if k in counts else factors[k] * v for k, v in parameters.items()}
     ages = rng.uniform(0.0, 0.5, batch)

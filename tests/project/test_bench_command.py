@@ -120,8 +120,8 @@ def test_a_sample_of_matrices_is_followed_again(monkeypatch):
 def test_an_error_of_matrices_shows_in_the_table(monkeypatch):
     import linsolve.systems.whitened.matrix_riccati as module
 
-    real = module.leap
-    monkeypatch.setattr(module, "leap", lambda *args, **options: [(1 + 1e-9) * v for v in real(*args, **options)])
+    real = module.flow_map
+    monkeypatch.setattr(module, "flow_map", lambda *args, **options: [(1 + 1e-9) * v for v in real(*args, **options)])
     (row,) = bench(False, TINY, ["W5"]).rows
     assert 5e-10 < row.error < 2e-9
 

@@ -18,8 +18,8 @@ from linsolve.studies.learn.learned import (
     refuse_options,
     sampled_times,
 )
-from linsolve.systems.deep.given import whole_depth
-from linsolve.systems.whitened.simulation import simulate
+from linsolve.systems.deep.starts import whole_depth
+from linsolve.systems.whitened.raw_weights import simulate
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
 __all__ = ["Difference", "Learned", "horizon", "learn"]

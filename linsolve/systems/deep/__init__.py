@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from linsolve.core.registry import on_use
 
-FLOWS: dict[str, str] = {}
+FLOWS = {"BalancedMap": "balanced_map"}
 LAWS: dict[str, str] = {}
 PUBLISHED: dict[str, tuple[str, ...]] = {}
 _MORE = {
-    "BalancedMap": "balanced_map",
     "DeepNetwork": "network",
     "distances": "recognition",
 }

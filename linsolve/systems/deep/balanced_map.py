@@ -29,29 +29,33 @@ class BalancedMap(Flow):
 
     Parameters
     ----------
-    u : array_like, shape (n_out, mode)
+    u : array_like, shape batch + (n_out, mode)
         Output directions, orthonormal columns.
-    s : array_like, shape (mode,)
-        Singular values.
-    v : array_like, shape (n_in, mode)
+    s : array_like, shape batch + (mode,)
+        Singular values of the target; any sign, zero included.
+    v : array_like, shape batch + (n_in, mode)
         Input directions, orthonormal columns.
-    depth : float
+    depth : array_like, shape batch
         Number of layers, real, at least 1.
-    tau : float
-        Time constant: one over the geometric mean of the layers' learning rates (units of time).
+    tau : array_like, shape batch
+        Time constant (units of time), positive: one over the geometric mean of the layers' learning rates.
 
     Notes
     -----
-    Exact for: aligned starts. Not for: others, whose equation above holds where the layers are balanced, but has no
-    known closed form at depth above 2.
+    Exact for: aligned starts at every depth. Not for: other starts; the equation above holds for them where the layers
+    are balanced, but no closed form is known at depths above 2 (use `linsolve.integrate`; at depth 2
+    `WhitenedTwoLayer`). `DeepNetwork` gives the layers themselves.
 
-    Source of the equation: Arora, Cohen, Hazan, "On the optimization of deep networks: implicit acceleration by
-    overparameterization" (2018), Theorem 1.
+    Sources: Arora, Cohen, Hazan, "On the optimization of deep networks: implicit acceleration by overparameterization"
+    (2018), Theorem 1, for the equation; Saxe, McClelland, Ganguli (2014), eqs. (14)-(16), and Atanasov, Bordelon,
+    Pehlevan (2022), eq. (39), for the modes. Published formulas, checked: ``linsolve card DeepMode``.
+
+    Accuracy: that of `DeepMode` for each mode; residual at 40 digits (``tests/systems/deep/test_deep_network.py``).
 
     Examples
     --------
     >>> import numpy as np
-    >>> from linsolve.systems.deep import BalancedMap
+    >>> from linsolve import BalancedMap
     >>> traj = BalancedMap(np.eye(2), [3.0, 1.0], np.eye(2), depth=3)([0.0, 1.0], 0.125 * np.eye(2))
     >>> traj["singular_values"].round(6).tolist()
     [[0.125, 0.125], [2.996559, 0.489348]]
@@ -118,10 +122,17 @@ class BalancedMap(Flow):
         return xp.where(high > 0, xp.pow(high, 2 - 2 / depth + 0 * high), xp.where(depth == 1, one, 0 * one)) * factor
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return how much of the map couples different modes, over the map."""
+        """Return the part of the map that couples different modes, over the map, and the frames' ``|u^T u - 1|``."""
         rest = z0.product - product(xp, self._strengths(xp, z0), self.u, self.v)
         size = xp.sum(z0.product**2, axis=(-2, -1))
-        return {"misalignment": xp.sqrt(xp.sum(rest**2, axis=(-2, -1)) / xp.where(size > 0, size, xp.ones_like(size)))}
+        skew = sum(
+            xp.sum((xp.matrix_transpose(frame) @ frame - xp.eye(frame.shape[-1])) ** 2, axis=(-2, -1))
+            for frame in (self.u, self.v)
+        )
+        return {
+            "misalignment": xp.sqrt(xp.sum(rest**2, axis=(-2, -1)) / xp.where(size > 0, size, xp.ones_like(size))),
+            "distance of u and v from orthonormal columns": xp.sqrt(skew),
+        }
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the map at times `t`, each mode along its own `DeepMode`; at ``t = 0`` bitwise the start."""
@@ -130,7 +141,7 @@ class BalancedMap(Flow):
         return self.State(xp.where((t == 0)[..., None, None], z0.product + 0 * moved, moved))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return the loss and the kernel's alignment from the modes themselves, accurate to the last."""
+        """Return the loss and the kernel's alignment from the modes, each to full relative accuracy."""
         start, mode = DeepMode.State(self._strengths(xp, z0)), self._mode()
         c, gap = mode.solution(xp, t[..., None], start).a, mode.gap(xp, t[..., None], start)
         metric = self._metric(xp, c, *z0.product.shape[-2:])
@@ -166,7 +177,7 @@ class BalancedMap(Flow):
 
 
 def _zeros(xp: Any, size: Any, count: int) -> Any:
-    """Return zeros for the modes that are missing to `count`."""
+    """Return zeros that complete the modes to `count`."""
     return xp.zeros((*size.shape[:-1], count - size.shape[-1]), dtype=size.dtype)
 
 

@@ -20,7 +20,7 @@ def mean_rate(xp: Any, rates: Any) -> Any:
 
 
 def share(xp: Any, rates: Any, weighted: bool) -> Any:
-    r"""Return what each layer contributes to the tangent kernel, shape (L,), over the product of the other layers.
+    r"""Return the factor of each layer in the tangent kernel, shape (L,), relative to the product of the others.
 
     :math:`\prod_{k \ne \ell} \eta_k / \bar\eta = \bar\eta / \eta_\ell`; in the kernel that drives the output, where
     each layer is weighted with its own rate, :math:`\bar\eta` for all.

@@ -1,31 +1,39 @@
-"""From the weights of a deep linear network back to its modes, with the distances at which that fails."""
+"""Recognition of balanced, aligned networks: from the weights to singular modes, with relative distances."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import real_array
+from linsolve import arithmetic
+from linsolve.arithmetic import spacing
+from linsolve.core.arguments import Interval, real_array, shown
 from linsolve.core.query import NotExact
 from linsolve.systems.deep.closed_forms import mean_rate
-from linsolve.systems.deep.frames import TOLERANCE
-from linsolve.systems.deep.given import POSITIVE
+from linsolve.systems.deep.starts import TOLERANCE, layer_rates, symmetric
 
 __all__ = ["distances", "recognized"]
 
 WHO = "DeepNetwork.of"
-CLOSE = 1e-7  # strengths closer than this share a plane in which the data, not the weights, choose the directions
+# strengths closer than this share a plane in which the data, not the weights, determine the directions
+CLOSE = 1e-7
+# a mode below the tolerance whose layers disagree by more than this is rounding of the weights, not a mode
+DISAGREEMENT = 0.01
+# default tolerance in spacings of the least precise type that the weights or the target come in
+SPACINGS = 64
 
 
-def distances(layers: Sequence[Any], target: Any, *, rates: Any = 1.0, covariance: Any = None) -> dict[str, float]:
-    r"""Return how far a deep linear network is from being balanced and aligned with its data.
+def distances(
+    layers: Sequence[Any], target: Any, *, rates: Any = 1.0, covariance: Any = None, tolerance: float | None = None
+) -> dict[str, float]:
+    r"""Return the distances of a deep linear network from being balanced and aligned with its data.
 
     Parameters
     ----------
-    layers, target, rates, covariance
+    layers, target, rates, covariance, tolerance
         As for `DeepNetwork.of`.
 
     Returns
@@ -36,10 +44,10 @@ def distances(layers: Sequence[Any], target: Any, *, rates: Any = 1.0, covarianc
         * ``"imbalance"``: the largest ``|U_l U_l^T - U_(l+1)^T U_(l+1)|`` over the largest ``|U_l|^2``, where
           :math:`U_\ell = \sqrt{\bar\eta/\eta_\ell}\, W_\ell`;
         * ``"imbalance, mode by mode"``: the largest ``|R_l^T R_l - 1|`` of the layers' frames, which also sees the
-          imbalance of weak modes;
-        * ``"misalignment"``: what of ``S Sigma`` couples different singular modes of the network, over ``|S Sigma|``;
-          where the layers are not balanced, of the orthonormal frame closest to that of the outputs;
-        * ``"covariance across modes"``: the same of ``Sigma``, over ``|Sigma|``;
+          imbalance of weak modes; entries are divided by the columns' lengths where these exceed 1;
+        * ``"misalignment"``: the part of ``S Sigma`` that couples different singular modes of the network, over
+          ``|S Sigma|``; where the layers are not balanced, in the orthonormal frame closest to that of the outputs;
+        * ``"covariance across modes"``: the same part of ``Sigma``, over ``|Sigma|``;
         * ``"rest of the weights"``: the largest ``|U_l - R_(l+1) D R_l^T|`` over the largest ``|U_l|``.
 
     Examples
@@ -50,69 +58,115 @@ def distances(layers: Sequence[Any], target: Any, *, rates: Any = 1.0, covarianc
     >>> round(found["imbalance"], 6)
     0.53033
     """
-    return _measured(*_checked(layers, target, rates, covariance))[0]
+    return _measured(_checked(layers, target, rates, covariance, tolerance))[0]
 
 
-def recognized(layers: Sequence[Any], target: Any, rates: Any, covariance: Any) -> tuple[Any, ...]:
-    """Return the parts of a `DeepNetwork` in the order of its fields, or raise `NotExact`."""
-    found, parts = _measured(*_checked(layers, target, rates, covariance))
+def recognized(
+    layers: Sequence[Any], target: Any, rates: Any, covariance: Any, tolerance: float | None
+) -> tuple[Any, ...]:
+    """Return the fields of a `DeepNetwork`, or raise `NotExact`."""
+    given = _checked(layers, target, rates, covariance, tolerance)
+    found, parts, in_range = _measured(given)
     for name, distance in found.items():
-        if not distance <= TOLERANCE:
+        if not distance <= given.tolerance:
             raise NotExact(
-                f"{WHO}: {name} = {distance:.3g} must vanish (relative distance; at most {TOLERANCE:g}) for the closed "
-                "form to hold; follow these weights with integrate(deep.deep_weights(target, depth), t, layers)"
+                f"{WHO}: {name} = {distance:.3g} must vanish (relative distance; at most {given.tolerance:.2g}, "
+                f"{given.reason}) for the closed form to hold; pass a larger tolerance for rounded weights, or follow "
+                "these weights with integrate(deep.deep_weights(target, depth), t, layers)"
             )
+    if not in_range:
+        sizes = [float(np.abs(w).max()) for w in given.layers]
+        raise OverflowError(
+            f"{WHO}: layers = {min(sizes):.3g} to {max(sizes):.3g} (their largest entries) have a product beyond the "
+            "range of doubles (strengths of modes at time 0); rescale the weights"
+        )
+    variances = parts[-1]
+    if not (variances > 0).all():
+        raise ValueError(
+            f"{WHO}: covariance = {variances.min():.3g} along a mode must be positive (variance of the inputs); drop "
+            "directions without inputs with data.whiten"
+        )
     return parts
 
 
-def _checked(layers: Sequence[Any], target: Any, rates: Any, covariance: Any) -> tuple[Any, ...]:
-    weights = [real_array(WHO, f"layers[{i}]", w, meaning="weights of a layer") for i, w in enumerate(layers)]
+class _Given(NamedTuple):
+    """Checked arguments, the spacing of the type of the weights, and the reason of the tolerance, for the message."""
+
+    layers: list[np.ndarray]
+    target: np.ndarray
+    rates: np.ndarray
+    covariance: np.ndarray
+    tolerance: float
+    reason: str
+    spacing: float
+
+
+def _checked(layers: Any, target: Any, rates: Any, covariance: Any, tolerance: Any) -> _Given:
+    try:
+        given = list(layers)
+    except TypeError:
+        raise TypeError(f"{WHO}: layers = {shown(layers)} must be a list of matrices, the first layer first") from None
+    weights = [real_array(WHO, f"layers[{i}]", w, meaning="weights of a layer") for i, w in enumerate(given)]
+    weights = [arithmetic.to_numpy(w) for w in weights]
     shapes = [tuple(w.shape) for w in weights]
     chained = all(len(s) == 2 for s in shapes) and all(a[0] == b[1] for a, b in pairwise(shapes))
     if not weights or not chained:
         raise ValueError(f"{WHO}: layers have shapes {shapes}, which must chain; give matrices, the first layer first")
-    target = real_array(WHO, "target", target, meaning="map to be learned")
+    goal = arithmetic.to_numpy(real_array(WHO, "target", target, meaning="map to be learned"))
     ends = (shapes[-1][0], shapes[0][1])
-    if tuple(target.shape) != ends:
-        raise ValueError(f"{WHO}: target has shape {tuple(target.shape)} but the layers map as {ends}; transpose it?")
-    rates = real_array(WHO, "rates", rates, meaning="learning rates of the layers", domain=POSITIVE)
-    rates = np.broadcast_to(rates, (len(weights),)) if rates.ndim == 0 else rates
-    if tuple(rates.shape) != (len(weights),):
-        raise ValueError(f"{WHO}: rates have shape {tuple(rates.shape)} but need ({len(weights)},), one for each layer")
-    n_in = ends[1]
-    covariance = np.eye(n_in) if covariance is None else covariance
-    covariance = real_array(WHO, "covariance", covariance, meaning="covariance of the inputs")
-    if (
-        tuple(covariance.shape) != (n_in, n_in)
-        or np.abs(covariance - covariance.T).max() > 1e-9 * np.abs(covariance).max()
-    ):
-        raise ValueError(f"{WHO}: covariance, shape {tuple(covariance.shape)}, must be symmetric, ({n_in}, {n_in})")
-    return weights, target, rates, covariance
+    if tuple(goal.shape) != ends:
+        raise ValueError(f"{WHO}: target has shape {tuple(goal.shape)} but the layers map as {ends}; transpose it?")
+    coarsest, kind = max((spacing(w), str(getattr(w, "dtype", "float64"))) for w in (*given, target, 0.0))
+    reason = "as given"
+    if tolerance is None:
+        tolerance, reason = max(TOLERANCE, SPACINGS * coarsest), f"for weights of {kind.rpartition('.')[2]}"
+    else:
+        tolerance = real_array(WHO, "tolerance", tolerance, meaning="relative distance", domain=Interval("(0, 1)"))
+        if tolerance.ndim:
+            raise ValueError(f"{WHO}: tolerance has shape {tolerance.shape} but must be one number (relative distance)")
+        coarsest = max(coarsest, float(tolerance) / SPACINGS)
+    matrix = symmetric(WHO, covariance, ends[1])
+    return _Given(weights, goal, layer_rates(WHO, rates, len(weights)), matrix, float(tolerance), reason, coarsest)
 
 
-def _measured(
-    weights: list[np.ndarray], target: np.ndarray, rates: np.ndarray, covariance: np.ndarray
-) -> tuple[dict[str, float], tuple[Any, ...]]:
-    equal = [np.sqrt(mean_rate(np, rates) / rate) * w for w, rate in zip(weights, rates, strict=True)]
+def _measured(given: _Given) -> tuple[dict[str, float], tuple[Any, ...], bool]:
+    """Return the distances, the fields of the network, and whether its strengths are within the range of doubles."""
+    rates, depth = given.rates, len(given.layers)
+    unit, one, power = (max(float(np.abs(a).max()) for a in some) or 1.0 for some in _in_units(given))
+    target, covariance = given.target / one, given.covariance / power
+    ratios = [np.sqrt(mean_rate(np, rates) / rate) for rate in rates]
+    equal = [ratio * (w / unit) for w, ratio in zip(given.layers, ratios, strict=True)]
     largest = max(float(np.linalg.norm(layer)) for layer in equal) or 1.0
     imbalance = max((float(np.linalg.norm(a @ a.T - b.T @ b)) for a, b in pairwise(equal)), default=0.0) / largest**2
     drive = target @ covariance
-    frames, strengths = _frames(equal, drive, covariance)
+    frames, d, disagreement = _frames(equal, given.tolerance, given.spacing)
+    close = max(CLOSE, given.tolerance)
+    turn = _settled(d, frames[-1].T @ drive @ frames[0], frames[0].T @ covariance @ frames[0], close=close)
+    frames, d = [_closest_frame(frame @ turn) for frame in frames], np.sum(turn * (d[:, None] * turn), axis=0)
     rest = max(
-        float(np.linalg.norm(layer - (after * strengths) @ before.T))
+        float(np.linalg.norm(layer - (after * d) @ before.T))
         for layer, (before, after) in zip(equal, pairwise(frames), strict=True)
     )
-    u, v, hidden, start = _with_unlearned(frames, strengths ** len(equal), target, covariance)
+    with np.errstate(over="ignore", under="ignore"):
+        strengths = (d * unit) ** depth
+    in_range = bool((np.isfinite(strengths) & (strengths > 0)).all())
+    misalignment = _coupling(drive, frames[-1], frames[0]) / (float(np.linalg.norm(drive)) or 1.0)
+    noise = 4 * min(given.tolerance, max(disagreement, misalignment, rest / largest))
+    u, v, hidden, start = _with_unlearned(frames, strengths, target, covariance, noise)
     found = {
         "imbalance": imbalance,
-        "imbalance, mode by mode": max(float(np.linalg.norm(r.T @ r - np.eye(len(strengths)))) for r in frames),
-        "misalignment": _coupling(drive, _closest_frame(u), v) / (float(np.linalg.norm(drive)) or 1.0),
+        "imbalance, mode by mode": disagreement,
+        "misalignment": misalignment,
         "covariance across modes": _coupling(covariance, v, v) / (float(np.linalg.norm(covariance)) or 1.0),
         "rest of the weights": rest / largest,
     }
     variances = np.sum(v * (covariance @ v), axis=0)
     s = np.sum(u * (drive @ v), axis=0) / np.where(variances > 0, variances, 1.0)
-    return found, (u, s, v, start, rates, hidden, variances)
+    return found, (u, s * one, v, start, rates, hidden, variances * power), in_range
+
+
+def _in_units(given: _Given) -> tuple[Sequence[np.ndarray], ...]:
+    return given.layers, [given.target], [given.covariance]
 
 
 def _closest_frame(u: np.ndarray) -> np.ndarray:
@@ -122,37 +176,52 @@ def _closest_frame(u: np.ndarray) -> np.ndarray:
 
 
 def _coupling(matrix: np.ndarray, left: np.ndarray, right: np.ndarray) -> float:
-    """Return the norm of what `matrix` couples other than mode to mode, and the rest to the rest."""
+    """Return the norm of the part of `matrix` that couples a mode to another, or to the rest."""
     inside = left.T @ matrix @ right
     out = (matrix @ right - left @ inside, left.T @ matrix - inside @ right.T, inside - np.diag(np.diagonal(inside)))
     return float(np.sqrt(sum(np.sum(part**2) for part in out)))
 
 
-def _frames(equal: list[np.ndarray], drive: np.ndarray, covariance: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the frames of the layers, input to output, and the singular values that the layers share.
+def _frames(equal: list[np.ndarray], tolerance: float, rounding: float) -> tuple[list[np.ndarray], np.ndarray, float]:
+    """Return frames of unit columns, input to output, the layers' singular values and the imbalance mode by mode.
 
     The frames follow from the first layer, whose singular values are the roots of the map's: one SVD of the map would
-    lose the weak modes of a deep network.
+    lose the weak modes of a deep network. Modes that are rounding of the weights are left out.
     """
     left, d, right = np.linalg.svd(equal[0], full_matrices=False)
-    kept = d > max(equal[0].shape) * np.finfo(float).eps * max(float(d[0]), np.finfo(float).tiny)
+    kept = d > max(equal[0].shape) * rounding * max(float(d[0]), np.finfo(float).tiny)
     d, frames = d[kept], [right[kept].T, left[:, kept]]
+    lengths = [np.ones_like(d)] * 2  # of the columns that the layers make of the first frame
     for layer in equal[1:]:
-        frames.append(layer @ frames[-1] / d)
-    turn = _settled(d, frames[-1].T @ drive @ frames[0], frames[0].T @ covariance @ frames[0])
-    turned = [frame @ turn for frame in frames]
-    return turned, np.sum(turn * (d[:, None] * turn), axis=0)
+        moved = layer @ frames[-1]
+        length = np.linalg.norm(moved, axis=0)
+        frames.append(moved / np.where(length > 0, length, 1.0))
+        with np.errstate(over="ignore"):
+            lengths.append(lengths[-1] * (length / d))
+    off = np.max([np.linalg.norm(_off(*pair), axis=0) for pair in zip(frames, lengths, strict=True)], axis=0)
+    kept = (d >= tolerance * d.max(initial=0.0)) | (off <= DISAGREEMENT)
+    frames, lengths = [frame[:, kept] for frame in frames], [length[kept] for length in lengths]
+    return frames, d[kept], max(float(np.linalg.norm(_off(*pair))) for pair in zip(frames, lengths, strict=True))
 
 
-def _settled(values: np.ndarray, *matrices: np.ndarray) -> np.ndarray:
+def _off(frame: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Return ``R^T R - 1`` of ``R = frame diag(length)``, entries divided by the lengths where these exceed 1."""
+    short = np.minimum(length, 1.0)
+    with np.errstate(divide="ignore"):
+        diagonal = short**2 - np.minimum(1 / length, 1.0) ** 2
+    overlap = (frame.T @ frame) * short[:, None] * short
+    return overlap - np.diag(np.diagonal(overlap) - diagonal)
+
+
+def _settled(values: np.ndarray, *matrices: np.ndarray, close: float = CLOSE) -> np.ndarray:
     """Return a rotation among modes of equal values that makes matrices diagonal which have a common eigenbasis."""
     turn, begin = np.eye(len(values)), 0
     for end in range(1, len(values) + 1):
-        if end < len(values) and values[end - 1] - values[end] <= CLOSE * values[0]:
+        if end < len(values) and values[end - 1] - values[end] <= close * values[0]:
             continue
         block = slice(begin, end)
         # a generic combination of commuting matrices has their common eigenvectors; the values take part as well
-        mixed = np.diag(values[block] / values[0] - 1)
+        mixed = np.diag(values[block] / (values[0] or 1.0) - 1)
         for weight, matrix in zip((1.0, 0.6180339887498949), matrices, strict=False):
             part = matrix[block, block]
             mixed = mixed + weight * (part + part.T) / (np.linalg.norm(matrix) or 1.0)
@@ -162,18 +231,17 @@ def _settled(values: np.ndarray, *matrices: np.ndarray) -> np.ndarray:
 
 
 def _with_unlearned(
-    frames: list[np.ndarray], strengths: np.ndarray, target: np.ndarray, covariance: np.ndarray
+    frames: list[np.ndarray], strengths: np.ndarray, target: np.ndarray, covariance: np.ndarray, noise: float
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], np.ndarray]:
-    """Return u, v, hidden frames and starts with the target's modes appended that the weights do not hold."""
+    """Return u, v, hidden frames and starts with those modes of the target appended that the weights do not hold."""
     v, u = frames[0], frames[-1]
-    size = np.linalg.norm(target)
-    # the columns of u are orthonormal only where the layers are balanced
-    left, right = (np.eye(len(q)) - q @ np.linalg.pinv(q) for q in (u, v))
+    left, right = (np.eye(len(q)) - q @ q.T for q in (u, v))
     a, s, b = np.linalg.svd(left @ target @ right, full_matrices=False)
-    kept = s > 4 * max(target.shape) * np.finfo(float).eps * size
+    kept = s > max(4 * max(target.shape) * np.finfo(float).eps, noise) * np.linalg.norm(target)
+    kept[0] |= not (kept.any() or len(strengths))  # a mode of strength 0, where neither target nor weights hold any
     a, s, b = a[:, kept], s[kept], b[kept].T
     if len(s):
         turn = _settled(s, b.T @ covariance @ b)
-        a, b = a @ turn, b @ turn
+        a, b = _closest_frame(left @ a @ turn), _closest_frame(right @ b @ turn)
     hidden = tuple(np.hstack([frame, np.zeros((len(frame), len(s)))]) for frame in frames[1:-1])
     return np.hstack([u, a]), np.hstack([v, b]), hidden, np.concatenate([strengths, np.zeros(len(s))])

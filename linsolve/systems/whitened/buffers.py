@@ -1,6 +1,6 @@
-"""Products and sums in arrays that are used again: with NumPy large new arrays cost more than what is done with them.
+"""Reusable buffers for products and sums: allocating large temporaries costs more than the arithmetic.
 
-The arrays of other libraries, which manage memory themselves or on a device, are new each time.
+NumPy only; other libraries manage their memory themselves.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Scratch"]
+__all__ = ["Buffers"]
 
-# places of up to so many numbers, a megabyte, are kept for the thread's next question
+# buffers of up to so many numbers, a megabyte, are kept by the thread
 KEPT = 2**17
 _own = threading.local()
 
 
-class Scratch:
-    """Named places for results; what stood in a place is gone when it is used again. Each thread has its own.
+class Buffers:
+    """Named buffers for results, overwritten when a name is used again. Each thread has its own.
 
     Parameters
     ----------
@@ -29,34 +29,28 @@ class Scratch:
     def __init__(self, xp: Any) -> None:
         self.xp = xp
         self._large: dict[str, np.ndarray] = {}
-        if not hasattr(_own, "places"):
-            _own.places = {}
-        self._kept: dict[str, np.ndarray] = _own.places
+        if not hasattr(_own, "buffers"):
+            _own.buffers = {}
+        self._kept: dict[str, np.ndarray] = _own.buffers
 
-    def place(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the NumPy array of a name, with any content."""
+    def buffer(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the buffer of a name, uninitialized."""
         size = math.prod(shape)
-        places = self._kept if size <= KEPT else self._large
-        found = places.get(name)
+        buffers = self._kept if size <= KEPT else self._large
+        found = buffers.get(name)
         if found is None or found.size < size:
-            found = places[name] = np.empty(size)
+            found = buffers[name] = np.empty(size)
         return found[:size].reshape(shape)
 
-    def product(self, name: str, a: Any, b: Any, into: Any = None) -> Any:
-        """Return ``a @ b`` in the place of a name, or in an array `into`."""
+    def product(self, name: str, a: Any, b: Any) -> Any:
+        """Return ``a @ b``."""
         if self.xp is not np:
-            found = a @ b
-            if into is None:
-                return found
-            into[...] = found
-            return into
-        if into is None:
-            lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-            into = self.place(name, (*lead, a.shape[-2], b.shape[-1]))
-        return np.matmul(a, b, out=into)
+            return a @ b
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        return np.matmul(a, b, out=self.buffer(name, (*lead, a.shape[-2], b.shape[-1])))
 
     def times(self, name: str, a: Any, b: Any) -> Any:
-        """Return ``a * b``; `a` may itself stand in that place."""
+        """Return ``a * b``; `a` may itself be that buffer."""
         return a * b if self.xp is not np else np.multiply(a, b, out=self._for(name, a, b))
 
     def plus(self, name: str, a: Any, b: Any) -> Any:
@@ -68,11 +62,11 @@ class Scratch:
         return a - b if self.xp is not np else np.subtract(a, b, out=self._for(name, a, b))
 
     def raised(self, a: Any, diagonal: Any) -> Any:
-        """Return `a` with a diagonal added, in its own place."""
+        """Return `a` with a diagonal added, in place."""
         if self.xp is not np:
             return a + diagonal[..., None] * self.xp.eye(a.shape[-1])
         np.einsum("...ii->...i", a)[...] += diagonal
         return a
 
     def _for(self, name: str, a: Any, b: Any) -> np.ndarray:
-        return self.place(name, np.broadcast_shapes(a.shape, b.shape))
+        return self.buffer(name, np.broadcast_shapes(a.shape, b.shape))

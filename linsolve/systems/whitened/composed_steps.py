@@ -1,4 +1,4 @@
-"""The flow map of the matrix Riccati equation, composed by Cholesky factors: for batches, in any array library."""
+"""The flow map of the matrix Riccati equation composed of short steps, and by graded elimination, for hard starts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
 from linsolve.numerics.scalar import integral_of_decay
-from linsolve.systems.whitened.cholesky import factored
-from linsolve.systems.whitened.staircase import flipped
+from linsolve.systems.whitened.factorizations import factored, flipped
 from linsolve.systems.whitened.start_frame import Frame
 
-__all__ = ["carried", "log_flow_map", "relaxed", "steps"]
+__all__ = ["carried", "graded", "log_flow_map", "relaxed", "steps"]
 
-# a step multiplies the fastest mode's weight by at most exp(FIRST); later steps may grow as a fraction of time passed
+# a step multiplies the fastest weight by at most exp(FIRST); later steps are at most GROWTH of the time passed
 FIRST, GROWTH = 4, 0.25
 LARGE = 64
+# entries of a row below this, relative to the terms that they are the sum of, are rounding
+NOISE = 2e-15
 
 
 def log_flow_map(xp: Any, t: Any, rate: Any, spread: Any) -> tuple[Any, Any]:
@@ -39,16 +40,16 @@ def log_flow_map(xp: Any, t: Any, rate: Any, spread: Any) -> tuple[Any, Any]:
 
 
 def _log(xp: Any, a: Any) -> Any:
-    """Return ``ln |a|``, a huge negative number at 0."""
+    """Return ``ln |a|``, -1e300 at 0."""
     size = xp.abs(a)
-    return xp.where(size > 0, xp.log(xp.where(size > 0, size, xp.ones_like(size))), xp.full_like(size, -(10**300)))
+    return xp.where(size > 0, xp.log(xp.where(size > 0, size, xp.ones_like(size))), xp.full_like(size, -1e300))
 
 
 def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]:
     """Return the factors of one flow map ``q -> c^-1 q L^-T``, ``L L^T = 1 + q^T (n/c) q``: the new q, and ``L^-T``.
 
-    ``L^-T`` is upper triangular: a column is changed by those before it only, and zeros of the staircase stay exact.
-    Not a number where the bracket is singular to rounding.
+    ``L^-T`` is upper triangular: a column is changed by those before it only, and zeros of the echelon form stay exact.
+    Both are nan where the bracket is singular to rounding.
     """
     weigh, lean = weigh[..., None], lean[..., None]
     identity = xp.eye(q.shape[-1])
@@ -66,7 +67,7 @@ def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]
 
 
 def _scaled(xp: Any, q: Any, weigh: Any, lean: Any, near: Any) -> tuple[Any, Any, Any]:
-    """Return weighed and moved rows with columns scaled to largest weight one: no step leaves the exponent range.
+    """Return weighted and moved rows with columns scaled to largest weight one, so that no step overflows.
 
     A logarithm costs digits in proportion to its size, so only rows that might overflow go through it.
     """
@@ -79,86 +80,86 @@ def _scaled(xp: Any, q: Any, weigh: Any, lean: Any, near: Any) -> tuple[Any, Any
     return scaled, moved, xp.eye(q.shape[-1]) * less
 
 
-def steps(xp: Any, t: Any, seen: Frame) -> Any:
-    """Return ``P`` at finite times, shape lead + batch + (n, n); not a number from where a bracket was singular on."""
-    batch = tuple(seen.rate.shape[:-1])
+def steps(xp: Any, t: Any, frame: Frame) -> Any:
+    """Return ``P`` at finite times, shape lead + batch + (n, n); nan from the first singular bracket on."""
+    batch = tuple(frame.rate.shape[:-1])
     flat = xp.reshape(t, (-1, *batch))
     numbers = arithmetic.to_numpy(flat)
-    clock = numbers * arithmetic.to_numpy(_pace(xp, seen))
+    clock = numbers * arithmetic.to_numpy(_pace(xp, frame))
     clock = clock.reshape(clock.shape[0], -1).max(axis=-1)
     found: list[Any] = [None] * len(clock)
-    start = (seen.q, seen.root, 0.0, 0 * flat[0, ...])
+    start = (frame.q, frame.root, 0.0, 0 * flat[0, ...])
     q, root, done, now = start
     for index in np.argsort(clock, kind="stable"):
-        if (numbers[index] < arithmetic.to_numpy(now)).any():  # members disagree about which time comes first
+        if (numbers[index] < arithmetic.to_numpy(now)).any():  # the order of times differs between members
             q, root, done, now = start
         inside = _inside(clock[index], done)
         for part in np.diff(inside) / max(inside[-1] - inside[0], 1e-300):
             h = (flat[int(index), ...] - now) * float(part)
-            q, root = _advance(xp, h, q, root, seen)
+            q, root = _advance(xp, h, q, root, frame)
         now, done = flat[int(index), ...], clock[index]
         found[index] = root @ xp.matrix_transpose(root)
     return xp.reshape(xp.stack(found), tuple(t.shape) + tuple(found[0].shape[-2:]))
 
 
 def _inside(end: float, start: float) -> np.ndarray:
-    """Return the ends of the steps between two readings of the clock ``2 max|f| t``."""
+    """Return the ends of the steps between two values of ``2 max|f| t``."""
     points = [start]
     while points[-1] < end:
         points.append(min(end, points[-1] + max(FIRST, GROWTH * points[-1])))
     return np.asarray(points)
 
 
-def _pace(xp: Any, seen: Frame) -> Any:
-    pace = 2 * xp.max(xp.hypot(seen.rate, xp.sqrt(seen.spread)[..., None]), axis=-1)
-    pace = pace + xp.sum(seen.q * seen.q, axis=(-2, -1)) / 4
+def _pace(xp: Any, frame: Frame) -> Any:
+    pace = 2 * xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
+    pace = pace + xp.sum(frame.q * frame.q, axis=(-2, -1)) / 4
     return xp.where(pace > 0, pace, xp.ones_like(pace))
 
 
-def _advance(xp: Any, h: Any, q: Any, root: Any, seen: Frame) -> tuple[Any, Any]:
-    weigh, lean = log_flow_map(xp, h, seen.rate, seen.spread)
-    short = xp.max(xp.hypot(seen.rate, xp.sqrt(seen.spread)[..., None]), axis=-1) * h < 1 / 2
+def _advance(xp: Any, h: Any, q: Any, root: Any, frame: Frame) -> tuple[Any, Any]:
+    weigh, lean = log_flow_map(xp, h, frame.rate, frame.spread)
+    short = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1) * h < 1 / 2
     gently = bool(arithmetic.to_numpy(short).any())
     old, (q, right) = q, jump(xp, q, weigh, lean, gently)
-    root = seen.basis @ q if not gently else carried(xp, h, short, old, root, q, right, seen)
-    spread = seen.spread[..., None]
+    root = frame.basis @ q if not gently else carried(xp, h, short, old, root, q, right, frame)
+    spread = frame.spread[..., None]
     if not (arithmetic.to_numpy(spread) > 0).any():
         return q, root
     # the second term of the formula is a diagonal: append its root, compress by an LQ factorization
     fed = xp.exp(weigh + _log(xp, spread) / 2)[..., None, :]
     turn, upper = xp.linalg.qr(xp.matrix_transpose(xp.concat([q, fed * xp.eye(q.shape[-2])], axis=-1)))
-    full = flipped(xp, xp.concat([root, fed * seen.basis], axis=-1) @ turn)
+    full = flipped(xp, xp.concat([root, fed * frame.basis], axis=-1) @ turn)
     two = spread[..., None] > 0
     return xp.where(two, flipped(xp, xp.matrix_transpose(upper)), q), xp.where(two, full, root)
 
 
-def carried(xp: Any, h: Any, short: Any, old: Any, root: Any, q: Any, right: Any, seen: Frame) -> Any:
+def carried(xp: Any, h: Any, short: Any, old: Any, root: Any, q: Any, right: Any, frame: Frame) -> Any:
     """Return the root ``basis q`` after a step, for a short step with the relative accuracy of each of its blocks.
 
-    The basis mixes inputs and outputs: where one block is much smaller than the other, only the change goes through it.
+    The basis mixes inputs and outputs; only the change is expressed in it, so that a much smaller block stays accurate.
     """
-    freely = xp.hypot(seen.rate, xp.sqrt(seen.spread)[..., None])
+    freely = xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None])
     h = xp.where(short, h, xp.zeros_like(h))[..., None]
     safe = xp.where(freely > 0, freely, xp.ones_like(freely))
     sinh = xp.where(freely > 0, xp.sinh(freely * h) / safe, h + 0 * freely)
     # 1/c - 1 = (1 - c)/c with c - 1 = (cosh x - 1) - f sinh(x)/h
-    beyond = 2 * xp.sinh(freely * h / 2) ** 2 - seen.rate * sinh
+    beyond = 2 * xp.sinh(freely * h / 2) ** 2 - frame.rate * sinh
     change = (-beyond / (1 + beyond))[..., None] * old
-    gentle = (root + seen.basis @ change) @ right
-    return xp.where(short[..., None, None], gentle, seen.basis @ q)
+    gentle = (root + frame.basis @ change) @ right
+    return xp.where(short[..., None, None], gentle, frame.basis @ q)
 
 
-def relaxed(xp: Any, seen: Frame) -> Any:
+def relaxed(xp: Any, frame: Frame) -> Any:
     """Return ``P`` at ``t = inf``, shape batch + (n, n).
 
     With `spread`, ``f + sqrt(f^2 + spread)``. Without, each growing mode within reach of the start ends at ``2 f``, the
     others at 0. Rates equal to rounding count as equal: among them the start decides.
     """
-    n = seen.rate.shape[-1]
-    top = xp.max(xp.abs(seen.rate), axis=-1, keepdims=True)
+    n = frame.rate.shape[-1]
+    top = xp.max(xp.abs(frame.rate), axis=-1, keepdims=True)
     top = xp.where(top > 0, top, xp.ones_like(top))
     same = 8 * n * precision(xp)
-    rate = seen.rate / top
+    rate = frame.rate / top
     place, places = 0 * rate[..., 0], []
     for i in range(n):
         place = place + xp.astype(rate[..., max(i - 1, 0)] > rate[..., i], xp.float64)
@@ -166,21 +167,98 @@ def relaxed(xp: Any, seen: Frame) -> Any:
     growing = rate > same
     place = xp.stack(places, axis=-1)[..., None]
     # of each column only the fastest group of equal rates survives
-    reached = growing[..., None] & (seen.q != 0)
+    reached = growing[..., None] & (frame.q != 0)
     first = xp.min(xp.where(reached, place, xp.full_like(place, n)), axis=-2, keepdims=True)
-    scaled = xp.where(reached & (place == first), seen.q, xp.zeros_like(seen.q))
+    scaled = xp.where(reached & (place == first), frame.q, xp.zeros_like(frame.q))
     size = xp.max(xp.abs(scaled), axis=-2, keepdims=True)
     empty = size == 0
     scaled = scaled / xp.where(empty, xp.ones_like(size), size)
     identity = xp.eye(scaled.shape[-1]) * xp.where(empty, xp.ones_like(size), xp.zeros_like(size))
     # the projector onto the columns; a Cholesky factor of their Gram matrix would square its condition
     turn = xp.linalg.qr(xp.concat([scaled, identity], axis=-2))[0][..., :n, :]
-    weight = xp.sqrt(2 * xp.where(growing, seen.rate, 0 * rate))
+    weight = xp.sqrt(2 * xp.where(growing, frame.rate, 0 * rate))
     root = turn * weight[..., None]
     flat = root @ xp.matrix_transpose(root)
-    spread = seen.spread[..., None]
-    h = xp.hypot(seen.rate, xp.sqrt(spread))
-    falling = xp.where(seen.rate < 0, h - seen.rate, xp.ones_like(h))
-    full = xp.where(seen.rate < 0, spread / falling, h + seen.rate)
+    spread = frame.spread[..., None]
+    h = xp.hypot(frame.rate, xp.sqrt(spread))
+    falling = xp.where(frame.rate < 0, h - frame.rate, xp.ones_like(h))
+    full = xp.where(frame.rate < 0, spread / falling, h + frame.rate)
     inside = xp.where(spread[..., None] > 0, full[..., None] * xp.eye(n), flat)
-    return seen.basis @ inside @ xp.matrix_transpose(seen.basis)
+    return frame.basis @ inside @ xp.matrix_transpose(frame.basis)
+
+
+def graded(xp: Any, t: Any, frame: Frame) -> Any:
+    """Return ``P`` at finite times other than 0, shape lead + batch + (n, n), by graded elimination (NumPy)."""
+    t = np.where(t > 0, t, 1.0)
+    weigh, lean = log_flow_map(xp, t, frame.rate, frame.spread)
+    n, r = frame.q.shape[-2:]
+    start = np.broadcast_to(frame.q, (*t.shape, n, r))
+    q, right = np.empty(start.shape), np.empty((*t.shape, r, r))
+    for i in np.ndindex(t.shape):
+        q[i], right[i] = _eliminate(start[i], weigh[i], lean[i])
+    spread = frame.spread[..., None]
+    short = np.max(np.hypot(frame.rate, np.sqrt(spread)), axis=-1) * t < 1 / 2
+    root = carried(xp, t, short, frame.q, frame.root, q, right, frame)
+    if (spread > 0).any():
+        fed = np.exp(weigh + np.where(spread > 0, np.log(np.where(spread > 0, spread, 1.0)) / 2, -np.inf))
+        root = np.concatenate([root, fed[..., None, :] * frame.basis], axis=-1)
+    return root @ np.swapaxes(root, -1, -2)
+
+
+def _eliminate(q: np.ndarray, weigh: np.ndarray, lean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``c^-1 q S`` and ``S`` with ``S S^T = (1 + q^T (n/c) q)^-1``.
+
+    The inverse is kept as ``S S^T``, ``S = turned diag(e^grade)`` with orthogonal `turned`; each row updates it by one
+    rotation into a single column and a scaling of that column. Rows come by falling weight; entries below rounding
+    are dropped, so that exact saddles are followed.
+    """
+    n, r = q.shape
+    turned, grade, root = np.eye(r), np.zeros(r), np.zeros((n, r))
+    with np.errstate(divide="ignore"):
+        order = np.argsort(-(weigh + np.log(np.linalg.norm(q, axis=1))), kind="stable")
+    done: list[int] = []
+    for i in order:
+        row = turned.T @ q[i]
+        row[np.abs(row) <= NOISE * (np.abs(turned).T @ np.abs(q[i]))] = 0.0
+        level = grade + np.where(row != 0, np.log(np.abs(np.where(row != 0, row, 1.0))), -np.inf)
+        k = int(np.argmax(level))
+        if level[k] == -np.inf:
+            continue
+        for j in np.flatnonzero((level > -np.inf) & (np.arange(r) != k)):
+            _rotate(turned, grade, root, done, row, level, k, int(j))
+        level_k = level[k]
+        x = 2 * (level_k + weigh[i])
+        down = -x / 2 if x > 700 else -np.log1p(np.exp(x)) / 2
+        root[i, k] = np.sign(row[k]) * np.exp(lean[i] + (x / 2 + down))
+        grade[k] += down
+        root[done, k] *= np.exp(down)
+        done.append(int(i))
+    return root, turned * np.exp(grade)
+
+
+def _rotate(
+    turned: np.ndarray,
+    grade: np.ndarray,
+    root: np.ndarray,
+    done: list[int],
+    row: np.ndarray,
+    level: np.ndarray,
+    k: int,
+    j: int,
+) -> None:
+    """Rotate columns `k` and `j` in place so that the row's entry in column `j` moves into column `k`."""
+    d = level[j] - level[k]
+    log_c = -np.log1p(np.exp(2 * d)) / 2
+    log_s, sign = d + log_c, np.sign(row[j]) * np.sign(row[k])
+    a, b, grade_k, grade_j = turned[:, k].copy(), turned[:, j].copy(), grade[k], grade[j]
+    # magnitudes are combined as logarithms: a sine that underflows may multiply a column that is just as much larger
+    turned[:, k], grade[k] = _combine(a, log_c + grade_k, sign * b, log_s + grade_j)
+    turned[:, j], grade[j] = _combine(b, log_c + grade_j, -sign * a, log_s + grade_k)
+    c, s = np.exp(log_c), sign * np.exp(log_s)
+    root[done, k], root[done, j] = c * root[done, k] + s * root[done, j], c * root[done, j] - s * root[done, k]
+    level[k] -= log_c
+
+
+def _combine(a: np.ndarray, log_a: float, b: np.ndarray, log_b: float) -> tuple[np.ndarray, float]:
+    top = max(log_a, log_b)
+    return a * np.exp(log_a - top) + b * np.exp(log_b - top), top

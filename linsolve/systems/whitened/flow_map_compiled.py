@@ -1,10 +1,10 @@
-"""The flow map of small networks, compiled (extra ``[fast]``): times of one network are the lanes of SIMD vectors.
+"""The flow map of small networks, compiled (extra ``[fast]``): SIMD vectors hold eight times of one network.
 
-The formulas are those of `flow_map`; for matrices this small a library spends its time on calls.
-Taken are starts without `spread`, at times that are not so late that weights must be kept as logarithms.
+The formulas are those of `flow_map`; for matrices this small calls of a library cost more than the arithmetic. For
+starts without `spread`, at times early enough that weights are not kept as logarithms.
 
-Sums of products are made four at a time, so that they share what is loaded and none waits for another. Where fewer than
-four are left some are made twice.
+Sums of products are accumulated four at a time: they share loads and hide latency. Where fewer than four are left some
+are computed twice.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ import numpy as np
 from numba import njit
 
 from linsolve.systems.whitened.simd import (
-    LANES,
-    alike,
-    everywhere,
+    WIDTH,
+    broadcast,
+    broadcast_entry,
     exp,
     expm1,
     fma,
     if_less,
     load,
-    room,
-    root,
+    sqrt,
     store,
     unpack,
+    zeros,
 )
 
 __all__ = ["fill"]
 
-# of rates times time: up to here the change of the root is more accurate than the root
+# product of rate and time below which the change of the root is more accurate than the root
 SHORT = 0.5
-# not kept on disk: a kept kernel would not notice that another file changed, and would then write out of bounds
+# not cached on disk: a cached kernel would not notice changes of `simd` and would write out of bounds
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 @njit(**OPTIONS)
 def _weigh(now, rate, pace, any_short, up, half, square, change):
-    """Set ``sqrt(n/c)``, its square, and ``1/c``, or ``1/c - 1`` where time is short, of every mode.
+    """Set ``sqrt(n/c)``, its square, and ``1/c``, or ``1/c - 1`` at short times, of every mode.
 
-    Twice the fastest rate times time must be less than 700.
+    Twice the fastest rate times time must be below 700.
     """
-    n, one, none = rate.shape[0], everywhere(1.0), everywhere(0.0)
+    n, one, none = rate.shape[0], broadcast(1.0), broadcast(0.0)
     for i in range(n):
         f, twin = abs(rate[i]), n - 1 - i
         if twin < i and abs(rate[twin]) == f:
             store(up, i, load(up, twin))
             store(half, i, load(half, twin))
         else:
-            x = everywhere(f) * now
+            x = broadcast(f) * now
             twice = x + x
             decayed = none - expm1(none - twice)
             store(up, i, exp(x))
-            store(half, i, root(now * if_less(none, x, decayed / if_less(none, x, twice, one), one)))
+            store(half, i, sqrt(now * if_less(none, x, decayed / if_less(none, x, twice, one), one)))
     for i in range(n):
         grown = load(up, i)
         if rate[i] > 0:
@@ -63,27 +63,30 @@ def _weigh(now, rate, pace, any_short, up, half, square, change):
             grown = one / grown
         store(square, i, load(half, i) * load(half, i))
         if any_short:
-            grown = if_less(everywhere(pace) * now, everywhere(SHORT), expm1(everywhere(rate[i]) * now), grown)
+            grown = if_less(broadcast(pace) * now, broadcast(SHORT), expm1(broadcast(rate[i]) * now), grown)
         store(change, i, grown)
 
 
 @njit(**OPTIONS)
 def _bracket(pairs, first, size, weigh, square, column, bracket):
-    """Set the columns' scales and the lower half of the bracket; `pairs` are products of two columns of q."""
-    r, n, one, row = size.shape[0], square.shape[0] // LANES, everywhere(1.0), 0
+    """Set the scales of the columns and the lower triangle of the bracket; `pairs` are products of two columns of q."""
+    r, n, one, row = size.shape[0], square.shape[0] // WIDTH, broadcast(1.0), 0
     for a in range(r):
-        level = everywhere(size[a]) * load(weigh, first[a])
+        level = broadcast(size[a]) * load(weigh, first[a])
         store(column, a, if_less(one, level, one / level, one))
     for a in range(r):
         for b in range(0, a + 1, 4):
             b1, b2, b3 = min(b + 1, a), min(b + 2, a), min(b + 3, a)
             p, p1, p2, p3 = (row + b) * n, (row + b1) * n, (row + b2) * n, (row + b3) * n
             begin = max(first[a], min(min(first[b], first[b1]), min(first[b2], first[b3])))
-            s = s1 = s2 = s3 = everywhere(0.0)
+            s = s1 = s2 = s3 = broadcast(0.0)
             for i in range(begin, n):
                 weight = load(square, i)
-                s, s1 = fma(alike(pairs, p + i), weight, s), fma(alike(pairs, p1 + i), weight, s1)
-                s2, s3 = fma(alike(pairs, p2 + i), weight, s2), fma(alike(pairs, p3 + i), weight, s3)
+                s, s1 = fma(broadcast_entry(pairs, p + i), weight, s), fma(broadcast_entry(pairs, p1 + i), weight, s1)
+                s2, s3 = (
+                    fma(broadcast_entry(pairs, p2 + i), weight, s2),
+                    fma(broadcast_entry(pairs, p3 + i), weight, s3),
+                )
             scale = load(column, a)
             store(bracket, a * r + b, s * (scale * load(column, b)))
             store(bracket, a * r + b1, s1 * (scale * load(column, b1)))
@@ -96,8 +99,8 @@ def _bracket(pairs, first, size, weigh, square, column, bracket):
 
 @njit(**OPTIONS)
 def _factor(bracket, r, diagonal):
-    """Put the Cholesky factor in the place of the bracket, on its diagonal reciprocals; where there is none, nan."""
-    none, last = everywhere(0.0), r - 1
+    """Overwrite the bracket by its Cholesky factor, reciprocals on the diagonal; nan where it is not definite."""
+    none, last = broadcast(0.0), r - 1
     for b in range(r):
         store(diagonal, b, load(bracket, b * (r + 1)))
     for b in range(r):
@@ -111,7 +114,7 @@ def _factor(bracket, r, diagonal):
                 s, s1 = fma(load(bracket, a * r + k), x, s), fma(load(bracket, a1 * r + k), x, s1)
                 s2, s3 = fma(load(bracket, a2 * r + k), x, s2), fma(load(bracket, a3 * r + k), x, s3)
             if a == b:
-                pivot = everywhere(1.0) / root(s)
+                pivot = broadcast(1.0) / sqrt(s)
             store(bracket, a3 * r + b, s3 * pivot)
             store(bracket, a2 * r + b, s2 * pivot)
             store(bracket, a1 * r + b, s1 * pivot)
@@ -122,13 +125,13 @@ def _factor(bracket, r, diagonal):
 @njit(**OPTIONS)
 def _inverse(factor, r, column, diagonal, turn):
     """Set ``turn[b, a]``, b up to a, to ``column L^-T``, and return the excess."""
-    none = everywhere(0.0)
+    none = broadcast(0.0)
     for a in range(r):
         pivot = load(factor, a * (r + 1))
         for b in range(0, a, 4):
             b1, b2, b3 = min(b + 1, a - 1), min(b + 2, a - 1), min(b + 3, a - 1)
             s = s1 = s2 = s3 = none
-            for k in range(b, a):  # what stands before the diagonal is zero
+            for k in range(b, a):  # zero left of the diagonal
                 x = none - load(factor, a * r + k)
                 s, s1 = fma(load(turn, b * r + k), x, s), fma(load(turn, b1 * r + k), x, s1)
                 s2, s3 = fma(load(turn, b2 * r + k), x, s2), fma(load(turn, b3 * r + k), x, s3)
@@ -137,7 +140,7 @@ def _inverse(factor, r, column, diagonal, turn):
             store(turn, b2 * r + a, s2 * pivot)
             store(turn, b3 * r + a, s3 * pivot)
         store(turn, a * (r + 1), pivot)
-    excess = everywhere(-float(r))
+    excess = broadcast(-float(r))
     for b in range(r):
         s, scale = none, load(column, b)
         for a in range(b, r):
@@ -150,9 +153,9 @@ def _inverse(factor, r, column, diagonal, turn):
 
 @njit(**OPTIONS)
 def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, add):
-    """Set, or `add`, ``left right``; `left` is the same in every lane and zero left of where its rows `begin`.
+    """Set ``into = left right``, or `add` to it; `left` is the same for all cases, its rows zero before `begin`.
 
-    It begins at a number, each row a `stride` after the last; the other two at lanes `low` and `top`.
+    `left` begins at entry `at`, a row every `stride` entries; `right` and `into` begin at vectors `low` and `top`.
     """
     for i in range(0, rows, 2):
         i1 = min(i + 1, rows - 1)
@@ -160,11 +163,11 @@ def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, a
         skipped = min(begin[i], begin[i1])
         for a in range(0, r, 2):
             a1 = min(a + 1, r - 1)
-            s = s1 = s2 = s3 = everywhere(0.0)
+            s = s1 = s2 = s3 = broadcast(0.0)
             if add:
                 s, s1, s2, s3 = load(into, o + a), load(into, o + a1), load(into, o1 + a), load(into, o1 + a1)
             for k in range(skipped, columns):
-                x, x1 = alike(left, p + k), alike(left, p1 + k)
+                x, x1 = broadcast_entry(left, p + k), broadcast_entry(left, p1 + k)
                 y, y1 = load(right, low + k * r + a), load(right, low + k * r + a1)
                 s, s1, s2, s3 = fma(x, y, s), fma(x, y1, s1), fma(x1, y, s2), fma(x1, y1, s3)
             store(into, o + a, s)
@@ -175,8 +178,8 @@ def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, a
 
 @njit(**OPTIONS)
 def _paired(moved, change, r, halved):
-    """Multiply rows by their changes; of pairs ``(v, u), (v, -u)`` of the basis set the sum and the difference."""
-    n = change.shape[0] // LANES
+    """Multiply rows by their changes; combine pairs ``(v, u), (v, -u)`` of the basis into sum and difference."""
+    n = change.shape[0] // WIDTH
     for i in range(n):
         x = load(change, i)
         for a in range(i * r, (i + 1) * r):
@@ -190,7 +193,7 @@ def _paired(moved, change, r, halved):
 
 @njit(**OPTIONS)
 def _outer(found, top, rows, low, columns, r, number):
-    """Set products of each two rows, some from `top` and some from `low` on; half of them where these are the same."""
+    """Set the products of rows from `top` on with rows from `low` on; only half of them where these are the same."""
     same = top == low
     for i in range(0, rows, 2):
         i1 = min(i + 1, rows - 1)
@@ -198,7 +201,7 @@ def _outer(found, top, rows, low, columns, r, number):
         for j in range(0, i + 1 if same else columns, 2):
             j1 = min(j + 1, columns - 1)
             o, o1 = low + j * r, low + j1 * r
-            s = s1 = s2 = s3 = everywhere(0.0)
+            s = s1 = s2 = s3 = broadcast(0.0)
             for k in range(r):
                 x, x1, y, y1 = load(found, p + k), load(found, p1 + k), load(found, o + k), load(found, o1 + k)
                 s, s1, s2, s3 = fma(x, y, s), fma(x, y1, s1), fma(x1, y, s2), fma(x1, y1, s3)
@@ -214,17 +217,17 @@ def _outer(found, top, rows, low, columns, r, number):
 
 
 @njit(**OPTIONS)
-def _written(number, size, lanes, into, where, step):
-    """Write a matrix of so many numbers for each lane to flat memory: the first as number `where`, then by steps."""
+def _written(number, size, active, into, where, step):
+    """Write the matrices of the active cases to flat memory, in units of their size: from `where` on, `step` apart."""
     where, step = where * size, step * size
-    if lanes == LANES and size >= LANES:
-        for at in range(0, size, LANES):
-            begin = min(at, size - LANES)
+    if active == WIDTH and size >= WIDTH:
+        for at in range(0, size, WIDTH):
+            begin = min(at, size - WIDTH)
             unpack(number, begin, into, where + begin, step)
     else:
-        for k in range(lanes):
+        for k in range(active):
             for at in range(size):
-                into[where + k * step + at] = number[at * LANES + k]
+                into[where + k * step + at] = number[at * WIDTH + k]
 
 
 @njit(**OPTIONS)
@@ -235,11 +238,11 @@ def fill(t, start, n_in, halved, members, out):
     ----------
     t : array, shape (times, members)
     start : tuple of arrays
-        basis, rate, q, root; where each column of `q` begins, with which magnitude; the fastest rate.
+        basis, rate, q, root; first nonzero row of each column of `q`, and its magnitude; the fastest rate.
     n_in, halved : int
-        Inputs, and how many pairs of columns of the basis are ``(v, u), (v, -u)``: all or none.
+        Inputs, and the number of pairs ``(v, u), (v, -u)`` of columns of the basis: all or none.
     members : tuple of int
-        From and to.
+        First, and one beyond the last.
     out : tuple of arrays
         product, gram_in, gram_out, excess, shape (times, members) + own, each contiguous.
     """
@@ -248,24 +251,24 @@ def fill(t, start, n_in, halved, members, out):
     n_out = n - n_in
     bases, roots, origins = basis.reshape(-1), q.reshape(-1), origin.reshape(-1)
     matrices = out[0].reshape(-1), out[1].reshape(-1), out[2].reshape(-1)
-    times, column, diagonal = room(1), room(r), room(r)
-    up, half, square, change = room(n), room(n), room(n), room(n)
-    bracket, turn, gentle = room(r * r), room(r * r), room(r * r)
-    moved, found, number = room(n * r), room(n * r), room(max(n_in, n_out) ** 2)
+    times, column, diagonal = zeros(1), zeros(r), zeros(r)
+    up, half, square, change = zeros(n), zeros(n), zeros(n), zeros(n)
+    bracket, turn, gentle = zeros(r * r), zeros(r * r), zeros(r * r)
+    moved, found, number = zeros(n * r), zeros(n * r), zeros(max(n_in, n_out) ** 2)
     pairs, begin, nowhere = np.empty(r * (r + 1) // 2 * n), np.zeros(n, np.int64), np.zeros(n, np.int64)
     for m in range(members[0], members[1]):
         _prepare(q[m], pairs, begin)
-        for at in range(0, count, LANES):
-            lanes, least = min(LANES, count - at), np.inf
-            for k in range(LANES):
-                times[k] = t[at + min(k, lanes - 1), m]
+        for at in range(0, count, WIDTH):
+            active, least = min(WIDTH, count - at), np.inf
+            for k in range(WIDTH):
+                times[k] = t[at + min(k, active - 1), m]
                 least = min(least, times[k])
             now, any_short = load(times, 0), pace[m] * least < SHORT
             _weigh(now, rate[m], pace[m], any_short, up, half, square, change)
             _bracket(pairs, first[m], size[m], half, square, column, bracket)
             _factor(bracket, r, diagonal)
             store(times, 0, _inverse(bracket, r, column, diagonal, turn))
-            for k in range(lanes):
+            for k in range(active):
                 out[3][at + k, m] = times[k]
             _product(roots, m * n * r, n, r, begin, r, turn, 0, r, moved, 0, False)
             _paired(moved, change, r, halved)
@@ -274,21 +277,21 @@ def fill(t, start, n_in, halved, members, out):
                 if top > 0:
                     left, rows, low = left + halved, n_out, halved * r
                 _product(bases, left, rows, n, nowhere, n - halved, moved, low, r, found, top * r, False)
-            if any_short:  # what only the change goes through the basis of
+            if any_short:  # there only the change goes through the basis
                 for k in range(r * r):
-                    x = if_less(everywhere(pace[m]) * now, everywhere(SHORT), load(turn, k), everywhere(0.0))
+                    x = if_less(broadcast(pace[m]) * now, broadcast(SHORT), load(turn, k), broadcast(0.0))
                     store(gentle, k, x)
                 _product(origins, m * n * r, n, r, nowhere, r, gentle, 0, r, found, 0, True)
             step, where = t.shape[1], at * t.shape[1] + m
             for k in range(3):
                 rows, columns = n_in if k == 1 else n_out, n_out if k == 2 else n_in
                 _outer(found, 0 if k == 1 else n_in * r, rows, n_in * r if k == 2 else 0, columns, r, number)
-                _written(number, rows * columns, lanes, matrices[k], where, step)
+                _written(number, rows * columns, active, matrices[k], where, step)
 
 
 @njit(**OPTIONS)
 def _prepare(q, pairs, begin):
-    """Set the products of each two columns of a member's q, and where each row of it begins."""
+    """Set the products of each two columns of a member's q, and the first nonzero column of each row."""
     n, r = q.shape
     row = 0
     for a in range(r):

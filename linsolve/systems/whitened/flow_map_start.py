@@ -1,4 +1,4 @@
-"""A start as the leap of the matrix Riccati equation uses it, prepared once for all times."""
+"""The start in the form that the flow map uses, prepared once for all times."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.systems.whitened.start_frame import Frame
 
-__all__ = ["Start", "paired", "started"]
+__all__ = ["Start", "paired", "prepared"]
 
 
 class Start(NamedTuple):
-    """A start as the leap uses it: roots transposed, and what of each column of `q` stands first.
+    """A start for the flow map: transposed roots, and the first nonzero entry of each column of `q`.
 
     Parameters
     ----------
-    seen : Frame
+    frame : Frame
     halved : int
-        Number of pairs of columns ``(v, u)``, ``(v, -u)`` of the basis, if all that have partners are such, else 0.
+        Number of pairs of columns ``(v, u)``, ``(v, -u)`` of the basis if these are all pairs, else 0.
     void : int
-        So many rows on top of the first half of the columns of `q` are zero.
+        Number of zero rows on top of the first half of the columns of `q`.
     pace : array, shape (members,)
         The fastest rate.
     rate, rows : array, shape (members, n), (members, r, n)
-        Rates and ``q^T``; of modes that come in pairs the falling ones in the order of their partners.
+        Rates and ``q^T``; falling modes of pairs in the order of their partners.
     first : array, shape (members, r, n)
-        1 where a column of `q` begins, else 0.
+        1 at the first nonzero entry of each column of `q`, else 0.
     size, log : array, shape (members, r)
-        With which magnitude it begins, and the logarithm.
+        Magnitude of that entry, and its logarithm.
     inputs, outputs : array, shape (members, n - halved, n_in), (members, n - halved, n_out)
         The basis transposed, without the second of each pair.
     """
 
-    seen: Frame
+    frame: Frame
     halved: int
     void: int
     pace: Any
@@ -48,14 +48,14 @@ class Start(NamedTuple):
 
     def of(self, columns: slice) -> Start:
         """Return some members."""
-        seen = Frame(*(a[columns, ...] for a in self.seen))
-        return Start(seen, self.halved, self.void, *(a[columns, ...] for a in self[3:]))
+        frame = Frame(*(a[columns, ...] for a in self.frame))
+        return Start(frame, self.halved, self.void, *(a[columns, ...] for a in self[3:]))
 
 
-def started(xp: Any, seen: Frame, n_in: int) -> Start:
-    """Return a start prepared for the leap, members along one leading axis."""
-    k, n = _halved(xp, seen.basis, n_in), seen.basis.shape[-1]
-    rows = _turned(xp, seen.q)
+def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
+    """Return the start for the flow map, members along one leading axis."""
+    k, n = _halved(xp, frame.basis, n_in), frame.basis.shape[-1]
+    rows = _turned(xp, frame.q)
     size = xp.abs(rows)
     some = xp.astype(size > 0, xp.int64)
     begin = xp.argmax(some, axis=-1, keepdims=True)
@@ -63,15 +63,15 @@ def started(xp: Any, seen: Frame, n_in: int) -> Start:
     size = xp.sum(first * size, axis=-1)
     empty = size == 0
     safe = xp.where(empty, xp.ones_like(size), size)
-    log = xp.where(empty, xp.full_like(safe, -(10**300)), xp.log(safe))
-    # a column of zeros may be taken to begin anywhere
+    log = xp.where(empty, xp.full_like(safe, -1e300), xp.log(safe))
+    # the first entry of a column of zeros may be anywhere
     begin = xp.where(empty, xp.full_like(begin[..., 0], n), begin[..., 0])[..., : rows.shape[-2] // 2]
-    # beyond n - k rows change places
+    # rows beyond n - k are reordered
     void = min(int(xp.min(begin)), n - k) if arithmetic.to_numpy(begin).size else 0
-    pace = xp.max(xp.hypot(seen.rate, xp.sqrt(seen.spread)[..., None]), axis=-1)
-    rate, rows, first = (paired(xp, a, k) for a in (seen.rate, rows, first))
-    maps = (_turned(xp, a[..., : n - k]) for a in (seen.basis[..., :n_in, :], seen.basis[..., n_in:, :]))
-    return Start(seen, k, void, pace, rate, rows, first, size, log, *maps)
+    pace = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
+    rate, rows, first = (paired(xp, a, k) for a in (frame.rate, rows, first))
+    maps = (_turned(xp, a[..., : n - k]) for a in (frame.basis[..., :n_in, :], frame.basis[..., n_in:, :]))
+    return Start(frame, k, void, pace, rate, rows, first, size, log, *maps)
 
 
 def paired(xp: Any, a: Any, k: int) -> Any:

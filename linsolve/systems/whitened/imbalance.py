@@ -1,4 +1,4 @@
-"""The class of a two-layer linear network's start: which imbalances have a closed form, and how far a start is off."""
+"""Imbalance of the start of a two-layer linear network: its two eigenvalues, and the distance from having only two."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _inverse(xp: Any, x: Any) -> Any:
 
 
 def _unit(xp: Any, size: Any) -> tuple[Any, Any]:
-    """Return ``1/sqrt(size)``, 0 for 0, in two factors: in floats the first a power of two, by which nothing rounds."""
+    """Return ``1/sqrt(size)``, 0 for 0, in two factors; in floats the first is a power of two, exact to multiply by."""
     some = size > 0
     unit = 1 / xp.sqrt(xp.where(some, size, xp.ones_like(size)))
     coarse = unit if arithmetic.is_object(xp) else xp.pow(xp.full_like(unit, 2.0), xp.round(xp.log2(unit)))
@@ -54,7 +54,7 @@ def _unit(xp: Any, size: Any) -> tuple[Any, Any]:
 
 
 def largest(xp: Any, gram: Any) -> Any:
-    """Return the largest diagonal entry, of which a Gram matrix has no negative one: one that is all rounding is 0."""
+    """Return the largest diagonal entry of a Gram matrix, 0 if rounding made it negative."""
     found = xp.max(_diagonal(xp, gram), axis=-1)
     return xp.maximum(found, xp.zeros_like(found))
 
@@ -62,7 +62,7 @@ def largest(xp: Any, gram: Any) -> Any:
 class _Scaled(NamedTuple):
     """``P`` and ``P J P`` in units in which no block is small; `j` are the sizes of the blocks of J.
 
-    Blocks are named by the first, the lower and the last; each counts in norms by its weight.
+    Blocks are the first, the lower and the last; `weights` are their factors in norms.
     """
 
     p: tuple[Any, Any, Any]
@@ -91,17 +91,20 @@ class _Scaled(NamedTuple):
         return xp.sqrt(self.inner(xp, rest, rest))
 
 
-def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_Scaled, Any]:
-    """Return a start in units of the largest entries of its Gram matrices, and by what `spread` is then too large."""
+def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_Scaled, Any, Any]:
+    """Return a start in units of the largest entries of its Gram matrices, and the units of `total` and `spread`."""
     (a, fine_a), (b, fine_b) = (_unit(xp, size) for size in sizes)
     x, y, z = x * (a * a)[..., None, None], y * (a * b)[..., None, None], z * (b * b)[..., None, None]
-    u, v = _inverse(xp, a * a)[..., None, None], _inverse(xp, b * b)[..., None, None]
+    u, v = _inverse(xp, a * a), _inverse(xp, b * b)
+    top = xp.maximum(u, v)  # in floats a power of two
+    u, v = (s * _inverse(xp, top) for s in (u, v))
+    u, v = u[..., None, None], v[..., None, None]
     xu, yt, zv = x * u, xp.matrix_transpose(y), z * v
     pjp = (yt * v) @ y - xu @ x, zv @ y - y @ xu, zv @ z - (y * u) @ yt
     unit = xp.maximum(a, b)
     share = tuple((s / xp.where(unit > 0, unit, xp.ones_like(unit))) ** 2 for s in (a, b))
     weights = fine_a**4, (fine_a * fine_b) ** 2, fine_b**4
-    return _Scaled((x, y, z), pjp, (share[0], share[1]), weights), _inverse(xp, unit) ** 2
+    return _Scaled((x, y, z), pjp, (share[0], share[1]), weights), top, top * _inverse(xp, unit) ** 2
 
 
 def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
@@ -109,21 +112,21 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
 
     Input and output blocks may differ by many orders of magnitude (``lam = 1`` at scale 1e-8); each is measured in its
     own unit. Where `spread` is not larger than the rounding of the start, ``P0`` is numerically singular, and then
-    `spread` is exactly zero: on a null vector of ``P0`` nothing else could balance ``spread J``.
+    `spread` is exactly zero, since a null vector of ``P0`` leaves ``spread J`` unbalanced otherwise.
     """
-    # a block that is all rounding stands for zero
+    # a block without a positive diagonal entry is rounding of zero
     xt, zt = largest(xp, gram_in), largest(xp, gram_out)
-    scaled, units = _scaled(xp, gram_in, product, gram_out, (xt, zt))
+    scaled, of_total, of_spread = _scaled(xp, gram_in, product, gram_out, (xt, zt))
     pp, rp = scaled.inner(xp, scaled.p, scaled.p), scaled.inner(xp, scaled.pjp, scaled.p)
     jj = gram_in.shape[-1] * scaled.weights[0] * scaled.j[0] ** 2
     jj = jj + gram_out.shape[-1] * scaled.weights[2] * scaled.j[1] ** 2
     pj, rj = scaled.against_j(xp, scaled.p), scaled.against_j(xp, scaled.pjp)
-    size = xp.where(pp > 0, (xt + zt) * xp.sqrt(pp), xp.ones_like(pp))
+    size = xp.where(pp > 0, (xt * _inverse(xp, of_total) + zt * _inverse(xp, of_total)) * xp.sqrt(pp), xp.ones_like(pp))
     grain = 16 * (gram_in.shape[-1] + gram_out.shape[-1])
     none = xp.zeros_like(pp)
 
     def above_rounding(amount: Any, total: Any, spread: Any) -> Any:
-        """Whether what is there is more than rounding of the start, or than how far from the class it is."""
+        """Whether an amount exceeds the rounding of the start and its distance from the class."""
         more = amount > grain * size * precision(xp)
         if arithmetic.to_numpy(more).any():
             more = more & (amount > grain * scaled.misfit(xp, total, spread))
@@ -137,4 +140,4 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     single = rp * _inverse(xp, pp)
     single = xp.where(above_rounding(xp.abs(single) * xp.sqrt(pp), single, none), single, none)
     total, spread = xp.where(kept, pair[0], single), xp.where(kept, pair[1], none)
-    return Imbalance(total, spread * units, scaled.misfit(xp, total, spread) / size)
+    return Imbalance(total * of_total, spread * of_spread, scaled.misfit(xp, total, spread) / size)

@@ -1,4 +1,4 @@
-"""The matrix Riccati equation of two-layer linear networks: one name, five algorithms."""
+"""The matrix Riccati equation of two-layer linear networks, by five algorithms."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.numerics.cache import Memory
 from linsolve.numerics.threads import shared
-from linsolve.systems.whitened.cholesky import RELIABLE
-from linsolve.systems.whitened.composed_steps import relaxed, steps
-from linsolve.systems.whitened.flow_map import leap
-from linsolve.systems.whitened.graded_elimination import graded
+from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
+from linsolve.systems.whitened.factorizations import RELIABLE
+from linsolve.systems.whitened.flow_map import flow_map
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance
-from linsolve.systems.whitened.start_frame import Frame, Modes, frame
+from linsolve.systems.whitened.start_frame import Frame, Modes, start_frame
 
 __all__ = ["known_imbalance", "matrix_riccati", "moved"]
 
-# from this size on BLAS would share one small product among threads, which costs an order of magnitude
+# size from which BLAS uses several threads for one small product, which costs an order of magnitude
 THREADED = 32
-# starts that are prepared together: with more, parts are shared among threads
+# products of rate and time are kept below LATE; of rates below SLOW they are so at all times
+LATE, SLOW = 1e290, 1e-18
+# number of starts that are prepared together; parts are shared among threads
 PART = 125
 
 
@@ -59,17 +60,15 @@ def matrix_riccati(
         Map to be learned, ``S``.
     product, gram_in, gram_out : array
         Start, shape batch + own.
-    method : {"plain", "leap", "compiled", "steps", "graded"}, optional
+    method : {"plain", "flow_map", "compiled", "steps", "graded"}, optional
         "plain" evaluates the formula with as many guard digits as it loses (high precision only, where it is the
-        default); "leap", the default in floats, applies one flow map from the start to all times and networks at once,
-        measures how well-conditioned each is, and leaves the rest to "steps", which composes flow maps by Cholesky
-        factors from one time to the next, and leaves what even these cannot factor to "graded"; "compiled" is the leap
-        with its linear algebra compiled, for small networks without two eigenvalues (NumPy, extra ``[fast]``; what it
-        does not take goes the way of "leap"); "graded" eliminates rotation by rotation on logarithms, one time and
-        network after another (in NumPy), an independent check. The others use standard array functions, and NumPy's
-        places for results where arrays are NumPy's.
+        default). "flow_map", the default in floats, applies one flow map from the start to all times and networks and
+        measures the condition of each; ill-conditioned ones are left to "steps", which composes flow maps by Cholesky
+        factors from one time to the next, and singular ones to "graded". "compiled" is "flow_map" with compiled linear
+        algebra, for small networks without two eigenvalues (NumPy, extra ``[fast]``; the others are left to
+        "flow_map"). "graded" eliminates by rotations on logarithms, one time and network after another (in NumPy).
     memory : Memory, optional
-        Where to look up, and leave for the next time, what depends on the target alone or on the start alone.
+        Cache of quantities that depend on the target alone or on the start alone.
 
     Returns
     -------
@@ -85,11 +84,10 @@ def matrix_riccati(
 
     Notes
     -----
-    The start is replaced by the nearest one that is in the class exactly (a change of the order of its rounding, for
-    starts that `Flow.conditions` accepts of the order of their distance), and what is zero to rounding in it is made
-    zero: a saddle that the exact flow never leaves is not left in floats either. Accuracy: see
-    ``tests/test_matrix_riccati.py``, and ``tests/test_matrix_leap.py`` for what the leap may lose and where it is
-    refused.
+    The start is replaced by the nearest one of the class (a change of the order of its rounding, or of its distance
+    where `Flow.conditions` accepts one), and entries of its root that are zero to rounding are set to zero: a saddle
+    that the exact flow never leaves is not left in floats either. Accuracy:
+    ``tests/systems/whitened/test_matrix_riccati.py``, and ``test_flow_map.py`` for the loss of the flow map.
 
     Examples
     --------
@@ -102,43 +100,46 @@ def matrix_riccati(
     """
     target, t = xp.asarray(target), xp.asarray(t)
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):
-        seen = _framed(xp, memory or Memory(), target, product, gram_in, gram_out)
-        t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(seen.rate.shape[:-1])))
-        found = moved(xp, t, seen, gram_in.shape[-1], method=method)
-    start = (product, gram_in, gram_out)
+        frame = _framed(xp, memory or Memory(), target, product, gram_in, gram_out)
+        t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(frame.rate.shape[:-1])))
+        t = t if arithmetic.is_object(xp) else _bounded(xp, t, frame)
+        found = moved(xp, t, frame, gram_in.shape[-1], method=method)
     still = t == 0
     if not arithmetic.to_numpy(still).any():
         return found
-    batch = tuple(seen.rate.shape[:-1])
-    if arithmetic.is_object(xp):
-        y, x, z = (xp.where(still[..., None, None], a, b) for a, b in zip(start, found, strict=True))
-        return y, x, z
+    batch = tuple(frame.rate.shape[:-1])
     rows = [xp.reshape(a, (-1, *batch, *a.shape[-2:])) for a in found]
-    still = xp.reshape(still, (-1, *batch))
-    for i in _rows(still):
-        _put(xp, rows, i, still[i, ...], start)
+    rows = _replaced(xp, rows, xp.reshape(still, (-1, *batch)), (product, gram_in, gram_out))
     y, x, z = (xp.reshape(a, tuple(t.shape) + tuple(a.shape[-2:])) for a in rows)
     return y, x, z
 
 
+def _bounded(xp: Any, t: Any, frame: Frame) -> Any:
+    """Return times, those whose product with the fastest rate would overflow as infinite: the limit is reached."""
+    pace = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
+    fast = pace > SLOW
+    last = LATE / xp.where(fast, pace, xp.ones_like(pace))
+    return xp.where(fast & (t > last), xp.inf * xp.ones_like(t), t)
+
+
 def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
-    """Return the frame of a start, of many starts by parts."""
+    """Return the frame of a start; many starts in parts."""
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
     members = int(np.prod(batch))
     if xp is not np or members <= PART:
 
         def found() -> Frame:
             modes = memory.recall("modes", lambda: Modes.of(xp, target), target)
-            return frame(xp, target, *start, modes=modes, kind=known_imbalance(xp, memory, *start))
+            return start_frame(xp, target, *start, modes=modes, kind=known_imbalance(xp, memory, *start))
 
         return memory.recall("frame", found, target, *start)
     flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in (target, *start)]
-    parts = shared(lambda i: frame(np, *(a[i : i + PART] for a in flat)), range(0, members, PART))
+    parts = shared(lambda i: start_frame(np, *(a[i : i + PART] for a in flat)), range(0, members, PART))
     width = max(part.q.shape[-1] for part in parts)
 
     def whole(name: str) -> np.ndarray:
         pieces = [getattr(part, name) for part in parts]
-        if name in ("q", "root"):  # columns not used stand in front
+        if name in ("q", "root"):  # unused columns come first
             pieces = [np.pad(a, ((0, 0), (0, 0), (width - a.shape[-1], 0))) for a in pieces]
         found = np.concatenate(pieces)
         return found.reshape(*batch, *found.shape[1:])
@@ -151,20 +152,20 @@ def known_imbalance(xp: Any, memory: Memory, *start: Any) -> Imbalance:
     return memory.recall("imbalance", lambda: imbalance(xp, *start), *start)
 
 
-def moved(xp: Any, t: Any, seen: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:
-    """Return product and Gram matrices at times `t`, shape lead + batch, of a start that was prepared by `frame`.
+def moved(xp: Any, t: Any, frame: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:
+    """Return product and Gram matrices at times `t`, shape lead + batch, of a start in its frame.
 
-    Nothing is said about ``t = 0``, where the start itself is known better.
+    At ``t = 0`` the result is undefined; the start is known there.
     """
-    chosen = method or ("plain" if arithmetic.is_object(xp) else "leap")
+    chosen = method or ("plain" if arithmetic.is_object(xp) else "flow_map")
     compiled = chosen == "compiled"
     if compiled:
         _refuse_uncompiled(xp)
-    elif chosen != "leap":
-        return _cut(xp, _whole(xp, t, seen, chosen), n_in)
-    batch, full = tuple(seen.rate.shape[:-1]), tuple(t.shape)
-    flat = Frame(*(xp.reshape(a, (-1, *a.shape[len(batch) :])) for a in seen))
-    found = _leapt(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in, compiled)
+    elif chosen != "flow_map":
+        return _cut(xp, _whole(xp, t, frame, chosen), n_in)
+    batch, full = tuple(frame.rate.shape[:-1]), tuple(t.shape)
+    flat = Frame(*(xp.reshape(a, (-1, *a.shape[len(batch) :])) for a in frame))
+    found = _mapped(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in, compiled)
     y, x, z = (xp.reshape(a, full + tuple(a.shape[-2:])) for a in found)
     return y, x, z
 
@@ -174,7 +175,7 @@ def _refuse_uncompiled(xp: Any) -> None:
 
     if xp is not np:
         raise ValueError(
-            f"matrix_riccati: method = 'compiled' must be 'leap' for arrays of {xp.__name__} (it is for NumPy)"
+            f"matrix_riccati: method = 'compiled' must be 'flow_map' for arrays of {xp.__name__} (it is for NumPy)"
         )
     if find_spec("numba") is None:
         raise ModuleNotFoundError(
@@ -183,52 +184,51 @@ def _refuse_uncompiled(xp: Any) -> None:
         )
 
 
-def _leapt(xp: Any, t: Any, seen: Frame, n_in: int, compiled: bool) -> list[Any]:
-    """Return product and Gram matrices at times `t`, shape (times, members): by steps where the leap is unreliable."""
+def _mapped(xp: Any, t: Any, frame: Frame, n_in: int, compiled: bool) -> list[Any]:
+    """Return product and Gram matrices at times `t`, shape (times, members), ill-conditioned ones by steps."""
     numbers = arithmetic.to_numpy(t)
     inside = np.isfinite(numbers) & (numbers != 0)
     usual = xp.where((t > 0) & (t < xp.inf), t, xp.ones_like(t))
     if inside.any():
-        *found, excess = leap(xp, usual, seen, n_in, compiled=compiled)
+        *found, excess = flow_map(xp, usual, frame, n_in, compiled=compiled)
         poor = inside & ~(arithmetic.to_numpy(excess) <= RELIABLE)
         if poor.any():
-            _by_steps(xp, found, poor, usual, seen, n_in)
+            found = _by_steps(xp, found, poor, usual, frame, n_in)
     else:
-        n = seen.rate.shape[-1]
+        n = frame.rate.shape[-1]
         sizes = (n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in)
         found = [xp.zeros((*t.shape, *own), dtype=xp.float64) for own in sizes]
-    forever = t == xp.inf
     if np.isinf(numbers).any():
-        last = _cut(xp, relaxed(xp, seen), n_in)
-        for i in _rows(forever):
-            _put(xp, found, i, forever[i, ...], last)
+        found = _replaced(xp, found, t == xp.inf, _cut(xp, relaxed(xp, frame), n_in))
     return found
 
 
-def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, seen: Frame, n_in: int) -> None:
-    """Replace those members at those times that are marked as poor."""
+def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, frame: Frame, n_in: int) -> list[Any]:
+    """Return `found`, at the times and members marked as poor by steps."""
     rows, members = np.flatnonzero(poor.any(axis=1)), np.flatnonzero(poor.any(axis=0))
     chosen = xp.asarray(members)
-    part = Frame(*(xp.take(a, chosen, axis=0) for a in seen))
+    part = Frame(*(xp.take(a, chosen, axis=0) for a in frame))
     t = xp.take(xp.take(t, xp.asarray(rows), axis=0), chosen, axis=1)
-    right = _cut(xp, _stepped(xp, t, part), n_in)
     place = np.zeros(poor.shape[1], dtype=np.int64)
     place[members] = np.arange(len(members))
-    place = xp.asarray(place)
+    right = [xp.take(a, xp.asarray(place), axis=1) for a in _cut(xp, _stepped(xp, t, part), n_in)]
     for k, i in enumerate(rows):
-        _put(xp, found, int(i), xp.asarray(poor[i]), [xp.take(a[k, ...], place, axis=0) for a in right])
+        only = np.zeros_like(poor)
+        only[i] = poor[i]
+        found = _replaced(xp, found, xp.asarray(only), [a[k, ...] for a in right])
+    return found
 
 
-def _rows(mask: Any) -> list[int]:
-    """Return where a mask holds for any member."""
+def _replaced(xp: Any, found: list[Any], mask: Any, values: Any) -> list[Any]:
+    """Return matrices, `values` of the members where the mask, shape (times, members), holds; NumPy's in place."""
     numbers = arithmetic.to_numpy(mask)
-    return [int(i) for i in np.flatnonzero(numbers.reshape(numbers.shape[0], -1).any(axis=1))]
-
-
-def _put(xp: Any, found: Any, i: int, mask: Any, values: Any) -> None:
-    """Set time `i` of matrices in place to `values` where the mask holds."""
-    for whole, value in zip(found, values, strict=True):
-        whole[i, ...] = xp.where(mask[..., None, None], value, whole[i, ...])
+    rows = np.flatnonzero(numbers.reshape(numbers.shape[0], -1).any(axis=1)).tolist()
+    if xp is np:
+        for whole, value in zip(found, values, strict=True):
+            for i in rows:
+                whole[i] = np.where(mask[i][..., None, None], value, whole[i])
+        return found
+    return [xp.where(mask[..., None, None], value, whole) for whole, value in zip(found, values, strict=True)]
 
 
 def _cut(xp: Any, whole: Any, n_in: int) -> tuple[Any, Any, Any]:
@@ -236,31 +236,30 @@ def _cut(xp: Any, whole: Any, n_in: int) -> tuple[Any, Any, Any]:
     return y, (x + xp.matrix_transpose(x)) / 2, (z + xp.matrix_transpose(z)) / 2
 
 
-def _whole(xp: Any, t: Any, seen: Frame, method: str) -> Any:
+def _whole(xp: Any, t: Any, frame: Frame, method: str) -> Any:
     numbers, forever = arithmetic.to_numpy(t), t == xp.inf
     usual = xp.where(forever, xp.zeros_like(t), t)
     if (np.isfinite(numbers) & (numbers != 0)).any():
-        whole = {"plain": _plain, "graded": graded, "steps": _stepped}[method](xp, usual, seen)
+        whole = {"plain": _plain, "graded": graded, "steps": _stepped}[method](xp, usual, frame)
     else:
-        whole = xp.zeros((*t.shape, seen.rate.shape[-1], seen.rate.shape[-1]), dtype=xp.float64)
+        whole = xp.zeros((*t.shape, frame.rate.shape[-1], frame.rate.shape[-1]), dtype=xp.float64)
     if np.isinf(numbers).any():
-        whole = xp.where(forever[..., None, None], relaxed(xp, seen), whole)
+        whole = xp.where(forever[..., None, None], relaxed(xp, frame), whole)
     return whole
 
 
-def _stepped(xp: Any, t: Any, seen: Frame) -> Any:
+def _stepped(xp: Any, t: Any, frame: Frame) -> Any:
     """Return ``P`` by steps; where a step's bracket is singular to rounding, by graded elimination."""
-    found = steps(xp, t, seen)
+    found = steps(xp, t, frame)
     lost = ~np.isfinite(arithmetic.to_numpy(found)).all(axis=(-2, -1))
     if not lost.any():
         return found
-    own, times = Frame(*(arithmetic.to_numpy(a) for a in seen)), arithmetic.to_numpy(t)
-    for index in np.ndindex(lost.shape):
-        if lost[index]:
-            member = index[len(index) - own.spread.ndim :]
-            alone = Frame(*(a[member] for a in own))
-            found[*index, ...] = xp.asarray(graded(np, times[index], alone))
-    return found
+    own, times = Frame(*(arithmetic.to_numpy(a) for a in frame)), arithmetic.to_numpy(t)
+    right = arithmetic.to_numpy(found).copy()
+    for index in zip(*np.nonzero(lost), strict=True):
+        member = index[len(index) - own.spread.ndim :]
+        right[index] = graded(np, times[index], Frame(*(a[member] for a in own)))
+    return xp.asarray(right)
 
 
 @cache
@@ -274,20 +273,20 @@ def _one_thread(xp: Any, n: int) -> Any:
     return _libraries().limit(limits=1, user_api="blas") if xp is np and n >= THREADED else nullcontext()
 
 
-def _plain(xp: Any, t: Any, seen: Frame) -> Any:
-    """Return ``P`` by the formula as it stands, each time with the digits added that its condition takes away."""
-    batch = tuple(seen.rate.shape[:-1])
+def _plain(xp: Any, t: Any, frame: Frame) -> Any:
+    """Return ``P`` by the formula, evaluated with additional digits for its condition at each time."""
+    batch = tuple(frame.rate.shape[:-1])
     flat = xp.reshape(t, (-1, *batch))
-    found = xp.stack([_formula(xp, flat[i], seen) for i in range(flat.shape[0])])
+    found = xp.stack([_formula(xp, flat[i], frame) for i in range(flat.shape[0])])
     return xp.reshape(found, tuple(t.shape) + tuple(found.shape[-2:]))
 
 
-def _formula(xp: Any, t: Any, seen: Frame) -> Any:
-    growth = arithmetic.to_numpy(xp.max(t[..., None] * (xp.abs(seen.rate) + xp.sqrt(seen.spread)[..., None])))
-    size = arithmetic.to_numpy(xp.max(xp.abs(seen.q)))
+def _formula(xp: Any, t: Any, frame: Frame) -> Any:
+    growth = arithmetic.to_numpy(xp.max(t[..., None] * (xp.abs(frame.rate) + xp.sqrt(frame.spread)[..., None])))
+    size = arithmetic.to_numpy(xp.max(xp.abs(frame.q)))
     lost = 0.87 * float(growth) + 2 * abs(np.log10(max(float(size), 1e-300)))
     more = arithmetic.precise(xp.dps + 10 + int(lost))
-    t, rate, q, spread = (more.asarray(a) for a in (t, seen.rate, seen.q, seen.spread))
+    t, rate, q, spread = (more.asarray(a) for a in (t, frame.rate, frame.q, frame.spread))
     t, spread = t[..., None], spread[..., None]
     h = more.sqrt(rate * rate + spread)
     up = more.exp(h * t)
@@ -300,5 +299,5 @@ def _formula(xp: Any, t: Any, seen: Frame) -> Any:
     scaled = q / c[..., None]
     body = scaled @ more.linalg.solve(inner, more.matrix_transpose(scaled))
     identity = more.eye(rate.shape[-1])
-    basis = more.asarray(seen.basis)
+    basis = more.asarray(frame.basis)
     return xp.asarray(basis @ (body + spread[..., None] * weight * identity) @ more.matrix_transpose(basis))

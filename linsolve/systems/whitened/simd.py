@@ -1,8 +1,8 @@
-"""Vectors of doubles as a type of compiled code (extra ``[fast]``): what is written for one case is done for eight.
+"""SIMD vectors of doubles as a type of compiled code (extra ``[fast]``): eight cases side by side.
 
-What a compiler makes of loops over short arrays is a matter of luck; these instructions are its own. `Lanes` are one
-number of each of `LANES` cases, added, subtracted, multiplied and divided like a number. An array of them is a flat
-array of doubles, each number stored for all cases side by side.
+Auto-vectorization of short loops is unreliable, so SIMD instructions are emitted explicitly. A `Vector` holds one
+number of each of `WIDTH` cases and is added, subtracted, multiplied and divided like a number. An array of vectors is a
+flat array of doubles, the numbers of all cases side by side.
 """
 
 from __future__ import annotations
@@ -20,41 +20,54 @@ from numba.extending import intrinsic, lower_builtin, models, register_model, ty
 from linsolve.engines import elementary
 from linsolve.engines.vectors import Vectors
 
-__all__ = ["LANES", "alike", "everywhere", "exp", "expm1", "fma", "if_less", "load", "room", "root", "store", "unpack"]
+__all__ = [
+    "WIDTH",
+    "broadcast",
+    "broadcast_entry",
+    "exp",
+    "expm1",
+    "fma",
+    "if_less",
+    "load",
+    "sqrt",
+    "store",
+    "unpack",
+    "zeros",
+]
 
-# cases side by side: one vector of the widest processors, and what the cache moves at once
-LANES = 8
-_REAL, _WHOLE = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
+# cases side by side: one vector of the widest processors, one cache line
+WIDTH = 8
+_REAL, _WHOLE = ir.VectorType(ir.DoubleType(), WIDTH), ir.VectorType(ir.IntType(64), WIDTH)
 
 
-class Lanes(types.Type):  # type: ignore[misc]
-    """One number of each of `LANES` cases."""
+class Vector(types.Type):  # type: ignore[misc]
+    """One number of each of `WIDTH` cases."""
 
     def __init__(self) -> None:
-        super().__init__("Lanes")
+        super().__init__("Vector")
 
 
-@register_model(Lanes)
+@register_model(Vector)
 class _Model(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _REAL)
 
 
-_lanes = Lanes()
+_vector = Vector()
 
 
 class _Instructions(Vectors):
-    """Instructions of `linsolve.engines` appended to the function that numba builds, instead of written as text."""
+    """Vector instructions of `linsolve.engines`, appended to the function that numba builds."""
 
     def __init__(self, builder: Any) -> None:
-        super().__init__(LANES)
+        super().__init__(WIDTH)
         self.builder = builder
 
     def number(self, value: float) -> Any:
-        return ir.Constant(_REAL, [value] * LANES)
+        return ir.Constant(_REAL, [value] * WIDTH)
 
     def integer(self, value: int) -> Any:
-        return ir.Constant(_WHOLE, [value] * LANES)
+        return ir.Constant(_WHOLE, [value] * WIDTH)
 
     def op(self, name: str, a: Any, b: Any) -> Any:
         return getattr(self.builder, f"f{name}")(a, b)
@@ -88,17 +101,17 @@ class _Instructions(Vectors):
 
     def _known(self, name: str, count: int) -> Any:
         kind = ir.FunctionType(_REAL, [_REAL] * count)
-        return cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{LANES}f64")
+        return cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{WIDTH}f64")
 
 
 def _operation(of: Any, name: str) -> None:
-    """Let an operator act on two of these."""
+    """Define an operator on two vectors."""
 
     @type_callable(of)
     def typed(context: Any) -> Callable[[Any, Any], Any]:
-        return lambda a, b: _lanes if a == b == _lanes else None
+        return lambda a, b: _vector if a == b == _vector else None
 
-    @lower_builtin(of, Lanes, Lanes)
+    @lower_builtin(of, Vector, Vector)
     def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _Instructions(builder).op(name, *args)
 
@@ -108,67 +121,69 @@ for _of, _name in ((operator.add, "add"), (operator.sub, "sub"), (operator.mul, 
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-    """Return the address of a number of an array, as one of lanes."""
+    """Return the address of an entry of an array, as that of a vector."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index]), _REAL.as_pointer())
 
 
 @intrinsic
 def load(context: Any, array: Any, at: Any):  # type: ignore[no-untyped-def]
-    """Return lanes `at` of an array of them."""
+    """Return vector `at` of an array of vectors."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        index = builder.mul(args[1], ir.Constant(args[1].type, LANES))
+        index = builder.mul(args[1], ir.Constant(args[1].type, WIDTH))
         return builder.load(_place(context, builder, signature.args[0], args[0], index), align=8)
 
-    return _lanes(array, types.intp), generate
+    return _vector(array, types.intp), generate
 
 
 @intrinsic
 def store(context: Any, array: Any, at: Any, value: Any):  # type: ignore[no-untyped-def]
-    """Set lanes `at` of an array of them."""
+    """Set vector `at` of an array of vectors."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        index = builder.mul(args[1], ir.Constant(args[1].type, LANES))
+        index = builder.mul(args[1], ir.Constant(args[1].type, WIDTH))
         builder.store(args[2], _place(context, builder, signature.args[0], args[0], index), align=8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, _lanes), generate
+    return types.void(array, types.intp, _vector), generate
 
 
-def _everywhere(builder: Any, number: Any) -> Any:
+def _broadcast(builder: Any, number: Any) -> Any:
     none = ir.Constant(_REAL, ir.Undefined)
     first = builder.insert_element(none, number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+    return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH))
 
 
 @intrinsic
-def everywhere(context: Any, number: Any):  # type: ignore[no-untyped-def]
-    """Return lanes that are all the same number."""
-    return _lanes(types.float64), lambda context, builder, signature, args: _everywhere(builder, args[0])
+def broadcast(context: Any, number: Any):  # type: ignore[no-untyped-def]
+    """Return the vector whose entries are all the same number."""
+    return _vector(types.float64), lambda context, builder, signature, args: _broadcast(builder, args[0])
 
 
 @intrinsic
-def alike(context: Any, array: Any, at: Any):  # type: ignore[no-untyped-def]
-    """Return lanes that are all the number `at` of a flat array, which is not counted from its end."""
+def broadcast_entry(context: Any, array: Any, at: Any):  # type: ignore[no-untyped-def]
+    """Return the vector whose entries are all entry `at`, not negative, of a flat array."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return _everywhere(builder, builder.load(builder.gep(data, [args[1]])))
+        return _broadcast(builder, builder.load(builder.gep(data, [args[1]])))
 
-    return _lanes(array, types.intp), generate
+    return _vector(array, types.intp), generate
 
 
 @intrinsic
 def fma(context: Any, a: Any, b: Any, c: Any):  # type: ignore[no-untyped-def]
     """Return ``a b + c``, rounded once."""
-    return _lanes(_lanes, _lanes, _lanes), lambda context, builder, signature, args: _Instructions(builder).fma(*args)
+    return _vector(_vector, _vector, _vector), lambda context, builder, signature, args: _Instructions(builder).fma(
+        *args
+    )
 
 
 @intrinsic
-def root(context: Any, a: Any):  # type: ignore[no-untyped-def]
+def sqrt(context: Any, a: Any):  # type: ignore[no-untyped-def]
     """Return the square root."""
-    return _lanes(_lanes), lambda context, builder, signature, args: _Instructions(builder).unary("sqrt", *args)
+    return _vector(_vector), lambda context, builder, signature, args: _Instructions(builder).unary("sqrt", *args)
 
 
 @intrinsic
@@ -179,44 +194,44 @@ def if_less(context: Any, x: Any, y: Any, a: Any, b: Any):  # type: ignore[no-un
         instructions, (x, y, a, b) = _Instructions(builder), args
         return instructions.select(instructions.compare("lt", x, y), a, b)
 
-    return _lanes(_lanes, _lanes, _lanes, _lanes), generate
+    return _vector(_vector, _vector, _vector, _vector), generate
 
 
 @intrinsic
 def exp(context: Any, x: Any):  # type: ignore[no-untyped-def]
-    """Return the exponential of numbers within 700 of 0."""
+    """Return the exponential of numbers between -700 and 700."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return elementary.exp(_Instructions(builder), args[0], moderate=True)
 
-    return _lanes(_lanes), generate
+    return _vector(_vector), generate
 
 
 @intrinsic
 def expm1(context: Any, x: Any):  # type: ignore[no-untyped-def]
-    """Return ``exp(x) - 1`` of numbers within 700 of 0."""
+    """Return ``exp(x) - 1`` of numbers between -700 and 700."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return elementary.expm1(_Instructions(builder), args[0], moderate=True)
 
-    return _lanes(_lanes), generate
+    return _vector(_vector), generate
 
 
 @intrinsic
 def unpack(context: Any, array: Any, at: Any, into: Any, where: Any, step: Any):  # type: ignore[no-untyped-def]
-    """Write `LANES` lanes from `at` on, those of each case side by side: the first at `where`, then by steps."""
+    """Transpose `WIDTH` vectors from `at` on: the numbers of case k go to ``where + k step`` and after."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array, at, into, where, step = args
-        kinds, width = signature.args, ir.Constant(at.type, LANES)
+        kinds, width = signature.args, ir.Constant(at.type, WIDTH)
         rows = []
-        for k in range(LANES):
+        for k in range(WIDTH):
             index = builder.mul(builder.add(at, ir.Constant(at.type, k)), width)
             rows.append(builder.load(_place(context, builder, kinds[0], array, index), align=8))
-        # as often as a half can be halved: two by two, of halves that lie apart, numbers take turns
-        half = LANES // 2
-        for _ in range(LANES.bit_length() - 1):
-            rows = [_by_turns(builder, rows[k], rows[k + half], high) for k in range(half) for high in (0, half)]
+        # transpose by log2(WIDTH) rounds of interleaving
+        half = WIDTH // 2
+        for _ in range(WIDTH.bit_length() - 1):
+            rows = [_interleaved(builder, rows[k], rows[k + half], high) for k in range(half) for high in (0, half)]
         for k, row in enumerate(rows):
             index = builder.add(where, builder.mul(step, ir.Constant(step.type, k)))
             builder.store(row, _place(context, builder, kinds[2], into, index), align=8)
@@ -225,14 +240,14 @@ def unpack(context: Any, array: Any, at: Any, into: Any, where: Any, step: Any):
     return types.void(array, types.intp, into, types.intp, types.intp), generate
 
 
-def _by_turns(builder: Any, a: Any, b: Any, begin: int) -> Any:
-    order = [k + other * LANES for k in range(begin, begin + LANES // 2) for other in (0, 1)]
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), LANES), order))
+def _interleaved(builder: Any, a: Any, b: Any, begin: int) -> Any:
+    order = [k + other * WIDTH for k in range(begin, begin + WIDTH // 2) for other in (0, 1)]
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), order))
 
 
 @njit(nogil=True)
-def room(count: int) -> Any:
-    """Return zeros for so many lanes, none of which lie on two lines of the cache."""
-    whole = np.zeros((count + 1) * LANES)
-    skipped = -(whole.ctypes.data // whole.itemsize) % LANES
-    return whole[skipped : skipped + count * LANES]
+def zeros(count: int) -> Any:
+    """Return an array of so many zero vectors, each within one cache line."""
+    whole = np.zeros((count + 1) * WIDTH)
+    skipped = -(whole.ctypes.data // whole.itemsize) % WIDTH
+    return whole[skipped : skipped + count * WIDTH]

@@ -1,4 +1,4 @@
-"""What a matrix Riccati solution needs from its start: a square root, in the frame of the target's modes."""
+"""Square root of the start of a matrix Riccati equation, in the eigenbasis of the target."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
-from linsolve.systems.whitened.cholesky import RELIABLE, factored, inverted
+from linsolve.systems.whitened.factorizations import RELIABLE, echelon, factored, flipped, inverted, stacked
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest
-from linsolve.systems.whitened.staircase import flipped, stacked, staircase
 
-__all__ = ["Frame", "Modes", "flipped", "frame"]
+__all__ = ["Frame", "Modes", "start_frame"]
 
 
 class Frame(NamedTuple):
-    """A start seen in the eigenbasis of ``F~``: ``P0 = basis q q^T basis^T``.
+    """A start in the eigenbasis of ``F~``: ``P0 = basis q q^T basis^T``.
 
     Parameters
     ----------
@@ -25,7 +24,7 @@ class Frame(NamedTuple):
     rate : array, shape batch + (n,)
         Eigenvalues.
     q : array, shape batch + (n, r)
-        Square root of the start, its growing rows in staircase form: the first columns are those with most leading
+        Square root of the start, its growing rows in echelon form: the first columns are those with most leading
         zeros, and these zeros are exact.
     root : array, shape batch + (n, r)
         ``basis q`` with the relative accuracy of each block: ``P0 = root root^T``.
@@ -54,7 +53,7 @@ class Modes(NamedTuple):
         return cls(xp.matrix_transpose(vh), s, u)
 
     def weighed(self, xp: Any, total: Any) -> tuple[Any, Any, Any]:
-        """Return of each pair of eigenvectors ``(cin v, cout u)``, ``(cout v, -cin u)`` of ``F~`` its weights, and f.
+        """Return the weights of each pair ``(cin v, cout u)``, ``(cout v, -cin u)`` of eigenvectors of ``F~``, and f.
 
         Each singular value gives ``f = +-hypot(s, total/2)``.
         """
@@ -69,7 +68,7 @@ class Modes(NamedTuple):
         return xp.where(upward, low, high), xp.where(upward, high, low), xp.hypot(self.s, half)
 
 
-def frame(
+def start_frame(
     xp: Any,
     target: Any,
     product: Any,
@@ -81,7 +80,7 @@ def frame(
 ) -> Frame:
     """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the start's square root in it.
 
-    Modes of the target and the class of the start may be given where they are known.
+    Modes of the target and the class of the start are computed unless given.
     """
     shape = tuple(product.shape[-2:])
     given = (target, product, gram_in, gram_out)
@@ -103,8 +102,8 @@ def frame(
             root = xp.concat([free, root], axis=-1)
             root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
     basis, rate = _eigenbasis(xp, modes, kind.total)
-    q = _seen(xp, modes, kind.total, root)
-    q, root = staircase(xp, q, root, min(shape), noise)
+    q = _in_eigenbasis(xp, modes, kind.total, root)
+    q, root = echelon(xp, q, root, min(shape), noise)
     return Frame(basis, rate, q, root, kind.spread)
 
 
@@ -117,25 +116,24 @@ def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
     batch, k, half = tuple(rate.shape[:-1]), rate.shape[-1], total[..., None] / 2
     rows_in, rows_out = modes.v.shape[-1], modes.u.shape[-1]
     cin, cout, v_k, u_k = cin[..., None, :], cout[..., None, :], modes.v[..., :, :k], modes.u[..., :, :k]
-    n, rates = rows_in + rows_out, [rate]
-    basis = xp.zeros((*batch, n, n), dtype=xp.float64)
-    basis[..., :rows_in, :k], basis[..., rows_in:, :k] = v_k * cin, u_k * cout
-    if rows_in > k:
-        basis[..., :rows_in, k : n - k] = modes.v[..., :, k:]
-        rates.append(xp.broadcast_to(-half, (*batch, rows_in - k)))
-    if rows_out > k:
-        basis[..., rows_in:, k : n - k] = modes.u[..., :, k:]
-        rates.append(xp.broadcast_to(half, (*batch, rows_out - k)))
-    basis[..., :rows_in, n - k :], basis[..., rows_in:, n - k :] = (
-        flipped(xp, v_k * cout),
-        flipped(xp, -u_k * cin),
-    )
+    alone = max(rows_in, rows_out) - k
+    top, bottom, rates = [v_k * cin], [u_k * cout], [rate]
+    if alone:
+        wide = rows_in > k
+        zero = xp.zeros((*batch, k, alone), dtype=xp.float64)
+        rest = xp.broadcast_to((modes.v if wide else modes.u)[..., :, k:], (*batch, k + alone, alone))
+        top.append(rest if wide else zero)
+        bottom.append(zero if wide else rest)
+        rates.append(xp.broadcast_to(-half if wide else half, (*batch, alone)))
+    top.append(flipped(xp, v_k * cout))
+    bottom.append(flipped(xp, -u_k * cin))
     rates.append(-flipped(xp, rate))
+    basis = stacked(xp, xp.concat(top, axis=-1), xp.concat(bottom, axis=-1))
     return basis, _merged(xp, xp.concat(rates, axis=-1))
 
 
-def _seen(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
-    """Return ``basis^T root`` at half the cost of that product: each vector of the basis is made of two."""
+def _in_eigenbasis(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
+    """Return ``basis^T root`` at half the cost of that product, from the two parts of each vector of the basis."""
     rows_in = modes.v.shape[-1]
     cin, cout, rate = modes.weighed(xp, total)
     cin, cout, k = cin[..., None], cout[..., None], rate.shape[-1]
@@ -147,7 +145,7 @@ def _seen(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
 
 
 def _merged(xp: Any, rate: Any) -> Any:
-    """Return falling rates, those equal to rounding made equal: an identity target stays degenerate at all times."""
+    """Return falling rates, rates equal to rounding made equal, so that degenerate targets stay degenerate."""
     n = rate.shape[-1]
     same = 4 * n * precision(xp) * rate[..., :1]
     if not (arithmetic.to_numpy(rate[..., :-1] - rate[..., 1:]) <= arithmetic.to_numpy(same)).any():
@@ -159,7 +157,7 @@ def _merged(xp: Any, rate: Any) -> Any:
 
 
 def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: Any) -> Any:
-    """Return ``Q0`` of a balanced start, shape batch + (n, r), columns not used zero.
+    """Return ``Q0`` of a balanced start, shape batch + (n, r), unused columns zero.
 
     Each of product and Gram matrices determines the others' singular values. Where the smaller Gram matrix is
     well-conditioned its Cholesky factor L is one block, and ``product L^-T`` the other; else the product's singular
@@ -184,7 +182,7 @@ def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: An
 
 
 def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:
-    """Return ``Q0`` of a start with one eigenvalue (``spread = 0``), shape batch + (n, r), columns not used zero.
+    """Return ``Q0`` of a start with one eigenvalue (``spread = 0``), shape batch + (n, r), unused columns zero.
 
     Eigenvectors of ``P0`` carry the rounding of its largest entry into its smallest columns; a Newton step back onto
     ``Q^T J Q = total I`` makes each column balanced to its own last digit. It moves ``P0`` by its rounding only.
@@ -215,7 +213,7 @@ def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalan
 
 
 def _refined(xp: Any, q: Any, product: Any, gram_in: Any, gram_out: Any, single: Any) -> Any:
-    """Return `q` with a block that is much smaller than the other taken from the product instead of from ``P0``.
+    """Return `q`, a block much smaller than the other computed from the product instead of from ``P0``.
 
     Only a lambda-balanced start can have blocks of different size; then the larger is well-conditioned.
     """

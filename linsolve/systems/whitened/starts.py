@@ -1,4 +1,4 @@
-"""Starts of a two-layer linear network on white inputs: drawn, checked, judged, and followed weight by weight."""
+"""Starts of a two-layer linear network on white inputs: random draws, refusals, and the end that parity allows."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.arithmetic import precision
+from linsolve.arithmetic import precision, spacing
 from linsolve.core.arguments import real_array
 from linsolve.core.randomness import seeded
 from linsolve.systems.whitened.imbalance import imbalance
-from linsolve.systems.whitened.matrix_riccati import moved
-from linsolve.systems.whitened.start_frame import frame
 
-__all__ = ["checked", "dyadic", "gaussian", "init", "obstructed", "prospect", "refuse_impossible", "weights"]
+__all__ = [
+    "checked",
+    "dyadic",
+    "gaussian",
+    "init",
+    "obstructed",
+    "prospect",
+    "refuse_impossible",
+    "refuse_large_target",
+    "refuse_lost_range",
+]
 
 WHO = "WhitenedTwoLayer"
 # relative violation up to which product and Gram matrices count as those of weights; `Flow.tolerance` of the class
 TOLERANCE = 1e-9
-_SPACINGS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
-    """Return weights as real arrays of fitting shapes, refused with a reason where they do not fit."""
+    """Return weights as real arrays, refused unless their shapes fit."""
     w1, w2 = real_array(who, "w1", w1, meaning="first layer"), real_array(who, "w2", w2, meaning="second layer")
     for name, w, axes in (("w1", w1, "(width, n_in)"), ("w2", w2, "(n_out, width)")):
         if w.ndim < 2:
@@ -74,7 +81,7 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     xp = arithmetic.namespace(y, x, z)
     if getattr(xp, "symbolic", False) or not _fit(y.shape, x.shape, z.shape):
         return  # shapes are checked with those of the parameters
-    tolerance = max(TOLERANCE, 16 * sum(y.shape[-2:]) * spacing(*given))
+    tolerance = max([TOLERANCE, *(16 * sum(y.shape[-2:]) * spacing(v) for v in given)])
     least = xp.asarray(10) ** -10000 if arithmetic.is_object(xp) else float(np.finfo(float).tiny)
     sizes = [xp.max(xp.abs(m), axis=(-2, -1)) for m in (y, x, z)]
     a, b = (xp.sqrt(xp.maximum(size, least + 0 * size))[..., None, None] for size in sizes[1:])
@@ -107,6 +114,36 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
         refuse(0, -np.linalg.eigvalsh(whole)[..., 0], bound)
 
 
+# largest entry whose square is a double, and smallest whose square has all its digits
+LARGEST, SMALLEST = 1e154, 2.0**-510
+
+
+def refuse_large_target(who: str, target: Any) -> None:
+    """Refuse a target whose loss is beyond the range of doubles."""
+    if arithmetic.is_object(arithmetic.namespace(target)):
+        return
+    size = float(np.abs(arithmetic.to_numpy(target)).max())
+    if not size * np.sqrt(np.prod(target.shape[-2:])) <= LARGEST:
+        raise OverflowError(
+            f"{who}: target = {size:.3g} (largest entry) must be below {LARGEST:g} (its square is the loss); rescale "
+            "it, weights and tau, or give it in linsolve.arithmetic.precise(50)"
+        )
+
+
+def refuse_lost_range(who: str, w1: Any, w2: Any, state: Any) -> None:
+    """Refuse weights whose products are beyond the range of doubles, at either end."""
+    if arithmetic.is_object(arithmetic.namespace(w1, w2)):
+        return
+    sizes = {name: float(np.abs(arithmetic.to_numpy(w)).max()) for name, w in (("w1", w1), ("w2", w2))}
+    name = max(sizes, key=sizes.__getitem__)
+    if all(np.isfinite(arithmetic.to_numpy(v)).all() for v in state) and not 0 < sizes[name] < SMALLEST:
+        return
+    raise OverflowError(
+        f"{who}: {name} = {sizes[name]:.3g} (largest entry) must lie between {SMALLEST:.1g} and {LARGEST:g} (the state "
+        "has its square); rescale, or give it in linsolve.arithmetic.precise(50)"
+    )
+
+
 def _fit(product: tuple[int, ...], gram_in: tuple[int, ...], gram_out: tuple[int, ...]) -> bool:
     """Whether shapes are those of a product and its Gram matrices, with batch axes that broadcast."""
     try:
@@ -114,12 +151,6 @@ def _fit(product: tuple[int, ...], gram_in: tuple[int, ...], gram_out: tuple[int
     except ValueError:
         return False
     return len(product) > 1 and gram_in[-2:] == product[-1:] * 2 and gram_out[-2:] == product[-2:-1] * 2
-
-
-def spacing(*arrays: Any) -> float:
-    """Return the coarsest spacing around 1 of the floating-point types of arrays; that of doubles for all else."""
-    kinds = [str(getattr(a, "dtype", "")).rpartition(".")[2] for a in arrays]
-    return max([_SPACINGS.get(kind, 0.0) for kind in kinds] + [float(np.finfo(float).eps)])
 
 
 def _orthonormal(rng: np.random.Generator, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:
@@ -163,7 +194,7 @@ def init(
     Raises
     ------
     ValueError
-        For sizes that no such weights have.
+        If no such weights have these sizes.
     """
     sizes = {"n_in": n_in, "width": width, "n_out": n_out}
     for name, size in sizes.items():
@@ -218,7 +249,7 @@ def gaussian(
 
 
 def dyadic(rng: np.random.Generator, n_in: int, width: int, n_out: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return small lambda-balanced weights in eighths: balanced without any rounding, so to any number of digits."""
+    """Return small lambda-balanced weights in eighths, balanced without rounding."""
     while True:
         w1 = rng.integers(-3, 4, size=(4000, width, n_in))
         w2 = rng.integers(-3, 4, size=(4000, n_out, width))
@@ -254,7 +285,7 @@ def _parity(xp: Any, orthogonal: Any) -> Any:
 
 
 def prospect(flow: Any, z0: Any) -> str:
-    """Return, in a sentence, where the flow from `z0` ends and why."""
+    """Return the end of the flow from `z0`, and its reason, as a sentence."""
     xp = arithmetic.namespace(*(z0 := flow.state(z0)))
     flow = flow.cast(xp)
     stuck = arithmetic.to_numpy(flow.obstructed(xp, z0)) > 0
@@ -267,74 +298,3 @@ def prospect(flow: Any, z0: Any) -> str:
             "and the target's is the other"
         )
     return f"The flow ends at loss {final:.6g}"
-
-
-def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return raw weights along the exact trajectory. Not a closed form: a linear ODE is integrated numerically.
-
-    .. math:: \tau \dot W_1 = W_2^\top (S - Y(t)), \qquad \tau \dot W_2 = (S - Y(t)) W_1^\top,
-
-    linear in the weights because :math:`Y(t)` is the closed form. For lambda-balanced starts this is
-    :math:`\tau \dot Q = (\tilde F - P(t)/2) Q` with ``Q = (W1^T; W2)``. The rotation of hidden units that it carries
-    along is not elementary.
-
-    Parameters
-    ----------
-    flow : WhitenedTwoLayer
-    t : array_like, any shape
-        Finite times, not negative.
-    w1 : array, shape batch + (width, n_in)
-    w2 : array, shape batch + (n_out, width)
-    rtol : float
-        Relative tolerance of ``scipy.integrate.solve_ivp`` (DOP853).
-
-    Returns
-    -------
-    w1 : array, shape t.shape + batch + (width, n_in)
-    w2 : array, shape t.shape + batch + (n_out, width)
-
-    Raises
-    ------
-    NotExact
-        If the closed form does not hold for this start.
-    ValueError
-        If a time is negative or infinite.
-    """
-    w1, w2 = (arithmetic.to_numpy(w) for w in checked(WHO, w1, w2))
-    flow, times = flow.cast(np), real_array(WHO, "t", t, meaning="time")
-    if times.min() < 0:
-        raise ValueError(f"{WHO}.weights: t = {times.min()} must not be negative (time); give times from 0 on")
-    z0 = flow.of(w1, w2)
-    flow(0.0, z0)  # refuses a start without closed form
-    batch = np.broadcast_shapes(flow.tau.shape, flow.target.shape[:-2], w1.shape[:-2], w2.shape[:-2])
-    target = np.broadcast_to(flow.target, batch + flow.target.shape[-2:])
-    tau = np.broadcast_to(flow.tau, batch)
-    w1, w2 = (np.broadcast_to(w, batch + w.shape[-2:]) for w in (w1, w2))
-    out = [np.empty(times.shape + w.shape) for w in (w1, w2)]
-    for index in np.ndindex(batch):
-        found = _driven(target[index], times.ravel() / tau[index], w1[index], w2[index], rtol)
-        for whole, part in zip(out, found, strict=True):
-            whole[(slice(None),) * times.ndim + index] = part.reshape(times.shape + part.shape[1:])
-    return out[0], out[1]
-
-
-def _driven(target: np.ndarray, times: np.ndarray, w1: np.ndarray, w2: np.ndarray, rtol: float) -> list[np.ndarray]:
-    from scipy.integrate import solve_ivp
-
-    seen = frame(np, target, w2 @ w1, w1.T @ w1, w2 @ w2.T)
-    cut = w1.size
-
-    def rate(t: float, y: np.ndarray) -> np.ndarray:
-        product = moved(np, np.asarray(t), seen, w1.shape[-1])[0] if t > 0 else w2 @ w1
-        gap = target - product
-        a, b = y[:cut].reshape(w1.shape), y[cut:].reshape(w2.shape)
-        return np.concatenate([(b.T @ gap).ravel(), (gap @ a.T).ravel()])
-
-    y0 = np.concatenate([w1.ravel(), w2.ravel()])
-    stops, back = np.unique(times, return_inverse=True)
-    if stops[-1] == 0:
-        path = np.repeat(y0[None], len(times), axis=0)
-    else:
-        floor = 1e-3 * rtol * max(float(np.abs(y0).max()), np.finfo(float).tiny)
-        path = solve_ivp(rate, (0.0, stops[-1]), y0, "DOP853", stops, rtol=rtol, atol=floor).y.T[back]
-    return [path[:, :cut].reshape(-1, *w1.shape), path[:, cut:].reshape(-1, *w2.shape)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,6 +12,7 @@ from linsolve import arithmetic
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.cache import Memory
+from linsolve.systems.whitened import raw_weights
 from linsolve.systems.whitened import starts as whitened_start
 from linsolve.systems.whitened.matrix_riccati import known_imbalance, matrix_riccati
 
@@ -28,14 +30,14 @@ class WhitenedTwoLayer(Flow):
     .. math:: L = |S - W_2 W_1|_F^2 / 2, \qquad
         \tau \dot W_1 = W_2^\top (S - W_2 W_1), \quad \tau \dot W_2 = (S - W_2 W_1) W_1^\top.
 
-    Hidden units may be rotated freely, so the state is what does not depend on that: the product
+    Hidden units may be rotated freely. The state is invariant under these rotations: the product
     :math:`Y = W_2 W_1` and the Gram matrices :math:`X = W_1^\top W_1`, :math:`Z = W_2 W_2^\top`. From any start it
     obeys a closed flow,
 
     .. math:: \tau \dot P = G P + P G, \quad P = \begin{pmatrix} X & Y^\top \\ Y & Z \end{pmatrix}, \quad
         G = \begin{pmatrix} 0 & (S - Y)^\top \\ S - Y & 0 \end{pmatrix},
 
-    and a Riccati equation, solved by `linsolve.numerics.matrix_riccati`, from every start with
+    and a Riccati equation, solved by `linsolve.systems.whitened.matrix_riccati`, from every start with
     :math:`P_0 J P_0 = (\lambda_1 + \lambda_2) P_0 - \lambda_1 \lambda_2 J`, ``J = diag(-1, 1)``.
 
     Parameters
@@ -50,28 +52,28 @@ class WhitenedTwoLayer(Flow):
     Exact for: balanced starts (:math:`W_2^\top W_2 = W_1 W_1^\top`) of any width, bottlenecks included;
     lambda-balanced starts (:math:`W_2^\top W_2 - W_1 W_1^\top = \lambda I`) of either sign; one hidden unit; one input
     and one output; starts with two eigenvalues :math:`\lambda_1 > 0 > \lambda_2`, to which wide random networks tend;
-    any rank of target and start. Not for: other imbalances (no closed form is known, for three distinct eigenvalues
+    any rank of target and start. Not for: other imbalances (no closed form is known; for three distinct eigenvalues
     none rational in exponentials exists), inputs that are not white, more layers; use `linsolve.integrate`.
-    The weights themselves need a rotation of hidden units that is not elementary: `weights` integrates it.
-    Integrating the state numerically is another matter: Gram matrices forget how many hidden units there are, and
-    rounding leaks through a bottleneck in time; simulate weights there, as `linsolve.systems.whitened.simulation` does.
+    The weights themselves include a rotation of hidden units that is not elementary: `weights` integrates it.
+    Gram matrices do not contain the number of hidden units: integrated numerically, they leave a bottleneck by
+    rounding. Simulate weights there (`linsolve.deep.deep_weights`).
 
     Sources: Fukumizu, "Effect of batch learning in multilayer neural networks" (1998); Braun, Domine, Fitzgerald,
     Saxe, "Exact learning dynamics of deep linear networks with prior knowledge" (2022), Theorem 3.1; Domine et al.,
-    "From lazy to rich" (2024), Theorem 4.3. Their printed forms invert :math:`\tilde F` and a sum of singular vectors:
-    they refuse the half of all square balanced starts that end on a saddle, are wrong at a bottleneck, and lose up to
-    nine digits as lambda tends to 0. The form used here inverts neither.
+    "From lazy to rich" (2024), Theorem 4.3. The published forms invert :math:`\tilde F` and a sum of singular vectors,
+    which do not exist for the half of all square balanced starts that end on a saddle, nor at a bottleneck, and which
+    lose up to nine digits as lambda tends to 0. The form used here inverts neither.
 
-    Not offered: an independent closed form of the residual ``S - Y``. The loss is formed from the difference, so it is
-    exact to rounding of ``|S|^2``, not of itself, once converged.
+    The loss is formed from the difference ``S - Y``: after convergence it is exact to rounding of ``|S|^2``.
 
     Accuracy: 1e-12 of each field's largest entry at every time, scales 1e-8 to 10 (typically 1e-14;
-    ``tests/test_matrix_riccati.py``), where the start determines it: near a saddle (an imbalance of 1e-6 in a network
-    of scale 10, say) rounding the weights moves late times by more, and the error is that condition's. A start
-    within `tolerance` of the solvable class is replaced by the nearest one in it.
+    ``tests/systems/whitened/test_matrix_riccati.py``), times the condition of the flow in its start: near a saddle (an
+    imbalance of 1e-6 in a network of scale 10, for example) rounding the weights moves late times by more. A start
+    within `tolerance` of the solvable class is replaced by the nearest one in it. States that no weights have are
+    refused (``tests/systems/whitened/test_impossible_states.py``).
 
-    A flow keeps the target's singular vectors and what it needs of the last start, so that further questions of it are
-    cheaper; a copy or pickle of it keeps nothing (``tests/test_matrix_memory.py``).
+    A flow caches the target's singular vectors and the square root of the last start; a copy or pickle has no cache
+    (``tests/systems/whitened/test_matrix_memory.py``).
 
     Examples
     --------
@@ -84,13 +86,14 @@ class WhitenedTwoLayer(Flow):
     [[0.01, 0.01], [1.723, 0.0695], [3.0, 1.0]]
     """
 
-    _memory: ClassVar[Memory]  # one a flow, shared by its casts
+    _memory: ClassVar[Memory]  # one for each flow, shared by its casts
 
     target: Any = parameter("S", "input-output map", axes=("n_out", "n_in"))
     tau: Any = parameter(r"\tau", "time constant", domain="(0, inf)", typical=(0.5, 2.0), default=1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        whitened_start.refuse_large_target(type(self).__name__, self.target)
         object.__setattr__(self, "_memory", Memory())
 
     class State(NamedTuple):
@@ -104,7 +107,8 @@ class WhitenedTwoLayer(Flow):
 
     otherwise: ClassVar = (
         "use integrate(deep.deep_weights(target, 2, rates=1 / tau), t, (w1, w2)), which follows the weights; "
-        "integrate(flow, t, z0) follows products, whose rounding finds a way out of a bottleneck in the end"
+        "integrate(flow, t, z0) follows products, which is unreliable below full rank: rounding excites modes that the "
+        "bottleneck forbids"
     )
 
     init = staticmethod(whitened_start.init)
@@ -115,7 +119,10 @@ class WhitenedTwoLayer(Flow):
         """Return the state of weights `w1`, shape batch + (width, n_in), and `w2`, shape batch + (n_out, width)."""
         w1, w2 = whitened_start.checked(cls.__name__, w1, w2)
         xp = arithmetic.namespace(w1, w2)
-        return cls.State(w2 @ w1, xp.matrix_transpose(w1) @ w1, w2 @ xp.matrix_transpose(w2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = cls.State(w2 @ w1, xp.matrix_transpose(w1) @ w1, w2 @ xp.matrix_transpose(w2))
+        whitened_start.refuse_lost_range(cls.__name__, w1, w2, state)
+        return state
 
     @classmethod
     def state(cls, z: Any) -> Any:
@@ -154,7 +161,7 @@ class WhitenedTwoLayer(Flow):
         return self.State(*matrix_riccati(xp, t / self.tau, target, *z0, memory=self._memory))
 
     def compiled_solution(self, t: Any, z0: Any) -> Any:
-        """Return `solution` of NumPy arrays with its linear algebra compiled (extra ``[fast]``)."""
+        """Return `solution` of NumPy arrays by compiled linear algebra (extra ``[fast]``)."""
         target = self.target + 0 * self.tau[..., None, None]
         return self.State(*matrix_riccati(np, t / self.tau, target, *z0, method="compiled", memory=self._memory))
 
@@ -203,7 +210,7 @@ class WhitenedTwoLayer(Flow):
         ``(tr S X S^T + tr S^T Z S) / (|S|^2 |K|)``, ``|K|^2 = n_out |X|^2 + 2 tr X tr Z + n_in |Z|^2``; zero for a zero
         kernel or target.
         """
-        s, x, q = self.target, z.gram_in, z.gram_out
+        (s,), (x, q) = _scaled(xp, self.target), _scaled(xp, z.gram_in, z.gram_out)
         fit = _trace(xp, s, s @ x) + _trace(xp, s, q @ s)
         both = 2 * _diagonal_sum(xp, x) * _diagonal_sum(xp, q)
         size = xp.sqrt(q.shape[-1] * _trace(xp, x, x) + both + x.shape[-1] * _trace(xp, q, q)) * _trace(xp, s, s)
@@ -222,7 +229,7 @@ class WhitenedTwoLayer(Flow):
         return self.loss(xp, self.limit(xp, z0))
 
     def prospect(self, z0: Any) -> str:
-        """Return, in a sentence, where the flow from `z0` ends and why."""
+        """Return the end of the flow from `z0`, and its reason, as a sentence."""
         return whitened_start.prospect(self, z0)
 
     def ntk(self, xp: Any, z: Any, x1: Any, x2: Any) -> Any:
@@ -245,8 +252,8 @@ class WhitenedTwoLayer(Flow):
         return first * xp.eye(z.gram_out.shape[-1]) + second * z.gram_out[..., None, None, :, :]
 
     def weights(self, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tuple[Any, Any]:
-        """Return raw weights at times `t`: not a closed form, see `whitened_start.weights`."""
-        return whitened_start.weights(self, t, w1, w2, rtol=rtol)
+        """Return raw weights at times `t`, by integration of a linear ODE; see `raw_weights.weights`."""
+        return raw_weights.weights(self, t, w1, w2, rtol=rtol)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
@@ -254,6 +261,12 @@ class WhitenedTwoLayer(Flow):
         w1, w2 = whitened_start.dyadic(rng, 3, 2, 4)
         target = rng.normal(size=(4, 3))
         return cls(target=target, tau=rng.uniform(0.5, 2.0)), cls.of(w1, w2)
+
+
+def _scaled(xp: Any, *matrices: Any) -> list[Any]:
+    """Return matrices in units of their largest entry, so that products of several stay in the range of doubles."""
+    size = functools.reduce(xp.maximum, [xp.max(xp.abs(m), axis=(-2, -1)) for m in matrices])
+    return [m / xp.where(size > 0, size, xp.ones_like(size))[..., None, None] for m in matrices]
 
 
 def _diagonal_sum(xp: Any, a: Any) -> Any:

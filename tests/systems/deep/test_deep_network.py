@@ -1,8 +1,10 @@
+"""Deep balanced networks: layers and kernels in time, and learning with a deep network."""
+
 import re
-from itertools import pairwise
 
 import numpy as np
 import pytest
+from deep_networks import DEPTHS, chain, generic, modes_of, orthonormal
 from scipy.integrate import solve_ivp
 
 import linsolve as ls
@@ -10,45 +12,9 @@ from linsolve import data
 from linsolve.__main__ import main
 from linsolve.arithmetic import precise
 from linsolve.studies.learn.run import learn
-from linsolve.systems.deep import BalancedMap, DeepNetwork, closed_forms, deep_weights, distances
+from linsolve.systems.deep import DeepNetwork, closed_forms, deep_weights
 
-DEPTHS = (1, 2, 3, 5)
 T = np.array([0.0, 0.3, 1.0, 3.0])
-
-
-def orthonormal(rng, rows, columns):
-    return np.linalg.qr(rng.normal(size=(rows, columns)))[0]
-
-
-def modes_of(rng, n_out=4, n_in=5):
-    return orthonormal(rng, n_out, 3), np.array([2.0, 1.2, 0.7]), orthonormal(rng, n_in, 3)
-
-
-def generic(depth, seed=1):
-    """A network with unequal rates, widths and input variances, and a covariance that commutes with its modes."""
-    rng = np.random.default_rng(seed)
-    u, s, v = modes_of(rng)
-    start = np.array([-0.3, 0.2, 1.1]) if depth == 1 else np.array([0.1, -0.2, 1.1])
-    network = DeepNetwork.init(
-        (u, s, v),
-        start,
-        depth=depth,
-        widths=[3 + k for k in range(depth - 1)],
-        rates=rng.uniform(0.4, 2.5, depth),
-        variances=rng.uniform(0.5, 2.0, 3),
-        rng=3,
-    )
-    rest = np.linalg.svd(v)[0][:, 3:]
-    spread = rng.normal(size=(2, 2))
-    covariance = v * network.variances @ v.T + rest @ spread @ spread.T @ rest.T
-    return network, covariance
-
-
-def chain(weights):
-    product = weights[0]
-    for w in weights[1:]:
-        product = w @ product
-    return product
 
 
 def samples(network, covariance, rng, count=12):
@@ -236,154 +202,6 @@ def test_final_alignment_of_trained_networks(rates, rank, weighted, trained):
     modes = np.ones((1, 1)), np.array([1.7]), orthonormal(np.random.default_rng(0), rank, 1)
     network = DeepNetwork.init(modes, 0.01, depth=len(rates), rates=rates)
     assert float(network.kernel_alignment(np.inf, weighted=weighted)) == pytest.approx(trained, abs=6e-7)
-
-
-# back from weights
-
-
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_weights_are_recognized(depth):
-    network, covariance = generic(depth)
-    back = DeepNetwork.of(network.layers(0.4), network.target, rates=network.rates, covariance=covariance)
-    for here, there in zip(network.layers([0.4, 1.5]), back.layers([0.0, 1.1]), strict=True):
-        np.testing.assert_allclose(there, here, atol=1e-13)
-    assert back.loss(1.1) == pytest.approx(float(network.loss(1.5)), rel=1e-11)
-
-
-def test_equal_starts_and_equal_modes_are_recognized():
-    dataset = data.tree(3)
-    modes, target = data.modes(dataset.inputs, dataset.targets), data.whiten(dataset.inputs, dataset.targets).target
-    network = DeepNetwork.init(modes, 1e-6, depth=4, widths=9, rng=0)  # the weights alone prefer no direction
-    back = DeepNetwork.of(network.layers(0.0), target)
-    np.testing.assert_allclose(np.sort(back.s)[::-1], modes.s, rtol=1e-13)
-    np.testing.assert_allclose(back.product(40.0), network.product(40.0), atol=1e-11)
-
-
-def test_what_weights_do_not_hold_is_found_in_the_target():
-    rng = np.random.default_rng(0)
-    u, s, v = modes_of(rng)
-    network = DeepNetwork.init((u, s, v), [0.1, 0.0, 0.2], depth=3, rng=1)
-    back = DeepNetwork.of(network.layers(0.0), network.target)
-    assert sorted(back.s) == pytest.approx(sorted(s), rel=1e-14)
-    assert float(back.loss(5.0)) == pytest.approx(float(network.loss(5.0)), rel=1e-12)
-    nothing = [np.zeros((3, 5)), np.zeros((4, 3))]
-    assert float(DeepNetwork.of(nothing, network.target).loss(9.0)) == pytest.approx(np.sum(s**2) / 2, rel=1e-14)
-
-
-def test_distances_are_measured():
-    network, covariance = generic(3)
-    given = {"rates": network.rates, "covariance": covariance}
-    layers = network.layers(0.0)
-    assert max(distances(layers, network.target, **given).values()) < 1e-14
-    # the last layer longer by 1 percent
-    d = np.abs(np.asarray(network.start)) ** (1 / 3)
-    expected = (1.01**2 - 1) * np.linalg.norm(d**2) / (1.01**2 * np.sum(d**2))
-    longer = [*layers[:2], 1.01 * layers[2]]
-    assert distances(longer, network.target, **given)["imbalance"] == pytest.approx(expected, rel=1e-10)
-    with pytest.raises(ls.NotExact, match=r"imbalance = 0\.0\d+ must vanish"):
-        DeepNetwork.of(longer, network.target, **given)
-    # equal rates assumed where they are not
-    with pytest.raises(ls.NotExact, match="imbalance"):
-        DeepNetwork.of(layers, network.target, covariance=covariance)
-    # a target turned by 0.1 in the plane of the first two outputs of the modes
-    turn = np.eye(3)
-    turn[:2, :2] = [[np.cos(0.1), -np.sin(0.1)], [np.sin(0.1), np.cos(0.1)]]
-    turned = network.u @ turn * network.s @ network.v.T
-    drive = turn * (network.s * network.variances)
-    off = np.linalg.norm(drive - np.diag(np.diagonal(drive))) / np.linalg.norm(drive)
-    assert distances(layers, turned, **given)["misalignment"] == pytest.approx(off, rel=1e-10)
-    with pytest.raises(ls.NotExact, match=r"misalignment = 0\.0\d+ must vanish"):
-        DeepNetwork.of(layers, turned, **given)
-    # a target that couples a mode to what is outside of all modes, behind and ahead
-    outside = np.linalg.svd(network.u)[0][:, 3]
-    for extra in (np.outer(outside, network.v[:, 0]), np.outer(network.u[:, 0], np.linalg.svd(network.v)[0][:, 3])):
-        coupled = network.target + 0.1 * extra
-        off = np.linalg.norm(0.1 * extra @ covariance) / np.linalg.norm(coupled @ covariance)
-        assert distances(layers, coupled, **given)["misalignment"] == pytest.approx(off, rel=1e-10)
-        with pytest.raises(ls.NotExact, match="misalignment"):
-            DeepNetwork.of(layers, coupled, **given)
-    # a covariance that does not commute
-    other = covariance + 0.01 * np.outer(network.v[:, 0], network.v[:, 1])
-    other = (other + other.T) / 2
-    found = distances(layers, network.target, rates=network.rates, covariance=other)
-    assert found["covariance across modes"] == pytest.approx(0.01 / np.sqrt(2) / np.linalg.norm(other), rel=1e-9)
-    with pytest.raises(ls.NotExact):
-        DeepNetwork.of(layers, network.target, rates=network.rates, covariance=other)
-
-
-def test_data_may_be_aligned_with_layers_that_are_not_balanced():
-    found = distances([np.diag([2.0, 1.0]), np.diag([1.0, 3.0])], np.diag([3.0, 1.0]))
-    assert found["misalignment"] < 1e-14
-    assert found["imbalance"] > 0.1
-    rng = np.random.default_rng(4)
-    for _ in range(20):
-        layers, target = [rng.normal(size=(4, 3)), rng.normal(size=(3, 4))], rng.normal(size=(3, 3))
-        assert 0 < distances(layers, target)["misalignment"] <= np.sqrt(3)
-
-
-def test_imbalance_of_a_weak_mode_is_seen():
-    u, s, v = modes_of(np.random.default_rng(0))
-    layers = DeepNetwork.init((u, s, v), [1.0, 1.0, 1e-18], depth=3, rng=1).layers(0.0)
-    layers[2] = layers[2] + 0.5e-6 * np.outer(u[:, 2], np.linalg.svd(layers[1])[0][:, 2])
-    found = distances(layers, u * s @ v.T)
-    assert found["imbalance"] < 1e-9 < found["imbalance, mode by mode"]
-    with pytest.raises(ls.NotExact, match="mode by mode"):
-        DeepNetwork.of(layers, u * s @ v.T)
-
-
-def test_random_network_is_not_exact():
-    rng = np.random.default_rng(0)
-    layers = [rng.normal(size=shape) for shape in ((6, 5), (6, 6), (2, 6))]
-    with pytest.raises(ls.NotExact, match="follow these weights"):
-        DeepNetwork.of(layers, rng.normal(size=(2, 5)))
-
-
-# the map as a flow
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_balanced_map_is_proved(seed):
-    report = ls.verify(*BalancedMap.example(np.random.default_rng(seed)), 40)
-    assert report.ok, str(report)
-
-
-def test_printed_equation_without_the_factor_of_depth_is_rejected():
-    class Printed(BalancedMap):  # eq. (39) of Atanasov et al. as printed
-        def _mode(self):
-            return ls.DeepMode(self.s, self.depth[..., None], (self.tau * self.depth)[..., None])
-
-    flow, start = BalancedMap.example(np.random.default_rng(0))
-    report = ls.verify(Printed(**flow.parameters()), start, 40)
-    assert {"residual", "dop853"} <= {check.name for check in report if not check.ok}
-
-
-@pytest.mark.parametrize("depth", [2, 3, 5])
-def test_equation_of_the_map_holds_for_balanced_layers_that_are_not_aligned(depth):
-    rng = np.random.default_rng(depth)
-    frames = [orthonormal(rng, n, 3) for n in (5, *[4] * (depth - 1), 3)]
-    d = np.array([0.9, 0.8, 0.5])
-    layers = [b * d @ a.T for a, b in pairwise(frames)]
-    u, s, v = orthonormal(rng, 3, 3), np.array([2.0, 1.2, 0.7]), orthonormal(rng, 5, 3)
-    flow = BalancedMap(u, s, v, depth=depth, tau=0.8)
-    with pytest.raises(ls.NotExact, match="misalignment"):
-        flow(1.0, chain(layers))
-    followed = ls.integrate(flow, [0.5, 2.0], chain(layers), rtol=1e-11)["product"]
-    raw = ls.integrate(deep_weights(flow.target, depth, rates=1 / 0.8), [0.5, 2.0], tuple(layers), rtol=1e-11)
-    np.testing.assert_allclose(chain(raw.state), followed, atol=1e-9)
-
-
-def test_balanced_map_agrees_with_the_two_layer_solution_and_the_network():
-    rng = np.random.default_rng(4)
-    modes = modes_of(rng)
-    network = DeepNetwork.init(modes, [0.1, 0.02, 0.3], depth=2, rates=0.5, rng=0)
-    traj = BalancedMap(*modes, depth=2, tau=2.0)(T, network.product(0.0))
-    two = ls.WhitenedTwoLayer(network.target, 2.0)(T, ls.WhitenedTwoLayer.of(*network.layers(0.0)))
-    for name in ("product", "loss", "kernel_alignment"):
-        np.testing.assert_allclose(traj[name], two[name], atol=1e-13)
-    np.testing.assert_allclose(network.kernel_alignment(T), two["kernel_alignment"], atol=1e-13)
-    x = rng.normal(size=(3, 5))
-    kernel = two.flow.ntk(np, two.state, x, x)
-    np.testing.assert_allclose(network.ntk(T, x, weighted=False), kernel, atol=1e-12)
 
 
 # data: the tree, and Saxe's picture

@@ -147,3 +147,48 @@ def test_states_along_a_trajectory_are_starts():
         late = flow([1e-3, 1.0, 30.0, np.inf], flow.of(*w)).state
         for k in range(4):
             flow(1.0, tuple(v[k] for v in late))
+
+
+@pytest.mark.parametrize("size", [1e155, 1e160, 1e300])
+def test_a_target_whose_loss_is_no_double_is_refused(size):
+    with pytest.raises(OverflowError, match=r"WhitenedTwoLayer: target = .* must be below 1e\+154"):
+        WhitenedTwoLayer(np.diag([size, 1.0]))
+    exact = arithmetic.precise(30).asarray(np.diag([size, 1.0]))
+    assert arithmetic.is_object(arithmetic.namespace(WhitenedTwoLayer(exact).target))
+
+
+@pytest.mark.parametrize("sizes", [(1e160, 1.0), (1.0, 1e200), (1e-160, 1e-160), (1e-200, 1e-300), (1e300, 1e300)])
+def test_weights_whose_squares_are_no_doubles_are_refused(sizes):
+    a, b = sizes
+    name = "w1" if a >= b else "w2"
+    with pytest.raises(OverflowError, match=rf"WhitenedTwoLayer: {name} = .* must lie between"):
+        WhitenedTwoLayer.of(a * np.eye(2), b * np.eye(2))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e-150, 1e-8, 1.0, 1e60, 1e150])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 3, 2), (2, 2, 2), (3, 2, 4)], ids=str)
+def test_targets_of_any_size_at_any_time(shape, size):
+    """Limits known by hand: a start that holds every direction reaches the best map of its rank; a zero start stays."""
+    rng = np.random.default_rng(sum(shape))
+    n_in, width, n_out = shape
+    target = size * rng.normal(size=(n_out, n_in))
+    flow, scale = WhitenedTwoLayer(target), max(np.sqrt(size), 1e-70)
+    w1, w2 = WhitenedTwoLayer.init(n_in, width, n_out, scale=0.3 * scale, rng=rng)
+    times = np.asarray([0.0, 5e-324, 1.0 / max(size, 1e-150), 1e300, np.inf])
+    for start in (WhitenedTwoLayer.of(w1, w2), WhitenedTwoLayer.of(0 * w1, 0 * w2)):
+        traj = flow(times, start)
+        for name in ("product", "gram_in", "gram_out", "singular_values", "kernel_alignment", "obstructed"):
+            assert np.isfinite(traj[name]).all(), name
+        assert (np.abs(traj["kernel_alignment"]) <= 1 + 1e-12).all()
+        np.testing.assert_array_equal(traj["product"][0], start.product)
+        if not start.product.any():
+            assert not traj["product"].any()
+        elif size >= 1e-8 and not traj["obstructed"][0]:
+            u, s, vh = np.linalg.svd(target)
+            rank = min(shape)
+            best = u[:, :rank] * s[:rank] @ vh[:rank]
+            np.testing.assert_allclose(traj["product"][-1], best, rtol=0, atol=1e-12 * size)
+    for wrong in (-1.0, -np.inf):
+        with pytest.raises(ValueError, match="WhitenedTwoLayer: t = -"):
+            flow(wrong, start)

@@ -1,4 +1,4 @@
-"""What a flow keeps of its last questions: the same answers, for the same numbers only, and in no copy."""
+"""Cached frames, imbalances and buffers: the same results, for the same numbers only, and in no copy."""
 
 import copy
 import pickle
@@ -11,11 +11,10 @@ from riccati_starts import random
 import linsolve as ls
 from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.numerics.cache import KEPT, Memory
-from linsolve.systems.whitened import buffers as scratch
+from linsolve.systems.whitened import buffers, factorizations
 from linsolve.systems.whitened import matrix_riccati as matrix
-from linsolve.systems.whitened import staircase
 from linsolve.systems.whitened import start_frame as frame
-from linsolve.systems.whitened.buffers import Scratch
+from linsolve.systems.whitened.buffers import Buffers
 
 TIMES = np.asarray([0.0, 0.01, 1.0, 5.0, 400.0, np.inf])
 
@@ -27,7 +26,7 @@ def same(found, right):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """How often the target was decomposed, the class of a start found, and a start seen in the target's modes."""
+    """Number of decompositions of the target, of computations of the imbalance, and of frames."""
     counts = {"modes": 0, "imbalance": 0, "frame": 0}
 
     def counting(name, of):
@@ -39,7 +38,7 @@ def counted(monkeypatch):
 
     monkeypatch.setattr(frame.Modes, "of", counting("modes", frame.Modes.of))
     monkeypatch.setattr(matrix, "imbalance", counting("imbalance", matrix.imbalance))
-    monkeypatch.setattr(matrix, "frame", counting("frame", matrix.frame))
+    monkeypatch.setattr(matrix, "start_frame", counting("frame", matrix.start_frame))
     return counts
 
 
@@ -120,15 +119,15 @@ def test_memory_has_bounds_and_knows_no_nan():
     assert len(calls) == 11
 
 
-def test_scratch_of_a_thread_is_used_again_and_large_places_are_given_back():
-    small, large = Scratch(np).place("here", (3, 4)), Scratch(np).place("here", (scratch.KEPT + 1,))
-    assert Scratch(np).place("here", (2, 5)).base is small.base
-    assert Scratch(np).place("here", (scratch.KEPT + 1,)).base is not large.base
+def test_buffers_of_a_thread_are_used_again_and_large_ones_are_given_back():
+    small, large = Buffers(np).buffer("here", (3, 4)), Buffers(np).buffer("here", (buffers.KEPT + 1,))
+    assert Buffers(np).buffer("here", (2, 5)).base is small.base
+    assert Buffers(np).buffer("here", (buffers.KEPT + 1,)).base is not large.base
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(lambda: Scratch(np).place("here", (3, 4)).base).result() is not small.base
+        assert pool.submit(lambda: Buffers(np).buffer("here", (3, 4)).base).result() is not small.base
 
 
-def test_what_is_returned_is_no_scratch():
+def test_results_are_no_buffers():
     target, start = random((20, 20, 20), seed=7)
     flow = WhitenedTwoLayer(target)
     first = flow(1.0, start).state
@@ -137,11 +136,11 @@ def test_what_is_returned_is_no_scratch():
     same(first, kept)
 
 
-# the staircase of a start that parity forbids its target, by one factorization, and wrong forms of it
+# the echelon form of a start that parity forbids its target, by one factorization, and wrong forms of it
 
 
 def seen(target, start):
-    return frame.frame(np, target, *start)
+    return frame.start_frame(np, target, *start)
 
 
 def forbidden(n, seed):
@@ -156,10 +155,10 @@ def forbidden(n, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_one_factorization_finds_what_parity_forbids(n, seed, monkeypatch):
     target, start = forbidden(n, seed)
-    monkeypatch.setattr(staircase, "_sorted", None)  # not needed
+    monkeypatch.setattr(factorizations, "_sorted", None)  # not needed
     fast = seen(target, start)
     monkeypatch.undo()
-    monkeypatch.setattr(staircase, "_independent", lambda xp, q, *others: ((q, q), np.zeros(q.shape[:-2], bool)))
+    monkeypatch.setattr(factorizations, "_independent", lambda xp, q, *others: ((q, q), np.zeros(q.shape[:-2], bool)))
     slow = seen(target, start)
     for found in (fast, slow):
         assert (found.q[:n, 0] == 0).all()  # the missing direction, exactly
@@ -173,13 +172,13 @@ def test_one_factorization_finds_what_parity_forbids(n, seed, monkeypatch):
 
 
 def test_two_missing_directions_are_left_to_the_singular_value_decomposition(monkeypatch):
-    called, sorted_ = [], staircase._sorted
-    monkeypatch.setattr(staircase, "_sorted", lambda *given: called.append(1) or sorted_(*given))
+    called, sorted_ = [], factorizations._sorted
+    monkeypatch.setattr(factorizations, "_sorted", lambda *given: called.append(1) or sorted_(*given))
     rng = np.random.default_rng(8)
     q = rng.normal(size=(3, 10, 5))
     for k in range(3):  # the fastest rows of five have rank 5, 4, 3
         q[k, :5] = q[k, :5, : 5 - k] @ rng.normal(size=(5 - k, 5))
-    found, root = staircase.staircase(np, q, q.copy(), 5, np.full(3, 1e-13))
+    found, root = factorizations.echelon(np, q, q.copy(), 5, np.full(3, 1e-13))
     assert len(called) == 1
     assert [[int((row != 0).sum()) for row in each[:5]] for each in found] == [
         [1, 2, 3, 4, 5],

@@ -10,7 +10,7 @@ from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 
 TIMES = np.asarray([0.0, 1e-300, 1e-6, 0.3, 1.0, 3.0, 10.0, 40.0, 400.0, np.inf])
-METHODS = ("leap", "steps", "graded")
+METHODS = ("flow_map", "steps", "graded")
 
 
 def exact(target, start, times=TIMES, dps=50):
@@ -49,14 +49,10 @@ def two_eigenvalues(product, kappa, total):
     return product, (vh.T * x) @ vh, (u * z) @ u.T
 
 
-@pytest.mark.parametrize("shape", accuracy.SHAPES, ids=str)
-def test_accuracy_against_sixty_digits(shape):
+def refuse_inaccurate(shape, imbalances, scales):
     rng = np.random.default_rng(sum(shape))
     times, well, count = np.append(accuracy.TIMES[:-3], np.inf), 0, 0
-    scales = accuracy.SCALES if sum(shape) < 12 else accuracy.SCALES[::2]  # high precision is slow
-    for lam in accuracy.IMBALANCES:
-        if not accuracy.legal(shape, lam):
-            continue
+    for lam in imbalances:
         for case in accuracy.cases(shape, lam, rng, times=times, scales=scales):
             # where rounding the weights moves the exact trajectory by more than that, no method can know better
             allowed = np.maximum(1e-12, 10 * case.condition)
@@ -65,6 +61,21 @@ def test_accuracy_against_sixty_digits(shape):
                 assert (accuracy.difference(found, case.exact) <= allowed).all(), (lam, case.scale, method)
             well, count = well + int((allowed == 1e-12).sum()), count + allowed.size
     assert well > 0.85 * count  # the condition must not excuse much
+
+
+def legal(shape):
+    return [lam for lam in accuracy.IMBALANCES if accuracy.legal(shape, lam)]
+
+
+@pytest.mark.parametrize("shape", accuracy.SHAPES, ids=str)
+def test_accuracy_against_sixty_digits(shape):
+    refuse_inaccurate(shape, legal(shape)[::2], accuracy.SCALES[::4])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("shape", accuracy.SHAPES, ids=str)
+def test_accuracy_against_sixty_digits_of_every_scale_and_imbalance(shape):
+    refuse_inaccurate(shape, legal(shape), accuracy.SCALES if sum(shape) < 12 else accuracy.SCALES[::2])
 
 
 def test_late_times_against_sixty_digits():
@@ -216,3 +227,30 @@ def test_no_ill_conditioned_start_escapes_its_saddle():
         stuck, escaped = stuck + obstructed.sum(), escaped + (np.abs(2 * loss / least**2 - 1) > 1e-8).sum()
     assert stuck > 900
     assert escaped == 0
+
+
+def test_formulas_write_into_no_array(monkeypatch):
+    """Libraries whose arrays cannot change, such as JAX, run the same code; hard starts and every kind of time too."""
+    xp = array_api_strict
+
+    def refuse(*_):
+        raise TypeError("arrays of this library cannot be changed")
+
+    monkeypatch.setattr(type(xp.asarray(0.0)), "__setitem__", refuse)
+    rng = np.random.default_rng(0)
+    cases = [random_start(3, 2, 4, lam=0.5), random_start(14, 20, 14), random_start(5, 5, 5, seed=3)]
+    w1 = np.asarray([[1e-3, 1.0], [0.0, 1.0]])  # left to steps
+    cases += [two_case(rng, 0.5, 0.3, 0.2), (np.diag([1.001, 1.0]), WhitenedTwoLayer.of(w1, w1.T))]
+    times = np.asarray([0.0, 0.1, 15.0, 400.0, np.inf])
+    for target, start in cases:
+        given = [xp.asarray(v) for v in (target, *start)]
+        for method in (None, "steps"):
+            found = matrix_riccati(xp, xp.asarray(times), *given, method=method)
+            right = matrix_riccati(np, times, target, *start)
+            assert distance([np.asarray(v) for v in found], right).max() < 1e-13
+    monkeypatch.setattr("linsolve.systems.whitened.flow_map.DEVICE", 40)  # in many pieces
+    rng = np.random.default_rng(1)
+    weights = WhitenedTwoLayer.init(3, 2, 4, scale=0.1, batch=(5,), rng=rng)
+    target, start, times = rng.normal(size=(5, 4, 3)), WhitenedTwoLayer.of(*weights), np.linspace(0.1, 3.0, 7)[:, None]
+    found = matrix_riccati(xp, xp.asarray(times), xp.asarray(target), *(xp.asarray(v) for v in start))
+    assert distance([np.asarray(v) for v in found], matrix_riccati(np, times, target, *start)).max() < 1e-13

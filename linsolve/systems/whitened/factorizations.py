@@ -1,4 +1,4 @@
-"""The square root of a start turned into staircase form: what is zero to rounding in growing rows is made zero."""
+"""Factorizations of stacks of matrices, some singular to rounding: Cholesky, triangular inverse, echelon form."""
 
 from __future__ import annotations
 
@@ -7,18 +7,54 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.systems.whitened.cholesky import inverted
 
-__all__ = ["flipped", "stacked", "staircase"]
+__all__ = ["RELIABLE", "echelon", "factored", "flipped", "inverted", "stacked"]
+
+# largest excess (trace of the inverse of a matrix scaled to a unit diagonal, less its size) at which a Cholesky factor
+# loses less than 1e-13 (tests/systems/whitened/test_flow_map.py)
+RELIABLE = 256
+# largest triangular factor that is inverted in one piece
+SMALL = 13
 
 
-def staircase(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any, Any]:
-    """Turn columns so that growing rows get exact zeros wherever the start is zero there to rounding.
+def factored(xp: Any, bracket: Any) -> Any:
+    """Return Cholesky factors, nan where a matrix is singular to rounding."""
+    try:
+        return xp.linalg.cholesky(bracket)
+    except np.linalg.LinAlgError:
+        axis = next((k for k, size in enumerate(bracket.shape[:-2]) if size > 1), None)
+        if axis is None:
+            return xp.full_like(bracket, xp.nan)
+        half = bracket.shape[axis] // 2
+        lead = (slice(None),) * axis
+        parts = (bracket[*lead, :half, ...], bracket[*lead, half:, ...])
+        return xp.concat([factored(xp, part) for part in parts], axis=axis)
+
+
+def inverted(xp: Any, factor: Any) -> Any:
+    """Return the inverse of lower triangular matrices, by halves: ``[[A, 0], [C, D]]`` has ``-D^-1 C A^-1`` below."""
+    n = factor.shape[-1]
+    if n <= SMALL:
+        return xp.linalg.inv(factor)
+    half = n // 2
+    above, below = factor[..., :half, :half], factor[..., half:, half:]
+    if n % 2 == 0:
+        pair = inverted(xp, xp.stack([above, below]))
+        above, below = pair[0, ...], pair[1, ...]
+    else:
+        above, below = inverted(xp, above), inverted(xp, below)
+    low = -below @ (factor[..., half:, :half] @ above)
+    high = xp.concat([above, xp.zeros_like(factor[..., :half, half:])], axis=-1)
+    return xp.concat([high, xp.concat([low, below], axis=-1)], axis=-2)
+
+
+def echelon(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any, Any]:
+    """Rotate columns of `q` into echelon form, with exact zeros wherever growing rows are zero to rounding.
 
     An exact saddle is a rank deficiency of growing rows; rounding would leave it at the rate of the missing row. First
-    the right null vectors of all growing rows are moved to the front, then row by row, by falling rate, what is left
-    of a row is moved into the last column not yet used. The same turns are applied to `root`. Where one QR
-    factorization shows that none is missing, or one, it does all of this.
+    the right null vectors of all growing rows are moved to the front, then row by row, by falling rate, the rest of a
+    row is moved into the last unused column. The same rotations are applied to `root`. One QR factorization suffices
+    where it shows full rank, or a rank deficiency of one.
     """
     r = q.shape[-1]
     size = noise[..., None] * xp.sqrt(xp.sum(q * q, axis=(-2, -1)))[..., None]
@@ -41,11 +77,11 @@ def staircase(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any
 
 
 def _independent(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[tuple[Any, Any], Any]:
-    """Return both turned by one QR factorization, and where it needs no more: where what it shows is beyond doubt.
+    """Return both rotated by one QR factorization, and a mask where its rank decision is certain.
 
-    No singular value of a triangle is larger than an entry of its diagonal, or smaller than one over the norm of its
-    inverse. Either the fastest rows are independent; or, as where parity forbids the target, all but the slowest that
-    grows, whose entry is the one to be made zero. That needs that no rows follow those that grow.
+    The singular values of a triangle are at most its diagonal entries and at least one over the norm of its inverse.
+    Either the fastest rows are independent; or, as where parity forbids the target, all but the slowest growing row,
+    whose entry is set to zero. The latter needs that all rows grow.
     """
     n, r = q.shape[-2:]
     q, root, pivots = _triangular(xp, q, root, n - growing)
@@ -61,7 +97,7 @@ def _independent(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[t
 
 
 def _sorted(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[Any, Any]:
-    """Return staircase and turned root whatever the rank."""
+    """Return echelon form and rotated root for any rank."""
     n, r = q.shape[-2:]
     _, s, vh = xp.linalg.svd(q[..., :growing, :], full_matrices=True)
     turn = flipped(xp, xp.matrix_transpose(vh))
@@ -71,31 +107,31 @@ def _sorted(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[Any, A
     q = stacked(xp, q[..., :growing, :] * alive[..., None, :], q[..., growing:, :])
     rows = n - growing
     if arithmetic.is_object(xp):
-        return _stairs(xp, q, root, rows, size)
+        return _by_rows(xp, q, root, rows, size)
     *found, pivots = _triangular(xp, q, root, rows)
-    # one factorization is the staircase where no row comes up short; with null vectors only if no rows follow
+    # one factorization is the echelon form at full rank; with null vectors only if no rows follow
     count = xp.sum(alive, axis=-1, keepdims=True)
     if rows == growing:
         regular = xp.all((pivots > size) | (xp.arange(pivots.shape[-1], dtype=xp.float64) >= count), axis=-1)
     else:
         regular = xp.all(pivots > size, axis=-1) & (count[..., 0] == min(growing, r))
     if not arithmetic.to_numpy(regular).all():
-        slow = _stairs(xp, q, root, rows, size)
+        slow = _by_rows(xp, q, root, rows, size)
         found = [xp.where(regular[..., None, None], a, b) for a, b in zip(found, slow, strict=True)]
     return found[0], found[1]
 
 
 def _triangular(xp: Any, q: Any, root: Any, rows: int) -> tuple[Any, Any, Any]:
-    """Return both turned by one QR factorization of the first `rows`, and the sizes of its pivots, row by row."""
+    """Return both rotated by one QR factorization of the first `rows`, and the sizes of its pivots, row by row."""
     turn, upper = xp.linalg.qr(xp.matrix_transpose(flipped(xp, q[..., :rows, :])), mode="complete")
     pivots = xp.abs(xp.linalg.diagonal(upper))
     turn = flipped(xp, turn)[..., ::-1, :]
-    stairs = flipped(xp, xp.matrix_transpose(upper))
-    return stacked(xp, stairs, q[..., rows:, :] @ turn), root @ turn, pivots
+    corner = flipped(xp, xp.matrix_transpose(upper))
+    return stacked(xp, corner, q[..., rows:, :] @ turn), root @ turn, pivots
 
 
-def _stairs(xp: Any, q: Any, root: Any, rows: int, size: Any) -> tuple[Any, Any]:
-    """Return the staircase of any rows, one after another."""
+def _by_rows(xp: Any, q: Any, root: Any, rows: int, size: Any) -> tuple[Any, Any]:
+    """Return the echelon form of any rows, one after another."""
     n, r = q.shape[-2:]
     both = stacked(xp, q, root)
     alive = both[..., 0, :]
@@ -108,7 +144,7 @@ def _stairs(xp: Any, q: Any, root: Any, rows: int, size: Any) -> tuple[Any, Any]
 
 
 def _collect(xp: Any, q: Any, i: int, column: Any, last: Any, size: Any) -> tuple[Any, Any]:
-    """Reflect what row `i` has in columns up to `last` into column `last`, or drop it if not larger than `size`."""
+    """Reflect the entries of row `i` in columns up to `last` into column `last`; drop them up to `size`."""
     free, pivot, none = column <= last, column == last, xp.zeros_like(column)
     row = xp.where(free, q[..., i, :], none)
     length = xp.sqrt(xp.sum(row * row, axis=-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""The leap of the matrix Riccati kernel: as accurate as steps, refused where it would not be, wrong forms rejected."""
+"""The flow map of the matrix Riccati kernel: as accurate as steps, left to them elsewhere; wrong forms rejected."""
 
 import array_api_strict
 import numpy as np
@@ -9,11 +9,11 @@ import linsolve
 from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.systems.whitened import flow_map as module
 from linsolve.systems.whitened import matrix_riccati as matrix
-from linsolve.systems.whitened.cholesky import RELIABLE, factored, inverted
-from linsolve.systems.whitened.flow_map import leap
-from linsolve.systems.whitened.flow_map_start import started
+from linsolve.systems.whitened.factorizations import RELIABLE, factored, inverted
+from linsolve.systems.whitened.flow_map import flow_map
+from linsolve.systems.whitened.flow_map_start import prepared
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati
-from linsolve.systems.whitened.start_frame import Frame, frame
+from linsolve.systems.whitened.start_frame import Frame, start_frame
 
 TIMES = np.asarray([1e-300, 1e-6, 0.01, 0.3, 1.0, 3.0, 10.0, 20.0, 60.0, 400.0])
 STARTS = [
@@ -44,9 +44,9 @@ def two_eigenvalues(rng, count, kappa=0.5, total=0.3):
 
 
 def raw(target, start, times=TIMES):
-    """The leap of one network, whatever its excess."""
-    seen = frame(np, target, *start)
-    *found, excess = leap(np, times[:, None], Frame(*(a[None] for a in seen)), target.shape[-1])
+    """The flow map of one network, whatever its excess."""
+    seen = start_frame(np, target, *start)
+    *found, excess = flow_map(np, times[:, None], Frame(*(a[None] for a in seen)), target.shape[-1])
     return [v[:, 0] for v in found], excess[:, 0]
 
 
@@ -73,7 +73,7 @@ def no_steps(monkeypatch):
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-2, 1.0, 10.0])
 @pytest.mark.parametrize(("shape", "lam"), STARTS, ids=str)
-def test_leap_and_steps_agree(shape, lam, scale):
+def test_flow_map_and_steps_agree(shape, lam, scale):
     target, start = random(shape, lam, scale=scale, batch=(12,), seed=sum(shape))
     found = matrix_riccati(np, TIMES[:, None], target, *start)
     right = matrix_riccati(np, TIMES[:, None], target, *start, method="steps")
@@ -84,7 +84,7 @@ def test_leap_and_steps_agree(shape, lam, scale):
         assert apart([v[i : i + 1, k] for v in found], best) < 1e-13
 
 
-def test_leap_and_steps_agree_with_two_eigenvalues():
+def test_flow_map_and_steps_agree_with_two_eigenvalues():
     target, start = two_eigenvalues(np.random.default_rng(1), 20)
     found = matrix_riccati(np, TIMES[:, None], target, *start)
     right = matrix_riccati(np, TIMES[:, None], target, *start, method="steps")
@@ -113,18 +113,18 @@ def test_a_wide_network_of_a_hundred_inputs_needs_no_steps(no_steps):
     np.testing.assert_array_equal(found[0][0], start.product)
 
 
-def test_hard_start_is_refused_by_the_leap_and_right_by_default():
+def test_hard_start_is_refused_by_the_flow_map_and_right_by_default():
     times = np.asarray([12.0, 15.0, 20.0])
     target, start = hard()
     right = exact(target, start, times)
     found, excess = raw(target, start, times)
     assert (excess > 1000 * RELIABLE).all()
-    assert apart(found, right).max() > 1e-11  # the leap is wrong there, and knows it
+    assert apart(found, right).max() > 1e-11  # the flow map is wrong there, and knows it
     assert apart(matrix_riccati(np, times, target, *start), right).max() < 1e-13
 
 
 @pytest.mark.parametrize("small", [0.3, 0.1, 0.03, 0.01, 1e-3])
-def test_the_excess_bounds_what_the_leap_loses(small):
+def test_the_excess_bounds_what_the_flow_map_loses(small):
     times = np.linspace(4, 20, 9)
     target, start = hard(small)
     found, excess = raw(target, start, times)
@@ -166,7 +166,7 @@ def test_a_start_deficient_to_rounding_is_refused(late):
     rate = np.asarray([[1 + 1e-9, 1.0, -1.0, -1 - 1e-9]])
     seen = Frame(np.eye(4)[None], rate, q, q, np.zeros(1))
     times = np.asarray([0.1, late])[:, None]
-    *_, excess = leap(np, times, seen, 2)
+    *_, excess = flow_map(np, times, seen, 2)
     assert excess[0, 0] < 1
     assert not excess[1, 0] <= RELIABLE
     found, right = (matrix.moved(np, times, seen, 2, method=method) for method in (None, "graded"))
@@ -268,8 +268,8 @@ def without_decay(patch):
 
 def unscaled_start(patch):
     """The 1 of the bracket left as it is when columns are scaled."""
-    raised = module.Scratch.raised
-    patch.setattr(module.Scratch, "raised", lambda self, a, diagonal: raised(self, a, np.ones_like(diagonal)))
+    raised = module.Buffers.raised
+    patch.setattr(module.Buffers, "raised", lambda self, a, diagonal: raised(self, a, np.ones_like(diagonal)))
 
 
 def _weigh(patch, change):
@@ -290,7 +290,7 @@ def verified(flow, start):
 
 
 @pytest.mark.parametrize("mutant", [flipped_falling, without_decay, unscaled_start])
-def test_verify_rejects_wrong_leaps(mutant, monkeypatch):
+def test_verify_rejects_wrong_flow_maps(mutant, monkeypatch):
     flow, start = WhitenedTwoLayer.example(np.random.default_rng(0))
     times = np.asarray([0.3, 1.0, 3.0, 10.0])
     right = matrix_riccati(np, times, flow.target, *start, method="steps")
@@ -308,6 +308,8 @@ def test_zeros_reach_no_farther_than_rows_keep_their_places():
     w[:, -1] = 0
     target, start = np.diag(np.linspace(3, 1, n)), (-w.T @ w, w.T @ w, w.T @ w)
     times = np.asarray([0.5, 1.0, 2.0])
-    assert started(np, Frame(*(a[None] for a in frame(np, target, *start))), n).void >= n  # the case is the one meant
+    assert (
+        prepared(np, Frame(*(a[None] for a in start_frame(np, target, *start))), n).void >= n
+    )  # the case is the one meant
     found, right = (matrix_riccati(np, times, target, *start, method=method) for method in (None, "graded"))
     assert apart(found, right).max() < 1e-13

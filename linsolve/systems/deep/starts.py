@@ -1,0 +1,162 @@
+"""Parts of a deep linear network: depth, widths and frames, checked or drawn along the singular modes of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import Interval, real_array
+from linsolve.core.randomness import seeded
+
+__all__ = [
+    "POSITIVE",
+    "TOLERANCE",
+    "WHO",
+    "layer_rates",
+    "parts_of",
+    "refuse_frames",
+    "refuse_shapes",
+    "symmetric",
+    "whole_depth",
+]
+
+WHO = "DeepNetwork"
+POSITIVE = Interval("(0, inf)")
+TOLERANCE = 1e-9
+
+
+def parts_of(
+    modes: tuple[Any, Any, Any],
+    start: Any,
+    depth: Any,
+    widths: int | Sequence[int] | None,
+    rates: Any,
+    variances: Any,
+    rng: np.random.Generator | int | None,
+) -> tuple[Any, ...]:
+    """Return the fields of a `DeepNetwork` from the arguments of ``DeepNetwork.init``."""
+    depth = whole_depth(WHO, depth)
+    if not isinstance(modes, tuple | list) or len(modes) != 3:
+        raise ValueError(f"{WHO}: modes = {type(modes).__name__} must be (u, s, v); pass data.modes(X, Y)")
+    u, s, v = (
+        arithmetic.to_numpy(real_array(WHO, f"modes.{name}", part, meaning="singular modes of the data"))
+        for name, part in zip("usv", modes, strict=True)
+    )
+    start = _for_each_mode("start", real_array(WHO, "start", start, meaning="strengths at time 0"), s)
+    moving = np.flatnonzero(start)
+    random = None if rng is None else seeded(WHO, rng)
+    frames = []
+    for size in _widths(widths, depth, max(1, len(moving))):
+        if size < len(moving):
+            raise ValueError(
+                f"{WHO}: width = {size} must be at least {len(moving)} (modes that do not start at 0, each needs "
+                "a direction of its own); widen the layer or start the weakest modes at 0"
+            )
+        frame = np.zeros((size, len(s)))
+        frame[:, moving] = _orthonormal(random, size, len(moving))
+        frames.append(frame)
+    variances = real_array(WHO, "variances", variances, meaning="variances of the inputs", domain=POSITIVE)
+    return u, s, v, start, layer_rates(WHO, rates, depth), tuple(frames), _for_each_mode("variances", variances, s)
+
+
+def _for_each_mode(name: str, values: np.ndarray, s: np.ndarray) -> np.ndarray:
+    if values.shape not in ((), s.shape):
+        raise ValueError(
+            f"{WHO}: {name} has shape {values.shape} but needs {s.shape}, one for each mode of s; or give one number"
+        )
+    return np.broadcast_to(values, s.shape)
+
+
+def whole_depth(who: str, depth: Any) -> int:
+    """Return a depth as an integer, refused unless it is a whole number."""
+    number = real_array(who, "depth", depth, meaning="number of layers", domain=Interval("[1, inf]"))
+    if number.ndim != 0 or not float(number).is_integer():
+        raise ValueError(
+            f"{who}: depth = {depth} must be a whole number (number of layers); round it, or follow the modes alone "
+            "with DeepMode, whose depth is real"
+        )
+    return int(number)
+
+
+def layer_rates(who: str, rates: Any, depth: int) -> np.ndarray:
+    """Return a learning rate for each layer, from one for all or one for each."""
+    rates = real_array(who, "rates", rates, meaning="learning rates of the layers", domain=POSITIVE)
+    if rates.ndim == 0:
+        return np.broadcast_to(rates, (depth,))
+    if tuple(rates.shape) != (depth,):
+        raise ValueError(f"{who}: rates have shape {tuple(rates.shape)} but need ({depth},), one for each layer")
+    return rates  # type: ignore[no-any-return]
+
+
+def symmetric(who: str, covariance: Any, n_in: int) -> np.ndarray:
+    """Return a covariance of `n_in` inputs, white by default, refused unless symmetric and positive semidefinite."""
+    covariance = np.eye(n_in) if covariance is None else covariance
+    covariance = real_array(who, "covariance", covariance, meaning="covariance of the inputs")
+    size = float(np.abs(covariance).max())
+    if tuple(covariance.shape) != (n_in, n_in) or np.abs(covariance - covariance.T).max() > TOLERANCE * size:
+        raise ValueError(f"{who}: covariance, shape {tuple(covariance.shape)}, must be symmetric, ({n_in}, {n_in})")
+    least = float(np.linalg.eigvalsh(covariance / (size or 1.0))[0])
+    if not least >= -TOLERANCE:
+        raise ValueError(
+            f"{who}: covariance = {size:.3g} (largest entry) must have no negative eigenvalue (covariance of the "
+            f"inputs), least {least:.3g} relative to it; pass X.T @ X / len(X)"
+        )
+    return covariance  # type: ignore[no-any-return]
+
+
+def _widths(widths: int | Sequence[int] | None, depth: int, default: int) -> list[int]:
+    given = default if widths is None else widths
+    sizes: list[Any] = list(given) if isinstance(given, Sequence | np.ndarray) else [given] * (depth - 1)
+    if len(sizes) != depth - 1:
+        raise ValueError(
+            f"{WHO}: widths = {len(sizes)} numbers must be {depth - 1} (hidden layers of a network of depth {depth}); "
+            "give one for each, or a single number"
+        )
+    for size in sizes:
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise ValueError(f"{WHO}: width = {size!r} must be a positive integer (units of a hidden layer); say 4")
+    return sizes
+
+
+def _orthonormal(rng: np.random.Generator | None, rows: int, columns: int) -> np.ndarray:
+    """Return orthonormal columns: of the identity, or uniformly distributed."""
+    if rng is None:
+        return np.eye(rows, columns)
+    q, r = np.linalg.qr(rng.normal(size=(rows, columns)))
+    return q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
+
+
+def refuse_shapes(s: Any, start: Any, variances: Any, rates: Any, frames: list[tuple[str, Any]]) -> None:
+    """Refuse parts of a network whose shapes do not fit; `frames` by name, input to output."""
+    if s.ndim != 1:
+        raise ValueError(f"{WHO}: s has shape {tuple(s.shape)} but needs one axis (modes); pass a list")
+    count = s.shape[0]
+    for name, value in (("start", start), ("variances", variances)):
+        if tuple(value.shape) != (count,):
+            shape = tuple(value.shape)
+            raise ValueError(f"{WHO}: {name} has shape {shape} but needs ({count},), one for each mode of s")
+    if rates.ndim != 1 or rates.shape[0] != len(frames) - 1:
+        shape, need = tuple(rates.shape), len(frames) - 1
+        raise ValueError(f"{WHO}: rates have shape {shape} but need ({need},), one for each layer")
+    for name, frame in frames:
+        if frame.ndim != 2 or frame.shape[1] != count:
+            raise ValueError(
+                f"{WHO}: {name} has shape {tuple(frame.shape)} but needs (units, {count}), a column for each mode"
+            )
+
+
+def refuse_frames(start: Any, frames: list[tuple[str, Any]]) -> None:
+    """Refuse frames whose columns are not orthonormal; of hidden layers only those of modes that do not start at 0."""
+    moving = arithmetic.to_numpy(start) != 0
+    for name, frame in frames:
+        frame = arithmetic.to_numpy(frame)
+        columns = frame if name in ("u", "v") else frame[:, moving]
+        off = np.abs(columns.T @ columns - np.eye(columns.shape[1])).max(initial=0.0)
+        if not off <= TOLERANCE:
+            raise ValueError(
+                f"{WHO}: {name}.T @ {name} - 1 = {off:.3g} must vanish (orthonormal columns; at most "
+                f"{TOLERANCE:g}); take singular vectors, or the Q of a QR decomposition"
+            )
