@@ -103,7 +103,7 @@ def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
         array = np.asarray(value)
     except ValueError as error:
         raise TypeError(f"{who}: {what} = {shown(value)} is not a rectangular array ({meaning}); {error}") from error
-    if array.dtype.kind == "O" and all(type(entry) is int for entry in array.flat):  # beyond 64 bits
+    if array.dtype.kind == "O" and all(type(entry) in (int, float) for entry in array.flat):  # integers beyond 64 bits
         try:
             return array.astype(float)
         except OverflowError:

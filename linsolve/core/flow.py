@@ -10,8 +10,8 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown, unknown_name
-from linsolve.core.parameters import Parametrized, axis_names, parameter
-from linsolve.core.query import NotExact, Problem, detached, evaluator, heard, pose, refuse_inexact
+from linsolve.core.parameters import Parametrized, axis_names, batch_shape, own_sizes, parameter
+from linsolve.core.query import NotExact, Problem, answer, detached, pose, refuse_inexact
 from linsolve.core.trajectory import Trajectory
 
 __all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
@@ -225,8 +225,7 @@ class Flow(Parametrized):
             If what the closed form needs of the start, such as its squares, is beyond the range of doubles.
         """
         problem = detached(pose(self, t, z0))
-        with heard(problem) as judge:
-            state = judge(evaluator()(problem, out, engine, threads))
+        state = answer(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
 
     def when(self, z0: Any, *, loss: Any) -> Any:
@@ -291,4 +290,8 @@ class Flow(Parametrized):
             z = (z,)
         if not isinstance(z, tuple | list) or len(z) != len(fields) or any(v is None for v in z):
             raise ValueError(f"{who}: state = {shown(z)} must give {', '.join(fields)}; pass {_maker(cls)}")
-        return cls.State(*(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True)))
+        found = cls.State(*(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True)))
+        sizes: dict[str, tuple[int, str]] = {}
+        leads = {n: own_sizes(who, n, v.shape, cls.axes[n], sizes) for n, v in zip(fields, found, strict=True)}
+        batch_shape(who, leads)
+        return found

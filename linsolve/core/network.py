@@ -173,7 +173,7 @@ def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any =
     [[[2.0]], [3.0]]
     """
     who = "deep_weights"
-    depth = integer(who, "depth", depth, meaning="number of layers", example=2)
+    depth = integer(who, "depth", depth, meaning="number of layers", high=1000, example=2)
     target = real_array(who, "target", target, meaning="input-output map")
     if target.ndim < 2:
         raise ValueError(f"{who}: target has shape {target.shape} but needs (n_out, n_in); add an axis")

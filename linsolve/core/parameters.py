@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Self, dataclass_transform
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, refuse_fractions
 
-__all__ = ["Parametrized", "axis_names", "own_sizes", "parameter"]
+__all__ = ["Parametrized", "axis_names", "batch_shape", "own_sizes", "parameter"]
 
 
 def parameter(
@@ -77,6 +78,25 @@ def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tu
                 f"its trailing axes are {axes}"
             )
     return tuple(shape[:cut])
+
+
+def batch_shape(who: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the common batch shape of arrays by name, refused unless they broadcast."""
+    found: tuple[int, ...] = ()
+    for name, shape in shapes.items():
+        try:
+            found = np.broadcast_shapes(found, shape)
+        except ValueError:
+            other, size = next((n, s) for n, s in shapes.items() if not _broadcast(s, shape))
+            raise ValueError(
+                f"{who}: batch shapes = {name} {shape}, {other} {size} do not broadcast (leading axes are batch axes); "
+                "make them equal or 1"
+            ) from None
+    return found
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return all(m == n or 1 in (m, n) for m, n in zip(a[::-1], b[::-1], strict=False))
 
 
 def _own(value: Any) -> Any:

@@ -12,11 +12,12 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import shown, times
-from linsolve.core.parameters import Parametrized, own_sizes
+from linsolve.core.parameters import Parametrized, batch_shape, own_sizes
 
 __all__ = [
     "NotExact",
     "Problem",
+    "answer",
     "detached",
     "evaluator",
     "heard",
@@ -63,8 +64,7 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
     if not (isinstance(flow, Parametrized) and hasattr(flow, "state")):
         what = flow.__name__ if isinstance(flow, type) else shown(flow)
         raise TypeError(
-            f"linsolve: flow = {what} must be a flow with its parameters (what is to be followed); such as "
-            "BalancedMode(s=1.0)"
+            f"linsolve: flow = {what} must be a flow with its parameters (network); such as BalancedMode(s=1.0)"
         )
     who = type(flow).__name__
     plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)
@@ -73,16 +73,13 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
     xp = arithmetic.namespace(*(() if plain else z0), *others)
     flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
     sizes: dict[str, tuple[int, str]] = {}
-    shapes = []
+    shapes: dict[str, tuple[int, ...]] = {}
     for field in dataclasses.fields(flow):  # type: ignore[arg-type]
-        shapes.append(own_sizes(who, field.name, getattr(flow, field.name).shape, field.metadata["axes"], sizes))
+        shape = getattr(flow, field.name).shape
+        shapes[field.name] = own_sizes(who, field.name, shape, field.metadata["axes"], sizes)
     for name, value in zip(z0._fields, z0, strict=True):
-        shapes.append(own_sizes(who, name, value.shape, flow.axes[name], sizes))
-    try:
-        batch = np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
-    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch)
+        shapes[name] = own_sizes(who, name, value.shape, flow.axes[name], sizes)
+    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch_shape(who, shapes))
 
 
 def detached(problem: Problem) -> Problem:
@@ -105,12 +102,10 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
     raised: set[str] = set()
 
     def refuse() -> None:
-        sizes = {name: float(np.abs(v).max()) for name, v in problem.z0._asdict().items()}
-        name = max(sizes, key=sizes.__getitem__)
-        who = type(problem.flow).__name__
+        who, name, size, meaning = type(problem.flow).__name__, *_largest(problem)
         raise OverflowError(
-            f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by the "
-            f"parameters (state); rescale, or give it in linsolve.arithmetic.precise(50)"
+            f"{who}: {name} of up to {size:.3g} leaves the range of doubles when squared or multiplied by the "
+            f"other arguments ({meaning}); rescale, or give it in linsolve.arithmetic.precise(50)"
         ) from None
 
     def judge(state: Any) -> Any:
@@ -125,6 +120,55 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
             if "invalid value" in raised:
                 refuse()
             raise
+
+
+def _largest(problem: Problem) -> tuple[str, float, str]:
+    """Return name, size and meaning of the state field or parameter with the largest finite entry."""
+    meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(problem.flow)}
+    values = {**problem.z0._asdict(), **problem.flow.parameters()}
+    sizes = {name: float(np.max(np.abs(v), initial=0.0, where=np.isfinite(v))) for name, v in values.items()}
+    name = max(sizes, key=sizes.__getitem__)
+    return name, sizes[name], meanings.get(name, "state")
+
+
+_LATE = 1e150  # later times may overflow in products with rates
+
+
+def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) -> Any:
+    """Return the state at a problem's times.
+
+    Where a time beyond 1e150 overflows, the state at t = inf is returned if it is reached at 1e150 already.
+
+    Raises
+    ------
+    OverflowError
+        Naming the time, or else the start or the parameter, that is out of range.
+    """
+
+    def at(t: Any, out: Any) -> Any:
+        posed = problem._replace(t=t)
+        with heard(posed) as judge:
+            return judge(evaluator()(posed, out, engine, threads))
+
+    try:
+        return at(problem.t, out)
+    except OverflowError:
+        t = arithmetic.to_numpy(problem.t)
+        late = np.isfinite(t) & (np.abs(t) > _LATE)
+        if problem.xp is not np or not late.any():
+            raise
+        bounded = at(np.where(late, np.sign(t) * _LATE, t), None)  # raises if time is not the cause
+    try:
+        limit = at(np.where(late, np.sign(t) * np.inf, t), out)
+        reached = all(np.allclose(a, b, rtol=1e-12, atol=0.0) for a, b in zip(bounded, limit, strict=True))
+    except (OverflowError, ValueError):
+        reached = False
+    if not reached:
+        raise OverflowError(
+            f"{type(problem.flow).__name__}: t = {t[late][0]:g} leaves the range of doubles when "
+            "multiplied by the rates (time); take an earlier time, or inf"
+        ) from None
+    return limit
 
 
 def _is_plain(z0: Any) -> bool:
