@@ -40,9 +40,9 @@ def parameter(
     axes : tuple of str
         Names of its own trailing axes; all other axes are batch axes.
     default : float, optional
-        Value when not given.
+        Default value.
     whole : bool
-        Whether it counts something, so that its entries must be whole numbers.
+        Whether its entries must be integers.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def parameter(
 
 
 def axis_names(who: str, axes: Any) -> tuple[str, ...]:
-    """Return names of axes, refused where they are not a tuple of strings, such as one string."""
+    """Return names of axes, refused unless they are a tuple of strings."""
     if not isinstance(axes, tuple) or not all(isinstance(name, str) for name in axes):
         raise TypeError(f"{who}: axes = {axes!r} must be a tuple of strings (names of trailing axes); such as ('d',)")
     return axes
@@ -100,7 +100,7 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 
 def _own(value: Any) -> Any:
-    """Return a NumPy array that nobody can change any more: `value` if it is one already, else a copy."""
+    """Return `value` as a read-only NumPy array, a copy unless it is read-only and owns its memory."""
     if type(value) is not np.ndarray or not (value.flags.writeable or value.base is not None):
         return value
     value = value.copy(order="K")

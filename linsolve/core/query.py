@@ -1,4 +1,4 @@
-"""A question to a flow, checked: shapes that fit, one array namespace, a start inside the closed form's reach."""
+"""A checked query of a flow: fitting shapes, one array namespace, a start for which the closed form holds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NotExact(ValueError):
 
 
 class Problem(NamedTuple):
-    """A checked question: one flow, one start, some times, in one array namespace."""
+    """A checked query: one flow, one start and times in one array namespace."""
 
     flow: Any
     xp: Any
@@ -60,7 +60,7 @@ def evaluator() -> Callable[..., Any]:
 
 
 def pose(flow: Any, t: Any, z0: Any) -> Problem:
-    """Check a flow's question and bring all of it into the state's array namespace."""
+    """Check the arguments of a flow's call and convert them to the state's array namespace."""
     if not (isinstance(flow, Parametrized) and hasattr(flow, "state")):
         what = flow.__name__ if isinstance(flow, type) else shown(flow)
         raise TypeError(
@@ -83,7 +83,7 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
 
 
 def detached(problem: Problem) -> Problem:
-    """Return the problem with times and start of its own, which the caller, or writing into `out`, cannot change."""
+    """Return the problem with copies of times and start, which later writes into `out` cannot change."""
     if problem.xp is not np:
         return problem
     return problem._replace(t=problem.t.copy(), z0=type(problem.z0)(*(v.copy() for v in problem.z0)))
@@ -91,10 +91,9 @@ def detached(problem: Problem) -> Problem:
 
 @contextmanager
 def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
-    """Give a function that passes a state on, and refuses one that was lost to the range of doubles.
+    """Context manager whose function returns a state, or raises OverflowError if it is not finite after an overflow.
 
-    An overflow that ends in finite numbers (``exp`` of a late time, say) is nothing to worry about; one that ends in
-    infinities, or in an invalid operation, is reported by name, where NumPy would warn and go on with nan.
+    An overflow in an intermediate result is harmless if the state is finite. An invalid operation raises in any case.
     """
     if problem.xp is not np:
         yield lambda state: state
@@ -172,7 +171,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
 
 
 def _is_plain(z0: Any) -> bool:
-    """Whether a start is made of Python numbers and lists only, which adapt to any library."""
+    """Whether a start consists of Python numbers and lists only, which adapt to any library."""
     values = z0.values() if isinstance(z0, Mapping) else z0 if isinstance(z0, tuple) else (z0,)
     parts = [part for value in values for part in (value if isinstance(value, list) else (value,))]
     return not any(hasattr(part, "dtype") for part in parts)

@@ -1,4 +1,4 @@
-"""What following a flow gives: states at times, and everything else by name."""
+"""Trajectories: the states of a flow at given times, and its observables by name."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = ["Trajectory"]
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
-    """A flow followed in time; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` give everything by name.
+    """States of a flow at given times; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` are evaluated by name.
 
-    Iteration runs over the names, so that ``"ntk" in traj``, ``list(traj)`` and ``dict(traj)`` mean what they say.
+    Iteration runs over the names, as for a dictionary: ``"ntk" in traj``, ``list(traj)``, ``dict(traj)``.
 
     Parameters
     ----------
     flow : Flow
-        What was followed.
+        The network.
     t : array
         Times.
     state : State
         Fields of shape ``t.shape + batch + own``.
     route : str
-        How it was obtained: "closed form", an integrator's name, or "gradient descent".
+        Method: "closed form", an integrator's name, or "gradient descent".
     start : State, optional
         State at time 0, where the route is the closed form.
 
@@ -57,7 +57,7 @@ class Trajectory:
 
     @property
     def names(self) -> list[str]:
-        """Everything that can be asked for by name."""
+        """Names of the state, the loss, the observables and the invariants."""
         with np.errstate(all="ignore"):  # values are judged at their access
             others = [*self._along, *self.flow.declared, *self._invariants]
         return list(dict.fromkeys([*self.state._fields, "loss", *others]))

@@ -153,7 +153,7 @@ def _length(xp: Any, v: Any) -> float:
 
 
 class _Small(NamedTuple):
-    """The answers inside the Krylov space, bounds of what it misses and of rounding, and whether K is negative."""
+    """Results in the Krylov space, bounds of the truncation and rounding errors, and whether K is indefinite."""
 
     decayed: np.ndarray
     integral: np.ndarray
@@ -172,7 +172,7 @@ class _Small(NamedTuple):
         first, last = spectrum.vectors[0], spectrum.vectors[-1]
         x, weights = exponents(np, values, t), integral_weights(np, values, t)
         never = (values == 0) & np.isinf(t)[..., None]
-        with np.errstate(over="ignore"):  # a bound that is inf says what it should
+        with np.errstate(over="ignore"):  # an infinite bound is valid
             left = np.abs(np.sum(np.where(never, _FOREVER, weights) * first * last, axis=-1))
             missed = size * lanczos.off[-1] * left
             rounding = size * _ROUNDING * _EPS * (1 + top * np.where(np.isinf(t), 0.0, t))
