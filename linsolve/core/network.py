@@ -201,7 +201,7 @@ def _posed(layers: Sequence[Any], target: Any, covariance: Any, rates: Any, rtol
         np.atleast_2d(target), len(layers), covariance=covariance, rates=1.0 if rates is None else rates
     )
     start = flow.State(*(np.asarray(layer, dtype=float) for layer in layers))
-    return flow, start, 1e-3 * rtol * max(float(np.abs(layer).max()) for layer in start)
+    return flow, start, 1e-3 * rtol * (max(float(np.abs(layer).max()) for layer in start) or 1.0)
 
 
 def follow(
