@@ -313,7 +313,8 @@ class Slow(ls.BalancedMode):
 
     def solution(self, xp, t, z0):
         exact = super().solution(xp, t, z0).a
-        return self.State(xp.where(t < xp.inf, exact + (t * 1e20) * 0.0, exact))
+        finite = xp.where(t < xp.inf, t, 0 * xp.ones_like(t))
+        return self.State(exact + (finite * 1e20) * 0.0)
 
 
 def test_a_time_too_late_for_doubles_is_the_limit_where_it_was_reached_before():
@@ -327,8 +328,8 @@ def test_a_time_too_late_for_doubles_is_blamed_and_not_the_start():
 
 
 def test_the_largest_argument_is_blamed():
-    with refused(OverflowError, "BalancedMode: s of up to 1e+300 leaves the range of doubles"):
-        ls.BalancedMode(s=1e300)(1.0, 1e160)
+    with refused(OverflowError, "TwoLayer: y of up to 1e+308 leaves the range of doubles", "(target)"):
+        ls.TwoLayer(y=1e308, x=[1.0])(1.0, ([0.5], [[0.5]]))
 
 
 def test_observables_beyond_doubles_are_refused_by_name():
@@ -383,7 +384,7 @@ def test_integration_without_end_is_refused_with_the_time_reached():
     reached = float(str(refusal.value).split("reached t = ")[1].split()[0])
     assert 10 < reached < 1e4
     assert ls.integrate(flow, 10.0, 0.1, max_evaluations=2000)["a"] == pytest.approx(2.0)
-    assert ls.integrate(flow, 1e6, 0.1, max_evaluations=2000, method="Radau")["a"] == pytest.approx(2.0)
+    assert ls.integrate(flow, 1e6, 0.1, rtol=1e-6, method="Radau")["a"] == pytest.approx(2.0)
     with refused(ValueError, "integrate: max_evaluations = 0 must be a positive integer"):
         ls.integrate(flow, 1.0, 0.1, max_evaluations=0)
 
