@@ -1,14 +1,14 @@
 r"""``exp(-K t) v`` and ``t phi(K t) v`` for one vector, by the Lanczos process: no eigendecomposition of K.
 
 In the Krylov space of ``K`` and ``v``, with orthonormal rows ``V`` and tridiagonal ``T = V K V^T``, the approximation
-``|v| V^T exp(-T t) e_1`` satisfies the differential equation but for what leaves the space through its last vector.
-That defect is integrated exactly, so that the error is bounded and not guessed (Saad 1992, "Analysis of some Krylov
-subspace approximations to the matrix exponential operator", SIAM J. Numer. Anal. 29, section 5): for ``t >= 0``,
+``|v| V^T exp(-T t) e_1`` satisfies the differential equation up to a defect along the next Lanczos vector. The defect
+is integrated exactly, which bounds the error (Saad 1992, "Analysis of some Krylov subspace approximations to the matrix
+exponential operator", SIAM J. Numer. Anal. 29, section 5): for ``t >= 0``,
 
 .. math:: |e(t)| \le |v|\, h \int_0^t |e_k^T e^{-T s} e_1|\, ds = |v|\, h\, |e_k^T\, t\, \varphi(T t)\, e_1| ,
 
-h the entry of T that would come next. The integral needs no quadrature: off-diagonal entries of T are positive, so the
-integrand keeps the sign ``(-1)^(k-1)`` for all s.
+h the next off-diagonal entry of T. The integral needs no quadrature: off-diagonal entries of T are positive, so the
+integrand has the sign ``(-1)^(k-1)`` for all s.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from linsolve.numerics.spectrum import Spectrum, exponents, integral_weights
 __all__ = ["Krylov", "krylov"]
 
 _EPS = 2.0**-52
-_ROUNDING = 32  # in units of eps (1 + lam_max t) |v|: what products with K leave in modes that still move
-_NEGATIVE = 100  # how far below zero rounding may bring a Ritz value, in units of n eps of the largest
+_ROUNDING = 32  # in units of eps (1 + lam_max t) |v|: rounding of products with K in modes that still move
+_NEGATIVE = 100  # largest negative Ritz value accepted as rounding, in units of n eps of the largest
 _FOREVER = 1e300  # in place of the infinite weight of a null direction at t = inf, whose product with 0 is 0
 
 
@@ -38,7 +38,7 @@ class Krylov(NamedTuple):
     integral : array, shape t.shape + (n,)
         ``t phi(K t) v``, the integral of the former from 0 to t; its error is at most t times that of the former.
     error : ndarray, shape t.shape
-        Bound of the length of the error of `decayed`: of the space being too small, and of rounding.
+        Bound of the length of the error of `decayed`, from truncation of the space and from rounding.
     converged : bool
         Whether the space is large enough for the tolerance, or for rounding, at every time, and no Ritz value negative.
     steps : int
@@ -72,14 +72,14 @@ def krylov(xp: Any, matrix: Any, t: Any, v: Any, tolerance: float = 1e-13, most:
     v : array, shape (n,)
         Vector to which the functions of K are applied.
     tolerance : float
-        Error allowed, relative to ``|v|``; never asked to be below the rounding of products with K.
+        Largest error relative to ``|v|``; the rounding of products with K is allowed in any case.
     most : int
-        Largest dimension of the space; beyond some 200 an eigendecomposition is no slower.
+        Largest dimension of the space; beyond about 200 an eigendecomposition is no slower.
 
     Notes
     -----
-    Full re-orthogonalization, twice, keeps the space exact in floats: without it copies of converged eigenvalues come
-    back. Ritz values below ``n eps`` of the largest are zero, as in `Spectrum`. Arrays of floats only, on any device;
+    Full re-orthogonalization, twice, keeps the space orthogonal in floats: without it copies of converged eigenvalues
+    appear. Ritz values below ``n eps`` of the largest are zero, as in `Spectrum`. Arrays of floats only, on any device;
     the small tridiagonal problem is solved on the host.
 
     Examples
@@ -97,7 +97,7 @@ def krylov(xp: Any, matrix: Any, t: Any, v: Any, tolerance: float = 1e-13, most:
         lanczos.grow(target)
         small = _Small.of(lanczos, n, clock)
         enough = small.missed <= tolerance * lanczos.size
-        settled = (small.missed <= small.rounding) & (2 * small.missed > before)  # rounding is all that is left
+        settled = (small.missed <= small.rounding) & (2 * small.missed > before)  # the error is rounding
         if lanczos.steps >= most or lanczos.closed or np.all(enough | settled):
             break
         target, before = min(most, target + max(4, target // 4)), small.missed
@@ -127,7 +127,7 @@ class _Lanczos:
         return len(self.diagonal)
 
     def grow(self, steps: int) -> None:
-        """Extend the space to a dimension, unless it is closed under K before."""
+        """Extend the space to a dimension, or until it is closed under K."""
         while self.steps < max(1, steps) and not (self.closed and self.steps):
             k = self.steps + 1
             w = self.matrix @ self.rows[k - 1, :]
@@ -144,7 +144,7 @@ class _Lanczos:
 
 
 def _length(xp: Any, v: Any) -> float:
-    """Return the length of a vector, of numbers whose squares may leave the doubles too."""
+    """Return the length of a vector whose squares may leave the range of doubles."""
     scale = float(xp.max(xp.abs(v)))
     if not 0 < scale < np.inf:
         return scale
@@ -153,7 +153,7 @@ def _length(xp: Any, v: Any) -> float:
 
 
 class _Small(NamedTuple):
-    """Results in the Krylov space, bounds of the truncation and rounding errors, and whether K is indefinite."""
+    """Results inside the Krylov space, bounds of truncation and of rounding, and whether a Ritz value is negative."""
 
     decayed: np.ndarray
     integral: np.ndarray
@@ -172,7 +172,7 @@ class _Small(NamedTuple):
         first, last = spectrum.vectors[0], spectrum.vectors[-1]
         x, weights = exponents(np, values, t), integral_weights(np, values, t)
         never = (values == 0) & np.isinf(t)[..., None]
-        with np.errstate(over="ignore"):  # an infinite bound is valid
+        with np.errstate(over="ignore"):  # the bound may be inf
             left = np.abs(np.sum(np.where(never, _FOREVER, weights) * first * last, axis=-1))
             missed = size * lanczos.off[-1] * left
             rounding = size * _ROUNDING * _EPS * (1 + top * np.where(np.isinf(t), 0.0, t))

@@ -1,9 +1,8 @@
 r"""Functions of a symmetric positive semi-definite matrix K: one eigendecomposition, then matrix products.
 
-The textbook writes ``(1 - exp(-K t)) K^{-1}``, which needs K to be invertible. In doubles it never is once its
-spectrum spans sixteen decades: a zero eigenvalue comes out as some 1e-17 of either sign, its quotients as noise. Here
-eigenvalues below ``n eps`` of the largest are zero, and ``t phi(K t) = integral of exp(-K s) from 0 to t`` takes its
-limit t there.
+The form ``(1 - exp(-K t)) K^{-1}`` needs an invertible K. In doubles a zero eigenvalue is computed as about 1e-17 of
+either sign, and the quotients are noise. Here eigenvalues below ``n eps`` of the largest are zero, and ``t phi(K t)``,
+the integral of ``exp(-K s)`` from 0 to t, takes its limit t there.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from linsolve.numerics.scalar import phi
 
 __all__ = ["Spectrum", "decay", "decayed_integral", "exponents", "integral_weights", "reach_backward", "rows_times"]
 
-_STEEPEST = 300  # of an exponent, so that squares of such exponentials, times other numbers, are doubles
+_STEEPEST = 300  # largest exponent: squares of such exponentials, times other numbers, are doubles
 
 
 def rows_times(xp: Any, rows: Any, matrix: Any) -> Any:
@@ -33,11 +32,11 @@ class Spectrum(NamedTuple):
     Parameters
     ----------
     values : array, shape batch + (n,)
-        Rising; what rounding left of a zero is zero.
+        Rising; values at rounding level are zero.
     vectors : array, shape batch + (n, n)
         The eigenvectors, as columns.
     least : array, shape batch
-        The smallest eigenvalue as it was computed.
+        The smallest eigenvalue as computed.
 
     Examples
     --------
@@ -56,13 +55,12 @@ class Spectrum(NamedTuple):
     def of(cls, xp: Any, matrix: Any) -> Spectrum:
         """Return the spectrum of `matrix`, of whose two triangles one is read.
 
-        In floats every eigenvalue below ``n eps`` of the largest becomes zero, negative ones too. In high precision a
-        matrix of doubles is what it says, rounding of its entries included, so only what lies below that arithmetic's
-        own rounding is zero.
+        In floats every eigenvalue below ``n eps`` of the largest becomes zero, negative ones too. In high precision the
+        entries are taken as exact, so only eigenvalues below the rounding of that arithmetic become zero.
         """
         values, vectors = xp.linalg.eigh(matrix)
         floor = matrix.shape[-1] * precision(xp) * xp.max(xp.abs(values), axis=-1, keepdims=True)
-        none = (xp.abs(values) if arithmetic.is_object(xp) else values) <= floor
+        none = (xp.abs(values) if arithmetic.is_object(xp) else values) < floor  # strict: inf stays inf
         return cls(xp.where(none, xp.zeros_like(values), values), vectors, values[..., 0])
 
     def coordinates(self, xp: Any, v: Any) -> Any:
@@ -87,7 +85,7 @@ def exponents(xp: Any, values: Any, t: Any) -> Any:
     """Return ``lam t`` for eigenvalues, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` inf, and 0 where lam is."""
     t = t[..., None]
     forever = xp.isinf(t)
-    # in high precision the zero of a rounded matrix may be negative: it is a zero, and nothing grows without end
+    # in high precision the zero eigenvalue of a rounded matrix may be negative: it does not grow
     end = xp.where(values > 0, xp.full_like(values, xp.inf), xp.zeros_like(values))
     return xp.where(forever, end, values * xp.where(forever, xp.zeros_like(t), t))
 
@@ -101,7 +99,7 @@ def reach_backward(xp: Any, rates: Any) -> Any:
     endless = xp.full_like(top, -xp.inf)
     if arithmetic.is_object(xp):
         return endless
-    # of what is left of the range, squares in a loss need half
+    # squares in a loss need half of the range of exponents
     return xp.where(top > 0, -_STEEPEST / xp.where(top > 0, top, xp.ones_like(top)), endless)
 
 
@@ -167,4 +165,5 @@ def integral_weights(xp: Any, values: Any, t: Any) -> Any:
     positive = values > 0
     inverse = 1 / xp.where(positive, values, xp.ones_like(values))
     inverse = xp.where(positive, inverse, xp.zeros_like(inverse))
-    return xp.where(forever, inverse, t * phi(xp, values * t))
+    x = values * t
+    return xp.where(forever | (x == xp.inf), inverse, t * phi(xp, x))

@@ -1,4 +1,4 @@
-"""Known-wrong formulas of neural collapse, most of them printed in a thesis (2024) or one slip away from it."""
+"""Wrong formulas of neural collapse, most of them as published in a thesis (2024)."""
 
 import numpy as np
 
@@ -125,7 +125,7 @@ class ScatterAtTheRateSquared(ls.NeuralCollapse):
     """Seleznova 2024, eq. (46): ``H2' = -mu_s (E + m H2 H2^T) H2``, where E has the ``mu_s`` already."""
 
     def _scattered(self, xp, t, scatter, used):
-        return scatter.followed(xp, t, used, self.rates_of_features(xp)[0] ** 2)
+        return scatter.at(xp, t, used, self.rates_of_features(xp)[0] ** 2)
 
 
 class ScatterWithoutM(ls.NeuralCollapse):
@@ -232,8 +232,8 @@ HEAD = ls.FrozenHead.example(np.random.default_rng(0))
 class HeadWithoutTheBiasRate(ls.FrozenHead):
     """Residual averages at ``mu_g W W^T``, the N of the bias forgotten."""
 
-    def _ways(self, xp, t, s):
-        found = super()._ways(xp, t, s)
+    def _decays(self, xp, t, s):
+        found = super()._decays(xp, t, s)
         x = self.rates_of_features(xp)[2][..., None] * s[..., 0] ** 2
         return [*found[:2], type(found[2])(xp.exp(-x * t[..., None])[..., None], found[2].grown)]
 

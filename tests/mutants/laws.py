@@ -1,4 +1,4 @@
-"""Laws as they are printed, where that is wrong; each names the quantity whose check must reject it."""
+"""Wrong laws, most of them as published; each names the quantity whose check must reject it."""
 
 from typing import NamedTuple
 

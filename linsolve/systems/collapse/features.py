@@ -1,10 +1,11 @@
-"""What flows of features under a block-structured kernel share: parameters, kernel, loss and what is observed."""
+"""Base of flows of features under a block-structured kernel: parameters, kernel, loss and observables."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from linsolve import arithmetic
+from linsolve.core.arguments import refuse_beyond_memory
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.systems.collapse import metrics
@@ -18,8 +19,8 @@ class BlockFeatures(Flow):
     r"""Features of C classes of m samples whose velocity is ``-W^T R K``, with a block-structured kernel K.
 
     Eigenvalues of K are ``mu_s = kappa_d - kappa_c`` on contrasts within classes, ``mu_c = mu_s + m (kappa_c -
-    kappa_n)`` on contrasts between classes, and ``mu_g = mu_c + N kappa_n`` on the average. A subclass gives `residual`
-    and `_seen`, the products that metrics of neural collapse are made of.
+    kappa_n)`` on contrasts between classes, and ``mu_g = mu_c + N kappa_n`` on the average. A subclass defines
+    `residual` and `_seen`.
     """
 
     kappa_d: Any = parameter(r"\kappa_d", "feature kernel of a sample with itself", domain="(0, inf)", typical=(1.5, 3))
@@ -40,6 +41,8 @@ class BlockFeatures(Flow):
         object.__setattr__(self, "_each", start.counted(who, "m", self.m, "samples of each class"))
         kernel = {k: arithmetic.to_numpy(getattr(self, k)) for k in ("kappa_d", "kappa_c", "kappa_n", "classes", "m")}
         start.refuse_disorder(who, kernel)
+        sizes = {"classes": self._classes, "m": self._each, "outputs": self._classes}
+        refuse_beyond_memory(who, sizes, "membership of all samples")
 
     # the kernel
 
@@ -59,7 +62,7 @@ class BlockFeatures(Flow):
         return sum(p / v if inverse else p * v for p, v in zip(parts, mu, strict=True))
 
     def _pulled(self, xp: Any, r: Any) -> Any:
-        """Return ``r K`` from the entries of K, not its eigenvalues as `_through`, so that one checks the other."""
+        """Return ``r K`` from the entries of K: an independent check of `_through`, which uses its eigenvalues."""
         y = self._members(xp)
         own, mate, other = (v[..., None, None] for v in (self.kappa_d, self.kappa_c, self.kappa_n))
         total = xp.sum(r, axis=-1)[..., :, None]
@@ -79,7 +82,7 @@ class BlockFeatures(Flow):
         """Return ``|W H + b 1^T - Y|^2 / 2``."""
         return xp.sum(self.residual(xp, z) ** 2, axis=(-2, -1)) / 2
 
-    # what is observed
+    # observables
 
     @observable(bounds="[0, inf)")
     def nc1(self, xp: Any, z: Any) -> Any:
@@ -113,15 +116,15 @@ class BlockFeatures(Flow):
 
     @observable(bounds="[0, inf)")
     def loss_sample(self, xp: Any, z: Any) -> Any:
-        """Return what residuals' deviations from their class average add to the loss, shape batch."""
+        """Return the loss of the residuals' deviations from their class averages, shape batch."""
         return self._part(xp, z, 0)
 
     @observable(bounds="[0, inf)")
     def loss_class(self, xp: Any, z: Any) -> Any:
-        """Return what class averages' deviations from the average add to the loss, shape batch."""
+        """Return the loss of the class averages' deviations from the average, shape batch."""
         return self._part(xp, z, 1)
 
     @observable(bounds="[0, inf)")
     def loss_global(self, xp: Any, z: Any) -> Any:
-        """Return what the average residual adds to the loss, shape batch."""
+        """Return the loss of the average residual, shape batch."""
         return self._part(xp, z, 2)

@@ -23,8 +23,8 @@ def _rows(xp: Any, a: Any, count: int) -> Any:
     return xp.concat([a, xp.zeros((*a.shape[:-2], count - a.shape[-2], a.shape[-1]), dtype=xp.float64)], axis=-2)
 
 
-class _Way(NamedTuple):
-    """What one part of the kernel makes of singular modes: the exponential, and its integral, columns ``(k, 1)``."""
+class _Decay(NamedTuple):
+    """Exponential decay of the singular modes in one part of the kernel, and its integral, columns ``(k, 1)``."""
 
     left: Any
     grown: Any
@@ -57,18 +57,18 @@ class FrozenHead(BlockFeatures):
     Notes
     -----
     Exact for: every classifier, singular ones and zero included, every start, every time, ``t = inf`` and ``t < 0``
-    included. What of H lies in the null space of W never moves, what of contrasts lies outside its range is never
-    learned. Not for: a classifier that learns, see `NeuralCollapse`.
+    included. The part of H in the null space of W never moves; contrasts outside the range of W are never learned.
+    Not for: a classifier that learns, see `NeuralCollapse`.
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorem 4.1 without
     the equation of W; Seleznova, thesis (2024), eq. (25).
 
     Singular values below ``max(C, n) eps`` of the largest count as zero. In a singular mode every entry is a sum of
-    what is left of the start and what has been learned of the target, so that nothing cancels that does not in the
+    the start's remainder and the learned part of the target, so that no digits cancel but those that cancel in the
     answer.
 
     Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, also for singular W
-    (``tests/test_frozen_head.py``).
+    (``tests/systems/collapse/test_frozen_head.py``).
 
     Examples
     --------
@@ -111,7 +111,7 @@ class FrozenHead(BlockFeatures):
         return self.w @ z.h + z.b[..., :, None] - self._members(xp)
 
     def _seen(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
-        """Return the products that metrics of neural collapse are made of."""
+        """Return ``W H``, ``W W^T`` and ``H^T H``."""
         turned = xp.matrix_transpose
         return self.w @ z.h, self.w @ turned(self.w), turned(z.h) @ z.h
 
@@ -132,11 +132,11 @@ class FrozenHead(BlockFeatures):
         floor = max(self.w.shape[-2:]) * precision(xp) * s[..., :1]
         return u, xp.matrix_transpose(vh), xp.where(s > floor, s, xp.zeros_like(s))[..., None]
 
-    def _ways(self, xp: Any, t: Any, s: Any) -> list[_Way]:
-        """Return the ways of the three parts, samples, classes and average, for singular values `s` of modes."""
+    def _decays(self, xp: Any, t: Any, s: Any) -> list[_Decay]:
+        """Return the decays of the three parts, samples, classes and average, for singular values `s`."""
         rates = [mu[..., None] * s[..., 0] ** 2 for mu in self.rates_of_features(xp)]
         rates[2] = rates[2] + self._classes * self._each
-        return [_Way(xp.exp(-exponents(xp, v, t))[..., None], integral_weights(xp, v, t)[..., None]) for v in rates]
+        return [_Decay(xp.exp(-exponents(xp, v, t))[..., None], integral_weights(xp, v, t)[..., None]) for v in rates]
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start."""
@@ -151,31 +151,31 @@ class FrozenHead(BlockFeatures):
         bias, even = outer @ z0.b[..., :, None], outer @ xp.ones_like(z0.b)[..., :, None] / self._classes
         # of as many modes as there are features
         size = _rows(xp, s, features)
-        ways = self._ways(xp, t, size)
+        decays = self._decays(xp, t, size)
         full = large * size**2 + count
         h = (
-            ways[0].left * sample
-            + (ways[1].left * means + middle * size * ways[1].grown * goal)
-            + ((count + large * size**2 * ways[2].left) / full * whole)
-            - large * size * ways[2].grown * _rows(xp, bias - even, features)
+            decays[0].left * sample
+            + (decays[1].left * means + middle * size * decays[1].grown * goal)
+            + ((count + large * size**2 * decays[2].left) / full * whole)
+            - large * size * decays[2].grown * _rows(xp, bias - even, features)
         )
         # of as many as there are outputs
         size = _rows(xp, s, outputs)
-        way = self._ways(xp, t, size)[2]
+        decay = self._decays(xp, t, size)[2]
         full = large * size**2 + count
-        b = (large * size**2 + count * way.left) / full * bias
-        b = b - count * way.grown * (size * _rows(xp, whole[..., :1], outputs) - even)
+        b = (large * size**2 + count * decay.left) / full * bias
+        b = b - count * decay.grown * (size * _rows(xp, whole[..., :1], outputs) - even)
         still = (t == 0)[..., None]
         return self.State(xp.where(still[..., None], z0.h, v @ h), xp.where(still, z0.b, (u @ b)[..., 0]))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return the loss and its three parts from exponentials, without the difference to the targets."""
         u, _, s = self._modes(xp)
-        ways = self._ways(xp, t, _rows(xp, s, self.w.shape[-2]))
+        decays = self._decays(xp, t, _rows(xp, s, self.w.shape[-2]))
         parts = split(xp, self.residual(xp, z0), self._members(xp))
         losses = [
-            xp.sum((way.left * (xp.matrix_transpose(u) @ part)) ** 2, axis=(-2, -1)) / 2
-            for way, part in zip(ways, parts, strict=True)
+            xp.sum((decay.left * (xp.matrix_transpose(u) @ part)) ** 2, axis=(-2, -1)) / 2
+            for decay, part in zip(decays, parts, strict=True)
         ]
         return {
             "loss": losses[0] + losses[1] + losses[2],
@@ -185,18 +185,18 @@ class FrozenHead(BlockFeatures):
         }
 
     def limit(self, xp: Any, z0: Any) -> Any:
-        """Return the state at ``t = inf``: zero residual but for what the classifier cannot express."""
+        """Return the state at ``t = inf``: zero residual within the range of the classifier."""
         batch = xp.zeros_like(self.kappa_d + self.w[..., 0, 0] + z0.b[..., 0] + z0.h[..., 0, 0])
         return self.solution(xp, xp.full_like(batch, xp.inf), z0)
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return where backward in time the residual leaves the range of doubles, and inf."""
+        """Return the time before 0 at which the residual leaves the range of doubles, and inf."""
         large, s = self.rates_of_features(xp)[2], self._modes(xp)[2][..., 0]
         start = reach_backward(xp, large[..., None] * s**2 + self._classes * self._each)
         return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the features that W does not see, and ``mu_g W^T b - N <h>``, ``<h>`` the average of features."""
+        """Return the features in the null space of W, and ``mu_g W^T b - N <h>``, ``<h>`` the average of features."""
         _, v, s = self._modes(xp)
         size = _rows(xp, s, v.shape[-1])
         kept = xp.where(size == 0, xp.ones_like(size), xp.zeros_like(size))

@@ -1,4 +1,4 @@
-"""Features under a kernel of matrix blocks, the most general kernel that knows classes only (thesis, appendix D)."""
+"""Features under a kernel of matrix blocks, the most general kernel that depends on classes alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["GeneralBlocks"]
 
 
 class GeneralBlocks(Flow):
-    r"""Features, classifier and bias where the feature kernel's blocks are matrices over features; no closed form.
+    r"""Features, classifier and bias under a feature kernel whose blocks are matrices over features; no closed form.
 
     .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad \dot W = -R H^T, \quad \dot b = -R 1, \quad
         \dot H = -A_d W^T R - A_c W^T R\, Y^T Y - A_n W^T R\, 1 1^T .
@@ -35,7 +35,7 @@ class GeneralBlocks(Flow):
     Parameters
     ----------
     A_d, A_c, A_n : array_like, shape batch + (n, n)
-        What the kernel has for a sample with itself, for samples of one class, and for all samples, symmetric and
+        Blocks of the kernel for a sample with itself, for samples of one class, and for all samples, symmetric and
         positive semi-definite (per unit of time). ``NeuralCollapse`` is ``kappa_d - kappa_c``, ``kappa_c - kappa_n``
         and ``kappa_n`` times the identity.
     c_1, c_2 : float
@@ -51,16 +51,8 @@ class GeneralBlocks(Flow):
     with the sample, class and global parts of ``H``. The whole matrix ``E`` is conserved where features have no mean,
     or ``A_n`` is zero, and :math:`A_d = (m/c_2) I`, :math:`A_d + m A_c = (m/c_1) I`.
 
-    Source: Seleznova, thesis (2024), Assumption D.1 and appendix D. Errata, each shown by
-    ``tests/test_general_blocks.py``:
-
-    ==========  =====================================================  ==============================================
-    place       as printed                                             as it should be
-    ==========  =====================================================  ==============================================
-    (72)        ``H' = -A_d W^T R + m A_c W^T R_class + ...``          ``-`` in all three terms
-    (77), (78)  ``E' = [B1 W^T R1 H1^T - h.c.] + ...``                 ``+ h.c.``: `rates`, symmetric as E is
-    (79)        ``A_c = kappa_c I + N_c``, ``A_d = kappa_d I + N_d``   ``kappa_c - kappa_n``, ``kappa_d - kappa_c``
-    ==========  =====================================================  ==============================================
+    Source: Seleznova, thesis (2024), Assumption D.1 and appendix D. Published formulas, checked: ``linsolve card
+    NeuralCollapse``.
 
     Examples
     --------
@@ -125,15 +117,15 @@ class GeneralBlocks(Flow):
         return self.State(-(self.A_d @ g + self.A_c @ within + self.A_n @ whole), -gradient.w, -gradient.b)
 
     def velocity(self, xp: Any, z: Any) -> Any:
-        """Return the velocity by class means and deviations, eqs. (72), (73) with the signs put right."""
+        """Return the velocity by class means and deviations, eqs. (72), (73) as corrected."""
         y, turned = self._members(xp, z), xp.matrix_transpose
         m, wt = y.shape[1] // y.shape[0], turned(z.w)
         means, r = averaged(xp, z.h, y), averaged(xp, self.residual(xp, z), y)
-        apart, total = z.h - means @ y, xp.sum(r, axis=-1, keepdims=True)
+        scatter, total = z.h - means @ y, xp.sum(r, axis=-1, keepdims=True)
         pulled = self._of_classes(m) @ wt @ r + m * (self.A_n @ wt @ total)
         return self.State(
-            -(pulled @ y + self.A_d @ wt @ z.w @ apart),
-            -m * (r @ turned(means)) - z.w @ apart @ turned(apart),
+            -(pulled @ y + self.A_d @ wt @ z.w @ scatter),
+            -m * (r @ turned(means)) - z.w @ scatter @ turned(scatter),
             -m * total[..., 0],
         )
 
@@ -141,7 +133,7 @@ class GeneralBlocks(Flow):
         return self.A_d + m * self.A_c
 
     def __call__(self, t: Any, z0: Any, *more: Any, **options: Any) -> Trajectory:
-        """Refuse: no closed form is known.
+        """Raise `NotExact`: no closed form is known.
 
         Raises
         ------
@@ -153,19 +145,19 @@ class GeneralBlocks(Flow):
             "or NeuralCollapse where the blocks are multiples of the identity"
         )
 
-    # what is conserved, and what is not
+    # invariants and rates
 
     @observable(axes=("n", "n"))
     def imbalance(self, xp: Any, z: Any) -> Any:
         """Return ``E = W^T W - c_1 H_1 H_1^T - c_2 H_2 H_2^T``, ``H_2 H_2^T`` per sample of a class, (n, n)."""
         y, turned = self._members(xp, z), xp.matrix_transpose
         means = averaged(xp, z.h, y)
-        apart = z.h - means @ y
+        scatter = z.h - means @ y
         c_1, c_2, m = self.c_1[..., None, None], self.c_2[..., None, None], y.shape[1] // y.shape[0]
-        return turned(z.w) @ z.w - c_1 * (means @ turned(means)) - c_2 * (apart @ turned(apart)) / m
+        return turned(z.w) @ z.w - c_1 * (means @ turned(means)) - c_2 * (scatter @ turned(scatter)) / m
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        r"""Return the rate of ``E``, eqs. (77), (78) with the signs put right and the term of ``A_n``, which they lack.
+        r"""Return the rate of ``E``, eqs. (77), (78) as corrected, and the term of ``A_n``.
 
         .. math:: \dot E = [B_1 W^T R_1 H_1^T + B_2 W^T W H_2 H_2^T + c_1 m A_n W^T R_1 J H_1^T] + \mathrm{h.c.}, \quad
             B_1 = c_1 (A_d + m A_c) - m I, \quad B_2 = c_2 A_d - m I .
@@ -177,11 +169,11 @@ class GeneralBlocks(Flow):
         y, turned = self._members(xp, z), xp.matrix_transpose
         m, wt, one = y.shape[1] // y.shape[0], turned(z.w), xp.eye(z.h.shape[-2], dtype=xp.float64)
         means, r = averaged(xp, z.h, y), averaged(xp, self.residual(xp, z), y)
-        apart, c_1, c_2 = z.h - means @ y, self.c_1[..., None, None], self.c_2[..., None, None]
+        scatter, c_1, c_2 = z.h - means @ y, self.c_1[..., None, None], self.c_2[..., None, None]
         total, mean = xp.sum(r, axis=-1, keepdims=True), xp.sum(means, axis=-1, keepdims=True)
         return (
             (c_1 * self._of_classes(m) - m * one) @ wt @ r @ turned(means)
-            + (c_2 * self.A_d - m * one) @ wt @ z.w @ apart @ turned(apart) / m
+            + (c_2 * self.A_d - m * one) @ wt @ z.w @ scatter @ turned(scatter) / m
             + c_1 * m * (self.A_n @ wt @ total @ turned(mean))
         )
 

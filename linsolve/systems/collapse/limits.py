@@ -1,4 +1,4 @@
-"""Where training ends from ``E = 0`` and from aligned starts, and how fast: what theory says without following it."""
+"""Limits of training from ``E = 0`` and from aligned starts, and final rates, without simulation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.arguments import real_array
 from linsolve.systems.collapse.contrasts import averaged, contrasts, members, split
 from linsolve.systems.collapse.network import kernel
 from linsolve.systems.whitened import starts as whitened_start
 
 __all__ = [
-    *("PARTS", "Rate", "aligned_limit", "balanced_limit", "final_rates"),
+    *("PARTS", "Rate", "aligned_limit", "balanced_limit", "equal_bias_limit", "final_rates"),
     *("fitted", "frame_of", "obstructed", "slowest", "slows_down"),
 ]
 
@@ -24,7 +25,7 @@ EXCITED = 1e-8  # of the residual; a direction with less of it is kept empty by 
 
 
 class Rate(NamedTuple):
-    """How a part of the residual falls: law ``"exp"`` (rate: of its size per unit of time), ``"1/t"`` or ``"none"``."""
+    """Decay of a part of the residual: law ``"exp"`` (rate of its norm per unit of time), ``"1/t"`` or ``"none"``."""
 
     law: str
     predicted: float | None
@@ -32,12 +33,12 @@ class Rate(NamedTuple):
 
 
 def balanced_limit(flow: Any, b: Any) -> Any:
-    r"""Return the end of training at zero loss from ``E = 0``, eqs. (29), (60), for the bias that it ends with.
+    r"""Return the limit of training from ``E = 0`` at zero loss, eqs. (29), (60), for a given final bias.
 
     .. math:: W W^T = \sqrt{m/\mu_c}\, (T A T^T)^{1/2}, \quad
         H_1^T H_1 = \sqrt{\mu_c/m}\, A^{-1/2} (A^{1/2} T^T T A^{1/2})^{1/2} A^{-1/2}, \quad T = I - b 1^T,
 
-    ``A = I - alpha J``, ``alpha = kappa_n m / mu_g``. Which bias it ends with depends on the path.
+    ``A = I - alpha J``, ``alpha = kappa_n m / mu_g``. The final bias depends on the path.
 
     Parameters
     ----------
@@ -81,6 +82,40 @@ def _root(a: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.where(known, values, 0))) @ vectors.T
 
 
+def equal_bias_limit(self: Any, beta: Any) -> Any:
+    r"""Return the limit from ``E = 0`` at zero loss and with ``b = beta 1``, eqs. (29), (60) as corrected.
+
+    .. math:: W W^T = \sqrt{m/\mu_c}\,(I - \gamma J), \quad H_1^T H_1 = \sqrt{\mu_c/m}\,(I - \theta J), \quad
+        \gamma = \frac{1 - |1 - \beta C| q}{C}, \;\; \theta = \frac{1 - |1 - \beta C|/q}{C}, \;\;
+        q = \sqrt{\mu_c/\mu_g},
+
+    ``J = 1 1^T``: a simplex (``gamma = theta = 1/C``) at ``beta = 1/C`` only.
+
+    Parameters
+    ----------
+    beta : array_like, shape batch
+        Final bias of every class.
+
+    Returns
+    -------
+    State
+    """
+    beta = real_array(f"{type(self).__name__}.equal_bias_limit", "beta", beta, meaning="final bias")
+    xp = arithmetic.namespace(*(v for v in (beta, self.kappa_d) if arithmetic.namespace(v) is not np))
+    beta, flow, n = arithmetic.cast(xp, beta), self.cast(xp), self._classes
+    _, middle, large = flow.rates_of_features(xp)
+    root, q, off = xp.sqrt(middle / self._each), xp.sqrt(middle / large), xp.abs(1 - n * beta)
+    gamma, theta = (1 - off * q) / n, (1 - off / q) / n
+    y, one = members(xp, n, self._each), xp.eye(n, dtype=xp.float64)
+    means = root[..., None, None] * (one - theta[..., None, None])
+    return self.State(
+        (one - beta[..., None, None]) @ y,
+        (one - gamma[..., None, None]) / root[..., None, None],
+        xp.matrix_transpose(y) @ means @ y,
+        beta[..., None] + xp.zeros(n, dtype=xp.float64),
+    )
+
+
 def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
     r"""Return squared lengths of classifier and class means in each mode at the end of training from aligned starts.
 
@@ -119,13 +154,13 @@ def frame_of(flow: Any, z: Any) -> tuple[float, float]:
     classes, y = int(flow.classes), members(np, int(flow.classes), int(flow.m))
     off, found = ~np.eye(classes, dtype=bool), []
     for gram in (z.gram_w, averaged(np, averaged(np, z.gram_h, y).T, y)):
-        apart = np.trace(gram) / classes - np.mean(gram[off])
-        found.append(float(-np.mean(gram[off]) / apart) if apart > 1e-9 * np.abs(gram).max() else np.nan)
+        spread = np.trace(gram) / classes - np.mean(gram[off])
+        found.append(float(-np.mean(gram[off]) / spread) if spread > 1e-9 * np.abs(gram).max() else np.nan)
     return found[0], found[1]
 
 
 def obstructed(flow: Any, weights: tuple[np.ndarray, np.ndarray, np.ndarray]) -> bool:
-    r"""Return whether parity keeps a start from the target.
+    r"""Return whether parity makes the target unreachable.
 
     With ``E = 0``, no scatter, and a constant mode that contrasts of classes do not see, contrasts of outputs and of
     class means are a balanced square network of their own. It keeps the sign of its map's determinant, and the
@@ -155,7 +190,7 @@ def obstructed(flow: Any, weights: tuple[np.ndarray, np.ndarray, np.ndarray]) ->
 def slows_down(flow: Any, weights: tuple[Any, Any, Any]) -> bool:
     """Return whether scatter within classes falls as ``1/t``: ``E = 0``, no mean, and scatter along ``1^T W``.
 
-    Then ``W W^T`` loses the direction of ``1``, and with it the pull on what scatters along ``1^T W``.
+    Then ``W W^T`` loses the direction of ``1``, and with it the decay of scatter along ``1^T W``.
     """
     h, w, b = weights
     classes, m = w.shape[0], int(flow.m)
@@ -167,7 +202,7 @@ def slows_down(flow: Any, weights: tuple[Any, Any, Any]) -> bool:
 
 
 def final_rates(flow: Any, end: Any, residual: np.ndarray) -> dict[str, float | None]:
-    r"""Return the rates at which parts of the residual fall exponentially at the end of training.
+    r"""Return the exponential rates of the parts of the residual at the end of training.
 
     There ``R' = -Theta R`` with the tangent kernel :math:`\Theta = I \otimes (H^T H + 1 1^T) + W W^T \otimes K`, and a
     part falls with the smallest positive eigenvalue in whose eigenspace it has a share; or with twice the rate of the
@@ -180,12 +215,12 @@ def final_rates(flow: Any, end: Any, residual: np.ndarray) -> dict[str, float | 
     end : State
         The limit.
     residual : array, shape (C, N)
-        Late, above rounding: which directions are there at all.
+        Late, above rounding; it shows which directions are occupied.
 
     Returns
     -------
     dict
-        By `PARTS`; None for a part that is not there, or where the kernel is too large.
+        By `PARTS`; None for a part that is zero, or where the kernel is too large.
     """
     found: dict[str, float | None] = dict.fromkeys(PARTS)
     if residual.size > LARGEST:
@@ -216,20 +251,20 @@ def slowest(flow: Any, end: Any, residual: np.ndarray | None = None) -> float | 
 
 
 def _eigenspaces(flow: Any, end: Any, residual: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
-    """Give eigenvalues of the tangent kernel, largest first, and the residual's share in each eigenspace."""
+    """Yield eigenvalues of the tangent kernel, largest first, and the residual's projection on each eigenspace."""
     theta = np.kron(np.eye(int(flow.classes)), end.gram_h + 1) + np.kron(end.gram_w, kernel(flow))
     values, vectors = np.linalg.eigh(theta)
     share = vectors.T @ residual.ravel()
     groups = np.cumsum(np.diff(values, prepend=values[0]) > 1e-7 * values[-1])
     for group in range(groups[-1], -1, -1):
         inside = groups == group
-        if values[inside].mean() < 1e-9 * values[-1]:  # left, as training ends, by what decays elsewhere
+        if values[inside].mean() < 1e-9 * values[-1]:  # remainder of decay in other directions
             return
         yield float(values[inside].mean()), (vectors[:, inside] @ share[inside]).reshape(residual.shape)
 
 
 def fitted(t: np.ndarray, size: np.ndarray, law: str, floor: float) -> float | None:
-    """Return minus the slope of ``log size``: in t for ``"exp"``, in ``log t`` else; None if it has not settled.
+    """Return minus the slope of ``log size``, in t for ``"exp"``, else in ``log t``; None if it has not settled.
 
     An exponential has settled where the slopes of both halves of the fitted stretch, late, above rounding and after the
     last change of sign, differ by less than `SETTLED`.

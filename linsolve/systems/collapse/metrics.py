@@ -1,4 +1,4 @@
-"""How far features and classifier are from neural collapse, from products and Gram matrices alone."""
+"""Metrics of neural collapse, from products and Gram matrices of the weights."""
 
 from __future__ import annotations
 

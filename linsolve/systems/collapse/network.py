@@ -1,4 +1,4 @@
-"""The network behind neural collapse in its weights, to be simulated: not the Gram matrices that solve it."""
+"""Raw weights of the network whose features obey `NeuralCollapse`, for simulation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve.core.flow import Flow
+from linsolve.core.network import gradient_flow, maps
 from linsolve.core.parameters import parameter
 from linsolve.core.trajectory import Trajectory
+from linsolve.systems.collapse.contrasts import members
 
 __all__ = ["BlockNetwork", "follow", "kernel"]
 
@@ -55,10 +57,10 @@ class BlockNetwork(Flow):
 
     def velocity(self, xp: Any, z: Any) -> Any:
         """Return minus the gradient of the loss."""
-        h, turned = z.v @ self.inputs, xp.matrix_transpose
-        r = z.w @ h + z.b[..., :, None] - self.targets
-        back = r @ turned(self.inputs)
-        return self.State(-(r @ turned(h)), -(turned(z.w) @ back), -xp.sum(r, axis=-1))
+        pull = self.targets - z.w @ z.v @ self.inputs - z.b[..., :, None]
+        layers = z.v, z.w
+        v, w = gradient_flow(xp, layers, maps(layers), pull @ xp.matrix_transpose(self.inputs), (1.0, 1.0))
+        return self.State(w, v, xp.sum(pull, axis=-1))
 
 
 def kernel(flow: Any) -> np.ndarray:
@@ -73,7 +75,7 @@ def kernel(flow: Any) -> np.ndarray:
 def follow(
     route: Callable[..., Trajectory], flow: Any, t: Any, weights: tuple[Any, Any, Any], **options: Any
 ) -> Trajectory:
-    """Follow the network's weights by `integrate` or `descend`; return the trajectory in the state of `NeuralCollapse`.
+    """Simulate the weights by `integrate` or `descend`; return the trajectory in the state of `NeuralCollapse`.
 
     Parameters
     ----------
@@ -100,6 +102,6 @@ def follow(
     values, vectors = np.linalg.eigh(kernel(flow))
     root = np.sqrt(values)
     inputs, inverse = (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
-    targets = np.repeat(np.eye(int(flow.classes)), int(flow.m), axis=1)
-    found = route(BlockNetwork(inputs, targets), t, (w, h @ inverse, b), **options)
+    network = BlockNetwork(inputs, members(np, int(flow.classes), int(flow.m)))
+    found = route(network, t, (w, h @ inverse, b), **options)
     return Trajectory(flow, found.t, flow.of(found["v"] @ inputs, found["w"], found["b"]), found.route)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,12 +11,13 @@ from linsolve import arithmetic
 from linsolve.core.flow import Flow
 from linsolve.systems.collapse import metrics
 from linsolve.systems.collapse import starts as start
-from linsolve.systems.collapse.constant_mode import ConstantMode, equal_bias_limit
-from linsolve.systems.collapse.contrasts import Centered, averaged
-from linsolve.systems.collapse.decoupled_modes import Modes
+from linsolve.systems.collapse.class_means import Centered, Modes
+from linsolve.systems.collapse.constant_direction import ConstantMode, Scatter
+from linsolve.systems.collapse.contrasts import averaged
 from linsolve.systems.collapse.features import BlockFeatures
-from linsolve.systems.collapse.scatter import Scatter
-from linsolve.systems.collapse.solvable_sets import Sets
+from linsolve.systems.collapse.limits import equal_bias_limit
+from linsolve.systems.collapse.solvable_sets import SolvableSets
+from linsolve.systems.whitened.starts import refuse_impossible
 
 __all__ = ["NeuralCollapse"]
 
@@ -31,20 +33,20 @@ class NeuralCollapse(BlockFeatures):
     :math:`\mu_s = \kappa_d - \kappa_c` (samples), :math:`\mu_c = \mu_s + m (\kappa_c - \kappa_n)` (classes),
     :math:`\mu_g = \mu_c + N \kappa_n` (global). It is the network ``f = W V Phi + b 1^T``, ``Phi^T Phi = K``.
 
-    Features may be rotated freely, so the state is what does not depend on that, and from any start it is closed:
+    Features may be rotated freely, so the state holds invariants of rotations. From any start it obeys a closed flow:
 
     .. math:: (W H)' = -R H^T H - W W^T R K, \quad (W W^T)' = -R (W H)^T - \mathrm{h.c.}, \quad
         (H^T H)' = -K R^T W H - \mathrm{h.c.}
 
     Conserved: :math:`m E = W^T W - H K^{-1} H^T`. With ``M`` the centered class means, ``c = W^T 1/sqrt(C)`` the mean
-    output and ``D`` the scatter within classes, what is solved is put together from parts on orthogonal hidden units:
+    output and ``D`` the scatter within classes, a solution consists of parts on orthogonal hidden units:
 
     - contrasts of classes, ``W' = -m (W M - Pi) M^T``, ``M' = -mu_c W^T (W M - Pi)``, ``Pi = 1 - 1 1^T/C``: a two-layer
-      network on white inputs in the time :math:`\sqrt{m \mu_c}\, t`, a matrix Riccati equation, or modes on hidden
-      units of their own, each a `HiddenMode` with ``s = 1`` and rates ``m``, ``mu_c``;
+      network on white inputs in the time :math:`\sqrt{m \mu_c}\, t`, a matrix Riccati equation; or decoupled modes,
+      each a `HiddenMode` with ``s = 1`` and rates ``m``, ``mu_c``;
     - the constant direction: at rest, where the bias relaxes alone, :math:`b = 1/C + (b_0 - 1/C) e^{-N t}`, or a
       `BiasedMode` of mean feature, mean output and bias;
-    - scatter within classes: unseen (``W D = 0``) and at rest, or seen by the mean output alone, ``c' = -D D^T c``,
+    - scatter within classes: at rest, where ``W D = 0``; or seen by the mean output alone, ``c' = -D D^T c``,
       ``D' = -mu_s c c^T D``, a `HiddenMode` with ``s = 0`` and rates 1, ``mu_s``.
 
     Parameters
@@ -57,54 +59,37 @@ class NeuralCollapse(BlockFeatures):
 
     Notes
     -----
-    Exact for, each in any batch with the others:
+    Exact for, in any mixture within a batch:
 
     - contrasts, balanced (``E = 0``) or lambda-balanced (``E`` a multiple of the projector on the span of the weights),
       aligned or not, of any width and rank; one hidden feature; two classes with zero-sum classifier; two eigenvalues
       of the imbalance, as in `WhitenedTwoLayer`;
     - contrasts whose ``W M``, ``W W^T`` and ``M^T M`` are diagonal in one basis, with any imbalances and vectors of
-      hidden units (aligned E with any eigenvalues, say);
+      hidden units (aligned E with any eigenvalues, for example);
     - the constant direction at rest: mean feature zero, and a bias with ``W^T (C b - 1) = M (C b - 1) = 0`` (then ``c``
-      may share hidden units with contrasts that are a Riccati equation); or apart: equal biases, any mean feature and
-      ``c`` orthogonal to contrasts of W and M;
-    - scatter that nothing sees (``W D = 0``, ``D^T H1 = 0``); scatter that ``c`` sees, ``c`` apart from contrasts, the
-      mean feature zero, ``b = 1/C``, ``D^T c`` an eigenvector of ``D^T D`` (one scattered hidden unit, rank one,
-      lambda-balanced, two eigenvalues: in all of these it is one). It decays exponentially for ``mu_s c c^T - D D^T``
-      positive, as ``1/(2 t)`` for zero, and stays at the negative part otherwise.
+      may share hidden units with contrasts that are a Riccati equation); or decoupled: equal biases, any mean feature
+      and ``c`` orthogonal to contrasts of W and M;
+    - scatter with ``W D = 0``, ``D^T H1 = 0``; scatter that ``c`` sees, ``c`` orthogonal to contrasts, the mean feature
+      zero, ``b = 1/C``, ``D^T c`` an eigenvector of ``D^T D`` (which it is for one scattered hidden unit, rank one,
+      lambda-balanced scatter, two eigenvalues). The scatter decays exponentially for ``mu_s c c^T - D D^T`` positive,
+      as ``1/(2 t)`` for zero, and to the negative part otherwise.
 
-    Not for: contrasts in blocks of two eigenvalues each, scatter that contrasts see where ``kappa_c = kappa_n`` makes
-    features white (both solvable, not offered); scatter that contrasts see otherwise, or that turns, a mean that shares
-    hidden units, other imbalances (no closed form is known). Use `linsolve.integrate`, from any start. A classifier
-    that is held is `FrozenHead`.
+    Not for the following starts; use `linsolve.integrate`. Not offered: contrasts in blocks of two eigenvalues each;
+    scatter that contrasts see where ``kappa_c = kappa_n`` makes features white; ``D^T c`` that turns (``D D^T`` and
+    ``c c^T`` follow a Riccati equation, ``D^T D`` does not). No closed form is known: scatter that contrasts see
+    otherwise, a mean that shares hidden units, other imbalances. For a frozen classifier use `FrozenHead`.
+
+    Raises `ValueError` for products and Gram matrices that no weights have.
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorems 4.1, 5.1,
-    5.2; Seleznova, thesis (2024), section 3.3 and appendix B, whose numbers are used. The thesis proves limits; the
-    solutions are not in it.
-
-    Errata of the thesis, each shown by ``tests/test_neural_collapse.py`` or ``tests/test_neural_collapse_sets.py``:
-
-    ==========  ====================================================  ================================
-    place       as printed                                            as it should be
-    ==========  ====================================================  ================================
-    NC2         class means tend to one another                       lengths of class means do
-    (27)        conserved                                             by (20) only, not by (19)
-    (28)        ``H1 H1^T/mu_c - H2 H2^T/mu_s``                       ``+``
-    (30)        ``gamma`` with ``|beta C|``                           ``|1 - beta C|``
-    (40)        ``W' = -m (R1 H1^T - W H2 H2^T)``                     ``+``
-    (44)        ``R1 = 0`` stays                                      where only ``c`` sees the scatter
-    (46)        ``H2' = -mu_s (E + m H2 H2^T) H2``                    without ``mu_s``
-    (47)        ``A' = -E A - A E - 2 A^2``                           ``2 m A^2``
-    (54)        ``E - m alpha C^2/mu_c <h><h>^T``                     without ``m``
-    (57)        ``lam_c (W W^T)^2 - (I - beta J)^2``                  ``m (I - beta J)^2``
-    (66), (68)  ``theta`` divides by ``2 - sqrt(1 - alpha C)``        ``sqrt(1 - alpha C)``
-    (70)        ``M^T M`` tends to ``mu_c/m`` times ``Pi``            ``sqrt(mu_c/m)``
-    ==========  ====================================================  ================================
+    5.2; Seleznova, thesis (2024), section 3.3 and appendix B, whose equation numbers are used. The thesis proves
+    limits; the solutions are derived here. Published formulas, checked: ``linsolve card NeuralCollapse``.
 
     Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, on twenty generic
     starts and kernels each of lambda-balanced contrasts, of modes, of modes with a constant mode, and with scatter that
-    is seen (the same two files; typically 1e-14), where the start determines it: near a saddle rounding the start moves
-    late times by more. A start within `tolerance` of a set is replaced by the nearest in it. The loss is a difference,
-    exact to rounding of ``|Y|^2``.
+    is seen (``tests/systems/collapse``; typically 1e-14), where the start determines the state: near a saddle rounding
+    the start moves late times by more. A start within `tolerance` of a solvable set is replaced by the nearest one in
+    it. The loss is a difference, exact to rounding of ``|Y|^2``.
 
     Examples
     --------
@@ -125,13 +110,15 @@ class NeuralCollapse(BlockFeatures):
 
     axes: ClassVar = {"product": ("C", "N"), "gram_w": ("C", "C"), "gram_h": ("N", "N"), "b": ("C",)}
 
-    # what is given
+    # states and weights
 
     def of(self, h: Any, w: Any, b: Any) -> State:
         """Return the state of features `h` (n, N), classifier `w` (C, n) and bias `b` (C,), batch axes leading."""
         h, w, b = start.weights(type(self).__name__, self._classes, self._each, h, w, b)
         xp = arithmetic.namespace(h, w, b)
         turned = xp.matrix_transpose
+        for name, a in (("h", h), ("w", w)):
+            start.refuse_large(f"{type(self).__name__}.of", name, a)
         return self.State(w @ h, w @ turned(w), turned(h) @ h, b)
 
     def init(
@@ -171,6 +158,17 @@ class NeuralCollapse(BlockFeatures):
         back = self.cast(xp)._through(xp, h, inverse=True)
         return (xp.matrix_transpose(w) @ w - back @ xp.matrix_transpose(h)) / self._each
 
+    @classmethod
+    def state(cls, z: Any) -> Any:
+        """Return `z` as a State of real arrays, refused with a reason where no weights have it."""
+        found = super().state(z)
+        given = z.values() if isinstance(z, Mapping) else z
+        fields = {name: getattr(found, name) for name in ("product", "gram_h", "gram_w")}
+        refuse_impossible(cls.__name__, fields, "flow.of(h, w, b)", given)
+        for name in ("gram_h", "gram_w"):
+            start.refuse_subnormal(cls.__name__, name, fields[name])
+        return found
+
     # the problem
 
     def residual(self, xp: Any, z: Any) -> Any:
@@ -184,7 +182,7 @@ class NeuralCollapse(BlockFeatures):
         return z.product + z.b[..., :, None] - self._members(xp)
 
     def _seen(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
-        """Return the products that metrics of neural collapse are made of."""
+        """Return ``W H``, ``W W^T`` and ``H^T H``."""
         return z.product, z.gram_w, z.gram_h
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
@@ -236,7 +234,7 @@ class NeuralCollapse(BlockFeatures):
         return ConstantMode(xp, (self._each + 0 * large, large, n + 0 * large), z, self._members(xp), used)
 
     def _scattered(self, xp: Any, t: Any, scatter: Scatter, used: Any) -> tuple[Any, Any, Any]:
-        return scatter.followed(xp, t, used, self.rates_of_features(xp)[0])
+        return scatter.at(xp, t, used, self.rates_of_features(xp)[0])
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
@@ -244,13 +242,16 @@ class NeuralCollapse(BlockFeatures):
         t = t + 0 * z0.b[..., 0]
         still = (t == 0)[..., None]
         shapes = still[..., None], still[..., None], still[..., None], still
-        later = Sets(xp, self, z0).followed(xp, t)
+        # later times, in units of the fastest rate, leave the range of doubles and change nothing
+        rates = self.rates_of_features(xp)[2] * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
+        latest = 1e300 / (rates + self._classes * self._each)
+        later = SolvableSets(xp, self, z0).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
         return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return what must vanish for the set that a start belongs to, or is nearest to; the rest is 0."""
+        """Return the distances from the nearest solvable set, by name; names of other sets are 0."""
         self.residual(xp, z0)
-        return Sets(xp, self, z0).conditions(xp)
+        return SolvableSets(xp, self, z0).conditions(xp)
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``."""
@@ -273,13 +274,13 @@ class NeuralCollapse(BlockFeatures):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three classes of two samples: one feature, two lambda-balanced, two modes apart and idle scatter."""
+        """Return three classes of two samples: one feature, two lambda-balanced, decoupled modes with idle scatter."""
         root, kappa_n = rng.integers(16, 21) / 16, rng.integers(12, 20) / 64
         kappa_c, mu = kappa_n + rng.integers(26, 33) / 64, 2 * root**2
         kappa_d = mu + kappa_c - 2 * (kappa_c - kappa_n)
         flow = cls(kappa_d=kappa_d, kappa_c=kappa_c, kappa_n=kappa_n, classes=3, m=2)
         # of one feature every imbalance is a number, so the first is solvable for any kernel
-        kinds = start.one_unit(rng, 5), start.dyadic(rng, 5, root), start.apart(rng, 5)
+        kinds = start.one_unit(rng, 5), start.dyadic(rng, 5, root), start.decoupled(rng, 5)
         means, w = (np.stack(both) for both in zip(*kinds, strict=True))
         h = np.repeat(means, 2, axis=-1)
         h[2, -1] = np.array([1, -1, 2, -2, -1, 1]) / 16

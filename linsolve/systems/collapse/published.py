@@ -1,4 +1,4 @@
-"""Seleznova (2024), sections 2.4 and 3.3, appendices B and D: kernels with blocks, and what features do under them."""
+"""Seleznova (2024), sections 2.4 and 3.3, appendices B and D: kernels with blocks, and features under them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.core.integrate import integrate
+from linsolve.core.network import deep_weights
 from linsolve.core.published_formula import Evidence, Source
 
 __all__ = ["FORMULAS"]
@@ -78,7 +80,7 @@ R1 = W @ H1 + B[:, None] - np.eye(C)
     about=("BlockKernel", *COLLAPSE),
 )
 def eigenvalues() -> Evidence:
-    """Compare with eigenvalues of the matrix, numerically."""
+    """Compare with the eigenvalues of the matrix, numerically."""
     return Evidence(np.linalg.eigvalsh(KERNEL), [*[SINGLE] * (N - C), *[CLASS] * (C - 1), CLASS + N * KN])
 
 
@@ -90,7 +92,7 @@ def eigenvalues() -> Evidence:
     about=("BlockKernel",),
 )
 def projections() -> Evidence:
-    """Compare with products with the vectors of Table 1, written out."""
+    """Compare with the products with the vectors of Table 1, written out."""
     r = np.random.default_rng(1).standard_normal(N)
     v_class, v_single = np.where(np.arange(N) < M, 1, -1 / (C - 1)), np.zeros(N)
     v_single[:M] = -1 / (M - 1)
@@ -124,7 +126,7 @@ def a_step_of_descent() -> Evidence:
     about=("FrozenKernel", "BlockKernel"),
 )
 def outputs_in_the_kernel_regime() -> Evidence:
-    """Compare with parameters of a linear model integrated under the gradient of half the mean squared error."""
+    """Compare with the parameters of a linear model integrated under the gradient of half the mean squared error."""
     truth, start, end, _ = _linear_model()
     return Evidence(truth, *(end[0] + _exponential(-t * KERNEL) @ (start - end[0]) for t in (0.7 / N, 0.7)))
 
@@ -137,7 +139,7 @@ def outputs_in_the_kernel_regime() -> Evidence:
     about=("FrozenKernel",),
 )
 def outputs_at_other_points() -> Evidence:
-    """Compare with parameters of a linear model integrated under the gradient of half the mean squared error."""
+    """Compare with the parameters of a linear model integrated under the gradient of half the mean squared error."""
     _, start, end, probe = _linear_model()
     row = np.linalg.solve(KERNEL, PHI.T @ probe)
 
@@ -172,7 +174,7 @@ def _linear_model() -> tuple[Any, Any, tuple[Any, Any], Any]:
     about=COLLAPSE,
 )
 def motion_of_the_features() -> Evidence:
-    """Compare with velocity of the features of a network that has the kernel, from that of its weights."""
+    """Compare with the velocity of the features of a network that has the kernel, from that of its weights."""
     R = residual(W, H, B)
     by_class, by_all = R @ Y.T @ Y, R.sum(axis=1)[:, None] * np.ones(N)
     return Evidence(raw(W, V, B)[1] @ PHI, -W.T @ (SINGLE * R + (KC - KN) * by_class + KN * by_all))
@@ -186,7 +188,7 @@ def motion_of_the_features() -> Evidence:
     about=(*COLLAPSE, "BiasedMode", "HiddenMode"),
 )
 def motion_of_means_and_scatter() -> Evidence:
-    """Compare with velocities of the parts of a network that has the kernel, from those of its weights."""
+    """Compare with the velocities of the parts of a network that has the kernel, from those of its weights."""
     stated = (-W.T @ R1 @ (CLASS * np.eye(C) + KN * M * ALL), -SINGLE * W.T @ W @ H2,
               -M * (R1 @ H1.T + W @ H2 @ H2.T), -M * R1 @ np.ones(C))  # fmt: skip
     return Evidence(*(np.concatenate([np.ravel(each) for each in group]) for group in (rates(W, V, B), stated)))
@@ -199,7 +201,7 @@ def motion_of_means_and_scatter() -> Evidence:
     about=COLLAPSE,
 )
 def conserved_matrix() -> Evidence:
-    """Compare with weights of a network that has the kernel, integrated one by one."""
+    """Compare with the weights of a network that has the kernel, integrated one by one."""
     end = _trained(0.5)
     return Evidence(invariant(end[0], *parts(end[1] @ PHI)), invariant(W, H1, H2))
 
@@ -211,19 +213,12 @@ def _trained(t: float) -> tuple[Any, Any, Any]:
 
 def follow(start: tuple[Any, Any, Any], t: float) -> tuple[Any, Any, Any]:
     """Return the weights at time t, integrated one by one."""
-    from scipy.integrate import solve_ivp
-
-    ends = np.cumsum([W.size, V.size])
-
-    def unpack(z: Any) -> tuple[Any, Any, Any]:
-        w, v, b = np.split(z, ends)
-        return w.reshape(C, HIDDEN), v.reshape(HIDDEN, N), b
-
-    def rate(_: float, z: Any) -> Any:
-        return np.concatenate([np.ravel(each) for each in raw(*unpack(z))])
-
-    z0 = np.concatenate([np.ravel(each) for each in start])
-    return unpack(solve_ivp(rate, (0, t), z0, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1])
+    inputs = np.vstack([PHI, np.ones(N)])
+    target = np.hstack([Y @ np.linalg.inv(PHI), np.zeros((C, 1))])
+    flow = deep_weights(target, 2, covariance=inputs @ inputs.T, bias=True)
+    w, v, b = start
+    end = integrate(flow, t, flow.State(v, w, b), rtol=1e-12, atol=1e-14).state
+    return end.w2, end.w1, end.b
 
 
 FORMULAS = formula.formulas

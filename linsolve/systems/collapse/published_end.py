@@ -33,6 +33,7 @@ from linsolve.systems.collapse.published import (
     Y,
     parts,
     rates,
+    raw,
 )
 
 __all__ = ["FORMULAS"]
@@ -59,12 +60,12 @@ def vanishing_invariant() -> Evidence:
 
 @formula(
     "after (39)",
-    "which eigenvalues drive features",
+    "eigenvalues that drive features",
     r"\mu_s \le \mu_c \le \mu_g:\; \text{the two smallest}",
     printed=r"\mu_s, \mu_c \text{ the two largest}",
     about=("BlockKernel", *COLLAPSE),
 )
-def which_eigenvalues() -> Evidence:
+def eigenvalues_that_drive_features() -> Evidence:
     """Compare with the three different eigenvalues of the kernel, numerically, in order."""
     different = np.linalg.eigvalsh(KERNEL)[[0, -C, -1]]
     return Evidence([SINGLE, CLASS], different[:2], different[1:])
@@ -78,7 +79,7 @@ def which_eigenvalues() -> Evidence:
     about=("HiddenMode", *COLLAPSE),
 )
 def motion_of_the_classifier() -> Evidence:
-    """Compare with velocity of the classifier of a network that has the kernel."""
+    """Compare with the velocity of the classifier of a network that has the kernel."""
     own, other = R1 @ H1.T, W @ H2 @ H2.T
     return Evidence(rates(W, V, B).W, -M * (own + other), -M * (own - other))
 
@@ -112,6 +113,39 @@ def _excess() -> tuple[Any, Any, Any]:
 
 
 @formula(
+    "(44)",
+    "residuals of class means at the end of training",
+    r"\dot R_1 = -m W H_2 H_2^\top H_1",
+    printed=r"\dot R_1 = 0",
+    condition="$R_1 = 0$; zero where only the mean output sees the scatter",
+    about=COLLAPSE,
+)
+def residuals_at_the_end() -> Evidence:
+    """Compare with the velocity of the residuals of a network with fitted class means."""
+    w, v, _ = _fitted()
+    first, second = parts(v @ PHI)
+    found = _excess()[2]
+    moved = found.W @ first + w @ found.H1 + found.b[:, None]
+    return Evidence(moved, -M * w @ second @ second.T @ first, 0 * moved)
+
+
+@formula(
+    "(27)",
+    "an invariant of (20) under the whole flow (19)",
+    r"\frac{d}{dt} (W^\top W - \tfrac{1}{\mu_s} H H^\top) = m \frac{d}{dt} H_1 (\tfrac{1}{\mu_c} (I - \alpha "
+    r"11^\top) - \tfrac{1}{\mu_s} I) H_1^\top",
+    printed=r"\frac{d}{dt} (W^\top W - \tfrac{1}{\mu_s} H H^\top) = 0",
+    about=COLLAPSE,
+)
+def invariant_under_the_whole_flow() -> Evidence:
+    """Compare with its derivative along the velocities of a generic network."""
+    dW, dV, _ = raw(W, V, B)
+    truth = W.T @ dW - H @ (dV @ PHI).T / SINGLE
+    own = H1 @ ((np.eye(C) - ALPHA * ALL) / CLASS - np.eye(C) / SINGLE) @ rates(W, V, B).H1.T * M
+    return Evidence(truth + truth.T, own + own.T, 0 * own)
+
+
+@formula(
     "(45)",
     "the invariant at the end",
     r"\tilde E = \mu_s W^\top W - m H_2 H_2^\top = m \mu_s (E + \tfrac{1}{\mu_c} H_1 (I - \alpha 11^\top) "
@@ -134,7 +168,7 @@ def invariant_at_the_end() -> Evidence:
     condition="$R_1 = 0$",
 )
 def scatter_at_the_end() -> Evidence:
-    """Compare with velocity of the scatter of a network with fitted class means."""
+    """Compare with the velocity of the scatter of a network with fitted class means."""
     excess, scatter, found = _excess()
     right = -(excess + M * scatter @ scatter.T) @ scatter
     return Evidence(found.H2, right, SINGLE * right)
@@ -148,7 +182,7 @@ def scatter_at_the_end() -> Evidence:
     about=COLLAPSE,
 )
 def classifier_at_the_end() -> Evidence:
-    """Compare with velocity of the classifier of a network with fitted class means."""
+    """Compare with the velocity of the classifier of a network with fitted class means."""
     excess, _, found = _excess()
     return Evidence(found.W, -W @ (SINGLE * W.T @ W - excess))
 
@@ -162,7 +196,7 @@ def classifier_at_the_end() -> Evidence:
     about=("BiasedMode", *COLLAPSE),
 )
 def covariance_of_the_scatter() -> Evidence:
-    """Compare with velocity of the scatter of a network with fitted class means."""
+    """Compare with the velocity of the scatter of a network with fitted class means."""
     excess, scatter, found = _excess()
     moved, A = found.H2 @ scatter.T, scatter @ scatter.T
     linear = -excess @ A - A @ excess

@@ -1,4 +1,4 @@
-"""Seleznova (2024), section 3.3, appendices B and D: where features end, and kernels of more general blocks."""
+"""Seleznova (2024), section 3.3, appendices B and D: limits of features, and kernels of more general blocks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from linsolve.systems.collapse.published import (
     COLLAPSE,
     CONTRASTS,
     HIDDEN,
+    KC,
+    KD,
+    KN,
     PHI,
     Q2,
     C,
@@ -33,7 +36,7 @@ __all__ = ["FORMULAS"]
 formula = Source("seleznova_2024")
 IDENTITY = np.eye(C)
 BETA = 0.11
-TARGET = IDENTITY - BETA * ALL  # what means and classifier are to reach with equal biases
+TARGET = IDENTITY - BETA * ALL  # limit of W H_1 with equal biases
 A = IDENTITY - ALPHA * ALL
 
 
@@ -69,7 +72,7 @@ def _collapsed(centered: bool) -> tuple[Any, Any, Any]:
     tolerance=1e-8,
 )
 def final_classifier() -> Evidence:
-    """Compare with weights of a balanced network integrated until it fits."""
+    """Compare with the weights of a balanced network integrated until it fits."""
     w, _, b = _collapsed(False)
     mixed = np.outer(b, np.ones(C))
     return Evidence((w @ w.T) @ (w @ w.T), M / CLASS * (A + (1 - ALPHA * C) * (C * np.outer(b, b) - mixed - mixed.T)))
@@ -85,7 +88,7 @@ def final_classifier() -> Evidence:
     tolerance=1e-8,
 )
 def final_means() -> Evidence:
-    """Compare with weights of a balanced network integrated until it fits."""
+    """Compare with the weights of a balanced network integrated until it fits."""
     _, first, b = _collapsed(False)
     gram, mixed = first.T @ first, np.outer(b, np.ones(C))
     return Evidence(gram @ A @ gram, CLASS / M * (IDENTITY - mixed - mixed.T + b @ b * ALL))
@@ -100,7 +103,7 @@ def final_means() -> Evidence:
     tolerance=1e-8,
 )
 def centered_classifier() -> Evidence:
-    """Compare with weights of a balanced, centered network integrated until it fits."""
+    """Compare with the weights of a balanced, centered network integrated until it fits."""
     w, _, _ = _collapsed(True)
     return Evidence(CLASS * (w @ w.T) @ (w @ w.T), M * CENTER, CENTER)
 
@@ -115,10 +118,26 @@ def centered_classifier() -> Evidence:
     tolerance=1e-8,
 )
 def centered_means() -> Evidence:
-    """Compare with weights of a balanced, centered network integrated until it fits."""
+    """Compare with the weights of a balanced, centered network integrated until it fits."""
     w, first, _ = _collapsed(True)
     size = np.sqrt(CLASS / M)
     return Evidence([first.T @ first, w @ w.T], [size * CENTER, CENTER / size])
+
+
+@formula(
+    "NC2",
+    "class means at the end, centered",
+    r"|h_c| - |h_{c'}| \to 0",
+    printed=r"|h_c - h_{c'}| \to 0",
+    about=COLLAPSE,
+    tolerance=1e-8,
+)
+def lengths_of_class_means() -> Evidence:
+    """Compare with the weights of a balanced, centered network integrated until it fits."""
+    means = _collapsed(True)[1]
+    lengths, apart = np.linalg.norm(means, axis=0), np.linalg.norm(means[:, 0] - means[:, 1])
+    size = np.sqrt(2) * (CLASS / M) ** 0.25
+    return Evidence([np.ptp(lengths), apart], [0, size], [0, 0])
 
 
 @formula(
@@ -129,7 +148,7 @@ def centered_means() -> Evidence:
     about=COLLAPSE,
 )
 def angle_of_the_classifier() -> Evidence:
-    """Compare with square root of the matrix of (29) with equal biases, numerically."""
+    """Compare with the square root of the matrix of (29) with equal biases, numerically."""
     slow = np.sqrt(1 - ALPHA * C)
     return Evidence(
         -root(TARGET @ A @ TARGET)[0, 1], (1 - abs(1 - BETA * C) * slow) / C, (1 - abs(BETA * C) * slow) / C
@@ -219,7 +238,7 @@ class _Blocks:
     about=COLLAPSE,
 )
 def motion_under_general_blocks() -> Evidence:
-    """Compare with velocity of the features of a network with such a kernel, from those of its weights."""
+    """Compare with the velocity of the features of a network with such a kernel, from those of its weights."""
     net = _Blocks()
     d, c, n = (half @ half for half in net.halves)
     own = -d @ W.T @ net.R
@@ -228,15 +247,33 @@ def motion_under_general_blocks() -> Evidence:
 
 
 @formula(
+    "(79)",
+    "blocks of a kernel that knows classes only",
+    r"A_d = (\kappa_d - \kappa_c) I,\; A_c = (\kappa_c - \kappa_n) I,\; A_n = \kappa_n I",
+    printed=r"A_d = \kappa_d I,\; A_c = \kappa_c I,\; A_n = \kappa_n I",
+    about=COLLAPSE,
+)
+def blocks_of_a_kernel_of_classes() -> Evidence:
+    """Compare with the kernel written entry by entry; deviations from these blocks are not included."""
+    label = np.repeat(np.arange(C), M)
+    truth = np.where(np.eye(N) > 0, KD, np.where(label[:, None] == label, KC, KN))
+
+    def kernel(own: float, mate: float) -> Any:
+        return own * np.eye(N) + mate * Y.T @ Y + KN
+
+    return Evidence(truth, kernel(KD - KC, KC - KN), kernel(KD, KC))
+
+
+@formula(
     "(77), (78)",
-    "what is no longer invariant",
+    "rate of E, which is no longer invariant",
     r"\dot E = [B_1 W^\top R_1 H_1^\top + \mathrm{h.c.}] + [B_2 W^\top W H_2 H_2^\top + \mathrm{h.c.}],\; B_1 "
     r"= c_1 (A_d + m A_c) - m I,\; B_2 = c_2 A_d - m I",
     printed=r"\dot E = [B_1 W^\top R_1 H_1^\top - \mathrm{h.c.}] + [B_2 W^\top W H_2 H_2^\top - \mathrm{h.c.}]",
     about=COLLAPSE,
 )
 def no_longer_invariant() -> Evidence:
-    """Compare with derivative of E along the velocities of such a network, through a complex step."""
+    """Compare with the derivative of E along the velocities of such a network, through a complex step."""
     net, (c1, c2) = _Blocks(), (0.7, 1.6)
 
     def E(w: Any, features: Any) -> Any:
@@ -258,7 +295,7 @@ def no_longer_invariant() -> Evidence:
     about=COLLAPSE,
 )
 def class_means_and_scatter() -> Evidence:
-    """Compare with averages of the features over each class, and squared distances from them."""
+    """Compare with the averages of the features over each class, and squared distances from them."""
     net = _Blocks()
     groups = net.H.reshape(HIDDEN, C, M)
     spread = sum(np.sum((groups[:, k] - groups[:, k].mean(axis=1)[:, None]) ** 2) for k in range(C))

@@ -1,4 +1,4 @@
-"""Classifiers and features given or drawn: checked, counted, balanced."""
+"""Features, classifiers and biases: checks, distances from rest, and draws."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import real_array
 from linsolve.core.randomness import seeded
-from linsolve.systems.collapse.contrasts import contrasts, split
+from linsolve.systems.collapse.contrasts import contrasts, norm, split
 from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
 
-__all__ = ["apart", "balanced", "counted", "distances", "dyadic", "one_unit", "refuse_disorder", "weights"]
+__all__ = [
+    *("balanced", "counted", "decoupled", "distances", "dyadic", "one_unit", "weights"),
+    *("refuse_disorder", "refuse_large", "refuse_subnormal"),
+]
 
 
 def counted(who: str, name: str, value: Any, meaning: str) -> int:
-    """Return a count as an int; refuse a batch in which it differs."""
+    """Return a count as an integer, refused if it differs within the batch."""
     found = np.unique(arithmetic.to_numpy(value))
     if len(found) > 1:
         raise ValueError(
@@ -43,6 +46,26 @@ def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
                 f"{who}: {low} = {small[bad][0]:g} {rule} {high} = {large[bad][0]:g} (feature kernels of samples that "
                 "are farther apart are smaller); order them kappa_d > kappa_c >= kappa_n"
             )
+
+
+def refuse_large(who: str, name: str, a: Any) -> None:
+    """Refuse weights whose products leave the range of doubles."""
+    size = 0.0 if arithmetic.is_object(arithmetic.namespace(a)) else float(np.max(np.abs(arithmetic.to_numpy(a))))
+    if size > 1e150:
+        raise OverflowError(
+            f"{who}: {name} = {size:.3g} (largest entry) leaves the range of doubles when squared (weights); rescale, "
+            "or give it in linsolve.arithmetic.precise(50)"
+        )
+
+
+def refuse_subnormal(who: str, name: str, a: Any) -> None:
+    """Refuse Gram matrices below the range of normal doubles, where digits are lost."""
+    size = 0.0 if arithmetic.is_object(arithmetic.namespace(a)) else float(np.max(np.abs(arithmetic.to_numpy(a))))
+    if 0 < size < np.finfo(float).tiny:
+        raise ValueError(
+            f"{who}: {name} = {size:.3g} (largest entry) must be 0 or at least {np.finfo(float).tiny:.3g} (Gram "
+            "matrix); rescale, or give it in linsolve.arithmetic.precise(50)"
+        )
 
 
 def weights(who: str, classes: int, m: int, h: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
@@ -72,23 +95,20 @@ def weights(who: str, classes: int, m: int, h: Any, w: Any, b: Any) -> tuple[Any
 
 
 def distances(xp: Any, z: Any, y: Any) -> dict[str, Any]:
-    """Return what of the constant direction is not at rest, each relative, linear in the deviation of the weights."""
-
-    def size(a: Any) -> Any:
-        return xp.sqrt(xp.sum(a * a, axis=(-2, -1)))
+    """Return the relative distances of the constant direction from rest, linear in the deviation of the weights."""
 
     def relative(in_features: Any, in_product: Any) -> Any:
         features, product = trace(xp, z.gram_h), xp.sqrt(xp.abs(trace(xp, z.gram_w) * trace(xp, z.gram_h)))
         return xp.maximum(
-            bounded_ratio(xp, size(in_features), features + 0 * product),
-            bounded_ratio(xp, size(in_product), product),
+            bounded_ratio(xp, norm(xp, in_features), features + 0 * product),
+            bounded_ratio(xp, norm(xp, in_product), product),
         )
 
     rows, outputs = split(xp, z.gram_h, y)[2], split(xp, z.product, y)[2]
-    # ones minus C b is what the bias has still to learn: the rest must not see it
+    # 1 - C b is the residual of the bias, which classifier and class means must not see
     unlearned = (y.shape[0] * z.b - 1)[..., None]
     means = class_grams(xp, z.gram_h, y)[1]
-    seen = size(z.gram_w @ unlearned), size(means @ unlearned)
+    seen = norm(xp, z.gram_w @ unlearned), norm(xp, means @ unlearned)
     share = [bounded_ratio(xp, s, trace(xp, g) + 0 * s) for s, g in zip(seen, (z.gram_w, means), strict=True)]
     return {
         "mean of the features": relative(rows, outputs),
@@ -128,7 +148,7 @@ def balanced(
 
 
 def one_unit(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return class means and classifier of one active feature out of `n`, without any rounding: C = 3, zero sums."""
+    """Return class means and classifier of one active feature out of `n`, in binary fractions: C = 3, zero sums."""
     h, w = np.zeros((n, 3)), np.zeros((3, n))
     h[0], w[:, 0] = _zero_sum(rng), _zero_sum(rng)[::-1]
     return h, w
@@ -139,8 +159,8 @@ def _zero_sum(rng: np.random.Generator) -> np.ndarray:
     return np.array([a, b, -a - b]) * rng.choice([-1, 1])
 
 
-def apart(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return class means and classifier of two modes on two features each, without rounding: C = 3."""
+def decoupled(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return class means and classifier of two decoupled modes on two features each, in binary fractions: C = 3."""
     h, w = np.zeros((n, 3)), np.zeros((3, n))
     for k, contrast in enumerate(([1, -1, 0], [1, 1, -2])):
         units = slice(2 * k, 2 * k + 2)
@@ -152,14 +172,14 @@ def apart(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 def dyadic(rng: np.random.Generator, n: int, ratio: float) -> tuple[np.ndarray, np.ndarray]:
     """Return class means and classifier of two active features, C = 3, ``W^T W - M M^T / ratio^2`` a multiple of P_S.
 
-    In binary fractions, so without any rounding: balanced to any number of digits where `ratio` is a binary fraction.
+    All entries are binary fractions: balanced to any number of digits where `ratio` is one.
     """
     while True:
         a, b = (_centered(rng.integers(-5, 6, size=(4000, 2, 2))) for _ in range(2))
         spread = a @ np.swapaxes(a, -1, -2) - b @ np.swapaxes(b, -1, -2)
         good = (spread == spread[:, :1, :1] * np.eye(2, dtype=int)).all(axis=(-2, -1)) & (spread[:, 0, 0] != 0)
         good &= (np.linalg.det(a[..., :2]) != 0) & (np.linalg.det(b[..., :2]) != 0)
-        # parity: the orientation that the target asks for, so that two modes are learned
+        # parity of the target, so that both modes are learned
         good &= np.linalg.det(a[..., :2]) * np.linalg.det(b[..., :2]) > 0
         if good.any():
             first = int(np.argmax(good))

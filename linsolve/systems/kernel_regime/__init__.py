@@ -1,4 +1,4 @@
-"""Training with a fixed tangent kernel: any kernel, and kernels constant on blocks of classes; linearization."""
+"""Training under a constant tangent kernel: any kernel, block-structured kernels, linearization of a network."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MORE = {
     "input_kernel": "tangent",
     "linearize": "tangent",
     "tangent_kernel": "tangent",
-    "alignment": "linearized",
-    "alignment_from_jacobian": "linearized",
-    "cosine_alignment": "linearized",
-    "energy_concentration": "linearized",
-    "rkhs_norm": "linearized",
-    "rkhs_norm_bound": "linearized",
+    "alignment": "measures",
+    "alignment_from_jacobian": "measures",
+    "cosine_alignment": "measures",
+    "energy_concentration": "measures",
+    "rkhs_norm": "measures",
+    "rkhs_norm_bound": "measures",
 }
 
 _WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS, **_MORE}.items()}

@@ -1,4 +1,4 @@
-"""The kernel regime of a classifier: a frozen tangent kernel with one value within and one between classes."""
+"""The kernel regime of a classifier: a constant tangent kernel with one value within and one between classes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
-from linsolve.numerics.spectrum import rows_times
-from linsolve.systems.kernel_regime import block_kernel_given as checked
+from linsolve.systems.kernel_regime import class_kernel_arguments as arguments
 from linsolve.systems.kernel_regime.block_matrix import Blocks
 from linsolve.systems.kernel_regime.class_kernel import ClassKernel, Eigenstructure
 
@@ -46,23 +45,16 @@ class BlockKernel(ClassKernel, Flow):
     Notes
     -----
     Exact for: any class sizes, singular kernels, every time, ``t = inf`` and ``t < 0`` included. Costs C^3 + N C, not
-    N^3. Several outputs are batch axes. For the mean loss ``|r|^2/(2N)`` pass ``eta/N``. Not for: kernels that move.
+    N^3. Several outputs are batch axes. For the mean loss ``|r|^2/(2N)`` pass ``eta/N``. Not for: kernels that change.
+    `SpecializedKernel` has values that differ from class to class.
 
-    Source: Seleznova, thesis (2024), Table 1 and eqs. (8)-(15), for equal sizes.
-
-    Errata of the thesis, shown by ``tests/test_block_kernel.py``:
-
-    ==================  ===============================================  ==========================================
-    place               as printed                                       as it should be
-    ==================  ===============================================  ==========================================
-    text after (39)     ``mu_s, mu_c`` the two largest eigenvalues       the two smallest
-    (2.60), (2.61)      no 1/N for the mean loss                         ``eta/N``
-    ==================  ===============================================  ==========================================
+    Source: Seleznova, thesis (2024), Table 1 and eqs. (8)-(15), for equal sizes. Published formulas, checked:
+    ``linsolve card BlockKernel``.
 
     Accuracy: residuals 1e-13 norm-wise at every time, eigenvalues 1e-13 of the largest, for ``between >= 0`` of
-    themselves (``tests/test_block_kernel.py``, against fifty digits and ``eigvalsh``; over broad draws
-    ``benchmarks/accuracy_block_kernel.py``). For unequal sizes and a negative `between` residuals that still move when
-    the fastest has long gone lose ``eps lam_max t``, which is what rounding the kernel does.
+    themselves (``tests/systems/kernel_regime/test_block_kernel.py``, against fifty digits and ``eigvalsh``; over broad
+    draws ``benchmarks/accuracy_block_kernel.py``). For unequal sizes and a negative `between`, slow modes lose
+    ``eps lam_max t``, which is the effect of rounding the kernel.
 
     Examples
     --------
@@ -90,25 +82,17 @@ class BlockKernel(ClassKernel, Flow):
     axes: ClassVar = {"r": ("N",)}
 
     def _checked(self, who: str, values: dict[str, np.ndarray]) -> None:
-        checked.refuse_disorder(who, values)
-        checked.refuse_negative(who, arithmetic.to_numpy(self.cast(np).blocks(np).values))
+        arguments.refuse_mixed_batches(who, values, {"sizes": 1})
+        arguments.refuse_disorder(who, values)
+        arguments.refuse_negative(who, self.cast(np).blocks(np), "raise between")
+
+    def _entries(self, xp: Any) -> tuple[Any, Any]:
+        unit, same = xp.eye(self.sizes.shape[-1], dtype=xp.float64), xp.zeros(self.sizes.shape[-1], dtype=xp.float64)
+        pairs = xp.where(unit > 0, self.within[..., None, None], self.between[..., None, None])
+        return self.diagonal[..., None] + same, pairs
 
     def _diagonalized(self, xp: Any) -> Blocks:
         return Blocks.of(xp, (self.diagonal, self.within, self.between), self.sizes, self._count, self._equal)
-
-    def _seen(self, xp: Any, member: Any) -> Any:
-        return xp.where(member > 0, self.within[..., None, None], self.between[..., None, None])
-
-    def _own(self, xp: Any) -> Any:
-        return (self.diagonal - self.within)[..., None]
-
-    def kernel(self, xp: Any) -> Any:
-        """Return the kernel as a matrix, shape batch + (N, N)."""
-        members = self.blocks(xp).members
-        same = xp.sum(members[..., :, :, None] * members[..., :, None, :], axis=-3) > 0
-        itself = xp.eye(self._count, dtype=xp.float64) > 0
-        diagonal, within, between = (v[..., None, None] for v in (self.diagonal, self.within, self.between))
-        return xp.where(itself, diagonal, xp.where(same, within, between))
 
     def eigenstructure(self) -> Eigenstructure:
         """Return eigenvalues and multiplicities: sample, class and global; for unequal sizes sample, then C others."""
@@ -118,15 +102,6 @@ class BlockKernel(ClassKernel, Flow):
             values = xp.stack([values[..., 0], values[..., 1], values[..., -1]], axis=-1)
             return Eigenstructure(values, np.asarray([self._count - classes, classes - 1, 1]))
         return Eigenstructure(values, np.asarray([self._count - classes, *[1] * classes]))
-
-    def velocity(self, xp: Any, z: Any) -> Any:
-        """Return ``-eta K r``, without forming K."""
-        members = self._blocks(xp, z.r).members
-        diagonal, within, between = (v[..., None] for v in (self.diagonal, self.within, self.between))
-        classes = rows_times(xp, rows_times(xp, z.r, xp.matrix_transpose(members)), members)
-        total = xp.sum(z.r, axis=-1, keepdims=True)
-        pull = (diagonal - within) * z.r + (within - between) * classes + between * total
-        return self.State(-self.eta[..., None] * pull)
 
     def _eigenvalues(self, xp: Any) -> Any:
         values = self.blocks(xp).values

@@ -4,9 +4,9 @@ With ``C`` classes of ``m_c`` samples, ordered by class,
 
 .. math:: K = (d - w)\, I + (w - b)\, Y^T Y + b\, 1 1^T, \qquad Y = \text{membership}, \; C \times N .
 
-Contrasts within a class have the eigenvalue ``lam_s = d - w``. What remains lives on the class averages, in the
-coordinates ``y_c = sum of class c / sqrt(m_c)``, as the matrix ``lam_s + (w - b) diag(m) + b sqrt(m) sqrt(m)^T`` of C
-rows: for equal sizes m its eigenvalues are ``lam_c = lam_s + m (w - b)`` and ``lam_g = lam_c + C m b`` (the average of
+Contrasts within a class have the eigenvalue ``lam_s = d - w``. On the class averages, in the coordinates
+``y_c = sum of class c / sqrt(m_c)``, the kernel is the matrix ``lam_s + (w - b) diag(m) + b sqrt(m) sqrt(m)^T`` of C
+rows. For equal sizes m its eigenvalues are ``lam_c = lam_s + m (w - b)`` and ``lam_g = lam_c + C m b`` (the average of
 all samples).
 
 With values that differ from class to class, ``d_c`` on the diagonal and ``p_cc'`` elsewhere, contrasts within class c
@@ -66,7 +66,7 @@ class Blocks(NamedTuple):
         count : int
             Number of samples.
         equal : bool
-            Whether all sizes are equal; then nothing is iterated, and eigenvalues are sums of the entries.
+            Whether all sizes are equal; then eigenvalues are sums of the entries.
         """
         diagonal, within, between = entries
         roots, lift = xp.sqrt(sizes), (within - between)[..., None] * sizes
@@ -78,13 +78,13 @@ class Blocks(NamedTuple):
         else:
             raised, vectors = _raised(xp, lift, between[..., None], roots)
         own = (diagonal - within)[..., None]
-        # what rounding left of a zero is zero: much where terms of both signs cancel, the square of it elsewhere
+        # eigenvalues at rounding level are zero: eps where terms of both signs cancel, eps^2 elsewhere; inf stays inf
         rounding = 0 if getattr(xp, "symbolic", False) else sizes.shape[-1] * precision(xp)
         rounding = rounding * xp.where(between < 0, xp.ones_like(between), rounding * xp.ones_like(between))
         floor = rounding[..., None] * xp.max(xp.abs(raised), axis=-1, keepdims=True)
-        raised = xp.where(xp.abs(raised) <= floor, xp.zeros_like(raised), raised)
+        raised = xp.where(xp.abs(raised) < floor, xp.zeros_like(raised), raised)
         values = own + raised
-        values = xp.where((raised < 0) & (xp.abs(values) <= floor), xp.zeros_like(values), values)
+        values = xp.where((raised < 0) & (xp.abs(values) < floor), xp.zeros_like(values), values)
         own = own + xp.zeros_like(values[..., :1])
         return cls(_members(xp, sizes, count), roots, xp.concat([own, values], axis=-1), vectors)
 
@@ -107,8 +107,8 @@ class Blocks(NamedTuple):
         values, vectors = xp.linalg.eigh(averages)
         eps = 0 if getattr(xp, "symbolic", False) else precision(xp)
         floor = sizes.shape[-1] * eps * xp.max(xp.abs(values), axis=-1, keepdims=True)
-        values = xp.where(xp.abs(values) <= floor, xp.zeros_like(values), values)
-        # a class of one sample has no contrasts: none grows, none moves
+        values = xp.where(xp.abs(values) < floor, xp.zeros_like(values), values)
+        # a class of one sample has no contrasts: rate 0
         own = xp.where(sizes > 1, own, xp.zeros_like(own))
         return cls(_members(xp, sizes, count), roots, xp.concat([own, values], axis=-1), vectors)
 
@@ -128,7 +128,7 @@ class Blocks(NamedTuple):
         return r - self.spread(xp, y), y
 
     def spread(self, xp: Any, y: Any) -> Any:
-        """Return what class averages `y` contribute to every sample, shape ``... + (N,)``."""
+        """Return the contribution of class averages `y` to every sample, shape ``... + (N,)``."""
         return rows_times(xp, y / self.roots, self.members)
 
     def weighted(self, xp: Any, weights: Any, y: Any) -> Any:
@@ -156,8 +156,8 @@ def _raised(xp: Any, lift: Any, between: Any, roots: Any) -> tuple[Any, Any]:
     """Return eigenvalues, rising, and eigenvectors of ``diag(lift) + between roots roots^T``, ``lift >= 0``.
 
     For ``between >= 0`` they are squares of the singular values of ``sqrt(between) roots^T`` over ``diag(sqrt(lift))``.
-    With the largest row on top these come out accurate relative to themselves, however close the values within and
-    between classes; the eigenvalues of the sum are no better than the rounding of the largest.
+    With the largest row on top these are accurate relative to themselves, however close the values within and between
+    classes; eigenvalues of the sum are accurate relative to the largest only.
     """
     unit, none = xp.eye(roots.shape[-1], dtype=xp.float64), xp.zeros_like(between + lift)
     top = (xp.sqrt(xp.where(between > 0, between + none, none)) * roots)[..., None, :]

@@ -1,4 +1,4 @@
-"""What kernels made of blocks, one for each pair of classes, share: closed form, loss by part, test points, descent."""
+"""Base of the flows under a kernel that is constant in blocks, one for each pair of classes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.flow import observable
 from linsolve.core.query import pose
+from linsolve.numerics.checked import in_range
 from linsolve.numerics.scalar import smallest
-from linsolve.numerics.spectrum import exponents, integral_weights, reach_backward, rows_times
-from linsolve.systems.kernel_regime import block_kernel_given as checked
+from linsolve.numerics.spectrum import exponents, integral_weights, rows_times
+from linsolve.systems.kernel_regime import class_kernel_arguments as arguments
 from linsolve.systems.kernel_regime.block_matrix import Blocks
 from linsolve.systems.kernel_regime.descent import KernelDescent
-from linsolve.systems.kernel_regime.given import Memo
+from linsolve.systems.kernel_regime.kernel_matrix import Memo
 
 __all__ = ["ClassKernel", "Eigenstructure"]
 
 
 class Eigenstructure(NamedTuple):
-    """Distinct eigenvalues, shape batch + (k,), and how often each occurs, shape (k,) or that of `sizes` + (k,)."""
+    """Distinct eigenvalues, shape batch + (k,), and their multiplicities, shape (k,) or that of `sizes` + (k,)."""
 
     values: Any
     multiplicities: np.ndarray
@@ -29,57 +30,61 @@ class Eigenstructure(NamedTuple):
 class ClassKernel(KernelDescent):
     """Residuals under a kernel that is constant in blocks: contrasts within a class, and the averages of C classes.
 
-    A flow declares ``sizes`` and ``eta`` and what its entries are; it supplies `_checked`, `_diagonalized`, `_seen`,
-    `_own`, `kernel`, `velocity` and `eigenstructure`.
+    A flow declares ``sizes``, ``eta`` and its entries; it defines `_entries`, `_checked`, `_diagonalized` and
+    `eigenstructure`.
     """
 
     sizes: Any
     eta: Any
-    velocity: Any
     cast: Any
 
-    _memo: ClassVar[Memo]  # one a flow, shared by its casts
+    _memo: ClassVar[Memo]  # shared by the casts of a flow
     _count: ClassVar[int]
     _equal: ClassVar[bool]
 
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]
         who = type(self).__name__
-        count, equal = checked.counted(who, arithmetic.to_numpy(self.sizes))
+        count, equal = arguments.counted(who, arithmetic.to_numpy(self.sizes))
         for name, value in (("_memo", Memo()), ("_count", count), ("_equal", equal)):
             object.__setattr__(self, name, value)
-        for name, value in self.parameters().items():  # the spectrum is kept, so what it comes from must not change
+        for name, value in self.parameters().items():  # the spectrum is kept, so its arguments must not change
             object.__setattr__(self, name, value + 0)
         xp = arithmetic.namespace(self.sizes)
         if not getattr(xp, "symbolic", False):
-            self._checked(who, {k: arithmetic.to_numpy(v) for k, v in self.parameters().items()})
+            with np.errstate(over="ignore", invalid="ignore"):  # eigenvalues beyond the range are refused
+                self._checked(who, {k: arithmetic.to_numpy(v) for k, v in self.parameters().items()})
 
     def _checked(self, who: str, values: dict[str, np.ndarray]) -> None:
-        """Refuse entries that are no kernel."""
+        """Refuse entries that are not those of a kernel."""
+        raise NotImplementedError
+
+    def _entries(self, xp: Any) -> tuple[Any, Any]:
+        """Return the kernel of a sample with itself, shape batch + (C,), and of two samples, batch + (C, C)."""
         raise NotImplementedError
 
     def _diagonalized(self, xp: Any) -> Blocks:
         """Return the kernel, diagonalized."""
         raise NotImplementedError
 
-    def _seen(self, xp: Any, member: Any) -> Any:
-        """Return the kernel of test points with a sample of each class, from their membership, shape (k, C)."""
-        raise NotImplementedError
-
-    def _own(self, xp: Any) -> Any:
-        """Return the eigenvalue of contrasts within each class, shape batch + (C,), or batch + (1,) if it is one."""
-        raise NotImplementedError
-
-    def kernel(self, xp: Any) -> Any:
-        """Return the kernel as a matrix, shape batch + (N, N)."""
-        raise NotImplementedError
-
     def eigenstructure(self) -> Eigenstructure:
         """Return eigenvalues and multiplicities."""
         raise NotImplementedError
 
+    def kernel(self, xp: Any) -> Any:
+        """Return the kernel as a matrix, shape batch + (N, N)."""
+        members, (diagonal, pairs) = self.blocks(xp).members, self._entries(xp)
+        itself = xp.eye(self._count, dtype=xp.float64) > 0
+        entries = xp.matrix_transpose(members) @ pairs @ members
+        return xp.where(itself, rows_times(xp, diagonal, members)[..., None, :], entries)
+
+    def _own(self, xp: Any) -> Any:
+        """Return the eigenvalue of contrasts within each class, shape batch + (C,)."""
+        diagonal, pairs = self._entries(xp)
+        return diagonal - xp.sum(xp.eye(diagonal.shape[-1], dtype=xp.float64) * pairs, axis=-1)
+
     def blocks(self, xp: Any) -> Blocks:
-        """Return the kernel's eigenvalues and what turns residuals into their modes, computed once an arithmetic."""
+        """Return the kernel's eigenvalues and the map from residuals to modes, computed once for each arithmetic."""
         if xp not in self._memo:
             self._memo[xp] = self._diagonalized(xp)
         return self._memo[xp]
@@ -101,6 +106,14 @@ class ClassKernel(KernelDescent):
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
         """Return ``-eta K`` times the gradient: the metric that the parameters induce on the outputs."""
         return self.State(-self.eta[..., None] * rows_times(xp, gradient.r, self.kernel(xp)))
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return ``-eta K r``, without forming K."""
+        members, pairs = self._blocks(xp, z.r).members, self._entries(xp)[1]
+        totals = rows_times(xp, z.r, xp.matrix_transpose(members))
+        pull = rows_times(xp, self._own(xp), members) * z.r
+        pull = pull + rows_times(xp, rows_times(xp, totals, pairs), members)
+        return self.State(-self.eta[..., None] * pull)
 
     # the closed form
 
@@ -125,26 +138,21 @@ class ClassKernel(KernelDescent):
         }
 
     def limit(self, xp: Any, z0: Any) -> Any:
-        """Return what of the start lies in the kernel's null space."""
+        """Return the component of the start in the kernel's null space."""
         blocks = self._blocks(xp, z0.r)
         null = xp.where(blocks.values == 0, xp.ones_like(blocks.values), xp.zeros_like(blocks.values))
         contrasts, y = blocks.applied(xp, null, z0.r)
         return self.State(contrasts + blocks.spread(xp, y))
 
-    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return where backward in time the residual leaves the range of doubles, and inf."""
-        start = reach_backward(xp, self.eta[..., None] * self.blocks(xp).values)
-        return start, xp.full_like(start, xp.inf)
-
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the part of the residual in the kernel's null space, which is never learned."""
+        """Return the component of the residual in the kernel's null space, which is never learned."""
         return {"unlearnable": self.limit(xp, z).r}
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return ``dL/dt = -eta r^T K r``."""
         return {"loss": xp.sum(z.r * self.velocity(xp, z).r, axis=-1)}
 
-    # what is observed
+    # observables
 
     def _parts(self, xp: Any, blocks: Blocks, contrasts: Any, y: Any) -> tuple[Any, Any, Any]:
         share = blocks.roots / xp.sqrt(xp.sum(blocks.roots**2, axis=-1, keepdims=True))
@@ -198,28 +206,39 @@ class ClassKernel(KernelDescent):
         Returns
         -------
         array, shape t.shape + batch + (k,)
+
+        Raises
+        ------
+        ValueError
+            For labels that are no classes, and at ``t = inf`` if outputs at test points grow without bound.
+        OverflowError
+            If the outputs are beyond the range of doubles.
         """
         problem = pose(self, t, r0)
         flow, xp = problem.flow, problem.xp
-        labels, f0_x = checked.test_points(problem, labels, f0_x)
+        labels, f0_x = arguments.test_points(problem, labels, f0_x)
         blocks = flow._blocks(xp, problem.z0.r)
         pull = flow._pull(xp, blocks, labels)
-        checked.refuse_drift(problem, blocks, pull)
+        arguments.refuse_drift(problem, blocks, pull)
         clock = xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
-        weights = integral_weights(xp, blocks.averages, flow.eta * clock)
-        y = rows_times(xp, blocks.split(xp, problem.z0.r)[1], blocks.vectors)
-        return f0_x - rows_times(xp, weights * y, xp.matrix_transpose(pull))
+
+        def outputs() -> Any:
+            weights = integral_weights(xp, blocks.averages, flow.eta * clock)
+            y = rows_times(xp, blocks.split(xp, problem.z0.r)[1], blocks.vectors)
+            return f0_x - rows_times(xp, weights * y, xp.matrix_transpose(pull))
+
+        return in_range(f"{type(self).__name__}.predict", outputs, r0=problem.z0.r, f0_x=f0_x, t=problem.t)
 
     def _pull(self, xp: Any, blocks: Blocks, labels: Any) -> Any:
-        """Return how much each mode of the class averages moves test points, shape batch + (k, C).
+        """Return the effect of each mode of the class averages on the test points, shape batch + (k, C).
 
-        A row of the kernel times an eigenvector, which is also ``lam - lam_c`` times an entry of it, whichever rounds
-        less: a slow mode hardly moves a test point, and what it does is then divided by its eigenvalue.
+        A row of the kernel times an eigenvector, which is also ``lam - lam_c`` times an entry of it; the form with the
+        smaller rounding is taken, since the effect of a slow mode is small and is divided by its eigenvalue.
         """
         member = xp.astype(labels[:, None] == xp.astype(xp.arange(self.sizes.shape[-1]), xp.float64), xp.float64)
-        onto = self._seen(xp, member) * blocks.roots[..., None, :]
+        onto = member @ self._entries(xp)[1] * blocks.roots[..., None, :]
         entries = member @ blocks.vectors / (member @ blocks.roots[..., None])
-        own, averages = member @ (self._own(xp) + 0 * blocks.roots)[..., None], blocks.averages[..., None, :]
+        own, averages = member @ self._own(xp)[..., None], blocks.averages[..., None, :]
         bound = xp.sqrt(xp.sum(onto**2, axis=-1, keepdims=True))
         return smallest(
             xp,
@@ -234,7 +253,7 @@ class ClassKernel(KernelDescent):
         return self.blocks(xp)
 
     def after(self, xp: Any, left: Any, z0: Any) -> Any:
-        """Return the residuals once their modes are multiplied by `left`."""
+        """Return the residuals after their modes are multiplied by `left`."""
         blocks = self._blocks(xp, z0.r)
         contrasts, y = blocks.applied(xp, left, z0.r)
         return contrasts + blocks.spread(xp, y)

@@ -1,4 +1,17 @@
-"""Gradient descent with a finite step under a frozen kernel, in closed form: what flows in the kernel regime share."""
+r"""Gradient descent and Polyak's heavy ball under a frozen kernel, after any number of steps at once.
+
+On one mode of the residual, of eigenvalue :math:`\lambda`, with step h and momentum b,
+
+.. math:: z_{k+1} = z_k - m z_k + b (z_k - z_{k-1}), \quad z_0 = z_{-1} = 1, \qquad m = h \lambda .
+
+With ``r = (s +- d)/2`` the roots of ``r^2 - s r + b``, ``s = 1 + b - m`` and
+``d^2 = ((1 - sqrt b)^2 - m) ((1 + sqrt b)^2 - m)``,
+
+.. math:: z_k = \frac{r_+^k + r_-^k}{2} + \frac{1 - b - m}{2} \, \frac{r_+^k - r_-^k}{r_+ - r_-} .
+
+A factor ``(-1)^k`` turns a negative s into a positive one; then both terms have one sign wherever the roots are real,
+and the quotient is ``k r^(k-1)`` where they meet.
+"""
 
 from __future__ import annotations
 
@@ -10,49 +23,62 @@ from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Trajectory
-from linsolve.systems.kernel_regime.momentum import descent_power, heavy_ball
+from linsolve.numerics.scalar import phi
+from linsolve.numerics.spectrum import reach_backward
 
-__all__ = ["KernelDescent"]
+__all__ = ["KernelDescent", "descent_power", "heavy_ball"]
 
 
 class KernelDescent:
     """Exact gradient descent of a flow whose kernel is constant, with a state of one field.
 
-    The flow supplies `modes`, whose ``values`` are the kernel's eigenvalues, `after`, which multiplies the modes of a
-    start, and `_eigenvalues`, the ones that its own samples can show.
+    A subclass defines `modes`, whose ``values`` are the kernel's eigenvalues, `after`, which multiplies the modes of a
+    start, and `_eigenvalues`, those with an eigenvector.
     """
 
     parameters: Any
     State: Any
+    eta: Any
 
     def modes(self, xp: Any) -> Any:
-        """Return the kernel's eigenvalues and what turns states into modes."""
+        """Return the kernel's eigenvalues and the map from states to modes."""
         raise NotImplementedError
 
     def after(self, xp: Any, left: Any, z0: Any) -> Any:
         """Return the state's field once the residual's modes are multiplied by `left`."""
         raise NotImplementedError
 
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return the time backward at which the residual leaves the range of doubles, and inf."""
+        start = reach_backward(xp, self.eta[..., None] * self.modes(xp).values)
+        return start, xp.full_like(start, xp.inf)
+
     def _eigenvalues(self, xp: Any) -> Any:
         return self.modes(xp).values
 
-    def _rates(self) -> tuple[Any, Any, Any]:
-        """Return the namespace of the parameters, and the slowest and the fastest rate, ``eta lam``."""
+    def _learning(self) -> tuple[Any, Any, Any]:
+        """Return the namespace of the parameters, the learning rate and the eigenvalues."""
         parameters = self.parameters()
         xp = arithmetic.namespace(*(v for v in parameters.values() if arithmetic.namespace(v) is not np))
-        values, eta = self._eigenvalues(xp), arithmetic.cast(xp, parameters["eta"])
-        high = xp.max(values, axis=-1)
-        return xp, eta * xp.min(xp.where(values > 0, values, high[..., None]), axis=-1), eta * high
+        return xp, arithmetic.cast(xp, parameters["eta"]), self._eigenvalues(xp)
 
     def largest_step(self, momentum: float = 0.0) -> Any:
-        """Return ``2 (1 + momentum) / (eta lam_max)``, below which gradient descent converges, shape batch."""
-        xp, _, fastest = self._rates()
-        return _inverse(xp, 2 + 2 * _momentum(type(self).__name__, momentum), fastest)
+        """Return ``2 (1 + momentum) / (eta lam_max)``, below which gradient descent converges, shape batch.
+
+        It is inf for a zero kernel, and where it exceeds every double.
+        """
+        xp, eta, values = self._learning()
+        return _over_rate(xp, 2 + 2 * _momentum(type(self).__name__, momentum), eta, xp.max(values, axis=-1))
 
     def best_step(self) -> Any:
-        """Return ``2 / (eta (lam_max + lam_min))``, ``lam_min`` the smallest positive eigenvalue, shape batch."""
-        xp, slowest, fastest = self._rates()
-        return _inverse(xp, 2, slowest + fastest)
+        """Return ``2 / (eta (lam_max + lam_min))``, ``lam_min`` the smallest positive eigenvalue, shape batch.
+
+        It is inf for a zero kernel, and where it exceeds every double.
+        """
+        xp, eta, values = self._learning()
+        high = xp.max(values, axis=-1)
+        low = xp.min(xp.where(values > 0, values, high[..., None]), axis=-1)
+        return _over_rate(xp, 1, eta, low / 2 + high / 2)
 
     def discrete(
         self, k: Any, z0: Any, *, step: Any, momentum: float = 0.0, allow_divergence: bool = False
@@ -83,76 +109,156 @@ class KernelDescent:
         ------
         ValueError
             If `k` is not made of whole numbers, or the step is beyond the stability bound and not allowed to be.
-        ArithmeticError
-            If a descent that was allowed to diverge has left the doubles.
+        OverflowError
+            If the outputs are beyond the range of doubles, as where a descent that is allowed to diverge does.
         """
-        counts = _whole_numbers(type(self).__name__, k)
+        who = f"{type(self).__name__}.discrete"
+        counts = _step_counts(who, k)
         problem = pose(self, counts, z0)
         flow, xp = problem.flow, problem.xp
         values = flow.modes(xp).values
-        h, b = _settings(problem, flow.modes(xp), step, momentum, allow_divergence)
+        h, b = self._stable(who, xp, step, momentum, allow_divergence)
         trail = problem.t.shape + (1,) * (len(problem.batch) + 1)
         k, parity = (xp.reshape(arithmetic.cast(xp, v), trail) for v in (counts, 1 - 2 * (counts % 2)))
-        m = h * flow.eta[..., None] * values + xp.zeros_like(k)
         with np.errstate(over="ignore", invalid="ignore"):  # divergence beyond doubles is reported below
+            m = h * flow.eta[..., None] * values + xp.zeros_like(k)
             left = descent_power(xp, k, parity, m) if momentum == 0 else heavy_ball(xp, k, parity, m, b)
-            found = flow.after(xp, left, problem.z0)
-        _refuse_overflow(problem, found, k)
-        found = xp.where(k == 0, problem.z0[0], found)
+            found = xp.where(k == 0, problem.z0[0], flow.after(xp, left, problem.z0))
+        if not arithmetic.is_object(xp) and not np.isfinite(arithmetic.to_numpy(found)).all():
+            raise OverflowError(
+                f"{who}: outputs after k = {counts.max()} steps are beyond doubles (gradient descent diverges); ask "
+                "for fewer steps, or a smaller one"
+            )
         return Trajectory(flow, problem.t * h, self.State(found), "gradient descent, closed form", problem.z0)
 
+    def _stable(self, who: str, xp: Any, step: Any, momentum: Any, allow_divergence: bool) -> tuple[Any, Any]:
+        """Return step and momentum as numbers of `xp`, inside the stability bound unless divergence is allowed."""
+        b = _momentum(who, momentum)
+        step = _one_number(who, "step", step, "length of a step, in units of time", "(0, inf)", "best_step()")
+        bound = float(np.min(arithmetic.to_numpy(self.largest_step(b))))
+        if not allow_divergence and not float(step) < bound:
+            raise ValueError(
+                f"{who}: step = {float(step):.6g} must be below {bound:.6g} (2 (1 + momentum) / (eta lam_max), from "
+                "which gradient descent does not converge); take best_step(), or pass allow_divergence=True"
+            )
+        return arithmetic.cast(xp, step), arithmetic.cast(xp, b)
 
-def _whole_numbers(who: str, k: Any) -> np.ndarray:
+
+def _step_counts(who: str, k: Any) -> np.ndarray:
     """Return numbers of steps as an array of integers."""
-    counts = np.asarray(k)
+    try:
+        counts = np.asarray(k)
+    except ValueError:
+        counts = np.asarray("ragged")
     if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
-        raise ValueError(
-            f"{who}.discrete: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100"
-        )
+        raise ValueError(f"{who}: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100")
     if (counts > 2**53).any():
         raise ValueError(
-            f"{who}.discrete: k = {counts.max()} must be at most 2^53 (numbers of steps); t = inf is the flow's"
+            f"{who}: k = {counts.max()} must be at most 2^53 (numbers of steps); for the limit call flow.limit"
         )
     return counts
 
 
-def _momentum(who: str, value: float) -> float:
-    """Return a momentum, checked."""
-    number = real_array(who, "momentum", value, meaning="momentum of the heavy ball", domain=Interval("[0, 1)"))
+def _one_number(who: str, name: str, value: Any, meaning: str, domain: str, example: str) -> Any:
+    """Return one real number inside a domain, as an array without axes."""
+    number = real_array(who, name, value, meaning=meaning, domain=Interval(domain))
     if number.ndim:
         raise ValueError(
-            f"{who}: momentum has shape {number.shape} but must be one number (of the heavy ball); say 0.9"
+            f"{who}: {name} has shape {tuple(number.shape)} but must be one number ({meaning}); say {example}"
         )
-    return float(number)
+    return number
 
 
-def _inverse(xp: Any, top: Any, rate: Any) -> Any:
-    """Return ``top / rate``, inf for rate 0."""
-    moves = rate > 0
-    return xp.where(moves, top / xp.where(moves, rate, xp.ones_like(rate)), xp.full_like(rate, xp.inf))
+def _momentum(who: str, value: Any) -> float:
+    return float(_one_number(who, "momentum", value, "momentum of the heavy ball", "[0, 1)", "0.9"))
 
 
-def _settings(problem: Any, modes: Any, step: Any, b: float, allow_divergence: bool) -> tuple[Any, Any]:
-    """Return step and momentum as numbers of the question's arithmetic, inside the stability bound unless allowed."""
-    who, xp = f"{type(problem.flow).__name__}.discrete", problem.xp
-    b = _momentum(who, b)
-    step = real_array(who, "step", step, meaning="length of a step, in units of time", domain=Interval("(0, inf)"))
-    if step.ndim:
-        raise ValueError(f"{who}: step has shape {step.shape} but must be one number (units of time); say best_step()")
-    fastest = np.max(arithmetic.to_numpy(problem.flow.eta) * np.max(arithmetic.to_numpy(modes.values), axis=-1))
-    bound = 2 * (1 + b) / fastest if fastest > 0 else np.inf
-    if not allow_divergence and not float(step) < bound:
-        raise ValueError(
-            f"{who}: step = {float(step):.6g} must be below {bound:.6g} (2 (1 + momentum) / (eta lam_max), from which "
-            "gradient descent does not converge); take best_step(), or allow_divergence=True to watch it"
-        )
-    return arithmetic.cast(xp, step), arithmetic.cast(xp, b)
+def _over_rate(xp: Any, top: Any, eta: Any, values: Any) -> Any:
+    """Return ``top / (eta values)``, inf for the value 0 and beyond the range of doubles."""
+    moves = values > 0
+    values = xp.where(moves, values, xp.ones_like(values))
+    with np.errstate(over="ignore", divide="ignore"):
+        rate = eta * values
+        usual = (rate > 2.0**-900) & (rate < 2.0**900)
+        found = xp.where(usual, top / xp.where(usual, rate, xp.ones_like(rate)), top / eta / values)
+    return xp.where(moves, found, xp.full_like(found, xp.inf))
 
 
-def _refuse_overflow(problem: Any, f: Any, k: Any) -> None:
-    """Raise where a diverging descent has left the doubles."""
-    if not arithmetic.is_object(problem.xp) and not np.isfinite(arithmetic.to_numpy(f)).all():
-        raise ArithmeticError(
-            f"{type(problem.flow).__name__}.discrete: outputs after k = {float(problem.xp.max(k)):.0f} steps are "
-            "beyond doubles (gradient descent diverges); ask for fewer steps, or a smaller one"
-        )
+def descent_power(xp: Any, k: Any, parity: Any, m: Any) -> Any:
+    """Return ``(1 - m)^k``, the share of a mode after k steps of gradient descent, to the last digit for small m too.
+
+    Parameters
+    ----------
+    xp : namespace
+    k, parity : array
+        Number of steps and ``(-1)^k``.
+    m : array
+        Step times eigenvalue.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.kernel_regime.descent import descent_power
+    >>> k = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> descent_power(np, k, (-1) ** k, np.array(1.5)).round(6).tolist()  # (1 - 3/2)^k: it overshoots
+    [1.0, -0.5, 0.25, -0.125]
+    """
+    gone = m == 1
+    beyond = m > 1
+    safe = xp.where(gone, xp.zeros_like(m), m)
+    size = xp.exp(k * xp.log1p(xp.where(beyond, safe - 2, -safe)))
+    left = xp.where(beyond, parity, xp.ones_like(parity)) * size
+    return xp.where(gone, xp.where(k == 0, xp.ones_like(left), xp.zeros_like(left)), left)
+
+
+def heavy_ball(xp: Any, k: Any, parity: Any, m: Any, b: Any) -> Any:
+    """Return the share of a mode after k steps of gradient descent with momentum, started at rest.
+
+    Parameters
+    ----------
+    xp : namespace
+    k, parity : array
+        Number of steps and ``(-1)^k``.
+    m : array
+        Step times eigenvalue.
+    b : array
+        Momentum, ``0 < b < 1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.kernel_regime.descent import heavy_ball
+    >>> k = np.array([0.0, 1.0, 2.0])
+    >>> heavy_ball(np, k, (-1) ** k, np.array(0.25), np.array(0.5)).round(6).tolist()  # 3/4 - 3/16 - 1/8 = 7/16
+    [1.0, 0.75, 0.4375]
+    """
+    beta, s = xp.sqrt(b), 1 + b - m
+    u, w = (1 - beta) ** 2 - m, (1 + beta) ** 2 - m
+    back, real, half = s < 0, (u >= 0) | (w <= 0), (1 - b - m) / 2
+    d, near = xp.sqrt(xp.abs(u * w)), xp.where(back, -w, u)
+    slide = _real_roots(xp, k, (m, xp.where(real, near, xp.zeros_like(m)), d, half), real, back, b)
+    swing = _complex_roots(xp, k, (xp.abs(near), xp.where(back, -u, w), d, half), real, back, beta)
+    left = xp.where(back, parity, xp.ones_like(parity)) * xp.where(real, slide, swing)
+    return xp.where(m == 0, xp.ones_like(left), left)
+
+
+def _real_roots(xp: Any, k: Any, parts: tuple[Any, Any, Any, Any], real: Any, back: Any, b: Any) -> Any:
+    """Return the mode where both roots are real, of one sign; if positive, ``(1 - r)(1 - b/r) = m`` gives log r."""
+    m, near, d, half = parts
+    beta = xp.sqrt(b)
+    d = xp.where(real, d, xp.zeros_like(d))
+    r, apart = beta + (near + d) / 2, 2 * xp.log1p((near + d) / (2 * beta))
+    slow = real & ~back & (r > 1 / 2)
+    ratio = xp.where(slow, -m / (1 - b / r), xp.zeros_like(r))
+    growth = xp.exp(k * xp.where(slow, xp.log1p(ratio), xp.log(r)))
+    quotient = k * phi(xp, k * apart) / (phi(xp, apart) * r)
+    return growth * ((1 + xp.exp(-k * apart)) / 2 + xp.abs(half) * quotient)
+
+
+def _complex_roots(xp: Any, k: Any, parts: tuple[Any, Any, Any, Any], real: Any, back: Any, beta: Any) -> Any:
+    """Return the mode where the roots are ``sqrt(b) exp(+- i angle)``, the angle from its half's sine and cosine."""
+    near, far, d, half = parts
+    one = xp.ones_like(d)
+    turn = k * 2 * xp.atan2(xp.sqrt(near), xp.sqrt(xp.where(real, one, far)))
+    pull = xp.where(back, -half, half) / xp.where(real, one, d / 2)
+    return xp.exp(k * xp.log(beta)) * (xp.cos(turn) + pull * xp.sin(turn))

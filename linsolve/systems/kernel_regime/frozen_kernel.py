@@ -1,4 +1,4 @@
-"""The kernel regime: a network whose tangent kernel stays frozen, on a data set, at test points and in parameters."""
+"""The kernel regime: training under a constant tangent kernel, on a data set, at test points and in parameters."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from linsolve import arithmetic
 from linsolve.core.arguments import real_array
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
-from linsolve.core.query import pose
 from linsolve.numerics.double_double import length, power_of_two
-from linsolve.numerics.spectrum import Spectrum, reach_backward, rows_times
-from linsolve.systems.kernel_regime import given as start
+from linsolve.numerics.spectrum import Spectrum, rows_times
 from linsolve.systems.kernel_regime.descent import KernelDescent
+from linsolve.systems.kernel_regime.kernel_matrix import Memo, refuse_negative, symmetric
 from linsolve.systems.kernel_regime.one_target import OneTarget, follow
+from linsolve.systems.kernel_regime.predictions import Predictions
 
 __all__ = ["FrozenKernel"]
 
 
-class FrozenKernel(KernelDescent, Flow):
+class FrozenKernel(Predictions, KernelDescent, Flow):
     r"""A network in the kernel regime: linear dynamics under a frozen tangent kernel, singular or not.
 
     .. math:: L = |f - y|^2/2, \qquad \dot f = -\eta K (f - y), \qquad f(t) = y + e^{-\eta K t} (f_0 - y),
@@ -42,21 +42,20 @@ class FrozenKernel(KernelDescent, Flow):
 
     Notes
     -----
-    Exact for: every symmetric positive semi-definite kernel, at every time, ``t = inf`` and ``t < 0`` included; what of
-    ``f - y`` lies in the kernel's null space never moves. For several outputs n is data points times outputs, for the
-    mean loss ``|f - y|^2/(2n)`` see `for_mean_loss`. Not for: kernels that move, see `TwoLayer`.
+    Exact for: every symmetric positive semi-definite kernel, at every time, ``t = inf`` and ``t < 0`` included; the
+    component of ``f - y`` in the kernel's null space is constant. For several outputs n is data points times outputs;
+    for the mean loss ``|f - y|^2/(2n)`` see `for_mean_loss`. Not for: kernels that change, see `TwoLayer`.
 
     Sources: Ortiz-Jimenez, Moosavi-Dezfooli, Frossard, "What can linearized neural networks actually say about
-    generalization?" (2021), section 2; Seleznova, thesis (2024), eqs. (2.59)-(2.61).
+    generalization?" (2021), section 2; Seleznova, thesis (2024), eqs. (2.59)-(2.61). Published formulas, checked:
+    ``linsolve card FrozenKernel``.
 
-    Errata of the thesis, shown by ``tests/test_frozen_kernel.py``: eqs. (2.60), (2.61) forget the 1/N of (2.59), so
-    that their time runs N times too fast; (2.61) needs an invertible kernel, which ``t phi`` does not.
+    Eigenvalues below ``n eps`` of the largest count as zero: in doubles they are rounding. One eigendecomposition
+    serves all times, starts and observables of a flow.
 
-    Eigenvalues below ``n eps`` of the largest count as zero: in doubles they are rounding. One eigendecomposition is
-    enough for all times, starts and observables of a flow.
-
-    Accuracy: a few rounding errors of ``|f0| + |y|``, times ``1 + eta lam_max t`` for modes that still move then, which
-    is what rounding K does (``benchmarks/accuracy_frozen_kernel.py``); 1e-13 at n = 40.
+    Accuracy: a few rounding errors of ``|f0| + |y|``, times ``1 + eta lam_max t`` for modes that still move at t, which
+    is the effect of rounding K; 1e-13 at n = 40 (``test_rank_deficient_kernels_agree_with_fifty_digits``; over broad
+    draws ``benchmarks/accuracy_frozen_kernel.py``).
 
     Examples
     --------
@@ -76,17 +75,17 @@ class FrozenKernel(KernelDescent, Flow):
         f: Any
 
     axes: ClassVar = {"f": ("n",)}
-    _spectra: ClassVar[start.Memo]  # one a flow, shared by its casts
+    _spectra: ClassVar[Memo]  # shared by the casts of a flow
 
     def __post_init__(self) -> None:
         who = type(self).__name__
-        object.__setattr__(self, "kernel", start.symmetric(who, self.kernel))
-        object.__setattr__(self, "_spectra", start.Memo())
+        object.__setattr__(self, "kernel", symmetric(who, self.kernel))
+        object.__setattr__(self, "_spectra", Memo())
         super().__post_init__()
         xp = arithmetic.namespace(self.kernel)
         if not getattr(xp, "symbolic", False):
             xp = np if arithmetic.is_object(xp) else xp
-            start.refuse_negative(who, self.cast(xp).spectrum(xp))
+            refuse_negative(who, self.cast(xp).spectrum(xp))
 
     @classmethod
     def for_mean_loss(cls, kernel: Any, y: Any, eta: Any = 1.0) -> Any:
@@ -95,20 +94,20 @@ class FrozenKernel(KernelDescent, Flow):
         The flow's own `loss` remains ``|f - y|^2/2``, n times the mean.
         """
         who = f"{cls.__name__}.for_mean_loss"
-        kernel = start.symmetric(who, kernel)
+        kernel = symmetric(who, kernel)
         return cls(kernel, y, real_array(who, "eta", eta, meaning="learning rate") / kernel.shape[-1])
 
     @classmethod
     def one_target(
         cls, kernel: Any, y: Any, t: Any, f0: Any, eta: Any = 1.0, *, tolerance: float = 1e-13, most: int = 200
     ) -> OneTarget:
-        r"""Return one target at given times without the spectrum, by Lanczos, where its error is known to be small.
+        r"""Return the solution for one target without the spectrum, by Lanczos, where its error bound is small.
 
         :math:`e^{-\eta K t} (f_0 - y)` from the Krylov space of K and ``f0 - y``, with a bound of its error
         (`linsolve.numerics.lanczos`). Where the bound is not met, and for kernels that are not symmetric to the last
-        bit, times before 0 and arithmetics other than doubles, it is ``FrozenKernel(kernel, y, eta)(t, f0)``. That no
-        eigenvalue is negative is seen only where the target moves. For many targets, or many times later, the flow
-        itself is cheaper.
+        bit, times before 0 and arithmetics other than doubles, it is ``FrozenKernel(kernel, y, eta)(t, f0)``. Negative
+        eigenvalues are detected only in the Krylov space. For many targets, or many times later, the flow itself is
+        cheaper.
 
         Parameters
         ----------
@@ -121,10 +120,10 @@ class FrozenKernel(KernelDescent, Flow):
         eta : float
             Learning rate.
         tolerance : float
-            Error that the Krylov space may leave, of ``|f0 - y|``; below the rounding of products with the kernel,
-            ``32 eps (1 + eta lam_max t)``, nothing is asked.
+            Largest error of the Krylov approximation, relative to ``|f0 - y|``; the rounding of products with the
+            kernel, ``32 eps (1 + eta lam_max t)``, is allowed in any case.
         most : int
-            Products with the kernel before giving up.
+            Largest number of products with the kernel.
 
         Returns
         -------
@@ -134,7 +133,7 @@ class FrozenKernel(KernelDescent, Flow):
         Raises
         ------
         ValueError
-            For batches, and for limits that cannot be met.
+            For batches, and for a `tolerance` or `most` out of range.
 
         Examples
         --------
@@ -148,9 +147,9 @@ class FrozenKernel(KernelDescent, Flow):
         return follow(f"{cls.__name__}.one_target", cls, kernel, y, t, f0, eta, tolerance, most)
 
     def spectrum(self, xp: Any) -> Spectrum:
-        """Return eigenvalues (rising) and eigenvectors of the kernel, computed once a flow and arithmetic."""
+        """Return eigenvalues (rising) and eigenvectors of the kernel, computed once for each arithmetic."""
         if xp not in self._spectra:
-            # the transpose is the same to the last bit, in the order in which LAPACK copies it
+            # the transpose has the same bits, in the memory order of LAPACK
             self._spectra[xp] = Spectrum.of(xp, xp.matrix_transpose(self.kernel))
         return self._spectra[xp]
 
@@ -176,14 +175,14 @@ class FrozenKernel(KernelDescent, Flow):
         return spectrum.exponents(xp, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return the outputs, counted from the start or from the targets, whichever rounds less.
+        """Return the outputs, as start plus change or as target plus residual, whichever rounds less.
 
         At ``t = 0`` bitwise the start.
         """
         x, c = self._modes(xp, t, z0)
         x = -x
         left, lost = xp.exp(x), xp.expm1(x)
-        # chosen before it is turned into outputs: one product with the eigenvectors, not two
+        # choosing before the product with the eigenvectors saves one product
         sizes = _lengths(xp, c, left, lost)
         late = (length(xp, self.y) + sizes[0] < length(xp, z0.f) + sizes[1])[..., None]
         f = xp.where(late, self.y, z0.f) + self.spectrum(xp).vector(xp, xp.where(late, left, lost) * c)
@@ -197,16 +196,11 @@ class FrozenKernel(KernelDescent, Flow):
         return {"loss": xp.sum(energy, axis=-1), "residual": residual, "mode_energy": energy}
 
     def limit(self, xp: Any, z0: Any) -> Any:
-        """Return ``y`` plus what of ``f0 - y`` lies in the kernel's null space."""
+        """Return ``y`` plus the component of ``f0 - y`` in the kernel's null space."""
         return self.State(self.y + self.spectrum(xp).null_part(xp, z0.f - self.y))
 
-    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return where backward in time the residual leaves the range of doubles, and inf."""
-        start = reach_backward(xp, self.eta[..., None] * self.spectrum(xp).values)
-        return start, xp.full_like(start, xp.inf)
-
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the part of the residual in the kernel's null space, which is never learned."""
+        """Return the component of the residual in the kernel's null space, which is never learned."""
         return {"unlearnable": self.spectrum(xp).null_part(xp, z.f - self.y)}
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -214,7 +208,7 @@ class FrozenKernel(KernelDescent, Flow):
         r = z.f - self.y
         return {"loss": -self.eta * xp.sum(r * rows_times(xp, r, self.kernel), axis=-1)}
 
-    # what is observed
+    # observables
 
     @observable(axes=("n",))
     def residual(self, xp: Any, z: Any) -> Any:
@@ -233,67 +227,20 @@ class FrozenKernel(KernelDescent, Flow):
 
     @observable(bounds="[0, 1]")
     def residual_alignment(self, xp: Any, z: Any) -> Any:
-        """Return ``r^T K r / (lam_max |r|^2)``: how fast the loss falls, of the fastest possible; 0 for no residual."""
-        energy, top = self.mode_energy(xp, z), self.spectrum(xp).values
-        size = xp.sum(energy, axis=-1) * xp.max(top, axis=-1)
-        positive = xp.where(top > 0, top, xp.zeros_like(top))
+        """Return ``r^T K r / (lam_max |r|^2)``, the speed at which the loss falls over the largest possible one.
+
+        It is 0 for no residual.
+        """
+        values = self.spectrum(xp).values
+        top = xp.max(values, axis=-1)
+        # scaled by powers of two, so that neither squares nor their sums leave the doubles
+        values = values * power_of_two(xp, top)[..., None]
+        c = self.spectrum(xp).coordinates(xp, z.f - self.y)
+        energy = (c * power_of_two(xp, xp.max(xp.abs(c), axis=-1))[..., None]) ** 2 / 2
+        size = xp.sum(energy, axis=-1) * xp.max(values, axis=-1)
+        positive = xp.where(values > 0, values, xp.zeros_like(values))
         share = xp.sum(positive * energy, axis=-1) / xp.where(size > 0, size, xp.ones_like(size))
         return xp.minimum(share, xp.ones_like(share))
-
-    # beyond the training outputs
-
-    def predict(self, t: Any, f0: Any, k_x: Any, f0_x: Any) -> Any:
-        """Return the outputs at test points.
-
-        Parameters
-        ----------
-        t : array_like, any shape
-            Times; ``inf`` gives the limit.
-        f0 : array_like, shape batch + (n,)
-            Outputs on the training inputs at time 0.
-        k_x : array_like, shape batch + (m, n)
-            Kernel between test and training inputs.
-        f0_x : array_like, shape batch + (m,)
-            Outputs at the test points at time 0.
-
-        Returns
-        -------
-        array, shape t.shape + batch + (m,)
-
-        Raises
-        ------
-        ValueError
-            For shapes that do not fit, and at ``t = inf`` for a `k_x` that leaves the range of the kernel: no positive
-            semi-definite kernel does, and outputs would grow for ever.
-        """
-        problem, more = pose(self, t, f0), {"k_x": k_x, "f0_x": f0_x}
-        k_x, f0_x = start.beside(problem, "predict", more, {"k_x": ("m", "n"), "f0_x": ("m",)})
-        spectrum = problem.flow.spectrum(problem.xp)
-        return start.reached(problem, spectrum.values, spectrum.vectors, start.reach(problem, spectrum, k_x), f0_x)
-
-    def parameters_at(self, t: Any, theta0: Any, jacobian: Any, f0: Any) -> Any:
-        """Return the parameters of the linearized model, from the singular values of its Jacobian.
-
-        Parameters
-        ----------
-        t : array_like, any shape
-            Times; ``inf`` gives the limit, the solution nearest to `theta0`.
-        theta0 : array_like, shape batch + (p,)
-            Parameters at time 0.
-        jacobian : array_like, shape batch + (n, p)
-            Derivative of the training outputs with respect to the parameters; ``J J^T`` must be the kernel.
-        f0 : array_like, shape batch + (n,)
-            Outputs on the training inputs at time 0.
-
-        Returns
-        -------
-        array, shape t.shape + batch + (p,)
-        """
-        problem, more = pose(self, t, f0), {"jacobian": jacobian, "theta0": theta0}
-        J, theta0 = start.beside(problem, "parameters_at", more, {"jacobian": ("n", "p"), "theta0": ("p",)})
-        start.refuse_other_kernel(problem, J)
-        u, s, onto = start.singular(problem.xp, J)
-        return start.reached(problem, s**2, u, problem.xp.matrix_transpose(s[..., None] * onto), theta0)
 
     # gradient descent, exactly
 
@@ -302,7 +249,7 @@ class FrozenKernel(KernelDescent, Flow):
         return self.spectrum(xp)
 
     def after(self, xp: Any, left: Any, z0: Any) -> Any:
-        """Return the outputs once the residual's modes are multiplied by `left`."""
+        """Return the outputs after the residual's modes are multiplied by `left`."""
         spectrum = self.spectrum(xp)
         return self.y + spectrum.vector(xp, left * spectrum.coordinates(xp, z0.f - self.y))
 
@@ -315,7 +262,7 @@ class FrozenKernel(KernelDescent, Flow):
 
 
 def _lengths(xp: Any, c: Any, *weights: Any) -> list[Any]:
-    """Return the lengths of ``weight * c`` along the last axis; squares of c neither overflow nor underflow."""
+    """Return the lengths of ``weight * c`` along the last axis; c is scaled so that squares stay in range."""
     factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
     squares = (c * factor[..., None]) ** 2
     return [xp.sqrt(xp.vecdot(w * w, squares)) / factor for w in weights]

@@ -1,4 +1,4 @@
-"""Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021): what a tangent kernel says about a target."""
+"""Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021): linearized networks and measures of a target."""
 
 from __future__ import annotations
 

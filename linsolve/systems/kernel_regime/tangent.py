@@ -1,4 +1,4 @@
-"""Tangent kernels of linear networks: in input space, along training, and frozen at either end of it."""
+"""Tangent kernels of linear networks: in input space, along training, and frozen before or after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array
+from linsolve.core.arguments import Interval, number, real_array, shown
+from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.frozen_kernel import FrozenKernel
 
 __all__ = ["Convergence", "anisotropy_directions", "convergence", "input_kernel", "linearize", "tangent_kernel"]
@@ -31,6 +32,13 @@ def input_kernel(layers: Sequence[Any], *, scale: float = 1.0, rates: Sequence[f
     -------
     array, shape (d_0, d_0)
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the weights do not chain to one output row, or `scale` or `rates` are out of range.
+    OverflowError
+        If the kernel is beyond the range of doubles.
+
     Examples
     --------
     >>> from linsolve import kernels
@@ -38,26 +46,35 @@ def input_kernel(layers: Sequence[Any], *, scale: float = 1.0, rates: Sequence[f
     [[5.0, 0.0], [0.0, 2.0]]
     """
     who = "input_kernel"
+    if not isinstance(layers, Sequence):
+        raise TypeError(f"{who}: layers = {shown(layers)} must be a list of matrices (weights, first layer first)")
     weights = [real_array(who, f"layers[{i}]", w, meaning="weights of a layer") for i, w in enumerate(layers)]
     shapes = [tuple(w.shape) for w in weights]
     chained = all(len(s) == 2 for s in shapes) and all(a[0] == b[1] for a, b in pairwise(shapes))
     if not weights or not chained or shapes[-1][0] != 1:
         raise ValueError(f"{who}: layers have shapes {shapes}, which must chain, the first first, to one output row")
+    scale = number(who, "scale", scale, meaning="scale of the output", domain="(-inf, inf)", example=1.0)
     rates, domain = [1.0] * len(weights) if rates is None else rates, Interval("[0, inf)")
     eta = real_array(who, "rates", rates, meaning="learning rates of the layers", domain=domain)
     if tuple(eta.shape) != (len(weights),):
         raise ValueError(
             f"{who}: rates have shape {tuple(eta.shape)} but must be one for each of {len(weights)} layers"
         )
-    xp = arithmetic.namespace(*weights)
+    named = {f"layers[{i}]": w for i, w in enumerate(weights)} | {"scale": scale, "rates": eta}
+    rates = arithmetic.to_numpy(eta).tolist()
+    return in_range(who, lambda: scale**2 * _sum_over_layers(weights, rates), **named)
+
+
+def _sum_over_layers(weights: Sequence[Any], rates: Sequence[float]) -> Any:
+    xp, n = arithmetic.namespace(*weights), weights[0].shape[1]
     behind = [xp.ones((1, 1), dtype=xp.float64)]
     for w in weights[:0:-1]:
         behind.append(behind[-1] @ w)
-    total, front = xp.zeros((shapes[0][1],) * 2, dtype=xp.float64), xp.eye(shapes[0][1], dtype=xp.float64)
-    for w, b, rate in zip(weights, reversed(behind), arithmetic.to_numpy(eta).tolist(), strict=True):
+    total, front = xp.zeros((n, n), dtype=xp.float64), xp.eye(n, dtype=xp.float64)
+    for w, b, rate in zip(weights, reversed(behind), rates, strict=True):
         total = total + rate * xp.sum(b**2) * (xp.matrix_transpose(front) @ front)
         front = w @ front
-    return scale**2 * total
+    return total
 
 
 def anisotropy_directions(
@@ -82,7 +99,7 @@ def anisotropy_directions(
     directions : array, shape (d_0, d_0)
         As rows, the most aligned first.
     alignments : array, shape (d_0,)
-        Falling.
+        In decreasing order.
 
     Examples
     --------
@@ -101,7 +118,7 @@ def anisotropy_directions(
 
 
 def tangent_kernel(flow: Any, z: Any, x: Any) -> Any:
-    """Return the tangent kernel of a `TwoLayer` network in state `z` between the inputs `x`, rates included.
+    """Return the tangent kernel of a `TwoLayer` network in state `z` between the inputs `x`, learning rates included.
 
     Parameters
     ----------
@@ -114,7 +131,14 @@ def tangent_kernel(flow: Any, z: Any, x: Any) -> Any:
     Returns
     -------
     array, shape lead + (m, m)
-        On these inputs ``FrozenKernel`` with ``eta = 2`` follows the linearization, as the network's loss has no 1/2.
+        On these inputs ``FrozenKernel`` with ``eta = 2`` is the linearization, as the network's loss has no 1/2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the flow is not two-layer, or the shapes do not fit.
+    OverflowError
+        If the kernel is beyond the range of doubles.
 
     Examples
     --------
@@ -124,18 +148,27 @@ def tangent_kernel(flow: Any, z: Any, x: Any) -> Any:
     >>> ls.kernels.tangent_kernel(flow, z, np.eye(2)).tolist()  # w.x w.x' + |u|^2 x.x'
     [[5.0, 0.0], [0.0, 4.0]]
     """
-    x = real_array("tangent_kernel", "x", x, meaning="inputs")
-    width = z.w.shape[-1]
+    if not {"u", "w"} <= _fields(z):
+        raise TypeError(f"tangent_kernel: z = {shown(z)} must be a TwoLayer.State (weights u, w); such as traj.state")
+    x, width = real_array("tangent_kernel", "x", x, meaning="inputs"), z.w.shape[-1]
     if x.ndim != 2 or x.shape[-1] != width:
         raise ValueError(
             f"tangent_kernel: x has shape {tuple(x.shape)} but must be (m, {width}), inputs of the network"
         )
     xp = arithmetic.namespace(z.w)
     x, flow = arithmetic.cast(xp, x), flow.cast(xp)
-    hidden = x @ xp.matrix_transpose(z.w)
-    rates = [rate[..., None, None] for rate in (flow.gamma**2 * flow.eta_u, flow.gamma**2 * flow.eta_w)]
-    first, second = hidden @ xp.matrix_transpose(hidden), x @ xp.matrix_transpose(x)
-    return rates[0] * first + rates[1] * xp.sum(z.u**2, axis=-1)[..., None, None] * second
+
+    def gram() -> Any:
+        hidden = x @ xp.matrix_transpose(z.w)
+        rates = [rate[..., None, None] for rate in (flow.gamma**2 * flow.eta_u, flow.gamma**2 * flow.eta_w)]
+        first, second = hidden @ xp.matrix_transpose(hidden), x @ xp.matrix_transpose(x)
+        return rates[0] * first + rates[1] * xp.sum(z.u**2, axis=-1)[..., None, None] * second
+
+    return in_range("tangent_kernel", gram, u=z.u, w=z.w, x=x)
+
+
+def _fields(z: Any) -> set[str]:
+    return set(getattr(z, "_fields", ()))
 
 
 def linearize(flow: Any, z: Any) -> FrozenKernel:
@@ -165,30 +198,37 @@ def linearize(flow: Any, z: Any) -> FrozenKernel:
     >>> frozen([0.0, float("inf")], [0.5])["f"].round(6).tolist()
     [[0.5], [1.0]]
     """
-    if {"u", "w"} <= set(z._fields):
+    if {"u", "w"} <= _fields(z):
         xp = arithmetic.namespace(z.w)
         flow = flow.cast(xp)
-        return FrozenKernel(flow.ntk(xp, z)[..., None, None], flow.y[..., None], 2)
-    if {"gram_in", "gram_out"} <= set(z._fields):
+        kernel = in_range("linearize", lambda: flow.ntk(xp, z), u=z.u, w=z.w)
+        return FrozenKernel(kernel[..., None, None], _target(xp, flow, z), 2)
+    if {"gram_in", "gram_out"} <= _fields(z):
         xp = arithmetic.namespace(z.product)
         flow, (rows, columns) = flow.cast(xp), z.product.shape[-2:]
         out = z.gram_out[..., :, None, :, None] * xp.eye(columns, dtype=xp.float64)[:, None, :]
         both = out + xp.eye(rows, dtype=xp.float64)[:, None, :, None] * z.gram_in[..., None, :, None, :]
         kernel = xp.reshape(both, (*both.shape[:-4], rows * columns, rows * columns))
-        return FrozenKernel(kernel, _row_by_row(xp, flow.target), 1 / flow.tau)
+        return FrozenKernel(kernel, _target(xp, flow, z), 1 / flow.tau)
     who = type(flow).__name__
     raise TypeError(f"linearize: flow = {who} has no data set here; pass a TwoLayer or a WhitenedTwoLayer")
 
 
+def _target(xp: Any, flow: Any, z: Any) -> Any:
+    """Return the target in the units of the outputs: minus the residual of a network whose weights are 0."""
+    if "product" in z._fields:
+        return _row_by_row(xp, flow.target)
+    return -flow.residual(xp, type(z)(*(xp.zeros_like(v) for v in z)))[..., None]
+
+
+def _residual(xp: Any, flow: Any, z: Any) -> Any:
+    if "product" in z._fields:
+        return _row_by_row(xp, z.product - flow.target)
+    return flow.residual(xp, z)[..., None]
+
+
 def _row_by_row(xp: Any, matrix: Any) -> Any:
     return xp.reshape(matrix, (*matrix.shape[:-2], matrix.shape[-2] * matrix.shape[-1]))
-
-
-def _outputs(flow: Any, z: Any) -> tuple[Any, int]:
-    """Return the outputs on the training data, and by how much the loss exceeds half the squared residual."""
-    if "product" in z._fields:
-        return _row_by_row(arithmetic.namespace(z.product), z.product), 1
-    return flow.output(arithmetic.namespace(z.w), z)[..., None], 2
 
 
 class Convergence(NamedTuple):
@@ -218,11 +258,11 @@ class Convergence(NamedTuple):
 
 
 def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Convergence:
-    r"""Return how fast a network learns, beside its linearizations at the start and at the end (Fig. 8).
+    r"""Return the losses of a network and of its linearizations at the start and at the end (Fig. 8).
 
-    Each in closed form: the network's own, and `linearize` of its state at ``t = 0`` and at ``t = inf``. Training turns
-    the kernel onto the task, so that from small starts the trained kernel learns fastest; the network starts as slowly
-    as the first linearization and ends as fast as the second.
+    Each in closed form: the network's own, and `linearize` of its state at ``t = 0`` and at ``t = inf``. Training
+    aligns the kernel with the task, so that from small initial weights the trained kernel learns fastest; the network
+    starts as slowly as the first linearization and ends as fast as the second.
 
     Parameters
     ----------
@@ -238,6 +278,11 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     -------
     Convergence
 
+    Raises
+    ------
+    TypeError
+        For a flow without a data set.
+
     Examples
     --------
     >>> import linsolve as ls
@@ -250,10 +295,13 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     >>> found.final.round(3).tolist()  # its kernel at the end the fastest
     [0.98, 0.018, 0.0, 0.0]
     """
+    if not callable(flow):
+        raise TypeError(f"convergence: flow = {shown(flow)} must be a TwoLayer or a WhitenedTwoLayer (the network)")
     traj = flow(t, z0)
     z0, end = traj.start, flow(float("inf"), z0).state
-    first = linearize(flow, z0)
-    f0, weight = _outputs(traj.flow, z0)
-    f0 = 0 * f0 if unbiased else f0
-    losses = [weight * frozen(traj.t, FrozenKernel.State(f0))["loss"] for frozen in (first, linearize(flow, end))]
+    kernels, xp = [linearize(flow, z) for z in (z0, end)], arithmetic.namespace(*z0)
+    weight = 1 if "product" in z0._fields else 2  # the loss over half the squared residual
+    # from the residual itself, which the difference of output and target may lose
+    start = -_target(xp, traj.flow, z0) if unbiased else _residual(xp, traj.flow, z0)
+    losses = [weight * FrozenKernel(k.kernel, 0 * k.y, k.eta)(traj.t, start)["loss"] for k in kernels]
     return Convergence(traj.t, traj["loss"], *losses)

@@ -1,4 +1,4 @@
-"""How much the tangent kernels of random networks differ: at finite width, exactly, and when depth and width grow."""
+"""Laws of the dispersion of the tangent kernel over random networks: exact moments, limits of great depth."""
 
 from __future__ import annotations
 
@@ -8,14 +8,32 @@ import numpy as np
 
 from linsolve.core.law import Expansion, Statistic
 from linsolve.core.parameters import parameter
+from linsolve.numerics.checked import in_range
 from linsolve.systems.random_networks.kernel_moments import Moments, correlation, gradient_norms, log_moments, spread
 from linsolve.systems.random_networks.limits import PHASES, crossover, dispersion
 from linsolve.systems.random_networks.sampling import explicit
 
-__all__ = ["NTKDispersionCrossover", "NTKDispersionLimit", "NTKMoments"]
+__all__ = ["DeepLimit", "NTKDispersionCrossover", "NTKDispersionLimit", "NTKMoments", "RandomNetworks"]
 
 
-class NTKMoments(Statistic):
+class RandomNetworks(Statistic):
+    """Base of the laws for averages over random networks of given widths without biases at the start."""
+
+    widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
+    weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
+    slope: Any = parameter("s", "slope of the units at negative arguments")
+    omega: Any = parameter(
+        r"\omega", "rates of the weights, their part of the kernel", domain="(0, inf)", axes=("layer",)
+    )
+    beta: Any = parameter(r"\beta", "rates of the biases, their part of the kernel", domain="(0, inf)", axes=("layer",))
+    norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
+
+    def numbers(self) -> tuple[Any, ...]:
+        """Return the arguments of `log_moments`."""
+        return self.widths, self.weight_variance, self.slope, self.omega, self.beta, self.norm_squared
+
+
+class NTKMoments(RandomNetworks):
     r"""Means and mean squares of the tangent kernel at one input over random networks, exact at every width and depth.
 
     .. math:: \Theta = \Theta_W + \Theta_b = \sum_{\ell=1}^L |\delta^\ell|^2 (\omega_\ell |x^{\ell-1}|^2 + \beta_\ell)
@@ -37,10 +55,10 @@ class NTKMoments(Statistic):
 
     Notes
     -----
-    Approximates nothing: sampled by explicit networks, forward and backward. The relative variance of
-    :math:`\Theta^2` grows as :math:`e^{20 L/M}` for ReLU units of great width ``M``, so that a mean over samples means
-    little at :math:`L/M > 0.3`; the example has few layers of few units. Source and errata: `log_moments`,
-    `gradient_norms`.
+    Exact; checked by explicit networks, forward and backward. The relative variance of :math:`\Theta^2` grows as
+    :math:`e^{20 L/M}` for ReLU units of large width ``M``, so that sample means are unreliable at :math:`L/M > 0.3`;
+    the example has few layers of few units. Sources: `log_moments`, `gradient_norms`. Published formulas, checked:
+    ``linsolve card NTKMoments``.
 
     Examples
     --------
@@ -52,21 +70,12 @@ class NTKMoments(Statistic):
     [3.0, 2.0]
     """
 
-    widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
-    weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
-    slope: Any = parameter("s", "slope of the units at negative arguments")
-    omega: Any = parameter(r"\omega", "weights' part of the kernel", domain="(0, inf)", axes=("layer",))
-    beta: Any = parameter(r"\beta", "biases' part of the kernel", domain="(0, inf)", axes=("layer",))
-    norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
-
     approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks of any widths"
     draws: ClassVar[int] = 100_000
 
     def logs(self, xp: Any) -> Moments:
         """Return the logarithms of the moments by depth."""
-        return log_moments(
-            xp, self.widths, self.weight_variance, self.slope, self.omega, self.beta, self.norm_squared
-        )  # fmt: skip
+        return log_moments(xp, *self.numbers())
 
     def gradients(self, xp: Any) -> Any:
         """Return the mean squared gradients with respect to the preactivations of all layers, shape (layer,)."""
@@ -79,9 +88,10 @@ class NTKMoments(Statistic):
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the moments of both parts and of the whole, and the mean squared gradients of the hidden layers."""
         logs = self.logs(xp)
-        parts = {name.replace("_", " "): xp.exp(value[..., -1]) for name, value in logs._asdict().items()}
-        return parts | {
-            "kernel squared": xp.exp(logs.log_square(xp)[..., -1]),
+        last = {name.replace("_", " "): value[..., -1] for name, value in logs._asdict().items()}
+        last |= {"kernel squared": logs.log_square(xp)[..., -1]}
+        means = in_range("NTKMoments", lambda: tuple(xp.exp(v) for v in last.values()), **self.parameters())
+        return dict(zip(last, means, strict=True)) | {
             "gradients": self.gradients(xp)[:-1],
             "correlation": self.correlation(xp),
         }
@@ -118,7 +128,34 @@ class NTKMoments(Statistic):
         )
 
 
-class NTKDispersionLimit(Expansion):
+class DeepLimit(Expansion):
+    """Base of the laws in ``1/M`` for networks of constant width M and depth ``L = lambda M``, standard weights."""
+
+    ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
+    biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="[0, inf)")
+
+    scales: ClassVar[tuple[float, ...]] = (2e-3, 1e-3, 5e-4)
+
+    def sizes(self, xp: Any, small: Any) -> tuple[Any, int]:
+        """Return width ``1/small`` and depth ``ratio/small`` of the exact sums; refuse fractions and batches."""
+        who = type(self).__name__
+        for name, value in self.parameters().items():
+            if value.ndim:
+                raise ValueError(
+                    f"{who}.exact: {name} has shape {tuple(value.shape)} but must be one number (the depth depends on "
+                    "it); make one law for each"
+                )
+        found = [float(1 / small), float(self.ratio / small)]
+        for name, value in zip(("1 / small", "ratio / small"), found, strict=True):
+            if not (0.5 < value < 1e9 and abs(value - round(value)) <= 1e-6 * value):
+                raise ValueError(
+                    f"{who}.exact: {name} = {value:.9g} must be a positive integer (width and depth of the networks); "
+                    "choose small = 1/M and ratio = L/M"
+                )
+        return xp.asarray(float(round(found[0]))), round(found[1])
+
+
+class NTKDispersionLimit(DeepLimit):
     r""":math:`E\Theta^2/(E\Theta)^2` when depth and width grow together, in the three phases, to order ``1/M``.
 
     For constant width ``M``, depth :math:`L = \lambda M`, standard weights, the limits of
@@ -128,7 +165,7 @@ class NTKDispersionLimit(Expansion):
     Parameters
     ----------
     ratio : array_like
-        :math:`\lambda`, a multiple of 1/10 so that the depths are whole.
+        :math:`\lambda`; for `exact` a multiple of ``1/M``, so that the depth is an integer.
     biases : array_like
         :math:`\alpha = n_0/(M |x^0|^2)`.
     slope : array_like
@@ -136,7 +173,8 @@ class NTKDispersionLimit(Expansion):
 
     Notes
     -----
-    Approximates the moments of `NTKMoments`. Source and errata: `linsolve.ntk.limits`.
+    Approximates the moments of `NTKMoments`. Source: `linsolve.ntk.limits`. Published formulas, checked:
+    ``linsolve card NTKDispersionLimit``.
 
     Examples
     --------
@@ -149,13 +187,10 @@ class NTKDispersionLimit(Expansion):
     4.219
     """
 
-    ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
-    biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="[0, inf)")
     slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
 
     approximates: ClassVar[str] = "NTKMoments of deep networks, as their width grows"
     orders: ClassVar[dict[str, float]] = dict.fromkeys(PHASES, 1.0)
-    scales: ClassVar[tuple[float, ...]] = (2e-3, 1e-3, 5e-4)
     gains: ClassVar[tuple[float, ...]] = (0.8, 1.0, 1.25)
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
@@ -165,25 +200,17 @@ class NTKDispersionLimit(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the exact sums at width ``1/small``, for `gains` ``a`` below, at and above 1."""
-        width = xp.round(1 / small)
-        depth = int(xp.round(self.ratio * width))
-        second, _ = spread(self.slope)
-        widths = width * xp.ones((len(self.gains), depth))
-        # the biases' share is that of standard weights with an input of width M and this squared length
-        found = log_moments(
-            xp, widths, xp.asarray(self.gains) / second, self.slope, 0 * widths + 1, 0 * widths + self.biases,
-            xp.asarray(1.0),
-        )  # fmt: skip
-        values = xp.exp(found.log_dispersion(xp)[:, -1])
+        variances = xp.asarray(self.gains) / spread(self.slope)[0]
+        values = xp.exp(_log_dispersion(xp, *self.sizes(xp, small), variances, self.slope, self.biases))
         return dict(zip(PHASES, values, strict=True))
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> NTKDispersionLimit:
-        """Return ReLU networks half as deep as wide, or so."""
+        """Return ReLU networks about half as deep as wide."""
         return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0))
 
 
-class NTKDispersionCrossover(Expansion):
+class NTKDispersionCrossover(DeepLimit):
     r""":math:`E\Theta^2/(E\Theta)^2` between the phases, where :math:`a = e^{\nu/L}`, to order ``1/M``.
 
     For constant width ``M``, depth :math:`L = \lambda M`, standard weights, the limit of
@@ -213,14 +240,11 @@ class NTKDispersionCrossover(Expansion):
     [1.0, 4.253, 7.76]
     """
 
-    ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
-    biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="[0, inf)")
     gain: Any = parameter(r"\nu", "depth times the logarithm of a")
     slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
 
     approximates: ClassVar[str] = "NTKMoments of deep networks near the edge of chaos, as their width grows"
     orders: ClassVar[dict[str, float]] = {"dispersion": 1.0}
-    scales: ClassVar[tuple[float, ...]] = (2e-3, 1e-3, 5e-4)
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the limit."""
@@ -229,17 +253,21 @@ class NTKDispersionCrossover(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the exact sum at width ``1/small``."""
-        width = xp.round(1 / small)
-        depth = int(xp.round(self.ratio * width))
-        second, _ = spread(self.slope)
-        widths = width * xp.ones((depth,))
-        variance = xp.exp(self.gain / depth) / second
-        found = log_moments(
-            xp, widths, variance, self.slope, 0 * widths + 1, 0 * widths + self.biases, xp.asarray(1.0)
-        )  # fmt: skip
-        return {"dispersion": xp.exp(found.log_dispersion(xp)[-1])}
+        width, depth = self.sizes(xp, small)
+        variance = in_range(
+            "NTKDispersionCrossover", lambda: xp.exp(self.gain / depth) / spread(self.slope)[0], gain=self.gain
+        )
+        return {"dispersion": xp.exp(_log_dispersion(xp, width, depth, variance, self.slope, self.biases))}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> NTKDispersionCrossover:
-        """Return ReLU networks half as deep as wide, or so, on either side of the edge."""
+        """Return ReLU networks about half as deep as wide, on either side of the edge."""
         return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0), gain=rng.uniform(-4.0, 4.0))
+
+
+def _log_dispersion(xp: Any, width: Any, depth: int, variance: Any, slope: Any, biases: Any) -> Any:
+    """Return the logarithm of the dispersion at constant width, for each variance of the weights."""
+    widths = width * xp.ones((*variance.shape, depth))
+    # the biases' share is that of standard weights with an input of width M and this squared length
+    found = log_moments(xp, widths, variance, slope, 0 * widths + 1, 0 * widths + biases, xp.asarray(1.0))
+    return found.log_dispersion(xp)[..., -1]

@@ -1,4 +1,4 @@
-"""What the first step of gradient descent does to the tangent kernel: its mean, exactly, and explicit networks."""
+"""Change of the tangent kernel by the first step of gradient descent: its exact mean, and explicit networks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.systems.random_networks.kernel_moments import log_shares, spread
+from linsolve.core.arguments import integer, refuse_beyond_memory
+from linsolve.numerics.checked import checked
+from linsolve.systems.random_networks.kernel_moments import ARGUMENTS, log_shares, spread
 
 __all__ = ["Networks", "Pass", "draw", "log_change", "tangent"]
 
 _LOG_4 = np.log(4)
 
 
+@checked(ARGUMENTS, logarithm=True)
 def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: Any, beta: Any, norm_squared: Any) -> Any:
     r"""Return :math:`\ln(-E\Delta\Theta/\eta)` by the first step of gradient descent, for all depths 1 to L at once.
 
@@ -37,17 +40,14 @@ def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: An
 
     Notes
     -----
-    Exact at every width, whatever the target, to first order in the rate. A large step may well make the kernel larger:
-    one hidden layer of linear units without biases has :math:`\Delta\Theta = -4 g |x|^2 f + g^2 |x|^2 \Theta`,
-    :math:`g = \eta (f - y)`. A dead layer changes nothing. ``NTKFirstStep`` is its check.
+    Exact at every width and for every target, to first order in the rate. A large step may increase the kernel: one
+    hidden layer of linear units without biases has :math:`\Delta\Theta = -4 g |x|^2 f + g^2 |x|^2 \Theta`,
+    :math:`g = \eta (f - y)`. Networks with a dead layer contribute 0. ``NTKFirstStep`` is its check.
 
     Source: Seleznova (2024), section 3.2, theorem 4.1 (A.10), for ReLU: the relative change goes to infinity in the
-    chaotic and to 0 in the ordered phase. Both hold, of the size: to first order in the rate the mean change is
-    negative. Errata of the proof: in the bound of the chaotic phase :math:`a^{2L-1} \prod_{j>\ell} (1 + 1/n_j)` is to
-    be :math:`a^{2L-2} (n_{\ell-1}/n_0) \prod_{j>\ell} (1 + 5/n_j)`, its sum ends at ``L - 1``, and as printed it may
-    exceed what it bounds; in the ordered phase the mean falls as :math:`a^L`, for :math:`a^{2L} L^2`, since the terms
-    of the biases near the output weigh most. At the edge of chaos it grows with depth at a constant ratio of depth and
-    width: see `linsolve.systems.random_networks.limits.first_step`.
+    chaotic and to 0 in the ordered phase. Both hold for the magnitude: to first order in the rate the mean change is
+    negative. At the edge of chaos it grows with depth at a constant ratio of depth and width: see
+    `linsolve.systems.random_networks.limits.first_step`. Published formulas, checked: ``linsolve card NTKFirstStep``.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: An
 
 
 class Pass(NamedTuple):
-    r"""A network's way forward and back: :math:`x^{\ell-1}`, :math:`\delta^\ell`, :math:`\phi'(h^\ell)` and ``f``.
+    r"""Forward and backward pass: :math:`x^{\ell-1}`, :math:`\delta^\ell`, :math:`\phi'(h^\ell)` and ``f``.
 
     Examples
     --------
@@ -93,6 +93,10 @@ class Pass(NamedTuple):
     gradients: list[np.ndarray]
     slopes: list[np.ndarray]
     output: np.ndarray
+
+    def norms(self) -> list[np.ndarray]:
+        """Return the squared lengths of inputs and gradients, each of shape (count, L)."""
+        return [np.stack([_squared(v) for v in part], axis=-1) for part in (self.inputs, self.gradients)]
 
     def kernel(self, omega: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """Return the tangent kernel at the input."""
@@ -170,6 +174,7 @@ def _back(w: np.ndarray, d: np.ndarray) -> np.ndarray:
     return (d[:, None, :] @ w)[:, 0, :]
 
 
+@checked(ARGUMENTS)
 def draw(
     rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Networks:
@@ -197,7 +202,12 @@ def draw(
     >>> [w.shape for w in networks.weights]
     [(5, 4, 2), (5, 1, 4)]
     """
-    sizes = [*(int(n) for n in widths), 1]
+    count, sizes = (
+        integer("draw", "count", count, meaning="networks", low=0, example=1000),
+        [*(int(n) for n in widths), 1],
+    )
+    largest = max(a * b for a, b in zip(sizes[1:], sizes[:-1], strict=True))
+    refuse_beyond_memory("draw", {"count": count, "weights of a layer": largest}, "weights of all networks")
     x = np.zeros((count, sizes[0]))
     x[:, 0] = np.sqrt(norm_squared)
     shapes = list(zip(sizes[1:], sizes[:-1], strict=True))

@@ -1,4 +1,4 @@
-"""How the first step of gradient descent changes the tangent kernel: the mean over starts, and its order by phase."""
+"""Laws of the change of the tangent kernel by the first step of gradient descent: its mean, and its order by phase."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linsolve.core.law import Expansion, Statistic
 from linsolve.core.parameters import parameter
+from linsolve.numerics.checked import in_range
 from linsolve.systems.random_networks import first_step, limits
+from linsolve.systems.random_networks.dispersion_laws import DeepLimit, RandomNetworks
 from linsolve.systems.random_networks.kernel_moments import log_moments, spread
 from linsolve.systems.random_networks.limits import PHASES
 
 __all__ = ["NTKFirstStep", "NTKFirstStepLimit"]
 
 
-class NTKFirstStep(Statistic):
+class NTKFirstStep(RandomNetworks):
     r"""The mean change of the tangent kernel by the first step of gradient descent, exact at every width and depth.
 
     For the loss :math:`(f - y)^2/2` at the kernel's input, to first order in the rate :math:`\eta`,
@@ -24,32 +25,27 @@ class NTKFirstStep(Statistic):
         \,\mathcal S_{mk} \mathcal X_{kL}, \qquad
         \mathcal S_{ij} = \tfrac13 \mathcal X_{ij} - \tfrac13 \prod_{k=i}^{j-1} \Bigl(1 - \frac1{n_k}\Bigr),
 
-    whatever the target, with the symbols of `linsolve.systems.random_networks.log_moments`; and for neighboring layers
+    for every target, with the symbols of `linsolve.systems.random_networks.log_moments`; and for neighboring layers
 
     .. math:: E f^2 |\delta^{\ell+1}|^2 |x^{\ell-1}|^2
         = |x^0|^4 \sigma_w^2 a^{2L-3} \frac{n_{\ell-1}}{n_0^2} \mathcal X_{1\ell} \mathcal X_{\ell+1, L} .
 
     Parameters
     ----------
-    widths : array_like, shape (layer,)
-        Input and hidden widths :math:`n_0, \dots, n_{L-1}`, at least two; one output.
-    weight_variance : array_like
-        :math:`\sigma_w^2`; weights have variance :math:`\sigma_w^2/n_{\ell-1}`, biases start at 0.
-    slope : array_like
-        Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
+    widths, weight_variance, slope, norm_squared
+        As for `NTKMoments`; at least two widths.
     omega, beta : array_like, shape (layer,)
         Learning rates of the layers' weights and biases, and so their parts of the kernel.
-    norm_squared : array_like
-        :math:`|x^0|^2`.
     target : array_like
         ``y``.
 
     Notes
     -----
-    Approximates nothing: sampled by explicit networks, whose kernel is differentiated exactly along their own step. The
-    sampled quantity is of the degree of :math:`\Theta^2` in the weights, with a relative variance of the order of
-    :math:`e^{20 L/M}` for ReLU units: the example has few layers. Source and errata:
-    `linsolve.systems.random_networks.first_step.log_change`.
+    Exact; checked by explicit networks, whose kernel is differentiated exactly along their own step. The sampled
+    quantity is of the degree of :math:`\Theta^2` in the weights, with a relative variance of the order of
+    :math:`e^{20 L/M}` for ReLU units: the example has few layers. Source:
+    `linsolve.systems.random_networks.first_step.log_change`. Published formulas, checked:
+    ``linsolve card NTKFirstStep``.
 
     Examples
     --------
@@ -60,23 +56,28 @@ class NTKFirstStep(Statistic):
     -4.0
     """
 
-    widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
-    weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
-    slope: Any = parameter("s", "slope of the units at negative arguments")
-    omega: Any = parameter(r"\omega", "rates of the weights", domain="(0, inf)", axes=("layer",))
-    beta: Any = parameter(r"\beta", "rates of the biases", domain="(0, inf)", axes=("layer",))
-    norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
     target: Any = parameter("y", "target", default=0.0)
 
     approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks after one small step"
     draws: ClassVar[int] = 30_000
 
+    def conditions(self, xp: Any) -> dict[str, Any]:
+        """Return the number of missing hidden layers: one weight layer alone has a constant kernel."""
+        return {"missing hidden layers": float(max(2 - self.widths.shape[-1], 0))}
+
+    @classmethod
+    def counterexamples(cls, rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+        """Return a network without hidden layers."""
+        alone = {"widths": [3], "weight_variance": 1.0, "slope": 0.0, "omega": [1.0], "beta": [1.0]}
+        return {"missing hidden layers": alone}
+
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the mean change over the rate, and the means of neighboring layers."""
-        logs = first_step.log_change(
-            xp, self.widths, self.weight_variance, self.slope, self.omega, self.beta, self.norm_squared
-        )  # fmt: skip
-        return {"change": -xp.exp(logs[-1]), "neighbors": self.neighbors(xp)}
+        logs = first_step.log_change(xp, *self.numbers())
+        change, neighbors = in_range(
+            "NTKFirstStep", lambda: (-xp.exp(logs[-1]), self.neighbors(xp)), **self.parameters()
+        )
+        return {"change": change, "neighbors": neighbors}
 
     def neighbors(self, xp: Any) -> Any:
         """Return the means of squared output and neighboring layers, shape (layer,), for all layers but the last."""
@@ -92,7 +93,7 @@ class NTKFirstStep(Statistic):
         numbers = (float(v) for v in (self.weight_variance, self.slope, self.norm_squared))
         networks = first_step.draw(rng, count, self.widths, *numbers)
         here = networks.evaluate()
-        x, d = (np.stack([np.sum(v**2, axis=-1) for v in part], axis=-1) for part in here[:2])
+        x, d = here.norms()
         change = first_step.tangent(networks, here, self.omega, self.beta)
         return {
             "change": -(here.output - self.target) * change,
@@ -101,7 +102,7 @@ class NTKFirstStep(Statistic):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> NTKFirstStep:
-        """Return ReLU networks with three hidden layers, generic rates and a target that does not matter."""
+        """Return ReLU networks with three hidden layers, generic rates and a target of no effect."""
         return cls(
             widths=np.concatenate([rng.integers(2, 5, 1), rng.permutation([10, 12, 16])]),
             weight_variance=rng.uniform(1.6, 2.0),
@@ -113,7 +114,7 @@ class NTKFirstStep(Statistic):
         )
 
 
-class NTKFirstStepLimit(Expansion):
+class NTKFirstStepLimit(DeepLimit):
     r"""The relative change of the kernel by the first step when depth and width grow together, to order ``1/M``.
 
     For constant width ``M``, depth :math:`L = \lambda M`, standard weights, :math:`r = -E\Delta\Theta/(\eta E\Theta)`:
@@ -122,18 +123,13 @@ class NTKFirstStepLimit(Expansion):
 
     Parameters
     ----------
-    ratio : array_like
-        :math:`\lambda`, a multiple of 1/10 so that the depths are whole.
-    biases : array_like
-        :math:`\alpha = n_0/(M |x^0|^2)`.
-    slope : array_like
-        Slope of the units at negative arguments.
+    ratio, biases, slope : array_like
+        As for `NTKDispersionLimit`; `biases` is not 0.
 
     Notes
     -----
     Approximates the means of `NTKFirstStep`. Source: Seleznova (2024), theorem 4.1: 0 in the ordered and infinity in
-    the chaotic phase. Errata: :math:`a^{2L} L^2` in the proof for the ordered phase; section 1.3.1 has an exponential
-    of ``L/M`` at the edge of chaos, without the factor ``L``.
+    the chaotic phase. Published formulas, checked: ``linsolve card NTKFirstStepLimit``.
 
     Examples
     --------
@@ -145,7 +141,6 @@ class NTKFirstStepLimit(Expansion):
     {'ordered': 1.0, 'edge of chaos': 1.0, 'chaotic': 1.0}
     """
 
-    ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
     biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="(0, inf)")
     slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
 
@@ -164,8 +159,7 @@ class NTKFirstStepLimit(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the exact sums at width ``1/small``, for `gains` ``a`` below, at and above 1, in their units."""
-        width = xp.round(1 / small)
-        depth = int(xp.round(self.ratio * width))
+        width, depth = self.sizes(xp, small)
         widths = width * xp.ones((len(self.gains), depth))
         gains, units = xp.asarray(self.gains), 0 * widths + 1
         # an input of width M whose squared length makes the biases' share alpha
@@ -179,5 +173,5 @@ class NTKFirstStepLimit(Expansion):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> NTKFirstStepLimit:
-        """Return ReLU networks half as deep as wide, or so."""
+        """Return ReLU networks about half as deep as wide."""
         return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, real_array, refuse_fractions
+from linsolve import arithmetic
+from linsolve.core.arguments import choice
+from linsolve.numerics.checked import Argument, checked
 
 __all__ = [
+    "ARGUMENTS",
     "Moments",
     "correlation",
     "gradient_norms",
@@ -20,6 +24,17 @@ __all__ = [
 ]
 
 _LOG_2, _LOG_2_3 = np.log(2), np.log(2 / 3)
+
+ARGUMENTS = {
+    "widths": Argument("input and hidden widths", "[1, inf)", axes=("layer",), whole=True),
+    "weight_variance": Argument("variance of the weights times fan-in", "(0, inf)"),
+    "bias_variance": Argument("variance of the biases", "[0, inf)"),
+    "slope": Argument("slope of the units at negative arguments"),
+    "omega": Argument("weights' part of the kernel", "[0, inf)", axes=("layer",)),
+    "beta": Argument("biases' part of the kernel", "[0, inf)", axes=("layer",)),
+    "norm_squared": Argument("squared length of the input", "[0, inf)"),
+}
+_checked = functools.partial(checked, ARGUMENTS)
 
 
 class Moments(NamedTuple):
@@ -53,6 +68,7 @@ class Moments(NamedTuple):
         return self.log_square(xp) - 2 * self.log_mean(xp)
 
 
+@_checked()
 def spread(slope: Any) -> tuple[Any, Any]:
     r"""Return :math:`E D^2` and :math:`c = 3 \kappa - 1`, where ``D`` is 1 or `slope`, each with probability 1/2.
 
@@ -65,10 +81,13 @@ def spread(slope: Any) -> tuple[Any, Any]:
     >>> [tuple(float(value) for value in ntk.spread(np.asarray(slope))) for slope in (0.0, 1.0)]  # ReLU, linear
     [(0.5, 5.0), (1.0, 2.0)]
     """
-    second = (1 + slope**2) / 2
-    return second, 3 * (1 + slope**4) / 2 / second**2 - 1
+    xp = arithmetic.namespace(slope)
+    size = xp.abs(slope)
+    s = xp.where(size > 1, 1 / xp.where(size > 1, size, xp.ones_like(size)), size)  # c is the same at s and 1/s
+    return (1 + slope**2) / 2, 6 * (1 + s**4) / (1 + s**2) ** 2 - 1
 
 
+@_checked()
 def parametrization(name: str, widths: Any, weight_variance: Any, bias_variance: Any) -> tuple[Any, Any]:
     r"""Return the factors :math:`\omega_\ell, \beta_\ell` of weights and biases in the kernel.
 
@@ -76,13 +95,9 @@ def parametrization(name: str, widths: Any, weight_variance: Any, bias_variance:
     :math:`\beta_\ell = \sigma_b^2`.
     """
     one = np.ones_like(widths)
-    if name == "standard":
+    if choice("parametrization", "name", name, ("standard", "ntk")) == "standard":
         return one, one
-    if name == "ntk":
-        return np.asarray(weight_variance)[..., None] / widths, np.asarray(bias_variance)[..., None] * one
-    raise ValueError(
-        f"parametrization: name = {name!r} is unknown (how the weights are scaled); give 'standard' or 'ntk'"
-    )
+    return weight_variance[..., None] / widths, bias_variance[..., None] * one
 
 
 def _log(xp: Any, value: Any) -> Any:
@@ -90,6 +105,7 @@ def _log(xp: Any, value: Any) -> Any:
     return xp.where(positive, xp.log(xp.where(positive, value, xp.ones_like(value))), -xp.inf * xp.ones_like(value))
 
 
+@_checked(logarithm=True)
 def log_moments(
     xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: Any, beta: Any, norm_squared: Any
 ) -> Moments:
@@ -118,8 +134,8 @@ def log_moments(
     .. math:: E\Theta_W \Theta_b = \sum_\ell p_\ell b_\ell \mathcal X_{\ell L}
         + \sum_{\ell<m} (p_\ell b_m + b_\ell p_m \mathcal C_{\ell m}) \mathcal X_{mL} .
 
-    For ReLU, whose derivative at 0 is 0, :math:`D_\ell = \prod_{k<\ell} (1 - 2^{-n_k})` for :math:`\ell < L`: once a
-    layer is dead, so are the gradients behind it. Else :math:`D_\ell = 1`.
+    For ReLU, whose derivative at 0 is 0, :math:`D_\ell = \prod_{k<\ell} (1 - 2^{-n_k})` for :math:`\ell < L`: behind a
+    dead layer all gradients are 0. Else :math:`D_\ell = 1`.
 
     Parameters
     ----------
@@ -138,13 +154,10 @@ def log_moments(
 
     Notes
     -----
-    Exact at every width. ``test_the_moments_agree_with_sampled_networks``.
+    Exact at every width (``test_the_moments_agree_with_sampled_networks``).
 
-    Source: Seleznova (2024), section 3.2, (11)-(15) and lemma A.4, for ReLU and standard weights. Errata: (13) lacks
-    the factor 2 of the cross terms and multiplies them by :math:`\mathcal X_{1L}` for :math:`\mathcal X_{1\ell}
-    \mathcal X_{mL}` (widths 3, 5, 5, 5, 5: 730.4, for 559.6 here and 550.9(3.8) sampled). Lemma A.4(2) has
-    :math:`\mathcal C = \prod (1 + 1/n_k)` (two hidden layers of 6 units: 1.361, for 1.583 here and 1.585(3) sampled).
-    (12) and (14) lack :math:`D_\ell`, which is not seen at 30 units or more.
+    Source: Seleznova (2024), section 3.2, (11)-(15) and lemma A.4, for ReLU and standard weights. Published formulas,
+    checked: ``linsolve card NTKMoments``.
     """
     p, b, (up, down), a = log_shares(xp, widths, weight_variance, slope, omega, beta, norm_squared)
     zero = 0 * up  # of the full shape, and finite
@@ -158,7 +171,7 @@ def log_moments(
 def log_shares(
     xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: Any, beta: Any, norm_squared: Any
 ) -> tuple[Any, Any, tuple[Any, Any], Any]:
-    r"""Return what all sums over layers are made of, in logarithms, of shape ``batch + (L,)``.
+    r"""Return the terms of the sums over layers, in logarithms, of shape ``batch + (L,)``.
 
     Those of :math:`|x^0|^2 \omega_\ell n_{\ell-1}/n_0`, of :math:`\beta_\ell`, of :math:`1 + c/n_k` and
     :math:`1 - 1/n_k`, and of ``a``, of shape ``batch``.
@@ -192,7 +205,7 @@ def _of_weights(xp: Any, p: Any, up: Any, down: Any) -> tuple[Any, Any]:
 def _of_biases(xp: Any, b: Any, up: Any, a: Any, alive: Any) -> tuple[Any, Any]:
     """Return log ``E Theta_b`` and log ``E Theta_b^2`` by depth."""
     total = rest = -xp.inf * xp.ones_like(b[..., 0])
-    before = xp.zeros_like(b[..., 0])  # log of D_l: the output's own term has none, and gets it only as depth grows
+    before = xp.zeros_like(b[..., 0])  # log of D_l, from which the term of the output is free
     means, squares = [], []
     for k in range(b.shape[-1]):
         if k:
@@ -223,37 +236,38 @@ def _across(xp: Any, p: Any, b: Any, steps: tuple[Any, Any, Any]) -> Any:
     return xp.stack(found, axis=-1)
 
 
+@_checked()
 def gradient_norms(xp: Any, widths: Any, weight_variance: Any, slope: Any) -> Any:
     r"""Return :math:`E |\delta^\ell|^2 = D_\ell a^{L-\ell}` for ``l = 1..L``, shape ``batch + (L,)``.
 
-    Source: Seleznova (2024), section 3.1, (8), (9). Erratum: as printed every step has a ratio of widths
-    :math:`n_{\ell+1}/n_\ell`, which belongs to the mean over units, not to their sum (widths 40, 20, 80, 30 at
-    :math:`\chi = 1`: 0.976(13), 0.991(12), 0.996(8), 0.996(6) sampled, 1 here).
+    Source: Seleznova (2024), section 3.1, (8), (9). Published formulas, checked: ``linsolve card NTKMoments``.
     """
     second, _ = spread(slope)
     zero = 0 * widths
     may_die = xp.where((slope + 0 * second)[..., None] == 0, 2.0**-widths, zero)
-    # layers 1..l-1 must live for the gradient at l, but nothing need live for that of the output itself
+    # the gradient at l is 0 if one of layers 1..l-1 is dead; that of the output never is
     hidden = xp.concat([zero[..., :1], xp.cumsum(xp.log1p(-may_die[..., 1:-1]), axis=-1), zero[..., :1]], axis=-1)
     depth = widths.shape[-1]
     return xp.exp(hidden + (depth - 1 - xp.arange(depth)) * _log(xp, weight_variance * second)[..., None])
 
 
+@_checked()
 def correlation(xp: Any, widths: Any, slope: Any) -> Any:
     r"""Return :math:`E|\delta^1|^2 |x^{L-1}|^2 / (E|\delta^1|^2\, E|x^{L-1}|^2) = \mathcal C_{1L}`, shape batch.
 
-    As the two see the same weights. For ReLU the mean of :math:`|\delta^1|^2` is :math:`a^{L-1}`, without the factor
-    of dead layers: a network that dies has no :math:`x^{L-1}` either. See `log_moments`.
+    The two depend on the same weights. For ReLU the mean of :math:`|\delta^1|^2` is :math:`a^{L-1}`, without the factor
+    of dead layers: a network with a dead layer has :math:`x^{L-1} = 0` too. See `log_moments`.
     """
     _, c = spread(slope)
     grown, fallen = 1 + c[..., None] / widths[..., 1:], 1 - 1 / widths[..., 1:]
     return xp.prod(grown, axis=-1) / 3 + 2 * xp.prod(fallen, axis=-1) / 3
 
 
+@_checked(logarithm=True)
 def moments(
     widths: Any, weight_variance: Any, slope: Any = 0.0, *, bias_variance: Any = 0.0, weights: str = "standard"
 ) -> Moments:
-    r"""Return `log_moments` of checked NumPy arrays for an input with :math:`|x^0| = 1`.
+    r"""Return `log_moments` in NumPy for an input with :math:`|x^0| = 1`.
 
     Parameters
     ----------
@@ -281,18 +295,5 @@ def moments(
     >>> [np.exp(part).round(6).tolist() for part in (found.weights, found.biases)]  # by depth: 1, 1 + 4/2; 1, 1 + 1
     [[1.0, 3.0], [1.0, 2.0]]
     """
-    about = {
-        "widths": (widths, "input and hidden widths", "[1, inf)"),
-        "weight_variance": (weight_variance, "variance of the weights times fan-in", "(0, inf)"),
-        "slope": (slope, "slope of the units at negative arguments", "(-inf, inf)"),
-        "bias_variance": (bias_variance, "variance of the biases", "[0, inf)"),
-    }
-    given = {
-        name: real_array("moments", name, value, meaning=meaning, domain=Interval(domain))
-        for name, (value, meaning, domain) in about.items()
-    }
-    refuse_fractions("moments", "widths", given["widths"], "input and hidden widths")
-    if given["widths"].ndim == 0:
-        raise ValueError("moments: widths has shape () (input and hidden widths); give one number a layer")
-    omega, beta = parametrization(weights, given["widths"], given["weight_variance"], given["bias_variance"])
-    return log_moments(np, given["widths"], given["weight_variance"], given["slope"], omega, beta, np.asarray(1.0))
+    omega, beta = parametrization(weights, widths, weight_variance, bias_variance)
+    return log_moments(np, widths, weight_variance, slope, omega, beta, np.asarray(1.0))

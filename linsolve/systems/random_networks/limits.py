@@ -1,31 +1,31 @@
-"""The tangent kernel when depth and width grow together, by phase: its dispersion, and its change by the first step."""
+"""Limits of the tangent kernel when depth and width grow together, by phase: dispersion, change by the first step."""
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+from linsolve.core.arguments import Interval, choice, real_array
+from linsolve.numerics.checked import Argument, checked
+
 __all__ = [
-    "PHASES",
-    "crossover",
-    "dispersion",
-    "first_step",
-    "of_biases",
-    "of_both",
-    "of_weights",
-    "phi_1",
-    "phi_2",
-    "phi_3",
-]
+    "ARGUMENTS", "PHASES", "crossover", "dispersion", "first_step",
+    "of_biases", "of_both", "of_weights", "phi_1", "phi_2", "phi_3",
+]  # fmt: skip
 
 PHASES = ("ordered", "edge of chaos", "chaotic")
 _TERMS = 22  # the last term of the series is below 1e-21 at |z| = 1
 
 
-def _small(xp: Any, z: Any) -> tuple[Any, Any, Any]:
-    """Return where ``|z| < 1``, ``z`` there (else 0), and ``z`` elsewhere (else 1)."""
-    small = xp.abs(z) < 1
-    return small, xp.where(small, z, 0 * z), xp.where(small, xp.ones_like(z), z)
+ARGUMENTS = {
+    "z": Argument("argument"),
+    "ratio": Argument("depth over width", "[0, inf)"),
+    "c": Argument("growth of mean squares by a layer, times its width", "[0, inf)"),
+    "biases": Argument("mean of the biases' part over that of the weights'", "[0, inf)"),
+    "gain": Argument("depth times the logarithm of the gain of a layer"),
+}
+_checked = functools.partial(checked, ARGUMENTS)
 
 
 def _series(z: Any, first: int) -> Any:
@@ -35,6 +35,19 @@ def _series(z: Any, first: int) -> Any:
     return total
 
 
+def _phi(xp: Any, order: int, offset: Any, shift: Any = None) -> Any:
+    r"""Return :math:`e^{-s} \varphi_k(s + a)`, offset ``a`` and shift ``s >= 0``, finite at large ``s``."""
+    shift = 0 * offset if shift is None else shift
+    z, down = shift + offset, xp.exp(-shift)
+    small = xp.abs(z) < 1
+    near, far = xp.where(small, z, 0 * z), xp.where(small, xp.ones_like(z), z)
+    value = (xp.exp(offset) - down) / far
+    for k in range(1, order):
+        value = (value - down / math.factorial(k)) / far
+    return xp.where(small, down * _series(near, order), value)
+
+
+@_checked()
 def phi_1(xp: Any, z: Any) -> Any:
     r"""Return :math:`\varphi_1 = (e^z - 1)/z`, 1 at 0.
 
@@ -45,10 +58,10 @@ def phi_1(xp: Any, z: Any) -> Any:
     >>> limits.phi_1(np, np.array([0.0, np.log(2)])).round(6).tolist()  # 1, 1/log(2)
     [1.0, 1.442695]
     """
-    small, near, far = _small(xp, z)
-    return xp.where(small, _series(near, 1), xp.expm1(far) / far)
+    return _phi(xp, 1, z)
 
 
+@_checked()
 def phi_2(xp: Any, z: Any) -> Any:
     r"""Return :math:`\varphi_2 = (e^z - 1 - z)/z^2`, 1/2 at 0.
 
@@ -59,10 +72,10 @@ def phi_2(xp: Any, z: Any) -> Any:
     >>> limits.phi_2(np, np.array([0.0, 1.0])).round(6).tolist()  # 1/2, e - 2
     [0.5, 0.718282]
     """
-    small, near, far = _small(xp, z)
-    return xp.where(small, _series(near, 2), (xp.expm1(far) - far) / far**2)
+    return _phi(xp, 2, z)
 
 
+@_checked()
 def phi_3(xp: Any, z: Any) -> Any:
     r"""Return :math:`\varphi_3 = (\varphi_2 - 1/2)/z`, 1/6 at 0.
 
@@ -73,12 +86,16 @@ def phi_3(xp: Any, z: Any) -> Any:
     >>> limits.phi_3(np, np.array([0.0, 1.0])).round(6).tolist()  # 1/6, e - 5/2
     [0.166667, 0.218282]
     """
-    small, near, far = _small(xp, z)
-    return xp.where(small, _series(near, 3), (phi_2(xp, far) - 1 / 2) / far)
+    return _phi(xp, 3, z)
 
 
-def _steepness(xp: Any, x: Any, y: Any) -> Any:
-    r"""Return the divided difference of `phi_1` between ``x`` and ``y``, which is that of exp at 0, ``x`` and ``y``."""
+def _steepness(xp: Any, a: Any, b: Any, shift: Any = None) -> Any:
+    r"""Return :math:`e^{-s}` times the divided difference of `phi_1` between ``x = s + a`` and ``y = s + b``.
+
+    It is the second divided difference of exp at 0, ``x`` and ``y``.
+    """
+    shift = 0 * (a + b) if shift is None else shift + 0 * (a + b)
+    x, y = shift + a, shift + b
     small = (xp.abs(x) < 1) & (xp.abs(y) < 1)
     u, v = xp.where(small, x, 0 * x), xp.where(small, y, 0 * y)
     # sum of [z^k] = (x^k - y^k)/(x - y) over (k + 1)!, with [z^(k+1)] = x [z^k] + y^k
@@ -87,16 +104,17 @@ def _steepness(xp: Any, x: Any, y: Any) -> Any:
         total = total + between / math.factorial(k + 1)
         power = power * v
         between = u * between + power
-    # of the three ways to take the second difference, the one with the largest divisor loses nothing
-    gap, first, one = xp.abs(x - y), xp.abs(x), xp.ones_like(x - y)
-    last = xp.abs(y)
+    # of the three orders of taking the difference, that with the largest divisor does not cancel
+    gap, first, last, one = xp.abs(a - b), xp.abs(x), xp.abs(y), xp.ones_like(x)
     by_gap, by_first = (gap >= first) & (gap >= last), first >= last
-    inner = xp.exp(y) * phi_1(xp, x - y)
-    top = xp.where(by_gap, phi_1(xp, x) - phi_1(xp, y), inner - phi_1(xp, xp.where(by_first, y, x)))
-    below = xp.where(by_gap, x - y, xp.where(by_first, x, y))
-    return xp.where(small, total, top / xp.where(small, one, below))
+    at_x, at_y = _phi(xp, 1, a + 0 * shift, shift), _phi(xp, 1, b + 0 * shift, shift)
+    between_both = xp.exp(xp.where(a > b, a, b)) * _phi(xp, 1, -gap)
+    top = xp.where(by_gap, at_x - at_y, between_both - xp.where(by_first, at_y, at_x))
+    below = xp.where(by_gap, a - b, xp.where(by_first, x, y))
+    return xp.where(small, xp.exp(-shift) * total, top / xp.where(small, one, below))
 
 
+@_checked()
 def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
     r"""Return :math:`V_W = \lim E\Theta_W^2 / (E\Theta_W)^2` for :math:`L/M \to \lambda`.
 
@@ -111,9 +129,8 @@ def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
 
     Notes
     -----
-    Source: Seleznova (2024), section 3.2, (8). Erratum: :math:`e^{5\lambda}/(2\lambda)` for large :math:`\lambda`,
-    where it is :math:`e^{5\lambda}/3`; at 1/4, 1/2, 1, 2 the printed value is 0.966, 0.891, 0.728, 0.503 times this
-    one. It follows from :math:`\mathcal C = \prod (1 + 1/n_k)`, see `linsolve.ntk.log_moments`.
+    Source: Seleznova (2024), section 3.2, (8). Published formulas, checked: ``linsolve card NTKDispersionLimit``. At
+    most a few rounding errors times ``1 + c ratio`` (``test_limits_have_full_accuracy_at_every_ratio``).
 
     Examples
     --------
@@ -122,9 +139,10 @@ def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
     >>> limits.of_weights(np, np.array([0.0, 0.25, 1.0]), 5.0).round(3).tolist()  # ReLU: wide networks do not vary
     [1.0, 2.659, 76.969]
     """
-    return xp.exp(c * ratio) * (1 / 3 + 4 / 3 * phi_2(xp, -(c + 1) * ratio))
+    return xp.exp(c * ratio) * (1 / 3 + 4 / 3 * _phi(xp, 2, -(c + 1) * ratio))
 
 
+@_checked()
 def of_biases(xp: Any, ratio: Any, c: Any) -> Any:
     r"""Return :math:`V_b = \lim E\Theta_b^2/(E\Theta_b)^2 = 2 \varphi_2(c \lambda)` at the edge of chaos.
 
@@ -135,9 +153,10 @@ def of_biases(xp: Any, ratio: Any, c: Any) -> Any:
     >>> limits.of_biases(np, np.array([0.0, 0.2]), 5.0).round(6).tolist()  # 1, 2 (e - 2)
     [1.0, 1.436564]
     """
-    return 2 * phi_2(xp, c * ratio)
+    return 2 * _phi(xp, 2, c * ratio)
 
 
+@_checked()
 def of_both(xp: Any, ratio: Any, c: Any) -> Any:
     r"""Return :math:`V_{Wb} = \lim E\Theta_W\Theta_b/(E\Theta_W E\Theta_b)` at the edge of chaos, ``x = c lambda``.
 
@@ -152,18 +171,19 @@ def of_both(xp: Any, ratio: Any, c: Any) -> Any:
     [1.0, 1.503]
     """
     x = c * ratio
-    second = phi_2(xp, x)
-    return (phi_1(xp, x) - second) / 3 + 2 / 3 * _steepness(xp, x, -ratio) + second
+    second = _phi(xp, 2, x)
+    return (_phi(xp, 1, x) - second) / 3 + 2 / 3 * _steepness(xp, x, -ratio) + second
 
 
+@_checked()
 def dispersion(xp: Any, found: str, ratio: Any, c: Any, biases: Any) -> Any:
     r"""Return :math:`\lim E\Theta^2/(E\Theta)^2` as :math:`L, M \to \infty`, :math:`L/M \to \lambda`, constant width.
 
     .. math:: V = 1 \text{ (ordered)}, \qquad V = V_W \text{ (chaotic)}, \qquad
         V = \frac{V_W + 2 \alpha V_{Wb} + \alpha^2 V_b}{(1 + \alpha)^2} \text{ (edge of chaos)},
 
-    with :math:`\alpha = E\Theta_b / E\Theta_W`. For standard weights this is :math:`n_0 / (M |x^0|^2)`. In the ordered
-    phase the biases' part must not vanish; without it the limit is :math:`V_W` in all phases.
+    with :math:`\alpha = E\Theta_b / E\Theta_W`. For standard weights this is :math:`n_0 / (M |x^0|^2)`. Without the
+    biases' part, :math:`\alpha = 0`, the limit is :math:`V_W` in all phases.
 
     Parameters
     ----------
@@ -176,8 +196,7 @@ def dispersion(xp: Any, found: str, ratio: Any, c: Any, biases: Any) -> Any:
 
     Notes
     -----
-    Source: Seleznova (2024), section 3.2, (8)-(10). Errata: (9) inherits that of (8) (ReLU, :math:`\alpha = \lambda =
-    1`: 23.166, for 30.506 here).
+    Source: Seleznova (2024), section 3.2, (8)-(10). Published formulas, checked: ``linsolve card NTKDispersionLimit``.
 
     Examples
     --------
@@ -186,17 +205,17 @@ def dispersion(xp: Any, found: str, ratio: Any, c: Any, biases: Any) -> Any:
     >>> [round(float(limits.dispersion(np, phase, np.array(1.0), 5.0, np.array(1.0))), 3) for phase in limits.PHASES]
     [1.0, 30.506, 76.969]
     """
-    if found not in PHASES:
-        raise ValueError(f"dispersion: found = {found!r} is unknown (phase of the network); give one of {PHASES}")
-    weights = of_weights(xp, ratio, c)
+    choice("dispersion", "found", found, PHASES)
+    weights = of_weights(xp, ratio, c) + 0 * biases
     if found == "chaotic":
         return weights
     if found == "ordered":
-        return xp.ones_like(weights)
+        return xp.where(biases > 0, xp.ones_like(weights), weights)
     mixed = weights + 2 * biases * of_both(xp, ratio, c) + biases**2 * of_biases(xp, ratio, c)
     return mixed / (1 + biases) ** 2
 
 
+@_checked()
 def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     r"""Return :math:`\lim E\Theta^2/(E\Theta)^2` between the phases, where :math:`L \ln a \to \nu`.
 
@@ -214,7 +233,7 @@ def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     ratio, c, biases : array
         See `dispersion`; :math:`\alpha` is the ratio at :math:`\nu = 0`.
     gain : array
-        :math:`\nu`, below 300 so that :math:`e^{2\nu}` is finite.
+        :math:`\nu`.
 
     Notes
     -----
@@ -228,16 +247,30 @@ def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     >>> limits.crossover(np, ratio, 5.0, biases, gain).round(3).tolist()
     [1.091, 30.506, 75.884]
     """
-    x = c * ratio
-    first, second = phi_1(xp, gain + x), phi_2(xp, gain + x)
-    both = (first + 2 * second + 2 * _steepness(xp, gain + x, gain - ratio)) / 3
-    # in units of the larger of the two parts, so that neither end overflows
-    down, up = xp.exp(xp.where(gain > 0, 0 * gain, gain)), xp.exp(xp.where(gain > 0, -gain, 0 * gain))
-    own = 2 * biases**2 * up**2 * _steepness(xp, 2 * gain + x, gain)
-    square = down**2 * of_weights(xp, ratio, c) + 2 * biases * down * up * both + own
-    return square / (down + biases * up * phi_1(xp, gain)) ** 2
+    x, safe = c * ratio, xp.where(biases > 0, biases, xp.ones_like(biases))
+    gain = xp.minimum(xp.maximum(gain, -1e100 + 0 * gain), 1e100 + 0 * gain)  # beyond, the limit to every digit
+    positive = gain > 0
+    # in units of e^(shift), the larger of the two parts, so that neither end overflows
+    shift, down = xp.where(positive, gain, 0 * gain), xp.exp(xp.where(positive, 0 * gain, gain))
+
+    def offset(given: Any, less: Any) -> Any:
+        return xp.where(positive, less, given)
+
+    ahead, behind = offset(gain + x, x + 0 * gain), offset(gain - ratio, -ratio + 0 * gain)
+    first, second = _phi(xp, 1, ahead, shift), _phi(xp, 2, ahead, shift)
+    both = (first + 2 * second + 2 * _steepness(xp, ahead, behind, shift)) / 3
+    twice = offset(2 * gain + x, x + 0 * gain), offset(gain, -gain)
+    own = 2 * safe**2 * _steepness(xp, *twice, 2 * shift)
+    weights = of_weights(xp, ratio, c)
+    square = down**2 * weights + 2 * safe * down * both + own
+    mean = down + safe * _phi(xp, 1, offset(gain, 0 * gain), shift)
+    return xp.where(biases > 0, square / mean / mean, weights + 0 * mean)
 
 
+@_checked(
+    biases=Argument("mean of the biases' part over that of the weights'", "(0, inf)"),
+    gain=Argument("gain of a layer", "[0, inf)"),
+)
 def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     r"""Return the limit of the mean change by a first step, :math:`r = -E\Delta\Theta/(\eta E\Theta)`, in its units.
 
@@ -258,7 +291,7 @@ def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) 
     ratio, c, biases : array
         See `dispersion`.
     gain : array
-        ``a``, for the ordered phase.
+        ``a``, below 1 in the ordered phase and not used in the others.
 
     Notes
     -----
@@ -271,19 +304,19 @@ def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) 
     >>> float(limits.first_step(np, "ordered", np.array(1.0), 5.0, np.array(1.0), gain=0.5))  # 4 (5 + 1)/3 / (1/2)^2
     32.0
     """
-    if found not in PHASES:
-        raise ValueError(f"first_step: found = {found!r} is unknown (phase of the network); give one of {PHASES}")
+    choice("first_step", "found", found, PHASES)
     if found == "ordered":
+        real_array("first_step", "gain", gain, meaning="gain of a layer, ordered phase", domain=Interval("[0, 1)"))
         return 4 * (c + 1) / 3 / biases / (1 - gain) ** 2 + 0 * ratio
     x = c * ratio
-    weights = (c + 1) * ratio / 3 * xp.exp(x) * phi_3(xp, -(c + 1) * ratio)
+    weights = (c + 1) * ratio / 3 * xp.exp(x) * _phi(xp, 3, -(c + 1) * ratio)
     if found == "chaotic":
         return 4 * weights / biases
     return 4 * (weights + biases * _bent(xp, x, -ratio) / 3) / biases / (1 + biases)
 
 
 def _bent(xp: Any, x: Any, y: Any) -> Any:
-    """Return the derivative of `phi_1` at ``x`` less its divided difference between ``x`` and ``y``."""
+    """Return the derivative of `phi_1` at ``x`` minus its divided difference between ``x`` and ``y``."""
     small = (xp.abs(x) < 1) & (xp.abs(y) < 1)
     u, v = xp.where(small, x, 0 * x), xp.where(small, y, 0 * y)
     # over (k + 1)!, z^k has the difference (x - y) times [x, x, y], with [z^(k+1)] = x [z^k] + [x, y] of z^k

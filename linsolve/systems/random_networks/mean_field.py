@@ -1,25 +1,44 @@
-"""Infinitely wide networks at the start: Gaussian maps, phases, and the recursions of their two kernels."""
+"""Infinitely wide networks at the start: Gaussian averages, kernels, phases and the edge of chaos."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import unknown_name
+from linsolve import arithmetic
+from linsolve.core.arguments import choice, integer, number
+from linsolve.numerics.checked import Argument, checked
 from linsolve.systems.random_networks.limits import PHASES
 
-__all__ = ["ACTIVATIONS", "Activation", "Edge", "chi", "edge_of_chaos", "fixed_point", "kernels", "named", "phase"]
+__all__ = [
+    "ACTIVATIONS", "CHI_ERROR", "Activation", "Edge",
+    "chi", "edge_of_chaos", "error_function", "fixed_point", "kernels", "named", "phase", "piecewise_linear",
+]  # fmt: skip
 
+_EPS = 2.0**-52
+CHI_ERROR = 8 * _EPS  # relative error of `chi`, its arguments taken as exact or rounded once
 
-_EDGE = 1e-13
+_checked = functools.partial(
+    checked,
+    {
+        "weight_variance": Argument("variance of the weights times fan-in", "[0, inf)"),
+        "bias_variance": Argument("variance of the biases", "[0, inf)"),
+        "q": Argument("variance of the preactivations", "[0, inf)"),
+        "s11": Argument("variance of u", "[0, inf)"),
+        "s22": Argument("variance of v", "[0, inf)"),
+        "s12": Argument("covariance of u and v"),
+        "slope": Argument("slope of the units at negative arguments"),
+        "gram": Argument("x.x'/n_0 of the inputs", axes=("sample", "sample")),
+    },
+)
 
 
 class Activation(NamedTuple):
-    r"""A unit: its Gaussian averages, its function and its derivative.
+    r"""An activation function: its Gaussian averages, its function and its derivative.
 
     ``averages(xp, s11, s22, s12)`` returns :math:`E \phi(u) \phi(v)` and :math:`E \phi'(u) \phi'(v)` for ``(u, v)``
     normal with these covariances.
@@ -40,6 +59,7 @@ class Activation(NamedTuple):
     derivative: Callable[[np.ndarray], np.ndarray]
 
 
+@_checked()
 def piecewise_linear(xp: Any, s11: Any, s22: Any, s12: Any, slope: Any = 0.0) -> tuple[Any, Any]:
     r"""Return the averages of units with `slope` at negative arguments.
 
@@ -51,6 +71,7 @@ def piecewise_linear(xp: Any, s11: Any, s22: Any, s12: Any, slope: Any = 0.0) ->
 
     and any slope ``s`` follows from :math:`\phi(u) = r(u) - s\, r(-u)`: ``s = 1`` gives :math:`\Sigma_{12}` and 1.
     """
+    _refuse_no_covariance(xp, "piecewise_linear", s11, s22, s12)
     rest = s11 * s22 - s12**2
     rest = xp.sqrt(xp.where(rest > 0, rest, 0 * rest))  # rounding of equal inputs
     angle = xp.atan2(rest, s12)
@@ -59,19 +80,33 @@ def piecewise_linear(xp: Any, s11: Any, s22: Any, s12: Any, slope: Any = 0.0) ->
     return value / (2 * xp.pi), ((1 + slope**2) * (xp.pi - angle) + 2 * slope * angle) / (2 * xp.pi)
 
 
+@_checked()
 def error_function(xp: Any, s11: Any, s22: Any, s12: Any) -> tuple[Any, Any]:
     r"""Return the averages of units :math:`\phi = \operatorname{erf}`.
 
     .. math:: E \phi \phi = \frac2\pi \arcsin \frac{2 \Sigma_{12}}{\sqrt{(1 + 2\Sigma_{11})(1 + 2\Sigma_{22})}},
         \qquad E \phi' \phi' = \frac4\pi \bigl[(1 + 2\Sigma_{11})(1 + 2\Sigma_{22}) - 4\Sigma_{12}^2\bigr]^{-1/2} .
 
-    Source: Seleznova (2024), appendix E.2. Errata: with ``a``, ``b`` where :math:`a^2`, ``ab`` are needed (0.15465 and
-    0.470 for 0.148248 and 0.503292, which quadrature gives), and roots of :math:`q_{sr}` in the maps.
+    Source: Seleznova (2024), appendix E.2. Published formulas, checked: ``linsolve card NTKMoments``.
     """
-    product = (1 + 2 * s11) * (1 + 2 * s22)
-    root = xp.sqrt(product - 4 * s12**2)
-    # atan2 keeps its digits where arcsin has none, near equal inputs of great variance
+    _refuse_no_covariance(xp, "error_function", s11, s22, s12)
+    # the determinant s11 s22 - s12^2 is exactly 0 for equal inputs
+    apart = s11 * s22 - s12**2
+    root = xp.sqrt(1 + 2 * (s11 + s22) + 4 * xp.where(apart > 0, apart, 0 * apart))
+    # atan2 keeps its digits near equal inputs of large variance, where arcsin does not
     return 2 / xp.pi * xp.atan2(2 * s12, root), 4 / xp.pi / root
+
+
+def _refuse_no_covariance(xp: Any, who: str, s11: Any, s22: Any, s12: Any) -> None:
+    """Refuse a covariance that exceeds the geometric mean of the variances by more than rounding."""
+    largest = xp.sqrt(s11) * xp.sqrt(s22)
+    bad = arithmetic.to_numpy(xp.abs(s12) > largest * (1 + 1e-6) + 0 * s12)
+    if bad.any():
+        sizes = [np.broadcast_to(arithmetic.to_numpy(v), bad.shape)[bad][0] for v in (s12, largest)]
+        raise ValueError(
+            f"{who}: s12 = {float(sizes[0]):.6g} must be at most sqrt(s11 s22) = {float(sizes[1]):.6g} in size "
+            "(covariance of u and v); pass a positive semi-definite covariance"
+        )
 
 
 def _erf(h: np.ndarray) -> np.ndarray:
@@ -82,7 +117,7 @@ def _erf(h: np.ndarray) -> np.ndarray:
 
 def _line(slope: float) -> Activation:
     return Activation(
-        partial(piecewise_linear, slope=slope),
+        functools.partial(piecewise_linear, slope=slope),
         lambda h: np.where(h > 0, h, slope * h),
         lambda h: np.where(h > 0, 1.0, slope),
     )
@@ -96,7 +131,7 @@ ACTIVATIONS = {
 
 
 def named(activation: str | float) -> Activation:
-    """Return a unit by its name, or the one with this slope at negative arguments.
+    """Return an activation function by its name, or the piecewise linear one with this slope at negative arguments.
 
     Parameters
     ----------
@@ -110,15 +145,15 @@ def named(activation: str | float) -> Activation:
     >>> mean_field.named(0.1).function(np.array([-1.0, 2.0])).tolist()  # leaky
     [-0.1, 2.0]
     """
-    if not isinstance(activation, str):
-        return _line(float(activation))
-    if activation not in ACTIVATIONS:
-        raise ValueError(unknown_name("named", "activation", activation, ACTIVATIONS))
-    return ACTIVATIONS[activation]
+    if isinstance(activation, str):
+        return ACTIVATIONS[choice("named", "activation", activation, ACTIVATIONS)]
+    meaning = "slope of the units at negative arguments, or a name"
+    return _line(number("named", "activation", activation, meaning=meaning, domain="(-inf, inf)", example=0.1))
 
 
+@_checked()
 def kernels(
-    xp: Any, activation: Activation, gram: Any, depth: int, weight_variance: Any, bias_variance: Any
+    xp: Any, activation: Activation | str | float, gram: Any, depth: int, weight_variance: Any, bias_variance: Any
 ) -> tuple[Any, Any]:
     r"""Return the kernels of the outputs and of their tangent at infinite width, NTK weights, after `depth` layers.
 
@@ -131,19 +166,25 @@ def kernels(
 
     Parameters
     ----------
+    activation : Activation, str or float
+        See `named`.
     gram : array, shape batch + (sample, sample)
         :math:`x \cdot x' / n_0`.
     depth : int
         Number ``L`` of layers of weights, at least 1.
-    activation : Activation
-        See `named`.
-    weight_variance, bias_variance : array, shapes that broadcast against `gram`
+    weight_variance, bias_variance : array, shape batch
         :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+
+    Raises
+    ------
+    ValueError
+        For a depth below 1, negative variances, and a Gram matrix that no inputs have.
+    OverflowError
+        For kernels beyond the range of doubles.
 
     Notes
     -----
-    Source: Seleznova (2024), (2.30), (2.31), (2.55), (2.56). Erratum: (2.55) as printed is one index off and lacks all
-    :math:`\sigma_w^2` (ReLU, ``L = 4``: 1.3103 for 2.2025, and 2.25(5) over networks of width 1500).
+    Source: Seleznova (2024), (2.30), (2.31), (2.55), (2.56). Published formulas, checked: ``linsolve card NTKMoments``.
 
     Examples
     --------
@@ -154,20 +195,30 @@ def kernels(
     >>> output.tolist(), tangent.tolist()  # the tangent kernel has a share of each of three layers
     ([[1.0, 0.5], [0.5, 1.0]], [[3.0, 1.5], [1.5, 3.0]])
     """
-    if depth < 1:
-        raise ValueError(f"kernels: depth = {depth} must be at least 1 (number of layers of weights)")
+    depth = integer("kernels", "depth", depth, meaning="layers of weights", example=3)
+    unit = activation if isinstance(activation, Activation) else named(activation)
+    unit_matrix = xp.eye(gram.shape[-1], dtype=xp.float64)
+    own = xp.sum(unit_matrix * gram, axis=-1)
+    symmetric = bool(xp.all(gram == xp.matrix_transpose(gram))) and bool(xp.all(own >= 0))
+    if not (symmetric and bool(xp.all(gram**2 <= own[..., :, None] * own[..., None, :] * (1 + 1e-9)))):
+        raise ValueError(
+            "kernels: gram must be symmetric with |gram_ij|^2 <= gram_ii gram_jj (x.x'/n_0 of the inputs); pass "
+            "x @ x.T / n_0"
+        )
+    weight_variance, bias_variance = weight_variance[..., None, None], bias_variance[..., None, None]
     sigma = weight_variance * gram + bias_variance
     theta = sigma
     for _ in range(depth - 1):
-        own = xp.linalg.diagonal(sigma)
-        value, slopes = activation.averages(xp, own[..., :, None], own[..., None, :], sigma)
+        own = xp.sum(unit_matrix * sigma, axis=-1)
+        value, slopes = unit.averages(xp, own[..., :, None], own[..., None, :], sigma)
         sigma = weight_variance * value + bias_variance
         theta = sigma + weight_variance * slopes * theta
     return sigma, theta
 
 
+@_checked()
 def fixed_point(xp: Any, weight_variance: Any, bias_variance: Any) -> Any:
-    r"""Return the variance of units ``erf`` far from the input, :math:`q^* = \sigma_w^2 E \phi^2 + \sigma_b^2`.
+    r"""Return the variance of the preactivations of erf networks in late layers, ``q = sigma_w^2 E phi^2 + sigma_b^2``.
 
     The map is increasing and concave, so that Newton's iteration from :math:`\sigma_w^2 + \sigma_b^2` falls to the
     one stable fixed point; from a double root at 0 it is halved at every step.
@@ -189,26 +240,33 @@ def fixed_point(xp: Any, weight_variance: Any, bias_variance: Any) -> Any:
     """
     q = weight_variance + bias_variance
     for _ in range(200):
-        value, _ = error_function(xp, q, q, q)
-        slope = 4 / xp.pi / (1 + 2 * q) / xp.sqrt(1 + 4 * q)
-        excess, steep = weight_variance * value + bias_variance - q, 1 - weight_variance * slope
+        value, slopes = _erf_averages(xp, q)
+        excess, steep = weight_variance * value + bias_variance - q, 1 - weight_variance * slopes / (1 + 2 * q)
         q = q + xp.where(steep > 0, excess / xp.where(steep > 0, steep, xp.ones_like(steep)), 0 * q)
         q = xp.where(q > 0, q, 0 * q)
     return q
 
 
+def _erf_averages(xp: Any, q: Any) -> tuple[Any, Any]:
+    """Return `error_function` at equal inputs of variance q, in a form that neither cancels nor overflows."""
+    root = xp.sqrt(q + 0.25)
+    return 2 / xp.pi * xp.atan2(q, root), 2 / xp.pi / root
+
+
+@_checked()
 def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: Any = 0.0) -> Any:
-    r"""Return :math:`\chi_1 = \sigma_w^2 E \phi'^2` at the fixed point: what a gradient gains in a layer, backward.
+    r"""Return :math:`\chi_1 = \sigma_w^2 E \phi'^2` at the fixed point, the growth of squared gradients by a layer.
 
     :math:`\sigma_w^2 (1 + s^2)/2` for units with slope ``s`` at negative arguments (ReLU :math:`\sigma_w^2/2`, linear
     :math:`\sigma_w^2`), whatever the biases; for erf at :math:`q^*`, see `fixed_point`.
 
+    Relative error below 8 eps, rounding of the arguments included
+    (``test_chi_is_accurate_enough_to_decide_the_phase``); `phase` counts on it.
+
     Parameters
     ----------
-    activation : str or float
-        See `named`.
-    weight_variance, bias_variance : array
-        :math:`\sigma_w^2` and :math:`\sigma_b^2`.
+    activation, weight_variance, bias_variance
+        As for `kernels`.
 
     Examples
     --------
@@ -217,15 +275,22 @@ def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: A
     >>> float(mean_field.chi(np, "relu", np.array(2.0))), float(mean_field.chi(np, "linear", np.array(2.0)))
     (1.0, 2.0)
     """
-    if activation == "erf":
+    if isinstance(activation, str) and activation == "erf":
         q = fixed_point(xp, weight_variance, bias_variance)
-        return weight_variance * error_function(xp, q, q, q)[1]
+        return weight_variance * _erf_averages(xp, q)[1]
     one = xp.ones_like(weight_variance)
-    return weight_variance * named(activation).averages(xp, one, one, one)[1]
+    return weight_variance * named(activation).averages(xp, one, one, one)[1] + 0 * bias_variance
 
 
-def phase(found: float) -> str:
-    r"""Return the phase that a :math:`\chi_1` means; the edge of chaos is where it is 1 to rounding.
+def phase(found: float, error: float | None = None) -> str:
+    r"""Return the phase of networks with :math:`\chi_1` = `found`: the edge of chaos if it is 1 within its error.
+
+    Parameters
+    ----------
+    found : float
+        :math:`\chi_1`, not negative.
+    error : float, optional
+        Absolute error of `found`; that of `chi` by default.
 
     Examples
     --------
@@ -233,7 +298,10 @@ def phase(found: float) -> str:
     >>> [mean_field.phase(chi) for chi in (0.9, 1.0, 1.1)]
     ['ordered', 'edge of chaos', 'chaotic']
     """
-    if abs(found - 1) <= _EDGE:
+    found = number("phase", "found", found, meaning="chi_1, growth of gradients", domain="[0, inf)", example=1.0)
+    if error is None:
+        error = CHI_ERROR * found
+    if abs(found - 1) <= number("phase", "error", error, meaning="error of found", domain="[0, inf)", example=1e-14):
         return PHASES[1]
     return PHASES[0] if found < 1 else PHASES[2]
 
@@ -254,6 +322,7 @@ class Edge(NamedTuple):
     bias_variance: Any
 
 
+@_checked()
 def edge_of_chaos(xp: Any, q: Any) -> Edge:
     r"""Return the edge of chaos of erf networks, by the variance :math:`q^* \ge 0` there.
 

@@ -1,4 +1,4 @@
-"""The dispersion of the tangent kernel as printed in Seleznova (2024), section 3.2, where it is not the true one."""
+"""Formulas of Seleznova (2024), section 3.2, as published, for comparison with `limits` and `kernel_moments`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.systems.random_networks.limits import of_biases, phi_1, phi_2
+from linsolve.numerics.checked import checked
+from linsolve.systems.random_networks import limits
+from linsolve.systems.random_networks.kernel_moments import ARGUMENTS
 
 __all__ = ["edge_limit", "finite", "weights_limit"]
 
 
+@checked(limits.ARGUMENTS)
 def weights_limit(xp: Any, ratio: Any) -> Any:
     r"""Return the limit in the chaotic phase by (8); compare `linsolve.systems.random_networks.limits.of_weights`.
 
@@ -24,9 +27,10 @@ def weights_limit(xp: Any, ratio: Any) -> Any:
     >>> (printed.weights_limit(np, ratio) / limits.of_weights(np, ratio, 5.0)).round(3).tolist()
     [0.966, 0.891, 0.728, 0.503]
     """
-    return 2 * xp.exp(5 * ratio) * phi_2(xp, -4 * ratio)
+    return 2 * xp.exp(5 * ratio) * limits.phi_2(xp, -4 * ratio)
 
 
+@checked(limits.ARGUMENTS)
 def edge_limit(xp: Any, ratio: Any, biases: Any) -> Any:
     r"""Return the limit at the edge of chaos by (9), where `biases` is :math:`\alpha_0 = n_0/M`, :math:`|x| = 1`.
 
@@ -39,11 +43,13 @@ def edge_limit(xp: Any, ratio: Any, biases: Any) -> Any:
     >>> round(float(printed.edge_limit(np, np.array(1.0), np.array(1.0))), 3)
     23.166
     """
-    both = (phi_1(xp, 5 * ratio) - phi_1(xp, ratio)) / (4 * ratio) + phi_2(xp, 5 * ratio)
-    own = of_biases(xp, ratio, 5 + 0 * ratio)
+    first = limits.phi_1(xp, 5 * ratio) - limits.phi_1(xp, ratio)
+    both = first / (4 * ratio) + limits.phi_2(xp, 5 * ratio)
+    own = limits.of_biases(xp, ratio, 5 + 0 * ratio)
     return (weights_limit(xp, ratio) + 2 * biases * both + biases**2 * own) / (1 + biases) ** 2
 
 
+@checked(ARGUMENTS)
 def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
     r"""Return :math:`E\Theta^2/(E\Theta)^2` of ReLU networks by (11)-(15) for all depths 1 to L, :math:`|x| = 1`.
 
@@ -66,7 +72,7 @@ def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
     >>> (ntk.printed.finite(widths, 2.0) / true).round(3).tolist()  # by depth
     [1.0, 0.963, 0.933, 0.941]
     """
-    a = weight_variance / 2
+    a = float(weight_variance) / 2
     unit = max(a, 1.0)  # all in units of its powers, so that nothing overflows
     t, u = a / unit, 1.0
     grown, squares = 1.0, 0.0

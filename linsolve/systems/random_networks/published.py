@@ -23,6 +23,18 @@ def normal(count: int) -> tuple[Any, Any]:
     return nodes, weights / weights.sum()
 
 
+def gaussian(*counts: int) -> tuple[Any, Any]:
+    """Return nodes, a row a variable, and weights of independent standard normal variables, by numbers of nodes."""
+    nodes, weights = zip(*(normal(count) for count in counts), strict=True)
+    points, shares = (np.stack(np.meshgrid(*each, indexing="ij")).reshape(len(counts), -1) for each in (nodes, weights))
+    return points, np.prod(shares, axis=0)
+
+
+def gates(count: int) -> Any:
+    """Return all states of ReLU gates, equally likely, a row each."""
+    return np.array(list(product((0, 1), repeat=count)))
+
+
 def _mean_of_two(function: Any, first: float, second: float, mixed: float) -> float:
     """Return the mean of ``f(u) f(v)`` over normal u, v with these covariances, by quadrature."""
     nodes, weights = normal(100)
@@ -151,11 +163,9 @@ def covariance_map_of_erf() -> Evidence:
 )
 def length_of_the_gradients() -> Evidence:
     """Compare with all gates of three ReLU and weights to two units above, by quadrature and enumeration."""
-    nodes, weights = normal(2)  # exact for squares
-    back, share = np.array(list(product(nodes, repeat=6))), np.prod(list(product(weights, repeat=6)), axis=1)
+    back, share = gaussian(*[2] * 6)  # two nodes are exact for squares
     above = np.array([0.8, -0.6])
-    gates = np.array(list(product((0, 1), repeat=3)))
-    lengths = np.sum(gates[:, None] * (back.reshape(-1, 3, 2) @ above) ** 2, axis=-1) * 1.4 / 3
+    lengths = np.sum(gates(3)[:, None] * (back.T.reshape(-1, 3, 2) @ above) ** 2, axis=-1) * 1.4 / 3
     return Evidence(np.mean(lengths @ share), 1.4 / 2, 1.4 / 2 * 3 / 2)
 
 

@@ -1,4 +1,4 @@
-"""Random networks at the start: the exact law of their norms layer by layer, and explicit networks as its check."""
+"""Random networks at the start: exact sampling of their norms layer by layer, and explicit networks as its check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.core.arguments import Interval, integer, real_array
 from linsolve.core.randomness import generator, halves
+from linsolve.numerics.checked import checked, in_range
+from linsolve.systems.random_networks.first_step import draw
+from linsolve.systems.random_networks.kernel_moments import ARGUMENTS
 from linsolve.systems.random_networks.mean_field import Activation
 
 __all__ = ["Norms", "explicit", "explicit_kernels", "layer_by_layer"]
@@ -34,10 +38,11 @@ class Norms(NamedTuple):
         return np.sum(omega * self.gradients * self.inputs, axis=-1), np.sum(beta * self.gradients, axis=-1)
 
 
+@checked(ARGUMENTS)
 def layer_by_layer(
     rng: Any, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:
-    r"""Draw the norms of networks without biases at the start, exactly, at a cost that hardly grows with the width.
+    r"""Draw the norms of networks without biases at the start, exactly, at a cost almost independent of the width.
 
     Forward, ``K`` of ``n`` units are active, :math:`K \sim B(n, 1/2)`, and :math:`|x^\ell|^2 = \tau^2 (\chi^2_K + s^2
     \chi^2_{n-K})`, :math:`\tau^2 = \sigma_w^2 |x^{\ell-1}|^2 / n_{\ell-1}`. Backward, :math:`W^\top \delta` is
@@ -46,16 +51,16 @@ def layer_by_layer(
 
     .. math:: |\delta^{\ell-1}|^2 = f^2/|x^\ell|^2 + \sigma_w^2 |\delta^\ell|^2 \chi^2_{K-1} / n ,
 
-    and a layer without active units ends the network: all later ``x`` and all gradients but the output's are 0.
+    and behind a layer without active units all later ``x`` and all gradients but the output's are 0.
 
     Parameters
     ----------
     rng : numpy.random.Generator or cupy.random.Generator
         One of CuPy draws on its device.
-    widths : array_like, shape (L,)
-        :math:`n_0, \dots, n_{L-1}`.
     count : int
         Networks.
+    widths : array_like, shape (L,)
+        :math:`n_0, \dots, n_{L-1}`.
     weight_variance : float
         :math:`\sigma_w^2`, the variance of the weights times fan-in.
     slope : float
@@ -65,8 +70,8 @@ def layer_by_layer(
 
     Notes
     -----
-    Given the numbers of active units, no variate depends on another: each kind is drawn for all layers at once. The
-    law is compared with explicit networks in ``tests/test_ntk_sampling.py``.
+    Given the numbers of active units, no variate depends on another: each kind is drawn for all layers at once. Checked
+    against explicit networks by ``test_the_sampler_has_the_law_of_explicit_networks``.
 
     Examples
     --------
@@ -79,18 +84,19 @@ def layer_by_layer(
     True
     """
     xp, rng = generator("layer_by_layer", rng)
-    n = [int(width) for width in widths]
+    count = integer("layer_by_layer", "count", count, meaning="networks", low=0, example=1000)
+    n, weight_variance, slope = [int(width) for width in widths], float(weight_variance), float(slope)
     inputs, gradients = xp.full((len(n), count), float(norm_squared)), xp.ones((len(n), count))
     if len(n) > 1:
         units, variances = (xp.asarray([[v] for v in each]) for each in (n[1:], [weight_variance / v for v in n]))
         active = xp.concat([halves(rng, width, (len(list(same)), count)) for width, same in groupby(n[1:])])
-        square = slope**2
+        square = slope * slope
         parts = _squares(xp, rng, active, units - active, square)
         inputs[1:, :] = variances[:-1, :] * (parts[0] + parts[1] if square else parts[0])
         for before, here in pairwise(inputs):
             here *= before
         if not square:
-            active *= inputs[:-1, :] > 0  # the derivative at 0 is 0: what is dead stays dead
+            active *= inputs[:-1, :] > 0  # the derivative at 0 is 0: behind a dead layer all layers are dead
         output = variances[-1, :] * inputs[-1, :] * rng.standard_normal(count) ** 2
         along = output / xp.where(inputs[1:, :] > 0, inputs[1:, :], xp.ones_like(output))
         rest = _squares(xp, rng, active - 1, units - active - 1, square)
@@ -102,9 +108,9 @@ def layer_by_layer(
 
 
 def _squares(xp: Any, rng: Any, active: Any, inactive: Any, square: float) -> list[Any]:
-    """Return chi-squared variates for the active units and, unless `square` is 0, that times those for the others.
+    """Return chi-squared variates for the active units and, unless `square` is 0, `square` times those for the others.
 
-    Without freedom, or with less than none, they are 0, which `chisquare` does not allow for.
+    They are 0 where the degrees of freedom are not positive, which `chisquare` refuses.
     """
     found = []
     for freedom, scale in ((active, 1), (inactive, square)) if square else ((active, 1),):
@@ -115,7 +121,7 @@ def _squares(xp: Any, rng: Any, active: Any, inactive: Any, square: float) -> li
 
 
 def _back_through_relu(gradients: Any, along: Any, rest: Any) -> None:
-    r"""Fill :math:`|\delta|^2` from the last layer, whose is there, to the first.
+    r"""Fill :math:`|\delta|^2` from the last layer, which is given, to the first.
 
     Parameters
     ----------
@@ -123,7 +129,7 @@ def _back_through_relu(gradients: Any, along: Any, rest: Any) -> None:
     along : array, shape (L - 1, draw)
         Squared part of :math:`W^\top \delta` along ``x``; 0 in dead layers, where ``x`` has no direction.
     rest : array, shape (L - 1, draw)
-        What is across ``x``, over active units, if :math:`|\delta| = 1` in the layer after.
+        Squared part orthogonal to ``x``, over active units, if :math:`|\delta| = 1` in the layer after.
     """
     for k in range(len(along) - 1, -1, -1):
         gradients[k, :] = along[k, :] + rest[k, :] * gradients[k + 1, :]
@@ -132,13 +138,13 @@ def _back_through_relu(gradients: Any, along: Any, rest: Any) -> None:
 def _back(
     xp: Any, rng: Any, gradients: Any, along: Any, variances: Any, rest: Any, parts: list[Any], square: float
 ) -> None:
-    r"""Do the same where inactive units count.
+    r"""Do the same for units of any slope, with the squares of ``x`` over active and inactive units in `parts`.
 
-    `parts` has the squares of ``x`` over active and over inactive units. These two parts of ``x`` span a plane, in
-    which :math:`W^\top \delta` has a component across ``x`` too; `rest` is what is across that plane.
+    These two parts of ``x`` span a plane, in which :math:`W^\top \delta` has a component orthogonal to ``x`` too;
+    `rest` is the part orthogonal to that plane.
     """
     cos, sin = (xp.sqrt(part / (parts[0] + parts[1])) for part in parts)
-    # the sign of f does not matter: that of `across` is as likely one as the other
+    # the sign of f does not matter, since `across` is symmetric about 0
     along, across = xp.sqrt(along), xp.sqrt(variances) * rng.standard_normal(along.shape)
     across = xp.where((cos > 0) & (sin > 0), across, xp.zeros_like(across))  # one part alone spans no plane
     for k in range(len(along) - 1, -1, -1):
@@ -147,10 +153,11 @@ def _back(
         gradients[k, :] = on**2 + square * off**2 + variances[k, :] * rest[k, :] * gradients[k + 1, :]
 
 
+@checked(ARGUMENTS)
 def explicit(
     rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:
-    """Draw the same norms from explicit networks, by forward and backward passes; at a cost of all their weights.
+    """Draw the same norms from explicit networks, by forward and backward passes, at the cost of all their weights.
 
     Parameters
     ----------
@@ -167,26 +174,8 @@ def explicit(
     >>> bool(abs(weights.mean() / np.exp(ntk.moments([3, 10, 10], 1.0, 1.0).weights[-1]) - 1) < 0.2)
     True
     """
-    n = [int(width) for width in widths]
-    x = np.zeros((count, n[0]))
-    x[:, 0] = np.sqrt(norm_squared)
-    inputs, weights, slopes = [x], [], []
-    for before, after in pairwise(n):
-        w = np.sqrt(weight_variance / before) * rng.standard_normal((count, after, before))
-        h = (w @ x[..., None])[..., 0]
-        d = np.where(h > 0, 1.0, slope)
-        x = d * h
-        inputs.append(x)
-        weights.append(w)
-        slopes.append(d)
-    gradient = np.sqrt(weight_variance / n[-1]) * rng.standard_normal((count, n[-1]))
-    gradients = [np.ones((count, 1))]
-    for k in range(len(n) - 2, -1, -1):
-        gradient = slopes[k] * gradient
-        gradients.append(gradient)
-        gradient = np.einsum("cij,ci->cj", weights[k], gradient)
-    squared = [np.sum(v**2, axis=-1) for v in inputs], [np.sum(v**2, axis=-1) for v in reversed(gradients)]
-    return Norms(np.stack(squared[0], axis=-1), np.stack(squared[1], axis=-1))
+    integer("explicit", "count", count, meaning="networks", low=0, example=1000)
+    return Norms(*draw(rng, count, widths, weight_variance, slope, norm_squared).evaluate().norms())
 
 
 def explicit_kernels(
@@ -203,13 +192,13 @@ def explicit_kernels(
 
     Parameters
     ----------
+    rng : numpy.random.Generator
+    activation : Activation
+        See ``linsolve.systems.random_networks.mean_field.named``.
     x : ndarray, shape (n_0, sample)
         Inputs.
     widths : sequence of int
         Hidden widths.
-    rng : numpy.random.Generator
-    activation : Activation
-        See ``linsolve.systems.random_networks.mean_field.named``.
     weight_variance, bias_variance : float
         :math:`\sigma_w^2` and :math:`\sigma_b^2`.
 
@@ -223,17 +212,35 @@ def explicit_kernels(
     >>> limit.round(4).tolist(), bool(np.abs(drawn - limit).max() < 0.5)
     ([[4.0, 0.6366], [0.6366, 4.0]], True)
     """
-    sizes = [len(x), *(int(width) for width in widths), 1]
+    who = "explicit_kernels"
+    x = real_array(who, "x", x, meaning="inputs, one a column")
+    if x.ndim != 2 or not isinstance(activation, Activation):
+        raise ValueError(
+            f"{who}: x has shape {tuple(x.shape)} and activation is of type {type(activation).__name__}, but they must "
+            "be (n_0, sample) and an Activation (inputs and units); such as mean_field.named('relu')"
+        )
+    hidden = [integer(who, "widths", width, meaning="hidden widths", example=100) for width in widths]
+    numbers = [
+        float(real_array(who, name, value, meaning=ARGUMENTS[name].meaning, domain=Interval("[0, inf)")))
+        for name, value in (("weight_variance", weight_variance), ("bias_variance", bias_variance))
+    ]
+    return in_range(who, lambda: _explicit_kernel(rng, activation, x, hidden, *numbers), x=x)
+
+
+def _explicit_kernel(
+    rng: np.random.Generator, unit: Activation, x: np.ndarray, hidden: list[int], weight_variance: float, bias: float
+) -> np.ndarray:
+    sizes = [len(x), *hidden, 1]
     inputs, slopes, weights = [x], [], []
     for before, after in pairwise(sizes):
         w = np.sqrt(weight_variance / before) * rng.standard_normal((after, before))
-        h = w @ inputs[-1] + np.sqrt(bias_variance) * rng.standard_normal((after, 1))
+        h = w @ inputs[-1] + np.sqrt(bias) * rng.standard_normal((after, 1))
         weights.append(w)
-        slopes.append(activation.derivative(h))
-        inputs.append(activation.function(h))
+        slopes.append(unit.derivative(h))
+        inputs.append(unit.function(h))
     gradient, kernel = np.ones((1, x.shape[1])), np.zeros((x.shape[1], x.shape[1]))
     for k in range(len(weights) - 1, -1, -1):
-        features = weight_variance / sizes[k] * inputs[k].T @ inputs[k] + bias_variance
+        features = weight_variance / sizes[k] * inputs[k].T @ inputs[k] + bias
         kernel += features * (gradient.T @ gradient)
         if k:
             gradient = slopes[k - 1] * (weights[k].T @ gradient)

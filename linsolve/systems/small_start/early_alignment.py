@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.law import Statistic
 from linsolve.core.network import follow
 from linsolve.core.parameters import parameter
-from linsolve.systems.small_start.start import SmallStart, kernel, outer, split
+from linsolve.systems.small_start.start import SmallStart, check_range, check_times, kernel, outer, split, unit
 
 __all__ = ["EarlyAlignment", "InitialOverlaps"]
 
@@ -35,11 +36,16 @@ class EarlyAlignment(SmallStart):
     first : array_like, shape (width, n_in)
         First layer ``W / sigma`` at the start.
     target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``.
+        Map to be learned, ``s beta``, not zero.
     times : array_like, shape (time,)
-        Increasing (units of 1 over learning rate times target).
+        Increasing (units of 1 over learning rate times target), ``2 eta s t`` at most 700.
     eta : array_like
         Learning rate of both layers.
+
+    Raises
+    ------
+    ValueError
+        For a zero target, for later times, and for entries whose products leave the range of doubles.
 
     Notes
     -----
@@ -47,10 +53,7 @@ class EarlyAlignment(SmallStart):
     ``eta s t`` much less than ``log(1/sigma)``.
 
     Source: Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent alignment effect" (2022),
-    eqs. (7), (16), (18), (19). Errata: (7) and (19) print :math:`M_0 + q_0 \cosh(2 \eta s t)(\beta \beta^\top + I)`,
-    which counts :math:`q_0` twice (58 % wrong at ``t = 0``) and lacks :math:`r_0` and the cross terms, which grow
-    like :math:`e^{\eta s t}`; (18) prints :math:`\frac{d}{dt} v^\top M v = 2 r` where it should be :math:`2 \eta s
-    r`.
+    eqs. (7), (16), (18), (19). Published formulas, checked: ``linsolve card EarlyAlignment``.
 
     Examples
     --------
@@ -73,6 +76,10 @@ class EarlyAlignment(SmallStart):
     approximates: ClassVar[str] = "the two-layer network on white inputs, at fixed times from a start of size sigma"
     orders: ClassVar[Mapping[str, float]] = {"q": 2, "r": 2, "kernel": 2, "across": 2}
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_times(self, 2 * float(self.eta) * float(np.linalg.norm(arithmetic.to_numpy(self.target))))
+
     def overlaps(self, xp: Any, small: Any) -> tuple[Any, Any, Any, Any]:
         """Return ``q, r`` at the times and ``q0, r0``."""
         s, _, w, _ = split(xp, self.first, self.target)
@@ -94,7 +101,7 @@ class EarlyAlignment(SmallStart):
         return start + grown + cross + xp.matrix_transpose(cross)
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return ``q``, ``r``, the kernel, and the kernel along directions across the target less its start."""
+        """Return ``q``, ``r``, the kernel, and the growth of the kernel across the target."""
         q, r, q0, _ = self.overlaps(xp, small)
         return {"q": q, "r": r, "kernel": self.kernel(xp, small), "across": q - q0}
 
@@ -104,13 +111,16 @@ class EarlyAlignment(SmallStart):
         first, last = follow(start, self.target, self.times, rates=[float(self.eta)] * 2)
         a = last[:, 0, :]
         _, beta, w, rest = split(xp, first, self.target)
-        found = kernel(xp, a, w, rest, beta)
-        across = xp.linalg.svd(beta[None, :])[2][1]
+        v = xp.linalg.svd(beta[None, :])[2][1:2].T  # a direction across the target; of one input there is none
+
+        def across(last: Any, first: Any) -> Any:
+            return xp.sum(last**2, axis=(-2, -1)) + xp.sum((first @ v) ** 2, axis=(-2, -1))
+
         return {
             "q": xp.sum(a * a + w * w, axis=-1) / 2,
             "r": xp.sum(a * w, axis=-1),
-            "kernel": found,
-            "across": (found - found[0]) @ across @ across,
+            "kernel": kernel(xp, a, w, rest, beta),
+            "across": across(last, first) - across(*reversed(start)),
         }
 
     @classmethod
@@ -119,19 +129,14 @@ class EarlyAlignment(SmallStart):
         return cls(
             last=rng.normal(size=3) / np.sqrt(3),
             first=rng.normal(size=(3, 5)) / np.sqrt(5),
-            target=rng.uniform(0.8, 1.6) * _direction(rng, 5),
+            target=rng.uniform(0.8, 1.6) * unit(rng, 5),
             times=np.linspace(0.0, 2.0, 9),
             eta=rng.uniform(0.5, 1.5),
         )
 
 
-def _direction(rng: np.random.Generator, size: int) -> np.ndarray:
-    vector = rng.normal(size=size)
-    return vector / np.linalg.norm(vector)
-
-
 class InitialOverlaps(Statistic):
-    r"""Where phase I starts: the overlaps of a Gaussian start.
+    r"""Mean overlaps of a Gaussian start of phase I.
 
     For :math:`a_i \sim N(0, \sigma^2/N)`, :math:`W_{ij} \sim N(0, \sigma^2/D)`, with ``q``, ``r`` of `EarlyAlignment`,
 
@@ -140,16 +145,15 @@ class InitialOverlaps(Statistic):
 
     Parameters
     ----------
-    width, n_in : array_like
+    width, n_in : int
         Numbers ``N`` and ``D`` of hidden units and inputs.
-    sigma : array_like
+    sigma : float
         Size of the start.
 
     Notes
     -----
-    Exact at every size. Source: Atanasov et al. (2022), eq. (17). Erratum: after (17) :math:`r_0` is dropped, "with
-    high probability :math:`q_0 \gg r_0`"; its size is :math:`\langle r_0^2 \rangle^{1/2} / \langle q_0 \rangle = 2 /
-    (\sqrt D (1 + N/D))`, 0.29 for their own ``D = 25, N = 10``.
+    Exact at every size. Source: Atanasov et al. (2022), eq. (17). Published formulas, checked: ``linsolve card
+    InitialOverlaps``.
 
     Examples
     --------
@@ -160,12 +164,16 @@ class InitialOverlaps(Statistic):
     {'q0': 0.7, 'r0': 0.0, 'r0 squared': 0.04}
     """
 
-    width: Any = parameter("N", "number of hidden units", domain="[1, inf)")
-    n_in: Any = parameter("D", "number of inputs", domain="[1, inf)")
+    width: Any = parameter("N", "number of hidden units", domain="[1, inf)", whole=True)
+    n_in: Any = parameter("D", "number of inputs", domain="[1, inf)", whole=True)
     sigma: Any = parameter(r"\sigma", "size of the start", domain="(0, inf)", default=1.0)
 
     approximates: ClassVar[str] = "averages over Gaussian starts of a two-layer network"
     draws: ClassVar[int] = 20000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self)
 
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the three means."""
@@ -173,7 +181,7 @@ class InitialOverlaps(Statistic):
         return {"q0": q0, "r0": 0 * q0, "r0 squared": self.sigma**4 / self.n_in}
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-        """Draw starts; of the first layer only ``w = W beta`` matters."""
+        """Draw ``a`` and ``w = W beta``."""
         size = (count, int(self.width))
         a = rng.normal(size=size) * float(self.sigma / np.sqrt(self.width))
         w = rng.normal(size=size) * float(self.sigma / np.sqrt(self.n_in))

@@ -1,4 +1,4 @@
-"""Phase I of a small two-layer network on inputs of any covariance: five overlaps that close."""
+"""Phase I of a small two-layer network on inputs of any covariance: a closed system of five overlaps."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.network import follow
 from linsolve.core.parameters import parameter
-from linsolve.systems.small_start.start import SmallStart, outer
+from linsolve.systems.small_start.start import (
+    SmallStart,
+    check_covariance,
+    check_growth,
+    check_times,
+    direction,
+    outer,
+)
 
 __all__ = ["EarlyAnisotropic", "EarlyKernelDirection"]
 
 
 def _teacher(xp: Any, target: Any, covariance: Any) -> tuple[Any, Any, Any, Any]:
     """Return ``s``, ``beta``, ``Sigma beta`` and ``b = beta^T Sigma^2 beta``."""
-    s = xp.sqrt(xp.sum(target**2))
-    beta = target / s
+    s, beta = direction(xp, target)
     turned = covariance @ beta
     return s, beta, turned, xp.sum(turned**2)
 
@@ -40,21 +47,23 @@ class EarlyAnisotropic(SmallStart):
 
     Parameters
     ----------
-    last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
-    first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
-    target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``.
+    last, first, target
+        As in `EarlyAlignment`.
     covariance : array_like, shape (n_in, n_in)
-        Of the inputs, positive definite.
+        Of the inputs, symmetric, positive semi-definite, with :math:`\Sigma \beta \ne 0`.
     times : array_like, shape (time,)
-        Increasing (units of time of learning rate 1).
+        Increasing (units of time of learning rate 1), ``2 s sqrt(b) t`` at most 700.
+
+    Raises
+    ------
+    ValueError
+        For another covariance, a zero target, later times, and entries whose products leave the range of doubles.
 
     Notes
     -----
     Approximates the two-layer network, integrated weight by weight. Source: Atanasov, Bordelon, Pehlevan (2022), eqs.
-    (20)-(24), which are right; for the kernel that follows, (25), see `EarlyKernelDirection`.
+    (20)-(24); for the kernel that follows, (25), see `EarlyKernelDirection`. Published formulas, checked: ``linsolve
+    card EarlyAnisotropic``.
 
     Examples
     --------
@@ -75,6 +84,11 @@ class EarlyAnisotropic(SmallStart):
     approximates: ClassVar[str] = "the two-layer network on inputs of any covariance, at fixed times from a small start"
     names: ClassVar[tuple[str, ...]] = ("output", "last", "first", "pull", "drive")
     orders: ClassVar[Mapping[str, float]] = dict.fromkeys(names, 2)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_covariance(self, definite=False)
+        check_times(self, 2 * float(np.linalg.norm(arithmetic.to_numpy(self.covariance @ self.target))))
 
     def generator(self, xp: Any) -> Any:
         """Return the matrix of the linear system, shape (5, 5)."""
@@ -125,7 +139,7 @@ class EarlyAnisotropic(SmallStart):
 
 
 class EarlyKernelDirection(SmallStart):
-    r"""Late in phase I the kernel grows along :math:`\Sigma \beta`, not :math:`\beta`.
+    r"""Direction of the kernel late in phase I: :math:`\Sigma \beta`, not :math:`\beta`.
 
     With the names of `EarlyAnisotropic` and :math:`M = W^\top W + |a|^2 I`,
 
@@ -135,13 +149,18 @@ class EarlyKernelDirection(SmallStart):
     Parameters
     ----------
     last, first, target, covariance
-        As in `EarlyAnisotropic`.
+        As in `EarlyAnisotropic`, with :math:`a_0 + W_0 \Sigma \beta / \sqrt b \ne 0`.
+
+    Raises
+    ------
+    ValueError
+        As `EarlyAnisotropic`, and for a start without the growing mode.
 
     Notes
     -----
     Approximates the network linearized about zero, whose weights follow a matrix exponential. The small parameter is
-    :math:`e^{-s \sqrt b t}`. Source: Atanasov et al. (2022), eq. (25). Erratum: there :math:`b^{-1/2}` in place of
-    :math:`b^{-1}`; the trained network is 8e-5 from the latter and 1.31 from the former at ``b = 5.3``.
+    :math:`e^{-s \sqrt b t}`. Source: Atanasov et al. (2022), eq. (25). Published formulas, checked: ``linsolve card
+    EarlyKernelDirection``.
 
     Examples
     --------
@@ -160,6 +179,11 @@ class EarlyKernelDirection(SmallStart):
 
     approximates: ClassVar[str] = "the two-layer network linearized about zero weights, at late times"
     orders: ClassVar[Mapping[str, float]] = {"kernel": 1}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_covariance(self, definite=False)
+        check_growth(self, "covariance @ target")
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the limit of the kernel over the size of the last layer."""

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linsolve.core.law import Expansion
-from linsolve.core.network import layers_of, trained
+from linsolve import arithmetic
+from linsolve.core.network import trained
 from linsolve.core.parameters import parameter
-from linsolve.systems.small_start.start import outer
+from linsolve.systems.small_start.start import DeepStart, check_covariance, direction, outer, refuse, unit
 
 __all__ = ["FinalKernel", "FinalKernelAnisotropic", "FinalKernelOutputs", "tangent_kernel"]
 
@@ -31,8 +31,8 @@ def tangent_kernel(layers: list[np.ndarray], rates: Any = None) -> np.ndarray:
     return total
 
 
-class FinalKernel(Expansion):
-    r"""The kernel that a network of any depth and layer-wise learning rates ends with, on white inputs, one output.
+class FinalKernel(DeepStart):
+    r"""Final tangent kernel of a network of any depth with layer-wise learning rates, on white inputs, one output.
 
     With ``target`` :math:`= s \beta`, rates :math:`\eta_1, \dots, \eta_L` and their geometric mean :math:`\bar\eta`,
     the kernel :math:`K = \sum_\ell \langle \partial_\ell f, \partial_\ell f \rangle` and the one that drives the
@@ -52,20 +52,23 @@ class FinalKernel(Expansion):
     Parameters
     ----------
     start : array_like, shape (layer, width, width)
-        Layers at the start over :math:`\sigma`; of the first only the first ``n_in`` columns are used, of the last
-        only the first ``n_out`` rows.
+        At least two layers at the start over :math:`\sigma`, not all zero; of the first only the first ``n_in``
+        columns are used, of the last only the first ``n_out`` rows.
     target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``.
+        Map to be learned, ``s beta``, not zero.
     rates : array_like, shape (layer,)
         Learning rates, first layer first.
+
+    Raises
+    ------
+    ValueError
+        For one layer, a zero start or target, and for entries whose products leave the range of doubles; by `exact` for
+        a width below the number of inputs.
 
     Notes
     -----
     Approximates the network trained from raw weights. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (35)-(37),
-    (42) and the maximal alignment of their figures 1, 3, 5. Errata: (42) has :math:`s^{2L-2}` in place of
-    :math:`s^{2-2/L}` (at ``L = 3`` a trained network is 7.8e-4 from the latter, 3.1 from the former); with layer-wise
-    rates ``s`` is to be divided by :math:`\prod_\ell (\eta_\ell/\eta_L)^{1/2}`. (37), :math:`\rho = (L - 1)
-    \eta_1/\eta`, is that of ``K``, not of the kernel which drives the output.
+    (42) and the maximal alignment of their figures 1, 3, 5. Published formulas, checked: ``linsolve card FinalKernel``.
 
     Examples
     --------
@@ -79,10 +82,6 @@ class FinalKernel(Expansion):
     [3.0, 0.993]
     """
 
-    start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
-    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
-    rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
-
     approximates: ClassVar[str] = "the trained network of any depth on white inputs, from a start of size sigma"
     orders: ClassVar[Mapping[str, float]] = {"kernel": 2, "driving kernel": 2, "alignment": 2, "driving alignment": 2}
     scales = (3e-2, 1e-2, 3e-3)
@@ -90,8 +89,8 @@ class FinalKernel(Expansion):
     def kernels(self, xp: Any) -> tuple[Any, Any]:
         """Return both kernel matrices, shape (n_in, n_in)."""
         depth, n = self.rates.shape[0], self.target.shape[0]
-        s = xp.sqrt(xp.sum(self.target**2))
-        spike, one = outer(self.target / s, self.target / s), xp.eye(n)
+        s, beta = direction(xp, self.target)
+        spike, one = outer(beta, beta), xp.eye(n)
         mean = xp.exp(xp.sum(xp.log(self.rates)) / depth)
         size = mean * xp.pow(s, 2 - 2 * s / s / depth)
         return size * (one / self.rates[0] + xp.sum(1 / self.rates[1:]) * spike), size * (one + (depth - 1) * spike)
@@ -108,25 +107,24 @@ class FinalKernel(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same of the trained network."""
-        layers = layers_of(self.start, small, self.target.shape[0])
-        layers = trained(layers, self.target, rates=self.rates)
+        layers = trained(self.layers_at_start(small), self.target, rates=self.rates)
         kernels = [tangent_kernel(layers, rates)[0, 0] for rates in (None, self.rates)]
-        beta = self.target / xp.sqrt(xp.sum(self.target**2))
+        _, beta = direction(xp, self.target)
         alignments = [beta @ k @ beta / xp.sqrt(xp.sum(k * k)) for k in kernels]
         return dict(zip(self.orders, (*kernels, *alignments), strict=True))
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> FinalKernel:
         """Return a network of three layers with rates of their own on 4 inputs."""
-        target = rng.normal(size=4)
+        beta = unit(rng, 4)
         return cls(
             start=rng.normal(size=(3, 6, 6)) / 2,
-            target=rng.uniform(0.8, 1.6) * target / np.linalg.norm(target),
+            target=rng.uniform(0.8, 1.6) * beta,
             rates=rng.uniform(0.5, 2.0, 3),
         )
 
 
-class FinalKernelAnisotropic(Expansion):
+class FinalKernelAnisotropic(DeepStart):
     r"""The alignment at the end of training on inputs of any covariance :math:`\Sigma`, one output.
 
     With :math:`m_1 = \beta^\top \Sigma \beta`, :math:`m_2 = \beta^\top \Sigma^2 \beta` and the kernel :math:`K_\infty
@@ -142,7 +140,12 @@ class FinalKernelAnisotropic(Expansion):
     start, target, rates
         As in `FinalKernel`.
     covariance : array_like, shape (n_in, n_in)
-        Of the inputs, positive definite.
+        Of the inputs, symmetric and positive definite.
+
+    Raises
+    ------
+    ValueError
+        As `FinalKernel`, and for another covariance.
 
     Notes
     -----
@@ -162,18 +165,19 @@ class FinalKernelAnisotropic(Expansion):
     0.9701
     """
 
-    start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
-    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
-    rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
     covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
 
     approximates: ClassVar[str] = "the trained network of any depth, from a start of size sigma"
     orders: ClassVar[Mapping[str, float]] = {"alignment": 2}
     scales = (3e-2, 1e-2, 3e-3)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_covariance(self, definite=True)
+
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the alignment."""
-        beta = self.target / xp.sqrt(xp.sum(self.target**2))
+        _, beta = direction(xp, self.target)
         pulled = self.covariance @ beta
         a = self.rates[0] * xp.sum(1 / self.rates[1:])
         m1, m2, square = xp.sum(beta * pulled), xp.sum(pulled**2), xp.sum(self.covariance**2)
@@ -181,8 +185,7 @@ class FinalKernelAnisotropic(Expansion):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the alignment of the trained network on inputs of that covariance."""
-        layers = layers_of(self.start, small, self.target.shape[0])
-        layers = trained(layers, self.target, rates=self.rates, covariance=self.covariance)
+        layers = trained(self.layers_at_start(small), self.target, rates=self.rates, covariance=self.covariance)
         inputs = np.linalg.cholesky(self.covariance).T  # as many samples as inputs are enough for any covariance
         gram, y = inputs @ tangent_kernel(layers)[0, 0] @ inputs.T, inputs @ self.target
         return {"alignment": y @ gram @ y / (np.linalg.norm(gram) * (y @ y))}
@@ -199,20 +202,21 @@ class FinalKernelAnisotropic(Expansion):
         )
 
 
-class FinalKernelOutputs(Expansion):
-    r"""The kernel at the end of training of a network of any depth with several outputs, on white inputs.
+class FinalKernelOutputs(DeepStart):
+    r"""Final tangent kernel of a network of any depth with several outputs, on white inputs.
 
-    With ``target`` :math:`S = \sum_\alpha s_\alpha z_\alpha v_\alpha^\top` of full rank :math:`C \le r` (``n_out``,
-    ``n_in``) and layer-wise rates of geometric mean :math:`\bar\eta`, the ``C r x C r`` kernel ends at
+    With ``target`` :math:`S = \sum_\alpha s_\alpha z_\alpha v_\alpha^\top`, of shape ``(C, r)`` and any rank, and
+    layer-wise rates of geometric mean :math:`\bar\eta`, the ``C r x C r`` kernel ends at
 
     .. math:: M_{cc'} = \sum_{\ell=1}^{L} \frac{\bar\eta}{\eta_\ell} \, (S S^\top)^{(L - \ell)/L}_{cc'} \,
         (S^\top S)^{(\ell - 1)/L},
 
-    and its alignment, at equal rates and with :math:`\mu_\alpha = s_\alpha^{2/L}`, at
+    the power 0 being the identity, and its alignment, at equal rates and with :math:`\mu_\alpha = s_\alpha^{2/L}` (0
+    for the directions of outputs and inputs without a mode), at
 
     .. math:: \frac{y^\top K y}{|K|_F |y|^2} = \frac{L \sum_\alpha s_\alpha^2 \mu_\alpha^{L-1}}{\sum_\alpha s_\alpha^2
-        \sqrt{\sum_{\alpha \beta} \bigl(\sum_\ell \mu_\alpha^{L-\ell} \mu_\beta^{\ell-1}\bigr)^2
-        + (r - C) \sum_\alpha \mu_\alpha^{2(L-1)}}}.
+        \sqrt{\sum_{\alpha=1}^{C} \sum_{\beta=1}^{r} \bigl(\sum_\ell \mu_\alpha^{L-\ell} \mu_\beta^{\ell-1}
+        \bigr)^2}} .
 
     Error :math:`O(\sigma^2)`.
 
@@ -221,15 +225,20 @@ class FinalKernelOutputs(Expansion):
     start : array_like, shape (layer, width, width)
         As in `FinalKernel`.
     target : array_like, shape (n_out, n_in)
-        Map to be learned, ``S``.
+        Map to be learned, ``S``, not zero.
     rates : array_like, shape (layer,)
         Learning rates; the alignment is that of the kernel of a network with equal rates.
+
+    Raises
+    ------
+    ValueError
+        As `FinalKernel`; by `exact` for a target below full rank, where the start in directions without a mode decays
+        over times of order :math:`\sigma^{2 - 2L}`.
 
     Notes
     -----
     Approximates the network trained from raw weights, for ``alignment`` with equal rates. Source: Atanasov et al.
-    (2022), eq. (53). Errata: at ``l = 1`` the printed sum has the projector on the learned inputs in place of the
-    identity (46 to 69 % wrong); ``r_L`` should be ``r_{L+1}``; transposes and the rates' factors are missing.
+    (2022), eq. (53). Published formulas, checked: ``linsolve card FinalKernelOutputs``.
 
     Examples
     --------
@@ -241,9 +250,7 @@ class FinalKernelOutputs(Expansion):
     ([[4.0, 0.0], [0.0, 3.0]], [[3.0, 0.0], [0.0, 2.0]])
     """
 
-    start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
     target: Any = parameter("S", "map to be learned", axes=("n_out", "n_in"))
-    rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
 
     approximates: ClassVar[str] = "the trained network of any depth with several outputs, from a start of size sigma"
     orders: ClassVar[Mapping[str, float]] = {"kernel": 2, "alignment": 2}
@@ -253,22 +260,26 @@ class FinalKernelOutputs(Expansion):
         """Return the kernel, shape (n_out, n_out, n_in, n_in), and the alignment."""
         n_out, n_in = self.target.shape
         depth = self.rates.shape[0]
-        u, s, vt = xp.linalg.svd(self.target, full_matrices=False)
-        mean, mu = xp.exp(xp.sum(xp.log(self.rates)) / depth), xp.pow(s, 2 * s / s / depth)
-        kernel, pairs = xp.zeros((n_out, n_out, n_in, n_in)), xp.zeros((n_out, n_out))
+        u, s, vt = xp.linalg.svd(self.target)
+        mean = xp.exp(xp.sum(xp.log(self.rates)) / depth)
+        power = xp.pow(xp.where(s > 0, s, 0 * s), 2 * xp.ones_like(s) / depth)
+        outputs, inputs = (xp.concat([power, 0 * axis[0, len(s) :]]) for axis in (u, vt))
+        kernel, pairs = xp.zeros((n_out, n_out, n_in, n_in)), xp.zeros((n_out, n_in))
         for k in range(depth):
-            # at the first layer the identity on all inputs, also those across the target
-            inner = xp.matrix_transpose(vt) @ (mu[:, None] ** k * vt) if k else xp.eye(n_in)
-            outside = (u * mu ** (depth - 1 - k)) @ xp.matrix_transpose(u)
+            above, below = outputs ** (depth - 1 - k), inputs[:, None] ** k
+            outside, inner = (u * above) @ xp.matrix_transpose(u), xp.matrix_transpose(vt) @ (below * vt)
             kernel = kernel + mean / self.rates[k] * outside[:, :, None, None] * inner
-            pairs = pairs + mu[:, None] ** (depth - 1 - k) * mu**k
-        size = xp.sqrt(xp.sum(pairs**2) + (n_in - n_out) * xp.sum(mu ** (2 * depth - 2)))
-        return {"kernel": kernel, "alignment": depth * xp.sum(s**2 * mu ** (depth - 1)) / (xp.sum(s**2) * size)}
+            pairs = pairs + outer(above, below[:, 0])
+        size, fit = xp.sqrt(xp.sum(pairs**2)), xp.sum(s**2 * power ** (depth - 1))
+        return {"kernel": kernel, "alignment": depth * fit / (xp.sum(s**2) * size)}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same of trained networks."""
-        n_out, n_in = self.target.shape
-        start = layers_of(self.start, small, n_in, n_out)
+        values = np.linalg.svd(arithmetic.to_numpy(self.target).astype(float), compute_uv=False)
+        if not values[-1] > 1e-3 * values[0]:
+            least, rule = f"a matrix with singular value {values[-1]:.3g}", "must have values of 1e-3 of the largest"
+            refuse(self, "target", least, rule, "slower modes are not integrated; take approximation alone")
+        start = self.layers_at_start(small)
         found = tangent_kernel(trained(start, self.target, rates=self.rates))
         equal = tangent_kernel(trained(start, self.target))
         fit = np.einsum("ci,cdij,dj->", self.target, equal, self.target)

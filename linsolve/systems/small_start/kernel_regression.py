@@ -1,4 +1,4 @@
-"""Is the trained network a kernel machine of its final kernel? On fewer samples than inputs, to first order only."""
+"""The trained network against kernel regression with its own final kernel, on fewer samples than inputs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.network import trained
 from linsolve.core.parameters import parameter
-from linsolve.systems.small_start.start import SmallStart, outer
+from linsolve.systems.small_start.start import SmallStart, check_growth, direction, outer, refuse
 
 __all__ = ["KernelRegression"]
+
+WHITE = 1e-9  # relative deviation that counts as rounding
 
 
 class KernelRegression(SmallStart):
@@ -19,7 +22,7 @@ class KernelRegression(SmallStart):
 
     For ``P < D`` white samples, :math:`X X^\top / P = \Pi` a projector, and targets :math:`y = s \beta \cdot x`,
     :math:`\beta = \Pi \beta`, the maps of network and of kernel regression with the final kernel are equal on the
-    span of the data and differ off it by what gradient flow cannot see, :math:`V = W_0 (I - \Pi)`:
+    span of the data and differ off it by the part of the start that gradient flow leaves, :math:`V = W_0 (I - \Pi)`:
 
     .. math:: f_\infty - f_{\mathrm{KRR}} = \tfrac12 V^\top a_\infty + O(\sigma^3), \qquad
         a_\infty = \sqrt s \Bigl(\hat g - \frac{T}{2} (I - \hat g \hat g^\top) B \hat g\Bigr) + O(\sigma^2),
@@ -33,14 +36,18 @@ class KernelRegression(SmallStart):
 
     Parameters
     ----------
-    last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
-    first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
+    last, first
+        As in `EarlyAlignment`.
     inputs : array_like, shape (sample, n_in)
-        Orthogonal, each of squared length ``P``.
+        White: orthogonal, each of squared length ``P``.
     target : array_like, shape (n_in,)
-        Map ``s beta`` in the span of the inputs.
+        Map ``s beta`` in the span of the inputs, not zero.
+
+    Raises
+    ------
+    ValueError
+        For inputs that are not white, a target off their span, a zero target, a start with ``p0 = 0``, and for entries
+        whose products leave the range of doubles.
 
     Notes
     -----
@@ -49,9 +56,8 @@ class KernelRegression(SmallStart):
     at the start. There the term in ``T``, a turn of :math:`\hat g` during the wait, derived here, is
     :math:`O(\sigma^2 \log(1/\sigma))`; without it the error would have that size.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), eq. (15) and section 2. Erratum: the error :math:`O(\epsilon^{\min(1,
-    a)})`, :math:`O(\sigma^2)` for two layers, is that of their model kernel (3), not of networks (error over sigma
-    0.2208, 0.2174, 0.2174, 0.2174 at 1e-1 to 1e-4, ``D = 6``, ``P = 4``).
+    Source: Atanasov, Bordelon, Pehlevan (2022), eq. (15) and section 2. Published formulas, checked: ``linsolve card
+    KernelRegression``.
 
     Examples
     --------
@@ -73,6 +79,20 @@ class KernelRegression(SmallStart):
     orders: ClassVar[Mapping[str, float]] = {"function": 1, "gap": 2, "gap from the start": 2}
     scales = (3e-2, 1e-2, 3e-3)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        x, y = (arithmetic.to_numpy(v).astype(float) for v in (self.inputs, self.target))
+        count = len(x)
+        off = np.max(np.abs(x @ x.T / count - np.eye(count)))
+        if not off <= WHITE:
+            size, fix = f"rows with a Gram matrix {off:.3g} off", "take sqrt(P) times np.linalg.qr(inputs.T)[0].T"
+            refuse(self, "inputs", size, f"must be orthogonal, of squared length P = {count}", fix)
+        away = np.linalg.norm(y - y @ x.T @ x / count) / np.linalg.norm(y)
+        if not away <= WHITE:
+            fix = f"take target @ inputs.T @ inputs / {count}"
+            refuse(self, "target", f"a vector {away:.3g} off the inputs' span", "must lie in it", fix)
+        check_growth(self)
+
     def _trained(self, small: Any) -> tuple[np.ndarray, np.ndarray]:
         first, last = trained(
             self.layers_at_start(small), self.target, covariance=self.inputs.T @ self.inputs / len(self.inputs)
@@ -90,8 +110,7 @@ class KernelRegression(SmallStart):
         """Return the regression's map, and both forms of the gap."""
         first, last = self._trained(small)
         x = self.inputs
-        seen = xp.matrix_transpose(x) @ x / x.shape[0]
-        unseen = small * (self.first - self.first @ seen)
+        unseen = small * (self.first - self.first @ xp.matrix_transpose(x) @ x / x.shape[0])
         return {
             "function": self.regression(xp, first, last),
             "gap": last @ unseen / 2,
@@ -100,8 +119,7 @@ class KernelRegression(SmallStart):
 
     def last_layer(self, xp: Any, small: Any) -> Any:
         """Return the last layer at the end of training, shape (width,), from the weights at the start."""
-        x, s = self.inputs, xp.sqrt(xp.sum(self.target**2))
-        beta = self.target / s
+        x, (s, beta) = self.inputs, direction(xp, self.target)
         w = self.first @ beta
         across = (self.first @ xp.matrix_transpose(x)) @ x / x.shape[0] - outer(w, beta)
         size = xp.sqrt(xp.sum((self.last + w) ** 2))

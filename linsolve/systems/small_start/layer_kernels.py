@@ -1,4 +1,4 @@
-"""What each layer represents at the end of training, and how the widths of the layers shift it."""
+"""Kernels of the layers' activations at the end of training, and their shift by unequal widths."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.core.law import Expansion, Statistic
-from linsolve.core.network import layers_of, maps, march, trained
+from linsolve.core.network import maps, march, trained
 from linsolve.core.parameters import parameter
-from linsolve.systems.small_start.start import outer
+from linsolve.systems.small_start.start import (
+    DeepStart,
+    check_covariance,
+    check_range,
+    direction,
+    outer,
+    unit,
+)
 
 __all__ = ["LayerImbalance", "LayerKernels", "WidthCorrection"]
 
 
-class LayerKernels(Expansion):
-    r"""The kernel of each layer's activations at the end of training, one output.
+class LayerKernels(DeepStart):
+    r"""Kernel of each hidden layer's activations at the end of training, one output.
 
     With ``target`` :math:`= s \beta`, rates :math:`\eta_\ell` of geometric mean :math:`\bar\eta` and :math:`h_\ell =
     W_\ell \cdots W_1 x`,
@@ -28,23 +35,19 @@ class LayerKernels(Expansion):
 
     Parameters
     ----------
-    start : array_like, shape (3, width, width)
-        Layers at the start over :math:`\sigma`; of the first only the first ``n_in`` columns are used, of the last
-        only the first row.
-    target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``.
-    rates : array_like, shape (3,)
-        Learning rates, first layer first.
-    covariance : array_like, shape (n_in, n_in)
-        Of the inputs, positive definite.
+    start, target, rates, covariance
+        As in `FinalKernelAnisotropic`.
+
+    Raises
+    ------
+    ValueError
+        As `FinalKernelAnisotropic`.
 
     Notes
     -----
-    Approximates the three-layer network trained from raw weights. ``across k`` adds the block across the target to
-    the spike. Source: Atanasov, Bordelon, Pehlevan (2022), eq. (43). Errata: the error printed, :math:`O(\sigma^{2
-    \ell})`, is that of the block across the target; the spike itself is wrong by :math:`O(\sigma^2)` in every layer
-    (at ``l = 2`` by -0.146 sigma^2). The line after (43), :math:`K_\ell = (y y^\top)^{\ell/L}`, holds only where
-    :math:`|y| = s`; it is :math:`s^{2 \ell/L - 2} y y^\top`.
+    Approximates the network trained from raw weights. ``layer k`` is the kernel of hidden layer ``k``, ``across k`` its
+    spike plus its block across the target. Source: Atanasov, Bordelon, Pehlevan (2022), eq. (43). Published formulas,
+    checked: ``linsolve card LayerKernels``.
 
     Examples
     --------
@@ -56,37 +59,36 @@ class LayerKernels(Expansion):
     [4.0, 16.0, 64.0]
     """
 
-    start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
-    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
-    rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
     covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
 
-    approximates: ClassVar[str] = "the trained three-layer network, from a start of size sigma"
-    orders: ClassVar[Mapping[str, float]] = {"layer 1": 2, "layer 2": 2, "across 1": 2, "across 2": 4}
+    approximates: ClassVar[str] = "the trained network of any depth, from a start of size sigma"
+    orders: ClassVar[Mapping[str, float]] = {"layer 1": 2, "across 1": 2, "layer 2": 2, "across 2": 4}
     scales = (1.2e-2, 6e-3, 3e-3)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_covariance(self, definite=True)
+        stated, hidden = type(self).orders, range(1, self.rates.shape[0])
+        orders = {f"{part} {k}": order for k in hidden for part, order in (("layer", 2), ("across", 2 * k))}
+        object.__setattr__(self, "orders", {name: stated.get(name, order) for name, order in orders.items()})
 
     def spike(self, xp: Any, layer: int) -> Any:
         """Return the kernel matrix of a layer, shape (n_in, n_in)."""
-        depth = self.rates.shape[0]
-        s = xp.sqrt(xp.sum(self.target**2))
+        depth, (s, beta) = self.rates.shape[0], direction(xp, self.target)
         logs = xp.log(self.rates)
         size = 2 * layer * xp.log(s) / depth + xp.sum(logs[:layer]) - layer * xp.sum(logs) / depth
-        return xp.exp(size) * outer(self.target / s, self.target / s)
+        return xp.exp(size) * outer(beta, beta)
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the kernels of both hidden layers, and nothing across the target."""
-        spikes = {layer: self.spike(xp, layer) for layer in (1, 2)}
-        return {f"layer {k}": m for k, m in spikes.items()} | {f"across {k}": m for k, m in spikes.items()}
+        """Return the spikes of the hidden layers, once as their kernel and once with nothing across the target."""
+        return {name: self.spike(xp, int(name.split()[1])) for name in self.orders}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same of the trained network."""
-        layers = layers_of(self.start, small, self.target.shape[0])
-        layers = trained(layers, self.target, rates=self.rates, covariance=self.covariance)
-        beta = self.target / xp.sqrt(xp.sum(self.target**2))
-        away = xp.eye(beta.shape[0]) - outer(beta, beta)
-        found: dict[str, Any] = {}
-        for k in (1, 2):
-            made = maps(layers[:k])[-1]
+        layers = trained(self.layers_at_start(small), self.target, rates=self.rates, covariance=self.covariance)
+        _, beta = direction(xp, self.target)
+        away, found = xp.eye(beta.shape[0]) - outer(beta, beta), {}
+        for k, made in enumerate(maps(layers)[:-1], 1):
             found[f"layer {k}"] = made.T @ made
             found[f"across {k}"] = self.spike(xp, k) + away @ made.T @ made @ away
         return found
@@ -94,18 +96,17 @@ class LayerKernels(Expansion):
     @classmethod
     def example(cls, rng: np.random.Generator) -> LayerKernels:
         """Return a network of three layers with rates of their own on 4 inputs of generic covariance."""
-        root = rng.normal(size=(4, 4)) / 2
-        target = rng.normal(size=4)
+        root, beta = rng.normal(size=(4, 4)) / 2, unit(rng, 4)
         return cls(
             start=rng.normal(size=(3, 6, 6)) / 2,
-            target=rng.uniform(0.8, 1.6) * target / np.linalg.norm(target),
+            target=rng.uniform(0.8, 1.6) * beta,
             rates=rng.uniform(0.5, 2.0, 3),
             covariance=root @ root.T + 0.5 * np.eye(4),
         )
 
 
 class WidthCorrection(Expansion):
-    r"""How unequal widths spread the strength of a learned mode over the layers.
+    r"""Strengths of a learned mode in layers of unequal widths.
 
     With :math:`N_1, \dots, N_{L+1}` inputs, hidden units and outputs, a start whose layers satisfy :math:`W_\ell
     W_\ell^\top - W_{\ell+1}^\top W_{\ell+1} = \sigma^2 (1 - N_{\ell+2}/N_{\ell+1}) I`, and equal rates, the strengths
@@ -120,16 +121,13 @@ class WidthCorrection(Expansion):
     s : array_like
         Value of the mode, positive.
     sizes : array_like, shape (boundary,)
-        :math:`N_1, \dots, N_{L+1}`.
+        :math:`N_1, \dots, N_{L+1}`, whole, at least two.
 
     Notes
     -----
-    Approximates the solution of :math:`\prod_\ell (u_L^2 + \sigma^2 g_\ell) = s^2`. Source: Atanasov, Bordelon,
-    Pehlevan (2022), eqs. (57)-(59). Errata: (57) has :math:`N_{k+1}/N_k`, one layer off, against their own (55),
-    (56); (59) prints :math:`u^2 = s^2 - g \sigma^2 / (2 L s^{1/L})`, right neither for :math:`u^2` nor for :math:`u =
-    s^{1/L} - g \sigma^2 s^{-1/L}/(2L)`, and its inner sum runs to ``L`` instead of ``L - 1``, so that equal widths
-    would give ``g = -L``, not 0 as the text says. Wide random layers satisfy the condition on the start only on
-    average, see `LayerImbalance`.
+    Approximates the solution of :math:`\prod_\ell (u_L^2 + \sigma^2 g_\ell) = s^2`. Wide random layers satisfy the
+    condition on the start only on average, see `LayerImbalance`. Source: Atanasov, Bordelon, Pehlevan (2022), eqs.
+    (57)-(59). Published formulas, checked: ``linsolve card WidthCorrection``.
 
     Examples
     --------
@@ -143,11 +141,22 @@ class WidthCorrection(Expansion):
     """
 
     s: Any = parameter("s", "value of the mode", domain="(0, inf)")
-    sizes: Any = parameter("N", "numbers of inputs, hidden units, outputs", domain="[1, inf)", axes=("boundary",))
+    sizes: Any = parameter(
+        "N", "numbers of inputs, hidden units, outputs", domain="[1, inf)", axes=("boundary",), whole=True
+    )
 
     approximates: ClassVar[str] = "the strengths of a mode in layers of fixed imbalance at the end of training"
     orders: ClassVar[Mapping[str, float]] = {"strengths squared": 4}
     dps = 50
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self)
+        if self.sizes.shape[0] < 2:
+            raise ValueError(
+                f"{type(self).__name__}: sizes has shape {tuple(self.sizes.shape)} but needs at least 2 entries "
+                "(numbers of inputs, hidden units, outputs); add the number of outputs"
+            )
 
     def offsets(self, xp: Any) -> Any:
         """Return the ``g_l``, shape (layer,)."""
@@ -162,13 +171,14 @@ class WidthCorrection(Expansion):
         return {"strengths squared": level + small**2 * (offsets - xp.sum(offsets) / depth)}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from Newton's iteration on the logarithm of the condition."""
+        """Return the same from Newton's iteration for the logarithm of the smallest one: a convex equation."""
         offsets = self.offsets(xp)
-        last = xp.pow(self.s, 2 * self.s / self.s / offsets.shape[0])
-        for _ in range(8):
-            all_squared = last + small**2 * offsets
-            last = last - (xp.sum(xp.log(all_squared)) - 2 * xp.log(self.s)) / xp.sum(1 / all_squared)
-        return {"strengths squared": last + small**2 * offsets}
+        above, least = small**2 * (offsets - xp.min(offsets)), xp.pow(self.s, 2 * self.s / self.s / offsets.shape[0])
+        for _ in range(40):
+            squares = least + above
+            excess = xp.sum(xp.log(squares)) - 2 * xp.log(self.s)
+            least = least * xp.exp(-excess / xp.sum(least / squares))
+        return {"strengths squared": least + above}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> WidthCorrection:
@@ -177,7 +187,7 @@ class WidthCorrection(Expansion):
 
 
 class LayerImbalance(Statistic):
-    r"""The strengths of the two layers of a trained network with one output and random start.
+    r"""Mean difference of the squared strengths of the two layers of a trained network with one output.
 
     For :math:`a_i \sim N(0, \sigma^2/N)`, :math:`W_{ij} \sim N(0, \sigma^2/D)` with small :math:`\sigma`, the norms
     of the rank one layers at the end of training, :math:`u_1 = |W|_2`, :math:`u_2 = |a|`, obey
@@ -186,19 +196,18 @@ class LayerImbalance(Statistic):
 
     Parameters
     ----------
-    width, n_in : array_like
+    width, n_in : int
         Numbers ``N`` and ``D`` of hidden units and inputs.
-    sigma : array_like
+    sigma : float
         Size of the start, small: the correction is :math:`O(\sigma^2 \log(1/\sigma))`, relative.
 
     Notes
     -----
     Exact at every ``N`` and ``D`` as :math:`\sigma \to 0`: :math:`u_1^2 - u_2^2 = \hat g^\top (W_0 W_0^\top - a_0
     a_0^\top) \hat g`, conserved, with :math:`\hat g` the direction that training selects, :math:`a_0 + W_0 \beta`,
-    which is correlated with both. Sampled by training networks. Source: Atanasov, Bordelon, Pehlevan (2022), eqs.
-    (56), (57), which take :math:`\hat g` for independent and have :math:`\sigma^2 (1 - 1/N)`; erratum: at ``D = 100,
-    N = 25`` trained networks have 0.236(5) sigma^2, this law 0.240, the paper 0.960. Nor does the spectrum in (56)
-    concentrate at fixed ratios of widths: it is that of Marchenko and Pastur.
+    which is correlated with both. Sampled by training networks. The spectrum of the imbalance of wide random layers is
+    that of Marchenko and Pastur. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (56), (57). Published formulas,
+    checked: ``linsolve card LayerImbalance``.
 
     Examples
     --------
@@ -208,12 +217,16 @@ class LayerImbalance(Statistic):
     0.24
     """
 
-    width: Any = parameter("N", "number of hidden units", domain="[1, inf)")
-    n_in: Any = parameter("D", "number of inputs", domain="[1, inf)")
+    width: Any = parameter("N", "number of hidden units", domain="[1, inf)", whole=True)
+    n_in: Any = parameter("D", "number of inputs", domain="[1, inf)", whole=True)
     sigma: Any = parameter(r"\sigma", "size of the start", domain="(0, 0.1]", default=0.01)
 
     approximates: ClassVar[str] = "averages over trained two-layer networks with one output from Gaussian starts"
     draws: ClassVar[int] = 2000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self)
 
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the mean difference of the squared strengths over ``sigma^2``."""

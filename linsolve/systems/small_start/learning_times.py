@@ -1,4 +1,4 @@
-"""How long a small network waits: log sigma at two layers, a power of sigma beyond."""
+"""Learning times of small networks: logarithmic in sigma for two layers, a power of sigma for more."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.law import Expansion
 from linsolve.core.network import time_to_reach
 from linsolve.core.parameters import parameter
 from linsolve.systems.mode.deep_mode import DeepMode
-from linsolve.systems.small_start.start import SmallStart, split
+from linsolve.systems.small_start.start import SmallStart, check_growth, check_range, split, unit
 
 __all__ = ["DeepLearningTime", "LearningTime"]
 
 
 class LearningTime(SmallStart):
-    r"""When a two-layer network from a small start has learned half of the target, and lost half of its loss.
+    r"""Times at which a two-layer network from a small start has learned half of the target, and lost half of its loss.
 
     With ``target`` :math:`= s \beta`, learning rate :math:`\eta` and :math:`c_0 = p_0/2 = |a_0 + W_0 \beta|^2 / 4`,
 
@@ -29,22 +30,22 @@ class LearningTime(SmallStart):
 
     Parameters
     ----------
-    last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
-    first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
-    target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``.
+    last, first, target
+        As in `EarlyAlignment`.
     eta : array_like
         Learning rate of both layers.
+
+    Raises
+    ------
+    ValueError
+        For a zero target, for a start with ``c0 = 0``, whose network never learns it, and for entries whose products
+        leave the range of doubles.
 
     Notes
     -----
     Approximates the two-layer network on white inputs, integrated weight by weight. Source: Atanasov, Bordelon,
-    Pehlevan (2022), section 3.1.2 and caption of figure 2. Errata: section 3.1.2 has :math:`e^{st} \approx s/u_0^2`,
-    so :math:`t \approx s^{-1} \log(s/\sigma^2)`, twice too long (7.7348 for 3.867394 at ``s = 2.5``, ``u0 = 1e-4``);
-    the caption of figure 2 has :math:`\frac12 \log(s/\sigma^2)`, right only at ``s = 1``; section 4.2 has the first
-    error again.
+    Pehlevan (2022), section 3.1.2 and caption of figure 2. Published formulas, checked: ``linsolve card
+    LearningTime``.
 
     Examples
     --------
@@ -64,6 +65,10 @@ class LearningTime(SmallStart):
     orders: ClassVar[Mapping[str, float]] = {"half of the target": 2, "half of the loss": 2}
     scales = (1e-3, 3e-4, 1e-4)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self)
+
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return both times."""
         s, _, w, _ = split(xp, self.first, self.target)
@@ -77,54 +82,52 @@ class LearningTime(SmallStart):
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return both times of the integrated network."""
         start = self.layers_at_start(small)
-        asked, rates = {"half of the target": False, "half of the loss": True}, [float(self.eta)] * 2
-        return {
-            name: xp.asarray(time_to_reach(start, self.target, loss=loss, rates=rates)) for name, loss in asked.items()
-        }
+        rates = [float(self.eta)] * 2
+        times = (time_to_reach(start, self.target, loss="loss" in name, rates=rates) for name in self.orders)
+        return dict(zip(self.orders, map(xp.asarray, times), strict=True))
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LearningTime:
         """Return a network of 8 hidden units on 12 inputs."""
-        direction = rng.normal(size=12)
+        beta = unit(rng, 12)
         return cls(
             last=rng.normal(size=8) / np.sqrt(8),
             first=rng.normal(size=(8, 12)) / np.sqrt(12),
-            target=rng.uniform(0.8, 1.6) * direction / np.linalg.norm(direction),
+            target=rng.uniform(0.8, 1.6) * beta,
             eta=rng.uniform(0.5, 1.5),
         )
 
 
 class DeepLearningTime(Expansion):
-    r"""When a balanced mode of three or more layers has been half learned: a power of the size of the start.
+    r"""Time at which a balanced mode of three or more layers has been half learned: a power of the size of the start.
 
     With :math:`c_0 = \sigma^L` the mode's strength at the start, value ``s``, and :math:`\bar\eta` the geometric mean
     of the layers' learning rates,
 
     .. math:: t_{1/2} = \frac{\sigma^{2-L}}{(L - 2)\, \bar\eta s} \bigl(1 + O(\sigma^{L-2})\bigr),
 
-    the same for half of the target and half of the loss: what follows the wait is short.
+    the same for half of the target and half of the loss, since the rise is short compared with the wait.
 
     Parameters
     ----------
-    s : array_like, shape (mode,)
+    s : array_like, shape batch
         Values of the modes, positive.
-    depth : array_like, shape (mode,)
-        Numbers of layers ``L``, above 2, one for each of the three names in `orders`: 3, 4, 5.
-    eta : array_like
-        Geometric mean of the learning rates.
+    depth : array_like, shape batch
+        Numbers of layers ``L``, above 2 and at most 60.
+    eta : array_like, shape batch
+        Geometric mean of the learning rates (per unit of time).
 
     Notes
     -----
-    Approximates `DeepMode`. Source: Atanasov et al. (2022), section 4.1.1 and the line after (40). Errata: section
-    4.1.1 has :math:`\frac{L}{s (L-2)} \sigma^{2-L}`, an ``L`` too many (it is inherited from (39), whose figure 4
-    therefore shows rates ``1/L``); after (40) the exponent is printed :math:`-L-2`. At ``L = 3``, ``sigma = 1e-3``:
-    998.7 exactly, 1000 here, 3000 and 3e15 as printed.
+    Approximates `DeepMode`. Times are named by depth, ``half of the target at depth 3``; modes of the same depth are
+    numbered besides, ``(mode 1)``. Source: Atanasov et al. (2022), section 4.1.1 and the line after (40). Published
+    formulas, checked: ``linsolve card DeepLearningTime``.
 
     Examples
     --------
     >>> import numpy as np
     >>> import linsolve as ls
-    >>> law = ls.laws.DeepLearningTime(s=[1.0, 1.0, 1.0], depth=[3, 4, 5])
+    >>> law = ls.laws.DeepLearningTime(s=1.0, depth=[3, 4, 5])
     >>> times = law.approximation(np, 1e-2)
     >>> [round(float(times[f"half of the target at depth {depth}"]), 3) for depth in (3, 4, 5)]
     [100.0, 5000.0, 333333.333]
@@ -132,30 +135,49 @@ class DeepLearningTime(Expansion):
     [99.0, 5000.0, 333333.0]
     """
 
-    s: Any = parameter("s", "singular value", domain="(0, inf)", axes=("mode",))
-    depth: Any = parameter("L", "number of layers", domain="(2, inf)", axes=("mode",))
+    s: Any = parameter("s", "singular value", domain="(0, inf)")
+    depth: Any = parameter("L", "number of layers", domain="(2, 60]")
     eta: Any = parameter(r"\bar\eta", "geometric mean of the learning rates", domain="(0, inf)", default=1.0)
 
     approximates: ClassVar[str] = "DeepMode, started at sigma^depth"
     orders: ClassVar[Mapping[str, float]] = {
-        f"half of the {what} at depth {k}": k - 2 for k in (3, 4, 5) for what in ("target", "loss")
+        f"half of the {part} at depth {k}": k - 2 for k in (3, 4, 5) for part in ("target", "loss")
     }
     dps = 50
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self)
+        shapes = [tuple(value.shape) for value in self.parameters().values()]
+        try:
+            batch = np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise ValueError(
+                f"{type(self).__name__}: batch shapes = {shapes} do not broadcast (values, depths and rates of modes); "
+                "give as many of each, or one"
+            ) from None
+        depths = np.broadcast_to(arithmetic.to_numpy(self.depth).astype(float), batch).ravel()
+        names: dict[str, float] = {}
+        for mode, depth in enumerate(depths):
+            which = f" (mode {mode})" if np.sum(depths == depth) > 1 else ""
+            names |= {f"half of the {part} at depth {depth:g}{which}": depth - 2 for part in ("target", "loss")}
+        object.__setattr__(self, "orders", names)
+        object.__setattr__(self, "dps", max(50, 30 + 4 * int(depths.max())))  # errors fall to 1e-4^(L - 2)
+
     def _named(self, target: Any, loss: Any) -> dict[str, Any]:
-        values = {"target": target, "loss": loss}
-        return {f"half of the {what} at depth {k + 3}": values[what][k] for k in range(3) for what in values}
+        """Return the times of each mode under the names in `orders`."""
+        pairs = [(target[i], loss[i]) for i in np.ndindex(target.shape)]
+        return dict(zip(self.orders, [time for pair in pairs for time in pair], strict=True))
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the times, by depth."""
+        """Return the times by depth."""
         time = xp.pow(small, 2 - self.depth) / ((self.depth - 2) * self.eta * self.s)
         return self._named(time, time)
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the times from the closed form of `DeepMode`."""
         flow = DeepMode(s=self.s, depth=self.depth, tau=1 / self.eta)
-        start = DeepMode.State(xp.pow(small, self.depth))
-        half = self.s / 2
+        start, half = DeepMode.State(xp.pow(small, self.depth + 0 * self.s * self.eta)), self.s / 2
         return self._named(
             flow.time_to(xp, start, loss=half**2 / 2), flow.time_to(xp, start, loss=flow.loss(xp, start) / 2)
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from linsolve.core.network import follow
 from linsolve.core.parameters import parameter
-from linsolve.systems.small_start.start import SmallStart, kernel, outer, split
+from linsolve.systems.small_start.start import SmallStart, check_growth, kernel, outer, split, unit
 
 __all__ = ["KernelAlignment", "MatchedSolution", "RefinedMatchedSolution"]
 
@@ -26,24 +26,24 @@ class MatchedSolution(SmallStart):
 
     Parameters
     ----------
-    last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
-    first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
-    target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``.
+    last, first, target
+        As in `EarlyAlignment`.
     phases : array_like, shape (time,)
         Increasing times on the clock of the transition, ``2 s t - log(2 s/p0)``, which is 0 at half the rise.
+
+    Raises
+    ------
+    ValueError
+        For a zero target, for a start with ``p0 = 0``, whose network never learns it, and for entries whose products
+        leave the range of doubles.
 
     Notes
     -----
     Approximates the two-layer network on white inputs, integrated weight by weight. The reported errors are divided by
-    :math:`\log(2s/p_0)`; what is left has order 2. `RefinedMatchedSolution` accounts for the logarithm.
+    :math:`\log(2s/p_0)`; the quotient has order 2. `RefinedMatchedSolution` accounts for the logarithm.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28), "exact up to :math:`O(\sigma^2)`". Errata: they
-    print :math:`q_0` for :math:`p_0`, with which the error does not vanish with :math:`\sigma` (0.095, 0.098, 0.098,
-    0.098 at 1e-1 to 1e-4) but is :math:`O(r_0/q_0) = O(D^{-1/2})`; and the logarithm is there unless the start of the
-    first layer has only components along the target.
+    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28). The logarithm is absent where the start of the first
+    layer has only components along the target. Published formulas, checked: ``linsolve card MatchedSolution``.
 
     Examples
     --------
@@ -63,6 +63,10 @@ class MatchedSolution(SmallStart):
     approximates: ClassVar[str] = "the two-layer network on white inputs from a start of size sigma, at all times"
     orders: ClassVar[Mapping[str, float]] = {"q": 2, "r": 2}
     logarithmic: ClassVar[tuple[str, ...]] = ("q", "r")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self)
 
     def pace(self, xp: Any, small: Any) -> tuple[Any, Any, Any]:
         """Return ``s``, ``p0`` and the times."""
@@ -101,14 +105,14 @@ class MatchedSolution(SmallStart):
     @classmethod
     def example(cls, rng: np.random.Generator) -> MatchedSolution:
         """Return a network of 8 hidden units on 12 inputs."""
-        direction = rng.normal(size=12)
+        beta = unit(rng, 12)
         last, first = rng.normal(size=8) / np.sqrt(8), rng.normal(size=(8, 12)) / np.sqrt(12)
         # p0 > q0: from a start that almost points away from the target the logarithm dominates only far below 1e-4
-        last = last * np.sign(last @ first @ direction)
+        last = last * np.sign(last @ first @ beta)
         return cls(
             last=last,
             first=first,
-            target=rng.uniform(0.8, 1.6) * direction / np.linalg.norm(direction),
+            target=rng.uniform(0.8, 1.6) * beta,
             phases=np.linspace(-5.0, 12.0, 35),
         )
 
@@ -116,7 +120,7 @@ class MatchedSolution(SmallStart):
 class RefinedMatchedSolution(MatchedSolution):
     r"""The matched solution with its logarithm: error :math:`O(\sigma^2)`, uniformly in time.
 
-    What the first layer holds across the target, :math:`W_\perp`, slows the growth. With :math:`\hat g = (a_0 +
+    The part of the first layer across the target, :math:`W_\perp`, slows the growth. With :math:`\hat g = (a_0 +
     w_0)/|a_0 + w_0|`, :math:`\hat b = |W_{0\perp}^\top \hat g|^2`, :math:`K = 2s/p_0 - 1`, replace :math:`2st` in
     `MatchedSolution` by
 
@@ -130,9 +134,9 @@ class RefinedMatchedSolution(MatchedSolution):
     Notes
     -----
     Approximates the two-layer network on white inputs. Derived here by averaging :math:`\dot q = 2 r (s - r) - a^\top
-    B a`, :math:`\dot r = 2 q (s - r) - a^\top B w`, :math:`B = W_\perp W_\perp^\top`, along the matched solution; no
-    source. The error over :math:`\sigma^2` is 0.1598 at 1e-1 to 1e-4 (6 inputs, 4 hidden units), against 0.32 to 1.20
-    without it.
+    B a`, :math:`\dot r = 2 q (s - r) - a^\top B w`, :math:`B = W_\perp W_\perp^\top`, along the matched solution; it
+    has no published source. The error over :math:`\sigma^2` is 0.1598 at 1e-1 to 1e-4 (6 inputs, 4 hidden units), and
+    0.32 to 1.20 without the logarithm.
 
     Examples
     --------
@@ -188,10 +192,9 @@ class KernelAlignment(RefinedMatchedSolution):
     Notes
     -----
     Approximates the two-layer network on white inputs, integrated weight by weight. Derived here from :math:`\dot
-    W_\perp = -a a^\top W_\perp`, which removes what the hidden direction :math:`\hat g = g/|g|` holds across the
-    target. Source: the alignment of Atanasov et al. (2022), section 2, and their eq. (8), :math:`M = u^2 (\beta
-    \beta^\top + I) + O(\sigma^2)` in phase II. Erratum: during the transition that error is :math:`O(\sigma)`, from
-    the last two terms of :math:`M`; it is :math:`O(\sigma^2)` only at the end.
+    W_\perp = -a a^\top W_\perp`, which removes the part of :math:`W_\perp` along the hidden direction :math:`\hat g =
+    g/|g|`. Source: the alignment of Atanasov et al. (2022), section 2, and their eq. (8) for phase II. Published
+    formulas, checked: ``linsolve card KernelAlignment``.
 
     Examples
     --------
@@ -202,7 +205,7 @@ class KernelAlignment(RefinedMatchedSolution):
     >>> found = law.approximation(np, 1e-3)
     >>> found["output"].round(3).tolist()
     [0.0, 0.007, 1.0]
-    >>> found["alignment"].round(3).tolist()  # aligned before anything is learned
+    >>> found["alignment"].round(3).tolist()  # aligned before the output grows
     [0.608, 0.894, 0.894]
     >>> start = ls.WhitenedTwoLayer.of(1e-3 * first, 1e-3 * last[None])
     >>> ls.WhitenedTwoLayer(target=[[1.0, 0.0]])(law.pace(np, 1e-3)[2], start)["kernel_alignment"].round(3).tolist()

@@ -7,10 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.law import Expansion
 from linsolve.core.network import follow
 from linsolve.core.parameters import parameter
-from linsolve.numerics.scalar import phi
+from linsolve.systems.small_start.start import check_direction, check_range
+from linsolve.systems.whitened.matrix_riccati import moved
+from linsolve.systems.whitened.staircase import flipped, staircase
+from linsolve.systems.whitened.start_frame import Frame, Modes
 
 __all__ = ["MatchedOutputs"]
 
@@ -24,9 +28,9 @@ class MatchedOutputs(Expansion):
     .. math:: Q Q^\top = e^{F t} Q_0 \Bigl[I + Q_0^\top \frac{e^{2 F t} - 1}{2 F} Q_0\Bigr]^{-1} Q_0^\top e^{F t}
         + O(\sigma^2),
 
-    uniformly in time, up to a logarithm from the time that passes between the modes: all modes at once, coupled while
-    they compete, each a sigmoid after. Its blocks are :math:`W_1^\top W_1`, :math:`W_2 W_1` and :math:`W_2 W_2^\top`,
-    hence the tangent kernel.
+    uniformly in time, up to a logarithm from the time that passes between the modes. The modes are coupled while they
+    compete; afterwards each is a sigmoid. The blocks of :math:`Q Q^\top` are :math:`W_1^\top W_1`, :math:`W_2 W_1` and
+    :math:`W_2 W_2^\top`, hence the tangent kernel.
 
     Parameters
     ----------
@@ -35,18 +39,25 @@ class MatchedOutputs(Expansion):
     last : array_like, shape (n_out, width)
         Second layer over :math:`\sigma` at the start.
     target : array_like, shape (n_out, n_in)
-        Map to be learned, ``S``.
+        Map to be learned, ``S``, not zero; any rank.
     phases : array_like, shape (time,)
         Increasing times on the clock of the strongest mode, ``2 s t - log(s / sigma^2)``.
+
+    Raises
+    ------
+    ValueError
+        For a zero target, and for entries whose products leave the range of doubles.
 
     Notes
     -----
     Approximates the two-layer network on white inputs, integrated weight by weight. It is the balanced solution of
-    Fukumizu (1998) and Braun et al. (2022), see `WhitenedTwoLayer`, from a start that is not balanced. What the first
-    layer holds across the target stays in it: at one output there is no logarithm, and it agrees with
-    `RefinedMatchedSolution` to its order, and corrects eqs. (27), (28) of Atanasov, Bordelon, Pehlevan (2022).
-    Erratum in their section 4.2: a mode is learned at :math:`\frac{1}{2 s_\alpha} \log(s_\alpha/u_0^2 - 1)`, not at
-    twice this.
+    Fukumizu (1998) and Braun et al. (2022), see `WhitenedTwoLayer`, from a start that is not balanced. The formula is
+    evaluated by the matrix kernel of that flow, 1e-12 of the largest entry at every time
+    (``tests/systems/small_start/test_matched_outputs.py``, to phase 1e4). At one output there is no logarithm, and the
+    law agrees with `RefinedMatchedSolution` to its order: the first layer's part across the target stays in it.
+
+    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28) for one output and section 4.2. Published formulas,
+    checked: ``linsolve card MatchedOutputs``.
 
     Examples
     --------
@@ -70,6 +81,11 @@ class MatchedOutputs(Expansion):
     orders: ClassVar[Mapping[str, float]] = {"product": 2, "gram_in": 2, "gram_out": 2}
     scales = (1e-3, 3e-4, 1e-4)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self)
+        check_direction(self)
+
     def times(self, xp: Any, small: Any) -> Any:
         """Return the times, shape (time,)."""
         s = xp.linalg.svd(self.target, full_matrices=False)[1][0]
@@ -77,19 +93,30 @@ class MatchedOutputs(Expansion):
 
     def gram(self, xp: Any, small: Any, t: Any) -> Any:
         """Return ``Q Q^T`` at times `t`, shape (time, n_in + n_out, n_in + n_out)."""
-        n_out, n_in = self.target.shape
         turned = xp.matrix_transpose
-        blank = [xp.zeros((n, n)) for n in (n_in, n_out)]
-        f = xp.concat(
-            [xp.concat([blank[0], turned(self.target)], axis=1), xp.concat([self.target, blank[1]], axis=1)], axis=0
-        )
-        rates, basis = xp.linalg.eigh(f)
-        start = small * (turned(basis) @ xp.concat([turned(self.first), self.last], axis=0))
-        x = rates * t[:, None]
-        grown = t[:, None] * phi(xp, 2 * xp.abs(x)) * xp.exp(xp.abs(x) + x)
-        moved = xp.exp(x)[..., None] * start
-        inner = xp.eye(start.shape[1]) + turned(start) @ (grown[..., None] * start)
-        return basis @ (moved @ xp.linalg.solve(inner, turned(moved))) @ turned(basis)
+        q0 = small * xp.concat([turned(self.first), self.last], axis=0)
+        start = q0 @ turned(q0)
+        product, x, z = moved(xp, t, self._frame(xp, q0), self.target.shape[1])
+        later = xp.concat([xp.concat([x, turned(product)], axis=-1), xp.concat([product, z], axis=-1)], axis=-2)
+        return xp.where((t == 0)[:, None, None], start, later)
+
+    def _frame(self, xp: Any, q0: Any) -> Frame:
+        """Return the start in the eigenbasis of F, without the conditions that a balanced start obeys."""
+        turned, modes = xp.matrix_transpose, Modes.of(xp, self.target)
+        if q0.shape[1] > q0.shape[0]:  # as many columns as rows say the same
+            q0 = turned(xp.linalg.qr(turned(q0))[1])
+        k, (n_out, n_in), half = modes.s.shape[0], self.target.shape, xp.sqrt(xp.ones_like(self.target[0, 0]) / 2)
+        v, u = modes.v[:, :k] * half, modes.u[:, :k] * half
+        columns = [xp.concat([v, u], axis=0), flipped(xp, xp.concat([v, -u], axis=0))]
+        if n_in > k:
+            columns.insert(1, xp.concat([modes.v[:, k:], xp.zeros((n_out, n_in - k))], axis=0))
+        if n_out > k:
+            columns.insert(1, xp.concat([xp.zeros((n_in, n_out - k)), modes.u[:, k:]], axis=0))
+        basis = xp.concat(columns, axis=1)
+        rate = xp.concat([modes.s, 0 * basis[0, 2 * k :], -flipped(xp, modes.s)], axis=0)
+        noise = 16 * (n_in + n_out) * arithmetic.precision(xp) * xp.ones_like(half)
+        q, root = staircase(xp, turned(basis) @ q0, q0, k, noise)
+        return Frame(basis, rate, q, root, 0 * half)
 
     def _blocks(self, gram: Any) -> dict[str, Any]:
         n = self.target.shape[1]

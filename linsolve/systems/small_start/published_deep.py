@@ -2,33 +2,97 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from linsolve.core.network import follow
 from linsolve.core.published_formula import Evidence, Source
-from linsolve.systems.small_start.published_layers import (
-    ALIGNED,
-    BETA,
-    COVARIANCE,
-    GENERIC,
-    PROBES,
-    RATES,
-    D,
-    S,
-    U,
-    X,
-    around,
-    balanced,
-    kernel,
-    product,
-    velocities,
-)
 
-__all__ = ["FORMULAS"]
+__all__ = ["FORMULAS", "around", "balanced", "each", "kernel", "product", "rotations", "velocities"]
 
 formula = Source("atanasov_2022")
+RNG = np.random.default_rng(5)
+S = 1.7
+D = 4
+BETA = np.array([0.5, -0.5, 0.7, -0.1])
+RATES = np.array([0.6, 1.7, 1.1])
+GENERIC = [RNG.standard_normal((4, 4)) / 2, RNG.standard_normal((4, 4)) / 2, RNG.standard_normal((1, 4)) / 2]
+X = RNG.standard_normal((7, D))
+COVARIANCE = X.T @ X / len(X)
+ACROSS = np.linalg.svd(BETA[None])[2][1]  # a unit vector orthogonal to BETA
+PROBES = np.array([BETA, ACROSS, BETA + 2 * ACROSS])
+
+
+def product(layers: Any) -> Any:
+    """Return the product of layers given first layer first."""
+    return reduce(lambda done, layer: layer @ done, layers)
+
+
+def around(layers: Any, k: int) -> tuple[Any, Any]:
+    """Return the products of the layers after and before layer k."""
+    after = product(layers[k + 1 :]) if k + 1 < len(layers) else np.eye(len(layers[k]))
+    return after, product(layers[:k]) if k else np.eye(layers[0].shape[1])
+
+
+def velocities(layers: Any, rates: Any, covariance: Any) -> list[Any]:
+    """Return the velocities (9) of all layers."""
+    error = (S * BETA - product(layers)) @ covariance
+    return [rate * after.T @ error @ before.T for rate, (after, before) in zip(rates, each(layers), strict=True)]
+
+
+def each(layers: Any) -> list[tuple[Any, Any]]:
+    """Return `around` for each layer."""
+    return [around(layers, k) for k in range(len(layers))]
+
+
+def kernel(layers: Any, weights: Any = None, x: Any = PROBES) -> Any:
+    """Return the sum over layers of products of gradients of the one output at all pairs of points."""
+    weights = np.ones(len(layers)) if weights is None else weights
+    parts = zip(weights, each(layers), strict=True)
+    return sum(w * (after @ after.T)[0, 0] * (x @ before.T @ before @ x.T) for w, (after, before) in parts)
+
+
+def rotations(depth: int, width: int) -> list[Any]:
+    """Return random rotations between the layers."""
+    rng = np.random.default_rng(10 * depth + width)
+    return [np.linalg.qr(rng.standard_normal((width, width)))[0] for _ in range(depth)]
+
+
+def balanced(strengths: Any, out: Any, into: Any, rates: Any) -> list[Any]:
+    """Return layers balanced as in (33), (53): strengths u_a, singular vectors of the map, generic ones between."""
+    depth, modes = len(rates), len(strengths)
+    frames = [into, *(Q[:, :modes] for Q in rotations(depth - 1, D)), out]
+    scales = np.sqrt(rates / rates[-1])
+    return [c * (frames[k + 1] * strengths) @ frames[k].T for k, c in enumerate(scales)]
+
+
+def gradients(value: Any) -> list[Any]:
+    """Return the derivative of `value(layers)` by every weight of the generic layers, through a complex step."""
+    found = [np.empty(layer.shape) for layer in GENERIC]
+    for k, layer in enumerate(GENERIC):
+        for at in np.ndindex(layer.shape):
+            moved = [each.astype(complex) for each in GENERIC]
+            moved[k][at] += 1e-30j
+            found[k][at] = value(moved).imag / 1e-30
+    return found
+
+
+def mean_loss(layers: Any) -> Any:
+    """Return half of the mean squared error over seven points."""
+    return np.mean((X @ product(layers)[0] - S * X @ BETA) ** 2) / 2
+
+
+def flat(layers: Any) -> Any:
+    """Return all weights as one vector."""
+    return np.concatenate([layer.ravel() for layer in layers])
+
+
+U = 0.83
+ALIGNED = balanced(np.array([U]), np.ones((1, 1)), BETA[:, None], RATES)
+EVEN = balanced(np.array([U]), np.ones((1, 1)), BETA[:, None], np.ones(3))
+FINAL = balanced(np.array([S ** (1 / 3)]), np.ones((1, 1)), BETA[:, None], np.ones(3))
 
 
 @formula(
@@ -37,14 +101,9 @@ formula = Source("atanasov_2022")
     r"\dot W^\ell = \eta_\ell (W^{>\ell})^\top (s\beta - \tilde w)^\top \Sigma (W^{<\ell})^\top",
 )
 def gradient_flow_of_all_layers() -> Evidence:
-    """Compare with derivative of the mean loss over seven points by every weight, through a complex step."""
-    y, truth = S * X @ BETA, []
-    for k, layer in enumerate(GENERIC):
-        for at in np.ndindex(layer.shape):
-            moved = [each.astype(complex) for each in GENERIC]
-            moved[k][at] += 1e-30j
-            truth.append(-RATES[k] * (np.mean((X @ product(moved)[0] - y) ** 2) / 2).imag / 1e-30)
-    return Evidence(truth, np.concatenate([v.ravel() for v in velocities(GENERIC, RATES, COVARIANCE)]))
+    """Compare with the derivative of the mean loss over seven points by every weight, through a complex step."""
+    truth = [-rate * g for rate, g in zip(RATES, gradients(mean_loss), strict=True)]
+    return Evidence(flat(truth), flat(velocities(GENERIC, RATES, COVARIANCE)))
 
 
 @formula(
@@ -56,16 +115,11 @@ def gradient_flow_of_all_layers() -> Evidence:
     about=("DeepMode",),
 )
 def motion_of_the_squares() -> Evidence:
-    """Compare with velocities of the weights by a complex step of the loss."""
-    y, k = S * X @ BETA, 1
-    gradient = np.empty((4, 4))
-    for at in np.ndindex(4, 4):
-        moved = [each.astype(complex) for each in GENERIC]
-        moved[k][at] += 1e-30j
-        gradient[at] = (np.mean((X @ product(moved)[0] - y) ** 2) / 2).imag / 1e-30
-    truth = -gradient @ GENERIC[k].T
+    """Compare with the velocities of the weights by a complex step of the loss."""
+    k = 1
+    truth = -gradients(mean_loss)[k] @ GENERIC[k].T
     after, before = around(GENERIC, k)
-    pull = np.mean((X @ product(GENERIC)[0] - y)[:, None] * X, axis=0)  # sum of l'(f) x
+    pull = np.mean((X @ (product(GENERIC)[0] - S * BETA))[:, None] * X, axis=0)  # sum of l'(f) x
     part = after.T @ pull[None] @ before.T @ GENERIC[k].T
     return Evidence(truth + truth.T, -(part + part.T), part + part.T)
 
@@ -81,31 +135,9 @@ def motion_of_the_squares() -> Evidence:
 def both_sides_of_the_law() -> Evidence:
     """Compare with the gradient of the output by the first of three layers, a complex step, times that layer."""
     first, second, last = GENERIC
-    gradient = np.empty((4, 4))
-    for at in np.ndindex(4, 4):
-        moved = first.astype(complex)
-        moved[at] += 1e-30j
-        gradient[at] = (last @ second @ moved @ PROBES[0])[0].imag / 1e-30
-    truth = gradient @ first.T
+    truth = gradients(lambda layers: (product(layers) @ PROBES[0])[0])[0] @ first.T
     shifted = second.T @ (first.T @ second.T @ last.T) @ PROBES[:1] @ first.T
     return Evidence(truth, second.T @ last.T @ PROBES[:1] @ first.T, shifted)
-
-
-@cache
-def _trained(t: float) -> list[Any]:
-    from scipy.integrate import solve_ivp
-
-    shapes = [layer.shape for layer in GENERIC]
-    ends = np.cumsum([layer.size for layer in GENERIC])[:-1]
-
-    def unpack(z: Any) -> list[Any]:
-        return [part.reshape(shape) for part, shape in zip(np.split(z, ends), shapes, strict=True)]
-
-    def rate(_: float, z: Any) -> Any:
-        return np.concatenate([v.ravel() for v in velocities(unpack(z), RATES, COVARIANCE)])
-
-    z0 = np.concatenate([layer.ravel() for layer in GENERIC])
-    return unpack(solve_ivp(rate, (0, t), z0, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1])
 
 
 @formula(
@@ -115,13 +147,14 @@ def _trained(t: float) -> list[Any]:
     about=("DeepMode", "WidthCorrection", "LayerImbalance"),
 )
 def conservation_law() -> Evidence:
-    """Compare with weights of a generic three-layer network at three rates, integrated one by one."""
+    """Compare with the weights of a generic three-layer network at three rates, integrated one by one."""
 
     def difference(layers: Any) -> Any:
         pairs = [(layers[k], RATES[k], layers[k + 1], RATES[k + 1]) for k in (0, 1)]
         return [V @ V.T / low - W.T @ W / high for V, low, W, high in pairs]
 
-    return Evidence(difference(_trained(3.0)), difference(GENERIC))
+    later = follow(GENERIC, S * BETA, [3.0], covariance=COVARIANCE, rates=RATES, rtol=1e-12)
+    return Evidence(difference([layer[0] for layer in later]), difference(GENERIC))
 
 
 @formula(
@@ -130,18 +163,9 @@ def conservation_law() -> Evidence:
     r"K = \textstyle\sum_\ell |W^{>\ell}|^2\, x^\top (W^{<\ell})^\top W^{<\ell} x'",
 )
 def tangent_kernel_of_all_layers() -> Evidence:
-    """Compare with product of the gradients of the output at two points, through a complex step."""
-
-    def gradient(x: Any) -> Any:
-        found = []
-        for k, layer in enumerate(GENERIC):
-            for at in np.ndindex(layer.shape):
-                moved = [each.astype(complex) for each in GENERIC]
-                moved[k][at] += 1e-30j
-                found.append((product(moved) @ x)[0].imag / 1e-30)
-        return np.array(found)
-
-    return Evidence(gradient(PROBES[0]) @ gradient(PROBES[2]), kernel(GENERIC)[0, 2])
+    """Compare with the product of the gradients of the output at two points, through a complex step."""
+    first, second = (flat(gradients(lambda layers, x=x: (product(layers) @ x)[0])) for x in PROBES[[0, 2]])
+    return Evidence(first @ second, kernel(GENERIC)[0, 2])
 
 
 @formula(
@@ -153,7 +177,7 @@ def tangent_kernel_of_all_layers() -> Evidence:
     about=("FinalKernel",),
 )
 def balanced_kernel() -> Evidence:
-    """Compare with gradients of a balanced network of three layers at three rates."""
+    """Compare with the gradients of a balanced network of three layers at three rates."""
     share = RATES / RATES[-1]
     A, B = sum(np.prod(np.delete(share, k)) for k in (1, 2)), np.prod(share[1:])
     M = A * np.outer(BETA, BETA) + B * np.eye(D)
@@ -168,7 +192,7 @@ def balanced_kernel() -> Evidence:
     about=("FinalKernel",),
 )
 def spike_over_bulk() -> Evidence:
-    """Compare with kernels with and without the rates of a balanced network, along and across the target."""
+    """Compare with the kernels with and without the rates of a balanced network, along and across the target."""
     rates = np.array([0.6, 1.7, 1.7])
     layers = balanced(np.array([U]), np.ones((1, 1)), BETA[:, None], rates)
     plain, driving = kernel(layers), kernel(layers, rates)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.published_formula import Evidence, Source
-from linsolve.systems.small_start.published_layers import BETA, D, S, X, balanced, each, product, rotations
+from linsolve.systems.small_start.published_deep import BETA, D, S, X, balanced, each, product, rotations
 from linsolve.systems.small_start.published_strength import time
 
 __all__ = ["FORMULAS"]
@@ -22,7 +22,7 @@ formula = Source("atanasov_2022")
     about=("TransferError",),
 )
 def eigenfunctions() -> Evidence:
-    """Compare with eigenvalues of the kernel's matrix on linear functions, numerically."""
+    """Compare with the eigenvalues of the kernel's matrix on linear functions, numerically."""
     return Evidence(np.linalg.eigvalsh(2.3 * np.outer(BETA, BETA) + np.eye(D)), [1, 1, 1, 3.3])
 
 
@@ -82,7 +82,7 @@ def norm_that_it_minimizes() -> Evidence:
     about=("FinalKernelOutputs",),
 )
 def kernel_of_several_outputs() -> Evidence:
-    """Compare with gradients of a balanced network of three layers, two outputs and equal rates."""
+    """Compare with the gradients of a balanced network of three layers, two outputs and equal rates."""
     u = np.array([1.3, 0.6])
     out, into = rotations(1, 2)[0], rotations(1, D)[0][:, :2]
     layers = balanced(u, out, into, np.ones(3))
@@ -107,7 +107,7 @@ def kernel_of_several_outputs() -> Evidence:
     about=("LayerKernels",),
 )
 def activations_of_several_outputs() -> Evidence:
-    """Compare with activations of a balanced network after two of three layers; a matrix power by eigenvectors."""
+    """Compare with the activations of a balanced network after two of three layers; a matrix power by eigenvectors."""
     u = np.array([1.3, 0.6])
     layers = balanced(u, rotations(1, 2)[0], rotations(1, D)[0][:, :2], np.ones(3))
     h, total = product(layers[:2]), product(layers)
@@ -137,6 +137,24 @@ def strengths_at_unequal_widths() -> Evidence:
     steps = 1 - SIZES[2:] / SIZES[1:-1]
     truth = np.array([steps[0] + steps[1], steps[1], 0])
     return Evidence(truth, _excess(1), _excess(0))
+
+
+@formula(
+    "(56), (57), two layers",
+    "imbalance along the direction that training selects",
+    r"\langle u_1^2 - u_2^2 \rangle = \sigma^2 \frac{N - 1}{D}",
+    printed=r"\langle u_1^2 - u_2^2 \rangle = \sigma^2 (1 - 1/N)",
+    about=("LayerImbalance",),
+)
+def imbalance_of_two_layers() -> Evidence:
+    """Compare with the conserved form at Gaussian starts of two units on three inputs, by Gauss-Hermite quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(4)
+    grid = np.array(np.meshgrid(*[nodes] * 4, indexing="ij")).reshape(2, 2, -1)
+    share = np.prod(np.meshgrid(*[weights / weights.sum()] * 4, indexing="ij"), axis=0).ravel()
+    a, w = grid[0] / np.sqrt(2), grid[1] / np.sqrt(3)  # sigma = 1; the other two columns of W add 1/3 each on average
+    g = (a + w) / np.linalg.norm(a + w, axis=0)
+    found = np.sum(g * w, axis=0) ** 2 - np.sum(g * a, axis=0) ** 2 + 2 / 3 * np.sum(g * g, axis=0)
+    return Evidence(share @ found, 1 / 3, 1 / 2)
 
 
 @formula(
@@ -178,7 +196,7 @@ def correction_of_the_strength() -> Evidence:
     about=("MatchedOutputs", "LearningTime"),
 )
 def when_a_mode_is_learned() -> Evidence:
-    """Compare with time to half of the rise at depth 2, by quadrature."""
+    """Compare with the time to half of the rise at depth 2, by quadrature."""
     c0 = 1e-4
     clock = np.log(S / c0 - 1)
     return Evidence(time(2, c0, S / 2), clock / (2 * S), np.log(S / c0) / S)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.network import follow
 from linsolve.core.published_formula import Evidence, Order, Source
 
 __all__ = ["FORMULAS"]
@@ -45,7 +46,7 @@ def kernel(a: Any, W: Any) -> Any:
     condition=r"loss $\frac12 \sum_\mu (f - y)^2$; with that of (4) a factor $1/P$",
 )
 def output_dynamics() -> Evidence:
-    """Compare with velocity of the output from those of the weights under (4), by the chain rule."""
+    """Compare with the velocity of the output from those of the weights under (4), by the chain rule."""
     da, dW = pull(A0, W0, covariance=COVARIANCE)
     error = S * BETA - W0.T @ A0
     return Evidence((da @ W0 + A0 @ dW) @ PROBE, (PROBE @ kernel(A0, W0) @ X.T) @ (X @ error) / len(X))
@@ -81,7 +82,7 @@ def _two_kernels() -> tuple[Any, Any, Any]:
     tolerance=1e-8,
 )
 def learned_function() -> Evidence:
-    """Compare with outputs integrated in time while the kernel jumps to a matrix that does not commute with it."""
+    """Compare with the outputs integrated in time while the kernel jumps to a matrix that does not commute with it."""
     from scipy.linalg import expm
 
     first, second, error = _two_kernels()
@@ -115,7 +116,7 @@ def _early(epsilon: float, tau: float = 0.8) -> tuple[Any, Any, Any]:
     about=("KernelRegression",),
 )
 def errors_fall() -> Evidence:
-    """Compare with velocity of the errors of a linear model from that of its parameters."""
+    """Compare with the velocity of the errors of a linear model from that of its parameters."""
     J, error = X[:4], np.array([0.4, -1.1, 0.8, 0.3])  # four samples, one parameter an input
     parameters = J.T @ error
     return Evidence(-J @ parameters, -(J @ J.T) @ error, (J @ J.T) @ error)
@@ -131,7 +132,7 @@ def errors_fall() -> Evidence:
     expansion=True,
 )
 def errors_of_the_first_stage() -> Order:
-    """Compare with errors of model (3) integrated in time."""
+    """Compare with the errors of model (3) integrated in time."""
     scales = 1e-4, 1e-5
     return Order(scales, [np.linalg.norm(np.subtract(*_early(e)[:2])) for e in scales], 1)
 
@@ -146,7 +147,7 @@ def errors_of_the_first_stage() -> Order:
     expansion=True,
 )
 def regression_with_the_final_kernel() -> Order:
-    """Compare with change at a probe under model (3), the first stage integrated in time, the second to its end."""
+    """Compare with the change at a probe under model (3), the first stage integrated in time, the second to its end."""
     _, second, _ = _two_kernels()
     regress = second[3, :3] @ np.linalg.inv(second[:3, :3])
     scales = 1e-4, 1e-5
@@ -167,14 +168,11 @@ def networks_against_regression() -> Order:
     inputs = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])  # white on their span
     y = np.array([0.9, -0.7])
 
-    def rate(z: Any) -> Any:
-        a, W = z[:N], z[N:].reshape(N, D)
-        pull = inputs.T @ (y - inputs @ W.T @ a)
-        return np.concatenate([W @ pull, np.outer(a, pull).ravel()])
+    target, P = np.linalg.pinv(inputs) @ y, len(inputs)
 
     def gap(sigma: float) -> float:
-        z = ode(rate, sigma * np.concatenate([A0, W0.ravel()]), 40.0).y[:, -1]
-        a, W = z[:N], z[N:].reshape(N, D)
+        layers = follow([sigma * W0, sigma * A0[None]], target, [40.0 * P], covariance=inputs.T @ inputs / P)
+        W, a = layers[0][0], layers[1][0, 0]
         K = kernel(a, W)
         return float(np.linalg.norm(W.T @ a - K @ inputs.T @ np.linalg.solve(inputs @ K @ inputs.T, y)))
 
@@ -189,7 +187,7 @@ def networks_against_regression() -> Order:
     about=("EarlyAlignment", "LearningTime"),
 )
 def gradient_flow() -> Evidence:
-    """Compare with derivative of the mean loss over six samples by every weight, through a complex step."""
+    """Compare with the derivative of the mean loss over six samples by every weight, through a complex step."""
     y = S * X @ BETA
 
     def loss(z: Any) -> Any:
@@ -208,7 +206,7 @@ def gradient_flow() -> Evidence:
     about=("EarlyAlignment", "KernelAlignment"),
 )
 def tangent_kernel() -> Evidence:
-    """Compare with product of the gradients of the outputs at two points, through a complex step."""
+    """Compare with the product of the gradients of the outputs at two points, through a complex step."""
     z, h = np.concatenate([A0, W0.ravel()]), 1e-30
 
     def gradient(x: Any) -> Any:

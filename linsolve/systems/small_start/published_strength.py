@@ -6,8 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from linsolve.core.published_formula import Evidence, Source
-from linsolve.systems.small_start.published_layers import (
+from linsolve.core.network import trained
+from linsolve.core.published_formula import Evidence, Order, Source
+from linsolve.systems.small_start.published_deep import (
     ACROSS,
     BETA,
     EVEN,
@@ -35,7 +36,7 @@ formula = Source("atanasov_2022")
     about=("DeepMode",),
 )
 def motion_of_a_layer() -> Evidence:
-    """Compare with velocity of the last layer of a balanced network under (9), along itself."""
+    """Compare with the velocity of the last layer of a balanced network under (9), along itself."""
     velocity = velocities(EVEN, np.ones(3), np.eye(D))[-1][0]
     gap = S - U**3
     return Evidence(velocity @ EVEN[-1][0] / U, U**2 * gap, U**4 * gap)
@@ -49,7 +50,7 @@ def motion_of_a_layer() -> Evidence:
     about=("DeepMode", "DeepLearningTime"),
 )
 def motion_of_the_strength() -> Evidence:
-    """Compare with velocity of the output of a balanced network, from those of its layers under (9)."""
+    """Compare with the velocity of the output of a balanced network, from those of its layers under (9)."""
     moved = [layer + 1e-30j * v for layer, v in zip(EVEN, velocities(EVEN, np.ones(3), np.eye(D)), strict=True)]
     rate = (U**3) ** (4 / 3) * (S - U**3)
     return Evidence((product(moved)[0] @ BETA).imag / 1e-30, 3 * rate, rate)
@@ -73,7 +74,7 @@ def time(depth: int, start: float, end: float) -> float:
     tolerance=1e-5,
 )
 def growth_while_small() -> Evidence:
-    """Compare with time of the growth from 1e-9 to 1e-6 at depth 4, by quadrature."""
+    """Compare with the time of the growth from 1e-9 to 1e-6 at depth 4, by quadrature."""
     start, end = 1e-9, 1e-6
     t = time(4, start, end)
     return Evidence(end**-0.5, start**-0.5 - 2 * S * t, start**-0.5 - S * t / 2)
@@ -88,7 +89,7 @@ def growth_while_small() -> Evidence:
     tolerance=1e-5,
 )
 def time_to_learn() -> Evidence:
-    """Compare with time to half of the rise from sigma^3 at depth 3, by quadrature."""
+    """Compare with the time to half of the rise from sigma^3 at depth 3, by quadrature."""
     sigma = 1e-6
     return Evidence(time(3, sigma**3, S / 2), 1 / (sigma * S), 3 * sigma**-5 / S)
 
@@ -102,7 +103,7 @@ def time_to_learn() -> Evidence:
     tolerance=1e-5,
 )
 def time_in_the_main_text() -> Evidence:
-    """Compare with time to half of the rise from sigma^3 at depth 3, by quadrature."""
+    """Compare with the time to half of the rise from sigma^3 at depth 3, by quadrature."""
     sigma = 1e-6
     return Evidence(time(3, sigma**3, S / 2), 1 / (sigma * S), 3 / (sigma * S))
 
@@ -115,7 +116,7 @@ def time_in_the_main_text() -> Evidence:
     printed=r"\frac{d}{dt} \frac{|W\beta|^2}{|Wv|^2} = \frac{2 \beta \cdot \tilde w}{|Wv|^2}",
 )
 def alignment_of_the_first_layer() -> Evidence:
-    """Compare with derivative of the ratio along the velocities (9) of a generic network, through a complex step."""
+    """Compare with the derivative of the ratio along the velocities (9) of a generic network, by a complex step."""
     velocity = velocities(GENERIC, np.ones(3), np.eye(D))[0]
     moved = GENERIC[0] + 1e-30j * velocity
     truth = (np.sum((moved @ BETA) ** 2) / np.sum((moved @ ACROSS) ** 2)).imag / 1e-30
@@ -130,10 +131,11 @@ def alignment_of_the_first_layer() -> Evidence:
     "the final kernel",
     r"K_\infty = s^{2 - 2/L} x^\top [A\beta\beta^\top + B I] x'",
     printed=r"K_\infty = s^{2L-2} x^\top [A\beta\beta^\top + B I] x'",
+    condition=r"equal rates; else $s \prod_\ell (\eta_\ell/\eta_L)^{-1/2}$ in place of $s$",
     about=("FinalKernel",),
 )
 def final_kernel() -> Evidence:
-    """Compare with gradients of a balanced network of three layers whose map is s beta."""
+    """Compare with the gradients of a balanced network of three layers whose map is s beta."""
     M = PROBES @ (2 * np.outer(BETA, BETA) + np.eye(D)) @ PROBES.T
     return Evidence(kernel(FINAL), S ** (4 / 3) * M, S**4 * M)
 
@@ -146,9 +148,28 @@ def final_kernel() -> Evidence:
     about=("LayerKernels",),
 )
 def kernels_of_the_activations() -> Evidence:
-    """Compare with activations of a balanced network of three layers whose map is s beta, after two of them."""
+    """Compare with the activations of a balanced network of three layers whose map is s beta, after two of them."""
     h = PROBES @ product(FINAL[:2]).T
     return Evidence(h @ h.T, S ** (4 / 3) * np.outer(PROBES @ BETA, PROBES @ BETA))
+
+
+@formula(
+    "(43), error",
+    "error of the kernel of the second layer's activations",
+    r"h_2(x) \cdot h_2(x') = s^{4/L} x^\top \beta\beta^\top x' + O(\sigma^2)",
+    printed=r"h_2(x) \cdot h_2(x') = s^{4/L} x^\top \beta\beta^\top x' + O(\sigma^4)",
+    about=("LayerKernels",),
+    tolerance=2e-2,
+)
+def error_of_the_kernel_of_activations() -> Order:
+    """Compare with the activations of three layers trained from weights of size sigma."""
+    scales = 1.2e-2, 6e-3
+
+    def error(sigma: float) -> float:
+        made = product(trained([sigma * layer for layer in GENERIC], S * BETA)[:2])
+        return float(np.linalg.norm(made.T @ made - S ** (4 / 3) * np.outer(BETA, BETA)))
+
+    return Order(scales, [error(sigma) for sigma in scales], 2, 4)
 
 
 @formula(
@@ -159,7 +180,7 @@ def kernels_of_the_activations() -> Evidence:
     about=("LayerKernels",),
 )
 def activations_on_the_training_set() -> Evidence:
-    """Compare with activations of that network on white inputs; a matrix power from its one eigenvector."""
+    """Compare with the activations of that network on white inputs; a matrix power from its one eigenvector."""
     white = 2 * np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
     h, y = white @ product(FINAL[:2]).T, S * white @ BETA
     return Evidence(h @ h.T, S ** (4 / 3 - 2) * np.outer(y, y), np.outer(y, y) * (y @ y) ** (2 / 3 - 1))

@@ -7,13 +7,38 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.network import follow
 from linsolve.core.published_formula import Evidence, Order, Source
-from linsolve.systems.small_start.published_start import A0, BETA, COVARIANCE, ETA, W0, D, N, S, kernel, ode, pull
-from linsolve.systems.small_start.published_weights import linearized, overlaps, trained
+from linsolve.systems.small_start.published_start import A0, BETA, COVARIANCE, ETA, W0, D, N, S, kernel, pull
 
 __all__ = ["FORMULAS"]
 
 formula = Source("atanasov_2022")
+
+
+@cache
+def trained(sigma: float, t: float) -> tuple[Any, Any]:
+    """Return the weights at time t on white inputs, integrated one by one."""
+    W, a = follow([sigma * W0, sigma * A0[None]], S * BETA, [t])
+    return a[0, 0], W[0]
+
+
+def linearized(t: float, covariance: Any = None, eta: float = ETA) -> tuple[Any, Any]:
+    """Return the weights under (6), or (20) and (21), by a matrix exponential."""
+    from scipy.linalg import expm
+
+    step = S * (np.eye(D) if covariance is None else covariance) @ BETA
+    system = np.zeros((N + N * D,) * 2)
+    system[:N, N:] = np.kron(np.eye(N), step[None])
+    system[N:, :N] = np.kron(np.eye(N), step[:, None])
+    z = expm(eta * t * system) @ np.concatenate([A0, W0.ravel()])
+    return z[:N], z[N:].reshape(N, D)
+
+
+def overlaps(a: Any, W: Any) -> tuple[float, float]:
+    """Return q and r."""
+    w = W @ BETA
+    return (a @ a + w @ w) / 2, a @ w
 
 
 @formula(
@@ -26,7 +51,7 @@ formula = Source("atanasov_2022")
     expansion=True,
 )
 def flow_at_small_weights() -> Order:
-    """Compare with velocities (4) at two sizes of the weights."""
+    """Compare with the velocities (4) at two sizes of the weights."""
     scales = 1e-2, 1e-3
     found = [np.linalg.norm(pull(k * A0, k * W0)[0] - k * S * W0 @ BETA) for k in scales]
     return Order(scales, found, 3)
@@ -40,7 +65,7 @@ def flow_at_small_weights() -> Order:
     about=("EarlyAlignment",),
 )
 def kernel_of_phase_one() -> Evidence:
-    """Compare with weights of the flow (6), by a matrix exponential."""
+    """Compare with the weights of the flow (6), by a matrix exponential."""
     t = 1.1
     a, W = linearized(t)
     q0, r0 = overlaps(A0, W0)
@@ -69,7 +94,7 @@ def _grown(sigma: float, clock: float) -> tuple[Any, Any, float, float]:
     tolerance=5e-3,
 )
 def kernel_during_the_rise() -> Order:
-    """Compare with weights integrated one by one to half of the rise."""
+    """Compare with the weights integrated one by one to half of the rise."""
 
     def error(sigma: float) -> float:
         a, W, u2, _ = _grown(sigma, 0.0)
@@ -89,7 +114,7 @@ def kernel_during_the_rise() -> Order:
     expansion=True,
 )
 def kernel_at_the_end() -> Order:
-    """Compare with weights integrated one by one until the loss is at rounding."""
+    """Compare with the weights integrated one by one until the loss is at rounding."""
     scales = 1e-2, 1e-3
     found = [kernel(*trained(sigma, 22.0)) - S * (np.outer(BETA, BETA) + np.eye(D)) for sigma in scales]
     return Order(scales, [np.linalg.norm(each) for each in found], 2)
@@ -111,14 +136,9 @@ def _half_time(c0: float) -> float:
     about=("BalancedMode", "LearningTime"),
 )
 def balanced_strength() -> Evidence:
-    """Compare with weights of such a network integrated one by one."""
+    """Compare with the weights of such a network integrated one by one."""
     direction, u0, t = A0 / np.linalg.norm(A0), 0.05, 2.2
-
-    def rate(z: Any) -> Any:
-        da, dW = pull(z[:N], z[N:].reshape(N, D))
-        return np.concatenate([da, dW.ravel()])
-
-    a = ode(rate, u0 * np.concatenate([direction, np.outer(direction, BETA).ravel()]), t).y[:N, -1]
+    a = follow([u0 * np.outer(direction, BETA), u0 * direction[None]], S * BETA, [t])[1][0, 0]
     growth = np.exp(2 * S * t)
     return Evidence(a @ a, S * growth / (growth - 1 + S / u0**2))
 
@@ -132,7 +152,7 @@ def balanced_strength() -> Evidence:
     tolerance=1e-8,
 )
 def when_learning_begins() -> Evidence:
-    """Compare with time to half of the rise, by quadrature."""
+    """Compare with the time to half of the rise, by quadrature."""
     c0 = 1e-8
     return Evidence(_half_time(c0), np.log(S / c0) / (2 * S), np.log(S / c0) / S)
 
@@ -146,7 +166,7 @@ def when_learning_begins() -> Evidence:
     tolerance=1e-8,
 )
 def time_in_the_caption() -> Evidence:
-    """Compare with time to half of the rise, by quadrature."""
+    """Compare with the time to half of the rise, by quadrature."""
     c0 = 1e-8
     return Evidence(_half_time(c0), np.log(S / c0) / (2 * S), np.log(S / c0) / 2)
 
@@ -159,7 +179,7 @@ def time_in_the_caption() -> Evidence:
     about=("EarlyAlignment",),
 )
 def overlaps_of_phase_one() -> Evidence:
-    """Compare with weights of the flow (6), by a matrix exponential."""
+    """Compare with the weights of the flow (6), by a matrix exponential."""
     t, (q0, r0) = 0.9, overlaps(A0, W0)
     up, down = (q0 + r0) / 2 * np.exp(2 * ETA * S * t), (q0 - r0) / 2 * np.exp(-2 * ETA * S * t)
     return Evidence(overlaps(*linearized(t)), (up + down, up - down))
@@ -184,6 +204,21 @@ def overlaps_of_a_gaussian_start() -> Evidence:
 
 
 @formula(
+    "after (17)",
+    "size of the overlap with the output",
+    r"\langle r_0^2 \rangle^{1/2} / \langle q_0 \rangle = \frac{2}{\sqrt D (1 + N/D)}",
+    printed=r"\langle r_0^2 \rangle^{1/2} / \langle q_0 \rangle \approx 0",
+    about=("InitialOverlaps",),
+    tolerance=5e-3,
+)
+def size_of_the_overlap() -> Evidence:
+    """Compare with two hundred thousand Gaussian starts of ten units on the target's component of 25 inputs."""
+    a, w = np.random.default_rng(3).standard_normal((2, 200_000, 10)) / np.array([10, 25])[:, None, None] ** 0.5
+    r0, q0 = np.sum(a * w, axis=1), np.sum(a**2 + w**2, axis=1) / 2
+    return Evidence(np.sqrt(np.mean(r0**2)) / np.mean(q0), 2 / (5 * (1 + 10 / 25)), 0.0)
+
+
+@formula(
     "(18)",
     "growth of the kernel across the target",
     r"\frac{d}{dt} v^\top M v = 2 \eta s\, r",
@@ -191,7 +226,7 @@ def overlaps_of_a_gaussian_start() -> Evidence:
     about=("EarlyAlignment",),
 )
 def growth_across_the_target() -> Evidence:
-    """Compare with velocities of the weights under (6)."""
+    """Compare with the velocities of the weights under (6)."""
     v = np.cross(BETA[:3], [1.0, 0.0, 2.0])
     v = np.append(v, 0) / np.linalg.norm(v)
     da, dW = ETA * S * W0 @ BETA, ETA * S * np.outer(A0, BETA)
@@ -218,7 +253,7 @@ def _five_by_five() -> Any:
     about=("EarlyAnisotropic",),
 )
 def five_overlaps() -> Evidence:
-    """Compare with derivative of the overlaps along the weights' velocities (20), (21), through a complex step."""
+    """Compare with the derivative of the overlaps along the weights' velocities (20), (21), through a complex step."""
     da, dW = S * W0 @ COVARIANCE @ BETA, S * np.outer(A0, BETA @ COVARIANCE)
     moved = _five(A0 + 1e-30j * da, W0 + 1e-30j * dW).imag / 1e-30
     return Evidence(moved, S * _five_by_five() @ _five(A0, W0))
@@ -231,7 +266,7 @@ def five_overlaps() -> Evidence:
     about=("EarlyAnisotropic",),
 )
 def growing_directions() -> Evidence:
-    """Compare with eigenvectors of the matrix of (23), found numerically, scaled to a common third entry."""
+    """Compare with the eigenvectors of the matrix of (23), found numerically, scaled to a common third entry."""
     alpha, b = BETA @ COVARIANCE @ BETA, BETA @ COVARIANCE @ COVARIANCE @ BETA
     root = np.sqrt(b)
     values, vectors = np.linalg.eig(_five_by_five())
@@ -249,7 +284,7 @@ def growing_directions() -> Evidence:
     about=("EarlyKernelDirection",),
 )
 def direction_of_the_kernel() -> Evidence:
-    """Compare with weights of the flow (20), (21) at a late time, by a matrix exponential."""
+    """Compare with the weights of the flow (20), (21) at a late time, by a matrix exponential."""
     b = BETA @ COVARIANCE @ COVARIANCE @ BETA
     a, W = linearized(30 / S / np.sqrt(b), COVARIANCE, eta=1.0)
     spike = np.outer(COVARIANCE @ BETA, COVARIANCE @ BETA)
@@ -266,7 +301,7 @@ def direction_of_the_kernel() -> Evidence:
     tolerance=1e-6,
 )
 def matched_solution() -> Evidence:
-    """Compare with weights of size 1e-4 integrated one by one to half of the rise."""
+    """Compare with the weights of size 1e-4 integrated one by one to half of the rise."""
     sigma = 1e-4
     a, W, _, t = _grown(sigma, 0.0)
     q0, r0 = np.array(overlaps(A0, W0)) * sigma**2

@@ -1,19 +1,87 @@
-"""What the laws of a two-layer network from a small start share: the start, and the kernel of its weights."""
+"""Parameters and checks that the laws share: small starts of two and more layers, targets, covariances."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.law import Expansion
-from linsolve.core.parameters import parameter
+from linsolve.core.network import layers_of
+from linsolve.core.parameters import Parametrized, parameter
 
-__all__ = ["SmallStart", "kernel", "outer", "split"]
+__all__ = [
+    *("DeepStart", "SmallStart", "direction", "kernel", "outer", "refuse", "split"),
+    *("check_covariance", "check_direction", "check_growth", "check_range", "check_times", "unit"),
+]
+
+LARGEST = 1e60  # the laws multiply up to four entries
+LATEST = 700  # exp of it is within the range of doubles
+ROUNDING = 1e-12  # relative; deviations below it are rounding
+
+
+def refuse(law: Parametrized, name: str, value: Any, rule: str, fix: str) -> None:
+    """Raise a ValueError that names the law, its parameter, the value, the rule and the fix."""
+    meaning = next(f.metadata["doc"] for f in dataclasses.fields(law) if f.name == name)  # type: ignore[arg-type]
+    raise ValueError(f"{type(law).__name__}: {name} = {value} {rule} ({meaning}); {fix}")
+
+
+def check_range(law: Parametrized) -> None:
+    """Refuse entries whose products leave the range of doubles."""
+    for field in dataclasses.fields(law):  # type: ignore[arg-type]
+        values = np.abs(arithmetic.to_numpy(getattr(law, field.name)))
+        positive = field.metadata["domain"].low >= 0 and not field.metadata["domain"].closed_low
+        if values.max() > LARGEST:
+            refuse(law, field.name, f"{values.max():.3g}", f"must be at most {LARGEST:g} in size", "rescale")
+        if positive and values.min() < 1 / LARGEST:
+            refuse(law, field.name, f"{values.min():.3g}", f"must be at least {1 / LARGEST:g}", "rescale")
+
+
+def check_direction(law: Any) -> None:
+    """Refuse a target without a direction."""
+    if not np.max(np.abs(arithmetic.to_numpy(law.target))) >= 1 / LARGEST:
+        refuse(law, "target", "0", f"must have an entry of at least {1 / LARGEST:g}", "the law needs its direction")
+
+
+def check_growth(law: Any, along: str = "target") -> None:
+    """Refuse a start without the growing mode, whose network goes to the saddle and never learns the target."""
+    first, last, v = (arithmetic.to_numpy(a).astype(float) for a in (law.first, law.last, law.target))
+    v = v if along == "target" else arithmetic.to_numpy(law.covariance).astype(float) @ v
+    growing, size = last + first @ v / np.linalg.norm(v), max(np.abs(first).max(), np.abs(last).max())
+    if not np.abs(growing).max() > ROUNDING * size:
+        rule = f"must not be -first @ v / |v| with v = {along}"
+        refuse(law, "last", "a start without the growing mode", rule, "the target is never learned; change last")
+
+
+def check_covariance(law: Any, *, definite: bool) -> None:
+    """Refuse a covariance that is not symmetric and positive definite, or semi-definite but blind to the target."""
+    sigma = arithmetic.to_numpy(law.covariance).astype(float)
+    size = np.max(np.abs(sigma))
+    if np.max(np.abs(sigma - sigma.T)) > ROUNDING * size:
+        off = np.max(np.abs(sigma - sigma.T))
+        rule = "must be symmetric"
+        refuse(law, "covariance", f"a matrix that differs from its transpose by {off:.3g}", rule, "take (A + A.T) / 2")
+    least = np.linalg.eigvalsh(sigma)[0]
+    if least < (ROUNDING if definite else -ROUNDING) * size or size == 0:
+        rule = f"must be positive {'definite' if definite else 'semi-definite and not zero'}"
+        refuse(law, "covariance", f"a matrix with eigenvalue {least:.3g}", rule, "add to its diagonal")
+    target = arithmetic.to_numpy(law.target).astype(float)
+    if not np.linalg.norm(sigma @ target) > ROUNDING * size * np.linalg.norm(target):
+        rule = "must not have the target in its null space"
+        refuse(law, "covariance", "a singular matrix", rule, "no input shows this target; change one of the two")
+
+
+def check_times(law: Any, rate: float) -> None:
+    """Refuse times by which a mode that grows at `rate` leaves the range of doubles."""
+    latest, limit = float(np.max(arithmetic.to_numpy(law.times))), LATEST / rate
+    if not latest <= limit:
+        refuse(law, "times", f"{latest:g}", f"must be at most {limit:.3g}, long after phase I", "end earlier")
 
 
 class SmallStart(Expansion):
-    """A law of the network ``f = a.W x`` whose layers start at `small` times `last` and `first`.
+    """Network ``f = a.W x`` from layers `small` times `last` and `first`.
 
     Parameters
     ----------
@@ -26,9 +94,52 @@ class SmallStart(Expansion):
     first: Any = parameter("W", "first layer at the start, over sigma", axes=("width", "n_in"))
     target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self)
+        check_direction(self)
+
     def layers_at_start(self, small: Any) -> list[np.ndarray]:
-        """Return the layers that are to be integrated, first and last, the latter of shape (1, width)."""
+        """Return the layers, first and last, the latter of shape (1, width)."""
         return [float(small) * self.first, float(small) * self.last[None, :]]
+
+
+class DeepStart(Expansion):
+    """Network of any depth from layers `small` times those held in `start`.
+
+    Parameters
+    ----------
+    start : array_like, shape (layer, width, width)
+        Of the first layer the first ``n_in`` columns are used, of the last the first ``n_out`` rows.
+    target : array_like, shape (n_in,)
+    rates : array_like, shape (layer,)
+    """
+
+    start: Any = parameter("W", "layers at the start, over sigma", axes=("layer", "width", "width"))
+    target: Any = parameter(r"s\beta", "map to be learned", axes=("n_in",))
+    rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self)
+        check_direction(self)
+        if self.start.shape[0] < 2:
+            raise ValueError(
+                f"{type(self).__name__}: start has shape {tuple(self.start.shape)} but needs at least 2 layers (layers "
+                "at the start); add one"
+            )
+        if not np.abs(arithmetic.to_numpy(self.start)).max() > 0:
+            refuse(self, "start", "0", "must not vanish", "the network would stay at the saddle; draw weights")
+
+    def layers_at_start(self, small: Any) -> list[np.ndarray]:
+        """Return the layers, first layer first."""
+        if max(self.target.shape) > self.start.shape[-1]:
+            raise ValueError(
+                f"{type(self).__name__}: start has shape {tuple(self.start.shape)} but needs a width of at least "
+                f"{max(self.target.shape)} (layers at the start), for target has shape {tuple(self.target.shape)}; "
+                "widen start"
+            )
+        return layers_of(self.start, small, self.target.shape[-1], self.target.shape[0] if self.target.ndim > 1 else 1)
 
 
 def outer(a: Any, b: Any) -> Any:
@@ -36,10 +147,15 @@ def outer(a: Any, b: Any) -> Any:
     return a[..., :, None] * b[..., None, :]
 
 
-def split(xp: Any, first: Any, target: Any) -> tuple[Any, Any, Any, Any]:
-    """Return ``s``, ``beta``, ``w = W beta`` and what is left of the first layer, ``W - w beta^T``."""
+def direction(xp: Any, target: Any) -> tuple[Any, Any]:
+    """Return ``s`` and ``beta``."""
     s = xp.sqrt(xp.sum(target**2))
-    beta = target / s
+    return s, target / s
+
+
+def split(xp: Any, first: Any, target: Any) -> tuple[Any, Any, Any, Any]:
+    """Return ``s``, ``beta``, ``w = W beta`` and the rest of the first layer, ``W - w beta^T``."""
+    s, beta = direction(xp, target)
     w = xp.sum(first * beta, axis=-1)
     return s, beta, w, first - outer(w, beta)
 
@@ -48,3 +164,9 @@ def kernel(xp: Any, a: Any, w: Any, rest: Any, beta: Any) -> Any:
     """Return ``M = W^T W + |a|^2 I`` for ``W = rest + w beta^T``, shape (T, n_in, n_in); a, w have shape (T, width)."""
     first = rest + outer(w, beta)
     return xp.matrix_transpose(first) @ first + xp.sum(a * a, axis=-1)[..., None, None] * xp.eye(beta.shape[-1])
+
+
+def unit(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Return a random unit vector."""
+    vector = rng.normal(size=size)
+    return vector / np.linalg.norm(vector)

@@ -1,4 +1,4 @@
-"""What a learned kernel is worth on a new task: the generalization error of regression with it."""
+"""Generalization error of kernel regression with a learned kernel on a new task."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from linsolve import arithmetic
+from linsolve.core.arguments import refuse_fractions
 from linsolve.core.law import Statistic
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.start import check_range, refuse
 
 __all__ = ["TransferError"]
 
@@ -32,21 +35,20 @@ class TransferError(Statistic):
     overlap : array_like, shape (case,)
         :math:`\alpha`, of the new task with the old.
     samples : array_like, shape (case,)
-        Number ``P`` of samples of the new task; 0 allowed.
+        Number ``P`` of samples of the new task; 0 allowed. Whole for `sample`.
     ridge : array_like, shape (case,)
         :math:`\lambda`.
-    n_in : array_like
-        Number ``D`` of inputs.
+    n_in : int
+        Number ``D`` of inputs; of one input the overlap is 1 or -1.
 
     Notes
     -----
-    Exact for ``A = 0`` without ridge, where :math:`E_g = 1 - P/D` for ``P <= D``, and for ``P = 0``. Else
-    the limit of large ``D`` and ``P`` with an error :math:`O(1/D)` (at ``A = 50, D = 100, P = 20``: 0.0086(3) for
-    0.0075), so that it is sampled at a ``D`` where this is below the standard error. Without ridge and with ``P >=
-    D`` the error is 0.
+    Exact for ``A = 0`` without ridge, where :math:`E_g = 1 - P/D` for ``P <= D``, and for ``P = 0``. Otherwise it is
+    the limit of large ``D`` and ``P``, with an error :math:`O(1/D)` (at ``A = 50, D = 100, P = 20``: 0.0075, sampled
+    0.0086(3)). Without ridge and with ``P >= D`` the error is 0.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), appendix E, eq. (46). Erratum: the factor :math:`\kappa^2` is missing
-    (for 0.601(3) sampled, 0.600 here, 1.7e-4 as printed); (47) lacks ``A``.
+    Source: Atanasov, Bordelon, Pehlevan (2022), appendix E, eqs. (45)-(48). Published formulas, checked: ``linsolve
+    card TransferError``.
 
     Examples
     --------
@@ -62,10 +64,18 @@ class TransferError(Statistic):
     overlap: Any = parameter(r"\alpha", "overlap of the new task with the old", domain="[-1, 1]", axes=("case",))
     samples: Any = parameter("P", "number of samples of the new task", domain="[0, inf)", axes=("case",))
     ridge: Any = parameter(r"\lambda", "ridge", domain="[0, inf)", axes=("case",))
-    n_in: Any = parameter("D", "number of inputs", domain="[1, inf)")
+    n_in: Any = parameter("D", "number of inputs", domain="[1, inf)", whole=True)
 
     approximates: ClassVar[str] = "kernel regression with the kernel of a trained linear network, averaged over samples"
     draws: ClassVar[int] = 200
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self)
+        away = np.abs(np.abs(arithmetic.to_numpy(self.overlap)) - 1)
+        if int(self.n_in) == 1 and away.max() > 0:
+            least = f"{float(np.abs(arithmetic.to_numpy(self.overlap)).min()):g}"
+            refuse(self, "overlap", least, "must be 1 or -1 for n_in = 1, where no task is orthogonal", "add an input")
 
     def scale(self, xp: Any) -> Any:
         """Return ``kappa`` by Newton's iteration from above, monotone as the equation is convex."""
@@ -82,16 +92,17 @@ class TransferError(Statistic):
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the mean error, shape (case,)."""
         kappa, spike = self.scale(xp), 1 + self.strength
-        learned = (self.ridge == 0) & (self.samples >= self.n_in)
+        learned = ((self.ridge == 0) & (self.samples >= self.n_in)) | (kappa == 0)
         kappa = xp.where(learned, xp.ones_like(kappa), kappa)
         one, rest = spike * self.samples + kappa, self.samples + kappa
-        left = 1 - self.samples * (spike**2 / one**2 + (self.n_in - 1) / rest**2)
-        left = xp.where(learned, xp.ones_like(left), left)
+        # 1 - gamma by the equation of kappa: a sum of positive terms
+        left = self.ridge / kappa + kappa * (spike / one**2 + (self.n_in - 1) / rest**2)
         error = kappa**2 / left * (self.overlap**2 / one**2 + (1 - self.overlap**2) / rest**2)
         return {"error": xp.where(learned, xp.zeros_like(error), error)}
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
         """Solve `count` regressions of each case."""
+        refuse_fractions(type(self).__name__, "samples", self.samples, "number of samples of the new task")
         cases = zip(self.strength, self.overlap, self.samples, self.ridge, strict=True)
         return {"error": np.stack([self._draw(rng, count, *map(float, case)) for case in cases], axis=1)}
 
@@ -101,7 +112,7 @@ class TransferError(Statistic):
         size, metric = int(self.n_in), np.ones(int(self.n_in))
         metric[0] += strength  # beta is the first direction
         task = np.zeros(size)
-        task[:2] = overlap, np.sqrt(1 - overlap**2)
+        task[:2] = (overlap, np.sqrt(1 - overlap**2))[:size]
         x = rng.normal(size=(count, int(samples), size))
         features = x * metric
         gram = features @ x.mT + ridge * np.eye(int(samples))

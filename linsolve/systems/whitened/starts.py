@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,12 @@ from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.matrix_riccati import moved
 from linsolve.systems.whitened.start_frame import frame
 
-__all__ = ["checked", "dyadic", "gaussian", "init", "obstructed", "prospect", "weights"]
+__all__ = ["checked", "dyadic", "gaussian", "init", "obstructed", "prospect", "refuse_impossible", "weights"]
 
 WHO = "WhitenedTwoLayer"
+# relative violation up to which product and Gram matrices count as those of weights; `Flow.tolerance` of the class
+TOLERANCE = 1e-9
+_SPACINGS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
@@ -31,6 +36,90 @@ def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
             f"shape {tuple(w2.shape)} (hidden units); w1 is (width, n_in), w2 is (n_out, width)"
         )
     return w1, w2
+
+
+def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Iterable[Any] = ()) -> None:
+    r"""Refuse a product and Gram matrices that no weights have.
+
+    For weights A, B of any width :math:`\begin{pmatrix} A^\top A & A^\top B^\top \\ B A & B B^\top \end{pmatrix}` is
+    symmetric and positive semidefinite. Its blocks are measured in units of the largest entries of the Gram matrices.
+
+    Parameters
+    ----------
+    who : str
+        Flow, for the message.
+    fields : dict of str to array
+        ``B A``, shape batch + (n_out, n_in), ``A^T A`` and ``B B^T``, in this order, by the names that the user gave.
+    made_by : str
+        Call that makes the state of weights, for the message.
+    given : iterable of array, optional
+        The fields as the user gave them; violations up to their own rounding, and up to `TOLERANCE`, are accepted.
+
+    Raises
+    ------
+    ValueError
+        If a Gram matrix is not symmetric or has a negative eigenvalue, or the product is larger than they allow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> fields = {"product": np.eye(2), "gram_in": np.eye(2), "gram_out": np.eye(2) / 4}
+    >>> try:
+    ...     refuse_impossible("WhitenedTwoLayer", fields, "flow.of(w1, w2)")
+    ... except ValueError as refusal:
+    ...     print(str(refusal).split(" (")[0])
+    WhitenedTwoLayer: product = 1
+    """
+    (y, x, z), names = fields.values(), list(fields)
+    xp = arithmetic.namespace(y, x, z)
+    if getattr(xp, "symbolic", False) or not _fit(y.shape, x.shape, z.shape):
+        return  # shapes are checked with those of the parameters
+    tolerance = max(TOLERANCE, 16 * sum(y.shape[-2:]) * spacing(*given))
+    least = xp.asarray(10) ** -10000 if arithmetic.is_object(xp) else float(np.finfo(float).tiny)
+    sizes = [xp.max(xp.abs(m), axis=(-2, -1)) for m in (y, x, z)]
+    a, b = (xp.sqrt(xp.maximum(size, least + 0 * size))[..., None, None] for size in sizes[1:])
+    with np.errstate(over="ignore"):  # a product without Gram matrices
+        y, x, z, *sizes = (arithmetic.to_numpy(m) for m in (y / a / b, x / a / a, z / b / b, *sizes))
+
+    def refuse(k: int, violation: np.ndarray, rule: str) -> None:
+        if (violation <= tolerance).all():
+            return
+        index = tuple(int(i) for i in np.argwhere(~(violation <= tolerance))[0])
+        largest = float(np.broadcast_to(sizes[k], violation.shape)[index])
+        where = f"largest entry, at index {index}" if index else "largest entry"
+        raise ValueError(
+            f"{who}: {names[k]} = {largest:.3g} ({where}) {rule}, and violates that by {violation[index]:.3g} "
+            f"(relative; at most {tolerance:.2g} is rounding): no weights have this state; make it with {made_by}"
+        )
+
+    turned = partial(np.swapaxes, axis1=-1, axis2=-2)
+    for k, gram in ((1, x), (2, z)):
+        refuse(k, np.abs(gram - turned(gram)).max(axis=(-2, -1)), "must be symmetric (Gram matrix)")
+    batch = np.broadcast_shapes(*(m.shape[:-2] for m in (x, y, z)))
+    y, x, z = (np.broadcast_to(m, batch + m.shape[-2:]) for m in (y.clip(-1e100, 1e100), x, z))
+    whole = np.concatenate([np.concatenate([x, turned(y)], axis=-1), np.concatenate([y, z], axis=-1)], axis=-2)
+    try:
+        np.linalg.cholesky(whole + tolerance * np.eye(whole.shape[-1]))
+    except np.linalg.LinAlgError:  # find the field to blame
+        for k, gram in ((1, x), (2, z)):
+            refuse(k, -np.linalg.eigvalsh(gram)[..., 0], "must have no negative eigenvalue (Gram matrix)")
+        bound = f"must not exceed the Cauchy-Schwarz bound of {names[1]} and {names[2]}"
+        refuse(0, -np.linalg.eigvalsh(whole)[..., 0], bound)
+
+
+def _fit(product: tuple[int, ...], gram_in: tuple[int, ...], gram_out: tuple[int, ...]) -> bool:
+    """Whether shapes are those of a product and its Gram matrices, with batch axes that broadcast."""
+    try:
+        np.broadcast_shapes(product[:-2], gram_in[:-2], gram_out[:-2])
+    except ValueError:
+        return False
+    return len(product) > 1 and gram_in[-2:] == product[-1:] * 2 and gram_out[-2:] == product[-2:-1] * 2
+
+
+def spacing(*arrays: Any) -> float:
+    """Return the coarsest spacing around 1 of the floating-point types of arrays; that of doubles for all else."""
+    kinds = [str(getattr(a, "dtype", "")).rpartition(".")[2] for a in arrays]
+    return max([_SPACINGS.get(kind, 0.0) for kind in kinds] + [float(np.finfo(float).eps)])
 
 
 def _orthonormal(rng: np.random.Generator, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -115,6 +116,14 @@ class WhitenedTwoLayer(Flow):
         w1, w2 = whitened_start.checked(cls.__name__, w1, w2)
         xp = arithmetic.namespace(w1, w2)
         return cls.State(w2 @ w1, xp.matrix_transpose(w1) @ w1, w2 @ xp.matrix_transpose(w2))
+
+    @classmethod
+    def state(cls, z: Any) -> Any:
+        """Return `z` as a State of real arrays, refused with a reason where no weights have it."""
+        found = super().state(z)
+        given = z.values() if isinstance(z, Mapping) else z
+        whitened_start.refuse_impossible(cls.__name__, found._asdict(), f"{cls.__name__}.of(w1, w2)", given)
+        return found
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``|S - Y|^2 / 2``."""

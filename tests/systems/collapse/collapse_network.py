@@ -2,6 +2,7 @@
 
 import mpmath
 import numpy as np
+import pytest
 from scipy.integrate import solve_ivp
 
 import linsolve as ls
@@ -12,6 +13,11 @@ J = np.ones((C, C))
 PI = np.eye(C) - J / C
 MP = mpmath.MPContext()
 MP.dps = 60
+
+
+def many(count, quick):
+    """Return ranges of seeds for parametrize: `quick` by default, the rest of `count` in exhaustive runs."""
+    return [range(quick), pytest.param(range(quick, count), marks=pytest.mark.exhaustive)]
 
 
 def flow(**changes):

@@ -3,7 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from collapse_network import C, M, N, Y, kernel, simulated
+from collapse_network import C, M, N, Y, kernel, many, simulated
 from mutants.collapse import FROZEN
 
 import linsolve as ls
@@ -60,9 +60,10 @@ def array(a):
     return np.array(a.tolist(), dtype=float)
 
 
+@pytest.mark.parametrize("seeds", many(20, 4))
 @pytest.mark.parametrize("rank", [None, 0, 1, 2])
-def test_within_1e_12_of_sixty_digits(rank):
-    for seed in range(20 if rank is None else 5):
+def test_within_1e_12_of_sixty_digits(rank, seeds):
+    for seed in seeds:
         f, z0 = drawn(seed, rank=rank)
         for t in (1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3):
             traj, (h, b, loss) = f(t, z0), reference(f, t, z0)
@@ -157,10 +158,12 @@ def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     assert mutant.seen_by in report.failed, str(report)
 
 
-@pytest.mark.parametrize("seed", range(3, 20))
-def test_examples_are_proved(seed):
-    report = ls.verify(*ls.FrozenHead.example(np.random.default_rng(seed)), checks=["residual", "semigroup", "along"])
-    assert report.ok, str(report)
+@pytest.mark.parametrize("seeds", many(17, 3))
+def test_examples_are_proved(seeds):
+    for seed in seeds:  # the first three are proved with all other flows
+        example = ls.FrozenHead.example(np.random.default_rng(seed + 3))
+        report = ls.verify(*example, checks=["residual", "semigroup", "along"])
+        assert report.ok, str(report)
 
 
 def test_bad_classifiers_and_starts_are_refused():

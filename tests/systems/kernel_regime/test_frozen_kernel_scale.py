@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from linsolve import FrozenKernel
-from linsolve.systems.kernel_regime.given import is_symmetric
+from linsolve import BlockKernel, FrozenKernel, SpecializedKernel
+from linsolve.systems.kernel_regime.kernel_matrix import is_symmetric
 
 TIMES = [0.0, 1e-9, 0.1, 3.0, 100.0, np.inf]
 
@@ -70,3 +70,79 @@ def test_the_spectrum_is_that_of_the_kernel_to_the_last_bit():
         values, vectors = np.linalg.eigh(given)
         np.testing.assert_array_equal(found.values, values)
         np.testing.assert_array_equal(found.vectors, vectors)
+
+
+# the ends of the doubles
+
+
+@pytest.mark.parametrize("power", [-1000, -900, 900])
+def test_observables_of_residuals_at_the_ends_of_the_doubles(power):
+    """The alignment of the residual has no scale; energies that leave the doubles do not enter it."""
+    rng, kernel = np.random.default_rng(2), kernel_of(5)
+    y, f0 = rng.normal(size=(2, 5))
+    usual = FrozenKernel(kernel, y)(TIMES, f0)["residual_alignment"]
+    for by_kernel in (-900, 0, 900):
+        flow = FrozenKernel(np.ldexp(kernel, by_kernel), np.ldexp(y, power), 2.0**-by_kernel)
+        found = flow(TIMES, np.ldexp(f0, power))["residual_alignment"]
+        np.testing.assert_allclose(found[:4], usual[:4], rtol=1e-12)
+        assert np.all((found >= 0) & (found <= 1))
+
+
+FLOWS = {
+    "frozen": (lambda s: FrozenKernel(s * np.ones((2, 2)), [1.0, 0.0]), 2),
+    "block": (lambda s: BlockKernel(s, s, s, [2, 2]), 4),
+    "specialized": (lambda s: SpecializedKernel([s] * 2, s * np.ones((2, 2)), [2, 2]), 4),
+}
+every_flow = pytest.mark.parametrize("name", FLOWS)
+
+
+@every_flow
+@pytest.mark.parametrize("scale", [1e308, 1.7e308])
+def test_eigenvalues_beyond_doubles_are_refused_with_the_remedy(name, scale):
+    """Their kernels have finite entries; the largest eigenvalue is 2 or 4 times an entry."""
+    make, _ = FLOWS[name]
+    with pytest.raises(OverflowError, match=r"largest eigenvalue of (the )?kernel is beyond the range of doubles"):
+        make(scale)
+
+
+@every_flow
+@pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-320, 1e-300, 1e-150, 1.0, 1e150, 1e307])
+def test_every_scale_of_the_kernel_gives_numbers_without_a_warning(name, scale):
+    make, n = FLOWS[name]
+    flow, r0 = make(scale), np.linspace(-1.0, 2.0, n)
+    traj = flow([0.0, 1e-300, 1.0, 1e300, np.inf], r0)
+    assert all(np.isfinite(traj[each]).all() for each in traj.names if each != "mode_energy")
+    steps = np.array([flow.largest_step(), flow.largest_step(0.5), flow.best_step()])
+    top = n * scale
+    np.testing.assert_allclose(steps, np.array([2, 3, 1]) / top if top > 2 / 1.7e308 else np.inf, rtol=1e-12)
+    assert np.isfinite(flow.discrete([0, 1, 7], r0, step=min(steps[2], 1.0))[flow.State._fields[0]]).all()
+
+
+def test_only_the_product_of_rate_and_kernel_enters():
+    """Also where that product of a huge and a tiny number decides the step."""
+    kernel, y, f0 = kernel_of(4), np.ones(4), np.zeros(4)
+    usual = FrozenKernel(kernel, y, 0.5)
+    for power in (-1000, -500, 500, 1000):
+        other = FrozenKernel(np.ldexp(kernel, power), y, np.ldexp(0.5, -power))
+        np.testing.assert_allclose(other(TIMES, f0)["f"], usual(TIMES, f0)["f"], rtol=1e-12, atol=1e-22)
+        assert float(other.largest_step()) == pytest.approx(float(usual.largest_step()), rel=1e-14)
+        assert float(other.best_step()) == pytest.approx(float(usual.best_step()), rel=1e-14)
+    tiny = FrozenKernel([[1e308]], [1.0], 5e-324)
+    assert float(tiny.largest_step()) == pytest.approx(2 / (1e308 * 5e-324), rel=1e-15)
+
+
+def test_predictions_beyond_doubles_are_refused_and_those_within_are_right():
+    flow = FrozenKernel([[2.0]], [1.0])
+    np.testing.assert_allclose(flow.predict([1e300, np.inf], [0.0], [[1e300]], [0.0]), [[5e299], [5e299]], rtol=1e-15)
+    still = FrozenKernel([[0.0]], [1.0])
+    np.testing.assert_allclose(still.predict(1e100, [0.0], [[1e200]], [0.0]), [1e300], rtol=1e-15)
+    with pytest.raises(OverflowError, match=r"FrozenKernel.predict: k_x of magnitude 1e\+300 leads beyond the range"):
+        still.predict(1e300, [0.0], [[1e300]], [0.0])
+
+
+@pytest.mark.parametrize("flow", [BlockKernel, SpecializedKernel])
+def test_sizes_beyond_the_memory_are_refused_before_anything_is_made(flow):
+    entries = (2.0, 1.0, 0.5) if flow is BlockKernel else ([2.0, 2.0], [[1.0, 0.5], [0.5, 1.0]])
+    for count in (1e13, 1e200, 1.7e308):
+        with pytest.raises(ValueError, match=f"{flow.__name__}: sum of sizes = .* more than the memory"):
+            flow(*entries, sizes=[count, 2])

@@ -34,7 +34,7 @@ def unit(rng, size):
     return vector / np.linalg.norm(vector)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in (1, 2))])
 @pytest.mark.parametrize("cls", MINE, ids=lambda c: c.__name__)
 def test_law_holds(cls, seed):
     report = ls.verify(cls.example(np.random.default_rng(seed)))
@@ -46,9 +46,13 @@ def test_laws_are_registered():
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_printed_error_is_rejected(name):
+def test_wrong_formula_is_rejected(name):
     mutant = LAWS[name]
-    report = ls.verify(mutant.law.example(np.random.default_rng(mutant.seed)))
+    law = mutant.law.example(np.random.default_rng(mutant.seed))
+    fewer = {"draws": law.draws // 4} if isinstance(law, ls.laws.Statistic) else {"scales": law.scales[:2]}
+    for field, value in fewer.items():  # enough to reject, and the smallest scales take longest
+        object.__setattr__(law, field, value)
+    report = ls.verify(law)
     assert mutant.seen_by in report.failed, str(report)
 
 
@@ -222,9 +226,9 @@ def test_one_output_is_the_case_of_several():
 
 def test_regression_with_any_kernel_is_the_network_where_samples_fill_the_inputs():
     rng = np.random.default_rng(6)
-    inputs = 3 * np.linalg.qr(rng.normal(size=(9, 4)))[0]
+    inputs = 2 * np.linalg.qr(rng.normal(size=(4, 4)))[0]
     law = ls.laws.KernelRegression(
-        last=rng.normal(size=5), first=rng.normal(size=(5, 4)), inputs=inputs[:4], target=rng.normal(size=4)
+        last=rng.normal(size=5), first=rng.normal(size=(5, 4)), inputs=inputs, target=rng.normal(size=4)
     )
     first, last = simulated.trained([0.3 * law.first, 0.3 * law.last[None, :]], law.target)
     np.testing.assert_allclose(law.regression(np, first, last[0]), last[0] @ first, atol=1e-9)
@@ -276,5 +280,5 @@ def test_wrong_shapes_are_named():
 def test_impossible_parameters_are_named():
     with pytest.raises(ValueError, match=r"TransferError: overlap = 1.5 at index \(0,\) must lie in \[-1, 1\]"):
         transfer(strength=1, overlap=1.5, samples=20, ridge=0.0)
-    with pytest.raises(ValueError, match=r"DeepLearningTime: depth = 2.0 at index \(0,\) must lie in \(2, inf\)"):
+    with pytest.raises(ValueError, match=r"DeepLearningTime: depth = 2.0 at index \(0,\) must lie in \(2, 60\]"):
         ls.laws.DeepLearningTime(s=[1.0], depth=[2.0])

@@ -1,0 +1,139 @@
+"""Checks around pure formulas ``(xp, ...)``: declared arguments, batch shapes, results in the range of doubles."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import Interval, real_array, refuse_fractions
+from linsolve.core.parameters import own_sizes
+
+__all__ = ["Argument", "checked", "in_range", "refuse_unmatched"]
+
+T = TypeVar("T")
+Formula = TypeVar("Formula", bound=Callable[..., Any])
+# whether a checked formula is being evaluated, whose own calls are not checked again
+_INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
+
+
+class Argument(NamedTuple):
+    """Meaning, allowed interval and own trailing axes of an argument; whether its entries are integers."""
+
+    meaning: str
+    domain: str = "(-inf, inf)"
+    axes: tuple[str, ...] = ()
+    whole: bool = False
+
+
+def checked(
+    table: Mapping[str, Argument], *, logarithm: bool = False, **others: Argument
+) -> Callable[[Formula], Formula]:
+    """Return a decorator for a formula ``(xp, ...)`` that checks its arguments, their shapes and its result.
+
+    Parameters
+    ----------
+    table : mapping of str to Argument
+        Declarations by name, shared by the formulas of a module; parameters without one are passed on unchecked.
+    logarithm : bool
+        Whether the result may be -inf, the logarithm of 0.
+    **others : Argument
+        Declarations that hold for this formula instead.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By the decorated formula, for an argument outside its declaration or shapes that do not broadcast.
+    OverflowError
+        By the decorated formula, for a result beyond the range of doubles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @checked({"ratio": Argument("depth over width", "[0, inf)")})
+    ... def growth(xp, ratio):
+    ...     return xp.exp(5 * ratio)
+    >>> float(growth(np, 0.0))
+    1.0
+    >>> growth(np, -1.0)
+    Traceback (most recent call last):
+    ValueError: growth: ratio = -1.0 must lie in [0, inf) (depth over width)
+    """
+
+    def decorate(formula: Formula) -> Formula:
+        signature, who = inspect.signature(formula), formula.__name__
+        known = {**table, **others}
+        declared = {name: known[name] for name in signature.parameters if name in known}
+
+        @functools.wraps(formula)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if _INSIDE.get():
+                return formula(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            given, named, shapes = bound.arguments, {}, {}
+            sizes: dict[str, tuple[int, str]] = {}
+            for name, about in declared.items():
+                domain = Interval(about.domain)
+                value = real_array(who, name, given[name], meaning=about.meaning, domain=domain)
+                shapes[name] = own_sizes(who, name, value.shape, about.axes, sizes)
+                if about.whole:
+                    refuse_fractions(who, name, value, about.meaning)
+                named[name] = value
+            refuse_unmatched(who, shapes)
+            xp = given["xp"] if "xp" in given else arithmetic.namespace(*named.values())
+            named = {name: arithmetic.cast(xp, value) for name, value in named.items()}
+            given.update(named)
+            token = _INSIDE.set(True)
+            try:
+                return in_range(who, lambda: formula(*bound.args, **bound.kwargs), logarithm=logarithm, **named)
+            finally:
+                _INSIDE.reset(token)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def refuse_unmatched(who: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse batch shapes that do not broadcast."""
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        text = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
+        raise ValueError(f"{who}: batch shapes = {text} do not broadcast; leading axes must match") from None
+
+
+def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **given: Any) -> T:
+    """Return ``formula()``; raise OverflowError for nan or infinities in it, naming the most extreme argument given."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        found = formula()
+    for value in _leaves(found):
+        xp = arithmetic.namespace(value)
+        if arithmetic.is_object(xp):
+            continue
+        fine = xp.isfinite(value)
+        if not bool(xp.all(fine | (value == -xp.inf) if logarithm else fine)):
+            sizes = {name: _extreme(arithmetic.to_numpy(v)) for name, v in given.items()}
+            name = max(sizes, key=lambda key: abs(np.log(sizes[key])))
+            raise OverflowError(
+                f"{who}: {name} of magnitude {sizes[name]:.3g} leads beyond the range of doubles; rescale it, or give "
+                "arrays of linsolve.arithmetic.precise(50)"
+            )
+    return found
+
+
+def _leaves(found: Any) -> Iterable[Any]:
+    return [leaf for part in found for leaf in _leaves(part)] if isinstance(found, tuple | list) else (found,)
+
+
+def _extreme(values: np.ndarray) -> float:
+    """Return the magnitude that is farthest from 1, zeros aside."""
+    sizes = np.abs(np.asarray(values, dtype=float))
+    sizes = np.append(sizes[sizes > 0], 1.0)
+    return float(sizes[np.argmax(np.abs(np.log(sizes)))])

@@ -1,0 +1,167 @@
+"""Dynamics of the constant direction: mean feature, mean output and bias, and the scatter that the mean output sees."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from linsolve import arithmetic
+from linsolve.systems.collapse.class_means import plane
+from linsolve.systems.collapse.contrasts import averaged, norm, split
+from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
+from linsolve.systems.mode.biased_mode import BiasedMode
+from linsolve.systems.two_layer.hidden_mode import HiddenMode
+
+__all__ = ["ConstantMode", "Scatter", "coupling", "unevenness"]
+
+
+def _crossed(xp: Any, a: Any) -> Any:
+    """Return the norm of the block between the constant direction and contrasts, shape batch."""
+    sums = xp.sum(a, axis=-1)
+    sums = sums - xp.sum(sums, axis=-1, keepdims=True) / a.shape[-1]
+    return xp.sqrt(xp.sum(sums * sums, axis=-1))
+
+
+def coupling(xp: Any, z: Any, y: Any) -> Any:
+    """Return the relative coupling of the constant direction to contrasts, shape batch."""
+    means, product = class_grams(xp, z.gram_h, y)[0], averaged(xp, z.product, y)
+    w, h = trace(xp, z.gram_w), trace(xp, z.gram_h) * y.shape[0] / y.shape[1]
+    both = xp.sqrt(xp.abs(w * h))
+    worst = 0 * both
+    for block, size in (
+        (z.gram_w, w), (means, h), (product, both), (xp.matrix_transpose(product), both),
+    ):  # fmt: skip
+        worst = xp.maximum(worst, bounded_ratio(xp, _crossed(xp, block), size))
+    return worst
+
+
+def unevenness(xp: Any, z: Any, y: Any) -> Any:
+    """Return the standard deviation of the biases in units of the fitted bias 1/C, shape batch."""
+    uneven = y.shape[0] * z.b - xp.sum(z.b, axis=-1, keepdims=True)
+    return xp.sqrt(xp.sum(uneven * uneven, axis=-1) / y.shape[0])
+
+
+class ConstantMode:
+    """The constant mode as a `BiasedMode` in the plane that ``w = W^T e`` and ``h = H1 e`` span, ``e = 1/sqrt(C)``.
+
+    Parameters
+    ----------
+    xp : namespace
+    rates : tuple
+        ``m``, ``mu_g`` and ``N``.
+    z : State
+        Of the whole network.
+    y : array, shape (C, N)
+        Membership.
+    used : array of bool, shape batch
+        Members whose mode is evaluated; the others get zero weights.
+    """
+
+    def __init__(self, xp: Any, rates: tuple[Any, Any, Any], z: Any, y: Any, used: Any) -> None:
+        classes = y.shape[0]
+        grams = z.gram_w, averaged(xp, z.product, y), class_grams(xp, z.gram_h, y)[0]
+        ww, wh, hh = (
+            xp.where(used, xp.sum(g, axis=(-2, -1)) / classes, 0 * xp.astype(used, xp.float64)) for g in grams
+        )
+        bias = xp.where(used, xp.sum(z.b, axis=-1), xp.ones_like(ww))
+        self.classes = classes
+        self.idle = not arithmetic.to_numpy(used).any()
+        self.mode = BiasedMode(*(value + 0 * ww for value in rates))
+        m, mu = self.mode.m, self.mode.mu
+        self.start = self.mode.State(*plane(xp, ww, wh, hh, (m, mu)), bias)
+
+    def excess(self, xp: Any) -> Any:
+        """Return the excess of the mode's path over the reach of `BiasedMode`."""
+        return xp.zeros_like(self.start.B) if self.idle else self.mode.conditions(xp, self.start)["span"]
+
+    def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any, Any]:
+        """Return the mode's share of each entry of ``W H``, ``W W^T``, ``H^T H`` and b, each of shape lead + batch."""
+        z = self.start if self.idle else self.mode.solution(xp, t, self.start)
+        sizes = (xp.sum(a * b, axis=-1) / self.classes for a, b in ((z.w, z.h), (z.w, z.w), (z.h, z.h)))
+        return *sizes, z.B / self.classes
+
+
+class Scatter(NamedTuple):
+    r"""Scatter ``D = H - H1 Y`` of features within classes, and the mean output ``c = W^T 1/sqrt(C)`` that sees it.
+
+    Where ``W D = 0`` it rests. On hidden units orthogonal to those of class means and contrasts of outputs it is a
+    network of one output and target 0, ``c' = -D D^T c``, ``D' = -mu_s c c^T D`` (eq. (25) with all N columns in ``D``,
+    hence without its ``m``). If ``g`` along ``D^T c`` is an eigenvector of ``D^T D`` it remains one: ``c`` and ``d = D
+    g`` are a `HiddenMode` with ``s = 0``, rates 1 and ``mu_s``, and the rest of D rests. Otherwise ``D^T c`` turns:
+    ``D D^T`` and ``c c^T`` then follow a matrix Riccati equation, which is not offered here.
+
+    Parameters
+    ----------
+    gram : array, shape batch + (N, N)
+        ``D^T D``.
+    along : array, shape batch + (N,)
+        ``g``; 0 where ``W D = 0``.
+    ww, wh, hh : array, shape batch
+        ``|c|^2``, ``c.d`` and ``|d|^2``.
+    shared : array, shape batch
+        Relative product of the scatter with class means and contrasts of outputs.
+    seen : array, shape batch
+        Relative product with the mean output.
+    turning : array, shape batch
+        Relative distance of ``D^T c`` from an eigenvector of ``D^T D``.
+    """
+
+    gram: Any
+    along: Any
+    ww: Any
+    wh: Any
+    hh: Any
+    shared: Any
+    seen: Any
+    turning: Any
+
+    @classmethod
+    def of(cls, xp: Any, z: Any, y: Any) -> Scatter:
+        """Return the scatter of a state; `y` is the membership, shape (C, N)."""
+        turned = xp.matrix_transpose
+        rows, outputs = split(xp, z.gram_h, y)[0], split(xp, z.product, y)[0]
+        gram = split(xp, turned(rows), y)[0]
+        gram = (gram + turned(gram)) / 2
+        classes, m = y.shape[0], y.shape[1] // y.shape[0]
+        features = trace(xp, z.gram_h)
+        both = xp.sqrt(xp.abs(trace(xp, z.gram_w) * features))
+        whole = xp.sum(outputs, axis=-2, keepdims=True) / classes
+        crossed = averaged(xp, turned(rows), y)
+        shared = xp.maximum(
+            bounded_ratio(xp, norm(xp, crossed) * xp.sqrt(xp.full_like(both, m)), features + 0 * both),
+            bounded_ratio(xp, norm(xp, outputs - whole), both),
+        )
+        row = whole[..., 0, :] * xp.sqrt(xp.full_like(both, classes))[..., None]
+        wh = xp.sqrt(xp.sum(row * row, axis=-1))
+        along = bounded_ratio(xp, row, wh[..., None] + 0 * row)
+        image = xp.sum(gram * along[..., None, :], axis=-1)
+        hh = xp.sum(image * along, axis=-1)
+        rest = image - hh[..., None] * along
+        turning = bounded_ratio(xp, xp.sqrt(xp.sum(rest * rest, axis=-1)) * wh, features * both)
+        ww = xp.sum(z.gram_w, axis=(-2, -1)) / classes
+        return cls(gram, along, ww + 0 * wh, wh, hh + 0 * wh, shared, bounded_ratio(xp, wh, both), turning)
+
+    def at(self, xp: Any, t: Any, used: Any, rate: Any) -> tuple[Any, Any, Any]:
+        """Return its shares of ``W H``, a row, and of ``W W^T``, a number, for every output, and ``D^T D``.
+
+        Parameters
+        ----------
+        xp : namespace
+        t : array
+            Times, shape lead + batch.
+        used : array of bool, shape batch
+            Members whose mean output sees it; in the others it rests.
+        rate : array, shape batch
+            ``mu_s``.
+        """
+        none = xp.zeros_like(self.wh)
+        if not arithmetic.to_numpy(used).any():
+            return 0 * self.along, none, self.gram
+        ww, wh, hh = (xp.where(used, v, none) for v in (self.ww, self.wh, self.hh))
+        rate = rate + none
+        mode = HiddenMode(s=none, eta_w=xp.ones_like(none), eta_h=rate)
+        later = mode.solution(xp, t, mode.State(*plane(xp, ww, wh, hh, (mode.eta_w, rate))))
+        ww, wh, change = (
+            xp.sum(a * b, axis=-1) for a, b in ((later.w, later.w), (later.w, later.h), (later.h, later.h))
+        )
+        turn = (change - hh)[..., None, None] * (self.along[..., :, None] * self.along[..., None, :])
+        return wh[..., None] * self.along, ww, self.gram + turn

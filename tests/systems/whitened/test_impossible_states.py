@@ -1,0 +1,149 @@
+"""States that no weights have: refused by the field's name; states of weights of any size, rounded, are not."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from linsolve import WhitenedTwoLayer, arithmetic, integrate
+from linsolve.systems.whitened.starts import refuse_impossible
+
+FIELDS = ("product", "gram_in", "gram_out")
+
+
+def state(seed=0, shape=(3, 2, 4), scale=0.3, batch=()):
+    rng = np.random.default_rng(seed)
+    w1, w2 = rng.normal(size=(*batch, shape[1], shape[0])), rng.normal(size=(*batch, shape[2], shape[1]))
+    return WhitenedTwoLayer.of(scale * w1, scale * w2)
+
+
+def check(z, given=()):
+    refuse_impossible("WhitenedTwoLayer", z._asdict(), "WhitenedTwoLayer.of(w1, w2)", given)
+
+
+def negative_in(z):
+    return z._replace(gram_in=-z.gram_in)
+
+
+def negative_out(z):
+    return z._replace(gram_out=-z.gram_out)
+
+
+def indefinite_in(z):
+    value, vector = np.linalg.eigh(z.gram_in)
+    value[..., 0] = -1e-6 * value[..., -1]
+    return z._replace(gram_in=(vector * value[..., None, :]) @ np.swapaxes(vector, -1, -2))
+
+
+def asymmetric_out(z):
+    gram = z.gram_out.copy()
+    gram[..., 0, 1] += 1e-6 * np.abs(gram).max()
+    return z._replace(gram_out=gram)
+
+
+def asymmetric_in(z):
+    return z._replace(gram_in=z.gram_in + 1e-6 * np.triu(np.ones_like(z.gram_in), 1) * np.abs(z.gram_in).max())
+
+
+def large_product(z):
+    """A product of rank one, larger than the traces of the Gram matrices allow."""
+    u, _, vh = np.linalg.svd(z.product)
+    size = np.sqrt(np.trace(z.gram_in, axis1=-2, axis2=-1) * np.trace(z.gram_out, axis1=-2, axis2=-1))
+    return z._replace(product=1.001 * size[..., None, None] * u[..., :, :1] @ vh[..., :1, :])
+
+
+def hundredfold_product(z):
+    return z._replace(product=100 * z.product)
+
+
+def no_grams(z):
+    return z._replace(gram_in=0 * z.gram_in, gram_out=0 * z.gram_out)
+
+
+def no_gram_in(z):
+    return z._replace(gram_in=0 * z.gram_in)
+
+
+IMPOSSIBLE = {
+    negative_in: "gram_in",
+    negative_out: "gram_out",
+    indefinite_in: "gram_in",
+    asymmetric_in: "gram_in",
+    asymmetric_out: "gram_out",
+    large_product: "product",
+    hundredfold_product: "product",
+    no_grams: "product",
+    no_gram_in: "product",
+}
+
+
+@pytest.mark.parametrize("change", IMPOSSIBLE, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("scale", [1e-60, 1e-8, 0.3, 1e60])
+@pytest.mark.parametrize("shape", [(3, 2, 4), (1, 1, 1), (1, 5, 4), (4, 4, 4)], ids=str)
+def test_an_impossible_state_is_refused_by_the_name_of_its_field(change, scale, shape):
+    if (change is asymmetric_in and shape[0] == 1) or (change is asymmetric_out and shape[2] == 1):
+        return
+    batch = state(1, shape, scale, batch=(3,))
+    single = state(2, shape, scale)
+    wrong = change(single)
+    flow = WhitenedTwoLayer(np.ones((shape[2], shape[0])))
+    message = rf"WhitenedTwoLayer: {IMPOSSIBLE[change]} = .*violates that by .*WhitenedTwoLayer\.of\(w1, w2\)"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for ask in (flow, lambda t, z: integrate(flow, t, z)):
+            with pytest.raises(ValueError, match=message):
+                ask(1.0, wrong)
+        members = [m.copy() for m in batch]
+        for whole, own in zip(members, wrong, strict=True):
+            whole[1] = own
+        with pytest.raises(ValueError, match=r"at index \(1,\)"):  # one bad member of a batch
+            flow.state(tuple(members))
+
+
+@pytest.mark.parametrize("width", [1, 2, 9])
+@pytest.mark.parametrize("sizes", [(1e-150, 1e-150), (1e-300, 1.0), (1e-8, 1e4), (0.0, 1.0), (0.0, 0.0), (1e75, 1e75)])
+def test_states_of_weights_are_accepted(width, sizes):
+    rng = np.random.default_rng(width)
+    a, b = sizes
+    w1, w2 = a * rng.normal(size=(50, width, 3)), b * rng.normal(size=(50, 4, width))
+    z = WhitenedTwoLayer.of(w1, w2)
+    check(z)
+    check(type(z)(*(v.astype(np.float32).astype(float) for v in z)) if 1e-30 < a < 1e10 else z, [np.float32(1)])
+    assert WhitenedTwoLayer.state(z).product.shape == (50, 4, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_rounding_is_judged_at_the_precision_of_the_input(dtype):
+    z = state(3, (5, 2, 6), batch=(200,))
+    rounded = type(z)(*(v.astype(dtype) for v in z))
+    WhitenedTwoLayer.state(rounded)
+    with pytest.raises(ValueError, match=r"must (be symmetric|have no negative|not exceed)"):
+        WhitenedTwoLayer.state(type(z)(*(v.astype(float) for v in rounded)))  # doubles do not round so much
+
+
+def test_states_in_high_precision_are_judged():
+    xp, z = arithmetic.precise(40), state(4)
+    exact = type(z)(*(xp.asarray(v) for v in z))
+    check(exact)
+    tiny = xp.asarray(10) ** -200
+    check(type(z)(*(v * tiny * tiny for v in exact)))
+    with pytest.raises(ValueError, match="product"):
+        check(exact._replace(product=100 * exact.product))
+    with pytest.raises(ValueError, match="gram_in"):
+        check(exact._replace(gram_in=-exact.gram_in))
+
+
+def test_shapes_that_do_not_fit_are_refused_as_shapes():
+    z = state(5)
+    with pytest.raises(ValueError, match=r"gram_in has shape \(2, 2\)"):
+        WhitenedTwoLayer(np.ones((4, 3)))(1.0, z._replace(gram_in=np.eye(2)))
+
+
+def test_states_along_a_trajectory_are_starts():
+    rng = np.random.default_rng(6)
+    for lam in (0.0, 0.5, -0.5):
+        w = WhitenedTwoLayer.init(3, 2, 4, scale=0.1, imbalance=lam, batch=(20,), rng=rng)
+        flow = WhitenedTwoLayer(rng.normal(size=(20, 4, 3)))
+        late = flow([1e-3, 1.0, 30.0, np.inf], flow.of(*w)).state
+        for k in range(4):
+            flow(1.0, tuple(v[k] for v in late))
