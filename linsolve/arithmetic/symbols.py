@@ -59,7 +59,7 @@ class Symbolic(ObjectNamespace):
     Attributes
     ----------
     assumed : list of relationals
-        What was decided at the point, and not by the assumptions: expressions hold on the region where these do.
+        Relations decided at the point, not by the assumptions; expressions hold where all of these do.
     """
 
     symbolic = True

@@ -70,7 +70,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     Raises
     ------
     TypeError
-        For anything that is not made of real numbers.
+        If the entries are not real numbers.
     ValueError
         For nan, for infinities outside the domain, for empty arrays, and for entries outside the domain.
     """
@@ -82,7 +82,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
         return value
     domain = domain or Interval("(-inf, inf)")
     numbers = arithmetic.to_numpy(value)
-    if numbers.min() in domain and numbers.max() in domain:  # nan is in none
+    if numbers.min() in domain and numbers.max() in domain:  # nan lies in no interval
         return value
     bad = np.isnan(numbers)
     if bad.any():
@@ -96,14 +96,14 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
 
 
 def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
-    """Return `value` as a NumPy array; a mask, which NumPy would drop, is refused, large integers become floats."""
+    """Return `value` as a NumPy array; masked entries are refused, and integers beyond 64 bits become floats."""
     if np.ma.is_masked(value):
         raise ValueError(f"{who}: {what} has masked entries ({meaning}); fill or drop them")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise TypeError(f"{who}: {what} = {shown(value)} is not a rectangular array ({meaning}); {error}") from error
-    if array.dtype.kind == "O" and all(type(entry) is int for entry in array.flat):  # beyond 64 bits
+    if array.dtype.kind == "O" and all(type(entry) in (int, float) for entry in array.flat):  # integers beyond 64 bits
         try:
             return array.astype(float)
         except OverflowError:
@@ -112,7 +112,7 @@ def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
 
 
 def shown(value: Any) -> str:
-    """Return how a value reads in an error: on one line; long arrays by their shapes, all else cut where it is long."""
+    """Return a value as text for an error: one line, arrays by their shapes, other long text abbreviated."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes no integer of more than 4300 digits
@@ -126,7 +126,7 @@ def shown(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that a terminal shows and does not obey: control characters become escapes."""
+    """Return text with control characters escaped."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -172,7 +172,7 @@ def integer(
     value : int
         Of Python or NumPy.
     meaning : str
-        What it counts.
+        Quantity that it counts, for the error.
     low, high : int, optional
         Smallest and largest allowed value.
     example : int, optional
@@ -304,7 +304,7 @@ def times(who: str, t: Any) -> Any:
 
 
 def unknown_name(who: str, what: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for a misspelt name, with the nearest right one."""
+    """Return the error message for an unknown name, with the nearest known one."""
     known = list(known)
     close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""

@@ -1,4 +1,4 @@
-"""What an exactly solvable network is: its loss, its gradient flow and its closed form, stated in one class."""
+"""Flows: an exactly solvable network states its loss, its gradient flow and its closed form in one class."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown, unknown_name
-from linsolve.core.parameters import Parametrized, axis_names, parameter
-from linsolve.core.query import NotExact, Problem, detached, evaluator, heard, pose, refuse_inexact
+from linsolve.core.parameters import Parametrized, axis_names, batch_shape, own_sizes, parameter
+from linsolve.core.query import NotExact, Problem, answer, detached, pose, refuse_inexact
 from linsolve.core.trajectory import Trajectory
 
 __all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
@@ -71,7 +71,7 @@ def _unstated(cls: type, method: str, what: str) -> str:
 
 
 def _maker(cls: Any) -> str:
-    """Return what makes a state of a flow, as one writes it: its `of` of weights where it has one, else its State."""
+    """Return the call that makes a state of a flow: its `of` of weights if it has one, else its State."""
     of = inspect.signature(cls.of) if hasattr(cls, "of") else None
     if of is None or of.return_annotation not in ("State", cls.State):  # `of` may make something else
         return f"{cls.__name__}.State(...)"
@@ -85,7 +85,7 @@ class Flow(Parametrized):
 
     A subclass declares its parameters as fields, its `State`, the state's own trailing `axes`, and the methods below.
     All but `example` are pure functions of ``(xp, ...)``: array-API names only, Python integers as the only constants,
-    no validation and no Python branch on a value, so that one text is evaluated in doubles, on a GPU, to fifty
+    no validation and no Python branch on a value. One implementation is then evaluated in doubles, on a GPU, to 50
     digits and in symbols. Leading axes of parameters and states are batch axes.
 
     Calling a flow, ``flow(t, z0)``, checks its input and returns the closed form as a `Trajectory`.
@@ -124,8 +124,8 @@ class Flow(Parametrized):
     # the three statements of the problem
 
     def loss(self, xp: Any, z: Any) -> Any:
-        """Return what the network minimizes, shape batch."""
-        raise NotImplementedError(_unstated(type(self), "loss", "what the network minimizes"))
+        """Return the loss, shape batch."""
+        raise NotImplementedError(_unstated(type(self), "loss", "the objective"))
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
         """Return the velocity that belongs to a gradient of the loss: minus the learning rates (metric) times it."""
@@ -139,14 +139,14 @@ class Flow(Parametrized):
         """Return the state at times `t`, whose shape broadcasts against the batch shape."""
         raise NotImplementedError(_unstated(type(self), "solution", "the closed form"))
 
-    # what may be added
+    # optional statements
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return observables that have a closed form of their own in ``(t, z0)``, free of the state's cancellations."""
         return {}
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return what must vanish for `solution` to be exact, by name, as relative distances."""
+        """Return the conditions of `solution` by name: relative distances that vanish where it is exact."""
         return {}
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -203,12 +203,13 @@ class Flow(Parametrized):
         out : State, tuple, mapping, or array for a state of one field, optional
             NumPy arrays to write the state into, of shape ``t.shape + batch + own``.
         engine : str, optional
-            "plain", as the formula stands; "blocks", the same bits in cache-sized blocks on several threads, for states
-            that are single numbers; "compiled" (extra ``[fast]``), the same as one loop, whose elementary functions are
-            within 1.05 ulp. By default "blocks" for large NumPy ensembles where it applies, else "plain".
+            "plain" calls the formula on whole arrays. "blocks" evaluates it in cache-sized blocks on several threads,
+            bitwise identical, for states that are single numbers. "compiled" (extra ``[fast]``) evaluates it in one
+            loop, with elementary functions accurate to 1.05 ulp. By default "blocks" for large NumPy
+            ensembles where it applies, else "plain".
         threads : int, optional
-            Of "blocks" and "compiled"; by default one for each processor, but one where the caller is itself a thread
-            among others.
+            Number of threads of "blocks" and "compiled"; by default one for each processor, in the main thread, and
+            one in other threads.
 
         Returns
         -------
@@ -220,13 +221,12 @@ class Flow(Parametrized):
         NotExact
             If the closed form does not hold for this start.
         ValueError, TypeError
-            If an input is not what it must be, or a time lies outside the solution's lifetime.
+            If an argument is invalid, or a time lies outside the solution's lifetime.
         OverflowError
-            If what the closed form needs of the start, such as its squares, is beyond the range of doubles.
+            If intermediate results, such as squares of the start, leave the range of doubles.
         """
         problem = detached(pose(self, t, z0))
-        with heard(problem) as judge:
-            state = judge(evaluator()(problem, out, engine, threads))
+        state = answer(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
 
     def when(self, z0: Any, *, loss: Any) -> Any:
@@ -251,7 +251,7 @@ class Flow(Parametrized):
         TypeError
             If the flow has no closed form of this time.
         ValueError
-            If an input is not what it must be.
+            If an argument is invalid.
 
         Examples
         --------
@@ -291,4 +291,8 @@ class Flow(Parametrized):
             z = (z,)
         if not isinstance(z, tuple | list) or len(z) != len(fields) or any(v is None for v in z):
             raise ValueError(f"{who}: state = {shown(z)} must give {', '.join(fields)}; pass {_maker(cls)}")
-        return cls.State(*(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True)))
+        found = cls.State(*(real_array(who, n, v, meaning="state") for n, v in zip(fields, z, strict=True)))
+        sizes: dict[str, tuple[int, str]] = {}
+        leads = {n: own_sizes(who, n, v.shape, cls.axes[n], sizes) for n, v in zip(fields, found, strict=True)}
+        batch_shape(who, leads)
+        return found

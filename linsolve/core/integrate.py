@@ -47,7 +47,7 @@ def integrate(
     rtol: float = 1e-10,
     atol: float | None = None,
     method: Any = "DOP853",
-    max_evaluations: int = 1_000_000,
+    max_evaluations: int = 200_000,
 ) -> Trajectory:
     """Integrate the gradient flow numerically with SciPy, from any start.
 
@@ -101,7 +101,7 @@ def integrate(
         atol = number(who, "atol", atol, meaning="absolute tolerance", domain="[0, inf)", example=1e-16)
     if not isinstance(method, type):
         choice(who, "method", method, _METHODS)
-    most = integer(who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", example=10**6)
+    most = integer(who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", example=200_000)
     problem = pose(flow, t, z0)
     times = finite_times(who, problem, negative=True).ravel()
     problem_np = pose(flow.cast(np), times, type(flow).State(*(arithmetic.to_numpy(v) for v in problem.z0)))
@@ -156,11 +156,13 @@ class _Rate:
     """Velocity of a flow for SciPy, on states joined to one vector, with a budget of evaluations."""
 
     def __init__(self, flow: Flow, start: Sequence[np.ndarray], most: int) -> None:
-        self.flow, self.shapes, self.start = flow, [np.shape(v) for v in start], joined(start)
+        self.flow, self.start = flow, joined(start)
+        ends = np.cumsum([np.size(v) for v in start])
+        self.parts = [(slice(end - np.size(v), end), np.shape(v)) for v, end in zip(start, ends, strict=True)]
         self.most, self.left, self.time = most, most, 0.0
 
     def state(self, y: np.ndarray) -> Any:
-        return type(self.flow).State(*parted(y, self.shapes))
+        return type(self.flow).State(*(y[part].reshape(shape) for part, shape in self.parts))
 
     def __call__(self, t: float, y: np.ndarray) -> np.ndarray:
         self.left, self.time = self.left - 1, t
@@ -221,7 +223,7 @@ def first_zero(
     rtol: float,
     atol: float,
     newton: int = 0,
-    max_evaluations: int = 1_000_000,
+    max_evaluations: int = 200_000,
 ) -> tuple[float, Any]:
     """Return the first time at which `event(state)` vanishes along the gradient flow of one network, and the state.
 
@@ -262,7 +264,7 @@ def first_zero(
     return time, rate.state(y)
 
 
-def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 10_000_000) -> Trajectory:
+def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_000) -> Trajectory:
     """Train by gradient descent with a finite step.
 
     Parameters
@@ -299,7 +301,7 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 10_000
     [0.0955, 0.0516, 0.0268]
     """
     step = number("descend", "step", step, meaning="units of time", example=1e-3)
-    most = integer("descend", "max_steps", max_steps, meaning="steps to take", example=10**7)
+    most = integer("descend", "max_steps", max_steps, meaning="steps to take", example=2_000_000)
     problem = pose(flow, t, z0)
     times = finite_times("descend", problem)
     refuse_steps("descend", times, step, most)

@@ -1,4 +1,4 @@
-"""Whole ensembles simulated at once, on any array library: the independent check of closed forms on a device."""
+"""Fixed-step integration of whole ensembles on any array library, an independent check of closed forms on a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_STEPS = 1e7
 
 
 class Simulated(NamedTuple):
-    """A trajectory that was simulated, and how far one of steps twice as long is from it.
+    """A simulated trajectory and its difference from that with steps twice as long.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Simulated(NamedTuple):
 
 
 def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) -> Simulated:
-    r"""Follow all members of a batch together, by equal steps of an explicit Runge--Kutta method of even order.
+    r"""Integrate all members of a batch together, by equal steps of an explicit Runge--Kutta method of even order.
 
     The extrapolated midpoint rule (Gragg 1965): over a step `h` the modified midpoint rule with :math:`n_j = 2j`
     substeps has an error in even powers of :math:`h/n_j`, so that Aitken--Neville extrapolation of
@@ -41,13 +41,13 @@ def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) 
 
     .. math:: T_{j,l+1} = T_{j,l} + \frac{T_{j,l} - T_{j-1,l}}{(n_j/n_{j-l})^2 - 1} .
 
-    It is a Runge--Kutta method of any even order whose coefficients are these few integers. There is no branch on a
-    value: all members take the same steps, and the text is that of any array library, a GPU's included.
+    This is a Runge--Kutta method of any even order. All members take the same steps, without a branch on a value, so
+    that it runs on any array library, also on a GPU.
 
     Parameters
     ----------
     flow : Flow
-        What to simulate; only its `velocity` is used.
+        The network; only its `velocity` is used.
     t : array_like, any shape
         Finite times, not negative.
     z0 : State
@@ -70,8 +70,8 @@ def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) 
 
     Notes
     -----
-    Everything is followed twice, by steps of `step` and half of it; the finer is returned. The order is measured in
-    ``tests/test_simulate_batch.py``.
+    The flow is integrated twice, with `step` and with half of it; the finer solution is returned. The order is
+    measured in ``tests/core/test_simulate_batch.py``.
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), II.9, (9.10) and (9.13).
 

@@ -25,8 +25,9 @@ def to_dataset(trajectory: Any) -> Any:
     -------
     xarray.Dataset
         Dimensions: ``t`` (``t0, t1, ...`` where the times have several axes), ``batch0, batch1, ...``, then the axes
-        that the flow names; an axis that occurs twice in one array is ``n_in, n_in_2``. Times and parameters are
-        coordinates; flow, route and the unit of time are attributes. It can be written to netCDF and zarr as it is.
+        that the flow names; an axis that occurs twice in one array is ``n_in, n_in_2``, and an axis with the name of a
+        variable is ``n_axis``. Times and parameters are coordinates; flow, route and the unit of time are attributes.
+        The data set can be written to netCDF and zarr.
 
     Raises
     ------
@@ -46,17 +47,22 @@ def to_dataset(trajectory: Any) -> Any:
     first = trajectory.state._fields[0]
     batch = trajectory.state[0].shape[t.ndim : trajectory.state[0].ndim - len(flow.axes[first])]
     lead = time_dims + tuple(f"batch{k}" for k in range(len(batch)))
+    taken = {"t", *lead, *trajectory.names}
+
+    def dimensions(own: tuple[str, ...]) -> tuple[str, ...]:
+        return distinct(tuple(f"{name}_axis" if name in taken else name for name in own))
+
     shape = t.shape + tuple(batch)
     coordinates = {"t": (time_dims, t, {"long_name": "time", "units": "units of time"})}
     for name, (own, value, about) in _parameters(flow, batch).items():
         dims = lead[t.ndim :] if value.ndim > len(own) else ()
-        coordinates[f"parameter_{name}"] = (dims + distinct(own), value, about)
+        coordinates[f"parameter_{name}"] = (dims + dimensions(own), value, about)
     variables = {}
     for name in trajectory.names:
         value = arithmetic.to_numpy(trajectory[name])
         own = _own_axes(flow, name, max(value.ndim - len(lead), 0))
         value = np.broadcast_to(value, shape + value.shape[value.ndim - len(own) :])
-        variables[name] = (lead + distinct(own), value, {"long_name": meaning(flow, name)})
+        variables[name] = (lead + dimensions(own), value, {"long_name": meaning(flow, name)})
     attributes = {
         "flow": type(flow).__name__,
         "route": trajectory.route,
@@ -106,7 +112,7 @@ def distinct(axes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def meaning(flow: Any, name: str) -> str:
-    """Return the first line of what the flow says about a name."""
+    """Return the first line of the docstring of an observable, or the kind of any other name."""
     if name in flow.axes or not hasattr(type(flow), name):
         return f"{'state' if name in flow.axes else 'invariant'} {name}"
     lines = (inspect.getdoc(getattr(type(flow), name)) or name).splitlines()

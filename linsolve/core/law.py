@@ -1,4 +1,4 @@
-"""What is not exact but still true: asymptotic expansions with an order, and statistics with a standard error."""
+"""Laws: asymptotic expansions with the order of their error, and averages with a standard error."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Expansion", "Law", "Statistic"]
 class Law(Parametrized):
     """A statement about a flow that holds in a limit or on average.
 
-    A law never has a loose tolerance: it is an `Expansion`, whose error must shrink with a stated order in a small
-    parameter, or a `Statistic`, whose prediction must lie within a few standard errors of sampled networks. It names
-    the exact thing it approximates in `approximates`.
+    A law is an `Expansion`, whose error vanishes with a stated order in a small parameter, or a `Statistic`, whose
+    prediction lies within a few standard errors of sampled networks. Its attribute `approximates` names the exact
+    solution that it approximates.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class Statistic(Law):
         raise NotImplementedError
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-        """Return `count` independent draws of what is predicted, by name, along the first axis."""
+        """Return `count` independent draws of the predicted quantities by name, along the first axis."""
         raise NotImplementedError
 
     def scores(self, rng: np.random.Generator, count: int | None = None) -> dict[str, np.ndarray]:

@@ -173,7 +173,7 @@ def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any =
     [[[2.0]], [3.0]]
     """
     who = "deep_weights"
-    depth = integer(who, "depth", depth, meaning="number of layers", example=2)
+    depth = integer(who, "depth", depth, meaning="number of layers", high=1000, example=2)
     target = real_array(who, "target", target, meaning="input-output map")
     if target.ndim < 2:
         raise ValueError(f"{who}: target has shape {target.shape} but needs (n_out, n_in); add an axis")
@@ -201,7 +201,7 @@ def _posed(layers: Sequence[Any], target: Any, covariance: Any, rates: Any, rtol
         np.atleast_2d(target), len(layers), covariance=covariance, rates=1.0 if rates is None else rates
     )
     start = flow.State(*(np.asarray(layer, dtype=float) for layer in layers))
-    return flow, start, 1e-3 * rtol * max(float(np.abs(layer).max()) for layer in start)
+    return flow, start, 1e-3 * rtol * (max(float(np.abs(layer).max()) for layer in start) or 1.0)
 
 
 def follow(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Self, dataclass_transform
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, refuse_fractions
 
-__all__ = ["Parametrized", "axis_names", "own_sizes", "parameter"]
+__all__ = ["Parametrized", "axis_names", "batch_shape", "own_sizes", "parameter"]
 
 
 def parameter(
@@ -39,9 +40,9 @@ def parameter(
     axes : tuple of str
         Names of its own trailing axes; all other axes are batch axes.
     default : float, optional
-        Value when not given.
+        Default value.
     whole : bool
-        Whether it counts something, so that its entries must be whole numbers.
+        Whether its entries must be integers.
 
     Examples
     --------
@@ -58,7 +59,7 @@ def parameter(
 
 
 def axis_names(who: str, axes: Any) -> tuple[str, ...]:
-    """Return names of axes, refused where they are not a tuple of strings, such as one string."""
+    """Return names of axes, refused unless they are a tuple of strings."""
     if not isinstance(axes, tuple) or not all(isinstance(name, str) for name in axes):
         raise TypeError(f"{who}: axes = {axes!r} must be a tuple of strings (names of trailing axes); such as ('d',)")
     return axes
@@ -79,8 +80,27 @@ def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tu
     return tuple(shape[:cut])
 
 
+def batch_shape(who: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the common batch shape of arrays by name, refused unless they broadcast."""
+    found: tuple[int, ...] = ()
+    for name, shape in shapes.items():
+        try:
+            found = np.broadcast_shapes(found, shape)
+        except ValueError:
+            other, size = next((n, s) for n, s in shapes.items() if not _broadcast(s, shape))
+            raise ValueError(
+                f"{who}: batch shapes = {name} {shape}, {other} {size} do not broadcast (leading axes are batch axes); "
+                "make them equal or 1"
+            ) from None
+    return found
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return all(m == n or 1 in (m, n) for m, n in zip(a[::-1], b[::-1], strict=False))
+
+
 def _own(value: Any) -> Any:
-    """Return a NumPy array that nobody can change any more: `value` if it is one already, else a copy."""
+    """Return `value` as a read-only NumPy array, a copy unless it is read-only and owns its memory."""
     if type(value) is not np.ndarray or not (value.flags.writeable or value.base is not None):
         return value
     value = value.copy(order="K")

@@ -1,4 +1,4 @@
-"""A published formula as a record: what is printed, what holds, and the evaluation that decides between them."""
+"""Records of published formulas: the printed form, the correct form, and the evaluation that compares them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Errors(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What a formula must give, found without it; what it gives; and what the printed form gives.
+    """Independent value, value of the formula, and value of the printed form.
 
     Errors are the largest difference over the largest entry of `truth` (over 1 where that is 0).
 
@@ -98,7 +98,7 @@ class Formula:
     number : str
         Its number, or its place, there.
     states : str
-        What it says, in words.
+        The statement, in words.
     latex : str
         The formula that holds, in LaTeX.
     printed : str
@@ -114,7 +114,7 @@ class Formula:
     expansion : bool
         Whether it holds to leading order.
     elsewhere : bool
-        Whether what is printed speaks of other networks, so that it is no misprint but does not hold for these.
+        Whether the printed form is right in a different setting.
 
     Examples
     --------
@@ -150,12 +150,12 @@ class Formula:
 
     @property
     def name(self) -> str:
-        """Name of its test: ``tests/test_errata.py`` runs it under this name."""
+        """Identifier of its test in ``tests/papers/test_errata.py``."""
         return f"{self.source}-{self.check.__name__}"
 
     @property
     def evidence(self) -> str:
-        """How the truth was found, in a sentence."""
+        """Method by which the independent value was found, in a sentence."""
         return " ".join((self.check.__doc__ or "").split())
 
     def errors(self) -> Errors:
@@ -193,7 +193,7 @@ class Source:
         expansion: bool = False,
         elsewhere: bool = False,
     ) -> Callable[[Callable[[], Evidence | Order]], Callable[[], Evidence | Order]]:
-        """Return the decorator that adds a check with what it is about."""
+        """Return the decorator that adds a check as a `Formula`."""
 
         def add(check: Callable[[], Evidence | Order]) -> Callable[[], Evidence | Order]:
             flags = expansion, elsewhere

@@ -1,4 +1,4 @@
-"""A question to a flow, checked: shapes that fit, one array namespace, a start inside the closed form's reach."""
+"""A checked query of a flow: fitting shapes, one array namespace, a start for which the closed form holds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import shown, times
-from linsolve.core.parameters import Parametrized, own_sizes
+from linsolve.core.parameters import Parametrized, batch_shape, own_sizes
 
 __all__ = [
     "NotExact",
     "Problem",
+    "answer",
     "detached",
     "evaluator",
     "heard",
@@ -44,7 +45,7 @@ class NotExact(ValueError):
 
 
 class Problem(NamedTuple):
-    """A checked question: one flow, one start, some times, in one array namespace."""
+    """A checked query: one flow, one start and times in one array namespace."""
 
     flow: Any
     xp: Any
@@ -59,12 +60,11 @@ def evaluator() -> Callable[..., Any]:
 
 
 def pose(flow: Any, t: Any, z0: Any) -> Problem:
-    """Check a flow's question and bring all of it into the state's array namespace."""
+    """Check the arguments of a flow's call and convert them to the state's array namespace."""
     if not (isinstance(flow, Parametrized) and hasattr(flow, "state")):
         what = flow.__name__ if isinstance(flow, type) else shown(flow)
         raise TypeError(
-            f"linsolve: flow = {what} must be a flow with its parameters (what is to be followed); such as "
-            "BalancedMode(s=1.0)"
+            f"linsolve: flow = {what} must be a flow with its parameters (network); such as BalancedMode(s=1.0)"
         )
     who = type(flow).__name__
     plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)
@@ -73,20 +73,17 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
     xp = arithmetic.namespace(*(() if plain else z0), *others)
     flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
     sizes: dict[str, tuple[int, str]] = {}
-    shapes = []
+    shapes: dict[str, tuple[int, ...]] = {}
     for field in dataclasses.fields(flow):  # type: ignore[arg-type]
-        shapes.append(own_sizes(who, field.name, getattr(flow, field.name).shape, field.metadata["axes"], sizes))
+        shape = getattr(flow, field.name).shape
+        shapes[field.name] = own_sizes(who, field.name, shape, field.metadata["axes"], sizes)
     for name, value in zip(z0._fields, z0, strict=True):
-        shapes.append(own_sizes(who, name, value.shape, flow.axes[name], sizes))
-    try:
-        batch = np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
-    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch)
+        shapes[name] = own_sizes(who, name, value.shape, flow.axes[name], sizes)
+    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch_shape(who, shapes))
 
 
 def detached(problem: Problem) -> Problem:
-    """Return the problem with times and start of its own, which the caller, or writing into `out`, cannot change."""
+    """Return the problem with copies of times and start, which later writes into `out` cannot change."""
     if problem.xp is not np:
         return problem
     return problem._replace(t=problem.t.copy(), z0=type(problem.z0)(*(v.copy() for v in problem.z0)))
@@ -94,10 +91,9 @@ def detached(problem: Problem) -> Problem:
 
 @contextmanager
 def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
-    """Give a function that passes a state on, and refuses one that was lost to the range of doubles.
+    """Context manager whose function returns a state, or raises OverflowError if it is not finite after an overflow.
 
-    An overflow that ends in finite numbers (``exp`` of a late time, say) is nothing to worry about; one that ends in
-    infinities, or in an invalid operation, is reported by name, where NumPy would warn and go on with nan.
+    An overflow in an intermediate result is harmless if the state is finite. An invalid operation raises in any case.
     """
     if problem.xp is not np:
         yield lambda state: state
@@ -105,12 +101,10 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
     raised: set[str] = set()
 
     def refuse() -> None:
-        sizes = {name: float(np.abs(v).max()) for name, v in problem.z0._asdict().items()}
-        name = max(sizes, key=sizes.__getitem__)
-        who = type(problem.flow).__name__
+        who, name, size, meaning = type(problem.flow).__name__, *_largest(problem)
         raise OverflowError(
-            f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by the "
-            f"parameters (state); rescale, or give it in linsolve.arithmetic.precise(50)"
+            f"{who}: {name} of up to {size:.3g} leaves the range of doubles when squared or multiplied by the "
+            f"other arguments ({meaning}); rescale, or give it in linsolve.arithmetic.precise(50)"
         ) from None
 
     def judge(state: Any) -> Any:
@@ -127,8 +121,57 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
             raise
 
 
+def _largest(problem: Problem) -> tuple[str, float, str]:
+    """Return name, size and meaning of the state field or parameter with the largest finite entry."""
+    meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(problem.flow)}
+    values = {**problem.z0._asdict(), **problem.flow.parameters()}
+    sizes = {name: float(np.max(np.abs(v), initial=0.0, where=np.isfinite(v))) for name, v in values.items()}
+    name = max(sizes, key=sizes.__getitem__)
+    return name, sizes[name], meanings.get(name, "state")
+
+
+_LATE = 1e150  # later times may overflow in products with rates
+
+
+def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) -> Any:
+    """Return the state at a problem's times.
+
+    Where a time beyond 1e150 overflows, the state at t = inf is returned if it is reached at 1e150 already.
+
+    Raises
+    ------
+    OverflowError
+        Naming the time, or else the start or the parameter, that is out of range.
+    """
+
+    def at(t: Any, out: Any) -> Any:
+        posed = problem._replace(t=t)
+        with heard(posed) as judge:
+            return judge(evaluator()(posed, out, engine, threads))
+
+    try:
+        return at(problem.t, out)
+    except OverflowError:
+        t = arithmetic.to_numpy(problem.t)
+        late = np.isfinite(t) & (np.abs(t) > _LATE)
+        if problem.xp is not np or not late.any():
+            raise
+        bounded = at(np.where(late, np.sign(t) * _LATE, t), None)  # raises if time is not the cause
+    try:
+        limit = at(np.where(late, np.sign(t) * np.inf, t), out)
+        reached = all(np.allclose(a, b, rtol=1e-12, atol=0.0) for a, b in zip(bounded, limit, strict=True))
+    except (OverflowError, ValueError):
+        reached = False
+    if not reached:
+        raise OverflowError(
+            f"{type(problem.flow).__name__}: t = {t[late][0]:g} leaves the range of doubles when "
+            "multiplied by the rates (time); take an earlier time, or inf"
+        ) from None
+    return limit
+
+
 def _is_plain(z0: Any) -> bool:
-    """Whether a start is made of Python numbers and lists only, which adapt to any library."""
+    """Whether a start consists of Python numbers and lists only, which adapt to any library."""
     values = z0.values() if isinstance(z0, Mapping) else z0 if isinstance(z0, tuple) else (z0,)
     parts = [part for value in values for part in (value if isinstance(value, list) else (value,))]
     return not any(hasattr(part, "dtype") for part in parts)

@@ -1,4 +1,4 @@
-"""Random numbers of NumPy or of a GPU, and the array namespace that they come in."""
+"""Random generators of NumPy and CuPy, with the array namespace of their draws."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from linsolve.core.arguments import shown
 
 __all__ = ["generator", "halves", "seeded"]
 
-_BITS = 1000  # beyond, NumPy's binomial variates cost less than their bits
+_BITS = 1000  # for more trials NumPy's binomial variates are faster
 
 
 def seeded(who: str, rng: Any) -> np.random.Generator:
-    """Return the generator of NumPy that an `rng` of SPEC 7 stands for.
+    """Return ``numpy.random.default_rng(rng)`` (SPEC 7).
 
     Raises
     ------
     TypeError, ValueError
-        For what `numpy.random.default_rng` does not take.
+        If `numpy.random.default_rng` does not accept it.
     """
     try:
         return np.random.default_rng(rng)
@@ -30,14 +30,14 @@ def seeded(who: str, rng: Any) -> np.random.Generator:
 
 
 def generator(who: str, rng: Any) -> tuple[Any, Any]:
-    """Return the array namespace and the generator that an `rng` stands for.
+    """Return the array namespace and the random generator of an argument `rng`.
 
     Parameters
     ----------
     who : str
         The function that was given it, for errors.
     rng : None, int, numpy.random.Generator or SeedSequence, or cupy.random.Generator
-        As in SPEC 7 for NumPy; a generator of CuPy is taken as it is, and what it draws stays on its device.
+        As in SPEC 7 for NumPy; a generator of CuPy is used as it is, and its draws stay on its device.
 
     Examples
     --------
@@ -51,9 +51,9 @@ def generator(who: str, rng: Any) -> tuple[Any, Any]:
 
 
 def halves(rng: Any, n: int, shape: tuple[int, ...]) -> Any:
-    """Return how many of `n` fair coins show heads: binomial variates of probability 1/2, of some shape.
+    """Return binomial variates of `n` trials of probability 1/2.
 
-    Of NumPy's generators, up to some n, it counts random bits: the very definition, and faster.
+    For NumPy's generators and small `n` random bits are counted, which is faster.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where results go: files that appear when they are complete, and never in place of what a command did not make."""
+"""Output folders: results appear only when complete, and replace only results of the same command."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["folder_of_results", "folder_to_fill", "mark", "whole_files", "whole_
 
 MARK = "linsolve.json"  # in every folder of results
 
-SCRATCH = ".linsolve-"  # names of folders that are being written; one that is left is of a run that was killed
+SCRATCH = ".linsolve-"  # prefix of temporary folders; one that remains belongs to a killed run
 
 
 def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
-    """Return `out` as a path, which is a folder or nothing yet.
+    """Return `out` as the path of a folder that exists or can be made.
 
     Raises
     ------
     ValueError
-        If it is a file, or cannot be written: better known before the work than after.
+        If it is a file, or cannot be written.
     """
     folder = Path(out)
     if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
@@ -37,7 +37,7 @@ def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
 
 
 def folder_of_results(who: str, out: str | os.PathLike[str], of: str, names: Collection[str]) -> Path:
-    """Return `out` as a path that may be replaced: nothing yet, an empty folder, or an earlier result of the same run.
+    """Return `out` as a path that may be replaced: missing, an empty folder, or an earlier result of the same run.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ def _mark_of(path: Path) -> dict[str, str]:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Give a folder to write into, which becomes `folder`, in place of an earlier one, once the block has ended.
+    """Yield a temporary folder, which replaces the contents of `folder` at the end of the block.
 
-    A folder that is there stays, as it may be a mount point or the one that the command runs in: its files change.
+    An existing folder itself is kept, as it may be a mount point or the working directory.
     """
     there = folder.is_dir()
     where = folder if there else folder.parent
@@ -104,12 +104,12 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             _move(folder, old)
             _move(made, folder)
         except BaseException:
-            _move(old, folder)  # what is not moved back goes with the scratch folder
+            _move(old, folder)  # the rest is deleted with the scratch folder
             raise
 
 
 def _move(source: Path, goal: Path) -> None:
-    """Move all that a folder holds, but for scratch folders."""
+    """Move the contents of a folder except scratch folders."""
     for each in sorted(source.iterdir()):
         if not each.name.startswith(SCRATCH):
             each.replace(goal / each.name)
@@ -117,9 +117,9 @@ def _move(source: Path, goal: Path) -> None:
 
 @contextmanager
 def whole_files(folder: Path) -> Iterator[Path]:
-    """Give a folder to write into, whose files move to `folder`, made if there is none, once the block has ended.
+    """Yield a temporary folder, whose files move to `folder`, made if missing, at the end of the block.
 
-    Each replaces at once what a run before has left under its name; where one cannot, all are as they were.
+    Files of the same names are replaced, all or none.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What following a flow gives: states at times, and everything else by name."""
+"""Trajectories: the states of a flow at given times, and its observables by name."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import unknown_name
+from linsolve.core.arguments import Interval, shown, unknown_name
 
 __all__ = ["Trajectory"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
-    """A flow followed in time; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` give everything by name.
+    """States of a flow at given times; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` are evaluated by name.
 
-    Iteration runs over the names, so that ``"ntk" in traj``, ``list(traj)`` and ``dict(traj)`` mean what they say.
+    Iteration runs over the names, as for a dictionary: ``"ntk" in traj``, ``list(traj)``, ``dict(traj)``.
 
     Parameters
     ----------
     flow : Flow
-        What was followed.
+        The network.
     t : array
         Times.
     state : State
         Fields of shape ``t.shape + batch + own``.
     route : str
-        How it was obtained: "closed form", an integrator's name, or "gradient descent".
+        Method: "closed form", an integrator's name, or "gradient descent".
     start : State, optional
         State at time 0, where the route is the closed form.
 
@@ -50,10 +50,17 @@ class Trajectory:
     route: str
     start: Any = None
 
+    def __post_init__(self) -> None:
+        if not (hasattr(self.flow, "declared") and hasattr(self.state, "_fields") and hasattr(self.t, "shape")):
+            given = ", ".join(f"{name} = {shown(getattr(self, name))}" for name in ("flow", "t", "state"))
+            raise TypeError(f"Trajectory: {given} must be a flow, an array and a State; call flow(t, z0) to make one")
+
     @property
     def names(self) -> list[str]:
-        """Everything that can be asked for by name."""
-        return list(dict.fromkeys([*self.state._fields, "loss", *self._along, *self.flow.declared, *self._invariants]))
+        """Names of the state, the loss, the observables and the invariants."""
+        with np.errstate(all="ignore"):  # values are judged at their access
+            others = [*self._along, *self.flow.declared, *self._invariants]
+        return list(dict.fromkeys([*self.state._fields, "loss", *others]))
 
     @property
     def _xp(self) -> Any:
@@ -87,6 +94,24 @@ class Trajectory:
         return self.names
 
     def __getitem__(self, name: str) -> Any:
+        with np.errstate(all="ignore"):  # judged by the value
+            value = self._value(name)
+        self._refuse_overflow(name, value)
+        return value
+
+    def _refuse_overflow(self, name: str, value: Any) -> None:
+        """Refuse nan, and infinity unless the observable's bounds include it."""
+        if arithmetic.namespace(value) is not np or np.isfinite(value).all():
+            return
+        bounds = self.flow.declared[name]["bounds"] if name in self.flow.declared else Interval("(-inf, inf)")
+        bad = [v for v in np.ravel(value)[~np.isfinite(np.ravel(value))] if v not in bounds]
+        if bad:
+            raise OverflowError(
+                f"{type(self.flow).__name__}: {name} = {bad[0]} is beyond the range of doubles or undefined "
+                "(observable); rescale, or give the start in linsolve.arithmetic.precise(50)"
+            )
+
+    def _value(self, name: str) -> Any:
         if not isinstance(name, str):
             raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
         if name in self.state._fields:

@@ -1,4 +1,4 @@
-"""What was computed of arrays, kept for the next time that the same numbers are given."""
+"""A cache of results computed from arrays, compared by their values."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import numpy as np
 __all__ = ["Memory"]
 
 Found = TypeVar("Found")
-# up to so many numbers are kept: of more, what was computed is no longer much beside what it is computed for
-KEPT = 2**20
+KEPT = 2**20  # most numbers in the arguments of a cached result
 
 
 class Memory:
-    """The last answer to each of several questions, with copies of the arrays that were asked about.
+    """The last result of each of several functions, with copies of its arguments.
 
-    Arrays are compared by their numbers: one that was changed in place since is another. Of NumPy arrays only, and not
-    of other arithmetics' arrays, which may hold the same numbers but ask for more digits. A copy or a pickle of a
-    memory is empty; threads may share one, at worst they compute the same twice.
+    Arguments are compared by value, so that a change in place is noticed. Only NumPy arrays are cached: arrays of
+    other arithmetics may hold equal numbers but need more digits. A copy or a pickle of a memory is empty. Threads may
+    share one; at worst a result is computed twice.
     """
 
     def __init__(self) -> None:
@@ -29,7 +28,7 @@ class Memory:
         return Memory, ()
 
     def recall(self, question: str, answer: Callable[[], Found], *about: Any) -> Found:
-        """Return the last answer to a question if it was about the same numbers, else a new one."""
+        """Return the last result under the name `question` if its arguments had the same values, else ``answer()``."""
         known = self._last.get(question)
         if known is not None and all(map(_same, known[0], about)):
             return known[1]

@@ -1,4 +1,4 @@
-"""Work on parts of an array, shared among threads: NumPy's linear algebra and compiled code let others run."""
+"""Thread pools for parts of an array; NumPy's linear algebra and compiled code release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["processors", "shared", "workers"]
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def workers() -> int:
-    """Return on how many threads to share work: the processors, but one in a thread among others, which share them."""
+    """Return the number of threads to use: one for each processor in the main thread, one in other threads."""
     return processors() if threading.current_thread() is threading.main_thread() else 1
 
 
 def shared(work: Callable[[Any], Any], parts: Iterable[Any], together: bool = True) -> list[Any]:
-    """Return what `work` gives for each part, on as many threads as there are processors.
+    """Return `work(part)` for each part, on `workers()` threads if `together`.
 
-    A thread among others works alone. The parts must not depend on the number of threads, so that bits do not.
+    The parts must not depend on the number of threads, so that the result is bitwise the same on any number.
     """
     count = workers() if together else 1
     if count > 1:

@@ -287,7 +287,7 @@ def test_descend_refuses_bad_times(cls):
     for bad in (np.inf, -1.0):
         with refused(ValueError, "descend: t =", "must be finite and not negative"):
             ls.descend(flow, [0.0, bad], z0, step=0.1)
-    with refused(ValueError, "descend: t / step = 1e+30 must be at most 1e+07 (steps to take)"):
+    with refused(ValueError, "descend: t / step = 1e+30 must be at most 2e+06 (steps to take)"):
         ls.descend(flow, 1e10, z0, step=1e-20)
 
 
@@ -303,3 +303,97 @@ def test_inexact_start_names_condition_and_size():
     start = ls.WhitenedTwoLayer.of(rng.standard_normal((h, n_in)), rng.standard_normal((n_out, h)))
     with pytest.raises(ls.NotExact, match=r"WhitenedTwoLayer: .* = .* must vanish .* integrate\(flow, t, z0\)"):
         flow(1.0, start)
+
+
+# ranges: of times, of observables, of Python's integers
+
+
+class Slow(ls.BalancedMode):
+    """A mode whose closed form overflows at late times, as ``inf * 0``."""
+
+    def solution(self, xp, t, z0):
+        exact = super().solution(xp, t, z0).a
+        finite = xp.where(t < xp.inf, t, 0 * xp.ones_like(t))
+        return self.State(exact + (finite * 1e20) * 0.0)
+
+
+def test_a_time_too_late_for_doubles_is_the_limit_where_it_was_reached_before():
+    flow = Slow(s=2.0)
+    np.testing.assert_array_equal(flow([1.0, 1e300, np.inf], 0.1)["a"], flow([1.0, np.inf, np.inf], 0.1)["a"])
+
+
+def test_a_time_too_late_for_doubles_is_blamed_and_not_the_start():
+    with refused(OverflowError, "Slow: t = 1e+300 leaves the range of doubles when multiplied by the rates (time)"):
+        Slow(s=2.0, tau=1e200)(1e300, 0.1)  # at 1e150 nothing has been learned
+
+
+def test_the_largest_argument_is_blamed():
+    with refused(OverflowError, "TwoLayer: y of up to 1e+308 leaves the range of doubles", "(target)"):
+        ls.TwoLayer(y=1e308, x=[1.0])(1.0, ([0.5], [[0.5]]))
+
+
+def test_observables_beyond_doubles_are_refused_by_name():
+    traj = ls.FrozenKernel(np.eye(2), [1.0, 0.0])(0.0, [1e200, 1e200])
+    assert traj["f"].tolist() == [1e200, 1e200]
+    for name in ("loss", "mode_energy", "residual_alignment"):
+        with refused(OverflowError, f"FrozenKernel: {name} = ", "(observable)", "precise(50)"):
+            traj[name]
+    assert "loss" in traj.names
+
+
+def test_integers_beyond_doubles_are_named():
+    flow = ls.BalancedMode(s=2.0)
+    for call in (
+        lambda: flow([10**400, 1], 0.1),
+        lambda: flow(10**400, 0.1),
+        lambda: flow(1.0, [10**400, 0.5]),
+        lambda: ls.BalancedMode(s=[0.5, -(10**5000)]),
+    ):
+        with refused(ValueError, "BalancedMode: ", "is beyond the range of doubles"):
+            call()
+    with refused(ValueError, "descend: step = 1", "must be positive and finite (units of time); say 0.001"):
+        ls.descend(flow, 1.0, 0.1, step=10**400)
+
+
+def test_batch_shapes_name_their_arguments():
+    start = {"P": [1.0, 2.0, 3.0], "Q": [1.0, 2.0], "R": 0.0}
+    with refused(ValueError, "TwoLayerOrder: batch shapes = Q (2,), P (3,) do not broadcast"):
+        ls.TwoLayerOrder(y=1.0)(1.0, start)
+    with refused(ValueError, "TwoLayerOrder: batch shapes = P (2,), y (3,) do not broadcast"):
+        ls.TwoLayerOrder(y=[1.0, 2.0, 3.0])(1.0, start | {"P": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize("flow", [None, 3, "x", {}, ls.BalancedMode, ls.verify])
+def test_something_else_in_place_of_a_flow_is_a_type_error(flow):
+    for call in (
+        lambda: ls.integrate(flow, 1.0, 0.1),
+        lambda: ls.descend(flow, 1.0, 0.1, step=0.1),
+        lambda: ls.Trajectory(flow, np.asarray(1.0), (0.1,), "closed form"),
+    ):
+        with refused(TypeError, "flow = ", "must be"):
+            call()
+
+
+# the budget of integrators
+
+
+def test_integration_without_end_is_refused_with_the_time_reached():
+    flow = ls.BalancedMode(s=2.0)
+    with pytest.raises(ArithmeticError, match=r"integrate: t = 1e\+06 .* BalancedMode has reached t = ") as refusal:
+        ls.integrate(flow, 1e6, 0.1, max_evaluations=2000)
+    reached = float(str(refusal.value).split("reached t = ")[1].split()[0])
+    assert 10 < reached < 1e4
+    assert ls.integrate(flow, 10.0, 0.1, max_evaluations=2000)["a"] == pytest.approx(2.0)
+    assert ls.integrate(flow, 1e6, 0.1, rtol=1e-6, method="Radau")["a"] == pytest.approx(2.0)
+    with refused(ValueError, "integrate: max_evaluations = 0 must be a positive integer"):
+        ls.integrate(flow, 1.0, 0.1, max_evaluations=0)
+
+
+def test_descent_without_end_is_refused():
+    flow = ls.BalancedMode(s=2.0)
+    for t, step in ((1e300, 1e-300), (1e7, 1.0)):
+        with refused(ValueError, "descend: t / step = ", "must be at most 2e+06 (steps to take)"):
+            ls.descend(flow, t, 0.1, step=step)
+    with refused(ValueError, "descend: t / step = 100 must be at most 99"):
+        ls.descend(flow, 1.0, 0.1, step=0.01, max_steps=99)
+    assert ls.descend(flow, 1.0, 0.1, step=0.01, max_steps=100)["a"].shape == ()

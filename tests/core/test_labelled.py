@@ -1,6 +1,7 @@
 """Trajectories as labelled data sets."""
 
 import sys
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -77,3 +78,27 @@ def test_missing_xarray_is_named_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(ImportError, match=r"pip install 'linsolve-dynamics\[labelled\]'"):
         ls.BalancedMode(s=1.0)(1.0, 0.1).to_xarray()
+
+
+def test_axes_named_like_variables_or_times_get_names_of_their_own():
+    class Named(ls.Flow):
+        rate: Any = ls.parameter("k", "rates", axes=("w",))
+
+        class State(NamedTuple):
+            w: Any
+
+        axes: ClassVar = {"w": ("t", "w")}
+
+        def loss(self, xp, z):
+            return xp.sum(z.w**2, axis=(-2, -1)) / 2
+
+        def velocity(self, xp, z):
+            return self.State(-z.w * self.rate)
+
+        def solution(self, xp, t, z0):
+            return self.State(z0.w * xp.exp(-self.rate * t[..., None, None]))
+
+    dataset = Named(rate=[1.0, 2.0])([0.0, 1.0, 2.0], np.ones((4, 2))).to_xarray()
+    assert dataset["w"].dims == ("t", "t_axis", "w_axis")
+    assert dataset["parameter_rate"].dims == ("w_axis",)
+    assert dataset["w"].shape == (3, 4, 2)
