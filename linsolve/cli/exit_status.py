@@ -25,6 +25,11 @@ class OneLine(argparse.ArgumentParser):
         # argparse takes -1e-3 and -1,2 for the names of options
         self._negative_number_matcher = re.compile(r"-(\d|\.\d|inf|nan)")
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:  # some versions return []
+            self.error(f"argument {'/'.join(action.option_strings)}: expected one argument")
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]
+
     def error(self, message: str) -> Any:
         """Exit with the message in one line."""
         if match := re.search(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL):

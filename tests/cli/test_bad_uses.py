@@ -22,7 +22,13 @@ GOOD = {
     "collapse": [],
     "figure": ["2"],
 }
-SPEC = 'flow = "BalancedMode"\nobserve = ["loss"]\ntime = [0.0, 1.0]\nout = "s.npz"\nstart = {a = 0.1}\naxes = {s = [1.0]}\n'
+SPEC = """flow = "BalancedMode"
+observe = ["loss"]
+time = [0.0, 1.0]
+out = "s.npz"
+start = {a = 0.1}
+axes = {s = [1.0]}
+"""
 NO_NUMBER = ["x", "", "1,2", "0x1", "1 2", "--"]
 OF_NUMBERS = ("--rates", "--kappas", "--weight-variance")
 
@@ -57,7 +63,7 @@ def bad_uses():
                 yield from ([*good, f"{option}={value}"] for value in NO_NUMBER)
                 yield from ([*good, f"{option}={value}"] for value in ("nan", "inf", "-inf", "1e400"))
                 if action.type is int:
-                    yield from ([*good, f"{option}={value}"] for value in ("1.5", "1e3", "-1", "9" * 30))
+                    yield from ([*good, f"{option}={value}"] for value in ("1.5", "1e3", "-1"))
             if option in OF_NUMBERS:
                 yield from ([*good, f"{option}={value}"] for value in (*NO_NUMBER[:2], "nan,nan", "1,,2", "1;2", "inf"))
             if option == "--out":
@@ -66,27 +72,63 @@ def bad_uses():
             yield [*good, *(a.option_strings[-1] for a in group._group_actions)]
 
 
-EXTRA = [
-    line.split()
-    for line in (
-        "phase --list chaos", "phase --cells 11", "phase --out x", "phase table --out x", "phase table --cells 11",
-        "phase table --seed 1", "figure --out x.png", "figure --seed 1", "figure 2 --out x.txt", "sweep --example good.toml",
-        "sweep --example --out s.npz", "sweep", "sweep good.toml --engine fast", "sweep good.toml --out s.txt",
-        "collapse --list --seed 1", "collapse --list --out x", "collapse --start lamda", "collapse --weights nowhere.npz",
-        "published --source nobody", "published --verdict wrong", "errata --source nobody", "card", "card TwoLayr",
-        "card DeepMode --code", "verify TwoLayr", "verify BalancedMode --seeds 0", "verify BalancedMode --dps 3",
-        "learn", "learn tree --classes 1", "learn tree --target a", "learn nowhere.csv", "learn tree --width 0",
-        "learn tree --scale 0", "learn tree --rate 0", "learn tree --out mine", "applies", "applies w.npz",
-        "applies nowhere.npz tree", "applies text.npz tree", "applies w.npz tree --rates 1,2,3", "applies w.npz tree --until 0",
-        "applies w.npz tree --tolerance 0", "applies w.npz tree --tolerance 2", "applies mine tree", "ntk-stats --width 0",
-        "ntk-stats --depth 0", "ntk-stats --networks 0", "ntk-stats --activation tanh", "ntk-stats --inputs 0", "", "tabel",
-    )
-]  # fmt: skip
-USES = list(bad_uses()) + EXTRA
+EXTRA = """
+phase --list chaos
+phase --cells 11
+phase --out x
+phase table --out x
+phase table --cells 11
+phase table --seed 1
+figure --out x.png
+figure --seed 1
+figure 2 --out x.txt
+sweep --example good.toml
+sweep --example --out s.npz
+sweep
+sweep good.toml --engine fast
+sweep good.toml --out s.txt
+collapse --list --seed 1
+collapse --list --out x
+collapse --start lamda
+collapse --weights nowhere.npz
+published --source nobody
+published --verdict wrong
+errata --source nobody
+card
+card TwoLayr
+card DeepMode --code
+verify TwoLayr
+verify BalancedMode --seeds 0
+verify BalancedMode --dps 3
+learn
+learn tree --classes 1
+learn tree --target a
+learn nowhere.csv
+learn tree --width 0
+learn tree --scale 0
+learn tree --rate 0
+learn tree --out mine
+applies
+applies w.npz
+applies nowhere.npz tree
+applies text.npz tree
+applies w.npz tree --rates 1,2,3
+applies w.npz tree --until 0
+applies w.npz tree --tolerance 0
+applies w.npz tree --tolerance 2
+applies mine tree
+ntk-stats --width 0
+ntk-stats --depth 0
+ntk-stats --networks 0
+ntk-stats --activation tanh
+ntk-stats --inputs 0
+tabel
+"""
+USES = [*bad_uses(), [], *(line.split() for line in EXTRA.strip().splitlines())]
 
 
-def test_there_are_300_of_them():
-    assert len({tuple(use) for use in USES}) >= 300
+def test_there_are_500_of_them():
+    assert len({tuple(use) for use in USES}) >= 500
     assert {use[0] for use in USES if use} >= set(GOOD)
 
 
@@ -100,11 +142,15 @@ def here(tmp_path_factory):
     return folder
 
 
+def content(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("command", [*GOOD, ""])
 def test_a_bad_use_is_one_line_and_leaves_nothing(here, monkeypatch, capsys, command):
     monkeypatch.chdir(here)
-    before = {path: path.read_bytes() for path in sorted(here.rglob("*"))}
+    before = content(here)
     wrong = []
     uses = [use for use in USES if (use[0] if use and use[0] in GOOD else "") == command]
     assert uses
@@ -114,7 +160,7 @@ def test_a_bad_use_is_one_line_and_leaves_nothing(here, monkeypatch, capsys, com
         if (status, out, err.count("\n"), err.startswith("linsolve: ")) != (2, "", 1, True):
             wrong.append((use, status, out[:80], err[:300]))
     assert wrong == []
-    assert {path: path.read_bytes() for path in sorted(here.rglob("*"))} == before
+    assert content(here) == before
 
 
 @pytest.mark.parametrize(
