@@ -132,6 +132,11 @@ def _bases(layers: list[np.ndarray], rounds: int) -> list[np.ndarray]:
     return bases
 
 
+def _triangle(a: np.ndarray) -> np.ndarray:
+    """Return R of ``a = Q R``."""
+    return np.asarray(np.linalg.qr(a, mode="r"))
+
+
 def _compressed(network: Network, red: Reduced, rounds: int) -> _Model:
     whole = [network.weights[0] @ red.inputs, *network.weights[1:-1], red.outputs.T @ network.weights[-1]]
     bases = _bases(whole, rounds)
@@ -141,7 +146,7 @@ def _compressed(network: Network, red: Reduced, rounds: int) -> _Model:
         ahead, behind = whole[i] @ bases[i - 1], whole[i].T @ bases[i]
         layers.append(bases[i].T @ ahead)
         ahead, behind = ahead - bases[i] @ layers[i], behind - bases[i - 1] @ layers[i].T
-        leaks.append((i, np.linalg.qr(ahead, mode="r"), np.linalg.qr(behind, mode="r").T))
+        leaks.append((i, _triangle(ahead), _triangle(behind).T))
     layers.append(whole[-1] @ bases[-1])
     return _Model(layers, list(network.rates), red.covariance, red.cross, None, None, tuple(leaks))
 

@@ -105,9 +105,9 @@ def _candidates(network: Network, red: Reduced) -> Iterator[tuple[Match, str, Mo
         )
         basis = "modes of start and data" if shared else "modes of the data"
         gaps = moved(red, layers)
-        start = f"start balanced in the {basis}" if gaps[1] > red.tolerance else ""
+        change = f"start balanced in the {basis}" if gaps[1] > red.tolerance else ""
         data = f"data diagonal in the {basis}" if _changed(red, model) > red.tolerance else ""
-        yield DeepMatch.of(red, modes, strength), _joined(start, data), model, *gaps
+        yield DeepMatch.of(red, modes, strength), _joined(change, data), model, *gaps
 
 
 def _joined(*parts: str) -> str:
