@@ -697,7 +697,7 @@ def test_a_wide_network_is_integrated_in_the_directions_that_training_reaches(mo
     right = train(weights, *data, rates, path.times[:: len(path.times) // 4])
     into = [red.outputs.T @ product(layers) @ red.inputs for layers in right]
     gap = path.maps[:: len(path.times) // 4] - into
-    assert np.abs(gap).max() <= 1e-10 * np.abs(path.maps).max()
+    assert np.abs(gap).max() <= 1e-9 * np.abs(path.maps).max()  # of the integrator between its steps
     small = ls.applies(weights, data, rates, until=whole.until)
     assert [n.measured for n in small.neighbors] == pytest.approx([n.measured for n in whole.neighbors], rel=1e-7)
     change = [v.assessments[-1].conditions[0].distance for v in (small, whole)]
