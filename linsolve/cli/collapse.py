@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
@@ -21,8 +22,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--features", type=int, metavar="n", help="set the number of features [two more than classes]")
     parser.add_argument("--scale", type=float, default=0.3, help="set the size of the initial weights [0.3]")
     parser.add_argument(
-        "--start", default="balanced", metavar="KIND",
-        help="start balanced, lambda, aligned, mean, scatter or generic, as --list describes [balanced]",
+        "--start", metavar="KIND",
+        help="start balanced, lambda, aligned, mean, scatter or generic, as --list describes [scatter with bias 0.1, of "
+        "which all three parts of the residual decay; balanced with --weights]",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the kinds of starts, in a line each")
     parser.add_argument("--imbalance", type=float, help="set lambda of the starts 'lambda' and 'aligned' [0.5]")
@@ -47,9 +49,14 @@ def run(options: argparse.Namespace) -> int:
         for name, text in KINDS.items():
             print(f"{name:<{width}}  {text}")
         return 0
+    if options.start is None:
+        options.start = "scatter" if options.weights is None else "balanced"
+        if options.weights is None and options.bias is None:
+            options.bias = 0.1
     kappa_d, kappa_c, kappa_n = _three(options.kappas)
     flow = NeuralCollapse(kappa_d, kappa_c, kappa_n, options.classes, options.samples)
-    folder = check_destination(options.out if options.out is not None else f"collapse-{options.start}")
+    source = options.start if options.weights is None else str(Path(options.weights).resolve())
+    folder = check_destination(f"collapse-{options.start}" if options.out is None else options.out, source)
     names = ("start", "features", "scale", "imbalance", "bias", "seed", "until", "step")
     chosen = {name: getattr(options, name) for name in names}
     weights = read_weights(options.weights) if options.weights is not None else None
@@ -58,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         print(f"{name:<{width}}  {text}")
-    for path in write(found, folder):
+    for path in write(found, folder, source):
         print(path)
     return 0
 

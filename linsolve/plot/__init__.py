@@ -28,7 +28,7 @@ ROUTES: tuple[dict[str, Any], ...] = (
 
 
 def trajectory(traj: Trajectory, name: str = "loss", ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
-    """Draw anything that a trajectory gives by name, against time.
+    """Draw a named quantity of a trajectory against time.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def trajectory(traj: Trajectory, name: str = "loss", ax: Any = None, *, log: boo
 
 
 def modes(traj: Trajectory, ax: Any = None, *, name: str = "singular_values", top: int | None = None) -> Any:
-    """Draw the singular values of the network's map over time, and dashed where each of them is heading.
+    """Draw the singular values of the network's map over time; dashed: their targets.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def modes(traj: Trajectory, ax: Any = None, *, name: str = "singular_values", to
 
 
 def _lines(who: str, top: int | None, most: int) -> int:
-    """Return how many lines to draw of so many."""
+    """Return the number of lines to draw."""
     if top is None:
         return most
     if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
@@ -133,7 +133,7 @@ def _lines(who: str, top: int | None, most: int) -> int:
 
 
 def alignment(traj: Trajectory, ax: Any = None, *, name: str = "kernel_alignment") -> Any:
-    """Draw the alignment of the tangent kernel with the target over time, and dashed where a frozen kernel would stay.
+    """Draw the alignment of the tangent kernel with the target over time; dashed: a frozen kernel.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def routes(
     log: bool | None = None,
     top: int | None = None,
 ) -> Any:
-    """Draw the same quantity of the same network as each route gives it, on top of one another.
+    """Draw one quantity of one network by several routes, overlaid.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def routes(
 
 
 def differences(exact: Trajectory, others: Mapping[str, Trajectory], name: str = "loss", ax: Any = None) -> Any:
-    """Draw how far other routes are from the first at each time, relative to its largest, on a logarithmic axis.
+    """Draw the distance of other routes from the first over time, relative to its largest value, on a logarithmic axis.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Names, units and scales of axes, and what a trajectory gives to be drawn on them."""
+"""Names, units and scales of axes, and the series that a trajectory draws on them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def falls(name: str, values: np.ndarray) -> bool:
 
 
 def refuse_log(who: str, name: str, values: np.ndarray) -> None:
-    """Refuse lines of which a logarithmic axis would drop a part, or all; zeros lie below its end."""
+    """Raise if a line has negative values, which a logarithmic axis drops; zeros lie below its end."""
     if values.min() < 0 or values.max() <= 0:
         raise ValueError(f"{who}: {name} = {values.min():g} must be positive (logarithmic scale); say log=False")
 

@@ -73,7 +73,7 @@ def figure(*args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def ladder(count: int) -> list[Any]:
-    """Return colors in order, dark for the first; the palest end of viridis is too faint on white."""
+    """Return colors from dark to light, without the palest end of viridis, which is too faint on white."""
     import matplotlib
 
     if count == 1:

@@ -90,13 +90,13 @@ def test_learn_writes_everything_and_the_routes_agree(tiny, capsys):
     assert main(["learn", "tiny.npz", "--out", "here/result"]) == 0
     folder = tiny / "here" / "result"
     figures = {f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")}
-    data = {"trajectories.npz", "trajectories.nc", "report.html"}
+    data = {"linsolve.json", "trajectories.npz", "trajectories.nc", "report.html"}
     assert {path.name for path in folder.iterdir()} == figures | data
     assert [path.name for path in (tiny / "here").iterdir()] == ["result"]
     out = capsys.readouterr().out
     assert lines(out)[-1] == f"Open {folder.relative_to(tiny) / 'report.html'}"
     assert float(re.search(r"ODE integrator +(\S+)", out)[1]) < 1e-8
-    assert 1.9 < float(re.search(r"closer by +(\S+)", out)[1]) < 2.1
+    assert 1.9 < float(re.search(r"error ratio when the step is halved +(\S+)", out)[1]) < 2.1
 
 
 def test_learned_arrays_solve_the_flow(tiny):
@@ -155,11 +155,25 @@ def test_control_characters_in_labels_do_not_reach_the_terminal(tiny, capsys):
 
 def test_earlier_result_is_replaced(tiny):
     assert main(["learn", "tiny.csv"]) == 0
-    before = (tiny / "learn-tiny" / "report.html").read_text(encoding="utf-8")
+    before = (tiny / "learn-tiny-csv" / "report.html").read_text(encoding="utf-8")
     assert main(["learn", "tiny.csv", "--scale", "0.01"]) == 0
-    after = (tiny / "learn-tiny" / "report.html").read_text(encoding="utf-8")
+    after = (tiny / "learn-tiny-csv" / "report.html").read_text(encoding="utf-8")
     assert before != after
     assert "<td>0.01</td>" in after
+
+
+def test_results_of_other_data_are_not_replaced(tiny, capsys):
+    (tiny / "other").mkdir()
+    assert main(["learn", "tiny.csv"]) == 0
+    assert main(["learn", "tiny.npz"]) == 0
+    assert {path.name for path in tiny.glob("learn-*")} == {"learn-tiny-csv", "learn-tiny-npz"}
+    capsys.readouterr()
+    assert main(["learn", "tiny.npz", "--out", "learn-tiny-csv"]) == 2
+    assert re.search(r"out = learn-tiny-csv holds results of linsolve learn on .*tiny\.csv", capsys.readouterr().err)
+    for name in ("report.html", "trajectories.npz"):
+        (tiny / "other" / name).write_text("mine")
+    assert main(["learn", "tiny.npz", "--out", "other"]) == 2
+    assert {path.read_text() for path in (tiny / "other").iterdir()} == {"mine"}
 
 
 def test_parity_obstruction_is_reported(tiny, capsys):
@@ -176,7 +190,7 @@ def test_parity_obstruction_is_reported(tiny, capsys):
         assert found.obstructed == (sign < 0)
     seed = str(verdicts.index(True))
     assert main(["learn", "square.npz", "--seed", seed, "--out", "result"]) == 0
-    assert "obstructed: the exact solution ends on a saddle" in capsys.readouterr().out
+    assert "target not reachable: the exact solution ends on a saddle" in capsys.readouterr().out
     assert "This start is obstructed by parity" in (tiny / "result" / "report.html").read_text(encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ import pytest
 import linsolve as ls
 from linsolve import arithmetic, phases, published
 from linsolve.__main__ import main
-from linsolve.core.results import folder_of_results, folder_to_fill, whole_files, whole_folder
+from linsolve.core.results import folder_of_results, folder_to_fill, mark, whole_files, whole_folder
 from linsolve.studies.collapse import collapse
 
 HUGE = "99999999999999999999"
@@ -165,11 +165,17 @@ def test_a_bad_call_in_python_says_what_is_wrong(name):
 def test_results_replace_only_what_a_command_made(tmp_path):
     made = tmp_path / "made"
     made.mkdir()
-    rules = {"marks": ("a",), "names": ("b",)}
+    rules = {"of": "data.csv", "names": ("b",)}
     assert folder_of_results("who", made, **rules) == made
-    (made / "a").touch()
     (made / "b").touch()
+    with pytest.raises(ValueError, match=r"who: out = .*made holds other files"):  # of the same names, not marked
+        folder_of_results("who", made, **rules)
+    mark(made, "who", "data.csv")
     assert folder_of_results("who", made, **rules) == made
+    with pytest.raises(ValueError, match=r"who: out = .* holds results of linsolve who on data\.csv"):
+        folder_of_results("who", made, of="data.npz", names=("b",))
+    with pytest.raises(ValueError, match=r"other: out = .* holds results of linsolve who on data\.csv"):
+        folder_of_results("other", made, **rules)
     (made / "notes").touch()
     with pytest.raises(ValueError, match=r"who: out = .*made holds other files"):
         folder_of_results("who", made, **rules)
@@ -306,7 +312,7 @@ def test_what_fails_leaves_no_empty_folders(tmp_path, whole):
 
 def test_what_a_killed_run_left_is_not_in_the_way(tmp_path):
     (tmp_path / ".linsolve-abc").mkdir()
-    assert folder_of_results("who", tmp_path, marks=("a",), names=()) == tmp_path
+    assert folder_of_results("who", tmp_path, of="a", names=()) == tmp_path
 
 
 @pytest.mark.parametrize("name", ["FrozenKernel", "BlockKernel", "SpecializedKernel", "FrozenHead"])

@@ -692,7 +692,7 @@ def test_a_wide_network_is_integrated_in_the_directions_that_training_reaches(mo
     monkeypatch.setattr(integration, "SMALL", 0)
     network = network_module.read(weights, data, rates, False)
     red = reduced(network)
-    path = integration.followed(network, red, 0.2 * whole.until)  # before errors of either integration grow
+    path = integration.followed(network, red, 0.05 * whole.until)  # before errors of either integration grow
     assert path.model.size < 0.7 * sum(w.size for w in weights)
     right = train(weights, *data, rates, path.times[:: len(path.times) // 4])
     into = [red.outputs.T @ product(layers) @ red.inputs for layers in right]

@@ -49,7 +49,7 @@ def test_samples_agree_with_the_sums_and_not_with_the_printed_ones(found):
 
 
 def test_only_what_means_something_is_sampled(found):
-    assert max(line.sampled.depths.max() for line in found.lines) == found.honest < 0.3 * 40
+    assert max(line.sampled.depths.max() for line in found.lines) == found.sampled_depth < 0.3 * 40
     wide = np.full(1000, 100.0)
     assert deepest_sampled(wide, 5.0, 10**12) == 29  # never L/M = 0.3
     for networks in (2_000, 50_000):
@@ -78,7 +78,7 @@ def test_other_units_have_nothing_printed(activation, slope):
 
 def test_networks_too_narrow_to_sample_are_computed_all_the_same():
     found = survey(width=2, depth=5, networks=1_000)
-    assert found.honest < 2
+    assert found.sampled_depth < 2
     assert "nothing can be sampled" in table(found)
     with ls.plot.figure(1, 3) as (_, axes):
         draw(axes, found)

@@ -1,4 +1,4 @@
-"""Neural collapse on paper: the metrics, the parts of the residual, and the kernels before and after."""
+"""Figures of neural collapse: metrics, parts of the residual, and kernels before and after."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def draw_metrics(found: Collapsed, fig: Any) -> None:
 
 
 def draw_residuals(found: Collapsed, fig: Any) -> None:
-    """Draw the sizes of the global, class and sample parts of the residual, and dashed how theory says they fall."""
+    """Draw the sizes of the global, class and sample parts of the residual; dashed: predicted decay."""
     ax, t = fig.subplots(), found.theory.t
     whole = np.sqrt(2 * found.theory["loss"])
     end = float(t[-1] if _is_log(found) else min(t[-1], 1.1 * t[whole > FLOOR[found.theory.route] * whole[0]][-1]))
@@ -170,7 +170,7 @@ def _law(rate: Any) -> str:
 
 
 def _asymptote(ax: Any, found: Collapsed, name: str) -> None:
-    """Draw the predicted slope through a late point of the line, over where it falls; the 1/t law where it is."""
+    """Draw the predicted slope, or the 1/t law, through a late point of the line."""
     rate, t, own = found.rates[name], found.theory.t, found.part(name)
     dashed: Any = {"color": COLORS["black"], "linestyle": (0, (5, 3)), "linewidth": 1.2, "zorder": 5}
     if rate.law == "1/t":

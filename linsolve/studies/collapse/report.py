@@ -1,4 +1,4 @@
-"""What `collapse` found, as text and on disk: all files in place or none."""
+"""Results of `collapse` as text and as files, written all or none."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.results import folder_of_results, whole_folder
 from linsolve.data.archive import plain_arrays
 from linsolve.studies.collapse.run import METRICS, Collapsed
+from linsolve.studies.comparison import KINDS, destination, save_arrays, save_figure, whole_results
 from linsolve.systems.collapse.limits import PARTS, Rate, frame_of
 from linsolve.systems.collapse.network import kernel
 
-__all__ = ["MARKS", "check_destination", "numbers", "read_weights", "summary", "write"]
+__all__ = ["check_destination", "numbers", "read_weights", "summary", "write"]
 
-MARKS = ("metrics.json", "collapse.npz")  # a folder that holds both was made by this command
-KINDS = ("png", "pdf")
 OBSTRUCTED = (
     "obstructed: goes to a saddle, one mode unlearned; the classes' map W H has a negative determinant, the target's "
     "is positive, and the flow keeps the sign (only rounding leads away from it)"
@@ -53,7 +51,7 @@ def numbers(found: Collapsed) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the same with None where JSON has no number."""
+    """Return the value with None in place of numbers that JSON lacks."""
     if isinstance(value, dict):
         return {name: _plain(v) for name, v in value.items()}
     if isinstance(value, np.generic):
@@ -87,7 +85,7 @@ def summary(found: Collapsed) -> list[tuple[str, str]]:
 
 
 def _small(value: float | None) -> str:
-    """Return a number as text; what is only rounding is zero."""
+    """Return a number as text; rounding errors print as zero."""
     if value is None:
         return "not defined"
     return "0" if abs(value) < 1e-15 else f"{value:.4g}"
@@ -104,8 +102,8 @@ def _words(rate: Rate, sample: float) -> str:
     return f"exponential, rate {rate.predicted:.4g} predicted, {seen}"
 
 
-def check_destination(out: str | os.PathLike[str]) -> Path:
-    """Return where the results go; refuse what would overwrite what this command did not make.
+def check_destination(out: str | os.PathLike[str], of: str) -> Path:
+    """Return the folder of the results; refuse one that holds anything but an earlier result from the start `of`.
 
     Raises
     ------
@@ -114,18 +112,19 @@ def check_destination(out: str | os.PathLike[str]) -> Path:
     """
     from linsolve.studies.collapse.figures import FIGURES
 
-    names = [f"{name}.{kind}" for name in FIGURES for kind in KINDS]
-    return folder_of_results("collapse", out, marks=MARKS, names=names)
+    return destination("collapse", out, of, FIGURES, "metrics.json", "collapse.npz")
 
 
-def write(found: Collapsed, out: str | os.PathLike[str]) -> list[Path]:
+def write(found: Collapsed, out: str | os.PathLike[str], of: str | None = None) -> list[Path]:
     """Write figures, ``metrics.json`` and ``collapse.npz`` into a folder that appears only when it is complete.
 
     Parameters
     ----------
     found : Collapsed
     out : str or path
-        Made, with its parents; replaced if it is empty or an earlier result of this function.
+        Made, with its parents; replaced if it is empty or an earlier result from the same start.
+    of : str, optional
+        Source of the start; by default its kind.
 
     Returns
     -------
@@ -136,8 +135,9 @@ def write(found: Collapsed, out: str | os.PathLike[str]) -> list[Path]:
     ValueError
         If the folder holds anything else.
     """
-    folder = check_destination(out)
-    with whole_folder(folder) as made:
+    of = found.settings["start"] if of is None else of
+    folder = check_destination(out, of)
+    with whole_results("collapse", folder, of) as made:
         names = _write_into(found, made)
     return [folder / name for name in names]
 
@@ -153,13 +153,12 @@ def _write_into(found: Collapsed, folder: Path) -> list[str]:
         with plt.rc_context(STYLE):
             fig = plt.figure(figsize=size, layout="constrained")
             draw(found, fig)
-            for kind in KINDS:
-                fig.savefig(folder / f"{name}.{kind}")
-                names.append(f"{name}.{kind}")
+            save_figure(fig, folder, name)
+            names += [f"{name}.{kind}" for kind in KINDS]
             plt.close(fig)
     text = json.dumps(numbers(found), indent=1, allow_nan=False)
     (folder / "metrics.json").write_text(text + "\n", encoding="utf-8")
-    np.savez_compressed(folder / "collapse.npz", allow_pickle=False, **_arrays(found))
+    save_arrays(folder / "collapse.npz", _arrays(found))
     return [*names, "metrics.json", "collapse.npz"]
 
 
@@ -173,7 +172,7 @@ def _arrays(found: Collapsed) -> dict[str, np.ndarray]:
         fields = ("product", "gram_w", "gram_h", "b") if route == "theory" else ("gram_w", "b")
         for name in (*fields, *METRICS, "loss", *(f"loss_{part}" for part in PARTS)):
             arrays[f"{route}_{name}"] = traj[name]
-    return {name: np.asarray(value) for name, value in arrays.items()}
+    return arrays
 
 
 def read_weights(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

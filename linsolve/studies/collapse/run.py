@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from linsolve.core.query import NotExact
 from linsolve.core.trajectory import Trajectory
 from linsolve.studies.collapse import starts
 from linsolve.studies.collapse.timing import last_time, times_and_step
+from linsolve.studies.comparison import compare
 from linsolve.systems.collapse import limits
 from linsolve.systems.collapse.contrasts import split
 from linsolve.systems.collapse.network import follow, kernel
@@ -169,23 +169,23 @@ def collapse(
     algebraic = limits.slows_down(flow, (h, w, b))
     until = last_time(flow, z0, until, algebraic)
     t, step = times_and_step(flow, (h, w), until, step, algebraic)
-    seconds, found = {}, {}
     reason = ""
-    began = time.perf_counter()
-    try:
-        theory = flow(t, z0)
-    except NotExact as refusal:
-        reason = str(refusal)
-        theory = integrate(flow, t, z0, rtol=PRECISION)
-    seconds["theory"] = time.perf_counter() - began
-    ways: dict[str, tuple[Any, dict[str, Any]]] = {
-        "simulated": (integrate, {"rtol": PRECISION}),
-        "descended": (descend, {"step": step}),
+
+    def theory_route() -> Trajectory:
+        nonlocal reason
+        try:
+            return flow(t, z0)  # type: ignore[no-any-return]
+        except NotExact as refusal:
+            reason = str(refusal)
+            return integrate(flow, t, z0, rtol=PRECISION)
+
+    ways = {
+        "theory": theory_route,
+        "simulated": lambda: follow(integrate, flow, t, (h, w, b), rtol=PRECISION),
+        "descended": lambda: follow(descend, flow, t, (h, w, b), step=step),
     }
-    for name, (route, options) in ways.items():
-        began = time.perf_counter()
-        found[name] = follow(route, flow, t, (h, w, b), **options)
-        seconds[name] = time.perf_counter() - began
+    found, seconds = compare(ways, h.shape[1])
+    theory = found.pop("theory")
     end = flow.limit(np, z0) if not reason else type(z0)(*(v[-1] for v in theory.state))
     return Collapsed(
         flow,
@@ -201,7 +201,7 @@ def collapse(
 
 
 def _features(flow: Any, features: int | None, weights: Any) -> int:
-    """Return how many features there are; refuse a flow that is none, and batches."""
+    """Return the number of features; raise for a wrong flow and for batches."""
     if not isinstance(flow, NeuralCollapse):
         raise TypeError(
             f"collapse: flow = {shown(flow)} must be a NeuralCollapse (kernels, classes, samples); make one"

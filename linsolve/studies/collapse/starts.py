@@ -118,13 +118,13 @@ def _generic(
 
 
 def refuse_kind(kind: str) -> None:
-    """Refuse a start that there is not."""
+    """Raise if the kind of start is unknown."""
     if kind not in KINDS:
         raise ValueError(unknown_name("collapse", "start", kind, KINDS))
 
 
 def refuse_other_kind(flow: Any, kind: str, weights: Weights, imbalance: float) -> None:
-    """Refuse weights whose E, or whose alignment, is not what the kind of start says."""
+    """Raise if the imbalance E or the alignment of the weights differs from that of the kind of start."""
     h, w, _ = weights
     e, size = flow.imbalance_of(h, w), np.linalg.norm(w, 2) ** 2 / int(flow.m) + abs(imbalance)
     if kind in ("balanced", "mean", "scatter"):
@@ -148,7 +148,7 @@ def refuse_other_kind(flow: Any, kind: str, weights: Weights, imbalance: float) 
 
 
 def refuse_extremes(flow: NeuralCollapse) -> None:
-    """Refuse kernels that are far from 1, and more samples than Gram matrices over time have room for."""
+    """Raise if a kernel value is far from 1 or Gram matrices over time would not fit into memory."""
     for name in ("kappa_d", "kappa_c", "kappa_n"):
         value = float(getattr(flow, name))
         if abs(value) > LARGEST or (name == "kappa_d" and value < 1 / LARGEST):
@@ -165,7 +165,7 @@ def refuse_extremes(flow: NeuralCollapse) -> None:
 
 
 def refuse_large(weights: Any) -> None:
-    """Refuse weights that are no numbers, or larger than ``LARGEST``."""
+    """Raise if weights are not numbers or exceed `LARGEST`."""
     for name, value in zip("hwb", weights, strict=True):
         size = np.abs(real_array("collapse", name, value, meaning="weights")).max()
         if size > LARGEST:
@@ -178,7 +178,7 @@ def refuse_large(weights: Any) -> None:
 def refuse_options(
     flow: NeuralCollapse, kind: str, features: Any, scale: Any, imbalance: Any, bias: Any, seed: Any
 ) -> float:
-    """Refuse options that no start of this kind has; return the imbalance."""
+    """Raise if an option does not fit the kind of start; return the imbalance."""
     classes, m = int(flow.classes), int(flow.m)
     least = {"aligned": classes - 1, "mean": classes}.get(kind, 1)
     for name, value, low, meaning in (("features", features, least, "features"), ("seed", seed, 0, "of the weights")):

@@ -1,4 +1,4 @@
-"""When a network under neural collapse is looked at: the last time, the times up to it, and the step of the descent."""
+"""Time grid and descent step of a neural-collapse run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRIES = 8_000_000
 
 
 def last_time(flow: Any, z0: Any, until: float | None, algebraic: bool) -> float:
-    """Return the last time: by default when the slowest part has fallen by about ten orders of magnitude."""
+    """Return the last time; by default the slowest part has then fallen by about ten orders of magnitude."""
     if until is not None:
         if not (isinstance(until, int | float | np.number) and 0 < until < np.inf):
             raise ValueError(f"collapse: until = {until!r} must be positive and finite (last time); say 20.0")

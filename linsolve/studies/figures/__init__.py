@@ -22,7 +22,7 @@ ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 
 
 class Figure(NamedTuple):
-    """Where a figure is made, how many panels it has, and what it says.
+    """Module, panels, title and source of a figure.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If there is no such figure, or the seed or the file is none.
+        If the name, the seed or the file is invalid.
     """
     from linsolve.plot.style import figure
 

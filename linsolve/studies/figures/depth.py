@@ -18,7 +18,7 @@ INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple", "orange
 
 
 def mode_after(t: np.ndarray, output: np.ndarray, s: float, depth: int, share: float = 0.05) -> np.ndarray:
-    """Return the balanced mode that has learned `share` of its value when a simulated output has, nan before."""
+    """Return the balanced mode matched where a simulated output has learned `share` of its value; nan before."""
     begin = crossing(t, output, share * s)
     values = DeepMode(s=s, depth=depth)(np.maximum(t - begin, 0.0), share * s)["a"]
     return np.where(t >= begin, values, np.nan)

@@ -1,4 +1,4 @@
-"""Figure 8 of Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021), linear case: which frozen kernel learns how fast."""
+"""Figure 8 of Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021), linear case: learning speed of frozen kernels."""
 
 from __future__ import annotations
 

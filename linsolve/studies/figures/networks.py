@@ -1,4 +1,4 @@
-"""Random two-layer and deep networks, followed and reduced to what the figures show."""
+"""Random two-layer and deep networks, followed and reduced to the quantities of the figures."""
 
 from __future__ import annotations
 

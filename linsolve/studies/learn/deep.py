@@ -11,7 +11,7 @@ from linsolve.core.network import deep_weights
 from linsolve.core.trajectory import Trajectory
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
-from linsolve.studies.learn.comparison import DEEPEST, ENTRIES, POINTS, Learned, routes, sampled_times
+from linsolve.studies.learn.learned import DEEPEST, ENTRIES, POINTS, Learned, followed, sampled_times
 from linsolve.systems.deep.balanced_map import BalancedMap
 from linsolve.systems.deep.network import DeepNetwork
 
@@ -66,7 +66,7 @@ def learn_deep(
     }
     used: dict[str, Any] = {"depth": depth, "width": width, "scale": scale, "imbalance": 0.0}
     used |= {"rate": rate, "step": step, "seed": seed}
-    return Learned(dataset, problem, modes, used, **routes(ways, max(problem.target.shape)), network=network)
+    return Learned(dataset, problem, modes, used, **followed(ways, max(problem.target.shape)), network=network)
 
 
 def _start(modes: Modes, depth: int, width: int, scale: float, rate: float, seed: int) -> DeepNetwork:
@@ -84,7 +84,7 @@ def _start(modes: Modes, depth: int, width: int, scale: float, rate: float, seed
 
 
 def _horizon(network: DeepNetwork) -> float:
-    """Return a time by which all leading modes have 99 percent of their strength, and a tenth more."""
+    """Return 1.1 times the time at which all leading modes have 99 percent of their strength."""
     moving = (network.start != 0) & (network.s >= WEAK * network.s[0])
     end = float(np.max(network.learning_times(0.99)[moving]))
     if not 0 < end < np.inf:  # a start so close that nothing is left to see
@@ -93,7 +93,7 @@ def _horizon(network: DeepNetwork) -> float:
 
 
 def _step(step: float | None, strongest: float, depth: int, tau: float) -> float:
-    """Return the step of the descent, refused where it exceeds 2 over the loss's curvature at its minimum."""
+    """Return the step of the descent; raise if it exceeds 2 over the curvature of the loss at its minimum."""
     limit = 2 * tau / (depth * strongest ** (2 - 2 / depth))
     if step is None:
         return 0.02 * limit

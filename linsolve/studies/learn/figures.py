@@ -1,4 +1,4 @@
-"""The figures of the page: what draws each, and what it shows in words."""
+"""Figures of the report page, with alternative texts and captions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from linsolve import plot
-from linsolve.studies.learn.comparison import Learned
+from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import map_tex
 from linsolve.studies.learn.rows import ROUTES
 
@@ -14,7 +14,7 @@ __all__ = ["FIGURES", "Figure"]
 
 
 class Figure(NamedTuple):
-    """A figure of the report: what draws it, what it shows in words, and what to see in it."""
+    """A figure of the report: drawing function, title, alternative text, caption and size."""
 
     draw: Callable[[Learned, Any], Any]
     title: str
@@ -82,11 +82,11 @@ FIGURES = {
         "Three routes",
         "The singular values against time from the closed form, an ODE integrator and gradient descent, overlaid.",
         "The same network three times: the closed form (broad line), the ODE integrator (circles), gradient descent "
-        "(dashes). The circles lie on the line; how far off the dashes are is shown next.",
+        "(dashes). The circles lie on the line; the next figure shows the distance of the dashes.",
     ),
     "differences": Figure(
         _draw_differences,
-        "How far apart they are",
+        "Distance of the routes",
         "Line plot of the relative difference of the two simulations from the closed form against time, logarithmic.",
         "Distance of each simulation from the closed form, in the Frobenius norm, relative to the largest map. Half "
         "the step halves the distance of gradient descent; the ODE integrator stays at its tolerance.",

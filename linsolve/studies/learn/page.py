@@ -1,4 +1,4 @@
-"""The page on which `report` puts its numbers and figures: plain HTML and CSS, no script, readable when printed."""
+"""Template of the report page: plain HTML and CSS, readable when printed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAGE = Template("""<!DOCTYPE html>
 <h1>Exact training dynamics of a $layers linear network on $name</h1>
 <p>The inputs were centered and whitened in their span, and the targets centered. A $layers linear network y = ${map}x
 with small $start was then trained on them by gradient flow, three times: by its closed form, which is exact at
-every time; by an ODE integrator; and by gradient descent with a finite step. All that can be learned is the map
+every time; by an ODE integrator; and by gradient descent with a finite step. The network can learn the map
 S = ⟨y xᵀ⟩ from the white inputs to the targets:</p>
 <p class="equation">$equation</p>
 $verdict

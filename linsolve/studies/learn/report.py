@@ -1,4 +1,4 @@
-"""What `learn` found, on disk: figures, trajectories and a page that shows them, all in place or nothing at all."""
+"""Results of `learn` as files: figures, trajectories and a report page, written all or none."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from linsolve import plot
-from linsolve.core.results import folder_of_results, whole_folder
-from linsolve.studies.learn.comparison import Learned
+from linsolve.studies.comparison import destination, save_arrays, save_figure, whole_results
 from linsolve.studies.learn.figures import FIGURES
+from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import PAGE, captions, network_words
 from linsolve.studies.learn.rows import ROUTES, Row, summary
 
 __all__ = ["Row", "check_destination", "summary", "write"]
 
-MARKS = ("report.html", "trajectories.npz")  # a folder that holds both was made by this command
-KINDS = ("png", "pdf")
 FILES = {
+    "report.html": "this page",
     "trajectories.npz": "the three routes as plain NumPy arrays",
     "trajectories.nc": "the closed form as labelled netCDF, for xarray",
 }
@@ -30,26 +29,27 @@ OBSTRUCTED = (
 )
 
 
-def check_destination(out: str | os.PathLike[str]) -> Path:
-    """Return where the results go; refuse what would overwrite what this command did not make.
+def check_destination(out: str | os.PathLike[str], of: str) -> Path:
+    """Return the folder of the results; refuse one that holds anything but an earlier result on the same data `of`.
 
     Raises
     ------
     ValueError
-        If `out` is a file, or a folder with other contents.
+        If `out` is a file, or a folder with other contents or results on other data.
     """
-    names = [*FILES, *(f"{name}.{kind}" for name in FIGURES for kind in KINDS)]
-    return folder_of_results("learn", out, marks=MARKS, names=names)
+    return destination("learn", out, of, FIGURES, *FILES)
 
 
-def write(found: Learned, folder: str | os.PathLike[str]) -> dict[str, str]:
+def write(found: Learned, folder: str | os.PathLike[str], of: str | None = None) -> dict[str, str]:
     """Write figures, trajectories and ``report.html`` into a folder that appears only when it is complete.
 
     Parameters
     ----------
     found : Learned
     folder : str or path
-        Made, with its parents; replaced if it is empty or an earlier result of this function.
+        Made, with its parents; replaced if it is empty or an earlier result on the same data.
+    of : str, optional
+        Source of the data; by default the name of the data set.
 
     Returns
     -------
@@ -61,18 +61,18 @@ def write(found: Learned, folder: str | os.PathLike[str]) -> dict[str, str]:
     ValueError
         If the folder holds anything else.
     """
-    with whole_folder(check_destination(folder)) as made:
+    of = found.dataset.name if of is None else of
+    with whole_results("learn", check_destination(folder, of), of) as made:
         return _write_into(found, made)
 
 
 def _write_into(found: Learned, folder: Path) -> dict[str, str]:
     notes = {"trajectories.nc": _write_netcdf(found, folder / "trajectories.nc")}
-    np.savez(folder / "trajectories.npz", allow_pickle=False, **_arrays(found))
+    save_arrays(folder / "trajectories.npz", _arrays(found))
     for name, shown in FIGURES.items():
         with plot.figure(figsize=shown.size) as (fig, ax):
             shown.draw(found, ax)
-            for suffix in KINDS:
-                fig.savefig(folder / f"{name}.{suffix}")
+            save_figure(fig, folder, name)
     files = {name: what for name, what in FILES.items() if (folder / name).exists()}
     (folder / "report.html").write_text(_page(found, files), encoding="utf-8")
     return {name: note for name, note in notes.items() if note}
@@ -93,7 +93,7 @@ def _arrays(found: Learned) -> dict[str, np.ndarray]:
         traj = getattr(found, route)
         for name in ("product", "loss", "singular_values", "kernel_alignment"):
             arrays[f"{route}_{name}"] = traj[name]
-    return {name: np.asarray(value) for name, value in arrays.items()}
+    return arrays
 
 
 def _write_netcdf(found: Learned, path: Path) -> str:

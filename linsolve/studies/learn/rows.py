@@ -1,11 +1,11 @@
-"""The numbers of a run as text, by section."""
+"""Numbers of a run as text, by section."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from linsolve.core.arguments import printable
-from linsolve.studies.learn.comparison import Learned
+from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import map_text
 
 __all__ = ["ROUTES", "Row", "summary"]
@@ -14,7 +14,7 @@ ROUTES = {"exact": "closed form", "integrated": "ODE integrator (DOP853)", "desc
 
 
 class Row(NamedTuple):
-    """One line of the summary: a name, a value, and what it means."""
+    """One line of the summary: name, value and meaning."""
 
     name: str
     value: str
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 def summary(found: Learned) -> dict[str, list[Row]]:
     """Return the numbers of a run, by section, as text."""
     data, network = _data_rows(found), _network_rows(found)
-    return {"The data": data, "The network": network, "How far the three routes differ": _difference_rows(found)}
+    return {"The data": data, "The network": network, "Differences of the three routes": _difference_rows(found)}
 
 
 def _data_rows(found: Learned) -> list[Row]:
@@ -33,7 +33,7 @@ def _data_rows(found: Learned) -> list[Row]:
     rows = [
         Row("samples", str(len(dataset.inputs))),
         Row("features", str(len(dataset.features)), _constant(dropped)),
-        Row("rank", str(problem.rank), f"white inputs kept; weaker than {problem.tolerance:.0e} counts as rounding"),
+        Row("rank", str(problem.rank), f"white inputs kept; directions below {problem.tolerance:.0e} dropped"),
     ]
     if dataset.classes:
         rows.append(Row("classes", str(len(dataset.classes)), _shorten(dataset.classes)))
@@ -60,16 +60,16 @@ def _network_rows(found: Learned) -> list[Row]:
         *start,
         Row("learning rate", f"{used['rate']:g}", "1/τ"),
         Row("time followed", f"{found.exact.t[-1]:.4g}", f"in units where τ = {1 / used['rate']:g}"),
-        Row("loss, start to end", f"{loss[0]:.4g} to {loss[-1]:.3g}", "L, what can be learned"),
-        Row("remaining loss", f"{offset:.4g}", "what no linear map of these inputs explains"),
+        Row("loss, start to end", f"{loss[0]:.4g} to {loss[-1]:.3g}", "L, the part that can be learned"),
+        Row("remaining loss", f"{offset:.4g}", "of the best linear map"),
     ]
     accuracy = found.accuracy()
     if accuracy is not None:
-        rows.append(Row("accuracy at the end", f"{accuracy[-1]:.1%}", "of the same samples, largest output wins"))
+        rows.append(Row("accuracy at the end", f"{accuracy[-1]:.1%}", "on the same samples, by the largest output"))
     if found.network is not None:
         times = [f"{t:.4g}" for t in found.network.learning_times()]
-        return [*rows, Row("learning times", _shorten(times), "when each mode has half its strength; in closed form")]
-    verdict = "obstructed: the exact solution ends on a saddle" if found.obstructed else "free"
+        return [*rows, Row("learning times", _shorten(times), "time to half the strength of each mode, in closed form")]
+    verdict = "target not reachable: the exact solution ends on a saddle" if found.obstructed else "target reachable"
     meaning = "det W₂(0)W₁(0) and det S have opposite signs, and the flow keeps them" if found.obstructed else ""
     rows.append(Row("parity", verdict, meaning))
     return rows
@@ -86,7 +86,7 @@ def _difference_rows(found: Learned) -> list[Row]:
         Row(label, f"{d.product:.1e}", f"from the closed form, of the map {product}; {d.loss:.1e} of the loss")
         for label, d in ((labels[name], d) for name, d in found.differences.items())
     ]
-    rows.append(Row("half the step is closer by", f"{found.order:.3f}", "2 for a method of first order"))
+    rows.append(Row("error ratio when the step is halved", f"{found.order:.3f}", "2 for a method of first order"))
     spent = ", ".join(f"{label} {seconds[name]:.2g} s" for name, label in ROUTES.items())
     rows.append(Row("time spent", f"{sum(seconds.values()):.2g} s", spent))
     return rows

@@ -9,13 +9,13 @@ import numpy as np
 from linsolve.core.integrate import descend, integrate
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
-from linsolve.studies.learn.comparison import (
+from linsolve.studies.learn.learned import (
     ENTRIES,
     POINTS,
     Difference,
     Learned,
+    followed,
     refuse_options,
-    routes,
     sampled_times,
 )
 from linsolve.systems.deep.given import whole_depth
@@ -117,11 +117,11 @@ def learn(
     used: dict[str, Any] = {"depth": 2, "width": width, "scale": scale, "imbalance": imbalance}
     used |= {"rate": rate, "step": step, "seed": seed}
     obstructed = bool(flow.obstructed(np, start))
-    return Learned(dataset, problem, modes, used, **routes(ways, n_in + n_out), obstructed=obstructed)
+    return Learned(dataset, problem, modes, used, **followed(ways, n_in + n_out), obstructed=obstructed)
 
 
 def horizon(modes: Modes, start: Any, width: int, tau: float, imbalance: float = 0.0) -> float:
-    """Return a time by which all leading modes have been learned, with some margin.
+    """Return a time by which all leading modes have been learned, with a margin.
 
     A mode of strength `s` that starts with strength `a` grows as ``exp(2 f t / tau)``, ``f = hypot(s, imbalance / 2)``,
     and saturates at ``s``. It is at 99 percent when ``t = tau / (2 f) log(99 (s - a) / a)``; here ``a`` is the start's
@@ -144,7 +144,7 @@ def horizon(modes: Modes, start: Any, width: int, tau: float, imbalance: float =
 
 
 def _step(step: float | None, strongest: float, weights: Any, imbalance: float, tau: float) -> float:
-    """Return the step of the descent, refused beyond that with which it settles at the minimum, or leaves the start."""
+    """Return the step of the descent; raise if it is unstable at the start or at the minimum."""
     sharp = sum(np.linalg.norm(w, 2) ** 2 for w in weights) / 2
     limit = float(tau / max(np.hypot(strongest, imbalance / 2), sharp))
     if step is None:

@@ -1,4 +1,4 @@
-"""Figures 1 and 2 of Seleznova (2024), section 3.2, printed formulas beside the true ones, and the first step."""
+"""Figures 1 and 2 of Seleznova (2024), section 3.2: published and exact formulas, and the first step."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def draw(axes: Any, found: Survey) -> None:
     as_printed = "; printed: (9) and (8) on the left, (11)-(15) in the middle" if found.slope == 0 else ", corrected"
     axes[0].figure.supxlabel(
         f"{unit} units, width $M = {found.width}$, {found.inputs} inputs, $|x| = 1$, standard weights, biases start at "
-        f"0. Bars: one standard error. A mean of $\\Theta^2$ over networks has a relative variance of about\n"
-        f"${spread_out}$, and its standard error is less certain still: {found.networks} networks are sampled up to "
-        f"depth {found.honest}, where they give it to 3 %, explicit ones (fewer) where they do to 7 %, and none at "
-        f"$L/M \\geq 0.3$.\nAfter Seleznova (2024), section 3.2, figures 1 and 2, theorem 4.1{as_printed}.",
+        f"0. Bars: one standard error. A sampled mean of $\\Theta^2$ has a relative variance of about ${spread_out}$:\n"
+        f"{found.networks} networks are sampled up to depth {found.sampled_depth} (3 % accuracy), explicit ones "
+        f"up to 7 % accuracy, none at $L/M \\geq 0.3$.\nAfter Seleznova (2024), section 3.2, "
+        f"figures 1 and 2, theorem 4.1{as_printed}.",
         x=0.01, ha="left", fontsize=10, color="#444444", linespacing=1.4,
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ def _bars(ax: Any, sample: Sample, color: Any, style: dict[str, Any]) -> None:
 
 
 def _sampled(ax: Any, found: Survey, depths: np.ndarray, colors: list[Any]) -> None:
-    last = min(max(found.honest, 3), len(depths))
+    last = min(max(found.sampled_depth, 3), len(depths))
     for line, color in zip(found.lines, colors, strict=True):
         ax.plot(depths[:last], line.exact[:last], color=color)
         ax.plot(depths[:last], line.printed[:last], **PRINTED) if len(line.printed) else None

@@ -1,14 +1,15 @@
-"""What `linsolve ntk-stats` prints and writes."""
+"""Table and files of `linsolve ntk-stats`."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from linsolve.core.results import folder_to_fill, whole_files
+from linsolve.studies.comparison import save_arrays, save_figure
 
 if TYPE_CHECKING:
     from linsolve.studies.ntk_stats.survey import Sample, Survey
@@ -34,11 +35,11 @@ def table(found: Survey) -> str:
             )
     scores = np.concatenate([s.scores() for line in found.lines for s in (line.sampled, line.explicit, line.stepped)])
     most = f"largest |z| {np.abs(scores).max():.1f} of {len(scores)}" if len(scores) else "nothing can be sampled"
-    return "\n".join([*rows, f"sampled up to depth {found.honest} over {found.networks} networks: {most}"])
+    return "\n".join([*rows, f"sampled up to depth {found.sampled_depth} over {found.networks} networks: {most}"])
 
 
 def _measured(sample: Sample, depth: int) -> str:
-    """Return a sampled value at a depth with its standard error, or that there is none."""
+    """Return a sampled value at a depth with its standard error as text."""
     if depth not in sample.depths:
         return "not sampled: too few networks"
     k = int(np.flatnonzero(sample.depths == depth)[0])
@@ -60,8 +61,6 @@ def write(found: Survey, out: str | os.PathLike[str]) -> list[Path]:
     paths = [folder / f"ntk-stats.{ending}" for ending in ("png", "pdf", "npz")]
     with whole_files(folder) as made, figure(1, 3, figsize=(16.5, 6.4)) as (fig, axes):
         draw(axes, found)
-        fig.savefig(made / paths[0].name)
-        fig.savefig(made / paths[1].name)
-        arrays: dict[str, Any] = found.arrays()
-        np.savez_compressed(made / paths[2].name, **arrays)
+        save_figure(fig, made, "ntk-stats")
+        save_arrays(made / "ntk-stats.npz", found.arrays())
     return paths

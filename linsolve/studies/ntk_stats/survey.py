@@ -20,7 +20,7 @@ SLOPES = {"relu": 0.0, "linear": 1.0}
 
 
 class Sample(NamedTuple):
-    """A mean over random networks at some depths, its standard error, and what it should be."""
+    """Sampled means over random networks at some depths, with standard error and exact value."""
 
     depths: np.ndarray
     mean: np.ndarray
@@ -28,7 +28,7 @@ class Sample(NamedTuple):
     exact: np.ndarray
 
     def scores(self) -> np.ndarray:
-        """Return by how many standard errors the means are off."""
+        """Return the deviations of the means in standard errors."""
         return (self.mean - self.exact) / self.error
 
 
@@ -65,13 +65,13 @@ class Line(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What `linsolve ntk-stats` shows."""
+    """Exact, asymptotic, published and sampled statistics of `linsolve ntk-stats`."""
 
     width: int
     inputs: int
     slope: float
     networks: int
-    honest: int
+    sampled_depth: int
     lines: tuple[Line, ...]
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -87,7 +87,7 @@ class Survey(NamedTuple):
 
 
 def deepest_sampled(widths: np.ndarray, c: float, networks: int, error: float = 0.03) -> int:
-    r"""Return the greatest depth at which a mean of :math:`\Theta^2` over so many networks means something.
+    r"""Return the greatest depth at which the sampled mean of :math:`\Theta^2` over these networks is reliable.
 
     Its relative variance grows as :math:`e^{4 c \lambda}`, :math:`\lambda = L/M`: for ReLU :math:`e^{20 \lambda}`, so
     that :math:`e^{20 \lambda}/N` is to be below `error` squared, and never :math:`\lambda \ge 0.3`.
@@ -178,14 +178,14 @@ def survey(
             f"weights times fan-in); give less depth or variances nearer to {1 / second:g}"
         )
     widths = np.concatenate([[inputs], np.full(depth - 1, width)]).astype(float)
-    honest = deepest_sampled(widths, c, networks)
+    sampled_depth = deepest_sampled(widths, c, networks)
     seeds = np.random.default_rng(seed).spawn(len(given))
-    lines = tuple(_line(rng, widths, v, slope, networks, honest) for rng, v in zip(seeds, given, strict=True))
-    return Survey(width, inputs, slope, networks, honest, lines)
+    lines = tuple(_line(rng, widths, v, slope, networks, sampled_depth) for rng, v in zip(seeds, given, strict=True))
+    return Survey(width, inputs, slope, networks, sampled_depth, lines)
 
 
 def _line(
-    rng: np.random.Generator, widths: np.ndarray, variance: float, slope: float, networks: int, honest: int
+    rng: np.random.Generator, widths: np.ndarray, variance: float, slope: float, networks: int, sampled_depth: int
 ) -> Line:
     second, c = (float(v) for v in spread(slope))
     gain, one = variance * second, np.asarray(1.0)
@@ -202,7 +202,8 @@ def _line(
     }
     relu = slope == 0
     draw = _Draw(rng, widths, variance, slope)
-    depths = np.unique(np.round(np.linspace(2, honest, 8)).astype(int)) if honest >= 2 else np.empty(0, int)
+    grid = np.linspace(2, sampled_depth, 8) if sampled_depth >= 2 else np.empty(0)
+    depths = np.unique(np.round(grid).astype(int))
     counts = {int(d): min(EXPLICIT, int(WEIGHTS / widths[-1] ** 2 / d)) for d in depths}
     few = np.array([d for d in depths if deepest_sampled(widths[:d], c, counts[d], 0.07) == d], dtype=int)
     pairs = [draw.explicit(d, counts[d]) for d in few]
@@ -233,7 +234,7 @@ class _Draw(NamedTuple):
         return weights + biases
 
     def explicit(self, depth: int, count: int, block: int = 100) -> tuple[np.ndarray, np.ndarray]:
-        """Return tangent kernels of explicit networks, and how much they fall by a first step over its rate."""
+        """Return tangent kernels of explicit networks and their decrease by a first step, over its rate."""
         kernels, falls, one = [], [], np.ones(depth)
         for start in range(0, count, block):
             size = min(block, count - start)

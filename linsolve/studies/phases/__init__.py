@@ -1,4 +1,4 @@
-"""Phases of learning: which one a network is in, exactly, and maps of where they meet."""
+"""Phases of learning: exact classification of a network, and phase diagrams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Depth against initialization: how long a balanced mode of any depth takes to learn, and what takes the time."""
+"""Phase diagram of depth against initialization: learning time of a balanced mode and its contributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a phase diagram is: a map on a grid, exact curves on it, and how far they are from where the map changes."""
+"""Phase diagrams: a map on a grid, exact curves on it, and how far they are from where the map changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow
 
 
 class Axis(NamedTuple):
-    """An axis of a diagram: what it is, in which units, its grid, evenly spaced, in the logarithm if `log`.
+    """An axis of a diagram: label with units, and an evenly spaced grid, in the logarithm if `log`.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Axis(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """An exact curve: label, points, the boundary that it is part of, how it is drawn, what is written on it.
+    """An exact curve: label, points, boundary, line style and inline text.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
     Raises
     ------
     ValueError
-        If there is no such diagram, or too few cells or too many, or a seed that is none.
+        If there is no such diagram, or too few cells or too many, or an invalid seed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Phase diagrams on paper."""
+"""Drawing of phase diagrams."""
 
 from __future__ import annotations
 

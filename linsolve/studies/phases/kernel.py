@@ -20,7 +20,7 @@ LEVELS = (1.2, 1.5, 3, 10, 30)
 
 
 def chaos(cells: int, rng: np.random.Generator) -> Diagram:
-    """Return how a small distance of two inputs grows by a layer far from the input, and where it neither does."""
+    """Return the growth of a small distance of two inputs per deep layer, and the edge of chaos where it is 1."""
     weights, biases = centers(0.25, 3.0, cells), centers(0.0, 1.0, cells)
     plane = weights[None, :], biases[:, None]
     erf, relu = (spreading(mean_field.ACTIVATIONS[name], *plane) for name in ("erf", "relu"))

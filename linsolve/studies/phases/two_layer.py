@@ -76,7 +76,7 @@ def exponents(cells: int, rng: np.random.Generator) -> Diagram:
 
 
 def lazy(cells: int, rng: np.random.Generator) -> Diagram:
-    """Return the kernel's change over output scale and width, and where it is 1 in the limit of wide networks."""
+    """Return the kernel's change over output scale and width, and the curve where it is 1 for wide networks."""
     alpha, h = centers(-4, 1, cells, log=True), centers(1, 6, cells, log=True)
     ends = np.array([1e1, 1e6])
     rows = []
@@ -110,7 +110,7 @@ def lazy(cells: int, rng: np.random.Generator) -> Diagram:
 
 
 def start(cells: int, rng: np.random.Generator) -> Diagram:
-    """Return how two layers at an angle of 60 degrees align and change their lengths, over these lengths."""
+    """Return alignment and change of length of two layers at an angle of 60 degrees, over these lengths."""
     cells += cells % 2  # without a layer of length 0
     sides = centers(-3.0, 3.0, cells)
     a, b = sides, sides[:, None]
@@ -171,7 +171,7 @@ def rates(cells: int, rng: np.random.Generator) -> Diagram:
     moved = np.log10(far_u / far_w)
     return Diagram(
         name="rates",
-        title="Which layer learns: learning rates against lengths",
+        title="The layer that learns: learning rates against lengths",
         x=Axis(r"ratio of the learning rates  $\eta_w / \eta_u$", ratio, log=True),
         y=Axis(r"ratio of the layers at the start  $|Wx| \,/\, |x||u|$", shape, log=True),
         values=moved,

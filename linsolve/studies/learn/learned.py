@@ -1,25 +1,23 @@
-"""What `learn` finds: one network on one data set, followed along three routes, and how far they differ."""
+"""Result of `learn`: one network on one data set along three routes, and their differences."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from linsolve.core.trajectory import Trajectory
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, Whitened
+from linsolve.studies.comparison import compare
 
-__all__ = ["ENTRIES", "POINTS", "Difference", "Learned", "refuse_options", "routes", "sampled_times"]
+__all__ = ["ENTRIES", "POINTS", "Difference", "Learned", "followed", "refuse_options", "sampled_times"]
 
 POINTS = 200  # fewer where the states are so large that as many of them would not fit
 ENTRIES = 15_000_000
-SMALL = 400  # matrices of fewer rows are multiplied faster by one thread than by several that wait for each other
 MOST_STEPS = 5_000_000  # of two layers, which take minutes; of more layers as many fewer
 DEEPEST = 1000
 WIDEST = 100_000
@@ -27,7 +25,7 @@ LARGEST = 1e30  # of options, and one over the smallest: powers of them stay in 
 
 
 class Difference(NamedTuple):
-    """How far a simulation is from the closed form, at its worst time.
+    """Largest distance of a simulation from the closed form over time.
 
     Parameters
     ----------
@@ -81,7 +79,7 @@ class Learned:
 
     @property
     def order(self) -> float:
-        """How much closer half the step comes to the closed form; 2 for a method of first order."""
+        """Error ratio when the step is halved; 2 for a method of first order."""
         half = self.differences["halved"].product
         return self.differences["descended"].product / half if half > 0 else math.nan
 
@@ -94,25 +92,16 @@ class Learned:
         return np.array([np.mean(output.argmax(axis=1) == truth) for output in outputs])
 
 
-def routes(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[str, Any]:
-    """Follow each route and return the fields of `Learned` that follow: trajectories, ``differences``, ``seconds``.
-
-    Parameters
-    ----------
-    ways : mapping of name to callable
-        ``"exact"`` first.
-    size : int
-        Rows of the largest matrix.
-    """
-    seconds: dict[str, float] = {}
-    with threadpool_limits(1 if size < SMALL else None, user_api="blas"):
-        trajs = {name: _timed(seconds, name, way) for name, way in ways.items()}
-    differences = {name: _difference(trajs[name], trajs["exact"]) for name in list(trajs)[1:]}
-    return {**trajs, "differences": differences, "seconds": seconds}
+def followed(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[str, Any]:
+    """Follow each route, ``"exact"`` first, and return the fields of `Learned` that depend on it."""
+    found = compare(ways, size)
+    others = [name for name in ways if name != "exact"]
+    differences = {name: _difference(found.routes[name], found.routes["exact"]) for name in others}
+    return {**found.routes, "differences": differences, "seconds": found.seconds}
 
 
 def sampled_times(end: float, step: float, points: int, depth: int = 2) -> np.ndarray:
-    """Return about that many times from 0 past `end`, all whole multiples of the step."""
+    """Return about `points` times from 0 past `end`, all whole multiples of the step."""
     count, most = math.ceil(end / step), 2 * MOST_STEPS // max(depth, 2)
     if count > most:
         raise ValueError(
@@ -121,13 +110,6 @@ def sampled_times(end: float, step: float, points: int, depth: int = 2) -> np.nd
         )
     stride = math.ceil(count / points)
     return step * stride * np.arange(math.ceil(count / stride) + 1)
-
-
-def _timed(seconds: dict[str, float], name: str, route: Callable[[], Trajectory]) -> Trajectory:
-    begin = time.perf_counter()
-    traj = route()
-    seconds[name] = time.perf_counter() - begin
-    return traj
 
 
 def _difference(found: Trajectory, exact: Trajectory) -> Difference:
@@ -140,7 +122,7 @@ def _difference(found: Trajectory, exact: Trajectory) -> Difference:
 def refuse_options(
     width: int | None, scale: float | None, imbalance: float, rate: float, step: float | None, seed: int
 ) -> None:
-    """Raise where an option of ``learn.learn`` is not what it must be, whatever the data."""
+    """Raise if an option of `learn` is invalid for every data set."""
     for name, whole, meaning in (("width", width, "hidden units"), ("seed", seed, "seed of the weights")):
         if (whole is not None or name == "seed") and (
             isinstance(whole, bool) or not isinstance(whole, int | np.integer)
