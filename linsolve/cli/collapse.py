@@ -23,8 +23,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=float, default=0.3, help="set the size of the initial weights [0.3]")
     parser.add_argument(
         "--start", metavar="KIND",
-        help="start balanced, lambda, aligned, mean, scatter or generic, as --list describes [scatter with bias 0.1, of "
-        "which all three parts of the residual decay; balanced with --weights]",
+        help="start balanced, lambda, aligned, mean, scatter or generic, as --list describes [scatter with bias 0.1, "
+        "of which all three parts of the residual decay; balanced with --weights]",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the kinds of starts, in a line each")
     parser.add_argument("--imbalance", type=float, help="set lambda of the starts 'lambda' and 'aligned' [0.5]")
