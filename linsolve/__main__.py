@@ -1,4 +1,4 @@
-"""The `linsolve` command: list what is solved, verify it, learn a data set, judge a network, draw its phases."""
+"""The `linsolve` command: list the flows, verify them, follow a data set, find the exact solution of a network."""
 
 from __future__ import annotations
 
@@ -25,23 +25,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
 
     def work() -> int:
-        options = _parser().parse_args(argv)
+        options, extra = _parser().parse_known_args(argv)
+        if extra:
+            options.parser.refuse_unknown(extra)
         return int(options.run(options))
 
     return ended("linsolve", work)
 
 
 def _parser() -> argparse.ArgumentParser:
-    from linsolve import __version__
+    from linsolve.core.version import VERSION
 
     parser = OneLine(prog="linsolve", description=DESCRIPTION)
-    parser.add_argument("--version", action="version", version=f"linsolve {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=OneLine)
+    parser.add_argument("--version", action="version", version=f"linsolve {VERSION}")
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True, parser_class=OneLine)
     for name, file in COMMANDS.items():
         command = importlib.import_module(f"linsolve.cli.{file}")
-        each = commands.add_parser(name, help=command.HELP)
+        description = f"{command.HELP[0].upper()}{command.HELP[1:]}."
+        each = commands.add_parser(
+            name, help=command.HELP, description=description, epilog=f"Example: {command.EXAMPLE}"
+        )
         command.add(each)
-        each.set_defaults(run=command.run)
+        each.set_defaults(run=command.run, command=name, parser=each)
     return parser
 
 

@@ -1,14 +1,13 @@
-"""The subcommands of `linsolve`, one file each: `HELP`, `add` for its arguments, and `run`.
+"""The subcommands of `linsolve`, one file each: `HELP`, `EXAMPLE`, `add` for its arguments, and `run`.
 
-A command's file imports at its top nothing heavier than the standard library, so that ``linsolve --help`` costs
-nothing.
+At its top a command's file imports only the standard library, so that ``linsolve --help`` is fast.
 """
 
 from __future__ import annotations
 
 __all__ = ["COMMANDS"]
 
-# a command's name and its file; one line makes it known
+# a command's name and its file; add a command with one line
 COMMANDS = {
     "list": "list_solved",
     "verify": "verify",
@@ -16,7 +15,8 @@ COMMANDS = {
     "applies": "applies",
     "phase": "phase",
     "card": "card",
-    "errata": "errata",
+    "published": "published",
+    "errata": "published",
     "sweep": "sweep",
     "ntk-stats": "ntk_stats",
     "collapse": "collapse",

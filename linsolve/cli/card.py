@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["HELP", "add", "run"]
+__all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "a flow or law on one page: statement, closed form, conditions, accuracy, sources, errata"
+HELP = "print a flow or law on one page: statement, closed form, conditions, accuracy, sources, checked formulas"
+EXAMPLE = "linsolve card TwoLayer --markdown"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", metavar="NAME", help="flow or law")
+    parser.add_argument("name", metavar="NAME", help="name a flow or law, as `linsolve list` prints it")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print Markdown")
     form.add_argument("--html", action="store_true", help="print HTML")

@@ -5,34 +5,35 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-__all__ = ["HELP", "add", "run"]
+__all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "neural collapse of a network, by theory and by simulation"
+HELP = "follow a network to neural collapse, by theory and by simulation"
+EXAMPLE = "linsolve collapse --start aligned --classes 4"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--classes", type=int, default=3, metavar="C", help="classes (default 3)")
-    parser.add_argument("--samples", type=int, default=4, metavar="M", help="samples of each class (default 4)")
+    parser.add_argument("--classes", type=int, default=3, metavar="C", help="set the number of classes [3]")
+    parser.add_argument("--samples", type=int, default=4, metavar="M", help="set the samples of each class [4]")
     parser.add_argument(
         "--kappas", default="2,1,0.5", metavar="D,C,N",
-        help="feature kernel of a sample with itself, its class, other classes (default 2,1,0.5)",
+        help="set the feature kernel of a sample with itself, its class, other classes [2,1,0.5]",
     )  # fmt: skip
-    parser.add_argument("--features", type=int, metavar="n", help="features (default: two more than classes)")
-    parser.add_argument("--scale", type=float, default=0.3, help="size of the initial weights (default 0.3)")
+    parser.add_argument("--features", type=int, metavar="n", help="set the number of features [two more than classes]")
+    parser.add_argument("--scale", type=float, default=0.3, help="set the size of the initial weights [0.3]")
     parser.add_argument(
         "--start", metavar="KIND",
-        help="balanced, lambda, aligned, mean, scatter or generic (default: scatter with bias 0.1, of which all three "
-        "parts of the residual decay, or balanced with --weights); --list describes them",
+        help="start balanced, lambda, aligned, mean, scatter or generic, as --list describes [scatter with bias 0.1, "
+        "of which all three parts of the residual decay; balanced with --weights]",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="describe the kinds of starts, one a line")
-    parser.add_argument("--imbalance", type=float, help="lambda, of starts 'lambda' and 'aligned' (default 0.5)")
-    parser.add_argument("--bias", type=float, help="bias of every class at the start (default: the start's own)")
-    parser.add_argument("--weights", metavar="FILE", help="a .npz with h, w, b instead of random weights")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the initial weights (default 0)")
-    parser.add_argument("--until", type=float, metavar="T", help="last time (default: until it has settled)")
-    parser.add_argument("--step", type=float, help="step of the descent in units of time")
-    parser.add_argument("--out", metavar="DIR", help="where the results go (default: collapse-KIND)")
+    parser.add_argument("--list", action="store_true", help="list the kinds of starts, in a line each")
+    parser.add_argument("--imbalance", type=float, help="set lambda of the starts 'lambda' and 'aligned' [0.5]")
+    parser.add_argument("--bias", type=float, help="set the initial bias of every class [the start's own]")
+    parser.add_argument("--weights", metavar="FILE", help="take h, w, b from a .npz file instead of random weights")
+    parser.add_argument("--seed", type=int, default=0, help="set the seed of the initial weights [0]")
+    parser.add_argument("--until", type=float, metavar="T", help="stop at this time [settled]")
+    parser.add_argument("--step", type=float, help="set the step of the descent, in units of time")
+    parser.add_argument("--out", metavar="DIR", help="write the results to this folder [collapse-KIND]")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,6 +44,7 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.systems.collapse.neural_collapse import NeuralCollapse
 
     if options.list:
+        options.parser.refuse_beside(options, "--list")
         width = max(map(len, KINDS))
         for name, text in KINDS.items():
             print(f"{name:<{width}}  {text}")
@@ -69,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _three(text: str) -> list[float]:
-    """Return the three kernels of an option."""
+    """Return the three entries of the feature kernel."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:

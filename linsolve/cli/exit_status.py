@@ -1,49 +1,78 @@
-"""How a command ends: its exit status, and one line on standard error for what went wrong."""
+"""Exit status of a command, and its errors: one line on standard error."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = ["USAGE_ERROR", "OneLine", "ended"]
 
 USAGE_ERROR = 2
-INTERRUPTED = 130  # what a shell gives for a program that ends by the signal SIGINT
+INTERRUPTED = 130  # as a shell reports a program ended by SIGINT
 READER_GONE = 141  # and by SIGPIPE
 
 
 class OneLine(argparse.ArgumentParser):
-    """A parser whose errors are one line, as all others of a command, and to which -1e-3 is a number."""
+    """A parser with errors of one line that name the nearest option or command; it reads -1e-3 as a number."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         # argparse takes -1e-3 and -1,2 for the names of options
         self._negative_number_matcher = re.compile(r"-(\d|\.\d|inf|nan)")
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:  # some versions return []
+            self.error(f"argument {'/'.join(action.option_strings)}: expected one argument")
+        return super()._get_values(action, arg_strings)  # type: ignore[misc]
+
     def error(self, message: str) -> Any:
-        """End with the message, in one line."""
-        self.exit(USAGE_ERROR, f"linsolve: {message}; see {self.prog} --help\n")
+        """Exit with the message in one line."""
+        if match := re.search(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL):
+            known = [name.strip("'") for name in match[3].split(", ")]
+            message = f"{match[1].lower()} = {match[2]!r} is unknown{_nearest(match[2], known)}"
+        line = " ".join(message.split())
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+        self.exit(USAGE_ERROR, f"linsolve: {shown}; see {self.prog} --help\n")
+
+    def refuse_beside(self, options: argparse.Namespace, form: str, *allowed: str) -> None:
+        """Exit if an option other than the form itself, which would have no effect, is given."""
+        for action in self._actions:
+            own = {form.removeprefix("--"), "help", *allowed}
+            if action.dest not in own and (value := getattr(options, action.dest, None)) != action.default:
+                self.error(f"{action.dest} = {value} does not go with {form}; leave it out")
+
+    def refuse_unknown(self, extra: Sequence[str]) -> None:
+        """Exit with the arguments that the parser does not know, and the nearest option of the first."""
+        options = [name for action in self._actions for name in action.option_strings]
+        near = _nearest(extra[0].split("=")[0], options) if extra[0].startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(extra)}{near}")
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def ended(program: str, work: Callable[[], int]) -> int:
-    """Do the work of a command and return its exit status.
+    """Run the work of a command and return its exit status.
 
     Parameters
     ----------
     program : str
         Its name, for errors.
     work : callable
-        Prints what it finds, and returns 0, or 1 where a check failed.
+        Prints its result, and returns 0, or 1 if a check failed.
 
     Returns
     -------
     int
-        That of `work`; 2 where the input cannot be used, after one line on standard error; 130 where it was
-        interrupted, after one line; 141, silently, where nobody reads the output any longer.
+        That of `work`; 2 for bad input, after one line on standard error; 130 after an interrupt, with one line; 141,
+        silently, if the output pipe was closed.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal without Unicode shows question marks rather than failing
@@ -58,7 +87,7 @@ def ended(program: str, work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # who read has read enough, as `head` does
+    except BrokenPipeError:  # the reader has stopped, as `head` does
         _hush(sys.stdout)
         return READER_GONE
     except MemoryError as error:
@@ -73,7 +102,7 @@ def ended(program: str, work: Callable[[], int]) -> int:
 
 
 def _hush(stream: Any) -> None:
-    """Point a stream whose reader has gone at nothing, so that Python has nothing to complain about at exit."""
+    """Redirect a stream whose reader has gone to the null device, so that Python reports no error at exit."""
     try:
         number = stream.fileno()
     except (AttributeError, OSError):  # no file, as in tests

@@ -1,19 +1,20 @@
-"""`linsolve figure`: figures of papers, drawn again with theory over simulation."""
+"""`linsolve figure`: figures of papers, drawn with theory over simulation."""
 
 from __future__ import annotations
 
 import argparse
 
-__all__ = ["HELP", "add", "run"]
+__all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "draw a figure of a paper again, theory over simulation; without a name, list them"
+HELP = "draw a figure of a paper, theory over simulation; without a name, list them"
+EXAMPLE = "linsolve figure 2 --out figure-2.pdf"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="figure to draw; none lists them")
-    parser.add_argument("--out", metavar="FILE", help="file to write, .png, .pdf or .svg (default: figure-NAME.png)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (default 0)")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="draw this figure; without it, list them")
+    parser.add_argument("--out", metavar="FILE", help="write to this .png, .pdf or .svg file [figure-NAME.png]")
+    parser.add_argument("--seed", type=int, default=0, help="set the seed of the random starts [0]")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -21,6 +22,7 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.studies.figures import FIGURES, draw
 
     if options.name is None:
+        options.parser.refuse_beside(options, "the list (NAME is missing)")
         for name, about in FIGURES.items():
             print(f"  {name:<4} {about.source}, {about.title}")
         return 0

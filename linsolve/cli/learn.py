@@ -6,26 +6,27 @@ import argparse
 import os
 from pathlib import Path
 
-__all__ = ["HELP", "add", "run"]
+__all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "follow a network on a data set, exactly and by simulation"
+EXAMPLE = "linsolve learn digits --classes 0,1,2"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("data", metavar="DATA", help="digits, breast_cancer, tree, a .npz (X, Y) or a .csv file")
-    parser.add_argument("--classes", metavar="A,B,...", help="keep only these classes")
-    parser.add_argument("--target", metavar="COLUMN", help="label column of a .csv file (default: the last)")
-    parser.add_argument("--depth", type=float, default=2, help="layers (default 2)")
     parser.add_argument(
-        "--width", type=int, help="units of a hidden layer (default: the smaller of inputs and outputs)"
+        "data", metavar="DATA", help="take digits, breast_cancer, tree, a .npz file (X, Y) or a .csv file"
     )
-    parser.add_argument("--scale", type=float, help="size of the initial weights (default 1e-3; larger where deeper)")
-    parser.add_argument("--imbalance", type=float, default=0.0, help="of the two layers' initial weights (default 0)")
-    parser.add_argument("--rate", type=float, default=1.0, help="learning rate, 1/tau (default 1)")
-    parser.add_argument("--step", type=float, help="step of the descent in units of time (default: 2%% of the largest)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the initial weights (default 0)")
-    parser.add_argument("--out", metavar="DIR", help="where the results go (default: learn-DATA)")
+    parser.add_argument("--classes", metavar="A,B,...", help="keep only these classes")
+    parser.add_argument("--target", metavar="COLUMN", help="take the labels from this column of a .csv file [last]")
+    parser.add_argument("--depth", type=float, default=2, help="set the number of layers [2]")
+    parser.add_argument("--width", type=int, help="set the units of a hidden layer [the smaller of inputs and outputs]")
+    parser.add_argument("--scale", type=float, help="set the size of the initial weights [1e-3; more if deeper]")
+    parser.add_argument("--imbalance", type=float, default=0.0, help="set the imbalance of two initial layers [0]")
+    parser.add_argument("--rate", type=float, default=1.0, help="set the learning rate, 1/tau [1]")
+    parser.add_argument("--step", type=float, help="set the step of the descent, in units of time [2%% of the largest]")
+    parser.add_argument("--seed", type=int, default=0, help="set the seed of the initial weights [0]")
+    parser.add_argument("--out", metavar="DIR", help="write the results to this folder [learn-DATA]")
 
 
 def run(options: argparse.Namespace) -> int:

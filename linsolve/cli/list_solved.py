@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from typing import Any
 
-from linsolve.cli.names import known
+__all__ = ["EXAMPLE", "HELP", "add", "known", "run"]
 
-__all__ = ["HELP", "add", "run"]
+HELP = "list the solved flows and laws, in a line each"
+EXAMPLE = "linsolve list"
 
-HELP = "the flows and laws that are solved, in a line each"
+
+def known() -> dict[str, Any]:
+    """Return the flows and laws by name, in the order of their registries."""
+    from linsolve.systems import flows, laws
+
+    return {cls.__name__: cls for cls in (*flows.ALL, *laws.ALL)}
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -1,30 +1,31 @@
-"""`linsolve ntk-stats`: how much the tangent kernels of random networks differ, by depth and phase."""
+"""`linsolve ntk-stats`: dispersion of the tangent kernels of random networks, by depth and phase."""
 
 from __future__ import annotations
 
 import argparse
 
-__all__ = ["HELP", "add", "run"]
+__all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "dispersion of random networks' tangent kernels against depth: exact, in the limit, and sampled"
+HELP = "measure the dispersion of random tangent kernels against depth: exact, in the limit, and sampled"
+EXAMPLE = "linsolve ntk-stats --width 50 --depth 50 --networks 2000"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--width", type=int, default=100, help="units of a hidden layer (default 100)")
-    parser.add_argument("--inputs", type=int, help="dimension of the input (default: the width)")
-    parser.add_argument("--depth", type=int, default=100, help="layers of weights, up to which (default 100)")
+    parser.add_argument("--width", type=int, default=100, help="set the units of a hidden layer [100]")
+    parser.add_argument("--inputs", type=int, help="set the dimension of the input [the width]")
+    parser.add_argument("--depth", type=int, default=100, help="go up to this number of layers of weights [100]")
     parser.add_argument(
-        "--activation", default="relu", metavar="UNIT", help="relu, linear, or a leaky unit's slope (default relu)"
+        "--activation", default="relu", metavar="UNIT", help="take relu, linear, or a leaky unit of this slope [relu]"
     )
     parser.add_argument(
         "--weight-variance",
         metavar="A,B,...",
-        help="variances of the weights times fan-in (default: two in each phase and the edge of chaos)",
+        help="set variances of the weights times fan-in [two in each phase and the edge of chaos]",
     )
-    parser.add_argument("--networks", type=int, default=50_000, help="networks at a depth (default 50000)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of random networks (default 0)")
-    parser.add_argument("--out", metavar="DIR", help="where ntk-stats.png, .pdf and .npz go (default: ntk-stats)")
+    parser.add_argument("--networks", type=int, default=50_000, help="sample this many networks at a depth [50000]")
+    parser.add_argument("--seed", type=int, default=0, help="set the seed of random networks [0]")
+    parser.add_argument("--out", metavar="DIR", help="write ntk-stats.png, .pdf and .npz to this folder [ntk-stats]")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _numbers(text: str | None) -> list[float] | None:
-    """Return the numbers of a list with commas."""
+    """Return the numbers of a list separated by commas."""
     if text is None:
         return None
     try:

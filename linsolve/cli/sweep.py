@@ -5,22 +5,23 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-__all__ = ["HELP", "add", "run"]
+__all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "evaluate a grid or an ensemble of networks that a file describes"
+EXAMPLE = "linsolve sweep --example > sweep.toml; linsolve sweep sweep.toml"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("spec", nargs="?", metavar="SPEC", help="a .toml or .json file; --example prints one")
+    parser.add_argument("spec", nargs="?", metavar="SPEC", help="read this .toml or .json file; --example prints one")
     parser.add_argument("--example", action="store_true", help="print a spec that runs, with comments")
-    parser.add_argument("--out", metavar="FILE", help="where the result goes, .npz or .nc (default: as SPEC says)")
+    parser.add_argument("--out", metavar="FILE", help="write the result to this .npz or .nc file [as in SPEC]")
     parser.add_argument(
         "--engine",
         metavar="NAME",
-        help="who evaluates the networks of a grid: plain, blocks (the same bits), or compiled (extra [fast])",
+        help="set the evaluation engine of a grid: plain, blocks (the same bits), or compiled (extra [fast])",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a result that is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing result")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.ensembles import spec as specs
 
     if options.example:
+        options.parser.refuse_beside(options, "--example")
         print(specs.EXAMPLE, end="")
         return 0
     if options.spec is None:
@@ -70,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _summary(found: Any) -> list[str]:
-    """Return what was found, in a line each: what it is, and the range of each value."""
+    """Return the kind of the result and the range of each value, in a line each."""
     lines, arrays = [str(found)], found.arrays()
     names = [name for name in arrays if name not in getattr(found, "axes", {})]
     width = max(map(len, names))

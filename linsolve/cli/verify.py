@@ -7,21 +7,22 @@ import itertools
 import json
 from typing import Any
 
-from linsolve.cli.names import known
+from linsolve.cli.list_solved import known
 
-__all__ = ["HELP", "add", "run"]
+__all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "prove flows (loss to velocity to closed form, simulation) and laws"
+EXAMPLE = "linsolve verify TwoLayer --seeds 5"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="flows and laws to prove; all if none is named")
-    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="examples of each flow (default 1)")
-    parser.add_argument("--dps", type=int, default=50, help="decimal digits of the exact checks (default 50)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="prove these flows and laws [all]")
+    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="draw this many examples of each flow [1]")
+    parser.add_argument("--dps", type=int, default=50, help="set the decimal digits of the exact checks [50]")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the worst of each check as JSON")
-    form.add_argument("--latex", action="store_true", help="print the closed forms that SymPy proved, in LaTeX, too")
+    form.add_argument("--latex", action="store_true", help="also print the closed forms that SymPy proved, in LaTeX")
 
 
 def run(options: argparse.Namespace) -> int:

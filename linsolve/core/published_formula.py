@@ -1,4 +1,4 @@
-"""Records of published formulas: the printed form, the correct form, and the evaluation that compares them."""
+"""A published formula as a record: the form as published, the form that holds, and the evaluation that decides."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["MISPRINT", "OTHERWISE", "REJECTED", "Errors", "Evidence", "Formula", "Order", "Source"]
+__all__ = ["CORRECTED", "DIFFERENT", "REJECTED", "VERDICTS", "Errors", "Evidence", "Formula", "Order", "Source"]
 
-MISPRINT, OTHERWISE = "misprint", "otherwise here"
+CORRECTED, DIFFERENT = "corrected", "different setting"
+VERDICTS = ("exact", "exact under a condition", "leading order", CORRECTED, DIFFERENT)
 REJECTED = 100  # a printed form is wrong where its error is at least this many tolerances
 
 
@@ -114,12 +115,12 @@ class Formula:
     expansion : bool
         Whether it holds to leading order.
     elsewhere : bool
-        Whether the printed form is right in a different setting.
+        Whether the published form holds in a different setting and not for these networks.
 
     Examples
     --------
     >>> from linsolve import published
-    >>> formula = published.find("xu_ziyin_2024", misprints=True)[0]
+    >>> formula = published.find("xu_ziyin_2024", verdict="corrected")[0]
     >>> errors = formula.errors()
     >>> errors.stated <= formula.tolerance, errors.printed > 100 * formula.tolerance
     (True, True)
@@ -139,18 +140,18 @@ class Formula:
 
     @property
     def verdict(self) -> str:
-        """One of "exact", "exact under a condition", "leading order", "misprint" and "otherwise here"."""
+        """One of `VERDICTS`: "exact", "exact under a condition", "leading order", "corrected", "different setting"."""
         if self.elsewhere:
-            return OTHERWISE
+            return DIFFERENT
         if self.printed:
-            return MISPRINT
+            return CORRECTED
         if self.expansion:
             return "leading order"
         return "exact under a condition" if self.condition else "exact"
 
     @property
     def name(self) -> str:
-        """Identifier of its test in ``tests/papers/test_errata.py``."""
+        """Name of its test: ``tests/papers/test_published.py`` runs it under this name."""
         return f"{self.source}-{self.check.__name__}"
 
     @property

@@ -1,4 +1,4 @@
-"""From a data set to the problem that the exact solutions solve: load, center, whiten, and find the modes."""
+"""Data sets and the whitened problems that the exact solutions solve: load, center, whiten, modes."""
 
 from linsolve.data.dataset import Dataset
 from linsolve.data.hierarchy import tree

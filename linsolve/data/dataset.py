@@ -11,16 +11,16 @@ __all__ = ["Dataset"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dataset:
-    """Inputs and targets of a learning problem, as read.
+    """Inputs and targets of a learning problem.
 
     Parameters
     ----------
     name : str
-        What it is called.
+        Name of the data set.
     inputs : ndarray, shape (P, D)
-        A sample a row.
+        One sample per row.
     targets : ndarray, shape (P, n_out)
-        One-hot where there are classes, else real.
+        One-hot for classes, otherwise real.
     classes : tuple of str
         Names of the classes in the order of the columns of `targets`; empty for real targets.
     features : tuple of str

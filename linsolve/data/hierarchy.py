@@ -19,13 +19,13 @@ def tree(levels: int = 3) -> Dataset:
 
     Item ``i`` of :math:`P = 2^n` is the one-hot input; its target has a 1 for each of the ``n`` branches on the way
     from the root to its leaf, else 0: items share the features of the branches that they share. (A feature of the root,
-    common to all, would be constant and nothing to learn.) With centering, as ``data.modes`` does by default, the
+    common to all, would be constant.) With centering, as ``data.modes`` does by default, the
     singular values are
 
     .. math:: s_j = \sqrt{(2^{n-j} - 1) / P}, \qquad j = 0, \dots, n - 1, \quad 2^j \text{ times each}:
 
-    a mode for each branching, which tells its two sides apart, the broadest distinctions being the strongest. A deep
-    linear network learns them in this order, the narrower the later: progressive differentiation.
+    one mode for each branching, positive on one side and negative on the other; broad branchings are the strongest. A
+    deep linear network learns the modes in this order, broad before narrow: progressive differentiation.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def tree(levels: int = 3) -> Dataset:
     Raises
     ------
     ValueError
-        If the levels are not such a number.
+        If the levels are not an integer from 1 to 9.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Data sets by name or file: NumPy archives, comma-separated values, and built-in sets."""
+"""Data sets by name or file: NumPy archives, tables of text, and built-in sets."""
 
 from __future__ import annotations
 
@@ -44,18 +44,19 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     ValueError
         If the content is not a learning problem; the message names the row and column.
     TypeError
-        If the source is no name or path, or the classes are no list.
+        If the source is not a name or path, or the classes are not a list.
     OSError
         If the file cannot be read.
     ImportError
-        If a built-in set is asked for and scikit-learn is missing.
+        If scikit-learn, which holds the built-in sets, is missing.
 
     Notes
     -----
     Labels that are text, truth values or integers are classes and become one-hot; a column of labels with decimal
-    points is real (regression). A matrix of targets is taken as it is, and as classes where its rows are one-hot.
-    The first row of a ``.csv`` file is a header where it is text, or partly numbers that rise; of numbers alone, it is
-    a sample.
+    points is real (regression). A matrix of targets is unchanged, and its columns are classes if its rows are one-hot.
+    The first row of a ``.csv`` file is a header if it is text, or partly numbers that rise, or counts the columns from
+    0 or 1 above numbers that are not all integers; otherwise it is a sample. In files with semicolons or tabs, decimal
+    commas are read; commas that may separate thousands are refused.
 
     Examples
     --------
@@ -87,8 +88,8 @@ def _existing(name: str) -> Path:
             + ", or a file ending in .npz or .csv (with commas, semicolons or tabs)"
         )
     if not path.is_file():
-        what = "is not a file" if path.exists() else "does not exist"
-        raise FileNotFoundError(f"{WHO}: file = {name} {what}; check the path")
+        state = "is not a file" if path.exists() else "does not exist"
+        raise FileNotFoundError(f"{WHO}: file = {name} {state}; check the path")
     return path
 
 
@@ -144,7 +145,7 @@ def _assemble(
 
 
 def _targets(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return targets and class names: one-hot for labels, as they are for real numbers and matrices."""
+    """Return targets and class names: labels one-hot, real numbers and matrices unchanged."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 1 and labels.dtype.kind in "iubUS":

@@ -1,9 +1,10 @@
-"""Comma-separated values: header, delimiter and label column found without guessing at the content."""
+"""Tables of comma-, semicolon- or tab-separated values: header, delimiter, decimal sign and label column."""
 
 from __future__ import annotations
 
 import csv
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,9 @@ from linsolve.core.arguments import unknown_name
 __all__ = ["read_table"]
 
 WHO = "data.load"
+_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?|[+-]?\d+,([eE][+-]?\d+)?")  # 1,5
+_INTEGER = re.compile(r"[+-]?\d+")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,500
 MISSING = ("?", "-", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None")
 
 
@@ -22,7 +26,8 @@ def read_table(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray, 
     Parameters
     ----------
     path : Path
-        Text in UTF-8, columns separated by commas, semicolons or tabs.
+        Text in UTF-8, columns separated by commas, semicolons or tabs; with the latter two, numbers may have decimal
+        commas.
     target : str, optional
         Name of the label column; by default the last.
 
@@ -31,7 +36,9 @@ def read_table(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray, 
     ValueError
         If a row is too short or long, a cell is not a number, or the label column is missing.
     """
-    rows = _rows(path)
+    delimiter, rows = _rows(path)
+    if delimiter != ",":
+        rows = _with_points(path, rows)
     first, body = rows[0][1], rows[1:]
     if _is_header(first, [cells for _, cells in body]):
         names = [cell.strip() for cell in first]
@@ -52,8 +59,8 @@ def read_table(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray, 
     return X, _labels(found), tuple(names[i] for i in columns)
 
 
-def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Return the non-empty rows with their line numbers, all of one length."""
+def _rows(path: Path) -> tuple[str, list[tuple[int, list[str]]]]:
+    """Return the delimiter, and the non-empty rows with their line numbers, all of one length."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -74,7 +81,27 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
             raise ValueError(
                 f"{WHO}: {path.name} line {line} has {len(cells)} columns but the first row has {width}; repair the row"
             )
-    return rows
+    return delimiter, rows
+
+
+def _with_points(path: Path, rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Return rows with decimal points for decimal commas; refuse commas that may separate thousands.
+
+    Commas are decimal if no number has a point and each has at most one comma, at least one of them not before exactly
+    three digits.
+    """
+    commas = [(line, cell.strip()) for line, cells in rows for cell in cells if _COMMA.fullmatch(cell.strip())]
+    if not commas:
+        return rows
+    pointed = any("." in cell and _is_number(cell) for _, cells in rows for cell in cells)
+    clear = any(not _THOUSANDS.fullmatch(cell) for _, cell in commas)
+    if pointed or not clear:
+        line, cell = commas[0]
+        raise ValueError(
+            f"{WHO}: {path.name} line {line}, {cell!r} has a comma that may be decimal or separate thousands; write "
+            "numbers with decimal points and no other marks"
+        )
+    return [(line, [c.replace(",", ".") if _COMMA.fullmatch(c.strip()) else c for c in cells]) for line, cells in rows]
 
 
 def _is_number(cell: str) -> bool:
@@ -90,9 +117,12 @@ def _is_header(first: list[str], body: list[list[str]]) -> bool:
 
     It does if all of it is text; or if its numbers rise, as numbers of columns, years and wavelengths do, and a text
     in it stands above numbers, or its numbers count from 0 or 1. A text that occurs again below is a value, as is one
-    that begins as a number does.
+    that begins as a number does. A row of numbers alone is a header if it counts three or more columns from 0 or 1,
+    and the numbers below are not all integers.
     """
     row = [cell.strip() for cell in first]
+    if len(row) > 2 and row in ([str(i) for i in range(len(row))], [str(i + 1) for i in range(len(row))]):
+        return any(_is_number(cell) and not _INTEGER.fullmatch(cell.strip()) for cells in body for cell in cells)
     texts = [i for i, cell in enumerate(row) if cell and not _is_number(cell)]
     if any(row[i] in MISSING for i in texts):
         return False

@@ -1,4 +1,4 @@
-"""White inputs: centering and whitening in the span of the data, and the singular modes of what is left to learn."""
+"""Centering and whitening in the span of the data, and the singular modes of the whitened problem."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Modes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Whitened:
-    """A data set with white inputs; `whiten` makes it.
+    """A data set with white inputs, made by `whiten`.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Whitened:
     transform : ndarray, shape (D, rank)
         ``inputs = (X - input_mean) @ transform``.
     input_mean, target_mean : ndarray, shapes (D,), (n_out,)
-        What centering removed.
+        Means removed by centering.
     dropped : tuple of int
-        Input columns that are constant and carry nothing.
+        Constant input columns, without effect.
     tolerance : float
-        Directions of the standardized inputs weaker than this fraction of the strongest were taken for rounding.
+        Directions of the standardized inputs below this fraction of the strongest are dropped as rounding.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
 
 
 def modes(X: Any, Y: Any, *, center: bool = True) -> Modes:
-    """Return the singular modes of the input-output map of a data set: what a linear network learns, in its order.
+    """Return the singular modes of the input-output map of a data set, in the order in which a network learns them.
 
     Parameters
     ----------

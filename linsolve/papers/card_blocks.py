@@ -1,4 +1,4 @@
-"""Docstrings as blocks: sections, paragraphs, formulas and tables, in the reStructuredText that they use here."""
+"""Docstrings as blocks: sections, paragraphs, formulas and tables of their reStructuredText."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Block = Paragraph | Formula | Table
 
 
 def sections(doc: str) -> dict[str, str]:
-    """Return a docstring's sections by title; what is above the first is called ""."""
+    """Return a docstring's sections by title; the text above the first has the title ""."""
     found, title, lines = {}, "", doc.splitlines()
     found[title] = list[str]()
     k = 0

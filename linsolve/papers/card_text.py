@@ -1,4 +1,4 @@
-"""Cards on paper: blocks written for a terminal, in Markdown and in HTML."""
+"""Blocks of a card as plain text, Markdown and HTML."""
 
 from __future__ import annotations
 

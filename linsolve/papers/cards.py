@@ -1,4 +1,4 @@
-"""Cards: all that a reader needs of a flow or law on one page, read from its class, its docstring and the errata."""
+"""Cards: a flow or law on one page, generated from its class, its docstring and the records of published formulas."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from linsolve.papers.card_text import as_html, as_markdown, as_text
 
 __all__ = ["Card", "card"]
 
-# what a paragraph of a docstring's notes is about, by its first words
+# sections of the paragraphs of a docstring's notes, by their first words; an empty one is left out
 _ABOUT = {
     "Exact for": "Exact for, not for",
     "Approximates": "Exact for, not for",
     "Valid": "Exact for, not for",
     "Source": "Sources",
     "Accuracy": "Accuracy",
-    "Errat": "Errata",
+    "Errat": "left out",  # the records are the table
+    "Published formulas, checked": "left out",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """A flow or law on one page: print it, or leave it as the last line of a notebook's cell.
+    """A flow or law on one page: printed as text, shown with typeset formulas in a notebook.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class Card:
 
 
 def card(item: Any) -> Card:
-    """Return the card of a flow or law: loss, equation, closed form, parameters, conditions, accuracy, errata.
+    """Return the card of a flow or law: statement, closed form, parameters, conditions, accuracy, published formulas.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def card(item: Any) -> Card:
     Returns
     -------
     Card
-        ``print`` it in a terminal; notebooks show it with its formulas set.
+        ``print`` shows text; notebooks show it with typeset formulas.
 
     Raises
     ------
@@ -90,6 +91,7 @@ def card(item: Any) -> Card:
     cls = solved("card", item)
     found = sections(inspect.getdoc(cls) or "")
     notes = _notes(found.get("Notes", ""))
+    notes.pop("left out", None)
     body: list[tuple[str, list[Block]]] = [("Statement", blocks(found[""]))]
     if issubclass(cls, Flow):
         body += [("From the code", _from_code(cls)), ("Parameters", [_parameters(cls)]), ("State", [_state(cls)])]
@@ -101,15 +103,14 @@ def card(item: Any) -> Card:
     remarks = notes.pop("", [])
     papers: list[Block] = [Paragraph(f"• [{each.key}] {each}") for each in sources(cls)]
     body.append(("Sources", notes.pop("Sources", []) + papers))
-    printed = notes.pop("Errata", [])
-    body.append(("Errata", printed + _errata(cls.__name__)))
+    body.append(("Published formulas", _published(cls.__name__)))
     if remarks:
         body.append(("Remarks", remarks))
     return Card(cls.__name__, body)
 
 
 def _notes(text: str) -> dict[str, list[Block]]:
-    """Return the paragraphs of the notes by what they are about; one that opens no subject belongs to the remarks.
+    """Return the paragraphs of the notes by section; those without one are remarks.
 
     A table, a list or a formula belongs to the paragraph above it.
     """
@@ -132,7 +133,7 @@ def _from_code(cls: type[Flow]) -> list[Block]:
         parameters, start, _ = cls.symbols()
     except NotImplementedError:
         return [
-            Paragraph("The closed form is not elementary in SymPy's terms; the statement above is what the code does.")
+            Paragraph("The closed form is not elementary in SymPy's terms; the code evaluates the statement above.")
         ]
     command = f"``linsolve verify {cls.__name__} --latex``"
     if any(len(x.free_symbols) != 1 for x in np.asarray(start[0], dtype=object).flat):
@@ -201,26 +202,27 @@ def _kind(cls: Any) -> list[Block]:
 
 
 def _measured(cls: type) -> list[Block]:
-    what = "the orders of the errors" if issubclass(cls, Expansion) else "means over sampled networks"
+    measured = "the orders of its errors against the exact flow" if issubclass(cls, Expansion) else "sampled means"
     command = f"linsolve verify {cls.__name__}"
-    return [Paragraph(f"``{command}`` measures {what} against the exact thing; ``tests/test_verify.py`` runs it.")]
+    return [Paragraph(f"``{command}`` measures {measured}; ``tests/core/test_verify.py`` runs it.")]
 
 
-def _errata(name: str) -> list[Block]:
-    """Return the checked formulas of the sources that belong to a flow or law, misprints first."""
-    from linsolve.papers import published as errata
+def _published(name: str) -> list[Block]:
+    """Return the records of published formulas of a flow or law, corrected ones first."""
+    from linsolve.papers import published
 
-    found = errata.about(name)
+    found = sorted(published.about(name), key=lambda each: not each.printed)
     if not found:
-        return [Paragraph("No formula of the sources is on record for it.")]
-    wrong = [each for each in found if each.printed]
-    right = [each for each in found if not each.printed]
-    parts: list[Block] = []
-    if wrong:
-        rows = [(f"{each.source} {each.number}", f"${each.printed}$", f"${each.latex}$") for each in wrong]
-        parts.append(Table((("place", "as printed", "what holds"), *rows)))
-    if right:
-        rows_right = ", ".join(f"{each.number} [{each.source}] {each.verdict}" for each in right)
-        parts.append(Paragraph(f"Checked and right: {rows_right}."))
-    command = "``tests/test_errata.py`` evaluates each; ``linsolve errata --check`` prints the figures."
-    return [*parts, Paragraph(command)]
+        return [Paragraph("No formula of the sources is on record.")]
+    head = ("place", "as published", "formula that holds", "verdict")
+    rows = [
+        (
+            f"{each.source} {each.number}",
+            f"${each.printed}$" if each.printed else "",
+            f"${each.latex}$",
+            f"{each.verdict} ({each.condition})" if each.condition else each.verdict,
+        )
+        for each in found
+    ]
+    command = f"``linsolve published --source {found[0].source} --check`` evaluates them and prints the errors."
+    return [Table((head, *rows)), Paragraph(command)]

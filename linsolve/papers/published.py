@@ -1,13 +1,14 @@
-"""Published formulas as executable statements: what five papers print, what holds, and the evaluation that decides.
+"""Published formulas as executable statements: the published form, the form that holds, and the deciding evaluation.
 
 Every record names its source, the equation, the flow or law to which it belongs, and a check that evaluates the
 formula against something found without it: an integration of the raw weights, fifty digits, quadrature, an identity of
-matrices. For a misprint the same check evaluates what is printed, too, and it must fail by a factor of at least 100.
+matrices. For a corrected formula the same check also evaluates the published form, whose error must exceed the
+tolerance by a factor of at least 100.
 
 Examples
 --------
 >>> from linsolve import published
->>> formula = published.find("atanasov_2022", misprints=True)[0]
+>>> formula = published.find("atanasov_2022", verdict="corrected")[0]
 >>> formula.holds(formula.errors())
 True
 """
@@ -18,10 +19,10 @@ import importlib
 from typing import Any
 
 from linsolve.core.arguments import unknown_name
-from linsolve.core.published_formula import MISPRINT, Errors, Evidence, Formula, Order
+from linsolve.core.published_formula import CORRECTED, VERDICTS, Errors, Evidence, Formula, Order
 from linsolve.systems import packages
 
-__all__ = ["MISPRINT", "SOURCES", "Errors", "Evidence", "Formula", "Order", "about", "find"]
+__all__ = ["CORRECTED", "SOURCES", "VERDICTS", "Errors", "Evidence", "Formula", "Order", "about", "find"]
 
 
 def _sources() -> dict[str, tuple[str, ...]]:
@@ -36,15 +37,15 @@ def _sources() -> dict[str, tuple[str, ...]]:
 SOURCES = _sources()
 
 
-def find(source: str | None = None, *, misprints: bool = False) -> tuple[Formula, ...]:
+def find(source: str | None = None, *, verdict: str | None = None) -> tuple[Formula, ...]:
     """Return the formulas of a paper, or of all.
 
     Parameters
     ----------
     source : str, optional
         Key of the paper, one of `SOURCES`.
-    misprints : bool
-        Whether to return only those that are misprinted.
+    verdict : str, optional
+        One of `VERDICTS`, such as ``"corrected"``.
 
     Returns
     -------
@@ -53,19 +54,21 @@ def find(source: str | None = None, *, misprints: bool = False) -> tuple[Formula
     Raises
     ------
     ValueError
-        If the source is unknown.
+        If the source or the verdict is unknown.
 
     Examples
     --------
     >>> from linsolve import published
-    >>> {formula.verdict for formula in published.find("atanasov_2022", misprints=True)}
-    {'misprint'}
+    >>> {formula.verdict for formula in published.find("atanasov_2022", verdict="corrected")}
+    {'corrected'}
     """
     if source is not None and not (isinstance(source, str) and source in SOURCES):
         raise ValueError(unknown_name("published", "source", source, SOURCES))
+    if verdict is not None and not (isinstance(verdict, str) and verdict in VERDICTS):
+        raise ValueError(unknown_name("published", "verdict", verdict, VERDICTS))
     files = [name for key, names in SOURCES.items() if source in (None, key) for name in names]
     found = [each for name in files for each in importlib.import_module(name).FORMULAS]
-    return tuple(each for each in found if each.verdict == MISPRINT or not misprints)
+    return tuple(each for each in found if verdict in (None, each.verdict))
 
 
 def about(name: str) -> tuple[Formula, ...]:

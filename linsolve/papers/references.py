@@ -14,7 +14,7 @@ __all__ = ["REFERENCES", "Reference", "cite", "solved", "sources"]
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A paper; fields that are not known are empty.
+    """A paper; unknown fields are empty.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Reference:
     title : str
     year : int
     known_as : str
-        How docstrings name it: the words by which a flow or law is found to rest on it.
+        Words by which docstrings cite it.
     where : tuple of (str, str)
         Further BibTeX fields.
     """
@@ -127,7 +127,7 @@ _RECORDS = (
 
 REFERENCES = {record.key: record for record in _RECORDS}
 
-# whose docstrings leave the sources to the module that they extend
+# papers of classes whose docstrings refer to their module for the sources
 _ALSO = {
     "NTKMoments": ("seleznova_2024",),
     "NTKDispersionLimit": ("seleznova_2024",),
@@ -139,14 +139,14 @@ _ALSO = {
 
 
 def solved(who: str, item: Any) -> Any:
-    """Return the class of a flow or law given by its name, its class or one of it.
+    """Return the class of a flow or law given by its name, its class or an instance.
 
     Raises
     ------
     ValueError
         If there is no flow or law of that name.
     TypeError
-        If it is none of these.
+        For anything else.
     """
     from linsolve.core.flow import Flow
     from linsolve.core.law import Law
@@ -166,7 +166,7 @@ def solved(who: str, item: Any) -> Any:
 
 
 def sources(item: Any) -> tuple[Reference, ...]:
-    """Return the papers on which a flow or law rests: those that its docstring names.
+    """Return the papers of a flow or law: those that its docstring cites.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def cite(*items: Any) -> str:
     Returns
     -------
     str
-        Entries, each paper once, the package last. Fields that the project does not know are left out.
+        Entries, each paper once, the package last. Unknown fields are left out.
 
     Raises
     ------

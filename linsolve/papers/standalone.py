@@ -1,4 +1,4 @@
-"""Closed forms as short functions of NumPy alone, for a paper's supplement; each agrees with its flow to 1e-12."""
+"""Closed forms as short functions of NumPy alone, each equal to its flow to 1e-12."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ def to_code(item: Any) -> str:
 
     Notes
     -----
-    Exact for: what the function's docstring says, without overflow at late times. Not for: negative times, saddles and
-    starts so near to them that the flow itself uses twice the precision.
+    Exact for: the equation in the function's docstring, without overflow at late times. Not for: negative times,
+    saddles and starts so near to them that the flow itself uses double-double arithmetic.
 
-    Accuracy: 1e-12 norm-wise of the flow over generic draws (``tests/test_cards.py`` runs the text).
+    Accuracy: 1e-12 norm-wise of the flow over generic draws (``tests/papers/test_cards.py`` runs the text).
 
     Examples
     --------

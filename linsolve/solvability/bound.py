@@ -2,7 +2,7 @@ r"""The error of using a neighboring exact solution: bounded by Gronwall's lemma
 
 In layers of equal rates and the time :math:`\bar\eta t`, gradient flow is :math:`\dot\theta = -\nabla L(\theta)`. Let
 :math:`\tilde\theta` be the exact solution of a neighboring problem, :math:`\rho = |\theta - \tilde\theta|_F`, and
-:math:`G = \Sigma_{yx} - Y \Sigma_{xx}`. The Gauss-Newton part of the Hessian only draws trajectories together, so that
+:math:`G = \Sigma_{yx} - Y \Sigma_{xx}`. The Gauss-Newton part of the Hessian is positive and only contracts, so that
 
 .. math:: \dot\rho \le \mu\,\rho + r, \qquad
     \mu = \max_{s \in [0, 1]} \|G_s\|_2 \max_l \sum_{m \ne l} \prod_{k \ne l, m} (\|\tilde U_k\|_2 + \rho),
@@ -10,7 +10,7 @@ In layers of equal rates and the time :math:`\bar\eta t`, gradient flow is :math
 .. math:: \|G_s\|_2 \le \|\tilde G\|_2 + \|\Sigma_{xx}\|_2
     \Big(\prod_k (\|\tilde U_k\|_2 + \rho) - \prod_k \|\tilde U_k\|_2\Big),
 
-with the residual :math:`r = |\dot{\tilde\theta} + \nabla L(\tilde\theta)|_F`; all of it is known in closed form.
+with the residual :math:`r = |\dot{\tilde\theta} + \nabla L(\tilde\theta)|_F`; every term has a closed form.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROUNDS = 200
 
 
 class Bound(NamedTuple):
-    """A bound on the error of the outputs up to a time, and the constants it is made of.
+    """A bound on the error of the outputs up to a time, and its constants.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Bound(NamedTuple):
         Bound on the root mean square over samples of the outputs' error, at every time up to the horizon: at each time
         the smaller of the next two.
     gronwall : float
-        From Gronwall's lemma; inf where the distance may blow up before the horizon.
+        From Gronwall's lemma; inf if the distance may blow up before the horizon.
     energy : float
         From the loss alone, which never grows.
     start : float
@@ -87,7 +87,7 @@ def _spread(size: np.ndarray, rho: float) -> float:
 def _step(rho: float, span: float, size: np.ndarray, gap: float, top: float, residual: float) -> float:
     """Return the distance after an interval, with every constant at its larger end.
 
-    The distance enters ``mu``: the iteration climbs to the least fixed point, beyond which no solution can get.
+    The distance enters ``mu``: the iteration rises to the least fixed point, which no solution exceeds.
     """
     ceiling = rho
     for _ in range(ROUNDS):
@@ -127,22 +127,30 @@ def bounded(
     product = match.product(state)
     gap = red.cross - product @ red.covariance
     change = (model[1] - red.cross) - product @ (model[0] - red.covariance)
-    sizes, residual = match.sizes(state), match.pushed(state, change)
+    residual = match.pushed(state, change)
     gaps = np.linalg.norm(gap, ord=2, axis=(-2, -1))
     power = np.linalg.eigvalsh(red.covariance)
-    # the loss of the network never grows, and so bounds how far its map is from the target
+    # the loss of the network never grows, so it bounds the distance of its map from the target
     energies = red.rms(red.product - red.target) + red.rms(product - red.target)
-    rho, reach, top = start, 0.0, float(np.sqrt(power[-1]))
-    gronwalls = [top * _spread(sizes[0], rho)]
-    span = red.clock * np.diff(times)
-    slopes = np.array([gap * _others(size) for gap, size in zip(gaps, sizes, strict=True)])
+    span, top = red.clock * np.diff(times), float(np.sqrt(power[-1]))
+
+    def norms(i: int) -> np.ndarray:
+        return match.sizes(type(state)(*(field[i] for field in state)))
+
+    others = [1.0 if red.depth == 2 else _others(norms(i)) for i in range(len(times))]
+    slopes = gaps * np.array(others)
+    rho, reach, size = start, 0.0, norms(0)
+    gronwalls = [top * _spread(size, rho)]
     for i in range(len(span)):
-        if np.isfinite(rho):
-            size = np.maximum(sizes[i], sizes[i + 1])
-            now = max(gaps[i], gaps[i + 1]), max(residual[i], residual[i + 1])
-            rho = _step(rho, span[i], size, float(now[0]), float(power[-1]), float(now[1]))
-            reach = float(times[i + 1]) if np.isfinite(rho) else reach
-        gronwalls.append(top * _spread(sizes[i + 1], rho) if np.isfinite(rho) else float("inf"))
+        following = norms(i + 1)
+        gap_now, residual_now = max(gaps[i], gaps[i + 1]), max(residual[i], residual[i + 1])
+        larger = np.maximum(size, following)
+        rho = _step(rho, span[i], larger, float(gap_now), float(power[-1]), float(residual_now))
+        if not np.isfinite(rho):
+            break
+        reach, size = float(times[i + 1]), following
+        gronwalls.append(top * _spread(size, rho))
+    gronwalls += [float("inf")] * (len(times) - len(gronwalls))
     value = float(np.max(np.minimum(gronwalls, energies)))
     found = Bound(
         value,

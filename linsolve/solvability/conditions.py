@@ -1,4 +1,4 @@
-"""What each exact solution needs of a network, measured, and the network as its flow where all of it holds."""
+"""Conditions of each exact solution, measured for a network, and the network as a flow if all of them hold."""
 
 from __future__ import annotations
 
@@ -8,45 +8,48 @@ from collections.abc import Callable
 
 import numpy as np
 
-from linsolve.solvability.joint_modes import commutator, joint, unaligned
 from linsolve.solvability.matches import DeepMatch, LinearMatch, LineMatch, Match, PlaneMatch, WhiteMatch
-from linsolve.solvability.network import Network
-from linsolve.solvability.reduction import TOLERANCE, Reduced, norm, whiteness
+from linsolve.solvability.network import TOLERANCE, Network
+from linsolve.solvability.projections import class_starts, moved, white_state
+from linsolve.solvability.reduction import Reduced, commutator, joint, norm, unaligned, whiteness
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
-__all__ = ["Assessment", "Condition", "assess", "weighted_imbalance", "white_state"]
+__all__ = ["Assessment", "Condition", "assess", "weighted_imbalance"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """One thing an exact solution needs, or one that is good to know.
+    """A condition of an exact solution, measured.
 
     Parameters
     ----------
     name : str
     distance : float
-        Relative distance from it; 0 where it holds.
+        Relative distance from it; 0 if it holds.
     detail : str
-        What was measured.
+        The quantity measured.
     needed : bool
-        Whether the solution needs it; otherwise it is a finding by the way.
+        Whether the solution needs it; False for information only.
+    tolerance : float
+        Largest distance at which it counts as holding.
     """
 
     name: str
     distance: float
     detail: str
     needed: bool = True
+    tolerance: float = TOLERANCE
 
     @property
     def ok(self) -> bool:
-        """Whether it holds to 1e-9."""
-        return bool(self.distance <= TOLERANCE)
+        """Whether it holds to its tolerance."""
+        return bool(self.distance <= self.tolerance)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Assessment:
-    """One flow, judged for one network.
+    """A flow and its conditions for a network.
 
     Parameters
     ----------
@@ -54,7 +57,7 @@ class Assessment:
         Name of the flow.
     conditions : tuple of Condition
     match : Match or None
-        The network as this flow, where it is exact.
+        The network as this flow, if it is exact.
     """
 
     name: str
@@ -63,17 +66,12 @@ class Assessment:
 
     @property
     def violated(self) -> tuple[Condition, ...]:
-        """What is needed and does not hold."""
+        """Conditions that are needed and do not hold."""
         return tuple(c for c in self.conditions if c.needed and not c.ok)
 
 
-def white_state(red: Reduced) -> WhitenedTwoLayer.State:
-    """Return the Gram matrices and the product of two layers."""
-    return WhitenedTwoLayer.State(red.product, *red.grams)
-
-
 def weighted_imbalance(red: Reduced) -> float:
-    """Return how far layers are from ``W_l W_l^T / eta_l = W_{l+1}^T W_{l+1} / eta_{l+1}``, the worst pair."""
+    """Return the largest relative distance of a pair from ``W_l W_l^T / eta_l = W_{l+1}^T W_{l+1} / eta_{l+1}``."""
     worst = 0.0
     for before, after in itertools.pairwise(red.layers):
         size = norm(before) ** 2 + norm(after) ** 2
@@ -82,11 +80,9 @@ def weighted_imbalance(red: Reduced) -> float:
     return worst
 
 
-def _judged(name: str, conditions: list[Condition], make: Callable[[], Match]) -> Assessment:
-    judged = Assessment(name, tuple(conditions))
-    if judged.violated:
-        return judged
-    return dataclasses.replace(judged, match=make())
+def _assessed(red: Reduced, name: str, conditions: list[Condition], make: Callable[[], Match]) -> Assessment:
+    found = Assessment(name, tuple(dataclasses.replace(each, tolerance=red.tolerance) for each in conditions))
+    return found if found.violated else dataclasses.replace(found, match=make())
 
 
 def _two_layers(red: Reduced) -> Condition:
@@ -100,25 +96,36 @@ def _line(network: Network, red: Reduced) -> Assessment:
     conditions = [
         _two_layers(red),
         Condition("data on a line", distance, f"share of the inputs' size off the line, {len(power)} directions"),
-        Condition("one output", (outputs - 1) / outputs, f"{outputs} output directions in use"),
+        Condition("one output", (outputs - 1) / outputs, f"{outputs} output direction{'s' * (outputs > 1)} in use"),
     ]
-    return _judged("TwoLayer", conditions, lambda: LineMatch.of(red, network))
+    return _assessed(red, "TwoLayer", conditions, lambda: LineMatch.of(red, network))
 
 
 def _white(red: Reduced) -> Assessment:
     distance, kappa = whiteness(red.covariance)
     conditions = [_two_layers(red), Condition("white inputs", distance, f"in their span, nearest to {kappa:.4g} * 1")]
+    state = None
     if red.depth == 2:
         kind = imbalance(np, *white_state(red))
         lam = (float(np.sqrt(kind.total**2 / 4 + kind.spread)) * sign + float(kind.total) / 2 for sign in (1, -1))
         pair = ", ".join(f"{value:.4g}" for value in lam)
+        state = _solvable(red, float(kind.distance))
+        off = float(kind.distance) if state is not None else max(float(kind.distance), 2 * red.tolerance)
         conditions += [
-            Condition("two-eigenvalue class", float(kind.distance), f"P J P in the plane of P, J; best {pair}"),
+            Condition("two-eigenvalue class", off, f"P J P in the plane of P, J; best {pair}"),
             *_balances(red),
         ]
-    return _judged(
-        "WhitenedTwoLayer", conditions, lambda: WhiteMatch.of(red, white_state(red), red.cross / kappa, kappa)
-    )
+    return _assessed(red, "WhitenedTwoLayer", conditions, lambda: WhiteMatch.of(red, state, red.cross / kappa, kappa))
+
+
+def _solvable(red: Reduced, distance: float) -> WhitenedTwoLayer.State | None:
+    """Return the start, or one in the class of `WhitenedTwoLayer` that is as near as the tolerance allows, or None."""
+    if distance <= WhitenedTwoLayer.tolerance:
+        return white_state(red)
+    if distance > red.tolerance:
+        return None
+    near = sorted(class_starts(red), key=lambda each: moved(red, each.layers)[1])
+    return near[0].state if near and moved(red, near[0].layers)[1] <= 10 * red.tolerance else None
 
 
 def _balances(red: Reduced) -> list[Condition]:
@@ -145,7 +152,7 @@ def _aligned(red: Reduced) -> list[Condition]:
 
 def _planes(red: Reduced) -> Assessment:
     conditions = [_two_layers(red), *(_aligned(red) if red.depth == 2 else [])]
-    return _judged("TwoLayer per mode", conditions, lambda: PlaneMatch.of(red, joint(red)))
+    return _assessed(red, "TwoLayer per mode", conditions, lambda: PlaneMatch.of(red, joint(red)))
 
 
 def _deep(red: Reduced) -> Assessment:
@@ -158,9 +165,9 @@ def _deep(red: Reduced) -> Assessment:
         Condition("balance", weighted_imbalance(red), "W W^T / rate = next W^T W / rate, worst pair of layers"),
     ]
     modes = joint(red)
-    return _judged("DeepMode", conditions, lambda: DeepMatch.of(red, modes, modes.strength))
+    return _assessed(red, "DeepMode", conditions, lambda: DeepMatch.of(red, modes, modes.strength))
 
 
 def assess(network: Network, red: Reduced) -> list[Assessment]:
-    """Return every flow that a network in weights may be, judged; the most detailed first."""
+    """Return every flow that a network of weights may be, with its conditions; the most detailed first."""
     return [_line(network, red), _white(red), _planes(red), _deep(red)]

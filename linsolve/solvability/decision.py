@@ -1,56 +1,143 @@
-"""A network judged: read, reduced, measured, compared with its own integration."""
+"""The judgment of a network: conditions, exact flows against its own integration, nearby exact cases, remarks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from linsolve.core.arguments import shown
 from linsolve.solvability.conditions import Assessment, Condition, assess
-from linsolve.solvability.matches import Match
+from linsolve.solvability.integration import followed, kernel_change, refuse_endless
+from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.neighbors import neighbors
-from linsolve.solvability.network import WHO, read
-from linsolve.solvability.raw_weights import follow, horizon, kernel_change, refuse_endless
-from linsolve.solvability.reduction import Reduced, reduced
-from linsolve.solvability.remarks import remarks
+from linsolve.solvability.network import WHO, Network, read
+from linsolve.solvability.reduction import Reduced, norm, reduced
 from linsolve.solvability.verdict import Verdict
+from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["judge"]
 
-POINTS = 129
 
-
-def judge(weights: Any, data: Any, rates: Any, covariances: bool, until: float | None) -> Verdict:
-    """Return the verdict; see `linsolve.applies`."""
-    network = read(weights, data, rates, covariances)
+def judge(
+    weights: Any,
+    data: Any,
+    rates: Any,
+    covariances: bool,
+    until: float | None,
+    tolerance: float | None,
+    names: Sequence[str] | None = None,
+) -> Verdict:
+    """Return the verdict; see `linsolve.applies`. Errors call the layers by `names`."""
+    network = read(weights, data, rates, covariances, tolerance, names)
     red = reduced(network)
-    if until is None:
-        until = horizon(network, red)
-    elif not (isinstance(until, int | float | np.number) and 0 < until < np.inf):
-        raise ValueError(
-            f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"
-        )
-    else:
+    if until is not None:
+        if isinstance(until, bool) or not (isinstance(until, int | float | np.number) and 0 < until < np.inf):
+            raise ValueError(
+                f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"
+            )
         refuse_endless(red, float(until))
-    times = np.linspace(0.0, float(until), POINTS)
-    judged = assess(network, red)
-    path, final = follow(network, red, times)
-    near = neighbors(network, red, judged, times, path)
-    errors = {a.name: _error(a.match, red, times, path) for a in judged if a.match is not None}
+    path = followed(network, red, None if until is None else float(until))
+    assessed = assess(network, red)
+    near = neighbors(network, red, assessed, path.times, path.maps)
+    errors = {a.name: _error(a.match, red, path.times, path.maps) for a in assessed if a.match is not None}
+    end = float(path.times[-1])
     if red.depth > 1:
-        change = kernel_change(network, red, final)
-        detail = f"of the tangent kernel up to t = {until:.4g}; exact only at infinite width, never claimed here"
-        judged.append(Assessment("FrozenKernel", (Condition("constant kernel", change, detail),)))
-    notes = remarks(network, red, judged)
-    return Verdict(network.widths, tuple(judged), tuple(near), float(until), tuple(notes), errors)
+        detail = f"of the tangent kernel up to t = {end:.4g}; exact only at infinite width"
+        constant = Condition("constant kernel", kernel_change(path, red), detail)
+        assessed.append(Assessment("FrozenKernel", (constant,)))
+    notes = _remarks(network, red, assessed)
+    return Verdict(
+        network.widths, tuple(assessed), tuple(near), end, tuple(notes), errors, red.tolerance, network.precision
+    )
 
 
 def _error(match: Match, red: Reduced, times: np.ndarray, path: np.ndarray) -> float:
     """Return the largest rms distance of an exact flow from the integrated network, relative to its largest output."""
     state = match.flow(times, match.z0).state
     # a match may have coordinates of its own; maps are compared in those of the network
-    into = red.outputs.T @ match.outputs, match.inputs.T @ red.inputs
-    gap = into[0] @ match.product(state) @ into[1] - path
+    left, right = red.outputs.T @ match.outputs, match.inputs.T @ red.inputs
+    gap = left @ match.product(state) @ right - path
     scale = float(red.rms(path).max())
     return float(red.rms(gap).max()) / (scale if scale > 0 else 1.0)
+
+
+def _remarks(network: Network, red: Reduced, assessed: list[Assessment]) -> list[str]:
+    """Return parity obstructions, limits of rank, the limit of infinite width, and cases without a closed form."""
+    found = [*_parity(assessed), *_rank(red), *_wide(network, red)]
+    if not any(each.match is not None for each in assessed):
+        found += _unsolved(red, assessed)
+    return found
+
+
+def _parity(assessed: list[Assessment]) -> list[str]:
+    found = []
+    for each in assessed:
+        match = each.match
+        if isinstance(match, WhiteMatch) and float(match.flow.obstructed(np, match.z0)) > 0:  # type: ignore[attr-defined]
+            found.append(f"parity: {match.flow.prospect(match.z0)}.")  # type: ignore[attr-defined]
+        if isinstance(match, DeepMatch):
+            wrong = int(np.sum(match.z0.a * match.flow.s < 0))  # type: ignore[attr-defined]
+            if wrong:
+                found.append(
+                    f"parity: modes that start with the sign opposite to their target's: {wrong}; they end at 0."
+                )
+        if isinstance(match, LineMatch):
+            flow: TwoLayer = match.flow  # type: ignore[assignment]
+            if float(flow.loss(np, flow.limit(np, flow.state(match.z0)))) > 1e-12 * float(flow.y) ** 2:
+                found.append("parity: the start lies on the stable manifold of the saddle, where the flow ends.")
+    return found
+
+
+def _rank(red: Reduced) -> list[str]:
+    """Report the loss that remains if the narrowest layer has fewer units than the target has modes."""
+    if red.depth == 1:
+        return []
+    narrow = min(len(layer) for layer in red.layers[:-1])
+    strengths = np.linalg.svd(red.target @ red.root, compute_uv=False)
+    rank = int(np.sum(strengths > 1e-12 * strengths[0])) if strengths[0] > 0 else 0
+    if rank <= narrow:
+        return []
+    least = float(np.sum(strengths[narrow:] ** 2)) / 2
+    return [f"rank: the target has {rank} modes, the narrowest layer {narrow} units; the loss stays above {least:.4g}."]
+
+
+def _wide(network: Network, red: Reduced) -> list[str]:
+    """Recognize a wide random start: Gram matrices of the layers isotropic up to the noise of h independent units."""
+    if red.depth != 2:
+        return []
+    width = len(network.weights[0])
+    (x, z), y = red.grams, red.product
+    r, c = len(x), len(z)
+    means = float(np.trace(x)) / r, float(np.trace(z)) / c
+    if width < 4 * (r + c) or min(means) <= 0:
+        return []
+    # independent Gaussian entries put a relative variance of (n + 1) / h into such a Gram matrix
+    noise = [norm(g - m * np.eye(n)) / (m * np.sqrt(n)) for g, m, n in zip((x, z), means, (r, c), strict=True)]
+    noise.append(norm(y) / np.sqrt(means[0] * means[1] * max(r, c)))
+    limits = [3 * np.sqrt((n + 1) / width) for n in (r, c, min(r, c))]
+    if any(a > b for a, b in zip(noise, limits, strict=True)):
+        return []
+    return [
+        f"wide random start, {width} hidden units: behaves as lambda = 2 sigma^2 h = {sum(means):.4g} mode by mode, "
+        f"up to O(h^(-1/2)) = {width**-0.5:.2g}; approximate, never exact at finite width."
+    ]
+
+
+def _unsolved(red: Reduced, assessed: list[Assessment]) -> list[str]:
+    """Report the reasons for which no closed form is known."""
+    broken = {each.name: {c.name for c in each.violated} for each in assessed}
+    if red.depth > 2:
+        if "alignment" in broken["DeepMode"] or "commuting covariance" in broken["DeepMode"]:
+            return [f"{red.depth} layers, not aligned with the data's modes: no closed form is known."]
+        return [f"{red.depth} layers, aligned but not balanced: a mode has t(a) by quadrature only, no closed form."]
+    found = []
+    if "white inputs" in broken["WhitenedTwoLayer"]:
+        found.append("general input covariance and a start not aligned with its modes: no closed form is known.")
+    if "two-eigenvalue class" in broken["WhitenedTwoLayer"]:
+        found.append(
+            "general imbalance: no closed form is known; for three distinct eigenvalues none that is rational in "
+            "exponentials exists."
+        )
+    return found

@@ -1,4 +1,4 @@
-"""A network written as one of the flows: the flow, its state, and the way back to the network's map."""
+"""A network written as a flow: the flow, its start, and the network's map in terms of its state."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from linsolve.core.flow import Flow
 from linsolve.core.trajectory import Trajectory
-from linsolve.solvability.joint_modes import Joint
 from linsolve.solvability.network import Network
-from linsolve.solvability.reduction import Reduced
+from linsolve.solvability.reduction import Joint, Reduced, row_space
 from linsolve.systems.mode.deep_mode import DeepMode
 from linsolve.systems.two_layer.two_layer import TwoLayer
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
@@ -31,7 +30,7 @@ class Match:
     z0 : State
         Start.
     inputs, outputs : ndarray, shapes (n_in, r), (n_out, c)
-        Orthonormal coordinates in which the flow sees the network.
+        Orthonormal axes of the flow's coordinates.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Match:
 
         Notes
         -----
-        Outside the span of the data the map is not what a loss sees, and not part of most flows' states.
+        The loss does not depend on the map outside the span of the data; most flows' states do not contain it.
         """
         if isinstance(state, Trajectory):
             state = state.state
@@ -65,7 +64,7 @@ class Match:
         raise NotImplementedError
 
     def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
-        """Return the norm of the velocity that `change` of the loss's gradient, shape t.shape + (c, r), makes."""
+        """Return the norm of the change of the velocity if the loss's gradient changes by `change`."""
         raise NotImplementedError
 
 
@@ -79,8 +78,16 @@ def _largest(gram: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[..., -1], 0))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class WhiteMatch(Match):
-    """`WhitenedTwoLayer`."""
+    """`WhitenedTwoLayer`, in all coordinates or in those of the inputs that move.
+
+    `axes` (r, k) are the input directions of the flow; outside of them the product vanishes, and the Gram matrix of the
+    inputs is `rest` times the identity.
+    """
+
+    axes: np.ndarray | None = None
+    rest: float = 0.0
 
     @classmethod
     def of(cls, red: Reduced, state: Any, target: np.ndarray, kappa: float) -> WhiteMatch:
@@ -88,17 +95,36 @@ class WhiteMatch(Match):
         flow = WhitenedTwoLayer(target=target, tau=1 / (red.clock * kappa))
         return cls("WhitenedTwoLayer", flow, state, red.inputs, red.outputs)
 
+    @classmethod
+    def small(cls, red: Reduced, state: Any, target: np.ndarray, kappa: float, rest: float) -> WhiteMatch:
+        """Return the match in the input directions that move, if the Gram matrix is `rest` in all others."""
+        axes = row_space(state.product, target, state.gram_in - rest * np.eye(len(state.gram_in)), cut=1e-13)
+        if 2 * axes.shape[1] > len(axes):
+            return cls.of(red, state, target, kappa)
+        inner = type(state)(state.product @ axes, axes.T @ state.gram_in @ axes, state.gram_out)
+        match = cls.of(red, inner, target @ axes, kappa)
+        return dataclasses.replace(match, axes=axes, rest=rest)
+
     def product(self, state: Any) -> np.ndarray:
         """Return the product."""
-        return state.product
+        return state.product if self.axes is None else state.product @ self.axes.T
 
     def sizes(self, state: Any) -> np.ndarray:
         """Return the roots of the Gram matrices' largest eigenvalues."""
-        return np.stack([_largest(state.gram_in), _largest(state.gram_out)], axis=-1)
+        first = _largest(state.gram_in)
+        if self.axes is not None:
+            first = np.maximum(first, np.sqrt(max(self.rest, 0.0)))
+        return np.stack([first, _largest(state.gram_out)], axis=-1)
 
     def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
-        """Return the norm of the velocity that a change of the gradient makes."""
-        return _pushed(change, state.gram_in, state.gram_out)
+        """Return the norm of the change of the velocity."""
+        if self.axes is None:
+            return _pushed(change, state.gram_in, state.gram_out)
+        inside = change @ self.axes
+        outside = np.sum(change**2, axis=(-2, -1)) - np.sum(inside**2, axis=(-2, -1))
+        back = np.sum(change * (state.gram_out @ change), axis=(-2, -1))
+        square = back + np.sum(inside * (inside @ state.gram_in), axis=(-2, -1)) + self.rest * np.maximum(outside, 0)
+        return np.sqrt(np.maximum(square, 0))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -133,7 +159,7 @@ class LineMatch(Match):
         return np.stack([_largest(gram) for gram in self._grams(state)], axis=-1)
 
     def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
-        """Return the norm of the velocity that a change of the gradient makes."""
+        """Return the norm of the change of the velocity."""
         return _pushed(change, *self._grams(state))
 
 
@@ -156,7 +182,7 @@ class PlaneMatch(Match):
 
 
 class LinearMatch(Match):
-    """`DeepMode` of depth 1: the entries of a single layer in the eigenbasis of the inputs, each by itself."""
+    """`DeepMode` of depth 1: the entries of a single layer in the eigenbasis of the inputs."""
 
     @classmethod
     def of(cls, red: Reduced) -> LinearMatch:
@@ -198,12 +224,12 @@ class DeepMatch(Match):
         return np.repeat(size[..., None], self.depth, axis=-1)
 
     def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
-        """Return the norm of the velocity that a change of the gradient makes."""
+        """Return the norm of the change of the velocity."""
         v, u = self.axes
         root = np.abs(state.a) ** (1 / self.depth)
         square = np.zeros(change.shape[:-2])
         for layer in range(1, self.depth + 1):
-            # the layers after and before carry the gradient only through the modes; outermost, all of it
+            # layers after and before project the gradient onto the modes; at the ends all of it counts
             part = change
             if layer < self.depth:
                 part = root[..., :, None] ** (self.depth - layer) * (u.T @ part)

@@ -1,4 +1,4 @@
-"""A network and its data as a user gives them: layers, second moments of the data, learning rates, all checked."""
+"""Layers, second moments of the data and learning rates of a network, checked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = ["WHO", "Network", "read"]
 
 WHO = "applies"
 EPS = float(np.finfo(float).eps)
+TOLERANCE = 1e-9
+UNITS = 16  # a condition on rounded numbers holds within so many units of their rounding
 
 
 class Network(NamedTuple):
@@ -31,6 +33,10 @@ class Network(NamedTuple):
         ``Sigma_yx``.
     rates : ndarray, shape (L,)
         Learning rates.
+    tolerance : float
+        Relative distance up to which a condition holds; weaker directions do not count.
+    precision : str
+        The coarsest type of the numbers given, such as "float32".
     """
 
     weights: tuple[np.ndarray, ...]
@@ -38,6 +44,8 @@ class Network(NamedTuple):
     power: np.ndarray
     cross: np.ndarray
     rates: np.ndarray
+    tolerance: float = TOLERANCE
+    precision: str = "float64"
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -45,36 +53,86 @@ class Network(NamedTuple):
         return (self.weights[0].shape[1], *(len(w) for w in self.weights))
 
 
-def read(weights: Any, data: Any, rates: Any, covariances: bool) -> Network:
-    """Return what a user gave as a `Network`, refused with a reason where it is none."""
-    layers = _layers(weights)
+def read(
+    weights: Any,
+    data: Any,
+    rates: Any,
+    covariances: bool,
+    tolerance: Any = None,
+    names: Sequence[str] | None = None,
+) -> Network:
+    """Return the arguments of `linsolve.applies` as a `Network`; errors call the layers W1, W2, ... or by `names`."""
+    layers, names = _layers(weights, names)
     inputs, outputs = _pair(data, covariances)
+    precision = _precision([*weights, *data])
+    tolerance = _tolerance(tolerance, precision)
     moments = _moments if covariances else _from_samples
-    span, power, cross = moments(inputs, outputs, layers[0].shape[1], len(layers[-1]))
-    return Network(layers, span, power, cross, _rates(rates, len(layers)))
+    _refuse_transposed(layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
+    span, power, cross = moments(inputs, outputs, layers[0].shape[1], len(layers[-1]), tolerance)
+    return Network(layers, span, power, cross, _rates(rates, len(layers)), tolerance, precision)
 
 
-def _layers(weights: Any) -> tuple[np.ndarray, ...]:
+def _precision(arrays: list[Any]) -> str:
+    """Return the coarsest floating-point type of the arrays."""
+    kinds = [np.asarray(each).dtype for each in arrays]
+    coarse = [kind for kind in kinds if kind.kind == "f" and np.finfo(kind).eps > EPS]
+    return str(max(coarse, key=lambda kind: float(np.finfo(kind).eps))) if coarse else "float64"
+
+
+def _tolerance(given: Any, precision: str) -> float:
+    if given is None:
+        return max(TOLERANCE, UNITS * float(np.finfo(precision).eps)) if precision != "float64" else TOLERANCE
+    meaning = "relative distance up to which a condition holds"
+    found = np.asarray(real_array(WHO, "tolerance", given, meaning=meaning, domain=Interval("[1e-15, 0.1]")))
+    if found.shape != ():
+        raise ValueError(f"{WHO}: tolerance has shape {found.shape} but must be one number ({meaning}); say 1e-6")
+    return float(found)
+
+
+def _refuse_transposed(layers: tuple[np.ndarray, ...], names: Sequence[str], n_in: int, n_out: int) -> None:
+    """Refuse layers that fit the data only if each is transposed."""
+    first, last = layers[0].shape, layers[-1].shape
+    chained = all(before.shape[1] == len(after) for before, after in itertools.pairwise(layers))
+    if (first[1], last[0]) != (n_in, n_out) and (first[0], last[1]) == (n_in, n_out) and chained:
+        raise ValueError(
+            f"{WHO}: {names[0]} has shape {first} but must be (units, {n_in}) (a layer acts on columns); the layers "
+            f"are transposed: pass {_transposes(names)}"
+        )
+
+
+def _transposes(names: Sequence[str]) -> str:
+    return ", ".join(f"{name}.T" for name in names)
+
+
+def _layers(weights: Any, names: Sequence[str] | None) -> tuple[tuple[np.ndarray, ...], Sequence[str]]:
     if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
         raise ValueError(
             f"{WHO}: weights = {shown(weights)} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
         )
-    layers = [_real(f"W{i}", w, "layer", 1e30) for i, w in enumerate(weights, 1)]
+    names = names or [f"W{i}" for i in range(1, len(weights) + 1)]
+    layers = [_real(name, w, "layer", 1e30) for name, w in zip(names, weights, strict=True)]
     if layers[-1].ndim == 1 and (len(layers) == 1 or layers[-2].ndim == 2):
         layers[-1] = layers[-1][None]
-    for i, w in enumerate(layers, 1):
+    for name, w in zip(names, layers, strict=True):
         if w.ndim != 2:
             raise ValueError(
-                f"{WHO}: W{i} has shape {w.shape} but must be (units, inputs of the layer) (a matrix; only the last "
+                f"{WHO}: {name} has shape {w.shape} but must be (units, inputs of the layer) (a matrix; only the last "
                 "layer may be a vector); pass a list of matrices"
             )
-    for i, (w, after) in enumerate(itertools.pairwise(layers), 1):
+    pairs = list(itertools.pairwise(layers))
+    transposed = all(before.shape[1] == len(after) for before, after in pairs)
+    for i, (w, after) in enumerate(pairs):
         if after.shape[1] != len(w):
-            raise ValueError(
-                f"{WHO}: W{i + 1} has shape {after.shape} but must have {len(w)} columns (the units of W{i}, shape "
-                f"{w.shape}); order the layers from the first to the last"
+            fix = (
+                f"the layers are transposed: pass {_transposes(names)}"
+                if transposed
+                else "order the layers from the first to the last"
             )
-    return tuple(layers)
+            raise ValueError(
+                f"{WHO}: {names[i + 1]} has shape {after.shape} but must have {len(w)} columns (the units of "
+                f"{names[i]}, shape {w.shape}); {fix}"
+            )
+    return tuple(layers), names
 
 
 def _real(name: str, value: Any, meaning: str, most: float) -> np.ndarray:
@@ -110,8 +168,10 @@ def _refuse_width(name: str, size: int, wanted: int, meaning: str) -> None:
         )
 
 
-def _from_samples(X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return span, power and cross moment of samples, from the SVD of the inputs: their squares would lose half."""
+def _from_samples(
+    X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int, tolerance: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return span, power and cross moment of samples, from the SVD of the inputs, which keeps all digits."""
     _refuse_width("X", X.shape[1], n_in, "columns (inputs)")
     _refuse_width("Y", Y.shape[1], n_out, "columns (outputs)")
     if len(X) != len(Y):
@@ -121,31 +181,34 @@ def _from_samples(X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int) -> tuple[
     if not X.any():
         raise ValueError(f"{WHO}: X = 0 must have an entry other than 0 (inputs); there is nothing to learn from")
     _, sigma, vt = np.linalg.svd(X / np.sqrt(len(X)), full_matrices=False)
-    kept = sigma > max(X.shape) * EPS * sigma[0]
+    kept = sigma > max(max(X.shape) * EPS, tolerance) * sigma[0]
     return vt[kept].T, sigma[kept] ** 2, Y.T @ X / len(X)
 
 
-def _moments(sxx: np.ndarray, syx: np.ndarray, n_in: int, n_out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _moments(
+    sxx: np.ndarray, syx: np.ndarray, n_in: int, n_out: int, tolerance: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _refuse_width("Sigma_xx", sxx.shape[1], n_in, "columns (inputs)")
     _refuse_width("Sigma_xx", sxx.shape[0], n_in, "rows (inputs)")
     _refuse_width("Sigma_yx", syx.shape[1], n_in, "columns (inputs)")
     _refuse_width("Sigma_yx", syx.shape[0], n_out, "rows (outputs)")
     size = float(np.abs(sxx).max())
     uneven = float(np.abs(sxx - sxx.T).max())
-    if uneven > 1e-10 * size:
+    if uneven > max(1e-10, tolerance) * size:
         raise ValueError(
             f"{WHO}: asymmetry of Sigma_xx = {uneven:.3g} must vanish (second moment of the inputs); pass X.T @ X / P"
         )
     power, span = np.linalg.eigh((sxx + sxx.T) / 2)
     power, span = power[::-1], span[:, ::-1]
-    if not power[0] > 0 or power[-1] < -1e-10 * size:
+    if not power[0] > 0 or power[-1] < -max(1e-10, tolerance) * size:
         raise ValueError(
             f"{WHO}: smallest and largest eigenvalue of Sigma_xx = {power[-1]:.3g}, {power[0]:.3g} must not be "
             "negative, and positive (second moment of the inputs); pass X.T @ X / P"
         )
-    kept = power > 8 * n_in * EPS * power[0]
+    loose = tolerance > TOLERANCE  # then rounding of the moments themselves makes directions of this power
+    kept = power > (tolerance if loose else 8 * n_in * EPS) * power[0]
     outside = float(np.linalg.norm(syx @ span[:, ~kept]))
-    if outside > 1e-8 * np.linalg.norm(syx):
+    if outside > (np.sqrt(tolerance) if loose else 1e-8) * np.linalg.norm(syx):
         raise ValueError(
             f"{WHO}: part of Sigma_yx outside the span of Sigma_xx = {outside:.3g} must vanish (no data has one); pass "
             "Y.T @ X / P"

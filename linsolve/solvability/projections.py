@@ -1,21 +1,66 @@
-"""Starts projected onto the solvable classes, each by a small change of the weights."""
+"""Nearby starts in the solvable classes: balanced, lambda-balanced, isotropic, aligned and balanced."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from linsolve.solvability.joint_modes import Joint
-from linsolve.solvability.reduction import Reduced, norm
+from linsolve.solvability.reduction import Joint, Reduced, diagonal, norm, row_space
+from linsolve.systems.whitened.imbalance import imbalance
+from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
-__all__ = ["balanced", "chained", "imbalances", "isotropic"]
+__all__ = ["Start", "chained", "class_starts", "moved", "white_state"]
 
 Layers = tuple[np.ndarray, ...]
 
 
-def imbalances(red: Reduced) -> list[float]:
-    """Return the imbalances to try: none, and the one that fits best where any weights have it."""
+class Start(NamedTuple):
+    """A start in the class of `WhitenedTwoLayer`: how it was made, state, layers.
+
+    Outside of the directions of the product the Gram matrix of the inputs is `rest` times the identity; None if not.
+    """
+
+    change: str
+    state: WhitenedTwoLayer.State
+    layers: Layers
+    rest: float | None
+
+
+def white_state(red: Reduced) -> WhitenedTwoLayer.State:
+    """Return the Gram matrices and the product of two layers."""
+    return WhitenedTwoLayer.State(red.product, *red.grams)
+
+
+def moved(red: Reduced, layers: Layers) -> tuple[float, float]:
+    """Return the distance of other layers from the network's, absolute and relative."""
+    gap = float(np.sqrt(sum(norm(a - b) ** 2 for a, b in zip(layers, red.layers, strict=True))))
+    size = float(np.sqrt(sum(norm(a) ** 2 for a in red.layers)))
+    return gap, gap / size if size > 0 else 0.0
+
+
+def class_starts(red: Reduced) -> Iterator[Start]:
+    """Yield nearby starts in the class of `WhitenedTwoLayer`."""
+    for lam in _imbalances(red):
+        layers = _balanced(red, lam)  # of layers that vanish, as where one is zero, only rounding is left
+        if layers is not None:
+            state = WhitenedTwoLayer.of(*layers)
+            if imbalance(np, *state).distance <= WhitenedTwoLayer.tolerance:
+                change = "start balanced" if lam == 0 else f"start lambda-balanced, lambda = {lam:.4g}"
+                yield Start(change, state, layers, 0.0)
+    wide = _isotropic(red)
+    if wide is not None:
+        whole, layers, kappa, half = wide
+        r = red.product.shape[1]
+        state = WhitenedTwoLayer.State(red.product, whole[:r, :r], whole[r:, r:])
+        change = f"start isotropic, as of infinite width (lambda = 2 kappa = {2 * kappa:.4g})"
+        yield Start(change, state, layers, kappa - half)
+
+
+def _imbalances(red: Reduced) -> list[float]:
+    """Return the imbalances to try: 0, and the best fit if weights of this width can have it."""
     w1, w2 = red.layers
     width = len(w1)
     best = (norm(w2) ** 2 - norm(w1) ** 2) / width
@@ -23,13 +68,18 @@ def imbalances(red: Reduced) -> list[float]:
     return [0.0, best] if best != 0 and width <= limit else [0.0]
 
 
-def balanced(red: Reduced, lam: float, *, steps: int = 100) -> Layers | None:
-    """Return nearby layers with ``U_2^T U_2 - U_1 U_1^T = lam``, or None where the iteration does not arrive.
+def _balanced(red: Reduced, lam: float, *, steps: int = 100) -> Layers | None:
+    """Return nearby layers with ``U_2^T U_2 - U_1 U_1^T = lam``, or None if the iteration does not converge.
 
-    Newton's iteration, each step the shortest: ``(-K U_1, U_2 K)`` with ``K`` symmetric, from a Lyapunov equation. It
-    converges by halves only where the layers must lose rank.
+    Newton's iteration with the shortest steps, ``(-K U_1, U_2 K)``, ``K`` symmetric, from a Lyapunov equation. Balanced
+    layers share their hidden directions; those that only one layer has are removed first, as the iteration would
+    only halve them.
     """
     w1, w2 = red.layers
+    if lam == 0:
+        shared = min((row_space(w1.T), row_space(w2)), key=lambda axes: axes.shape[1])
+        if shared.shape[1] < len(w1):
+            w1, w2 = shared @ (shared.T @ w1), (w2 @ shared) @ shared.T
     goal = lam * np.eye(len(w1))
     unit = norm(w1) ** 2 + norm(w2) ** 2
     for _ in range(steps):
@@ -53,11 +103,11 @@ def _root(a: np.ndarray, extra: float) -> np.ndarray:
     return (q * np.sqrt(np.maximum(value + extra, 0))) @ q.T
 
 
-def isotropic(red: Reduced) -> tuple[np.ndarray, Layers, float] | None:
-    """Return the Gram matrix ``P``, layers and ``kappa`` of a nearby start with two eigenvalues, as wide networks have.
+def _isotropic(red: Reduced) -> tuple[np.ndarray, Layers, float, float] | None:
+    """Return ``P``, layers, ``kappa`` and ``tau/2`` of a nearby start with two eigenvalues, as wide networks have.
 
     ``X = sqrt(kappa^2 + Y^T Y) - tau/2``, ``Z = sqrt(kappa^2 + Y Y^T) + tau/2`` with the start's own product ``Y`` and
-    the traces of its ``X`` and ``Z``; None where no such weights have this width.
+    the traces of its ``X`` and ``Z``; None if no weights of this width have them.
     """
     w1, w2 = red.layers
     y, (gram_in, gram_out) = red.product, red.grams
@@ -86,7 +136,7 @@ def isotropic(red: Reduced) -> tuple[np.ndarray, Layers, float] | None:
     square = _root(whole, 0.0)
     left, _, right = np.linalg.svd(square @ np.concatenate([w1.T, w2]), full_matrices=False)
     nearest = square @ left @ right
-    return whole, (nearest[:r].T, nearest[r:]), high
+    return whole, (nearest[:r].T, nearest[r:]), high, half
 
 
 def _polar(a: np.ndarray) -> np.ndarray:
@@ -109,12 +159,12 @@ def chained(red: Reduced, modes: Joint, *, rounds: int = 60) -> tuple[Joint, np.
     bases.append(u * flips)
     layers = red.layers
     for _ in range(rounds):
-        along = [np.einsum("nk,nm,mk->k", b, w, a) for w, a, b in zip(layers, bases[:-1], bases[1:], strict=True)]
+        along = [diagonal(b, w, a) for w, a, b in zip(layers, bases[:-1], bases[1:], strict=True)]
         size = np.maximum(np.mean(along, axis=0), 0.0)
         weight = np.maximum(size, 1e-3 * size.max() if size.max() > 0 else 1.0)
         for i in range(1, len(layers)):
             bases[i] = _polar((layers[i - 1] @ bases[i - 1] + layers[i].T @ bases[i + 1]) * weight)
-    along = [np.einsum("nk,nm,mk->k", b, w, a) for w, a, b in zip(layers, bases[:-1], bases[1:], strict=True)]
+    along = [diagonal(b, w, a) for w, a, b in zip(layers, bases[:-1], bases[1:], strict=True)]
     size = np.maximum(np.mean(along, axis=0), 0.0)
     chosen = tuple((b * size) @ a.T for a, b in itertools.pairwise(bases))
     inputs = np.concatenate([v, modes.inputs[:, np.setdiff1d(np.arange(modes.inputs.shape[1]), order)]], axis=1)

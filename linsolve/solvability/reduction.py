@@ -1,27 +1,51 @@
-r"""A network reduced to what learns: equal learning rates, the span of the data, directions that move.
+r"""A network in the coordinates that learn, and the modes that its layers share with the data.
 
 With :math:`U_l = \sqrt{\bar\eta/\eta_l} W_l`, :math:`\bar\eta = (\prod \eta_l)^{1/L}`, the product is the same, and
-every layer learns at the rate :math:`\bar\eta`. Parts of the first layer outside the span of the data are frozen and
-leave no trace in the loss; so do input directions that neither start nor target has, and such output directions.
+every layer learns at the rate :math:`\bar\eta`. Parts of the first layer outside the span of the data are frozen and do
+not enter the loss; neither do input and output directions that start and target both lack.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from functools import cached_property, reduce
+from typing import NamedTuple
 
 import numpy as np
 
-from linsolve.solvability.network import EPS, Network
+from linsolve.solvability.network import EPS, TOLERANCE, Network
 
-__all__ = ["TOLERANCE", "Reduced", "norm", "reduced", "whiteness"]
-
-TOLERANCE = 1e-9
+__all__ = [
+    "Joint",
+    "Reduced",
+    "commutator",
+    "diagonal",
+    "joint",
+    "norm",
+    "reduced",
+    "row_space",
+    "spectral",
+    "unaligned",
+    "whiteness",
+]
 
 
 def norm(a: np.ndarray) -> float:
     """Return the Frobenius norm."""
     return float(np.linalg.norm(a))
+
+
+def diagonal(left: np.ndarray, matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the diagonal of ``left^T matrix right``."""
+    return np.sum(left * (matrix @ right), axis=0)
+
+
+def spectral(a: np.ndarray) -> float:
+    """Return the largest singular value, from the smaller Gram matrix where `a` is large."""
+    if min(a.shape) < 100:
+        return float(np.linalg.norm(a, 2))
+    gram = a @ a.T if len(a) <= a.shape[1] else a.T @ a
+    return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,9 +61,11 @@ class Reduced:
     cross : ndarray, shape (c, r)
         ``Sigma_yx``.
     inputs, outputs : ndarray, shapes (n_in, r), (n_out, c)
-        Where the coordinates lie.
+        Orthonormal axes of the coordinates.
     clock : float
         Learning rate of every layer.
+    tolerance : float
+        Relative distance up to which a condition holds.
     """
 
     layers: tuple[np.ndarray, ...]
@@ -48,6 +74,7 @@ class Reduced:
     inputs: np.ndarray
     outputs: np.ndarray
     clock: float
+    tolerance: float = TOLERANCE
 
     @property
     def depth(self) -> int:
@@ -86,18 +113,18 @@ def whiteness(covariance: np.ndarray) -> tuple[float, float]:
     return norm(covariance - kappa * np.eye(len(covariance))) / norm(covariance), kappa
 
 
-def _row_space(*blocks: np.ndarray) -> np.ndarray:
-    """Return orthonormal columns that span the rows of all blocks, each taken in its own unit; at least one."""
+def row_space(*blocks: np.ndarray, cut: float = 0.0) -> np.ndarray:
+    """Return orthonormal columns that span the rows of all blocks, each in its own unit, above `cut`; at least one."""
     scaled = [block / size for block in blocks if (size := norm(block)) > 0]
     if not scaled:
         return np.eye(blocks[0].shape[1])[:, :1]
     _, s, vt = np.linalg.svd(np.concatenate(scaled), full_matrices=False)
-    return vt[s > 64 * max(vt.shape) * EPS * s[0]].T
+    return vt[s > max(64 * max(vt.shape) * EPS, cut) * s[0]].T
 
 
-def _active(first: np.ndarray, cross: np.ndarray) -> np.ndarray:
-    """Return which eigenvectors of the second moment (columns) the start or the target has; at least one."""
-    grain = 64 * max(first.shape) * EPS
+def _active(first: np.ndarray, cross: np.ndarray, cut: float) -> np.ndarray:
+    """Return the eigenvectors of the second moment (columns) that start or target have; at least one."""
+    grain = max(64 * max(first.shape) * EPS, cut)
     used = [np.linalg.norm(block, axis=0) > grain * norm(block) for block in (first, cross)]
     active = used[0] | used[1]
     if not active.any():
@@ -106,21 +133,113 @@ def _active(first: np.ndarray, cross: np.ndarray) -> np.ndarray:
 
 
 def reduced(network: Network) -> Reduced:
-    """Return the network reduced to what learns."""
+    """Return the network in the coordinates that learn."""
     clock = float(np.exp(np.mean(np.log(network.rates))))
     layers = [np.sqrt(clock / rate) * w for w, rate in zip(network.weights, network.rates, strict=True)]
-    kept = _active(layers[0] @ network.span, network.cross @ network.span)
+    cut = network.tolerance
+    kept = _active(layers[0] @ network.span, network.cross @ network.span, cut)
     inputs, covariance = network.span[:, kept], np.diag(network.power[kept])
-    if whiteness(covariance)[0] <= TOLERANCE:  # then every rotation keeps it white
-        turn = _row_space(layers[0] @ inputs, network.cross @ inputs)
+    if whiteness(covariance)[0] <= cut:  # then every rotation keeps it white
+        turn = row_space(layers[0] @ inputs, network.cross @ inputs, cut=cut)
         inputs, covariance = inputs @ turn, turn.T @ covariance @ turn
     cross = network.cross @ inputs
     if len(layers) == 1:  # its rows are independent; all are kept
-        return Reduced((layers[0] @ inputs,), covariance, cross, inputs, np.eye(len(cross)), clock)
-    outputs = _row_space(layers[-1].T, cross.T)
+        return Reduced((layers[0] @ inputs,), covariance, cross, inputs, np.eye(len(cross)), clock, cut)
+    outputs = row_space(layers[-1].T, cross.T, cut=cut)
     first, last = layers[0] @ inputs, outputs.T @ layers[-1]
     if len(layers) == 2 and len(first) > first.shape[1] + len(last):
         # hidden units may be rotated: those beyond the span of both layers are idle
         corner = np.linalg.qr(np.concatenate([first, last.T], axis=1))[1]
         first, last = corner[:, : first.shape[1]], corner[:, first.shape[1] :].T
-    return Reduced((first, *layers[1:-1], last), covariance, outputs.T @ cross, inputs, outputs, clock)
+    return Reduced((first, *layers[1:-1], last), covariance, outputs.T @ cross, inputs, outputs, clock, cut)
+
+
+class Joint(NamedTuple):
+    """Pairs of input and output directions in which all matrices are diagonal; no mode learns outside of them.
+
+    Parameters
+    ----------
+    inputs, outputs : ndarray, shapes (r, r), (c, c)
+        Orthonormal columns; the first `number` of each are pairs.
+    number : int
+        Number of modes.
+    power, target, strength : ndarray, shape (number,)
+        Second moment of the inputs, value to be learned, value at the start.
+    """
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+    number: int
+    power: np.ndarray
+    target: np.ndarray
+    strength: np.ndarray
+
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Input and output directions of the modes, shapes (r, number), (c, number)."""
+        return self.inputs[:, : self.number], self.outputs[:, : self.number]
+
+
+def _unit(a: np.ndarray) -> np.ndarray:
+    size = norm(a)
+    return a / size if size > 0 else a
+
+
+def joint(red: Reduced, *, start: bool = True) -> Joint:
+    """Return the modes of the data, or those that the data shares with the start.
+
+    Where all matrices are diagonal in one pair of bases, so is any product of them in this order, and generic
+    coefficients make its singular values distinct wherever one of the matrices tells two modes apart.
+    """
+    r, c = red.covariance.shape[0], red.cross.shape[0]
+    gram_in, gram_out = red.grams
+    mixed, left, right = _unit(red.cross), np.eye(c), np.eye(r) + 0.4142 * _unit(red.covariance)
+    if start:
+        mixed = mixed + 0.6180 * _unit(red.product)
+        left, right = left + 0.7321 * _unit(gram_out), right @ (np.eye(r) + 0.2361 * _unit(gram_in))
+    u, s, vt = np.linalg.svd(left @ mixed @ right, full_matrices=True)
+    number = max(1, int(np.count_nonzero(s > 1e-13 * s[0]))) if s[0] > 0 else 1
+    inputs, outputs = vt.T, u
+    v, w = inputs[:, :number], outputs[:, :number]
+    power = diagonal(v, red.covariance, v)
+    target = diagonal(w, red.cross, v) / power
+    flip = np.where(target < 0, -1.0, 1.0)  # of the two signs of a mode, the one that makes its target positive
+    w, target = w * flip, target * flip
+    outputs = np.concatenate([w, outputs[:, number:]], axis=1)
+    sign = np.where(diagonal(w, red.product, v) < 0, -1.0, 1.0)
+    # balanced layers share one weight a mode; its power is more accurate than the entry of the product
+    size = np.linalg.norm(red.layers[0] @ v, axis=0) ** red.depth
+    return Joint(inputs, outputs, number, power, target, sign * size)
+
+
+def commutator(red: Reduced) -> float:
+    """Return the relative size of the commutator of ``Sigma_xx`` and ``Sigma_yx^T Sigma_yx``."""
+    back = red.cross.T @ red.cross
+    size = norm(red.covariance) * norm(back)
+    return norm(red.covariance @ back - back @ red.covariance) / size if size > 0 else 0.0
+
+
+def _off(matrix: np.ndarray, modes: Joint, left: np.ndarray, right: np.ndarray, *, gram: bool) -> float:
+    """Return the relative size of the entries that couple modes; a Gram matrix is free outside of the modes."""
+    seen = left.T @ matrix @ right
+    size = norm(seen)
+    k = modes.number
+    rest = seen.copy()
+    rest[:k, :k] -= np.diag(np.diag(seen[:k, :k]))
+    if gram:
+        rest[k:, k:] = 0
+    return norm(rest) / size if size > 0 else 0.0
+
+
+def unaligned(red: Reduced, modes: Joint) -> float:
+    """Return how far data, product and outer layers are from diagonal in the modes, the largest of relative parts.
+
+    Two layers decouple into their modes exactly if it vanishes: the hidden planes span(U_1 v_k, U_2^T u_k) are then
+    mutually orthogonal. Deeper networks need balance besides.
+    """
+    gram_in, gram_out = red.grams
+    v, u = modes.inputs, modes.outputs
+    grams = [(red.covariance, v, v), (gram_in, v, v), (gram_out, u, u)]
+    maps = [(red.cross, u, v), (red.product, u, v)]
+    parts = [*((*each, True) for each in grams), *((*each, False) for each in maps)]
+    return max(_off(m, modes, a, b, gram=gram) for m, a, b, gram in parts)

@@ -1,4 +1,4 @@
-"""The answer of `applies`: which exact solutions hold for a network, how far the others are, what they would cost."""
+"""The verdict of `applies`: the exact solutions that hold, the nearest exact case with its error, the conditions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.matches import Match
 from linsolve.solvability.neighbors import Neighbor
+from linsolve.solvability.network import TOLERANCE
 
 __all__ = ["Verdict"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Verdict:
-    """Which exact solution holds for a network; print it, ask `exact`, `flow()`, `nearest`.
+    """The exact solutions that hold for a network: `exact`, `flow()`; otherwise `nearest`, with the error of using it.
+
+    ``print(verdict)`` shows the answer, the nearest exact case, and the conditions that fail; ``verdict.report()`` all
+    flows with all their conditions.
 
     Parameters
     ----------
@@ -34,9 +38,13 @@ class Verdict:
         Obstructions, limits recognized, and what is known to have no closed form.
     errors : dict
         For each exact flow the largest error of the outputs (root mean square over samples) up to the horizon against
-        the integrated network, relative to its largest output. It is the integrator's: small everywhere but where an
-        aligned or balanced start is unstable, and rounding of the weights grows along the way (deep networks whose
-        modes are learned one long after the other: 1e-6 has been seen, where the mode itself agrees to 1e-10).
+        the integrated network, relative to its largest output. It is the integrator's, except for unstable aligned or
+        balanced starts, where the rounding of the weights grows along the way (1e-6 in deep networks that learn their
+        modes one long after the other; each mode itself agrees to 1e-10).
+    tolerance : float
+        Relative distance up to which a condition counts as holding.
+    precision : str
+        The coarsest type of the numbers given.
     """
 
     widths: tuple[int, ...]
@@ -45,6 +53,8 @@ class Verdict:
     until: float
     remarks: tuple[str, ...]
     errors: dict[str, float]
+    tolerance: float = TOLERANCE
+    precision: str = "float64"
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -53,11 +63,11 @@ class Verdict:
 
     @property
     def nearest(self) -> Neighbor | None:
-        """The nearby exact case with the smallest measured error, or None where every flow is exact."""
+        """The nearby exact case with the smallest measured error, or None if every flow is exact."""
         return self.neighbors[0] if self.neighbors else None
 
     def match(self, name: str | None = None) -> Match:
-        """Return the network as an exact flow, with the way back to its map.
+        """Return the network as an exact flow, with its map in terms of the flow's state.
 
         Parameters
         ----------
@@ -67,7 +77,7 @@ class Verdict:
         Raises
         ------
         NotExact
-            If the flow, or any, is not exact; the message names what is violated and the nearest exact case.
+            If the flow, or every flow, is not exact; the message names the conditions and the nearest exact case.
         ValueError
             If there is no such flow.
         """
@@ -75,16 +85,18 @@ class Verdict:
         if name is not None and name not in known:
             raise ValueError(unknown_name("applies", "flow", name, known))
         chosen = [known[name]] if name is not None else list(self.assessments)
-        for judged in chosen:
-            if judged.match is not None:
-                return judged.match
+        for each in chosen:
+            if each.match is not None:
+                return each.match
         failed = "; ".join(
             f"{a.name}: " + ", ".join(f"{c.name} = {c.distance:.3g}" for c in a.violated or a.conditions)
             for a in chosen
         )
         near = self.nearest
         hint = (
-            f"verdict.nearest is {near.name} ({near.projection}), error {near.measured:.3g}" if near else "none is near"
+            f"verdict.nearest is {near.name} ({near.projection}), error {near.measured:.3g}"
+            if near
+            else "no case is near"
         )
         raise NotExact(
             f"applies: {failed} must vanish (relative distances) for a closed form to hold; {hint}; integrate the "
@@ -96,16 +108,49 @@ class Verdict:
         found = self.match(name)
         return found.flow, found.z0
 
-    def __str__(self) -> str:
+    def _answer(self) -> list[str]:
         title = "-".join(map(str, self.widths))
         lines = [f"{title} linear network: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
-        for judged in self.assessments:
-            exact = judged.match is not None
-            note = f"exact; {self.errors[judged.name]:.1e} from the integrated network" if exact else "not exact"
-            lines.append(f"{judged.name}: {note}")
-            for c in judged.conditions:
-                mark = "ok  " if c.ok else ("FAIL" if c.needed else "    ")
-                lines.append(f"  {mark} {c.name:<22} {c.distance:8.1e}  {c.detail}")
+        if self.tolerance != TOLERANCE:
+            why = f", the precision of {self.precision} numbers" if self.precision != "float64" else ""
+            lines.append(f"Conditions hold up to a relative distance of {self.tolerance:.2g}{why}.")
+        return lines
+
+    def _conditions(self, each: Assessment) -> list[str]:
+        found = []
+        for c in each.conditions:
+            mark = "ok  " if c.ok else ("FAIL" if c.needed else "    ")
+            found.append(f"  {mark} {c.name:<22} {c.distance:8.1e}  {c.detail}")
+        return found
+
+    def __str__(self) -> str:
+        lines, near = self._answer(), self.nearest
+        for each in self.assessments:
+            if each.match is not None:
+                error = f"differs by {self.errors[each.name]:.1e} from the integrated network"
+                lines.append(f"{each.name}: {error} (relative, outputs up to t = {self.until:.4g})")
+                lines += [line for line in self._conditions(each) if line.startswith("  ok")]
+        if not self.exact and near is not None:
+            share = near.measured / near.scale if near.scale > 0 else near.measured
+            bound = f"at most {near.bound.value:.2g}" if near.bound.value < float("inf") else "without a bound"
+            lines += [
+                f"Nearest exact case: {near.name}, {near.projection or 'as it stands'}",
+                f"  error of using it: {near.measured:.2g} of outputs up to {near.scale:.2g} ({share:.1%}; {bound}), "
+                f"rms over samples, up to t = {self.until:.4g}",
+            ]
+            known = {each.name: each for each in self.assessments}
+            if near.name in known and known[near.name].violated:
+                lines.append(f"To make it exact as {near.name}, bring to 0:")
+                lines += [line for line in self._conditions(known[near.name]) if line.startswith("  FAIL")]
+        return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
+
+    def report(self) -> str:
+        """Return the answer, every flow with every condition, every nearby case with its bound, and the remarks."""
+        lines = self._answer()
+        for each in self.assessments:
+            exact = each.match is not None
+            note = f"exact; {self.errors[each.name]:.1e} from the integrated network" if exact else "not exact"
+            lines += [f"{each.name}: {note}", *self._conditions(each)]
         if not self.exact:
             lines += self._nearby()
         return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
@@ -116,21 +161,21 @@ class Verdict:
             return []
         b = near.bound
         lines = [
-            f"Nearby exact cases, error of the outputs (rms over samples) up to t = {self.until:.4g}:",
-            f"  {'measured':>8}  {'bound':>8}  {'outputs':>8}  {'start by':>8}  {'data by':>8}",
+            f"Nearby exact cases, error of the outputs (rms over samples) up to t = {self.until:.4g}, relative change:",
+            f"  {'measured':>8}  {'bound':>8}  {'outputs':>8}  {'of start':>8}  {'of data':>8}",
         ]
         for n in self.neighbors:
             row = (n.measured, n.bound.value, n.scale, n.moved_start, n.moved_data)
             lines.append("  " + "  ".join(f"{v:8.1e}" for v in row) + f"  {n.name}: {n.projection}")
         lines += [
             f"  bound of the first: Gronwall {b.gronwall:.2e} (finite up to t = {b.reach:.4g}), energy {b.energy:.2e};",
-            f"  start off by {b.start:.2e}, Lipschitz constant <= {b.lipschitz:.3g}, growth <= exp({b.growth:.3g}), "
-            f"residual <= {b.residual:.2e}",
+            f"  initial distance {b.start:.2e}, Lipschitz constant <= {b.lipschitz:.3g}, residual <= {b.residual:.2e},",
+            f"  growth <= exp({b.growth:.3g})",
         ]
         return lines
 
     def to_json(self) -> str:
-        """Return the verdict as JSON; what is infinite is null."""
+        """Return the verdict as JSON, with null for infinite numbers."""
         flows = [
             {
                 "name": a.name,
@@ -155,4 +200,5 @@ class Verdict:
             for n in self.neighbors
         ]
         found = {"widths": self.widths, "exact": self.exact, "flows": flows, "until": self.until}
+        found |= {"tolerance": self.tolerance, "precision": self.precision}
         return json.dumps(found | {"neighbors": near, "remarks": self.remarks}, allow_nan=False)

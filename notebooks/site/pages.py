@@ -55,7 +55,7 @@ def cards() -> dict[str, str]:
     parts = [
         "# What is solved",
         "A card says all that a reader needs of a flow or a law on one page: the statement, the closed form as the "
-        "code has it, parameters, conditions, accuracy with the test that shows it, the sources and what is misprinted "
+        "code has it, parameters, conditions, accuracy with the test that shows it, the sources and their formulas "
         'there. In a notebook it is the last line of a cell, `ls.card("TwoLayer")`; in a terminal, '
         "`linsolve card TwoLayer`.",
         "## Flows: exact at every time",
@@ -93,12 +93,12 @@ def _card(cls: type) -> str:
 def mistakes() -> dict[str, str]:
     """Return the page of all checked formulas."""
     found = published.find()
-    wrong = [each for each in found if each.verdict == published.MISPRINT]
+    wrong = [each for each in found if each.verdict == published.CORRECTED]
     head = [
         "# Published formulas, checked",
         f"{len(found)} formulas of {len(published.SOURCES)} papers, each evaluated against something found without it; "
-        f"{len(wrong)} are misprinted. `tests/test_errata.py` runs every one under the name that stands below it, and "
-        "fails where a correction is replaced by what is printed; `linsolve errata --check` prints the errors.",
+        f"{len(wrong)} are corrected. `tests/papers/test_published.py` runs every one under the name below it, and "
+        "fails if a correction is replaced by the published form; `linsolve errata --check` prints the errors.",
         _verdicts(),
     ]
     parts = [part for key in published.SOURCES for part in _paper_checked(key)]

@@ -311,7 +311,7 @@ def test_failure_while_writing_leaves_nothing(tiny, capsys, monkeypatch):
         ("ntk-stats --seed -1", "seed = -1 must be at least 0 (seed of random networks); say 0"),
         ("learn", "the following arguments are required: DATA"),
         ("", "the following arguments are required: COMMAND"),
-        ("lern digits", "invalid choice: 'lern'"),
+        ("lern digits", "command = 'lern' is unknown; did you mean learn?"),
     ],
 )
 def test_bad_commands_are_one_line(capsys, command, message):

@@ -38,7 +38,7 @@ COMMANDS = {
     "collapse --until 1e300": "steps of the descent",
     "collapse --step 1e-300": "steps of the descent",
     "collapse --seed -1": "seed = -1",
-    "collapse --weights folder": "is not an archive of plain arrays",
+    "collapse --weights folder": "collapse: weights = folder is a folder",
     "collapse --weights junk.npz": "is not an archive of plain arrays",
     "collapse --weights nowhere.npz": "does not exist",
     "collapse --out folder": "holds other files and is not overwritten",

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from linsolve import data
+from linsolve.data.table import read_table
 from linsolve.solvability.files import read_weights as applies_weights
 from linsolve.studies.collapse.report import read_weights as collapse_weights
 
@@ -188,6 +189,10 @@ HEADERS = {
     ",0,1,species\n0,5,6,x\n1,7,8,y\n2,5,5,x\n3,7,7,y\n": ("", "0", "1"),
     "400.5,401,kind\n5,6,0\n7,8,1\n5,5,0\n7,7,1\n": ("400.5", "401"),
     "RI,Na,kind\n5,6,0\n7,8,1\n5,5,0\n7,7,1\n": ("RI", "Na"),
+    "1,2,kind\n5,6,x\n7,8,y\n5,5,x\n7,7,y\n": ("1", "2"),
+    "1;2;3;kind\n5;6;1;x\n7;8;1;y\n5;5;2;x\n7;7;2;y\n": ("1", "2", "3"),
+    "0,1,2\n5,6,0\n7.5,8,1\n5,5,0\n7,7,1\n": ("0", "1"),  # numbers alone that count the columns
+    "1,2,3\n5,6,0\n7.5,8,1\n5,5,0\n7,7,1\n": ("1", "2"),
     '"a, b, c";d;kind\n5;6;x\n7;8;y\n5;5;x\n7;7;y\n': ("a, b, c", "d"),
     "\n\na\tb\tkind\n5\t6\tx\n7\t8\ty\n5\t5\tx\n7\t7\ty\n": ("a", "b"),
 }
@@ -205,6 +210,60 @@ def test_a_first_sample_that_is_damaged_is_no_header(tmp_path, cell):
     (tmp_path / "a.csv").write_text(f"1.5,{cell},0.5,x\n3,4,1,y\n5,6,1,x\n7,8,1,y\n")
     with pytest.raises(ValueError, match=r"a\.csv line 1, column '2' = .* is not a number"):
         data.load(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("row", ["0,1,2", "1,2,3", "1,2,2", "2,1,3", "1.0,2,3"])
+def test_numbers_alone_are_a_sample_unless_they_count_the_columns_of_reals(tmp_path, row):
+    for below, count in (("5,6,0\n7,8,1\n5,5,0\n", 4), ("5.5,6,2\n7,8.5,1\n5,5,2\n", 4 - (row in ("0,1,2", "1,2,3")))):
+        (tmp_path / "a.csv").write_text(f"{row}\n{below}")
+        found = read_table(tmp_path / "a.csv", None)[0]
+        assert len(found) == count
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_decimal_commas_are_read(tmp_path, delimiter):
+    rows = [["a", "b", "y"], ["1,5", "-2", "0,25"], ["3", "1e1", "1,5"], ["0,125", ",5", "2,0"], ["1,250", "7,", "0,5"]]
+    (tmp_path / "a.csv").write_text("\n".join(delimiter.join(row) for row in rows))
+    found = data.load(tmp_path / "a.csv")
+    assert found.inputs.tolist() == [[1.5, -2.0], [3.0, 10.0], [0.125, 0.5], [1.25, 7.0]]
+    assert found.targets[:, 0].tolist() == [0.25, 1.5, 2.0, 0.5]
+
+
+@pytest.mark.parametrize("cells", ["1,500;2", "1,5;2.5"])
+def test_commas_that_may_separate_thousands_are_refused(tmp_path, cells):
+    (tmp_path / "a.csv").write_text(f"a;b\n{cells}\n1;3\n")
+    with pytest.raises(ValueError, match=r"a\.csv line 2, '1,5(00)?' has a comma that may be decimal or separate"):
+        data.load(tmp_path / "a.csv")
+
+
+def test_text_with_commas_in_other_cells_stays_text(tmp_path):
+    (tmp_path / "a.csv").write_text("a;b\n1;x,1\n2;y\n3;x,1\n4;y\n")
+    assert data.load(tmp_path / "a.csv").classes == ("x,1", "y")
+
+
+WRONG_FORMATS = {
+    b"W1 = 1 2 3\n": "it is text",
+    b"": "it is empty",
+    b"\x80\x04\x95 pickle": "it is in another format",
+    b"PK\x03\x04 torn": "not an archive of plain arrays",
+}
+
+
+@pytest.mark.parametrize("content", WRONG_FORMATS)
+def test_a_file_of_another_format_is_called_by_it(tmp_path, content):
+    path = tmp_path / "a.npz"
+    path.write_bytes(content)
+    for read in (data.load, applies_weights, collapse_weights):
+        with pytest.raises(ValueError, match=WRONG_FORMATS[content]) as caught:
+            read(path)
+        assert "pickled" not in str(caught.value)
+    np.save(tmp_path / "b.npy", np.ones(3))
+    (tmp_path / "b.npy").rename(path)
+    with pytest.raises(ValueError, match="it holds a single array"):
+        applies_weights(path)
+    for gone, state in ((tmp_path / "none.npz", "does not exist"), (tmp_path, "is a folder")):
+        with pytest.raises(FileNotFoundError, match=state):
+            applies_weights(gone)
 
 
 LABELS = {

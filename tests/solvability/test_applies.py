@@ -9,6 +9,11 @@ from scipy.integrate import solve_ivp
 
 import linsolve as ls
 from linsolve.__main__ import main
+from linsolve.solvability import integration
+from linsolve.solvability import network as network_module
+from linsolve.solvability.decision import judge
+from linsolve.solvability.files import read_weights
+from linsolve.solvability.reduction import reduced
 from linsolve.systems.whitened.starts import init
 
 
@@ -464,10 +469,14 @@ def test_starts_at_zero_and_close_to_it(scale):
 def test_table_and_json():
     weights, data = gaussian_case(0)
     verdict = ls.applies(weights, data)
-    text = str(verdict)
-    assert text.startswith("3-5-4 linear network: NOT EXACT")
-    assert "FAIL white inputs" in text
-    assert "bound of the first: Gronwall inf" in text
+    text, report = str(verdict), verdict.report()
+    assert text.startswith("3-5-4 linear network: NOT EXACT\nNearest exact case: WhitenedTwoLayer, start balanced")
+    assert f"error of using it: {verdict.nearest.measured:.2g} of" in text
+    assert "To make it exact as WhitenedTwoLayer, bring to 0:\n  FAIL white inputs" in text
+    assert "DeepMode" not in text  # other flows only in the report
+    assert report.startswith("3-5-4 linear network: NOT EXACT\nTwoLayer: not exact")
+    assert "DeepMode: not exact" in report
+    assert "bound of the first: Gronwall inf" in report
     found = json.loads(verdict.to_json())
     assert found["exact"] == []
     assert found["neighbors"][0]["bound"]["gronwall"] is None
@@ -475,7 +484,9 @@ def test_table_and_json():
     assert {flow["name"] for flow in found["flows"]} >= {"TwoLayer", "WhitenedTwoLayer", "DeepMode", "FrozenKernel"}
     exact = str(ls.applies([np.eye(2), np.eye(2)], (np.eye(2), np.diag([3.0, 2.0])), covariances=True))
     assert exact.startswith("2-2-2 linear network: exact as WhitenedTwoLayer")
-    assert "Nearby" not in exact
+    assert "WhitenedTwoLayer: differs by" in exact
+    assert "Near" not in exact
+    assert "FAIL" not in exact
 
 
 @pytest.mark.parametrize("zero", [0, 1])
@@ -565,25 +576,25 @@ def files(tmp_path, monkeypatch):
 
 
 def test_command_prints_the_verdict(files, capsys):
-    assert main(["applies", "w.npz", "d.npz", "--rates", "0.5,2"]) == 0
+    assert main(["applies", "w.npz", "d.npz", "--rates", "0.5,2"]) == 3
     assert "3-5-2 linear network: NOT EXACT" in capsys.readouterr().out
     assert main(["applies", "lower.npz", "line.npz", "--center", "--until", "0.2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["exact"][0] == "TwoLayer"
     assert found["until"] == 0.2
-    assert main(["applies", "lower.npz", "line.npz"]) == 0  # not centered, off the line through the origin
+    assert main(["applies", "lower.npz", "line.npz"]) == 3  # not centered, off the line through the origin
     assert "NOT EXACT" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["none.npz", "d.npz"], "must be a .npz file"),
+        (["none.npz", "d.npz"], "weights = none.npz does not exist"),
         (["gap.npz", "d.npz"], "without a gap"),
-        (["pickled.npz", "d.npz"], "not an archive of plain arrays"),
-        (["broken.npz", "d.npz"], "not an archive of plain arrays"),
+        (["pickled.npz", "d.npz"], "not an archive of plain arrays (W1 holds pickled objects)"),
+        (["broken.npz", "d.npz"], "not an archive of plain arrays (it is text)"),
         (["text.npz", "d.npz"], "not real numbers"),
-        (["d.npz", "d.npz"], "must hold W1, W2"),
+        (["d.npz", "d.npz"], "has an array X (neither a layer nor a bias)"),
         (["w.npz", "d.npz", "--rates", "1,x"], "rates = '1,x'"),
         (["w.npz", "d.npz", "--rates", "1,2,3"], "rates has shape (3,)"),
         (["w.npz", "line.npz"], "Y has 1 columns"),
@@ -597,8 +608,199 @@ def test_command_refuses_in_one_line(files, capsys, arguments, message):
     assert message in caught.err
 
 
-def test_the_name_stays_a_function_and_costs_nothing_to_import():
-    code = "import sys, linsolve; print('scipy' in sys.modules, 'linsolve.solvability.decision' in sys.modules);"
-    code += "import linsolve.solvability.verdict; print(callable(linsolve.applies))"
+# precision of the numbers given
+
+
+def at_precision(kind, dtype):
+    """Return weights and samples of an exact case, rounded to a type."""
+    gen = rng(7)
+    X = white_samples(gen, 20, 4, 4)
+    if kind == "line":
+        X = gen.normal(size=(12, 1)) * gen.normal(size=4)
+        weights, Y = [gen.normal(size=(5, 4)), gen.normal(size=(1, 5))], gen.normal(size=(12, 1))
+    elif kind == "deep":
+        inputs, outputs = orthonormal(gen, 4, 3), orthonormal(gen, 3, 3)
+        weights = aligned(gen, 3, [4, 3], np.array([0.3, 0.2, 0.1]), inputs, outputs)
+        Y = X @ inputs @ np.diag([2.0, 1.1, 0.8]) @ outputs.T
+    else:
+        weights = list(STARTS["lambda > 0" if kind == "imbalanced" else "balanced"](gen))
+        if kind == "rank-deficient":
+            X = white_samples(gen, 20, 4, 3)
+            w1, w2 = init(3, 3, 3, scale=0.5, rng=gen)
+            weights = [w1 @ np.linalg.svd(X)[2][:3], w2]
+        Y = X @ gen.normal(size=(4, 3))
+    return [w.astype(dtype) for w in weights], (X.astype(dtype), Y.astype(dtype))
+
+
+EXACT_AT = {
+    "balanced": "WhitenedTwoLayer",
+    "imbalanced": "WhitenedTwoLayer",
+    "rank-deficient": "WhitenedTwoLayer",
+    "line": "TwoLayer",
+    "deep": "DeepMode",
+}
+
+
+@pytest.mark.parametrize("kind", EXACT_AT)
+@pytest.mark.parametrize(
+    ("dtype", "unit"), [(np.float64, 1e-9), (np.float32, 16 * 2.0**-23), (np.float16, 16 * 2.0**-10)]
+)
+def test_numbers_are_judged_at_their_own_precision(kind, dtype, unit):
+    weights, data = at_precision(kind, dtype)
+    verdict = ls.applies(weights, data)
+    assert EXACT_AT[kind] in verdict.exact
+    assert verdict.tolerance == unit
+    assert verdict.errors[EXACT_AT[kind]] <= (1e-8 if dtype is np.float64 else unit)
+    said = f"a relative distance of {unit:.2g}, the precision of {np.dtype(dtype)} numbers" in str(verdict)
+    assert said == (dtype is not np.float64)
+    found = json.loads(verdict.to_json())
+    assert (found["tolerance"], found["precision"]) == (unit, str(np.dtype(dtype)))
+
+
+@pytest.mark.parametrize("kind", EXACT_AT)
+@pytest.mark.parametrize("noise", [1e-12, 1e-7, 1e-3])
+def test_noise_within_the_tolerance_is_accepted_and_beyond_it_refused(kind, noise):
+    weights, (X, Y) = at_precision(kind, np.float64)
+    gen = rng(3)
+    weights = [w + noise * gen.normal(size=w.shape) for w in weights]
+    X = X + noise * gen.normal(size=X.shape)
+    wide = ls.applies(weights, (X, Y), tolerance=100 * noise)
+    assert EXACT_AT[kind] in wide.exact
+    assert wide.errors[EXACT_AT[kind]] <= 1000 * noise
+    strict = ls.applies(weights, (X, Y))
+    assert (EXACT_AT[kind] in strict.exact) == (noise < 1e-9 / 20)
+
+
+@pytest.mark.parametrize("value", [0.0, -1e-6, np.nan, 1.0, np.inf, "x", [1e-6, 1e-6]])
+def test_bad_tolerances_are_refused(value):
+    with pytest.raises((ValueError, TypeError), match=r"^applies: tolerance "):
+        ls.applies(LAYERS, GOOD, tolerance=value)
+
+
+# wide networks
+
+
+@pytest.mark.parametrize("widths", [(3, 80, 2), (3, 70, 60, 1), (1, 120, 100, 110, 1)])
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+def test_a_wide_network_is_integrated_in_the_directions_that_training_reaches(monkeypatch, widths, scale):
+    gen = rng(sum(widths))
+    weights = [scale * gen.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise(widths)]
+    X = gen.normal(size=(20, widths[0]))
+    data, rates = (X, gen.normal(size=(20, widths[-1]))), gen.uniform(0.5, 2.0, len(weights))
+    monkeypatch.setattr(integration, "SMALL", 10**9)
+    whole = ls.applies(weights, data, rates)
+    monkeypatch.setattr(integration, "SMALL", 0)
+    network = network_module.read(weights, data, rates, False)
+    red = reduced(network)
+    path = integration.followed(network, red, 0.05 * whole.until)  # before errors of either integration grow
+    assert path.model.size < 0.7 * sum(w.size for w in weights)
+    right = train(weights, *data, rates, path.times[:: len(path.times) // 4])
+    into = [red.outputs.T @ product(layers) @ red.inputs for layers in right]
+    gap = path.maps[:: len(path.times) // 4] - into
+    assert np.abs(gap).max() <= 1e-9 * np.abs(path.maps).max()  # of the integrator between its steps
+    small = ls.applies(weights, data, rates, until=whole.until)
+    assert [n.measured for n in small.neighbors] == pytest.approx([n.measured for n in whole.neighbors], rel=1e-7)
+    change = [v.assessments[-1].conditions[0].distance for v in (small, whole)]
+    assert change[0] == pytest.approx(change[1], rel=1e-6)
+
+
+def test_too_few_rounds_are_noticed():
+    gen = rng(0)
+    weights = [gen.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise((2, 40, 40, 1))]
+    network = network_module.read(weights, (gen.normal(size=(10, 2)), gen.normal(size=(10, 1))), None, False)
+    red, times = reduced(network), np.linspace(0, 0.1, 9)
+    leaks = [integration._follow(integration._compressed(network, red, k), times)[1] for k in (1, 2, 3, 12)]
+    assert leaks[0] > leaks[1] > leaks[2] > 1e-6
+    assert leaks[3] <= integration.LEAK
+
+
+# files of weights
+
+W1, W2, W3 = (rng(k).normal(size=s) for k, s in enumerate([(5, 3), (4, 5), (2, 4)]))
+NAMES = {
+    "numbered": {"W1": W1, "W2": W2, "W3": W3},
+    "lower case": {"w3": W3, "w1": W1, "w2": W2},
+    "from zero": {"W0": W1, "W1": W2, "W2": W3},
+    "savez": {"arr_0": W1, "arr_1": W2, "arr_2": W3},
+    "two numbers": {"net.1.2.weight": W3, "net.1.0.weight": W1, "net.1.1.weight": W2},
+    "torch sequential": {"0.weight": W1, "1.weight": W2, "2.weight": W3},
+    "torch": {"fc1.weight": W1, "fc2.weight": W2, "fc3.weight": W3},
+    "torch with zero biases": {"fc1.weight": W1, "fc1.bias": np.zeros(5), "fc2.weight": W2, "fc3.weight": W3},
+    "keras": {"layers.0.kernel": W1.T, "layers.1.kernel": W2.T, "layers.2.kernel": W3.T},
+    "flax": {"params/Dense_0/kernel": W1.T, "params/Dense_1/kernel": W2.T, "params/Dense_2/kernel": W3.T},
+    "zero biases": {"W1": W1, "b1": np.zeros(5), "W2": W2, "W3": W3, "b3": np.zeros(2)},
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_every_layer_of_a_file_is_read_under_the_names_of_common_frameworks(tmp_path, case):
+    np.savez(tmp_path / "w.npz", **NAMES[case])
+    found = read_weights(tmp_path / "w.npz")
+    for layer, right in zip(found.layers, (W1, W2, W3), strict=True):
+        np.testing.assert_array_equal(layer, right)
+    assert any("zero" in note for note in found.notes) == ("bias" in case)
+    assert any("transposed" in note for note in found.notes) == (case in ("keras", "flax"))
+    assert any(note.startswith("layers, first to last") for note in found.notes) == ("W3" not in found.names)
+
+
+REFUSED = {
+    "nonzero bias": ({"W1": W1, "W2": W2, "b1": np.ones(5)}, "a bias b1 that is not zero"),
+    "nonzero torch bias": ({"fc1.weight": W1, "fc1.bias": np.ones(5)}, r"a bias fc1\.bias that is not zero"),
+    "unknown array": ({"W1": W1, "W2": W2, "step": np.array(3)}, "an array step .neither a layer nor a bias"),
+    "data": ({"W1": W1, "X": W1}, "an array X .neither a layer nor a bias"),
+    "gap": ({"W1": W1, "W3": W3}, "layers W1, W3 but must have all of them"),
+    "late start": ({"W2": W1, "W3": W2}, "layers W2, W3 but must have all of them"),
+    "gap of a nonlinearity": ({"0.weight": W1, "2.weight": W2}, r"layers 0\.weight, 2\.weight but must have all"),
+    "two cases": ({"W1": W1, "w2": W2}, "layers W1, w2 .their order cannot be told"),
+    "one number twice": ({"W1": W1, "W01": W2}, "layers W1, W01 but must have"),
+    "two kinds": ({"fc1.weight": W1, "out.weight": W2}, "their order cannot be told"),
+    "weights and kernels": ({"a1.weight": W1, "a2.kernel": W2}, "their order cannot be told"),
+    "only biases": ({"b1": np.zeros(3)}, r"must hold the layers W1, W2, \.\.\. .not b1"),
+    "nothing": ({}, r"must hold the layers W1, W2, \.\.\. .not nothing"),
+    "nan": ({"fc1.weight": W1 * np.nan}, r"fc1\.weight of .* = nan at index .0, 0. must be finite"),
+    "inf": ({"W1": W1, "W2": np.full((4, 5), np.inf)}, "W2 of .* = inf at index"),
+    "complex": ({"W1": W1 * 1j}, "W1 of .* has entries of type complex128"),
+    "pickled": ({"W1": np.array([{}], dtype=object)}, "W1 holds pickled objects"),
+    "pickled beside layers": ({"W1": W1, "opt": np.array([{}], dtype=object)}, "opt holds pickled objects"),
+    "empty": ({"W1": np.zeros((0, 3))}, r"W1 of .* has shape \(0, 3\), which is empty"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_no_array_of_a_file_is_dropped(tmp_path, case):
+    arrays, message = REFUSED[case]
+    np.savez(tmp_path / "w.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        read_weights(tmp_path / "w.npz")
+
+
+@pytest.mark.parametrize("names", [None, ["fc1.weight", "fc2.weight", "fc3.weight"]])
+def test_transposed_layers_are_said_to_be(names):
+    X, Y = rng(0).normal(size=(9, 3)), rng(1).normal(size=(9, 2))
+    first = (names or ["W1"])[0]
+    with pytest.raises(ValueError, match=rf"the layers are transposed: pass {first}\.T, "):
+        judge([W1.T, W2.T, W3.T], (X, Y), None, False, None, None, names)
+    with pytest.raises(ValueError, match=r"W1 has shape \(3, 2\) .* the layers are transposed: pass W1\.T"):
+        ls.applies([np.ones((3, 2))], (X, Y))
+    with pytest.raises(ValueError, match=r"W2 has shape \(4, 6\) but must have 5 columns"):
+        ls.applies([W1, np.ones((4, 6)), W3], (X, Y))
+
+
+def test_the_command_tells_what_it_read_and_how_it_ends(files, capsys):
+    np.savez("keras.npz", **{"d0.kernel": rng(0).normal(size=(3, 5)), "d1.kernel": rng(1).normal(size=(5, 1))})
+    np.savez("zero.npz", W1=rng(0).normal(size=(5, 3)), W2=rng(1).normal(size=(1, 5)), b1=np.zeros(5))
+    assert main(["applies", "keras.npz", "line.npz", "--center"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("3-5-1 linear network: exact as TwoLayer")
+    assert "Note: layers, first to last: d0.kernel, d1.kernel.\nNote: d0.kernel, d1.kernel: shape" in out
+    assert main(["applies", "zero.npz", "line.npz", "--center", "--all"]) == 0
+    out = capsys.readouterr().out
+    assert "Note: biases b1 are zero and play no part." in out
+    assert "FrozenKernel: not exact" in out
+    assert main(["applies", "w.npz", "d.npz", "--tolerance", "1e-20"]) == 2
+
+
+def test_applies_costs_nothing_to_import():
+    code = "import sys, linsolve; print('scipy' in sys.modules, 'linsolve.solvability.decision' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False", "True"]
+    assert done.stdout.split() == ["False", "False"]

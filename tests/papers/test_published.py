@@ -1,4 +1,4 @@
-"""Every published formula on record, evaluated: what holds does, and what is printed does not."""
+"""Every published formula on record, evaluated: the form that holds has a small error, a corrected one has not."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ def test_the_formula_holds_and_what_is_printed_does_not(formula):
 def test_there_are_enough_of_them():
     assert {each.source for each in FORMULAS} == set(published.SOURCES)
     assert len(FORMULAS) >= 60
-    assert sum(each.verdict == published.MISPRINT for each in FORMULAS) >= 25
+    assert sum(each.verdict == published.CORRECTED for each in FORMULAS) >= 25
     assert len({each.name for each in FORMULAS}) == len(FORMULAS)
 
 
@@ -62,31 +62,34 @@ def test_errors_are_relative_to_the_truth_and_nothing_passes_for_nan():
     assert Order((1e-2, 1e-3), (3e-4, 3e-6), 2, 1).errors() == pytest.approx((0, 1))
 
 
-def test_misprints_are_among_the_formulas_and_sources_can_be_chosen():
-    wrong = published.find(misprints=True)
+def test_formulas_are_chosen_by_verdict_and_source():
+    wrong = published.find(verdict="corrected")
     assert set(wrong) < set(FORMULAS)
     assert all(each.printed for each in wrong)
     assert {each.source for each in published.find("geiger_2020")} == {"geiger_2020"}
     with pytest.raises(ValueError, match="did you mean 'atanasov_2022'"):
         published.find("atanasov_2023")
+    with pytest.raises(ValueError, match="published: verdict = 'correct' is unknown; did you mean 'corrected'"):
+        published.find(verdict="correct")
+    assert {each for verdict in published.VERDICTS for each in published.find(verdict=verdict)} == set(FORMULAS)
     assert "below (4)" in [each.number for each in published.about("TwoLayer")]
 
 
 def test_the_command_prints_them(capsys):
-    assert main(["errata"]) == 0
+    assert main(["published"]) == 0
     out = capsys.readouterr().out
-    assert all((each.name in out and each.latex in out) or not each.printed for each in FORMULAS)
+    assert all(each.name in out and (each.latex in out or not each.printed) for each in FORMULAS)
     assert out.rstrip().splitlines()[-1].startswith(f"{len(FORMULAS)} formulas of 5 papers: ")
 
 
 def test_the_command_evaluates_them(capsys):
-    assert main(["errata", "--source", "geiger_2020", "--check", "--json"]) == 0
+    assert main(["published", "--source", "geiger_2020", "--check", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == len(published.find("geiger_2020"))
     assert all(row["holds"] and row["error"] <= row["tolerance"] for row in rows)
-    assert main(["errata", "--source", "xu_ziyin_2024", "--misprints", "--check"]) == 0
+    assert main(["errata", "--source", "xu_ziyin_2024", "--check"]) == 0
     assert "FAILS" not in (out := capsys.readouterr().out)
-    assert "as printed" in out
+    assert "as published" in out
 
 
 def test_the_command_says_when_one_fails(capsys, monkeypatch):
@@ -94,17 +97,27 @@ def test_the_command_says_when_one_fails(capsys, monkeypatch):
 
     first = dataclasses.replace(file.FORMULAS[0], check=lambda: Evidence(1.0, 2.0))
     monkeypatch.setattr(file, "FORMULAS", (first,))
-    assert main(["errata", "--source", "ortiz_jimenez_2021", "--check"]) == 1
+    assert main(["published", "--source", "ortiz_jimenez_2021", "--check"]) == 1
     assert "FAILS" in capsys.readouterr().out
 
 
 def test_the_command_writes_a_table_in_markdown(capsys):
-    assert main(["errata", "--misprints", "--markdown"]) == 0
+    assert main(["errata", "--markdown"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + len(published.find(misprints=True))
+    assert len(rows) == 2 + len(published.find(verdict="corrected"))
     assert {row.count("|") for row in rows} == {8}
 
 
 def test_the_command_refuses_an_unknown_paper(capsys):
-    assert main(["errata", "--source", "nobody"]) == 2
-    assert "nobody" in capsys.readouterr().err
+    assert main(["published", "--source", "nobody"]) == 2
+    assert "published: source = 'nobody' is unknown" in capsys.readouterr().err
+    assert main(["published", "--verdict", "wrong"]) == 2
+    assert "published: verdict = 'wrong' is unknown; one of corrected" in capsys.readouterr().err
+
+
+def test_errata_is_an_alias_for_the_corrected_formulas(capsys):
+    assert main(["published", "--verdict", "corrected", "--json"]) == 0
+    corrected = json.loads(capsys.readouterr().out)
+    assert main(["errata", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == corrected
+    assert {row["verdict"] for row in corrected} == {"corrected"}
