@@ -53,7 +53,7 @@ def rising_root(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
     high = T / (2 * N)
     if not arithmetic.is_object(xp):
         high = xp.minimum(high, xp.full_like(high, _CAP))
-    some, gives = G > T / 2**900, F > T
+    some, gives = G > T / 2.0**900, F > T
     high = xp.where(some, xp.minimum(high, xp.log1p(T / xp.where(some, G, xp.ones_like(G + T)))), high)
     high = xp.where(gives, xp.minimum(high, -xp.log1p(-T / xp.where(gives, F, 2 * T + 1))), high)
     x, low = high, xp.zeros_like(high)

@@ -10,9 +10,9 @@ from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, cosine
 from linsolve.systems.mode.hidden_units import HiddenUnits
-from linsolve.systems.two_layer.hyperbolic_rotation import boost_output
+from linsolve.systems.two_layer.hyperbolic_rotation import rotated_output
 from linsolve.systems.two_layer.rotated_layers import Layers, LayersStart
-from linsolve.systems.two_layer.rotation_times import boost_blow_up, boost_time_to
+from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 
 __all__ = ["HiddenMode"]
 
@@ -110,12 +110,12 @@ class HiddenMode(HiddenUnits):
         """Return loss, output, residual, ntk and alignment from closed forms that do not cancel."""
         start = self._start(xp, z0)
         b, w, h, *_ = Layers.at(xp, t, start)
-        residual = start.boost.r0 * b.fade * b.fade
+        residual = start.rotation.r0 * b.fade * b.fade
         return {
             "loss": residual**2 / 2,
-            "output": boost_output(xp, b, start.boost)[0],
+            "output": rotated_output(xp, b, start.rotation)[0],
             "residual": residual,
-            "ntk": 4 * ((start.boost.p * b.up) ** 2 + (start.boost.q * b.down) ** 2),
+            "ntk": 4 * ((start.rotation.p * b.up) ** 2 + (start.rotation.q * b.down) ** 2),
             "alignment": cosine(xp, w, h),
         }
 
@@ -126,11 +126,11 @@ class HiddenMode(HiddenUnits):
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
-        return boost_time_to(xp, self._start(xp, z0).boost, loss=2 * loss)
+        return time_to_loss(xp, self._start(xp, z0).rotation, loss=2 * loss)
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return the negative time at which the solution backward in time ends, -inf where it does not, and inf."""
-        start = boost_blow_up(xp, self._start(xp, z0).boost)
+        start = blow_up_time(xp, self._start(xp, z0).rotation)
         return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from linsolve.core.flow import observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble
 from linsolve.numerics.scalar import smallest
-from linsolve.systems.two_layer.hyperbolic_rotation import Boost, boost
+from linsolve.systems.two_layer.hyperbolic_rotation import Rotation, rotation
 from linsolve.systems.two_layer.line_data import gaussian, on_a_line
 from linsolve.systems.two_layer.rotated_layers import LayersStart
 from linsolve.systems.two_layer.two_layer import TwoLayer
@@ -102,7 +102,7 @@ class LazyTwoLayer(TwoLayer):
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return what `TwoLayer` returns, F and the change of the kernel from closed forms that do not cancel."""
         s, start = self._start(xp, z0)
-        b = boost(xp, t, start.boost)
+        b = rotation(xp, t, start.rotation)
         before = ((start.h * z0.u).sum() - (self._hidden(xp, self.w0) * self.u0).sum()) * self.gamma * self.alpha
         first = self._first_change(xp, s, start)
         later = _later_change(xp, b, start)
@@ -227,19 +227,19 @@ def _divisor(xp: Any, x: Any) -> Any:
     return xp.where(x == 0, xp.ones_like(x), x)
 
 
-def _later_change(xp: Any, b: Boost, layers: LayersStart) -> Any:
+def _later_change(xp: Any, b: Rotation, layers: LayersStart) -> Any:
     r"""Return ``K(t)/K(0) - 1``, small or not; inf where that is beyond the range of doubles.
 
     Either ``g f0 sinh(2 theta)/(p^2 + q^2) + 2 sinh(theta)^2`` or, at saddles, the ratio less 1.
     """
-    start, unit = layers.boost, layers.boost.unit
+    start, unit = layers.rotation, layers.rotation.unit
     size = _divisor(xp, xp.hypot(start.p, start.q))
     f0 = ((layers.h.scaled(unit[..., None]) * (layers.u * unit[..., None])).sum() * layers.gamma).hi
     sinh = -start.g * start.r0 * b.lift
     turn, square = (start.g / size) * (f0 / size) * (sinh * unit) * (b.up + b.down), 2 * sinh**2
     ends = start.p / size * unit * b.up, start.q / size * unit * b.down
     root = xp.hypot(*ends)
-    beyond = xp.zeros_like(root) != 0 if arithmetic.is_object(xp) else root > 2**511
+    beyond = xp.zeros_like(root) != 0 if arithmetic.is_object(xp) else root > 2.0**511
     up, down = (xp.where(beyond, xp.zeros_like(v), v) for v in ends)
     whole = up**2 + down**2
     bound = xp.where(b.tame, xp.abs(turn) + square, xp.full_like(square, xp.inf))

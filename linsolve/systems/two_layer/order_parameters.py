@@ -10,8 +10,8 @@ from linsolve import arithmetic
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble
-from linsolve.systems.two_layer.hyperbolic_rotation import BoostStart, boost, boost_output, unit_for
-from linsolve.systems.two_layer.rotation_times import boost_blow_up, boost_time_to
+from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart, rotated_output, rotation, unit_for
+from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["TwoLayerOrder"]
@@ -145,30 +145,30 @@ class TwoLayerOrder(Flow):
 
     # the closed form
 
-    def _start(self, xp: Any, z0: Any) -> BoostStart:
+    def _start(self, xp: Any, z0: Any) -> RotationStart:
         rates = DoubleDouble(xp, self.eta_u).sqrt() * DoubleDouble(xp, self.eta_w).sqrt()
         scale = DoubleDouble(xp, self.gamma) * self.rho
         f0 = (DoubleDouble(xp, z0.P) - z0.Q) * scale / rates
         about = *(xp.sqrt(v) * xp.abs(self.gamma) * self.rho for v in (z0.P, z0.Q)), self._coupling(xp)
-        tiny = (xp.maximum(*about[:2]) < 1 / 2**400) & (xp.abs(scale.hi) < 2**200)
+        tiny = (xp.maximum(*about[:2]) < 1 / 2.0**400) & (xp.abs(scale.hi) < 2.0**200)
         unit = unit_for(xp, tiny, about[0])
         size = scale.scaled(xp.where(self.gamma < 0, -unit, unit))
         p, q = DoubleDouble(xp, z0.P).sqrt() * size, DoubleDouble(xp, z0.Q).sqrt() * size
-        return BoostStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
+        return RotationStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise the start."""
         start = self._start(xp, z0)
-        b = boost(xp, t, start)
+        b = rotation(xp, t, start)
         P, Q = (xp.sqrt(z0.P) * start.unit * b.up) ** 2, (xp.sqrt(z0.Q) * start.unit * b.down) ** 2
         return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return loss, output and residual from closed forms that do not cancel."""
         start = self._start(xp, z0)
-        b = boost(xp, t, start)
+        b = rotation(xp, t, start)
         residual = start.r0 * b.fade * b.fade
-        return {"loss": residual**2, "output": boost_output(xp, b, start)[0], "residual": residual}
+        return {"loss": residual**2, "output": rotated_output(xp, b, start)[0], "residual": residual}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the order parameters at ``t = inf``: on the target, or at the saddle ``P = Q = 0``."""
@@ -177,11 +177,11 @@ class TwoLayerOrder(Flow):
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
-        return boost_time_to(xp, self._start(xp, z0), loss=loss)
+        return time_to_loss(xp, self._start(xp, z0), loss=loss)
 
     def blow_up_time(self, xp: Any, z0: Any) -> Any:
         """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
-        return boost_blow_up(xp, self._start(xp, z0))
+        return blow_up_time(xp, self._start(xp, z0))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return `blow_up_time` and inf."""

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import smallest
-from linsolve.systems.two_layer.hyperbolic_rotation import Boost, BoostStart, boost, boost_output, unit_for
+from linsolve.systems.two_layer.hyperbolic_rotation import (
+    Rotation,
+    RotationStart,
+    rotated_output,
+    rotation,
+    unit_for,
+    unless,
+)
 
 __all__ = ["Layers", "LayersStart"]
 
@@ -17,7 +24,7 @@ class LayersStart(NamedTuple):
 
     Parameters
     ----------
-    boost : BoostStart
+    boost : RotationStart
         Start of the boost.
     u : array, shape batch + (d,)
     h : DoubleDouble, shape batch + (d,)
@@ -39,11 +46,11 @@ class LayersStart(NamedTuple):
     >>> one = np.array(1.0)
     >>> u, h = np.array([0.5, 0.0]), DoubleDouble(np, np.array([0.5, 0.0]))
     >>> start = LayersStart.of(np, u, h, DoubleDouble(np, one), (one, one), one, one)
-    >>> start.p.tolist(), start.q.tolist(), float(start.boost.f0)
+    >>> start.p.tolist(), start.q.tolist(), float(start.rotation.f0)
     ([0.5, 0.0], [0.0, 0.0], 0.25)
     """
 
-    boost: BoostStart
+    rotation: RotationStart
     u: Any
     h: DoubleDouble
     p: Any
@@ -77,7 +84,7 @@ class LayersStart(NamedTuple):
         b, a = h.scaled(unit[..., None]) * root_h[..., None], root_u[..., None] * (u * unit[..., None])
         p, q = (b + a).scaled(half(xp, b.hi)), (b - a).scaled(half(xp, b.hi))
         f0 = (h * u).sum() * gamma
-        start = BoostStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
+        start = RotationStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
         return cls(start, u, h, p.hi, q.hi, _rest(xp, u, h), root_h.hi, root_u.hi, gamma)
 
 
@@ -97,7 +104,7 @@ class Layers(NamedTuple):
     ([1.0], [1.0])
     """
 
-    boost: Boost
+    rotation: Rotation
     u: Any
     h: Any
     change: Any
@@ -106,13 +113,13 @@ class Layers(NamedTuple):
     @classmethod
     def at(cls, xp: Any, t: Any, start: LayersStart) -> Layers:
         """Return the layers at times `t`, norm-wise accurate whichever of them grows or vanishes."""
-        b = boost(xp, t, start.boost)
-        h0, twice = start.h.hi, start.gamma * start.boost.r0
+        b = rotation(xp, t, start.rotation)
+        h0, twice = start.h.hi, start.gamma * start.rotation.r0
         turn_u, turn_h = _turn(twice, start.root_h, b.lift), _turn(twice, start.root_u, b.lift)
-        size_u, u = _boosted(xp, start, b, (start.u, turn_u * h0), (start.p, -start.q, start.root_u))
-        size_h, h = _boosted(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
+        size_u, u = _rotated(xp, start, b, (start.u, turn_u * h0), (start.p, -start.q, start.root_u))
+        size_h, h = _rotated(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
         side = xp.sum(start.p * start.q, axis=-1)  # conserved; its sign tells which layer is the smaller, for ever
-        f, spread = boost_output(xp, b, start.boost)
+        f, spread = rotated_output(xp, b, start.rotation)
         through_h = _through(xp, start, h, (f, spread), 1)
         through_u = _through(xp, start, u, (f, spread), -1)
         u = xp.where(((side > 0) & (through_h[0] < length(xp, size_u)))[..., None], through_h[1], u)
@@ -126,8 +133,8 @@ class Layers(NamedTuple):
 
 def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
     """Return the unit of layers whose largest entry this is, in units of p and q, for an output of scale `gamma`."""
-    small = (largest < 1 / 2**50) & (largest * gamma < 1 / 2**50)
-    return unit_for(xp, small & ((largest < 1 / 2**400) | (largest * gamma < 1 / 2**400)), largest * gamma)
+    small = (largest < 1 / 2.0**50) & (largest * gamma < 1 / 2.0**50)
+    return unit_for(xp, small & ((largest < 1 / 2.0**400) | (largest * gamma < 1 / 2.0**400)), largest * gamma)
 
 
 def half(xp: Any, x: Any) -> Any:
@@ -135,9 +142,9 @@ def half(xp: Any, x: Any) -> Any:
     return xp.ones_like(x) / 2
 
 
-def _widening(start: LayersStart, b: Boost) -> Any:
+def _widening(start: LayersStart, b: Rotation) -> Any:
     """Return ``cosh(theta) - 1``."""
-    push = start.boost.g * start.boost.r0
+    push = start.rotation.g * start.rotation.r0
     return 2 * (push * b.lift) * (push * b.bend)
 
 
@@ -159,7 +166,7 @@ def _pick(xp: Any, at: Any, v: Any) -> Any:
     return xp.sum(xp.where(at, v, xp.zeros_like(v)), axis=-1)[..., None]
 
 
-def _boosted(xp: Any, start: LayersStart, b: Boost, turned: tuple, ends: tuple) -> tuple[Any, Any]:
+def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
     """Return, per unit, the magnitude of the terms and the sum of the form that has the smaller terms.
 
     Either ``own cosh(theta) + other sinh(theta)`` or ``(p exp(theta) + q exp(-theta))/root``.
@@ -180,19 +187,23 @@ def _through(xp: Any, start: LayersStart, v: Any, output: tuple, sign: int) -> t
     """Return the magnitude of the terms and the other layer, from the layer `v`, the output and a conserved bivector.
 
     With ``M = u h^T - h u^T`` conserved, ``u = ((u.h) h + M h)/|h|^2`` and ``h = ((u.h) u - M u)/|u|^2``, each a sum of
-    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u. Infinite magnitude where this is of no use.
+    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u. The magnitude is infinite where this form fails.
     """
     f, spread = output
     far = length(xp, v)
-    useless = (far == 0) | (start.gamma == 0)
-    if not arithmetic.is_object(xp):  # no overflow; what the underflow of a product may cost counts as a magnitude
-        least, rest = far * 2**450, length(xp, start.rest) / 2**450
-        useless = useless | (far < 1 / 2**900) | (rest > least) | (rest * length(xp, start.u) > least)
-        spread = spread + 1 / 2**1000
-    safe = xp.where(useless, xp.ones_like(far), far)
-    gamma = xp.where(start.gamma == 0, xp.ones_like(start.gamma), start.gamma)
+    useless, rest, grow = (far == 0) | (start.gamma == 0), start.rest, xp.ones_like(far)
+    if not arithmetic.is_object(xp):  # denormal numbers are scaled; products that underflow count as a magnitude
+        grow = unless(xp, far < 1 / 2.0**900, grow, 2.0**600)
+        v, rest = v * grow[..., None], rest * grow[..., None]
+        far = length(xp, v)
+        least, other = far * 2.0**450, length(xp, rest) / 2.0**450
+        useless = useless | (other > least) | (other * length(xp, start.u) > least)
+        spread = spread + 1 / 2.0**1000
+    safe = unless(xp, useless, far)
+    gamma = unless(xp, start.gamma == 0, start.gamma)
     along = v / safe[..., None]
-    rest = start.rest / safe[..., None]
+    rest = rest / safe[..., None]
     turned = start.u * xp.sum(rest * along, axis=-1)[..., None] - rest * xp.sum(start.u * along, axis=-1)[..., None]
-    bound = spread / xp.abs(gamma) / safe + length(xp, turned)
-    return xp.where(useless, xp.full_like(bound, xp.inf), bound), (f / gamma / safe)[..., None] * along + sign * turned
+    bound = spread / xp.abs(gamma) / safe * grow + length(xp, turned)
+    value = (f / gamma / safe * grow)[..., None] * along + sign * turned
+    return unless(xp, useless, bound, xp.inf), value

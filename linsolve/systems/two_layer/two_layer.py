@@ -10,11 +10,11 @@ from linsolve.core.flow import observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, cosine, length
 from linsolve.numerics.scalar import smallest
-from linsolve.systems.two_layer.hyperbolic_rotation import boost_output
+from linsolve.systems.two_layer.hyperbolic_rotation import rotated_output
 from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks
 from linsolve.systems.two_layer.line_data import on_a_line
 from linsolve.systems.two_layer.rotated_layers import Layers, LayersStart
-from linsolve.systems.two_layer.rotation_times import boost_blow_up, boost_time_to
+from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 
 __all__ = ["TwoLayer"]
 
@@ -136,21 +136,21 @@ class TwoLayer(TwoLayerNetworks):
         size = unit.hi[..., None, None]
         grown, whole = layers.change[..., :, None] / size * e.hi, layers.h[..., :, None] / size * e.hi
         terms = xp.abs(z0.w) + layers.bound[..., :, None] / size * xp.abs(e.hi)
-        terms = xp.where(layers.boost.tame[..., None, None], terms, xp.full_like(terms, xp.inf))
+        terms = xp.where(layers.rotation.tame[..., None, None], terms, xp.full_like(terms, xp.inf))
         w = smallest(xp, (terms, z0.w + grown), (xp.abs(across) + xp.abs(whole), across + whole))
-        return self.State(layers.u, xp.where(layers.boost.moved[..., None, None], w, z0.w))
+        return self.State(layers.u, xp.where(layers.rotation.moved[..., None, None], w, z0.w))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""
         _, start = self._start(xp, z0)
         b, u, h, *_ = Layers.at(xp, t, start)
-        residual = start.boost.r0 * b.fade * b.fade
-        up, down = (xp.where(b.moved, v, 1 / start.boost.unit) for v in (b.up, b.down))
+        residual = start.rotation.r0 * b.fade * b.fade
+        up, down = (xp.where(b.moved, v, 1 / start.rotation.unit) for v in (b.up, b.down))
         return {
             "loss": residual**2,
-            "output": boost_output(xp, b, start.boost)[0],
+            "output": rotated_output(xp, b, start.rotation)[0],
             "residual": residual,
-            "ntk": 2 * ((start.boost.p * up) ** 2 + (start.boost.q * down) ** 2),
+            "ntk": 2 * ((start.rotation.p * up) ** 2 + (start.rotation.q * down) ** 2),
             "alignment": cosine(xp, u, h),
             "u_norm": length(xp, u),
             "h_norm": length(xp, h),
@@ -163,11 +163,11 @@ class TwoLayer(TwoLayerNetworks):
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
-        return boost_time_to(xp, self._start(xp, z0)[1].boost, loss=loss)
+        return time_to_loss(xp, self._start(xp, z0)[1].rotation, loss=loss)
 
     def blow_up_time(self, xp: Any, z0: Any) -> Any:
         """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
-        return boost_blow_up(xp, self._start(xp, z0)[1].boost)
+        return blow_up_time(xp, self._start(xp, z0)[1].rotation)
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return `blow_up_time` and inf."""
