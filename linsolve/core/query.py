@@ -17,6 +17,7 @@ from linsolve.core.parameters import Parametrized, own_sizes
 __all__ = [
     "NotExact",
     "Problem",
+    "closed_form",
     "detached",
     "evaluator",
     "heard",
@@ -44,13 +45,14 @@ class NotExact(ValueError):
 
 
 class Problem(NamedTuple):
-    """A checked question: one flow, one start, some times, in one array namespace."""
+    """A checked query: one flow, one start and times in one array namespace; `shared` is of the last `closed_form`."""
 
     flow: Any
     xp: Any
     t: Any
     z0: Any
     batch: tuple[int, ...]
+    shared: list[Any] | None = None
 
 
 def evaluator() -> Callable[..., Any]:
@@ -82,7 +84,7 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
         batch = np.broadcast_shapes(*shapes)
     except ValueError:
         raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
-    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch)
+    return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch, [None])
 
 
 def detached(problem: Problem) -> Problem:
@@ -127,6 +129,17 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
             raise
 
 
+def closed_form(problem: Problem, clock: Any) -> Any:
+    """Return the state at the times `clock`, and put into `problem.shared` the quantities shared with observables."""
+    flow, given = problem.flow, (problem.xp, clock, problem.z0)
+    if "solution" not in flow.sharing:
+        return flow.solution(*given)
+    shared = flow.shared(*given)
+    if problem.shared is not None:
+        problem.shared[0] = shared
+    return flow.solution(*given, shared)
+
+
 def _is_plain(z0: Any) -> bool:
     """Whether a start is made of Python numbers and lists only, which adapt to any library."""
     values = z0.values() if isinstance(z0, Mapping) else z0 if isinstance(z0, tuple) else (z0,)
@@ -153,6 +166,8 @@ def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None
 def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None = None) -> None:
     """Raise where a time lies outside the interval, evaluated here unless given, on which the solution exists."""
     if getattr(problem.xp, "symbolic", False):
+        return
+    if lifetime is None and problem.flow.forward_complete and not arithmetic.to_numpy(problem.t).min() < 0:
         return
     ends = [arithmetic.to_numpy(end) for end in lifetime or problem.flow.lifetime(problem.xp, problem.z0)]
     low, high = float(np.max(ends[0])), float(np.min(ends[1]))

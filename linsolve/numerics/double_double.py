@@ -90,9 +90,12 @@ def length(xp: Any, v: Any) -> Any:
     return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
 
 
-def cosine(xp: Any, a: Any, b: Any) -> Any:
-    """Return the cosine of the angle between vectors along the last axis, in [-1, 1]; 0 where one of them is 0."""
-    sizes = length(xp, a), length(xp, b)
+def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any:
+    """Return the cosine of the angle between vectors along the last axis, in [-1, 1]; 0 where one of them is 0.
+
+    `sizes` are their lengths, where these are known.
+    """
+    sizes = sizes or (length(xp, a), length(xp, b))
     none = (sizes[0] == 0) | (sizes[1] == 0)
     safe_a, safe_b = (xp.where(none, xp.ones_like(v), v)[..., None] for v in sizes)
     found = xp.sum(a / safe_a * (b / safe_b), axis=-1)

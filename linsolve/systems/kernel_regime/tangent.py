@@ -168,7 +168,7 @@ def linearize(flow: Any, z: Any) -> FrozenKernel:
     if {"u", "w"} <= set(z._fields):
         xp = arithmetic.namespace(z.w)
         flow = flow.cast(xp)
-        return FrozenKernel(flow.ntk(xp, z)[..., None, None], flow.y[..., None], 2)
+        return FrozenKernel(flow.ntk(xp, z)[..., None, None], flow.target(xp).hi[..., None], 2)
     if {"gram_in", "gram_out"} <= set(z._fields):
         xp = arithmetic.namespace(z.product)
         flow, (rows, columns) = flow.cast(xp), z.product.shape[-2:]
@@ -184,11 +184,14 @@ def _row_by_row(xp: Any, matrix: Any) -> Any:
     return xp.reshape(matrix, (*matrix.shape[:-2], matrix.shape[-2] * matrix.shape[-1]))
 
 
-def _outputs(flow: Any, z: Any) -> tuple[Any, int]:
-    """Return the outputs on the training data, and by how much the loss exceeds half the squared residual."""
+def _residuals(flow: Any, z: Any, unbiased: bool) -> tuple[Any, int]:
+    """Return residuals on the training data, of outputs 0 if `unbiased`, and the loss over half of their square."""
     if "product" in z._fields:
-        return _row_by_row(arithmetic.namespace(z.product), z.product), 1
-    return flow.output(arithmetic.namespace(z.w), z)[..., None], 2
+        outputs, target = (_row_by_row(arithmetic.namespace(z.product), v) for v in (z.product, flow.target))
+        return (0 * outputs if unbiased else outputs) - target, 1
+    xp = arithmetic.namespace(z.w)
+    residual = flow.residual(xp, z)  # of a LazyTwoLayer without the cancellation of output and target
+    return (-flow.target(xp).hi + 0 * residual if unbiased else residual)[..., None], 2
 
 
 class Convergence(NamedTuple):
@@ -252,8 +255,9 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     """
     traj = flow(t, z0)
     z0, end = traj.start, flow(float("inf"), z0).state
-    first = linearize(flow, z0)
-    f0, weight = _outputs(traj.flow, z0)
-    f0 = 0 * f0 if unbiased else f0
-    losses = [weight * frozen(traj.t, FrozenKernel.State(f0))["loss"] for frozen in (first, linearize(flow, end))]
+    residuals, weight = _residuals(traj.flow, z0, unbiased)
+    losses = []
+    for frozen in (linearize(flow, z0), linearize(flow, end)):
+        apart = FrozenKernel(frozen.kernel, 0 * frozen.y, frozen.eta)  # outputs counted from the target
+        losses.append(weight * apart(traj.t, FrozenKernel.State(residuals))["loss"])
     return Convergence(traj.t, traj["loss"], *losses)

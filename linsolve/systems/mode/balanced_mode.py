@@ -60,6 +60,7 @@ class BalancedMode(Flow):
         a: Any
 
     axes: ClassVar = {"a": ()}
+    forward_complete: ClassVar[bool] = True
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``(s - a)^2 / 2``."""
@@ -73,19 +74,20 @@ class BalancedMode(Flow):
         """Return ``2 |a| (s - a) / tau``."""
         return self.State(2 * xp.abs(z.a) * (self.s - z.a) / self.tau)
 
-    def _follow(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any, Any]:
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any, Any]:
+        """Return the sign of ``a0``, and ``a`` and ``s - a`` at times `t` times this sign."""
         sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
         size, gap = logistic(xp, 2 * t / self.tau, sign * z0.a, sign * self.s)
         return sign, size, gap
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the sigmoid; at ``t = 0`` bitwise the start."""
-        sign, size, _ = self._follow(xp, t, z0)
+        sign, size, _ = shared or self.shared(xp, t, z0)
         return self.State(sign * size)
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return the loss from the closed form of ``s - a``, accurate to the last."""
-        return {"loss": self._follow(xp, t, z0)[2] ** 2 / 2}
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
+        """Return the loss from the closed form of ``s - a``, which does not cancel."""
+        return {"loss": (shared or self.shared(xp, t, z0))[2] ** 2 / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return `s` where the start has its sign, else 0."""

@@ -11,9 +11,22 @@ from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.mode.biased_clock import LONGEST, Slide, rising_root
-from linsolve.systems.mode.hidden_units import HiddenUnits
 
-__all__ = ["BiasedMode"]
+__all__ = ["BiasedMode", "HiddenUnits"]
+
+
+class HiddenUnits(Flow):
+    """A flow whose state has weights ``w`` and ``h``, shape batch + (d,), of d hidden units."""
+
+    @observable(bounds="[0, inf)")
+    def w_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|w|``, shape batch."""
+        return length(xp, z.w)
+
+    @observable(bounds="[0, inf)")
+    def h_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|h|``, shape batch."""
+        return length(xp, z.h)
 
 
 class _Start(NamedTuple):
@@ -123,10 +136,15 @@ class BiasedMode(HiddenUnits):
         gone = xp.where(forever, xp.ones_like(gone), gone)
         return slide.span * gone, slide.span * xp.where(forever, xp.zeros_like(left), left)
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return the state; at ``t = 0`` bitwise the start."""
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[_Start, Slide, tuple[Any, Any]]:
+        """Return the start, the clock's constants, and the parts of its span behind and ahead at times `t`."""
         start = self._start(xp, z0)
-        x, _ = self._to_go(xp, t, Slide.of(xp, *start.slide))
+        slide = Slide.of(xp, *start.slide)
+        return start, slide, self._to_go(xp, t, slide)
+
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
+        """Return the state; at ``t = 0`` bitwise the start."""
+        start, _, (x, _) = shared or self.shared(xp, t, z0)
         moved = (t != 0) & (start.r0 != 0)
         turn = xp.where(start.r0 < 0, x, -x) / 2
         w = _turned(xp, turn, (z0.w, z0.h), (start.plus, start.minus), (start.root_w, start.root_h))
@@ -135,11 +153,9 @@ class BiasedMode(HiddenUnits):
         some = moved[..., None]
         return self.State(xp.where(some, w, z0.w), xp.where(some, h, z0.h), xp.where(moved, B, z0.B))
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return loss, residual and ntk from closed forms that do not cancel."""
-        start = self._start(xp, z0)
-        slide = Slide.of(xp, *start.slide)
-        _, y = self._to_go(xp, t, slide)
+        start, slide, (_, y) = shared or self.shared(xp, t, z0)
         size = y * slide.rate(xp, y) / (2 * start.root_w * start.root_h)
         residual = xp.where(start.r0 < 0, -size, xp.where(start.r0 > 0, size, xp.zeros_like(size)))
         still = xp.where(start.r0 == 0, slide.span, y)  # a start at the root has no way to go

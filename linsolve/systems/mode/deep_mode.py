@@ -113,17 +113,21 @@ class DeepMode(Flow):
         name = "start of the sign opposite to s at 1 < depth < 2 (a reaches 0 in finite time, and is not unique after)"
         return {name: xp.where(lost, 1 + zero, zero)}
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+        """Return ``a`` and ``s - a`` at times `t`, each to full relative accuracy."""
+        return deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)
+
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the mode's strength; at ``t = 0`` bitwise the start."""
-        return self.State(deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)[0])
+        return self.State((shared or self.shared(xp, t, z0))[0])
 
     def gap(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return ``s - a`` at times `t`, accurate to the last."""
-        return deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)[1]
+        """Return ``s - a`` at times `t`, to full relative accuracy."""
+        return self.shared(xp, t, z0)[1]
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return the loss from the closed form of ``s - a``, accurate to the last."""
-        return {"loss": self.gap(xp, t, z0) ** 2 / 2}
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
+        """Return the loss from the closed form of ``s - a``, which does not cancel."""
+        return {"loss": (shared[1] if shared else self.gap(xp, t, z0)) ** 2 / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return `s` where the start has its sign or the depth is 1, else 0."""

@@ -21,7 +21,7 @@ from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, two_prod
 from linsolve.numerics.scalar import integral_of_decay, smallest
 
-__all__ = ["Rotation", "RotationStart", "forward", "rotated_output", "rotation", "roots", "still", "unit_for", "unless"]
+__all__ = ["Rotation", "RotationStart", "forward", "rotated_output", "rotation", "roots", "still", "tangent_kernel", "unit_for", "unless"]
 
 
 class RotationStart(NamedTuple):
@@ -286,6 +286,12 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
 def _ratio(xp: Any, x: Any, y: Any, simple: Any) -> Any:
     """Return ``x/y``, and a finite number where that is infinite or would soon be."""
     return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / 2.0**1000), y)
+
+
+def tangent_kernel(xp: Any, b: Rotation, start: RotationStart) -> Any:
+    """Return the tangent kernel ``2 (|p|^2 + |q|^2)``."""
+    up, down = (xp.where(b.moved, v, 1 / start.unit) for v in (b.up, b.down))
+    return 2 * ((start.p * up) ** 2 + (start.q * down) ** 2)
 
 
 def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any]:

@@ -74,11 +74,12 @@ def time_to_loss(xp: Any, start: RotationStart, *, loss: Any) -> Any:
     idle = there | never
     part = unless(xp, there, eps) / unless(xp, there, size)
     down = unless(xp, idle, half + part * (p**2 + q**2))
-    if not arithmetic.is_object(xp):  # times beyond the range of doubles are infinite
-        never = never | (~there & (down < 1 / 2.0**1022))
-        idle, down = idle | never, unless(xp, never, down)
     gap = unless(xp, idle, gap / unless(xp, there, size), 0)
-    early = (c * gap < down / 2) & ~idle
+    if not arithmetic.is_object(xp):  # times beyond 1e304 count as infinite
+        slow = xp.where(c * gap < down / 2, down < 1 / 2.0**1012, c < 1 / 2.0**1012)
+        never = never | (~there & slow)
+        idle, down = idle | never, unless(xp, never, down)
+    gap, early = unless(xp, idle, gap, 0), (c * gap < down / 2) & ~idle
     T = unless(xp, ~early, gap / down, 0)
     z = c * T
     near = T / 4 * (log1p_ratio(xp, z) + log1p_ratio(xp, -z))
