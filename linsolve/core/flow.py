@@ -277,7 +277,8 @@ class Flow(Parametrized):
         if type(self).time_to is Flow.time_to:
             raise TypeError(f"{who}: when = time to a loss has no closed form here; read it off {who}'s trajectory")
         problem = pose(self, 0.0, z0)
-        refuse_inexact(problem)
+        with np.errstate(all="ignore"):
+            refuse_inexact(problem)
         loss = real_array(who, "loss", loss, meaning="value to be reached", domain=Interval("[0, inf)"))
         try:
             np.broadcast_shapes(loss.shape, problem.batch)

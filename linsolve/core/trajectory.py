@@ -133,10 +133,20 @@ class Trajectory:
             raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
         if name in self.state._fields:
             return getattr(self.state, name)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = self._observed(name)
+        if self._xp is np and np.isnan(value).any():
+            raise OverflowError(
+                f"{type(self.flow).__name__}: {name} leaves the range of doubles (observable); rescale, or give the start "
+                "in linsolve.arithmetic.precise(50)"
+            )
+        return value
+
+    def _observed(self, name: str) -> Any:
+        """Return an observable: from its own closed form, from the state, or an invariant."""
         lead = self.state[0].shape[: self.t.ndim + self._batch_ndim]
         if name in self._along:
-            with np.errstate(over="ignore"):  # as above; values may be deferred
-                value = self._along[name]
+            value = self._along[name]
             tail = value.shape[len(lead) :] if value.ndim > len(lead) else ()
             return self._xp.broadcast_to(value, tuple(lead) + tuple(tail))
         if name == "loss" or name in self.flow.declared:

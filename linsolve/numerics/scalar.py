@@ -6,7 +6,9 @@ from typing import Any
 
 from linsolve import arithmetic
 
-__all__ = ["integral_of_decay", "log1p_ratio", "logistic", "phi", "riccati", "riccati_lifetime", "smallest"]
+__all__ = [
+    "integral_of_decay", "log1p_ratio", "logistic", "phi", "riccati", "riccati_lifetime", "root_of_twice", "smallest",
+]  # fmt: skip
 
 
 def phi(xp: Any, x: Any) -> Any:
@@ -23,6 +25,20 @@ def phi(xp: Any, x: Any) -> Any:
     """
     nonzero = xp.where(x == 0, xp.ones_like(x), x)
     return xp.where(x == 0, xp.ones_like(x), -xp.expm1(-nonzero) / nonzero)
+
+
+def root_of_twice(xp: Any, x: Any) -> Any:
+    """Return ``sqrt(2 x)``, also where ``2 x`` overflows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.scalar import root_of_twice
+    >>> root_of_twice(np, np.array([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    large = x > 1
+    return xp.where(large, 2 * xp.sqrt(x / 2), xp.sqrt(2 * xp.where(large, xp.ones_like(x), x)))
 
 
 def log1p_ratio(xp: Any, x: Any) -> Any:

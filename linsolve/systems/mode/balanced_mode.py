@@ -8,7 +8,7 @@ import numpy as np
 
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
-from linsolve.numerics.scalar import log1p_ratio, logistic
+from linsolve.numerics.scalar import log1p_ratio, logistic, root_of_twice
 
 __all__ = ["BalancedMode"]
 
@@ -91,7 +91,7 @@ class BalancedMode(Flow):
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return `s` where the start has its sign, else 0."""
-        return self.State(xp.where(z0.a * self.s > 0, self.s + 0 * z0.a, 0 * (self.s + z0.a)))
+        return self.State(xp.where(xp.sign(z0.a) * xp.sign(self.s) > 0, self.s + 0 * z0.a, 0 * (self.s + z0.a)))
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the time at which the loss has fallen to `loss`, inf where it never does.
@@ -100,13 +100,22 @@ class BalancedMode(Flow):
         """
         sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
         a0, s = sign * z0.a, sign * self.s
-        g0 = s - a0
-        g1 = xp.where(g0 < 0, -xp.sqrt(2 * loss), xp.sqrt(2 * loss))
-        there = xp.abs(g1) >= xp.abs(g0)
-        stuck = (a0 == 0) | (g1 == 0)
-        z = (g0 - g1) / xp.where(stuck, xp.ones_like(g0), a0 * g1)
-        time = self.tau / 2 * z * log1p_ratio(xp, xp.where(there | stuck, xp.zeros_like(z), s * z))
-        return xp.where(there, xp.zeros_like(time), xp.where(stuck, xp.full_like(time, xp.inf), time))
+        g0, goal = s - a0, root_of_twice(xp, loss)
+        g1 = xp.where(g0 < 0, -goal, goal)
+        there = goal >= xp.abs(g0)
+        never = ~there & ((a0 == 0) | (g1 == 0))
+        one = xp.ones_like(g0 + g1)
+        change, g1, a0 = (xp.where(there | never, one, v) for v in (g0 - g1, g1, a0))
+        log_ratio = xp.log(xp.abs(change)) - xp.log(xp.abs(g1))
+        log_z = log_ratio - xp.log(a0)
+        log_x = xp.log(xp.where(s > 0, s, one)) + log_z
+        late = (s > 0) & (log_x > 40)  # s z may overflow, and 1 + s z rounds to it
+        never = never | (~late & (log_z > 700))
+        far = late | never | (xp.abs(log_ratio) > 700)  # the quotient may overflow, z does not
+        z = xp.where(far, xp.exp(xp.where(late | never, 0 * log_z, log_z)), change / xp.where(far, one, g1) / xp.where(far, one, a0))
+        pace = xp.where(late, log_x / xp.where(late, s, one), z * log1p_ratio(xp, xp.where(late | never, 0 * z, s * z)))
+        time = self.tau * pace / 2
+        return xp.where(there, xp.zeros_like(time), xp.where(never, xp.full_like(time, xp.inf), time))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return the time, finite where ``a0`` lies beyond the fixed points, from which the solution comes down."""

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import smallest
-from linsolve.systems.mode.biased_clock import LONGEST, Slide, rising_root
+from linsolve.numerics.scalar import root_of_twice, smallest
+from linsolve.systems.mode.relaxation import Relaxation, reach, rising_root
 
 __all__ = ["BiasedMode", "HiddenUnits"]
 
@@ -30,14 +31,14 @@ class HiddenUnits(Flow):
 
 
 class _Start(NamedTuple):
-    """A start, measured: roots of the rates, ``g+-``, residual, and the slide's ``T, N, G, F``."""
+    """Square roots of the rates, ``g+-``, the residual and ``T, N, G, F`` of the `Relaxation`."""
 
     root_h: Any
     root_w: Any
     plus: Any
     minus: Any
     r0: Any
-    slide: tuple[Any, Any, Any, Any]
+    sizes: tuple[Any, Any, Any, Any]
 
 
 class BiasedMode(HiddenUnits):
@@ -128,19 +129,19 @@ class BiasedMode(HiddenUnits):
         grow, fall = (xp.where(r0 < 0, x, y) for x, y in (sizes, sizes[::-1]))
         return _Start(root_h.hi, root_w.hi, plus.hi, minus.hi, r0, (T, self.N + 0 * T, grow, fall))
 
-    def _to_go(self, xp: Any, t: Any, slide: Slide) -> tuple[Any, Any]:
-        """Return what of the way has been gone at times t, and what is left, each to full relative accuracy."""
+    def _to_go(self, xp: Any, t: Any, way: Relaxation) -> tuple[Any, Any]:
+        """Return ``x(t)`` and ``X - x(t)``, each to full relative accuracy."""
         forever = xp.isinf(t)
-        fallen = slide.fallen(xp, xp.where(forever, xp.zeros_like(t), t) + xp.zeros_like(slide.span))
+        fallen = way.fallen(xp, xp.where(forever, xp.zeros_like(t), t) + xp.zeros_like(way.span))
         gone, left = -xp.expm1(-fallen), xp.exp(-fallen)
         gone = xp.where(forever, xp.ones_like(gone), gone)
-        return slide.span * gone, slide.span * xp.where(forever, xp.zeros_like(left), left)
+        return way.span * gone, way.span * xp.where(forever, xp.zeros_like(left), left)
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[_Start, Slide, tuple[Any, Any]]:
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[_Start, Relaxation, tuple[Any, Any]]:
         """Return the start, the clock's constants, and the parts of its span behind and ahead at times `t`."""
         start = self._start(xp, z0)
-        slide = Slide.of(xp, *start.slide)
-        return start, slide, self._to_go(xp, t, slide)
+        way = Relaxation.of(xp, *start.sizes)
+        return start, way, self._to_go(xp, t, way)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the state; at ``t = 0`` bitwise the start."""
@@ -155,16 +156,19 @@ class BiasedMode(HiddenUnits):
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return loss, residual and ntk from closed forms that do not cancel."""
-        start, slide, (_, y) = shared or self.shared(xp, t, z0)
-        size = y * slide.rate(xp, y) / (2 * start.root_w * start.root_h)
+        start, way, (_, y) = shared or self.shared(xp, t, z0)
+        size = y * way.rate(xp, y) / (2 * start.root_w * start.root_h)
         residual = xp.where(start.r0 < 0, -size, xp.where(start.r0 > 0, size, xp.zeros_like(size)))
-        still = xp.where(start.r0 == 0, slide.span, y)  # a start at the root has no way to go
-        ntk = slide.N + (slide.P * xp.exp(-still) + slide.M * xp.exp(still)) / 2
+        still = xp.where(start.r0 == 0, way.span, y)  # a start at the root has no way to go
+        ntk = way.N + (way.P * xp.exp(-still) + way.F * xp.exp(still - way.span)) / 2
         return {"loss": residual**2 / 2, "residual": residual, "ntk": ntk}
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return by how much the way ``2 s |sigma(inf)|`` exceeds what the quadrature reaches."""
-        excess = rising_root(xp, *self._start(xp, z0).slide) / LONGEST - 1
+        """Return by how much ``2 s |sigma(inf)|`` exceeds the longest way that is solved."""
+        start = self._start(xp, z0)
+        growing = xp.where((start.r0 < 0)[..., None], start.plus, start.minus)
+        grows = xp.max(xp.abs(growing), axis=-1) > 0
+        excess = rising_root(xp, *start.sizes) / reach(xp, grows) - 1
         return {"span": xp.maximum(excess, xp.zeros_like(excess))}
 
     def limit(self, xp: Any, z0: Any) -> Any:
@@ -175,14 +179,19 @@ class BiasedMode(HiddenUnits):
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss has fallen to `loss`, shape batch; inf for 0."""
         start = self._start(xp, z0)
-        slide = Slide.of(xp, *start.slide)
-        size = xp.sqrt(2 * loss) + 0 * start.r0
+        way = Relaxation.of(xp, *start.sizes)
+        size = root_of_twice(xp, loss) + 0 * start.r0
         there, never = size >= xp.abs(start.r0), size == 0
         idle = there | never
         goal = 4 * start.root_w * start.root_h * xp.where(idle, xp.abs(start.r0), size)
-        y = rising_root(xp, goal, slide.N, slide.M, slide.P)
-        y = xp.where(idle | (y > slide.span), slide.span, y)
-        time = xp.where(never, xp.full_like(y, xp.inf), slide.time_at(xp, y))
+        T, N, G, F = start.sizes
+        y = rising_root(xp, goal, N, F * xp.exp(-way.span), way.P)
+        early = way.span - rising_root(xp, T - goal, N, G, F)  # of long ways, where exp(-X) underflows
+        y = xp.where((way.span > 600) & (2 * early > way.span), early, y)
+        y = xp.where(idle | (y > way.span), way.span, y)
+        time = xp.where(never, xp.full_like(y, xp.inf), way.time_at(xp, y))
+        if not arithmetic.is_object(xp):  # not a number: a named overflow for callers
+            time = xp.where((y == 0) & ~never, xp.full_like(time, xp.nan), time)
         return xp.where(there, xp.zeros_like(time), time)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -234,8 +243,10 @@ class BiasedMode(HiddenUnits):
 def _turned(xp: Any, turn: Any, layers: tuple[Any, Any], ends: tuple[Any, Any], roots: tuple[Any, Any]) -> Any:
     """Return ``own cosh(turn) + (root of other/root of own) other sinh(turn)``, or the same through ``g+-``."""
     (own, other), (plus, minus), turn = layers, ends, turn[..., None]
-    root, cross = roots[0][..., None], (roots[1] / roots[0])[..., None] * other * xp.sinh(turn)
-    bend = 2 * xp.sinh(turn / 2) ** 2
-    up, down = plus * xp.exp(turn) / (2 * root), minus * xp.exp(-turn) / (2 * root)
+    most = xp.full_like(turn, 350)  # longer ones belong to g+ or g- of exactly 0
+    up, down = xp.minimum(turn, most), xp.minimum(-turn, most)
+    root, turn = roots[0][..., None], -xp.minimum(-up, most)
+    cross, bend = (roots[1] / roots[0])[..., None] * other * xp.sinh(turn), 2 * xp.sinh(turn / 2) ** 2
+    up, down = plus * xp.exp(up) / (2 * root), minus * xp.exp(down) / (2 * root)
     near = xp.abs(own) * (1 + bend) + xp.abs(cross), own + (own * bend + cross)
     return smallest(xp, near, (xp.abs(up) + xp.abs(down), up + down))

@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
+from linsolve.numerics.scalar import root_of_twice
 from linsolve.systems.mode.growth import deep_growth
 from linsolve.systems.mode.growth_time import deep_growth_time
 
@@ -139,7 +140,7 @@ class DeepMode(Flow):
         """Return the time at which the loss has fallen to `loss`, inf where it never does; by the closed form."""
         g0 = self.s - z0.a + 0 / self.depth
         one = xp.ones_like(g0)
-        g1 = xp.sqrt(2 * loss) * xp.where(g0 < 0, -one, one)
+        g1 = root_of_twice(xp, loss) * xp.where(g0 < 0, -one, one)
         straight = self.depth == 1
         moving = ~straight & (z0.a != 0)
         # a start of the other sign, or s = 0, falls toward 0, where the loss is s^2/2

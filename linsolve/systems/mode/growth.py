@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import comb, factorial
 from typing import Any, NamedTuple
 
+from linsolve import arithmetic
 from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
 from linsolve.systems.mode.growth_tables import Tables, cut, horner, tables_of
 from linsolve.systems.mode.growth_time import (
@@ -17,6 +18,7 @@ from linsolve.systems.mode.growth_time import (
     start_of,
     terms_of,
     unfolded,
+    unreachable,
 )
 
 __all__ = ["deep_growth"]
@@ -81,6 +83,9 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     learned = straight | (~still & ~at.negative)
     a = xp.where(forever, xp.where(learned, s, 0 * s), a)
     gap = xp.where(forever, xp.where(learned, 0 * s, s), gap)
+    if not arithmetic.is_object(xp):  # not a number: a named overflow for callers
+        lost = unreachable(xp, some, aim) & ~straight & ~forever
+        a, gap = (xp.where(lost, xp.full_like(v, xp.nan), v) for v in (a, gap))
     begin = clock + xp.where(forever, xp.ones_like(t), xp.zeros_like(t)) == 0
     return xp.where(begin, a0, a), xp.where(begin, s - a0, gap)
 

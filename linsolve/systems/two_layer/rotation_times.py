@@ -72,7 +72,7 @@ def time_to_loss(xp: Any, start: RotationStart, *, loss: Any) -> Any:
     half = xp.hypot(drift, 2 * p * q)
     never = (eps == 0) | still(start) | _kept_away(xp, start, target)
     idle = there | never
-    part = unless(xp, there, eps) / unless(xp, there, size)
+    part = unless(xp, idle, eps) / unless(xp, idle, size)
     down = unless(xp, idle, half + part * (p**2 + q**2))
     gap = unless(xp, idle, gap / unless(xp, there, size), 0)
     if not arithmetic.is_object(xp):  # times beyond 1e304 count as infinite
@@ -89,7 +89,11 @@ def time_to_loss(xp: Any, start: RotationStart, *, loss: Any) -> Any:
         p=unless(xp, (start.p == 0) & (gain > 0), start.p), q=unless(xp, (start.q == 0) & (gain < 0), start.q)
     )
     then = roots(xp, drift, half, 2 * start.p * start.q, start.unit)
-    far = _late_time(xp, start, then, part, idle | early)
+    under = part == 0  # of two doubles, whose quotient underflows
+    log_part = xp.log(unless(xp, under, part)) + xp.where(
+        under & ~idle, xp.log(unless(xp, eps == 0, eps)) - xp.log(unless(xp, size == 0, size)), xp.zeros_like(part)
+    )
+    far = _late_time(xp, start, then, log_part, idle | early)
     time = xp.where(early, near, far)
     return xp.where(there, xp.zeros_like(time), xp.where(never, xp.full_like(time, xp.inf), time))
 
@@ -110,11 +114,11 @@ def _gap(xp: Any, start: RotationStart, loss: Any) -> Any:
     return xp.where(near, between / unless(xp, ~near, size + eps), size - eps)
 
 
-def _late_time(xp: Any, start: RotationStart, then: tuple[Any, Any], part: Any, unused: Any) -> Any:
+def _late_time(xp: Any, start: RotationStart, then: tuple[Any, Any], log_part: Any, unused: Any) -> Any:
     (plus, minus), (n, m) = forward(xp, start)
     shift_n = _log_ratio(xp, xp.hypot(plus, then[1]), n, start.unit, unused)
     shift_m = _log_ratio(xp, xp.hypot(minus, then[0]), m, start.unit, unused)
-    logs = shift_n + shift_m - xp.log(unless(xp, unused, part)) / 2
+    logs = shift_n + shift_m - unless(xp, unused, log_part, 0) / 2
     return logs / (2 * unless(xp, unused, start.c.hi))
 
 

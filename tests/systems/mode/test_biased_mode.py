@@ -9,7 +9,7 @@ from scipy.special import lambertw
 import linsolve as ls
 from linsolve import arithmetic
 from linsolve.numerics.quadrature import legendre
-from linsolve.systems.mode.biased_clock import LONGEST, Slide, rising_root
+from linsolve.systems.mode.relaxation import Relaxation, rising_root
 
 mp = mpmath.MPContext()
 mp.dps = 50
@@ -147,8 +147,8 @@ def test_ways_too_long_for_the_quadrature_are_refused():
 def test_the_quadrature_reaches_its_stated_length():
     # a way of 60 in a start that almost balances: panels of width four
     T, N, G, F = (np.asarray(v) for v in (1.3, 0.01, 1e-27, 0.4))
-    slide = Slide.of(np, T, N, G, F)
-    assert 40 < slide.span < LONGEST
+    way = Relaxation.of(np, T, N, G, F)
+    assert 40 < way.span < LONGEST
     context = mpmath.MPContext()
     context.dps = 30
 
@@ -157,12 +157,12 @@ def test_the_quadrature_reaches_its_stated_length():
                 + context.mpf(0.4) * context.expm1(-x)) / 2  # fmt: skip
 
     for part in (0.1, 0.5, 0.9):
-        x = context.mpf(part) * context.mpf(slide.span.item())
+        x = context.mpf(part) * context.mpf(way.span.item())
         exact = context.quad(lambda v: 1 / rate(v), context.linspace(0, x, 12))
-        found = slide.time_at(np, np.asarray(float(context.mpf(slide.span.item()) - x)))
+        found = way.time_at(np, np.asarray(float(context.mpf(way.span.item()) - x)))
         assert float(found) == pytest.approx(float(exact), rel=1e-12)
-        assert float(slide.span * np.exp(-slide.fallen(np, np.asarray(float(exact))))) == pytest.approx(
-            float(slide.span) - float(x), rel=1e-12
+        assert float(way.span * np.exp(-way.fallen(np, np.asarray(float(exact))))) == pytest.approx(
+            float(way.span) - float(x), rel=1e-12
         )
 
 
