@@ -106,7 +106,7 @@ class Trajectory:
         xp = self._xp
         batch = self._batch_ndim
         clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
-        with np.errstate(over="ignore"):  # beyond doubles is inf, and a list of names may ask for it unwanted
+        with np.errstate(over="ignore", invalid="ignore"):  # `__getitem__` judges values that are read
             if self.shared is not None and "along" in self.flow.sharing:
                 return self.flow.along(xp, clock, self.start, self.shared)
             return self.flow.along(xp, clock, self.start)
@@ -118,7 +118,7 @@ class Trajectory:
 
     @cached_property
     def _invariants(self) -> dict[str, Any]:
-        with np.errstate(over="ignore"):  # as above
+        with np.errstate(over="ignore", invalid="ignore"):  # as above
             return self.flow.invariants(self._xp, self.state)
 
     def __iter__(self) -> Iterator[str]:

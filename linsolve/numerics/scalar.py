@@ -136,11 +136,15 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     still, rate = 1 + size == 1, 1 / xp.where(flat, xp.ones_like(s), s)
     # a0 = 0 at s = 0 and t = inf: the integral is infinite, its product is not
     early = xp.where(a0 == 0, xp.zeros_like(t), t)
-    den = down + a0 * xp.where(still, early, rate * xp.where(rising, done, -done))
+    integral = xp.where(still, early, rate * xp.where(rising, done, -done))
+    # a0 S may overflow: then the fraction is divided by a0
+    huge = (xp.abs(a0) > 1) & ((xp.abs(a0) > 2.0**100) | (xp.abs(t) > 2.0**900))
+    top, unit = xp.where(huge, xp.ones_like(a0), a0), 1 / xp.where(huge, a0, xp.ones_like(a0))
+    den = down * unit + top * integral
     # a start at zero stays there; everything else has a positive denominator while the solution exists
     safe = xp.where((a0 == 0) | (den == 0), xp.ones_like(den), den)
     settled = (down == 0) & (a0 != 0)  # there a0 S may underflow, but a = s
-    return xp.where(settled, s, a0 * up / safe), xp.where(a0 == 0, s, (s - a0) * down / safe)
+    return xp.where(settled, s, top * up / safe), xp.where(a0 == 0, s, (s - a0) * unit * down / safe)
 
 
 def _discriminant(xp: Any, A: Any, b: Any, C: Any) -> tuple[Any, Any]:

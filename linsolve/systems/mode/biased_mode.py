@@ -11,7 +11,7 @@ from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import root_of_twice, smallest
-from linsolve.systems.mode.relaxation import Relaxation, reach, rising_root
+from linsolve.systems.mode.relaxation import Relaxation, excess, rising_root
 
 __all__ = ["BiasedMode", "HiddenUnits"]
 
@@ -66,8 +66,9 @@ class BiasedMode(HiddenUnits):
 
     Notes
     -----
-    Exact for: any width, any start with ``2 s |sigma(inf)| <= 64`` (weights grow by at most ``e^32``), ``t >= 0`` and
-    ``t = inf``. Not for: a mode without bias, see `HiddenMode`; longer ways, refused by the condition `span`.
+    Exact for: any width, any start whose weights grow by at most ``e^350`` (``2 s |sigma(inf)| <= 700``; 64 in
+    arithmetic of high precision), ``t >= 0`` and ``t = inf``. Not for: a mode without bias, see `HiddenMode`; weights
+    that grow by more, refused by the condition `span`.
 
     Source: Seleznova, thesis (2024), eq. (25) on the constant mode ``w = W^T 1/sqrt(C)``, ``h = H1 1/sqrt(C)``,
     ``B = C beta``, which the thesis does not solve: its limits (59)-(68) take the final bias beta as given.
@@ -145,20 +146,25 @@ class BiasedMode(HiddenUnits):
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the state; at ``t = 0`` bitwise the start."""
-        start, _, (x, _) = shared or self.shared(xp, t, z0)
+        start, way, (x, y) = shared or self.shared(xp, t, z0)
         moved = (t != 0) & (start.r0 != 0)
         turn = xp.where(start.r0 < 0, x, -x) / 2
         w = _turned(xp, turn, (z0.w, z0.h), (start.plus, start.minus), (start.root_w, start.root_h))
         h = _turned(xp, turn, (z0.h, z0.w), (start.plus, -start.minus), (start.root_h, start.root_w))
-        B = z0.B + self.N * turn / (start.root_w * start.root_h)
+        change = self.N * turn / (start.root_w * start.root_h)
+        r, own = _residual(xp, start, way, y), w * h
+        B = smallest(
+            xp,
+            (xp.abs(z0.B) + xp.abs(change), z0.B + change),
+            (xp.abs(r) + 1 + xp.sum(xp.abs(own), axis=-1), r + 1 - xp.sum(own, axis=-1)),
+        )
         some = moved[..., None]
         return self.State(xp.where(some, w, z0.w), xp.where(some, h, z0.h), xp.where(moved, B, z0.B))
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return loss, residual and ntk from closed forms that do not cancel."""
         start, way, (_, y) = shared or self.shared(xp, t, z0)
-        size = y * way.rate(xp, y) / (2 * start.root_w * start.root_h)
-        residual = xp.where(start.r0 < 0, -size, xp.where(start.r0 > 0, size, xp.zeros_like(size)))
+        residual = _residual(xp, start, way, y)
         still = xp.where(start.r0 == 0, way.span, y)  # a start at the root has no way to go
         ntk = way.N + (way.P * xp.exp(-still) + way.F * xp.exp(still - way.span)) / 2
         return {"loss": residual**2 / 2, "residual": residual, "ntk": ntk}
@@ -168,8 +174,7 @@ class BiasedMode(HiddenUnits):
         start = self._start(xp, z0)
         growing = xp.where((start.r0 < 0)[..., None], start.plus, start.minus)
         grows = xp.max(xp.abs(growing), axis=-1) > 0
-        excess = rising_root(xp, *start.sizes) / reach(xp, grows) - 1
-        return {"span": xp.maximum(excess, xp.zeros_like(excess))}
+        return {"span": excess(xp, rising_root(xp, *start.sizes), grows)}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``, where ``w.h + B = 1``."""
@@ -238,6 +243,12 @@ class BiasedMode(HiddenUnits):
         flow = cls(m=rng.uniform(1.5, 3.0), mu=rng.uniform(0.5, 1.2), N=rng.uniform(2.0, 5.0))
         B = rng.uniform(0.3, 1.0, 2) * np.array([-1.0, 3.0])
         return flow, cls.State(0.6 * rng.normal(size=(2, 2)), 0.8 * rng.normal(size=(2, 2)), B)
+
+
+def _residual(xp: Any, start: _Start, way: Relaxation, y: Any) -> Any:
+    """Return the residual where a way of length `y` is left."""
+    size = y * way.rate(xp, y) / (2 * start.root_w * start.root_h)
+    return xp.where(start.r0 < 0, -size, xp.where(start.r0 > 0, size, xp.zeros_like(size)))
 
 
 def _turned(xp: Any, turn: Any, layers: tuple[Any, Any], ends: tuple[Any, Any], roots: tuple[Any, Any]) -> Any:

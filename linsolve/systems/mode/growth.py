@@ -92,6 +92,8 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
 
 def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
     """Return the product, at most 1e290, so that it stays a double: long before that everything has converged."""
+    if arithmetic.is_object(xp):
+        return time * rate
     longest = 1e290 / xp.where(rate > 1, rate, xp.ones_like(rate))
     return xp.minimum(time, longest) * rate
 

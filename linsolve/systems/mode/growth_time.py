@@ -178,7 +178,8 @@ def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     inside = z < top
     end = xp.where(inside, xp.log(_ratio(xp, top, z)), 0 * one)
     end = xp.where(z == 0, _LONGEST * one, end)
-    end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
+    if not arithmetic.is_object(xp):
+        end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
     w = xp.where(inside | negative, xp.where(big, -2 * one / 5, 2 * one / 3), _ratio(xp, s - a0, a0))
     rising, falling, ending = far_terms(xp, n + 2, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
     series = z0 * z0 * far(xp, z0, rising)
@@ -243,6 +244,7 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     if arithmetic.is_object(xp):
         return time
     lost = unreachable(xp, a0, s) | unreachable(xp, gap, a) | xp.isinf(at.pace)
+    lost = lost | ((at.n * at.end > _STEEPEST - 1) & (l > at.end))  # beyond a head that was cut
     return xp.where(lost, xp.full_like(time, xp.nan), time)
 
 

@@ -25,7 +25,7 @@ from linsolve import arithmetic
 from linsolve.numerics.quadrature import legendre
 from linsolve.numerics.scalar import phi
 
-__all__ = ["LONGEST", "Relaxation", "reach", "rising_root"]
+__all__ = ["LONGEST", "Relaxation", "excess", "rising_root"]
 
 LONGEST = 64  # of X in high precision, for thirty of a hundred digits
 _LARGEST = 700  # exponents at which exp is still a double
@@ -34,11 +34,11 @@ _ROUNDS = 8  # of Newton's iteration inside a panel
 _SEARCH = 40  # rounds of Newton's iteration kept inside a bracket
 
 
-def reach(xp: Any, grows: Any) -> Any:
-    """Return the largest X that is solved: in floats inf, or 700 where weights grow by ``exp(X/2)``."""
-    if arithmetic.is_object(xp):
-        return xp.where(grows, xp.full_like(grows, LONGEST, dtype=xp.float64), LONGEST)
-    return xp.where(grows, float(_LARGEST), xp.inf)
+def excess(xp: Any, span: Any, grows: Any) -> Any:
+    """Return by how much X exceeds the longest that is solved: in floats 700 where weights grow by ``exp(X/2)``."""
+    over = span / (LONGEST if arithmetic.is_object(xp) else _LARGEST) - 1
+    bounded = xp.maximum(over, xp.zeros_like(over))
+    return bounded if arithmetic.is_object(xp) else xp.where(grows, bounded, xp.zeros_like(over))
 
 
 def rising_root(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
@@ -147,11 +147,11 @@ class Relaxation(NamedTuple):
         return self.P + self.F * xp.exp(y - self.span)
 
     def _rate_at_nodes(self, xp: Any, y: Any) -> Any:
-        """Return ``q(y)`` where y is not much smaller than its panel, in high precision without expm1."""
+        """Return ``q(y)`` for ``y > 0``, in high precision by a single expm1."""
         if not arithmetic.is_object(xp):
             return self.rate(xp, y)
-        e = xp.exp(y)
-        return self.N + (e - 1) * (self.P / e + self.F * xp.exp(-self.span)) / (2 * y)
+        e = xp.expm1(y)
+        return self.N + e * (self.P / (1 + e) + self.F * xp.exp(-self.span)) / (2 * y)
 
     def _integral(self, xp: Any, bottom: Any, width: Any, last: Any, middle: Any) -> Any:
         """Return the integral of ``1/(y q)`` over `width`; in the last panel less its pole ``1/(q(0) y)``."""
@@ -162,7 +162,8 @@ class Relaxation(NamedTuple):
         found = xp.sum(weights * share / (y * q), axis=-1) * width
         if arithmetic.is_object(xp):
             return found
-        return xp.where(middle, xp.log1p(width / (bottom + self.P / (2 * self.N))) / self.N, found)
+        level = xp.where(middle, bottom + self.P / (2 * self.N), xp.ones_like(bottom))
+        return xp.where(middle, xp.log1p(width / level) / self.N, found)
 
     def _panel(self, xp: Any, index: Any) -> tuple[Any, ...]:
         """Return start, top and bottom of the panels of an index, and whether they are the last and the middle one."""
@@ -204,7 +205,7 @@ class Relaxation(NamedTuple):
         top, bottom, last, middle = panel
         soon, late = self.rate(xp, top) * tau, self.q0 * tau - self.shift
         ending = xp.where(self.shift > 0, xp.maximum(soon, late), xp.minimum(soon, late))
-        rest = self.P / (2 * self.N) / top
+        rest = xp.where(middle, self.P / (2 * self.N) / top, xp.zeros_like(top))
         left = xp.maximum((1 + rest) * xp.exp(-self.N * tau) - rest, bottom / top)
         between = -xp.log(xp.where(middle, left, xp.ones_like(left)))
         return xp.where(last, ending, xp.where(middle, between, self.rate(xp, (top + bottom) / 2) * tau))

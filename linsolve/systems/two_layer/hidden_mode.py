@@ -97,7 +97,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
         return z.w, z.h
 
     def _start(self, xp: Any, z0: Any) -> LayersStart:
-        one, rates = xp.ones_like(self.s), (self.eta_w / 2, self.eta_h / 2)
+        one, rates = xp.ones_like(self.s), (self.eta_w, self.eta_h)
         return LayersStart.of(xp, z0.w, DoubleDouble(xp, z0.h), DoubleDouble(xp, one), rates, one, self.s)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:

@@ -137,7 +137,7 @@ class Layers(NamedTuple):
 
 
 class TwoRotatedLayers(Flow):
-    """Base of flows of two layers ``u``, ``h`` with the loss ``weight r^2``; `_start` and `_pair` name its layers."""
+    """Base of flows of two layers with the loss ``weight r^2``, whose time runs `weight` times as fast as that of ``r^2``."""
 
     forward_complete: ClassVar[bool] = True
     weight: ClassVar[float] = 1
@@ -156,7 +156,7 @@ class TwoRotatedLayers(Flow):
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[LayersStart, Layers]:
         """Return the start and the layers at times `t`."""
         start = self._start(xp, z0)
-        return start, Layers.at(xp, t, start)
+        return start, Layers.at(xp, t * self.weight, start)
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
         """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""
@@ -166,7 +166,7 @@ class TwoRotatedLayers(Flow):
             loss=lambda: found["residual"] ** 2 * self.weight,
             output=lambda: layers.output,
             residual=lambda: start.rotation.r0 * layers.rotation.fade * layers.rotation.fade,
-            ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation) / self.weight,
+            ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation),
             alignment=lambda: cosine(xp, layers.u, layers.h, (found[self.norms[0]], found[self.norms[1]])),
             **norms,
         )
@@ -178,11 +178,11 @@ class TwoRotatedLayers(Flow):
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
-        return time_to_loss(xp, self._start(xp, z0).rotation, loss=loss / self.weight)
+        return time_to_loss(xp, self._start(xp, z0).rotation, loss=loss / self.weight) / self.weight
 
     def blow_up_time(self, xp: Any, z0: Any) -> Any:
         """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
-        return blow_up_time(xp, self._start(xp, z0).rotation)
+        return blow_up_time(xp, self._start(xp, z0).rotation) / self.weight
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return `blow_up_time` and inf."""
