@@ -137,8 +137,8 @@ class Trajectory:
             value = self._observed(name)
         if self._xp is np and np.isnan(value).any():
             raise OverflowError(
-                f"{type(self.flow).__name__}: {name} leaves the range of doubles (observable); rescale, or give the start "
-                "in linsolve.arithmetic.precise(50)"
+                f"{type(self.flow).__name__}: {name} leaves the range of doubles (observable); rescale, or give the "
+                "start in linsolve.arithmetic.precise(50)"
             )
         return value
 

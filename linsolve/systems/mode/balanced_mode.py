@@ -37,11 +37,13 @@ class BalancedMode(Flow):
 
     Source: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
     networks" (2014), eqs. (9)-(12). There ``a >= 0``; the absolute value extends the equation to the networks with
-    ``u = -w``, for which the printed one would blow up.
+    ``u = -w``.
 
     Accuracy: for ``t >= 0``, ``a`` and ``s - a`` are each within 1.5 times what rounding the arguments alone may cause,
-    over 60 decades; backward in time, toward the end of the solution, differences cancel, and up to 20 times as much
-    has been seen (``tests/test_stable.py``).
+    over 60 decades; backward in time, toward the end of the solution, differences cancel and errors reach 20 times as
+    much (``tests/numerics/test_stable.py``).
+
+    Published formulas, checked: ``linsolve card BalancedMode``.
 
     Examples
     --------
@@ -112,13 +114,17 @@ class BalancedMode(Flow):
         late = (s > 0) & (log_x > 40)  # s z may overflow, and 1 + s z rounds to it
         never = never | (~late & (log_z > 700))
         far = late | never | (xp.abs(log_ratio) > 700)  # the quotient may overflow, z does not
-        z = xp.where(far, xp.exp(xp.where(late | never, 0 * log_z, log_z)), change / xp.where(far, one, g1) / xp.where(far, one, a0))
+        z = xp.where(
+            far,
+            xp.exp(xp.where(late | never, 0 * log_z, log_z)),
+            change / xp.where(far, one, g1) / xp.where(far, one, a0),
+        )
         pace = xp.where(late, log_x / xp.where(late, s, one), z * log1p_ratio(xp, xp.where(late | never, 0 * z, s * z)))
         time = self.tau * pace / 2
         return xp.where(there, xp.zeros_like(time), xp.where(never, xp.full_like(time, xp.inf), time))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return the time, finite where ``a0`` lies beyond the fixed points, from which the solution comes down."""
+        """Return the negative time at which the solution backward in time blows up, -inf where it does not, and inf."""
         sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
         a0, s = sign * z0.a, sign * self.s
         beyond = (a0 > 0) & (a0 > s)

@@ -73,14 +73,14 @@ class BiasedMode(HiddenUnits):
     Source: Seleznova, thesis (2024), eq. (25) on the constant mode ``w = W^T 1/sqrt(C)``, ``h = H1 1/sqrt(C)``,
     ``B = C beta``, which the thesis does not solve: its limits (59)-(68) take the final bias beta as given.
 
-    Errata of the thesis, as mutants in ``tests/test_biased_mode.py``: eq. (46) puts the rate of the features in twice,
-    (47) forgets the factor ``m``.
-
-    The integral is taken by panels of Gauss-Legendre nodes and inverted by Newton's iteration, see
-    `linsolve.numerics.Slide`; more digits take more nodes.
+    The time is an integral over ``sigma``, taken by Gauss-Legendre panels and inverted by Newton's iteration
+    (`linsolve.systems.mode.relaxation`).
 
     Accuracy: state 1e-12 norm-wise, residual, loss and time to a loss 1e-12 relative (of ``1 + rate t`` for the
-    residual), against fifty digits (``tests/test_biased_mode.py``).
+    residual), against fifty digits (``tests/systems/mode/test_biased_mode.py``); the fast transients of
+    long ways to the rounding of ``X = 2 s |sigma(inf)|``.
+
+    Published formulas, checked: ``linsolve card BiasedMode``.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class BiasedMode(HiddenUnits):
         """Return the rate of the output, ``-ntk (w.h + B - 1)``: what the tangent kernel is for."""
         return {"output": -self.ntk(xp, z) * self.residual(xp, z)}
 
-    # what is observed
+    # observables
 
     @observable()
     def output(self, xp: Any, z: Any) -> Any:

@@ -122,7 +122,7 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
 
 
 class _Tail(NamedTuple):
-    """What is known of the tail.
+    """Constants of the tail.
 
     Parameters
     ----------

@@ -205,7 +205,7 @@ class Relaxation(NamedTuple):
         top, bottom, last, middle = panel
         soon, late = self.rate(xp, top) * tau, self.q0 * tau - self.shift
         ending = xp.where(self.shift > 0, xp.maximum(soon, late), xp.minimum(soon, late))
-        rest = xp.where(middle, self.P / (2 * self.N) / top, xp.zeros_like(top))
+        rest = xp.where(middle, self.P, xp.zeros_like(top)) / (2 * self.N) / xp.where(middle, top, xp.ones_like(top))
         left = xp.maximum((1 + rest) * xp.exp(-self.N * tau) - rest, bottom / top)
         between = -xp.log(xp.where(middle, left, xp.ones_like(left)))
         return xp.where(last, ending, xp.where(middle, between, self.rate(xp, (top + bottom) / 2) * tau))

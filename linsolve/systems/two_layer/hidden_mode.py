@@ -47,16 +47,13 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
     networks" (2014), supplementary hyperbolic solution of one mode (scalar weights, equal rates); Seleznova, thesis
     (2024), eqs. (25), (26) restricted to one class mode, with ``eta_w = m``, ``eta_h = mu_c`` and ``s = 1``.
 
-    Erratum of the thesis, shown by ``tests/test_hidden_mode.py``: eq. (40) prints the product of the layer's own pull
-    with the wrong sign, ``dW/dt = -m (R H^T - W H2 H2^T)`` for ``-m (R H^T + W H2 H2^T)``; for one mode of target 0,
-    ``w' = +m w h^2``, so that the loss would grow.
-
-    The formula is evaluated by the rotation kernel of `TwoLayer`, of which this is the case of one input and half the
-    learning rates.
+    Evaluated by the hyperbolic rotation of `TwoLayer`, of which this is the case of one input, with time halved.
 
     Accuracy: weights 1e-13 norm-wise, loss and residual 1e-12 relative, also long after convergence, against 60 digits
-    over starts of 1e-12 to 10 (``tests/test_hidden_mode.py``), and of 1e-100 to the smallest doubles
-    (``tests/test_tiny_starts.py``).
+    over starts of 1e-12 to 10 (``tests/systems/two_layer/test_hidden_mode.py``), and of 1e-100 to the smallest doubles
+    (``tests/systems/two_layer/test_tiny_starts.py``).
+
+    Published formulas, checked: ``linsolve card HiddenMode``.
 
     Examples
     --------
@@ -112,7 +109,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
             "bivector": z.w[..., :, None] * z.h[..., None, :] - z.h[..., :, None] * z.w[..., None, :],
         }
 
-    # what is observed
+    # observables
 
     @observable()
     def output(self, xp: Any, z: Any) -> Any:

@@ -8,8 +8,8 @@ With ``p' = -2 g r p``, ``q' = 2 g r q``, ``g f = |p|^2 - |q|^2``, ``r = f - y``
     \quad r = r_0 \frac{e^2}{N D}, \quad \sinh\theta = -\frac{g r_0 W}{\sqrt{N D}} .
 
 For ``t >= 0`` every sum has terms of one sign; for ``t < 0`` the differences are rationalized. Only the square roots of
-N, D, ``|p|^2``, ``|q|^2`` are formed, so that starts of 1e-150 do not underflow. Smaller starts leave the saddle after e
-has underflowed, and ``exp(theta)`` may overflow before: for them e is kept as a square, and p, q and the roots are
+N, D, ``|p|^2``, ``|q|^2`` are formed, so that starts of 1e-150 do not underflow. Smaller starts leave the saddle after
+e has underflowed, and ``exp(theta)`` may overflow before: for them e is kept as a square, and p, q and the roots are
 multiplied by a power of two, the unit.
 """
 
@@ -21,7 +21,18 @@ from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, two_prod
 from linsolve.numerics.scalar import integral_of_decay, smallest
 
-__all__ = ["Rotation", "RotationStart", "forward", "rotated_output", "rotation", "roots", "still", "tangent_kernel", "unit_for", "unless"]
+__all__ = [
+    "Rotation",
+    "RotationStart",
+    "forward",
+    "roots",
+    "rotated_output",
+    "rotation",
+    "still",
+    "tangent_kernel",
+    "unit_for",
+    "unless",
+]
 
 
 class RotationStart(NamedTuple):
@@ -96,7 +107,7 @@ def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
 
 
 def unit_for(xp: Any, tiny: Any, like: Any) -> Any:
-    """Return the unit of starts: ``2^540`` where they are `tiny`, else 1; lengths that it multiplies are below 2^-50."""
+    """Return the unit of starts: ``2^540`` where they are `tiny`, below ``2^-50``, else 1."""
     one = xp.ones_like(like)
     return one if arithmetic.is_object(xp) else xp.where(tiny, one * 2.0**540, one)
 
@@ -257,9 +268,8 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     unit = start.unit
     low, high = xp.minimum(root_n, root_d), xp.maximum(root_n, root_d)
     high = unless(xp, high == 0, high)
-    if arithmetic.is_object(xp):
-        tame = low > 0
-    else:
+    tame = low > 0
+    if not arithmetic.is_object(xp):
         tame = (low > unit / 2.0**700) & (low / unit > om / 2.0**600)
     span = unless(xp, ~tame, om)
     slow, fast, both = (span / unless(xp, ~tame, v / unit) for v in (low, high, low + high))

@@ -136,7 +136,7 @@ class LazyTwoLayer(TwoLayer):
         """Return the rates of ``f`` and of ``F``: ``dF/dt = -2 ntk (F - y)``, without alpha."""
         return super().rates(xp, z) | {"F": -2 * self.ntk(xp, z) * (self.F(xp, z) - self.y)}
 
-    # what is observed
+    # observables
 
     @observable()
     def residual(self, xp: Any, z: Any) -> Any:
@@ -155,7 +155,7 @@ class LazyTwoLayer(TwoLayer):
         change = (self.ntk(xp, z) - reference) / _divisor(xp, reference)
         return xp.where(reference == 0, xp.zeros_like(change), change)
 
-    # where networks come from
+    # constructors
 
     @classmethod
     def from_dataset(  # type: ignore[override]

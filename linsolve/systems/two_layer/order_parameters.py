@@ -18,21 +18,21 @@ from linsolve.systems.two_layer.hyperbolic_rotation import (
     unit_for,
     unless,
 )
-from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
+from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["TwoLayerOrder"]
 
 
 class TwoLayerOrder(Flow):
-    r"""The dynamics of `TwoLayer` in the three numbers that decide it, whatever the width.
+    r"""The dynamics of `TwoLayer` in three order parameters, at any width.
 
     .. math:: L = (\kappa (P - Q) - y)^2, \quad \kappa = \frac{\gamma\rho}{\sqrt{\eta_u \eta_w}}, \qquad
         P = |p|^2, \; Q = |q|^2, \; R = p \cdot q, \quad
         p, q = \tfrac12 (\sqrt{\eta_u}\, W x / \rho \pm \sqrt{\eta_w}\, u) .
 
-    The weights move by gradient descent on the loss; what this means for P, Q, R is a metric that depends on them:
+    Gradient descent on the weights induces on P, Q, R a metric that depends on them:
 
     .. math:: \dot P = -\eta (2 P L_P + R L_R), \quad \dot Q = -\eta (2 Q L_Q + R L_R), \quad
         \dot R = -\eta (R (L_P + L_Q) + (P + Q) L_R / 2), \qquad \eta = \eta_u \eta_w .
@@ -54,10 +54,14 @@ class TwoLayerOrder(Flow):
     -----
     Exact for: every ``P, Q >= 0``, every sign of ``gamma`` and ``y``. Not for: rates equal to 0.
 
-    Source: Xu and Ziyin (2024), Theorem 1, with ``d P``, ``d Q`` here called P, Q. As printed ``rho`` is
-    ``sqrt(sum x^2 / d0)``; it must be ``|x|`` (see `TwoLayer` for this and the other errata).
+    Source: Xu and Ziyin (2024), Theorem 1, with ``d P``, ``d Q`` here called P, Q. Published formulas, checked:
+    ``linsolve card TwoLayerOrder``.
 
-    Accuracy: that of the boost, 1e-13 for P and Q, 1e-12 for the loss (``tests/test_two_layer.py``).
+    Accuracy: 1e-13 for P and Q, 1e-12 for the loss (``tests/systems/two_layer/test_two_layer.py``). Lengths and
+    alignment are limited by the rounding of P, Q, R: the product of the lengths is
+    ``sqrt((P - Q)^2 + 4 (P Q - R^2))`` over the rates, where ``P Q - R^2`` below ``2^-50 P Q`` counts as 0: p and q at
+    an angle below about 3e-8 count as parallel. The shorter length then has the relative accuracy of ``P - Q``. The
+    weights of `TwoLayer` have no such limit.
 
     Examples
     --------
@@ -194,7 +198,7 @@ class TwoLayerOrder(Flow):
         return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
-        """Return loss, output, residual and the alignment and lengths of the layers, free of the state's cancellations."""
+        """Return loss, output, residual, alignment and lengths of the layers, free of the state's cancellations."""
         start, b = shared or self.shared(xp, t, z0)
 
         def geometry() -> tuple[Any, Any, Any]:
@@ -244,7 +248,7 @@ class TwoLayerOrder(Flow):
         """Return the rate of the output, ``-2 ntk (f - y)``: what the tangent kernel is for."""
         return {"output": -2 * self.ntk(xp, z) * self.residual(xp, z)}
 
-    # what is observed
+    # observables
 
     @observable()
     def output(self, xp: Any, z: Any) -> Any:

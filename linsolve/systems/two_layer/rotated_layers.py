@@ -19,7 +19,7 @@ from linsolve.systems.two_layer.hyperbolic_rotation import (
 )
 from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 
-__all__ = ["Layers", "LayersStart", "TwoRotatedLayers"]
+__all__ = ["Layers", "LayersStart", "TwoRotatedLayers", "usable"]
 
 
 class LayersStart(NamedTuple):
@@ -79,7 +79,7 @@ class LayersStart(NamedTuple):
     ) -> LayersStart:
         """Return the start for layers `u`, `h`, length `s` of the input, learning rates `eta`, scale and target.
 
-        The target may be a DoubleDouble. `r0` is for residuals known better than as the difference of output and target.
+        The target may be a DoubleDouble. `r0` is for residuals known better than as a difference of output and target.
         """
         root_h, root_u = DoubleDouble(xp, eta[0]).sqrt(), DoubleDouble(xp, eta[1]).sqrt() * s
         size = xp.abs(gamma)
@@ -137,7 +137,7 @@ class Layers(NamedTuple):
 
 
 class TwoRotatedLayers(Flow):
-    """Base of flows of two layers with the loss ``weight r^2``, whose time runs `weight` times as fast as that of ``r^2``."""
+    """Base of flows of two layers with the loss ``weight r^2``; their time is that of ``r^2`` over `weight`."""
 
     forward_complete: ClassVar[bool] = True
     weight: ClassVar[float] = 1
@@ -277,4 +277,9 @@ def _through(xp: Any, start: LayersStart, v: Any, output: tuple, sign: int) -> t
     turned = start.u * xp.sum(rest * along, axis=-1)[..., None] - rest * xp.sum(start.u * along, axis=-1)[..., None]
     bound = spread / xp.abs(gamma) / safe * grow + length(xp, turned)
     value = (f / gamma / safe * grow)[..., None] * along + sign * turned
-    return unless(xp, useless, bound, xp.inf), value
+    return unless(xp, useless, usable(xp, bound), xp.inf), value
+
+
+def usable(xp: Any, bound: Any) -> Any:
+    """Return the bound of a form that holds: below inf, the bound of the others, also where its value overflows."""
+    return bound if arithmetic.is_object(xp) else xp.minimum(bound, xp.full_like(bound, 1.7e308))

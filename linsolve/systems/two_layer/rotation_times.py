@@ -16,8 +16,8 @@ def blow_up_time(xp: Any, start: RotationStart) -> Any:
     r"""Return the negative time at which the solution backward in time ends, ``-inf`` where it does not.
 
     ``t* = -log(1 + X)/(4 c)``, ``X = c (m + c)/(2 k^2 |g r0|)`` with ``k = p`` and ``m = 2 p^2 - g y`` where
-    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``. The root of X is taken over the start's unit, since X overflows
-    for the smallest starts.
+    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``. The root of X is taken over the start's unit, since X
+    overflows for the smallest starts.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks, on_a_line
-from linsolve.systems.two_layer.rotated_layers import LayersStart, TwoRotatedLayers
+from linsolve.systems.two_layer.rotated_layers import LayersStart, TwoRotatedLayers, usable
 
 __all__ = ["TwoLayer"]
 
@@ -51,11 +51,11 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
 
     Published formulas, checked: ``linsolve card TwoLayer``.
 
-    Accuracy over scales of 1e-15 to 1e15 against 500 digits (``tests/test_two_layer.py``, printed by
+    Accuracy over scales of 1e-15 to 1e15 against 500 digits (``tests/systems/two_layer/test_two_layer.py``, printed by
     ``benchmarks/accuracy_two_layer.py``): u and W 1e-13 norm-wise, ntk and output (of ``|f| + |y|``) 1e-13, loss,
-    limit and time to a loss 1e-12 relative; 1e-13 from starts of 1e-100 to 1e-303 (``tests/test_tiny_starts.py``).
-    Ill-conditioned by nature, whatever the formula: the weight of a network of
-    one unit close to where it passes through 0, and ``t < 0`` close to the blow-up, lose in proportion to the distance.
+    limit and time to a loss 1e-12 relative; 1e-13 from starts of 1e-100 to 1e-303 (``test_tiny_starts.py``); numbers of
+    every size give the right value or an error (``test_extremes.py``). Ill-conditioned are the weight of a network of
+    one unit close to its passage through 0, and ``t < 0`` close to the blow-up.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         grown, whole = change[..., :, None] / size * e.hi, layers.h[..., :, None] / size * e.hi
         terms = xp.abs(z0.w) + bound[..., :, None] / size * xp.abs(e.hi)
         terms = xp.where(b.tame[..., None, None], terms, xp.full_like(terms, xp.inf))
-        w = smallest(xp, (terms, z0.w + grown), (xp.abs(across) + xp.abs(whole), across + whole))
+        w = smallest(xp, (terms, z0.w + grown), (usable(xp, xp.abs(across) + xp.abs(whole)), across + whole))
         return self.State(layers.u, xp.where(b.moved[..., None, None], w, z0.w))
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
             "w_across": z.w - h[..., :, None] * (self.x / safe[..., None])[..., None, :],
         }
 
-    # what is observed
+    # observables
 
     @observable()
     def output(self, xp: Any, z: Any) -> Any:
@@ -178,7 +178,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         inner = self.eta_w * xp.sum(z.u**2, axis=-1) * xp.sum(x1 * x2, axis=-1)
         return self.gamma**2 * (self.eta_u * xp.sum(first * second, axis=-1) + inner)
 
-    # where networks come from, besides `TwoLayerNetworks`
+    # constructors, besides those of `TwoLayerNetworks`
 
     @classmethod
     def from_dataset(cls, X: Any, y: Any, *, gamma: Any = 1.0, eta_u: Any = 1.0, eta_w: Any = 1.0) -> TwoLayer:

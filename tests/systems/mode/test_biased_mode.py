@@ -144,7 +144,10 @@ def test_growth_beyond_doubles_is_refused():
         flow(1.0, start)
 
 
-@pytest.mark.parametrize(("T", "N", "G", "F"), [(1.3, 0.01, 1e-27, 0.4), (300.0, 1.0, 0.0, 5.0), (400.0, 0.9, 1e-60, 3.0)])
+LONG = [(1.3, 0.01, 1e-27, 0.4), (300.0, 1.0, 0.0, 5.0), (400.0, 0.9, 1e-60, 3.0)]
+
+
+@pytest.mark.parametrize(("T", "N", "G", "F"), LONG)
 def test_long_ways(T, N, G, F):
     """Panels of width four, alone and with the long panel between them, against quadrature in thirty digits."""
     way = Relaxation.of(np, *(np.asarray(v) for v in (T, N, G, F)))
@@ -168,7 +171,7 @@ def test_long_ways(T, N, G, F):
 
 
 def test_every_ordinary_start_is_answered():
-    """Weights that nearly cancel in g+, at rates of all sizes: the residual ends at 0, its time to a loss is inverted."""
+    """Weights that nearly cancel in g+, at rates of all sizes: the residual ends at 0, times to a loss are inverted."""
     rng = np.random.default_rng(8)
     mu, B = 10 ** rng.uniform(3, 8, 300), rng.uniform(-2, 2, 300)
     w = np.full((300, 1), 0.1)
@@ -176,9 +179,7 @@ def test_every_ordinary_start_is_answered():
     end = flow(np.inf, start)
     np.testing.assert_allclose(end["output"], 1.0, rtol=1e-12)
     loss = flow.loss(np, flow.state(start)) * rng.uniform(0.01, 0.9, 300)
-    np.testing.assert_allclose(
-        np.diagonal(flow(flow.when(start, loss=loss), start)["loss"]), loss, rtol=1e-11
-    )
+    np.testing.assert_allclose(np.diagonal(flow(flow.when(start, loss=loss), start)["loss"]), loss, rtol=1e-11)
 
 
 @pytest.mark.parametrize("rate", [1.0, 1e3, 1e6])
