@@ -241,7 +241,7 @@ class Flow(Parametrized):
         problem = detached(pose(self, t, z0))
         with heard(problem) as judge:
             state = judge(evaluator()(problem, out, engine, threads))
-        return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, problem.shared[0])
+        return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, (problem.shared or [None])[0])
 
     def when(self, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss falls to `loss`, inf where it never does.

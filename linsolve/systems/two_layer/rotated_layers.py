@@ -141,12 +141,21 @@ class TwoRotatedLayers(Flow):
 
     forward_complete: ClassVar[bool] = True
     weight: ClassVar[float] = 1
+    norms: ClassVar[tuple[str, str]]  # names of the observables that are the lengths of the layers
 
     def _start(self, xp: Any, z0: Any) -> LayersStart:
         raise NotImplementedError
 
     def _pair(self, xp: Any, z: Any) -> tuple[Any, Any]:
         """Return the two layers of a state, each of shape batch + (d,)."""
+        raise NotImplementedError
+
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return the output less its target, shape batch."""
+        raise NotImplementedError
+
+    def ntk(self, xp: Any, z: Any) -> Any:
+        """Return the tangent kernel on the data point, shape batch."""
         raise NotImplementedError
 
     def loss(self, xp: Any, z: Any) -> Any:
@@ -191,7 +200,7 @@ class TwoRotatedLayers(Flow):
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the time derivative of the output, minus the tangent kernel times the loss's derivative by it."""
-        return {"output": -2 * self.weight * self.ntk(xp, z) * self.residual(xp, z)}  # type: ignore[attr-defined]
+        return {"output": -2 * self.weight * self.ntk(xp, z) * self.residual(xp, z)}
 
     @observable(bounds="[-1, 1]")
     def alignment(self, xp: Any, z: Any) -> Any:
