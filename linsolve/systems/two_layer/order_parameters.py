@@ -193,7 +193,9 @@ class TwoLayerOrder(Flow):
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise the start."""
-        start, b = shared or self.shared(xp, t, z0)
+        return self._rotated(xp, z0, *(shared or self.shared(xp, t, z0)))
+
+    def _rotated(self, xp: Any, z0: Any, start: RotationStart, b: Rotation) -> Any:
         P, Q = (xp.sqrt(z0.P) * start.unit * b.up) ** 2, (xp.sqrt(z0.Q) * start.unit * b.down) ** 2
         return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
 
@@ -202,7 +204,7 @@ class TwoLayerOrder(Flow):
         start, b = shared or self.shared(xp, t, z0)
 
         def geometry() -> tuple[Any, Any, Any]:
-            z, kappa = self.solution(xp, t, z0, (start, b)), self._kappa(xp)
+            z, kappa = self._rotated(xp, z0, start, b), self._kappa(xp)
             difference = xp.where(kappa == 0, z.P - z.Q, found["output"] / unless(xp, kappa == 0, kappa))
             return _geometry(xp, z, difference, _across(xp, z0))
 
