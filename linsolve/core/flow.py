@@ -12,9 +12,9 @@ from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown, unknown_name
 from linsolve.core.parameters import Parametrized, axis_names, batch_shape, own_sizes, parameter
 from linsolve.core.query import NotExact, Problem, answer, detached, pose, refuse_inexact
-from linsolve.core.trajectory import Trajectory
+from linsolve.core.trajectory import Deferred, Trajectory
 
-__all__ = ["Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
+__all__ = ["Deferred", "Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
 
 
 def observable(
@@ -112,14 +112,18 @@ class Flow(Parametrized):
     State: ClassVar[type]
     axes: ClassVar[Mapping[str, tuple[str, ...]]]
     tolerance: ClassVar[float] = 1e-9
+    forward_complete: ClassVar[bool] = False  # whether the solution exists at every t >= 0, from every start
     otherwise: ClassVar[str] = "use integrate(flow, t, z0) for this start"
     declared: ClassVar[Mapping[str, Any]]
+    sharing: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _refuse_misdeclared(cls)
         marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
+        methods = {name: inspect.signature(getattr(cls, name)).parameters for name in ("solution", "along")}
+        cls.sharing = tuple(name for name, parameters in methods.items() if "shared" in parameters)
 
     # the three statements of the problem
 
@@ -141,9 +145,19 @@ class Flow(Parametrized):
 
     # optional statements
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return observables that have a closed form of their own in ``(t, z0)``, free of the state's cancellations."""
+    def along(self, xp: Any, t: Any, z0: Any) -> Mapping[str, Any]:
+        """Return observables that have a closed form of their own in ``(t, z0)``, free of the state's cancellations.
+
+        A `Deferred` mapping evaluates each of them when it is read.
+        """
         return {}
+
+    def shared(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the quantities common to `solution` and `along`, which are evaluated once for both.
+
+        A method that uses them has a last parameter ``shared=None``, and evaluates them itself where it is None.
+        """
+        return None
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the conditions of `solution` by name: relative distances that vanish where it is exact."""
@@ -227,7 +241,7 @@ class Flow(Parametrized):
         """
         problem = detached(pose(self, t, z0))
         state = answer(problem, out, engine, threads)
-        return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
+        return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, (problem.shared or [None])[0])
 
     def when(self, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss falls to `loss`, inf where it never does.
@@ -263,7 +277,8 @@ class Flow(Parametrized):
         if type(self).time_to is Flow.time_to:
             raise TypeError(f"{who}: when = time to a loss has no closed form here; read it off {who}'s trajectory")
         problem = pose(self, 0.0, z0)
-        refuse_inexact(problem)
+        with np.errstate(all="ignore"):
+            refuse_inexact(problem)
         loss = real_array(who, "loss", loss, meaning="value to be reached", domain=Interval("[0, inf)"))
         try:
             np.broadcast_shapes(loss.shape, problem.batch)
@@ -272,7 +287,14 @@ class Flow(Parametrized):
                 f"{who}: loss has shape {tuple(loss.shape)} but must broadcast against batch {problem.batch} (value to "
                 "be reached by each member); to ask every member for several values, pass them as loss[:, None]"
             ) from None
-        return problem.flow.time_to(problem.xp, problem.z0, loss=arithmetic.cast(problem.xp, loss))
+        with np.errstate(all="ignore"):  # an infinite time is an answer; nan is not
+            time = problem.flow.time_to(problem.xp, problem.z0, loss=arithmetic.cast(problem.xp, loss))
+        if problem.xp is np and np.isnan(time).any():
+            raise OverflowError(
+                f"{who}: the time to loss = {shown(loss)} leaves the range of doubles; rescale, or give the start in "
+                "linsolve.arithmetic.precise(50)"
+            )
+        return time
 
     @classmethod
     def state(cls, z: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,44 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, shown, unknown_name
 
-__all__ = ["Trajectory"]
+__all__ = ["Deferred", "Trajectory"]
+
+
+class Deferred(MutableMapping[str, Any]):
+    """Values by name, each evaluated by a function without arguments at its first access.
+
+    Examples
+    --------
+    >>> from linsolve.core.trajectory import Deferred
+    >>> found = Deferred(two=lambda: 2, four=lambda: found["two"] ** 2)
+    >>> found["four"], list(found | {"five": 5})
+    (4, ['two', 'four', 'five'])
+    """
+
+    def __init__(self, **functions: Callable[[], Any]) -> None:
+        self._values: dict[str, Any] = dict(functions)
+
+    def __getitem__(self, name: str) -> Any:
+        if callable(value := self._values[name]):
+            self._values[name] = value = value()
+        return value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._values[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __or__(self, other: Mapping[str, Any]) -> Deferred:
+        found = Deferred(**self._values)
+        found._values.update(other._values if isinstance(other, Deferred) else other)
+        return found
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -33,6 +70,8 @@ class Trajectory:
         Method: "closed form", an integrator's name, or "gradient descent".
     start : State, optional
         State at time 0, where the route is the closed form.
+    shared : optional
+        ``flow.shared`` at these times, where the state was computed from it.
 
     Examples
     --------
@@ -49,6 +88,7 @@ class Trajectory:
     state: Any
     route: str
     start: Any = None
+    shared: Any = None
 
     def __post_init__(self) -> None:
         if not (hasattr(self.flow, "declared") and hasattr(self.state, "_fields") and hasattr(self.t, "shape")):
@@ -67,13 +107,15 @@ class Trajectory:
         return arithmetic.namespace(*self.state)
 
     @cached_property
-    def _along(self) -> dict[str, Any]:
+    def _along(self) -> Mapping[str, Any]:
         if self.route != "closed form":
             return {}
         xp = self._xp
         batch = self._batch_ndim
         clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
-        with np.errstate(over="ignore"):  # beyond doubles is inf, and a list of names may ask for it unwanted
+        with np.errstate(over="ignore", invalid="ignore"):  # `__getitem__` judges values that are read
+            if self.shared is not None and "along" in self.flow.sharing:
+                return self.flow.along(xp, clock, self.start, self.shared)
             return self.flow.along(xp, clock, self.start)
 
     @property
@@ -83,7 +125,7 @@ class Trajectory:
 
     @cached_property
     def _invariants(self) -> dict[str, Any]:
-        with np.errstate(over="ignore"):  # as above
+        with np.errstate(over="ignore", invalid="ignore"):  # as above
             return self.flow.invariants(self._xp, self.state)
 
     def __iter__(self) -> Iterator[str]:
@@ -116,6 +158,17 @@ class Trajectory:
             raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
         if name in self.state._fields:
             return getattr(self.state, name)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = self._observed(name)
+        if self._xp is np and np.isnan(value).any():
+            raise OverflowError(
+                f"{type(self.flow).__name__}: {name} leaves the range of doubles (observable); rescale, or give the "
+                "start in linsolve.arithmetic.precise(50)"
+            )
+        return value
+
+    def _observed(self, name: str) -> Any:
+        """Return an observable: from its own closed form, from the state, or an invariant."""
         lead = self.state[0].shape[: self.t.ndim + self._batch_ndim]
         if name in self._along:
             value = self._along[name]

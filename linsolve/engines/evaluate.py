@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import unknown_name
-from linsolve.core.query import Problem, pose, refuse_inexact, refuse_outside_lifetime, spread
+from linsolve.core.query import Problem, closed_form, pose, refuse_inexact, refuse_outside_lifetime, spread
 from linsolve.engines.blocks import Blocks
 from linsolve.engines.fold import folded
 from linsolve.engines.grid import Grid, Tile, grid_of
@@ -103,7 +103,7 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     refuse_inexact(problem)
     refuse_outside_lifetime(problem)
     flow, clock = problem.flow, problem.xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
-    found = flow.compiled_solution(clock, problem.z0) if chosen == OWN else flow.solution(problem.xp, clock, problem.z0)
+    found = flow.compiled_solution(clock, problem.z0) if chosen == OWN else closed_form(problem, clock)
     state = spread(problem, found)
     return type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))
 

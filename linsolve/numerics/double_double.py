@@ -62,9 +62,17 @@ def power_of_two(xp: Any, size: Any) -> Any:
     if arithmetic.is_object(xp):
         return factor
     for e in (512, 256, 128, 64):
-        big, small = size * factor >= 2**e, size * factor <= 1 / 2**e
-        factor = xp.where(big, factor / 2**e, xp.where(small, factor * 2**e, factor))
+        big, small = size * factor >= 2.0**e, size * factor <= 1 / 2.0**e
+        factor = xp.where(big, factor / 2.0**e, xp.where(small, factor * 2.0**e, factor))
     return factor
+
+
+def _scale(xp: Any, size: Any) -> Any:
+    """Return a power of two that brings `size` into ``[2^-480, 2^480]``, where squares are doubles."""
+    one = xp.ones_like(size)
+    if arithmetic.is_object(xp):
+        return one
+    return xp.where(size >= 2.0**400, one / 2.0**600, xp.where(size <= 1 / 2.0**400, one * 2.0**600, one))
 
 
 def length(xp: Any, v: Any) -> Any:
@@ -77,14 +85,17 @@ def length(xp: Any, v: Any) -> Any:
     >>> round(float(length(np, np.array([3e200, 4e200]))) / 1e200, 6)  # the squares would overflow
     5.0
     """
-    factor = power_of_two(xp, xp.max(xp.abs(v), axis=-1))
+    factor = _scale(xp, xp.max(xp.abs(v), axis=-1))
     scaled = v * factor[..., None]
     return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
 
 
-def cosine(xp: Any, a: Any, b: Any) -> Any:
-    """Return the cosine of the angle between vectors along the last axis, in [-1, 1]; 0 where one of them is 0."""
-    sizes = length(xp, a), length(xp, b)
+def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any:
+    """Return the cosine of the angle between vectors along the last axis, in [-1, 1]; 0 where one of them is 0.
+
+    `sizes` are their lengths, where these are known.
+    """
+    sizes = sizes or (length(xp, a), length(xp, b))
     none = (sizes[0] == 0) | (sizes[1] == 0)
     safe_a, safe_b = (xp.where(none, xp.ones_like(v), v)[..., None] for v in sizes)
     found = xp.sum(a / safe_a * (b / safe_b), axis=-1)
@@ -194,7 +205,7 @@ class DoubleDouble:
     def length(self) -> DoubleDouble:
         """Return the Euclidean length along the last axis, whatever the magnitudes."""
         xp = self.xp
-        factor = power_of_two(xp, xp.max(xp.abs(self.hi), axis=-1))
+        factor = _scale(xp, xp.max(xp.abs(self.hi), axis=-1))
         scaled = self.scaled(factor[..., None])
         return (scaled * scaled).sum().sqrt().scaled(1 / factor)
 
@@ -202,6 +213,6 @@ class DoubleDouble:
         """Return ``sqrt(self^2 + other^2)``, whatever the magnitudes."""
         other = self._like(other)
         xp = self.xp
-        factor = power_of_two(xp, xp.maximum(xp.abs(self.hi), xp.abs(other.hi)))
+        factor = _scale(xp, xp.maximum(xp.abs(self.hi), xp.abs(other.hi)))
         a, b = self.scaled(factor), other.scaled(factor)
         return (a * a + b * b).sqrt().scaled(1 / factor)

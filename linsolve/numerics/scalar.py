@@ -6,7 +6,9 @@ from typing import Any
 
 from linsolve import arithmetic
 
-__all__ = ["integral_of_decay", "log1p_ratio", "logistic", "phi", "riccati", "riccati_lifetime", "smallest"]
+__all__ = [
+    "integral_of_decay", "log1p_ratio", "logistic", "phi", "riccati", "riccati_lifetime", "root_of_twice", "smallest",
+]  # fmt: skip
 
 
 def phi(xp: Any, x: Any) -> Any:
@@ -23,6 +25,20 @@ def phi(xp: Any, x: Any) -> Any:
     """
     nonzero = xp.where(x == 0, xp.ones_like(x), x)
     return xp.where(x == 0, xp.ones_like(x), -xp.expm1(-nonzero) / nonzero)
+
+
+def root_of_twice(xp: Any, x: Any) -> Any:
+    """Return ``sqrt(2 x)``, also where ``2 x`` overflows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.scalar import root_of_twice
+    >>> root_of_twice(np, np.array([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    large = x > 1
+    return xp.where(large, 2 * xp.sqrt(x / 2), xp.sqrt(2 * xp.where(large, xp.ones_like(x), x)))
 
 
 def log1p_ratio(xp: Any, x: Any) -> Any:
@@ -120,11 +136,15 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     still, rate = 1 + size == 1, 1 / xp.where(flat, xp.ones_like(s), s)
     # a0 = 0 at s = 0 and t = inf: the integral is infinite, its product is not
     early = xp.where(a0 == 0, xp.zeros_like(t), t)
-    den = down + a0 * xp.where(still, early, rate * xp.where(rising, done, -done))
+    integral = xp.where(still, early, rate * xp.where(rising, done, -done))
+    # a0 S may overflow: then the fraction is divided by a0
+    huge = (xp.abs(a0) > 1) & ((xp.abs(a0) > 2.0**100) | (xp.abs(t) > 2.0**900))
+    top, unit = xp.where(huge, xp.ones_like(a0), a0), 1 / xp.where(huge, a0, xp.ones_like(a0))
+    den = down * unit + top * integral
     # a start at zero stays there; everything else has a positive denominator while the solution exists
     safe = xp.where((a0 == 0) | (den == 0), xp.ones_like(den), den)
     settled = (down == 0) & (a0 != 0)  # there a0 S may underflow, but a = s
-    return xp.where(settled, s, a0 * up / safe), xp.where(a0 == 0, s, (s - a0) * down / safe)
+    return xp.where(settled, s, top * up / safe), xp.where(a0 == 0, s, (s - a0) * unit * down / safe)
 
 
 def _discriminant(xp: Any, A: Any, b: Any, C: Any) -> tuple[Any, Any]:

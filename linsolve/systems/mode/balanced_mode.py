@@ -8,7 +8,7 @@ import numpy as np
 
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
-from linsolve.numerics.scalar import log1p_ratio, logistic
+from linsolve.numerics.scalar import log1p_ratio, logistic, root_of_twice
 
 __all__ = ["BalancedMode"]
 
@@ -37,11 +37,13 @@ class BalancedMode(Flow):
 
     Source: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
     networks" (2014), eqs. (9)-(12). There ``a >= 0``; the absolute value extends the equation to the networks with
-    ``u = -w``, for which the printed one would blow up.
+    ``u = -w``.
 
     Accuracy: for ``t >= 0``, ``a`` and ``s - a`` are each within 1.5 times what rounding the arguments alone may cause,
-    over 60 decades; backward in time, toward the end of the solution, differences cancel, and up to 20 times as much
-    has been seen (``tests/test_stable.py``).
+    over 60 decades; backward in time, toward the end of the solution, differences cancel and errors reach 20 times as
+    much (``tests/numerics/test_stable.py``).
+
+    Published formulas, checked: ``linsolve card BalancedMode``.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class BalancedMode(Flow):
         a: Any
 
     axes: ClassVar = {"a": ()}
+    forward_complete: ClassVar[bool] = True
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``(s - a)^2 / 2``."""
@@ -73,23 +76,24 @@ class BalancedMode(Flow):
         """Return ``2 |a| (s - a) / tau``."""
         return self.State(2 * xp.abs(z.a) * (self.s - z.a) / self.tau)
 
-    def _follow(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any, Any]:
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any, Any]:
+        """Return the sign of ``a0``, and ``a`` and ``s - a`` at times `t` times this sign."""
         sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
         size, gap = logistic(xp, 2 * t / self.tau, sign * z0.a, sign * self.s)
         return sign, size, gap
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the sigmoid; at ``t = 0`` bitwise the start."""
-        sign, size, _ = self._follow(xp, t, z0)
+        sign, size, _ = shared or self.shared(xp, t, z0)
         return self.State(sign * size)
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return the loss from the closed form of ``s - a``, accurate to the last."""
-        return {"loss": self._follow(xp, t, z0)[2] ** 2 / 2}
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
+        """Return the loss from the closed form of ``s - a``, which does not cancel."""
+        return {"loss": (shared or self.shared(xp, t, z0))[2] ** 2 / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return `s` where the start has its sign, else 0."""
-        return self.State(xp.where(z0.a * self.s > 0, self.s + 0 * z0.a, 0 * (self.s + z0.a)))
+        return self.State(xp.where(xp.sign(z0.a) * xp.sign(self.s) > 0, self.s + 0 * z0.a, 0 * (self.s + z0.a)))
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the time at which the loss has fallen to `loss`, inf where it never does.
@@ -98,16 +102,29 @@ class BalancedMode(Flow):
         """
         sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
         a0, s = sign * z0.a, sign * self.s
-        g0 = s - a0
-        g1 = xp.where(g0 < 0, -xp.sqrt(2 * loss), xp.sqrt(2 * loss))
-        there = xp.abs(g1) >= xp.abs(g0)
-        stuck = (a0 == 0) | (g1 == 0)
-        z = (g0 - g1) / xp.where(stuck, xp.ones_like(g0), a0 * g1)
-        time = self.tau / 2 * z * log1p_ratio(xp, xp.where(there | stuck, xp.zeros_like(z), s * z))
-        return xp.where(there, xp.zeros_like(time), xp.where(stuck, xp.full_like(time, xp.inf), time))
+        g0, goal = s - a0, root_of_twice(xp, loss)
+        g1 = xp.where(g0 < 0, -goal, goal)
+        there = goal >= xp.abs(g0)
+        never = ~there & ((a0 == 0) | (g1 == 0))
+        one = xp.ones_like(g0 + g1)
+        change, g1, a0 = (xp.where(there | never, one, v) for v in (g0 - g1, g1, a0))
+        log_ratio = xp.log(xp.abs(change)) - xp.log(xp.abs(g1))
+        log_z = log_ratio - xp.log(a0)
+        log_x = xp.log(xp.where(s > 0, s, one)) + log_z
+        late = (s > 0) & (log_x > 40)  # s z may overflow, and 1 + s z rounds to it
+        never = never | (~late & (log_z > 700))
+        far = late | never | (xp.abs(log_ratio) > 700)  # the quotient may overflow, z does not
+        z = xp.where(
+            far,
+            xp.exp(xp.where(late | never, 0 * log_z, log_z)),
+            change / xp.where(far, one, g1) / xp.where(far, one, a0),
+        )
+        pace = xp.where(late, log_x / xp.where(late, s, one), z * log1p_ratio(xp, xp.where(late | never, 0 * z, s * z)))
+        time = self.tau * pace / 2
+        return xp.where(there, xp.zeros_like(time), xp.where(never, xp.full_like(time, xp.inf), time))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return the time, finite where ``a0`` lies beyond the fixed points, from which the solution comes down."""
+        """Return the negative time at which the solution backward in time blows up, -inf where it does not, and inf."""
         sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
         a0, s = sign * z0.a, sign * self.s
         beyond = (a0 > 0) & (a0 > s)

@@ -6,25 +6,39 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import smallest
-from linsolve.systems.mode.biased_clock import LONGEST, Slide, rising_root
-from linsolve.systems.mode.hidden_units import HiddenUnits
+from linsolve.numerics.scalar import root_of_twice, smallest
+from linsolve.systems.mode.relaxation import Relaxation, excess, rising_root
 
-__all__ = ["BiasedMode"]
+__all__ = ["BiasedMode", "HiddenUnits"]
+
+
+class HiddenUnits(Flow):
+    """A flow whose state has weights ``w`` and ``h``, shape batch + (d,), of d hidden units."""
+
+    @observable(bounds="[0, inf)")
+    def w_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|w|``, shape batch."""
+        return length(xp, z.w)
+
+    @observable(bounds="[0, inf)")
+    def h_norm(self, xp: Any, z: Any) -> Any:
+        """Return ``|h|``, shape batch."""
+        return length(xp, z.h)
 
 
 class _Start(NamedTuple):
-    """A start, measured: roots of the rates, ``g+-``, residual, and the slide's ``T, N, G, F``."""
+    """Square roots of the rates, ``g+-``, the residual and ``T, N, G, F`` of the `Relaxation`."""
 
     root_h: Any
     root_w: Any
     plus: Any
     minus: Any
     r0: Any
-    slide: tuple[Any, Any, Any, Any]
+    sizes: tuple[Any, Any, Any, Any]
 
 
 class BiasedMode(HiddenUnits):
@@ -52,20 +66,21 @@ class BiasedMode(HiddenUnits):
 
     Notes
     -----
-    Exact for: any width, any start with ``2 s |sigma(inf)| <= 64`` (weights grow by at most ``e^32``), ``t >= 0`` and
-    ``t = inf``. Not for: a mode without bias, see `HiddenMode`; longer ways, refused by the condition `span`.
+    Exact for: any width, any start whose weights grow by at most ``e^350`` (``2 s |sigma(inf)| <= 700``; 64 in
+    arithmetic of high precision), ``t >= 0`` and ``t = inf``. Not for: a mode without bias, see `HiddenMode`; weights
+    that grow by more, refused by the condition `span`.
 
     Source: Seleznova, thesis (2024), eq. (25) on the constant mode ``w = W^T 1/sqrt(C)``, ``h = H1 1/sqrt(C)``,
     ``B = C beta``, which the thesis does not solve: its limits (59)-(68) take the final bias beta as given.
 
-    Errata of the thesis, as mutants in ``tests/test_biased_mode.py``: eq. (46) puts the rate of the features in twice,
-    (47) forgets the factor ``m``.
-
-    The integral is taken by panels of Gauss-Legendre nodes and inverted by Newton's iteration, see
-    `linsolve.numerics.Slide`; more digits take more nodes.
+    The time is an integral over ``sigma``, taken by Gauss-Legendre panels and inverted by Newton's iteration
+    (`linsolve.systems.mode.relaxation`).
 
     Accuracy: state 1e-12 norm-wise, residual, loss and time to a loss 1e-12 relative (of ``1 + rate t`` for the
-    residual), against fifty digits (``tests/test_biased_mode.py``).
+    residual), against fifty digits (``tests/systems/mode/test_biased_mode.py``); the fast transients of
+    long ways to the rounding of ``X = 2 s |sigma(inf)|``.
+
+    Published formulas, checked: ``linsolve card BiasedMode``.
 
     Examples
     --------
@@ -115,41 +130,51 @@ class BiasedMode(HiddenUnits):
         grow, fall = (xp.where(r0 < 0, x, y) for x, y in (sizes, sizes[::-1]))
         return _Start(root_h.hi, root_w.hi, plus.hi, minus.hi, r0, (T, self.N + 0 * T, grow, fall))
 
-    def _to_go(self, xp: Any, t: Any, slide: Slide) -> tuple[Any, Any]:
-        """Return what of the way has been gone at times t, and what is left, each to full relative accuracy."""
+    def _to_go(self, xp: Any, t: Any, way: Relaxation) -> tuple[Any, Any]:
+        """Return ``x(t)`` and ``X - x(t)``, each to full relative accuracy."""
         forever = xp.isinf(t)
-        fallen = slide.fallen(xp, xp.where(forever, xp.zeros_like(t), t) + xp.zeros_like(slide.span))
+        fallen = way.fallen(xp, xp.where(forever, xp.zeros_like(t), t) + xp.zeros_like(way.span))
         gone, left = -xp.expm1(-fallen), xp.exp(-fallen)
         gone = xp.where(forever, xp.ones_like(gone), gone)
-        return slide.span * gone, slide.span * xp.where(forever, xp.zeros_like(left), left)
+        return way.span * gone, way.span * xp.where(forever, xp.zeros_like(left), left)
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return the state; at ``t = 0`` bitwise the start."""
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[_Start, Relaxation, tuple[Any, Any]]:
+        """Return the start, the clock's constants, and the parts of its span behind and ahead at times `t`."""
         start = self._start(xp, z0)
-        x, _ = self._to_go(xp, t, Slide.of(xp, *start.slide))
+        way = Relaxation.of(xp, *start.sizes)
+        return start, way, self._to_go(xp, t, way)
+
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
+        """Return the state; at ``t = 0`` bitwise the start."""
+        start, way, (x, y) = shared or self.shared(xp, t, z0)
         moved = (t != 0) & (start.r0 != 0)
         turn = xp.where(start.r0 < 0, x, -x) / 2
         w = _turned(xp, turn, (z0.w, z0.h), (start.plus, start.minus), (start.root_w, start.root_h))
         h = _turned(xp, turn, (z0.h, z0.w), (start.plus, -start.minus), (start.root_h, start.root_w))
-        B = z0.B + self.N * turn / (start.root_w * start.root_h)
+        change = self.N * turn / (start.root_w * start.root_h)
+        r, own = _residual(xp, start, way, y), w * h
+        B = smallest(
+            xp,
+            (xp.abs(z0.B) + xp.abs(change), z0.B + change),
+            (xp.abs(r) + 1 + xp.sum(xp.abs(own), axis=-1), r + 1 - xp.sum(own, axis=-1)),
+        )
         some = moved[..., None]
         return self.State(xp.where(some, w, z0.w), xp.where(some, h, z0.h), xp.where(moved, B, z0.B))
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return loss, residual and ntk from closed forms that do not cancel."""
-        start = self._start(xp, z0)
-        slide = Slide.of(xp, *start.slide)
-        _, y = self._to_go(xp, t, slide)
-        size = y * slide.rate(xp, y) / (2 * start.root_w * start.root_h)
-        residual = xp.where(start.r0 < 0, -size, xp.where(start.r0 > 0, size, xp.zeros_like(size)))
-        still = xp.where(start.r0 == 0, slide.span, y)  # a start at the root has no way to go
-        ntk = slide.N + (slide.P * xp.exp(-still) + slide.M * xp.exp(still)) / 2
+        start, way, (_, y) = shared or self.shared(xp, t, z0)
+        residual = _residual(xp, start, way, y)
+        still = xp.where(start.r0 == 0, way.span, y)  # a start at the root has no way to go
+        ntk = way.N + (way.P * xp.exp(-still) + way.F * xp.exp(still - way.span)) / 2
         return {"loss": residual**2 / 2, "residual": residual, "ntk": ntk}
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return by how much the way ``2 s |sigma(inf)|`` exceeds what the quadrature reaches."""
-        excess = rising_root(xp, *self._start(xp, z0).slide) / LONGEST - 1
-        return {"span": xp.maximum(excess, xp.zeros_like(excess))}
+        """Return by how much ``2 s |sigma(inf)|`` exceeds the longest way that is solved."""
+        start = self._start(xp, z0)
+        growing = xp.where((start.r0 < 0)[..., None], start.plus, start.minus)
+        grows = xp.max(xp.abs(growing), axis=-1) > 0
+        return {"span": excess(xp, rising_root(xp, *start.sizes), grows)}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``, where ``w.h + B = 1``."""
@@ -159,14 +184,19 @@ class BiasedMode(HiddenUnits):
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss has fallen to `loss`, shape batch; inf for 0."""
         start = self._start(xp, z0)
-        slide = Slide.of(xp, *start.slide)
-        size = xp.sqrt(2 * loss) + 0 * start.r0
+        way = Relaxation.of(xp, *start.sizes)
+        size = root_of_twice(xp, loss) + 0 * start.r0
         there, never = size >= xp.abs(start.r0), size == 0
         idle = there | never
         goal = 4 * start.root_w * start.root_h * xp.where(idle, xp.abs(start.r0), size)
-        y = rising_root(xp, goal, slide.N, slide.M, slide.P)
-        y = xp.where(idle | (y > slide.span), slide.span, y)
-        time = xp.where(never, xp.full_like(y, xp.inf), slide.time_at(xp, y))
+        T, N, G, F = start.sizes
+        y = rising_root(xp, goal, N, F * xp.exp(-way.span), way.P)
+        early = way.span - rising_root(xp, T - goal, N, G, F)  # of long ways, where exp(-X) underflows
+        y = xp.where((way.span > 600) & (2 * early > way.span), early, y)
+        y = xp.where(idle | (y > way.span), way.span, y)
+        time = xp.where(never, xp.full_like(y, xp.inf), way.time_at(xp, y))
+        if not arithmetic.is_object(xp):  # not a number: a named overflow for callers
+            time = xp.where((y == 0) & ~never, xp.full_like(time, xp.nan), time)
         return xp.where(there, xp.zeros_like(time), time)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -190,7 +220,7 @@ class BiasedMode(HiddenUnits):
         """Return the rate of the output, ``-ntk (w.h + B - 1)``: what the tangent kernel is for."""
         return {"output": -self.ntk(xp, z) * self.residual(xp, z)}
 
-    # what is observed
+    # observables
 
     @observable()
     def output(self, xp: Any, z: Any) -> Any:
@@ -215,11 +245,19 @@ class BiasedMode(HiddenUnits):
         return flow, cls.State(0.6 * rng.normal(size=(2, 2)), 0.8 * rng.normal(size=(2, 2)), B)
 
 
+def _residual(xp: Any, start: _Start, way: Relaxation, y: Any) -> Any:
+    """Return the residual where a way of length `y` is left."""
+    size = y * way.rate(xp, y) / (2 * start.root_w * start.root_h)
+    return xp.where(start.r0 < 0, -size, xp.where(start.r0 > 0, size, xp.zeros_like(size)))
+
+
 def _turned(xp: Any, turn: Any, layers: tuple[Any, Any], ends: tuple[Any, Any], roots: tuple[Any, Any]) -> Any:
     """Return ``own cosh(turn) + (root of other/root of own) other sinh(turn)``, or the same through ``g+-``."""
     (own, other), (plus, minus), turn = layers, ends, turn[..., None]
-    root, cross = roots[0][..., None], (roots[1] / roots[0])[..., None] * other * xp.sinh(turn)
-    bend = 2 * xp.sinh(turn / 2) ** 2
-    up, down = plus * xp.exp(turn) / (2 * root), minus * xp.exp(-turn) / (2 * root)
+    most = xp.full_like(turn, 350)  # longer ones belong to g+ or g- of exactly 0
+    up, down = xp.minimum(turn, most), xp.minimum(-turn, most)
+    root, turn = roots[0][..., None], -xp.minimum(-up, most)
+    cross, bend = (roots[1] / roots[0])[..., None] * other * xp.sinh(turn), 2 * xp.sinh(turn / 2) ** 2
+    up, down = plus * xp.exp(up) / (2 * root), minus * xp.exp(down) / (2 * root)
     near = xp.abs(own) * (1 + bend) + xp.abs(cross), own + (own * bend + cross)
     return smallest(xp, near, (xp.abs(up) + xp.abs(down), up + down))

@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
+from linsolve.numerics.scalar import root_of_twice
 from linsolve.systems.mode.growth import deep_growth
 from linsolve.systems.mode.growth_time import deep_growth_time
 
@@ -57,16 +58,13 @@ class DeepMode(Flow):
 
     Sources: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
     networks" (2014), eqs. (14)-(16); Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent
-    alignment effect" (2022), eqs. (38)-(40), with these corrections. Eq. (38), middle member: ``u^(L-1)``, not
-    ``u^(2L-2)``. Eq. (39) lacks the factor `L` (at ``L = 2`` it contradicts their (B.3)). Eq. (40) lacks the
-    factor in its time, ``a^-m = a0^-m - (L - 2) s t / tau``, has ``c0^L`` for ``a0``, and is the leading order of small
-    ``a/s``, not a solution. After (40), ``t_1/2`` is ``tau sigma^(2-L) / ((L - 2) s)`` with ``a0 = sigma^L``, not
-    ``sigma^(-L-2)``.
+    alignment effect" (2022), eqs. (38)-(40). Published formulas, checked: ``linsolve card DeepMode``.
 
     Accuracy: ``1e-13 (1 + condition)`` relative for the state and for the loss against 50 digits, where the condition
-    ``|t a'/a|`` (``|t (s-a)'/(s-a)|`` for the loss) is what one rounding of `t` changes; on a long plateau it is large:
-    from ``a0 = 1e-12 s`` at infinite depth one rounding of `t` moves ``a`` at half its rise by 1e-4
-    (``tests/test_deep_mode.py``; ``benchmarks/accuracy_deep_mode.py``).
+    number ``|t a'/a|`` (``|t (s-a)'/(s-a)|`` for the loss) is the effect of one rounding of `t`; on a long plateau it
+    is large: from ``a0 = 1e-12 s`` at infinite depth one rounding of `t` moves ``a`` at half its rise by 1e-4
+    (``tests/systems/mode/test_deep_mode.py``; ``benchmarks/accuracy_deep_mode.py``). OverflowError is raised where
+    ``a0/s`` leaves the range of doubles.
 
     Examples
     --------
@@ -90,7 +88,7 @@ class DeepMode(Flow):
     axes: ClassVar = {"a": ()}
 
     def _metric(self, xp: Any, a: Any) -> Any:
-        """Return ``depth |a|^(2 - 2/depth) / tau``, what the layers' weights induce on their product."""
+        """Return ``depth |a|^(2 - 2/depth) / tau``, the metric that the layers' weights induce on their product."""
         gain = xp.where(xp.isinf(self.depth), xp.ones_like(self.depth), self.depth)
         return gain * xp.pow(xp.abs(a), 2 - 2 / self.depth) / self.tau
 
@@ -113,17 +111,21 @@ class DeepMode(Flow):
         name = "start of the sign opposite to s at 1 < depth < 2 (a reaches 0 in finite time, and is not unique after)"
         return {name: xp.where(lost, 1 + zero, zero)}
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+        """Return ``a`` and ``s - a`` at times `t`, each to full relative accuracy."""
+        return deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)
+
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the mode's strength; at ``t = 0`` bitwise the start."""
-        return self.State(deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)[0])
+        return self.State((shared or self.shared(xp, t, z0))[0])
 
     def gap(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return ``s - a`` at times `t`, accurate to the last."""
-        return deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)[1]
+        """Return ``s - a`` at times `t`, to full relative accuracy."""
+        return self.shared(xp, t, z0)[1]
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return the loss from the closed form of ``s - a``, accurate to the last."""
-        return {"loss": self.gap(xp, t, z0) ** 2 / 2}
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
+        """Return the loss from the closed form of ``s - a``, which does not cancel."""
+        return {"loss": (shared[1] if shared else self.gap(xp, t, z0)) ** 2 / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return `s` where the start has its sign or the depth is 1, else 0."""
@@ -135,19 +137,19 @@ class DeepMode(Flow):
         """Return the time at which the loss has fallen to `loss`, inf where it never does; by the closed form."""
         g0 = self.s - z0.a + 0 / self.depth
         one = xp.ones_like(g0)
-        g1 = xp.sqrt(2 * loss) * xp.where(g0 < 0, -one, one)
+        g1 = root_of_twice(xp, loss) * xp.where(g0 < 0, -one, one)
         straight = self.depth == 1
         moving = ~straight & (z0.a != 0)
         # a start of the other sign, or s = 0, falls toward 0, where the loss is s^2/2
         never = (g1 == 0) | (~straight & ((z0.a == 0) | ((self.s - g1) * xp.sign(z0.a) <= 0)))
         there = xp.abs(g1) >= xp.abs(g0)
-        asked = ~(never | there)
-        linear = xp.log1p(xp.where(asked & straight, (g0 - g1) / xp.where(g1 == 0, one, g1), 0 * one))
-        # what is not asked for is asked in a harmless way
-        a0 = xp.where(asked & moving, z0.a + 0 * one, one)
-        s = xp.where(asked & moving, self.s + 0 * one, 2 * one)
-        gap = xp.where(asked & moving, g1, one / 2)
-        depth = xp.where(asked & moving, self.depth + 0 * one, 2 * one)
+        wanted = ~(never | there)
+        linear = xp.log1p(xp.where(wanted & straight, (g0 - g1) / xp.where(g1 == 0, one, g1), 0 * one))
+        # safe operands where the time is 0 or infinite
+        a0 = xp.where(wanted & moving, z0.a + 0 * one, one)
+        s = xp.where(wanted & moving, self.s + 0 * one, 2 * one)
+        gap = xp.where(wanted & moving, g1, one / 2)
+        depth = xp.where(wanted & moving, self.depth + 0 * one, 2 * one)
         time = self.tau * xp.where(straight, linear, deep_growth_time(xp, a0, gap, s, depth))
         return xp.where(there, 0 * time, xp.where(never, xp.inf + 0 * time, time))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import comb, factorial
 from typing import Any, NamedTuple
 
+from linsolve import arithmetic
 from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
 from linsolve.systems.mode.growth_tables import Tables, cut, horner, tables_of
 from linsolve.systems.mode.growth_time import (
@@ -17,6 +18,7 @@ from linsolve.systems.mode.growth_time import (
     start_of,
     terms_of,
     unfolded,
+    unreachable,
 )
 
 __all__ = ["deep_growth"]
@@ -81,13 +83,18 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     learned = straight | (~still & ~at.negative)
     a = xp.where(forever, xp.where(learned, s, 0 * s), a)
     gap = xp.where(forever, xp.where(learned, 0 * s, s), gap)
+    if not arithmetic.is_object(xp):  # not a number: a named overflow for callers
+        lost = unreachable(xp, some, aim) & ~straight & ~forever
+        a, gap = (xp.where(lost, xp.full_like(v, xp.nan), v) for v in (a, gap))
     begin = clock + xp.where(forever, xp.ones_like(t), xp.zeros_like(t)) == 0
     return xp.where(begin, a0, a), xp.where(begin, s - a0, gap)
 
 
 def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
     """Return the product, at most 1e290, so that it stays a double: long before that everything has converged."""
-    longest = 10**290 / xp.where(rate > 1, rate, xp.ones_like(rate))
+    if arithmetic.is_object(xp):
+        return time * rate
+    longest = 1e290 / xp.where(rate > 1, rate, xp.ones_like(rate))
     return xp.minimum(time, longest) * rate
 
 
@@ -115,7 +122,7 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
 
 
 class _Tail(NamedTuple):
-    """What is known of the tail.
+    """Constants of the tail.
 
     Parameters
     ----------

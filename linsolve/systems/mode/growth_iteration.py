@@ -9,8 +9,8 @@ from linsolve.systems.mode.growth_time import Start, far, linear, saturation
 
 __all__ = ["Path", "fall_of", "guess", "head_of"]
 
-_HUGE = 10**300
-_FAR = 10**15  # in units of the clock at the end of a path, beyond which nothing of it is seen
+_HUGE = 1e300
+_FAR = 1e15  # in units of the clock at the end of a path, beyond which nothing of it is seen
 
 
 class Path(NamedTuple):
@@ -71,7 +71,7 @@ def head_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
     spent = saturation(xp, at.end, at.n, at.z0, z, power, far(xp, z, at.rising)) - at.series
     G = at.z0 / xp.where(at.big, at.n + 1, one) + at.series
     within = xp.abs(z) > xp.abs(top) / 2  # else so little has saturated at the end that the path is linear
-    limit = xp.where(at.n < 0, -(2**50 - 1) * one / 2**50 / xp.where(at.n < 0, at.n, -one), way)
+    limit = xp.where(at.n < 0, -(2.0**50 - 1) * one / 2.0**50 / xp.where(at.n < 0, at.n, -one), way)
     return Path(
         n=at.n,
         z0=xp.where((at.end == 0) & ~at.negative, 3 * one / 5, at.z0),  # no head: only not 1

@@ -1,7 +1,6 @@
 """Polynomials that invert the time of a deep growth, made for each depth from the closed form of that time.
 
-No equation is solved for them: points are chosen on the path, and their times, by the closed form, are the nodes at
-which the inverse is interpolated.
+Points are chosen on the path; their times, by the closed form, are the nodes of the interpolation of the inverse.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Tables(NamedTuple):
 
 
 def tables_of(xp: Any, depth: Any, hard: Any) -> Tables:
-    """Return the tables of depths above 1; where `hard`, those of heads are of no use.
+    """Return the tables of depths above 1; where `hard`, those of heads are unused.
 
     Those of a few depths, as doubles or in high precision, are made once and remembered.
     """

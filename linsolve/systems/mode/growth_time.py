@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from linsolve import arithmetic
+
 __all__ = [
     "Start", "deep_growth_time", "far", "far_terms", "head", "linear", "logarithmic", "near", "near_terms",
-    "saturation", "start_of", "terms_of", "unfolded",
+    "saturation", "start_of", "terms_of", "unfolded", "unreachable",
 ]  # fmt: skip
 
 _LONGEST = 700  # of a logarithm: exp of it is still a double
@@ -155,6 +157,13 @@ def _ratio(xp: Any, over: Any, under: Any) -> Any:
     return over / xp.where(under == 0, xp.ones_like(under), under)
 
 
+def unreachable(xp: Any, a0: Any, s: Any) -> Any:
+    """Whether the ratio of two numbers that are not 0 leaves the range of doubles."""
+    size, goal = xp.abs(a0), xp.abs(s)
+    low, high = xp.minimum(size, goal), xp.maximum(size, goal)
+    return (low > 0) & (low < high / 2.0**1021)
+
+
 def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     """Return the `Start` of arrays of one shape; ``a0 = 0`` and depths without a solution must be masked before."""
     b = 2 / depth
@@ -169,7 +178,8 @@ def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     inside = z < top
     end = xp.where(inside, xp.log(_ratio(xp, top, z)), 0 * one)
     end = xp.where(z == 0, _LONGEST * one, end)
-    end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
+    if not arithmetic.is_object(xp):
+        end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
     w = xp.where(inside | negative, xp.where(big, -2 * one / 5, 2 * one / 3), _ratio(xp, s - a0, a0))
     rising, falling, ending = far_terms(xp, n + 2, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
     series = z0 * z0 * far(xp, z0, rising)
@@ -230,7 +240,12 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     fall = _fall_time(xp, at, xp.where(at.big, xp.log(xp.abs(_ratio(xp, a, s))), l), early)
     fall = xp.where(at.big, _ratio(xp, fall, at.exchange), fall)
     tail = _ratio(xp, _tail_time(xp, at, s * change / (a0 * gap), gap / a, early), at.exchange)
-    return xp.where(early, first, at.span + xp.where(at.negative, fall, tail)) / at.pace
+    time = xp.where(early, first, at.span + xp.where(at.negative, fall, tail)) / at.pace
+    if arithmetic.is_object(xp):
+        return time
+    lost = unreachable(xp, a0, s) | unreachable(xp, gap, a) | xp.isinf(at.pace)
+    lost = lost | ((at.n * at.end > _STEEPEST - 1) & (l > at.end))  # beyond a head that was cut
+    return xp.where(lost, xp.full_like(time, xp.nan), time)
 
 
 def _log_ratio(xp: Any, over: Any, under: Any, difference: Any) -> Any:

@@ -7,10 +7,10 @@ With ``p' = -2 g r p``, ``q' = 2 g r q``, ``g f = |p|^2 - |q|^2``, ``r = f - y``
 .. math:: e^{2\theta} = \frac{N}{D}, \quad N = e^2 + (c + g y + 2 |q_0|^2) W, \quad D = e^2 + (c - g y + 2 |p_0|^2) W,
     \quad r = r_0 \frac{e^2}{N D}, \quad \sinh\theta = -\frac{g r_0 W}{\sqrt{N D}} .
 
-For ``t >= 0`` every sum here has terms of one sign; for ``t < 0`` the differences are rationalized. Only the square
-roots of N, D, ``|p|^2``, ``|q|^2`` are formed, so that starts of 1e-150 do not underflow. Smaller ones leave the saddle
-when e itself has underflowed, and ``exp(theta)`` may overflow on the way: there e is kept as a square, and the roots,
-like p and q, are multiplied by a power of two.
+For ``t >= 0`` every sum has terms of one sign; for ``t < 0`` the differences are rationalized. Only the square roots of
+N, D, ``|p|^2``, ``|q|^2`` are formed, so that starts of 1e-150 do not underflow. Smaller starts leave the saddle after
+e has underflowed, and ``exp(theta)`` may overflow before: for them e is kept as a square, and p, q and the roots are
+multiplied by a power of two, the unit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,22 @@ from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, two_prod
 from linsolve.numerics.scalar import integral_of_decay, smallest
 
-__all__ = ["Boost", "BoostStart", "boost", "boost_output", "forward", "roots", "still", "unit_for", "unless"]
+__all__ = [
+    "Rotation",
+    "RotationStart",
+    "forward",
+    "roots",
+    "rotated_output",
+    "rotation",
+    "still",
+    "tangent_kernel",
+    "unit_for",
+    "unless",
+]
 
 
-class BoostStart(NamedTuple):
-    """Where a boost starts: what is needed of the network, once for all times.
+class RotationStart(NamedTuple):
+    """Initial values of the rotation, shape batch.
 
     Parameters
     ----------
@@ -34,15 +45,14 @@ class BoostStart(NamedTuple):
     g : array
         Coupling, signed: ``g f0 = p^2 - q^2``.
     y, f0, r0, r0_low : array
-        Target, output and residual; ``r0`` correctly rounded, not the difference of rounded numbers, and what its
-        rounding left.
+        Target, output, residual ``f0 - y`` correctly rounded, and the rounding error of the residual.
     c : DoubleDouble
         Rate of learning, ``hypot(g y, 2 p q)``.
     mild : array of bool
         Whether ``2^-99 < p, q < 2^99`` and ``|g|, |y| < 2^99``, so that N and D, which go from 1 to ``n^2/(2c)`` and
         ``m^2/(2c)``, stay between ``2^-400`` and ``2^400``; false in object arithmetic.
     unit : array
-        1, or `unit_for` starts so small that N or D would leave the range of doubles.
+        Power of two of `unit_for`; 1 unless the start is so small that N or D would leave the range of doubles.
     """
 
     p: Any
@@ -67,11 +77,11 @@ class BoostStart(NamedTuple):
         r0: DoubleDouble | None = None,
         about: tuple[Any, Any, Any] | None = None,
         unit: Any = None,
-    ) -> BoostStart:
-        """Return the start for lengths times `unit`, coupling, target and output, given to twice the working precision.
+    ) -> RotationStart:
+        """Return the start for lengths times `unit`, coupling, target and output in double-double.
 
-        The residual may be given where it is known better than as a difference of output and target. So may ``p, q, g``
-        as they are `about`, to a few rounding errors: what these are between is easier to see from the formula.
+        `r0` is for residuals known better than as the difference of output and target; `about` holds ``p, q, g`` to a
+        few rounding errors, as formulas whose ranges interval arithmetic can bound.
         """
         r0 = f0 - y if r0 is None else r0
         target = y.hi if isinstance(y, DoubleDouble) else y
@@ -83,45 +93,41 @@ class BoostStart(NamedTuple):
 
     @property
     def lengths(self) -> tuple[Any, Any]:
-        """Return ``|p0|, |q0|`` themselves; below 1e-307 rounded to what doubles there are."""
+        """Return ``|p0|, |q0|`` without the unit, rounded to denormal numbers below 1e-307."""
         return self.p * (1 / self.unit), self.q * (1 / self.unit)
 
 
 def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
-    """Return `BoostStart.mild`."""
+    """Return `RotationStart.mild`."""
     if arithmetic.is_object(xp):
         return xp.zeros_like(p + q) != 0
-    low, high = 1 / 2**99, 2**99
+    low, high = 1 / 2.0**99, 2.0**99
     # the product of g and y might overflow
     return (p > low) & (p < high) & (q > low) & (q < high) & (xp.abs(g) < high) & (xp.abs(y) < high)
 
 
 def unit_for(xp: Any, tiny: Any, like: Any) -> Any:
-    """Return the unit of starts: ``2^540`` where they are `tiny`, else 1; what it multiplies is below ``2^-50``.
-
-    A length of ``2^-1074`` becomes ``2^-534``; a root of N or D, whose other is of order 1, reaches from ``2^-1074 W``
-    to 1, ``W < 2^960``.
-    """
+    """Return the unit of starts: ``2^540`` where they are `tiny`, below ``2^-50``, else 1."""
     one = xp.ones_like(like)
-    return one if arithmetic.is_object(xp) else xp.where(tiny, one * 2**540, one)
+    return one if arithmetic.is_object(xp) else xp.where(tiny, one * 2.0**540, one)
 
 
-class Boost(NamedTuple):
-    """A boost at times t.
+class Rotation(NamedTuple):
+    """The rotation at times t, shape t.shape + batch.
 
     Parameters
     ----------
     up, down : array
-        ``exp(theta)``, ``exp(-theta)`` over the start's unit, for vectors that are multiplied by it; where one of them
-        is infinite (at a saddle) it is replaced by a finite number, and multiplies a vector that is 0.
+        ``exp(theta)``, ``exp(-theta)`` over the unit, factors of vectors that are multiplied by it. An infinite one, at
+        a saddle, multiplies a vector that is 0 and is replaced by a finite number.
     lift : array
-        ``-sinh(theta) / (g r0)``, an integral of the residual; see `tame`.
+        ``-sinh(theta) / (g r0)``, the integral of a function of the residual; see `tame`.
     bend : array
         ``(cosh(theta) - 1) / (2 (g r0)^2 lift)``, without cancellation.
     fade, done : array
         ``sqrt(r / r0)`` and ``1 - r / r0``, each to full relative accuracy.
     tame : array of bool
-        Whether `lift` and `bend` are finite; where they are not, at the end of an approach to the saddle, they are 0.
+        Whether `lift` and `bend` are finite; they are 0 elsewhere, which is at the end of an approach to a saddle.
     moved : array of bool
         False at ``t = 0`` and for stationary starts, whose other fields may be off by a few rounding errors.
     """
@@ -136,47 +142,45 @@ class Boost(NamedTuple):
     moved: Any
 
 
-def still(start: BoostStart) -> Any:
+def still(start: RotationStart) -> Any:
     """Whether a start is stationary: at the saddle or on the target."""
     return ((start.p == 0) & (start.q == 0)) | (start.r0 == 0)
 
 
-def unless(xp: Any, flag: Any, x: Any, instead: int = 1) -> Any:
+def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
     """Return `x`, and `instead` where `flag` holds, as a safe operand."""
     return xp.where(flag, xp.full_like(x, instead), x)
 
 
-def _clock(xp: Any, t: Any, start: BoostStart) -> tuple[Any, Any, Any]:
-    """Return ``|t|``, the rate and where the boost has ended although its rate is 0, free of overflow.
+def _age(xp: Any, t: Any, start: RotationStart) -> tuple[Any, Any]:
+    """Return ``|t|``, and whether it is infinite while ``c`` is 0 or so small that ``1/c`` overflows.
 
-    In floats ``|t|`` is cut where everything that depends on ``c t`` has long ended, and rates so small that ``1/c``
-    would overflow count as 0.
+    In floats ``|t|`` is cut at a time at which all functions of ``c t`` have their limits.
     """
     age, c = xp.abs(t), start.c.hi
     if arithmetic.is_object(xp):
-        adrift = (c == 0) & xp.isinf(age)
-        return unless(xp, adrift, age, 0), c, adrift
-    flat = ~start.mild & (c < 1 / 2**960)
-    adrift = flat & (age > 2**900)
-    end = xp.where(start.mild, xp.full_like(c, 2**700), 1000 / unless(xp, flat, c))
+        endless = (c == 0) & xp.isinf(age)
+        return unless(xp, endless, age, 0), endless
+    flat = ~start.mild & (c < 1 / 2.0**960)
+    endless = flat & xp.isinf(age)
+    end = xp.where(start.mild, xp.full_like(c, 2.0**700), 1000 / unless(xp, flat, c))
     age = xp.where(~flat & (age > end), end, age)
-    return unless(xp, adrift, age, 0), unless(xp, flat, c, 0), adrift
+    return unless(xp, endless, age, 0), endless
 
 
-def _decay(xp: Any, age: Any, start: BoostStart) -> tuple[Any, Any]:
-    """Return ``exp(-2 c age)`` as two factors, of which the second is 1 for mild starts: the product may underflow.
+def _decay(xp: Any, age: Any, start: RotationStart) -> tuple[Any, Any]:
+    """Return ``exp(-2 c age)`` as two factors, the second 1 for mild starts, since the product may underflow.
 
-    The rounding of the exponent, which exp would amplify, is corrected for.
+    The rounding error of the exponent is corrected, which exp would amplify.
     """
     c = start.c
     if arithmetic.is_object(xp):
         main = xp.exp(-2 * c.hi * age)
         return main, xp.ones_like(main)
     less = xp.where(start.mild, xp.full_like(c.hi, -2), xp.full_like(c.hi, -1))
-    late = age > 2**900
-    part = xp.where(late, xp.zeros_like(age), age)
-    _, error = two_prod(xp, c.hi + xp.zeros_like(part), part)
-    main = xp.exp(less * c.hi * age) * (1 + less * (error + c.lo * part))
+    shift = unless(xp, age > 2.0**900, xp.ones_like(age), 2.0**500)  # two_prod overflows beyond 2^996
+    _, error = two_prod(xp, c.hi * shift, age / shift)
+    main = xp.exp(less * c.hi * age) * (1 + less * (error + c.lo * age))
     return main, unless(xp, start.mild, main)
 
 
@@ -190,7 +194,7 @@ def roots(xp: Any, a: Any, hypotenuse: Any, leg: Any, unit: Any) -> tuple[Any, A
     return xp.where(a >= 0, large, small), xp.where(a >= 0, small, large)
 
 
-def forward(xp: Any, start: BoostStart) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def forward(xp: Any, start: RotationStart) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Return the roots of ``c + g y``, ``c - g y`` and of ``c + g y + 2 q^2``, ``c - g y + 2 p^2``, times the unit."""
     parts = roots(xp, start.g * start.y, start.c.hi, 2 * start.p * start.q, start.unit)
     root = xp.sqrt(xp.full_like(start.p, 2))
@@ -211,30 +215,29 @@ def _root(xp: Any, e: Any, part: Any, falls: Any) -> Any:
     return xp.where(falls, xp.sqrt(rest) * xp.sqrt(e + part), xp.hypot(e, part))
 
 
-def boost(xp: Any, t: Any, start: BoostStart) -> Boost:
-    """Return the boost at times `t`, negative (down to `boost_blow_up`) and infinite included.
+def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
+    """Return the rotation at times `t`, negative (down to `blow_up_time`) and infinite included.
 
     Parameters
     ----------
     xp : namespace
     t : array
         Time; its shape broadcasts against the start's.
-    start : BoostStart
-        From where, and by how much.
+    start : RotationStart
 
     Returns
     -------
-    Boost
-        Relative accuracy of a few rounding errors in every field, for `t >= 0`.
+    Rotation
+        Every field within a few rounding errors, relative, for `t >= 0`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from linsolve.systems.two_layer.hyperbolic_rotation import BoostStart, boost
+    >>> from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart, rotation
     >>> from linsolve.numerics.double_double import DoubleDouble
     >>> p, q, g = (DoubleDouble(np, np.array(value)) for value in (0.5, 0.0, 1.0))
-    >>> start = BoostStart.of(p, q, g, np.array(1.0), DoubleDouble(np, np.array(0.25)))
-    >>> b = boost(np, np.array([0.0, np.inf]), start)
+    >>> start = RotationStart.of(p, q, g, np.array(1.0), DoubleDouble(np, np.array(0.25)))
+    >>> b = rotation(np, np.array([0.0, np.inf]), start)
     >>> (start.p * b.up).round(6).tolist()  # |p|^2 ends at y
     [0.5, 1.0]
     """
@@ -242,11 +245,12 @@ def boost(xp: Any, t: Any, start: BoostStart) -> Boost:
     moved = (t != 0) & ~still(start)
     t = xp.where(moved | (start.mild & (t >= 0)), t + xp.zeros_like(c), xp.zeros_like(t + c))
     back = t < 0
-    age, rate, adrift = _clock(xp, t, start)
+    age, endless = _age(xp, t, start)
     e, again = _decay(xp, age, start)
-    e = unless(xp, adrift, e, 0)
-    W = unless(xp, adrift, integral_of_decay(xp, 2 * age, 2 * rate))
-    om, (_, (n, m)) = xp.sqrt(W), forward(xp, start)
+    e = unless(xp, endless, e, 0)
+    half_W = unless(xp, endless, integral_of_decay(xp, age, 4 * c))  # W may overflow, its root does not
+    om, (_, (n, m)) = 2 * xp.sqrt(half_W / 2), forward(xp, start)
+    W = 2 * unless(xp, ~start.mild, half_W)
     sums = [xp.sqrt(e * e + unless(xp, ~start.mild, v) ** 2 * W) for v in (n, m)]
     p, q = start.lengths
     back_n, falls_n = _backward(xp, start.q, 2 * q**2 + start.g * start.y, c, push, start.unit)
@@ -256,25 +260,28 @@ def boost(xp: Any, t: Any, start: BoostStart) -> Boost:
     root_n, root_d = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
     simple = start.mild & ~back
     root_n, root_d = (xp.where(simple, one, other) for one, other in zip(sums, (root_n, root_d), strict=True))
-    return _assemble(xp, start, (e, om, n, m, root_n, root_d), back, adrift, moved)
+    return _assemble(xp, start, (e, om, n, m, root_n, root_d), back, endless, moved)
 
 
-def _assemble(xp: Any, start: BoostStart, parts: tuple, back: Any, adrift: Any, moved: Any) -> Boost:
+def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: Any, moved: Any) -> Rotation:
     e, om, n, m, root_n, root_d = parts
     unit = start.unit
     low, high = xp.minimum(root_n, root_d), xp.maximum(root_n, root_d)
-    high, span = unless(xp, high == 0, high), om * unit
-    tame = low > 0 if arithmetic.is_object(xp) else (low > unit / 2**700) & (low > span / 2**600)
-    slow, fast, both = (unless(xp, ~tame, span) / unless(xp, ~tame, v) for v in (low, high, low + high))
+    high = unless(xp, high == 0, high)
+    tame = low > 0
     if not arithmetic.is_object(xp):
-        tame = tame & ((slow / 2**380) * (fast / 2**380) < 1) & (high / 2**700 < low)
+        tame = (low > unit / 2.0**700) & (low / unit > om / 2.0**600)
+    span = unless(xp, ~tame, om)
+    slow, fast, both = (span / unless(xp, ~tame, v / unit) for v in (low, high, low + high))
+    if not arithmetic.is_object(xp):
+        tame = tame & ((slow / 2.0**380) * (fast / 2.0**380) < 1) & (high / 2.0**700 < low)
     # e and low vanish together where the saddle attracts: their ratio is 1
-    fade = unless(xp, adrift, xp.where(low == 0, xp.ones_like(e), e / unless(xp, low == 0, low)), 0)
+    fade = unless(xp, endless, xp.where(low == 0, xp.ones_like(e), e / unless(xp, low == 0, low)), 0)
     sign = xp.where(back, -xp.ones_like(e), xp.ones_like(e))
     kernel = xp.sqrt(xp.full_like(start.p, 2)) * xp.hypot(start.p, start.q)
     share = (n / unless(xp, root_n == 0, root_n)) * (m / unless(xp, root_d == 0, root_d))
     done = sign * ((fade * (kernel * om / high)) ** 2 + share**2)
-    return Boost(
+    return Rotation(
         up=_ratio(xp, root_n / unit, root_d, start.mild & ~back),
         down=_ratio(xp, root_d / unit, root_n, start.mild & ~back),
         lift=sign * unless(xp, ~tame, slow, 0) * unless(xp, ~tame, fast, 0),
@@ -288,10 +295,16 @@ def _assemble(xp: Any, start: BoostStart, parts: tuple, back: Any, adrift: Any, 
 
 def _ratio(xp: Any, x: Any, y: Any, simple: Any) -> Any:
     """Return ``x/y``, and a finite number where that is infinite or would soon be."""
-    return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / 2**1000), y)
+    return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / 2.0**1000), y)
 
 
-def boost_output(xp: Any, b: Boost, start: BoostStart) -> tuple[Any, Any]:
+def tangent_kernel(xp: Any, b: Rotation, start: RotationStart) -> Any:
+    """Return the tangent kernel ``2 (|p|^2 + |q|^2)``."""
+    up, down = (xp.where(b.moved, v, 1 / start.unit) for v in (b.up, b.down))
+    return 2 * ((start.p * up) ** 2 + (start.q * down) ** 2)
+
+
+def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any]:
     """Return the output and the sum of the magnitudes of its two terms, in the form in which that is smaller.
 
     Either a weighted mean of ``f0`` and ``y``, or ``(|p|^2 - |q|^2)/g``.

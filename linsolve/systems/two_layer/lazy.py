@@ -9,12 +9,12 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import real_array
-from linsolve.core.flow import observable
+from linsolve.core.flow import Deferred, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble
 from linsolve.numerics.scalar import smallest
-from linsolve.systems.two_layer.hyperbolic_rotation import Boost, boost
-from linsolve.systems.two_layer.line_data import gaussian, on_a_line
+from linsolve.systems.two_layer.hyperbolic_rotation import Rotation
+from linsolve.systems.two_layer.initial_weights import gaussian, on_a_line
 from linsolve.systems.two_layer.rotated_layers import LayersStart
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
@@ -88,32 +88,42 @@ class LazyTwoLayer(TwoLayer):
 
     # the closed form
 
-    def _start(self, xp: Any, z0: Any) -> tuple[DoubleDouble, LayersStart]:
-        s, h, h_ref = DoubleDouble(xp, self.x).length(), self._hidden(xp, z0.w), self._hidden(xp, self.w0)
-        shift = DoubleDouble(xp, self.y + xp.zeros_like(self.alpha)) / self.alpha
-        reference = (h_ref * self.u0).sum() * self.gamma
+    def target(self, xp: Any) -> DoubleDouble:
+        """Return the value that the output ``gamma u.Wx`` is trained to, ``f_ref + y/alpha``, shape batch."""
+        return self._reference(xp) + self._shift(xp)
+
+    def _reference(self, xp: Any) -> DoubleDouble:
+        return (self._hidden(xp, self.w0) * self.u0).sum() * self.gamma
+
+    def _shift(self, xp: Any) -> DoubleDouble:
+        return DoubleDouble(xp, self.y + xp.zeros_like(self.alpha)) / self.alpha
+
+    def _start(self, xp: Any, z0: Any) -> LayersStart:
+        s, h, shift, reference = (
+            DoubleDouble(xp, self.x).length(), self._hidden(xp, z0.w), self._shift(xp), self._reference(xp),
+        )  # fmt: skip
         gained = (h * z0.u).sum() * self.gamma - reference  # exactly 0 at the reference
         rates = (self.eta_u, self.eta_w)
-        return s, LayersStart.of(xp, z0.u, h, s, rates, self.gamma, reference + shift, gained - shift)
+        return LayersStart.of(xp, z0.u, h, s, rates, self.gamma, reference + shift, gained - shift)
 
-    def _hidden(self, xp: Any, w: Any) -> DoubleDouble:
-        return (DoubleDouble(xp, w) * self.x[..., None, :]).sum()
-
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
         """Return what `TwoLayer` returns, F and the change of the kernel from closed forms that do not cancel."""
-        s, start = self._start(xp, z0)
-        b = boost(xp, t, start.boost)
-        before = ((start.h * z0.u).sum() - (self._hidden(xp, self.w0) * self.u0).sum()) * self.gamma * self.alpha
-        first = self._first_change(xp, s, start)
-        later = _later_change(xp, b, start)
-        return super().along(xp, t, z0) | {
-            "F": before.hi * b.fade * b.fade + self.y * b.done,
-            "kernel_change": first + (1 + first) * later,
-        }
+        start, layers = shared = shared or self.shared(xp, t, z0)
+        b = layers.rotation
 
-    def _first_change(self, xp: Any, s: DoubleDouble, start: LayersStart) -> Any:
+        def F() -> Any:
+            before = ((start.h * z0.u).sum() - (self._hidden(xp, self.w0) * self.u0).sum()) * self.gamma * self.alpha
+            return before.hi * b.fade * b.fade + self.y * b.done
+
+        def kernel_change() -> Any:
+            first = self._first_change(xp, start)
+            return first + (1 + first) * _later_change(xp, b, start)
+
+        return super().along(xp, t, z0, shared) | Deferred(F=F, kernel_change=kernel_change)
+
+    def _first_change(self, xp: Any, start: LayersStart) -> Any:
         """Return the relative distance of the start's kernel from the reference's."""
-        root_h, root_u = DoubleDouble(xp, self.eta_u).sqrt(), DoubleDouble(xp, self.eta_w).sqrt() * s
+        root_h, root_u = DoubleDouble(xp, self.eta_u).sqrt(), DoubleDouble(xp, self.eta_w).sqrt() * start.s
 
         def root(h: DoubleDouble, u: Any) -> DoubleDouble:
             return (h.length() * root_h).hypot(DoubleDouble(xp, u).length() * root_u)
@@ -126,7 +136,7 @@ class LazyTwoLayer(TwoLayer):
         """Return the rates of ``f`` and of ``F``: ``dF/dt = -2 ntk (F - y)``, without alpha."""
         return super().rates(xp, z) | {"F": -2 * self.ntk(xp, z) * (self.F(xp, z) - self.y)}
 
-    # what is observed
+    # observables
 
     @observable()
     def residual(self, xp: Any, z: Any) -> Any:
@@ -145,7 +155,7 @@ class LazyTwoLayer(TwoLayer):
         change = (self.ntk(xp, z) - reference) / _divisor(xp, reference)
         return xp.where(reference == 0, xp.zeros_like(change), change)
 
-    # where networks come from
+    # constructors
 
     @classmethod
     def from_dataset(  # type: ignore[override]
@@ -227,19 +237,19 @@ def _divisor(xp: Any, x: Any) -> Any:
     return xp.where(x == 0, xp.ones_like(x), x)
 
 
-def _later_change(xp: Any, b: Boost, layers: LayersStart) -> Any:
+def _later_change(xp: Any, b: Rotation, layers: LayersStart) -> Any:
     r"""Return ``K(t)/K(0) - 1``, small or not; inf where that is beyond the range of doubles.
 
     Either ``g f0 sinh(2 theta)/(p^2 + q^2) + 2 sinh(theta)^2`` or, at saddles, the ratio less 1.
     """
-    start, unit = layers.boost, layers.boost.unit
+    start, unit = layers.rotation, layers.rotation.unit
     size = _divisor(xp, xp.hypot(start.p, start.q))
     f0 = ((layers.h.scaled(unit[..., None]) * (layers.u * unit[..., None])).sum() * layers.gamma).hi
     sinh = -start.g * start.r0 * b.lift
     turn, square = (start.g / size) * (f0 / size) * (sinh * unit) * (b.up + b.down), 2 * sinh**2
     ends = start.p / size * unit * b.up, start.q / size * unit * b.down
     root = xp.hypot(*ends)
-    beyond = xp.zeros_like(root) != 0 if arithmetic.is_object(xp) else root > 2**511
+    beyond = xp.zeros_like(root) != 0 if arithmetic.is_object(xp) else root > 2.0**511
     up, down = (xp.where(beyond, xp.zeros_like(v), v) for v in ends)
     whole = up**2 + down**2
     bound = xp.where(b.tame, xp.abs(turn) + square, xp.full_like(square, xp.inf))

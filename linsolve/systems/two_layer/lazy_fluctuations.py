@@ -1,4 +1,4 @@
-"""How much wide two-layer networks differ from one another: variances over random starts, to order 1/h."""
+"""Variances of wide two-layer networks over random starts, to order 1/h."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class LazyFluctuations(Statistic):
 
 
 class FixedWidthKernelChange(Statistic):
-    r"""How much the kernel changes at fixed width and very large ``alpha``: a fluctuation, linear in ``1/alpha``.
+    r"""Change of the kernel at fixed width and very large ``alpha``: a fluctuation, linear in ``1/alpha``.
 
     For :math:`G \ll h^{-1/2}` the kernel's change at infinite width, :math:`G^2/2`, is less than that by the overlap
     of the layers at the start, and
@@ -145,9 +145,8 @@ class FixedWidthKernelChange(Statistic):
 
     Notes
     -----
-    Approximates averages over standard Gaussian starts of `LazyTwoLayer`. Source: the exponent 1 of ``alpha`` is the
-    one that Geiger et al. (2020) state for lazy training, after (18), but there with ``1/(sqrt(h) alpha)``, larger by
-    ``sqrt(h)``; for infinite width see `LazyRegime`.
+    Approximates averages over standard Gaussian starts of `LazyTwoLayer`; for infinite width see `LazyRegime`. Source:
+    Geiger et al. (2020), after (18). Published formulas, checked: ``linsolve card FixedWidthKernelChange``.
 
     Examples
     --------

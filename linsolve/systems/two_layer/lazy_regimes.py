@@ -52,11 +52,8 @@ class LazyRegime(_Regime):
     -----
     Exact for: infinite width. Not for: ``G`` below ``h^(-1/2)``, see `FixedWidthKernelChange`.
 
-    Source: Geiger et al. (2020). What the paper finds in other networks and is otherwise here (``tests/test_lazy.py``):
-    after (18) the kernel changes by :math:`1/(\sqrt h\, \alpha)`. At infinite width it is :math:`G^2/2`, exponent 2;
-    the exponent 1 in ``alpha`` is that of fixed width, where a fluctuation of size :math:`G h^{-1/2} \sim 1/(h
-    \alpha)` is left. (29) has the weights move by :math:`1/(h \alpha)`; it is :math:`G/2 \sim 1/(\sqrt h\, \alpha)`,
-    there being no inner layer, whose :math:`h^2` weights stay.
+    Source: Geiger et al. (2020). At fixed width a fluctuation of size :math:`G h^{-1/2} \sim 1/(h \alpha)` is left in
+    the kernel, see `FixedWidthKernelChange`. Published formulas, checked: ``linsolve card LazyRegime``.
 
     Examples
     --------
@@ -100,10 +97,8 @@ class FeatureRegime(_Regime):
     -----
     Exact for: infinite width. Not for: ``G`` near ``h^(1/2)`` and above, where the start is small against the target.
 
-    Source: Geiger et al. (2020), whose exponents (24) of the kernel, ``2/(1 + 1/L)``, and in (30) of the weights,
-    ``1/(L + 1)``, hold at ``L = 1``. What is otherwise here (``tests/test_lazy.py``): the time (19), :math:`t \sim
-    \sqrt h\, \alpha`, lacks a logarithm: :math:`t_{1/2}/(\sqrt h\, \alpha)` is 0.51, 1.10, 1.68, 2.26, 2.83 at ``G =
-    10, ..., 1e5`` for ``rho = y = 1``; and (30) has a factor :math:`h^{-1/2}` more, from inner layers.
+    Source: Geiger et al. (2020), (19), (24), (30) at ``L = 1``. Published formulas, checked:
+    ``linsolve card FeatureRegime``.
 
     Examples
     --------

@@ -25,7 +25,7 @@ __all__ = [
 def network(xp: Any, small: Any, target: Any, alpha: Any, rho: Any, xi: Any) -> tuple[LazyTwoLayer, Any]:
     """Return a network of two units that trains as one of ``small^-2`` units with given fluctuations does.
 
-    Nothing but the lengths of ``u``, ``v = W x/|x|`` and the angle between them enters, so any width costs the same.
+    Its training depends on the lengths of ``u``, ``v = W x/|x|`` and the angle between them only.
 
     Parameters
     ----------
@@ -141,8 +141,7 @@ class LazyTraining(Expansion):
     Not for: outputs off the line of the data (see `LazyFluctuations`).
 
     Source: Geiger, Spigler, Jacot, Wyart, "Disentangling feature and lazy training in deep neural networks" (2020).
-    Its scaling :math:`\alpha^* \sim h^{-1/2}` holds and gets its coefficient; what does not hold in a linear network
-    with one hidden layer (the paper's ``L = 1``) is named in `LazyRegime` and `FeatureRegime`.
+    Published formulas, checked: ``linsolve card LazyTraining``.
 
     Examples
     --------
@@ -188,8 +187,8 @@ class LazyTraining(Expansion):
     def kernel_change_over(self, xp: Any, d_in: Any) -> Any:
         r"""Return the change of the whole kernel over many isotropic inputs of dimension `d_in`, in Frobenius norm.
 
-        :math:`|\Delta K|_F / |K_0|_F = (q - 1) \sqrt{(d_{\rm in} + 3)/(4 d_{\rm in})}`: what eq. (18) of the source
-        measures, where `kernel change` is on the line of the data.
+        :math:`|\Delta K|_F / |K_0|_F = (q - 1) \sqrt{(d_{\rm in} + 3)/(4 d_{\rm in})}`, the quantity of eq. (18)
+        of the source; `kernel change` is that on the line of the data.
         """
         return kernel_change(xp, self.strength()) * xp.sqrt((d_in + 3) / (4 * d_in))
 

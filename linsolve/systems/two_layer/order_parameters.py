@@ -7,24 +7,32 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.flow import Flow, observable
+from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.parameters import parameter
-from linsolve.numerics.double_double import DoubleDouble
-from linsolve.systems.two_layer.hyperbolic_rotation import BoostStart, boost, boost_output, unit_for
-from linsolve.systems.two_layer.rotation_times import boost_blow_up, boost_time_to
+from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
+from linsolve.systems.two_layer.hyperbolic_rotation import (
+    Rotation,
+    RotationStart,
+    rotated_output,
+    rotation,
+    unit_for,
+    unless,
+)
+from linsolve.systems.two_layer.lazy import LazyTwoLayer
+from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["TwoLayerOrder"]
 
 
 class TwoLayerOrder(Flow):
-    r"""The dynamics of `TwoLayer` in the three numbers that decide it, whatever the width.
+    r"""The dynamics of `TwoLayer` in three order parameters, at any width.
 
     .. math:: L = (\kappa (P - Q) - y)^2, \quad \kappa = \frac{\gamma\rho}{\sqrt{\eta_u \eta_w}}, \qquad
         P = |p|^2, \; Q = |q|^2, \; R = p \cdot q, \quad
         p, q = \tfrac12 (\sqrt{\eta_u}\, W x / \rho \pm \sqrt{\eta_w}\, u) .
 
-    The weights move by gradient descent on the loss; what this means for P, Q, R is a metric that depends on them:
+    Gradient descent on the weights induces on P, Q, R a metric that depends on them:
 
     .. math:: \dot P = -\eta (2 P L_P + R L_R), \quad \dot Q = -\eta (2 Q L_Q + R L_R), \quad
         \dot R = -\eta (R (L_P + L_Q) + (P + Q) L_R / 2), \qquad \eta = \eta_u \eta_w .
@@ -46,10 +54,14 @@ class TwoLayerOrder(Flow):
     -----
     Exact for: every ``P, Q >= 0``, every sign of ``gamma`` and ``y``. Not for: rates equal to 0.
 
-    Source: Xu and Ziyin (2024), Theorem 1, with ``d P``, ``d Q`` here called P, Q. As printed ``rho`` is
-    ``sqrt(sum x^2 / d0)``; it must be ``|x|`` (see `TwoLayer` for this and the other errata).
+    Source: Xu and Ziyin (2024), Theorem 1, with ``d P``, ``d Q`` here called P, Q. Published formulas, checked:
+    ``linsolve card TwoLayerOrder``.
 
-    Accuracy: that of the boost, 1e-13 for P and Q, 1e-12 for the loss (``tests/test_two_layer.py``).
+    Accuracy: 1e-13 for P and Q, 1e-12 for the loss (``tests/systems/two_layer/test_two_layer.py``). Lengths and
+    alignment are limited by the rounding of P, Q, R: the product of the lengths is
+    ``sqrt((P - Q)^2 + 4 (P Q - R^2))`` over the rates, where ``P Q - R^2`` below ``2^-50 P Q`` counts as 0: p and q at
+    an angle below about 3e-8 count as parallel. The shorter length then has the relative accuracy of ``P - Q``. The
+    weights of `TwoLayer` have no such limit.
 
     Examples
     --------
@@ -73,15 +85,19 @@ class TwoLayerOrder(Flow):
         R: Any
 
     axes: ClassVar = {"P": (), "Q": (), "R": ()}
+    forward_complete: ClassVar[bool] = True
 
     @classmethod
     def of(cls, flow: TwoLayer, z: Any) -> tuple[TwoLayerOrder, Any]:
-        """Return the flow of the order parameters of a `TwoLayer` flow, and the state that belongs to its state `z`.
+        """Return the flow of the order parameters of a `TwoLayer` flow, and its state for the flow's state `z`.
+
+        The target is ``flow.target``: for a `LazyTwoLayer`, ``f_ref + y/alpha``.
 
         Raises
         ------
         ValueError
-            If a learning rate or the data point is 0.
+            If a learning rate or the data point is 0, or the target of a `LazyTwoLayer`, rounded to a double, is off by
+            more than 1e-9 of ``y/alpha``.
         """
         z = flow.state(z)
         xp = arithmetic.namespace(*z)
@@ -89,12 +105,26 @@ class TwoLayerOrder(Flow):
         rho = DoubleDouble(xp, flow.x).length()
         if not getattr(xp, "symbolic", False) and np.any(arithmetic.to_numpy(rho.hi) == 0):
             raise ValueError(f"{cls.__name__}: x = 0 (data point) leaves p and q undefined; use TwoLayer")
-        order = cls(y=flow.y, gamma=flow.gamma, eta_u=flow.eta_u, eta_w=flow.eta_w, rho=rho.hi)
+        order = cls.made(flow, rho.hi)
         h = (DoubleDouble(xp, z.w) * flow.x[..., None, :]).sum() / rho[..., None]
         b, a = h * DoubleDouble(xp, flow.eta_u).sqrt()[..., None], DoubleDouble(xp, flow.eta_w).sqrt()[..., None] * z.u
         half = xp.ones_like(b.hi) / 2
         p, q = (b + a).scaled(half), (b - a).scaled(half)
         return order, cls.State((p * p).sum().hi, (q * q).sum().hi, (p * q).sum().hi)
+
+    @classmethod
+    def made(cls, flow: TwoLayer, rho: Any) -> TwoLayerOrder:
+        """Return the flow with the target, scale and learning rates of a `TwoLayer` flow, and `rho`."""
+        xp = arithmetic.namespace(rho)
+        target = flow.target(xp)
+        if isinstance(flow, LazyTwoLayer) and not getattr(xp, "symbolic", False):
+            lost = arithmetic.to_numpy(xp.abs(target.lo * flow.alpha) > cls.tolerance * xp.abs(flow.y))
+            if lost.any():
+                raise ValueError(
+                    f"{cls.__name__}: alpha = {arithmetic.to_numpy(flow.alpha).max():.3g} leaves too few digits of "
+                    "y/alpha in the target f_ref + y/alpha (scale of the output); use the LazyTwoLayer itself"
+                )
+        return cls(y=target.hi, gamma=flow.gamma, eta_u=flow.eta_u, eta_w=flow.eta_w, rho=rho)
 
     @classmethod
     def state(cls, z: Any) -> Any:
@@ -145,30 +175,49 @@ class TwoLayerOrder(Flow):
 
     # the closed form
 
-    def _start(self, xp: Any, z0: Any) -> BoostStart:
+    def _start(self, xp: Any, z0: Any) -> RotationStart:
         rates = DoubleDouble(xp, self.eta_u).sqrt() * DoubleDouble(xp, self.eta_w).sqrt()
         scale = DoubleDouble(xp, self.gamma) * self.rho
         f0 = (DoubleDouble(xp, z0.P) - z0.Q) * scale / rates
         about = *(xp.sqrt(v) * xp.abs(self.gamma) * self.rho for v in (z0.P, z0.Q)), self._coupling(xp)
-        tiny = (xp.maximum(*about[:2]) < 1 / 2**400) & (xp.abs(scale.hi) < 2**200)
+        tiny = (xp.maximum(*about[:2]) < 1 / 2.0**400) & (xp.abs(scale.hi) < 2.0**200)
         unit = unit_for(xp, tiny, about[0])
         size = scale.scaled(xp.where(self.gamma < 0, -unit, unit))
         p, q = DoubleDouble(xp, z0.P).sqrt() * size, DoubleDouble(xp, z0.Q).sqrt() * size
-        return BoostStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
+        return RotationStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise the start."""
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[RotationStart, Rotation]:
+        """Return the start and the rotation at times `t`."""
         start = self._start(xp, z0)
-        b = boost(xp, t, start)
+        return start, rotation(xp, t, start)
+
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
+        """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise the start."""
+        return self._rotated(xp, z0, *(shared or self.shared(xp, t, z0)))
+
+    def _rotated(self, xp: Any, z0: Any, start: RotationStart, b: Rotation) -> Any:
         P, Q = (xp.sqrt(z0.P) * start.unit * b.up) ** 2, (xp.sqrt(z0.Q) * start.unit * b.down) ** 2
         return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return loss, output and residual from closed forms that do not cancel."""
-        start = self._start(xp, z0)
-        b = boost(xp, t, start)
-        residual = start.r0 * b.fade * b.fade
-        return {"loss": residual**2, "output": boost_output(xp, b, start)[0], "residual": residual}
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
+        """Return loss, output, residual, alignment and lengths of the layers, free of the state's cancellations."""
+        start, b = shared or self.shared(xp, t, z0)
+
+        def geometry() -> tuple[Any, Any, Any]:
+            z, kappa = self._rotated(xp, z0, start, b), self._kappa(xp)
+            difference = xp.where(kappa == 0, z.P - z.Q, found["output"] / unless(xp, kappa == 0, kappa))
+            return _geometry(xp, z, difference, _across(xp, z0))
+
+        lengths = Deferred(found=geometry)
+        found = Deferred(
+            loss=lambda: found["residual"] ** 2,
+            output=lambda: rotated_output(xp, b, start)[0],
+            residual=lambda: start.r0 * b.fade * b.fade,
+            alignment=lambda: lengths["found"][2],
+            u_norm=lambda: lengths["found"][0] / xp.sqrt(self.eta_w),
+            h_norm=lambda: lengths["found"][1] * self.rho / xp.sqrt(self.eta_u),
+        )
+        return found
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the order parameters at ``t = inf``: on the target, or at the saddle ``P = Q = 0``."""
@@ -177,11 +226,11 @@ class TwoLayerOrder(Flow):
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
-        return boost_time_to(xp, self._start(xp, z0), loss=loss)
+        return time_to_loss(xp, self._start(xp, z0), loss=loss)
 
     def blow_up_time(self, xp: Any, z0: Any) -> Any:
         """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
-        return boost_blow_up(xp, self._start(xp, z0))
+        return blow_up_time(xp, self._start(xp, z0))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return `blow_up_time` and inf."""
@@ -201,7 +250,7 @@ class TwoLayerOrder(Flow):
         """Return the rate of the output, ``-2 ntk (f - y)``: what the tangent kernel is for."""
         return {"output": -2 * self.ntk(xp, z) * self.residual(xp, z)}
 
-    # what is observed
+    # observables
 
     @observable()
     def output(self, xp: Any, z: Any) -> Any:
@@ -221,28 +270,17 @@ class TwoLayerOrder(Flow):
     @observable(bounds="[-1, 1]")
     def alignment(self, xp: Any, z: Any) -> Any:
         """Return the cosine of the angle between ``u`` and ``W x``, 0 where one of them is 0."""
-        a, b = self._lengths(xp, z)
-        none = (a == 0) | (b == 0)
-        a, b = xp.where(none, xp.ones_like(a), a), xp.where(none, xp.ones_like(b), b)
-        cosine = xp.where(none, xp.zeros_like(a), (z.P - z.Q) / a / b)
-        return xp.minimum(xp.maximum(cosine, -xp.ones_like(cosine)), xp.ones_like(cosine))
-
-    def _lengths(self, xp: Any, z: Any) -> tuple[Any, Any]:
-        """Return ``|p - q|`` and ``|p + q|``."""
-        both = z.P + z.Q
-        small, large = both - 2 * z.R, both + 2 * z.R
-        zero = xp.zeros_like(small)
-        return xp.sqrt(xp.where(small > 0, small, zero)), xp.sqrt(xp.where(large > 0, large, zero))
+        return _geometry(xp, z, z.P - z.Q, _across(xp, z))[2]
 
     @observable(bounds="[0, inf)")
     def u_norm(self, xp: Any, z: Any) -> Any:
         """Return ``|u|``."""
-        return self._lengths(xp, z)[0] / xp.sqrt(self.eta_w)
+        return _geometry(xp, z, z.P - z.Q, _across(xp, z))[0] / xp.sqrt(self.eta_w)
 
     @observable(bounds="[0, inf)")
     def h_norm(self, xp: Any, z: Any) -> Any:
         """Return ``|W x|``."""
-        return self._lengths(xp, z)[1] * self.rho / xp.sqrt(self.eta_u)
+        return _geometry(xp, z, z.P - z.Q, _across(xp, z))[1] * self.rho / xp.sqrt(self.eta_u)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
@@ -259,3 +297,27 @@ class TwoLayerOrder(Flow):
         y = gamma * rho * (k * p**2 - q**2 / k) / (a * b)
         point = {p: 0.3, q: 0.2, k: 1.9, gamma: 1.3, a: 0.7, b: 1.1, rho: 0.9, R: 0.05}
         return {"y": y, "gamma": gamma, "eta_u": b**2, "eta_w": a**2, "rho": rho}, (p**2, q**2, R), point
+
+
+def _across(xp: Any, z: Any) -> Any:
+    """Return the conserved ``2 sqrt(P Q - R^2)``; 0 where the rounding of P, Q and R could account for it."""
+    factor = power_of_two(xp, xp.maximum(z.P, z.Q))
+    P, Q, R = z.P * factor, z.Q * factor, z.R * factor
+    (product, low), (square, lower) = two_prod(xp, P, Q), two_prod(xp, R, R)
+    gram = (product - square) + (low - lower)
+    rounding = xp.zeros_like(gram) if arithmetic.is_object(xp) else product / 2.0**50
+    return 2 * xp.sqrt(unless(xp, gram <= rounding, gram, 0)) / factor
+
+
+def _geometry(xp: Any, z: Any, difference: Any, across: Any) -> tuple[Any, Any, Any]:
+    """Return ``|p - q|``, ``|p + q|`` and the cosine between ``p - q`` and ``p + q``, from ``P - Q`` and `_across`.
+
+    ``(|p - q| |p + q|)^2 = (P - Q)^2 + 4 (P Q - R^2)``, a sum of squares; the larger factor is a sum of positive terms.
+    """
+    product = xp.hypot(difference, across)
+    large = xp.sqrt(xp.full_like(product, 2)) * xp.sqrt(z.P / 2 + z.Q / 2 + xp.abs(z.R))
+    small = product / unless(xp, large == 0, large)
+    cosine = difference / unless(xp, product == 0, product)
+    one = xp.ones_like(cosine)
+    above = z.R > 0
+    return xp.where(above, small, large), xp.where(above, large, small), xp.minimum(xp.maximum(cosine, -one), one)

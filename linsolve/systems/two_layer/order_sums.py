@@ -57,7 +57,7 @@ def order_parameters(
     rho = np.sqrt(np.vecdot(flow.x, flow.x))
     if np.any(rho == 0):
         raise ValueError("order_parameters: x = 0 (data point) leaves p and q undefined; use TwoLayer")
-    order = TwoLayerOrder(y=flow.y, gamma=flow.gamma, eta_u=flow.eta_u, eta_w=flow.eta_w, rho=rho)
+    order = TwoLayerOrder.made(flow, rho)
     batch, width = np.broadcast_shapes(z.u.shape[:-1], z.w.shape[:-2], rho.shape), z.u.shape[-1]
     count = int(np.prod(batch))
     u = np.broadcast_to(z.u, (*batch, width)).reshape(count, width)

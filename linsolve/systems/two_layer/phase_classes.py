@@ -57,7 +57,7 @@ class Exponents(NamedTuple):
 
 
 class Classification(NamedTuple):
-    """What `classify` returns: strings and fractions for one set of exponents, arrays for a grid.
+    """Phase and exponents: strings and fractions for one set of exponents, arrays for a grid.
 
     Parameters
     ----------
@@ -144,8 +144,8 @@ def classify(
     ``P`` by design; there ``t_c`` does not say whether learning happens. The kernel phase means a constant tangent
     kernel, not that no layer moves relative to its size.
 
-    Source: Xu and Ziyin (2024), (14) to (16), Theorem 2. Errata, each shown by ``tests/test_phases.py``, where the
-    slopes of the exact solution are measured:
+    Source: Xu and Ziyin (2024), (14) to (16), Theorem 2. Corrections, each shown by
+    ``tests/systems/two_layer/test_phases.py`` on measured slopes of the exact solution:
 
     ================  ==================================================  =========================================
     place             as printed                                          as it should be

@@ -1,4 +1,4 @@
-"""How fast random networks learn and how much their kernel changes, at any size, from the exact solution."""
+"""Rate of learning and change of the kernel of random networks of any size, from the exact solution."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
-    r"""Return how fast networks learn and how much their kernel will have changed, in closed form.
+    r"""Return the rate of learning and the final change of the kernel, in closed form.
 
     .. math:: \frac1{t_c} = c = \sqrt{g^2 y^2 + 4 k_P k_Q}, \qquad
         \frac{K_\infty}{K_0} - 1 = \frac{4 g^2 (y^2 - f_0^2)/K_0^2}{1 + 2c/K_0}, \qquad K_0 = 2 (k_P + k_Q),
@@ -210,7 +210,7 @@ def medians(exponents: Exponents, kappa: Any, *, count: int = 400, rng: Any = No
         Of shape of `kappa`; the middle field is the median of ``|K_inf/K0 - 1|``.
     """
     domain = Interval("[1, inf)")
-    kappa = np.asarray(real_array("medians", "kappa", kappa, meaning="what all sizes are powers of", domain=domain))
+    kappa = np.asarray(real_array("medians", "kappa", kappa, meaning="base of all powers", domain=domain))
     c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, zero_output = decimals("medians", exponents)
     flow, z0 = networks(
         WIDTH * kappa**c_d,

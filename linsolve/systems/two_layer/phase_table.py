@@ -1,4 +1,4 @@
-"""Table 1 of Xu and Ziyin (2024): common scalings and their phases, with the lazy column put right."""
+"""Table 1 of Xu and Ziyin (2024): common scalings and their phases, for either initial output."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def table() -> tuple[Entry, ...]:
 
     Notes
     -----
-    Source: Xu and Ziyin (2024), Table 1; both layers learn at the same rate. Errata: the lazy column says kernel in
+    Source: Xu and Ziyin (2024), Table 1; both layers learn at the same rate. The lazy column is printed as kernel in
     the rows ``eta*`` and ``-``. That needs an initial output of 0, as the source of lazy training assumes. With
     independent Gaussian weights at fixed width, which the other columns mean, ``f0 ~ kappa`` and the kernel changes by
     a factor of order one: feature learning, by disalignment. The column "Kaiming" with ``c_u = 0``, ``c_w = -1`` is

@@ -75,7 +75,7 @@ def lazy_time() -> Evidence:
 
 @formula(
     "sec. 6",
-    "where the regimes meet",
+    "crossover of the regimes",
     r"\alpha^* = \frac{|y|}{\sqrt3\, \rho \sqrt h} \sim h^{-1/2}",
     condition="one hidden layer, linear; kernel doubled",
     about=BOTH,

@@ -167,7 +167,7 @@ def characteristic_time() -> Evidence:
 
 @formula(
     "(8), (9)",
-    "where the weights end",
+    "final weights",
     r"p_i(\infty) = p_i(0) \sqrt{\alpha_+},\quad q_i(\infty) = q_i(0)/\sqrt{\alpha_+}",
     condition=r"$P \ne 0$, $t_c < \infty$, $\alpha_+ > 0$",
     about=FLOWS,

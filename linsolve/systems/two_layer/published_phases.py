@@ -77,7 +77,7 @@ def slope_of_the_alignment() -> Evidence:
     about=FLOWS,
 )
 def conserved_products() -> Evidence:
-    """Compare with the products of trained weights, at rates 1, where only the sign is wrong in print."""
+    """Compare with the products of trained weights, at rates 1, where the two forms differ by a sign."""
     u, w = trained("equal", 0.15)
     p, q = EQUAL.split(u, w, 1.0)
     right = EQUAL.w[:, 0] ** 2 - EQUAL.u**2
@@ -86,7 +86,7 @@ def conserved_products() -> Evidence:
 
 @formula(
     "(13)",
-    "when the layers align",
+    "condition of alignment",
     r"\alpha_+ > 1 \iff \gamma (y - f_0) > 0",
     condition="whatever the rates",
     about=FLOWS,
@@ -144,7 +144,7 @@ def slope_of_the_lengths() -> Evidence:
 
 @formula(
     "(19), (20)",
-    "what gradient flow conserves",
+    "conserved quantities of gradient flow",
     r"\eta_w u_i^2 - \eta_u (\textstyle\sum_j w_{ij} x_j)^2/\rho^2 = \mathrm{const}",
     condition=r"with $\rho = |x|$",
     about=FLOWS,
@@ -232,7 +232,7 @@ def solution_without_p() -> Evidence:
 
 @formula(
     "after (35)",
-    "where a network with P = 0 ends",
+    "end of a network with P = 0",
     r"P = 0:\; f \to 0 \text{ (saddle) if } \gamma y > 0,\; f \to y \text{ if } \gamma y \le 0",
     printed=r"P = 0:\; f \to 0 \text{ (saddle) if } y > 0,\; f \to y \text{ if } y \le 0",
     about=FLOWS,

@@ -1,15 +1,25 @@
-"""Incoming and outgoing signals of one hidden layer under the hyperbolic rotation."""
+"""Two layers that learn through one scalar residual: the hyperbolic rotation applied to their weights."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.numerics.double_double import DoubleDouble, length
+from linsolve.core.flow import Deferred, Flow, observable
+from linsolve.numerics.double_double import DoubleDouble, cosine, length
 from linsolve.numerics.scalar import smallest
-from linsolve.systems.two_layer.hyperbolic_rotation import Boost, BoostStart, boost, boost_output, unit_for
+from linsolve.systems.two_layer.hyperbolic_rotation import (
+    Rotation,
+    RotationStart,
+    rotated_output,
+    rotation,
+    tangent_kernel,
+    unit_for,
+    unless,
+)
+from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 
-__all__ = ["Layers", "LayersStart"]
+__all__ = ["Layers", "LayersStart", "TwoRotatedLayers", "usable"]
 
 
 class LayersStart(NamedTuple):
@@ -17,19 +27,20 @@ class LayersStart(NamedTuple):
 
     Parameters
     ----------
-    boost : BoostStart
-        Start of the boost.
+    rotation : RotationStart
     u : array, shape batch + (d,)
     h : DoubleDouble, shape batch + (d,)
         The layers.
     p, q : array, shape batch + (d,)
-        ``(root_h h +- root_u u)/2``, times the unit of `boost`.
+        ``(root_h h +- root_u u)/2``, times the unit of `rotation`.
     rest : array, shape batch + (d,)
         ``h`` less a multiple of ``u``, exactly 0 where the two are parallel.
     root_h, root_u : array, shape batch
-        ``sqrt(eta_u)`` and ``sqrt(eta_w) s``: what the layers ``h`` and ``u`` are multiplied by in ``p``, ``q``.
+        ``sqrt(eta_u)`` and ``sqrt(eta_w) s``, the factors of ``h`` and ``u`` in ``p``, ``q``.
     gamma : array, shape batch
         Scale of the output.
+    s : DoubleDouble, shape batch
+        Length of the input.
 
     Examples
     --------
@@ -39,11 +50,11 @@ class LayersStart(NamedTuple):
     >>> one = np.array(1.0)
     >>> u, h = np.array([0.5, 0.0]), DoubleDouble(np, np.array([0.5, 0.0]))
     >>> start = LayersStart.of(np, u, h, DoubleDouble(np, one), (one, one), one, one)
-    >>> start.p.tolist(), start.q.tolist(), float(start.boost.f0)
+    >>> start.p.tolist(), start.q.tolist(), float(start.rotation.f0)
     ([0.5, 0.0], [0.0, 0.0], 0.25)
     """
 
-    boost: BoostStart
+    rotation: RotationStart
     u: Any
     h: DoubleDouble
     p: Any
@@ -52,6 +63,7 @@ class LayersStart(NamedTuple):
     root_h: Any
     root_u: Any
     gamma: Any
+    s: DoubleDouble
 
     @classmethod
     def of(
@@ -67,7 +79,7 @@ class LayersStart(NamedTuple):
     ) -> LayersStart:
         """Return the start for layers `u`, `h`, length `s` of the input, learning rates `eta`, scale and target.
 
-        The target may be a DoubleDouble, and the residual be given where it is known better than as a difference.
+        The target may be a DoubleDouble. `r0` is for residuals known better than as a difference of output and target.
         """
         root_h, root_u = DoubleDouble(xp, eta[0]).sqrt(), DoubleDouble(xp, eta[1]).sqrt() * s
         size = xp.abs(gamma)
@@ -75,14 +87,14 @@ class LayersStart(NamedTuple):
         unit = _unit(xp, largest, size)
         # before the products, whose rounding errors would underflow
         b, a = h.scaled(unit[..., None]) * root_h[..., None], root_u[..., None] * (u * unit[..., None])
-        p, q = (b + a).scaled(half(xp, b.hi)), (b - a).scaled(half(xp, b.hi))
+        p, q = ((b + side).scaled(half(xp, b.hi)) for side in (a, -a))
         f0 = (h * u).sum() * gamma
-        start = BoostStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
-        return cls(start, u, h, p.hi, q.hi, _rest(xp, u, h), root_h.hi, root_u.hi, gamma)
+        start = RotationStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
+        return cls(start, u, h, p.hi, q.hi, _rest(xp, u, h), root_h.hi, root_u.hi, gamma, s)
 
 
 class Layers(NamedTuple):
-    """The layers at times t; where the boost is tame, `change` is ``h - h0`` to a few rounding errors of `bound`.
+    """The layers at times t, of shape t.shape + batch + (d,), and the output, of shape t.shape + batch.
 
     Examples
     --------
@@ -97,37 +109,109 @@ class Layers(NamedTuple):
     ([1.0], [1.0])
     """
 
-    boost: Boost
+    rotation: Rotation
     u: Any
     h: Any
-    change: Any
-    bound: Any
+    output: Any
 
     @classmethod
     def at(cls, xp: Any, t: Any, start: LayersStart) -> Layers:
         """Return the layers at times `t`, norm-wise accurate whichever of them grows or vanishes."""
-        b = boost(xp, t, start.boost)
-        h0, twice = start.h.hi, start.gamma * start.boost.r0
-        turn_u, turn_h = _turn(twice, start.root_h, b.lift), _turn(twice, start.root_u, b.lift)
-        size_u, u = _boosted(xp, start, b, (start.u, turn_u * h0), (start.p, -start.q, start.root_u))
-        size_h, h = _boosted(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
+        b = rotation(xp, t, start.rotation)
+        h0, (turn_u, turn_h) = start.h.hi, _turns(start, b)
+        size_u, u = _rotated(xp, start, b, (start.u, turn_u * h0), (start.p, -start.q, start.root_u))
+        size_h, h = _rotated(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
         side = xp.sum(start.p * start.q, axis=-1)  # conserved; its sign tells which layer is the smaller, for ever
-        f, spread = boost_output(xp, b, start.boost)
+        f, spread = rotated_output(xp, b, start.rotation)
         through_h = _through(xp, start, h, (f, spread), 1)
         through_u = _through(xp, start, u, (f, spread), -1)
         u = xp.where(((side > 0) & (through_h[0] < length(xp, size_u)))[..., None], through_h[1], u)
         h = xp.where(((side < 0) & (through_u[0] < length(xp, size_h)))[..., None], through_u[1], h)
-        widening = _widening(start, b)[..., None]
-        change = h0 * widening + turn_h * start.u
-        bound = xp.abs(h0 * widening) + xp.abs(turn_h * start.u)
         moves_u, moves_h = ((b.moved & (root != 0))[..., None] for root in (start.root_h, start.root_u))
-        return cls(b, xp.where(moves_u, u, start.u), xp.where(moves_h, h, h0), change, bound)
+        return cls(b, xp.where(moves_u, u, start.u), xp.where(moves_h, h, h0), f)
+
+    def change_of_h(self, xp: Any, start: LayersStart) -> tuple[Any, Any]:
+        """Return ``h - h0``, meaningful where the rotation is tame, and the sum of the magnitudes of its terms."""
+        own, other = start.h.hi * _widening(start, self.rotation)[..., None], _turns(start, self.rotation)[1] * start.u
+        return own + other, xp.abs(own) + xp.abs(other)
+
+
+class TwoRotatedLayers(Flow):
+    """Base of flows of two layers with the loss ``weight r^2``; their time is that of ``r^2`` over `weight`."""
+
+    forward_complete: ClassVar[bool] = True
+    weight: ClassVar[float] = 1
+    norms: ClassVar[tuple[str, str]]  # names of the observables that are the lengths of the layers
+
+    def _start(self, xp: Any, z0: Any) -> LayersStart:
+        raise NotImplementedError
+
+    def _pair(self, xp: Any, z: Any) -> tuple[Any, Any]:
+        """Return the two layers of a state, each of shape batch + (d,)."""
+        raise NotImplementedError
+
+    def residual(self, xp: Any, z: Any) -> Any:
+        """Return the output less its target, shape batch."""
+        raise NotImplementedError
+
+    def ntk(self, xp: Any, z: Any) -> Any:
+        """Return the tangent kernel on the data point, shape batch."""
+        raise NotImplementedError
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return the residual's square times the weight of the loss, shape batch."""
+        return self.residual(xp, z) ** 2 * self.weight
+
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[LayersStart, Layers]:
+        """Return the start and the layers at times `t`."""
+        start = self._start(xp, z0)
+        return start, Layers.at(xp, t * self.weight, start)
+
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
+        """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""
+        start, layers = shared or self.shared(xp, t, z0)
+        norms = {n: lambda v=v: length(xp, v) for n, v in zip(self.norms, (layers.u, layers.h), strict=True)}
+        found = Deferred(
+            loss=lambda: found["residual"] ** 2 * self.weight,
+            output=lambda: layers.output,
+            residual=lambda: start.rotation.r0 * layers.rotation.fade * layers.rotation.fade,
+            ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation),
+            alignment=lambda: cosine(xp, layers.u, layers.h, (found[self.norms[0]], found[self.norms[1]])),
+            **norms,
+        )
+        return found
+
+    def limit(self, xp: Any, z0: Any) -> Any:
+        """Return the weights at ``t = inf``: on the target, or at the saddle where both layers vanish."""
+        return self.solution(xp, xp.full_like(self._start(xp, z0).rotation.p, xp.inf), z0)
+
+    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
+        """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
+        return time_to_loss(xp, self._start(xp, z0).rotation, loss=loss / self.weight) / self.weight
+
+    def blow_up_time(self, xp: Any, z0: Any) -> Any:
+        """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
+        return blow_up_time(xp, self._start(xp, z0).rotation) / self.weight
+
+    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return `blow_up_time` and inf."""
+        start = self.blow_up_time(xp, z0)
+        return start, xp.full_like(start, xp.inf)
+
+    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
+        """Return the time derivative of the output, minus the tangent kernel times the loss's derivative by it."""
+        return {"output": -2 * self.weight * self.ntk(xp, z) * self.residual(xp, z)}
+
+    @observable(bounds="[-1, 1]")
+    def alignment(self, xp: Any, z: Any) -> Any:
+        """Return the cosine of the angle between the layers, 0 where one of them is 0, shape batch."""
+        return cosine(xp, *self._pair(xp, z))
 
 
 def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
     """Return the unit of layers whose largest entry this is, in units of p and q, for an output of scale `gamma`."""
-    small = (largest < 1 / 2**50) & (largest * gamma < 1 / 2**50)
-    return unit_for(xp, small & ((largest < 1 / 2**400) | (largest * gamma < 1 / 2**400)), largest * gamma)
+    small = (largest < 1 / 2.0**50) & (largest * gamma < 1 / 2.0**50)
+    return unit_for(xp, small & ((largest < 1 / 2.0**400) | (largest * gamma < 1 / 2.0**400)), largest * gamma)
 
 
 def half(xp: Any, x: Any) -> Any:
@@ -135,14 +219,17 @@ def half(xp: Any, x: Any) -> Any:
     return xp.ones_like(x) / 2
 
 
-def _widening(start: LayersStart, b: Boost) -> Any:
+def _widening(start: LayersStart, b: Rotation) -> Any:
     """Return ``cosh(theta) - 1``."""
-    push = start.boost.g * start.boost.r0
+    push = start.rotation.g * start.rotation.r0
     return 2 * (push * b.lift) * (push * b.bend)
 
 
-def _turn(twice: Any, root: Any, lift: Any) -> Any:
-    return (-(twice * root * lift) * root)[..., None]
+def _turns(start: LayersStart, b: Rotation) -> tuple[Any, Any]:
+    """Return the factors ``sinh(theta)`` of the other layer in u and in h."""
+    twice = start.gamma * start.rotation.r0
+    u, h = ((-(twice * root * b.lift) * root)[..., None] for root in (start.root_h, start.root_u))
+    return u, h
 
 
 def _rest(xp: Any, u: Any, h: DoubleDouble) -> Any:
@@ -159,7 +246,7 @@ def _pick(xp: Any, at: Any, v: Any) -> Any:
     return xp.sum(xp.where(at, v, xp.zeros_like(v)), axis=-1)[..., None]
 
 
-def _boosted(xp: Any, start: LayersStart, b: Boost, turned: tuple, ends: tuple) -> tuple[Any, Any]:
+def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
     """Return, per unit, the magnitude of the terms and the sum of the form that has the smaller terms.
 
     Either ``own cosh(theta) + other sinh(theta)`` or ``(p exp(theta) + q exp(-theta))/root``.
@@ -180,19 +267,28 @@ def _through(xp: Any, start: LayersStart, v: Any, output: tuple, sign: int) -> t
     """Return the magnitude of the terms and the other layer, from the layer `v`, the output and a conserved bivector.
 
     With ``M = u h^T - h u^T`` conserved, ``u = ((u.h) h + M h)/|h|^2`` and ``h = ((u.h) u - M u)/|u|^2``, each a sum of
-    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u. Infinite magnitude where this is of no use.
+    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u. The magnitude is infinite where this form fails.
     """
     f, spread = output
     far = length(xp, v)
-    useless = (far == 0) | (start.gamma == 0)
-    if not arithmetic.is_object(xp):  # no overflow; what the underflow of a product may cost counts as a magnitude
-        least, rest = far * 2**450, length(xp, start.rest) / 2**450
-        useless = useless | (far < 1 / 2**900) | (rest > least) | (rest * length(xp, start.u) > least)
-        spread = spread + 1 / 2**1000
-    safe = xp.where(useless, xp.ones_like(far), far)
-    gamma = xp.where(start.gamma == 0, xp.ones_like(start.gamma), start.gamma)
+    useless, rest, grow = (far == 0) | (start.gamma == 0), start.rest, xp.ones_like(far)
+    if not arithmetic.is_object(xp):  # denormal numbers are scaled; products that underflow count as a magnitude
+        grow = unless(xp, far < 1 / 2.0**900, grow, 2.0**600)
+        v, rest = v * grow[..., None], rest * grow[..., None]
+        far = length(xp, v)
+        least, other = far * 2.0**450, length(xp, rest) / 2.0**450
+        useless = useless | (other > least) | (other * length(xp, start.u) > least)
+        spread = spread + 1 / 2.0**1000
+    safe = unless(xp, useless, far)
+    gamma = unless(xp, start.gamma == 0, start.gamma)
     along = v / safe[..., None]
-    rest = start.rest / safe[..., None]
+    rest = rest / safe[..., None]
     turned = start.u * xp.sum(rest * along, axis=-1)[..., None] - rest * xp.sum(start.u * along, axis=-1)[..., None]
-    bound = spread / xp.abs(gamma) / safe + length(xp, turned)
-    return xp.where(useless, xp.full_like(bound, xp.inf), bound), (f / gamma / safe)[..., None] * along + sign * turned
+    bound = spread / xp.abs(gamma) / safe * grow + length(xp, turned)
+    value = (f / gamma / safe * grow)[..., None] * along + sign * turned
+    return unless(xp, useless, usable(xp, bound), xp.inf), value
+
+
+def usable(xp: Any, bound: Any) -> Any:
+    """Return the bound of a form that holds: below inf, the bound of the others, also where its value overflows."""
+    return bound if arithmetic.is_object(xp) else xp.minimum(bound, xp.full_like(bound, 1.7e308))

@@ -7,27 +7,27 @@ from typing import Any
 from linsolve import arithmetic
 from linsolve.numerics.double_double import two_prod
 from linsolve.numerics.scalar import log1p_ratio
-from linsolve.systems.two_layer.hyperbolic_rotation import BoostStart, forward, roots, still, unless
+from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart, forward, roots, still, unless
 
-__all__ = ["boost_blow_up", "boost_time_to"]
+__all__ = ["blow_up_time", "time_to_loss"]
 
 
-def boost_blow_up(xp: Any, start: BoostStart) -> Any:
+def blow_up_time(xp: Any, start: RotationStart) -> Any:
     r"""Return the negative time at which the solution backward in time ends, ``-inf`` where it does not.
 
     ``t* = -log(1 + X)/(4 c)``, ``X = c (m + c)/(2 k^2 |g r0|)`` with ``k = p`` and ``m = 2 p^2 - g y`` where
-    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``. For the smallest starts X overflows, and its root is taken
-    over the start's unit.
+    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``. The root of X is taken over the start's unit, since X
+    overflows for the smallest starts.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from linsolve.systems.two_layer.hyperbolic_rotation import BoostStart
+    >>> from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart
     >>> from linsolve.numerics.double_double import DoubleDouble
-    >>> from linsolve.systems.two_layer.rotation_times import boost_blow_up
+    >>> from linsolve.systems.two_layer.rotation_times import blow_up_time
     >>> p, q, g, f0 = (DoubleDouble(np, np.array(value)) for value in (2.0, 0.0, 1.0, 4.0))
-    >>> start = BoostStart.of(p, q, g, np.array(1.0), f0)  # f' = 4 f (1 - f)
-    >>> round(float(boost_blow_up(np, start)), 6)  # -log(4/3)/4
+    >>> start = RotationStart.of(p, q, g, np.array(1.0), f0)  # f' = 4 f (1 - f)
+    >>> round(float(blow_up_time(np, start)), 6)  # -log(4/3)/4
     -0.071921
     """
     push, c, (p, q), unit = start.g * start.r0, start.c.hi, start.lengths, start.unit
@@ -38,8 +38,8 @@ def boost_blow_up(xp: Any, start: BoostStart) -> Any:
     root = xp.sqrt(unless(xp, never, rate)) / unless(xp, never, k) / xp.sqrt(2 * unless(xp, never, size))
     scale = xp.sqrt(c) * root
     early = scale <= 1 / unit
-    if not arithmetic.is_object(xp):  # times beyond 1e300 do not end there
-        never = never | xp.where(early, root > 2**511 / unit, c < 1 / 2**990)
+    if not arithmetic.is_object(xp):  # times beyond 1e304 count as infinite
+        never = never | xp.where(early, root > 2.0**511 / unit, c < 1 / 2.0**1012)
     brief = never | ~early
     root, part = xp.where(brief, 1 / unit, root) * unit, unless(xp, brief, scale, 0) * unit
     near = root**2 / 4 * log1p_ratio(xp, part**2)
@@ -47,7 +47,7 @@ def boost_blow_up(xp: Any, start: BoostStart) -> Any:
     return -xp.where(never, xp.full_like(near, xp.inf), xp.where(early, near, far))
 
 
-def boost_time_to(xp: Any, start: BoostStart, *, loss: Any) -> Any:
+def time_to_loss(xp: Any, start: RotationStart, *, loss: Any) -> Any:
     r"""Return the first time at which ``r^2`` has fallen to `loss`; inf where it never does.
 
     With ``eps = sqrt(loss)`` and ``K`` the tangent kernel then, ``tanh(2 c t)/c = 2 (|r0| - eps)/(|r0| K + eps K0)``;
@@ -56,12 +56,12 @@ def boost_time_to(xp: Any, start: BoostStart, *, loss: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from linsolve.systems.two_layer.hyperbolic_rotation import BoostStart
+    >>> from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart
     >>> from linsolve.numerics.double_double import DoubleDouble
-    >>> from linsolve.systems.two_layer.rotation_times import boost_time_to
+    >>> from linsolve.systems.two_layer.rotation_times import time_to_loss
     >>> p, q, g, f0 = (DoubleDouble(np, np.array(value)) for value in (0.5, 0.0, 1.0, 0.25))
-    >>> start = BoostStart.of(p, q, g, np.array(1.0), f0)  # f' = 4 f (1 - f)
-    >>> round(float(boost_time_to(np, start, loss=np.array(0.01))), 6)  # to f = 0.9: log(27)/4
+    >>> start = RotationStart.of(p, q, g, np.array(1.0), f0)  # f' = 4 f (1 - f)
+    >>> round(float(time_to_loss(np, start, loss=np.array(0.01))), 6)  # to f = 0.9: log(27)/4
     0.823959
     """
     c, size, eps, (p, q) = start.c.hi, xp.abs(start.r0), xp.sqrt(loss), start.lengths
@@ -72,12 +72,14 @@ def boost_time_to(xp: Any, start: BoostStart, *, loss: Any) -> Any:
     half = xp.hypot(drift, 2 * p * q)
     never = (eps == 0) | still(start) | _kept_away(xp, start, target)
     idle = there | never
-    part = unless(xp, there, eps) / unless(xp, there, size)
+    part = unless(xp, idle, eps) / unless(xp, idle, size)
     down = unless(xp, idle, half + part * (p**2 + q**2))
-    if not arithmetic.is_object(xp):  # times beyond 1e300 end there
-        down = xp.maximum(down, xp.full_like(down, 1 / 2**1000))
     gap = unless(xp, idle, gap / unless(xp, there, size), 0)
-    early = (c * gap < down / 2) & ~idle
+    if not arithmetic.is_object(xp):  # times beyond 1e304 count as infinite
+        slow = xp.where(c * gap < down / 2, down < 1 / 2.0**1012, c < 1 / 2.0**1012)
+        never = never | (~there & slow)
+        idle, down = idle | never, unless(xp, never, down)
+    gap, early = unless(xp, idle, gap, 0), (c * gap < down / 2) & ~idle
     T = unless(xp, ~early, gap / down, 0)
     z = c * T
     near = T / 4 * (log1p_ratio(xp, z) + log1p_ratio(xp, -z))
@@ -87,19 +89,23 @@ def boost_time_to(xp: Any, start: BoostStart, *, loss: Any) -> Any:
         p=unless(xp, (start.p == 0) & (gain > 0), start.p), q=unless(xp, (start.q == 0) & (gain < 0), start.q)
     )
     then = roots(xp, drift, half, 2 * start.p * start.q, start.unit)
-    far = _late_time(xp, start, then, part, idle | early)
+    under = part == 0  # of two doubles, whose quotient underflows
+    log_part = xp.log(unless(xp, under, part)) + xp.where(
+        under & ~idle, xp.log(unless(xp, eps == 0, eps)) - xp.log(unless(xp, size == 0, size)), xp.zeros_like(part)
+    )
+    far = _late_time(xp, start, then, log_part, idle | early)
     time = xp.where(early, near, far)
     return xp.where(there, xp.zeros_like(time), xp.where(never, xp.full_like(time, xp.inf), time))
 
 
-def _kept_away(xp: Any, start: BoostStart, target: Any) -> Any:
+def _kept_away(xp: Any, start: RotationStart, target: Any) -> Any:
     """Whether one of p, q is 0 and the sign of the output, which then stays, is not that of `target`."""
     side = xp.where(start.p == 0, -target, target)
     side = xp.where(start.g < 0, -side, side)
     return ((start.p == 0) | (start.q == 0)) & ((side <= 0) | (start.g == 0))
 
 
-def _gap(xp: Any, start: BoostStart, loss: Any) -> Any:
+def _gap(xp: Any, start: RotationStart, loss: Any) -> Any:
     """Return ``|r0| - sqrt(loss)``, also where the two nearly agree."""
     size, eps = xp.abs(start.r0), xp.sqrt(loss)
     square, error = two_prod(xp, size, size)
@@ -108,11 +114,11 @@ def _gap(xp: Any, start: BoostStart, loss: Any) -> Any:
     return xp.where(near, between / unless(xp, ~near, size + eps), size - eps)
 
 
-def _late_time(xp: Any, start: BoostStart, then: tuple[Any, Any], part: Any, unused: Any) -> Any:
+def _late_time(xp: Any, start: RotationStart, then: tuple[Any, Any], log_part: Any, unused: Any) -> Any:
     (plus, minus), (n, m) = forward(xp, start)
     shift_n = _log_ratio(xp, xp.hypot(plus, then[1]), n, start.unit, unused)
     shift_m = _log_ratio(xp, xp.hypot(minus, then[0]), m, start.unit, unused)
-    logs = shift_n + shift_m - xp.log(unless(xp, unused, part)) / 2
+    logs = shift_n + shift_m - unless(xp, unused, log_part, 0) / 2
     return logs / (2 * unless(xp, unused, start.c.hi))
 
 

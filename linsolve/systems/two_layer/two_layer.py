@@ -8,18 +8,15 @@ import numpy as np
 
 from linsolve.core.flow import observable
 from linsolve.core.parameters import parameter
-from linsolve.numerics.double_double import DoubleDouble, cosine, length
+from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import smallest
-from linsolve.systems.two_layer.hyperbolic_rotation import boost_output
-from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks
-from linsolve.systems.two_layer.line_data import on_a_line
-from linsolve.systems.two_layer.rotated_layers import Layers, LayersStart
-from linsolve.systems.two_layer.rotation_times import boost_blow_up, boost_time_to
+from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks, on_a_line
+from linsolve.systems.two_layer.rotated_layers import LayersStart, TwoRotatedLayers, usable
 
 __all__ = ["TwoLayer"]
 
 
-class TwoLayer(TwoLayerNetworks):
+class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
     r"""A two-layer linear network on one line of data: every weight, at every time, from any initialization.
 
     .. math:: L = (\gamma\, u \cdot W x - y)^2, \qquad \dot u = -\eta_u \partial L/\partial u, \quad
@@ -52,26 +49,13 @@ class TwoLayer(TwoLayerNetworks):
     Source: Xu and Ziyin, "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model"
     (2024), Theorem 1; sums over units here are not divided by d, whose factors cancel there.
 
-    Errata of the source, each shown by ``tests/test_published_two_layer.py``:
+    Published formulas, checked: ``linsolve card TwoLayer``.
 
-    ======================  ========================================  ======================================
-    place                   as printed                                as it should be
-    ======================  ========================================  ======================================
-    below (4)               ``rho = sqrt(sum x^2 / d0)``              ``rho = sqrt(sum x^2)``
-    (5), (6), (8)           ``alpha_-`` of both signs at once         the sign of (8) throughout
-    Theorem 1, ``w(t)``     change divided by ``sqrt(eta_w) rho``     divided by ``sqrt(eta_u) rho``
-    (10)                    rates swapped, ``df/dt = +2K(f - y)``     `ntk_between`, ``df/dt = -2K(f - y)``
-    after (8)               ``alpha_+ alpha_- = Q/P``                 ``-Q/P``
-    sec. 3.2                ``4 p q = u^2 - w^2``                     ``4 p q = eta_u v^2 - eta_w u^2``
-    Theorem 1               condition ``P != 0``                      ``P != 0`` and ``c != 0``
-    appendix                saddle for ``P = 0, y > 0``               saddle for ``P = 0, gamma y > 0``
-    ======================  ========================================  ======================================
-
-    Accuracy over scales of 1e-15 to 1e15 against 500 digits (``tests/test_two_layer.py``, printed by
+    Accuracy over scales of 1e-15 to 1e15 against 500 digits (``tests/systems/two_layer/test_two_layer.py``, printed by
     ``benchmarks/accuracy_two_layer.py``): u and W 1e-13 norm-wise, ntk and output (of ``|f| + |y|``) 1e-13, loss,
-    limit and time to a loss 1e-12 relative; 1e-13 from starts of 1e-100 to 1e-303 (``tests/test_tiny_starts.py``).
-    Ill-conditioned by nature, whatever the formula: the weight of a network of
-    one unit close to where it passes through 0, and ``t < 0`` close to the blow-up, lose in proportion to the distance.
+    limit and time to a loss 1e-12 relative; 1e-13 from starts of 1e-100 to 1e-303 (``test_tiny_starts.py``); numbers of
+    every size give the right value or an error (``test_extremes.py``). Ill-conditioned are the weight of a network of
+    one unit close to its passage through 0, and ``t < 0`` close to the blow-up.
 
     Examples
     --------
@@ -95,16 +79,13 @@ class TwoLayer(TwoLayerNetworks):
         w: Any
 
     axes: ClassVar = {"u": ("d",), "w": ("d", "d0")}
+    norms: ClassVar = ("u_norm", "h_norm")
 
     # the problem
 
     def hidden(self, xp: Any, z: Any) -> Any:
         """Return the hidden layer ``W x``, shape batch + (d,)."""
         return xp.sum(z.w * self.x[..., None, :], axis=-1)
-
-    def loss(self, xp: Any, z: Any) -> Any:
-        """Return ``(gamma u.Wx - y)^2``."""
-        return self.residual(xp, z) ** 2
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
         """Return minus the learning rates times the gradient."""
@@ -118,61 +99,37 @@ class TwoLayer(TwoLayerNetworks):
 
     # the closed form
 
-    def _start(self, xp: Any, z0: Any) -> tuple[DoubleDouble, LayersStart]:
-        s = DoubleDouble(xp, self.x).length()
-        h = (DoubleDouble(xp, z0.w) * self.x[..., None, :]).sum()
-        return s, LayersStart.of(xp, z0.u, h, s, (self.eta_u, self.eta_w), self.gamma, self.y)
+    def target(self, xp: Any) -> DoubleDouble:
+        """Return the value that the output ``gamma u.Wx`` is trained to, shape batch."""
+        return DoubleDouble(xp, self.y)
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+    def _pair(self, xp: Any, z: Any) -> tuple[Any, Any]:
+        return z.u, self.hidden(xp, z)
+
+    def _hidden(self, xp: Any, w: Any) -> DoubleDouble:
+        return (DoubleDouble(xp, w) * self.x[..., None, :]).sum()
+
+    def _start(self, xp: Any, z0: Any) -> LayersStart:
+        s, rates = DoubleDouble(xp, self.x).length(), (self.eta_u, self.eta_w)
+        return LayersStart.of(xp, z0.u, self._hidden(xp, z0.w), s, rates, self.gamma, self.target(xp))
+
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the weights; at ``t = 0`` bitwise the start."""
-        s, start = self._start(xp, z0)
-        layers = Layers.at(xp, t, start)
+        start, layers = shared or self.shared(xp, t, z0)
+        b, s = layers.rotation, start.s
         unit = s + xp.where(s.hi == 0, xp.ones_like(s.hi), xp.zeros_like(s.hi))
         e = (DoubleDouble(xp, self.x) / unit[..., None])[..., None, :]
-        # what of w does not act on the data stays; where only one input is not 0, that is exactly nothing
+        # the part of w that sees no data is constant; with a single input that is not 0 it is exactly 0
         across = (-((start.h / unit[..., None])[..., :, None] * e) + z0.w).hi
         alone = xp.abs(self.x) == xp.sum(xp.abs(self.x), axis=-1)[..., None]
         across = xp.where(alone[..., None, :], xp.zeros_like(across), across)
         size = unit.hi[..., None, None]
-        grown, whole = layers.change[..., :, None] / size * e.hi, layers.h[..., :, None] / size * e.hi
-        terms = xp.abs(z0.w) + layers.bound[..., :, None] / size * xp.abs(e.hi)
-        terms = xp.where(layers.boost.tame[..., None, None], terms, xp.full_like(terms, xp.inf))
-        w = smallest(xp, (terms, z0.w + grown), (xp.abs(across) + xp.abs(whole), across + whole))
-        return self.State(layers.u, xp.where(layers.boost.moved[..., None, None], w, z0.w))
-
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""
-        _, start = self._start(xp, z0)
-        b, u, h, *_ = Layers.at(xp, t, start)
-        residual = start.boost.r0 * b.fade * b.fade
-        up, down = (xp.where(b.moved, v, 1 / start.boost.unit) for v in (b.up, b.down))
-        return {
-            "loss": residual**2,
-            "output": boost_output(xp, b, start.boost)[0],
-            "residual": residual,
-            "ntk": 2 * ((start.boost.p * up) ** 2 + (start.boost.q * down) ** 2),
-            "alignment": cosine(xp, u, h),
-            "u_norm": length(xp, u),
-            "h_norm": length(xp, h),
-        }
-
-    def limit(self, xp: Any, z0: Any) -> Any:
-        """Return the weights at ``t = inf``: on the target, or at the saddle ``u = W x = 0``."""
-        batch = (self.y + self.gamma + self.eta_u + self.eta_w + self.x[..., 0] + z0.u[..., 0] + z0.w[..., 0, 0]).shape
-        return self.solution(xp, xp.full(batch, xp.inf, dtype=xp.float64), z0)
-
-    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
-        """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
-        return boost_time_to(xp, self._start(xp, z0)[1].boost, loss=loss)
-
-    def blow_up_time(self, xp: Any, z0: Any) -> Any:
-        """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
-        return boost_blow_up(xp, self._start(xp, z0)[1].boost)
-
-    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return `blow_up_time` and inf."""
-        start = self.blow_up_time(xp, z0)
-        return start, xp.full_like(start, xp.inf)
+        change, bound = layers.change_of_h(xp, start)
+        grown, whole = change[..., :, None] / size * e.hi, layers.h[..., :, None] / size * e.hi
+        terms = xp.abs(z0.w) + bound[..., :, None] / size * xp.abs(e.hi)
+        terms = xp.where(b.tame[..., None, None], terms, xp.full_like(terms, xp.inf))
+        w = smallest(xp, (terms, z0.w + grown), (usable(xp, xp.abs(across) + xp.abs(whole)), across + whole))
+        return self.State(layers.u, xp.where(b.moved[..., None, None], w, z0.w))
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return balance, unit by unit, the bivector ``u h^T - h u^T`` and the part of ``w`` that sees no data."""
@@ -185,11 +142,7 @@ class TwoLayer(TwoLayerNetworks):
             "w_across": z.w - h[..., :, None] * (self.x / safe[..., None])[..., None, :],
         }
 
-    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the rate of the output, ``-2 ntk (f - y)``: what the tangent kernel is for."""
-        return {"output": -2 * self.ntk(xp, z) * self.residual(xp, z)}
-
-    # what is observed
+    # observables
 
     @observable()
     def output(self, xp: Any, z: Any) -> Any:
@@ -205,11 +158,6 @@ class TwoLayer(TwoLayerNetworks):
     def ntk(self, xp: Any, z: Any) -> Any:
         """Return the tangent kernel on the data point: ``df/dt = -2 ntk (f - y)``, shape batch."""
         return self.ntk_between(xp, z, self.x, self.x)
-
-    @observable(bounds="[-1, 1]")
-    def alignment(self, xp: Any, z: Any) -> Any:
-        """Return the cosine of the angle between ``u`` and ``W x``, 0 where one of them is 0, shape batch."""
-        return cosine(xp, z.u, self.hidden(xp, z))
 
     @observable(bounds="[0, inf)")
     def u_norm(self, xp: Any, z: Any) -> Any:
@@ -230,7 +178,7 @@ class TwoLayer(TwoLayerNetworks):
         inner = self.eta_w * xp.sum(z.u**2, axis=-1) * xp.sum(x1 * x2, axis=-1)
         return self.gamma**2 * (self.eta_u * xp.sum(first * second, axis=-1) + inner)
 
-    # where networks come from, besides `TwoLayerNetworks`
+    # constructors, besides those of `TwoLayerNetworks`
 
     @classmethod
     def from_dataset(cls, X: Any, y: Any, *, gamma: Any = 1.0, eta_u: Any = 1.0, eta_w: Any = 1.0) -> TwoLayer:

@@ -282,3 +282,34 @@ def test_weights_of_one_hidden_layer_move_as_far_at_any_width(alpha):
     G = 1 / alpha
     expected = G / 2 if G < 1 else np.sqrt(1 + np.sqrt(1 + G**2) - np.sqrt(2 + 2 * np.sqrt(1 + G**2)))
     assert moved[1] == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.5, 1.0, 30.0])
+def test_what_is_made_of_a_lazy_network_keeps_its_target(alpha):
+    """Order parameters from both constructors, and linearizations: the target is ``f_ref + y/alpha``."""
+    from linsolve.systems.two_layer.order_sums import order_parameters
+
+    flow, z0 = ls.TwoLayer.from_lazy(alpha, 50, [1.0, 2.0], 3.0, rng=0)
+    t = np.array([0.0, 0.1, 1.0, np.inf])
+    true = flow(t, z0)
+    for order, start in (ls.TwoLayerOrder.of(flow, z0), order_parameters(flow, z0)):
+        found = order(t, start)
+        for name in ("loss", "ntk", "output", "u_norm", "h_norm"):
+            np.testing.assert_allclose(found[name], true[name], rtol=1e-9, atol=1e-12)
+    frozen = ls.kernels.linearize(flow, z0)
+    np.testing.assert_allclose(frozen.y, flow.output(np, z0) + 3.0 / alpha, rtol=1e-13)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e12])
+def test_linearizations_of_a_lazy_network_start_at_its_loss(alpha):
+    flow, z0 = ls.TwoLayer.from_lazy(alpha, 50, [1.0, 2.0], 3.0, rng=0)
+    found = ls.kernels.convergence(flow, [0.0, 0.01, 0.1], z0)
+    np.testing.assert_allclose([found.network[0], found.initial[0], found.final[0]], 9 / alpha**2, rtol=1e-12)
+    if alpha == 1e12:  # lazy: the kernel is constant, and the loss exponential
+        np.testing.assert_allclose(found.initial, found.network, rtol=1e-9)
+
+
+def test_order_parameters_of_a_network_too_lazy_for_doubles_are_refused():
+    flow, z0 = ls.TwoLayer.from_lazy(1e12, 50, [1.0, 2.0], 3.0, rng=0)
+    with pytest.raises(ValueError, match=r"TwoLayerOrder: alpha = 1e\+12 leaves too few digits of y/alpha"):
+        ls.TwoLayerOrder.of(flow, z0)

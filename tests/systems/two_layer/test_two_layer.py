@@ -398,3 +398,66 @@ def test_order_parameters_are_proved_in_symbols():
     velocity = flow.velocity(xp, state)
     for value, rate in zip(state, velocity, strict=True):
         assert prove_zero(value[()].item().diff(time) - rate[()].item())
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6, 1e-9, 1e-12])
+def test_lengths_and_alignment_of_order_parameters_at_every_ratio_of_the_layers(size):
+    """One unit, whose layers are parallel, and generic units: against the lengths of the weights at several times."""
+    rng, t = np.random.default_rng(4), np.array([0.0, 0.1, 1.0, np.inf])
+    for width in (1, 3):
+        for ratio in (size, 1 / size):
+            u, w = (
+                ratio * rng.uniform(0.5, 1, width),
+                rng.choice([-1, 1], width)[:, None] * rng.uniform(0.5, 1, (width, 1)),
+            )
+            flow = TwoLayer(y=0.7, x=[0.8], gamma=1.3, eta_u=0.6)
+            order, start = TwoLayerOrder.of(flow, (u, w))
+            weights, found = flow(t, (u, w)), order(t, start)
+            # one rounding of P, Q or R against the square of the shorter length
+            lost = 8 * 2.0**-53 / min(size, 1) ** (1 if width == 1 else 2)
+            for name in ("u_norm", "h_norm", "alignment"):
+                if lost < 0.1:
+                    np.testing.assert_allclose(found[name], weights[name], rtol=1e-12 + lost, atol=1e-13 + lost)
+
+
+def test_layers_that_are_parallel_are_seen_to_be():
+    order, start = TwoLayerOrder.of(TwoLayer(y=1.0, x=[1.0]), ([1e-9], [[1.0]]))
+    assert order.alignment(np, start) == order(0.0, start)["alignment"] == 1
+    assert order.u_norm(np, start) == pytest.approx(1e-9, rel=1e-7)
+
+
+def test_state_and_observables_evaluate_the_kernel_once(monkeypatch):
+    """In one call, with all observables: one rotation; a subclass that overrides `solution` alone is followed too."""
+    from linsolve.systems.two_layer import rotated_layers
+
+    count, rotation = [], rotated_layers.rotation
+    monkeypatch.setattr(rotated_layers, "rotation", lambda *a: count.append(1) or rotation(*a))
+    flow, z0 = TwoLayer.example(np.random.default_rng(0))
+    trajectory = flow([0.0, 0.3], z0)
+    dict(trajectory)
+    assert len(count) == 1
+
+    class Faster(TwoLayer):
+        def solution(self, xp, t, z0):
+            return super().solution(xp, 2 * t, z0)
+
+    fast = Faster(**flow.parameters())(0.15, z0)
+    np.testing.assert_array_equal(fast["u"], trajectory["u"][1])
+    np.testing.assert_array_equal(fast["loss"], flow(0.15, z0)["loss"])
+
+
+@pytest.mark.parametrize("name", ["eta_u", "eta_w"])
+@pytest.mark.parametrize("size", [1e-145, 1e-160, 1e-200, 1e-300])
+def test_beside_a_tiny_frozen_layer_the_other_learns_by_linear_regression(name, size):
+    """``r = r0 exp(-2 size^2 t)``: nothing is learned in finite time, everything at ``t = inf``."""
+    flow, frozen = TwoLayer(y=1.0, x=[1.0], **{name: 0.0}), "u" if name == "eta_u" else "w"
+    start = ([size], [[0.0]]) if frozen == "u" else ([0.0], [[size]])
+    found = flow([1e300, np.inf], start)
+    rate = size * (size * 1e300)
+    grown, tolerance = -np.expm1(-2 * rate) / size, 1e-10 if size == 1e-160 else 1e-12  # a denormal kernel, 1e-320
+    np.testing.assert_allclose(found["w" if frozen == "u" else "u"].ravel(), [grown, 1 / size], rtol=tolerance)
+    np.testing.assert_allclose(found["loss"], [np.exp(-4 * rate), 0], rtol=1e-12)
+    time = np.log(2) / 2 / size / size if size > 1e-150 else np.inf
+    assert flow.when(start, loss=0.25) == pytest.approx(time, rel=1e-12)
+    with pytest.raises(OverflowError, match="TwoLayer"):
+        TwoLayer(y=1e30, x=[1.0], **{name: 0.0})(np.inf, ([1e-305], [[0.0]]) if frozen == "u" else ([0.0], [[1e-305]]))

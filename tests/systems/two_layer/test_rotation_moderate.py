@@ -9,7 +9,7 @@ import pytest
 import linsolve as ls
 from linsolve import arithmetic
 from linsolve.numerics.scalar import integral_of_decay
-from linsolve.systems.two_layer.hyperbolic_rotation import BoostStart
+from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart
 
 EXACT = arithmetic.precise(80)
 mp = mpmath.MPContext()
@@ -43,7 +43,7 @@ def worst(flow, z0):
 
 
 @pytest.mark.parametrize("middle", [0, 45, 99, -99, 140, -140])
-def test_moderate_or_not_the_boost_is_right(middle):
+def test_moderate_or_not_the_rotation_is_right(middle):
     rng = np.random.default_rng(abs(middle))
     shifts = rng.integers(-3, 4, (2, 20)) + middle
     flow, z0 = networks(shifts, rng)
@@ -66,7 +66,7 @@ def test_forming_sums_whatever_the_size_is_rejected(monkeypatch):
     exact, start = flow.cast(EXACT), type(z0)(*(EXACT.asarray(v) for v in z0))
     true = float(exact.solution(EXACT, EXACT.asarray(t), start).Q[0])
     assert flow.solution(np, t, z0).Q[0] == pytest.approx(true, rel=1e-12)
-    monkeypatch.setattr(sys.modules[BoostStart.__module__], "_mild", lambda xp, p, q, g, y: p + q > -1)
+    monkeypatch.setattr(sys.modules[RotationStart.__module__], "_mild", lambda xp, p, q, g, y: p + q > -1)
     with np.errstate(all="ignore"):
         assert flow.solution(np, t, z0).Q[0] != pytest.approx(true, rel=1e-6)
 

@@ -1,0 +1,222 @@
+r"""Relaxation of a mode that learns together with a bias: a scalar equation of two exponentials and a line.
+
+.. math:: \dot x = \tfrac12 (T - E(x)), \quad x(0) = 0, \qquad E(x) = 2 N x + G (e^x - 1) + F (1 - e^{-x}),
+
+with ``T, G, F >= 0``, ``N > 0``. E rises, so x rises to the one root ``X`` of ``E = T``. With ``y = X - x`` every sum
+has terms of one sign:
+
+.. math:: \dot y = -y\, q(y), \qquad q(y) = N + \tfrac12 \big( P \varphi(y) + M \varphi(-y) \big), \quad
+    P = G e^X, \; M = F e^{-X}, \; \varphi(y) = (1 - e^{-y})/y .
+
+The time ``t(y)``, the integral of ``1/(y q)`` from y to X, is elementary for ``N = 0`` only. ``1/q`` has no singularity
+in ``|Im y| <= pi``: a zero at ``y = a + i b`` needs ``sin b = -2 N b/(P e^-a + M e^a) < 0``. Gauss-Legendre panels of a
+fixed number of nodes therefore converge at a known rate, and t is inverted panel by panel in ``log y``. In the last
+panel, down to ``y = 0``, the pole ``1/(q(0) y)`` is integrated in closed form. Where ``X > 124``, both exponentials are
+below 1e-26 from ``y = 60`` to ``X - 60``, and the one panel there is integrated in closed form: ``y q = N y + P/2``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.numerics.quadrature import legendre
+from linsolve.numerics.scalar import phi
+
+__all__ = ["LONGEST", "Relaxation", "excess", "rising_root"]
+
+LONGEST = 64  # of X in high precision, for thirty of a hundred digits
+_LARGEST = 700  # exponents at which exp is still a double
+_WIDTH, _DENSE = 4, 15  # width of the panels at either end of a long way, and their number
+_ROUNDS = 8  # of Newton's iteration inside a panel
+_SEARCH = 40  # rounds of Newton's iteration kept inside a bracket
+
+
+def excess(xp: Any, span: Any, grows: Any) -> Any:
+    """Return by how much X exceeds the longest that is solved: in floats 700 where weights grow by ``exp(X/2)``."""
+    over = span / (LONGEST if arithmetic.is_object(xp) else _LARGEST) - 1
+    bounded = xp.maximum(over, xp.zeros_like(over))
+    return bounded if arithmetic.is_object(xp) else xp.where(grows, bounded, xp.zeros_like(over))
+
+
+def rising_root(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
+    """Return the root ``x >= 0`` of ``2 N x + G (e^x - 1) + F (1 - e^-x) = T``; in floats correct to 700 unless G is 0.
+
+    Parameters
+    ----------
+    xp : namespace
+    T, N, G, F : array
+        Not negative, ``N`` positive; shapes broadcast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.mode.relaxation import rising_root
+    >>> N, F = np.array(1.0), np.array(0.0)
+    >>> x = rising_root(np, np.array(4.0), N, np.array([0.0, 1.0]), F)
+    >>> x.round(4).tolist(), (2 * N * x + np.array([0.0, 1.0]) * np.expm1(x)).round(6).tolist()
+    ([2.0, 1.0587], [4.0, 4.0])
+    """
+    high = T / (2 * N)
+    some, gives = G > T / 2.0**900, F > T
+    high = xp.where(some, xp.minimum(high, xp.log1p(T / xp.where(some, G, xp.ones_like(G + T)))), high)
+    high = xp.where(gives, xp.minimum(high, -xp.log1p(-T / xp.where(gives, F, 2 * T + 1))), high)
+    x, low = high, xp.zeros_like(high)
+    for _ in range(_SEARCH):
+        up = _bounded(xp, x)
+        value = 2 * N * x + G * xp.expm1(up) - F * xp.expm1(-x) - T
+        low, high = xp.where(value < 0, x, low), xp.where(value < 0, high, x)
+        there = x - value / (2 * N + G * xp.exp(up) + F * xp.exp(-x))
+        x = xp.where((there < low) | (there > high), (low + high) / 2, there)
+    return x
+
+
+def _bounded(xp: Any, x: Any) -> Any:
+    """Return exponents, in floats at most 700."""
+    return x if arithmetic.is_object(xp) else xp.minimum(x, xp.full_like(x, _LARGEST))
+
+
+class Relaxation(NamedTuple):
+    """The way to the root, integrated once for all times; arrays of shape batch, or batch + (panels,).
+
+    Parameters
+    ----------
+    span : array
+        X; 1 for a start at the root.
+    P, F, N, q0 : array
+        As above, and ``q(0)``, the final rate.
+    tops, bottoms, starts : array, shape batch + (panels,)
+        Ends of the panels in y, and the times at which they begin.
+    shift : array
+        The integral of ``(q(0) - q)/(y q)`` over the last panel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.mode.relaxation import Relaxation
+    >>> T, N, G, F = (np.array(value) for value in (4.0, 1.0, 0.0, 0.0))
+    >>> way = Relaxation.of(np, T, N, G, F)  # x' = 2 - x: X - x = 2 exp(-t)
+    >>> float(way.span), way.fallen(np, np.array([0.5, 3.0])).round(6).tolist()
+    (2.0, [0.5, 3.0])
+    """
+
+    span: Any
+    P: Any
+    F: Any
+    N: Any
+    q0: Any
+    tops: Any
+    bottoms: Any
+    starts: Any
+    shift: Any
+
+    @classmethod
+    def of(cls, xp: Any, T: Any, N: Any, G: Any, F: Any) -> Relaxation:
+        """Return the relaxation from ``x = 0``."""
+        T, N, G, F = xp.broadcast_arrays(T, N, G, F)
+        span = rising_root(xp, T, N, G, F)
+        span = xp.where(span == 0, xp.ones_like(span), span)
+        P = G * xp.exp(_bounded(xp, span))
+        tops, bottoms = _panels(xp, span[..., None])
+        way = cls(span, P, F, N, N + (P + F * xp.exp(-span)) / 2, tops, bottoms, tops, span)
+        panels = tops.shape[-1]
+        place = xp.zeros_like(tops) + xp.astype(xp.arange(panels), xp.float64)
+        spent = way._wide()._integral(xp, bottoms, tops - bottoms, *way._wide()._kinds(xp, place, panels))
+        times, starts = xp.zeros_like(span), []
+        for k in range(panels):
+            starts.append(times)
+            times = times + spent[..., k]
+        return way._replace(starts=xp.stack(starts, axis=-1), shift=spent[..., -1] * way.q0)
+
+    def _wide(self) -> Relaxation:
+        """Return the relaxation with one more axis on its numbers, to broadcast against panels or nodes."""
+        return self._replace(**{k: getattr(self, k)[..., None] for k in ("span", "P", "F", "N", "q0")})
+
+    def _kinds(self, xp: Any, place: Any, panels: int) -> tuple[Any, Any]:
+        """Return whether panels of these places are the last, and whether they are the long one in the middle."""
+        return place == panels - 1, (place == _DENSE) & (self.span > _WIDTH * (2 * _DENSE + 1))
+
+    def rate(self, xp: Any, y: Any) -> Any:
+        """Return ``q(y)``."""
+        return self.N + phi(xp, y) * self.kernel(xp, y) / 2
+
+    def kernel(self, xp: Any, y: Any) -> Any:
+        """Return ``P + M e^y``."""
+        return self.P + self.F * xp.exp(y - self.span)
+
+    def _rate_at_nodes(self, xp: Any, y: Any) -> Any:
+        """Return ``q(y)`` for ``y > 0``, in high precision by a single expm1."""
+        if not arithmetic.is_object(xp):
+            return self.rate(xp, y)
+        e = xp.expm1(y)
+        return self.N + e * (self.P / (1 + e) + self.F * xp.exp(-self.span)) / (2 * y)
+
+    def _integral(self, xp: Any, bottom: Any, width: Any, last: Any, middle: Any) -> Any:
+        """Return the integral of ``1/(y q)`` over `width`; in the last panel less its pole ``1/(q(0) y)``."""
+        nodes, weights = legendre(xp, xp.dps // 2 + 4 if arithmetic.is_object(xp) else 16)
+        wide, y = self._wide(), bottom[..., None] + width[..., None] * nodes
+        q = wide._rate_at_nodes(xp, y)
+        share = xp.where(last[..., None], (wide.q0 - q) / wide.q0, xp.ones_like(q))
+        found = xp.sum(weights * share / (y * q), axis=-1) * width
+        if arithmetic.is_object(xp):
+            return found
+        level = xp.where(middle, bottom + self.P / (2 * self.N), xp.ones_like(bottom))
+        return xp.where(middle, xp.log1p(width / level) / self.N, found)
+
+    def _panel(self, xp: Any, index: Any) -> tuple[Any, ...]:
+        """Return start, top and bottom of the panels of an index, and whether they are the last and the middle one."""
+        panels = self.tops.shape[-1]
+        at = index[..., None] == xp.astype(xp.arange(panels), xp.float64)
+        zero = xp.zeros_like(self.tops)
+        ends = (xp.sum(xp.where(at, v, zero), axis=-1) for v in (self.starts, self.tops, self.bottoms))
+        return (*ends, *self._kinds(xp, index, panels))
+
+    def time_at(self, xp: Any, y: Any) -> Any:
+        """Return the time at which ``X - x`` has fallen to `y`, ``0 < y <= X``."""
+        index = xp.sum(xp.astype(y[..., None] <= self.tops[..., 1:], xp.float64), axis=-1)
+        start, top, _, last, middle = self._panel(xp, index)
+        pole = xp.where(last, xp.log(top / y) / self.q0, xp.zeros_like(y))
+        return start + pole + self._integral(xp, y, top - y, last, middle)
+
+    def fallen(self, xp: Any, t: Any) -> Any:
+        """Return ``log(X / y)`` at finite times t."""
+        index = xp.sum(xp.astype(t[..., None] >= self.starts[..., 1:], xp.float64), axis=-1)
+        start, top, bottom, last, middle = self._panel(xp, index)
+        tau, before = t - start, xp.log(self.span / top)
+        if arithmetic.is_object(xp):  # from the solution in doubles, whose digits every round doubles
+            rough = Relaxation(*(arithmetic.to_numpy(v) for v in self)).fallen(np, arithmetic.to_numpy(t))
+            z, rounds, digits = xp.asarray(rough) - before, 0, 10
+            while digits < xp.dps:
+                rounds, digits = rounds + 1, 2 * digits
+        else:
+            z, rounds = self._guess(xp, tau, (top, bottom, last, middle)), _ROUNDS
+        end = xp.where(last, xp.full_like(top, xp.inf), xp.log(top / xp.where(last, top, bottom)))
+        for _ in range(rounds):
+            z = xp.minimum(xp.maximum(z, xp.zeros_like(z)), end)
+            y, gone = top * xp.exp(-z), -top * xp.expm1(-z)
+            found = xp.where(last, z / self.q0, xp.zeros_like(z)) + self._integral(xp, y, gone, last, middle)
+            z = z - (found - tau) * self.rate(xp, y)
+        return before + xp.maximum(z, xp.zeros_like(z))
+
+    def _guess(self, xp: Any, tau: Any, panel: tuple[Any, ...]) -> Any:
+        """Return a first ``log(top / y)``: from the nearer rate, from two asymptotes, or in closed form."""
+        top, bottom, last, middle = panel
+        soon, late = self.rate(xp, top) * tau, self.q0 * tau - self.shift
+        ending = xp.where(self.shift > 0, xp.maximum(soon, late), xp.minimum(soon, late))
+        rest = xp.where(middle, self.P, xp.zeros_like(top)) / (2 * self.N) / xp.where(middle, top, xp.ones_like(top))
+        left = xp.maximum((1 + rest) * xp.exp(-self.N * tau) - rest, bottom / top)
+        between = -xp.log(xp.where(middle, left, xp.ones_like(left)))
+        return xp.where(last, ending, xp.where(middle, between, self.rate(xp, (top + bottom) / 2) * tau))
+
+
+def _panels(xp: Any, span: Any) -> tuple[Any, Any]:
+    """Return tops and bottoms of the panels from ``y = X``, shape batch + (1,), down to 0."""
+    panels = 8 if arithmetic.is_object(xp) else 2 * _DENSE + 1
+    j = xp.astype(xp.arange(panels + 1), xp.float64)
+    edges = span * (panels - j) / panels
+    if not arithmetic.is_object(xp):
+        dense = xp.where(j <= _DENSE, span - _WIDTH * j, _WIDTH * (panels - j))
+        edges = xp.where(span > _WIDTH * panels, dense, edges)
+    return edges[..., :-1], edges[..., 1:]
