@@ -23,6 +23,7 @@ __all__ = [
     "pose",
     "refuse_inexact",
     "refuse_outside_lifetime",
+    "refuse_overflow",
     "spread",
 ]
 
@@ -92,6 +93,20 @@ def detached(problem: Problem) -> Problem:
     return problem._replace(t=problem.t.copy(), z0=type(problem.z0)(*(v.copy() for v in problem.z0)))
 
 
+def refuse_overflow(problem: Problem) -> None:
+    """Raise `OverflowError` that names the parameter or field of the start whose size is farthest from 1."""
+    flow, who = problem.flow, type(problem.flow).__name__
+    meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(flow)}
+    given = {**problem.z0._asdict(), **flow.parameters()}
+    sizes = {name: float(np.abs(v[np.isfinite(v)]).max(initial=0.0)) for name, v in given.items()}
+    name = max(sizes, key=lambda name: abs(np.log(sizes[name])) if sizes[name] else 0.0)
+    others = "the others" if name in meanings else "the parameters"
+    raise OverflowError(
+        f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by {others} "
+        f"({meanings.get(name, 'state')}); rescale, or give it in linsolve.arithmetic.precise(50)"
+    ) from None
+
+
 @contextmanager
 def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
     """Give a function that passes a state on, and refuses one that was lost to the range of doubles.
@@ -104,18 +119,9 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
         return
     raised: set[str] = set()
 
-    def refuse() -> None:
-        sizes = {name: float(np.abs(v).max()) for name, v in problem.z0._asdict().items()}
-        name = max(sizes, key=sizes.__getitem__)
-        who = type(problem.flow).__name__
-        raise OverflowError(
-            f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by the "
-            f"parameters (state); rescale, or give it in linsolve.arithmetic.precise(50)"
-        ) from None
-
     def judge(state: Any) -> Any:
         if "invalid value" in raised or (raised and not all(np.isfinite(v).all() for v in state)):
-            refuse()
+            refuse_overflow(problem)
         return state
 
     with np.errstate(over="call", invalid="call", call=lambda kind, _: raised.add(kind)):
@@ -123,7 +129,7 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
             yield judge
         except NotExact:
             if "invalid value" in raised:
-                refuse()
+                refuse_overflow(problem)
             raise
 
 

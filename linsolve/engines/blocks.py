@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -46,8 +47,9 @@ class Blocks:
         members = max(share_of(self.plan, self.grid, _SHARE), count // 8)
         return list(tiles(self.grid.shape, min(self.members, members), 4096))
 
-    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
-        """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
+    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
+        """Write the outputs in a tile into arrays of its shape, by name; return whether all of them are finite."""
+        finite = True
         high, wide = tile.shape[1:]
         bench = _taken(self.plan, high * wide)
         try:
@@ -55,9 +57,10 @@ class Blocks:
             block = max(1, OUTPUTS // (high * wide))
             for k in range(tile.t0, tile.t1, block):
                 part = tile._replace(t0=k, t1=min(k + block, tile.t1))
-                bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
+                finite &= bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
         finally:
             _given_back(bench)
+        return finite
 
 
 def _as_real(a: Any, out: np.ndarray) -> np.ndarray:
@@ -114,11 +117,10 @@ class _Bench:
             self.values[k] = v
             if self.plan.axes[k]:
                 self.timed[k] = v
-        with np.errstate(all="ignore"):  # what no time will choose may overflow; see `hoisted`
-            self._run(self._calls(tile._replace(t0=0, t1=1), False), tile)
+        self._run(self._calls(tile._replace(t0=0, t1=1), False), tile)
 
-    def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> None:
-        """Compute a block of a prepared tile."""
+    def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> bool:
+        """Compute a block of a prepared tile; return whether all outputs are finite, and their sum too."""
         values, program = self.values, self.plan.program
         for k, v in self.timed.items():
             values[k] = block.of(v)
@@ -130,6 +132,8 @@ class _Bench:
         for name, k in program.outputs.items():
             if written.get(k) is not outputs[name]:
                 np.copyto(outputs[name], values[k])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return all(math.isfinite(np.add.reduce(values[k], axis=None)) for k in program.outputs.values())
 
     def _run(self, calls: list[tuple], tile: Tile, written: dict[int, np.ndarray] | None = None) -> None:
         values = self.values

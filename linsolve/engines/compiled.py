@@ -121,13 +121,14 @@ class Compiled:
         members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // 64)
         return list(tiles(self.grid.shape, max(INNER, min(-(-members // LANES) * LANES, _LONG))))
 
-    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
-        """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
+    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
+        """Write the outputs in a tile into arrays of its shape, by name; return whether all of them are finite."""
         direct = {name: v if v.strides[2] == 8 else np.empty(v.shape) for name, v in outputs.items()}
-        self._run(self.machine, tile, list(direct.values()), _past_the_cache(direct.values()))
+        finite = self._run(self.machine, tile, list(direct.values()), _past_the_cache(direct.values()))
         for name, v in outputs.items():
             if direct[name] is not v:
                 np.copyto(v, direct[name])
+        return finite
 
     def sums(self, tile: Tile) -> dict[str, np.ndarray]:
         """Return the sum over the members of a tile of what the program gives, for each time, by name."""
@@ -145,15 +146,18 @@ class Compiled:
                 _made[key] = Machine(self.plan, totals)
         return _made[key]
 
-    def _run(self, machine: Machine, tile: Tile, outputs: list[np.ndarray], where: tuple[int, bool]) -> None:
+    def _run(self, machine: Machine, tile: Tile, outputs: list[np.ndarray], where: tuple[int, bool]) -> bool:
         given = [tile.of(v) for v in self.inputs]
         scratch = self._scratch()
+        judged = scratch[self.loop.scratch - LANES : self.loop.scratch]
+        judged[:] = 0
         inputs, outs = (np.array([v.ctypes.data for v in each], dtype=np.uintp) for each in (given, outputs))
         steps = np.array([v.strides[1] if v.shape[1] > 1 else 0 for v in given], dtype=np.int64)
         strides = np.array([v.strides[:2] for v in outputs], dtype=np.int64)
         sizes = np.array([*tile.shape, self.common.strides[0], *where], dtype=np.int64)
         common = self.common[tile.t0 :]
         machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
+        return bool(np.isfinite(judged).all())
 
     def _scratch(self) -> np.ndarray:
         if not hasattr(self._local, "scratch"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.query import pose
-from linsolve.core.trajectory import Trajectory
 
 __all__ = ["check_engine", "observed"]
 
@@ -52,14 +50,8 @@ def observed(
 
     One thread does it: those of a sweep share its parts.
     """
-    from linsolve.engines.evaluate import computed, follow, traceable
+    from linsolve.engines.evaluate import observables
 
     problem = pose(flow, t, start)
-    if engine is None:
-        pays = t.size * math.prod(problem.batch) >= ENOUGH
-        engine = "blocks" if pays and traceable(type(flow), names) else "plain"
-    if engine == "plain" or hasattr(flow, "compiled_solution"):
-        state = follow(problem, None, engine, 1)
-        trajectory = Trajectory(problem.flow, problem.t, state, "closed form", problem.z0)
-        return problem.batch, {name: np.asarray(trajectory[name]) for name in names}
-    return problem.batch, computed(problem, engine, names, {}, 1)
+    found = observables(problem, names, None, engine, 1, ENOUGH)
+    return problem.batch, {name: np.asarray(value) for name, value in found.items()}
