@@ -264,7 +264,7 @@ def reevaluate_extremes(problem: Problem, found: dict[str, np.ndarray], finite: 
     suspects = np.zeros(problem.batch, dtype=bool)
     for v in (*problem.flow.parameters().values(), *problem.z0):
         low, high = v.min(), v.max()
-        if low <= SMALL and high >= -SMALL or max(high, -low) > LARGE:
+        if (low <= SMALL and high >= -SMALL) or max(high, -low) > LARGE:
             size = np.abs(v)
             suspects |= ((size > LARGE) & (size < np.inf)) | ((size < SMALL) & (size > 0))
     if not finite:

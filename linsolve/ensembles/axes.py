@@ -12,10 +12,12 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["Axis", "Block", "Grid", "read_axes"]
+__all__ = ["Axis", "Block", "Grid", "free_name", "read_axes", "refuse_large"]
 
 TILE = 16384  # cells that are evaluated at once: many enough that checks cost little, few enough for a cache
 BLOCK = 65536  # cells that are handed out, given back and stored at once, so that handing out costs little
+MOST_HELD = 2**28  # cells whose values are held in memory: 2 GiB each
+MOST = 10**11  # cells at all: a day's work at a microsecond each
 SHARE = 64  # blocks at least, where there are so many cells, so that every worker gets some
 
 
@@ -145,8 +147,36 @@ def _rounded(block: tuple[int, ...], tile: tuple[int, ...], shape: tuple[int, ..
     return tuple(min(n, -(-b // t) * t) for b, t, n in zip(block, tile, shape, strict=True))
 
 
+def refuse_large(who: str, shape: tuple[int, ...], stored: bool) -> None:
+    """Refuse a grid of more cells than can be held, or than can be evaluated in a day, with its size and a way on.
+
+    Raises
+    ------
+    ValueError
+    """
+    cells = math.prod(shape)
+    if cells <= (MOST if stored else MOST_HELD):
+        return
+    spans = f"{who}: axes span {' x '.join(map(str, shape))} = {cells:.3g} cells"
+    if cells <= MOST:
+        raise ValueError(
+            f"{spans}, whose values need {8 * cells / 2**30:.3g} GiB of memory each, but at most "
+            f"{MOST_HELD:.3g} are held (grid); give store='sweep.zarr' (extra [store]), or fewer cells"
+        )
+    raise ValueError(
+        f"{spans}, which take {cells * 1e-6 / 86400:.3g} days at a microsecond each, but must be at most {MOST:.3g} "
+        "(grid); give fewer cells"
+    )
+
+
+def free_name(name: Any) -> bool:
+    """Whether a text can name an array of a store on every file system: printable, no path, not of zarr itself."""
+    good = isinstance(name, str) and name.isprintable() and not set(name) & set('/\\:*?"<>|')
+    return good and bool(name) and not name.startswith((".", "_")) and name.lower() != "zarr.json"
+
+
 def read_axes(who: str, axes: Mapping[str, Any], labels: Mapping[str, tuple[str, str]]) -> tuple[Axis, ...]:
-    """Return a sweep's axes, refused with a reason where one is none.
+    """Return the axes of a sweep, checked.
 
     Parameters
     ----------
@@ -168,6 +198,8 @@ def _axis(who: str, name: str, given: Any, label: str, meaning: str) -> Axis:
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
         label, given = given
     about = meaning or "axis of the grid"
+    if not free_name(name):
+        raise ValueError(f"{who}: axis = {name!r} must be printable, without / or \\ (its name in a store); rename it")
     try:
         values = np.array(arithmetic.to_numpy(given))
     except ValueError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import shown
-from linsolve.ensembles.axes import Block, tiles
+from linsolve.ensembles.axes import Block, free_name, tiles
 
 __all__ = ["SINGLE", "Evaluation", "sequence", "stream"]
 
@@ -119,9 +119,9 @@ def _shaped(result: Any, cells: tuple[int, ...], axes: Mapping[str, Any]) -> dic
 
 
 def _broadcast(name: Any, value: Any, cells: tuple[int, ...], axes: Mapping[str, Any]) -> np.ndarray:
-    if not isinstance(name, str) or not name or "/" in name or name.startswith((".", "_")) or name in axes:
-        rule = "is the name of an axis" if name in axes else "is not a name"
-        raise ValueError(f"sweep: observe gave {name!r}, which {rule} (what is observed); call it otherwise")
+    if not free_name(name) or name in axes:
+        rule = "is the name of an axis" if name in axes else "cannot name an array of a store"
+        raise ValueError(f"sweep: observe gave {name!r}, which {rule} (name of a value); rename it, such as 'loss'")
     if np.ma.is_masked(value):
         raise ValueError(f"sweep: observe gave {name} with masked entries (what is observed); fill them, say by nan")
     try:

@@ -20,6 +20,7 @@ from linsolve.ensembles.result import Ensemble
 __all__ = ["TILE", "Ensemble", "ensemble"]
 
 TILE = 4096  # members that are drawn from one seed
+MOST = 10**12  # members times times: a day's work at 0.1 microseconds each
 
 
 def ensemble(
@@ -105,6 +106,7 @@ def ensemble(
         workers = {"block": block, "threads": threads, "executor": executor, "progress": progress}
         return _on_device(who, device, factory, members, t, observe, reduce, rng, nonfinite, tile, workers)
     members = _whole(who, "members", members, "networks")
+    _refuse_large(who, members, t)
     tile = TILE if tile is None else _whole(who, "tile", tile, "members from one seed")
     block = tile if block is None else _whole(who, "block", block, "members of a piece of work")
     clock = _ascending(who, t)
@@ -154,10 +156,22 @@ def _on_device(
         raise ValueError(f"{who}: nonfinite = {nonfinite!r} must be 'raise' on a device; leave out on the host")
     from linsolve.ensembles import cuda_reduce
 
+    _refuse_large(who, _whole(who, "members", members, "networks"), t)
     return cuda_reduce.ensemble(
         factory, _whole(who, "members", members, "networks"), _ascending(who, t), observe=_names(who, observe),
         reduce=reduce, rng=rng, tile=None if tile is None else _whole(who, "tile", tile, "members from one seed"),
     )  # fmt: skip
+
+
+def _refuse_large(who: str, members: int, t: Any) -> None:
+    """Refuse more members than can be followed in a day, with the time that they need and a way on."""
+    count = members * max(1, np.size(t))
+    if count > MOST:
+        raise ValueError(
+            f"{who}: members = {members:.3g} at {np.size(t)} times take {count * 1e-7 / 86400:.3g} days at 0.1 "
+            f"microseconds each, but must be at most {MOST / max(1, np.size(t)):.3g} (networks); a million give means "
+            "to 0.1 % of the standard deviation"
+        )
 
 
 def _pass(

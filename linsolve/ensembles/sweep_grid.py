@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import shown
-from linsolve.ensembles.axes import Grid, read_axes
+from linsolve.ensembles.axes import Grid, read_axes, refuse_large
 from linsolve.ensembles.blocks import Evaluation, same, sequence
 from linsolve.ensembles.diagram import Diagram
 from linsolve.ensembles.execute import check_workers, run
 from linsolve.ensembles.observe import FlowObservation, check_names, takes_rng
-from linsolve.ensembles.record import record
-from linsolve.ensembles.store import Store, Stored, stored_seed
+from linsolve.ensembles.record import record, stored_seed
+from linsolve.ensembles.store import Store, Stored
 
 __all__ = ["sweep"]
 
@@ -105,6 +105,7 @@ def sweep(
     _check_rest(observe, executor, block)
     path, random = None if store is None else _path(store), takes_rng(observe)
     seed = _seed(rng, random, path)
+    refuse_large("sweep", tuple(len(axis.values) for axis in spanned), path is not None)
     grid = Grid(spanned, None if block is None else int(block), whole_tiles=random)
     work = Evaluation(observe, grid.tile, grid.shape, seed)
     source = record(observe, spanned, grid, seed)
@@ -147,7 +148,7 @@ def _in_store(store: Store, work: Evaluation, how: dict[str, Any], meanings: Map
         with closing(run(_Part(grid, todo), work, finished=len(grid) - len(todo), **how)) as finished:  # type: ignore[type-var]
             for k, values in finished:
                 store.write(grid[todo[k]], values, meanings)
-    return Stored(store.path, list(store.arrays))
+    return Stored(store.path, list(store.arrays), grid)
 
 
 class _Part(Sequence):
