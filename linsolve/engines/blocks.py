@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.engines.early import UFUNCS, early_values
-from linsolve.engines.grid import Grid, Tile, tiles
-from linsolve.engines.plan import Plan, buffers, plan_of, share_of
-from linsolve.engines.trace import BOOLEAN, Program
+from linsolve.engines.constants import UFUNCS, early_values
+from linsolve.engines.plan import Grid, Plan, Tile, buffers, plan_of, share_of, tiles
+from linsolve.engines.program import BOOLEAN, Program
 
 __all__ = ["Blocks"]
 

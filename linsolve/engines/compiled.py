@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.engines.early import early_values
-from linsolve.engines.grid import Grid, Tile, tiles
+from linsolve.engines.constants import early_values
 from linsolve.engines.loop import INNER, LANES, assembly
-from linsolve.engines.plan import Plan, plan_of, share_of
-from linsolve.engines.trace import Program
+from linsolve.engines.plan import Grid, Plan, Tile, plan_of, share_of, tiles
+from linsolve.engines.program import Program
 
 __all__ = ["Compiled", "machine_code"]
 

@@ -17,8 +17,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import unknown_name
 from linsolve.core.query import Problem, pose, refuse_inexact, refuse_outside_lifetime
 from linsolve.engines.cuda_source import OPTIONS, evaluation
-from linsolve.engines.program import program_of
-from linsolve.engines.trace import Program
+from linsolve.engines.program import Program, program_of
 
 __all__ = ["Given", "Kernel", "device", "evaluate", "given", "in_blocks", "known_program"]
 

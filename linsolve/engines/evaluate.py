@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextvars
 import copy
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -14,11 +12,9 @@ import numpy as np
 from linsolve.core.arguments import unknown_name
 from linsolve.core.query import Problem, heard, pose, refuse_inexact, refuse_outside_lifetime, refuse_overflow, spread
 from linsolve.engines.blocks import Blocks
-from linsolve.engines.fold import folded
-from linsolve.engines.grid import Grid, Tile, grid_of
-from linsolve.engines.program import elementwise, limits_of, program_of
-from linsolve.engines.trace import Program
-from linsolve.numerics.threads import workers
+from linsolve.engines.plan import Grid, checked_threads, grid_of, run_tiles
+from linsolve.engines.program import Program, elementwise, limits_of, program_of
+from linsolve.engines.specialize import specialized
 
 __all__ = [
     "ENGINES",
@@ -28,7 +24,6 @@ __all__ = [
     "observables",
     "prepared",
     "reevaluate_extremes",
-    "run_tiles",
     "shape_of",
     "traceable",
 ]
@@ -111,7 +106,7 @@ def observables(
     """Return observables of a checked query by name; "blocks" is the default from `enough` values on."""
     names = tuple(dict.fromkeys(names))
     chosen = _engine(problem, engine, names, enough)
-    threads = _threads(threads)
+    threads = checked_threads(threads)
     where = _checked_out(problem, out, names)
     with heard(problem) as judge:
         if chosen in ("plain", OWN):
@@ -127,7 +122,7 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     """Return the state of a checked question at its times, spread to times and batch."""
     fields = problem.z0._fields
     chosen = _engine(problem, engine, None, ENOUGH)
-    _threads(threads)
+    checked_threads(threads)
     where = _checked_out(problem, _by_field(problem, out), fields)
     if chosen not in ("plain", OWN):
         found = computed(problem, chosen, None, where, threads)
@@ -190,7 +185,7 @@ def prepared(problem: Problem, engine: str, names: tuple[str, ...] | None) -> An
 
 
 def _made(engine: str, program: Program, grid: Grid) -> Any:
-    program = folded(program, grid, signs=engine == "blocks")  # of machine code they are free
+    program = specialized(program, grid, compiled=engine == "compiled")
     if engine == "blocks":
         return Blocks(program, grid)
     from linsolve.engines.compiled import Compiled
@@ -295,27 +290,6 @@ def _viewed(v: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return v.reshape(shape, copy=False)
     except ValueError:
         return np.empty(shape)
-
-
-def run_tiles(work: Callable[[Tile], Any], tiles: list[Tile], threads: int | None) -> list[Any]:
-    """Return what `work` gives for each tile, in the order of the tiles, on so many threads.
-
-    Each thread sees the caller's settings, such as those of ``numpy.errstate``.
-    """
-    count = min(_threads(threads), len(tiles))
-    if count == 1:
-        return [work(tile) for tile in tiles]
-    with ThreadPoolExecutor(count) as pool:
-        contexts = [contextvars.copy_context() for _ in tiles]
-        return list(pool.map(lambda context, tile: context.run(work, tile), contexts, tiles))
-
-
-def _threads(threads: int | None) -> int:
-    if threads is None:
-        return workers()
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise ValueError(f"fused: threads = {threads!r} must be a positive integer (number of threads); say 2")
-    return int(threads)
 
 
 def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:

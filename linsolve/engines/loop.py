@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from linsolve.engines import elementary
-from linsolve.engines.fold import BELOW_ZERO, MODERATE
 from linsolve.engines.plan import Plan
-from linsolve.engines.trace import BOOLEAN
+from linsolve.engines.program import BOOLEAN
+from linsolve.engines.specialize import BELOW_ZERO, MODERATE
 from linsolve.engines.vectors import Vectors
 
 __all__ = ["INNER", "LANES", "Loop", "assembly"]

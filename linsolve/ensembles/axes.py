@@ -22,7 +22,7 @@ SHARE = 64  # blocks at least, where there are so many cells, so that every work
 
 
 class Axis(NamedTuple):
-    """An axis of a grid.
+    """An axis of a grid, of a sweep or of a phase diagram.
 
     Parameters
     ----------
@@ -30,21 +30,54 @@ class Axis(NamedTuple):
         The parameter.
     values : array, shape (n,)
     label : str
-        What a figure writes along it, in TeX where it has formulas.
+        Text along it in a figure, with formulas in TeX; the name by default.
     meaning : str
         In words, where known.
+    log : bool, optional
+        Whether it is drawn on a logarithmic scale; by default if its values are more evenly spaced there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Axis("width", np.array([1.0, 10.0, 100.0]), log=True).cell([1.0, 100.0]).round(6).tolist()
+    [0.0, 2.0]
     """
 
     name: str
     values: np.ndarray
-    label: str
+    label: str = ""
     meaning: str = ""
+    log: bool | None = None
 
     def record(self) -> str:
-        """Return what tells this axis from others: length, ends and a hash of all values."""
+        """Return the number of values, their ends, and a hash of all of them."""
         digest = hashlib.sha256(self.values.tobytes()).hexdigest()[:16]
         first, last = self.values[0], self.values[-1]
         return f"{len(self.values)} values of {self.values.dtype}, {first} to {last}, sha256 {digest}"
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether it is drawn on a logarithmic scale."""
+        if self.log is not None:
+            return self.log
+        values = np.sort(self.values)
+        if len(values) < 3 or values[0] <= 0:
+            return False
+        plain, log = np.diff(values), np.diff(np.log(values))
+        return bool(np.ptp(log) / log.mean() < np.ptp(plain) / plain.mean() - 1e-6)
+
+    def edges(self) -> np.ndarray:
+        """Return the borders of cells around the points, halfway between neighbors in the scale of the axis."""
+        values = np.sort(self.values)
+        values = np.log(values) if self.logarithmic else values
+        middle = (values[1:] + values[:-1]) / 2
+        edges = np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
+        return np.exp(edges) if self.logarithmic else edges
+
+    def cell(self, points: Any) -> np.ndarray:
+        """Return the place of points in cells of an evenly spaced axis: 0 at its first value."""
+        grid, points = (np.log(v) if self.logarithmic else np.asarray(v, dtype=float) for v in (self.values, points))
+        return (points - grid[0]) / (grid[-1] - grid[0]) * (len(grid) - 1)
 
 
 class Block(NamedTuple):

@@ -12,8 +12,8 @@ import numpy as np
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.query import heard, pose, refuse_overflow
-from linsolve.engines.evaluate import prepared, reevaluate_extremes, run_tiles, shape_of
-from linsolve.engines.grid import Tile, tiles
+from linsolve.engines.evaluate import prepared, reevaluate_extremes, shape_of
+from linsolve.engines.plan import Tile, run_tiles, tiles
 from linsolve.ensembles.reductions import gatherers, requested
 
 __all__ = ["reduce"]

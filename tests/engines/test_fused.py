@@ -8,8 +8,7 @@ import linsolve as ls
 from linsolve.core.query import pose
 from linsolve.engines.blocks import Blocks
 from linsolve.engines.evaluate import evaluate, prepared
-from linsolve.engines.grid import COLUMN, ROW, TIME, grid_of
-from linsolve.engines.plan import buffers, plan_of
+from linsolve.engines.plan import COLUMN, ROW, TIME, buffers, grid_of, plan_of
 from linsolve.engines.program import program_of
 from linsolve.ensembles import Histogram
 from linsolve.ensembles.reduce_members import reduce

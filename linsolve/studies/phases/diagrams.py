@@ -1,4 +1,4 @@
-"""What a phase diagram is: a map on a grid, exact curves on it, and how far they are from where the map changes."""
+"""Phase diagrams: a map on a grid, exact curves on it, and their distance from the changes of the map."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import numpy as np
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.results import folder_to_fill, whole_files
+from linsolve.ensembles import diagram as on_grids
+from linsolve.ensembles.axes import Axis
 
 __all__ = ["DIAGRAMS", "Axis", "Curve", "Diagram", "Mark", "diagram", "write"]
 
@@ -27,31 +29,10 @@ DIAGRAMS = {
     "dispersion": "dispersion of the tangent kernel over depth and gain, through the three phases",
     "depth": "time to learn over the start and the depth of a balanced mode, and what takes the time",
 }
-WHERE = dict.fromkeys(DIAGRAMS, "maps") | dict.fromkeys(("chaos", "dispersion"), "kernel_maps")
-WHERE |= {"depth": "depth_map"}
+WHERE = dict.fromkeys(DIAGRAMS, "two_layer") | dict.fromkeys(("chaos", "dispersion"), "kernel")
+WHERE |= {"depth": "depth"}
 
 MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow the memory of a laptop
-
-
-class Axis(NamedTuple):
-    """An axis of a diagram: what it is, in which units, its grid, evenly spaced, in the logarithm if `log`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from linsolve.studies.phases import Axis
-    >>> Axis("width", np.array([1.0, 10.0, 100.0]), log=True).cell([1.0, 100.0]).round(6).tolist()
-    [0.0, 2.0]
-    """
-
-    label: str
-    values: np.ndarray
-    log: bool = False
-
-    def cell(self, points: Any) -> np.ndarray:
-        """Return where points lie, in cells: 0 at the first point of the grid, beyond it less."""
-        grid, points = (np.log(v) if self.log else np.asarray(v, dtype=float) for v in (self.values, points))
-        return (points - grid[0]) / (grid[-1] - grid[0]) * (len(grid) - 1)
 
 
 class Curve(NamedTuple):
@@ -189,6 +170,18 @@ class Diagram:
             found[f"curve {k}: {curve.boundary}"] = np.stack([curve.x, curve.y])
         texts = {"title": self.title, "x_label": self.x.label, "y_label": self.y.label, "label": self.label}
         return found | {key: np.array(text) for key, text in (texts | {"source": self.source}).items()}
+
+    @property
+    def grid(self) -> on_grids.Diagram:
+        """The map and the sides of its boundaries as values on a grid, as a sweep gives them."""
+        sides = {name.replace(" ", "_"): side for name, side in self.sides.items()}
+        meanings = {"map": self.label} | {name: f"side of the boundary {name}" for name in sides}
+        values = {"map": self.values} | sides
+        return on_grids.Diagram({"y": self.y, "x": self.x}, values, {}, meanings, {"source": self.source})
+
+    def to_xarray(self) -> Any:
+        """Return axes, map and sides as a labelled ``xarray.Dataset`` (extra ``[labelled]``)."""
+        return self.grid.to_xarray()
 
     def draw(self, ax: Any = None) -> Any:
         """Draw the diagram on an axes that is given or made, and return the axes."""

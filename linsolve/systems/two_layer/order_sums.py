@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import unknown_name
-from linsolve.engines.evaluate import run_tiles
-from linsolve.engines.grid import Tile, tiles
+from linsolve.engines.plan import Tile, run_tiles, tiles
 from linsolve.numerics.threads import workers
 from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
 from linsolve.systems.two_layer.two_layer import TwoLayer

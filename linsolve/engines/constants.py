@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.engines.grid import COLUMN, ROW, Grid
-from linsolve.engines.plan import Plan, plan_for
-from linsolve.engines.trace import BOOLEAN, Program, Step
+from linsolve.engines.plan import COLUMN, ROW, Grid, Plan, plan_for
+from linsolve.engines.program import BOOLEAN, Program, Step
 
 __all__ = ["UFUNCS", "early_values"]
 
