@@ -1,4 +1,7 @@
-"""Closed forms of whole ensembles: which engine, on how many threads, into which arrays."""
+"""Evaluation of a checked query: engine, threads, arrays to write into, and one judgment of overflow.
+
+Pays for W1, W3, W4 and W7 of ``benchmarks/RESULTS.md``.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ __all__ = [
 ]
 
 ENGINES = ("plain", "blocks", "compiled")
-OWN = "own"  # of flows of matrices that bring a compiled closed form themselves
+OWN = "own"  # engine of flows of matrices that have a compiled closed form
 ENOUGH = 2**16  # outputs, from which blocks are worth their set-up
 LARGE, SMALL = 2.0**200, 2.0**-200  # inputs beyond which products in a formula may leave the range of doubles
 PIECE = 2**16  # values that the formula evaluates at once
@@ -49,8 +52,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Return observables of the closed form, without storing the state.
 
-    Of large ensembles the smallest and largest inputs are looked at first: what the formulas provide for numbers that
-    do not occur is left out, which changes no bit (``tests/test_fused_ranges.py``).
+    Programs of large ensembles are specialized to the ranges of their inputs, which changes no bit
+    (``tests/engines/test_fused_ranges.py``).
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def evaluate(
         "plain" (as a `Trajectory` does), "blocks" (NumPy, the same bits) or "compiled" (extra ``[fast]``); by default
         "blocks" where it applies, else "plain".
     threads : int, optional
-        By default one for each processor.
+        Of "blocks" and "compiled"; by default one for each processor.
 
     Returns
     -------
@@ -80,6 +83,8 @@ def evaluate(
         `out` does not fit.
     NotExact
         If the closed form does not hold for this start.
+    OverflowError
+        If a number that the closed form needs is beyond the range of doubles.
     ModuleNotFoundError
         If the engine is "compiled" and the extra is not installed.
 
@@ -119,7 +124,7 @@ def observables(
 
 
 def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) -> Any:
-    """Return the state of a checked question at its times, spread to times and batch."""
+    """Return the state of a checked query at its times, of shape times and batch."""
     fields = problem.z0._fields
     chosen = _engine(problem, engine, None, ENOUGH)
     checked_threads(threads)
@@ -138,7 +143,7 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
 
 
 def shape_of(problem: Problem) -> tuple[int, ...]:
-    """Return the shape of what belongs to times and members."""
+    """Return the shape of times and batch."""
     return (*problem.t.shape, *problem.batch)
 
 
@@ -167,7 +172,7 @@ def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None,
 
 
 def traceable(flow: type, names: tuple[str, ...] | None) -> bool:
-    """Whether the closed form is one program; a formula that uses more than the array API's scalars is not."""
+    """Whether the closed form is a program of single numbers."""
     if not elementwise(flow):
         return False
     try:
@@ -178,7 +183,7 @@ def traceable(flow: type, names: tuple[str, ...] | None) -> bool:
 
 
 def prepared(problem: Problem, engine: str, names: tuple[str, ...] | None) -> Any:
-    """Return an engine with a flow's program on the grid of a checked question, after refusing what has no answer."""
+    """Return an engine with the program of a checked query; starts and times without a solution are refused."""
     _refuse(problem)
     with _quiet():
         return _made(engine, _known(type(problem.flow), names), _grid(problem))
@@ -194,7 +199,7 @@ def _made(engine: str, program: Program, grid: Grid) -> Any:
 
 
 def _quiet() -> Any:
-    """Return a context in which overflow is no news: `reevaluate_extremes` looks at what comes out."""
+    """Return a context without warnings of overflow, which `reevaluate_extremes` judges."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
@@ -235,7 +240,7 @@ def _extremes(blocks: Blocks) -> dict[str, float]:
 def computed(
     problem: Problem, engine: str, names: tuple[str, ...] | None, out: Mapping[str, np.ndarray], threads: int | None
 ) -> dict[str, Any]:
-    """Return what the program of a checked question gives, by name, in the arrays of `out` or new ones."""
+    """Return the outputs of a checked query by name, in the arrays of `out` or new ones."""
     made = prepared(problem, engine, names)
     shape, grid = shape_of(problem), made.grid.shape
     found = {name: out[name] if name in out else np.empty(shape) for name in made.program.outputs}
@@ -269,7 +274,7 @@ def reevaluate_extremes(problem: Problem, found: dict[str, np.ndarray], finite: 
     places = np.nonzero(suspects.reshape(-1))[0]
     piece = max(1, PIECE // problem.t.size)
     for k in range(0, len(places), piece):
-        at = np.unravel_index(places[k : k + piece], problem.batch) if problem.batch else ()
+        at: Any = np.unravel_index(places[k : k + piece], problem.batch) if problem.batch else ()
         own, z0 = _members(problem, at)
         trajectory = own(problem.t, z0, engine="plain")
         for name, v in found.items():
@@ -293,7 +298,7 @@ def _viewed(v: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
-    """Return what a caller gave as the state to write into, by field."""
+    """Return the arrays to write the state into, by field."""
     fields, who = problem.z0._fields, type(problem.flow).__name__
     if out is None or isinstance(out, Mapping):
         return out
@@ -304,7 +309,7 @@ def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
 
 
 def _checked_out(problem: Problem, out: Mapping[str, Any] | None, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the arrays to write into, refused where they do not fit."""
+    """Return the arrays to write into, checked."""
     who, lead = type(problem.flow).__name__, shape_of(problem)
     for name in out or {}:
         if name not in names:
@@ -312,23 +317,23 @@ def _checked_out(problem: Problem, out: Mapping[str, Any] | None, names: tuple[s
     out = out or {}
     for name, v in out.items():
         if not isinstance(v, np.ndarray) or problem.xp is not np:
-            raise TypeError(f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (where to write)")
+            raise TypeError(f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (array to write into)")
         own = tuple(v.shape[len(lead) :])
         if tuple(v.shape[: len(lead)]) != lead or len(own) != _own(problem, name):
             raise ValueError(f"{who}: out[{name!r}] has shape {v.shape} but must begin with {lead} (times and members)")
         if v.dtype != np.float64:
-            raise TypeError(f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (where to write)")
+            raise TypeError(f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (array to write into)")
         if not v.flags.writeable:
-            raise ValueError(f"{who}: out[{name!r}] is read-only (where to write); pass an array of your own")
+            raise ValueError(f"{who}: out[{name!r}] is read-only (array to write into); pass an array of your own")
         for other, value in out.items():
             if other != name and np.may_share_memory(v, value) and np.shares_memory(v, value):
-                rule = f"shares memory with out[{other!r}] (where to write)"
+                rule = f"shares memory with out[{other!r}] (array to write into)"
                 raise ValueError(f"{who}: out[{name!r}] {rule}; pass an array for each")
     return dict(out or {})
 
 
 def _own(problem: Problem, name: str) -> int:
-    """Return how many axes of its own a name has."""
+    """Return the number of own axes of a name."""
     flow = problem.flow
     return len(flow.axes[name] if name in flow.axes else flow.declared.get(name, {"axes": ()})["axes"])
 

@@ -1,4 +1,4 @@
-"""The loop of a program over rows, columns and times, in LLVM's language."""
+"""LLVM IR of the loop of a program over rows, columns and times; compiled and paid for by `compiled`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MANY, _FEW_COLUMNS = 32, 64
 
 
 class Loop(NamedTuple):
-    """A loop's text and what it wants.
+    """LLVM IR of a loop and its requirements.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Loop(NamedTuple):
     inputs : list of int
         Steps that are inputs of members.
     common : list of int
-        Steps that all members have in common, which come as a table with a row for each time.
+        Steps that do not depend on members, given as a table with a row for each time.
     scratch : int
         Doubles that a thread must lend; the last `LANES`, zeros before a call, are nan after it where a value that
         was written is not finite.
@@ -91,7 +91,7 @@ class _Writer:
         self.stride = [self._loaded("%strides", k, "i64") for k in range(2 * len(self.out))]
         self.judged = self._at("%scratch", str(8 * self.wide * max(1, len(self.plan.kept))))
         self._loop("row", "entry", rows, 1, lambda r: self._row(r, times, columns, pace))
-        # the fence: from here on others see what was written past the cache
+        # sfence: make non-temporal stores visible to other threads
         v.lines += ["  fence seq_cst", "  ret void", "}", "", *v.declared.values()]
         v.lines += ['attributes #0 = { "prefer-vector-width"="512" nounwind }', "!0 = !{i32 1}", ""]
         return "\n".join(v.lines)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import shown
+from linsolve.core.arguments import integer
 from linsolve.engines.program import BOOLEAN, Program
 from linsolve.numerics.threads import workers
 
@@ -53,7 +53,7 @@ class Tile(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Its extent."""
+        """Extent along times, rows and columns."""
         return self.t1 - self.t0, self.r1 - self.r0, self.c1 - self.c0
 
     def of(self, array: Any) -> Any:
@@ -63,7 +63,7 @@ class Tile(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Times, rows and columns of members, and what is given on them.
+    """Times, rows and columns of members, and the inputs on them.
 
     The batch axes of an ensemble, as far as its inputs vary along the same of them, count as one; if more than two
     remain, the inputs are copied to one. A single member takes its times as the columns.
@@ -80,7 +80,7 @@ class Grid(NamedTuple):
     given: dict[str, Any]
 
     def axes(self, name: str) -> int:
-        """Return along which axes an input varies, as a sum of `TIME`, `ROW` and `COLUMN`."""
+        """Return the axes along which an input varies, as a sum of `TIME`, `ROW` and `COLUMN`."""
         shape = np.shape(self.given[name])
         return sum(axis for axis, n in zip((TIME, ROW, COLUMN), shape, strict=False) if n > 1)
 
@@ -213,7 +213,7 @@ def share_of(plan: Plan, grid: Grid, steps: int) -> int:
 
 
 class Buffers(NamedTuple):
-    """Which buffer each step writes to, and how many there are, of real numbers and of truth values."""
+    """Buffer of each step, and the numbers of buffers of reals and of truth values."""
 
     of: dict[int, int]
     reals: int
@@ -288,6 +288,4 @@ def checked_threads(threads: int | None) -> int:
     """Return the number of threads, one for each processor by default."""
     if threads is None:
         return workers()
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise ValueError(f"linsolve: threads = {shown(threads)} must be a positive integer (number of threads); say 2")
-    return int(threads)
+    return integer("linsolve", "threads", threads, meaning="number of threads", example=2)

@@ -294,7 +294,7 @@ def program_of(flow: Any, names: Iterable[str] | None = None) -> Program:
 def limits_of(flow: Any, forward: bool = False) -> Program:
     """Return the program of a flow's `conditions`, by name, and of its `lifetime`, as "low" and "high".
 
-    The former is left out if only later times are asked for, `forward`.
+    "low" is left out for later times only, `forward`.
     """
     xp, traced, z0 = _traced(flow)
     low, high = traced.lifetime(xp, z0)
@@ -319,7 +319,7 @@ def _traced(flow: Any) -> tuple[Tracer, Any, Any]:
 
 
 class _Found:
-    """What a trajectory has by name, in the order of preference of `Trajectory`."""
+    """State and observables by name, in the order of preference of `Trajectory`."""
 
     def __init__(self, flow: Any, xp: Any, t: Any, z0: Any, state: Any) -> None:
         self.flow, self.xp, self.state = copy.copy(flow), xp, state

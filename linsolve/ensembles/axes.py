@@ -15,10 +15,10 @@ from linsolve import arithmetic
 __all__ = ["Axis", "Block", "Grid", "free_name", "read_axes", "refuse_large"]
 
 TILE = 16384  # cells that are evaluated at once: many enough that checks cost little, few enough for a cache
-BLOCK = 65536  # cells that are handed out, given back and stored at once, so that handing out costs little
+BLOCK = 65536  # cells of a task, so that scheduling costs little
 MOST_HELD = 2**28  # cells whose values are held in memory: 2 GiB each
 MOST = 10**11  # cells at all: a day's work at a microsecond each
-SHARE = 64  # blocks at least, where there are so many cells, so that every worker gets some
+SHARE = 64  # blocks at least, where there are so many cells, so that every worker gets work
 
 
 class Axis(NamedTuple):
@@ -109,7 +109,7 @@ class Block(NamedTuple):
 
 
 class Grid(Sequence):
-    """The blocks of a grid, in row-major order; each is made when asked for.
+    """The blocks of a grid, in row-major order, made on demand.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Grid(Sequence):
         self.shape = tuple(len(axis.values) for axis in axes)
         size = math.prod(self.shape)
         share = max(1, size // SHARE)
-        # of the grid alone: neither the size of the blocks nor who does them changes a tile
+        # tiles depend on the grid alone, not on the blocks or the executor
         self.tile = _rectangle(self.shape, min(TILE, share))
         self.block = _rectangle(self.shape, min(BLOCK, share) if block is None else block)
         if whole_tiles or math.prod(self.block) > math.prod(self.tile):
@@ -216,7 +216,7 @@ def read_axes(who: str, axes: Mapping[str, Any], labels: Mapping[str, tuple[str,
     who : str
     axes : mapping of name to values or (label, values)
     labels : mapping of name to (label, meaning)
-        Where the observed quantity knows its parameters.
+        Of the parameters of the observed quantity, where known.
 
     Raises
     ------

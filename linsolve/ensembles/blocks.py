@@ -1,4 +1,4 @@
-"""What a worker does with a block of a grid: evaluate it tile by tile, each with random numbers of its own."""
+"""Evaluation of a block of a grid, tile by tile, each with random numbers of its own."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SINGLE = "value"  # name of what a function returns without a name
 
 
 def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
-    """Return the sequence of seeds that an `rng` of SPEC 7 stands for; a generator is advanced.
+    """Return the SeedSequence of an `rng` as in SPEC 7; a generator is advanced.
 
     Raises
     ------
     TypeError, ValueError
-        For what is neither None, an integer, a generator nor a sequence of seeds.
+        If `rng` is not None, an integer, a generator or a SeedSequence.
     """
     if isinstance(rng, np.random.SeedSequence):
         return rng
@@ -38,18 +38,18 @@ def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
 
 
 def stream(seed: np.random.SeedSequence, number: int) -> np.random.Generator:
-    """Return the random numbers that belong to one tile, whoever evaluates it and when."""
+    """Return the random numbers of one tile, the same on any worker."""
     return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number)))
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A function of blocks, which goes to the workers.
+    """A function of blocks that is sent to the workers.
 
     Parameters
     ----------
     observe : callable
-        Of the axes by name, as arrays that broadcast to a tile; and of ``rng``, if there is a seed.
+        Function of the axes by name, as arrays that broadcast to a tile, and of ``rng`` if there is a seed.
     tile, shape : tuple of int
         Of the grid.
     seed : SeedSequence, optional
@@ -61,7 +61,7 @@ class Evaluation:
     seed: np.random.SeedSequence | None = None
 
     def __call__(self, block: Block) -> dict[str, np.ndarray]:
-        """Return what is observed in a block: arrays of shape ``block.shape + own``, by name."""
+        """Return the values in a block: arrays of shape ``block.shape + own``, by name."""
         found: dict[str, np.ndarray] = {}
         for number, place in tiles(block, self.tile, self.shape):
             cells = tuple(part.stop - part.start for part in place)
@@ -93,15 +93,15 @@ def same(known: Mapping[str, tuple[np.dtype, tuple[int, ...]]], values: Mapping[
     """
     if list(known) != list(values):
         raise ValueError(
-            f"sweep: observe gave {', '.join(values)} but {', '.join(known)} before (what is observed); "
-            "let it give the same everywhere"
+            f"sweep: observe gave {', '.join(values)} but {', '.join(known)} before (observed values); "
+            "return the same everywhere"
         )
     for name, (dtype, own) in known.items():
         now = values[name].dtype, values[name].shape[ndim:]
         if now != (dtype, own):
             raise ValueError(
                 f"sweep: observe gave {name} of {now[0]} with own axes {now[1]} but of {dtype} with {own} before "
-                "(what is observed); let it give the same everywhere"
+                "(observed values); return the same everywhere"
             )
 
 
@@ -114,7 +114,7 @@ def _shaped(result: Any, cells: tuple[int, ...], axes: Mapping[str, Any]) -> dic
     else:
         named = {SINGLE: result}
     if not named:
-        raise ValueError("sweep: observe gave nothing (what is observed); let it give an array, or arrays by name")
+        raise ValueError("sweep: observe gave nothing (observed values); return an array, or arrays by name")
     return {name: _broadcast(name, value, cells, axes) for name, value in named.items()}
 
 
@@ -123,13 +123,13 @@ def _broadcast(name: Any, value: Any, cells: tuple[int, ...], axes: Mapping[str,
         rule = "is the name of an axis" if name in axes else "cannot name an array of a store"
         raise ValueError(f"sweep: observe gave {name!r}, which {rule} (name of a value); rename it, such as 'loss'")
     if np.ma.is_masked(value):
-        raise ValueError(f"sweep: observe gave {name} with masked entries (what is observed); fill them, say by nan")
+        raise ValueError(f"sweep: observe gave {name} with masked entries (observed values); fill them, say by nan")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise TypeError(f"sweep: observe gave {name}, which is not a rectangular array; {error}") from error
     if array.dtype.kind not in "biufc":
-        raise TypeError(f"sweep: observe gave {name} made of {array.dtype}, not of numbers; let it give an array")
+        raise TypeError(f"sweep: observe gave {name} made of {array.dtype}, not of numbers; return an array")
     lead = array.shape[: len(cells)]
     if array.ndim and (len(lead) < len(cells) or any(n not in (1, m) for n, m in zip(lead, cells, strict=True))):
         raise ValueError(

@@ -34,7 +34,7 @@ class Diagram:
     meanings : dict of str
         Of the values, where known.
     source : dict of str
-        What made it: function, version, seed, fixed parameters.
+        Provenance: function, version, seed, fixed parameters.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Diagram:
 
     @property
     def names(self) -> list[str]:
-        """What was observed."""
+        """Names of the values."""
         return list(self.values)
 
     @property
@@ -129,9 +129,9 @@ class Diagram:
         Parameters
         ----------
         name : str, optional
-            What to draw; the first by default.
+            Value to draw; the first by default.
         ax : matplotlib Axes, optional
-            Where to draw; made if not given.
+            Made if not given.
         log : bool
             Whether the values are drawn on a logarithmic scale. Axes are where their points are evenly spaced so.
         **style

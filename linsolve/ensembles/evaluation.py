@@ -1,4 +1,4 @@
-"""Who evaluates a flow on a part of a grid: the formula as it stands, blocks of NumPy calls, or machine code."""
+"""Evaluation engine of a flow on a part of a grid: the plain formula, NumPy blocks, or machine code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENOUGH = 2**12  # numbers, from which blocks are faster than the formula as it s
 
 
 def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any) -> None:
-    """Refuse an engine that is none, that cannot evaluate the flow, or whose extra is missing.
+    """Refuse an engine that is unknown, cannot evaluate the flow, or whose extra is missing.
 
     Raises
     ------
@@ -38,18 +38,15 @@ def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any
     maker = "numba" if own else "llvmlite"
     if engine == "compiled" and importlib.util.find_spec(maker) is None:
         raise ModuleNotFoundError(
-            f"{who}: engine = 'compiled' needs {maker} (what makes the machine code); pip install "
-            "'linsolve-dynamics[fast]', or leave the engine out"
+            f"{who}: engine = 'compiled' needs {maker} (compiler); pip install \".[fast]\" in the clone, "
+            "or leave the engine out"
         )
 
 
 def observed(
     flow: Flow, t: np.ndarray, start: Any, names: tuple[str, ...], engine: str | None
 ) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
-    """Return the batch shape, and what is observed of the closed form, of shape t.shape + batch + own, by name.
-
-    One thread does it: those of a sweep share its parts.
-    """
+    """Return the batch shape, and observables by name, of shape t.shape + batch + own, from one thread."""
     from linsolve.engines.evaluate import observables
 
     problem = pose(flow, t, start)

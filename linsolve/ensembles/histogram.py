@@ -16,9 +16,9 @@ __all__ = ["Histogram"]
 
 @dataclasses.dataclass(frozen=True)
 class Histogram:
-    """How many members lie between edges, which are common to all times.
+    """Counts of members between edges, which are common to all times.
 
-    As ``numpy.histogram``: a bin has its lower edge, the last one both. What lies outside is counted too.
+    As in ``numpy.histogram`` a bin includes its lower edge, the last one both. Members outside are counted too.
 
     Parameters
     ----------

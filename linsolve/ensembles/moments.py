@@ -1,4 +1,4 @@
-"""Moments and extremes of the members of an ensemble, gathered tile by tile."""
+"""Moments and extremes over the members of an ensemble, merged tile by tile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sums(NamedTuple):
 
 
 def moments(values: np.ndarray, finite: np.ndarray | None) -> Sums:
-    """Return count, mean and sum of squared deviations of each row, in two passes with their residuals put right."""
+    """Return count, mean and sum of squared deviations of each row, in two passes with compensated residuals."""
     count = np.full(len(values), values.shape[-1]) if finite is None else finite.sum(axis=-1)
     some = np.maximum(count, 1)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is refused where it overflows

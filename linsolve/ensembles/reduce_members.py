@@ -1,4 +1,4 @@
-"""Statistics over the members of an ensemble, of which no more than a few tiles are ever held."""
+"""Statistics over the members of a batch, evaluated tile by tile; pays for "W1, mean" of ``benchmarks/RESULTS.md``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def reduce(
     Returns
     -------
     dict of str to dict of str to array
-        For each name what was asked for by name, of shape ``t.shape`` (and bins, quantiles behind).
+        Requested statistics of each name, of shape ``t.shape``, then bins or quantiles.
 
     Raises
     ------

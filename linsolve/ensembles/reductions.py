@@ -19,15 +19,15 @@ NAMES = (*MOMENTS, "min", "max", "quantiles", "histogram")
 
 
 class Gatherer(Protocol):
-    """Gathers one observable over passes through the members.
+    """Reduction of one observable over passes through the members.
 
-    In each pass `question` gives a function that is asked, anywhere and in any order, of the values of each tile:
-    an array of shape (rows, members), and which of them are finite or None if all are. Its answers are absorbed in the
+    In each pass `question` gives a function of the values of a tile, an array of shape (rows, members), and of a mask
+    of the finite ones (None if all are). It is evaluated anywhere and in any order; `absorb` takes the results in the
     order of the tiles.
     """
 
     def question(self) -> Callable[[np.ndarray, np.ndarray | None], Any] | None:
-        """Return what the next pass asks of each tile; None if nothing is left to ask."""
+        """Return the function of a tile for the next pass, None after the last."""
 
     def absorb(self, answer: Any) -> None:
         """Take the answer of the next tile."""
@@ -36,16 +36,16 @@ class Gatherer(Protocol):
         """End the pass."""
 
     def results(self) -> Mapping[str, np.ndarray]:
-        """Return what was gathered, by name, each with the rows as an axis (the first unless said otherwise)."""
+        """Return the results by name, each with the rows as its first axis unless noted."""
 
 
 def requested(reduce: Any) -> tuple[Any, ...]:
-    """Return what is to be gathered, names and `Quantiles` and `Histogram`, checked.
+    """Return the requested reductions, checked: names, `Quantiles`, `Histogram`.
 
     Raises
     ------
     ValueError, TypeError
-        For names that are unknown, for the same thing twice, and for none.
+        If a name is unknown or given twice, or no name is given.
     """
     single = isinstance(reduce, str | Quantiles | Histogram) or not isinstance(reduce, Iterable)
     what = (reduce,) if single else tuple(reduce)
@@ -70,7 +70,7 @@ def requested(reduce: Any) -> tuple[Any, ...]:
 
 
 def gatherers(what: tuple[Any, ...], members: int, rows: int) -> list[Gatherer]:
-    """Return the gatherers of one observable that do what was requested."""
+    """Return the gatherers of one observable."""
     names = [each for each in what if isinstance(each, str)]
     made: list[Gatherer] = []
     if wanted := [name for name in names if name in MOMENTS]:

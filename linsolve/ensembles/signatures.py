@@ -1,4 +1,4 @@
-"""The parameters of a function, by name: which of them can be axes of a grid."""
+"""Parameters of a function that can be axes of a grid."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ sigma_w = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Population:
-    """What ``[ensemble]`` says: how many members, what is kept of them, and how they are drawn."""
+    """Contents of ``[ensemble]``: number of members, reductions, distributions."""
 
     members: int
     reduce: tuple[Any, ...] = ("mean", "variance")
@@ -83,7 +83,7 @@ class Population:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """What a file says; `read` makes it.
+    """Contents of a spec file; `read` makes it.
 
     Parameters
     ----------
@@ -94,11 +94,11 @@ class Spec:
     parameters, start : mapping
         Fixed ones, by name; numbers and arrays.
     axes : mapping of array
-        What varies.
+        Values of each varying parameter.
     seed : int
     threads, block : int, optional
     engine : str, optional
-        Who evaluates the flow on a grid, as `sweeps.of` takes it.
+        Evaluation engine, as in `ensembles.of`.
     store : str, optional
     out : str
     population : Population, optional
@@ -120,12 +120,12 @@ class Spec:
 
 
 def read(path: str | os.PathLike[str]) -> Spec:
-    """Return what a ``.toml`` or ``.json`` file describes.
+    """Return the spec in a ``.toml`` or ``.json`` file.
 
     Raises
     ------
     ValueError
-        If it cannot be read, is not such a file, or says something that cannot be done; with the key's path.
+        If it cannot be read or has an invalid entry; the message has the path of the key.
     """
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
@@ -153,7 +153,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse(given: Any) -> Spec:
-    """Return what a table describes, every key known and every value of its type.
+    """Return the spec in a table, with every key known and every value of its type.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def _refuse_missing(spec: Spec) -> None:
 
 
 def _refuse_combinations(spec: Spec) -> None:
-    """Refuse what cannot go together."""
+    """Refuse combinations that exclude each other."""
     from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
 
     people, name = spec.population, spec.flow.__name__

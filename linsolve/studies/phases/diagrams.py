@@ -18,7 +18,7 @@ from linsolve.ensembles.axes import Axis
 
 __all__ = ["DIAGRAMS", "Axis", "Curve", "Diagram", "Mark", "diagram", "write"]
 
-# a diagram's name and its title; each is a function of this name in the file that `WHERE` names
+# name and title of each diagram, a function of this name in the module in `WHERE`
 DIAGRAMS = {
     "exponents": "kernel, feature, frozen and unstable over the exponents of model scale and learning rate",
     "lazy": "lazy and feature training over output scale and width, with the crossover alpha*",
@@ -82,9 +82,9 @@ class Diagram:
     values : array, shape (y, x)
         The map; if there are `regions`, the number of one of them at each point.
     label : str
-        What the map shows, with its unit.
+        Quantity of the map, with its unit.
     source : str
-        Which equations the curves are, how the map was made, and which paper it goes back to.
+        Equations of the curves, computation of the map, and paper.
     sides : dict of array of bool, shape (y, x)
         For each boundary, by name, on which side of it each point of the map is, as the map itself says.
     curves : tuple of Curve
@@ -213,7 +213,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
     Raises
     ------
     ValueError
-        If there is no such diagram, or too few cells or too many, or a seed that is none.
+        If there is no such diagram, or too few cells or too many, or the seed is invalid.
 
     Examples
     --------
