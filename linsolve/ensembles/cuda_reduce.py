@@ -15,8 +15,8 @@ from linsolve.core.flow import Flow
 from linsolve.engines.cuda import Given, asked, device, in_blocks, inputs_of, kinds_of, known_program
 from linsolve.engines.cuda_source import OPTIONS, TIMES, reduction
 from linsolve.ensembles.blocks import sequence
-from linsolve.ensembles.histogram import Histogram
 from linsolve.ensembles.members import drawn
+from linsolve.ensembles.reductions import Histogram
 from linsolve.ensembles.result import Ensemble
 
 __all__ = ["LANES", "TILE", "Reduction", "ensemble", "reduce"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from linsolve.core.arguments import real_array, shown, times, unknown_name
 from linsolve.ensembles.axes import Axis
-from linsolve.ensembles.evaluation import check_engine, observed
-from linsolve.ensembles.signatures import named, signature
+from linsolve.ensembles.blocks import check_engine, observed
+from linsolve.ensembles.record import named, signature
 
 __all__ = ["FlowObservation", "check_names", "of", "takes_rng"]
 

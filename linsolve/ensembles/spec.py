@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import unknown_name
+from linsolve.ensembles.record import named
 from linsolve.ensembles.spec_values import (
     WHO,
     drawn,
@@ -192,9 +193,8 @@ def _flow(key: str, value: Any) -> Any:
 
 
 def _population(key: str, value: Any) -> Population:
-    from linsolve.ensembles.histogram import Histogram
     from linsolve.ensembles.quantiles import Quantiles
-    from linsolve.ensembles.reductions import requested
+    from linsolve.ensembles.reductions import Histogram, requested
 
     known: dict[str, Callable[[str, Any], Any]] = {
         "members": whole,
@@ -207,12 +207,12 @@ def _population(key: str, value: Any) -> Population:
         "draw": lambda key, value: {name: drawn(f"{key}.{name}", v) for name, v in table(key, value).items()},
     }
     found = fields(key, value, known, ("members",))
-    options = {"quantiles": (Quantiles, ("levels", "exact")), "histogram": (Histogram, ("bins", "spacing"))}
+    options = {kind.__name__.lower(): kind for kind in (Quantiles, Histogram)}
     names = found.get("reduce", ("mean", "variance"))
     requested(names)
     made: dict[str, Any] = {}
-    for name, (kind, of) in options.items():
-        given = {option: found[option] for option in of if option in found}
+    for name, kind in options.items():
+        given = {field.name: found[field.name] for field in dataclasses.fields(kind) if field.name in found}
         if given and name not in names:
             raise ValueError(f"{WHO}: {key}.{min(given)} belongs to {name!r}, which {key}.reduce does not name; add it")
         made[name] = kind(**given)
@@ -220,9 +220,16 @@ def _population(key: str, value: Any) -> Population:
     return Population(found["members"], reduce, found.get("weights"), found.get("draw", {}))
 
 
+def _of_weights() -> dict[str, Callable[[str, Any], Any]]:
+    """Return the reader of each argument of `random_networks` that is no parameter of the flow."""
+    from linsolve.ensembles.factories import random_networks
+
+    arguments = named("weights", random_networks)
+    return {name: truth if isinstance(p.default, bool) else number for name, p in arguments.items()}
+
+
 def _weights(key: str, value: Any) -> dict[str, Any]:
-    known = {"width": number, "sigma_u": number, "sigma_w": number, "zero_output": truth}
-    return fields(key, value, known)
+    return fields(key, value, _of_weights())
 
 
 def _refuse_names(spec: Spec) -> None:
@@ -230,15 +237,15 @@ def _refuse_names(spec: Spec) -> None:
     parameters = [field.name for field in dataclasses.fields(spec.flow)]
     state = list(spec.flow.State._fields)
     people = spec.population
-    weights = list(people.weights or {}) if people and people.weights is not None else []
-    random = ["width", "sigma_u", "sigma_w"] if people and people.weights is not None else []
+    weights = people.weights if people else None
+    random = [name for name, read in _of_weights().items() if read is number] if weights is not None else []
     allowed = {
         "parameters": (spec.parameters, parameters),
         "start": (spec.start, state),
         "axes": (spec.axes, [*parameters, *state, *random]),
         "ensemble.draw": (people.draw if people else {}, [*parameters, *state]),
     }
-    seen: dict[str, str] = dict.fromkeys(weights, "ensemble.weights")
+    seen: dict[str, str] = dict.fromkeys(weights or (), "ensemble.weights")
     for where, (given, known) in allowed.items():
         for name in given:
             if name not in known:
