@@ -41,9 +41,9 @@ def sweep(
     ----------
     observe : callable
         Of parameters by name: arrays, one axis of the grid each, that broadcast to a part of it. It gives an array, or
-        arrays by name (mapping or named tuple), of the part's shape and axes of its own. It must treat
-        cells alike and one by one, so that the division of the grid does not matter.
-        ``ensembles.of(Flow, "loss", ...)`` makes one of a flow. If it takes ``rng``, it gets a `numpy.random.Generator` for each part.
+        arrays by name (mapping or named tuple), of the part's shape and axes of its own. It must treat cells alike and
+        one by one, so that the division of the grid does not matter. ``ensembles.of(Flow, "loss", ...)`` makes one of a
+        flow. If it takes ``rng``, it gets a `numpy.random.Generator` for each part.
     store : path, optional
         A zarr group (extra ``[store]``), in which blocks are kept as they finish. Where it holds the same sweep,
         stopped at any moment, that is continued; no finished block is evaluated again.
