@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.device.machine import Following, Machine, Measured, Sample, engine
 from linsolve import arithmetic
 from linsolve.engines.cuda import Given
-from linsolve.engines.cuda_gram import gram
+from linsolve.engines.cuda_source import gram
 from linsolve.ensembles.cuda_reduce import LANES, Reduction
 from linsolve.systems.mode.balanced_mode import BalancedMode
 from linsolve.systems.mode.deep_mode import DeepMode

@@ -25,6 +25,7 @@ __all__ = [
     "pose",
     "refuse_inexact",
     "refuse_outside_lifetime",
+    "refuse_overflow",
     "spread",
 ]
 
@@ -91,6 +92,20 @@ def detached(problem: Problem) -> Problem:
     return problem._replace(t=problem.t.copy(), z0=type(problem.z0)(*(v.copy() for v in problem.z0)))
 
 
+def refuse_overflow(problem: Problem) -> None:
+    """Raise `OverflowError` that names the parameter or field of the start whose size is farthest from 1."""
+    flow, who = problem.flow, type(problem.flow).__name__
+    meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(flow)}
+    given = {**problem.z0._asdict(), **flow.parameters()}
+    sizes = {name: float(np.abs(v[np.isfinite(v)]).max(initial=0.0)) for name, v in given.items()}
+    name = max(sizes, key=lambda name: abs(np.log(sizes[name])) if sizes[name] else 0.0)
+    others = "the others" if name in meanings else "the parameters"
+    raise OverflowError(
+        f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by {others} "
+        f"({meanings.get(name, 'state')}); rescale, or give it in linsolve.arithmetic.precise(50)"
+    ) from None
+
+
 @contextmanager
 def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
     """Context manager whose function returns a state, or raises OverflowError if it is not finite after an overflow.
@@ -102,16 +117,9 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
         return
     raised: set[str] = set()
 
-    def refuse() -> None:
-        who, name, size, meaning = type(problem.flow).__name__, *_largest(problem)
-        raise OverflowError(
-            f"{who}: {name} of up to {size:.3g} leaves the range of doubles when squared or multiplied by the "
-            f"other arguments ({meaning}); rescale, or give it in linsolve.arithmetic.precise(50)"
-        ) from None
-
     def judge(state: Any) -> Any:
         if "invalid value" in raised or (raised and not all(np.isfinite(v).all() for v in state)):
-            refuse()
+            refuse_overflow(problem)
         return state
 
     with np.errstate(over="call", invalid="call", call=lambda kind, _: raised.add(kind)):
@@ -119,17 +127,8 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
             yield judge
         except NotExact:
             if "invalid value" in raised:
-                refuse()
+                refuse_overflow(problem)
             raise
-
-
-def _largest(problem: Problem) -> tuple[str, float, str]:
-    """Return name, size and meaning of the state field or parameter with the largest finite entry."""
-    meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(problem.flow)}
-    values = {**problem.z0._asdict(), **problem.flow.parameters()}
-    sizes = {name: float(np.max(np.abs(v), initial=0.0, where=np.isfinite(v))) for name, v in values.items()}
-    name = max(sizes, key=sizes.__getitem__)
-    return name, sizes[name], meanings.get(name, "state")
 
 
 _LATE = 1e150  # later times may overflow in products with rates

@@ -1,1 +1,1 @@
-"""Evaluation engines: the formulas of a flow, recorded once, run as NumPy blocks, machine code or CUDA."""
+"""Evaluation engines (private): the formulas of a flow, recorded once, run as NumPy blocks, machine code or CUDA."""

@@ -1,17 +1,21 @@
-"""A program evaluated with NumPy in tiles that fit the cache, with a few buffers and no other temporaries."""
+"""A program evaluated with NumPy in tiles that fit the cache, in reusable buffers.
+
+Allocating large temporaries costs more than the arithmetic. Pays for the rows "ours, NumPy" of W1, W3, W4 and W7 of
+``benchmarks/RESULTS.md``.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from linsolve.engines.early import UFUNCS, early_values
-from linsolve.engines.grid import Grid, Tile, tiles
-from linsolve.engines.plan import Plan, buffers, plan_of, share_of
-from linsolve.engines.trace import BOOLEAN, Program
+from linsolve.engines.constants import UFUNCS, early_values
+from linsolve.engines.plan import Grid, Plan, Tile, buffers, plan_of, share_of, tiles
+from linsolve.engines.program import BOOLEAN, Program
 
 __all__ = ["Blocks"]
 
@@ -26,8 +30,8 @@ class Blocks:
     """A program on a grid, ready to be evaluated tile by tile from any thread.
 
     The same NumPy functions are called on the same numbers as in plain evaluation, so that every bit is the same. A
-    step that does not vary along an axis is not repeated along it, and a choice that falls the same way in the whole
-    block costs a count.
+    step that does not vary along an axis is not repeated along it; `where` with a uniform condition returns one branch
+    without copying.
 
     Parameters
     ----------
@@ -41,13 +45,14 @@ class Blocks:
         self.members = _FEW_MEMBERS if len(self.plan.kept) > _MANY else MEMBERS
 
     def tiles(self) -> list[Tile]:
-        """Return a division into tiles of moderate size, of which each thread has one if that is worth it."""
+        """Return a division into tiles, at least one for each thread if a tile has work enough."""
         count = self.grid.shape[1] * self.grid.shape[2]
         members = max(share_of(self.plan, self.grid, _SHARE), count // 8)
         return list(tiles(self.grid.shape, min(self.members, members), 4096))
 
-    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
-        """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
+    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
+        """Write the outputs in a tile into arrays of its shape, by name; return whether all of them are finite."""
+        finite = True
         high, wide = tile.shape[1:]
         bench = _taken(self.plan, high * wide)
         try:
@@ -55,9 +60,10 @@ class Blocks:
             block = max(1, OUTPUTS // (high * wide))
             for k in range(tile.t0, tile.t1, block):
                 part = tile._replace(t0=k, t1=min(k + block, tile.t1))
-                bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
+                finite &= bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
         finally:
             _given_back(bench)
+        return finite
 
 
 def _as_real(a: Any, out: np.ndarray) -> np.ndarray:
@@ -66,7 +72,7 @@ def _as_real(a: Any, out: np.ndarray) -> np.ndarray:
 
 
 def _choose(condition: Any, a: Any, b: Any) -> Any:
-    """Return ``where(condition, a, b)``, which is `a` or `b` itself where the condition is the same everywhere."""
+    """Return ``where(condition, a, b)``; if the condition is uniform, `a` or `b` itself."""
     true = np.count_nonzero(condition)
     if true == 0:
         return b
@@ -79,7 +85,7 @@ _OTHERS: dict[str, Any] = {"where": _choose, "astype": _as_real}
 
 
 class _Bench:
-    """One thread's buffers, and the calls on them for blocks of each shape."""
+    """Buffers of one thread, and the calls on them for blocks of each shape."""
 
     def __init__(self, plan: Plan, members: int) -> None:
         self.plan, self.members = plan, members
@@ -100,7 +106,7 @@ class _Bench:
         self.forget()
 
     def forget(self) -> None:
-        """Let go of all arrays but the buffers."""
+        """Release all arrays but the buffers."""
         self.values: list[Any] = [None] * len(self.plan.program.steps)
         self.inputs: dict[str, Any] = {}
         self.timed: dict[int, Any] = {}
@@ -108,17 +114,16 @@ class _Bench:
             self.calls.clear()
 
     def prepare(self, tile: Tile, grid: Grid, early: dict[int, Any]) -> None:
-        """Compute what the members of a tile need once."""
+        """Compute the steps that depend on the members of a tile only."""
         self.inputs = grid.given
         for k, v in early.items():
             self.values[k] = v
             if self.plan.axes[k]:
                 self.timed[k] = v
-        with np.errstate(all="ignore"):  # what no time will choose may overflow; see `hoisted`
-            self._run(self._calls(tile._replace(t0=0, t1=1), False), tile)
+        self._run(self._calls(tile._replace(t0=0, t1=1), False), tile)
 
-    def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> None:
-        """Compute a block of a prepared tile."""
+    def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> bool:
+        """Compute a block of a prepared tile; return whether all outputs are finite, and their sum too."""
         values, program = self.values, self.plan.program
         for k, v in self.timed.items():
             values[k] = block.of(v)
@@ -130,6 +135,8 @@ class _Bench:
         for name, k in program.outputs.items():
             if written.get(k) is not outputs[name]:
                 np.copyto(outputs[name], values[k])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return all(math.isfinite(np.add.reduce(values[k], axis=None)) for k in program.outputs.values())
 
     def _run(self, calls: list[tuple], tile: Tile, written: dict[int, np.ndarray] | None = None) -> None:
         values = self.values
@@ -175,7 +182,7 @@ _idle: list[_Bench] = []  # the last one used last; taken and given back without
 
 
 def _taken(plan: Plan, members: int) -> _Bench:
-    """Return buffers for a plan that nobody else uses, of those that were given back if there are."""
+    """Return idle buffers of a plan, or new ones."""
     for bench in reversed(_idle.copy()):
         if bench.plan is plan and bench.members >= members:
             try:
@@ -187,7 +194,7 @@ def _taken(plan: Plan, members: int) -> _Bench:
 
 
 def _given_back(bench: _Bench) -> None:
-    """Keep buffers for the next who needs such, as long as those kept are small altogether."""
+    """Keep buffers for the next call, up to `_IDLE` bytes in all."""
     bench.forget()
     held = bench.bytes
     if held > _IDLE:

@@ -1,4 +1,9 @@
-"""A program compiled to one loop over members and times, on vectors, without a branch (extra ``[fast]``)."""
+"""A program compiled to one branch-free loop over members and times, on vectors (extra ``[fast]``).
+
+LLVM IR is written as text because it compiles in 0.1 to 0.6 s, where numba takes 0.7 s to minutes, and because
+auto-vectorization of short loops is unreliable. Pays for the rows "ours, compiled" of W1, W3, W4 and W7 of
+``benchmarks/RESULTS.md``.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.engines.early import early_values
-from linsolve.engines.grid import Grid, Tile, tiles
+from linsolve.engines.constants import early_values
 from linsolve.engines.loop import INNER, LANES, assembly
-from linsolve.engines.plan import Plan, plan_of, share_of
-from linsolve.engines.trace import Program
+from linsolve.engines.plan import Grid, Plan, Tile, plan_of, share_of, tiles
+from linsolve.engines.program import Program
 
 __all__ = ["Compiled", "machine_code"]
 
@@ -31,7 +35,7 @@ class Machine:
     Attributes
     ----------
     seconds : float
-        What compiling took.
+        Time of compilation.
     """
 
     def __init__(self, plan: Plan, totals: bool) -> None:
@@ -45,14 +49,14 @@ class Machine:
 
 
 def machine_code(write: Callable[[bool], str], name: str) -> tuple[Any, int, str, Callable[[], str]]:
-    """Return who keeps the machine code, its address, its text in LLVM's language, and what shows it as assembly.
+    """Return the execution engine, the function address, the LLVM IR and a disassembler.
 
     Parameters
     ----------
     write : callable
-        Returns the text, given whether this processor has AVX-512.
+        Returns LLVM IR, given whether this processor has AVX-512.
     name : str
-        The function in it.
+        Of the function in it.
     """
     binding = _binding()
     target = binding.Target.from_default_triple()
@@ -73,8 +77,7 @@ def _binding() -> Any:
         import llvmlite.binding as binding
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "fused: engine = 'compiled' needs llvmlite (what makes the machine code); install the extra [fast], or say "
-            "engine='blocks'"
+            "linsolve: engine = 'compiled' needs llvmlite (compiler); install the extra [fast], or engine='blocks'"
         ) from error
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -85,8 +88,8 @@ class Compiled:
     """A program on a grid as machine code, to be called for tiles from any thread.
 
     Sums, products, quotients and square roots are those of NumPy, bit by bit; of the other functions each is within
-    1.05 ulp (``tests/test_fused_compiled.py``). Times without members are computed with NumPy. Machine code is kept for
-    each program, and way in which its inputs vary, as long as the process lives.
+    1.05 ulp (``tests/engines/test_fused_compiled.py``). Steps that depend on time only are computed with NumPy. Machine
+    code is kept for each program and each set of varying inputs until the process ends.
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ class Compiled:
         self.machine = self._machine(False)
         self.loop = self.machine.loop
         count = grid.shape[0]
-        # one row for each time: what all members have in common
+        # one row for each time: steps that do not depend on members
         self.common = np.empty((count, max(1, len(self.loop.common))))
         for j, k in enumerate(self.loop.common):
             self.common[:, j] = np.asarray(self.early[k], dtype=float).reshape(-1)
@@ -109,7 +112,7 @@ class Compiled:
 
     @property
     def compile_seconds(self) -> float:
-        """What compiling took when it was done."""
+        """Time of compilation."""
         return self.machine.seconds
 
     def tiles(self) -> list[Tile]:
@@ -117,20 +120,21 @@ class Compiled:
         times, rows, columns = self.grid.shape
         if times == 1:
             return list(tiles(self.grid.shape, _LONG))
-        # work for several threads if that is worth it; seldom back to the interpreter, where there are many
+        # enough work for several threads; large tiles, as the interpreter is shared by all threads
         members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // 64)
         return list(tiles(self.grid.shape, max(INNER, min(-(-members // LANES) * LANES, _LONG))))
 
-    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> None:
-        """Write what the program gives in a tile into arrays of the shape of the tile, by name."""
+    def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
+        """Write the outputs in a tile into arrays of its shape, by name; return whether all of them are finite."""
         direct = {name: v if v.strides[2] == 8 else np.empty(v.shape) for name, v in outputs.items()}
-        self._run(self.machine, tile, list(direct.values()), _past_the_cache(direct.values()))
+        finite = self._run(self.machine, tile, list(direct.values()), _past_the_cache(direct.values()))
         for name, v in outputs.items():
             if direct[name] is not v:
                 np.copyto(v, direct[name])
+        return finite
 
     def sums(self, tile: Tile) -> dict[str, np.ndarray]:
-        """Return the sum over the members of a tile of what the program gives, for each time, by name."""
+        """Return the sum of each output over the members of a tile, for each time, by name."""
         times, rows, columns = tile.shape
         parts = -(-columns // self.loop.wide)
         found = {name: np.zeros((times, rows, parts * LANES)) for name in self.program.outputs}
@@ -145,15 +149,18 @@ class Compiled:
                 _made[key] = Machine(self.plan, totals)
         return _made[key]
 
-    def _run(self, machine: Machine, tile: Tile, outputs: list[np.ndarray], where: tuple[int, bool]) -> None:
+    def _run(self, machine: Machine, tile: Tile, outputs: list[np.ndarray], where: tuple[int, bool]) -> bool:
         given = [tile.of(v) for v in self.inputs]
         scratch = self._scratch()
+        judged = scratch[self.loop.scratch - LANES : self.loop.scratch]
+        judged[:] = 0
         inputs, outs = (np.array([v.ctypes.data for v in each], dtype=np.uintp) for each in (given, outputs))
         steps = np.array([v.strides[1] if v.shape[1] > 1 else 0 for v in given], dtype=np.int64)
         strides = np.array([v.strides[:2] for v in outputs], dtype=np.int64)
         sizes = np.array([*tile.shape, self.common.strides[0], *where], dtype=np.int64)
         common = self.common[tile.t0 :]
         machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
+        return bool(np.isfinite(judged).all())
 
     def _scratch(self) -> np.ndarray:
         if not hasattr(self._local, "scratch"):
@@ -168,10 +175,9 @@ def _on_columns(v: np.ndarray) -> np.ndarray:
 
 
 def _past_the_cache(outputs: Iterable[np.ndarray]) -> tuple[int, bool]:
-    """Return the column, 0 or before, at which all outputs are aligned, and whether to write past the cache.
+    """Return the column, 0 or before, at which all outputs are aligned, and whether to use non-temporal stores.
 
-    That saves reading what is about to be overwritten, and is done where a tile is part of arrays too large to stay in
-    the cache.
+    Those save reading memory that is about to be overwritten; they are used for arrays larger than the cache.
     """
     offsets = {v.ctypes.data % _LINE for v in outputs}
     even = len(offsets) == 1 and not any(v.strides[k] % _LINE for v in outputs for k in (0, 1) if v.shape[k] > 1)

@@ -1,7 +1,7 @@
 """Closed forms of whole ensembles on a GPU: the kernels of `cuda_source` through CuPy, in blocks that fit its memory.
 
-Nothing here has a formula: kernels are printed from the program of the flow, compiled once and kept. Members are taken
-in blocks; where the device runs out of memory, blocks halve by themselves and the work goes on.
+Kernels are printed from the program of the flow, compiled once and cached. Members are evaluated in blocks, which are
+halved where the device runs out of memory. Pays for the device bench of ``benchmarks/RESULTS.md``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import unknown_name
+from linsolve.core.arguments import integer, unknown_name
 from linsolve.core.query import Problem, pose, refuse_inexact, refuse_outside_lifetime
 from linsolve.engines.cuda_source import OPTIONS, evaluation
-from linsolve.engines.program import program_of
-from linsolve.engines.trace import Program
+from linsolve.engines.program import Program, program_of
 
 __all__ = ["Given", "Kernel", "device", "evaluate", "given", "in_blocks", "known_program"]
 
@@ -75,7 +74,7 @@ class Given(NamedTuple):
 
 
 def given(value: Any, batch: tuple[int, ...]) -> Given:
-    """Return what a value of a batch is to a kernel: one number, one a member, or one for some neighboring axes.
+    """Return a parameter or field as a kernel argument: one number, one for each member, or one along some axes.
 
     Examples
     --------
@@ -104,7 +103,7 @@ def in_blocks(
     free: Callable[[], None],
     least: int = LEAST,
 ) -> int:
-    """Do work on members from and to, in blocks; one that lacks memory is tried again in halves.
+    """Work on members in blocks; a block that lacks memory is halved and tried again.
 
     Parameters
     ----------
@@ -113,9 +112,9 @@ def in_blocks(
     count, block : int
         Members, and members of a block at first.
     failure : type
-        What is raised where memory is lacking.
+        Exception raised where memory is lacking.
     free : callable
-        Gives back what is held.
+        Frees unused memory.
     least : int
         Members below which a block is not halved.
 
@@ -185,7 +184,7 @@ compiled: Callable[..., Kernel] = lru_cache(maxsize=64)(Kernel)
 
 
 def inputs_of(problem: Problem, program: Program) -> dict[str, Given]:
-    """Return what a checked question gives to a program."""
+    """Return the inputs of a program from a checked query."""
     start = {f"start.{name}": value for name, value in zip(problem.z0._fields, problem.z0, strict=True)}
     values = {**problem.flow.parameters(), **start}
     return {name: given(values[name], problem.batch) for name in program.inputs if name != "t"}
@@ -197,7 +196,7 @@ def kinds_of(inputs: Mapping[str, Given]) -> tuple[tuple[str, str], ...]:
 
 
 def asked(flow: Any, t: Any, z0: Any) -> Problem:
-    """Return the checked question."""
+    """Return the checked query."""
     problem = pose(flow, t, z0)
     refuse_inexact(problem)
     refuse_outside_lifetime(problem)
@@ -224,7 +223,7 @@ def evaluate(
     names : str or iterable of str, optional
         As a `Trajectory` gives them; by default the state.
     out : mapping of str to array, optional
-        Where to write, C-contiguous doubles of shape ``t.shape + batch``. CuPy arrays are written in place. NumPy
+        Arrays to write into, C-contiguous doubles of shape ``t.shape + batch``. CuPy arrays are written in place. NumPy
         arrays are filled block by block, so that they may be larger than the device.
     block : int, optional
         Members at once; halved by itself where memory is lacking.
@@ -245,10 +244,10 @@ def evaluate(
 
     Notes
     -----
-    Every operation is that of NumPy, without contraction to fused multiply-adds, but for the elementary functions,
-    whose last places are CUDA's. ``tests/test_cuda_source.py`` compiles the same text by the compiler of the host: with
-    the functions of one library it gives the bits of the formulas. Input is checked on the host, at a copy of it. On a
-    device this has not been run yet; ``python -m benchmarks.device --gpu`` measures speed and accuracy there.
+    Every operation is rounded as in NumPy, without contraction to fused multiply-adds; elementary functions are CUDA's.
+    ``tests/engines/test_cuda_source.py`` compiles the same source with the compiler of the host: with the functions of
+    one library it gives the bits of the formulas. Input is checked on a copy on the host.
+    ``python -m benchmarks.device --gpu`` measures speed and accuracy on a device.
     """
     xp = device()
     problem = asked(flow, t, z0)
@@ -285,9 +284,9 @@ def evaluate(
 
     if block is None:
         block = min(members, max(LEAST, BUFFER // (times * len(wanted)))) if to_host else members
-    elif isinstance(block, bool) or not isinstance(block, int | np.integer) or block < 1:
-        raise ValueError(f"cuda: block = {block!r} must be a positive integer (members at once); say 1000000")
-    in_blocks(work, members, int(block), failure, xp.get_default_memory_pool().free_all_blocks)
+    else:
+        block = integer("cuda", "block", block, meaning="members at once", example=1_000_000)
+    in_blocks(work, members, block, failure, xp.get_default_memory_pool().free_all_blocks)
     return found
 
 

@@ -1,8 +1,8 @@
-"""Elementary functions on vectors without a branch: reduced arguments and polynomials, each within 1.05 ulp.
+"""Branch-free elementary functions on vectors by argument reduction and polynomials, each within 1.05 ulp.
 
-Polynomials interpolate at Chebyshev points, in 40 digits, when they are first needed: no table of constants is copied
-from elsewhere. Where one rounding would be too much a quantity is carried as two doubles; a product and its rounding
-error come from one fused multiply-add each.
+Polynomials interpolate at Chebyshev points, in 40 digits, when they are first needed. Where one rounding would be too
+much a quantity is carried as two doubles; a product and its rounding error come from one fused multiply-add each. Pays
+for the rows "ours, compiled" of ``benchmarks/RESULTS.md``: the C library evaluates one number at a time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def fit(name: str, points: list[Any]) -> tuple[float, ...]:
 
 
 def chebyshev(low: Any, high: Any, count: int) -> list[Any]:
-    """Return the points between two ends at which interpolation errs least."""
+    """Return the Chebyshev points between two ends."""
     mp = _context()
     middle, half = (mp.mpf(high) + mp.mpf(low)) / 2, (mp.mpf(high) - mp.mpf(low)) / 2
     return [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]

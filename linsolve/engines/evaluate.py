@@ -1,29 +1,50 @@
-"""Closed forms of whole ensembles: which engine, on how many threads, into which arrays."""
+"""Evaluation of a checked query: engine, threads, arrays to write into, and one judgment of overflow.
+
+Pays for W1, W3, W4 and W7 of ``benchmarks/RESULTS.md``.
+"""
 
 from __future__ import annotations
 
-import contextvars
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import copy
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from linsolve.core.arguments import unknown_name
-from linsolve.core.query import Problem, closed_form, pose, refuse_inexact, refuse_outside_lifetime, spread
+from linsolve.core.query import (
+    Problem,
+    closed_form,
+    heard,
+    pose,
+    refuse_inexact,
+    refuse_outside_lifetime,
+    refuse_overflow,
+    spread,
+)
 from linsolve.engines.blocks import Blocks
-from linsolve.engines.fold import folded
-from linsolve.engines.grid import Grid, Tile, grid_of
-from linsolve.engines.program import elementwise, limits_of, program_of
-from linsolve.engines.trace import Program
-from linsolve.numerics.threads import workers
+from linsolve.engines.plan import Grid, checked_threads, grid_of, run_tiles
+from linsolve.engines.program import Program, elementwise, limits_of, program_of
+from linsolve.engines.specialize import specialized
 
-__all__ = ["ENGINES", "computed", "evaluate", "follow", "prepared", "run_tiles", "shape_of", "traceable"]
+__all__ = [
+    "ENGINES",
+    "computed",
+    "evaluate",
+    "follow",
+    "observables",
+    "prepared",
+    "reevaluate_extremes",
+    "shape_of",
+    "traceable",
+]
 
 ENGINES = ("plain", "blocks", "compiled")
-OWN = "own"  # of flows of matrices that bring a compiled closed form themselves
+OWN = "own"  # engine of flows of matrices that have a compiled closed form
 ENOUGH = 2**16  # outputs, from which blocks are worth their set-up
+LARGE, SMALL = 2.0**200, 2.0**-200  # inputs beyond which products in a formula may leave the range of doubles
+PIECE = 2**16  # values that the formula evaluates at once
 _known: Any = lru_cache(maxsize=64)(program_of)
 _limits: Any = lru_cache(maxsize=64)(limits_of)
 
@@ -40,8 +61,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Return observables of the closed form, without storing the state.
 
-    Of large ensembles the smallest and largest inputs are looked at first: what the formulas provide for numbers that
-    do not occur is left out, which changes no bit (``tests/test_fused_ranges.py``).
+    Programs of large ensembles are specialized to the ranges of their inputs, which changes no bit
+    (``tests/engines/test_fused_ranges.py``).
 
     Parameters
     ----------
@@ -57,7 +78,7 @@ def evaluate(
         "plain" (as a `Trajectory` does), "blocks" (NumPy, the same bits) or "compiled" (extra ``[fast]``); by default
         "blocks" where it applies, else "plain".
     threads : int, optional
-        By default one for each processor.
+        Of "blocks" and "compiled"; by default one for each processor.
 
     Returns
     -------
@@ -71,6 +92,8 @@ def evaluate(
         `out` does not fit.
     NotExact
         If the closed form does not hold for this start.
+    OverflowError
+        If a number that the closed form needs is beyond the range of doubles.
     ModuleNotFoundError
         If the engine is "compiled" and the extra is not installed.
 
@@ -82,20 +105,38 @@ def evaluate(
     >>> found["loss"].round(4).tolist()
     [[0.49, 1.98], [0.433, 1.2315]]
     """
-    wanted = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
     problem = pose(flow, t, z0)
-    chosen = _engine(problem, engine, wanted)
-    where = _checked_out(problem, out, wanted)
-    if chosen in ("plain", OWN):
-        trajectory = problem.flow(problem.t, problem.z0, engine=engine or "plain", threads=threads)
-        return {name: _into(where, name, _named(trajectory, name)) for name in wanted}
-    return computed(problem, chosen, wanted, where, threads)
+    return observables(problem, (names,) if isinstance(names, str) else tuple(names), out, engine, threads)
+
+
+def observables(
+    problem: Problem,
+    names: tuple[str, ...],
+    out: Mapping[str, np.ndarray] | None = None,
+    engine: str | None = None,
+    threads: int | None = None,
+    enough: int = ENOUGH,
+) -> dict[str, Any]:
+    """Return observables of a checked query by name; "blocks" is the default from `enough` values on."""
+    names = tuple(dict.fromkeys(names))
+    chosen = _engine(problem, engine, names, enough)
+    threads = checked_threads(threads)
+    where = _checked_out(problem, out, names)
+    with heard(problem) as judge:
+        if chosen in ("plain", OWN):
+            trajectory = problem.flow(problem.t, problem.z0, engine="compiled" if chosen == OWN else "plain")
+            found = {name: _into(where, name, _named(trajectory, name)) for name in names}
+        else:
+            found = computed(problem, chosen, names, where, threads)
+        judge(tuple(found.values()))
+    return found
 
 
 def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) -> Any:
-    """Return the state of a checked question at its times, spread to times and batch."""
+    """Return the state of a checked query at its times, of shape times and batch."""
     fields = problem.z0._fields
-    chosen = _engine(problem, engine, None)
+    chosen = _engine(problem, engine, None, ENOUGH)
+    checked_threads(threads)
     where = _checked_out(problem, _by_field(problem, out), fields)
     if chosen not in ("plain", OWN):
         found = computed(problem, chosen, None, where, threads)
@@ -104,12 +145,14 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     refuse_outside_lifetime(problem)
     flow, clock = problem.flow, problem.xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
     found = flow.compiled_solution(clock, problem.z0) if chosen == OWN else closed_form(problem, clock)
+    if problem.xp is np and any(np.isnan(v).any() for v in found):  # not every nan is reported by the processor
+        refuse_overflow(problem)
     state = spread(problem, found)
     return type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))
 
 
 def shape_of(problem: Problem) -> tuple[int, ...]:
-    """Return the shape of what belongs to times and members."""
+    """Return the shape of times and batch."""
     return (*problem.t.shape, *problem.batch)
 
 
@@ -120,14 +163,14 @@ def _named(trajectory: Any, name: str) -> Any:
         raise ValueError(error.args[0]) from None
 
 
-def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None) -> str:
+def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None, enough: int) -> str:
     who = type(problem.flow).__name__
     if engine is not None and engine not in ENGINES:
         raise ValueError(unknown_name(who, "engine", engine, ENGINES))
     if engine == "plain":
         return engine
     if engine is None:
-        small = problem.xp is not np or np.prod(shape_of(problem), dtype=float) < ENOUGH
+        small = problem.xp is not np or np.prod(shape_of(problem), dtype=float) < enough
         return "plain" if small or not traceable(type(problem.flow), names) else "blocks"
     if problem.xp is not np:
         raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {problem.xp.__name__}")
@@ -138,7 +181,7 @@ def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None)
 
 
 def traceable(flow: type, names: tuple[str, ...] | None) -> bool:
-    """Whether the closed form is one program; a formula that uses more than the array API's scalars is not."""
+    """Whether the closed form is a program of single numbers."""
     if not elementwise(flow):
         return False
     try:
@@ -149,18 +192,24 @@ def traceable(flow: type, names: tuple[str, ...] | None) -> bool:
 
 
 def prepared(problem: Problem, engine: str, names: tuple[str, ...] | None) -> Any:
-    """Return an engine with a flow's program on the grid of a checked question, after refusing what has no answer."""
+    """Return an engine with the program of a checked query; starts and times without a solution are refused."""
     _refuse(problem)
-    return _made(engine, _known(type(problem.flow), names), _grid(problem))
+    with _quiet():
+        return _made(engine, _known(type(problem.flow), names), _grid(problem))
 
 
 def _made(engine: str, program: Program, grid: Grid) -> Any:
-    program = folded(program, grid, signs=engine == "blocks")  # of machine code they are free
+    program = specialized(program, grid, compiled=engine == "compiled")
     if engine == "blocks":
         return Blocks(program, grid)
     from linsolve.engines.compiled import Compiled
 
     return Compiled(program, grid)
+
+
+def _quiet() -> Any:
+    """Return a context without warnings of overflow, which `reevaluate_extremes` judges."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _grid(problem: Problem) -> Grid:
@@ -169,13 +218,18 @@ def _grid(problem: Problem) -> Grid:
 
 
 def _refuse(problem: Problem) -> None:
-    """Refuse inexact starts and times outside the lifetime, both evaluated in blocks."""
+    """Refuse inexact starts and times outside the lifetime: evaluated in blocks, and if bad by the formula itself."""
     grid = _grid(problem)
     once = grid._replace(shape=(1, *grid.shape[1:]))
-    found = _extremes(Blocks(_limits(type(problem.flow), bool(problem.t.min() >= 0)), once))
+    with _quiet():
+        found = _extremes(Blocks(_limits(type(problem.flow), bool(problem.t.min() >= 0)), once))
     ends = found.pop("low", -np.inf), found.pop("high")
-    refuse_inexact(problem, found)
-    refuse_outside_lifetime(problem, ends)
+    try:
+        refuse_inexact(problem, found)
+        refuse_outside_lifetime(problem, ends)
+    except ValueError:
+        refuse_inexact(problem)
+        refuse_outside_lifetime(problem)
 
 
 def _extremes(blocks: Blocks) -> dict[str, float]:
@@ -195,16 +249,53 @@ def _extremes(blocks: Blocks) -> dict[str, float]:
 def computed(
     problem: Problem, engine: str, names: tuple[str, ...] | None, out: Mapping[str, np.ndarray], threads: int | None
 ) -> dict[str, Any]:
-    """Return what the program of a checked question gives, by name, in the arrays of `out` or new ones."""
+    """Return the outputs of a checked query by name, in the arrays of `out` or new ones."""
     made = prepared(problem, engine, names)
     shape, grid = shape_of(problem), made.grid.shape
     found = {name: out[name] if name in out else np.empty(shape) for name in made.program.outputs}
     flat = {name: _viewed(v, grid) for name, v in found.items()}
-    run_tiles(lambda tile: made(tile, {name: tile.of(v) for name, v in flat.items()}), made.tiles(), threads)
+    with _quiet():
+        finite = run_tiles(
+            lambda tile: made(tile, {name: tile.of(v) for name, v in flat.items()}), made.tiles(), threads
+        )
     for name, v in found.items():
         if not np.may_share_memory(v, flat[name]):
             np.copyto(v, flat[name].reshape(shape))
+    reevaluate_extremes(problem, found, all(finite))
     return found
+
+
+def reevaluate_extremes(problem: Problem, found: dict[str, np.ndarray], finite: bool) -> None:
+    """Evaluate members of extreme inputs or non-finite outputs by the formula itself, which raises `OverflowError`.
+
+    Only there an overflow in the middle of the formula is seen, so that all engines refuse the same members.
+    """
+    suspects = np.zeros(problem.batch, dtype=bool)
+    for v in (*problem.flow.parameters().values(), *problem.z0):
+        low, high = v.min(), v.max()
+        if (low <= SMALL and high >= -SMALL) or max(high, -low) > LARGE:
+            size = np.abs(v)
+            suspects |= ((size > LARGE) & (size < np.inf)) | ((size < SMALL) & (size > 0))
+    if not finite:
+        lead = tuple(range(problem.t.ndim))
+        for v in found.values():
+            suspects |= ~np.isfinite(v).all(axis=lead)
+    places = np.nonzero(suspects.reshape(-1))[0]
+    piece = max(1, PIECE // problem.t.size)
+    for k in range(0, len(places), piece):
+        at: Any = np.unravel_index(places[k : k + piece], problem.batch) if problem.batch else ()
+        own, z0 = _members(problem, at)
+        trajectory = own(problem.t, z0, engine="plain")
+        for name, v in found.items():
+            v[(..., *at) if at else ...] = trajectory[name]
+
+
+def _members(problem: Problem, at: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
+    """Return flow and start of some members of a batch, along one axis if there is one."""
+    flow = copy.copy(problem.flow)
+    for name, v in problem.flow.parameters().items():
+        object.__setattr__(flow, name, np.broadcast_to(v, problem.batch)[at])
+    return flow, type(problem.z0)(*(np.broadcast_to(v, problem.batch)[at] for v in problem.z0))
 
 
 def _viewed(v: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -215,29 +306,8 @@ def _viewed(v: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return np.empty(shape)
 
 
-def run_tiles(work: Callable[[Tile], Any], tiles: list[Tile], threads: int | None) -> list[Any]:
-    """Return what `work` gives for each tile, in the order of the tiles, on so many threads.
-
-    Each thread sees the caller's settings, such as those of ``numpy.errstate``.
-    """
-    count = min(_threads(threads), len(tiles))
-    if count == 1:
-        return [work(tile) for tile in tiles]
-    with ThreadPoolExecutor(count) as pool:
-        contexts = [contextvars.copy_context() for _ in tiles]
-        return list(pool.map(lambda context, tile: context.run(work, tile), contexts, tiles))
-
-
-def _threads(threads: int | None) -> int:
-    if threads is None:
-        return workers()
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise ValueError(f"fused: threads = {threads!r} must be a positive integer (number of threads); say 2")
-    return int(threads)
-
-
 def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
-    """Return what a caller gave as the state to write into, by field."""
+    """Return the arrays to write the state into, by field."""
     fields, who = problem.z0._fields, type(problem.flow).__name__
     if out is None or isinstance(out, Mapping):
         return out
@@ -248,26 +318,31 @@ def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
 
 
 def _checked_out(problem: Problem, out: Mapping[str, Any] | None, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the arrays to write into, refused where they do not fit."""
+    """Return the arrays to write into, checked."""
     who, lead = type(problem.flow).__name__, shape_of(problem)
     for name in out or {}:
         if name not in names:
             raise ValueError(unknown_name(who, "out", name, names))
-    for name, v in (out or {}).items():
+    out = out or {}
+    for name, v in out.items():
         if not isinstance(v, np.ndarray) or problem.xp is not np:
-            raise TypeError(f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (where to write)")
+            raise TypeError(f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (array to write into)")
         own = tuple(v.shape[len(lead) :])
         if tuple(v.shape[: len(lead)]) != lead or len(own) != _own(problem, name):
             raise ValueError(f"{who}: out[{name!r}] has shape {v.shape} but must begin with {lead} (times and members)")
         if v.dtype != np.float64:
-            raise TypeError(f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (where to write)")
+            raise TypeError(f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (array to write into)")
         if not v.flags.writeable:
-            raise ValueError(f"{who}: out[{name!r}] is read-only (where to write); pass an array of your own")
+            raise ValueError(f"{who}: out[{name!r}] is read-only (array to write into); pass an array of your own")
+        for other, value in out.items():
+            if other != name and np.may_share_memory(v, value) and np.shares_memory(v, value):
+                rule = f"shares memory with out[{other!r}] (array to write into)"
+                raise ValueError(f"{who}: out[{name!r}] {rule}; pass an array for each")
     return dict(out or {})
 
 
 def _own(problem: Problem, name: str) -> int:
-    """Return how many axes of its own a name has."""
+    """Return the number of own axes of a name."""
     flow = problem.flow
     return len(flow.axes[name] if name in flow.axes else flow.declared.get(name, {"axes": ()})["axes"])
 

@@ -1,8 +1,8 @@
-"""Interval arithmetic on doubles, of one step of a program at a time.
+"""Interval arithmetic on doubles, for each operation of a program; used by `specialize`, which pays for it in W4.
 
 Doubles are ordered with -0 below +0, so that ``[+0, b]`` holds no number with a sign. Sums, products, quotients and
-roots are rounded monotonely, and their ends are those of the operation itself. Other functions are taken to be monotone
-to within `_MARGIN`, many ulps, whoever computes them; they are trusted to keep signs, and -0.
+roots are rounded monotonely, and their ends are those of the operation itself. Other functions are assumed to be
+monotone to within `_MARGIN`, many ulps, in every library, and to keep signs and -0.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Range(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What a truth value may be.
+    """Possible values of a condition.
 
     Parameters
     ----------
@@ -187,11 +187,11 @@ def _sign(a: Range) -> Range:
     return Range(low, 1.0 if a.high > 0 else 0.0 if a.high == 0 else -1.0, a.nan)
 
 
-# rounded by whoever computes them
+# functions whose rounding depends on the library
 
 
 def _below(x: float) -> float:
-    x = min(x, _MOST)  # what overflows here may not elsewhere
+    x = min(x, _MOST)
     return x - abs(x) * _MARGIN - _LEAST
 
 

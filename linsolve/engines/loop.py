@@ -1,4 +1,4 @@
-"""The loop of a program over rows, columns and times, in LLVM's language."""
+"""LLVM IR of the loop of a program over rows, columns and times; compiled and paid for by `compiled`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from linsolve.engines import elementary
-from linsolve.engines.fold import BELOW_ZERO, MODERATE
 from linsolve.engines.plan import Plan
-from linsolve.engines.trace import BOOLEAN
+from linsolve.engines.program import BOOLEAN
+from linsolve.engines.specialize import BELOW_ZERO, MODERATE
 from linsolve.engines.vectors import Vectors
 
 __all__ = ["INNER", "LANES", "Loop", "assembly"]
@@ -19,7 +19,7 @@ _MANY, _FEW_COLUMNS = 32, 64
 
 
 class Loop(NamedTuple):
-    """A loop's text and what it wants.
+    """LLVM IR of a loop and its requirements.
 
     Parameters
     ----------
@@ -27,9 +27,10 @@ class Loop(NamedTuple):
     inputs : list of int
         Steps that are inputs of members.
     common : list of int
-        Steps that all members have in common, which come as a table with a row for each time.
+        Steps that do not depend on members, given as a table with a row for each time.
     scratch : int
-        Doubles that a thread must lend.
+        Doubles that a thread must lend; the last `LANES`, zeros before a call, are nan after it where a value that
+        was written is not finite.
     wide : int
         Columns of a part, after which begins another.
     """
@@ -61,7 +62,7 @@ def assembly(plan: Plan, text: bool = True, avx512: bool = False, totals: bool =
     wanted = [a for k in [*plan.member, *plan.full] for a in program.steps[k].args] + list(program.outputs.values())
     common = sorted({k for k in wanted if k in early and program.steps[k].op != "constant"})
     wide = INNER if len(plan.kept) <= _MANY else _FEW_COLUMNS
-    scratch = wide * max(1, len(plan.kept))
+    scratch = wide * max(1, len(plan.kept)) + LANES
     writer = _Writer(plan, inputs, common, wide, Vectors(LANES, avx512), totals)
     return Loop(writer.text() if text else "", inputs, common, scratch, wide)
 
@@ -88,8 +89,9 @@ class _Writer:
         self.step = [self._loaded("%steps", k, "i64") for k in range(len(self.inputs))]
         self.out = [self._loaded("%outs", k, "ptr") for k in range(len(self.program.outputs))]
         self.stride = [self._loaded("%strides", k, "i64") for k in range(2 * len(self.out))]
+        self.judged = self._at("%scratch", str(8 * self.wide * max(1, len(self.plan.kept))))
         self._loop("row", "entry", rows, 1, lambda r: self._row(r, times, columns, pace))
-        # the fence: from here on others see what was written past the cache
+        # sfence: make non-temporal stores visible to other threads
         v.lines += ["  fence seq_cst", "  ret void", "}", "", *v.declared.values()]
         v.lines += ['attributes #0 = { "prefer-vector-width"="512" nounwind }', "!0 = !{i32 1}", ""]
         return "\n".join(v.lines)
@@ -241,17 +243,28 @@ class _Writer:
     def _store(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
         """Write vectors: whole ones into the cache or, aligned, past it, and others under a mask."""
         v = self.v
+        self._judge([a for a, _ in pairs])
         v.lines += [f"  br i1 {self.past}, label %place.past, label %place.plain"]
         for label, how in (("past", "align 64, !nontemporal !0"), ("plain", "align 8")):
             v.lines += [f"place.{label}:", *(f"  store {v.real} {a}, ptr {p}, {how}" for a, p in pairs)]
             v.lines += ["  br label %place.stored"]
         v.lines += ["place.part:"]
         v.forget()
-        mask, name = self._mask(m, count), f"llvm.masked.store.v{v.lanes}f64.p0"
+        mask, zero = self._mask(m, count), v.number(0.0)
+        self._judge([v.select(mask, a, zero) for a, _ in pairs])
+        name = f"llvm.masked.store.v{v.lanes}f64.p0"
         v.declared[name] = f"declare void @{name}({v.real}, ptr, i32, {v.truth})"
         for a, p in pairs:
             v.lines.append(f"  call void @{name}({v.real} {a}, ptr {p}, i32 8, {v.truth} {mask})")
         v.lines += ["  br label %place.stored", "place.stored:"]
+
+    def _judge(self, values: list[str]) -> None:
+        """Add 0 times each value to the judged lanes: nan, and it stays, where one is infinite or nan."""
+        v = self.v
+        total = v.emit(f"load {v.real}, ptr {self.judged}, align 64")
+        for a in values:
+            total = v.fma(a, v.number(0.0), total)
+        v.lines.append(f"  store {v.real} {total}, ptr {self.judged}, align 64")
 
     def _steps(self, steps: list[int]) -> None:
         for k in steps:

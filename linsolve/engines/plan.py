@@ -1,14 +1,145 @@
-"""What is computed when: the steps of a program sorted into stages, and buffers that are used again."""
+"""Evaluation plan: times and members as a grid of tiles, steps sorted into stages, and reusable buffers.
+
+Steps that depend on members only are evaluated once for each member, those that depend on time only once for each time.
+Pays for W1, W3 and W4 of ``benchmarks/RESULTS.md``, blocks and compiled.
+"""
 
 from __future__ import annotations
 
+import contextvars
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from linsolve.engines.grid import COLUMN, ROW, TIME, Grid
-from linsolve.engines.trace import BOOLEAN, Program
+import numpy as np
 
-__all__ = ["Buffers", "Plan", "buffers", "plan_for", "plan_of", "share_of"]
+from linsolve.core.arguments import integer
+from linsolve.engines.program import BOOLEAN, Program
+from linsolve.numerics.threads import workers
+
+__all__ = [
+    "COLUMN",
+    "ROW",
+    "TIME",
+    "Buffers",
+    "Grid",
+    "Plan",
+    "Tile",
+    "buffers",
+    "checked_threads",
+    "grid_of",
+    "plan_for",
+    "plan_of",
+    "run_tiles",
+    "share_of",
+    "tiles",
+]  # fmt: skip
+
+TIME, ROW, COLUMN = 1, 2, 4
+_NARROW = 64  # columns, below which two axes of members are better copied into one
+
+
+class Tile(NamedTuple):
+    """A box of the grid: times, rows and columns, each from and to."""
+
+    t0: int
+    t1: int
+    r0: int
+    r1: int
+    c0: int
+    c1: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Extent along times, rows and columns."""
+        return self.t1 - self.t0, self.r1 - self.r0, self.c1 - self.c0
+
+    def of(self, array: Any) -> Any:
+        """Return the part of an array of three axes, of which some may have length 1, that belongs to the tile."""
+        ends = ((self.t0, self.t1), (self.r0, self.r1), (self.c0, self.c1))
+        return array[tuple(slice(*end) if n > 1 else slice(None) for end, n in zip(ends, array.shape, strict=True))]
+
+
+class Grid(NamedTuple):
+    """Times, rows and columns of members, and the inputs on them.
+
+    The batch axes of an ensemble, as far as its inputs vary along the same of them, count as one; if more than two
+    remain, the inputs are copied to one. A single member takes its times as the columns.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Times, rows, columns.
+    given : dict of str to array
+        Each input by name, of three axes, of which those along which it does not vary have length 1; or a number.
+    """
+
+    shape: tuple[int, int, int]
+    given: dict[str, Any]
+
+    def axes(self, name: str) -> int:
+        """Return the axes along which an input varies, as a sum of `TIME`, `ROW` and `COLUMN`."""
+        shape = np.shape(self.given[name])
+        return sum(axis for axis, n in zip((TIME, ROW, COLUMN), shape, strict=False) if n > 1)
+
+
+def grid_of(t: np.ndarray, members: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> Grid:
+    """Return the grid of times (any shape) and members, arrays that broadcast to `batch`."""
+    count, size = t.size, math.prod(batch)
+    given: dict[str, Any] = {
+        name: v if v.ndim == 0 else v.reshape(1, 1, 1) for name, v in members.items() if v.size == 1
+    }
+    if size == 1:
+        clock = t if t.ndim == 0 and not batch else t.reshape(1, 1, count)
+        return Grid((1, 1, count), {**given, "t": clock})
+    wide = {name: v.reshape((1,) * (len(batch) - v.ndim) + v.shape) for name, v in members.items() if v.size > 1}
+    lengths = _merged(batch, [v.shape for v in wide.values()])
+    if len(lengths) > 2 or (len(lengths) == 2 and lengths[1] < _NARROW):
+        lengths = [size]
+        wide = {name: np.broadcast_to(v, batch) for name, v in wide.items()}
+    rows, columns = [1, *lengths][-2:]
+    for name, v in wide.items():
+        given[name] = _on(v, batch, rows, columns)
+    return Grid((count, rows, columns), {**given, "t": t.reshape(count, 1, 1)})
+
+
+def _merged(batch: tuple[int, ...], shapes: list[tuple[int, ...]]) -> list[int]:
+    """Return the lengths of the batch axes after neighbors along which the same inputs vary have been merged."""
+    found: list[list[Any]] = []
+    for axis, n in enumerate(batch):
+        if n > 1:
+            vary = [shape[axis] > 1 for shape in shapes]
+            if found and found[-1][1] == vary:
+                found[-1][0] *= n
+            else:
+                found.append([n, vary])
+    return [n for n, _ in found]
+
+
+def _on(v: np.ndarray, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:
+    if v.size == rows * columns:
+        return np.ascontiguousarray(v).reshape(1, rows, columns)
+    # what varies varies along all of the first axes, or all of the last
+    return np.ascontiguousarray(v).reshape((1, 1, columns) if v.size == columns and _last(v, batch) else (1, rows, 1))
+
+
+def _last(v: np.ndarray, batch: tuple[int, ...]) -> bool:
+    axis = max(k for k, n in enumerate(batch) if n > 1)
+    return v.shape[axis] > 1
+
+
+def tiles(shape: tuple[int, int, int], members: int, times: int | None = None) -> Iterator[Tile]:
+    """Divide a grid into tiles of about `members` members and, unless None, at most `times` times, members first."""
+    count, rows, columns = shape
+    wide = min(columns, members)
+    high = max(1, min(rows, members // wide))
+    long = count if times is None else times
+    for r in range(0, rows, high):
+        for c in range(0, columns, wide):
+            for k in range(0, count, long):
+                yield Tile(k, min(k + long, count), r, min(r + high, rows), c, min(c + wide, columns))
 
 
 class Plan(NamedTuple):
@@ -82,7 +213,7 @@ def share_of(plan: Plan, grid: Grid, steps: int) -> int:
 
 
 class Buffers(NamedTuple):
-    """Which buffer each step writes to, and how many there are, of real numbers and of truth values."""
+    """Buffer of each step, and the numbers of buffers of reals and of truth values."""
 
     of: dict[int, int]
     reals: int
@@ -138,3 +269,23 @@ def _buffers(program: Program, steps: tuple[int, ...], keep: frozenset[int], own
         if last[k] == k:
             free[kind].append(found[k])
     return Buffers(found, count["real"], count[BOOLEAN])
+
+
+def run_tiles(work: Callable[[Tile], Any], tiles: list[Tile], threads: int | None) -> list[Any]:
+    """Return what `work` gives for each tile, in the order of the tiles, on so many threads.
+
+    Each thread sees the caller's settings, such as those of ``numpy.errstate``.
+    """
+    count = min(checked_threads(threads), len(tiles))
+    if count == 1:
+        return [work(tile) for tile in tiles]
+    with ThreadPoolExecutor(count) as pool:
+        contexts = [contextvars.copy_context() for _ in tiles]
+        return list(pool.map(lambda context, tile: context.run(work, tile), contexts, tiles))
+
+
+def checked_threads(threads: int | None) -> int:
+    """Return the number of threads, one for each processor by default."""
+    if threads is None:
+        return workers()
+    return integer("linsolve", "threads", threads, meaning="number of threads", example=2)

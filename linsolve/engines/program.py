@@ -1,16 +1,259 @@
-"""The program of a flow: parameters, time and start in, state and observables out."""
+"""Program of a flow: its formulas, recorded as the steps of a straight-line program of single numbers.
+
+A formula is a pure function of ``(xp, ...)``. Called with the namespace `Tracer` it computes nothing: every operation
+is recorded, equal ones once. The program is then run in NumPy blocks, as machine code, or printed as a GPU kernel. Pays
+for every row of ``benchmarks/RESULTS.md`` with an engine: W1, W3, W4, sweeps.
+"""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from linsolve.core.arguments import unknown_name
-from linsolve.engines.trace import Program, Tracer
 
-__all__ = ["elementwise", "limits_of", "program_of"]
+__all__ = ["BOOLEAN", "REAL", "Program", "Step", "Tracer", "Value", "elementwise", "limits_of", "program_of"]
+
+REAL, BOOLEAN = "real", "boolean"
+_TO_REAL = ("neg", "abs", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")
+_TWO_TO_REAL = ("add", "sub", "mul", "div", "mod", "pow", "hypot", "atan2", "minimum", "maximum")
+_COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
+_LOGIC = ("and", "or", "xor")
+
+
+class Step(NamedTuple):
+    """One step of a program.
+
+    Parameters
+    ----------
+    op : str
+        "input", "constant", "where", "not", "isinf", "isnan", "isfinite", "astype" (a boolean to a real), or one of
+        the array-API's elementwise functions and operators: neg, abs, sqrt, exp, expm1, log, log1p, sin, cos, tan,
+        sinh, cosh, tanh, sign; add, sub, mul, div, mod, pow, hypot, atan2, minimum, maximum; lt, le, gt, ge, eq, ne;
+        and, or, xor.
+    args : tuple of int
+        Earlier steps.
+    kind : str
+        `REAL` or `BOOLEAN`.
+    data : str, float or bool, optional
+        Name of an input, value of a constant; "square" of a ``mul`` that a formula states as ``x**2``.
+    """
+
+    op: str
+    args: tuple[int, ...]
+    kind: str
+    data: Any = None
+
+
+class Program:
+    """Steps in order, each after what it needs, and the names of what goes in and comes out.
+
+    Attributes
+    ----------
+    steps : list of Step
+    inputs, outputs : dict of str to int
+        Step of each.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.inputs: dict[str, int] = {}
+        self.outputs: dict[str, int] = {}
+        self._known: dict[Any, int] = {}
+
+    def add(self, op: str, args: tuple[int, ...], kind: str, data: Any = None) -> int:
+        """Return the number of a step, which is appended if it is new."""
+        # repr keeps 0.0 and -0.0 apart, and True from 1.0
+        key = (op, args, repr(data))
+        if key not in self._known:
+            self._known[key] = len(self.steps)
+            self.steps.append(Step(op, args, kind, data))
+        return self._known[key]
+
+    def used(self) -> list[int]:
+        """Return, in order, the steps that the outputs need."""
+        needed, waiting = set(), list(self.outputs.values())
+        while waiting:
+            index = waiting.pop()
+            if index not in needed:
+                needed.add(index)
+                waiting.extend(self.steps[index].args)
+        return sorted(needed)
+
+    def depends(self, names: Any) -> list[bool]:
+        """Return, for each step, whether it depends on one of the inputs `names`."""
+        found: list[bool] = []
+        for step in self.steps:
+            found.append(step.data in names if step.op == "input" else any(found[k] for k in step.args))
+        return found
+
+
+class Value:
+    """A recorded number, with the operators of an array; it has no value, and no truth."""
+
+    __slots__ = ("index", "xp")
+    shape, ndim, size = (), 0, 1
+
+    def __init__(self, xp: Tracer, index: int) -> None:
+        self.xp = xp
+        self.index = index
+
+    @property
+    def kind(self) -> str:
+        """`REAL` or `BOOLEAN`."""
+        return self.xp.program.steps[self.index].kind
+
+    @property
+    def dtype(self) -> str:
+        """The same, as the namespace's dtype."""
+        return self.kind
+
+    def __array_namespace__(self, api_version: str | None = None) -> Tracer:
+        return self.xp
+
+    def __bool__(self) -> bool:
+        raise TypeError("trace: a value = step of a program cannot decide a Python branch; use xp.where")
+
+    def __getitem__(self, key: Any) -> Value:
+        return self  # a number: every index of its batch and of new axes is the number itself
+
+    def __hash__(self) -> int:
+        return hash((id(self.xp), self.index))
+
+
+def _binary(op: str, kind: str = REAL) -> tuple[Callable, Callable]:
+    def forward(a: Value, b: Any) -> Value:
+        return a.xp._record(op, (a, b), kind)
+
+    def backward(a: Value, b: Any) -> Value:
+        return a.xp._record(op, (b, a), kind)
+
+    return forward, backward
+
+
+def _power(a: Value, exponent: Any) -> Value:
+    """Record ``a**exponent`` as what NumPy computes: a square is a product, not a power."""
+    xp = a.xp
+    if isinstance(exponent, int) and exponent == 2:
+        return Value(xp, xp.program.add("mul", (a.index, a.index), REAL, "square"))
+    return xp._record("pow", (a, exponent), REAL)
+
+
+for _op, _name in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "mod": "mod"}.items():
+    _forward, _backward = _binary(_op)
+    setattr(Value, f"__{_name}__", _forward)
+    setattr(Value, f"__r{_name}__", _backward)
+for _op in _COMPARE:
+    setattr(Value, f"__{_op}__", _binary(_op, BOOLEAN)[0])
+for _op in _LOGIC:
+    _forward, _backward = _binary(_op, BOOLEAN)
+    setattr(Value, f"__{_op}__", _forward)
+    setattr(Value, f"__r{_op}__", _backward)
+Value.__pow__ = _power  # type: ignore[attr-defined, operator]
+Value.__rpow__ = _binary("pow")[1]  # type: ignore[attr-defined, operator]
+Value.__neg__ = lambda a: a.xp._record("neg", (a,), REAL)  # type: ignore[attr-defined, operator]
+Value.__pos__ = lambda a: a  # type: ignore[attr-defined, operator]
+Value.__abs__ = lambda a: a.xp._record("abs", (a,), REAL)  # type: ignore[attr-defined, operator]
+Value.__invert__ = lambda a: a.xp._record("not", (a,), BOOLEAN)  # type: ignore[attr-defined, operator]
+
+
+class Tracer:
+    """The namespace that records; one of it for each program.
+
+    Examples
+    --------
+    >>> xp = Tracer()
+    >>> x = xp.input("x")
+    >>> xp.program.outputs["y"] = xp.where(x < 0, -x, x * 2).index
+    >>> [step.op for step in xp.program.steps]
+    ['input', 'constant', 'lt', 'neg', 'constant', 'mul', 'where']
+    """
+
+    inf = float("inf")
+    nan = float("nan")
+    pi = 3.141592653589793
+    e = 2.718281828459045
+    float64 = REAL
+    bool = BOOLEAN
+
+    def __init__(self) -> None:
+        self.program = Program()
+
+    def input(self, name: str) -> Value:
+        """Return a real input."""
+        index = self.program.inputs[name] = self.program.add("input", (), REAL, name)
+        return Value(self, index)
+
+    def _value(self, value: Any) -> Value:
+        if isinstance(value, Value):
+            return value
+        if isinstance(value, bool):
+            return Value(self, self.program.add("constant", (), BOOLEAN, value))
+        return Value(self, self.program.add("constant", (), REAL, float(value)))
+
+    def _record(self, op: str, args: tuple[Any, ...], kind: str) -> Value:
+        return Value(self, self.program.add(op, tuple(self._value(a).index for a in args), kind))
+
+    def where(self, condition: Any, a: Any, b: Any) -> Value:
+        """Return `a` or `b`; both are computed."""
+        a, b = self._value(a), self._value(b)
+        return a if a.index == b.index else self._record("where", (condition, a, b), a.kind)
+
+    def isinf(self, a: Any) -> Value:
+        """Whether infinite."""
+        return self._record("isinf", (a,), BOOLEAN)
+
+    def isnan(self, a: Any) -> Value:
+        """Whether not a number."""
+        return self._record("isnan", (a,), BOOLEAN)
+
+    def isfinite(self, a: Any) -> Value:
+        """Whether finite."""
+        return self._record("isfinite", (a,), BOOLEAN)
+
+    def astype(self, a: Any, kind: str) -> Value:
+        """Return a boolean as 0 or 1."""
+        a = self._value(a)
+        return a if a.kind == kind else self._record("astype", (a,), kind)
+
+    def asarray(self, a: Any, dtype: Any = None) -> Value:
+        """Return a number as a value."""
+        return self._value(a)
+
+    def full(self, shape: Any, fill: Any, dtype: Any = None) -> Value:
+        """Return the number `fill`."""
+        return self._value(fill)
+
+    def full_like(self, a: Any, fill: Any, dtype: Any = None) -> Value:
+        """Return the number `fill`."""
+        return self._value(fill)
+
+    def zeros_like(self, a: Any, dtype: Any = None) -> Value:
+        """Return 0."""
+        return self._value(0)
+
+    def ones_like(self, a: Any, dtype: Any = None) -> Value:
+        """Return 1."""
+        return self._value(1)
+
+    def broadcast_arrays(self, *values: Any) -> list[Value]:
+        """Return the values."""
+        return [self._value(v) for v in values]
+
+    def broadcast_to(self, a: Any, shape: Any) -> Value:
+        """Return the value."""
+        return self._value(a)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _TO_REAL:
+            return lambda a: self._record(name, (a,), REAL)
+        if name in _TWO_TO_REAL:
+            return lambda a, b: self._record(name, (a, b), REAL)
+        if name.startswith("_") or name in ("symbolic", "dps"):
+            raise AttributeError(name)
+        raise AttributeError(unknown_name("trace", "function", name, [*_TO_REAL, *_TWO_TO_REAL, "where"]))
 
 
 def elementwise(flow: Any) -> bool:
@@ -51,7 +294,7 @@ def program_of(flow: Any, names: Iterable[str] | None = None) -> Program:
 def limits_of(flow: Any, forward: bool = False) -> Program:
     """Return the program of a flow's `conditions`, by name, and of its `lifetime`, as "low" and "high".
 
-    The former is left out if only later times are asked for, `forward`.
+    "low" is left out for later times only, `forward`.
     """
     xp, traced, z0 = _traced(flow)
     low, high = traced.lifetime(xp, z0)
@@ -76,7 +319,7 @@ def _traced(flow: Any) -> tuple[Tracer, Any, Any]:
 
 
 class _Found:
-    """What a trajectory has by name, in the order of preference of `Trajectory`."""
+    """State and observables by name, in the order of preference of `Trajectory`."""
 
     def __init__(self, flow: Any, xp: Any, t: Any, z0: Any, state: Any) -> None:
         self.flow, self.xp, self.state = copy.copy(flow), xp, state

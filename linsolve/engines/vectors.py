@@ -1,4 +1,4 @@
-"""LLVM assembly of operations on vectors of doubles, written line by line."""
+"""LLVM IR of operations on vectors of doubles; used by `loop`, `elementary` and the compiled sums and kernels."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ _MODULES = {
     "BlockError": "execute",
     "Diagram": "diagram",
     "Ensemble": "result",
-    "Histogram": "histogram",
+    "Histogram": "reductions",
     "Quantiles": "quantiles",
     "StoreError": "store",
     "ensemble": "stream",

@@ -12,15 +12,17 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["Axis", "Block", "Grid", "read_axes"]
+__all__ = ["Axis", "Block", "Grid", "free_name", "read_axes", "refuse_large"]
 
 TILE = 16384  # cells that are evaluated at once: many enough that checks cost little, few enough for a cache
-BLOCK = 65536  # cells that are handed out, given back and stored at once, so that handing out costs little
-SHARE = 64  # blocks at least, where there are so many cells, so that every worker gets some
+BLOCK = 65536  # cells of a task, so that scheduling costs little
+MOST_HELD = 2**28  # cells whose values are held in memory: 2 GiB each
+MOST = 10**11  # cells at all: a day's work at a microsecond each
+SHARE = 64  # blocks at least, where there are so many cells, so that every worker gets work
 
 
 class Axis(NamedTuple):
-    """An axis of a grid.
+    """An axis of a grid, of a sweep or of a phase diagram.
 
     Parameters
     ----------
@@ -28,21 +30,54 @@ class Axis(NamedTuple):
         The parameter.
     values : array, shape (n,)
     label : str
-        What a figure writes along it, in TeX where it has formulas.
+        Text along it in a figure, with formulas in TeX; the name by default.
     meaning : str
         In words, where known.
+    log : bool, optional
+        Whether it is drawn on a logarithmic scale; by default if its values are more evenly spaced there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Axis("width", np.array([1.0, 10.0, 100.0]), log=True).cell([1.0, 100.0]).round(6).tolist()
+    [0.0, 2.0]
     """
 
     name: str
     values: np.ndarray
-    label: str
+    label: str = ""
     meaning: str = ""
+    log: bool | None = None
 
     def record(self) -> str:
-        """Return what tells this axis from others: length, ends and a hash of all values."""
+        """Return the number of values, their ends, and a hash of all of them."""
         digest = hashlib.sha256(self.values.tobytes()).hexdigest()[:16]
         first, last = self.values[0], self.values[-1]
         return f"{len(self.values)} values of {self.values.dtype}, {first} to {last}, sha256 {digest}"
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether it is drawn on a logarithmic scale."""
+        if self.log is not None:
+            return self.log
+        values = np.sort(self.values)
+        if len(values) < 3 or values[0] <= 0:
+            return False
+        plain, log = np.diff(values), np.diff(np.log(values))
+        return bool(np.ptp(log) / log.mean() < np.ptp(plain) / plain.mean() - 1e-6)
+
+    def edges(self) -> np.ndarray:
+        """Return the borders of cells around the points, halfway between neighbors in the scale of the axis."""
+        values = np.sort(self.values)
+        values = np.log(values) if self.logarithmic else values
+        middle = (values[1:] + values[:-1]) / 2
+        edges = np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
+        return np.exp(edges) if self.logarithmic else edges
+
+    def cell(self, points: Any) -> np.ndarray:
+        """Return the place of points in cells of an evenly spaced axis: 0 at its first value."""
+        grid, points = (np.log(v) if self.logarithmic else np.asarray(v, dtype=float) for v in (self.values, points))
+        return (points - grid[0]) / (grid[-1] - grid[0]) * (len(grid) - 1)
 
 
 class Block(NamedTuple):
@@ -74,7 +109,7 @@ class Block(NamedTuple):
 
 
 class Grid(Sequence):
-    """The blocks of a grid, in row-major order; each is made when asked for.
+    """The blocks of a grid, in row-major order, made on demand.
 
     Parameters
     ----------
@@ -90,7 +125,7 @@ class Grid(Sequence):
         self.shape = tuple(len(axis.values) for axis in axes)
         size = math.prod(self.shape)
         share = max(1, size // SHARE)
-        # of the grid alone: neither the size of the blocks nor who does them changes a tile
+        # tiles depend on the grid alone, not on the blocks or the executor
         self.tile = _rectangle(self.shape, min(TILE, share))
         self.block = _rectangle(self.shape, min(BLOCK, share) if block is None else block)
         if whole_tiles or math.prod(self.block) > math.prod(self.tile):
@@ -145,15 +180,43 @@ def _rounded(block: tuple[int, ...], tile: tuple[int, ...], shape: tuple[int, ..
     return tuple(min(n, -(-b // t) * t) for b, t, n in zip(block, tile, shape, strict=True))
 
 
+def refuse_large(who: str, shape: tuple[int, ...], stored: bool) -> None:
+    """Refuse a grid of more cells than can be held, or than can be evaluated in a day, with its size and a way on.
+
+    Raises
+    ------
+    ValueError
+    """
+    cells = math.prod(shape)
+    if cells <= (MOST if stored else MOST_HELD):
+        return
+    spans = f"{who}: axes span {' x '.join(map(str, shape))} = {cells:.3g} cells"
+    if cells <= MOST:
+        raise ValueError(
+            f"{spans}, whose values need {8 * cells / 2**30:.3g} GiB of memory each, but at most "
+            f"{MOST_HELD:.3g} are held (grid); give store='sweep.zarr' (extra [store]), or fewer cells"
+        )
+    raise ValueError(
+        f"{spans}, which take {cells * 1e-6 / 86400:.3g} days at a microsecond each, but must be at most {MOST:.3g} "
+        "(grid); give fewer cells"
+    )
+
+
+def free_name(name: Any) -> bool:
+    """Whether a text can name an array of a store on every file system: printable, no path, not of zarr itself."""
+    good = isinstance(name, str) and name.isprintable() and not set(name) & set('/\\:*?"<>|')
+    return good and bool(name) and not name.startswith((".", "_")) and name.lower() != "zarr.json"
+
+
 def read_axes(who: str, axes: Mapping[str, Any], labels: Mapping[str, tuple[str, str]]) -> tuple[Axis, ...]:
-    """Return a sweep's axes, refused with a reason where one is none.
+    """Return the axes of a sweep, checked.
 
     Parameters
     ----------
     who : str
     axes : mapping of name to values or (label, values)
     labels : mapping of name to (label, meaning)
-        Where the observed quantity knows its parameters.
+        Of the parameters of the observed quantity, where known.
 
     Raises
     ------
@@ -168,6 +231,8 @@ def _axis(who: str, name: str, given: Any, label: str, meaning: str) -> Axis:
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
         label, given = given
     about = meaning or "axis of the grid"
+    if not free_name(name):
+        raise ValueError(f"{who}: axis = {name!r} must be printable, without / or \\ (its name in a store); rename it")
     try:
         values = np.array(arithmetic.to_numpy(given))
     except ValueError as error:

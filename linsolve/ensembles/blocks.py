@@ -1,28 +1,32 @@
-"""What a worker does with a block of a grid: evaluate it tile by tile, each with random numbers of its own."""
+"""Evaluation of a block of a grid, tile by tile, each with random numbers of its own."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import shown
-from linsolve.ensembles.axes import Block, tiles
+from linsolve.core.arguments import shown, unknown_name
+from linsolve.core.flow import Flow
+from linsolve.core.query import pose
+from linsolve.ensembles.axes import Block, free_name, tiles
 
-__all__ = ["SINGLE", "Evaluation", "sequence", "stream"]
+__all__ = ["SINGLE", "Evaluation", "check_engine", "observed", "sequence", "stream"]
 
+ENOUGH = 2**12  # numbers, from which blocks are faster than the formula as it stands
 SINGLE = "value"  # name of what a function returns without a name
 
 
 def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
-    """Return the sequence of seeds that an `rng` of SPEC 7 stands for; a generator is advanced.
+    """Return the SeedSequence of an `rng` as in SPEC 7; a generator is advanced.
 
     Raises
     ------
     TypeError, ValueError
-        For what is neither None, an integer, a generator nor a sequence of seeds.
+        If `rng` is not None, an integer, a generator or a SeedSequence.
     """
     if isinstance(rng, np.random.SeedSequence):
         return rng
@@ -38,18 +42,18 @@ def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
 
 
 def stream(seed: np.random.SeedSequence, number: int) -> np.random.Generator:
-    """Return the random numbers that belong to one tile, whoever evaluates it and when."""
+    """Return the random numbers of one tile, the same on any worker."""
     return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number)))
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A function of blocks, which goes to the workers.
+    """A function of blocks that is sent to the workers.
 
     Parameters
     ----------
     observe : callable
-        Of the axes by name, as arrays that broadcast to a tile; and of ``rng``, if there is a seed.
+        Function of the axes by name, as arrays that broadcast to a tile, and of ``rng`` if there is a seed.
     tile, shape : tuple of int
         Of the grid.
     seed : SeedSequence, optional
@@ -61,7 +65,7 @@ class Evaluation:
     seed: np.random.SeedSequence | None = None
 
     def __call__(self, block: Block) -> dict[str, np.ndarray]:
-        """Return what is observed in a block: arrays of shape ``block.shape + own``, by name."""
+        """Return the values in a block: arrays of shape ``block.shape + own``, by name."""
         found: dict[str, np.ndarray] = {}
         for number, place in tiles(block, self.tile, self.shape):
             cells = tuple(part.stop - part.start for part in place)
@@ -93,15 +97,15 @@ def same(known: Mapping[str, tuple[np.dtype, tuple[int, ...]]], values: Mapping[
     """
     if list(known) != list(values):
         raise ValueError(
-            f"sweep: observe gave {', '.join(values)} but {', '.join(known)} before (what is observed); "
-            "let it give the same everywhere"
+            f"sweep: observe gave {', '.join(values)} but {', '.join(known)} before (observed values); "
+            "return the same everywhere"
         )
     for name, (dtype, own) in known.items():
         now = values[name].dtype, values[name].shape[ndim:]
         if now != (dtype, own):
             raise ValueError(
                 f"sweep: observe gave {name} of {now[0]} with own axes {now[1]} but of {dtype} with {own} before "
-                "(what is observed); let it give the same everywhere"
+                "(observed values); return the same everywhere"
             )
 
 
@@ -114,22 +118,22 @@ def _shaped(result: Any, cells: tuple[int, ...], axes: Mapping[str, Any]) -> dic
     else:
         named = {SINGLE: result}
     if not named:
-        raise ValueError("sweep: observe gave nothing (what is observed); let it give an array, or arrays by name")
+        raise ValueError("sweep: observe gave nothing (observed values); return an array, or arrays by name")
     return {name: _broadcast(name, value, cells, axes) for name, value in named.items()}
 
 
 def _broadcast(name: Any, value: Any, cells: tuple[int, ...], axes: Mapping[str, Any]) -> np.ndarray:
-    if not isinstance(name, str) or not name or "/" in name or name.startswith((".", "_")) or name in axes:
-        rule = "is the name of an axis" if name in axes else "is not a name"
-        raise ValueError(f"sweep: observe gave {name!r}, which {rule} (what is observed); call it otherwise")
+    if not free_name(name) or name in axes:
+        rule = "is the name of an axis" if name in axes else "cannot name an array of a store"
+        raise ValueError(f"sweep: observe gave {name!r}, which {rule} (name of a value); rename it, such as 'loss'")
     if np.ma.is_masked(value):
-        raise ValueError(f"sweep: observe gave {name} with masked entries (what is observed); fill them, say by nan")
+        raise ValueError(f"sweep: observe gave {name} with masked entries (observed values); fill them, say by nan")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise TypeError(f"sweep: observe gave {name}, which is not a rectangular array; {error}") from error
     if array.dtype.kind not in "biufc":
-        raise TypeError(f"sweep: observe gave {name} made of {array.dtype}, not of numbers; let it give an array")
+        raise TypeError(f"sweep: observe gave {name} made of {array.dtype}, not of numbers; return an array")
     lead = array.shape[: len(cells)]
     if array.ndim and (len(lead) < len(cells) or any(n not in (1, m) for n, m in zip(lead, cells, strict=True))):
         raise ValueError(
@@ -137,3 +141,44 @@ def _broadcast(name: Any, value: Any, cells: tuple[int, ...], axes: Mapping[str,
             "it must have one leading axis for each, of this length or 1, then its own"
         )
     return np.broadcast_to(array, cells + array.shape[len(cells) :])
+
+
+# flows
+
+
+def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any) -> None:
+    """Refuse an engine that is unknown, cannot evaluate the flow, or whose extra is missing.
+
+    Raises
+    ------
+    ValueError, ModuleNotFoundError
+    """
+    from linsolve.engines.evaluate import ENGINES, traceable
+
+    if engine is not None and engine not in ENGINES:
+        raise ValueError(unknown_name(who, "engine", engine, ENGINES))
+    if engine in (None, "plain"):
+        return
+    own = engine == "compiled" and hasattr(flow, "compiled_solution")
+    if not own and not traceable(flow, names):
+        raise ValueError(
+            f"{who}: engine = {engine!r} cannot evaluate {', '.join(names)} of {flow.__name__} (only single numbers "
+            "of each network, from elementary functions, can be one program); leave it out"
+        )
+    maker = "numba" if own else "llvmlite"
+    if engine == "compiled" and importlib.util.find_spec(maker) is None:
+        raise ModuleNotFoundError(
+            f"{who}: engine = 'compiled' needs {maker} (compiler); pip install "
+            "'linsolve-dynamics[fast]', or leave the engine out"
+        )
+
+
+def observed(
+    flow: Flow, t: np.ndarray, start: Any, names: tuple[str, ...], engine: str | None
+) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
+    """Return the batch shape, and observables by name, of shape t.shape + batch + own, from one thread."""
+    from linsolve.engines.evaluate import observables
+
+    problem = pose(flow, t, start)
+    found = observables(problem, names, None, engine, 1, ENOUGH)
+    return problem.batch, {name: np.asarray(value) for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""Statistics of ensembles on a GPU: every network is followed and forgotten, and nothing of its size is written."""
+"""Statistics of ensembles on a GPU, reduced while networks are evaluated; no array of members is written."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from linsolve.core.flow import Flow
 from linsolve.engines.cuda import Given, asked, device, in_blocks, inputs_of, kinds_of, known_program
 from linsolve.engines.cuda_source import OPTIONS, TIMES, reduction
 from linsolve.ensembles.blocks import sequence
-from linsolve.ensembles.histogram import Histogram
 from linsolve.ensembles.members import drawn
+from linsolve.ensembles.reductions import Histogram
 from linsolve.ensembles.result import Ensemble
 
 __all__ = ["LANES", "TILE", "Reduction", "ensemble", "reduce"]
@@ -41,7 +41,7 @@ _compiled: Callable[..., _Reducer] = lru_cache(maxsize=64)(_Reducer)
 
 
 class Reduction:
-    """Gathers moments, extremes and counts over members that come in any blocks of whole `LANES`.
+    """Moments, extremes and counts over members, given in blocks of whole `LANES`.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Reduction:
         self.members = last
 
     def results(self) -> dict[tuple[str, str], np.ndarray]:
-        """Return what was gathered by name and statistic, of shape (T,), as NumPy arrays.
+        """Return the statistics by name, of shape (T,), as NumPy arrays.
 
         Raises
         ------
@@ -149,13 +149,13 @@ class Reduction:
 
 
 def _requested(what: Any, members: int) -> tuple[tuple[str, ...], np.ndarray | None]:
-    """Return the statistics and the edges that are asked for."""
+    """Return the requested statistics and edges."""
     names, edges = [], None
     for one in (what,) if isinstance(what, str | Histogram) else tuple(what):
         if isinstance(one, Histogram):
             if one.edges is None:
                 raise ValueError(
-                    "cuda: Histogram must have edges on a device (they are not looked for); give Histogram(edges=...)"
+                    "cuda: Histogram must have edges on a device (a device has one pass); give Histogram(edges=...)"
                 )
             edges = np.asarray(one.edges)
             names += ["histogram", "below", "above"]
@@ -276,7 +276,7 @@ def ensemble(
 
 
 class _Tail:
-    """Values of the members from `first`, asked for by their number in the whole ensemble."""
+    """Values of the members from `first` on, indexed by their number in the whole ensemble."""
 
     def __init__(self, values: Any, first: int) -> None:
         self.values, self.first = values, first

@@ -34,7 +34,7 @@ class Diagram:
     meanings : dict of str
         Of the values, where known.
     source : dict of str
-        What made it: function, version, seed, fixed parameters.
+        Provenance: function, version, seed, fixed parameters.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Diagram:
 
     @property
     def names(self) -> list[str]:
-        """What was observed."""
+        """Names of the values."""
         return list(self.values)
 
     @property
@@ -129,9 +129,9 @@ class Diagram:
         Parameters
         ----------
         name : str, optional
-            What to draw; the first by default.
+            Value to draw; the first by default.
         ax : matplotlib Axes, optional
-            Where to draw; made if not given.
+            Made if not given.
         log : bool
             Whether the values are drawn on a logarithmic scale. Axes are where their points are evenly spaced so.
         **style
@@ -178,49 +178,27 @@ def _draw(diagram: Diagram, name: str, ax: Any, log: bool, style: dict[str, Any]
 def _line(ax: Any, axis: Axis, values: np.ndarray, label: str, log: bool, style: dict[str, Any]) -> None:
     order = np.argsort(axis.values, kind="stable")
     ax.plot(axis.values[order], values[order], **({"color": COLORS["blue"]} | style))
-    _scale(ax.set_xscale, axis)
+    if axis.logarithmic:
+        ax.set_xscale("log")
     if log:
         ax.set_yscale("log")
-    ax.set_xlabel(axis.label)
+    ax.set_xlabel(axis.label or axis.name)
     ax.set_ylabel(label)
     ax.margins(x=0.01)
 
 
 def _map(ax: Any, x: Axis, y: Axis, values: np.ndarray, label: str, log: bool, style: dict[str, Any]) -> None:
-    # cells, not points: borders halfway between neighbors in the scale of the axis
     ordered = values[np.ix_(np.argsort(y.values), np.argsort(x.values))]
     look: dict[str, Any] = {"cmap": "viridis", "rasterized": True} | ({"norm": "log"} if log else {}) | style
-    mesh = ax.pcolormesh(_edges(x), _edges(y), ordered, **look)
+    mesh = ax.pcolormesh(x.edges(), y.edges(), ordered, **look)
     for axis, set_scale, set_limits in ((x, ax.set_xscale, ax.set_xlim), (y, ax.set_yscale, ax.set_ylim)):
-        _scale(set_scale, axis)
-        edges = _edges(axis)
+        if axis.logarithmic:
+            set_scale("log")
+        edges = axis.edges()
         set_limits(edges[0], edges[-1])
-    ax.set_xlabel(x.label)
-    ax.set_ylabel(y.label)
+    ax.set_xlabel(x.label or x.name)
+    ax.set_ylabel(y.label or y.name)
     ax.grid(False)
     bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
     bar.set_label(label)
     bar.outline.set_visible(False)
-
-
-def _scale(set_scale: Any, axis: Axis) -> None:
-    if _logarithmic(axis):
-        set_scale("log")
-
-
-def _logarithmic(axis: Axis) -> bool:
-    """Whether the points of an axis are more evenly spaced in their logarithm."""
-    values = np.sort(axis.values)
-    if len(values) < 3 or values[0] <= 0:
-        return False
-    plain, log = np.diff(values), np.diff(np.log(values))
-    return bool(np.ptp(log) / log.mean() < np.ptp(plain) / plain.mean() - 1e-6)
-
-
-def _edges(axis: Axis) -> np.ndarray:
-    """Return the borders of cells around the points of an axis."""
-    values = np.sort(axis.values)
-    values = np.log(values) if _logarithmic(axis) else values
-    middle = (values[1:] + values[:-1]) / 2
-    edges = np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
-    return np.exp(edges) if _logarithmic(axis) else edges

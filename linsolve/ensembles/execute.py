@@ -1,4 +1,4 @@
-"""Independent pieces of work on threads, processes or a cluster: few in flight, given back as they finish."""
+"""Independent tasks on threads, processes or a cluster: a few in flight, yielded as they finish."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import shown
+from linsolve.core.arguments import integer, shown
 from linsolve.numerics.threads import processors
 
 __all__ = ["BlockError", "check_workers", "run"]
 
-IN_FLIGHT = 3  # pieces of work a worker: enough that none waits, few enough that results do not pile up
+IN_FLIGHT = 3  # tasks of a worker: enough that it never waits, few enough that results do not pile up
 UNKNOWN = 64  # workers that are assumed of an executor that does not say how many it has
 
 
 class BlockError(RuntimeError):
-    """A piece of work failed; the message names it, and ``__cause__`` is its own error.
+    """A task failed; the message names it, and ``__cause__`` is its own error.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class BlockError(RuntimeError):
 
 
 def check_workers(who: str, executor: Any, threads: Any, progress: Any) -> None:
-    """Refuse an executor or a number of threads that is none, both at once, and an unclear wish for a progress bar.
+    """Refuse an invalid executor, number of threads or `progress`, and an executor together with threads.
 
     Raises
     ------
@@ -44,17 +44,14 @@ def check_workers(who: str, executor: Any, threads: Any, progress: Any) -> None:
     """
     if executor is not None and not isinstance(executor, Executor):
         raise TypeError(
-            f"{who}: executor = {executor!r} must be a concurrent.futures.Executor (who does the work); pass "
+            f"{who}: executor = {executor!r} must be a concurrent.futures.Executor (of the tasks); pass "
             "ThreadPoolExecutor(), ProcessPoolExecutor(), or Client(...).get_executor() of a Dask cluster"
         )
     if progress is not None and not isinstance(progress, bool | np.bool_):
         raise TypeError(f"{who}: progress = {shown(progress)} must be True, False or None (whether a bar is shown)")
     if threads is None:
         return
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise ValueError(
-            f"{who}: threads = {shown(threads)} must be a positive integer (threads of this process); say 2"
-        )
+    integer(who, "threads", threads, meaning="threads of this process", example=2)
     if executor is not None:
         raise ValueError(f"{who}: threads = {threads} does not go with executor = ... (it has its own); give one")
 
@@ -75,7 +72,7 @@ def run(
     Parameters
     ----------
     tasks : sequence
-        What to do; each is asked for only when its turn comes.
+        Arguments of `work`; each is indexed only when its turn comes.
     work : callable
         Of one task. For executors of other processes it and the tasks must be picklable.
     executor : concurrent.futures.Executor, optional
@@ -86,18 +83,18 @@ def run(
     progress : bool, optional
         Whether a progress bar is shown; by default where the standard error is a terminal.
     label : str
-        What the progress bar and errors call the whole.
+        Name of the whole in the progress bar and in errors.
     describe : callable, optional
-        What errors call a task.
+        Returns the name of a task in errors.
     finished : int
-        Tasks finished before, which the progress bar counts.
+        Tasks finished before, for the progress bar.
 
     Raises
     ------
     BlockError
         If a task fails: the others are cancelled, those already running are waited for and still yielded, then this.
     TypeError, ValueError
-        For workers that are none.
+        If the executor or the number of threads is invalid.
 
     Notes
     -----
@@ -174,7 +171,7 @@ def _pooled(
                 else:  # shut down, or its workers are gone
                     ended, end = [(begun, (None, error))], begun
                 begun += 1
-                del future  # a cluster keeps what anybody may still ask for
+                del future  # a cluster keeps results that are referenced
             done = wait(flying, return_when=FIRST_COMPLETED).done
             ended += [(flying.pop(future), _outcome(future.result)) for future in done]
             if any(error is not None for _, (_, error) in ended):

@@ -1,4 +1,4 @@
-"""Doing what a file describes: a sweep, or ensembles at each point of a grid."""
+"""Execution of a spec: a sweep, an ensemble, or an ensemble at each point of a grid."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["Draws", "perform", "write"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Draws:
-    """A factory whose members differ in numbers drawn independently.
+    """A factory of members with independently drawn numbers.
 
     Parameters
     ----------
     flow : type
     parameters, start : mapping
-        What is fixed.
+        Fixed values.
     draw : mapping of (distribution, float, float)
-        What is drawn, in this order.
+        Distribution and two numbers of each drawn value, in this order.
     """
 
     flow: Any
@@ -63,7 +63,7 @@ def perform(spec: Spec, *, progress: bool | None = None) -> Diagram | Ensemble:
     Raises
     ------
     ValueError, TypeError
-        For what the flow refuses, and for engines that are none or do not go with the rest.
+        If the flow refuses a value, or the engine is unknown or does not fit.
     ModuleNotFoundError
         If the engine is "compiled" and the extra ``[fast]`` is not installed.
     """
@@ -162,7 +162,7 @@ def write(found: Diagram | Ensemble, out: str | os.PathLike[str]) -> list[Path]:
 
 
 def _shown(found: Diagram | Ensemble) -> str:
-    """Return what a figure can show: an observable over time, a value over one or two axes, or nothing."""
+    """Return the name of a value that a figure can show, "" if there is none."""
     if isinstance(found, Ensemble):
         name = found.observables[0]
         drawable = found.t.ndim == 1 and found.omitted[name].shape == found.t.shape

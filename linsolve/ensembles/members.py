@@ -1,4 +1,4 @@
-"""One tile of an ensemble: members drawn from a seed of their own, followed in pieces that fit the cache, asked."""
+"""A tile of an ensemble: members drawn from one seed, evaluated in pieces that fit the cache, and reduced."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Question = Callable[[np.ndarray, np.ndarray | None], Any]
 
 
 class Answer(NamedTuple):
-    """What one tile says: for each observable, how many members were not finite in each row (None: all were), and more.
+    """Reductions of one tile, and for each observable the members that were not finite in each row (None: no member).
 
     Parameters
     ----------
     lost : tuple of array or None
     answers : tuple of tuple
-        For each observable, what its questions returned.
+        For each observable, the results of its questions.
     """
 
     lost: tuple[np.ndarray | None, ...]
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tiles:
-    """Work on blocks of tiles, for any executor: ``tiles(k)`` is what the tiles of the k-th block say.
+    """Work on blocks of tiles, for any executor: ``tiles(k)`` gives the answers of the tiles of the k-th block.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Tiles:
         return dataclasses.replace(self, questions=questions)
 
     def describe(self, block: int) -> str:
-        """Return what errors call a block."""
+        """Return the name of a block in errors."""
         start, stop = self.span(block * self.each)[0], min((block + 1) * self.each * self.tile, self.members)
         return f"drawing and following members {start} to {stop - 1}"
 
@@ -79,12 +79,12 @@ class Tiles:
         return -(-self.members // (self.tile * self.each))
 
     def __call__(self, block: int) -> list[Answer]:
-        """Return what the tiles of a block say."""
+        """Return the answers of the tiles of a block."""
         last = min((block + 1) * self.each, -(-self.members // self.tile))
         return [self.ask(k) for k in range(block * self.each, last)]
 
     def ask(self, tile: int) -> Answer:
-        """Return what one tile says."""
+        """Return the answer of one tile."""
         start, stop = self.span(tile)
         problem = drawn(self.factory, self.seed, tile, stop - start, self.t)
         lost, answers = [], []
@@ -112,7 +112,7 @@ def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, 
     TypeError, ValueError
         If it does not give a flow and a start, or not that many.
     OverflowError
-        If what the closed form needs of the start is beyond the range of doubles.
+        If a number that the closed form needs is beyond the range of doubles.
     """
     made = factory(stream(seed, tile), count)
     if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], Flow):
@@ -136,7 +136,7 @@ _quiet = np.errstate(over="ignore", invalid="ignore")  # what is not finite is c
 
 @_quiet
 def names_of(problem: Problem) -> list[str]:
-    """Return everything that can be observed."""
+    """Return the names of all observables."""
     return _followed(problem, problem.xp.reshape(problem.t, (-1,))[:1]).names
 
 
@@ -167,7 +167,7 @@ def values_of(problem: Problem, names: Sequence[str]) -> list[np.ndarray]:
 
 
 def _observed(problem: Problem, t: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return observables at times `t`, shape t.shape + batch + own, without the state where all do without it."""
+    """Return observables at times `t`, shape t.shape + batch + own; the state is evaluated only if needed."""
     flow, xp = problem.flow, problem.xp
     along = flow.along(xp, xp.reshape(t, t.shape + (1,) * len(problem.batch)), problem.z0)
     if all(name in along and name not in flow.axes for name in names):

@@ -1,4 +1,4 @@
-"""What a sweep observes: a function of named parameters, or named quantities of a flow."""
+"""Observed quantities of a sweep: a function of named parameters, or observables of a flow."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from linsolve.core.arguments import real_array, shown, times, unknown_name
 from linsolve.ensembles.axes import Axis
-from linsolve.ensembles.evaluation import check_engine, observed
-from linsolve.ensembles.signatures import named, signature
+from linsolve.ensembles.blocks import check_engine, observed
+from linsolve.ensembles.record import named, signature
 
 __all__ = ["FlowObservation", "check_names", "of", "takes_rng"]
 
@@ -21,24 +21,24 @@ __all__ = ["FlowObservation", "check_names", "of", "takes_rng"]
 def of(
     flow: type, *names: str, t: Any = None, start: Any = None, engine: str | None = None, **fixed: Any
 ) -> FlowObservation:
-    """Return what `sweep` observes of a flow: its state, loss, kernel or any observable, by name.
+    """Return a function for `sweep` that gives state, loss, kernel or any observable of a flow by name.
 
     Parameters
     ----------
     flow : Flow class
     *names : str
-        What to observe, as a `Trajectory` names it; everything if none is given.
+        State fields and observables, as a `Trajectory` names them; all by default.
     t : float, optional
         The time; ``inf`` gives the limit. Else it is an axis.
     start : State, tuple, mapping, array or callable
-        The start, or what it has in common over the grid: fields of the state that it leaves out are axes. A callable
+        The start, or the fields of it that are fixed; the others are axes. A callable
         gives the start from those of the axes, of `fixed` and of the flow's parameters that it names, as arrays that
         broadcast, and from random numbers, if it names ``rng``.
     engine : str, optional
-        Who evaluates the closed form: "plain", as the formula stands; "blocks", the same bits with fewer temporaries;
+        Evaluation engine: "plain", the formula; "blocks", the same bits with fewer temporaries;
         "compiled" (extra ``[fast]``), machine code whose elementary functions are within 1.05 ulp. The last two are for
         flows of single numbers, the last also for flows that bring compiled code. By default "blocks" where it applies
-        and pays, else "plain": the same bits. Each engine gives the same bits whoever evaluates which block.
+        and pays, else "plain": the same bits. Results of an engine do not depend on blocks or executor.
     **fixed
         Parameters of the flow and of `start` that do not vary.
 
@@ -49,8 +49,8 @@ def of(
     Raises
     ------
     TypeError, ValueError
-        For a class that is no flow, names that it lacks, fixed parameters with batch axes, and engines that are none or
-        cannot evaluate the flow.
+        If `flow` is not a flow, a name is unknown, a fixed parameter has batch axes, or the engine is unknown or cannot
+        evaluate the flow.
     ModuleNotFoundError
         If the engine is "compiled" and the extra is not installed.
 
@@ -64,7 +64,7 @@ def of(
     from linsolve.core.flow import Flow
 
     if not (isinstance(flow, type) and issubclass(flow, Flow)):
-        raise TypeError(f"sweeps.of: flow = {shown(flow)} must be a flow's class (what is observed); say ls.TwoLayer")
+        raise TypeError(f"sweeps.of: flow = {shown(flow)} must be the class of a flow; say ls.TwoLayer")
     offered = _offered(flow, names)
     found = FlowObservation(flow, names or offered, t, start, fixed, engine)
     found.check(offered)
@@ -72,7 +72,7 @@ def of(
 
 
 def _offered(flow: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what a trajectory of the flow gives by name; without an example only a trajectory can refuse a name."""
+    """Return the names that a trajectory of the flow has; without an example unknown names are refused later."""
     try:
         made, start = flow.example(np.random.default_rng(0))
     except NotImplementedError:
@@ -102,7 +102,7 @@ class FlowObservation:
 
     @property
     def start_names(self) -> tuple[str, ...]:
-        """What the start varies with: a callable's parameters, or the fields of the state that are not given."""
+        """Names on which the start depends: the parameters of a callable, or the fields that are not fixed."""
         if callable(self.start):
             return tuple(name for name in named("start", self.start) if name != "rng")
         fields = self.flow.State._fields
@@ -117,7 +117,7 @@ class FlowObservation:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Names that are fixed: parameters, what the start says of the state, the time."""
+        """Names that are fixed: parameters, fields of the start, the time."""
         start = tuple(self.start) if isinstance(self.start, Mapping) else ()
         return (*self.fixed, *start, *(() if self.t is None else ("t",)))
 
@@ -135,7 +135,7 @@ class FlowObservation:
         return tuple(name for name in self.known if name not in self.fixed and name not in has_default)
 
     def check(self, offered: tuple[str, ...]) -> None:
-        """Refuse names that are not offered, engines that cannot give them, and fixed parameters that are none."""
+        """Refuse unknown names, engines that cannot evaluate them, and invalid fixed parameters."""
         who = "sweeps.of"
         for name in self.names:
             if name not in offered:
@@ -160,7 +160,7 @@ class FlowObservation:
             self._check_start()
 
     def _check_start(self) -> None:
-        """Refuse a constant start that is none; what it says of the state may be a part of it."""
+        """Refuse an invalid constant start; it may fix some of the fields only."""
         fields = self.flow.State._fields
         if isinstance(self.start, Mapping):
             for name in self.start:
@@ -189,7 +189,7 @@ class FlowObservation:
             )
 
     def check_axes(self, axes: Iterable[Axis]) -> None:
-        """Refuse axes that are no values of the flow's parameters."""
+        """Refuse axes whose values are not allowed for the parameter."""
         for axis in axes:
             if axis.name == "t":
                 continue
@@ -223,19 +223,19 @@ class FlowObservation:
 
     @property
     def own(self) -> dict[str, tuple[str, ...]]:
-        """Names of the own axes of what is observed."""
+        """Names of the own axes of each observable."""
         declared = {name: tuple(about["axes"]) for name, about in self.flow.declared.items()}
         return {name: tuple(axes) for name, axes in self.flow.axes.items()} | declared
 
     @property
     def meanings(self) -> dict[str, str]:
-        """What the flow says about what is observed."""
+        """Meaning of each observable."""
         from linsolve.core.labelled import meaning
 
         return {name: meaning(self.flow, name) for name in (*self.flow.axes, "loss", *self.flow.declared)}
 
     def __call__(self, **values: Any) -> dict[str, Any]:
-        """Return what is observed on a part of the grid, of shape ``part + own``."""
+        """Return the observables on a part of the grid, of shape ``part + own``."""
         given = dict(self.fixed) | values
         t = np.ravel(given.pop("t", self.t))
         order = [name for name in values if name != "rng"]
@@ -272,7 +272,7 @@ def takes_rng(observe: Any) -> bool:
 
 
 def check_names(observe: Any, names: Iterable[str]) -> None:
-    """Refuse what cannot be called, and axes whose names it lacks or that it is bound to already.
+    """Refuse an `observe` that is not callable, and axes that it does not name or has bound already.
 
     Raises
     ------

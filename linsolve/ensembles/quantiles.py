@@ -1,4 +1,4 @@
-"""Order statistics of more members than can be held: exact, through repeated passes, or to a stated relative error."""
+"""Order statistics of any number of members in bounded memory: exact in several passes, or to 2^-8 in one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def float_of(keys: np.ndarray) -> np.ndarray:
 
 
 class Counts:
-    """How often each integer occurred; equal ones are joined when the list has doubled."""
+    """Counts of integers; equal ones are merged when the list has doubled."""
 
     def __init__(self) -> None:
         self.codes, self.numbers = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -247,7 +247,7 @@ class Refined:
         total = np.bincount(target, numbers, self.left.size).astype(np.int64)
         if (total[open_] != self.inside.ravel()[open_]).any():
             raise ValueError(
-                "ensemble: factory gave other members when asked again (quantiles need the same ones in every pass); "
+                "ensemble: factory gave other members when drawn again (quantiles need the same ones in every pass); "
                 "draw from its rng alone, or ask for Quantiles(exact=False)"
             )
         before, below = np.cumsum(total) - total, np.cumsum(numbers)

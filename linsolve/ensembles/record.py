@@ -1,4 +1,4 @@
-"""What tells one sweep from another: the function, what it was given, the axes, the seed, the version."""
+"""Record of a sweep (function, bound values, axes, seed, version), and the manifest of a store that keeps it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import dataclasses
 import functools
 import hashlib
 import inspect
+import json
+import os
 import pickle
 import types
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,14 @@ import numpy as np
 from linsolve.core.version import VERSION
 from linsolve.ensembles.axes import Axis, Grid
 
-__all__ = ["describe", "record"]
+__all__ = [
+    "Manifest", "StoreError", "describe", "flush", "named", "record", "signature", "stored_seed", "unreadable",
+    "zarr_module",
+]  # fmt: skip
+
+RECORD = "_sweep"  # group of a store with the manifest, the marks of finished blocks and the lock
+MANIFEST = f"{RECORD}/manifest"
+REMEDY = "choose another path, or remove it"
 
 
 def record(observe: Any, axes: Sequence[Axis], grid: Grid, seed: np.random.SeedSequence | None) -> dict[str, str]:
@@ -114,3 +124,140 @@ def _text(value: Any) -> str:
         return f"{type(value).__qualname__}, sha256 {hashlib.sha256(pickle.dumps(value)).hexdigest()[:16]}"
     except Exception:  # whatever a foreign class raises when it cannot be pickled
         return type(value).__qualname__
+
+
+# parameters of functions
+
+
+def named(what: str, function: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function that can be given by name."""
+    found = signature(what, function)
+    return {name: p for name, p in found.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+
+
+def signature(what: str, function: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function, refused where it is a flow, says nothing of them, or takes them by position.
+
+    Raises
+    ------
+    TypeError
+    """
+    from linsolve.core.flow import Flow
+
+    kind = function if isinstance(function, type) else type(function)
+    if issubclass(kind, Flow):
+        raise TypeError(
+            f"sweep: {what} = {kind.__name__} is a flow; say what of it: sweeps.of(ls.{kind.__name__}, 'loss', t=1.0)"
+        )
+    try:
+        found = dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"sweep: {what} = {function!r} names no parameters; wrap it in a function") from error
+    if nameless := [name for name, p in found.items() if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]:
+        raise TypeError(f"sweep: {what} takes {', '.join(nameless)} by position only; wrap it in a function")
+    return found
+
+
+# stores
+
+
+class StoreError(RuntimeError):
+    """A store belongs to another sweep, is in use, is damaged, or cannot be written; the message says which."""
+
+
+def unreadable(path: Path, reason: object) -> StoreError:
+    """Return the error for a store that is damaged."""
+    return StoreError(f"sweep: store = {path} cannot be read: {reason}; {REMEDY}")
+
+
+def zarr_module() -> Any:
+    """Return zarr, or raise ImportError with the extra that has it."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError("sweep: zarr is missing (store); pip install 'linsolve-dynamics[store]'") from error
+    return zarr
+
+
+def stored_seed(path: Path) -> np.random.SeedSequence | None:
+    """Return the seed of the sweep in a store, if there is one."""
+    entropy, found, key = (Manifest.read(path) or Manifest({})).record.get("seed", "none").partition(" at ")
+    return np.random.SeedSequence(json.loads(entropy), spawn_key=json.loads(key)) if found else None
+
+
+class Manifest:
+    """Record of a sweep, names of its values, and SHA-256 of each metadata file and axis of its store.
+
+    The file begins with the SHA-256 of the rest and is replaced as a whole.
+    """
+
+    def __init__(
+        self, record: Mapping[str, str], values: Sequence[str] = (), files: Mapping[str, str] | None = None
+    ) -> None:
+        self.record, self.values, self.files = dict(record), list(values), dict(files or {})
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest | None:
+        """Return the manifest of a store, None if there is no store yet.
+
+        Raises
+        ------
+        StoreError
+            If the manifest is damaged, or something else is there.
+        """
+        zarr_module()
+        try:
+            if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+                return None
+            if not (path / MANIFEST).is_file():
+                raise StoreError(f"sweep: store = {path} is there but is no store of a sweep; {REMEDY}")
+            digest, _, text = (path / MANIFEST).read_bytes().partition(b"\n")
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if digest.decode("ascii", "replace") != hashlib.sha256(text).hexdigest():
+            raise unreadable(path, f"{MANIFEST} fails its checksum")
+        return cls(**json.loads(text))
+
+    def write(self, path: Path) -> None:
+        """Write the manifest of a store."""
+        text = json.dumps(vars(self)).encode()
+        draft = path / f"{MANIFEST}.new"
+        draft.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+        flush(draft)
+        os.replace(draft, path / MANIFEST)
+        flush(draft.parent)
+
+    def add(self, path: Path, files: Sequence[Path]) -> None:
+        """Take the checksums of files of a store."""
+        self.files |= {file.relative_to(path).as_posix(): _digest(file) for file in files}
+
+    def check(self, path: Path, under: str = "") -> None:
+        """Refuse a store of which a metadata file, or one in the folder `under`, is missing or has changed.
+
+        Raises
+        ------
+        StoreError
+        """
+        for name, digest in self.files.items():
+            if name.startswith(under):
+                try:
+                    now = _digest(path / name)
+                except OSError as error:
+                    raise unreadable(path, error) from error
+                if now != digest:
+                    raise unreadable(path, f"{name} fails its checksum")
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def flush(path: Path) -> None:
+    """Return once a file's content, or a folder's list of names, is on the disk."""
+    if os.name == "nt" and path.is_dir():  # Windows has no such thing
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

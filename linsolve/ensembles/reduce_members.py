@@ -1,4 +1,4 @@
-"""Statistics over the members of an ensemble, of which no more than a few tiles are ever held."""
+"""Statistics over the members of a batch, evaluated tile by tile; pays for "W1, mean" of ``benchmarks/RESULTS.md``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
-from linsolve.core.query import pose
-from linsolve.engines.evaluate import prepared, run_tiles, shape_of
-from linsolve.engines.grid import Tile, tiles
+from linsolve.core.query import heard, pose, refuse_overflow
+from linsolve.engines.evaluate import prepared, reevaluate_extremes, shape_of
+from linsolve.engines.plan import Tile, run_tiles, tiles
 from linsolve.ensembles.reductions import gatherers, requested
 
 __all__ = ["reduce"]
@@ -53,7 +53,7 @@ def reduce(
     Returns
     -------
     dict of str to dict of str to array
-        For each name what was asked for by name, of shape ``t.shape`` (and bins, quantiles behind).
+        Requested statistics of each name, of shape ``t.shape``, then bins or quantiles.
 
     Raises
     ------
@@ -61,6 +61,8 @@ def reduce(
         If an input is not what it must be, a name is unknown, or the flow has axes of its own.
     NotExact
         If the closed form does not hold for this start.
+    OverflowError
+        If a value, or a number on the way to it, is beyond the range of doubles.
 
     Examples
     --------
@@ -79,23 +81,36 @@ def reduce(
     problem = problem._replace(t=np.atleast_1d(problem.t))
     if not problem.batch or np.prod(problem.batch) == 1:
         raise ValueError("reduce: batch = () must have several members (what the statistics are over)")
-    made = prepared(problem, engine, wanted)
-    count, rows, columns = made.grid.shape
-    kept = {name: [_MeanOnly()] if asked == ("mean",) else gatherers(asked, rows * columns, count) for name in wanted}
-    if asked == ("mean",) and engine == "compiled":
-        _add_up(made, kept, threads)
-    boxes = list(tiles(made.grid.shape, max(8, min(_HELD // count, 8192) // 8 * 8)))
-    while asking := {name: [(g, q) for g in each if (q := g.question()) is not None] for name, each in kept.items()}:
-        asking = {name: each for name, each in asking.items() if each}
-        if not asking:
-            break
-        _one_pass(made, boxes, asking, threads)
+    with heard(problem):
+        made = prepared(problem, engine, wanted)
+        reevaluate_extremes(problem, {}, True)
+        count, rows, columns = made.grid.shape
+        kept = {
+            name: [_MeanOnly()] if asked == ("mean",) else gatherers(asked, rows * columns, count) for name in wanted
+        }
+        finite = True
+        if asked == ("mean",) and engine == "compiled":
+            finite = _add_up(made, kept, threads)
+        boxes = list(tiles(made.grid.shape, max(8, min(_HELD // count, 8192) // 8 * 8)))
+        while asking := {
+            name: [(g, q) for g in each if (q := g.question()) is not None] for name, each in kept.items()
+        }:
+            asking = {name: each for name, each in asking.items() if each}
+            if not asking:
+                break
+            finite &= _one_pass(made, boxes, asking, threads)
+    if not finite:
+        refuse_overflow(problem)
     shape = shape_of(problem._replace(batch=(), t=np.asarray(t)))
     return {name: _shaped(each, shape, count) for name, each in kept.items()}
 
 
-def _add_up(made: Any, kept: dict[str, list[Any]], threads: int | None) -> None:
-    """Give means the sums of tiles that are never written; machine code keeps one number of 32."""
+def _add_up(made: Any, kept: dict[str, list[Any]], threads: int | None) -> bool:
+    """Give means the sums of tiles that are never written; machine code keeps one number of 32.
+
+    Return whether all sums are finite.
+    """
+    finite = True
     most = max(512, 32 * _HELD // made.grid.shape[0])
     boxes = made.tiles()
     if boxes[0].shape[1] * boxes[0].shape[2] > most:
@@ -105,30 +120,35 @@ def _add_up(made: Any, kept: dict[str, list[Any]], threads: int | None) -> None:
         for box, sums in zip(some, run_tiles(made.sums, some, threads), strict=True):
             for name, (mean,) in kept.items():
                 mean.absorb((box.shape[1] * box.shape[2], sums[name]))
+                finite &= bool(np.isfinite(sums[name]).all())
     for (mean,) in kept.values():
         mean.close()
+    return finite
 
 
-def _one_pass(made: Any, boxes: list[Tile], asking: dict[str, list[tuple]], threads: int | None) -> None:
-    """Ask every tile, and absorb the answers in order."""
+def _one_pass(made: Any, boxes: list[Tile], asking: dict[str, list[tuple]], threads: int | None) -> bool:
+    """Ask every tile, absorb the answers in order, and return whether all values are finite."""
+    finite = True
     largest = max(math.prod(tile.shape) for tile in boxes)
     held = threading.local()  # fresh memory costs more than what is computed
 
-    def ask(tile: Tile) -> list[Any]:
+    def ask(tile: Tile) -> tuple[bool, list[Any]]:
         if not hasattr(held, "values"):
             held.values = {name: np.empty(largest) for name in made.program.outputs}
         values = {name: v[: math.prod(tile.shape)].reshape(tile.shape) for name, v in held.values.items()}
-        made(tile, values)
+        whole = made(tile, values)
         flat = {name: v.reshape(len(v), -1) for name, v in values.items()}
-        return [question(flat[name], None) for name, each in asking.items() for _, question in each]
+        return whole, [question(flat[name], None) for name, each in asking.items() for _, question in each]
 
     gathering = [g for each in asking.values() for g, _ in each]
     for k in range(0, len(boxes), _AT_ONCE):
-        for answers in run_tiles(ask, boxes[k : k + _AT_ONCE], threads):
+        for whole, answers in run_tiles(ask, boxes[k : k + _AT_ONCE], threads):
+            finite &= whole
             for gatherer, answer in zip(gathering, answers, strict=True):
                 gatherer.absorb(answer)
     for gatherer in gathering:
         gatherer.close()
+    return finite
 
 
 def _shaped(each: list[Any], shape: tuple[int, ...], count: int) -> dict[str, np.ndarray]:

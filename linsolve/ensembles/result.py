@@ -1,4 +1,4 @@
-"""What is known of an ensemble: its statistics by name, labelled, drawn."""
+"""Statistics of an ensemble by name, as a labelled dataset, and as a figure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ensemble:
     omitted : mapping of observable to array of int
         Members whose values were not finite and left out.
     passes : int
-        How often the members were drawn.
+        Number of passes over the members.
 
     Examples
     --------
@@ -58,12 +58,12 @@ class Ensemble:
 
     @property
     def observables(self) -> list[str]:
-        """Observables, in the order asked for."""
+        """Observables, in the requested order."""
         return list(self.omitted)
 
     @property
     def statistics(self) -> list[str]:
-        """What is known of each."""
+        """Statistics of each observable."""
         return list(dict.fromkeys(statistic for _, statistic in self.values))
 
     def __getitem__(self, names: tuple[str, str]) -> np.ndarray:
@@ -151,7 +151,7 @@ class Ensemble:
         ------
         ValueError
             If there is nothing to draw: one time, more numbers than one at each, neither mean nor quantiles. If `log`
-            is asked for and a mean or median is negative; bands that reach below 0 are cut off.
+            is True and a mean or median is negative; bands that reach below 0 are cut off.
         """
         from linsolve.plot.axes import falls, label_axes, refuse_log, scale_axis
         from linsolve.plot.style import COLORS, drawing

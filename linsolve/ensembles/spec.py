@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import unknown_name
+from linsolve.ensembles.record import named
 from linsolve.ensembles.spec_values import (
     WHO,
     drawn,
@@ -73,7 +74,7 @@ sigma_w = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Population:
-    """What ``[ensemble]`` says: how many members, what is kept of them, and how they are drawn."""
+    """Contents of ``[ensemble]``: number of members, reductions, distributions."""
 
     members: int
     reduce: tuple[Any, ...] = ("mean", "variance")
@@ -83,7 +84,7 @@ class Population:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """What a file says; `read` makes it.
+    """Contents of a spec file; `read` makes it.
 
     Parameters
     ----------
@@ -94,11 +95,11 @@ class Spec:
     parameters, start : mapping
         Fixed ones, by name; numbers and arrays.
     axes : mapping of array
-        What varies.
+        Values of each varying parameter.
     seed : int
     threads, block : int, optional
     engine : str, optional
-        Who evaluates the flow on a grid, as `sweeps.of` takes it.
+        Evaluation engine, as in `ensembles.of`.
     store : str, optional
     out : str
     population : Population, optional
@@ -120,12 +121,12 @@ class Spec:
 
 
 def read(path: str | os.PathLike[str]) -> Spec:
-    """Return what a ``.toml`` or ``.json`` file describes.
+    """Return the spec in a ``.toml`` or ``.json`` file.
 
     Raises
     ------
     ValueError
-        If it cannot be read, is not such a file, or says something that cannot be done; with the key's path.
+        If it cannot be read or has an invalid entry; the message has the path of the key.
     """
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
@@ -153,7 +154,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse(given: Any) -> Spec:
-    """Return what a table describes, every key known and every value of its type.
+    """Return the spec in a table, with every key known and every value of its type.
 
     Raises
     ------
@@ -192,9 +193,8 @@ def _flow(key: str, value: Any) -> Any:
 
 
 def _population(key: str, value: Any) -> Population:
-    from linsolve.ensembles.histogram import Histogram
     from linsolve.ensembles.quantiles import Quantiles
-    from linsolve.ensembles.reductions import requested
+    from linsolve.ensembles.reductions import Histogram, requested
 
     known: dict[str, Callable[[str, Any], Any]] = {
         "members": whole,
@@ -207,12 +207,12 @@ def _population(key: str, value: Any) -> Population:
         "draw": lambda key, value: {name: drawn(f"{key}.{name}", v) for name, v in table(key, value).items()},
     }
     found = fields(key, value, known, ("members",))
-    options = {"quantiles": (Quantiles, ("levels", "exact")), "histogram": (Histogram, ("bins", "spacing"))}
+    options = {kind.__name__.lower(): kind for kind in (Quantiles, Histogram)}
     names = found.get("reduce", ("mean", "variance"))
     requested(names)
     made: dict[str, Any] = {}
-    for name, (kind, of) in options.items():
-        given = {option: found[option] for option in of if option in found}
+    for name, kind in options.items():
+        given = {field.name: found[field.name] for field in dataclasses.fields(kind) if field.name in found}
         if given and name not in names:
             raise ValueError(f"{WHO}: {key}.{min(given)} belongs to {name!r}, which {key}.reduce does not name; add it")
         made[name] = kind(**given)
@@ -220,9 +220,16 @@ def _population(key: str, value: Any) -> Population:
     return Population(found["members"], reduce, found.get("weights"), found.get("draw", {}))
 
 
+def _of_weights() -> dict[str, Callable[[str, Any], Any]]:
+    """Return the reader of each argument of `random_networks` that is no parameter of the flow."""
+    from linsolve.ensembles.factories import random_networks
+
+    arguments = named("weights", random_networks)
+    return {name: truth if isinstance(p.default, bool) else number for name, p in arguments.items()}
+
+
 def _weights(key: str, value: Any) -> dict[str, Any]:
-    known = {"width": number, "sigma_u": number, "sigma_w": number, "zero_output": truth}
-    return fields(key, value, known)
+    return fields(key, value, _of_weights())
 
 
 def _refuse_names(spec: Spec) -> None:
@@ -230,15 +237,15 @@ def _refuse_names(spec: Spec) -> None:
     parameters = [field.name for field in dataclasses.fields(spec.flow)]
     state = list(spec.flow.State._fields)
     people = spec.population
-    weights = list(people.weights or {}) if people and people.weights is not None else []
-    random = ["width", "sigma_u", "sigma_w"] if people and people.weights is not None else []
+    weights = people.weights if people else None
+    random = [name for name, read in _of_weights().items() if read is number] if weights is not None else []
     allowed = {
         "parameters": (spec.parameters, parameters),
         "start": (spec.start, state),
         "axes": (spec.axes, [*parameters, *state, *random]),
         "ensemble.draw": (people.draw if people else {}, [*parameters, *state]),
     }
-    seen: dict[str, str] = dict.fromkeys(weights, "ensemble.weights")
+    seen: dict[str, str] = dict.fromkeys(weights or (), "ensemble.weights")
     for where, (given, known) in allowed.items():
         for name in given:
             if name not in known:
@@ -267,7 +274,7 @@ def _refuse_missing(spec: Spec) -> None:
 
 
 def _refuse_combinations(spec: Spec) -> None:
-    """Refuse what cannot go together."""
+    """Refuse combinations that exclude each other."""
     from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
 
     people, name = spec.population, spec.flow.__name__

@@ -1,13 +1,14 @@
-"""Sweeps on disk: blocks are written as they finish, each marked only once it is there for good."""
+"""Sweeps on disk: a zarr group with checksums, written block by block, readable after a crash at any moment."""
 
 from __future__ import annotations
 
 import errno
-import json
+import itertools
 import os
 import shutil
 import threading
 import uuid
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,66 +18,24 @@ import numpy as np
 
 from linsolve.ensembles.axes import Axis, Block, Grid
 from linsolve.ensembles.blocks import same
+from linsolve.ensembles.record import RECORD, REMEDY, Manifest, StoreError, flush, unreadable, zarr_module
 
-__all__ = ["Store", "StoreError", "stored_seed"]
+__all__ = ["Store", "StoreError", "Stored"]
 
-RECORD = "_sweep"  # the group of a store that says what made it, and in its folder the marks and the lock
-KEY = "sweep"
-VALUES = "values"  # attribute that names what was observed, set once the arrays are there
-
-
-_DAMAGE = (OSError, KeyError, ValueError, TypeError)  # of JSON, Unicode, zarr and what has been put into them
+MARKS = f"{RECORD}/finished"
 
 
-class StoreError(RuntimeError):
-    """A store belongs to another sweep, is in use, or cannot be read or written; the message says which."""
-
-
-def _unreadable(path: Path, error: Exception) -> StoreError:
-    return StoreError(f"sweep: store = {path} cannot be read: {error}; choose another path, or remove it")
-
-
-def _zarr() -> Any:
-    try:
-        import zarr
-    except ImportError as error:
-        raise ImportError("sweep: zarr is missing (store); pip install 'linsolve-dynamics[store]'") from error
-    return zarr
-
-
-def stored_seed(path: Path) -> np.random.SeedSequence | None:
-    """Return the seed of the sweep in a store, if there is one."""
-    entropy, found, key = (_read(path) or {}).get("seed", "none").partition(" at ")
-    try:
-        return np.random.SeedSequence(json.loads(entropy), spawn_key=json.loads(key)) if found else None
-    except _DAMAGE as error:
-        raise _unreadable(path, error) from error
-
-
-def _read(path: Path) -> dict[str, str] | None:
-    """Return the record of a store; None where there is none yet.
-
-    Raises
-    ------
-    StoreError
-        If something else is there.
-    """
-    zarr = _zarr()
-    try:
-        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-            return None
-        if path.is_dir() and (path / RECORD / "zarr.json").exists():
-            return dict(zarr.open_group(path, path=RECORD, mode="r").attrs[KEY])  # type: ignore[arg-type]
-    except _DAMAGE as error:
-        raise _unreadable(path, error) from error
-    raise StoreError(f"sweep: store = {path} is there but is no store of a sweep; choose another path, or remove it")
+def _every_chunk() -> Any:
+    """Return a context in which arrays are opened that write chunks of zeros too."""
+    return zarr_module().config.set({"array.write_empty_chunks": True})
 
 
 class Store:
     """The blocks of a sweep in a zarr group, by one writer.
 
     The files of a block are flushed to the disk before its number is appended to the list of finished blocks, which is
-    flushed then: whenever a process dies, what is marked is there. A last line that was cut off is no mark.
+    flushed then: whenever a process dies, a marked block is complete. A last line that was cut off is no mark. Chunks
+    carry a CRC-32C, marks a CRC-32, all other files a SHA-256 in the manifest.
 
     Parameters
     ----------
@@ -84,34 +43,32 @@ class Store:
     axes : sequence of Axis
     grid : Grid
     record : dict of str
-        What must agree with a sweep that is there already.
+        Must agree with the record of a sweep that is there already.
     """
 
     def __init__(self, path: Path, axes: Sequence[Axis], grid: Grid, record: Mapping[str, str]) -> None:
-        self.path, self.axes, self.grid, self.record = path, tuple(axes), grid, dict(record)
+        self.path, self.axes, self.grid = path, tuple(axes), grid
+        self.manifest = Manifest(record)
         self.arrays: dict[str, Any] = {}
         self.finished: set[int] = set()
         self.folders: set[Path] = set()
 
     @contextmanager
     def open(self) -> Iterator[Store]:
-        """Make or find the store, and keep others from writing to it.
+        """Make or find the store, and lock it against other writers.
 
         Raises
         ------
         StoreError
-            If it belongs to another sweep, is in use, or cannot be written.
+            If it belongs to another sweep, is in use, is damaged, or cannot be written.
         """
         with ExitStack() as stack:
             with self._explained():
-                if _read(self.path) is None:
+                if Manifest.read(self.path) is None:
                     self._make()
                 stack.enter_context(_locked(self.path / RECORD / "lock", self.path))
                 self._compare()
-                try:
-                    self.finished = self._marks()
-                except (KeyError, ValueError, TypeError) as error:
-                    raise _unreadable(self.path, error) from error
+                self.finished = self._marks()
             yield self
 
     @contextmanager
@@ -133,48 +90,55 @@ class Store:
             os.rename(draft, self.path)  # onto nothing or an empty folder
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
-            if _read(self.path) is None:  # unless another process was faster: then theirs is compared
+            if Manifest.read(self.path) is None:  # unless another process was faster: then its record is compared
                 raise
-        _flush(self.path.parent)
+        flush(self.path.parent)
 
     def _draft(self, draft: Path) -> None:
-        zarr = _zarr()
-        group = zarr.create_group(draft, attributes={"title": self.record["function"]})
-        for axis in self.axes:
-            about = {"long_name": axis.meaning or axis.label, "symbol": axis.label}
-            group.create_array(axis.name, data=axis.values, dimension_names=[axis.name], attributes=about)
-        group.create_group(RECORD, attributes={KEY: self.record})
-        (draft / RECORD / "finished").touch()
+        record = self.manifest.record
+        with _every_chunk():
+            group = zarr_module().create_group(draft, attributes={"title": record["function"]})
+            for axis in self.axes:
+                about = {"long_name": axis.meaning or axis.label, "symbol": axis.label}
+                names = {"dimension_names": [axis.name], "attributes": about}
+                group.create_array(axis.name, data=axis.values, **names)
+            group.create_group(RECORD, attributes={"sweep": record})
+        self.manifest.add(draft, [file for file in draft.rglob("*") if file.is_file()])
+        self.manifest.write(draft)
+        (draft / MARKS).touch()
         for each in [*draft.rglob("*"), draft]:
-            _flush(each)
+            flush(each)
 
     def _compare(self) -> None:
-        known = _read(self.path) or {}
-        for name in dict.fromkeys([*self.record, *known]):
-            if known.get(name) != self.record.get(name):
+        """Refuse a store that is damaged or of another sweep."""
+        known = Manifest.read(self.path) or Manifest({})
+        here, there = self.manifest.record, known.record
+        for name in dict.fromkeys([*here, *there]):
+            if there.get(name) != here.get(name):
                 raise StoreError(
-                    f"sweep: store = {self.path} was made by another sweep: {name} = {known.get(name, 'none')} there, "
-                    f"{self.record.get(name, 'none')} here; choose another path, or remove it"
+                    f"sweep: store = {self.path} was made by another sweep: {name} = {there.get(name, 'none')} there, "
+                    f"{here.get(name, 'none')} here; {REMEDY}"
                 )
+        known.check(self.path)
+        self.manifest = known
 
     def _marks(self) -> set[int]:
         """Return the finished blocks, and open the arrays if there are any."""
-        marks = self.path / RECORD / "finished"
-        text = marks.read_text(encoding="ascii")
-        if text and not text.endswith("\n"):  # a process died in the middle of a line
-            text = text[: text.rfind("\n") + 1]
+        marks = self.path / MARKS
+        text = marks.read_bytes()
+        if text and not text.endswith(b"\n"):  # a process died in the middle of a line
+            text = text[: text.rfind(b"\n") + 1]
             os.truncate(marks, len(text))
-        zarr = _zarr()
-        names = zarr.open_group(self.path, mode="r").attrs.get(VALUES, [])
-        try:
-            for name in names:
-                self.arrays[name] = zarr.open_array(
-                    self.path, path=name, mode="r+", config={"write_empty_chunks": True}
-                )
-        except FileNotFoundError:  # removed by hand
-            self.arrays = {}
-        numbers = {int(line) for line in text.split()} if self.arrays else set()
-        return {k for k in numbers if all(p.exists() for p in self._files(k))}
+        with _every_chunk():
+            for name in self.manifest.values:
+                self.arrays[name] = zarr_module().open_array(self.path, path=name, mode="r+")
+        numbers = set()
+        for line in text.splitlines():
+            number = line.partition(b" ")[0]
+            if line != _mark(number) or not int(number) < len(self.grid):
+                raise unreadable(self.path, f"{MARKS} has the line {line!r:.60}, which fails its checksum")
+            numbers.add(int(number))
+        return {k for k in numbers if self.arrays and all(p.exists() for p in self._files(k))}
 
     def write(self, block: Block, values: Mapping[str, np.ndarray], meanings: Mapping[str, str]) -> None:
         """Write a block and mark it as finished."""
@@ -186,82 +150,101 @@ class Store:
             for name, value in values.items():
                 self.arrays[name][block.where] = value
             self._flush_block(block.number)
-            with open(self.path / RECORD / "finished", "a", encoding="ascii") as marks:
-                marks.write(f"{block.number}\n")
+            with open(self.path / MARKS, "ab") as marks:
+                marks.write(_mark(str(block.number).encode()) + b"\n")
                 marks.flush()
                 os.fsync(marks.fileno())
         self.finished.add(block.number)
 
     def _allocate(self, values: Mapping[str, np.ndarray], meanings: Mapping[str, str]) -> None:
-        """Make the arrays; those of a sweep that died before its first mark are made anew."""
-        zarr, ndim, made = _zarr(), len(self.axes), {}
-        for name, value in values.items():
-            own = value.shape[ndim:]
-            made[name] = zarr.create_array(
-                self.path,
-                name=name,
-                shape=self.grid.shape + own,
-                chunks=self.grid.block + tuple(max(n, 1) for n in own),
-                dtype=value.dtype,
-                dimension_names=[axis.name for axis in self.axes] + [f"{name}_axis{k}" for k in range(len(own))],
-                attributes={"long_name": meanings.get(name, name)},
-                config={"write_empty_chunks": True},
-                overwrite=True,
-            )
-            _flush(self.path / name / "zarr.json")
-        zarr.open_group(self.path, mode="r+").attrs[VALUES] = list(made)
-        for each in [self.path / "zarr.json", self.path]:
-            _flush(each)
+        """Make the arrays; those of a sweep that died before they were in the manifest are made anew."""
+        zarr, ndim, made = zarr_module(), len(self.axes), {}
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        with _every_chunk():
+            for name, value in values.items():
+                own = value.shape[ndim:]
+                made[name] = zarr.create_array(
+                    self.path,
+                    name=name,
+                    shape=self.grid.shape + own,
+                    chunks=self.grid.block + tuple(max(n, 1) for n in own),
+                    dtype=value.dtype,
+                    compressors=[ZstdCodec(level=0), Crc32cCodec()],
+                    dimension_names=[axis.name for axis in self.axes] + [f"{name}_axis{k}" for k in range(len(own))],
+                    attributes={"long_name": meanings.get(name, name)},
+                    overwrite=True,
+                )
+        metadata = [self.path / name / "zarr.json" for name in made]
+        for file in metadata:
+            flush(file)
+            flush(file.parent)
+        flush(self.path)
+        self.manifest.values = list(made)
+        self.manifest.add(self.path, metadata)
+        self.manifest.write(self.path)
         self.arrays = made
 
     def _flush_block(self, index: int) -> None:
         """Return once the files of a block, their names, and those of new folders above them are on the disk."""
         for file in self._files(index):
-            _flush(file)
+            flush(file)
             folder = file.parent
-            _flush(folder)
+            flush(folder)
             while folder not in self.folders and folder != self.path:
                 self.folders.add(folder)
                 folder = folder.parent
-                _flush(folder)
+                flush(folder)
 
     def _files(self, index: int) -> list[Path]:
         """Return the files of a block."""
-        place = np.unravel_index(index, self.grid.counts)
-        files = []
-        for name, array in self.arrays.items():
-            coordinates = (*map(int, place), *(0,) * (array.ndim - len(place)))
-            files.append(self.path / name / array.metadata.encode_chunk_key(coordinates))
-        return files
+        place = tuple(map(int, np.unravel_index(index, self.grid.counts)))
+        return [_chunk(self.path, name, array, place) for name, array in self.arrays.items()]
+
+
+def _mark(number: bytes) -> bytes:
+    """Return the line that marks a block as finished."""
+    return b"%s %08x" % (number, zlib.crc32(number))
+
+
+def _chunk(path: Path, name: str, array: Any, place: tuple[int, ...]) -> Path:
+    """Return the file of a block of an array: one chunk along each of its own axes."""
+    return path / name / array.metadata.encode_chunk_key((*place, *(0,) * (array.ndim - len(place))))
 
 
 class Stored(Mapping):
-    """The values of a store, read each time that they are asked for."""
+    """The values of a store, read each time they are requested; damage raises `StoreError` with the block."""
 
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
-        self.path, self.names = path, tuple(names)
+    def __init__(self, path: Path, names: Sequence[str], grid: Grid) -> None:
+        self.path, self.names, self.grid = path, tuple(names), grid
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.names:
             raise KeyError(name)
-        return np.asarray(_zarr().open_array(self.path, path=name, mode="r")[...])
+        manifest = Manifest.read(self.path)
+        if manifest is None:
+            raise unreadable(self.path, "it is gone")
+        manifest.check(self.path, f"{name}/")
+        array = zarr_module().open_array(self.path, path=name, mode="r")
+        found = np.empty(array.shape, array.dtype)
+        for k, place in enumerate(itertools.product(*map(range, self.grid.counts))):
+            block, file = self.grid[k], _chunk(self.path, name, array, place)
+            try:
+                if not file.exists():  # zarr would return zeros
+                    raise FileNotFoundError("the file is missing")
+                found[block.where] = array[block.where]
+            except Exception as error:  # of codecs, zarr and the file system
+                raise StoreError(
+                    f"sweep: store = {self.path} is damaged: {name} of block {k}, {block}, cannot be read ({error}); "
+                    f"remove {file} and call sweep again, which evaluates this block anew"
+                ) from error
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
     def __len__(self) -> int:
         return len(self.names)
-
-
-def _flush(path: Path) -> None:
-    """Return once a file's content, or a folder's list of names, is on the disk."""
-    if os.name == "nt" and path.is_dir():  # Windows has no such thing
-        return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 _held: set[Path] = set()

@@ -1,4 +1,7 @@
-"""Statistics over any number of random networks, streamed: none of them is held."""
+"""Statistics over any number of random networks, streamed in constant memory.
+
+Pays for the streamed ensembles of ``benchmarks/RESULTS.md``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import shown, times, unknown_name
+from linsolve.core.arguments import integer, shown, times, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.execute import check_workers, run
@@ -20,6 +23,7 @@ from linsolve.ensembles.result import Ensemble
 __all__ = ["TILE", "Ensemble", "ensemble"]
 
 TILE = 4096  # members that are drawn from one seed
+MOST = 10**12  # members times times: a day's work at 0.1 microseconds each
 
 
 def ensemble(
@@ -46,26 +50,26 @@ def ensemble(
         ``factory(rng, count)`` returns a flow and a start with `count` members along the leading batch axis, drawn
         from `rng` and nothing else; `random_networks` is one. For executors of other processes, picklable.
     members : int
-        How many networks.
+        Number of networks.
     t : array_like, shape () or (T,)
         Times, ascending; ``inf`` is the limit.
     observe : str or sequence of str
         Observables, anything that a trajectory of the flow gives by name.
     reduce : str, Quantiles, Histogram or sequence of them
-        What is kept of each: ``"mean"``, ``"variance"`` (over ``members - 1``), ``"standard_error"`` of the mean,
+        Statistics of each: ``"mean"``, ``"variance"`` (over ``members - 1``), ``"standard_error"`` of the mean,
         ``"count"``, ``"min"``, ``"max"``, and with their defaults ``"quantiles"`` for `Quantiles`, ``"histogram"`` for
         `Histogram`.
     rng : None, int, numpy.random.Generator or SeedSequence
         As in SPEC 7.
     block : int, optional
-        Members of a piece of work, rounded up to whole tiles; a tile by default. Take more for far executors.
+        Members of a task, rounded up to whole tiles; a tile by default. Use larger blocks for remote executors.
     threads, executor, progress
         As for `run`: the cores of this process by default, any `concurrent.futures.Executor`, a progress bar where the
         standard error is a terminal.
     nonfinite : str
         ``"raise"`` refuses nan and infinities; ``"omit"`` leaves them out and counts them in `Ensemble.omitted`.
     tile : int, optional
-        Members that are drawn from one seed, and asked for at once, by default `TILE`; on a device a multiple of 2^14,
+        Members that are drawn from one seed, by default `TILE`; on a device a multiple of 2^14,
         by default 2^20. Other tiles are other networks.
     device : str, optional
         ``"cuda"`` draws, follows and reduces on a GPU (extra ``[cuda12]`` or ``[cuda13]``): a flow of single numbers, a
@@ -86,10 +90,10 @@ def ensemble(
 
     Notes
     -----
-    Tile k is drawn from ``SeedSequence(rng, spawn_key=(k,))`` and what tiles say is merged in their order, so that
-    the result is the same to the last bit for any `block`, number of threads and executor
-    (``tests/test_ensemble.py``). Memory: a few tiles for each worker, and what the reductions hold. Quantiles and
-    histograms without edges pass over the members again, drawn anew from the same seeds.
+    Tile k is drawn from ``SeedSequence(rng, spawn_key=(k,))`` and tiles are merged in order: the result is the same to
+    the last bit for any `block`, number of threads and executor (``tests/ensembles/test_ensemble.py``). Memory: a few
+    tiles for each worker, and the reductions. Quantiles and histograms without edges pass over the members again, drawn
+    anew from the same seeds.
 
     Examples
     --------
@@ -104,9 +108,10 @@ def ensemble(
     if device is not None:
         workers = {"block": block, "threads": threads, "executor": executor, "progress": progress}
         return _on_device(who, device, factory, members, t, observe, reduce, rng, nonfinite, tile, workers)
-    members = _whole(who, "members", members, "networks")
-    tile = TILE if tile is None else _whole(who, "tile", tile, "members from one seed")
-    block = tile if block is None else _whole(who, "block", block, "members of a piece of work")
+    members = integer(who, "members", members, meaning="networks", example=100_000)
+    _refuse_large(who, members, t)
+    tile = TILE if tile is None else integer(who, "tile", tile, meaning="members from one seed", example=100_000)
+    block = tile if block is None else integer(who, "block", block, meaning="members of a task", example=100_000)
     clock = _ascending(who, t)
     observe, what = _names(who, observe), requested(reduce)
     if nonfinite not in ("raise", "omit"):
@@ -154,10 +159,24 @@ def _on_device(
         raise ValueError(f"{who}: nonfinite = {nonfinite!r} must be 'raise' on a device; leave out on the host")
     from linsolve.ensembles import cuda_reduce
 
+    members = integer(who, "members", members, meaning="networks", example=100_000)
+    if tile is not None:
+        tile = integer(who, "tile", tile, meaning="members from one seed", example=cuda_reduce.TILE)
+    _refuse_large(who, members, t)
     return cuda_reduce.ensemble(
-        factory, _whole(who, "members", members, "networks"), _ascending(who, t), observe=_names(who, observe),
-        reduce=reduce, rng=rng, tile=None if tile is None else _whole(who, "tile", tile, "members from one seed"),
-    )  # fmt: skip
+        factory, members, _ascending(who, t), observe=_names(who, observe), reduce=reduce, rng=rng, tile=tile
+    )
+
+
+def _refuse_large(who: str, members: int, t: Any) -> None:
+    """Refuse more members than can be followed in a day, with the time that they need and a way on."""
+    count = members * max(1, np.size(t))
+    if count > MOST:
+        raise ValueError(
+            f"{who}: members = {members:.3g} at {np.size(t)} times take {count * 1e-7 / 86400:.3g} days at 0.1 "
+            f"microseconds each, but must be at most {MOST / max(1, np.size(t)):.3g} (networks); a million give means "
+            "to 0.1 % of the standard deviation"
+        )
 
 
 def _pass(
@@ -167,7 +186,7 @@ def _pass(
     nonfinite: str,
     workers: dict[str, Any],
 ) -> None:
-    """Ask every tile, and let the gatherers absorb the answers in the order of the tiles."""
+    """Evaluate every tile, and absorb the answers in the order of the tiles."""
     asked = {name: [g for g in all_ if g.question() is not None] for name, all_ in gathering.items()}
     with closing(run(range(len(tiles)), tiles, describe=tiles.describe, **workers)) as finished:  # type: ignore[type-var]
         for tile, answer in _in_order(finished, tiles.each):
@@ -214,7 +233,7 @@ def _refuse(name: str, lost: np.ndarray, tiles: Tiles, tile: int) -> None:
 def _results(
     gathering: Mapping[str, list[Gatherer]], shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[dict[tuple[str, str], np.ndarray], dict[str, np.ndarray]]:
-    """Return what was gathered in the shapes of the observables, and the edges of histograms."""
+    """Return the statistics in the shapes of the observables, and the edges of histograms."""
     values, edges = {}, {}
     for name, all_ in gathering.items():
         for gatherer in all_:
@@ -251,12 +270,6 @@ def _probe(
     few = problem._replace(t=problem.xp.reshape(problem.t, (-1,))[:1])
     shapes = {name: tuple(t.shape) + v.shape[1:-1] for name, v in zip(observe, values_of(few, observe), strict=True)}
     return problem.flow, shapes
-
-
-def _whole(who: str, what: str, value: Any, meaning: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{who}: {what} = {shown(value)} must be a positive integer ({meaning}); say 100000")
-    return int(value)
 
 
 def _ascending(who: str, t: Any) -> np.ndarray:

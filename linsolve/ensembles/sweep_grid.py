@@ -1,4 +1,4 @@
-"""Sweeps: a function of parameters on a whole grid of them, in blocks, on any executor, restartable."""
+"""Sweeps: a function of parameters on a grid, in blocks, on any executor, restartable; W7 of ``RESULTS.md``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import shown
-from linsolve.ensembles.axes import Grid, read_axes
+from linsolve.core.arguments import integer, shown
+from linsolve.ensembles.axes import Grid, read_axes, refuse_large
 from linsolve.ensembles.blocks import Evaluation, same, sequence
 from linsolve.ensembles.diagram import Diagram
 from linsolve.ensembles.execute import check_workers, run
 from linsolve.ensembles.observe import FlowObservation, check_names, takes_rng
-from linsolve.ensembles.record import record
-from linsolve.ensembles.store import Store, Stored, stored_seed
+from linsolve.ensembles.record import record, stored_seed
+from linsolve.ensembles.store import Store, Stored
 
 __all__ = ["sweep"]
 
@@ -42,18 +42,18 @@ def sweep(
     observe : callable
         Of parameters by name: arrays, one axis of the grid each, that broadcast to a part of it. It gives an array, or
         arrays by name (mapping or named tuple), of the part's shape and axes of its own. It must treat cells alike and
-        one by one: into which parts the grid is cut is not its business. ``sweeps.of(Flow, "loss", ...)`` makes one of
-        a flow. If it takes ``rng``, it gets a `numpy.random.Generator` for each part.
+        one by one, so that the division of the grid does not matter. ``ensembles.of(Flow, "loss", ...)`` makes one of a
+        flow. If it takes ``rng``, it gets a `numpy.random.Generator` for each part.
     store : path, optional
         A zarr group (extra ``[store]``), in which blocks are kept as they finish. Where it holds the same sweep,
         stopped at any moment, that is continued; no finished block is evaluated again.
     executor : concurrent.futures.Executor, optional
-        Who evaluates: processes, ``loky``, ``mpi4py.futures.MPIPoolExecutor``, or a Dask cluster by its
+        Executor of the tasks: processes, ``loky``, ``mpi4py.futures.MPIPoolExecutor``, or a Dask cluster by its
         ``Client.get_executor()``; by default threads of this process. It is not shut down.
     threads : int, optional
         Threads of this process, by default as many as it has cores.
     block : int, optional
-        Cells that are handed out, given back and stored at once, approximately; by default up to 65536.
+        Cells of a task, approximately; by default up to 65536.
     rng : None, int, numpy.random.Generator or SeedSequence
         As in SPEC 7, for functions that take ``rng``. With None a sweep with a store keeps the seed it began with.
     progress : bool, optional
@@ -69,9 +69,11 @@ def sweep(
     Raises
     ------
     TypeError, ValueError
-        Before anything is evaluated: for axes that are none, names that the function lacks, workers that are none.
+        If an axis is invalid, is no parameter of `observe`, the grid is too large, or the executor is invalid; before
+        any evaluation.
     StoreError
-        If the store belongs to another sweep, is in use or cannot be written; what is in it stays.
+        If the store belongs to another sweep, is in use, is damaged or cannot be written; its contents stay. Values
+        of a store are checked against their checksums whenever they are read.
     BlockError
         If the function fails or gives another shape; the message has the block's parameters. What finished is kept.
     ImportError
@@ -79,13 +81,12 @@ def sweep(
 
     Notes
     -----
-    Parameters are never spread over the grid. The function is called on tiles of at most 16384 cells, whose temporaries
-    stay in a core's cache; they depend on the grid alone, and each has random numbers of its own, those of
-    ``SeedSequence(entropy, spawn_key=(tile,))``. So results have the same bits whatever the block, the workers and
-    their order (``tests/test_sweep.py``); blocks smaller than a tile make the tiles as small, except where there are
-    random numbers: then blocks are made of whole tiles. This process alone writes to the store: workers need no access
-    to it. A Dask cluster that loses a worker repeats what that worker did and has not handed over, and may repeat a
-    block that it handed over milliseconds before; the bits are the same.
+    Parameters are not broadcast to the grid. The function is called on tiles of at most 16384 cells, whose temporaries
+    fit a core's cache. Tiles depend on the grid alone, and each has random numbers of its own, those of
+    ``SeedSequence(entropy, spawn_key=(tile,))``: results are bitwise identical on any executor, in any order
+    (``tests/ensembles/test_sweep.py``). Blocks smaller than a tile make the tiles as small; with random numbers, blocks
+    are made of whole tiles. Only this process writes to the store. A Dask cluster that loses a worker repeats the
+    blocks that were not handed over, with the same bits.
 
     Examples
     --------
@@ -105,6 +106,7 @@ def sweep(
     _check_rest(observe, executor, block)
     path, random = None if store is None else _path(store), takes_rng(observe)
     seed = _seed(rng, random, path)
+    refuse_large("sweep", tuple(len(axis.values) for axis in spanned), path is not None)
     grid = Grid(spanned, None if block is None else int(block), whole_tiles=random)
     work = Evaluation(observe, grid.tile, grid.shape, seed)
     source = record(observe, spanned, grid, seed)
@@ -126,7 +128,7 @@ def sweep(
 
 
 def _in_memory(grid: Grid, work: Evaluation, how: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return what is observed on the whole grid, by name."""
+    """Return the values on the whole grid, by name."""
     found: dict[str, np.ndarray] = {}
     with closing(run(grid, work, **how)) as finished:  # type: ignore[type-var]
         for k, values in finished:
@@ -147,11 +149,11 @@ def _in_store(store: Store, work: Evaluation, how: dict[str, Any], meanings: Map
         with closing(run(_Part(grid, todo), work, finished=len(grid) - len(todo), **how)) as finished:  # type: ignore[type-var]
             for k, values in finished:
                 store.write(grid[todo[k]], values, meanings)
-    return Stored(store.path, list(store.arrays))
+    return Stored(store.path, list(store.arrays), grid)
 
 
 class _Part(Sequence):
-    """Some blocks of a grid, each made when asked for."""
+    """Some blocks of a grid, made on demand."""
 
     def __init__(self, grid: Grid, numbers: list[int]) -> None:
         self.grid, self.numbers = grid, numbers
@@ -164,8 +166,8 @@ class _Part(Sequence):
 
 
 def _check_rest(observe: Any, executor: Any, block: Any) -> None:
-    if block is not None and (isinstance(block, bool) or not isinstance(block, int | np.integer) or block < 1):
-        raise ValueError(f"sweep: block = {shown(block)} must be a positive integer (cells of a block); say 65536")
+    if block is not None:
+        integer("sweep", "block", block, meaning="cells of a block", example=65536)
     if isinstance(executor, ProcessPoolExecutor):
         try:
             pickle.dumps(observe)

@@ -16,10 +16,9 @@ from host_cuda import DeviceArray, FakeCupy, Generator, compiled, needs_compiler
 
 import linsolve as ls
 from linsolve import arithmetic
-from linsolve.engines import cuda, cuda_gram
-from linsolve.engines.cuda_source import KINDS, TIMES, evaluation, reduction
-from linsolve.engines.program import program_of
-from linsolve.engines.trace import Program, Tracer
+from linsolve.engines import cuda
+from linsolve.engines.cuda_source import KINDS, TIMES, evaluation, gram, reduction
+from linsolve.engines.program import Program, Tracer, program_of
 from linsolve.ensembles import Histogram, cuda_reduce, random_networks
 from linsolve.studies.phases import wishart
 
@@ -504,8 +503,8 @@ def test_one_pass_over_the_weights_gives_the_order_parameters(gpu):
     h, u = rng.standard_normal((2, 5, 100))
     order = ls.TwoLayerOrder.of(flow, ls.TwoLayer.State(u, h[..., None]))[1]
     b, a = np.sqrt(flow.eta_u) / 2, np.sqrt(flow.eta_w) / 2
-    device = cuda_gram.gram(gpu, h.view(DeviceArray), u.view(DeviceArray), b, a)
-    for found in (np.asarray(device), cuda_gram.gram(np, h, u, b, a)):
+    device = gram(gpu, h.view(DeviceArray), u.view(DeviceArray), b, a)
+    for found in (np.asarray(device), gram(np, h, u, b, a)):
         np.testing.assert_allclose(found, np.stack(order), rtol=1e-13, atol=1e-13)
 
 

@@ -8,8 +8,7 @@ import linsolve as ls
 from linsolve.core.query import pose
 from linsolve.engines.blocks import Blocks
 from linsolve.engines.evaluate import evaluate, prepared
-from linsolve.engines.grid import COLUMN, ROW, TIME, grid_of
-from linsolve.engines.plan import buffers, plan_of
+from linsolve.engines.plan import COLUMN, ROW, TIME, buffers, grid_of, plan_of
 from linsolve.engines.program import program_of
 from linsolve.ensembles import Histogram
 from linsolve.ensembles.reduce_members import reduce
@@ -172,9 +171,9 @@ def test_what_depends_on_members_only_is_computed_once_for_each():
     assert not any(made.plan.axes[k] & TIME for k in made.plan.member)
 
 
-def test_a_wrong_hoist_is_rejected():
+def test_verify_rejects_early_values_of_the_first_time_only():
     class Forgetful(Blocks):
-        """Computes what depends on time alone at the first time only."""
+        """Takes steps that depend on time alone from the first time."""
 
         def __init__(self, program, grid):
             super().__init__(program, grid)
@@ -190,6 +189,8 @@ def test_a_wrong_hoist_is_rejected():
         return flow.State(out.reshape(problem.t.shape + problem.batch))
 
     flow, z0 = ls.BalancedMode.example(np.random.default_rng(1))
+    made = prepared(pose(flow, TIMES, z0), "blocks", None)
+    assert any(v.size == len(TIMES) for v in made.early.values())  # steps that vary with time, whose change is tested
     report = ls.verify(through(ls.BalancedMode, "wrong", wrong)(**flow.parameters()), z0, checks=["dop853"])
     assert report.failed == ["dop853"]
 

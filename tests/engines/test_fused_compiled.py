@@ -9,10 +9,10 @@ import pytest
 from fused_cases import FLOWS, NAMES, TIMES, drawn, through
 
 import linsolve as ls
-from linsolve.engines.early import UFUNCS
+from linsolve.engines.constants import UFUNCS
 from linsolve.engines.evaluate import evaluate
-from linsolve.engines.grid import Grid, Tile
-from linsolve.engines.trace import Tracer
+from linsolve.engines.plan import Grid, Tile
+from linsolve.engines.program import Tracer
 from linsolve.ensembles.reduce_members import reduce
 from linsolve.systems.two_layer.order_sums import order_parameters
 

@@ -8,14 +8,12 @@ import pytest
 from fused_cases import TIMES, drawn
 
 import linsolve as ls
-from linsolve.engines import blocks, early
+from linsolve.engines import blocks, constants
 from linsolve.engines.blocks import Blocks
-from linsolve.engines.early import early_values
+from linsolve.engines.constants import early_values
 from linsolve.engines.evaluate import evaluate
-from linsolve.engines.grid import Grid
-from linsolve.engines.plan import plan_of, share_of
-from linsolve.engines.program import program_of
-from linsolve.engines.trace import Tracer
+from linsolve.engines.plan import Grid, plan_of, share_of
+from linsolve.engines.program import Tracer, program_of
 
 NUMBERS = [0.0, -0.0, 5e-324, -(2.0**-1030), 2.0**-1022, 1e-160, 0.1, -0.5, 1.0, 3.0, -40.0, 1e160, -1.7e308, np.inf,
            -np.inf, np.nan, -np.nan]  # fmt: skip
@@ -52,7 +50,7 @@ def by_numpy(plan, given):
         if step.op == "constant" and step.kind == "boolean":
             values[k] = step.data
         else:
-            values[k] = early._by_numpy(step, [values[a] for a in step.args], given)
+            values[k] = constants._by_numpy(step, [values[a] for a in step.args], given)
     return {k: np.asarray(values[k], dtype=bool if steps[k].kind == "boolean" else float) for k in plan.common}
 
 
@@ -70,7 +68,7 @@ def test_numbers_of_python_have_the_bits_of_numpy(a, shape):
         plan = plan_of(program, grid)
         with np.errstate(all="ignore"):
             expected = by_numpy(plan, grid.given)
-            assert same(early._computed(plan, grid.given), expected)
+            assert same(constants._computed(plan, grid.given), expected)
             assert same(early_values(plan, grid), expected)
             assert same(early_values(plan, grid), expected)  # kept
 
@@ -78,11 +76,11 @@ def test_numbers_of_python_have_the_bits_of_numpy(a, shape):
 def test_a_function_that_rounds_otherwise_is_rejected(monkeypatch):
     program, grid = every_operation(), numbers(0.1, 3.0)
     plan = plan_of(program, grid)
-    monkeypatch.setitem(early._PRODUCTS, "div", lambda x, y: x * (1 / y))
-    early._recipe.cache_clear()
+    monkeypatch.setitem(constants._PRODUCTS, "div", lambda x, y: x * (1 / y))
+    constants._recipe.cache_clear()
     with np.errstate(all="ignore"):
-        assert not same(early._computed(plan, grid.given), by_numpy(plan, grid.given))
-    early._recipe.cache_clear()
+        assert not same(constants._computed(plan, grid.given), by_numpy(plan, grid.given))
+    constants._recipe.cache_clear()
 
 
 @pytest.mark.parametrize(("a", "b", "kind"), [(1.0, 0.0, "divide"), (1e200, 1e200, "over"), (-1.0, 1.0, "invalid"),

@@ -9,17 +9,14 @@ from fused_cases import FLOWS, NAMES, TIMES, drawn
 
 import linsolve as ls
 from linsolve.core.query import pose
-from linsolve.engines import fold, interval
+from linsolve.engines import interval, specialize
 from linsolve.engines.blocks import Blocks
-from linsolve.engines.early import UFUNCS
+from linsolve.engines.constants import UFUNCS
 from linsolve.engines.evaluate import _grid, _made, evaluate, prepared
-from linsolve.engines.fold import facts, folded, without
-from linsolve.engines.grid import Grid, Tile
 from linsolve.engines.interval import Range, Truth
-from linsolve.engines.program import program_of
-from linsolve.engines.ranges import range_of, rounded
-from linsolve.engines.signs import turned
-from linsolve.engines.trace import Tracer
+from linsolve.engines.plan import Grid, Tile
+from linsolve.engines.program import Tracer, program_of
+from linsolve.engines.specialize import range_of, rounded, specialized, without
 from linsolve.ensembles.reduce_members import reduce
 
 ENDS = [0.0, -0.0, 5e-324, -5e-324, 2.0**-1030, -(2.0**-1030), 1e-160, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 40.0, -40.0,
@@ -33,10 +30,10 @@ TRUTHS = ("isinf", "isnan", "isfinite", "lt", "le", "gt", "ge", "eq", "ne")
 
 @pytest.fixture(autouse=True)
 def always_folded(monkeypatch):
-    monkeypatch.setattr(fold, "ENOUGH", 1)
-    monkeypatch.setattr(fold, "ENOUGH_TO_COMPILE", 1)
-    monkeypatch.setattr(fold, "SHARE", 0)
-    monkeypatch.setattr(fold, "_variants", {})
+    monkeypatch.setattr(specialize, "ENOUGH", 1)
+    monkeypatch.setattr(specialize, "ENOUGH_TO_COMPILE", 1)
+    monkeypatch.setattr(specialize, "SHARE", 0)
+    monkeypatch.setattr(specialize, "_variants", {})
 
 
 def holds(may, value):
@@ -171,9 +168,9 @@ def test_fresh_members_of_the_same_kind_are_not_analysed_again(cls):
             flow = cls(s=rng.uniform(0.51, 3.0, 500), **({"depth": 4.7} if cls is ls.DeepMode else {}))
             z0 = cls.State(10 ** rng.uniform(-3.9, -2.15, 500))
         problem = pose(flow, t, z0)
-        before = fold._facts.cache_info()
+        before = specialize._facts.cache_info()
         found.append(prepared(problem, "blocks", None).program)
-        after = fold._facts.cache_info()
+        after = specialize._facts.cache_info()
         assert seed == 0 or (after.misses == before.misses and after.hits == before.hits + 1)
     assert len({id(program) for program in found}) == 1
     assert len(found[0].used()) < len(program_of(cls).used())
@@ -251,7 +248,7 @@ def test_random_programs_keep_every_bit(seed):
     program = random_program(rng)
     for _ in range(4):
         grid = random_inputs(rng)
-        short = folded(program, grid)
+        short = specialized(program, grid)
         assert len(short.used()) <= len(program.used()) + 10  # a sign of a member may be one step more
         assert same_bits(computed(short, grid), computed(program, grid))
 
@@ -261,20 +258,20 @@ def test_of_random_programs_many_steps_are_folded():
     for seed in range(20):
         rng = np.random.default_rng([7, seed])
         program, grid = random_program(rng), random_inputs(rng)
-        count += len(program.used()) - len(folded(program, grid).used())
+        count += len(program.used()) - len(specialized(program, grid).used())
     assert count > 100
 
 
 def test_a_wrong_bound_changes_bits(monkeypatch):
     monkeypatch.setitem(interval.OF, "mul", WRONG["_mul"])
-    monkeypatch.setattr(fold, "_facts", fold._facts.__wrapped__)
+    monkeypatch.setattr(specialize, "_facts", specialize._facts.__wrapped__)
     xp = Tracer()
     product = xp.input("a") * xp.input("t")
     xp.program.outputs["y"] = xp.where(product > 0, product, -product).index
     grid = on_grid(a=[1.0, 2.0, 3.0], t=[-1.0, 2.0])
-    assert same_bits(computed(folded(xp.program, grid), grid), computed(xp.program, grid))
+    assert same_bits(computed(specialized(xp.program, grid), grid), computed(xp.program, grid))
     grid.given["a"] = grid.given["a"] - 2  # from -1 to 1: the product may be -2, not as small as (-1) (-1)
-    assert not same_bits(computed(folded(xp.program, grid), grid), computed(xp.program, grid))
+    assert not same_bits(computed(specialized(xp.program, grid), grid), computed(xp.program, grid))
 
 
 def posed(cls, kind, seed, t):
@@ -305,7 +302,7 @@ def test_answers_are_those_of_plain_evaluation_bit_by_bit(cls):
     for t in (TIMES, TIMES[1:-1]):
         plain, found = flow(t, z0, engine="plain"), evaluate(flow, t, z0, NAMES[cls], engine="blocks")
         assert all(np.asarray(plain[name]).tobytes() == found[name].tobytes() for name in NAMES[cls])
-    assert fold._variants
+    assert specialize._variants
 
 
 @pytest.mark.parametrize("kind", ["positive", "signed", "hostile"])
@@ -325,7 +322,7 @@ def check_machine_code(program, grid):
     pytest.importorskip("llvmlite")
     from linsolve.engines.compiled import Compiled
 
-    found, whole = (computed(p, grid, Compiled) for p in (folded(program, grid, False), program))
+    found, whole = (computed(p, grid, Compiled) for p in (specialized(program, grid, False), program))
     for name in whole:
         np.testing.assert_array_equal(found[name], whole[name])
         assert (np.signbit(found[name]) == np.signbit(whole[name]))[~np.isnan(whole[name])].all()
@@ -337,13 +334,13 @@ def learning(members=200):
     return {"s": rng.uniform(0.5, 3.0, members)}, 10 ** rng.uniform(-4, -2, members), np.linspace(0, 10, 64)
 
 
-@pytest.mark.parametrize(("cls", "most", "share"), [(ls.BalancedMode, 9, 0.4), (ls.DeepMode, 10_000, 0.95)])
+@pytest.mark.parametrize(("cls", "most", "share"), [(ls.BalancedMode, 11, 0.4), (ls.DeepMode, 10_000, 0.95)])
 def test_learning_from_small_starts_needs_few_choices(cls, most, share, monkeypatch):
     parameters, a0, t = learning()
     flow = cls(**parameters) if cls is ls.BalancedMode else cls(**parameters, depth=4.0)
     problem = pose(flow, t, flow.State(a0))
     short = prepared(problem, "blocks", None).plan
-    monkeypatch.setattr(fold, "ENOUGH", 2**60)
+    monkeypatch.setattr(specialize, "ENOUGH", 2**60)
     whole = prepared(problem, "blocks", None).plan
     assert len(short.full) <= min(most, share * len(whole.full))
     assert len(short.kept) < len(whole.kept)
@@ -366,34 +363,17 @@ def test_the_variants_of_a_program_are_few():
     for signs in itertools.product((-1.0, 1.0, 0.0), repeat=3):
         s, a0, t = (sign + 0.5 * rng.uniform(-0.9, 0.9, n) for sign, n in zip(signs, (50, 50, 9), strict=True))
         grid = _grid(pose(ls.BalancedMode(s=s), t, ls.BalancedMode.State(a0)))
-        short = folded(program, grid)
+        short = specialized(program, grid)
         seen.add(id(short))
         assert same_bits(computed(short, grid), computed(program, grid))
-    assert 3 < len(seen) <= fold.VARIANTS + 1
-    assert len(fold._variants[program]) == fold.VARIANTS
+    assert 3 < len(seen) <= specialize.VARIANTS + 1
+    assert len(specialize._variants[program]) == specialize.VARIANTS
 
 
 def test_few_outputs_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr(fold, "ENOUGH", 2**17)
+    monkeypatch.setattr(specialize, "ENOUGH", 2**17)
     program, grid = program_of(ls.BalancedMode), random_inputs(np.random.default_rng(0))
-    assert folded(program, grid) is program
-
-
-def test_a_sign_moves_to_the_member_only_where_no_bit_can_change():
-    xp = Tracer()
-    a, t = xp.input("a"), xp.input("t")
-    inner = xp.exp(-(a * t))
-    xp.program.outputs["y"] = (a * -inner).index
-    numbers = {k for k, step in enumerate(xp.program.steps) if step.op == "mul"}
-    program = turned(xp.program, numbers)
-    timed = program.depends(("t",))
-    assert not any(timed[k] and program.steps[k].op == "neg" for k in program.used())
-    assert [step.op for step in turned(xp.program, set()).steps].count("neg") == 2
-    grid = on_grid(a=[1.0, -2.0, 0.0, -0.0], t=[0.0, 1.0, 2.0])
-    assert same_bits(computed(program, grid), computed(xp.program, grid))
-    endless = {"a": Range(-0.0, 1.0, False), "t": Range(0.0, math.inf, False)}
-    assert "number" not in dict(facts(xp.program, endless)).values()
-    assert "number" in dict(facts(xp.program, {**endless, "a": Range(0.5, 1.0, False)})).values()
+    assert specialized(program, grid) is program
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -402,7 +382,7 @@ def test_zeros_of_both_signs_are_not_taken_for_each_other(order):
     xp.program.outputs["y"] = xp.abs(xp.input("a") * xp.input("t")).index
     for zero in (0.0, -0.0)[::order]:
         grid = on_grid(a=[zero, 1.0], t=[0.0, 1.0])
-        assert same_bits(computed(folded(xp.program, grid), grid), computed(xp.program, grid))
+        assert same_bits(computed(specialized(xp.program, grid), grid), computed(xp.program, grid))
 
 
 def test_what_rounds_to_one():
@@ -411,7 +391,7 @@ def test_what_rounds_to_one():
     xp.program.outputs["y"] = xp.astype(1 + xp.abs(x) == 1, "real").index
     near = 2.0**-53 * np.array([0.0, 0.5, 1 - 2.0**-53, 1.0, 1 + 2.0**-52, 1.5, 2.0, np.inf, np.nan, -1.0, 5e-324])
     grid = Grid((1, 1, near.size), {"x": near.reshape(1, 1, -1)})
-    short = folded(xp.program, grid)
+    short = specialized(xp.program, grid)
     assert "le" in [step.op for step in short.steps]
     assert computed(short, grid)["y"].ravel().tolist() == (1 + np.abs(near) == 1).astype(float).tolist()
 

@@ -465,7 +465,7 @@ def test_a_tile_that_fails_is_named():
 def test_a_factory_with_a_memory_is_found_out(monkeypatch):
     monkeypatch.setattr(reductions_quantiles, "HELD", 0)
     own = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="other members when asked again"):
+    with pytest.raises(ValueError, match="other members when drawn again"):
         ls.ensemble(lambda rng, count: modes(own, count), 1000, T, reduce="quantiles")
 
 

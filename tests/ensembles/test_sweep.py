@@ -230,7 +230,7 @@ def test_start_gets_parameters_of_the_flow_too():
         (lambda: ls.ensembles.of(ls.TwoLayerOrder, "loss", start={"P": [1.0, 2.0]}), "P of shape"),
         (lambda: ls.ensembles.of(ls.TwoLayerOrder, "loss", start={"P": math.nan}), "P = nan"),
         (lambda: ls.ensembles.of(ls.TwoLayerOrder, "loss", start=(1.0, 1.0, 2.0)), "at most sqrt"),
-        (lambda: ls.ensembles.of(len, "loss"), "must be a flow's class"),
+        (lambda: ls.ensembles.of(len, "loss"), "must be the class of a flow"),
         (lambda: ls.sweep(ls.ensembles.of(ls.BalancedMode, "loss", t=1.0), s=A), "needs a as well"),
         (
             lambda: ls.sweep(ls.ensembles.of(ls.BalancedMode, "loss", t=1.0), s=[1.0], tau=[1.0, 0.0], a=[1.0]),
@@ -420,10 +420,10 @@ def test_processes_need_what_can_be_sent(processes):
         (lambda a, b: {"x": np.ones((2, 2))}, r"gave x of shape \(2, 2\).*axes a, b have \(\d+, \d+\)"),
         (lambda a, b: {"x": a * b, "y": "text"}, "y made of"),
         (lambda a, b: {"a": a * b}, "is the name of an axis"),
-        (lambda a, b: {"../x": a * b}, "is not a name"),
+        (lambda a, b: {"../x": a * b}, "cannot name an array of a store"),
         (lambda a, b: {}, "gave nothing"),
         (lambda a, b: np.ma.masked_less(a * b, 1.0), "gave value with masked entries"),
-        (lambda a, b: {f"x{float(a[0, 0]):.2f}": a * b}, "give the same everywhere"),
+        (lambda a, b: {f"x{float(a[0, 0]):.2f}": a * b}, "return the same everywhere"),
         (lambda a, b: np.ones((*np.broadcast_shapes(a.shape, b.shape), 1 + int(10 * a[0, 0]))), "own axes"),
     ],
 )

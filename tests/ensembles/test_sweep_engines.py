@@ -11,7 +11,7 @@ import pytest
 import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.engines.evaluate import evaluate
-from linsolve.ensembles.evaluation import ENOUGH, observed
+from linsolve.ensembles.blocks import ENOUGH, observed
 from linsolve.ensembles.store import StoreError
 
 GAMMA, SIGMA, TIMES = np.linspace(-2.0, 2.0, 83), np.geomspace(1e-6, 3.0, 61), np.array([0.0, 1e-9, 0.3, 2.0, np.inf])

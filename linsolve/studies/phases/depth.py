@@ -45,8 +45,8 @@ def depth(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="depth",
         title="Depth against initialization: time to 1 % of the initial loss",
-        x=Axis(r"start over target  $a_0 / s$   ($a_0 = \sigma^L$,  weights of size $\sigma$)", start, log=True),
-        y=Axis(r"inverse depth  $1/L$   (0: infinitely deep)", inverse),
+        x=Axis("x", start, r"start over target  $a_0 / s$   ($a_0 = \sigma^L$,  weights of size $\sigma$)", log=True),
+        y=Axis("y", inverse, r"inverse depth  $1/L$   (0: infinitely deep)", log=False),
         values=np.log10(needed),
         label=r"$\log_{10} t$   (units of $1/(\bar\eta\, L\, s^{2 - 2/L})$)",
         source="Curves: exact, $t = G(y_1) - G(y_0)$, $y = a/s$,  $G = -y^{-m}\\, {}_2F_1(1, -m; 1 - m; y)/m$,  "

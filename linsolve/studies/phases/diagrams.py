@@ -1,4 +1,4 @@
-"""Phase diagrams: a map on a grid, exact curves on it, and how far they are from where the map changes."""
+"""Phase diagrams: a map on a grid, exact curves on it, and their distance from the changes of the map."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import numpy as np
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.results import folder_to_fill, whole_files
+from linsolve.ensembles import diagram as on_grids
+from linsolve.ensembles.axes import Axis
 
 __all__ = ["DIAGRAMS", "Axis", "Curve", "Diagram", "Mark", "diagram", "write"]
 
-# a diagram's name and its title; each is a function of this name in the file that `WHERE` names
+# name and title of each diagram, a function of this name in the module in `WHERE`
 DIAGRAMS = {
     "exponents": "kernel, feature, frozen and unstable over the exponents of model scale and learning rate",
     "lazy": "lazy and feature training over output scale and width, with the crossover alpha*",
@@ -31,27 +33,6 @@ WHERE = dict.fromkeys(DIAGRAMS, "two_layer") | dict.fromkeys(("chaos", "dispersi
 WHERE |= {"depth": "depth"}
 
 MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow the memory of a laptop
-
-
-class Axis(NamedTuple):
-    """An axis of a diagram: label with units, and an evenly spaced grid, in the logarithm if `log`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from linsolve.studies.phases import Axis
-    >>> Axis("width", np.array([1.0, 10.0, 100.0]), log=True).cell([1.0, 100.0]).round(6).tolist()
-    [0.0, 2.0]
-    """
-
-    label: str
-    values: np.ndarray
-    log: bool = False
-
-    def cell(self, points: Any) -> np.ndarray:
-        """Return where points lie, in cells: 0 at the first point of the grid, beyond it less."""
-        grid, points = (np.log(v) if self.log else np.asarray(v, dtype=float) for v in (self.values, points))
-        return (points - grid[0]) / (grid[-1] - grid[0]) * (len(grid) - 1)
 
 
 class Curve(NamedTuple):
@@ -101,9 +82,9 @@ class Diagram:
     values : array, shape (y, x)
         The map; if there are `regions`, the number of one of them at each point.
     label : str
-        What the map shows, with its unit.
+        Quantity of the map, with its unit.
     source : str
-        Which equations the curves are, how the map was made, and which paper it goes back to.
+        Equations of the curves, computation of the map, and paper.
     sides : dict of array of bool, shape (y, x)
         For each boundary, by name, on which side of it each point of the map is, as the map itself says.
     curves : tuple of Curve
@@ -190,6 +171,18 @@ class Diagram:
         texts = {"title": self.title, "x_label": self.x.label, "y_label": self.y.label, "label": self.label}
         return found | {key: np.array(text) for key, text in (texts | {"source": self.source}).items()}
 
+    @property
+    def grid(self) -> on_grids.Diagram:
+        """The map and the sides of its boundaries as values on a grid, as a sweep gives them."""
+        sides = {name.replace(" ", "_"): side for name, side in self.sides.items()}
+        meanings = {"map": self.label} | {name: f"side of the boundary {name}" for name in sides}
+        values = {"map": self.values} | sides
+        return on_grids.Diagram({"y": self.y, "x": self.x}, values, {}, meanings, {"source": self.source})
+
+    def to_xarray(self) -> Any:
+        """Return axes, map and sides as a labelled ``xarray.Dataset`` (extra ``[labelled]``)."""
+        return self.grid.to_xarray()
+
     def draw(self, ax: Any = None) -> Any:
         """Draw the diagram on an axes that is given or made, and return the axes."""
         from linsolve.studies.phases.drawing import draw
@@ -220,7 +213,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
     Raises
     ------
     ValueError
-        If there is no such diagram, or too few cells or too many, or an invalid seed.
+        If there is no such diagram, or too few cells or too many, or the seed is invalid.
 
     Examples
     --------

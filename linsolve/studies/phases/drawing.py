@@ -1,4 +1,4 @@
-"""Drawing of phase diagrams."""
+"""Figures of phase diagrams: map, curves, marks, source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _map(ax: Any, found: Any) -> None:
     """Draw the map: colors of regions with a key, or a scale of numbers with a bar."""
     import matplotlib
 
-    xs, ys = _edges(found.x), _edges(found.y)
+    xs, ys = found.x.edges(), found.y.edges()
     if found.regions:
         colors = np.array([matplotlib.colors.to_rgb(color) for _, color in found.regions])[found.values]
         if found.strength is not None:
@@ -91,9 +91,9 @@ def _frame(ax: Any, found: Any) -> None:
         (found.x, ax.set_xscale, ax.set_xlabel, ax.set_xlim),
         (found.y, ax.set_yscale, ax.set_ylabel, ax.set_ylim),
     ):
-        edges = _edges(axis)
+        edges = axis.edges()
         set_limits(edges[0], edges[-1])
-        if axis.log:
+        if axis.logarithmic:
             set_scale("log")
             set_limits(edges[0], edges[-1])
         set_label(axis.label)
@@ -112,11 +112,3 @@ def _frame(ax: Any, found: Any) -> None:
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top", "annotation_clip": False}
     text = found.source if found.strength is None else f"{found.source}\nColors: {found.label}."
     ax.annotate(text, (0, 0), (0, -54 - 15.5 * rows), fontsize=8.2, color="#444444", linespacing=1.35, **place)
-
-
-def _edges(axis: Any) -> np.ndarray:
-    """Return the borders of cells around the points of a grid."""
-    values = np.log(axis.values) if axis.log else axis.values
-    middle = (values[1:] + values[:-1]) / 2
-    edges = np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])
-    return np.exp(edges) if axis.log else edges

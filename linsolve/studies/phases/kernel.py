@@ -28,8 +28,8 @@ def chaos(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="chaos",
         title="Order and chaos of infinitely wide networks at the start",
-        x=Axis(r"variance of the weights times fan-in  $\sigma_w^2$", weights),
-        y=Axis(r"variance of the biases  $\sigma_b^2$", biases),
+        x=Axis("x", weights, r"variance of the weights times fan-in  $\sigma_w^2$", log=False),
+        y=Axis("y", biases, r"variance of the biases  $\sigma_b^2$", log=False),
         values=np.log(erf),
         label=r"erf: ln of the growth of small squared distances by a layer",
         source="Curves: exact, $\\chi_1 = \\sigma_w^2\\,E\\phi'^2 = 1$; for erf "
@@ -70,8 +70,8 @@ def dispersion(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="dispersion",
         title=r"Dispersion of the tangent kernel,  $E\Theta^2/(E\Theta)^2$",
-        x=Axis(r"depth over width  $\lambda = L/M$", ratio),
-        y=Axis(r"gain of a layer  $a = \sigma_w^2\,E\phi'^2 = \sigma_w^2/2$", gain),
+        x=Axis("x", ratio, r"depth over width  $\lambda = L/M$", log=False),
+        y=Axis("y", gain, r"gain of a layer  $a = \sigma_w^2\,E\phi'^2 = \sigma_w^2/2$", log=False),
         values=found / np.log(10),
         label=r"$\log_{10}\,E\Theta^2/(E\Theta)^2$",
         source=f"Curves: exact limit of great depth and width at fixed $L \\ln a$. Map: exact sums over layers,\n"

@@ -35,8 +35,8 @@ def exponents(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="exponents",
         title=r"Phases of wide networks: $d \sim \kappa$,  weights of order one",
-        x=Axis(r"exponent of the model scale,  $c_\gamma$   ($\gamma \sim \kappa^{c_\gamma}$)", x),
-        y=Axis(r"exponent of both learning rates,  $c_\eta$   ($\eta \sim \kappa^{c_\eta}$)", y),
+        x=Axis("x", x, r"exponent of the model scale,  $c_\gamma$   ($\gamma \sim \kappa^{c_\gamma}$)", log=False),
+        y=Axis("y", y, r"exponent of both learning rates,  $c_\eta$   ($\eta \sim \kappa^{c_\eta}$)", log=False),
         values=2 * fast + rich,
         label="sign of the measured slopes of $1/t_c$ and of the kernel change",
         source=f"Curves: exact exponents, after {XU}, (15), (16), corrected:\n$A = 2c_\\gamma + 2c_\\eta$, "
@@ -90,8 +90,8 @@ def lazy(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="lazy",
         title="Lazy and feature training of a two-layer linear network",
-        x=Axis(r"output scale  $\alpha$   (units of $|y|/\rho$)", alpha, log=True),
-        y=Axis("width  $h$   (hidden units)", h, log=True),
+        x=Axis("x", alpha, r"output scale  $\alpha$   (units of $|y|/\rho$)", log=True),
+        y=Axis("y", h, "width  $h$   (hidden units)", log=True),
         values=np.log10(change),
         label=r"$\log_{10}$ of the kernel's relative change  $|K_\infty/K_0 - 1|$",
         source="Curve: exact for wide networks, $\\rho = |x|/\\sqrt{d_{in}}$. Map: exact solution, medians of\n"
@@ -129,8 +129,10 @@ def start(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="start",
         title="Alignment, disalignment and rescaling, by the start",
-        x=Axis(r"$\sigma_u$:  length of $u(0)$, signed   [units of $(y/\gamma|x|)^{1/2}$]", sides),
-        y=Axis(r"$\sigma_w$:  length of $Wx/|x|$ at 0, signed   [units of $(y/\gamma|x|)^{1/2}$]", sides),
+        x=Axis("x", sides, r"$\sigma_u$:  length of $u(0)$, signed   [units of $(y/\gamma|x|)^{1/2}$]", log=False),
+        y=Axis(
+            "y", sides, r"$\sigma_w$:  length of $Wx/|x|$ at 0, signed   [units of $(y/\gamma|x|)^{1/2}$]", log=False
+        ),
         values=np.where(dips, 2, shrinks),
         label="paler: the cosine of the layers changes less",
         source=f"Curves: exact, $f_0 = \\gamma\\, u \\cdot W x = \\gamma |x| \\sigma_u \\sigma_w / 2$. After {XU}, "
@@ -172,8 +174,8 @@ def rates(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="rates",
         title="The layer that learns: learning rates against lengths",
-        x=Axis(r"ratio of the learning rates  $\eta_w / \eta_u$", ratio, log=True),
-        y=Axis(r"ratio of the layers at the start  $|Wx| \,/\, |x||u|$", shape, log=True),
+        x=Axis("x", ratio, r"ratio of the learning rates  $\eta_w / \eta_u$", log=True),
+        y=Axis("y", shape, r"ratio of the layers at the start  $|Wx| \,/\, |x||u|$", log=True),
         values=moved,
         label=r"$\log_{10}$ of relative change of $u$ over that of $Wx$",
         source="Curve: exact, for every start and target: balanced layers, which learning keeps balanced,\n"
@@ -200,8 +202,8 @@ def time(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="time",
         title="Time to 1 % of the initial loss",
-        x=Axis(r"size of the start  $\sigma = |u| = |Wx|\,/\,|x|$", sigma, log=True),
-        y=Axis(r"target  $|y| \,/\, \gamma |x|$", y, log=True),
+        x=Axis("x", sigma, r"size of the start  $\sigma = |u| = |Wx|\,/\,|x|$", log=True),
+        y=Axis("y", y, r"target  $|y| \,/\, \gamma |x|$", log=True),
         values=np.log10(needed),
         label=r"$\log_{10} t$   (units of $1/(\eta\,\gamma^2 |x|^2)$)",
         source="Curves: exact, $t = \\mathrm{atanh}(qT)/(2 q \\sigma^2)$ with $q^2 = 1 + G^2$, "

@@ -1,4 +1,4 @@
-"""Order parameters of many wide networks in one pass over their weights."""
+"""Order parameters of many wide networks in one pass over their weights; W3 of ``benchmarks/RESULTS.md``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import unknown_name
-from linsolve.engines.evaluate import run_tiles
-from linsolve.engines.grid import Tile, tiles
+from linsolve.engines.plan import Tile, run_tiles, tiles
 from linsolve.numerics.threads import workers
 from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["order_parameters"]
 
-_NUMBERS = {"blocks": 2**17, "compiled": 2**18}  # hidden units of a block: what is made of them stays in the cache
+_NUMBERS = {"blocks": 2**17, "compiled": 2**18}  # hidden units of a block that fits the cache
 _SHARE = {"blocks": 2**19, "compiled": 2**21}  # hidden units, for which starting one more thread pays
 _FAR = 2.0**900  # squares beyond it, or below its inverse, may have lost digits; 2^60 is for the learning rates
 
@@ -24,7 +23,10 @@ _FAR = 2.0**900  # squares beyond it, or below its inverse, may have lost digits
 def order_parameters(
     flow: TwoLayer, z: Any, *, engine: str = "blocks", threads: int | None = None
 ) -> tuple[TwoLayerOrder, Any]:
-    """Return what `TwoLayerOrder.of` does, from plain sums in one pass over the weights: several times faster.
+    r"""Return the order parameters of `TwoLayerOrder.of` from plain sums in one pass over the weights.
+
+    .. math:: P = |p|^2, \\quad Q = |q|^2, \\quad R = p \\cdot q, \\qquad
+        p, q = \\tfrac12 (\\sqrt{\\eta_u}\\, W x/\\rho \\pm \\sqrt{\\eta_w}\\, u) .
 
     Parameters
     ----------
@@ -41,12 +43,12 @@ def order_parameters(
     TwoLayerOrder, State
         Each of P, Q and R off by at most ``2 (n + d0 + 8) 2^-53`` of ``P``, ``Q`` and ``sqrt(P Q)``, with `n` the width
         or, compiled, ``width/32``, and what ``W x`` and, of few units, ``p`` or ``q`` lose by cancellation
-        (``tests/test_fused.py``, ``tests/test_fused_compiled.py``); `TwoLayerOrder.of` carries twice the digits.
+        (``tests/engines/test_fused.py``, ``test_fused_compiled.py``); `TwoLayerOrder.of` carries twice the digits.
 
     Raises
     ------
     ValueError, TypeError
-        If the data point is 0, an input is not what it must be, or the sums overflow.
+        If the data point is 0, an input is invalid, or the sums overflow.
     ModuleNotFoundError
         If the engine is "compiled" and the extra is not installed.
     """
@@ -79,7 +81,7 @@ def order_parameters(
 
 
 def _shaped(flow: TwoLayer, z: Any) -> Any:
-    """Return a State of arrays, whose numbers are checked here unless that would be one more pass over many."""
+    """Return a State of arrays; the numbers of large float64 arrays are checked by their sums only."""
     arrays = isinstance(z, TwoLayer.State) and all(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in z)
     if arrays and z.u.ndim > 0 and z.w.ndim > 1 and z.u.size and z.w.size:
         return z
@@ -87,7 +89,7 @@ def _shaped(flow: TwoLayer, z: Any) -> Any:
 
 
 def _blocks(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray, high: int) -> Any:
-    """Return what computes the sums of a tile with NumPy, in buffers that each thread keeps."""
+    """Return a function that computes the sums of a tile with NumPy, in buffers of each thread."""
     held, width = threading.local(), u.shape[1]
     square = scale**2
     even = x.shape[1] == 1 and bool(((x[:, 0] == scale) & (square < 2.0**60) & (square > 2.0**-60)).all())
@@ -124,7 +126,7 @@ def _blocks(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, foun
 
 
 def _compiled(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray) -> Any:
-    """Return what computes the sums of a tile in machine code."""
+    """Return a function that computes the sums of a tile in machine code."""
     from linsolve.systems.two_layer.sums_compiled import Sums
 
     sums = Sums.ready()

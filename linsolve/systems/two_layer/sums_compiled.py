@@ -1,4 +1,8 @@
-"""Squares and product of two combinations of many pairs of vectors, in one pass over them (extra ``[fast]``)."""
+"""Squares and product of two combinations of many pairs of vectors, in one pass (extra ``[fast]``).
+
+Written in LLVM IR with 32 partial sums, so that results do not depend on the vectors of the processor; W3 of
+``benchmarks/RESULTS.md``.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ _made: list[Sums] = []
 
 
 def assembly() -> str:
-    """Return the loop over rows, in LLVM's language: whole vectors, and what is left under a mask."""
+    """Return the LLVM IR of the loop over rows: whole vectors, and the remainder under a mask."""
     v = Vectors(PARTIAL)
     v.lines += [
         "define void @sums(i64 %rows, i64 %width, ptr %b, i64 %b.pace, ptr %u, i64 %u.pace, ptr %x, ptr %scale, "

@@ -535,3 +535,16 @@ def test_phase_refuses_in_one_line(arguments, message, tmp_path, monkeypatch, ca
     error = capsys.readouterr().err
     assert error.startswith(f"linsolve: {message}")
     assert error.count("\n") == 1
+
+
+def test_a_phase_diagram_is_a_diagram_on_a_grid_with_boundaries():
+    from linsolve.ensembles import Diagram
+
+    found = phases.diagram("rates", 11)
+    assert isinstance(found.grid, Diagram)
+    assert isinstance(found.x, type(found.grid.axes["x"]))
+    data = found.to_xarray()
+    assert data["map"].dims == ("y", "x")
+    assert np.array_equal(data["map"], found.values)
+    assert np.array_equal(data["balance"], found.sides["balance"])
+    assert data["x"].attrs["symbol"] == found.x.label

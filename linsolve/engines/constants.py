@@ -1,4 +1,8 @@
-"""What no member changes, computed once: numbers as Python computes them where that is what NumPy does, only faster."""
+"""Constant subexpressions, evaluated once in plain Python, which rounds identically and is faster.
+
+Steps that depend on time only are evaluated once too, with NumPy. Pays for small ensembles and sweeps, in which the
+set-up counts (W7 of ``benchmarks/RESULTS.md``).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.engines.grid import COLUMN, ROW, Grid
-from linsolve.engines.plan import Plan, plan_for
-from linsolve.engines.trace import BOOLEAN, Program, Step
+from linsolve.engines.plan import COLUMN, ROW, Grid, Plan, plan_for
+from linsolve.engines.program import BOOLEAN, Program, Step
 
 __all__ = ["UFUNCS", "early_values"]
 
@@ -32,7 +35,7 @@ def _choose(condition: bool, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
-# of numbers: one rounding each, whoever does it, or none at all
+# correctly rounded operations on numbers: the same result in Python and NumPy
 _SUMS: dict[str, Callable] = {
     "add": operator.add, "sub": operator.sub, "neg": operator.neg, "abs": operator.abs, "sqrt": math.sqrt,
 }  # fmt: skip
@@ -46,9 +49,9 @@ _KINDS = ((_SUMS, 0.0), (_PRODUCTS, _TINY), (_SURE, None))
 
 
 def early_values(plan: Plan, grid: Grid) -> dict[int, np.ndarray]:
-    """Return what members have in common, of what else is computed: bit by bit what plain evaluation gives.
+    """Return the values of the steps that do not depend on members, bit by bit those of plain evaluation.
 
-    Kept for the next ensemble with the same parameters and times, unless NumPy has something to say about it.
+    They are cached for ensembles with the same parameters and times, unless NumPy would warn.
     """
     given = [(name, grid.given[name]) for name, axes in plan.inputs if not axes & (ROW | COLUMN)]
     if sum(v.size for _, v in given) <= _FEW and all(v.dtype == np.float64 for _, v in given):
@@ -60,7 +63,7 @@ def early_values(plan: Plan, grid: Grid) -> dict[int, np.ndarray]:
 
 @lru_cache(maxsize=32)
 def _quiet(program: Program, inputs: tuple[tuple[str, int], ...], given: tuple[tuple, ...]) -> Any:
-    """Return the values, which nobody may write to, or None where something overflows, underflows or is invalid."""
+    """Return the values, read-only, or None if an operation overflows, underflows or is invalid."""
     own = {name: np.frombuffer(data).reshape(shape) for name, shape, data in given}
     try:
         with np.errstate(all="raise"):
@@ -73,7 +76,7 @@ def _quiet(program: Program, inputs: tuple[tuple[str, int], ...], given: tuple[t
 
 
 def _computed(plan: Plan, given: dict[str, np.ndarray]) -> dict[int, np.ndarray]:
-    """Return the values; single numbers as Python's, as long as they are finite and normal, which is much faster."""
+    """Return the values; finite normal numbers are computed in Python, which is faster."""
     steps = plan.program.steps
     recipe, constants = _recipe(plan.program, plan.inputs)
     numbers, values = constants.copy(), list[Any]([None] * len(steps))
@@ -100,7 +103,7 @@ def _computed(plan: Plan, given: dict[str, np.ndarray]) -> dict[int, np.ndarray]
 
 @lru_cache(maxsize=64)
 def _recipe(program: Program, inputs: tuple[tuple[str, int], ...]) -> tuple[list[tuple], list[Any]]:
-    """Return of each step to be computed what does it for numbers, its arguments, and the least size of its result."""
+    """Return for each step its function of Python numbers, its arguments, and the least size of its result."""
     found, constants = list[tuple](), list[Any]([None] * len(program.steps))
     for k in plan_for(program, inputs).early:
         step = program.steps[k]
@@ -114,7 +117,7 @@ def _recipe(program: Program, inputs: tuple[tuple[str, int], ...]) -> tuple[list
 
 
 def _as_numpy(step: Step, value: Any, number: Any) -> Any:
-    """Return a number as NumPy has it where plain evaluation comes to it."""
+    """Return a number as the NumPy type that plain evaluation has there."""
     if value is not None:
         return value
     if step.kind == BOOLEAN:

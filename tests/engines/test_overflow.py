@@ -1,0 +1,149 @@
+"""One judgment of overflow: all engines refuse the same members with the same words, or give the same values."""
+
+import numpy as np
+import pytest
+from fused_cases import FLOWS, TIMES, drawn
+
+import linsolve as ls
+from linsolve.engines.evaluate import evaluate
+from linsolve.ensembles import BlockError
+from linsolve.ensembles.reduce_members import reduce
+
+ENGINES = ("plain", "blocks", "compiled")
+EXTREME = [5e-324, 1e-308, 1e-200, 1e-155, 1e100, 1e154, 1e160, 1e200, 1.7e308]
+MEMBERS = 40
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings(recwarn):
+    yield
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
+
+
+def outcome(call):
+    """Return the values of a state, or the type of the refusal and its words."""
+    try:
+        return call().state
+    except (ValueError, OverflowError) as error:
+        return type(error), str(error)
+
+
+def extreme(cls, rng):
+    """Return parameters and start of members, of which the seventh has one or two extreme numbers."""
+    flow, z0 = drawn(cls, rng, (MEMBERS,), 1)
+    parameters = {name: np.broadcast_to(v, MEMBERS).copy() for name, v in flow.parameters().items()}
+    start = {name: v.copy() for name, v in z0._asdict().items()}
+    given = {**parameters, **start}
+    for name in rng.choice(list(given), rng.integers(1, 3), replace=False):
+        sign = rng.choice([-1, 1]) if name in ("gamma", "y", "s", "a", "R") else 1
+        given[name][7] = rng.choice([1e16, 1e100, 1e308, np.inf]) if name == "depth" else sign * rng.choice(EXTREME)
+    return parameters, start
+
+
+@pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
+def test_an_extreme_member_among_others_gets_what_the_formula_gives_it_alone(cls):
+    rng, refused = np.random.default_rng(1), 0
+    for case in range(120):
+        parameters, start = extreme(cls, rng)
+        t = TIMES if case % 2 else rng.choice([0.0, 1.0, np.inf, 1e308, 1e-308])
+        alone = outcome(
+            lambda p=parameters, z=start, t=t: cls(**{k: v[7] for k, v in p.items()})(
+                t, cls.State(*(v[7] for v in z.values())), engine="plain"
+            )
+        )
+        for engine in ENGINES:
+            found = outcome(lambda e=engine, p=parameters, z=start, t=t: cls(**p)(t, cls.State(**z), engine=e))
+            if isinstance(alone, tuple) and isinstance(alone[0], type):
+                assert found[0] is alone[0], (engine, parameters, start, t)
+            else:
+                assert not isinstance(found[0], type), (engine, found, parameters, start, t)
+                assert all(np.isfinite(v).all() for v in found)
+                for a, b in zip(alone, found, strict=True):
+                    assert np.allclose(a, b[..., 7], rtol=1e-12, atol=0), (engine, parameters, start, t)
+        refused += isinstance(alone[0], type)
+    assert 5 < refused < 115
+
+
+@pytest.mark.parametrize("engine", [None, *ENGINES])
+@pytest.mark.parametrize(("name", "value"), [("y", 1e308), ("gamma", 1e160)])
+def test_one_overflow_in_a_large_ensemble_is_refused_by_the_name_of_what_is_extreme(engine, name, value):
+    values = np.ones(200_000)
+    values[7] = value
+    flow = ls.TwoLayerOrder(**{"y": 1.0, name: values})
+    with pytest.raises(
+        OverflowError, match=rf"TwoLayerOrder: {name} of up to 1e\+(160|308) leaves the range of doubles"
+    ):
+        flow(1.0, (0.5, 0.5, 0.1), engine=engine)
+
+
+@pytest.mark.parametrize("engine", [None, *ENGINES])
+def test_a_deep_mode_of_infinite_depth_and_a_start_whose_square_overflows_is_refused(engine):
+    start = np.full(100_000, 0.1)
+    start[7] = 1e160
+    with pytest.raises(OverflowError, match=r"DeepMode: a of up to 1e\+160"):
+        ls.DeepMode(s=1.0, depth=np.inf)(1.0, start, engine=engine)
+
+
+def test_engines_agree_on_singular_values_and_depths_near_the_largest_double():
+    for flow, t in ((ls.BalancedMode(s=[1.0, -1e308]), np.inf), (ls.DeepMode(s=[1.0, 2.0], depth=1e308), 1.0)):
+        found = [outcome(lambda e=engine, f=flow, t=t: f(t, [0.1, 0.1], engine=e)) for engine in ENGINES]
+        if isinstance(found[0][0], type):
+            assert found[1] == found[2] == found[0]
+        else:
+            assert all(np.allclose(a, found[0], rtol=1e-14, atol=0) for a in found)
+
+
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_an_observable_beyond_doubles_is_infinite_by_every_engine(size):
+    s = np.ones(size)
+    s[size // 2] = 1e200
+    for engine in ENGINES:
+        loss = evaluate(ls.BalancedMode(s=s), 0.0, 0.1, ("a", "loss"), engine=engine)["loss"]
+        assert np.flatnonzero(~(loss < 1)).tolist() == [size // 2]
+        assert loss[size // 2] == np.inf
+
+
+@pytest.mark.parametrize("engine", ["blocks", "compiled"])
+@pytest.mark.parametrize("what", ["mean", ("mean", "max")])
+def test_statistics_are_refused_where_a_member_overflows(engine, what):
+    s = np.ones(10_000)
+    s[77] = 1e160
+    with pytest.raises(OverflowError, match=r"BalancedMode: s of up to 1e\+160"):
+        reduce(ls.BalancedMode(s=s), [0.0, 1.0], 0.1, "loss", what, engine=engine)
+
+
+@pytest.mark.parametrize("engine", [None, *ENGINES])
+def test_a_sweep_is_stopped_by_an_overflow_with_its_block(engine):
+    kernel = ls.ensembles.of(ls.TwoLayerOrder, "ntk", t=1.0, start=(0.5, 0.5, 0.1), y=1.0, engine=engine)
+    with pytest.raises(
+        BlockError, match=r"gamma = 1 to 1e\+160 .*OverflowError: TwoLayerOrder: gamma of up to 1e\+160"
+    ):
+        ls.sweep(kernel, gamma=[1.0, 1e160], eta_u=np.linspace(1, 2, 5000), block=10**5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_overflows_on_the_way_to_a_finite_state_is_answered(engine):
+    found = ls.BalancedMode(s=np.ones(50))([1e300, np.inf], np.full(50, 1e-3), engine=engine)["a"]
+    assert (found == 1.0).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("view", [lambda v: v, lambda v: v[::-1]])
+def test_arrays_to_write_into_that_share_memory_are_refused(engine, view):
+    flow, z0, array = ls.TwoLayerOrder(y=1.0), (np.full(300, 0.5), 0.5, 0.1), np.empty(300)
+    with pytest.raises(ValueError, match=r"out\['P'\] shares memory with out\['Q'\]"):
+        flow(1.0, z0, out=(array, view(array), np.empty(300)), engine=engine)
+    both = np.empty((300, 3))
+    found = flow(1.0, z0, out=tuple(both.T), engine=engine)  # interleaved, but apart
+    assert np.array_equal(found["P"], both[:, 0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "two"])
+def test_threads_are_checked_whatever_the_engine(engine, threads):
+    for call in (
+        lambda: ls.BalancedMode(s=1.0)(1.0, 0.1, engine=engine, threads=threads),
+        lambda: evaluate(ls.BalancedMode(s=1.0), 1.0, 0.1, "a", engine=engine, threads=threads),
+    ):
+        with pytest.raises((ValueError, TypeError), match="threads = "):
+            call()
