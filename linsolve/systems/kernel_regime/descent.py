@@ -8,11 +8,12 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown
+from linsolve.core.definition import Definition
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Trajectory
 from linsolve.systems.kernel_regime.momentum import descent_power, heavy_ball
 
-__all__ = ["KernelDescent"]
+__all__ = ["KernelDescent", "linear_model"]
 
 
 class KernelDescent:
@@ -156,3 +157,15 @@ def _refuse_overflow(problem: Any, f: Any, k: Any) -> None:
             f"{type(problem.flow).__name__}.discrete: outputs after k = {float(problem.xp.max(k)):.0f} steps are "
             "beyond doubles (gradient descent diverges); ask for fewer steps, or a smaller one"
         )
+
+
+def linear_model(xp: Any, kernel: Any, n: int, eta: Any) -> Definition:
+    """Return the model ``offset + J theta`` ``J J^T`` the kernel, of target 0, whose state is its output."""
+    values, vectors = xp.linalg.eigh(kernel)
+    jacobian = vectors * xp.sqrt(xp.where(values > 0, values, 0 * values))[..., None, :]
+
+    def output(w: Any) -> Any:
+        return w["offset"] + (jacobian @ w["theta"][..., :, None])[..., 0]
+
+    rates = {"theta": eta, "offset": 0 * eta}
+    return Definition({"theta": (n,), "offset": (n,)}, rates, output, 0 * values, output)

@@ -166,6 +166,7 @@ class InitialOverlaps(Statistic):
 
     approximates: ClassVar[str] = "averages over Gaussian starts of a two-layer network"
     draws: ClassVar[int] = 20000
+    resolution: ClassVar[float] = 0.05
 
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the three means."""

@@ -11,7 +11,7 @@ from linsolve.core.law import Expansion
 from linsolve.core.network import time_to_reach
 from linsolve.core.parameters import parameter
 from linsolve.systems.mode.deep_mode import DeepMode
-from linsolve.systems.small_start.start import SmallStart, split
+from linsolve.systems.small_start.start import SmallStart, outer, split
 
 __all__ = ["DeepLearningTime", "LearningTime"]
 
@@ -64,6 +64,17 @@ class LearningTime(SmallStart):
     orders: ClassVar[Mapping[str, float]] = {"half of the target": 2, "half of the loss": 2}
     scales = (1e-3, 3e-4, 1e-4)
 
+    def conditions(self, xp: Any) -> dict[str, Any]:
+        """Return 1 where ``a0 = -W0 beta``, a start on the way to the saddle, which never learns; else 0."""
+        w = split(xp, self.first, self.target)[2]
+        return {"start on the stable manifold of the saddle": 1.0 * (xp.sum((self.last + w) ** 2) == 0)}
+
+    @classmethod
+    def counterexamples(cls, rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+        """Return a network with ``a0 = -W0 beta``."""
+        w = rng.normal(size=(3, 1))
+        return {"start on the stable manifold of the saddle": {"last": -w[:, 0], "first": w, "target": [1.0]}}
+
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return both times."""
         s, _, w, _ = split(xp, self.first, self.target)
@@ -81,6 +92,13 @@ class LearningTime(SmallStart):
         return {
             name: xp.asarray(time_to_reach(start, self.target, loss=loss, rates=rates)) for name, loss in asked.items()
         }
+
+    def special_cases(self) -> list[tuple[Expansion, float, str]]:
+        """Return a balanced, aligned network, ``a0 = W0 beta``, from a start that is not small."""
+        _, beta, w, _ = split(np, self.first, self.target)
+        scale = np.sqrt(np.sum(self.target**2) ** 0.5 / np.sum(w**2)) / 3
+        aligned = type(self)(w * scale, outer(w, beta) * scale, self.target, self.eta)
+        return [(aligned, 1.0, "half of the target")]
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LearningTime:
