@@ -116,11 +116,36 @@ class SumOverTheBatch(ls.BalancedMode):
         return super().solution(xp, t, self.State(xp.max(z0.a) + 0 * z0.a))
 
 
+class DoubledMetric(ls.BalancedMode):
+    """Twice the learning rates in the descent along the loss, not in velocity and solution."""
+
+    def descent(self, xp, z, gradient):
+        return self.State(2 * super().descent(xp, z, gradient).a)
+
+
+class StepWithTheOtherSign(ls.BalancedMode):
+    """The term of second order in the step with its sign flipped: still of order 1."""
+
+    def step(self, xp, z, h):
+        pull = h * xp.sign(z.a) * (self.s - z.a) / self.tau
+        return self.State(z.a * (1 + 2 * pull - pull**2))
+
+
+class TwiceTheLifetime(ls.BalancedMode):
+    """The solution backward in time offered beyond its pole."""
+
+    def lifetime(self, xp, z0):
+        return tuple(2 * end for end in super().lifetime(xp, z0))
+
+
 BALANCED = {
     "doubled rate": Mutant(DoubledRate(**MODE), (0.05,), "velocity"),
     "time constant off by 1e-12": Mutant(AlmostTheRightTimeConstant(**MODE), (0.05,), "residual"),
     "time constant off by 1e-40": Mutant(WrongInTheFortiethDigit(**MODE), (0.05,), "symbols"),
     "textbook sigmoid": Mutant(TextbookSigmoid(**MODE), (0.05,), "start"),
+    "doubled metric": Mutant(DoubledMetric(**MODE), (0.05,), "velocity"),
+    "step with the other sign": Mutant(StepWithTheOtherSign(**MODE), (0.05,), "step"),
+    "twice the lifetime": Mutant(TwiceTheLifetime(**MODE), (2.5,), "lifetime"),
     "converged too soon": Mutant(ConvergedTooSoon(**MODE), (0.05,), "semigroup"),
     "descent of one layer": Mutant(StepOfOneLayer(**MODE), (0.05,), "descent"),
     "loss without its half": Mutant(LossWithoutItsHalf(**MODE), (0.05,), "along"),

@@ -174,7 +174,10 @@ def _reached(case: Case, z: Any, sign: int) -> tuple[np.ndarray, np.ndarray]:
 
     alive.terminal = True  # type: ignore[attr-defined]
     y0 = np.concatenate([start, np.zeros(int(np.prod(batch)))])
-    floor = 1e-9 * np.concatenate([np.full(start.size, np.max(np.abs(start))), np.full(y0.size - start.size, unit)])
+    # relative accuracy of what decays, lest rounding carries it across 0
+    floor = np.concatenate(
+        [np.full(start.size, 1e-70 * np.max(np.abs(start))), np.full(y0.size - start.size, 1e-9 * unit)]
+    )
     with np.errstate(all="ignore"):
         y = solve_ivp(rate, (0.0, 150.0), y0, "DOP853", rtol=1e-5, atol=floor, events=alive).y[:, -1]
         _, length, pace = paces(y)
