@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...] [--write README.md] [--out FOLDER]``: measure, and print as Markdown."""
+"""``python -m benchmarks [NAME ...] [--write FILE] [--out FOLDER]``: measure, and print as Markdown."""
 
 from __future__ import annotations
 

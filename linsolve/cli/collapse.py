@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 __all__ = ["HELP", "add", "run"]
 
@@ -20,10 +21,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--features", type=int, metavar="n", help="features (default: two more than classes)")
     parser.add_argument("--scale", type=float, default=0.3, help="size of the initial weights (default 0.3)")
     parser.add_argument(
-        "--start", default="balanced", metavar="KIND",
-        help="balanced, lambda, aligned, mean, scatter or generic (default balanced); --list says what they are",
+        "--start", metavar="KIND",
+        help="balanced, lambda, aligned, mean, scatter or generic (default: scatter with bias 0.1, of which all three "
+        "parts of the residual decay, or balanced with --weights); --list describes them",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="say what the kinds of starts are, in a line each")
+    parser.add_argument("--list", action="store_true", help="describe the kinds of starts, one a line")
     parser.add_argument("--imbalance", type=float, help="lambda, of starts 'lambda' and 'aligned' (default 0.5)")
     parser.add_argument("--bias", type=float, help="bias of every class at the start (default: the start's own)")
     parser.add_argument("--weights", metavar="FILE", help="a .npz with h, w, b instead of random weights")
@@ -45,9 +47,14 @@ def run(options: argparse.Namespace) -> int:
         for name, text in KINDS.items():
             print(f"{name:<{width}}  {text}")
         return 0
+    if options.start is None:
+        options.start = "scatter" if options.weights is None else "balanced"
+        if options.weights is None and options.bias is None:
+            options.bias = 0.1
     kappa_d, kappa_c, kappa_n = _three(options.kappas)
     flow = NeuralCollapse(kappa_d, kappa_c, kappa_n, options.classes, options.samples)
-    folder = check_destination(options.out if options.out is not None else f"collapse-{options.start}")
+    source = options.start if options.weights is None else str(Path(options.weights).resolve())
+    folder = check_destination(f"collapse-{options.start}" if options.out is None else options.out, source)
     names = ("start", "features", "scale", "imbalance", "bias", "seed", "until", "step")
     chosen = {name: getattr(options, name) for name in names}
     weights = read_weights(options.weights) if options.weights is not None else None
@@ -56,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         print(f"{name:<{width}}  {text}")
-    for path in write(found, folder):
+    for path in write(found, folder, source):
         print(path)
     return 0
 

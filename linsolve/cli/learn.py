@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 __all__ = ["HELP", "add", "run"]
@@ -34,7 +35,10 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.studies.learn.rows import summary
     from linsolve.studies.learn.run import learn
 
-    folder = check_destination(options.out if options.out is not None else f"learn-{Path(options.data).stem}")
+    path = Path(options.data)
+    source = str(path.resolve()) if os.path.exists(path) else options.data
+    out = f"learn-{path.name.replace('.', '-')}" if options.out is None else options.out
+    folder = check_destination(out, source)
     classes = [c.strip() for c in options.classes.split(",") if c.strip()] if options.classes is not None else None
     dataset = data.load(options.data, classes=classes, target=options.target)
     chosen = {name: getattr(options, name) for name in ("depth", "width", "scale", "imbalance", "rate", "step", "seed")}
@@ -45,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         print(title)
         for row in rows:
             print(f"  {row.name:<{width}}  {row.value}" + (f"  ({row.meaning})" if row.meaning else ""))
-    for name, note in write(found, folder).items():
+    for name, note in write(found, folder, source).items():
         print(f"{name}: {note}")
     print(f"Open {folder / 'report.html'}")
     return 0

@@ -1,17 +1,33 @@
-"""What a user gives, checked: parameters, states and times, each refused with its name, value, rule and remedy."""
+"""Declared checks of arguments: arrays, numbers, integers, names; an error has name, value, rule, meaning and fix."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+import numbers
+import operator
+import os
+from collections.abc import Collection, Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["Interval", "printable", "real_array", "refuse_fractions", "shown", "times", "unknown_name"]
+__all__ = [
+    "Interval",
+    "choice",
+    "integer",
+    "number",
+    "printable",
+    "real_array",
+    "refuse_beyond_memory",
+    "refuse_fractions",
+    "shown",
+    "times",
+    "unknown_name",
+]
 
 
 class Interval:
@@ -97,7 +113,10 @@ def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
 
 def shown(value: Any) -> str:
     """Return how a value reads in an error: on one line; long arrays by their shapes, all else cut where it is long."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        text = f"{Decimal(value):.3g}" if isinstance(value, int) else type(value).__name__
     if len(text) <= 120:
         return text
     if isinstance(value, tuple | list) and any(_shaped(entry) for entry in value[:4]):
@@ -137,6 +156,146 @@ def refuse_fractions(who: str, what: str, value: Any, meaning: str) -> None:
     bad = numbers != np.floor(numbers)
     if bad.any():
         raise ValueError(f"{who}: {what} = {_first(bad, numbers)} must be a whole number ({meaning}); round it")
+
+
+def integer(
+    who: str, name: str, value: Any, *, meaning: str, low: int = 1, high: int | None = None, example: int | None = None
+) -> int:
+    """Return `value` as a Python integer.
+
+    Parameters
+    ----------
+    who : str
+        Function or class that was called.
+    name : str
+        Its argument.
+    value : int
+        Of Python or NumPy.
+    meaning : str
+        What it counts.
+    low, high : int, optional
+        Smallest and largest allowed value.
+    example : int, optional
+        Value that the error recommends; `low` unless given.
+
+    Raises
+    ------
+    ValueError
+        For a bool, a float, a string, or a value out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> integer("init", "width", np.int8(4), meaning="hidden units")
+    4
+    >>> integer("init", "width", 2.5, meaning="hidden units", example=8)
+    Traceback (most recent call last):
+    ValueError: init: width = 2.5 must be a positive integer (hidden units); say 8
+    """
+    try:
+        whole = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        whole = None
+    if whole is None or whole < low or (high is not None and whole > high):
+        rule = f"an integer from {low} to {high}" if high is not None else f"an integer of at least {low}"
+        rule = "a positive integer" if (low, high) == (1, None) else rule
+        raise ValueError(
+            f"{who}: {name} = {shown(value)} must be {rule} ({meaning}); say {low if example is None else example}"
+        )
+    return whole
+
+
+_RULES = {"(0, inf)": "be positive and finite", "[0, inf)": "be finite and not negative", "(-inf, inf)": "be finite"}
+
+
+def number(who: str, name: str, value: Any, *, meaning: str, domain: str = "(0, inf)", example: float) -> float:
+    """Return `value`, a real number of Python or NumPy, as a float.
+
+    Parameters
+    ----------
+    who, name, meaning : str
+        Function that was called, its argument, and the argument's meaning, for the error.
+    value : float
+    domain : str
+        Allowed interval, as for `Interval`.
+    example : float
+        Value that the error recommends.
+
+    Raises
+    ------
+    ValueError
+        For a bool, a string, nan, an integer beyond the range of doubles, or a value outside the domain.
+
+    Examples
+    --------
+    >>> number("descend", "step", 1, meaning="units of time", example=1e-3)
+    1.0
+    >>> number("descend", "step", "fast", meaning="units of time", example=1e-3)
+    Traceback (most recent call last):
+    ValueError: descend: step = 'fast' must be positive and finite (units of time); say 0.001
+    """
+    plain = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    try:
+        real = float(plain) if isinstance(plain, numbers.Real) and not isinstance(plain, bool) else math.nan
+    except OverflowError:
+        real = math.nan
+    if real not in Interval(domain):
+        rule = _RULES.get(domain, f"be a number in {domain}")
+        raise ValueError(f"{who}: {name} = {shown(value)} must {rule} ({meaning}); say {example:g}")
+    return real
+
+
+def choice(who: str, name: str, value: Any, known: Collection[str]) -> str:
+    """Return `value`, one of the strings `known`.
+
+    Raises
+    ------
+    ValueError
+        For anything else; the message has the nearest name.
+
+    Examples
+    --------
+    >>> choice("sweep", "spacing", "logs", ("linear", "log"))
+    Traceback (most recent call last):
+    ValueError: sweep: spacing = 'logs' is unknown; did you mean 'log'? one of linear, log
+    """
+    if not (isinstance(value, str) and value in known):
+        raise ValueError(unknown_name(who, name, value, known))
+    return value
+
+
+def refuse_beyond_memory(who: str, sizes: Mapping[str, int], meaning: str) -> None:
+    """Refuse integer sizes whose product of doubles exceeds the physical memory.
+
+    Raises
+    ------
+    ValueError
+        The message names the largest size.
+
+    Examples
+    --------
+    >>> refuse_beyond_memory("init", {"width": 10**20, "n_in": 2}, "first layer")
+    Traceback (most recent call last):
+    ValueError: init: width = 1.00e+20 makes arrays of 1.6e+21 bytes (first layer), more than the memory; take less
+    """
+    size = 8 * math.prod(sizes.values())
+    if size > _MEMORY:
+        name = max(sizes, key=sizes.__getitem__)
+        raise ValueError(
+            f"{who}: {name} = {Decimal(sizes[name]):.3g} makes arrays of {Decimal(size):.2g} bytes ({meaning}), more "
+            "than the memory; take less"
+        )
+
+
+def _memory() -> int:
+    """Return the bytes of physical memory, 2^40 where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**40
+
+
+_MEMORY = _memory()
 
 
 def times(who: str, t: Any) -> Any:

@@ -1,34 +1,60 @@
-"""The two other routes to a trajectory: an ODE integrator and gradient descent with a finite step."""
+"""Numerical routes to a trajectory: an adaptive ODE integrator, and gradient descent with a finite step."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import shown, unknown_name
+from linsolve.core.arguments import choice, integer, number
 from linsolve.core.flow import Flow
-from linsolve.core.layers import joined, parted
 from linsolve.core.query import Problem, pose
 from linsolve.core.trajectory import Trajectory
 
-__all__ = ["descend", "integrate"]
+__all__ = [
+    "descend",
+    "finite_times",
+    "first_zero",
+    "integrate",
+    "joined",
+    "parted",
+    "refuse_divergence",
+    "refuse_steps",
+]
 
-_MOST_STEPS = 1e9
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
-_LEAST_RTOL = 100 * np.finfo(float).eps  # of solve_ivp
+_RTOL = "[2.3e-14, inf)"  # solve_ivp takes 100 eps
+
+
+def joined(arrays: Sequence[Any]) -> np.ndarray:
+    """Return all entries in one vector."""
+    return np.concatenate([np.ravel(v) for v in arrays])
+
+
+def parted(y: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Return the arrays of these shapes that lie one after the other on the last axis of `y`."""
+    cuts = np.cumsum([int(np.prod(s, dtype=int)) for s in shapes])[:-1]
+    return [part.reshape(y.shape[:-1] + tuple(s)) for part, s in zip(np.split(y, cuts, axis=-1), shapes, strict=True)]
 
 
 def integrate(
-    flow: Flow, t: Any, z0: Any, *, rtol: float = 1e-10, atol: float | None = None, method: Any = "DOP853"
+    flow: Flow,
+    t: Any,
+    z0: Any,
+    *,
+    rtol: float = 1e-10,
+    atol: float | None = None,
+    method: Any = "DOP853",
+    max_evaluations: int = 1_000_000,
 ) -> Trajectory:
     """Integrate the gradient flow numerically with SciPy, from any start.
 
     Parameters
     ----------
     flow : Flow
-        What to integrate; only its `velocity` is used.
+        The network; only its `velocity` is used.
     t : array_like, any shape
         Finite times, in any order and of either sign; the start is at 0.
     z0 : State
@@ -38,6 +64,8 @@ def integrate(
         member's start, so that small components are followed in relative terms.
     method : str or class
         Any method of ``solve_ivp``, by name, or a class of solvers.
+    max_evaluations : int
+        Most evaluations of the velocity for each member and each direction of time.
 
     Returns
     -------
@@ -49,14 +77,12 @@ def integrate(
     ValueError
         If a time is not finite, a tolerance not a number that can be met, or the method unknown.
     ArithmeticError
-        If the integrator gives up; the message says where.
+        If the integrator gives up or needs more than `max_evaluations`; the message has the time that was reached.
 
     Notes
     -----
-    As in SciPy nothing bounds the number of steps. An explicit method needs about a step for each time constant of the
-    fastest mode, however little happens: 1e9 of them take hours. Late times are what ``flow(t, z0)`` is for, or an
-    implicit method, ``method="Radau"`` or ``"BDF"``. To bound the work, pass as `method` a subclass of one of SciPy's
-    solvers whose ``step`` counts and raises.
+    An explicit method needs about 10 evaluations for each time constant of the fastest mode, however slowly the
+    solution changes. For late times use ``flow(t, z0)``, or an implicit method, ``method="Radau"`` or ``"BDF"``.
 
     Examples
     --------
@@ -69,23 +95,21 @@ def integrate(
     >>> bool(np.abs(traj["a"] - flow(t, 0.01)["a"]).max() < 1e-9)
     True
     """
-    for name, value, least in (("rtol", rtol, "positive"), ("atol", 0.0 if atol is None else atol, "not negative")):
-        if not (isinstance(value, int | float | np.number) and (0 if name == "atol" else 1e-300) <= value < np.inf):
-            raise ValueError(f"integrate: {name} = {shown(value)} must be finite and {least} (tolerance); say 1e-10")
-    if rtol < _LEAST_RTOL:
-        raise ValueError(f"integrate: rtol = {rtol!r} must be at least {_LEAST_RTOL:.2g} (tolerance, of doubles)")
-    if not isinstance(method, type) and method not in _METHODS:
-        raise ValueError(unknown_name("integrate", "method", method, _METHODS))
+    who = "integrate"
+    rtol = number(who, "rtol", rtol, meaning="relative tolerance of doubles", domain=_RTOL, example=1e-10)
+    if atol is not None:
+        atol = number(who, "atol", atol, meaning="absolute tolerance", domain="[0, inf)", example=1e-16)
+    if not isinstance(method, type):
+        choice(who, "method", method, _METHODS)
+    most = integer(who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", example=10**6)
     problem = pose(flow, t, z0)
-    times = arithmetic.to_numpy(problem.t).ravel()
-    if not np.isfinite(times).all():
-        raise ValueError(f"integrate: t = {times[~np.isfinite(times)][0]} must be finite; flow(t, z0) takes inf")
+    times = finite_times(who, problem, negative=True).ravel()
     problem_np = pose(flow.cast(np), times, type(flow).State(*(arithmetic.to_numpy(v) for v in problem.z0)))
-    own = [tuple(v.shape[v.ndim - len(flow.axes[n]) :]) for n, v in zip(problem.z0._fields, problem.z0, strict=True)]
+    own = _own_shapes(problem)
     out = [np.empty((len(times), *problem.batch, *shape)) for shape in own]
     for index in np.ndindex(problem.batch):
         member, start = _member(problem_np, index, own)
-        path = _integrate_one(member, times, start, rtol, atol, method)
+        path = _integrate_one(member, times, start, rtol, atol, method, most)
         for field, values in zip(out, parted(path, own), strict=True):
             field[(slice(None), *index)] = values
     shape = tuple(problem.t.shape)
@@ -93,7 +117,25 @@ def integrate(
     return Trajectory(problem.flow, problem.t, state, getattr(method, "__name__", method))
 
 
+def finite_times(who: str, problem: Problem, *, negative: bool = False) -> np.ndarray:
+    """Return a problem's times as NumPy numbers, refused unless finite and, where `negative` is not set, positive."""
+    times = arithmetic.to_numpy(problem.t)
+    bad = times[~np.isfinite(times) | ((times < 0) & (not negative))]
+    if bad.size:
+        rule = "finite" if negative else "finite and not negative"
+        raise ValueError(f"{who}: t = {bad[0]} must be {rule} (time); flow(t, z0) takes inf")
+    return times
+
+
+def _own_shapes(problem: Problem) -> list[tuple[int, ...]]:
+    """Return the shape of each field of the state without batch axes."""
+    axes = problem.flow.axes
+    return [tuple(v.shape[v.ndim - len(axes[n]) :]) for n, v in zip(problem.z0._fields, problem.z0, strict=True)]
+
+
 def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]) -> tuple[Flow, list[np.ndarray]]:
+    """Return flow and start of one member of a batch."""
+
     def pick(value: np.ndarray, tail: int) -> np.ndarray:
         lead = value.shape[: value.ndim - tail]
         full = np.broadcast_to(value, problem.batch + value.shape[value.ndim - tail :]) if lead else value
@@ -106,52 +148,135 @@ def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]
     return type(problem.flow)(**chosen), [pick(v, len(s)) for v, s in zip(problem.z0, own, strict=True)]
 
 
-def _integrate_one(
-    flow: Flow, times: np.ndarray, start: list[np.ndarray], rtol: float, atol: float | None, method: Any
-) -> np.ndarray:
-    from scipy.integrate import solve_ivp
+class _Spent(Exception):
+    """The budget of evaluations is used up."""
 
-    shapes = [np.shape(v) for v in start]
-    y0 = joined(start)
-    scale = np.abs(y0).max()
-    floor = 1e-6 * rtol * (scale if scale > 0 else 1.0) if atol is None else atol
-    state = type(flow).State
 
-    def rate(_: float, y: np.ndarray) -> np.ndarray:
-        return joined(flow.velocity(np, state(*parted(y, shapes))))
+class _Rate:
+    """Velocity of a flow for SciPy, on states joined to one vector, with a budget of evaluations."""
 
-    path = np.empty((len(times), y0.size))
-    path[times == 0] = y0
-    for side in (times > 0, times < 0):
-        if not side.any():
-            continue
-        stops, back = np.unique(np.abs(times[side]), return_inverse=True)
-        sign = 1.0 if times[side][0] > 0 else -1.0
-        with np.errstate(over="ignore", invalid="ignore"):  # a step beyond a blow-up is rejected by the integrator
-            found = solve_ivp(rate, (0.0, sign * stops[-1]), y0, method, sign * stops, rtol=rtol, atol=floor)
-        if not found.success:
+    def __init__(self, flow: Flow, start: Sequence[np.ndarray], most: int) -> None:
+        self.flow, self.shapes, self.start = flow, [np.shape(v) for v in start], joined(start)
+        self.most, self.left, self.time = most, most, 0.0
+
+    def state(self, y: np.ndarray) -> Any:
+        return type(self.flow).State(*parted(y, self.shapes))
+
+    def __call__(self, t: float, y: np.ndarray) -> np.ndarray:
+        self.left, self.time = self.left - 1, t
+        if self.left < 0:
+            raise _Spent
+        return joined(self.flow.velocity(np, self.state(y)))
+
+    def solve(self, who: str, end: float, method: Any, **options: Any) -> Any:
+        """Return the solution of `solve_ivp` until `end`, or until an event.
+
+        Raises
+        ------
+        ArithmeticError
+            If the integrator gives up or the budget is used up.
+        """
+        from scipy.integrate import solve_ivp
+
+        name, self.left = type(self.flow).__name__, self.most
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # a step beyond a blow-up is rejected by the integrator
+                found = solve_ivp(self, (0.0, end), self.start, method, **options)
+        except _Spent:
+            raise ArithmeticError(
+                f"{who}: t = {end:g} is too late (time); {name} has reached t = {self.time:.6g} after max_evaluations "
+                f"= {self.most} of the velocity; use flow(t, z0), method='Radau', or more evaluations"
+            ) from None
+        if found.status < 0:
             reached = found.t[-1] if len(found.t) else 0.0
             raise ArithmeticError(
-                f"integrate: {type(flow).__name__} stopped after t = {reached}: {found.message} "
+                f"{who}: {name} stopped after t = {reached}: {found.message} "
                 "The solution may blow up there; ask for earlier times or another method"
             )
-        path[side] = found.y.T[back]
+        return found
+
+
+def _integrate_one(
+    flow: Flow, times: np.ndarray, start: list[np.ndarray], rtol: float, atol: float | None, method: Any, most: int
+) -> np.ndarray:
+    rate = _Rate(flow, start, most)
+    scale = np.abs(rate.start).max()
+    floor = 1e-6 * rtol * (scale if scale > 0 else 1.0) if atol is None else atol
+    path = np.empty((len(times), rate.start.size))
+    path[times == 0] = rate.start
+    for sign, side in ((1.0, times > 0), (-1.0, times < 0)):
+        if side.any():
+            stops, back = np.unique(np.abs(times[side]), return_inverse=True)
+            found = rate.solve("integrate", sign * stops[-1], method, t_eval=sign * stops, rtol=rtol, atol=floor)
+            path[side] = found.y.T[back]
     return path
 
 
-def descend(flow: Flow, t: Any, z0: Any, *, step: float) -> Trajectory:
-    """Train by gradient descent with a finite step, as a simulation would.
+def first_zero(
+    flow: Flow,
+    z0: Any,
+    event: Callable[[Any], float],
+    *,
+    until: float,
+    rtol: float,
+    atol: float,
+    newton: int = 0,
+    max_evaluations: int = 1_000_000,
+) -> tuple[float, Any]:
+    """Return the first time at which `event(state)` vanishes along the gradient flow of one network, and the state.
 
     Parameters
     ----------
     flow : Flow
-        What to train; its `step` is the exact map of one descent step on the weights.
+    z0 : State
+        Start, without batch axes.
+    event : callable
+        Function of a State.
+    until : float
+        Latest time of the search.
+    rtol, atol, max_evaluations
+        As for `integrate`.
+    newton : int
+        Newton steps in time on newly integrated paths, which remove the error of the integrator's interpolant.
+
+    Raises
+    ------
+    ArithmeticError
+        If the event does not happen before `until`.
+    """
+    who, rate = "first_zero", _Rate(flow, list(z0), max_evaluations)
+
+    def reached(_: float, y: np.ndarray) -> float:
+        return event(rate.state(y))
+
+    reached.terminal = True  # type: ignore[attr-defined]
+    tolerances: dict[str, Any] = {"rtol": rtol, "atol": atol}
+    found = rate.solve(who, until, "DOP853", events=reached, **tolerances)
+    time, y = float(found.t[-1]), found.y[:, -1]
+    for _ in range(newton if found.status == 1 else 0):
+        y = rate.solve(who, time, "DOP853", t_eval=[time], **tolerances).y[:, -1]
+        move = 1e-6 * time * rate(0.0, y)
+        time -= 2e-6 * time * reached(time, y) / (reached(time, y + move) - reached(time, y - move))
+    if found.status != 1 or not np.isfinite(time):
+        raise ArithmeticError(f"{who}: t = {time:g} must be when the event happens, which is not seen; start elsewhere")
+    return time, rate.state(y)
+
+
+def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 10_000_000) -> Trajectory:
+    """Train by gradient descent with a finite step.
+
+    Parameters
+    ----------
+    flow : Flow
+        The network; its `step` is the exact map of one descent step on the weights.
     t : array_like, any shape
-        Finite times, not negative; each is answered at the nearest whole number of steps.
+        Finite times, not negative; each is rounded to the nearest whole number of steps.
     z0 : State
         Start; a batch is trained together.
     step : float
         Length of one step in units of time (learning rates are the flow's own), positive.
+    max_steps : int
+        Most steps.
 
     Returns
     -------
@@ -161,9 +286,9 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float) -> Trajectory:
     Raises
     ------
     ValueError
-        If the step is not positive and finite, or a time is negative or infinite.
+        If the step is not positive and finite, a time is negative or infinite, or takes more than `max_steps`.
     ArithmeticError
-        If the descent diverges; the message says when.
+        If the descent diverges; the message has the time.
 
     Examples
     --------
@@ -173,19 +298,12 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float) -> Trajectory:
     >>> [float(abs(ls.descend(flow, [1.0], 0.01, step=step)["a"] - exact)[0].round(4)) for step in (0.1, 0.05, 0.025)]
     [0.0955, 0.0516, 0.0268]
     """
+    step = number("descend", "step", step, meaning="units of time", example=1e-3)
+    most = integer("descend", "max_steps", max_steps, meaning="steps to take", example=10**7)
     problem = pose(flow, t, z0)
-    xp, who = problem.xp, type(flow).__name__
-    if not (isinstance(step, int | float | np.number) and 0 < step < np.inf):
-        raise ValueError(f"descend: step = {shown(step)} must be positive and finite (units of time); say 1e-3")
-    times = arithmetic.to_numpy(problem.t)
-    if not (np.isfinite(times).all() and (times >= 0).all()):
-        raise ValueError(f"descend: t = {times.min()} .. {times.max()} must be finite and not negative")
-    if times.max() / step > _MOST_STEPS:
-        raise ValueError(
-            f"descend: t / step = {times.max() / step:.3g} must be at most {_MOST_STEPS:.0e} (steps to take); "
-            "take a larger step or an earlier time"
-        )
-    counts = np.rint(times / step).astype(int)
+    times = finite_times("descend", problem)
+    refuse_steps("descend", times, step, most)
+    xp, counts = problem.xp, np.rint(times / step).astype(int)
     wanted, z, done, kept = np.unique(counts), problem.z0, 0, []
     h = arithmetic.cast(xp, step)
     for count in wanted:
@@ -193,17 +311,32 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float) -> Trajectory:
             for _ in range(count - done):
                 z = problem.flow.step(xp, z, h)
         done = count
-        if not all(np.isfinite(arithmetic.to_numpy(v)).all() for v in z):
-            raise ArithmeticError(
-                f"descend: {who} diverged before t = {count * step:g} at step = {step:g}; take a smaller one"
-            )
+        refuse_divergence("descend", problem, z, count * step, step)
         kept.append(z)
     where = np.searchsorted(wanted, counts)
     fields = []
-    for name, *values in zip(z._fields, *kept, strict=True):
-        own = len(flow.axes[name])
-        full = [xp.broadcast_to(v, problem.batch + tuple(v.shape[v.ndim - own :])) for v in values]
+    for own, *values in zip(_own_shapes(problem), *kept, strict=True):
+        full = [xp.broadcast_to(v, problem.batch + own) for v in values]
         stacked = xp.stack([full[i] for i in where.ravel()])
         fields.append(xp.reshape(stacked, where.shape + tuple(stacked.shape[1:])))
-    reached = arithmetic.cast(xp, counts * float(step))
+    reached = arithmetic.cast(xp, counts * step)
     return Trajectory(problem.flow, reached, type(z)(*fields), "gradient descent")
+
+
+def refuse_steps(who: str, times: np.ndarray, step: float, most: float) -> None:
+    """Refuse times that take more than `most` steps."""
+    with np.errstate(over="ignore"):
+        count = times.max() / np.float64(step)
+    if count > most:
+        raise ValueError(
+            f"{who}: t / step = {count:.3g} must be at most {most:.3g} (steps to take); take a larger step or an "
+            "earlier time"
+        )
+
+
+def refuse_divergence(who: str, problem: Problem, z: Any, time: float, step: float) -> None:
+    """Refuse a state at a time that is not finite."""
+    if not all(np.isfinite(arithmetic.to_numpy(v)).all() for v in z):
+        raise ArithmeticError(
+            f"{who}: {type(problem.flow).__name__} diverged before t = {time:g} at step = {step:g}; take a smaller one"
+        )

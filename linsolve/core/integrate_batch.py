@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve import arithmetic
-from linsolve.core.arguments import shown
+from linsolve.core.arguments import integer, number
 from linsolve.core.flow import Flow
-from linsolve.core.query import pose
+from linsolve.core.integrate import finite_times, refuse_divergence, refuse_steps
+from linsolve.core.query import Problem, pose
 from linsolve.core.trajectory import Trajectory
 
-__all__ = ["Simulated", "simulate_batch"]
+__all__ = ["Simulated", "fixed_steps", "simulate_batch"]
 
-_MOST_STEPS = 1e8
+_MOST_STEPS = 1e7
 
 
 class Simulated(NamedTuple):
@@ -84,27 +84,18 @@ def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) 
     >>> found.trajectory["a"][1].round(9).tolist() == flow(1.0, 0.1)["a"].round(9).tolist()
     True
     """
-    if isinstance(order, bool) or not isinstance(order, int) or order not in range(2, 13, 2):
-        raise ValueError(f"simulate_batch: order = {order!r} must be an even integer of 2 to 12 (of the error); say 8")
-    if not (isinstance(step, int | float | np.number) and 0 < step < np.inf):
-        raise ValueError(f"simulate_batch: step = {shown(step)} must be positive and finite (units of time); say 0.01")
+    who = "simulate_batch"
+    order = integer(who, "order", order, meaning="of the error, an even number", low=2, high=12, example=8)
+    if order % 2:
+        raise ValueError(f"{who}: order = {order} must be an even integer from 2 to 12 (of the error); say 8")
+    step = number(who, "step", step, meaning="units of time", example=0.01)
     problem = pose(flow, t, z0)
-    times = arithmetic.to_numpy(problem.t)
-    if not (np.isfinite(times).all() and (times >= 0).all()):
-        raise ValueError(f"simulate_batch: t = {times.min()} .. {times.max()} must be finite and not negative")
-    if times.max() / step > _MOST_STEPS:
-        raise ValueError(
-            f"simulate_batch: t / step = {times.max() / step:.3g} must be at most {_MOST_STEPS:.0e} (steps to take); "
-            "take a larger step or an earlier time"
-        )
+    times = finite_times(who, problem)
+    refuse_steps(who, times, step, _MOST_STEPS)
     stops, place = np.unique(times, return_inverse=True)
-    coarse, fine = (_path(problem, stops, step, split, order // 2) for split in (1, 2))
+    coarse, fine = (_path(problem, stops, step, split, order) for split in (1, 2))
     for stop, state in zip(stops, fine, strict=True):
-        if not all(np.isfinite(arithmetic.to_numpy(v)).all() for v in state):
-            raise ArithmeticError(
-                f"simulate_batch: {type(flow).__name__} diverged before t = {stop:g} at step = {step:g}; "
-                "take a smaller one"
-            )
+        refuse_divergence(who, problem, state, stop, step)
     xp = problem.xp
 
     def gathered(path: list[Any]) -> list[Any]:
@@ -118,20 +109,25 @@ def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) 
     return Simulated(Trajectory(problem.flow, problem.t, type(problem.z0)(*state), route), error)
 
 
-def _path(problem: Any, stops: np.ndarray, step: float, split: int, levels: int) -> list[Any]:
+def _path(problem: Problem, stops: np.ndarray, step: float, split: int, order: int) -> list[Any]:
     """Return the states at ascending times, by steps of `step` over `split`."""
     flow, xp = problem.flow, problem.xp
     own = [v.shape[v.ndim - len(flow.axes[name]) :] for name, v in zip(problem.z0._fields, problem.z0, strict=True)]
     z = tuple(xp.broadcast_to(v, problem.batch + tuple(s)) for v, s in zip(problem.z0, own, strict=True))
     now, found = 0.0, []
-    with np.errstate(over="ignore", invalid="ignore"):  # divergence is reported by name
-        for stop in stops.tolist():
-            count = split * int(np.ceil((stop - now) / step))
-            for _ in range(count):
-                z = _step(flow, xp, z, (stop - now) / count, levels)
-            now = stop
-            found.append(z)
+    for stop in stops.tolist():
+        z = fixed_steps(flow, xp, z, stop - now, split * int(np.ceil((stop - now) / step)), order)
+        now = stop
+        found.append(z)
     return found
+
+
+def fixed_steps(flow: Flow, xp: Any, z: tuple[Any, ...], time: float, count: int, order: int) -> tuple[Any, ...]:
+    """Return a state after `time`, by `count` equal steps of the extrapolated midpoint rule of an even order."""
+    with np.errstate(over="ignore", invalid="ignore"):  # divergence is reported by name
+        for _ in range(count):
+            z = _step(flow, xp, z, time / count, order // 2)
+    return z
 
 
 def _step(flow: Flow, xp: Any, z: tuple[Any, ...], h: float, levels: int) -> tuple[Any, ...]:

@@ -1,22 +1,188 @@
-"""Raw linear networks followed weight by weight: what the small-initialization laws are compared with.
+"""The simulator of linear networks in their raw weights: any depth, bias, input covariance, rates and batch axes.
 
-Nothing here knows a closed form. A network is a list of layers, ``f(x) = W_L ... W_1 x``, under gradient flow of
-``|y - f(x)|^2 / 2`` averaged over inputs of a given covariance, each layer with its own learning rate.
+No closed form is used here. A network is a list of layers, ``f(x) = W_L ... W_1 x``, under gradient flow of the loss
+``E|y - f(x)|^2 / 2``, which depends on the data through the regression map ``S`` and the second moment of the inputs.
 """
 
 from __future__ import annotations
 
-import math
+from collections import namedtuple
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from linsolve.core.layers import gradient_flow, joined, maps, parted
+from linsolve.core.arguments import integer, real_array
+from linsolve.core.flow import Flow
+from linsolve.core.integrate import first_zero, integrate
+from linsolve.core.integrate_batch import fixed_steps
+from linsolve.core.parameters import parameter
 
-__all__ = ["follow", "layers_of", "march", "time_to_reach", "trained", "velocity"]
+__all__ = ["deep_weights", "follow", "gradient_flow", "layers_of", "maps", "march", "time_to_reach", "trained"]
 
 Layers = list[np.ndarray]
+_LATEST = 1e15  # time until which events are searched
+
+
+def maps(layers: Sequence[Any]) -> list[Any]:
+    """Return the maps from the input to after each layer, ``W_1, W_2 W_1, ...``; leading axes are batch axes."""
+    found = [layers[0]]
+    for layer in layers[1:]:
+        found.append(layer @ found[-1])
+    return found
+
+
+def gradient_flow(xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any, rates: Sequence[Any]) -> list[Any]:
+    """Return ``dW_l/dt = rates_l (W_L ... W_{l+1})^T G (W_{l-1} ... W_1)^T``.
+
+    Parameters
+    ----------
+    xp : namespace
+    layers : sequence of array, shape batch + (n_l, n_{l-1})
+        First layer first.
+    made : sequence of array
+        The maps that ``maps`` returns for them.
+    pull : array, shape batch + (n_L, n_0)
+        ``G``, minus the gradient of the loss with respect to the network's map.
+    rates : sequence of array
+        Learning rate of each layer, which broadcasts to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> layers = [np.array([[2.0]]), np.array([[3.0]])]
+    >>> made = maps(layers)
+    >>> [float(move[0, 0]) for move in gradient_flow(np, layers, made, 7.0 - made[-1], [1.0, 10.0])]
+    [3.0, 20.0]
+    """
+    moves = []
+    for k in range(len(layers) - 1, -1, -1):
+        moves.append(rates[k] * (pull @ xp.matrix_transpose(made[k - 1]) if k else pull))
+        pull = xp.matrix_transpose(layers[k]) @ pull
+    return moves[::-1]
+
+
+class _Weights(Flow):
+    r"""Gradient flow of a deep linear network in its weights; for `integrate` and `descend`, from any start.
+
+    .. math:: L = \tfrac12 \mathrm{tr}\,(S - W) \Sigma (S - W)^T, \quad W = W_L \cdots W_1, \qquad
+        \dot W_\ell = \eta_\ell\, W_{>\ell}^T (S - W) \Sigma\, W_{<\ell}^T .
+
+    Parameters
+    ----------
+    target : array_like, shape (n_out, n_in)
+        Input-output map :math:`S`.
+    covariance : array_like, shape (n_in, n_in)
+        Second moment :math:`\Sigma` of the inputs.
+    rates : array_like, shape (L,)
+        Learning rates of the layers (one over units of time).
+    """
+
+    target: Any = parameter("S", "input-output map", axes=("n_out", "n_in"))
+    covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
+    rates: Any = parameter(r"\eta", "learning rates of the layers", axes=("layer",), domain="(0, inf)")
+
+    def _gap(self, xp: Any, z: Any) -> tuple[list[Any], Any]:
+        """Return the maps after each layer, and ``S - W``."""
+        made = maps(z)
+        return made, self.target - made[-1]
+
+    def _moves(self, xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any) -> list[Any]:
+        return gradient_flow(xp, layers, made, pull, [self.rates[..., k, None, None] for k in range(len(layers))])
+
+    def loss(self, xp: Any, z: Any) -> Any:
+        """Return ``tr (S - W) Sigma (S - W)^T / 2``, the loss above its smallest value."""
+        gap = self._gap(xp, z)[1]
+        return xp.sum((gap @ self.covariance) * gap, axis=(-2, -1)) / 2
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return minus the gradient of the loss times the rates."""
+        made, gap = self._gap(xp, z)
+        return self.State(*self._moves(xp, z, made, gap @ self.covariance))
+
+
+class _BiasedWeights(_Weights):
+    r"""The same with a bias ``b`` of the last layer: the map ``[W, b]`` acts on the inputs ``(x, 1)``."""
+
+    def _gap(self, xp: Any, z: Any) -> tuple[list[Any], Any]:
+        """Return the maps after each layer, and ``S - [W, b]``."""
+        made = maps(z[:-1])
+        return made, self.target - xp.concat([made[-1], z[-1][..., :, None]], axis=-1)
+
+    def velocity(self, xp: Any, z: Any) -> Any:
+        """Return minus the gradient of the loss times the rates; the bias has that of the last layer."""
+        made, gap = self._gap(xp, z)
+        pull = gap @ self.covariance
+        moves = self._moves(xp, z[:-1], made, pull[..., :-1])
+        return self.State(*moves, self.rates[..., -1, None] * pull[..., -1])
+
+
+@cache
+def _of_depth(depth: int, bias: bool) -> type[Flow]:
+    """Return the flow of networks of this depth, whose State has a field for each layer."""
+    fields, base = [f"w{k}" for k in range(1, depth + 1)], _BiasedWeights if bias else _Weights
+    sizes = ["n_in", *(f"width{k}" for k in range(1, depth)), "n_out"]
+    axes: dict[str, tuple[str, ...]] = {name: (sizes[k + 1], sizes[k]) for k, name in enumerate(fields)}
+    if bias:
+        axes = {**axes, "w1": (sizes[1], "n_x"), "b": ("n_out",)}
+    about = {"State": namedtuple("State", axes), "axes": axes, "__doc__": base.__doc__}  # type: ignore[misc]
+    return type("DeepWeights", (base,), about)
+
+
+def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any = None, bias: bool = False) -> Flow:
+    """Return the gradient flow of a deep linear network's raw weights, for `integrate` and `descend`.
+
+    Parameters
+    ----------
+    target : array_like, shape batch + (n_out, n_in)
+        Map to be learned, ``Sigma_yx Sigma_xx^-1``.
+    depth : int
+        Number of layers.
+    rates : array_like, shape batch + (depth,), or a number
+        Learning rates of the layers.
+    covariance : array_like, shape batch + (n_in, n_in), optional
+        Second moment of the inputs; the identity by default.
+    bias : bool
+        Whether the last layer has a bias. Then `target` and `covariance` are those of the inputs ``(x, 1)``.
+
+    Returns
+    -------
+    Flow
+        Its state has fields ``w1 ... wL``, first layer first, and ``b`` with a bias; it has no `solution`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, linsolve as ls
+    >>> from linsolve.core.network import deep_weights
+    >>> w = 0.5 * np.eye(2)
+    >>> traj = ls.integrate(deep_weights(np.diag([3.0, 1.0]), 3), [0.0, 1.0], (w, w, w))
+    >>> np.diagonal(traj["w3"] @ traj["w2"] @ traj["w1"], axis1=1, axis2=2).round(6).tolist()
+    [[0.125, 0.125], [2.996559, 0.489348]]
+
+    A bias learns the mean of the targets: inputs of mean 1 and variance 1, y = 2 x + 3.
+
+    >>> flow = deep_weights([[2.0, 3.0]], 1, covariance=[[2.0, 1.0], [1.0, 1.0]], bias=True)
+    >>> traj = ls.integrate(flow, 60.0, (np.zeros((1, 1)), np.zeros(1)))
+    >>> [traj[name].round(6).tolist() for name in ("w1", "b")]
+    [[[2.0]], [3.0]]
+    """
+    who = "deep_weights"
+    depth = integer(who, "depth", depth, meaning="number of layers", example=2)
+    target = real_array(who, "target", target, meaning="input-output map")
+    if target.ndim < 2:
+        raise ValueError(f"{who}: target has shape {target.shape} but needs (n_out, n_in); add an axis")
+    covariance = np.eye(target.shape[-1]) if covariance is None else covariance
+    rates = real_array(who, "rates", rates, meaning="learning rates of the layers")
+    rates = np.broadcast_to(rates, (depth,)) if rates.ndim == 0 else rates
+    if rates.shape[-1] != depth:
+        raise ValueError(f"{who}: rates have shape {rates.shape} but need ({depth},), one for each layer")
+    return _of_depth(depth, bool(bias))(target=target, covariance=covariance, rates=rates)  # type: ignore[call-arg]
 
 
 def layers_of(start: Any, scale: Any, n_in: int, n_out: int = 1) -> Layers:
@@ -29,40 +195,13 @@ def layers_of(start: Any, scale: Any, n_in: int, n_out: int = 1) -> Layers:
     return layers
 
 
-def velocity(
-    layers: Sequence[np.ndarray], target: np.ndarray, covariance: np.ndarray | None, rates: Sequence[float]
-) -> Layers:
-    """Return ``dW_l/dt = rates_l (W_L ... W_{l+1})^T (S - W_L ... W_1) Sigma (W_{l-1} ... W_1)^T``."""
-    made = maps(layers)
-    pull = target - made[-1]
-    return gradient_flow(np, layers, made, pull if covariance is None else pull @ covariance, rates)
-
-
-class _Problem:
-    """One network's gradient flow as SciPy wants it: a vector, its rate, and the way back to layers."""
-
-    def __init__(self, layers: Sequence[np.ndarray], target: Any, covariance: Any, rates: Any) -> None:
-        self.shapes = [layer.shape for layer in layers]
-        self.start = joined(layers)
-        self.target = np.atleast_2d(np.asarray(target, dtype=float))
-        self.covariance = None if covariance is None else np.asarray(covariance, dtype=float)
-        self.rates = [1.0] * len(layers) if rates is None else [float(rate) for rate in rates]
-
-    def layers(self, y: np.ndarray) -> Layers:
-        """Return the layers in a vector, or at each time in a row of a matrix."""
-        return parted(y, self.shapes)
-
-    def rate(self, _: float, y: np.ndarray) -> np.ndarray:
-        return joined(velocity(self.layers(y), self.target, self.covariance, self.rates))
-
-    def integrate(self, end: float, rtol: float, **options: Any) -> Any:
-        from scipy.integrate import solve_ivp
-
-        floor = 1e-3 * rtol * np.abs(self.start).max()
-        found = solve_ivp(self.rate, (0.0, end), self.start, "DOP853", rtol=rtol, atol=floor, **options)
-        if found.status < 0:
-            raise ArithmeticError(f"follow: t = {end:g} is not reached by the integrator: {found.message}; end earlier")
-        return found
+def _posed(layers: Sequence[Any], target: Any, covariance: Any, rates: Any, rtol: float) -> tuple[Any, Any, float]:
+    """Return the network's flow, its start, and an absolute tolerance relative to its largest weight."""
+    flow = deep_weights(
+        np.atleast_2d(target), len(layers), covariance=covariance, rates=1.0 if rates is None else rates
+    )
+    start = flow.State(*(np.asarray(layer, dtype=float) for layer in layers))
+    return flow, start, 1e-3 * rtol * max(float(np.abs(layer).max()) for layer in start)
 
 
 def follow(
@@ -79,83 +218,51 @@ def follow(
     Parameters
     ----------
     layers : sequence of ndarray
-        Weights at time 0, first layer first.
+        Weights at time 0, first layer first; leading axes are batch axes.
     target : array_like, shape (n_out, n_in) or (n_in,)
         Map to be learned, ``Sigma_yx Sigma_xx^-1``.
     t : array_like, shape (T,)
-        Increasing times, not negative.
+        Times.
     covariance : array_like, shape (n_in, n_in), optional
-        Of the inputs; white by default.
+        Second moment of the inputs; the identity by default.
     rates : sequence of float, optional
         Learning rate of each layer; 1 by default.
     rtol : float
         Relative tolerance of the integrator.
     """
-    problem, t = _Problem(layers, target, covariance, rates), np.asarray(t, dtype=float)
-    return problem.layers(problem.integrate(float(t[-1]), rtol, t_eval=t).y.T)
+    flow, start, atol = _posed(layers, target, covariance, rates, rtol)
+    return list(integrate(flow, t, start, rtol=rtol, atol=atol).state)
 
 
 def trained(
     layers: Sequence[np.ndarray], target: Any, *, covariance: Any = None, rates: Any = None, rtol: float = 1e-12
 ) -> Layers:
-    """Return the layers once what is left to learn is 1e-11 of the target."""
-    problem = _Problem(layers, target, covariance, rates)
-    span = problem.target if problem.covariance is None else problem.target @ problem.covariance
-    small = 1e-11 * np.linalg.norm(span)
+    """Return the layers at the time at which the gradient with respect to the map is 1e-11 of the target's."""
+    flow, start, atol = _posed(layers, target, covariance, rates, rtol)
+    small = 1e-11 * np.linalg.norm(flow.target @ flow.covariance)
 
-    def left(_: float, y: np.ndarray) -> float:
-        gap = problem.target - maps(problem.layers(y))[-1]
-        return float(np.linalg.norm(gap if problem.covariance is None else gap @ problem.covariance) - small)
+    def left(z: Any) -> float:
+        return float(np.linalg.norm((flow.target - maps(z)[-1]) @ flow.covariance) - small)
 
-    left.terminal = True  # type: ignore[attr-defined]
-    found = problem.integrate(1e15, rtol, events=left)
-    return problem.layers(found.y[:, -1])
+    return list(first_zero(flow, start, left, until=_LATEST, rtol=rtol, atol=atol)[1])
 
 
 def time_to_reach(layers: Sequence[np.ndarray], target: Any, *, loss: bool = False, rates: Any = None) -> float:
-    """Return when the network's map first has half of the target's length along it, or half of its first loss."""
-    problem = _Problem(layers, target, None, rates)
-    power = float(np.sum(problem.target**2))
+    """Return the first time at which the map has half of the target's length along it, or the loss has halved."""
+    flow, start, atol = _posed(layers, target, None, rates, 1e-13)
+    power = np.sum(flow.target**2)
+    first = np.sum((flow.target - maps(start)[-1]) ** 2)
 
-    def gap(y: np.ndarray) -> float:
-        made = maps(problem.layers(y))[-1]
+    def gap(z: Any) -> float:
+        made = maps(z)[-1]
         if loss:
-            return 0.5 - float(np.sum((problem.target - made) ** 2)) / first
-        return float(np.sum(made * problem.target)) / power - 0.5
+            return 0.5 - float(np.sum((flow.target - made) ** 2) / first)
+        return float(np.sum(made * flow.target) / power) - 0.5
 
-    first = float(np.sum((problem.target - maps(layers)[-1]) ** 2))
-
-    def reached(_: float, y: np.ndarray) -> float:
-        return gap(y)
-
-    reached.terminal = True  # type: ignore[attr-defined]
-    time = float(problem.integrate(1e15, 1e-13, events=reached).t_events[0][0])
-    # the event is found on the interpolant; two Newton steps on the integrated path remove what that costs
-    for _ in range(2):
-        y = problem.integrate(time, 1e-13, t_eval=[time]).y[:, -1]
-        step = 1e-6 * time
-        slope = (gap(y + step * problem.rate(0.0, y)) - gap(y - step * problem.rate(0.0, y))) / (2 * step)
-        time -= gap(y) / slope
-    if not math.isfinite(time):
-        raise ArithmeticError(f"time_to_reach: t = {time} must be finite (the network never gets there)")
-    return time
+    return first_zero(flow, start, gap, until=_LATEST, rtol=1e-13, atol=atol, newton=2)[0]
 
 
 def march(layers: Sequence[np.ndarray], target: Any, end: float, steps: int) -> Layers:
-    """Return the layers at time `end` of a whole batch of networks, by the classical Runge-Kutta method of order 4."""
-    h, target, rates = end / steps, np.asarray(target, dtype=float), [1.0] * len(layers)
-
-    def rate(at: Layers) -> Layers:
-        return velocity(at, target, None, rates)
-
-    def moved(at: Layers, by: Layers, share: float) -> Layers:
-        return [layer + share * h * move for layer, move in zip(at, by, strict=True)]
-
-    now = list(layers)
-    for _ in range(steps):
-        k1 = rate(now)
-        k2 = rate(moved(now, k1, 1 / 2))
-        k3 = rate(moved(now, k2, 1 / 2))
-        k4 = rate(moved(now, k3, 1))
-        now = moved(now, [a + 2 * b + 2 * c + d for a, b, c, d in zip(k1, k2, k3, k4, strict=True)], 1 / 6)
-    return now
+    """Return the layers of a batch of networks at time `end`, by steps of a Runge-Kutta method of order 4."""
+    flow, start, _ = _posed(layers, target, None, None, 0.0)
+    return list(fixed_steps(flow, np, start, end, steps, order=4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -9,7 +10,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["folder_of_results", "folder_to_fill", "whole_files", "whole_folder"]
+__all__ = ["folder_of_results", "folder_to_fill", "mark", "whole_files", "whole_folder"]
+
+MARK = "linsolve.json"  # in every folder of results
 
 SCRATCH = ".linsolve-"  # names of folders that are being written; one that is left is of a run that was killed
 
@@ -33,30 +36,52 @@ def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def folder_of_results(who: str, out: str | os.PathLike[str], *, marks: Collection[str], names: Collection[str]) -> Path:
-    """Return `out` as a path that can be replaced: nothing yet, an empty folder, or an earlier result and no more.
+def folder_of_results(who: str, out: str | os.PathLike[str], of: str, names: Collection[str]) -> Path:
+    """Return `out` as a path that may be replaced: nothing yet, an empty folder, or an earlier result of the same run.
 
     Parameters
     ----------
     who : str
-        The command, for errors.
+        Name of the command.
     out : str or path
-    marks : collection of str
-        Files that every result has.
+    of : str
+        Subject of the run, such as the path of its data.
     names : collection of str
-        Files that a result may have.
+        Files that a result may have, besides `MARK`.
 
     Raises
     ------
     ValueError
-        If it is a file, or a folder with other contents.
+        If it is a file, a folder with other contents, or the result of another command or subject.
     """
     folder = folder_to_fill(who, out)
     held = {each.name for each in folder.iterdir() if not each.name.startswith(SCRATCH)} if folder.is_dir() else set()
-    ours = held <= {*marks, *names} and all((folder / name).is_file() for name in held)
-    if held and not (ours and held >= set(marks)):
+    if not held:
+        return folder
+    if MARK not in held or not held <= {MARK, *names} or not all((folder / name).is_file() for name in held):
         raise ValueError(f"{who}: out = {folder} holds other files and is not overwritten; choose another folder")
+    made = _mark_of(folder / MARK)
+    if made != {"command": who, "of": of}:
+        whose = f"linsolve {made['command']} on {made['of']}" if made else "an unknown run"
+        raise ValueError(
+            f"{who}: out = {folder} holds results of {whose} and is not overwritten; choose another folder"
+        )
     return folder
+
+
+def mark(folder: Path, who: str, of: str) -> None:
+    """Write the file by which `folder_of_results` knows the command and the subject of a result."""
+    (folder / MARK).write_text(json.dumps({"command": who, "of": of}) + "\n", encoding="utf-8")
+
+
+def _mark_of(path: Path) -> dict[str, str]:
+    """Return command and subject of a result, nothing if the file is not such a record."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}
+    known = isinstance(found, dict) and set(found) == {"command", "of"}
+    return found if known and all(isinstance(v, str) for v in found.values()) else {}
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.layers import gradient_flow, joined, maps, parted
+from linsolve.core.integrate import joined, parted
+from linsolve.core.network import gradient_flow, maps
 from linsolve.solvability.network import WHO, Network
 from linsolve.solvability.reduction import Reduced
 

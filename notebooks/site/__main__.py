@@ -23,10 +23,10 @@ MADE = ("sources", "doctrees", "html", "jupyter_execute")
 # from these, pages include parts
 INCLUDED = (
     "README.md",
-    "linsolve/flows/__init__.py",
+    "linsolve/systems/mode/__init__.py",
     "linsolve/systems/mode/balanced_mode.py",
     "notebooks/figures/digits-routes.png",
-    "tests/mutants.py",
+    "tests/mutants/__init__.py",
 )
 
 

@@ -7,6 +7,10 @@ from typing import Any
 
 import linsolve
 
+# a public name and the name under which it is documented
+NAMES = {name: f"linsolve.{name}" for name in linsolve.__all__}
+NAMES |= {name: f"linsolve.systems.laws.{name}" for name in linsolve.laws.WHERE}
+
 project = "linsolve"
 author = copyright = "the linsolve developers"
 version = release = linsolve.__version__
@@ -78,8 +82,8 @@ def _types_are_words(app: Any, doctree: Any) -> None:
 
     for link in list(doctree.findall(pending_xref)):
         if link.get("refspecific") and link["refdomain"] == "py" and link["reftype"] in ("class", "exc", "obj"):
-            if link["reftarget"] in linsolve.__all__:
-                link["reftarget"] = f"linsolve.{link['reftarget']}"
+            if link["reftarget"] in NAMES:
+                link["reftarget"] = NAMES[link["reftarget"]]
                 link["refspecific"], link["reftype"] = False, "obj"
             else:
                 link.replace_self(link.children)

@@ -36,7 +36,7 @@ class Picture(NamedTuple):
 
 _LEARN, _PHASE, _FIGURE = "Networks on data, three routes", "Phase diagrams", "Figures of papers"
 _COLLAPSE, _RANDOM = "Neural collapse", "Kernels of random networks"
-_DIGITS, _BALANCED = "linsolve learn digits --out digits", "linsolve collapse --out collapse-balanced"
+_DIGITS, _BALANCED = "linsolve learn digits --out digits", "linsolve collapse --start balanced --out collapse-balanced"
 _DEEP = "linsolve learn digits --depth 3 --out digits-deep"
 _SCATTER = "linsolve collapse --start scatter --out collapse-scatter"
 _SPREAD = "linsolve ntk-stats --networks 20000"

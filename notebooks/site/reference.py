@@ -13,16 +13,21 @@ __all__ = ["generated"]
 
 SOLVED = [*ls.flows.WHERE, *ls.laws.WHERE]
 REGISTRIES = ("flows", "laws")
-MODULES = [name for name in ls.__all__ if isinstance(getattr(ls, name), ModuleType) and name not in REGISTRIES]
+# the public modules by their names in the package; `linsolve.ntk` is another name of the folder that holds it
+MODULES = {
+    name: getattr(ls, name).__name__
+    for name in ls.__all__
+    if isinstance(getattr(ls, name), ModuleType) and name not in REGISTRIES
+}
 
 
 def generated() -> dict[str, str]:
     """Return path and reStructuredText of the pages: one for each flow, law and module, and one for all else."""
     found = {f"reference/{name}.rst": _class_page(name) for name in SOLVED}
-    modules = [page for name in sorted(MODULES) for page in _module_pages(f"linsolve.{name}")]
-    found |= {f"reference/{name.removeprefix('linsolve.')}.rst": text for name, text in modules}
+    modules = [page for alias, name in sorted(MODULES.items()) for page in _module_pages(alias, name)]
+    found |= {f"reference/{alias}.rst": text for alias, _, text in modules}
     found["reference/package.rst"] = _package()
-    names = [name.removeprefix("linsolve.") for name, _ in modules]
+    names = [(alias, name) for alias, name, _ in modules]
     return found | {"reference/index.rst": _index(names)}
 
 
@@ -37,7 +42,8 @@ def _directive(name: str, argument: str, **options: str) -> str:
 
 def _class_page(name: str) -> str:
     bases = "Flow, Expansion, Statistic, Law, tuple"  # what these bring to all is on their own page
-    cls = getattr(ls, name)
+    registry = ls.flows if name in ls.flows.WHERE else ls.laws
+    cls = getattr(registry, name)
     options = {"members": "", "inherited_members": bases}
     if any(
         vars(other).get("State") is getattr(cls, "State", None) is not None
@@ -47,19 +53,25 @@ def _class_page(name: str) -> str:
         options["exclude_members"] = "State"  # it stands on the page of the flow whose network this is
     body = _directive("autoclass", name, **options)
     return "\n\n".join(
-        [_title(name), _directive("currentmodule", "linsolve"), f"Its :doc:`card <../cards/{name}>`.", body, ""]
+        [_title(name), _directive("currentmodule", _home(name)), f"Its :doc:`card <../cards/{name}>`.", body, ""]
     )
 
 
-def _module_pages(name: str) -> list[tuple[str, str]]:
-    """Return the page of a module, and of the modules that it makes public."""
+def _home(name: str) -> str:
+    """Return the module in which a flow or law is public."""
+    return "linsolve" if name in ls.flows.WHERE else "linsolve.systems.laws"
+
+
+def _module_pages(alias: str, name: str) -> list[tuple[str, str, str]]:
+    """Return public name, module and page of a module and of the modules that it makes public."""
     module = importlib.import_module(name)
     public = {each: getattr(module, each) for each in module.__all__}
     inner = [each for each, value in public.items() if isinstance(value, ModuleType)]
     elsewhere = [each for each, value in public.items() if any(value is getattr(ls, own) for own in _own())]
     options = {"members": ""} | ({"exclude_members": ", ".join(elsewhere)} if elsewhere else {})
-    page = "\n\n".join([_title(name), _directive("automodule", name, **options), ""])
-    return [(name, page), *(found for each in inner for found in _module_pages(f"{name}.{each}"))]
+    page = "\n\n".join([_title(f"linsolve.{alias}"), _directive("automodule", name, **options), ""])
+    below = (found for each in inner for found in _module_pages(f"{alias}.{each}", public[each].__name__))
+    return [(alias, name, page), *below]
 
 
 def _package() -> str:
@@ -79,19 +91,19 @@ def _own() -> list[str]:
     return [name for name in ls.__all__ if name not in left_out]
 
 
-def _listed(names: list[str]) -> str:
-    return _directive("autosummary", "") + "\n\n" + "\n".join(f"   ~linsolve.{name}" for name in names)
+def _listed(names: list[str], module: str = "linsolve") -> str:
+    return _directive("autosummary", "") + "\n\n" + "\n".join(f"   ~{module}.{name}" for name in names)
 
 
 def _toctree(pages: Any, caption: str) -> str:
     return _directive("toctree", "", hidden="", caption=caption) + "\n\n" + "\n".join(f"   {page}" for page in pages)
 
 
-def _index(modules: list[str]) -> str:
+def _index(modules: list[tuple[str, str]]) -> str:
     def heading(text: str) -> str:
         return f"{text}\n{'-' * len(text)}"
 
-    named = [f"   linsolve.{name}" for name in modules]
+    named = [f"   {name}" for _, name in modules]
     return "\n\n".join([
         _title("Reference"),
         "All public names, from their docstrings. In the place of types stand shapes.",
@@ -100,12 +112,12 @@ def _index(modules: list[str]) -> str:
         heading("Flows"),
         _listed(list(ls.flows.WHERE)),
         heading("Laws"),
-        _listed(list(ls.laws.WHERE)),
+        _listed(list(ls.laws.WHERE), "linsolve.systems.laws"),
         heading("Modules"),
         _directive("autosummary", "") + "\n\n" + "\n".join(named),
         _toctree(["package"], "Functions and base classes"),
         _toctree(ls.flows.WHERE, "Flows"),
         _toctree(ls.laws.WHERE, "Laws"),
-        _toctree(modules, "Modules"),
+        _toctree([alias for alias, _ in modules], "Modules"),
         "",
     ])  # fmt: skip

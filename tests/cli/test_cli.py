@@ -90,7 +90,7 @@ def test_learn_writes_everything_and_the_routes_agree(tiny, capsys):
     assert main(["learn", "tiny.npz", "--out", "here/result"]) == 0
     folder = tiny / "here" / "result"
     figures = {f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")}
-    data = {"trajectories.npz", "trajectories.nc", "report.html"}
+    data = {"linsolve.json", "trajectories.npz", "trajectories.nc", "report.html"}
     assert {path.name for path in folder.iterdir()} == figures | data
     assert [path.name for path in (tiny / "here").iterdir()] == ["result"]
     out = capsys.readouterr().out
@@ -155,11 +155,25 @@ def test_control_characters_in_labels_do_not_reach_the_terminal(tiny, capsys):
 
 def test_earlier_result_is_replaced(tiny):
     assert main(["learn", "tiny.csv"]) == 0
-    before = (tiny / "learn-tiny" / "report.html").read_text(encoding="utf-8")
+    before = (tiny / "learn-tiny-csv" / "report.html").read_text(encoding="utf-8")
     assert main(["learn", "tiny.csv", "--scale", "0.01"]) == 0
-    after = (tiny / "learn-tiny" / "report.html").read_text(encoding="utf-8")
+    after = (tiny / "learn-tiny-csv" / "report.html").read_text(encoding="utf-8")
     assert before != after
     assert "<td>0.01</td>" in after
+
+
+def test_results_of_other_data_are_not_replaced(tiny, capsys):
+    (tiny / "other").mkdir()
+    assert main(["learn", "tiny.csv"]) == 0
+    assert main(["learn", "tiny.npz"]) == 0
+    assert {path.name for path in tiny.glob("learn-*")} == {"learn-tiny-csv", "learn-tiny-npz"}
+    capsys.readouterr()
+    assert main(["learn", "tiny.npz", "--out", "learn-tiny-csv"]) == 2
+    assert re.search(r"out = learn-tiny-csv holds results of linsolve learn on .*tiny\.csv", capsys.readouterr().err)
+    for name in ("report.html", "trajectories.npz"):
+        (tiny / "other" / name).write_text("mine")
+    assert main(["learn", "tiny.npz", "--out", "other"]) == 2
+    assert {path.read_text() for path in (tiny / "other").iterdir()} == {"mine"}
 
 
 def test_parity_obstruction_is_reported(tiny, capsys):
@@ -294,10 +308,6 @@ def test_failure_while_writing_leaves_nothing(tiny, capsys, monkeypatch):
         ("verify --json --latex", "argument --latex: not allowed with argument --json"),
         ("verify --dps 3", "dps = 3 must be an integer of at least 15"),
         ("verify --dps 5000000000", "dps = 5000000000 must be at most 1000"),
-        ("bench --ready W1 --out x.json", "bench: names = ['W1'] does not go with --ready"),
-        ("bench --ready --out x.json", "bench: out = x.json does not go with --ready"),
-        ("bench --ready --scale 0.5", "bench: scale = 0.5 does not go with --ready"),
-        ("bench --ready --write x.md", "bench: write = x.md does not go with --ready"),
         ("ntk-stats --seed -1", "seed = -1 must be at least 0 (seed of random networks); say 0"),
         ("learn", "the following arguments are required: DATA"),
         ("", "the following arguments are required: COMMAND"),

@@ -178,7 +178,7 @@ def test_integrators_are_named_and_tolerances_can_be_met():
     flow = ls.BalancedMode(s=1.0)
     with pytest.raises(ValueError, match="integrate: method = 'dop853' is unknown; did you mean 'DOP853'"):
         ls.integrate(flow, 1.0, 0.1, method="dop853")
-    with pytest.raises(ValueError, match=r"integrate: rtol = 1e-300 must be at least 2\.2e-14"):
+    with pytest.raises(ValueError, match=r"integrate: rtol = 1e-300 must be a number in \[2\.3e-14, inf\)"):
         ls.integrate(flow, 1.0, 0.1, rtol=1e-300)
     from scipy.integrate import RK45
 

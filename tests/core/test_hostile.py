@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import linsolve as ls
-from linsolve import arithmetic, phases
+from linsolve import arithmetic, phases, published
 from linsolve.__main__ import main
-from linsolve.core.results import folder_of_results, folder_to_fill, whole_files, whole_folder
-from linsolve.papers import published as errata
+from linsolve.core.results import folder_of_results, folder_to_fill, mark, whole_files, whole_folder
 from linsolve.studies.collapse import collapse
 
 HUGE = "99999999999999999999"
@@ -61,7 +60,7 @@ COMMANDS = {
     "sweep good.toml --out junk.npz/s.npz": "sweep: out = junk.npz is not a folder",
     "sweep good.toml --out junk.npz/deep/s.npz": "sweep: out = junk.npz/deep cannot be written",
     "sweep good.toml --out junk.npz": "sweep: out = junk.npz is there already",
-    "errata --source nowhere": "errata: source = 'nowhere' is unknown",
+    "errata --source nowhere": "published: source = 'nowhere' is unknown",
     "card nothing": "card: flow or law = 'nothing' is unknown",
     "card nothing --bibtex": "cite: flow or law = 'nothing' is unknown",
     "phase chaos --cells 1": "phase: cells = 1 must be an integer from 11 to 2001",
@@ -140,7 +139,7 @@ CALLS = {
     "weights": (lambda: collapse(weights=weights(1e200)), ValueError, "collapse: weights reach 1e\\+200 in h"),
     "nan": (lambda: collapse(weights=weights(np.nan)), ValueError, "collapse: h = nan at index"),
     "imbalance": (lambda: collapse(imbalance="x"), ValueError, "imbalance = 'x' must not be given"),
-    "errata": (lambda: errata.find([]), ValueError, r"errata: source = \[\] is unknown"),
+    "errata": (lambda: published.find([]), ValueError, r"published: source = \[\] is unknown"),
     "cite": (lambda: ls.cite(3), TypeError, "cite: 3 is not a flow or a law"),
     "cells": (lambda: phases.diagram("chaos", np.nan), ValueError, "phase: cells = nan must be an integer"),
     "rng": (lambda: phases.diagram("depth", 11, "x"), ValueError, "phase: seed = 'x' must be an integer"),
@@ -166,11 +165,17 @@ def test_a_bad_call_in_python_says_what_is_wrong(name):
 def test_results_replace_only_what_a_command_made(tmp_path):
     made = tmp_path / "made"
     made.mkdir()
-    rules = {"marks": ("a",), "names": ("b",)}
+    rules = {"of": "data.csv", "names": ("b",)}
     assert folder_of_results("who", made, **rules) == made
-    (made / "a").touch()
     (made / "b").touch()
+    with pytest.raises(ValueError, match=r"who: out = .*made holds other files"):  # of the same names, not marked
+        folder_of_results("who", made, **rules)
+    mark(made, "who", "data.csv")
     assert folder_of_results("who", made, **rules) == made
+    with pytest.raises(ValueError, match=r"who: out = .* holds results of linsolve who on data\.csv"):
+        folder_of_results("who", made, of="data.npz", names=("b",))
+    with pytest.raises(ValueError, match=r"other: out = .* holds results of linsolve who on data\.csv"):
+        folder_of_results("other", made, **rules)
     (made / "notes").touch()
     with pytest.raises(ValueError, match=r"who: out = .*made holds other files"):
         folder_of_results("who", made, **rules)
@@ -307,7 +312,7 @@ def test_what_fails_leaves_no_empty_folders(tmp_path, whole):
 
 def test_what_a_killed_run_left_is_not_in_the_way(tmp_path):
     (tmp_path / ".linsolve-abc").mkdir()
-    assert folder_of_results("who", tmp_path, marks=("a",), names=()) == tmp_path
+    assert folder_of_results("who", tmp_path, of="a", names=()) == tmp_path
 
 
 @pytest.mark.parametrize("name", ["FrozenKernel", "BlockKernel", "SpecializedKernel", "FrozenHead"])

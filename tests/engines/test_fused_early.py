@@ -8,9 +8,10 @@ import pytest
 from fused_cases import TIMES, drawn
 
 import linsolve as ls
-from linsolve.engines import blocks, early, evaluate
+from linsolve.engines import blocks, early
 from linsolve.engines.blocks import Blocks
 from linsolve.engines.early import early_values
+from linsolve.engines.evaluate import evaluate
 from linsolve.engines.grid import Grid
 from linsolve.engines.plan import plan_of, share_of
 from linsolve.engines.program import program_of

@@ -101,7 +101,7 @@ def test_another_seed_source_or_version_is_refused(tmp_path, monkeypatch):
     assert bytes_of(ls.sweep(noisy, a=A, b=B, store=store)) == bytes_of(first)  # any seed: that of the store
     version = ls.__version__
     with monkeypatch.context() as patch:
-        patch.setattr(ls, "__version__", "9.9")
+        patch.setattr("linsolve.ensembles.record.VERSION", "9.9")
         with pytest.raises(StoreError, match=rf"linsolve = {version} there, 9\.9 here"):
             ls.sweep(noisy, a=A, b=B, rng=3, store=store)
 

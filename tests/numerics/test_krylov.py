@@ -7,8 +7,7 @@ import pytest
 
 import linsolve as ls
 from benchmarks.accuracy_frozen_kernel import Reference, draw
-from linsolve.numerics import lanczos as krylov
-from linsolve.numerics.lanczos import Krylov
+from linsolve.numerics.lanczos import Krylov, krylov
 
 mp = mpmath.MPContext()
 mp.dps = 50

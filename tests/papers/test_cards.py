@@ -186,7 +186,7 @@ def run(name):
 @pytest.mark.parametrize("name", STANDALONE)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_code_agrees_with_the_flow(name, seed):
-    cls = getattr(ls, name)
+    cls = getattr(ls.flows if name in ls.flows.WHERE else ls.laws, name)
     rng = np.random.default_rng(seed)
     flow, z0 = cls.example(rng)
     if name == "BlockKernel":

@@ -599,6 +599,6 @@ def test_command_refuses_in_one_line(files, capsys, arguments, message):
 
 def test_the_name_stays_a_function_and_costs_nothing_to_import():
     code = "import sys, linsolve; print('scipy' in sys.modules, 'linsolve.solvability.decision' in sys.modules);"
-    code += "import linsolve.solvability.verdict; print(callable(linsolve.solvability))"
+    code += "import linsolve.solvability.verdict; print(callable(linsolve.applies))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "True"]

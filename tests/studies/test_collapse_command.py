@@ -17,7 +17,11 @@ from linsolve.systems.collapse.contrasts import contrasts
 from linsolve.systems.collapse.network import kernel
 
 SHORT = ["--until", "2", "--step", "0.01"]
-FILES = {f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")} | {"metrics.json", "collapse.npz"}
+FILES = {f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")} | {
+    "linsolve.json",
+    "metrics.json",
+    "collapse.npz",
+}
 
 
 @pytest.fixture
@@ -208,7 +212,7 @@ def test_dashes_of_the_residual_have_the_predicted_slope():
 
 
 def test_command_writes_everything_and_says_what_it_found(here, capsys):
-    assert main(["collapse", "--out", "a/b", *SHORT]) == 0
+    assert main(["collapse", "--start", "balanced", "--out", "a/b", *SHORT]) == 0
     assert {path.name for path in (here / "a" / "b").iterdir()} == FILES
     assert [path.name for path in (here / "a").iterdir()] == ["b"]
     out = capsys.readouterr().out
@@ -225,6 +229,23 @@ def test_command_writes_everything_and_says_what_it_found(here, capsys):
         for name in again.state._fields:
             np.testing.assert_allclose(arrays[f"theory_{name}"], again[name], atol=1e-12)
         np.testing.assert_allclose(arrays["simulated_gram_w"], again["gram_w"], atol=1e-8)
+
+
+def test_by_default_all_parts_of_the_residual_decay_the_global_one_first(here, monkeypatch, capsys):
+    monkeypatch.setattr("linsolve.studies.collapse.figures.FIGURES", {})
+    assert main(["collapse"]) == 0
+    found = json.loads((here / "collapse-scatter" / "metrics.json").read_text(encoding="utf-8"))
+    rates = [found["rates"][name] for name in ("global", "class", "sample")]
+    assert [rate["law"] for rate in rates] == ["exp"] * 3
+    assert rates[0]["measured"] > rates[1]["measured"] > rates[2]["measured"] > 0
+    assert [rate["measured"] for rate in rates] == pytest.approx([rate["predicted"] for rate in rates], rel=1e-3)
+
+
+def test_a_rate_is_not_measured_across_a_change_of_sign():
+    t = np.linspace(0, 40, 161)
+    for late, seen in ((0.0, 0.7), (1e-3, None)):  # exp(-.7 t) - late exp(-.3 t) changes its sign at t = 17.3
+        size = np.abs(np.exp(-0.7 * t) - late * np.exp(-0.3 * t))
+        assert limits.fitted(t, size, "exp", 1e-7) == (pytest.approx(seen) if seen else None)
 
 
 def test_earlier_result_is_replaced_and_anything_else_is_kept(here, monkeypatch):
@@ -269,7 +290,7 @@ BAD = {
     "--scale 0": "scale = 0.0 must lie in (0, 100]",
     "--scale nan": "scale = nan must lie in (0, 100]",
     "--start lamda": "start = 'lamda' is unknown; did you mean 'lambda'?",
-    "--imbalance 0.3": "imbalance = 0.3 must not be given with start = 'balanced'",
+    "--imbalance 0.3": "imbalance = 0.3 must not be given with start = 'scatter'",
     "--start lambda --imbalance 0": "imbalance = 0.0 must be at most 100 and not zero",
     "--start aligned --imbalance inf": "imbalance = inf must be at most 100 and not zero",
     "--start scatter --samples 1": "m = 1 must be at least 2",

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.results import folder_of_results, whole_folder
+from linsolve.core.results import folder_of_results, mark, whole_folder
 from linsolve.data.archive import plain_arrays
 from linsolve.studies.collapse.run import METRICS, Collapsed
 from linsolve.systems.collapse.limits import PARTS, Rate, frame_of
 from linsolve.systems.collapse.network import kernel
 
-__all__ = ["MARKS", "check_destination", "numbers", "read_weights", "summary", "write"]
+__all__ = ["check_destination", "numbers", "read_weights", "summary", "write"]
 
-MARKS = ("metrics.json", "collapse.npz")  # a folder that holds both was made by this command
 KINDS = ("png", "pdf")
 OBSTRUCTED = (
     "obstructed: goes to a saddle, one mode unlearned; the classes' map W H has a negative determinant, the target's "
@@ -104,8 +103,8 @@ def _words(rate: Rate, sample: float) -> str:
     return f"exponential, rate {rate.predicted:.4g} predicted, {seen}"
 
 
-def check_destination(out: str | os.PathLike[str]) -> Path:
-    """Return where the results go; refuse what would overwrite what this command did not make.
+def check_destination(out: str | os.PathLike[str], of: str) -> Path:
+    """Return the folder of the results; refuse one that holds anything but an earlier result from the start `of`.
 
     Raises
     ------
@@ -115,17 +114,19 @@ def check_destination(out: str | os.PathLike[str]) -> Path:
     from linsolve.studies.collapse.figures import FIGURES
 
     names = [f"{name}.{kind}" for name in FIGURES for kind in KINDS]
-    return folder_of_results("collapse", out, marks=MARKS, names=names)
+    return folder_of_results("collapse", out, of, ["metrics.json", "collapse.npz", *names])
 
 
-def write(found: Collapsed, out: str | os.PathLike[str]) -> list[Path]:
+def write(found: Collapsed, out: str | os.PathLike[str], of: str | None = None) -> list[Path]:
     """Write figures, ``metrics.json`` and ``collapse.npz`` into a folder that appears only when it is complete.
 
     Parameters
     ----------
     found : Collapsed
     out : str or path
-        Made, with its parents; replaced if it is empty or an earlier result of this function.
+        Made, with its parents; replaced if it is empty or an earlier result from the same start.
+    of : str, optional
+        Source of the start; by default its kind.
 
     Returns
     -------
@@ -136,8 +137,10 @@ def write(found: Collapsed, out: str | os.PathLike[str]) -> list[Path]:
     ValueError
         If the folder holds anything else.
     """
-    folder = check_destination(out)
+    of = found.settings["start"] if of is None else of
+    folder = check_destination(out, of)
     with whole_folder(folder) as made:
+        mark(made, "collapse", of)
         names = _write_into(found, made)
     return [folder / name for name in names]
 

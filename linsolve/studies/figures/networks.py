@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.layers import maps
-from linsolve.core.network import follow
+from linsolve.core.network import follow, maps
 from linsolve.systems.small_start.matched import KernelAlignment
 
 __all__ = ["MARKS", "closed_form", "crossing", "deep_start", "simulated", "two_layer_start"]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.integrate import descend, integrate
+from linsolve.core.network import deep_weights
 from linsolve.core.trajectory import Trajectory
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
 from linsolve.studies.learn.comparison import DEEPEST, ENTRIES, POINTS, Learned, routes, sampled_times
 from linsolve.systems.deep.balanced_map import BalancedMap
 from linsolve.systems.deep.network import DeepNetwork
-from linsolve.systems.deep.weights import deep_weights
 
 __all__ = ["learn_deep"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from linsolve import plot
-from linsolve.core.results import folder_of_results, whole_folder
+from linsolve.core.results import folder_of_results, mark, whole_folder
 from linsolve.studies.learn.comparison import Learned
 from linsolve.studies.learn.figures import FIGURES
 from linsolve.studies.learn.page import PAGE, captions, network_words
@@ -17,9 +17,9 @@ from linsolve.studies.learn.rows import ROUTES, Row, summary
 
 __all__ = ["Row", "check_destination", "summary", "write"]
 
-MARKS = ("report.html", "trajectories.npz")  # a folder that holds both was made by this command
 KINDS = ("png", "pdf")
 FILES = {
+    "report.html": "this page",
     "trajectories.npz": "the three routes as plain NumPy arrays",
     "trajectories.nc": "the closed form as labelled netCDF, for xarray",
 }
@@ -30,26 +30,28 @@ OBSTRUCTED = (
 )
 
 
-def check_destination(out: str | os.PathLike[str]) -> Path:
-    """Return where the results go; refuse what would overwrite what this command did not make.
+def check_destination(out: str | os.PathLike[str], of: str) -> Path:
+    """Return the folder of the results; refuse one that holds anything but an earlier result on the same data `of`.
 
     Raises
     ------
     ValueError
-        If `out` is a file, or a folder with other contents.
+        If `out` is a file, or a folder with other contents or results on other data.
     """
     names = [*FILES, *(f"{name}.{kind}" for name in FIGURES for kind in KINDS)]
-    return folder_of_results("learn", out, marks=MARKS, names=names)
+    return folder_of_results("learn", out, of, names)
 
 
-def write(found: Learned, folder: str | os.PathLike[str]) -> dict[str, str]:
+def write(found: Learned, folder: str | os.PathLike[str], of: str | None = None) -> dict[str, str]:
     """Write figures, trajectories and ``report.html`` into a folder that appears only when it is complete.
 
     Parameters
     ----------
     found : Learned
     folder : str or path
-        Made, with its parents; replaced if it is empty or an earlier result of this function.
+        Made, with its parents; replaced if it is empty or an earlier result on the same data.
+    of : str, optional
+        Source of the data; by default the name of the data set.
 
     Returns
     -------
@@ -61,7 +63,9 @@ def write(found: Learned, folder: str | os.PathLike[str]) -> dict[str, str]:
     ValueError
         If the folder holds anything else.
     """
-    with whole_folder(check_destination(folder)) as made:
+    of = found.dataset.name if of is None else of
+    with whole_folder(check_destination(folder, of)) as made:
+        mark(made, "learn", of)
         return _write_into(found, made)
 
 

@@ -27,8 +27,8 @@ DIAGRAMS = {
     "dispersion": "dispersion of the tangent kernel over depth and gain, through the three phases",
     "depth": "time to learn over the start and the depth of a balanced mode, and what takes the time",
 }
-WHERE = dict.fromkeys(DIAGRAMS, "maps") | dict.fromkeys(("chaos", "dispersion"), "kernel_maps")
-WHERE |= {"depth": "depth_map"}
+WHERE = dict.fromkeys(DIAGRAMS, "two_layer") | dict.fromkeys(("chaos", "dispersion"), "kernel")
+WHERE |= {"depth": "depth"}
 
 MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow the memory of a laptop
 

@@ -19,6 +19,7 @@ __all__ = [
 
 PARTS = ("sample", "class", "global")
 LARGEST = 2000  # rows of the tangent kernel that are still diagonalized
+SETTLED = 0.02  # relative difference of two slopes of one exponential
 EXCITED = 1e-8  # of the residual; a direction with less of it is kept empty by a symmetry
 
 
@@ -228,13 +229,22 @@ def _eigenspaces(flow: Any, end: Any, residual: np.ndarray) -> Iterator[tuple[fl
 
 
 def fitted(t: np.ndarray, size: np.ndarray, law: str, floor: float) -> float | None:
-    """Return minus the slope of ``log size``: in t for ``"exp"``, in ``log t`` else; None without points for it."""
+    """Return minus the slope of ``log size``: in t for ``"exp"``, in ``log t`` else; None if it has not settled.
+
+    An exponential has settled where the slopes of both halves of the fitted stretch, late, above rounding and after the
+    last change of sign, differ by less than `SETTLED`.
+    """
     if law == "1/t":
         return float(-np.polyfit(np.log(t[-8:]), np.log(size[-8:]), 1)[0])
     low = np.flatnonzero(size <= floor)
-    last = low[0] if len(low) else len(t)  # up to where rounding sets in, and no further
+    last = low[0] if len(low) else len(t)  # rounding sets in
     above = np.flatnonzero(size > 1e-3 * size.max())
-    first = (above[-1] + 1 + last) // 2
+    rises = np.flatnonzero(np.diff(size[:last]) > 0)  # the size has a minimum where the part changes its sign
+    first = (max(above[-1], rises[-1] + 1 if len(rises) else 0) + 1 + last) // 2
     if last - first < 4:
         return None
-    return float(-np.polyfit(t[first:last], np.log(size[first:last]), 1)[0])
+    middle = (first + last) // 2
+    early, late, rate = (
+        float(-np.polyfit(t[a:b], np.log(size[a:b]), 1)[0]) for a, b in ((first, middle), (middle, last), (first, last))
+    )
+    return rate if abs(early - late) <= SETTLED * abs(rate) else None

@@ -10,11 +10,11 @@ PUBLISHED: dict[str, tuple[str, ...]] = {}
 _MORE = {
     "BalancedMap": "balanced_map",
     "DeepNetwork": "network",
-    "deep_weights": "weights",
     "distances": "recognition",
 }
 
 _WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS, **_MORE}.items()}
+_WHERE["deep_weights"] = "linsolve.core.network"
 __all__ = ["FLOWS", "LAWS", "PUBLISHED", *_WHERE]
 
 __getattr__, __dir__ = on_use(__name__, _WHERE)

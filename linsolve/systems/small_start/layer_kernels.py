@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.core.law import Expansion, Statistic
-from linsolve.core.layers import maps
-from linsolve.core.network import layers_of, march, trained
+from linsolve.core.network import layers_of, maps, march, trained
 from linsolve.core.parameters import parameter
 from linsolve.systems.small_start.start import outer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from linsolve.core.network import deep_weights
 from linsolve.core.trajectory import Trajectory
-from linsolve.systems.deep.weights import deep_weights
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
 __all__ = ["simulate"]

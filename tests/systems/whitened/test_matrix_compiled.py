@@ -176,7 +176,7 @@ class TestCompiled:
         monkeypatch.setattr(leap_compiled, "fill", lambda *given: calls.append(1) or fill(*given))
         monkeypatch.setattr(whitened_two_layer, "matrix_riccati", compiled)
         flow, start = WhitenedTwoLayer.example(np.random.default_rng(0))
-        assert linsolve.core.verify(flow, start).ok
+        assert linsolve.verify(flow, start).ok
         assert calls
 
     def test_a_flow_takes_it_by_name(self):
@@ -208,7 +208,7 @@ class TestCompiled:
         monkeypatch.setattr(whitened_two_layer, "matrix_riccati", compiled)
         flow, start = WhitenedTwoLayer.example(np.random.default_rng(0))
         try:
-            right = linsolve.core.verify(flow, start).ok
+            right = linsolve.verify(flow, start).ok
         except linsolve.NotExact:  # a wrong state at time t is not even a start with a closed form
             right = False
         assert not right

@@ -284,7 +284,7 @@ def _weigh(patch, change):
 
 def verified(flow, start):
     try:
-        return linsolve.core.verify(flow, start).ok
+        return linsolve.verify(flow, start).ok
     except linsolve.NotExact:  # a wrong state at time t is not even a start with a closed form
         return False
 

@@ -125,7 +125,7 @@ def test_two_eigenvalue_class_agrees_with_an_integrator():
         target, start = two_case(rng, kappa, total, 0.3)
         flow, times = WhitenedTwoLayer(target, tau=0.7), np.asarray([0.1, 0.5, 1.0])
         assert imbalance(np, *start).spread > 0
-        right = linsolve.core.integrate(flow, times, start, rtol=1e-12).state
+        right = linsolve.integrate(flow, times, start, rtol=1e-12).state
         assert distance(flow(times, start).state, right).max() < 1e-9
 
 

@@ -54,7 +54,7 @@ def test_residual_at_fifty_digits_from_a_start_in_doubles(lam):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_verified(seed):
-    report = linsolve.core.verify(*WhitenedTwoLayer.example(np.random.default_rng(seed)))
+    report = linsolve.verify(*WhitenedTwoLayer.example(np.random.default_rng(seed)))
     assert report.ok, str(report)
 
 
@@ -79,7 +79,7 @@ def test_invariants_are_power_sums_of_the_imbalance():
     w1, w2 = WhitenedTwoLayer.gaussian(3, 5, 4, sigma1=0.5, sigma2=0.7, rng=rng)
     flow = WhitenedTwoLayer(rng.normal(size=(4, 3)))
     eigenvalues = np.linalg.eigvalsh(w2.T @ w2 - w1 @ w1.T)
-    traj = linsolve.core.integrate(flow, [0.0, 0.7], flow.of(w1, w2), rtol=1e-12)
+    traj = linsolve.integrate(flow, [0.0, 0.7], flow.of(w1, w2), rtol=1e-12)
     for power, name in enumerate(("imbalance", "imbalance_squared", "imbalance_cubed"), start=1):
         np.testing.assert_allclose(traj[name], (eigenvalues**power).sum(), rtol=1e-9)
 
@@ -189,7 +189,7 @@ def test_start_outside_the_class_is_refused_with_its_distance():
     flow = WhitenedTwoLayer(np.ones((5, 3)))
     with pytest.raises(NotExact, match=r"two eigenvalues = 0\.\d+ must vanish.*integrate\(deep\.deep_weights"):
         flow(1.0, flow.of(w1, w2))
-    linsolve.core.integrate(flow, 1.0, flow.of(w1, w2))
+    linsolve.integrate(flow, 1.0, flow.of(w1, w2))
 
 
 def test_always_solvable_starts_are_accepted():
