@@ -5,7 +5,6 @@ import pytest
 
 import linsolve as ls
 
-
 SLOW = {ls.BiasedMode, ls.DeepMode, ls.FrozenHead, ls.LazyTwoLayer, ls.NeuralCollapse}
 CASES = [
     pytest.param(cls, seed, id=f"{cls.__name__}-{seed}", marks=[pytest.mark.exhaustive] if cls in SLOW and seed else [])

@@ -3,6 +3,7 @@
 import numpy as np
 
 import linsolve as ls
+from linsolve.core.flow import Flow
 from mutants import Mutant
 
 
@@ -31,6 +32,11 @@ def theorem_1(flow, xp, t, z0, *, rho=None, sign=-1, rate_w=None):
 
 class AsItShouldBe(ls.TwoLayer):
     """Theorem 1 with all corrections: not a mutant, the control of those below."""
+
+    def conditions(self, xp, z0):
+        p = xp.sqrt(self.eta_u)[..., None] * self.hidden(xp, z0)
+        p = p + xp.sqrt(self.eta_w * xp.sum(self.x**2, axis=-1))[..., None] * z0.u
+        return {"P = 0": xp.where(xp.sum(p * p, axis=-1) == 0, xp.ones_like(self.y), xp.zeros_like(self.y))}
 
     def solution(self, xp, t, z0):
         return theorem_1(self, xp, t, z0)
@@ -78,6 +84,8 @@ class ProductsWithoutRates(ls.TwoLayer):
 
 class OnlyWhatTheDataSee(ls.TwoLayer):
     """The part of w across the data dropped: right for the output, wrong for the weights, and not by much."""
+
+    definition = Flow.definition
 
     def _project(self, xp, z):
         h = self.hidden(xp, z)

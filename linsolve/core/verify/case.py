@@ -141,7 +141,8 @@ def largest(values: Any) -> float:
 
 def distance(found: Any, expected: Any, floor: Any = 0.0) -> float:
     """Return the largest difference between two arrays, relative to the larger of `expected` and `floor`."""
-    worst, size = (_largest_entry(v) for v in (found - expected, expected))
+    with np.errstate(invalid="ignore"):  # inf - inf is nan, which passes no check
+        worst, size = (_largest_entry(v) for v in (found - expected, expected))
     scale = max(size, _scalar(floor))
     return float(worst / scale) if scale > 0 else float(worst)
 
