@@ -1,4 +1,4 @@
-"""The checks. Each returns ``(value, tolerance, detail)``, or None where the flow makes no such statement."""
+"""The checks of a flow: each returns ``(value, tolerance, detail)``, or None if the flow makes no such statement."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def check_start(case: Case) -> Row:
 
 
 def check_semigroup(case: Case) -> Row:
-    """Compare following for ``t1 + t2`` with following twice, far beyond the times of the other checks."""
+    """Compare the solution at ``t1 + t2`` with the solution from that at ``t1``, far beyond the other checks' times."""
     first, second = case.times(8.0), case.times(8.0)
     once = case.follow(first + second)
     middle = type(case.start)(*(v[0] for v in case.follow(first)))
     twice = case.follow(second, middle)
     worst = largest(distance(a, b) for a, b in zip(once, twice, strict=True))
-    return worst, case.tolerance, "following for t1 + t2 against following twice"
+    return worst, case.tolerance, "solution at t1 + t2 against the solution at t2 from that at t1"
 
 
 def check_invariants(case: Case) -> Row | None:
@@ -140,7 +140,7 @@ def check_rates(case: Case) -> Row | None:
 
 
 def check_bounds(case: Case) -> Row | None:
-    """Measure by how much observables leave the intervals in which they are said to lie."""
+    """Measure by how much loss and observables leave their declared intervals."""
     _, state = case.path
     excess = [-case.exact.loss(case.xp, state)]
     for name, about in case.flow.declared.items():
@@ -154,7 +154,7 @@ def check_bounds(case: Case) -> Row | None:
 
 
 def check_batch(case: Case) -> Row:
-    """Compare a batch of two starts with the two followed one by one, in everything that has a name."""
+    """Compare a batch of two starts with each start alone, in every named quantity."""
     t = case.clock * np.array([0.5, 2.0])
     other = type(case.z0)(*(v[0] for v in case.flow(case.clock * np.array([0.7]), case.z0).state))
     pair = type(case.z0)(*(np.stack([np.broadcast_to(a, b.shape), b]) for a, b in zip(case.z0, other, strict=True)))

@@ -1,4 +1,4 @@
-"""Checks of where a closed form holds and where it ends: conditions, limit, time to a loss, lifetime."""
+"""Checks of the range of a closed form: conditions, limit, time to a loss, lifetime."""
 
 from __future__ import annotations
 
