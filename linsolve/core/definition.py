@@ -44,7 +44,7 @@ class Definition(NamedTuple):
     output: Callable[[Weights], Any]
     target: Any
     state: Callable[[Weights], Any]
-    observables: Callable[[Weights, Callable[..., Any]], Mapping[str, Any]] = _nothing
+    observables: Callable[[Weights, Callable[..., Any]], dict[str, Any]] = _nothing
     share: Any = 0.5
 
     def draw(self, xp: Any, rng: np.random.Generator, batch: tuple[int, ...]) -> dict[str, Any]:
@@ -77,20 +77,20 @@ class Definition(NamedTuple):
             found[name] = xp.stack(columns, axis=-1)
         return found
 
-    def kernel(self, xp: Any, w: Weights, batch: tuple[int, ...], step: Any, *, rates: bool = True) -> Any:
+    def kernel(self, xp: Any, jacobian: Weights, *, rates: bool = True) -> Any:
         """Return the tangent kernel, shape batch + (k, k); each layer times its learning rate unless told not to."""
         total = 0
-        for name, columns in self.jacobian(xp, w, batch, step).items():
+        for name, columns in jacobian.items():
             gram = columns @ xp.matrix_transpose(columns)
             total = total + (self.rates[name][..., None, None] * gram if rates else gram)
         return total
 
-    def descended(self, xp: Any, w: Weights, batch: tuple[int, ...], step: Any, h: Any) -> dict[str, Any]:
+    def descended(self, xp: Any, w: Weights, batch: tuple[int, ...], jacobian: Weights, h: Any) -> dict[str, Any]:
         """Return the weights after one step of gradient descent of length `h` in units of time."""
-        residual, new = self.residual(xp, w, batch), {}
         share = self.share[..., None] if hasattr(self.share, "shape") else self.share
-        for name, columns in self.jacobian(xp, w, batch, step).items():
-            slope = xp.sum((2 * share * residual)[..., :, None] * columns, axis=-2)
+        pull, new = 2 * share * self.residual(xp, w, batch), {}
+        for name, columns in jacobian.items():
+            slope = xp.sum(pull[..., :, None] * columns, axis=-2)
             move = h * self.rates[name][..., None] * slope
             new[name] = w[name] - xp.reshape(move, batch + tuple(self.weights[name]))
         return new

@@ -104,9 +104,12 @@ class Expansion(Law):
         """Return instances, values of the small parameter (not small) and names for which the law is exact."""
         return []
 
-    def errors(self, scales: tuple[float, ...] | None = None) -> dict[str, np.ndarray]:
+    def errors(self) -> dict[str, np.ndarray]:
         """Return the relative errors at `scales`, by name, evaluated to `dps` digits where that is set."""
-        scales = self.scales if scales is None else scales
+        return self.errors_at(self.scales)
+
+    def errors_at(self, scales: tuple[float, ...]) -> dict[str, np.ndarray]:
+        """Return `errors` at other values of the small parameter."""
         xp = np if self.dps is None else arithmetic.precise(self.dps)
         law, found = self.cast(xp), {name: np.empty(len(scales)) for name in self.orders}
         for k, scale in enumerate(scales):

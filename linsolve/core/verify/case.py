@@ -88,6 +88,12 @@ class Case(_Fields):
         return self.definition.draw(self.xp, np.random.default_rng(1), self.batch)
 
     @cached_property
+    def jacobian(self) -> dict[str, Any]:
+        """Derivative of the raw network's output by those weights."""
+        assert self.definition is not None
+        return self.definition.jacobian(self.xp, self.weights, self.batch, self.step)
+
+    @cached_property
     def starts(self) -> list[Any]:
         """The start and, of a raw network, three random states, of both signs, and that of zero weights, in doubles."""
         if self.definition is None:

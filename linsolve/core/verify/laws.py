@@ -43,7 +43,7 @@ def _expansion(law: Expansion) -> list[Row]:
         if name in law.constants and off <= ORDER_TOLERANCE:  # the constant of another order has no meaning
             size = float(np.max(errors[name] / np.power(law.scales, stated)))
             rows.append((f"size {name}", size, law.constants[name], f"error over small**{stated:g}, at every scale"))
-    special = [float(np.max(case.errors((small,))[name])) for case, small, name in law.special_cases()]
+    special = [float(np.max(case.errors_at((small,))[name])) for case, small, name in law.special_cases()]
     if special:
         rows.append(("special cases", float(np.max(special)), _ROUNDING, "error where the law is exact"))
     return rows

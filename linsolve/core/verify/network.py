@@ -21,7 +21,7 @@ def check_definition(case: Case) -> Row | None:
     raw, w = case.definition, case.weights
     state = raw.state(w)
     loss, velocity = case.exact.loss(case.xp, state), case.exact.velocity(case.xp, state)
-    moved = raw.descended(case.xp, w, case.batch, case.step, case.step)
+    moved = raw.descended(case.xp, w, case.batch, case.jacobian, case.step)
     back = {name: 2 * value - moved[name] for name, value in w.items()}
     found = [(a - b) / (2 * case.step) for a, b in zip(raw.state(moved), raw.state(back), strict=True)]
     floor = max(abs(v).max() for v in velocity)
@@ -39,7 +39,7 @@ def check_step(case: Case) -> Row | None:
     unit = clock(case.flow, type(case.z0)(*(arithmetic.to_numpy(v) for v in state))) or 1.0
     h = case.xp.asarray(unit / 16)
     found = case.exact.step(case.xp, state, h)
-    expected = raw.state(raw.descended(case.xp, w, case.batch, case.step, h))
+    expected = raw.state(raw.descended(case.xp, w, case.batch, case.jacobian, h))
     worst = [distance(a, b) for a, b in zip(found, expected, strict=True)]
     return largest(worst), case.tolerance, "one descent step against the raw weights"
 
@@ -51,7 +51,8 @@ def check_observables(case: Case) -> Row | None:
     raw, w = case.definition, case.weights
 
     def kernel(at: Any, *, rates: bool = True) -> Any:
-        return raw.kernel(case.xp, at, case.batch, case.step, rates=rates)
+        jacobian = case.jacobian if at is w else raw.jacobian(case.xp, at, case.batch, case.step)
+        return raw.kernel(case.xp, jacobian, rates=rates)
 
     defined, state = raw.observables(w, kernel), raw.state(w)
     missing = [name for name in case.flow.declared if name not in defined]
