@@ -187,6 +187,15 @@ class Flow(Parametrized):
         """Return the state after one step of gradient descent of length `h` in units of time."""
         return self.State(*(a + h * v for a, v in zip(z, self.velocity(xp, z), strict=True)))
 
+    def definition(self, xp: Any) -> Any:
+        """Return the raw network that the flow solves, a `Definition`, against which `verify` checks what is stated."""
+        raise NotImplementedError(_unstated(type(self), "definition", "the raw network"))
+
+    @classmethod
+    def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
+        """Return, by the name of a condition, a flow and start that violate it; only where generic starts do not."""
+        return {}
+
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
         """Return a typical flow and start, drawn generically."""

@@ -1,4 +1,4 @@
-"""Laws: asymptotic expansions with the order of their error, and averages with a standard error."""
+"""Statements that hold in a limit or on average: asymptotic expansions with an order, statistics with an error."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.parameters import Parametrized
+from linsolve.core.query import NotExact
 
 __all__ = ["Expansion", "Law", "Statistic"]
 
@@ -16,9 +17,16 @@ __all__ = ["Expansion", "Law", "Statistic"]
 class Law(Parametrized):
     """A statement about a flow that holds in a limit or on average.
 
-    A law is an `Expansion`, whose error vanishes with a stated order in a small parameter, or a `Statistic`, whose
-    prediction lies within a few standard errors of sampled networks. Its attribute `approximates` names the exact
-    solution that it approximates.
+    A law is an `Expansion`, whose error must shrink with a stated order in a small parameter, or a `Statistic`, whose
+    prediction must lie within a few standard errors of sampled networks. It names what it approximates in
+    `approximates`.
+
+    Parameters that break one of its `conditions` are refused when a law is made.
+
+    Raises
+    ------
+    NotExact
+        If a condition does not vanish; the message names it and its size.
 
     Examples
     --------
@@ -28,49 +36,83 @@ class Law(Parametrized):
     """
 
     approximates: ClassVar[str]
+    tolerance: ClassVar[float] = 1e-9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value in self.conditions(arithmetic.namespace(*self.parameters().values())).items():
+            size = float(np.max(arithmetic.to_numpy(value)))
+            if not size <= self.tolerance:
+                raise NotExact(
+                    f"{type(self).__name__}: {name} = {size:.3g} must vanish (relative distance; at most "
+                    f"{self.tolerance:g}) for the law to hold; change the parameters"
+                )
+
+    def conditions(self, xp: Any) -> dict[str, Any]:
+        """Return the relative distances of the parameters from what the law needs, by name; 0 where it holds."""
+        return {}
+
+    @classmethod
+    def counterexamples(cls, rng: np.random.Generator) -> dict[str, dict[str, Any]]:
+        """Return parameters that break each condition, by its name; `verify` checks that they are refused."""
+        return {}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> Law:
         """Return a typical instance, drawn generically."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{cls.__name__}: example is not defined (a typical instance); define it")
 
 
 class Expansion(Law):
-    """A law in a small parameter, with the order of its error.
+    """A law in a small parameter, with the order and the size of its error.
 
     A subclass gives `approximation` and `exact` as pure functions of ``(xp, small)`` that return arrays by name, and
-    `orders`, the exponent of the relative error (in the sup norm) by the same names.
+    `orders`, the exponent of the relative error (in the sup norm) by the same names. It may give `constants`, such that
+    the relative error of a typical instance is at most ``constant * small**order``, and `special_cases`, in which the
+    error is 0: both see a wrong factor that the order does not show.
 
     Examples
     --------
     >>> import linsolve as ls
     >>> class SmallAngle(ls.laws.Expansion):
     ...     orders = {"sine": 2}
+    ...     constants = {"sine": 0.17}
     ...     def approximation(self, xp, small):
     ...         return {"sine": small}
     ...     def exact(self, xp, small):
     ...         return {"sine": xp.sin(small)}
     >>> SmallAngle().measured_orders()["sine"].round(2).tolist()
     [2.0, 2.0]
+    >>> ls.verify(SmallAngle()).ok
+    True
     """
 
     orders: ClassVar[Mapping[str, float]]
+    constants: ClassVar[Mapping[str, float]] = {}
     scales: ClassVar[tuple[float, ...]] = (1e-2, 1e-3, 1e-4)
     dps: ClassVar[int | None] = None
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the law's values at a value of the small parameter, by name."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: approximation is not defined (the law); define it")
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the exact values, from a flow's closed form or an integration."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: exact is not defined (the exact values); define it")
+
+    def special_cases(self) -> list[tuple[Expansion, float, str]]:
+        """Return instances, values of the small parameter (not small) and names for which the law is exact."""
+        return []
 
     def errors(self) -> dict[str, np.ndarray]:
         """Return the relative errors at `scales`, by name, evaluated to `dps` digits where that is set."""
+        return self.errors_at(self.scales)
+
+    def errors_at(self, scales: tuple[float, ...]) -> dict[str, np.ndarray]:
+        """Return `errors` at other values of the small parameter."""
         xp = np if self.dps is None else arithmetic.precise(self.dps)
-        law, found = self.cast(xp), {name: np.empty(len(self.scales)) for name in self.orders}
-        for k, scale in enumerate(self.scales):
+        law, found = self.cast(xp), {name: np.empty(len(scales)) for name in self.orders}
+        for k, scale in enumerate(scales):
             small = arithmetic.cast(xp, scale)
             guess, truth = law.approximation(xp, small), law.exact(xp, small)
             for name, errors in found.items():
@@ -78,17 +120,19 @@ class Expansion(Law):
                 errors[k] = arithmetic.to_numpy(xp.max(xp.abs(guess[name] - truth[name])) / size)
         return found
 
-    def measured_orders(self) -> dict[str, np.ndarray]:
+    def measured_orders(self, errors: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """Return the slopes of log error against log scale between neighboring scales, by name."""
         steps = np.diff(np.log(self.scales))
-        return {name: np.diff(np.log(errors)) / steps for name, errors in self.errors().items()}
+        errors = self.errors() if errors is None else errors
+        return {name: np.diff(np.log(values)) / steps for name, values in errors.items()}
 
 
 class Statistic(Law):
     """A law for averages over random networks.
 
     A subclass gives `prediction`, values by name, and `sample`, draws by the same names with the draws along the first
-    axis; means of independent draws are compared with the predictions in units of their standard error.
+    axis; means of independent draws are compared with the predictions in units of their standard error. Enough draws
+    are needed that a relative deviation of `resolution` would be seen.
 
     Examples
     --------
@@ -104,20 +148,24 @@ class Statistic(Law):
     """
 
     draws: ClassVar[int] = 4000
+    resolution: ClassVar[float] = 0.3
 
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the predicted means, by name."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: prediction is not defined (the means); define it")
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-        """Return `count` independent draws of the predicted quantities by name, along the first axis."""
-        raise NotImplementedError
+        """Return `count` independent draws of what is predicted, by name, along the first axis."""
+        raise NotImplementedError(f"{type(self).__name__}: sample is not defined (random draws); define it")
+
+    def measured(self, rng: np.random.Generator, count: int | None = None) -> dict[str, tuple[Any, Any, Any]]:
+        """Return prediction, mean of the draws and standard error of the mean, by name."""
+        drawn, predicted = self.sample(rng, count or self.draws), self.cast(np).prediction(np)
+        return {
+            name: (value, drawn[name].mean(axis=0), drawn[name].std(axis=0, ddof=1) / np.sqrt(len(drawn[name])))
+            for name, value in predicted.items()
+        }
 
     def scores(self, rng: np.random.Generator, count: int | None = None) -> dict[str, np.ndarray]:
         """Return the z-scores of sampled means against the predictions, by name."""
-        drawn, predicted = self.sample(rng, count or self.draws), self.cast(np).prediction(np)
-        scores = {}
-        for name, value in predicted.items():
-            mean, error = drawn[name].mean(axis=0), drawn[name].std(axis=0, ddof=1) / np.sqrt(len(drawn[name]))
-            scores[name] = (mean - value) / error
-        return scores
+        return {name: (mean - value) / error for name, (value, mean, error) in self.measured(rng, count).items()}

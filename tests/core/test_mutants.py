@@ -17,7 +17,9 @@ def failed():
     def of(name):
         if name not in found:
             mutant = ALL[name]
-            found[name] = ls.verify(mutant.flow, mutant.z0).failed
+            # a proof in symbols of a two-layer network takes 10 seconds and is the same for all its mutants but one
+            checks = CHECKS if name in BALANCED else [check for check in CHECKS if check != "symbols"]
+            found[name] = ls.verify(mutant.flow, mutant.z0, checks=checks).failed
         return found[name]
 
     return of
@@ -34,6 +36,12 @@ def test_without_this_check_a_mutant_would_pass(check, failed):
     assert any(failed(name) == [check] for name in candidates)
 
 
+@pytest.mark.exhaustive
+def test_symbols_do_not_see_what_the_data_do_not():
+    mutant = TWO_LAYER["w across the data dropped"]
+    assert ls.verify(mutant.flow, mutant.z0).failed == ["dop853"]
+
+
 def test_the_corrected_theorem_passes_where_its_printed_forms_fail():
-    report = ls.verify(AsItShouldBe(**RATES), start())
+    report = ls.verify(AsItShouldBe(**RATES), start(), checks=[check for check in CHECKS if check != "symbols"])
     assert report.ok, str(report)

@@ -5,9 +5,15 @@ import pytest
 
 import linsolve as ls
 
+SLOW = {ls.BiasedMode, ls.DeepMode, ls.FrozenHead, ls.LazyTwoLayer, ls.NeuralCollapse}
+CASES = [
+    pytest.param(cls, seed, id=f"{cls.__name__}-{seed}", marks=[pytest.mark.exhaustive] if cls in SLOW and seed else [])
+    for cls in ls.flows.ALL
+    for seed in range(3)
+]
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
+
+@pytest.mark.parametrize(("cls", "seed"), CASES)
 def test_every_flow_is_proved(cls, seed):
     flow, z0 = cls.example(np.random.default_rng(seed))
     report = ls.verify(flow, z0)
@@ -53,6 +59,52 @@ def test_stationary_start_is_proved():
     report = ls.verify(ls.BalancedMode(s=1.0), 1.0)
     assert report.ok, str(report)
     assert {"descent", "time_to"}.isdisjoint(check.name for check in report)  # nothing moves: no order, no time
+
+
+def test_nan_and_infinities_never_pass():
+    from linsolve.core.verify.case import distance, largest
+
+    xp = ls.arithmetic.precise(30)
+    for bad in (float("nan"), float("inf")):
+        for array in (np.array([1.0, bad]), xp.asarray([1.0, bad]), xp.asarray([bad, 1.0])):
+            assert not distance(array, array) <= 1.0
+        assert not largest([0.0, bad]) <= 1.0
+    assert largest([]) == 0.0
+
+
+def test_starts_are_of_both_signs_and_at_the_saddle():
+    from linsolve.core.verify.case import prepare
+
+    flow, z0 = ls.HiddenMode.example(np.random.default_rng(0))
+    signs = {tuple(np.sign(np.sum(z.w * z.h, axis=-1))) for z in prepare(flow, z0, 50).starts}
+    assert (0.0, 0.0, 0.0) in signs
+    assert {sign for found in signs for sign in found} == {-1.0, 0.0, 1.0}
+
+
+class Unstated(ls.laws.Expansion):
+    orders = {"sine": 2}  # noqa: RUF012
+
+    def conditions(self, xp):
+        return {"never": xp.asarray(0.0)}
+
+    def approximation(self, xp, small):
+        return {"sine": small}
+
+    def exact(self, xp, small):
+        return {"sine": xp.sin(small)}
+
+
+def test_a_condition_of_a_law_without_counterexample_is_not_proved():
+    report = ls.verify(Unstated())
+    assert report.failed == ["conditions"]
+    assert "never" in str(report)
+
+
+def test_a_law_refuses_parameters_that_break_its_conditions():
+    parameters = ls.laws.LearningTime.counterexamples(np.random.default_rng(3))
+    for name, values in parameters.items():
+        with pytest.raises(ls.NotExact, match=f"LearningTime: {name} = 1 must vanish"):
+            ls.laws.LearningTime(**values)
 
 
 @pytest.mark.parametrize("cls", [cls for cls in ls.flows.ALL if cls.time_to is not ls.Flow.time_to])

@@ -1,4 +1,7 @@
-"""Known-wrong formulas, most of them printed in papers; each names the check that must reject it."""
+"""Known-wrong formulas, most of them printed in papers; each names the check that must reject it.
+
+Those with ``definition = Flow.definition`` are flows that declare no raw network, so that fewer checks apply.
+"""
 
 from typing import NamedTuple
 
@@ -41,6 +44,7 @@ class AlmostTheRightTimeConstant(ls.BalancedMode):
     """A time constant wrong in the twelfth digit: any simulation agrees."""
 
     symbols = Flow.symbols
+    definition = Flow.definition
 
     def _clock(self, t):
         return t * (10**12 - 1) / 10**12
@@ -68,12 +72,16 @@ class WrongInTheFortiethDigit(ls.BalancedMode):
 class TextbookSigmoid(ls.BalancedMode):
     """Saxe's printed form, whose value at t = 0 is the start only up to rounding."""
 
+    definition = Flow.definition
+
     def solution(self, xp, t, z0):
         return self.State(self.s / (1 + (self.s / z0.a - 1) * xp.exp(-2 * self.s * t / self.tau)))
 
 
 class ConvergedTooSoon(ls.BalancedMode):
     """An exponential dropped as soon as it is small: right wherever one looks, except across the jump."""
+
+    definition = Flow.definition
 
     def _follow(self, xp, t, z0):
         sign, size, gap = super()._follow(xp, t, z0)
@@ -83,6 +91,8 @@ class ConvergedTooSoon(ls.BalancedMode):
 
 class StepOfOneLayer(ls.BalancedMode):
     """Gradient descent that moves only one of the two weights."""
+
+    definition = Flow.definition
 
     def step(self, xp, z, h):
         return self.State(z.a * (1 + h * (self.s - z.a) / self.tau))
@@ -116,11 +126,44 @@ class SumOverTheBatch(ls.BalancedMode):
         return super().solution(xp, t, self.State(xp.max(z0.a) + 0 * z0.a))
 
 
+class DoubledMetric(ls.BalancedMode):
+    """Twice the learning rates in the descent along the loss, not in velocity and solution."""
+
+    def descent(self, xp, z, gradient):
+        return self.State(2 * super().descent(xp, z, gradient).a)
+
+
+class StepWithTheOtherSign(ls.BalancedMode):
+    """The term of second order in the step with its sign flipped: still of order 1."""
+
+    def step(self, xp, z, h):
+        pull = h * xp.sign(z.a) * (self.s - z.a) / self.tau
+        return self.State(z.a * (1 + 2 * pull - pull**2))
+
+
+class TwiceTheLifetime(ls.BalancedMode):
+    """The solution backward in time offered beyond its pole."""
+
+    def lifetime(self, xp, z0):
+        return tuple(2 * end for end in super().lifetime(xp, z0))
+
+
+class HalfTheLifetime(ls.BalancedMode):
+    """The solution backward in time refused long before its pole."""
+
+    def lifetime(self, xp, z0):
+        return tuple(end / 2 for end in super().lifetime(xp, z0))
+
+
 BALANCED = {
     "doubled rate": Mutant(DoubledRate(**MODE), (0.05,), "velocity"),
     "time constant off by 1e-12": Mutant(AlmostTheRightTimeConstant(**MODE), (0.05,), "residual"),
     "time constant off by 1e-40": Mutant(WrongInTheFortiethDigit(**MODE), (0.05,), "symbols"),
     "textbook sigmoid": Mutant(TextbookSigmoid(**MODE), (0.05,), "start"),
+    "doubled metric": Mutant(DoubledMetric(**MODE), (0.05,), "velocity"),
+    "step with the other sign": Mutant(StepWithTheOtherSign(**MODE), (0.05,), "step"),
+    "twice the lifetime": Mutant(TwiceTheLifetime(**MODE), (2.5,), "lifetime"),
+    "half of the lifetime": Mutant(HalfTheLifetime(**MODE), (2.5,), "lifetime"),
     "converged too soon": Mutant(ConvergedTooSoon(**MODE), (0.05,), "semigroup"),
     "descent of one layer": Mutant(StepOfOneLayer(**MODE), (0.05,), "descent"),
     "loss without its half": Mutant(LossWithoutItsHalf(**MODE), (0.05,), "along"),

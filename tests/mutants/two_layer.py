@@ -3,6 +3,7 @@
 import numpy as np
 
 import linsolve as ls
+from linsolve.core.flow import Flow
 from mutants import Mutant
 
 
@@ -31,6 +32,11 @@ def theorem_1(flow, xp, t, z0, *, rho=None, sign=-1, rate_w=None):
 
 class AsItShouldBe(ls.TwoLayer):
     """Theorem 1 with all corrections: not a mutant, the control of those below."""
+
+    def conditions(self, xp, z0):
+        p = xp.sqrt(self.eta_u)[..., None] * self.hidden(xp, z0)
+        p = p + xp.sqrt(self.eta_w * xp.sum(self.x**2, axis=-1))[..., None] * z0.u
+        return {"P = 0": xp.where(xp.sum(p * p, axis=-1) == 0, xp.ones_like(self.y), xp.zeros_like(self.y))}
 
     def solution(self, xp, t, z0):
         return theorem_1(self, xp, t, z0)
@@ -79,6 +85,8 @@ class ProductsWithoutRates(ls.TwoLayer):
 class OnlyWhatTheDataSee(ls.TwoLayer):
     """The part of w across the data dropped: right for the output, wrong for the weights, and not by much."""
 
+    definition = Flow.definition
+
     def _project(self, xp, z):
         h = self.hidden(xp, z)
         return z._replace(w=h[..., :, None] * (self.x / xp.sum(self.x**2, axis=-1)[..., None])[..., None, :])
@@ -126,6 +134,44 @@ class KernelNormWithoutItsCross(ls.WhitenedTwoLayer):
     kernel_alignment.observable = ls.WhitenedTwoLayer.declared["kernel_alignment"]
 
 
+class LossFromOne(ls.WhitenedTwoLayer):
+    """A constant added to the loss, which moves no weight."""
+
+    def loss(self, xp, z):
+        return super().loss(xp, z) + 1
+
+
+class NoConditions(ls.WhitenedTwoLayer):
+    """The closed form offered from every start."""
+
+    def conditions(self, xp, z0):
+        return {name: 0 * value for name, value in super().conditions(xp, z0).items()}
+
+
+class AlignmentSquared(ls.WhitenedTwoLayer):
+    """The square of the alignment, which also lies between -1 and 1."""
+
+    def kernel_alignment(self, xp, z):
+        return super().kernel_alignment(xp, z) ** 2
+
+    kernel_alignment.observable = ls.WhitenedTwoLayer.declared["kernel_alignment"]
+
+
+class HalfTheRate(ls.FrozenKernel):
+    """The loss falls half as fast as stated."""
+
+    def rates(self, xp, z):
+        return {"loss": super().rates(xp, z)["loss"] / 2}
+
+
+class NeverFast(ls.FrozenKernel):
+    """An alignment declared to be at most 0.1."""
+
+    @ls.observable(bounds="[0, 0.1]")
+    def residual_alignment(self, xp, z):
+        return super().residual_alignment(xp, z)
+
+
 RATES = {"y": 1.2, "gamma": 0.8, "eta_u": 0.4, "eta_w": 1.5, "x": [0.6, -0.8, 0.5]}
 
 
@@ -147,7 +193,15 @@ TWO_LAYER = {
     "w across the data dropped": Mutant(OnlyWhatTheDataSee(**RATES), start(1e-6), "dop853"),
     "half of the order's velocity": Mutant(OneLayerOfTheLoss(**ORDER), (0.05, 0.02, 0.01), "velocity"),
 }
+_WHITENED, _START = ls.WhitenedTwoLayer.example(np.random.default_rng(0))
+_KERNEL, _OUTPUTS = ls.FrozenKernel.example(np.random.default_rng(0))
+
 BOUNDED = {
+    "loss from one": Mutant(LossFromOne(**_WHITENED.parameters()), _START, "definition"),
+    "no conditions": Mutant(NoConditions(**_WHITENED.parameters()), _START, "conditions"),
+    "alignment squared": Mutant(AlignmentSquared(**_WHITENED.parameters()), _START, "observables"),
+    "half the rate": Mutant(HalfTheRate(**_KERNEL.parameters()), _OUTPUTS, "rates"),
+    "never fast": Mutant(NeverFast(**_KERNEL.parameters()), _OUTPUTS, "bounds"),
     "kernel norm without its cross term": Mutant(
         KernelNormWithoutItsCross(target=[[2.0]]), tuple(ls.WhitenedTwoLayer.of([[0.1]], [[0.1]])), "bounds"
     ),

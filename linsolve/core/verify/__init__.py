@@ -1,4 +1,4 @@
-"""The proof: each statement of a flow checked from the one before it, to fifty digits and by simulation."""
+"""`verify`: every statement of a flow or law, checked to fifty digits, by simulation and in symbols."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MOST_DIGITS = 1000
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One statement, checked.
+    """Result of one check.
 
     Parameters
     ----------
     name : str
-        Which statement.
+        Name of the check.
     value, tolerance : float
-        What was measured, and the largest value that passes.
+        Measured value, and the largest value that passes.
     detail : str
-        What the value means.
+        Meaning of the value.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The checks of one flow from one start; iterate over it, ask `ok`, or print it as a table.
+    """Checks of one flow from one start: an iterable, with `ok` and `failed`, that prints as a table.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Report:
     checks : tuple of Check
         In the order of `CHECKS`.
     notes : tuple of str
-        What else a reader of the checks must know about the start.
+        Remarks on the start that bear on the checks.
     """
 
     flow: str
@@ -98,16 +98,18 @@ class Report:
 def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[str] | None = None) -> Report:
     """Prove a flow's statements from one start, or measure the order or the z-scores of a law.
 
-    The loss is the anchor that a reader checks by eye: the velocity is proved from the loss, the closed form from the
-    velocity, and all else (invariants, limits, inverse times, observables) from the closed form. Times come from the
-    flow's own clock, ``|z0| / |velocity(z0)|``, because once converged every formula with the right limit looks right.
+    Loss, velocity, descent step and observables are checked against the raw network that the flow declares as its
+    `definition`, if it does; the velocity against the gradient of the loss; the closed form against the velocity; and
+    invariants, limit, time to a loss, lifetime and conditions against the closed form. Random states of the raw network
+    serve as further starts: of both signs, and at the saddle of zero weights. Times are multiples of the flow's own
+    clock, ``|z0| / |velocity(z0)|``, because once converged every formula with the right limit looks right.
 
     Parameters
     ----------
     flow : Flow or Law
-        What to prove; parameters should be generic (equal learning rates hide mistakes).
+        Parameters should be generic (equal learning rates hide mistakes).
     z0 : State
-        Start; not for a law.
+        Start; not for a law, and generic too.
     dps : int
         Decimal digits of the high-precision checks (they compute with twice as many), 15 to 1000: beyond, some flows
         take minutes, and no mistake in a formula hides behind that many digits.
@@ -125,7 +127,7 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
     ValueError
         If `dps` is too small or too large, a check's name is unknown, or the start is not a state of the flow.
     TypeError
-        If one of the flow's methods fails, or returns what it must not; the message names the method.
+        If one of the flow's methods fails or returns a value of the wrong form; the message names the method.
     NotImplementedError
         If a flow lacks its loss, descent, velocity or solution.
     NotExact
@@ -148,7 +150,7 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
         raise ValueError(f"verify: dps = {dps} must be at most {MOST_DIGITS} (decimal digits); say 50")
     names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
     if not names:
-        raise ValueError("verify: checks = [] must name at least one (what to prove); leave it out for all")
+        raise ValueError("verify: checks = [] must name at least one (statements to prove); leave it out for all")
     for name in names:
         if name not in CHECKS:
             raise ValueError(unknown_name("verify", "check", name, CHECKS))

@@ -1,40 +1,31 @@
-"""One flow and start, prepared for checking: in doubles, in high precision, with times from the flow's own clock."""
+"""One flow and start, prepared for checking: in doubles and in high precision, with times from the flow's own clock."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.query import Problem, pose, spread
 from linsolve.core.verify.statements import refuse_ill_stated
 
-__all__ = ["Case", "distance", "prepare", "time_derivative"]
+__all__ = ["Case", "clock", "distance", "distances", "implements", "largest", "prepare", "time_derivative"]
+
+_TIMES = (0.0, 0.3, 1.0, 2.5, 6.0)
 
 
-class Case(NamedTuple):
-    """What every check starts from.
+def implements(flow: Flow, name: str) -> bool:
+    """Return whether a flow states something that `Flow` itself leaves open."""
+    own, base = (getattr(cls, name) for cls in (type(flow), Flow))
+    return getattr(own, "__func__", own) is not getattr(base, "__func__", base)
 
-    Parameters
-    ----------
-    flow, z0 : Flow, State
-        In doubles.
-    xp, exact, start : namespace, Flow, State
-        The same numbers in high precision.
-    clock : float
-        The flow's own unit of time, ``|z0| / |velocity(z0)|``, the shortest of a batch.
-    moving : bool
-        False where every start of the batch is stationary; the clock is then 1.
-    step : mpf
-        Step of the difference quotients: its square is far below any tolerance, its quotient far above rounding.
-    tolerance : float
-        For statements that hold exactly.
-    batch : tuple of int
-    """
 
+class _Fields(NamedTuple):
     flow: Flow
     z0: Any
     xp: Any
@@ -46,17 +37,79 @@ class Case(NamedTuple):
     tolerance: float
     batch: tuple[int, ...]
 
+
+class Case(_Fields):
+    """Input of every check.
+
+    Parameters
+    ----------
+    flow, z0 : Flow, State
+        In doubles.
+    xp, exact, start : namespace, Flow, State
+        The same numbers in high precision.
+    clock : float
+        The flow's own unit of time, ``|z0| / |velocity(z0)|``, the shortest of a batch.
+    moving : bool
+        False if every start of the batch is stationary; the clock is then 1.
+    step : mpf
+        Step of the difference quotients: its square is far below any tolerance, its quotient far above rounding.
+    tolerance : float
+        For statements that hold exactly.
+    batch : tuple of int
+    """
+
     def times(self, *multiples: float) -> Any:
         """Return multiples of the clock as a high-precision time axis in front of the batch."""
-        clock = self.xp.asarray([m * self.clock for m in multiples])
-        return self.xp.reshape(clock, (len(multiples),) + (1,) * len(self.batch))
+        times = self.xp.asarray([m * self.clock for m in multiples])
+        return self.xp.reshape(times, (len(multiples),) + (1,) * len(self.batch))
 
     def follow(self, t: Any, start: Any = None) -> Any:
         """Return the closed form in high precision, with all its axes."""
-        state = self.exact.solution(self.xp, t, self.start if start is None else start)
-        return spread(
-            Problem(self.exact, self.xp, t[(slice(None),) + (0,) * len(self.batch)], self.start, self.batch), state
-        )
+        z0 = self.start if start is None else start
+        state = self.exact.solution(self.xp, t, z0)
+        return spread(Problem(self.exact, self.xp, t[(slice(None),) + (0,) * len(self.batch)], z0, self.batch), state)
+
+    @cached_property
+    def path(self) -> tuple[Any, Any]:
+        """The times 0, 0.3, 1, 2.5 and 6 clocks, and the closed form there in high precision."""
+        t = self.times(*_TIMES)
+        return t, self.follow(t)
+
+    @cached_property
+    def definition(self) -> Definition | None:
+        """The raw network in high precision, where the flow states one."""
+        found: Definition | None = self.exact.definition(self.xp) if implements(self.flow, "definition") else None
+        return found
+
+    @cached_property
+    def weights(self) -> dict[str, Any]:
+        """Random weights of the raw network."""
+        assert self.definition is not None
+        return self.definition.draw(self.xp, np.random.default_rng(1), self.batch)
+
+    @cached_property
+    def jacobian(self) -> dict[str, Any]:
+        """Derivative of the raw network's output by those weights."""
+        assert self.definition is not None
+        return self.definition.jacobian(self.xp, self.weights, self.batch, self.step)
+
+    @cached_property
+    def starts(self) -> list[Any]:
+        """The start and, of a raw network, three random states, of both signs, and that of zero weights, in doubles."""
+        if self.definition is None:
+            return [self.z0]
+        rng = np.random.default_rng(2)
+        drawn = [self.definition.draw(self.xp, rng, self.batch) for _ in range(3)]
+        drawn.append({name: 0 * value for name, value in drawn[0].items()})
+        state = type(self.z0)
+        return [self.z0, *(state(*map(arithmetic.to_numpy, self.definition.state(w))) for w in drawn)]
+
+    def holds(self, z: Any) -> np.ndarray:
+        """Return whether a state in doubles obeys the conditions of the closed form, shape batch."""
+        held = np.ones(self.batch, dtype=bool)
+        for value in self.flow.conditions(np, z).values():
+            held &= np.broadcast_to(value <= self.flow.tolerance, self.batch)
+        return held
 
 
 def prepare(flow: Flow, z0: Any, dps: int) -> Case:
@@ -67,33 +120,54 @@ def prepare(flow: Flow, z0: Any, dps: int) -> Case:
     refuse_ill_stated(doubles)
     exact, start = flow.cast(xp), type(posed.z0)(*(arithmetic.cast(xp, v) for v in posed.z0))
     step = xp.asarray(xp.context.mpf(10) ** (-(2 * dps) // 3))
-    tolerance = 10.0 ** (-0.6 * dps)
-    clock = _clock(doubles)
-    unit, moving = (1.0, False) if clock is None else (clock, True)
-    return Case(doubles.flow, doubles.z0, xp, exact, start, unit, moving, step, tolerance, doubles.batch)
+    unit = clock(doubles.flow, doubles.z0)
+    one, moving = (1.0, False) if unit is None else (unit, True)
+    return Case(doubles.flow, doubles.z0, xp, exact, start, one, moving, step, 10.0 ** (-0.6 * dps), doubles.batch)
 
 
-def _clock(problem: Any) -> float | None:
-    """Return the shortest ``|z0| / |velocity(z0)|`` of the batch; None where nothing moves."""
-    own = [len(problem.flow.axes[name]) for name in problem.z0._fields]
+def sizes(flow: Flow, state: Any) -> Any:
+    """Return the length of each member of a batch, all fields together."""
+    own = [len(flow.axes[name]) for name in state._fields]
+    squares = [np.sum(v * v, axis=tuple(range(-k, 0))) if k else v * v for v, k in zip(state, own, strict=True)]
+    return np.sqrt(sum(squares[1:], squares[0]))
 
-    def size(state: Any) -> Any:
-        squares = [np.sum(v * v, axis=tuple(range(-k, 0))) if k else v * v for v, k in zip(state, own, strict=True)]
-        return np.sqrt(sum(squares[1:], squares[0]))
 
-    speed = np.atleast_1d(size(problem.flow.velocity(np, problem.z0)))
-    length = np.broadcast_to(size(problem.z0), np.broadcast_shapes(np.shape(size(problem.z0)), speed.shape))
+def clock(flow: Flow, z0: Any) -> float | None:
+    """Return the shortest ``|z0| / |velocity(z0)|`` of a batch; None if nothing moves."""
+    length, speed = np.broadcast_arrays(*map(np.atleast_1d, (sizes(flow, z0), sizes(flow, flow.velocity(np, z0)))))
     moving = (speed > 0) & (length > 0)
-    return float(np.min(length[moving] / np.broadcast_to(speed, length.shape)[moving])) if moving.any() else None
+    return float(np.min(length[moving] / speed[moving])) if moving.any() else None
+
+
+def largest(values: Any) -> float:
+    """Return the largest of some numbers, nan if one of them is nan, 0 of none."""
+    found = [float(value) for value in values]
+    return float(np.max(found)) if found else 0.0
 
 
 def distance(found: Any, expected: Any, floor: Any = 0.0) -> float:
     """Return the largest difference between two arrays, relative to the larger of `expected` and `floor`."""
-    difference, size = abs(found - expected), abs(expected)
-    worst = difference.max() if difference.shape else difference
-    scale = size.max() if size.shape else size
-    worst, scale = _scalar(worst), max(_scalar(scale), _scalar(floor))
+    with np.errstate(invalid="ignore"):  # inf - inf is nan, which passes no check
+        worst, size = (_largest_entry(v) for v in (found - expected, expected))
+    scale = max(size, _scalar(floor))
     return float(worst / scale) if scale > 0 else float(worst)
+
+
+def distances(found: Any, expected: Any, floor: Any, batch: tuple[int, ...]) -> np.ndarray:
+    """Return `distance` for each member of a batch, its axes after those of time."""
+    difference, size = (np.abs(arithmetic.to_numpy(v)) for v in (found - expected, expected + 0 * found))
+    rest = tuple(range(len(batch), difference.ndim))
+    worst, size = (np.max(v, axis=rest) if rest else v for v in (difference, size))
+    scale = np.maximum(size, floor)
+    return np.asarray(worst / np.where(scale > 0, scale, 1.0))
+
+
+def _largest_entry(values: Any) -> Any:
+    """Return the largest absolute value; nan if an entry is nan, which comparisons of object arrays pass over."""
+    flat = abs(values)
+    if not flat.shape:
+        return _scalar(flat)
+    return np.nan if (flat != flat).any() else _scalar(flat.max())
 
 
 def _scalar(value: Any) -> Any:

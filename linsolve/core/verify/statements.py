@@ -1,4 +1,4 @@
-"""Whether a flow's statements are of the right form, so that a slip in one of them is called by its name."""
+"""Form of a flow's statements: a slip in one of them is reported by the name of its method."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from linsolve.core.query import NotExact, Problem
 
 __all__ = ["refuse_ill_stated", "refuse_unportable"]
 
-_TIMES = np.zeros(7)  # where every solution exists; as many as no axis of its own is likely to have
+_TIMES = np.zeros(7)  # every solution exists at 0; few states have an axis of length 7
 _ARITHMETIC = "array-API names of xp only (xp.exp, not numpy.exp), Python integers, no branch on a value"
 
 
 def refuse_ill_stated(problem: Problem) -> None:
-    """Evaluate each statement once in doubles and refuse what it returns where that is not what it must return.
+    """Evaluate each statement once in doubles and refuse a returned value of the wrong form.
 
     Raises
     ------
     TypeError
-        Naming the method and what it should return; also where the method itself fails.
+        If a method returns a value of the wrong form, or fails; the message names it and the form.
     NotImplementedError
-        If the loss, the descent or the velocity is missing; a solution may be, of a flow that is integrated.
+        If the loss, the descent or the velocity is missing; only a flow that is integrated may lack a solution.
     """
     flow, z0 = problem.flow, problem.z0
     solved = type(flow).solution is not Flow.solution
@@ -47,7 +47,7 @@ def refuse_ill_stated(problem: Problem) -> None:
 
 
 def refuse_unportable(error: Exception, case: Any) -> None:
-    """Blame the statement that works in doubles but not in high precision, where there is one, for an error."""
+    """Raise a TypeError that names the statement that works in doubles but not in high precision, if there is one."""
     statements: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("loss", lambda: case.exact.loss(case.xp, case.start)),
         ("velocity", lambda: case.exact.velocity(case.xp, case.start)),

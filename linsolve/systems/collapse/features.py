@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from linsolve import arithmetic
 from linsolve.core.arguments import refuse_beyond_memory
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.systems.collapse import metrics
@@ -81,6 +83,25 @@ class BlockFeatures(Flow):
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``|W H + b 1^T - Y|^2 / 2``."""
         return xp.sum(self.residual(xp, z) ** 2, axis=(-2, -1)) / 2
+
+    def network(self, xp: Any, classifier: Callable[[Any], Any], state: Callable[..., Any]) -> Definition:
+        """Return the network with features ``V Phi``, ``Phi^T Phi = K``, a classifier of four features, and a bias."""
+        y = self._members(xp)
+        roots = [xp.sqrt(mu)[..., None, None] for mu in self.rates_of_features(xp)]
+        phi = sum(root * part for root, part in zip(roots, split(xp, xp.eye(y.shape[1]), y), strict=True))
+        one = xp.ones_like(self.kappa_d)
+
+        def output(w: Any) -> Any:
+            return classifier(w) @ (w["v"] @ phi) + w["b"][..., :, None]
+
+        return Definition(
+            weights={"v": (4, y.shape[1]), "b": (y.shape[0],)},
+            rates={"v": one, "b": one},
+            output=output,
+            target=y,
+            state=lambda w: state(w["v"] @ phi, classifier(w), w["b"]),
+            observables=lambda w, kernel: metrics.defined(xp, w["v"] @ phi, classifier(w), w["b"], y),
+        )
 
     # observables
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve.arithmetic import precision
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
 from linsolve.numerics.spectrum import exponents, integral_weights, reach_backward
@@ -212,6 +213,11 @@ class FrozenHead(BlockFeatures):
         back = xp.matrix_transpose(self.w)
         total = xp.sum(r, axis=-1)
         return {"loss": -xp.sum((back @ r) * (back @ self._pulled(xp, r)), axis=(-2, -1)) - xp.sum(total**2, axis=-1)}
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the network in which features and bias learn."""
+        network = self.network(xp, lambda w: self.w, lambda h, w, b: self.State(h, b))
+        return network._replace(weights={**network.weights, "v": (self.w.shape[-1], network.weights["v"][1])})
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

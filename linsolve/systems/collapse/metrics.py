@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from linsolve.systems.collapse.contrasts import averaged
+from linsolve.systems.collapse.contrasts import averaged, split
 
 __all__ = [
     *("angle_misfit", "misclassified", "norm_spread", "scatter_ratio", "unaligned"),
-    *("bounded_ratio", "class_grams", "diagonal", "trace"),
+    *("bounded_ratio", "class_grams", "defined", "diagonal", "trace"),
 ]
 
 
@@ -82,3 +82,28 @@ def misclassified(xp: Any, product: Any, gram_h: Any, b: Any, y: Any) -> Any:
     chosen = xp.argmax(product + b[..., :, None], axis=-2)
     differ = chosen != xp.argmax(nearer, axis=-1)
     return xp.sum(xp.astype(differ, xp.float64), axis=-1) / y.shape[1]
+
+
+def defined(xp: Any, h: Any, w: Any, b: Any, y: Any) -> dict[str, Any]:
+    """Return every metric by its definition, from features (n, N), classifier (C, n) and bias (C,) themselves."""
+    classes, samples = y.shape
+    turned, means = xp.matrix_transpose, averaged(xp, h, y)
+    centered = means - xp.sum(means, axis=-1, keepdims=True) / classes
+    length = xp.sqrt(xp.sum(centered**2, axis=-2))
+    mean = xp.sum(length, axis=-1) / classes
+    cosines = turned(centered) @ centered / (length[..., :, None] * length[..., None, :])
+    misfit = xp.abs(cosines + 1 / xp.asarray(classes - 1)) * (1 - xp.eye(classes))
+    one, other = (a / xp.sqrt(xp.sum(a**2, axis=(-2, -1), keepdims=True)) for a in (w, turned(centered)))
+    far = xp.sum((h[..., :, None, :] - means[..., :, :, None]) ** 2, axis=-3)
+    outputs = w @ h + b[..., :, None]
+    differ = xp.argmax(outputs, axis=-2) != xp.argmax(-far, axis=-2)
+    within, between = xp.sum((h - means @ y) ** 2, axis=(-2, -1)) / samples, xp.sum(length**2, axis=-1) / classes
+    parts = dict(zip(("sample", "class", "global"), split(xp, outputs - y, y), strict=True))
+    return {
+        "nc1": within / between,
+        "nc2_norms": xp.sqrt(xp.sum((length - mean[..., None]) ** 2, axis=-1) / classes) / mean,
+        "nc2_angles": xp.max(misfit, axis=(-2, -1)),
+        "nc3": xp.sum((one - other) ** 2, axis=(-2, -1)) / 2,
+        "nc4": xp.sum(xp.astype(differ, xp.float64), axis=-1) / samples,
+        **{f"loss_{name}": xp.sum(part**2, axis=(-2, -1)) / 2 for name, part in parts.items()},
+    }

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.systems.collapse import metrics
 from linsolve.systems.collapse import starts as start
@@ -271,6 +272,17 @@ class NeuralCollapse(BlockFeatures):
         }  # fmt: skip
 
     equal_bias_limit = equal_bias_limit
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the network in which features, classifier and bias learn."""
+        turned = xp.matrix_transpose
+
+        def state(h: Any, w: Any, b: Any) -> Any:
+            return self.State(w @ h, w @ turned(w), turned(h) @ h, b)
+
+        network = self.network(xp, lambda w: w["w"], state)
+        weights, rates = {**network.weights, "w": (self._classes, 4)}, {**network.rates, "w": network.rates["b"]}
+        return network._replace(weights=weights, rates=rates)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.definition import Definition
 from linsolve.core.flow import observable
 from linsolve.core.query import pose
 from linsolve.numerics.checked import in_range
@@ -14,7 +15,7 @@ from linsolve.numerics.scalar import smallest
 from linsolve.numerics.spectrum import exponents, integral_weights, rows_times
 from linsolve.systems.kernel_regime import class_kernel_arguments as arguments
 from linsolve.systems.kernel_regime.block_matrix import Blocks
-from linsolve.systems.kernel_regime.descent import KernelDescent
+from linsolve.systems.kernel_regime.descent import KernelDescent, linear_model
 from linsolve.systems.kernel_regime.kernel_matrix import Memo
 
 __all__ = ["ClassKernel", "Eigenstructure"]
@@ -36,6 +37,7 @@ class ClassKernel(KernelDescent):
 
     sizes: Any
     eta: Any
+    State: Any
     cast: Any
 
     _memo: ClassVar[Memo]  # shared by the casts of a flow
@@ -184,6 +186,27 @@ class ClassKernel(KernelDescent):
         """Return the average residual of each class, shape batch + (C,)."""
         blocks = self._blocks(xp, z.r)
         return blocks.split(xp, z.r)[1] / blocks.roots
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the linear model whose Jacobian is a root of the kernel, its output counted from the targets."""
+
+        def observables(w: Any, kernel: Any) -> dict[str, Any]:
+            r, members = model.output(w), self.blocks(xp).members
+            count = xp.sum(members, axis=-1)
+            means = (members @ r[..., :, None])[..., 0] / count
+            mean = xp.sum(r, axis=-1) / r.shape[-1]
+            apart = r - (means[..., None, :] @ members)[..., 0, :]
+            return {
+                "loss_global": r.shape[-1] * mean**2 / 2,
+                "loss_class": xp.sum(count * (means - mean[..., None]) ** 2, axis=-1) / 2,
+                "loss_sample": xp.sum(apart**2, axis=-1) / 2,
+                "class_mean": means,
+            }
+
+        model = linear_model(xp, self.kernel(xp), self._count, self.eta)._replace(
+            state=lambda w: self.State(model.output(w)), observables=observables
+        )
+        return model
 
     # beyond the training outputs
 

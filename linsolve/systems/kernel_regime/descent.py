@@ -21,12 +21,13 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown
+from linsolve.core.definition import Definition
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Trajectory
 from linsolve.numerics.scalar import phi
 from linsolve.numerics.spectrum import reach_backward
 
-__all__ = ["KernelDescent", "descent_power", "heavy_ball"]
+__all__ = ["KernelDescent", "descent_power", "heavy_ball", "linear_model"]
 
 
 class KernelDescent:
@@ -262,3 +263,15 @@ def _complex_roots(xp: Any, k: Any, parts: tuple[Any, Any, Any, Any], real: Any,
     turn = k * 2 * xp.atan2(xp.sqrt(near), xp.sqrt(xp.where(real, one, far)))
     pull = xp.where(back, -half, half) / xp.where(real, one, d / 2)
     return xp.exp(k * xp.log(beta)) * (xp.cos(turn) + pull * xp.sin(turn))
+
+
+def linear_model(xp: Any, kernel: Any, n: int, eta: Any) -> Definition:
+    """Return the model ``offset + J theta`` ``J J^T`` the kernel, of target 0, whose state is its output."""
+    values, vectors = xp.linalg.eigh(kernel)
+    jacobian = vectors * xp.sqrt(xp.where(values > 0, values, 0 * values))[..., None, :]
+
+    def output(w: Any) -> Any:
+        return w["offset"] + (jacobian @ w["theta"][..., :, None])[..., 0]
+
+    rates = {"theta": eta, "offset": 0 * eta}
+    return Definition({"theta": (n,), "offset": (n,)}, rates, output, 0 * values, output)

@@ -8,11 +8,12 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import real_array
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import length, power_of_two
 from linsolve.numerics.spectrum import Spectrum, rows_times
-from linsolve.systems.kernel_regime.descent import KernelDescent
+from linsolve.systems.kernel_regime.descent import KernelDescent, linear_model
 from linsolve.systems.kernel_regime.kernel_matrix import Memo, refuse_negative, symmetric
 from linsolve.systems.kernel_regime.one_target import OneTarget, follow
 from linsolve.systems.kernel_regime.predictions import Predictions
@@ -252,6 +253,28 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
         """Return the outputs after the residual's modes are multiplied by `left`."""
         spectrum = self.spectrum(xp)
         return self.y + spectrum.vector(xp, left * spectrum.coordinates(xp, z0.f - self.y))
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the linear model whose Jacobian is a root of the kernel, on top of a fixed output."""
+        n = self.y.shape[-1]
+
+        def observables(w: Any, kernel: Any) -> dict[str, Any]:
+            values, vectors = xp.linalg.eigh(self.kernel)
+            f = model.output(w)
+            r = f - self.y
+            square = xp.sum(r * r, axis=-1)
+            pull = xp.sum(r * (self.kernel @ r[..., :, None])[..., 0], axis=-1)
+            return {
+                "residual": r,
+                "mode_energy": (xp.matrix_transpose(vectors) @ r[..., :, None])[..., 0] ** 2 / 2,
+                "output_norm": xp.sqrt(xp.sum(f * f, axis=-1)),
+                "residual_alignment": pull / (xp.max(values, axis=-1) * square),
+            }
+
+        model = linear_model(xp, self.kernel, n, self.eta)._replace(
+            target=self.y, state=lambda w: self.State(model.output(w)), observables=observables
+        )
+        return model
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

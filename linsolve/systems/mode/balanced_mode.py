@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
 from linsolve.numerics.scalar import log1p_ratio, logistic, root_of_twice
@@ -137,12 +138,22 @@ class BalancedMode(Flow):
         """Return the product after one descent step on the two weights: ``a (1 + h (s - a) sign(a) / tau)^2``."""
         return self.State(z.a * (1 + h * xp.sign(z.a) * (self.s - z.a) / self.tau) ** 2)
 
+    def definition(self, xp: Any) -> Definition:
+        """Return the balanced layers ``|u|`` and ``u``, which share one weight."""
+
+        def output(w: Any) -> Any:
+            return w["u"] * xp.abs(w["u"])
+
+        return Definition({"u": ()}, {"u": 1 / (2 * self.tau)}, output, self.s, lambda w: self.State(output(w)))
+
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three modes with different values, constants and starts (one of them above its value)."""
+        """Return three modes of either sign, one that starts above its value and one, at times, across the saddle."""
         s = rng.uniform(0.5, 3.0, 3)
         below_and_above = np.array([0.03, 0.2, 1.5]) * rng.uniform(0.5, 1, 3)
-        return cls(s=s, tau=rng.uniform(0.5, 2.0, 3)), cls.State(s * below_and_above)
+        tau, sign = rng.uniform(0.5, 2.0, 3), rng.choice([-1, 1], 3)
+        side = np.array([1, rng.choice([-1, 1]), 1])
+        return cls(s=sign * s, tau=tau), cls.State(side * sign * s * below_and_above)
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
@@ -236,6 +237,28 @@ class BiasedMode(HiddenUnits):
     def ntk(self, xp: Any, z: Any) -> Any:
         """Return the tangent kernel ``m |h|^2 + mu |w|^2 + N``, shape batch."""
         return self.m * xp.sum(z.h**2, axis=-1) + self.mu * xp.sum(z.w**2, axis=-1) + self.N
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the network of three hidden units and a bias."""
+
+        def observables(w: Any, kernel: Any) -> dict[str, Any]:
+            output = xp.sum(w["w"] * w["h"], axis=-1) + w["B"]
+            lengths = {f"{name}_norm": xp.sqrt(xp.sum(w[name] ** 2, axis=-1)) for name in ("w", "h")}
+            return lengths | {"output": output, "residual": output - 1, "ntk": kernel(w)[..., 0, 0]}
+
+        return Definition(
+            weights={"w": (3,), "h": (3,), "B": ()},
+            rates={"w": self.m, "h": self.mu, "B": self.N},
+            output=lambda w: xp.sum(w["w"] * w["h"], axis=-1) + w["B"],
+            target=xp.ones_like(self.m),
+            state=lambda w: self.State(w["w"], w["h"], w["B"]),
+            observables=observables,
+        )
+
+    @classmethod
+    def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
+        """Return a start with a bias so far below the target that the weights grow by more than ``e^170``."""
+        return {"span": (cls(m=2.0, mu=1.0, N=rng.uniform(0.5, 1.0)), cls.State([1.0, 0.5], [0.5, 1.0], -1e150))}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

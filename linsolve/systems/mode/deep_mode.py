@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
 from linsolve.numerics.scalar import root_of_twice
@@ -170,10 +171,28 @@ class DeepMode(Flow):
         a = xp.where(endless, z.a * xp.exp(pull * xp.where(endless, size, 0 * size)), a)
         return self.State(xp.where(straight, z.a + h * (self.s - z.a) / self.tau, a))
 
+    def definition(self, xp: Any) -> Definition:
+        """Return balanced layers that share one weight, ``a = u |u|^(D-1)``; at infinite depth ``sign(u) e^|u|``."""
+        endless = xp.isinf(self.depth)
+        depth = xp.where(endless, xp.ones_like(self.depth), self.depth)
+
+        def output(w: Any) -> Any:
+            size = xp.abs(w["u"])
+            return xp.sign(w["u"]) * xp.where(endless, xp.exp(size), xp.pow(size, depth))
+
+        return Definition({"u": ()}, {"u": 1 / (depth * self.tau)}, output, self.s, lambda w: self.State(output(w)))
+
+    @classmethod
+    def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
+        """Return a start of the other sign at a depth between 1 and 2."""
+        return {"start of the sign opposite to s": (cls(s=1.0, depth=rng.uniform(1.2, 1.8)), cls.State(-0.5))}
+
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three modes of infinite, real and integer depth, the last starting above its value."""
+        """Return three modes of either sign, of infinite, real and integer depth, the last from above its value."""
         s = rng.uniform(0.5, 2.0, 3)
         depth = np.array([np.inf, rng.uniform(1.2, 3.8), rng.integers(3, 7)])
         start = s * np.array([0.3, 0.1, 1.6]) * rng.uniform(0.6, 1.0, 3)
-        return cls(s=s, depth=depth, tau=rng.uniform(0.5, 2.0, 3)), cls.State(start)
+        tau, sign = rng.uniform(0.5, 2.0, 3), rng.choice([-1, 1], 3)
+        side = np.array([rng.choice([-1, 1]), 1, 1])  # the first, at times, across the saddle
+        return cls(s=sign * s, depth=depth, tau=tau), cls.State(side * sign * start)

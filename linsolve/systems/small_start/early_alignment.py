@@ -170,6 +170,7 @@ class InitialOverlaps(Statistic):
 
     approximates: ClassVar[str] = "averages over Gaussian starts of a two-layer network"
     draws: ClassVar[int] = 20000
+    resolution: ClassVar[float] = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()

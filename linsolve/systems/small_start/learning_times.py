@@ -12,7 +12,7 @@ from linsolve.core.law import Expansion
 from linsolve.core.network import time_to_reach
 from linsolve.core.parameters import parameter
 from linsolve.systems.mode.deep_mode import DeepMode
-from linsolve.systems.small_start.start import SmallStart, check_growth, check_range, split, unit
+from linsolve.systems.small_start.start import SmallStart, check_growth, check_range, outer, split, unit
 
 __all__ = ["DeepLearningTime", "LearningTime"]
 
@@ -85,6 +85,13 @@ class LearningTime(SmallStart):
         rates = [float(self.eta)] * 2
         times = (time_to_reach(start, self.target, loss="loss" in name, rates=rates) for name in self.orders)
         return dict(zip(self.orders, map(xp.asarray, times), strict=True))
+
+    def special_cases(self) -> list[tuple[Expansion, float, str]]:
+        """Return a balanced, aligned network, ``a0 = W0 beta``, from a start that is not small."""
+        _, beta, w, _ = split(np, self.first, self.target)
+        scale = np.sqrt(np.sum(self.target**2) ** 0.5 / np.sum(w**2)) / 3
+        aligned = type(self)(w * scale, outer(w, beta) * scale, self.target, self.eta)
+        return [(aligned, 1.0, "half of the target")]
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LearningTime:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble
@@ -125,6 +126,28 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
     def ntk(self, xp: Any, z: Any) -> Any:
         """Return the tangent kernel ``eta_w |h|^2 + eta_h |w|^2``, shape batch."""
         return self.eta_w * xp.sum(z.h**2, axis=-1) + self.eta_h * xp.sum(z.w**2, axis=-1)
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the network of three hidden units."""
+
+        def observables(w: Any, kernel: Any) -> dict[str, Any]:
+            output = xp.sum(w["w"] * w["h"], axis=-1)
+            lengths = {f"{name}_norm": xp.sqrt(xp.sum(w[name] ** 2, axis=-1)) for name in ("w", "h")}
+            return lengths | {
+                "output": output,
+                "residual": output - self.s,
+                "ntk": kernel(w)[..., 0, 0],
+                "alignment": output / (lengths["w_norm"] * lengths["h_norm"]),
+            }
+
+        return Definition(
+            weights={"w": (3,), "h": (3,)},
+            rates={"w": self.eta_w, "h": self.eta_h},
+            output=lambda w: xp.sum(w["w"] * w["h"], axis=-1),
+            target=self.s,
+            state=lambda w: self.State(w["w"], w["h"]),
+            observables=observables,
+        )
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

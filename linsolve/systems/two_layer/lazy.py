@@ -9,6 +9,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import real_array
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble
@@ -185,6 +186,27 @@ class LazyTwoLayer(TwoLayer):
         x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
         u0, w0 = cls.state(reference)
         return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x, alpha=alpha, u0=u0, w0=w0)
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the network of raw weights, its reference subtracted and its output scaled."""
+        raw, reference = super().definition(xp), {"u": self.u0, "w": self.w0}
+
+        def observables(w: Any, kernel: Any) -> dict[str, Any]:
+            gained = raw.output(w) - raw.output(reference)
+            start = {name: value + 0 * w[name] for name, value in reference.items()}
+            return raw.observables(w, kernel) | {
+                "F": self.alpha * gained,
+                "residual": gained - self.y / self.alpha,
+                "ntk": kernel(w)[..., 0, 0] / self.alpha**2,
+                "kernel_change": kernel(w)[..., 0, 0] / kernel(start)[..., 0, 0] - 1,
+            }
+
+        return raw._replace(
+            weights={"u": self.u0.shape[-1:], "w": self.w0.shape[-2:]},
+            output=lambda w: self.alpha * (raw.output(w) - raw.output(reference)),
+            observables=observables,
+            share=1 / self.alpha**2,
+        )
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[LazyTwoLayer, Any]:

@@ -68,6 +68,7 @@ class LazyRegime(_Regime):
 
     approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in G"
     orders: ClassVar[Mapping[str, float]] = {"kernel change": 2, "weights": 2, "half time": 2}
+    constants: ClassVar[Mapping[str, float]] = {"kernel change": 0.26, "weights": 0.095, "half time": 0.016}
     dps = 50
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
@@ -111,6 +112,7 @@ class FeatureRegime(_Regime):
 
     approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in 1/G"
     orders: ClassVar[Mapping[str, float]] = {"kernel change": 1, "weights": 0.5, "half time": 1}
+    constants: ClassVar[Mapping[str, float]] = {"kernel change": 1.01, "weights": 0.72, "half time": 0.03}
     scales: ClassVar[tuple[float, ...]] = (1e-20, 1e-22, 1e-24)  # the logarithm in the error must vary slowly
     dps = 120
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
@@ -281,6 +282,38 @@ class TwoLayerOrder(Flow):
     def h_norm(self, xp: Any, z: Any) -> Any:
         """Return ``|W x|``."""
         return _geometry(xp, z, z.P - z.Q, _across(xp, z))[1] * self.rho / xp.sqrt(self.eta_u)
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the network of raw weights, of three hidden units and one input ``rho``."""
+
+        def output(w: Any) -> Any:
+            return self.gamma * self.rho * xp.sum(w["u"] * w["w"], axis=-1)
+
+        def state(w: Any) -> Any:
+            a, b = xp.sqrt(self.eta_u)[..., None] * w["w"], xp.sqrt(self.eta_w)[..., None] * w["u"]
+            p, q = (a + b) / 2, (a - b) / 2
+            return self.State(*(xp.sum(v, axis=-1) for v in (p * p, q * q, p * q)))
+
+        def observables(w: Any, kernel: Any) -> dict[str, Any]:
+            lengths = [xp.sqrt(xp.sum(w[name] ** 2, axis=-1)) for name in ("u", "w")]
+            return {
+                "output": output(w),
+                "residual": output(w) - self.y,
+                "ntk": kernel(w)[..., 0, 0],
+                "alignment": xp.sum(w["u"] * w["w"], axis=-1) / (lengths[0] * lengths[1]),
+                "u_norm": lengths[0],
+                "h_norm": self.rho * lengths[1],
+            }
+
+        return Definition(
+            weights={"u": (3,), "w": (3,)},
+            rates={"u": self.eta_u, "w": self.eta_w},
+            output=output,
+            target=self.y,
+            state=state,
+            observables=observables,
+            share=1,
+        )
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

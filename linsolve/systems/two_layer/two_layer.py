@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linsolve.core.definition import Definition
 from linsolve.core.flow import observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
@@ -205,6 +206,36 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         """
         x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
         return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x)
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the network of raw weights, of three hidden units."""
+
+        def hidden(w: Any) -> Any:
+            return (w["w"] @ self.x[..., :, None])[..., 0]
+
+        def output(w: Any) -> Any:
+            return self.gamma * xp.sum(w["u"] * hidden(w), axis=-1)
+
+        def observables(w: Any, kernel: Any) -> dict[str, Any]:
+            lengths = [xp.sqrt(xp.sum(v**2, axis=-1)) for v in (w["u"], hidden(w))]
+            return {
+                "output": output(w),
+                "residual": output(w) - self.y,
+                "ntk": kernel(w)[..., 0, 0],
+                "alignment": xp.sum(w["u"] * hidden(w), axis=-1) / (lengths[0] * lengths[1]),
+                "u_norm": lengths[0],
+                "h_norm": lengths[1],
+            }
+
+        return Definition(
+            weights={"u": (3,), "w": (3, self.x.shape[-1])},
+            rates={"u": self.eta_u, "w": self.eta_w},
+            output=output,
+            target=self.y,
+            state=lambda w: self.State(w["u"], w["w"]),
+            observables=observables,
+            share=1,
+        )
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[TwoLayer, Any]:

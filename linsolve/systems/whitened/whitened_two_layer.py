@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.cache import Memory
@@ -254,6 +255,31 @@ class WhitenedTwoLayer(Flow):
     def weights(self, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tuple[Any, Any]:
         """Return raw weights at times `t`, by integration of a linear ODE; see `raw_weights.weights`."""
         return raw_weights.weights(self, t, w1, w2, rtol=rtol)
+
+    def definition(self, xp: Any) -> Definition:
+        """Return the network of raw weights, of two hidden units."""
+        turned, (n_out, n_in) = xp.matrix_transpose, self.target.shape[-2:]
+
+        def observables(w: Any, kernel: Any) -> dict[str, Any]:
+            product, k = w["w2"] @ w["w1"], kernel(w, rates=False)
+            y = xp.reshape(self.target, (*self.target.shape[:-2], n_out * n_in, 1))
+            small = product @ turned(product) if n_out <= n_in else turned(product) @ product
+            squares = xp.linalg.eigh(small)[0]
+            size = xp.sqrt(xp.sum(k * k, axis=(-2, -1))) * xp.sum(y * y, axis=(-2, -1))
+            return {
+                "singular_values": xp.sqrt(xp.where(squares > 0, squares, 0 * squares))[..., ::-1],
+                "kernel_alignment": (turned(y) @ k @ y)[..., 0, 0] / size,
+                "obstructed": 0 * size,  # only where the layers are balanced
+            }
+
+        return Definition(
+            weights={"w1": (2, n_in), "w2": (n_out, 2)},
+            rates={"w1": 1 / self.tau, "w2": 1 / self.tau},
+            output=lambda w: w["w2"] @ w["w1"],
+            target=self.target,
+            state=lambda w: self.State(w["w2"] @ w["w1"], turned(w["w1"]) @ w["w1"], w["w2"] @ turned(w["w2"])),
+            observables=observables,
+        )
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
