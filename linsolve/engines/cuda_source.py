@@ -1,9 +1,9 @@
 """CUDA C++ of a program: kernels that evaluate, or only reduce, every member of a batch at all times.
 
-The lines of a kernel are the steps of the program, one each, in double precision and in the order of the formula. What
-depends on scalars only is computed once a thread, what depends on the member once a member, and only the rest at
-every time. The source depends on CUDA by its index variables only, so that a host compiler can run it too. Pays for the
-device bench of ``benchmarks/RESULTS.md``.
+The lines of a kernel are the steps of the program, one each, in double precision and in the order of the formula. Steps
+that depend on scalars only are computed once per thread, steps that depend on the member once per member, and the rest
+at every time. The source depends on CUDA by its index variables only, so that a host compiler can run it too. Pays for
+the device bench of ``benchmarks/RESULTS.md``.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def sweep(
         If the store belongs to another sweep, is in use, is damaged or cannot be written; its contents stay. Values
         of a store are checked against their checksums whenever they are read.
     BlockError
-        If the function fails or gives another shape; the message has the block's parameters. What finished is kept.
+        If the function fails or gives another shape; the message has the block's parameters. Finished blocks are kept.
     ImportError
         If an extra is missing.
 

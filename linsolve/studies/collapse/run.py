@@ -12,7 +12,7 @@ from linsolve.core.integrate import descend, integrate
 from linsolve.core.query import NotExact
 from linsolve.core.trajectory import Trajectory
 from linsolve.studies.collapse import starts
-from linsolve.studies.collapse.timing import last_time, times_and_step
+from linsolve.studies.collapse.timing import MOST_STEPS, last_time, times_and_step
 from linsolve.studies.comparison import compare
 from linsolve.systems.collapse import limits
 from linsolve.systems.collapse.contrasts import split
@@ -182,7 +182,7 @@ def collapse(
     ways = {
         "theory": theory_route,
         "simulated": lambda: follow(integrate, flow, t, (h, w, b), rtol=PRECISION),
-        "descended": lambda: follow(descend, flow, t, (h, w, b), step=step),
+        "descended": lambda: follow(descend, flow, t, (h, w, b), step=step, max_steps=MOST_STEPS),
     }
     found, seconds = compare(ways, h.shape[1])
     theory = found.pop("theory")

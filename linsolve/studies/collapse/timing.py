@@ -10,9 +10,9 @@ from linsolve.core.integrate import integrate
 from linsolve.core.query import NotExact
 from linsolve.systems.collapse import limits
 
-__all__ = ["last_time", "times_and_step"]
+__all__ = ["MOST_STEPS", "last_time", "times_and_step"]
 
-MOST_STEPS = 1e7  # of the descent, some minutes
+MOST_STEPS = 10_000_000  # of the descent, some minutes
 POINTS = 181  # fewer where the states are so large that as many of them would not fit
 ENTRIES = 8_000_000
 

@@ -11,7 +11,7 @@ from linsolve.core.network import deep_weights
 from linsolve.core.trajectory import Trajectory
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
-from linsolve.studies.learn.learned import DEEPEST, ENTRIES, POINTS, Learned, followed, sampled_times
+from linsolve.studies.learn.learned import BUDGET, DEEPEST, ENTRIES, POINTS, Learned, followed, sampled_times
 from linsolve.systems.deep.balanced_map import BalancedMap
 from linsolve.systems.deep.network import DeepNetwork
 
@@ -61,8 +61,8 @@ def learn_deep(
     ways = {
         "exact": lambda: flow(t, network.product(0.0)),
         "integrated": lambda: mapped(integrate(raw, t, tuple(weights), rtol=RTOL)),
-        "descended": lambda: mapped(descend(raw, t, tuple(weights), step=step)),
-        "halved": lambda: mapped(descend(raw, t, tuple(weights), step=step / 2)),
+        "descended": lambda: mapped(descend(raw, t, tuple(weights), step=step, max_steps=BUDGET)),
+        "halved": lambda: mapped(descend(raw, t, tuple(weights), step=step / 2, max_steps=BUDGET)),
     }
     used: dict[str, Any] = {"depth": depth, "width": width, "scale": scale, "imbalance": 0.0}
     used |= {"rate": rate, "step": step, "seed": seed}

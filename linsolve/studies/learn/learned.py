@@ -14,11 +14,12 @@ from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, Whitened
 from linsolve.studies.comparison import compare
 
-__all__ = ["ENTRIES", "POINTS", "Difference", "Learned", "followed", "refuse_options", "sampled_times"]
+__all__ = ["BUDGET", "ENTRIES", "POINTS", "Difference", "Learned", "followed", "refuse_options", "sampled_times"]
 
 POINTS = 200  # fewer where the states are so large that as many of them would not fit
 ENTRIES = 15_000_000
 MOST_STEPS = 5_000_000  # of two layers, which take minutes; of more layers as many fewer
+BUDGET = 4 * MOST_STEPS  # of `descend`; `sampled_times` refuses more before any work
 DEEPEST = 1000
 WIDEST = 100_000
 LARGEST = 1e30  # of options, and one over the smallest: powers of them stay in double precision

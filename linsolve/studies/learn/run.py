@@ -10,6 +10,7 @@ from linsolve.core.integrate import descend, integrate
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
 from linsolve.studies.learn.learned import (
+    BUDGET,
     ENTRIES,
     POINTS,
     Difference,
@@ -111,8 +112,8 @@ def learn(
     ways = {
         "exact": lambda: flow(t, start),
         "integrated": lambda: simulate(integrate, flow, t, weights),
-        "descended": lambda: simulate(descend, flow, t, weights, step=step),
-        "halved": lambda: simulate(descend, flow, t, weights, step=step / 2),
+        "descended": lambda: simulate(descend, flow, t, weights, step=step, max_steps=BUDGET),
+        "halved": lambda: simulate(descend, flow, t, weights, step=step / 2, max_steps=BUDGET),
     }
     used: dict[str, Any] = {"depth": 2, "width": width, "scale": scale, "imbalance": imbalance}
     used |= {"rate": rate, "step": step, "seed": seed}

@@ -16,7 +16,7 @@ _STEEPEST = 600  # of n times a logarithm, so that products of such powers with 
 
 
 class Start(NamedTuple):
-    """Where a growth starts, in the variables in which its time has no cancellation; every field of shape batch.
+    """Start of a growth, in the variables in which its time has no cancellation; every field of shape batch.
 
     With ``y = a/s`` the path has a head, far from the fixed point, and a tail. In the head ``z = y`` where
     ``|a0| <= |s|`` and ``z = 1/y`` elsewhere, so that ``|z|`` only grows, ``l = log(z/z0)``, and in units of the
