@@ -12,8 +12,8 @@ from linsolve.core.law import Expansion
 from linsolve.core.network import follow
 from linsolve.core.parameters import parameter
 from linsolve.systems.small_start.start import check_direction, check_range
+from linsolve.systems.whitened.factorizations import echelon, flipped
 from linsolve.systems.whitened.matrix_riccati import moved
-from linsolve.systems.whitened.staircase import flipped, staircase
 from linsolve.systems.whitened.start_frame import Frame, Modes
 
 __all__ = ["MatchedOutputs"]
@@ -115,7 +115,7 @@ class MatchedOutputs(Expansion):
         basis = xp.concat(columns, axis=1)
         rate = xp.concat([modes.s, 0 * basis[0, 2 * k :], -flipped(xp, modes.s)], axis=0)
         noise = 16 * (n_in + n_out) * arithmetic.precision(xp) * xp.ones_like(half)
-        q, root = staircase(xp, turned(basis) @ q0, q0, k, noise)
+        q, root = echelon(xp, turned(basis) @ q0, q0, k, noise)
         return Frame(basis, rate, q, root, 0 * half)
 
     def _blocks(self, gram: Any) -> dict[str, Any]:
