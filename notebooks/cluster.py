@@ -1,7 +1,7 @@
 """A sweep on a Dask cluster: ``python notebooks/cluster.py``; extras ``[store]`` and ``[cluster]``.
 
-The cluster is local; for a remote one give its address, ``Client("tcp://scheduler:8786")``. Finished blocks are written to
-a store. After an interruption of this script or of a worker, start it again: the sweep continues from the store.
+The cluster is local; for a remote one give its address, ``Client("tcp://scheduler:8786")``. Finished blocks are written
+to a store. After an interruption of this script or of a worker, start it again: the sweep continues from the store.
 """
 
 import argparse

@@ -96,9 +96,9 @@ def mistakes() -> dict[str, str]:
     wrong = [each for each in found if each.verdict == published.MISPRINT]
     head = [
         "# Published formulas, checked",
-        f"{len(found)} formulas of {len(published.SOURCES)} papers, each evaluated against an independent reference. For "
-        f"{len(wrong)} of them the published form and the form that holds differ. `tests/papers/test_errata.py` runs the "
-        "test named below each formula; `linsolve errata --check` prints the errors.",
+        f"{len(found)} formulas of {len(published.SOURCES)} papers, each evaluated against an independent reference. "
+        f"For {len(wrong)} of them the published form and the form that holds differ. `tests/papers/test_errata.py` runs "
+        "the test named below each formula; `linsolve errata --check` prints the errors.",
         _verdicts(),
     ]
     parts = [part for key in published.SOURCES for part in _paper_checked(key)]
@@ -150,8 +150,8 @@ def commands() -> dict[str, str]:
     """Return the page of the command line, from its help texts."""
     parts = [
         "# Command line",
-        "The help texts of `linsolve`. Invalid input gives one line on standard error and status 2; a failed check gives "
-        "status 1.",
+        "The help texts of `linsolve`. Invalid input gives one line on standard error and status 2; a failed check "
+        "gives status 1.",
         _fenced("text", _help(main)),
     ]
     for name in COMMANDS:
@@ -162,7 +162,7 @@ def commands() -> dict[str, str]:
 def _help(command: Callable[[Sequence[str]], int], *names: str) -> str:
     shown = io.StringIO()
     plain = mock.patch.dict(os.environ, COLUMNS=_TEXT_WIDTH, NO_COLOR="1")
-    with plain, contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):  # argparse exits after the help text
+    with plain, contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):  # argparse exits after it
         command([*names, "--help"])
     return shown.getvalue().strip()
 
@@ -195,8 +195,8 @@ def lessons(names: list[str]) -> str:
     """Return the index page of the notebooks of these names."""
     parts = [
         "# Notebooks",
-        "One question each, with the equation and its source, exercises, and a last cell that asserts the statements of "
-        "the text. They run in the tests and when this site is built.",
+        "One question each, with the equation and its source, exercises, and a last cell that asserts the statements "
+        "of the text. They run in the tests and when this site is built.",
         _toctree(names, maxdepth="1") if names else "",
     ]
     return "\n\n".join(parts).rstrip() + "\n"

@@ -22,7 +22,7 @@ MODULES = {
 
 
 def generated() -> dict[str, str]:
-    """Return path and reStructuredText of the pages: one for each flow, law and module, and one for the remaining names."""
+    """Return path and reStructuredText of the pages: one for each flow, law and module, and one for the package."""
     found = {f"reference/{name}.rst": _class_page(name) for name in SOLVED}
     modules = [page for alias, name in sorted(MODULES.items()) for page in _module_pages(alias, name)]
     found |= {f"reference/{alias}.rst": text for alias, _, text in modules}
