@@ -97,8 +97,8 @@ def mistakes() -> dict[str, str]:
     head = [
         "# Published formulas, checked",
         f"{len(found)} formulas of {len(published.SOURCES)} papers, each evaluated against an independent reference. "
-        f"For {len(wrong)} of them the published form and the form that holds differ. `tests/papers/test_errata.py` runs "
-        "the test named below each formula; `linsolve errata --check` prints the errors.",
+        f"For {len(wrong)} of them the published form and the form that holds differ. `tests/papers/test_errata.py` "
+        "runs the test named below each formula; `linsolve errata --check` prints the errors.",
         _verdicts(),
     ]
     parts = [part for key in published.SOURCES for part in _paper_checked(key)]
