@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -37,15 +38,28 @@ class Law(Parametrized):
 
     approximates: ClassVar[str]
     tolerance: ClassVar[float] = 1e-9
+    batched: ClassVar[bool] = False  # whether parameters may have batch axes
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._refuse_batch()
         for name, value in self.conditions(arithmetic.namespace(*self.parameters().values())).items():
             size = float(np.max(arithmetic.to_numpy(value)))
             if not size <= self.tolerance:
                 raise NotExact(
                     f"{type(self).__name__}: {name} = {size:.3g} must vanish (relative distance; at most "
                     f"{self.tolerance:g}) for the law to hold; change the parameters"
+                )
+
+    def _refuse_batch(self) -> None:
+        """Raise if a law of one network is given the parameters of several."""
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            own, value = field.metadata.get("axes"), getattr(self, field.name)
+            if not self.batched and own is not None and value.ndim > len(own):
+                axes = f"axes ({', '.join(own)})" if own else "no axes"
+                raise ValueError(
+                    f"{type(self).__name__}: {field.name} has shape {tuple(value.shape)} but must have {axes} "
+                    f"({field.metadata['doc']}; a law describes one network); make one law for each"
                 )
 
     def conditions(self, xp: Any) -> dict[str, Any]:

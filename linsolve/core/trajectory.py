@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, shown, unknown_name
+from linsolve.core.arguments import shown, unknown_name
 
 __all__ = ["Deferred", "Trajectory"]
 
@@ -136,36 +136,29 @@ class Trajectory:
         return self.names
 
     def __getitem__(self, name: str) -> Any:
-        with np.errstate(all="ignore"):  # judged by the value
-            value = self._value(name)
-        self._refuse_overflow(name, value)
-        return value
-
-    def _refuse_overflow(self, name: str, value: Any) -> None:
-        """Refuse nan, and infinity unless the observable's bounds include it."""
-        if arithmetic.namespace(value) is not np or np.isfinite(value).all():
-            return
-        bounds = self.flow.declared[name]["bounds"] if name in self.flow.declared else Interval("(-inf, inf)")
-        bad = [v for v in np.ravel(value)[~np.isfinite(np.ravel(value))] if v not in bounds]
-        if bad:
-            raise OverflowError(
-                f"{type(self.flow).__name__}: {name} = {bad[0]} is beyond the range of doubles or undefined "
-                "(observable); rescale, or give the start in linsolve.arithmetic.precise(50)"
-            )
-
-    def _value(self, name: str) -> Any:
-        if not isinstance(name, str):
-            raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
-        if name in self.state._fields:
-            return getattr(self.state, name)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = self._observed(name)
-        if self._xp is np and np.isnan(value).any():
+        value = self.unjudged(name)
+        if self._xp is np and name not in self.state._fields and np.isnan(value).any():
             raise OverflowError(
                 f"{type(self.flow).__name__}: {name} leaves the range of doubles (observable); rescale, or give the "
                 "start in linsolve.arithmetic.precise(50)"
             )
         return value
+
+    def unjudged(self, name: str) -> Any:
+        """Return a quantity by name, with nan where it is undefined in doubles; ``traj[name]`` raises there."""
+        if not isinstance(name, str):
+            raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
+        if name in self.state._fields:
+            return getattr(self.state, name)
+        with np.errstate(all="ignore"):
+            return self._observed(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the shared quantities hold a namespace, and are evaluated again where they are missing
+        return {name: value for name, value in self.__dict__.items() if name not in ("shared", "_along")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, shared=None)
 
     def _observed(self, name: str) -> Any:
         """Return an observable: from its own closed form, from the state, or an invariant."""

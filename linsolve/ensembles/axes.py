@@ -240,7 +240,7 @@ def _axis(who: str, name: str, given: Any, label: str, meaning: str) -> Axis:
     if values.dtype.kind not in "iuf":
         raise TypeError(f"{who}: {name} is made of {values.dtype}, not of real numbers ({about}); pass floats")
     if values.ndim != 1:
-        hint = "fix it with functools.partial or sweeps.of" if values.ndim == 0 else "give its distinct values in a row"
+        hint = "fix it with ensembles.of or functools.partial" if values.ndim == 0 else "give distinct values in a row"
         raise ValueError(f"{who}: {name} has shape {values.shape} but needs one axis ({about}); {hint}")
     if values.size == 0:
         raise ValueError(f"{who}: {name} has shape (0,), which is empty ({about}); give at least one value")

@@ -89,7 +89,7 @@ def random_networks(
 
     Notes
     -----
-    Exact in distribution, for Gaussian weights: ``tests/test_ensemble_networks.py`` compares with explicit weights.
+    Exact in distribution, for Gaussian weights (``tests/ensembles/test_ensemble_networks.py``).
 
     Examples
     --------

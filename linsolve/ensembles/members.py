@@ -174,7 +174,7 @@ def _observed(problem: Problem, t: Any, names: Sequence[str]) -> dict[str, Any]:
         lead = tuple(t.shape) + problem.batch
         return {name: xp.broadcast_to(along[name], lead + tuple(along[name].shape[len(lead) :])) for name in names}
     trajectory = _followed(problem, t)
-    return {name: trajectory[name] for name in names}
+    return {name: trajectory.unjudged(name) for name in names}
 
 
 def _followed(problem: Problem, t: Any) -> Trajectory:

@@ -64,7 +64,7 @@ def of(
     from linsolve.core.flow import Flow
 
     if not (isinstance(flow, type) and issubclass(flow, Flow)):
-        raise TypeError(f"sweeps.of: flow = {shown(flow)} must be the class of a flow; say ls.TwoLayer")
+        raise TypeError(f"ensembles.of: flow = {shown(flow)} must be the class of a flow; say ls.TwoLayer")
     offered = _offered(flow, names)
     found = FlowObservation(flow, names or offered, t, start, fixed, engine)
     found.check(offered)
@@ -136,7 +136,7 @@ class FlowObservation:
 
     def check(self, offered: tuple[str, ...]) -> None:
         """Refuse unknown names, engines that cannot evaluate them, and invalid fixed parameters."""
-        who = "sweeps.of"
+        who = "ensembles.of"
         for name in self.names:
             if name not in offered:
                 raise ValueError(unknown_name(who, f"observable of {self.flow.__name__}", name, offered))
@@ -154,7 +154,7 @@ class FlowObservation:
             raise ValueError(f"{who}: start = {shown(self.start)} takes t, but it is the state at t = 0; leave t out")
         if callable(self.start) and any(p.kind is p.VAR_KEYWORD for p in signature("start", self.start).values()):
             raise TypeError(
-                f"sweeps.of: start = {shown(self.start)} takes any name; let it name what the start varies with"
+                f"ensembles.of: start = {shown(self.start)} takes any name; let it name what the start varies with"
             )
         if self.start is not None and not callable(self.start):
             self._check_start()
@@ -165,7 +165,7 @@ class FlowObservation:
         if isinstance(self.start, Mapping):
             for name in self.start:
                 if name not in fields:
-                    raise ValueError(unknown_name("sweeps.of", f"state field of {self.flow.__name__}", name, fields))
+                    raise ValueError(unknown_name("ensembles.of", f"state field of {self.flow.__name__}", name, fields))
             given = {n: real_array(self.flow.__name__, n, v, meaning="state") for n, v in self.start.items()}
         else:
             given = self.flow.state(self.start)._asdict()
@@ -174,18 +174,18 @@ class FlowObservation:
             if value.ndim != len(own):
                 remedy = "let start be a function of an axis" if own else "make it an axis of the sweep"
                 raise ValueError(
-                    f"sweeps.of: start has {name} of shape {tuple(value.shape)} but its axes must be {own} (state); "
+                    f"ensembles.of: start has {name} of shape {tuple(value.shape)} but its axes must be {own} (state); "
                     f"{remedy}"
                 )
 
     def _check_fixed(self, name: str, value: Any) -> None:
         about = self.parameters[name].metadata
-        array = real_array("sweeps.of", name, value, meaning=about["doc"], domain=about["domain"])
+        array = real_array("ensembles.of", name, value, meaning=about["doc"], domain=about["domain"])
         if array.ndim != len(about["axes"]):
             own = f"its own axes {about['axes']} only" if about["axes"] else "one number"
             remedy = "give one such array" if about["axes"] else "make it an axis of the sweep"
             raise ValueError(
-                f"sweeps.of: {name} has shape {tuple(array.shape)} but must have {own} ({about['doc']}); {remedy}"
+                f"ensembles.of: {name} has shape {tuple(array.shape)} but must have {own} ({about['doc']}); {remedy}"
             )
 
     def check_axes(self, axes: Iterable[Axis]) -> None:
@@ -198,7 +198,7 @@ class FlowObservation:
                 if about["axes"]:
                     raise ValueError(
                         f"sweep: {axis.name} is an array with axes {about['axes']} ({about['doc']}), not an axis of "
-                        "the grid; fix it in sweeps.of"
+                        "the grid; fix it in ensembles.of"
                     )
                 real_array("sweep", axis.name, axis.values, meaning=about["doc"], domain=about["domain"])
             elif not callable(self.start) and self.flow.axes[axis.name]:
@@ -244,7 +244,7 @@ class FlowObservation:
         most = tuple(1 if name == "t" else np.size(values[name]) for name in order)
         if batch and (len(batch) != len(order) or any(n not in (1, m) for n, m in zip(batch, most, strict=True))):
             raise ValueError(
-                f"sweeps.of: start has batch shape {batch} but the grid's axes {', '.join(order)} have {most} (start); "
+                f"ensembles.of: start has batch shape {batch} but the grid's axes {', '.join(order)} have {most}; "
                 "let it broadcast the arrays that it is given"
             )
         # times lead in a trajectory; on the grid they are where their axis is
@@ -279,7 +279,9 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
     TypeError, ValueError
     """
     if not callable(observe):
-        raise TypeError(f"sweep: observe = {shown(observe)} must be a function of named parameters, or sweeps.of(...)")
+        raise TypeError(
+            f"sweep: observe = {shown(observe)} must be a function of named parameters, or ensembles.of(...)"
+        )
     if isinstance(observe, FlowObservation):
         who, known, needed, fixed = observe.__name__, observe.known, observe.needed, observe.given
     else:
@@ -303,7 +305,7 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
     if missing:
         raise ValueError(
             f"sweep: {who} needs {', '.join(missing)} as well (parameters without a default); give axes, or fix them "
-            "with functools.partial or sweeps.of"
+            "with functools.partial or ensembles.of"
         )
 
 

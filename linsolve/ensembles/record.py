@@ -147,7 +147,8 @@ def signature(what: str, function: Any) -> dict[str, inspect.Parameter]:
     kind = function if isinstance(function, type) else type(function)
     if issubclass(kind, Flow):
         raise TypeError(
-            f"sweep: {what} = {kind.__name__} is a flow; say what of it: sweeps.of(ls.{kind.__name__}, 'loss', t=1.0)"
+            f"sweep: {what} = {kind.__name__} is a flow; name the observable: "
+            f"ensembles.of(ls.{kind.__name__}, 'loss', t=1.0)"
         )
     try:
         found = dict(inspect.signature(function).parameters)

@@ -29,7 +29,7 @@ def _sources() -> dict[str, tuple[str, ...]]:
     """Return the modules of each paper's formulas, by the paper's key in `linsolve.papers.references`."""
     found: dict[str, tuple[str, ...]] = {}
     for package in packages():
-        for key, modules in package.PUBLISHED.items():
+        for key, modules in getattr(package, "PUBLISHED", {}).items():
             found[key] = (*found.get(key, ()), *(f"{package.__name__}.{module}" for module in modules))
     return found
 

@@ -1,7 +1,8 @@
 """The solved systems: a folder each, with its flows, starts, kernels, laws and published formulas.
 
-The ``__init__.py`` of a system declares its `FLOWS` and `LAWS`, name by module, and `PUBLISHED`, the modules of its
-published formulas by paper. A new system is a folder and its line in `SYSTEMS`.
+The ``__init__.py`` of a system declares `FLOWS` and `LAWS`, dictionaries of the module of each name, and
+`PUBLISHED`, the modules of its published formulas by paper; each may be left out. A new system is a folder and its line
+in `SYSTEMS`.
 """
 
 from __future__ import annotations

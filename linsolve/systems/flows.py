@@ -8,7 +8,7 @@ from linsolve.core.registry import on_use
 from linsolve.systems import packages
 
 # full name of the module of each flow, by the flow's name
-WHERE = dict(sorted((n, f"{p.__name__}.{m}") for p in packages() for n, m in p.FLOWS.items()))
+WHERE = dict(sorted((n, f"{p.__name__}.{m}") for p in packages() for n, m in getattr(p, "FLOWS", {}).items()))
 __all__ = ["ALL", *WHERE]  # noqa: F822 (ALL is made on access)
 
 _get, _names = on_use(__name__, WHERE)

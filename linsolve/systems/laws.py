@@ -9,7 +9,7 @@ from linsolve.core.registry import on_use
 from linsolve.systems import packages
 
 # full name of the module of each law, by the law's name
-WHERE = {n: f"{p.__name__}.{m}" for p in packages() for n, m in p.LAWS.items()}
+WHERE = {n: f"{p.__name__}.{m}" for p in packages() for n, m in getattr(p, "LAWS", {}).items()}
 __all__ = ["ALL", "Expansion", "Statistic", *WHERE]  # noqa: F822 (ALL is made on access)
 
 _get, _names = on_use(__name__, WHERE)

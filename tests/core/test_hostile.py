@@ -27,7 +27,7 @@ axes = {s = [1.0, 2.0]}
 
 COMMANDS = {
     "collapse --classes 0": "NeuralCollapse: classes = 0.0 must lie in",
-    "collapse --classes 3000 --samples 3000": "collapse: classes * m = 9000000 must be at most 2000",
+    "collapse --classes 3000 --samples 3000": "NeuralCollapse: classes = 3.00e+3 makes arrays of",
     "collapse --features 1000000000": "collapse: features = 1000000000 must be at most 2000",
     "collapse --kappas nan,1,1": "NeuralCollapse: kappa_d = nan is not a number",
     "collapse --kappas 1e300,1,0.5": "collapse: kappa_d = 1e+300 must be of size 1",

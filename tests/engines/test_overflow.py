@@ -61,7 +61,8 @@ def test_an_extreme_member_among_others_gets_what_the_formula_gives_it_alone(cls
                 for a, b in zip(alone, found, strict=True):
                     assert np.allclose(a, b[..., 7], rtol=1e-12, atol=0), (engine, parameters, start, t)
         refused += isinstance(alone[0], type)
-    assert 5 < refused < 115
+    assert refused < 115
+    assert refused > 5 or cls is ls.BalancedMode  # which has an answer for every double
 
 
 @pytest.mark.parametrize("engine", [None, *ENGINES])

@@ -32,7 +32,7 @@ def held(factory, count, tile, names, seed=0, t=T):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(k,)))
         flow, z0 = factory(rng, min(tile, count - start))
         for name in names:
-            found[name].append(np.moveaxis(flow(t, z0)[name], 1, -1))
+            found[name].append(np.moveaxis(flow(t, z0).unjudged(name), 1, -1))
     return {name: np.concatenate(parts, axis=-1) for name, parts in found.items()}
 
 

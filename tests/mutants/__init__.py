@@ -83,8 +83,8 @@ class ConvergedTooSoon(ls.BalancedMode):
 
     definition = Flow.definition
 
-    def _follow(self, xp, t, z0):
-        sign, size, gap = super()._follow(xp, t, z0)
+    def shared(self, xp, t, z0):
+        sign, size, gap = super().shared(xp, t, z0)
         late = 2 * self.s * t / self.tau > 12
         return sign, xp.where(late, self.s + 0 * size, size), xp.where(late, 0 * gap, gap)
 

@@ -168,7 +168,7 @@ class BiasedMode(HiddenUnits):
         residual = _residual(xp, start, way, y)
         still = xp.where(start.r0 == 0, way.span, y)  # a start at the root has no way to go
         ntk = way.N + (way.P * xp.exp(-still) + way.F * xp.exp(still - way.span)) / 2
-        return {"loss": residual**2 / 2, "residual": residual, "ntk": ntk}
+        return {"loss": residual**2 / 2, "residual": residual, "output": residual + 1, "ntk": ntk}
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return by how much ``2 s |sigma(inf)|`` exceeds the longest way that is solved."""
@@ -257,8 +257,10 @@ class BiasedMode(HiddenUnits):
 
     @classmethod
     def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
-        """Return a start with a bias so far below the target that the weights grow by more than ``e^170``."""
-        return {"span": (cls(m=2.0, mu=1.0, N=rng.uniform(0.5, 1.0)), cls.State([1.0, 0.5], [0.5, 1.0], -1e150))}
+        """Return tiny weights beside a bias far below the target: they grow by more than ``e^350``."""
+        return {
+            "span": (cls(m=2.0, mu=1.0, N=rng.uniform(0.5, 1.0)), cls.State([1e-150, 5e-151], [5e-151, 1e-150], -1e5))
+        }
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:

@@ -146,6 +146,7 @@ class DeepLearningTime(Expansion):
     depth: Any = parameter("L", "number of layers", domain="(2, 60]")
     eta: Any = parameter(r"\bar\eta", "geometric mean of the learning rates", domain="(0, inf)", default=1.0)
 
+    batched: ClassVar[bool] = True
     approximates: ClassVar[str] = "DeepMode, started at sigma^depth"
     orders: ClassVar[Mapping[str, float]] = {
         f"half of the {part} at depth {k}": k - 2 for k in (3, 4, 5) for part in ("target", "loss")
