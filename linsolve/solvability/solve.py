@@ -9,25 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, number, real_array, refuse_beyond_memory, shown, unknown_name
+from linsolve.core.arguments import Interval, number, real_array, shown, unknown_name
 from linsolve.core.flow import Flow
-from linsolve.core.integrate import integrate
-from linsolve.core.network import deep_weights, gradient_flow, maps
+from linsolve.core.network import maps
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import notes
 from linsolve.solvability.matches import Match, PlaneMatch
 from linsolve.solvability.network import WHO as JUDGE
 from linsolve.solvability.network import Network, read
+from linsolve.solvability.problem import WHO, Problem, gradients, kronecker
 from linsolve.solvability.reduction import joint, norm, reduced
 
 __all__ = ["NetworkTrajectory", "solve"]
 
-WHO = "solve"
 FINEST = 1e-15  # directions of the samples below it are rounding
-EVALUATIONS = 50_000  # of the velocity by DOP853, a few seconds; stiff networks need more
-IMPLICIT = 500_000  # of the velocity by Radau, Jacobians included
-SMALL = 600  # weights of a network whose Jacobian is factorized
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +35,8 @@ class NetworkTrajectory:
     t : ndarray
         Times.
     route : str
-        "closed form: " and the flow, or the integrator and the condition that fails, with its relative distance.
+        "closed form: " and the flow; or the integrator, "constant" for a start at which every gradient is 0, and the
+        condition that fails, with its relative distance.
     flow : Flow or None
         The exact flow; None if the weights are integrated.
     notes : tuple of str
@@ -182,17 +179,17 @@ def solve(
     with _renamed():
         network = read(weights, data, rates, covariances, tolerance)
         whole = network if covariances else read(weights, data, rates, covariances, FINEST)
-    task = _Task(whole, times, rtol, None if covariances else _samples(data))
+    problem = Problem(whole, times, rtol, None if covariances else _samples(data))
     red = reduced(network)
     assessed = assess(network, red)
     match = next((each.match for each in assessed if each.match is not None), None)
     remarks = (*_saddle(whole), *notes(network, red, assessed))
     if match is None:
-        return _by_integration(task, _failure(assessed), remarks)
+        return _by_integration(problem, _failure(assessed), remarks)
     if isinstance(match, PlaneMatch):  # in the network's own hidden units
         red = reduced(network, idle=True)
         match = PlaneMatch.of(red, joint(red))
-    return _by_closed_form(task, network, match, red.clock, remarks)
+    return _by_closed_form(problem, network, match, red.clock, remarks)
 
 
 @contextmanager
@@ -239,136 +236,52 @@ def _failure(assessed: list[Assessment]) -> str:
 
 def _saddle(network: Network) -> Iterator[str]:
     """Report a start that is stationary although the map is not the target's."""
-    layers = [network.weights[0] @ network.span, *network.weights[1:]]
-    made, goal = maps(layers), network.cross @ network.span
-    pull = goal - made[-1] * network.power
-    moves = gradient_flow(np, layers, made, pull, [1.0] * len(layers))
-    size = norm(pull) * max(norm(w) for w in layers) ** (len(layers) - 1)
-    if norm(pull) > 1e-9 * (norm(goal) + norm(made[-1] * network.power)) and max(map(norm, moves)) <= 1e-13 * size:
+    pull, moves = gradients(network)
+    size = max(norm(w) for w in network.weights) ** (len(network.weights) - 1)
+    if norm(pull) > 1e-9 * norm(network.cross) and max(map(norm, moves)) <= 1e-13 * norm(pull) * size:
         yield (
-            "saddle: the start is a stationary point that does not fit the data; the network stays there in exact "
-            "arithmetic, and rounding decides when a simulation leaves it."
+            "saddle: the start is a stationary point that does not fit the data, a saddle or the minimum of a "
+            "bottleneck; the network stays there, but rounding decides when a simulation leaves a saddle."
         )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Task:
-    """A network with its data, the times, and the observables that do not depend on the route."""
-
-    network: Network
-    times: np.ndarray
-    rtol: float
-    samples: tuple[np.ndarray, np.ndarray] | None
-
-    @property
-    def frozen(self) -> np.ndarray:
-        """The part of the first layer outside the span of the data."""
-        w1, span = self.network.weights[0], self.network.span
-        return np.asarray(w1 - (w1 @ span) @ span.T)
-
-    def integrated(self) -> tuple[list[np.ndarray], str]:
-        """Return the layers at all times, and the integrator."""
-        net = self.network
-        if not np.isfinite(self.times).all():
-            raise ValueError(f"{WHO}: t = inf must be finite (time; the weights are integrated); say a late time")
-        refuse_beyond_memory(
-            WHO, {"times": self.times.size, "weights": sum(w.size for w in net.weights)}, "all weights"
-        )
-        layers = [net.weights[0] @ net.span, *net.weights[1:]]
-        flow = deep_weights(
-            (net.cross @ net.span) / net.power, len(layers), rates=net.rates, covariance=np.diag(net.power)
-        )
-        start = flow.State(*layers)
-        try:
-            found = integrate(flow, self.times, start, rtol=self.rtol, max_evaluations=EVALUATIONS)
-        except ArithmeticError as spent:
-            size = sum(w.size for w in layers)
-            late = f"{WHO}: t = {self.times.max():g} is too late (time): the network is stiff, with {size} weights; "
-            if size > SMALL:
-                raise ArithmeticError(f"{late}ask for earlier times") from spent
-            try:
-                found = integrate(flow, self.times, start, rtol=self.rtol, method="Radau", max_evaluations=IMPLICIT)
-            except ArithmeticError as failed:
-                raise ArithmeticError(f"{late}ask for earlier times or a larger rtol") from failed
-        w1, *others = found.state
-        return [self.frozen + w1 @ net.span.T, *others], found.route
-
-    def loss(self, span_map: np.ndarray) -> np.ndarray:
-        """Return the loss of maps on the span of the data."""
-        net = self.network
-        target = (net.cross @ net.span) / net.power
-        gap = (target - span_map) * np.sqrt(net.power)
-        return np.asarray(np.sum(gap**2, axis=(-2, -1)) / 2 + self._unexplained(target))
-
-    def _unexplained(self, target: np.ndarray) -> float:
-        """Return the loss of the best map; 0 for second moments, which do not contain it."""
-        if self.samples is None:
-            return 0.0
-        X, Y = self.samples
-        return float(np.sum((Y - (X @ self.network.span) @ target.T) ** 2)) / (2 * len(X))
-
-    def refuse_large_kernel(self) -> np.ndarray:
-        """Return the inputs of the samples if their kernel fits into the memory."""
-        X, Y = self.samples  # type: ignore[misc]
-        sizes = {"samples * outputs": Y.size, "columns": Y.size, "times": self.times.size}
-        refuse_beyond_memory(WHO, sizes, "ntk on the samples")
-        return X
-
-    def ntk(self, layers: list[np.ndarray]) -> np.ndarray:
-        """Return the tangent kernel of layers on the samples."""
-        X = self.refuse_large_kernel()
-        signals = [X.T, *(each @ X.T for each in maps(layers[:-1]))] if len(layers) > 1 else [X.T]
-        after, total = np.eye(len(self.network.cross)), np.zeros(())
-        for layer, rate, signal in list(zip(layers, self.network.rates, signals, strict=True))[::-1]:
-            total = total + _kronecker(np.swapaxes(signal, -1, -2) @ signal, rate * after @ np.swapaxes(after, -1, -2))
-            after = after @ layer
-        return np.broadcast_to(total, self.times.shape + total.shape[-2:])
-
-
-def _kronecker(samples: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Return Kronecker products, shape t.shape + (P n_out, P n_out)."""
-    size = samples.shape[-1] * outputs.shape[-1]
-    found = np.einsum("...pq,...ij->...piqj", samples, outputs)
-    return found.reshape(*found.shape[:-4], size, size)
-
-
-def _named(task: _Task, layers: Callable[[], list[np.ndarray]], **others: Callable[[], np.ndarray]) -> Deferred:
+def _named(problem: Problem, layers: Callable[[], list[np.ndarray]], **others: Callable[[], np.ndarray]) -> Deferred:
     """Return the observables: `layers` once for all, the others from them unless given."""
     values = Deferred(layers=layers)
-    span = task.network.span
+    span = problem.network.span
 
     def layer(i: int) -> Callable[[], np.ndarray]:
         return lambda: values["layers"][i]
 
-    named: dict[str, Callable[[], Any]] = {f"w{i + 1}": layer(i) for i in range(len(task.network.weights))}
+    named: dict[str, Callable[[], Any]] = {f"w{i + 1}": layer(i) for i in range(len(problem.network.weights))}
     named["map"] = lambda: maps(values["layers"])[-1]
-    named["loss"] = lambda: task.loss(found["map"] @ span)
-    if task.samples is not None:
+    named["loss"] = lambda: problem.loss(found["map"] @ span)
+    if problem.samples is not None:
         named["train_loss"] = lambda: found["loss"]
-        named["ntk"] = lambda: task.ntk(values["layers"])
+        named["ntk"] = lambda: problem.ntk(values["layers"])
     found = Deferred(**(named | {name: value for name, value in others.items() if name in named}))
     return found
 
 
-def _by_integration(task: _Task, failure: str, remarks: tuple[str, ...]) -> NetworkTrajectory:
-    if not np.isfinite(task.times).all():
+def _by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> NetworkTrajectory:
+    if not (problem.constant or np.isfinite(problem.times).all()):
         raise ValueError(
             f"{WHO}: t = inf must be finite (time; no closed form holds, {failure}); say a late time instead"
         )
-    layers, method = task.integrated()
-    return NetworkTrajectory(task.times, f"{method}: {failure}", None, remarks, _named(task, lambda: layers))
+    layers, method = problem.integrated()
+    return NetworkTrajectory(problem.times, f"{method}: {failure}", None, remarks, _named(problem, lambda: layers))
 
 
 def _by_closed_form(
-    task: _Task, network: Network, match: Match, clock: float, remarks: tuple[str, ...]
+    problem: Problem, network: Network, match: Match, clock: float, remarks: tuple[str, ...]
 ) -> NetworkTrajectory:
-    traj = match.flow(task.times, match.z0)
+    traj = match.flow(problem.times, match.z0)
     state = type(traj.state)(*(traj[name] for name in traj.state._fields))  # refuses overflow
     route = f"closed form: {match.name}"
     layers = match.layers(state, network)
     if layers is not None:
-        values = _named(task, lambda: layers)
-        return NetworkTrajectory(task.times, route, match.flow, remarks, values)
+        values = _named(problem, lambda: layers)
+        return NetworkTrajectory(problem.times, route, match.flow, remarks, values)
 
     on_span = match.map(state)
 
@@ -379,13 +292,17 @@ def _by_closed_form(
         return on_span + values["w2"] @ outside if frozen else on_span
 
     def ntk() -> np.ndarray:
-        X = task.refuse_large_kernel()
+        X = problem.refuse_large_kernel()
         moved = X @ match.inputs
         outer = match.outputs @ state.gram_out @ match.outputs.T
-        first = _kronecker(X @ X.T, clock * outer)
-        return first + _kronecker(moved @ state.gram_in @ moved.T, clock * np.eye(len(network.cross)))
+        first = kronecker(X @ X.T, clock * outer)
+        return first + kronecker(moved @ state.gram_in @ moved.T, clock * np.eye(len(network.cross)))
 
     values = _named(
-        task, lambda: task.integrated()[0], map=whole_map, loss=lambda: task.loss(on_span @ task.network.span), ntk=ntk
+        problem,
+        lambda: problem.integrated()[0],
+        map=whole_map,
+        loss=lambda: problem.loss(on_span @ problem.network.span),
+        ntk=ntk,
     )
-    return NetworkTrajectory(task.times, route, match.flow, remarks, values)
+    return NetworkTrajectory(problem.times, route, match.flow, remarks, values)

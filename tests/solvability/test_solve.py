@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import linsolve as ls
-from linsolve.solvability import solve as module
+from linsolve.solvability import problem
 from linsolve.systems.whitened.starts import init
 
 
@@ -206,6 +206,14 @@ def test_generic_networks_are_integrated(seed):
     assert "relative distance" in traj.route
 
 
+@pytest.mark.parametrize(("size", "route"), [(1e-12, "closed form: DeepMode"), (1e-7, "DOP853: DeepMode needs")])
+def test_nearly_exact_networks_are_right_on_either_side_of_the_tolerance(size, route):
+    gen = np.random.default_rng(2)
+    weights, X, Y, rates = aligned(gen, 3, (3, 4, 4, 3), np.array([1.0, 0.8, 0.5]), (1.0, 0.6, 1.2))
+    weights = [w + size * gen.normal(size=w.shape) for w in weights]
+    assert_right((weights, X, Y, rates), route, 1e-8)
+
+
 def test_the_route_names_the_condition_that_fails():
     gen = np.random.default_rng(3)
     weights = init(4, 3, 3, scale=0.5, rng=gen)
@@ -216,7 +224,7 @@ def test_the_route_names_the_condition_that_fails():
 
 
 def test_a_stiff_network_is_integrated_implicitly(monkeypatch):
-    monkeypatch.setattr(module, "EVALUATIONS", 200)
+    monkeypatch.setattr(problem, "EVALUATIONS", 200)
     gen = np.random.default_rng(4)
     X, Y = samples(gen, 2, 2)
     weights = [gen.normal(size=(3, 2)), gen.normal(size=(2, 3))]
@@ -225,7 +233,7 @@ def test_a_stiff_network_is_integrated_implicitly(monkeypatch):
     assert traj.route.startswith("Radau: ")
     for i, w in enumerate(train(weights, X * [4.0, 1.0], Y, (1.0, 1.0), times), start=1):
         close(traj[f"w{i}"], w, 1e-7)
-    monkeypatch.setattr(module, "SMALL", 1)
+    monkeypatch.setattr(problem, "SMALL", 1)
     with pytest.raises(ArithmeticError, match=r"solve: t = 3 is too late \(time\): the network is stiff"):
         ls.solve(weights, (X * [4.0, 1.0], Y), times)
 
@@ -298,6 +306,7 @@ def test_saddles_are_noted_without_a_warning(recwarn):
         assert traj.notes[0].startswith("saddle: ")
         assert "rounding decides" in traj.notes[0]
         close(traj["map"], np.zeros((2, 2, 3)), 1e-15)
+        assert np.array_equal(ls.solve(weights, (X, Y), np.inf)["w1"], weights[0])  # every gradient is exactly 0
     assert not ls.solve([np.ones((4, 3)), np.ones((2, 4))], (X, Y), 1.0).notes[0].startswith("saddle")
     assert not recwarn.list
 
