@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...] [--write FILE] [--out FOLDER]``: measure, and print as Markdown."""
+"""``python -m benchmarks [NAME ...] [--write FILE] [--out FOLDER]``: measure and print Markdown tables."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def accuracy() -> str:
         for flow, found in sections.items()
         for name, worst, how in found
     ]
-    return table(("flow", "quantity", "worst error", "measured"), rows)
+    return table(("flow", "quantity", "worst error", "measure"), rows)
 
 
 def starts() -> str:
-    """Return what becomes of random balanced starts: none refused, all as DOP853 has it, some obstructed."""
+    """Return counts of refused and obstructed random balanced starts, and the worst difference to DOP853."""
     head = ("n_in-width-n_out", "starts", "refused", "obstructed", "worst difference to DOP853")
     rows = [
         (name, str(count), str(refused), str(obstructed), f"{worst:.1e}")
@@ -65,7 +65,7 @@ def solved_networks() -> str:
 
 
 def import_time() -> str:
-    """Return what importing costs, and that nothing heavy is loaded."""
+    """Return the import time relative to NumPy and the heavy modules loaded."""
     found = imports.ratio()
     heavy = ", ".join(imports.heavy()) or "none"
     row = (f"{1e3 * found['numpy']:.0f} ms", f"{1e3 * found['linsolve']:.0f} ms", f"{found['ratio']:.2f}", heavy)
@@ -75,15 +75,15 @@ def import_time() -> str:
 def ensemble_cost() -> str:
     """Return time and memory of statistics over 4 million random networks of width 10^9 at 8 times."""
     few, many = ensembles.MEMBERS
-    head = ("kept", "passes", "time", "processor time", "over following", f"memory, {few:,}", f"memory, {many:,}")
+    head = ("statistics", "passes", "time", "processor time", "over the floor", f"memory, {few:,}", f"memory, {many:,}")
     return table(head, ensembles.rows())
 
 
 def sweep_cost() -> str:
-    """Return time and peak memory of a grid of 1500 x 1500 networks, each followed to its final state."""
+    """Return time and peak memory of a sweep over 1500 x 1500 networks, each evaluated at its limit."""
     rows = [
         (
-            "one network at every size" if which == "fixed" else "a random network a cell",
+            "one network at every size" if which == "fixed" else "a random network per cell",
             "NumPy" if engine == "blocks" else engine,
             str(threads),
             f"{seconds:.2f} s",
@@ -93,12 +93,12 @@ def sweep_cost() -> str:
         )
         for which, engine, threads, seconds, work, ratio, memory in sweeps.rows()
     ]
-    head = ("start", "engine", "threads", "time", "of all cores", "over filling the output", "peak memory over it")
+    head = ("start", "engine", "threads", "time", "processor time", "time / filling the output", "peak memory / output")
     return table(head, rows)
 
 
 def speed_of_all(out: Path | None = None) -> str:
-    """Return ours beside floors and peers on every workload; write Markdown, JSON and a picture to a folder."""
+    """Return our times with floors and peers on every workload; write Markdown, JSON and a picture to a folder."""
     timings = speed.measure(say=lambda name: print(f"speed: {name}", file=sys.stderr, flush=True))
     text = speed_table.text(timings)
     if out is not None:
@@ -118,13 +118,11 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Print the measurements asked for, all by default."""
+    """Print the named measurements, by default all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], metavar="NAME", help=", ".join(MEASUREMENTS))
-    parser.add_argument("--write", type=Path, metavar="FILE", help="also put the tables between their markers there")
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="of speed: also write speed.md, .json and .png there"
-    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the tables between the markers of FILE")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="for speed: also write speed.md, .json and .png")
     options = parser.parse_args()
     for name in options.names or MEASUREMENTS:
         text = speed_of_all(options.out) if name == "speed" else MEASUREMENTS[name]()

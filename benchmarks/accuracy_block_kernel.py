@@ -1,9 +1,8 @@
 """Worst errors of `BlockKernel` and `SpecializedKernel` in doubles against fifty digits.
 
-The reference writes the kernel down and diagonalizes it in mpmath: entry by entry, N x N, for the small networks; on
-the class averages, which is exact, for those of up to some thousand samples. It uses nothing of the package. Class
-sizes are unequal, over up to three decades, as are kernel entries; learning rates span two; times run from 1e-6 to 1e3
-and inf, and through the clocks of the kernel's own modes.
+The reference diagonalizes the kernel in mpmath and is independent of the package: the full N x N matrix for small
+networks; for up to some thousand samples the matrix on class averages, which is exact. Class sizes and kernel entries
+span up to three decades, learning rates two. Times are 1e-6 to 1e3, inf, and the time scales of the modes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ REACH = {
 
 
 class Draw(NamedTuple):
-    """One network: values by class, class sizes, learning rate, start; the reference dense or on class averages."""
+    """One network: kernel values by class, class sizes, learning rate, start, and whether the reference is dense."""
 
     diagonal: np.ndarray
     pairs: np.ndarray
@@ -45,13 +44,13 @@ class Draw(NamedTuple):
 
 
 def draw(rng: np.random.Generator, kind: str, dense: bool) -> Draw:
-    """Return a network with one value a class (kind "specialized") or two for all (kind "block")."""
+    """Return a network with kernel values per class (kind "specialized") or shared by all classes (kind "block")."""
     count = int(rng.integers(2, 5 if dense else 9))
     sizes = np.maximum(1, (10 ** rng.uniform(0, 0.7 if dense else 3, count)).astype(int))
     if rng.random() < 0.3:
         sizes[:] = sizes[0]
     diagonal, within, between = np.sort(10 ** rng.uniform(-2, 1, 3))[::-1]
-    if rng.random() < 0.3:  # values that almost agree: eigenvalues over many decades
+    if rng.random() < 0.3:  # nearly equal values: eigenvalues over many decades
         between, diagonal = within * (1 - 10 ** rng.uniform(-9, -1)), within * (1 + 10 ** rng.uniform(-9, -1))
     pairs = np.where(np.eye(count, dtype=bool), within, between)
     diagonal = np.full(count, diagonal)
@@ -61,7 +60,7 @@ def draw(rng: np.random.Generator, kind: str, dense: bool) -> Draw:
         pairs = (pairs + pairs.T) / 2
         diagonal = np.diag(pairs) + 10 ** rng.uniform(-2, 0.5, count)
     every_mode = bool(rng.random() < 0.5)
-    # else class averages alone, which no contrast hides
+    # otherwise class averages only, without contrasts within classes
     r0 = rng.normal(size=sizes.sum()) if every_mode else np.repeat(rng.normal(size=count), sizes)
     return Draw(diagonal, pairs, sizes, float(10 ** rng.uniform(-1, 1)), r0, every_mode, dense)
 
@@ -99,7 +98,7 @@ class Reference:
         self.c = self.vectors.T * start
 
     def averages(self, r: Any) -> Any:
-        """Return the sum over each class, over the root of its size."""
+        """Return the sum over each class, divided by the root of its size."""
         sums = [self.mp.mpf(0)] * len(self.sizes)
         for c, value in zip(self.labels, r, strict=True):
             sums[c] += value
@@ -128,7 +127,7 @@ class Reference:
         return self.pairs * self.mp.matrix(totals)
 
     def error(self, found: Any, exact: Any) -> Any:
-        """Return the length of the difference."""
+        """Return the norm of the difference."""
         pairs = zip(np.ravel(found).tolist(), exact, strict=True)
         return self.mp.norm(self.mp.matrix([self.mp.mpf(a) - b for a, b in pairs]))
 
@@ -165,7 +164,7 @@ def errors(d: Draw, kind: str) -> dict[str, float]:
 
 
 def rows(kind: str = "block", seed: int = 0, draws: int = 40) -> list[tuple[str, float, str]]:
-    """Return (quantity, worst error, what the error is relative to) over networks dense and on class averages."""
+    """Return (quantity, worst error, measure of the error) over networks with dense and class-average references."""
     rng, worst = np.random.default_rng(seed), dict.fromkeys(REACH, 0.0)
     for k in range(draws):
         found = errors(draw(rng, kind, dense=k % 2 == 0), kind)

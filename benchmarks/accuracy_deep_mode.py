@@ -1,9 +1,8 @@
 """Worst errors of `DeepMode` in doubles against the closed forms of its time at 80 digits.
 
-The reference is written from the formulas that its docstring prints (hypergeometric function, elementary sums), not
-from the package: the time at which the mode exactly has the strength found, less the time asked for, times the
-velocity, is the error of the strength. Errors are divided by ``1 + condition``, the condition being the relative
-change per relative change of `t`.
+The reference implements the formulas of its docstring (hypergeometric function, elementary sums) independently of the
+package. The error of a strength is the exact time of that strength minus the requested time, times the velocity. Errors
+are divided by ``1 + condition``; the condition is the relative change per relative change of `t`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ REACH = {
 
 
 def primitive(mp: Any, y: Any, depth: float) -> Any:
-    """Return a primitive of ``1 / (|y|^p (1 - y))``, ``p = 2 - 2/depth``, on the side of 0 and 1 where `y` lies."""
+    """Return a primitive of ``1 / (|y|^p (1 - y))``, ``p = 2 - 2/depth``, on the side of 0 and 1 that contains `y`."""
     if depth == np.inf:
         return mp.log(abs(y / (1 - y))) - 1 / y
     D = mp.mpf(depth)
@@ -68,7 +67,7 @@ def draw(rng: np.random.Generator, count: int) -> tuple[DeepMode, np.ndarray, np
     a0, s = s * y, np.where((rng.random(count) < 0.1) & (np.abs(y) > 1e-50), 0.0, s)
     flow = DeepMode(s=s, depth=depth)
     clock = np.abs(a0 / flow.velocity(np, flow.State(a0)).a)
-    # half of the times by the clock of the start, half by how far the distance to the limit has come
+    # half of the times in units of the initial time scale, half from the remaining distance to the limit
     goal = flow.limit(np, flow.State(a0)).a
     left = goal - (goal - a0) * np.where(rng.random(count) < 0.5, rng.random(count), 10.0 ** rng.uniform(-9, 0, count))
     far = flow.time_to(np, flow.State(a0), loss=(s - left) ** 2 / 2)
@@ -77,7 +76,7 @@ def draw(rng: np.random.Generator, count: int) -> tuple[DeepMode, np.ndarray, np
 
 
 def errors(flow: DeepMode, a0: np.ndarray, t: np.ndarray, digits: int = 80) -> dict[str, np.ndarray]:
-    """Return the errors of every quantity, one a mode."""
+    """Return the errors of every quantity, one per mode."""
     z0, mp = flow.State(a0), mpmath.MPContext()
     mp.dps = digits
     a, gap = flow.solution(np, t, z0).a, flow.gap(np, t, z0)
@@ -88,8 +87,8 @@ def errors(flow: DeepMode, a0: np.ndarray, t: np.ndarray, digits: int = 80) -> d
         s, start, time, x, g = (mp.mpf(float(v[i])) for v in (flow.s, a0, t, a, gap))
         out["a + (s - a)"].append(float(abs(x + g - s) / (abs(x) + abs(s))))
         if x == 0 or abs(g) < 1e-30 * abs(s):
-            continue  # converged beyond what the reference's digits resolve in s - a
-        late = abs(g) < abs(s) / 2  # then the distance is the more telling number
+            continue  # converged below the resolution of the reference in s - a
+        late = abs(g) < abs(s) / 2  # then s - a is the better conditioned number
         here = s - g if late else x
         gain = 1 if depth == np.inf else mp.mpf(depth)
         dist = g if late else s - x
@@ -98,15 +97,15 @@ def errors(flow: DeepMode, a0: np.ndarray, t: np.ndarray, digits: int = 80) -> d
         for name, size in ("a", here), ("s - a", dist):
             extra = abs(x - here) if name == "a" else abs(g - dist)
             out[name].append(float((abs(off) + extra) / abs(size) / (1 + abs(time * speed / size))))
-        change = abs(2 * time * speed / g)  # of the loss, relatively, per relative change of time
-        if abs(x) > 1e-10 * abs(s):  # else the loss does not resolve how far the mode has come
+        change = abs(2 * time * speed / g)  # relative change of the loss per relative change of time
+        if abs(x) > 1e-10 * abs(s):  # below, the loss does not resolve a
             exact = time_between(mp, start, s - mp.sign(g) * mp.sqrt(2 * mp.mpf(float(loss[i]))), s, depth)
             out["time_to"].append(float(abs(mp.mpf(float(asked[i])) / exact - 1) / (1 + 1 / change)))
     return {name: np.array(values) for name, values in out.items()}
 
 
 def rows(draws: int = 5000, seed: int = 0) -> list[tuple[str, float, str]]:
-    """Return, for every quantity, its worst error over `draws` modes and what the error is relative to."""
+    """Return (quantity, worst error, measure of the error) over `draws` modes."""
     flow, a0, t = draw(np.random.default_rng(seed), draws)
     return [(name, float(values.max()), REACH[name]) for name, values in errors(flow, a0, t).items()]
 

@@ -1,7 +1,7 @@
 """Worst errors of `FrozenKernel` in doubles against the textbook formulas at fifty digits.
 
-The reference diagonalizes the same kernel in mpmath and uses nothing of the package. Kernels are ``A A^T`` for A of few
-bits, so that a kernel of deficient rank is singular without rounding; its rank is then known, not guessed.
+The reference diagonalizes the same kernel in mpmath, independently of the package. Kernels are ``A A^T`` with A of few
+bits, so that a rank-deficient kernel is exactly singular and its rank is known.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Draw(NamedTuple):
 
 
 def draw(rng: np.random.Generator, rank: int, slope: float = 0.0, n: int = N) -> Draw:
-    """One network by its eigenvectors, in an mpmath context of `digits` digits; `rank` eigenvalues are positive."""
+    """Return a network of `n` samples; `rank` eigenvalues of its kernel are positive."""
     scale = 10.0 ** -np.linspace(0, slope, rank)
     jacobian, test = (np.round(2**12 * rng.normal(size=(m, rank)) * scale) / 2**12 for m in (n, 3))
     size = 10.0 ** rng.uniform(-3, 3, 2)
@@ -80,7 +80,7 @@ class Reference:
         return self.V * self.mp.matrix([f * c for f, c in zip(factors, self.c, strict=True)])
 
     def change(self, t: Any) -> Any:
-        """Return ``eta t phi(eta K t) (f0 - y)``, its null part left out: no row of a kernel sees it."""
+        """Return ``eta t phi(eta K t) (f0 - y)``, without its null part, which the rows of a kernel annihilate."""
         weights = [(1 - self.left(self.eta * v * t)) / v if v else 0 for v in self.values]
         return self._residual(weights)
 
@@ -100,7 +100,7 @@ class Reference:
         return self._residual(factors)
 
     def error(self, found: Any, exact: Any) -> Any:
-        """Return the length of the difference."""
+        """Return the norm of the difference."""
         pairs = zip(np.ravel(found).tolist(), exact, strict=True)
         return self.mp.norm(self.mp.matrix([self.mp.mpf(a) - b for a, b in pairs]))
 
@@ -142,7 +142,7 @@ def errors(d: Draw, momentum: float = 0.9) -> dict[str, float]:
 
 
 def rows(seed: int = 0, draws: int = 4) -> list[tuple[str, float, str]]:
-    """Return (quantity, worst error, what the error is relative to), for well and for badly conditioned kernels."""
+    """Return (quantity, worst error, measure of the error) for well-conditioned and ill-conditioned kernels."""
     rng = np.random.default_rng(seed)
     out = []
     for kind, rank, slope in (("rank 25 of 40", 25, 0.0), ("rank 40 of 40, columns over 3 decades", N, 3.0)):

@@ -1,9 +1,9 @@
 """Worst errors of `HiddenMode` and `BiasedMode` in doubles against their textbook forms at fifty digits and more.
 
-`HiddenMode`: the Riccati solution of ``G = |g+|^2`` as its docstring prints it, at enough digits for its differences.
-`BiasedMode`: weights linear in sigma, and the time to sigma by quadrature of its raw integral. Nothing is used of the
-package. Rates span four decades, starts six or more. Times run from 1e-6 to 1e3, for `HiddenMode` no further than
-sixty clocks of the start, for `BiasedMode` as far as all but 1e-13 of sigma's way; and inf.
+`HiddenMode`: the Riccati solution of ``G = |g+|^2`` of its docstring, with enough digits for its differences.
+`BiasedMode`: weights as functions of sigma, and the time to sigma by quadrature of its integral. The references are
+independent of the package. Rates span four decades, starts six or more. Times are 1e-6 to 1e3 and inf, for `HiddenMode`
+up to sixty initial time scales, for `BiasedMode` up to a relative distance of sigma from its limit of 1e-13.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARTS = (1e-6, 1e-2, 0.3, 0.7, 0.95, 1 - 1e-4, 1 - 1e-7, 1 - 1e-10, 1 - 1e-13)
 
 
 def context(digits: int) -> Any:
-    """Return an mpmath context of its own."""
+    """Return a new mpmath context."""
     mp = mpmath.MPContext()
     mp.dps = digits
     return mp
@@ -53,7 +53,7 @@ def largest(*exact: list) -> float:
 
 
 class Hidden:
-    """One mode by the Riccati solution; needs ``g+`` and ``g-`` not 0."""
+    """One mode by the Riccati solution, for nonzero ``g+`` and ``g-``."""
 
     def __init__(self, s: float, eta_w: float, eta_h: float, w: np.ndarray, h: np.ndarray) -> None:
         self.mp = mp = context(300)
@@ -79,7 +79,7 @@ class Hidden:
 
 
 def hidden_rows(seed: int = 0, draws: int = 600) -> list[tuple[str, float, str]]:
-    """Return (quantity, worst error, what the error is relative to) for `HiddenMode`."""
+    """Return (quantity, worst error, measure of the error) for `HiddenMode`."""
     rng, worst = np.random.default_rng(seed), dict.fromkeys(HIDDEN, 0.0)
     for _ in range(draws):
         s = float(rng.choice([-1, 1]) * 10 ** rng.uniform(-2, 2))
@@ -87,7 +87,7 @@ def hidden_rows(seed: int = 0, draws: int = 600) -> list[tuple[str, float, str]]
         w, h = (10 ** rng.uniform(-12, 1) * rng.normal(size=3) for _ in range(2))
         clock = 1 / (np.sqrt(a * b) * abs(s) + a * h @ h + b * w @ w)
         t = float(10 ** rng.uniform(-6, 3) if rng.random() < 0.5 else clock * 10 ** rng.uniform(-3, 1.5))
-        t = min(t, 60 * clock)  # the loss stays a double
+        t = min(t, 60 * clock)  # the loss does not underflow
         flow, exact = HiddenMode(s=s, eta_w=a, eta_h=b), Hidden(s, a, b, w, h)
         traj, end, z0 = flow(t, (w, h)), flow(np.inf, (w, h)), flow.State(w, h)
         weights, r, ntk = exact.at(t)
@@ -101,8 +101,8 @@ def hidden_rows(seed: int = 0, draws: int = 600) -> list[tuple[str, float, str]]
             "limit": distance(np.concatenate([end["w"], end["h"]]), last) / largest(last),
         }
         asked = float(loss)
-        if (condition := abs(float(2 * ntk * t))) > 1e-12:  # below, the loss does not say how late it is
-            late = (exact.mp.mpf(asked) - loss) / (2 * ntk * loss) * -1  # of the loss that doubles can ask for
+        if (condition := abs(float(2 * ntk * t))) > 1e-12:  # below, the loss does not resolve the time
+            late = (exact.mp.mpf(asked) - loss) / (2 * ntk * loss) * -1  # time shift of the rounded loss
             time = float(flow.time_to(np, z0, loss=np.asarray(asked)))
             found["time_to"] = abs(float((exact.mp.mpf(time) - t - late) / t)) / (1 + 1 / condition)
         worst = {name: max(value, found.get(name, 0.0)) for name, value in worst.items()}
@@ -110,7 +110,7 @@ def hidden_rows(seed: int = 0, draws: int = 600) -> list[tuple[str, float, str]]
 
 
 class Biased:
-    """One mode with a bias, by sigma."""
+    """One mode with a bias, as a function of sigma."""
 
     def __init__(self, m: float, mu: float, N: float, w: np.ndarray, h: np.ndarray, B: float) -> None:
         self.mp = mp = context(50)
@@ -136,7 +136,7 @@ class Biased:
         return low
 
     def times(self, parts: tuple[float, ...], end: Any) -> list:
-        """Return the times at which parts of the way to the end are gone, by quadrature in ``-log(1 - part)``."""
+        """Return the times at which sigma is `parts` of its limit, by quadrature in ``-log(1 - part)``."""
         mp, found, total, before = self.mp, [], self.mp.mpf(0), self.mp.mpf(0)
 
         def pace(z: Any) -> Any:
@@ -152,7 +152,7 @@ class Biased:
 
 
 def biased_rows(seed: int = 0, draws: int = 20) -> list[tuple[str, float, str]]:
-    """Return (quantity, worst error, what the error is relative to) for `BiasedMode`."""
+    """Return (quantity, worst error, measure of the error) for `BiasedMode`."""
     rng, worst = np.random.default_rng(seed), dict.fromkeys(BIASED, 0.0)
 
     def note(name: str, value: Any) -> None:

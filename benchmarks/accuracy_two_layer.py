@@ -1,7 +1,7 @@
 """Worst errors of `TwoLayer` in doubles against the textbook formulas at some hundred digits.
 
-The reference is written from Theorem 1 (with its errata), not from the package: ``A = (alpha_+ - xi alpha_-)/(1 - xi)``
-and the like, wherever that is defined, in an arithmetic wide enough for every cancellation.
+The reference implements Theorem 1, in the form that holds, independently of the package:
+``A = (alpha_+ - xi alpha_-)/(1 - xi)``, with enough digits for every cancellation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REACH = {
 
 
 class Draws(NamedTuple):
-    """Networks of one shape: parameters, start, times and target losses, one of each a network."""
+    """Networks of one shape: parameters, start, times and target losses, one each per network."""
 
     flow: TwoLayer
     start: Any
@@ -38,7 +38,7 @@ class Draws(NamedTuple):
 
 
 def draw(rng: np.random.Generator, count: int, d: int, d0: int, decades: float = 15.0) -> Draws:
-    """Return networks whose scales span ``2 * decades`` orders of magnitude, special ones among them."""
+    """Return networks whose scales span ``2 * decades`` orders of magnitude, including special cases."""
 
     def scale(reach: float, size: Any = count) -> np.ndarray:
         return 10.0 ** rng.uniform(-reach, reach, size)
@@ -56,12 +56,12 @@ def draw(rng: np.random.Generator, count: int, d: int, d0: int, decades: float =
         rng.standard_normal((count, d)) * size,
         rng.standard_normal((count, d, d0)) * size[..., None] * scale(2)[:, None, None],
     )
-    aligned = (kind == 3) | (kind == 4)  # near one of the saddles' stable manifolds: P or Q nearly 0, rounding decides
+    aligned = (kind == 3) | (kind == 4)  # near the stable manifold of a saddle: P or Q nearly 0
     ratio = np.sqrt(np.where(eta_u > 0, eta_u, 1) / np.where(eta_w > 0, eta_w, 1))
     norm = np.linalg.norm(x, axis=1)
     h = np.einsum("nij,nj->ni", w, x)
     u = np.where(aligned[:, None], sign()[:, None] * h * (ratio / np.where(norm > 0, norm, 1))[:, None], u)
-    exact = kind == 5  # exactly aligned, in numbers that are exact in binary
+    exact = kind == 5  # exactly aligned, in exact binary numbers
     x = np.where(exact[:, None], np.eye(d0)[0], x)
     eta_u, eta_w = np.where(exact, 1.0, eta_u), np.where(exact, 1.0, eta_w)
     u = np.where(exact[:, None], sign()[:, None] * w[:, :, 0], u)
@@ -85,7 +85,7 @@ def _rate(flow: TwoLayer, z: Any) -> np.ndarray:
 
 
 class Reference:
-    """One network by the textbook, in an mpmath context of `digits` digits."""
+    """One network by the textbook formulas, in an mpmath context of `digits` digits."""
 
     def __init__(self, draws: Draws, index: int, digits: int) -> None:
         self.mp = mp = mpmath.MPContext()
@@ -122,7 +122,7 @@ class Reference:
                 return self._saddle()
             A = top / bottom
             r = (self.f0 - self.y) * (1 - (self.c * T) ** 2) / (top * bottom)
-            # sinh(theta)/g, which has a limit where a learning rate is 0
+            # sinh(theta)/g, which has a limit at learning rate 0
             growth = -(self.f0 - self.y) * T / mp.sqrt(top * bottom)
         cosh = (mp.sqrt(A) + 1 / mp.sqrt(A)) / 2
         u = [i * cosh + self.gamma * self.eu * growth * j for i, j in zip(self.u, self.h, strict=True)]
@@ -145,7 +145,7 @@ class Reference:
         return {"u": u, "w": w, "ntk": ntk, "output": self.y + r, "residual": r, "loss": r * r, "alignment": cosine}
 
     def late(self, t: float, loss: float) -> float:
-        """Return by what fraction of itself `t` is later than the time at which the loss is `loss`, to first order."""
+        """Return the relative delay of `t` after the time at which the loss is `loss`, to first order."""
         if t == np.inf:
             return 0.0 if self.at(self.mp.inf)["loss"] >= loss * (1 - 1e-14) else np.inf
         if t == 0:
@@ -179,7 +179,7 @@ def _number(found: Any, exact: Any, size: Any) -> float:
 
 
 def errors(draws: Draws, digits: int = 500) -> dict[str, np.ndarray]:
-    """Return the errors of every quantity, one a network."""
+    """Return the errors of every quantity, one per network."""
     flow, z = draws.flow, draws.start
     state, limit = flow.solution(np, draws.t, z), flow.limit(np, z)
     found = flow.along(np, draws.t, z)
@@ -194,7 +194,7 @@ def errors(draws: Draws, digits: int = 500) -> dict[str, np.ndarray]:
         for name in ("ntk", "residual", "loss"):
             out[name].append(_number(found[name][i], then[name], abs(then[name])))
         out["output"].append(_number(found["output"][i], then["output"], abs(then["output"]) + abs(exact.y)))
-        cosine = then["alignment"]  # not defined where a layer is 0 in doubles
+        cosine = then["alignment"]  # undefined if a layer is 0 in double precision
         out["alignment"].append(0.0 if cosine is None else _number(found["alignment"][i], cosine, mp.mpf(1)))
         out["time_to"].append(abs(exact.late(float(time[i]), float(draws.loss[i]))))
         pole = exact.blow_up_time()
@@ -203,7 +203,7 @@ def errors(draws: Draws, digits: int = 500) -> dict[str, np.ndarray]:
 
 
 def rows(draws: int = 5000, seed: int = 0) -> list[tuple[str, float, str]]:
-    """Return (quantity, worst error, what the error is relative to) over `draws` networks."""
+    """Return (quantity, worst error, measure of the error) over `draws` networks."""
     rng = np.random.default_rng(seed)
     worst = dict.fromkeys(REACH, 0.0)
     for d, d0 in SHAPES:

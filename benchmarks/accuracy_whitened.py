@@ -1,9 +1,9 @@
-"""Worst errors of `WhitenedTwoLayer` in doubles against 50 digits, and what becomes of random balanced starts.
+"""Worst errors of `WhitenedTwoLayer` in doubles against 50 digits, and statistics of random balanced starts.
 
 The reference starts from weights that are lambda-balanced to 60 digits; the closed form in doubles from the state
-rounded to doubles. Errors are relative to the largest entry of each field at each time. Where the start determines
-the state at time t only to `c` ulps, because the network passes near a saddle, no method can do better than `c`
-ulps: that condition is measured, by following weights rounded to doubles in high precision, and listed beside.
+rounded to doubles. Errors are relative to the largest entry of each field at each time. Near a saddle the rounded start
+determines the state at time t only to `c` ulps, which bounds every method from below. This condition is measured by
+high-precision evaluation from weights rounded to doubles, and listed with the error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REACH = 1e-12
 
 
 class Case(NamedTuple):
-    """A network, its exact trajectory, and what rounding its weights does to that, per time."""
+    """A network, its exact trajectory, and the effect of rounded weights on it, per time."""
 
     shape: tuple[int, int, int]
     imbalance: float
@@ -43,7 +43,7 @@ def legal(shape: tuple[int, int, int], imbalance: float) -> bool:
 def precise_weights(
     xp: Any, shape: tuple[int, int, int], imbalance: float, scale: float, rng: np.random.Generator
 ) -> tuple[Any, Any]:
-    """Return weights, lambda-balanced to the digits of `xp`."""
+    """Return weights that are lambda-balanced to the precision of `xp`."""
     n_in, width, n_out = shape
     rank = min(shape)
 
@@ -74,7 +74,7 @@ def cases(
     scales: tuple[float, ...] = SCALES,
     dps: int = 60,
 ) -> Iterator[Case]:
-    """Yield one network a scale, with its exact trajectory."""
+    """Yield one network per scale, with its exact trajectory."""
     xp = arithmetic.precise(dps)
 
     def follow(w1: Any, w2: Any, target: np.ndarray) -> list[np.ndarray]:
@@ -101,7 +101,7 @@ def difference(found: Any, exact: Any) -> np.ndarray:
 
 
 def rows(seed: int = 0) -> list[tuple[str, float, float]]:
-    """Return shape and imbalance, worst error and reach; ill-conditioned members listed apart with their condition."""
+    """Return shape and imbalance, worst error and bound; ill-conditioned members separately with their condition."""
     rng = np.random.default_rng(seed)
     found = []
     for shape in SHAPES:
@@ -123,9 +123,9 @@ def rows(seed: int = 0) -> list[tuple[str, float, float]]:
 
 
 def starts(count: int = 400, seed: int = 0) -> list[tuple[str, int, int, int, float]]:
-    """Return shape, starts, refused, obstructed, and the worst difference to DOP853 on the weights themselves.
+    """Return shape, counts of starts, refused and obstructed, and the worst difference to DOP853 on the weights.
 
-    Differences are relative to the largest entry of the product, at times before rounding could leave a saddle.
+    Differences are relative to the largest entry of the product, at times before rounding errors escape a saddle.
     """
     from linsolve import NotExact
 
@@ -151,7 +151,7 @@ def starts(count: int = 400, seed: int = 0) -> list[tuple[str, int, int, int, fl
 
 
 def simulated(target: np.ndarray, w1: np.ndarray, w2: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return the product by DOP853 on the weights themselves, which knows nothing of the closed form."""
+    """Return the product by DOP853 on the weights, independently of the closed form."""
     from scipy.integrate import solve_ivp
 
     cut = w1.size

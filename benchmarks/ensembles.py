@@ -1,4 +1,4 @@
-"""What it takes to stream millions of random networks: time, over that of following them alone, and memory."""
+"""Cost of streaming millions of random networks: time relative to their evaluation alone, and memory."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ KEPT: dict[str, Any] = {
 
 
 def networks() -> Any:
-    """Return networks of width 10^9 in the scaling of the tangent kernel, whose losses span many decades."""
+    """Return networks of width 10^9 in the kernel scaling, whose losses span many decades."""
     return random_networks(10**9, gamma=10**-4.5)
 
 
 class Following:
-    """Draws and follows a tile, and keeps nothing: the floor."""
+    """Evaluation of a tile without statistics: the floor."""
 
     def __call__(self, tile: int) -> None:
-        """Follow one tile."""
+        """Draw and evaluate one tile."""
         values_of(drawn(networks(), np.random.SeedSequence(0), tile, TILE, TIMES), ("loss",))
 
 
@@ -48,7 +48,7 @@ class Cost(NamedTuple):
 
 
 def measure(name: str | None, members: int) -> Cost:
-    """Return what an ensemble costs; the floor, following its networks, where `name` is None."""
+    """Return the cost of an ensemble; of the floor, evaluation alone, if `name` is None."""
     ls.ensemble(networks(), 2 * TILE, TIMES, reduce=KEPT[name or "mean, variance"], rng=0)  # imports, warm caches
     before, passes = largest() / 2**20, 1
     wall, processor = time.perf_counter(), time.process_time()
@@ -61,19 +61,19 @@ def measure(name: str | None, members: int) -> Cost:
 
 
 def alone(name: str | None, members: int) -> Cost:
-    """Return `measure` in a process of its own, whose peak memory is that of this alone."""
+    """Return `measure` in a separate process, with its own peak memory."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(measure, name, members).result()
 
 
 def rows() -> list[tuple[str, ...]]:
-    """Return what is kept, passes, wall and processor time, its ratio to the floor, growth of memory for few and many.
+    """Return statistics, passes, wall and processor time, ratio to the floor, growth of memory for few and many.
 
-    Processor time, of all threads, tells more than wall time on a computer that does other things too.
+    The ratio is of processor time of all threads, which other load on the machine affects less than wall time.
     """
     few, many = MEMBERS
     floor = alone(None, many)
-    found = [("nothing (followed only)", "1", f"{floor.wall:.1f} s", f"{floor.processor:.1f} s", "1", "", "")]
+    found = [("none (evaluation only)", "1", f"{floor.wall:.1f} s", f"{floor.processor:.1f} s", "1", "", "")]
     for name in KEPT:
         cost, less = alone(name, many), alone(name, few)
         ratio = f"{cost.processor / floor.processor:.2f}"

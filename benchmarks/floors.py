@@ -1,4 +1,4 @@
-"""What no program can go below on this computer: filling, reading and adding memory on all cores, and a product."""
+"""Lower bounds of time on this machine: filling, reading and adding memory on all cores, and a matrix product."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["fill", "processors", "product", "read", "triad"]
 
 
 def _shared(work: Callable[[slice], Any], size: int) -> Callable[[], None]:
-    """Return a call that does a work on all threads, each on its share, and on blocks that fit the cache."""
+    """Return a call that runs `work` on all threads, in blocks that fit the cache."""
     pool, count = ThreadPoolExecutor(processors()), processors()
     edges = np.linspace(0, size, count + 1).astype(int)
 
@@ -26,13 +26,13 @@ def _shared(work: Callable[[slice], Any], size: int) -> Callable[[], None]:
 
 
 def fill(size: int) -> Callable[[], None]:
-    """Return a call that fills so many doubles, whose pages were touched before."""
+    """Return a call that fills `size` doubles whose pages were touched before."""
     out = np.zeros(size)
     return _shared(lambda part: out[part].fill(1.0), size)
 
 
 def triad(size: int) -> Callable[[], None]:
-    """Return a call that makes ``a = b + 3 c`` of so many doubles."""
+    """Return a call that computes ``a = b + 3 c`` of `size` doubles."""
     a, b, c = np.zeros(size), np.ones(size), np.ones(size)
 
     def work(part: slice) -> None:
@@ -43,7 +43,7 @@ def triad(size: int) -> Callable[[], None]:
 
 
 def read(size: int) -> Callable[[], None]:
-    """Return a call that reads so many doubles once."""
+    """Return a call that reads `size` doubles once."""
     given = np.ones(size)
     return _shared(lambda part: given[part].max(), size)
 

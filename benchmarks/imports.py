@@ -1,4 +1,4 @@
-"""What importing the package costs, as a ratio to importing NumPy, interleaved in one run."""
+"""Import time of the package relative to that of NumPy, interleaved in one run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ratio(repeats: int = 15) -> dict[str, float]:
 
 
 def heavy() -> list[str]:
-    """Return which of the heavy modules `import linsolve` loads; it should load none."""
+    """Return the heavy modules that `import linsolve` loads; the expected result is empty."""
     code = f"import sys, linsolve; print([m for m in {HEAVY!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     return [name.strip("' ") for name in out.strip()[1:-1].split(",") if name.strip()]

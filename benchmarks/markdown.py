@@ -1,4 +1,4 @@
-"""Markdown tables, and their places in a file."""
+"""Markdown tables and their markers in a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def write(path: Path, name: str, text: str) -> None:
-    """Put a table between its two markers in a Markdown file."""
+    """Write a table between its two markers in a Markdown file."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     old = path.read_text(encoding="utf-8")
     new, count = re.subn(

@@ -1,4 +1,4 @@
-"""The largest memory of a process so far."""
+"""Peak memory of a process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["largest"]
 
 
 def largest() -> int:
-    """Return the largest memory of this process so far, in bytes; unlike rusage, nothing of what its parent had."""
+    """Return the peak memory of this process in bytes, without that of its parent, which rusage includes."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))

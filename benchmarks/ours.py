@@ -1,4 +1,4 @@
-"""Ours and the floors, workload by workload, as ways to be run by turns with the peers."""
+"""Our evaluations and the floors of each workload, timed in turn with the peers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["SECTIONS"]
 
 
 def engines() -> dict[str, str]:
-    """Return the engines that this installation has, by the name of who uses them."""
+    """Return the installed evaluation engines by the label of their timings."""
     found = {"ours, NumPy": "blocks"}
     if importlib.util.find_spec("llvmlite"):
         found["ours, compiled"] = "compiled"
@@ -35,7 +35,7 @@ def engines() -> dict[str, str]:
 
 
 def followed(problem: workloads.Modes, workload: str) -> list[Way]:
-    """Return an ensemble of modes followed into an array that is there already, and the fill of one."""
+    """Return the evaluation of an ensemble of modes into an existing array, and the fill of such an array."""
     out, flow = np.zeros((len(problem.t), len(problem.s))), problem.flow
     z0 = flow.State(problem.a0)
 
@@ -48,7 +48,7 @@ def followed(problem: workloads.Modes, workload: str) -> list[Way]:
 
 
 def grown(engine: str) -> float:
-    """Return by how much the memory of this process grows when W1 is followed, over the size of the output."""
+    """Return the growth of the memory of this process during W1, relative to the size of the output."""
     few, problem = workloads.modes(5000), workloads.modes()
     few.flow(few.t, few.a0, engine=engine)  # imports and compiles
     before = largest()
@@ -57,13 +57,13 @@ def grown(engine: str) -> float:
 
 
 def peak(engine: str) -> str:
-    """Return `grown` in words, measured in a process of its own."""
+    """Return `grown` as a remark, measured in a separate process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return f"peak memory {pool.submit(grown, engine).result():.2f} of the output"
 
 
 def balanced(small: bool) -> list[Way]:
-    """Return W1, with the floors of memory that all ensembles have, and its mean over members, which writes nothing."""
+    """Return W1, the memory floors of all ensembles, and the mean over members without output."""
     problem = workloads.modes(40, 8) if small else workloads.modes()
     size, has = len(problem.s) * len(problem.t), engines()
     found = [
@@ -84,7 +84,7 @@ def balanced(small: bool) -> list[Way]:
 
 
 def networks(small: bool) -> list[Way]:
-    """Return W3: observables of networks given by all their weights, which are read once, in blocks, on all threads."""
+    """Return W3: observables of networks given by all weights, which are read once, in blocks, on all threads."""
     problem = workloads.networks(3, 20, 8) if small else workloads.networks()
     given = problem.flow.State(u=problem.u, w=problem.w[..., None])
 
@@ -104,7 +104,7 @@ def deep(depth: float, small: bool) -> list[Way]:
 
 
 def kernel(small: bool) -> list[Way]:
-    """Return W6: everything from the spectrum, further targets, and one target by Lanczos."""
+    """Return W6: one spectrum, further targets, and one target by Lanczos."""
     q, n = (19, 20) if small else (workloads.FULL["W6"], workloads.FULL["W6"] + 1)
     problem, stiff = workloads.kernel(q), workloads.kernel(q, 1e4)
     matrix, y, t, zero = problem.matrix, problem.y, problem.t, np.zeros(n)
@@ -120,7 +120,7 @@ def kernel(small: bool) -> list[Way]:
     more = floors.product(n, 13 * len(t) // 10, n)
 
     def spectrum() -> None:
-        np.linalg.eigh(matrix.T)  # symmetric, and in the order of LAPACK, as ours has it
+        np.linalg.eigh(matrix.T)  # symmetric; transposed to the memory order of LAPACK, as in `FrozenKernel`
         more()
 
     ours, one_target = "ours, NumPy", "W6, one target"
@@ -136,7 +136,7 @@ def kernel(small: bool) -> list[Way]:
 
 
 def diagram(small: bool) -> list[Way]:
-    """Return W7: the phase diagram in a process of its own, which says how long it took."""
+    """Return W7: the phase diagram in a separate process, which reports its time."""
     from benchmarks import sweeps
 
     if small:
@@ -146,7 +146,7 @@ def diagram(small: bool) -> list[Way]:
         command = [sys.executable, "-m", "benchmarks.sweeps", "fixed", str(floors.processors()), engine]
         return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["seconds"]
 
-    remarks = {"blocks": "in a process of its own", "compiled": "in a process of its own, compiling included"}
+    remarks = {"blocks": "in a separate process", "compiled": "in a separate process, compilation included"}
     found = [
         Way("W7", who, partial(call, engine), remark=remarks[engine], told=True) for who, engine in engines().items()
     ]
@@ -155,7 +155,7 @@ def diagram(small: bool) -> list[Way]:
 
 
 def sampling(small: bool) -> list[Way]:
-    """Return W8: tangent kernels of random networks by their exact law, and from their weights."""
+    """Return W8: tangent kernels of random networks by their exact law and from explicit weights."""
     count, width, depth, few = (20, 8, 4, 2) if small else (workloads.FULL["W8"], 200, 50, 4)
     rng = np.random.default_rng(5)
 

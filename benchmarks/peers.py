@@ -1,8 +1,8 @@
-"""Other tools on the same problems, each library in a process of its own, run by turns with ours.
+"""Other tools on the same problems, each library in a separate process, timed in turn with ours.
 
-A worker imports its library, and answers one request a line: ``["run", k]`` does its k-th work once and says how
-many seconds it took (the first time warms up: compilers run then), ``["error", k]`` how wrong the last answer was. A
-library that cannot be imported is reported as absent, with the reason.
+A worker imports its library and answers one request per line. ``["run", k]`` runs its k-th computation once and returns
+the seconds; the first run is a warm-up and includes compilation. ``["error", k]`` returns the error of the last result.
+A library that cannot be imported is reported as absent, with the reason.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ LIBRARIES = {
     "heyoka": "benchmarks.peers_heyoka",
 }
 NOT_MEASURED = {
-    "torchdiffeq, torch loop": "torch's Linux wheels on the package index carry CUDA; no CPU build was at hand",
-    "neural-tangents": "0.6.5 does not import with jax 0.10 (jax.core.Jaxpr is gone)",
+    "torchdiffeq, torch loop": "the Linux wheels of torch on the package index need CUDA; no CPU build is available",
+    "neural-tangents": "0.6.5 does not import with jax 0.10, which has no jax.core.Jaxpr",
 }
 
 
 def serve(library: str, small: bool) -> None:
-    """Answer requests on the standard input until it ends."""
+    """Answer requests on standard input until it is closed."""
     answers = sys.stdout
-    sys.stdout = sys.stderr  # what a library prints is no answer
+    sys.stdout = sys.stderr  # output of the library is kept apart from the answers
     try:
         ways: list[Way] = importlib.import_module(LIBRARIES[library]).ways(small)
     except ImportError as error:
@@ -45,12 +45,14 @@ def serve(library: str, small: bool) -> None:
 
 
 class Worker:
-    """A library in a process of its own; `ways` has workload, name and remark of each, `absent` why there is none.
+    """A library in a separate process.
+
+    Attribute `ways` has workload, label and remark of each computation; `absent` is the reason if there are none.
 
     Parameters
     ----------
     library : str
-        Of `LIBRARIES`.
+        A key of `LIBRARIES`.
     small : bool
         Tiny workloads, for tests.
     """
@@ -75,16 +77,16 @@ class Worker:
         answer = self._answer()
         if answer is None:
             raise RuntimeError(
-                f"benchmarks: the process of {self.ways[k][1]!r} ended; call its module alone to see why"
+                f"benchmarks: the process of {self.ways[k][1]!r} ended; run its module directly to see the error"
             )
         return float(answer)
 
     def run(self, k: int) -> float:
-        """Return the seconds that the k-th way takes for the whole workload."""
+        """Return the seconds of the k-th computation, scaled to the whole workload."""
         return self._ask("run", k)
 
     def error(self, k: int) -> float:
-        """Return the error of its last answer."""
+        """Return the error of its last result."""
         return self._ask("error", k)
 
     def __enter__(self) -> Worker:

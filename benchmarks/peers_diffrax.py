@@ -1,4 +1,4 @@
-"""diffrax on JAX for processors: compiled, mapped over members, in double precision."""
+"""diffrax on JAX for CPUs: compiled, mapped over members, in double precision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _solve(field: Any, solver: str, tolerance: float, t: Any, z0: Any, kept: Any
     control = diffrax.PIDController(rtol=tolerance, atol=1e-3 * tolerance)
     saved = diffrax.SaveAt(ts=t, fn=kept)
     steps = {"max_steps": 16**4, "stepsize_controller": control, "saveat": saved, "args": args}
-    # no gradients are asked for: the adjoint that stores nothing
+    # no gradients are needed; this adjoint stores nothing
     steps["adjoint"] = diffrax.ForwardMode()
     return diffrax.diffeqsolve(diffrax.ODETerm(field), SOLVERS[solver](), t[0], t[-1], None, z0, **steps).ys
 
@@ -73,7 +73,7 @@ class Training:
 
 
 class Products:
-    """Product and Gram matrices of two-layer networks on white inputs, all of them at all times."""
+    """Product and Gram matrices of two-layer networks on white inputs, at all times."""
 
     def __init__(self, shape: tuple[int, int, int], members: int, times: int, solver: str, tolerance: float) -> None:
         target, _, start = speed_matrix.networks(shape, (speed_matrix.MEMBERS,))
@@ -123,7 +123,7 @@ class Explicit:
 
 
 def ways(small: bool) -> list[Way]:
-    """Return what is run."""
+    """Return the computations."""
     members, times = (8, 8) if small else (4096, 64)
     full, remark = workloads.FULL, f"{members} members at once, scaled"
     balanced, found = workloads.modes(members, times), []
@@ -140,7 +140,7 @@ def ways(small: bool) -> list[Way]:
     remark = f"all weights of {len(nets.u)} networks at once, scaled"
     found.append(Way("W3", "diffrax Tsit5, 1e-08", train, full["W3"] / len(nets.u), wrong, remark))
     if not small:  # W5 is not measured in small
-        shape, members = speed_matrix.MANY[0], speed_matrix.MEMBERS // 10  # of more a member costs no less
+        shape, members = speed_matrix.MANY[0], speed_matrix.MEMBERS // 10  # larger batches are not faster per member
         workload = f"W5, {speed_matrix.MEMBERS} networks {'-'.join(map(str, shape))}, {len(speed_matrix.TIMES)} times"
         for solver in SOLVERS:
             call = Products(shape, members, len(speed_matrix.TIMES), solver, 1e-8)

@@ -13,7 +13,7 @@ from benchmarks.timing import Way
 
 
 class Ensemble:
-    """Modes of one depth, one integrator a thread, as many members at once as the vector unit takes."""
+    """Modes of one depth, one integrator per thread, with one member per vector lane."""
 
     def __init__(self, problem: workloads.Modes, tolerance: float) -> None:
         self.problem, self.size = problem, hy.recommended_simd_size()
@@ -47,7 +47,7 @@ class Ensemble:
 
 
 def ways(small: bool) -> list[Way]:
-    """Return what is run."""
+    """Return the computations."""
     members, times = (16, 8) if small else (4096, 64)
     full, found = workloads.FULL, []
     remark = f"{members} members, {hy.recommended_simd_size()} at once on each thread, scaled"

@@ -1,4 +1,4 @@
-"""SciPy: `solve_ivp`, one member after the other or stacked into one system, and `expm_multiply`."""
+"""SciPy: `solve_ivp`, member by member or stacked into one system, and `expm_multiply`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLERANCES = (1e-3, 1e-5, 1e-7, 1e-9, 1e-12)
 
 
 def rate(problem: workloads.Modes, a: Any, s: Any) -> Any:
-    """Return the velocity of modes of one depth."""
+    """Return the time derivative of modes of one depth."""
     if problem.depth == 2:
         return 2 * a * (s - a)
     gain = 1.0 if np.isinf(problem.depth) else problem.depth
@@ -24,20 +24,20 @@ def rate(problem: workloads.Modes, a: Any, s: Any) -> Any:
 
 
 def stacked(problem: workloads.Modes, tolerance: float) -> np.ndarray:
-    """Return all members as one system."""
+    """Return all members, integrated as one system."""
     options = {"rtol": tolerance, "atol": 1e-3 * tolerance}
     span = problem.t[0], problem.t[-1]
     return solve_ivp(lambda _, a: rate(problem, a, problem.s), span, problem.a0, "DOP853", problem.t, **options).y.T
 
 
 def loop(problem: workloads.Modes, tolerance: float) -> np.ndarray:
-    """Return one member after the other."""
+    """Return all members, integrated one by one."""
     parts = [problem._replace(s=problem.s[k : k + 1], a0=problem.a0[k : k + 1]) for k in range(len(problem.s))]
     return np.concatenate([stacked(part, tolerance) for part in parts], axis=1)
 
 
 def train(problem: workloads.Networks, tolerance: float) -> dict[str, np.ndarray]:
-    """Return loss, alignment and kernel of networks, all weights integrated, one network after the other."""
+    """Return loss, alignment and kernel of networks by integration of all weights, one network at a time."""
     found = []
     width, gamma = problem.u.shape[1], problem.gamma
     for u0, w0 in zip(problem.u, problem.w, strict=True):
@@ -62,7 +62,7 @@ def decayed(problem: workloads.Kernel) -> np.ndarray:
 
 
 def ways(small: bool) -> list[Way]:
-    """Return what is run."""
+    """Return the computations."""
     full, found = workloads.FULL, []
     balanced = workloads.modes(4 if small else 2000, 8 if small else 64)
     members = len(balanced.s)

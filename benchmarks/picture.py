@@ -24,7 +24,7 @@ LOOKS = {
 
 
 def work_precision(timings: list[Timing], path: Path) -> None:
-    """Draw error against time for the ensemble of balanced modes, one line a tool, one mark a tolerance."""
+    """Draw error against time for the ensemble of balanced modes, one line per tool, one mark per tolerance."""
     outputs = workloads.FULL["W1"] * workloads.TIMES
     lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for t in timings:

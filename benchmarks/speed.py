@@ -1,4 +1,4 @@
-"""Speed: every workload, ours beside the floors and the peers, by turns in one run, with the error of each answer."""
+"""Speed of every workload: our times, floors and peers, interleaved in one run, with the error of each result."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from benchmarks.timing import Timing, Watch, interleaved
 __all__ = ["REACH", "Reach", "judged", "measure", "write"]
 
 ROUNDS = 3
-GOOD = 1e-5  # an answer further off than this is no peer's best
+GOOD = 1e-5  # largest error of a result that is compared
 
 
 class Reach(NamedTuple):
-    """What is to be reached: the time of ours at most so many times that of another.
+    """Target of a ratio of times, ours over another.
 
     Parameters
     ----------
     workload, who : str
-        Whose time; "ours" is the faster of ours.
+        Workload and label of our timing; "ours" is the faster one.
     against, other : str
-        Workload and beginning of the name of the other, of which the fastest with a good answer counts.
+        Workload and prefix of the label of the other timing, of which the fastest sufficiently accurate one counts.
     ratio : float
         Largest ratio of times.
     """
@@ -82,13 +82,13 @@ REACH = (
     Reach("W6, one target, stiff", NUMPY, "W6, one target", "eigh", 1),
     Reach("W7", NUMPY, "W7", "limit: 3 s", 1),
     Reach("W7", FAST, "W7", "limit: 0.5 s", 1),
-    Reach("W8", NUMPY, "W8", "explicit", 1 / 50),  # by a law of the layers, whatever it costs
-    Reach("W8", NUMPY, "W8", "explicit", 1 / 2000),  # and with a few variates a layer
+    Reach("W8", NUMPY, "W8", "explicit", 1 / 50),  # by the exact law of the layers
+    Reach("W8", NUMPY, "W8", "explicit", 1 / 2000),  # and with a few random variates per layer
 )
 
 
 def section(name: str, workers: Iterable[Worker], small: bool, rounds: int) -> list[Timing]:
-    """Return the timings of ours, floors and peers of one section, by turns."""
+    """Return the interleaved timings of one section: ours, floors and peers."""
     watches = [Watch(way) for way in ours.SECTIONS[name](small)]
     errors: dict[int, float] = {}
     known: list[tuple[str, str, str]] = [(w.way.workload, w.way.who, w.way.remark) for w in watches]
@@ -101,7 +101,7 @@ def section(name: str, workers: Iterable[Worker], small: bool, rounds: int) -> l
 
     def taken(k: int) -> float:
         seconds = calls[k][0]()
-        if k not in errors:  # right away: an answer may be written over by the next
+        if k not in errors:  # immediately: the next call may overwrite the result
             errors[k] = calls[k][1]()
         return seconds
 
@@ -139,11 +139,11 @@ def measure(small: bool = False, rounds: int = ROUNDS, say: Callable[[str], Any]
     Parameters
     ----------
     small : bool
-        Tiny workloads, to see that everything runs; their times mean nothing.
+        Tiny workloads, for tests; their times are meaningless.
     rounds : int
-        How often each is run, after once to warm up.
+        Number of timed runs, after one warm-up.
     say : callable
-        Is told which section comes next.
+        Receives the name of each section before it runs.
     """
     found: list[Timing] = []
     with ExitStack() as stack:
@@ -156,20 +156,20 @@ def measure(small: bool = False, rounds: int = ROUNDS, say: Callable[[str], Any]
             say("W5")
             try:
                 found += matrix_rows(w for w in workers.values() if not w.absent)
-            except ModuleNotFoundError as error:  # its 200 digits need the extra [balls]
+            except ModuleNotFoundError as error:  # the reference to 200 digits needs the extra [balls]
                 absent["W5"] = str(error)
     found += [Timing("absent", name, math.nan, math.nan, why) for name, why in (absent | NOT_MEASURED).items()]
     return found
 
 
 def fastest(timings: Iterable[Timing], workload: str, who: str) -> Timing | None:
-    """Return the fastest whose name begins so, among those with an answer that is good or has no error."""
+    """Return the fastest timing whose label has this prefix and whose error is below `GOOD` or undefined."""
     fits = [t for t in timings if t.workload == workload and t.who.startswith(who) and not t.error > GOOD]
     return min(fits, key=lambda t: t.seconds, default=None)
 
 
 def judged(timings: list[Timing]) -> list[tuple[Reach, Timing | None, Timing | None, float]]:
-    """Return each reach with ours, the other, and the ratio of their times (nan where one is absent)."""
+    """Return each target with our timing, the other, and the ratio of their times (nan if one is absent)."""
     found = []
     for reach in REACH:
         mine = fastest(timings, reach.workload, reach.who)
@@ -180,7 +180,7 @@ def judged(timings: list[Timing]) -> list[tuple[Reach, Timing | None, Timing | N
 
 
 def computer() -> str:
-    """Return what the figures were measured on."""
+    """Return a description of the machine."""
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
     return f"{floors.processors()} cores, {platform.machine()}, {versions}"
 

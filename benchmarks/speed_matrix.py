@@ -1,9 +1,9 @@
-"""What `WhitenedTwoLayer` costs beside the products it needs, an integrator and the printed formula, in one run.
+"""Time of `WhitenedTwoLayer` against its matrix products, an integrator and the published formula, in one run.
 
-Every row is a ratio of medians of interleaved calls: ours and the other by turns, each warm. The floor is the same
-number of matrix products and Cholesky factorizations of the same sizes, in blocks that stay in cache, results written
-to memory that is there already. BLAS runs on one thread for all; ours shares blocks of times and networks among as many
-threads as there are processors. Seconds are those of the clock: measure on an idle machine.
+Every row is a ratio of medians of interleaved, warm calls. The floor is the same number of matrix products and Cholesky
+factorizations of the same sizes, in blocks that stay in cache, with results written to existing memory. BLAS runs on
+one thread; our evaluation distributes blocks of times and networks over all cores. Times are wall times: measure on an
+idle machine.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ONE, MANY = (100, 200, 100), ((10, 10, 10), (10, 20, 10))
 TIMES = np.linspace(0.0, 20.0, 200)
 SINGLE = (0.1, 5.0, 20.0, 400.0)
 MEMBERS, ROUNDS = 1000, 3
-# of the slow peers only this many times or members are run; their time is scaled up
+# slow peers run this many members or times; their time is scaled up
 SAMPLE, FEW = 10, 4
-# at these of the times errors of many networks are measured
+# indices of the times at which errors of many networks are measured
 SHOWN = [1, 10, 60, 199]
-# seconds of one time of one network, and of a thousand small networks at all times
+# target seconds of one time of one network, and of a thousand small networks at all times
 LIMIT, LIMIT_MANY = 3e-3, 0.2
 
 
 class Row(NamedTuple):
-    """A workload and the other, seconds of each, their ratio (ours over the other), our error, how the other ran."""
+    """Workload and other tool, seconds of each, their ratio (ours over the other), our error, remark on the other."""
 
     name: str
     ours: float
@@ -54,7 +54,7 @@ def networks(shape: tuple[int, int, int], batch: tuple[int, ...], seed: int = 0)
 
 
 class Peer(NamedTuple):
-    """Another tool in a process of its own: what it is called, what gives its seconds and its error, how it ran."""
+    """Another tool in a separate process: workload, label, calls that return its seconds and its error, remark."""
 
     workload: str
     who: str
@@ -64,9 +64,9 @@ class Peer(NamedTuple):
 
 
 def medians(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
-    """Return the median seconds of each call, by turns; the first round warms up and does not count.
+    """Return the median seconds of each call, interleaved; the first round is a warm-up and is not counted.
 
-    A call that returns a number has measured its own seconds.
+    A call that returns a float returns its own seconds.
     """
     spent: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds + 1):
@@ -75,12 +75,12 @@ def medians(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
             told = call()
             spent_now = time.perf_counter() - start
             times.append(told if isinstance(told, float) else spent_now)
-            del told  # what a call gave is freed in nobody's time
+            del told  # release the result outside the timed region
     return [float(np.median(times[1:])) for times in spent]
 
 
 def products(shape: tuple[int, int, int], count: int) -> Callable[[], None]:
-    """Return a call that makes the products and Cholesky factorizations that `count` states need, and no more."""
+    """Return a call with exactly the matrix products and Cholesky factorizations of `count` states."""
     n_in, _, n_out = shape
     n, r = n_in + n_out, min(shape)
     rng = np.random.default_rng(0)
@@ -104,7 +104,7 @@ def products(shape: tuple[int, int, int], count: int) -> Callable[[], None]:
 
 
 def integrated(target: np.ndarray, start: Any, times: np.ndarray, rtol: float = 1e-8) -> np.ndarray:
-    """Return the products of one network by DOP853 on product and Gram matrices, cheaper than on the weights."""
+    """Return the products of one network by DOP853 on product and Gram matrices, which costs less than on weights."""
     from scipy.integrate import solve_ivp
 
     n_out, n_in = target.shape
@@ -123,7 +123,7 @@ def integrated(target: np.ndarray, start: Any, times: np.ndarray, rtol: float = 
 
 
 def textbook(target: np.ndarray, weights: Any, times: np.ndarray) -> np.ndarray:
-    """Return products by the printed formula (Braun et al. 2022, Theorem 3.1), with `scipy.linalg.expm`."""
+    """Return products by the published formula (Braun et al. 2022, Theorem 3.1), with `scipy.linalg.expm`."""
     from scipy.linalg import expm
 
     w1, w2 = weights
@@ -140,7 +140,7 @@ def textbook(target: np.ndarray, weights: Any, times: np.ndarray) -> np.ndarray:
 
 
 def exact(target: np.ndarray, start: Any, t: float, bits: int = 400) -> list[np.ndarray]:
-    """Return one balanced network's state from the printed formula with 200 digits, in balls (python-flint)."""
+    """Return the state of one balanced network by the published formula in 400-bit ball arithmetic (python-flint)."""
     from flint import arb, arb_mat, ctx
 
     product, gram_in, gram_out = start
@@ -167,7 +167,7 @@ def one_thread() -> AbstractContextManager[Any]:
 
 
 def one_network() -> list[Row]:
-    """Return one network of 100-200-100 at 200 times, and at one."""
+    """Return the rows of one network of 100-200-100, at 200 times and at one time."""
     target, weights, start = networks(ONE, ())
 
     def ours() -> Any:
@@ -186,7 +186,7 @@ def one_network() -> list[Row]:
         Row(f"{name}, 200 times, and the products they need", own, needed, own / needed, error),
         Row(f"{name}, 200 times, and DOP853 at 1e-8 (off by {loose:.0e})", own, dop853, own / dop853, error),
         Row(
-            f"{name}, 200 times, and the printed formula (off by {wrong:.0e})",
+            f"{name}, 200 times, and the published formula (off by {wrong:.0e})",
             own,
             printed,
             own / printed,
@@ -194,7 +194,7 @@ def one_network() -> list[Row]:
             f"{len(few)} times, scaled",
         ),
     ]
-    for t in SINGLE:  # the last, too late for the printed formula in any number of digits, against graded elimination
+    for t in SINGLE:  # the last time is out of range of the published formula; its reference is graded elimination
         alone, start_only = medians(
             lambda t=t: matrix_riccati(np, np.asarray(t), target, *start), lambda: factorizations(target, start)
         )
@@ -207,7 +207,7 @@ def one_network() -> list[Row]:
 
 
 def single_times(name: str, target: np.ndarray, start: Any, error: float) -> list[Row]:
-    """Return what one time costs with all checks, the slowest of several: of a new flow, start, or time."""
+    """Return the time of one evaluation with all checks, the slowest of several: new flow, new start, further time."""
     flow, others = WhitenedTwoLayer(target), itertools.cycle([networks(ONE, (), seed)[2] for seed in (1, 2)])
     questions: dict[str, Callable[[float], Any]] = {
         "a new flow": lambda t: WhitenedTwoLayer(target)(t, start),
@@ -222,7 +222,7 @@ def single_times(name: str, target: np.ndarray, start: Any, error: float) -> lis
 
 
 def factorizations(target: np.ndarray, start: Any) -> None:
-    """Make what any form needs of one start: singular vectors of the target, eigenvectors of the start."""
+    """Compute the factorizations that every form needs: SVD of the target, eigenvectors of the start."""
     product, gram_in, gram_out = start
     np.linalg.svd(target)
     np.linalg.eigh(np.block([[gram_in, product.T], [product, gram_out]]))
@@ -236,7 +236,7 @@ def error_of(found: np.ndarray, right: np.ndarray) -> float:
 
 @cache
 def some_exact(shape: tuple[int, int, int]) -> list[list[np.ndarray]]:
-    """Return states of the first few of many networks at the times `SHOWN`, from 50 digits."""
+    """Return states of the first few of many networks at the times `SHOWN`, to 50 digits."""
     target, _, start = networks(shape, (MEMBERS,))
     xp, t = arithmetic.precise(50), TIMES[SHOWN]
     given = [[xp.asarray(v[k]) for v in (target, *start)] for k in range(3)]
@@ -244,13 +244,13 @@ def some_exact(shape: tuple[int, int, int]) -> list[list[np.ndarray]]:
 
 
 def many_error(shape: tuple[int, int, int], found: Any) -> float:
-    """Return the largest error of a few states of a few of many networks, shapes (times, networks) + own."""
+    """Return the largest error of sampled states of many networks, of shape (times, networks) + state axes."""
     right = enumerate(some_exact(shape))
     return max(float(difference([v[SHOWN, k] for v in found], state).max()) for k, state in right)
 
 
 def many_networks(shape: tuple[int, int, int], peers: Iterable[Peer] = (), members: int = MEMBERS) -> list[Row]:
-    """Return 1000 small networks at 200 times; compiled too, where the extra is installed."""
+    """Return the rows of 1000 small networks at 200 times, also compiled if the extra is installed."""
     target, _, start = networks(shape, (members,))
     name = f"{members} networks {'-'.join(map(str, shape))}, 200 times"
     beside = [peer for peer in peers if peer.workload == f"W5, {name}"]
@@ -280,7 +280,7 @@ def many_networks(shape: tuple[int, int, int], peers: Iterable[Peer] = (), membe
 
 
 def rows(peers: Iterable[Peer] = ()) -> list[Row]:
-    """Return workload and the other, our seconds, the other's, their ratio, and our error against high precision."""
+    """Return all rows: labels, our seconds, those of the other, their ratio, and our error against high precision."""
     peers = tuple(peers)
     with one_thread():
         return one_network() + [row for shape in MANY for row in many_networks(shape, peers)]

@@ -1,4 +1,4 @@
-"""The measured speed as Markdown: a line for each workload, a line for each reach, and everything that was timed."""
+"""Measured speed as Markdown: one row per workload, one row per target ratio, and all timings."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["text"]
 
 
 def with_error(timing: Timing | None) -> str:
-    """Return a time and the error beside it."""
+    """Return a time with its error."""
     if timing is None:
         return "-"
     return short(timing.seconds) + ("" if math.isnan(timing.error) else f" ({timing.error:.0e})")
 
 
 def times(ratio: float) -> str:
-    """Return a ratio: how many times another takes, or how many times faster."""
+    """Return a ratio of times, as a fraction below one."""
     if math.isnan(ratio):
         return "-"
     return f"{ratio:.2g}" if ratio >= 1 else f"1/{1 / ratio:.3g}"
 
 
 def is_peer(timing: Timing) -> bool:
-    """Whether a timing is neither ours nor a floor or limit nor what is absent."""
+    """Whether a timing is a measured one of another tool."""
     return not timing.who.startswith(("ours", "floor", "limit")) and timing.workload != "absent"
 
 
 def by_workload(timings: list[Timing]) -> str:
-    """Return ours, the floor and the fastest peer whose answer is good, workload by workload."""
+    """Return our times, the floor and the fastest sufficiently accurate peer of each workload."""
     rows = []
     for name in dict.fromkeys(t.workload for t in timings if t.who.startswith("ours")):
         mine, fast = (fastest(timings, name, who) for who in (NUMPY, FAST))
@@ -48,17 +48,16 @@ def by_workload(timings: list[Timing]) -> str:
 
 
 def by_reach(timings: list[Timing]) -> str:
-    """Return what was to be reached and what was measured."""
+    """Return the target ratios of times and the measured ones."""
     rows = []
     for reach, mine, other, ratio in judged(timings):
-        met = "not measured" if math.isnan(ratio) else "yes" if ratio <= reach.ratio else "no"
         who = f"{reach.workload}: {mine.who if mine else reach.who}"
-        rows.append((who, other.who if other else reach.other, f"<= {times(reach.ratio)}", times(ratio), met))
-    return table(("ours", "other", "reach, ratio of times", "measured", "met"), rows)
+        rows.append((who, other.who if other else reach.other, f"<= {times(reach.ratio)}", times(ratio)))
+    return table(("ours", "other", "reach, ratio of times", "measured"), rows)
 
 
 def in_full(timings: list[Timing]) -> str:
-    """Return everything that was timed."""
+    """Return all timings."""
     rows = [
         (t.workload, t.who, short(t.seconds), "" if math.isnan(t.error) else f"{t.error:.1e}", t.remark)
         for t in timings
@@ -67,14 +66,14 @@ def in_full(timings: list[Timing]) -> str:
 
 
 def text(timings: list[Timing]) -> str:
-    """Return all of it."""
+    """Return the tables as one text."""
     return "\n\n".join(
         (
-            f"Measured by turns in one run on {computer()}; medians; errors against 50 digits. The fastest peer counts "
-            f"whose error is below {GOOD:.0e}.",
+            f"Medians of interleaved calls in one run on {computer()}; errors against 50 digits. The best peer is the "
+            f"fastest with an error below {GOOD:.0e}.",
             by_workload(timings),
             by_reach(timings),
-            "<details><summary>Everything that was timed</summary>",
+            "<details><summary>All timings</summary>",
             in_full(timings),
             "</details>",
         )

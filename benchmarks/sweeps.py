@@ -1,4 +1,4 @@
-"""What a sweep over a grid of networks costs: time, against filling memory, and peak memory, against its output."""
+"""Cost of a sweep over a grid of networks: time relative to filling memory, peak memory relative to its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPEATS = 3
 
 
 def start(gamma, sigma, rng):
-    """Order parameters of random networks of width 100, one a cell, without drawing their weights."""
+    """Return order parameters of random networks of width 100, one per cell, without drawing their weights."""
     from linsolve import TwoLayerOrder
     from linsolve.studies.phases import wishart
 
@@ -30,14 +30,14 @@ def start(gamma, sigma, rng):
 
 
 def fixed(sigma):
-    """Order parameters of one network, at several sizes."""
+    """Return order parameters of one network at several sizes."""
     from linsolve import TwoLayerOrder
 
     return TwoLayerOrder.State(0.02 * sigma**2, 0.01 * sigma**2, 0 * sigma)
 
 
 def fill() -> float:
-    """Return the seconds that three arrays of this size take to be filled, their pages touched before."""
+    """Return the seconds of filling three arrays of this size, whose pages were touched before."""
     arrays = [np.zeros((CELLS, CELLS)) for _ in range(3)]
     best = np.inf
     for repeat in range(REPEATS + 1):
@@ -55,9 +55,9 @@ def resident() -> int:
 
 
 def measure(which: str, threads: int, engine: str) -> dict[str, float]:
-    """Return seconds, those of all cores, and the growth of memory over the output, of one sweep in this process.
+    """Return wall time, processor time, and growth of memory over the output, of one sweep in this process.
 
-    Compiling, where that is done, is a part of it.
+    Compilation is included.
     """
     import linsolve as ls
 
@@ -86,7 +86,7 @@ def measure(which: str, threads: int, engine: str) -> dict[str, float]:
 
 
 def rows() -> list[tuple[str, str, int, float, float, float, float]]:
-    """Return kind of start, engine, threads, seconds, of all cores, over filling the output, peak memory over it."""
+    """Return start, engine, threads, wall time, processor time, time / filling the output, peak memory / output."""
     floor, found = fill(), []
     engines = ("blocks", "compiled") if importlib.util.find_spec("llvmlite") else ("blocks",)
     for which, engine, threads in itertools.product(("fixed", "random"), engines, (1, 2)):

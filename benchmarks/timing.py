@@ -1,4 +1,4 @@
-"""The format that all measurements of speed share, and calls timed by turns in one run."""
+"""The format of all speed measurements, and interleaved timing of calls in one run."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["Timing", "Watch", "Way", "interleaved", "short", "unknown"]
 
 
 class Timing(NamedTuple):
-    """How long one way of computing one workload took.
+    """Time of one computation of one workload.
 
     Parameters
     ----------
     workload : str
-        Its name in the table, "W1" to "W8" first: rows of one name are compared with each other.
+        Its name in the table, beginning with "W1" to "W8"; rows of one name are compared.
     who : str
-        "ours, NumPy", "ours, compiled", a peer's name, or "floor: ...".
+        "ours, NumPy", "ours, compiled", the name of a peer, or "floor: ...".
     seconds : float
-        Median wall time of the whole workload, scaled up where only a part was run; nan if absent.
+        Median wall time of the whole workload, scaled up if only a part was run; nan if absent.
     error : float
-        Largest error against at least 50 digits, in the measure that the workload has; nan for floors.
+        Largest error against at least 50 digits, in the measure of the workload; nan for floors.
     remark : str
-        What was run and how it was scaled, or why it is absent.
+        Size of the run and scaling, or the reason for absence.
     """
 
     workload: str
@@ -41,22 +41,22 @@ def unknown(_: Any) -> float:
 
 
 class Way(NamedTuple):
-    """One way of computing one workload, ready to be run.
+    """One computation of one workload.
 
     Parameters
     ----------
     workload, who : str
         As in `Timing`.
     call : callable
-        Does the work, or a part of it, and returns the answer.
+        Runs the workload, or a part of it, and returns the result.
     scale : float
-        By how much the whole workload is larger.
+        Size of the whole workload over that of the part.
     error : callable
-        Error of an answer.
+        Error of a result.
     remark : str
         As in `Timing`.
     told : bool
-        Whether the answer is the number of seconds itself, measured where the work was done.
+        Whether the result is the time in seconds, measured by the callee.
     """
 
     workload: str
@@ -69,7 +69,7 @@ class Way(NamedTuple):
 
 
 def interleaved(calls: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Return the median of what each call measures, taken by turns; the first round warms up and does not count."""
+    """Return the median of the values of each call, interleaved; the first round is a warm-up and is not counted."""
     spent: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 1):
         for name, call in calls.items():
@@ -80,21 +80,21 @@ def interleaved(calls: Mapping[str, Callable[[], float]], rounds: int) -> dict[s
 
 
 class Watch:
-    """A way under a stopwatch; remembers its last answer."""
+    """A timed computation, with its last result."""
 
     def __init__(self, way: Way) -> None:
         self.way = way
         self.answer: Any = None
 
     def __call__(self) -> float:
-        self.answer = None  # what was allocated before is free again
+        self.answer = None  # release the previous result
         begin = time.perf_counter()
         self.answer = self.way.call()
         taken = self.answer if self.way.told else time.perf_counter() - begin
         return taken * self.way.scale
 
     def error(self) -> float:
-        """Return the error of the last answer."""
+        """Return the error of the last result."""
         return self.way.error(self.answer)
 
 

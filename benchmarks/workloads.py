@@ -1,4 +1,4 @@
-"""The problems that ours and the peers solve: the same numbers, and the same answers to fifty digits."""
+"""Workloads of our evaluations and the peers, with reference solutions to fifty digits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 FULL = {"W1": 1_000_000, "W2": 1_000_000, "W3": 2000, "W4": 100_000, "W6": 1999, "W8": 500}
 TIMES = 64
 DEPTHS = (3.0, 4.0, 5.0, np.inf)
-CHECKED = 12, 16  # members, and times, followed to fifty digits
+CHECKED = 12, 16  # members and times evaluated to fifty digits
 
 
 class Modes(NamedTuple):
@@ -30,7 +30,7 @@ class Modes(NamedTuple):
 
     @property
     def flow(self) -> Any:
-        """The flow that has them in closed form."""
+        """The flow with the closed form of these modes."""
         return ls.BalancedMode(s=self.s) if self.depth == 2 else ls.DeepMode(s=self.s, depth=self.depth)
 
     def few(self, members: int) -> Modes:
@@ -39,13 +39,13 @@ class Modes(NamedTuple):
 
 
 def modes(members: int = FULL["W1"], times: int = TIMES) -> Modes:
-    """Return balanced modes from small starts, followed from the plateau to the end of learning."""
+    """Return balanced modes from small starts, at times from the plateau to the end of learning."""
     rng = np.random.default_rng(1)
     return Modes(2, rng.uniform(0.5, 3.0, members), 10 ** rng.uniform(-4, -2, members), np.linspace(0, 10, times))
 
 
 def deep_modes(depth: float, members: int = FULL["W4"], times: int = TIMES) -> Modes:
-    """Return modes of one depth that all learn within the times given."""
+    """Return modes of one depth, all of which are learned within the times."""
     rng = np.random.default_rng(2)
     s = rng.uniform(0.5, 3.0, members)
     return Modes(depth, s, s * rng.uniform(0.02, 0.2, members), np.linspace(0, 40, times))
@@ -54,7 +54,7 @@ def deep_modes(depth: float, members: int = FULL["W4"], times: int = TIMES) -> M
 def error_of_modes(problem: Modes, found: np.ndarray) -> float:
     """Return the largest error of the first few members, relative to the value.
 
-    For deep modes it is over one plus the condition too, which is what rounding the time once may change.
+    For deep modes it is also divided by one plus the condition, which bounds the effect of rounding the time once.
     """
     xp, few = arithmetic.precise(50), problem.few(CHECKED[0])
     flow, at = few.flow.cast(xp), np.unique(np.linspace(0, len(few.t) - 1, CHECKED[1]).astype(int))
@@ -86,19 +86,19 @@ class Networks(NamedTuple):
         return self._replace(u=self.u[:members], w=self.w[:members])
 
     def of_weights(self) -> tuple[Any, Any]:
-        """Return the flow of the order parameters, and where it starts."""
+        """Return the flow of the order parameters and its start."""
         return ls.TwoLayerOrder.of(self.flow, ls.TwoLayer.State(u=self.u, w=self.w[..., None]))
 
 
 def networks(members: int = FULL["W3"], width: int = 1000, times: int = TIMES) -> Networks:
-    """Return random networks in the scaling in which the kernel moves."""
+    """Return random networks in the scaling with a changing kernel."""
     rng = np.random.default_rng(3)
     u, w = rng.normal(size=(2, members, width))
     return Networks(u, w, np.linspace(0.0, 2.0, times), width**-0.5)
 
 
 def error_of_networks(problem: Networks, found: dict[str, np.ndarray]) -> float:
-    """Return the largest error of loss, alignment and kernel of two members, of the largest value of each in time."""
+    """Return the largest error of loss, alignment and kernel of two members, relative to the largest value in time."""
     xp, few, worst = arithmetic.precise(50), problem.few(2), 0.0
     flow = few.flow.cast(xp)
     z0 = flow.State(u=xp.asarray(few.u), w=xp.asarray(few.w[..., None]))
@@ -113,7 +113,7 @@ def error_of_networks(problem: Networks, found: dict[str, np.ndarray]) -> float:
 
 
 class Kernel(NamedTuple):
-    """A dense kernel whose eigenvalues and eigenvectors are known without rounding, and one target."""
+    """A dense kernel with exactly known eigenvalues and eigenvectors, and one target."""
 
     matrix: np.ndarray
     signs: np.ndarray
@@ -122,12 +122,12 @@ class Kernel(NamedTuple):
     t: np.ndarray
 
     def error(self, found: np.ndarray) -> float:
-        """Return the largest error of some outputs at some times, of the target's root mean square, to fifty digits."""
+        """Return the largest error of sampled outputs, relative to the target's root mean square, to fifty digits."""
         import mpmath
 
         mp, n, worst = mpmath.MPContext(), len(self.y), 0.0
         mp.dps = 50
-        inside = self.signs.astype(np.int64) @ np.round(self.y).astype(np.int64)  # whole numbers: exact
+        inside = self.signs.astype(np.int64) @ np.round(self.y).astype(np.int64)  # integers: exact
         size = float(np.sqrt(np.mean(self.y**2)))
         for k in (0, len(self.t) // 3, len(self.t) - 1):
             left = [mp.exp(-mp.mpf(v) * mp.mpf(t)) * int(c) for v, c in zip(self.values, inside, strict=True)
@@ -139,7 +139,7 @@ class Kernel(NamedTuple):
 
 
 def paley(q: int) -> np.ndarray:
-    """Return the Hadamard matrix of Paley of order ``q + 1``, q a prime that leaves 3 on division by 4."""
+    """Return the Paley Hadamard matrix of order ``q + 1``, for a prime q congruent to 3 modulo 4."""
     square = np.full(q, -1)
     square[np.arange(1, q) ** 2 % q] = 1
     square[0] = 0
@@ -150,11 +150,11 @@ def paley(q: int) -> np.ndarray:
 
 
 def kernel(q: int = FULL["W6"], stiffness: float = 100.0, times: int = 100) -> Kernel:
-    """Return a kernel of order ``q + 1`` with eigenvalues falling as ``i^-3/2``, as those of a tangent kernel do.
+    """Return a kernel of order ``q + 1`` with eigenvalues falling as ``i^-3/2``, as for tangent kernels.
 
-    Eigenvectors are the rows of a Hadamard matrix and the eigenvalues have few bits, so that every entry of the kernel,
-    and every sum that makes it, is a double without rounding. The target has all eigenvectors in equal parts, which is
-    hard; `stiffness` is the largest eigenvalue times the last time.
+    Eigenvectors are the rows of a Hadamard matrix and the eigenvalues have few bits, so that every entry of the kernel
+    and every partial sum is exact in double precision. The target has components of equal size on all eigenvectors, the
+    worst case; `stiffness` is the largest eigenvalue times the last time.
     """
     n, signs = q + 1, paley(q).astype(float)
     weights = np.round(2.0**40 * np.arange(1.0, n + 1) ** -1.5) / 2**40

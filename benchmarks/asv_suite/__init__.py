@@ -1,6 +1,6 @@
-"""The workloads as asv has them: ``asv run --config benchmarks/asv.conf.json --python=same --quick``."""
+"""The workloads as an asv suite: ``asv run --config benchmarks/asv.conf.json --python=same --quick``."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # asv imports this folder alone
+sys.path.insert(0, str(Path(__file__).parents[2]))  # asv imports only this folder

@@ -1,10 +1,10 @@
-"""Time, peak memory and error of every workload, for each engine; an engine that is absent is skipped."""
+"""Time, peak memory and error of every workload, for each installed evaluation engine."""
 
 from benchmarks import ours
 
 
 class _Workload:
-    """One workload; asv makes an object for each parameter."""
+    """One workload; asv creates an instance per parameter."""
 
     section = workload = ""
     params = ("ours, NumPy", "ours, compiled")
@@ -14,7 +14,7 @@ class _Workload:
     def setup(self, who):
         found = [w for w in ours.SECTIONS[self.section](False) if (w.workload, w.who) == (self.workload, who)]
         if not found:
-            raise NotImplementedError(f"{who} is absent")  # asv's word for "skip"
+            raise NotImplementedError(f"{who} is absent")  # asv skips the parameter
         self.way = found[0]
         self.way.call()
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.device``: whole ensembles on a GPU, against its memory, the processor and fifty digits."""
+"""``python -m benchmarks.device``: ensembles on a GPU against its copy bandwidth, the processor and fifty digits."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--ready", action="store_true", help="only say what a GPU would run of each flow")
+    where.add_argument("--ready", action="store_true", help="only print the GPU evaluation of each flow")
     where.add_argument("--gpu", action="store_true", help="on the first CUDA device (extra [cuda12] or [cuda13])")
-    where.add_argument("--cpu", action="store_true", help="the same on the processor")
-    parser.add_argument("names", nargs="*", metavar="NAME", help='workloads, "W1" say; all if none is named')
-    parser.add_argument("--scale", type=float, metavar="X", help="share of all sizes (default: 1, or 0.001 by --cpu)")
-    parser.add_argument("--out", metavar="FILE", help="where the numbers go, .json")
-    parser.add_argument("--write", metavar="FILE", help="put the table between its markers in a Markdown file")
+    where.add_argument("--cpu", action="store_true", help="run the workloads on the processor")
+    parser.add_argument("names", nargs="*", metavar="NAME", help='workloads, such as "W1" (default: all)')
+    parser.add_argument("--scale", type=float, metavar="X", help="share of all sizes (default: 1; with --cpu 0.001)")
+    parser.add_argument("--out", metavar="FILE", help="write the numbers to FILE.json")
+    parser.add_argument("--write", metavar="FILE", help="write the table between its markers in a Markdown file")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -48,10 +48,10 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     out = None if options.out is None else Path(options.out)
     if out is not None and out.suffix != ".json":
-        raise ValueError(f"bench: out = {out} must end in .json (where the numbers go); rename it")
+        raise ValueError(f"bench: out = {out} must end in .json (file of the numbers); rename it")
     page = None if options.write is None else Path(options.write)
     if page is not None:
-        inserted(page.read_text(encoding="utf-8"), "", str(page))  # refused before any work
+        inserted(page.read_text(encoding="utf-8"), "", str(page))  # raises before any work
     scale = options.scale if options.scale is not None else 1.0 if options.gpu else 1e-3
     report = bench(options.gpu, scale, options.names or None)
     print(report.markdown())
@@ -69,15 +69,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _refuse_rest(options: argparse.Namespace) -> None:
-    """Refuse what goes with measurements only."""
+    """Raise ValueError for arguments of measurements."""
     for name in ("names", "scale", "out", "write"):
         value = getattr(options, name)
         if value not in (None, []):
-            raise ValueError(f"bench: {name} = {value} does not go with --ready (nothing is measured); leave it out")
+            raise ValueError(f"bench: {name} = {value} does not go with --ready (which measures nothing); omit it")
 
 
 def _print_ready() -> None:
-    """Print, for each flow, what a GPU would run of it."""
+    """Print the GPU evaluation of each flow."""
     from benchmarks.device.ready import ready
     from linsolve.systems import flows
 

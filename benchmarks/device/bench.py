@@ -1,4 +1,4 @@
-"""Speed and accuracy of whole ensembles on a GPU against its own memory, the processor, and fifty digits."""
+"""Speed and accuracy of ensembles on a GPU against its copy bandwidth, the processor, and fifty digits."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ DIGITS = 50
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One workload: what it cost, and how right it is.
+    """Time and accuracy of one workload.
 
     Parameters
     ----------
     name, title : str
     seconds : float
     outputs : int
-        Numbers that came out.
+        Number of output values.
     bandwidth : float or None
-        Bytes that must move at least, per second, over the measured bandwidth of a copy.
+        Minimal bytes moved per second, over the measured bandwidth of a copy.
     speedup : float or None
         Time of the processor per output over that of the device.
     error : float or None
@@ -70,7 +70,7 @@ class Report:
     copy : float
         Bytes per second.
     scale : float
-        Of the sizes that the titles say.
+        Share of the sizes in the titles.
     rows : tuple of Row
     """
 
@@ -83,7 +83,7 @@ class Report:
         """Return the table."""
         head = ("", "workload", "time", "outputs/s", "of copy bandwidth", "over the processor", "error", "ulp")
         lines = [head, ("---",) * len(head), *(_cells(row) for row in self.rows)]
-        size = "" if self.scale == 1 else f" Sizes are {self.scale:g} of what is said."
+        size = "" if self.scale == 1 else f" Sizes are {self.scale:g} of those in the titles."
         above = f"{self.machine}; a copy reads and writes {self.copy / 1e9:.1f} GB/s.{size}\n\n"
         return above + "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -110,23 +110,23 @@ def bench(device: bool, scale: float, names: Iterable[str] | None = None, tell: 
     Parameters
     ----------
     device : bool
-        On the GPU, or the same on the processor.
+        Whether to run on the GPU; otherwise on the processor.
     scale : float
-        Of all sizes, in (0, 1].
+        Share of all sizes, in (0, 1].
     names : iterable of str, optional
-        Of `WORKLOADS`, all by default.
+        Keys of `WORKLOADS`, by default all.
     tell : callable, optional
-        Given a line on each as it is done.
+        Receives a line per finished workload.
 
     Raises
     ------
     ValueError
-        For a scale or a name that is none.
+        If the scale is out of range or a name is unknown.
     ImportError, OSError
-        Without CuPy; without a device.
+        If CuPy or a device is missing.
     """
     if not (isinstance(scale, int | float) and 0 < scale <= 1):
-        raise ValueError(f"bench: scale = {scale!r} must lie in (0, 1] (share of the full sizes); say 0.01")
+        raise ValueError(f"bench: scale = {scale!r} must lie in (0, 1] (share of the full sizes); use 0.01")
     chosen = list(WORKLOADS) if names is None else list(names)
     for name in chosen:
         if name not in WORKLOADS:
@@ -168,7 +168,7 @@ def _error(sample: Sample) -> float:
 
 
 def _ulps(sample: Sample) -> tuple[float, float]:
-    """Return the largest and the median difference to NumPy in units of the last place, for matrices of the largest."""
+    """Return the largest and the median difference to NumPy in ulps (matrices: of the largest entry)."""
     plain, found = sample.flow(sample.t, sample.start), []
     for name, value in sample.found.items():
         true, own = np.asarray(plain[name]), len(sample.flow.axes.get(name, ()))
@@ -187,12 +187,12 @@ def _described(machine: Machine) -> str:
 
 
 def inserted(text: str, table: str, where: str) -> str:
-    """Return a text with the table between its markers.
+    """Return the text with the table between its markers.
 
     Raises
     ------
     ValueError
-        If the text does not have the two markers once.
+        If the text does not contain the two markers exactly once.
     """
     begin, end = "<!-- device: begin -->\n", "<!-- device: end -->"
     new, count = re.subn(
@@ -200,14 +200,14 @@ def inserted(text: str, table: str, where: str) -> str:
     )
     if count != 1:
         raise ValueError(
-            f"bench: {where} has {count} places for the table but must have one (where it goes); add the lines "
+            f"bench: {where} has {count} places for the table but must have one (position of the table); add the lines "
             f"{begin.strip()} and {end}"
         )
     return new
 
 
 def save(path: Path, text: str) -> None:
-    """Write a file, which is replaced only when the new one is whole."""
+    """Write a file atomically."""
     with whole_files(path.parent) as made:
         new = made / path.name
         new.write_text(text, encoding="utf-8")

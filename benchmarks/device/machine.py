@@ -1,4 +1,4 @@
-"""The machine that `python -m benchmarks.device` measures, a processor or a GPU, and how a flow is followed on it."""
+"""The machine that `python -m benchmarks.device` measures, a processor or a GPU, and evaluation of flows on it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Machine(NamedTuple):
         return self.xp is not np
 
     def wait(self) -> None:
-        """Return when all work is done."""
+        """Wait until all work is done."""
         if self.is_device:
             self.xp.cuda.Stream.null.synchronize()
 
     def seconds(self, work: Callable[[], Any]) -> float:
-        """Return what some work takes."""
+        """Return the seconds that `work` takes."""
         self.wait()
         start = time.perf_counter()
         work()
@@ -48,21 +48,21 @@ class Machine(NamedTuple):
         return time.perf_counter() - start
 
     def blocks(self, work: Callable[[int, int], None], count: int, block: int) -> int:
-        """Do work on members from and to; blocks halve where memory is lacking. Return the last size of a block."""
+        """Run `work(first, last)` on blocks of members, halved if memory is lacking; return the last block size."""
         if self.is_device:
             pool = self.xp.get_default_memory_pool()
             return in_blocks(work, count, block, self.xp.cuda.memory.OutOfMemoryError, pool.free_all_blocks)
         return in_blocks(work, count, block, MemoryError, lambda: None)
 
     def generator(self, seed: int) -> Any:
-        """Return random numbers of the machine."""
+        """Return a random number generator on the machine."""
         if self.is_device:
             return self.xp.random.Generator(self.xp.random.Philox4x3210(seed))
         return np.random.default_rng(seed)
 
 
 class Sample(NamedTuple):
-    """Members that were followed: a flow, times and start of NumPy, and what the machine found by name."""
+    """Sampled members: a flow, times and start as NumPy arrays, and the results of the machine by name."""
 
     flow: Flow
     t: np.ndarray
@@ -71,7 +71,7 @@ class Sample(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A workload's outcome: seconds, numbers that came out, bytes that must move at least (0: not bound), samples."""
+    """Result of a workload: seconds, number of outputs, minimal bytes moved (0: not memory-bound), samples."""
 
     seconds: float
     outputs: int
@@ -82,7 +82,7 @@ class Measured(NamedTuple):
 
 @dataclasses.dataclass
 class Following:
-    """A flow on a machine: through one fused kernel on a GPU, through the package's engines on the processor."""
+    """Evaluation of a flow on a machine: one fused kernel on a GPU, the evaluation engines on the processor."""
 
     machine: Machine
     flow: type[Flow]
@@ -97,7 +97,7 @@ class Following:
             self.kernel = Kernel(xp, self.flow, self.names, kinds_of(self.inputs))
 
     def __call__(self, first: int, last: int, outs: list[Any]) -> None:
-        """Write members from and to into arrays of shape (times, members)."""
+        """Write members `first` to `last` into arrays of shape (times, members)."""
         if self.machine.is_device:
             self.kernel(self.clock, self.inputs, first, last, outs)
             return
@@ -107,7 +107,7 @@ class Following:
         evaluate(flow, self.t, start, self.names, out=dict(zip(self.names, outs, strict=True)), engine=engine())
 
     def members(self, which: np.ndarray) -> tuple[Flow, Any]:
-        """Return some of the members as a flow and a start of NumPy."""
+        """Return the members `which` as a flow and a start of NumPy arrays."""
 
         def of(value: Given) -> Any:
             if value.kind == "scalar":
@@ -122,7 +122,7 @@ class Following:
         return flow, self.flow.State(**{name: v + some for name, v in start.items()})  # type: ignore[attr-defined]
 
     def sample(self, count: int) -> Sample:
-        """Return some members, with what the machine finds."""
+        """Return sampled members with the results of the machine."""
         which = np.unique(np.linspace(0, count - 1, min(SAMPLES, count)).astype(np.int64))
         times = np.unique(np.linspace(0, len(self.t) - 1, min(len(self.t), 8)).astype(np.int64))
         found: dict[str, list[Any]] = {name: [] for name in self.names}

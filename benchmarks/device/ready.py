@@ -1,4 +1,4 @@
-"""Which flows are ready for a GPU, read off what they call: one fused kernel, or array functions that CuPy has."""
+"""GPU evaluation of each flow, from the functions it calls: one fused kernel, or array functions of CuPy."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from linsolve.engines.program import elementwise
 
 __all__ = ["BATCHED", "Ready", "ready"]
 
-# of cupy.linalg, those documented to take batches of matrices; `diagonal` is array-api-compat's
+# functions of cupy.linalg that take batches of matrices; `diagonal` is from array-api-compat
 BATCHED = ("cholesky", "diagonal", "eigh", "inv", "qr", "solve", "svd")
 
 
 class Ready(NamedTuple):
-    """What a device would run of a flow.
+    """GPU evaluation of a flow.
 
     Parameters
     ----------
     fused : bool
-        Whether the closed form is one kernel.
+        Whether the closed form is one fused kernel.
     linalg : tuple of str
-        Linear algebra that it calls.
+        Linear algebra functions that the flow calls.
     moving : tuple of str
-        What of it the closed form calls for every time; the rest serves its start, or observables.
+        Those that the closed form calls at every time; the others serve the start or observables.
     """
 
     fused: bool
@@ -45,7 +45,7 @@ class Ready(NamedTuple):
 
 
 class _Linalg:
-    """``numpy.linalg``, counting the matrices that each of its functions is given."""
+    """``numpy.linalg`` with a count of the matrices passed to each function."""
 
     def __init__(self) -> None:
         self._asked: Counter[str] = Counter()
@@ -61,7 +61,7 @@ class _Linalg:
 
 
 class _Recorder:
-    """NumPy with such linear algebra."""
+    """NumPy with counted linear algebra."""
 
     def __init__(self) -> None:
         self.linalg = _Linalg()
@@ -71,12 +71,12 @@ class _Recorder:
 
 
 def ready(flow: type[Flow]) -> Ready:
-    """Return what a device would run of a flow: of its closed form, its velocity and its observables.
+    """Return the GPU evaluation of a flow: of its closed form, its velocity and its observables.
 
     Notes
     -----
-    It says that the calls exist, not that they are fast or exact there: QR and eigendecompositions of large batches of
-    matrices are slow on a GPU, and no flow has been run on one yet.
+    The result states that the calls exist on a GPU, not their speed or accuracy: QR and eigendecompositions of large
+    batches of matrices are slow there. No run on a GPU is recorded yet.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def ready(flow: type[Flow]) -> Ready:
 
 
 def _moving(flow: Flow, clock: Any, z0: Any) -> tuple[str, ...]:
-    """Return the linear algebra of the closed form that has more to do the more times there are."""
+    """Return the linear algebra of the closed form whose number of matrices grows with the number of times."""
     once, again = _Recorder(), _Recorder()
     flow.solution(once, clock, z0)
     flow.solution(again, np.concatenate([clock, clock[1:] / 2]), z0)

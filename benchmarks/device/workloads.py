@@ -1,7 +1,7 @@
-"""Workloads of the device benchmark: ensembles taken in blocks, the same on a GPU and on the processor.
+"""Workloads of the device benchmark: ensembles evaluated in blocks, identical on a GPU and on the processor.
 
-A workload makes its inputs on the machine that is measured, follows them in blocks, and shows some members, so that
-they can be followed again elsewhere: to fifty digits, and on the processor.
+A workload creates its inputs on the measured machine, evaluates them in blocks, and returns sampled members, which are
+then evaluated to fifty digits and on the processor.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 __all__ = ["WORKLOADS", "Workload"]
 
 TIMES = np.geomspace(1e-2, 1e2, 64)
-WIDTH = 1000  # of the networks whose weights are read
+WIDTH = 1000  # width of the networks given by their weights
 SIDE = 10  # inputs, hidden units and outputs of the networks of matrices
 MATRIX_TIMES = np.linspace(0.0, 20.0, 64)
-FEW = 2, 3  # networks of matrices, and times, that are followed to fifty digits
+FEW = 2, 3  # networks of matrices and times evaluated to fifty digits
 KEPT = ("mean", "variance")
 ORDER = ("y", "gamma", "eta_u", "eta_w", "rho")  # parameters of `TwoLayerOrder`
 
 
 def _spread(xp: Any, count: int, low: float, high: float, stride: int) -> Any:
-    """Return values between two that jump about, the same for the same count on every machine."""
+    """Return shuffled, equally spaced values between `low` and `high`, identical on every machine."""
     place = (xp.arange(count, dtype=xp.float64) * stride) % count
     return low + (high - low) * (place + xp.full((1,), 0.5)) / count
 
@@ -47,7 +47,7 @@ def _modes(machine: Machine, members: int) -> dict[str, Given]:
 
 
 def _all(machine: Machine, following: Following, members: int, block: int) -> float:
-    """Return the seconds of following all members in blocks, whose outputs go into the same memory."""
+    """Return the seconds of evaluating all members in blocks, whose outputs share their memory."""
     made: dict[int, list[Any]] = {}
 
     def work(first: int, last: int) -> None:
@@ -57,12 +57,12 @@ def _all(machine: Machine, following: Following, members: int, block: int) -> fl
             made[last - first] = [machine.xp.empty(shape) for _ in following.names]
         following(first, last, made[last - first])
 
-    block = machine.blocks(work, min(block, members), block)  # compiles, touches the memory, finds what fits
+    block = machine.blocks(work, min(block, members), block)  # compiles, touches the memory, finds the block size
     return machine.seconds(lambda: machine.blocks(work, members, block))
 
 
 def balanced_modes(machine: Machine, scale: float) -> Measured:
-    """Follow 10^8 balanced modes through 64 times; every state is written."""
+    """Evaluate 10^8 balanced modes at 64 times; every state is written."""
     members = max(64, int(1e8 * scale))
     following = Following(machine, BalancedMode, ("a",), _modes(machine, members), TIMES)
     seconds = _all(machine, following, members, 1 << 22)
@@ -71,7 +71,7 @@ def balanced_modes(machine: Machine, scale: float) -> Measured:
 
 
 def mean_of_modes(machine: Machine, scale: float) -> Measured:
-    """Return mean and variance of the same modes at each time; nothing of the ensemble is written."""
+    """Evaluate mean and variance of the same modes at each time; the ensemble is not written."""
     members = max(64, int(1e8 * scale))
     inputs, outputs = _modes(machine, members), members * len(TIMES)
     kept: dict[Any, Any] = {}
@@ -97,7 +97,7 @@ def mean_of_modes(machine: Machine, scale: float) -> Measured:
 
 
 def wide_networks(machine: Machine, scale: float) -> Measured:
-    """Read the weights of 10^6 networks of width 1000, made block by block, and follow each through 64 times."""
+    """Read the weights of 10^6 networks of width 1000, drawn block by block, and evaluate each at 64 times."""
     members, xp, rng = max(4, int(1e6 * scale)), machine.xp, machine.generator(0)
     names, ones = ("loss", "alignment", "ntk"), {name: Given("scalar", np.float64(1.0)) for name in ORDER}
     seconds: list[float] = []
@@ -124,7 +124,7 @@ def wide_networks(machine: Machine, scale: float) -> Measured:
 
 
 def deep_modes(machine: Machine, scale: float) -> Measured:
-    """Follow 10^7 modes of depth 3, 4, 5 and inf each through 64 times."""
+    """Evaluate 10^7 modes of each depth 3, 4, 5 and inf at 64 times."""
     members, seconds, sample = max(64, int(1e7 * scale)), 0.0, None
     for depth in (3.0, 4.0, 5.0, math.inf):
         inputs = _modes(machine, members) | {"depth": Given("scalar", np.float64(depth))}
@@ -136,7 +136,7 @@ def deep_modes(machine: Machine, scale: float) -> Measured:
 
 
 def _matrices(rng: Any, count: int) -> tuple[Any, Any]:
-    """Return networks on white inputs, of generic targets and small balanced weights: ``W2`` is ``W1^T``, reflected."""
+    """Return networks on white inputs with generic targets and small balanced weights; ``W2`` is ``W1^T`` reflected."""
     target, w = (rng.standard_normal((count, SIDE, SIDE)) / math.sqrt(SIDE) for _ in range(2))
     xp, v = arithmetic.namespace(w), rng.standard_normal((count, SIDE, 1))
     v = v / xp.sqrt(xp.sum(v * v, axis=(-2, -1), keepdims=True))
@@ -145,7 +145,7 @@ def _matrices(rng: Any, count: int) -> tuple[Any, Any]:
 
 
 def matrix_flows(machine: Machine, scale: float) -> Measured:
-    """Follow 10^5 networks of 10-10-10 through 64 times by flow maps; product and Gram matrices are written."""
+    """Evaluate 10^5 networks of 10-10-10 at 64 times by flow maps; product and Gram matrices are written."""
     members, rng, clock = max(FEW[0], int(1e5 * scale)), machine.generator(2), machine.xp.asarray(MATRIX_TIMES)
     how = "plain" if machine.is_device or engine() != "compiled" else "compiled"
     seconds: list[float] = []
@@ -157,7 +157,7 @@ def matrix_flows(machine: Machine, scale: float) -> Measured:
     def work(first: int, last: int) -> None:
         if not seconds:
             follow(*_matrices(rng, last - first))  # compiles
-        made.clear()  # what was written before is free again
+        made.clear()  # release the previous results
         given = _matrices(rng, last - first)
         seconds.append(machine.seconds(lambda: follow(*given)))
 
@@ -168,7 +168,7 @@ def matrix_flows(machine: Machine, scale: float) -> Measured:
 
 
 def _few_matrices(flow: Any, start: Any, state: Any) -> Sample:
-    """Return some networks at some times, with what was found."""
+    """Return sampled networks at sampled times, with the results."""
     xp = arithmetic.namespace(*start)
     which, times = (
         np.unique(np.linspace(low, count - 1, few).astype(np.int64))
@@ -184,7 +184,7 @@ def _few_matrices(flow: Any, start: Any, state: Any) -> Sample:
 
 
 def phase_diagram(machine: Machine, scale: float) -> Measured:
-    """Follow networks on a grid of 20000 x 20000 of scale and initial size to the end, and keep their kernel."""
+    """Evaluate the final kernel of networks on a grid of 20000 x 20000 of scale and initial size."""
     side, xp = max(8, int(2e4 * math.sqrt(scale))), machine.xp
     sizes = xp.asarray(np.geomspace(1e-4, 1e2, side))
     inputs = {name: Given("scalar", np.float64(1.0)) for name in ORDER} | {
@@ -199,7 +199,7 @@ def phase_diagram(machine: Machine, scale: float) -> Measured:
 
 
 def random_kernels(machine: Machine, scale: float) -> Measured:
-    """Draw the norms of 10^4 ReLU networks of width 200 and depth 50 by their exact law, and their tangent kernels."""
+    """Draw tangent kernels of 10^4 ReLU networks of width 200 and depth 50 by the exact law of their norms."""
     members, rng, kept = max(8, int(1e4 * scale)), machine.generator(1), {}
     ones = machine.xp.ones(50)
 
@@ -214,7 +214,7 @@ def random_kernels(machine: Machine, scale: float) -> Measured:
 
 
 class Workload(NamedTuple):
-    """What it is at full size, how it is measured, and the share of that size for the processor beside a device."""
+    """Title at full size, measurement, and share of that size for the comparison on the processor."""
 
     title: str
     measure: Callable[[Machine, float], Measured]
@@ -223,10 +223,10 @@ class Workload(NamedTuple):
 
 WORKLOADS = {
     "W1": Workload("10^8 balanced modes x 64 times", balanced_modes, 1e-2),
-    "W1 mean": Workload("mean and variance of the same, nothing written", mean_of_modes, 1e-2),
+    "W1 mean": Workload("mean and variance of the same, ensemble not written", mean_of_modes, 1e-2),
     "W3": Workload("10^6 networks of width 1000 x 64 times, weights read", wide_networks, 1e-2),
     "W4": Workload("10^7 modes of depth 3, 4, 5, inf x 64 times", deep_modes, 1e-2),
     "W5": Workload("10^5 networks of 10-10-10 on white inputs x 64 times, matrices", matrix_flows, 1e-2),
-    "W7": Workload("20000 x 20000 networks to the end", phase_diagram, 1e-2),
+    "W7": Workload("final kernels of 20000 x 20000 networks", phase_diagram, 1e-2),
     "W8": Workload("tangent kernels of 10^4 ReLU networks, width 200, depth 50", random_kernels, 1.0),
 }

@@ -1,7 +1,7 @@
-"""``python notebooks/site OUT``: build the documentation into ``OUT/html``, warnings as errors, and check its links.
+"""``python notebooks/site OUT``: build the documentation in ``OUT/html``, with warnings as errors, and check its links.
 
-Sphinx reads ``OUT/sources``, which is put together here: the pages beside this file, those that the package writes of
-itself, the notebooks, and the files of the repository from which pages include. The checkout stays as it is.
+Sphinx reads ``OUT/sources``: the pages beside this file, the pages generated from the package, the notebooks, and the
+repository files that pages include. The checkout is not modified.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import reference
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 MADE = ("sources", "doctrees", "html", "jupyter_execute")
-# from these, pages include parts
+# files of the repository that pages include
 INCLUDED = (
     "README.md",
     "linsolve/systems/mode/__init__.py",
@@ -31,7 +31,7 @@ INCLUDED = (
 
 
 def stage(sources: Path, chosen: list[gallery.Picture]) -> list[str]:
-    """Put together all that Sphinx reads except the pictures, and return the paths of the pages."""
+    """Write all sources of Sphinx except the pictures, and return the paths of the generated pages."""
     notebooks = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
     texts = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.md")}
     texts |= pages.generated() | reference.generated()
@@ -49,12 +49,12 @@ def stage(sources: Path, chosen: list[gallery.Picture]) -> list[str]:
 
 
 def clear(out: Path) -> None:
-    """Make the folder, or remove from it an earlier build.
+    """Create the folder, or remove an earlier build from it.
 
     Raises
     ------
     ValueError
-        If it holds anything else.
+        If the folder contains other files.
     """
     out.mkdir(parents=True, exist_ok=True)
     others = sorted(path.name for path in out.iterdir() if path.name not in MADE)
@@ -89,10 +89,10 @@ def build(out: Path, mathjax: str | None, processes: int, execute: bool = True) 
 def main() -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python notebooks/site", description="Build the documentation into OUT/html.")
-    parser.add_argument("out", type=Path, metavar="OUT", help="a folder, made if there is none")
-    parser.add_argument("--mathjax", metavar="URL", help="MathJax to load in place of the one on the network")
-    parser.add_argument("--processes", type=int, default=2, help="how many (default 2)")
-    parser.add_argument("--no-execute", action="store_true", help="leave the notebooks without results: a draft")
+    parser.add_argument("out", type=Path, metavar="OUT", help="output folder, created if missing")
+    parser.add_argument("--mathjax", metavar="URL", help="MathJax to load in place of the default one")
+    parser.add_argument("--processes", type=int, default=2, help="number of processes (default 2)")
+    parser.add_argument("--no-execute", action="store_true", help="draft: show the notebooks without results")
     options = parser.parse_args()
     try:
         status = build(options.out.resolve(), options.mathjax, options.processes, not options.no_execute)

@@ -1,4 +1,4 @@
-"""Settings of Sphinx; ``__main__.py`` beside it runs the build."""
+"""Settings of Sphinx; ``__main__.py`` runs the build."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import linsolve
 
-# a public name and the name under which it is documented
+# each public name and the name under which it is documented
 NAMES = {name: f"linsolve.{name}" for name in linsolve.__all__}
 NAMES |= {name: f"linsolve.systems.laws.{name}" for name in linsolve.laws.WHERE}
 
@@ -23,7 +23,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "myst_nb",
 ]
-# read only where another page includes from it
+# files that other pages include
 exclude_patterns = ["README.md", "linsolve", "tests"]
 
 html_theme = "furo"
@@ -37,13 +37,13 @@ myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
 
-# notebooks are committed without outputs; nothing of an earlier run is used
+# notebooks are committed without outputs and always executed
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True
 
-# single backticks of docstrings: a link where the name is on the site, code where it is not
+# single backticks in docstrings: a link if the name is documented, code otherwise
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -54,30 +54,30 @@ napoleon_use_rtype = False
 napoleon_use_ivar = True
 python_maximum_signature_line_length = 100
 
-# in single backticks stand names of parameters, too; a name with dots is a promise
+# single backticks also mark parameters; only dotted names of the package must resolve
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!linsolve\.).*")]
 
 
 def setup(app: Any) -> None:
-    """Declare what is to be done with pages once they are read."""
+    """Connect the handlers of this file."""
     app.connect("autodoc-skip-member", _fields_without_words)
     app.connect("autodoc-process-docstring", _numbers_of_equations)
     app.connect("doctree-read", _types_are_words)
 
 
 def _fields_without_words(app: Any, what: str, name: str, item: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out fields of named tuples of which Python says their number only; the tuple's docstring has them."""
+    """Skip fields of named tuples without a docstring of their own; the docstring of the tuple describes them."""
     return True if (getattr(item, "__doc__", None) or "").startswith("Alias for field number") else None
 
 
 def _numbers_of_equations(app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
-    """Keep ``(10)`` in the first column of a table from being read as the item of a list."""
+    """Escape ``(10)`` in the first column of a table, which is otherwise read as a list item."""
     lines[:] = [re.sub(r"^(\s*)\((\w+)\)  ", r"\1\(\2) ", line) for line in lines]
 
 
 def _types_are_words(app: Any, doctree: Any) -> None:
-    """Link the names of this package among the words of a type, and nothing that looks alike."""
+    """Link names of this package in the types of parameters, and no other words."""
     from sphinx.addnodes import pending_xref
 
     for link in list(doctree.findall(pending_xref)):

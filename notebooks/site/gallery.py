@@ -1,4 +1,4 @@
-"""The gallery: commands, run as they are printed, and the pictures that they leave."""
+"""The gallery: commands and the pictures that they draw."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Picture", "draw", "page", "pictures"]
 
 
 class Picture(NamedTuple):
-    """A picture of the gallery: where it stands, what it shows, the command, and the file that this leaves."""
+    """A picture of the gallery: section, title, command, and the file that the command writes."""
 
     section: str
     title: str
@@ -30,7 +30,7 @@ class Picture(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name among the pictures of the site."""
+        """File name on the site."""
         return self.file.replace("/", "-")
 
 
@@ -58,7 +58,7 @@ def pictures() -> list[Picture]:
     )
     return [
         Picture(_LEARN, "handwritten digits, the modes of a two-layer network", _DIGITS, "digits/routes.png"),
-        Picture(_LEARN, "the same network: how far the routes differ", _DIGITS, "digits/differences.png"),
+        Picture(_LEARN, "the same network: differences between the routes", _DIGITS, "digits/differences.png"),
         Picture(_LEARN, "the same data, three layers", _DEEP, "digits-deep/routes.png"),
         *diagrams,
         *figures,
@@ -70,12 +70,12 @@ def pictures() -> list[Picture]:
 
 
 def run(command: str, folder: Path) -> None:
-    """Run a command of this package in a folder, as the terminal would.
+    """Run a command of this package in a folder, as in a terminal.
 
     Raises
     ------
     RuntimeError
-        If it fails.
+        If the command fails.
     """
     words = shlex.split(command)
     here = Path.cwd()
@@ -91,7 +91,7 @@ def run(command: str, folder: Path) -> None:
 
 
 def draw(folder: Path, chosen: Iterable[Picture], processes: int = 2) -> None:
-    """Run every command once, and put the pictures into a folder."""
+    """Run every command once, and copy the pictures into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(chosen)
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(processes) as pool:
@@ -103,14 +103,14 @@ def draw(folder: Path, chosen: Iterable[Picture], processes: int = 2) -> None:
 
 
 def page(chosen: Iterable[Picture], folder: str = "pictures") -> str:
-    """Return the page in Markdown, its pictures relative to it."""
-    parts = ["# Gallery", "Every picture is made by the command under it when this site is built."]
+    """Return the page in Markdown, with pictures relative to it."""
+    parts = ["# Gallery", "Every picture is drawn by the command below it when this site is built."]
     section = ""
     for each in chosen:
         if each.section != section:
             section = each.section
             parts.append(f"## {section}")
-        options = f":alt: {each.title}\n:target: _images/{each.name}"  # where Sphinx puts it, in full size
+        options = f":alt: {each.title}\n:target: _images/{each.name}"  # the full-size copy by Sphinx
         parts.append(f"```{{figure}} {folder}/{each.name}\n{options}\n\n{each.title}\n```")
         parts.append(f"```sh\n{each.command}\n```")
     return "\n\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""Internal links of a built site: every file that a page names is there, and every place within it."""
+"""Internal links of a built site: every linked file and every anchor exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["broken"]
 
 
 class _Page(HTMLParser):
-    """What a page links to, and the places in it that can be linked to."""
+    """Links and anchors of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class _Page(HTMLParser):
 
 
 def broken(site: Path) -> list[str]:
-    """Return ``page: link`` for every link within the site that leads nowhere."""
+    """Return ``page: link`` for every broken link within the site."""
     pages: dict[Path, _Page] = {}
     for path in sorted(site.rglob("*.html")):
         pages[path.resolve()] = page = _Page()

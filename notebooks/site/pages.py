@@ -1,6 +1,6 @@
-"""Pages written from the package itself, so that they cannot drift: cards, errata, commands, papers.
+"""Pages generated from the package: cards, checked formulas, commands, papers.
 
-Every function returns pages as a dict of path in the site and text, in MyST Markdown.
+Every function returns a dict from path on the site to text in MyST Markdown.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def _fenced(language: str, text: str) -> str:
 
 
 def cards() -> dict[str, str]:
-    """Return one page for each flow and law, and the list of them."""
+    """Return one page for each flow and law, and their index."""
     found = {f"cards/{cls.__name__}.md": _card(cls) for cls in SOLVED}
     parts = [
-        "# What is solved",
-        "A card says all that a reader needs of a flow or a law on one page: the statement, the closed form as the "
-        "code has it, parameters, conditions, accuracy with the test that shows it, the sources and their formulas "
-        'there. In a notebook it is the last line of a cell, `ls.card("TwoLayer")`; in a terminal, '
-        "`linsolve card TwoLayer`.",
+        "# Solved systems",
+        "A card describes a flow or a law on one page: the statement, the closed form as implemented, parameters, "
+        "conditions, accuracy with the test that shows it, the sources, and their formulas with the form that holds. "
+        'Show it by `ls.card("TwoLayer")` as the last line of a notebook cell, or by `linsolve card TwoLayer` in a '
+        "terminal.",
         "## Flows: exact at every time",
         _listed(ls.flows.ALL),
         "## Laws: in a limit, to an order, or on average",
@@ -70,16 +70,16 @@ def cards() -> dict[str, str]:
 
 def _listed(classes: tuple[type, ...]) -> str:
     rows = [f"| [{cls.__name__}]({cls.__name__}.md) | {first_line(cls)} |" for cls in classes]
-    return "\n".join(["| name | what it is |", "| --- | --- |", *rows])
+    return "\n".join(["| name | statement |", "| --- | --- |", *rows])
 
 
 def _card(cls: type) -> str:
     name = cls.__name__
     body = re.sub(r"(?m)^#(#+ )", r"\1", ls.card(cls)._repr_markdown_())
-    commands = [f"linsolve card {name}    # this card in the terminal", f"linsolve verify {name}  # the proof"]
-    parts = [body, "## At hand", _fenced("sh", "\n".join(commands))]
+    commands = [f"linsolve card {name}    # this card in the terminal", f"linsolve verify {name}  # its proof"]
+    parts = [body, "## Commands", _fenced("sh", "\n".join(commands))]
     parts.append(
-        f"Methods and attributes: [reference](../reference/{name}.rst). All checked formulas: [errata](../errata.md)."
+        f"Methods and attributes: [reference](../reference/{name}.rst). [Published formulas, checked](../errata.md)."
     )
     if name in STANDALONE:
         parts += ["### As a function of NumPy alone", _fenced("python", ls.to_code(cls).strip())]
@@ -96,9 +96,9 @@ def mistakes() -> dict[str, str]:
     wrong = [each for each in found if each.verdict == published.CORRECTED]
     head = [
         "# Published formulas, checked",
-        f"{len(found)} formulas of {len(published.SOURCES)} papers, each evaluated against something found without it; "
-        f"{len(wrong)} are corrected. `tests/papers/test_published.py` runs every one under the name below it, and "
-        "fails if a correction is replaced by the published form; `linsolve errata --check` prints the errors.",
+        f"{len(found)} formulas of {len(published.SOURCES)} papers, each evaluated against an independent reference. "
+        f"For {len(wrong)} of them the published form and the form that holds differ. `tests/papers/test_published.py` "
+        "runs the test named below each formula; `linsolve errata --check` prints the errors.",
         _verdicts(),
     ]
     parts = [part for key in published.SOURCES for part in _paper_checked(key)]
@@ -130,7 +130,7 @@ def _paper_checked(key: str) -> list[str]:
         condition = f" ({each.condition})" if each.condition else ""
         parts.append(f"({each.name})=\n**{each.number}**, {_plain(each.states)}: *{each.verdict}*{condition}.")
         if each.printed:
-            parts += ["as printed", f"$$\n{each.printed}\n$$", "what holds"]
+            parts += ["published form", f"$$\n{each.printed}\n$$", "form that holds"]
         about = ", ".join(f"[{name}](cards/{name}.md)" for name in each.about)
         shown = f"{_plain(each.evidence)} Test: `{each.name}`."
         parts += [f"$$\n{each.latex}\n$$", f"{shown} Card: {about}." if about else shown]
@@ -138,7 +138,7 @@ def _paper_checked(key: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return running text whose stars and underscores mean themselves, outside code and formulas."""
+    """Return running text with stars and underscores escaped outside code and formulas."""
     parts = re.split(r"(``[^`]+``|`[^`]+`|\$[^$]+\$)", text)
     return "".join(part if k % 2 else re.sub(r"([*_<>])", r"\\\1", part) for k, part in enumerate(parts))
 
@@ -147,11 +147,11 @@ def _plain(text: str) -> str:
 
 
 def commands() -> dict[str, str]:
-    """Return the page of the command line, from its own help."""
+    """Return the page of the command line, from its help texts."""
     parts = [
         "# Command line",
-        "Everything that `linsolve` says of itself. Bad input is answered with one line on standard error and status "
-        "2; a check that fails, with status 1.",
+        "The help texts of `linsolve`. Invalid input gives one line on standard error and status 2; a failed check "
+        "gives status 1.",
         _fenced("text", _help(main)),
     ]
     for name in COMMANDS:
@@ -162,7 +162,7 @@ def commands() -> dict[str, str]:
 def _help(command: Callable[[Sequence[str]], int], *names: str) -> str:
     shown = io.StringIO()
     plain = mock.patch.dict(os.environ, COLUMNS=_TEXT_WIDTH, NO_COLOR="1")
-    with plain, contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):  # argparse ends once it has written
+    with plain, contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):  # argparse exits after it
         command([*names, "--help"])
     return shown.getvalue().strip()
 
@@ -171,18 +171,18 @@ def _help(command: Callable[[Sequence[str]], int], *names: str) -> str:
 
 
 def papers() -> dict[str, str]:
-    """Return the page of the papers, with what rests on each."""
+    """Return the page of the papers, with the flows and laws based on each."""
     used: dict[str, list[str]] = {key: [] for key in REFERENCES}
     for cls in SOLVED:
         for paper in sources(cls):
             used[paper.key].append(cls.__name__)
     parts = [
         "# Papers",
-        '`ls.cite("TwoLayer")` or `linsolve card TwoLayer --bibtex` print what a flow or a law rests on.',
+        '`ls.cite("TwoLayer")` or `linsolve card TwoLayer --bibtex` print the sources of a flow or a law.',
     ]
     for key, paper in REFERENCES.items():
         linked = ", ".join(f"[{name}](cards/{name}.md)" for name in used[key])
-        checked = f" Its formulas, checked: [errata](#checked-{key})." if key in published.SOURCES else ""
+        checked = f" [Its formulas, checked](#checked-{key})." if key in published.SOURCES else ""
         parts += [f"({key})=\n## {_short(paper)}", f"{_accents(str(paper))}."]
         parts += [f"Used by {linked or 'none'}.{checked}", _fenced("bibtex", paper.bibtex())]
     return {"papers.md": "\n\n".join(parts) + "\n"}
@@ -192,11 +192,11 @@ def papers() -> dict[str, str]:
 
 
 def lessons(names: list[str]) -> str:
-    """Return the page that lists the notebooks of these names, beside which it stands."""
+    """Return the index page of the notebooks of these names."""
     parts = [
         "# Notebooks",
-        "One question each, with the equation and its source, exercises, and a last cell that asserts what the text "
-        "claimed. They run when this site is built, and in the tests.",
+        "One question each, with the equation and its source, exercises, and a last cell that asserts the statements "
+        "of the text. They run in the tests and when this site is built.",
         _toctree(names, maxdepth="1") if names else "",
     ]
     return "\n\n".join(parts).rstrip() + "\n"

@@ -1,4 +1,4 @@
-"""Pages of the reference: directives that read the docstrings of all public names."""
+"""Pages of the reference: directives for the docstrings of all public names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["generated"]
 
 SOLVED = [*ls.flows.WHERE, *ls.laws.WHERE]
 REGISTRIES = ("flows", "laws")
-# the public modules by their names in the package; `linsolve.ntk` is another name of the folder that holds it
+# public modules by public name; `linsolve.ntk` is an alias of its folder
 MODULES = {
     name: getattr(ls, name).__name__
     for name in ls.__all__
@@ -22,7 +22,7 @@ MODULES = {
 
 
 def generated() -> dict[str, str]:
-    """Return path and reStructuredText of the pages: one for each flow, law and module, and one for all else."""
+    """Return path and reStructuredText of the pages: one for each flow, law and module, and one for the package."""
     found = {f"reference/{name}.rst": _class_page(name) for name in SOLVED}
     modules = [page for alias, name in sorted(MODULES.items()) for page in _module_pages(alias, name)]
     found |= {f"reference/{alias}.rst": text for alias, _, text in modules}
@@ -41,7 +41,7 @@ def _directive(name: str, argument: str, **options: str) -> str:
 
 
 def _class_page(name: str) -> str:
-    bases = "Flow, Expansion, Statistic, Law, tuple"  # what these bring to all is on their own page
+    bases = "Flow, Expansion, Statistic, Law, tuple"  # members of these base classes are on their own pages
     registry = ls.flows if name in ls.flows.WHERE else ls.laws
     cls = getattr(registry, name)
     options = {"members": "", "inherited_members": bases}
@@ -50,7 +50,7 @@ def _class_page(name: str) -> str:
         for other in ls.flows.ALL
         if other is not cls
     ):
-        options["exclude_members"] = "State"  # it stands on the page of the flow whose network this is
+        options["exclude_members"] = "State"  # documented with the flow that defines it
     body = _directive("autoclass", name, **options)
     return "\n\n".join(
         [_title(name), _directive("currentmodule", _home(name)), f"Its :doc:`card <../cards/{name}>`.", body, ""]
@@ -63,7 +63,7 @@ def _home(name: str) -> str:
 
 
 def _module_pages(alias: str, name: str) -> list[tuple[str, str, str]]:
-    """Return public name, module and page of a module and of the modules that it makes public."""
+    """Return public name, module and page of a module and of its public submodules."""
     module = importlib.import_module(name)
     public = {each: getattr(module, each) for each in module.__all__}
     inner = [each for each, value in public.items() if isinstance(value, ModuleType)]
@@ -75,7 +75,7 @@ def _module_pages(alias: str, name: str) -> list[tuple[str, str, str]]:
 
 
 def _package() -> str:
-    """Return the page of what stands in the package itself and is neither flow nor law nor module."""
+    """Return the page of the public functions and base classes of the package."""
     parts = [_title("linsolve"), _directive("currentmodule", "linsolve")]
     for name in _own():
         value = getattr(ls, name)
@@ -106,7 +106,7 @@ def _index(modules: list[tuple[str, str]]) -> str:
     named = [f"   {name}" for _, name in modules]
     return "\n\n".join([
         _title("Reference"),
-        "All public names, from their docstrings. In the place of types stand shapes.",
+        "All public names, from their docstrings. Array parameters have shapes in place of types.",
         heading("Functions and base classes"),
         _listed(_own()),
         heading("Flows"),

@@ -37,7 +37,7 @@ def solutions(book):
 
 
 def execute(book, folder, monkeypatch, first=BUILD_SLIDERS):
-    """Run a notebook in a folder; fail with the cell's number, name, source and error, or with what it warned."""
+    """Run a notebook in a folder; fail with the cell's number, name, source and error, or with its warning."""
     # the backend of a notebook: its pictures are drawn, so that bad labels are found, and nothing opens a window
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
@@ -91,7 +91,7 @@ def test_notebook_is_committed_clean_and_has_the_form_of_the_course(path):
     assert len({cell.id for cell in book.cells}) == len(book.cells)
     title, *_, last = book.cells
     assert re.match(r"# .+\n\n\*\*.+\?\*\*", title.source, re.DOTALL), "the first cell is a title and a question"
-    assert "assert " in last.source, "the last cell asserts what was claimed"
+    assert "assert " in last.source, "the last cell asserts the statements of the text"
     assert len(solutions(book)) >= 2
     assert any("except ImportError" in cell.source for cell in code) == any("interact(" in c.source for c in code)
     text = "\n".join(cell.source for cell in book.cells)

@@ -1,6 +1,6 @@
-"""In the place of ipywidgets while the site is built: a page has no kernel that a slider could move.
+"""Replacement of ipywidgets during the build of the site: a page has no kernel for sliders.
 
-Notebooks then show their plain figures, as they do where ipywidgets is not installed.
+Notebooks then show their plain figures, as without ipywidgets.
 """
 
 raise ImportError("a page has no kernel; the notebook shows its plain figure")
