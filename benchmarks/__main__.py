@@ -16,6 +16,7 @@ from benchmarks import (
     accuracy_whitened,
     ensembles,
     imports,
+    networks,
     speed,
     speed_table,
     sweeps,
@@ -49,6 +50,16 @@ def starts() -> str:
     rows = [
         (name, str(count), str(refused), str(obstructed), f"{worst:.1e}")
         for name, count, refused, obstructed, worst in accuracy_whitened.starts()
+    ]
+    return table(head, rows)
+
+
+def solved_networks() -> str:
+    """Return the errors and wrong routes of 300 random networks through `linsolve.solve`."""
+    head = ("networks", "number", "wrong routes", "worst error of map", "of loss", "of layers")
+    rows = [
+        (kind, str(count), str(wrong), *(f"{error:.1e}" for error in errors))
+        for kind, count, wrong, *errors in networks.rows()
     ]
     return table(head, rows)
 
@@ -98,6 +109,7 @@ def speed_of_all(out: Path | None = None) -> str:
 MEASUREMENTS: dict[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "starts": starts,
+    "networks": solved_networks,
     "imports": import_time,
     "ensembles": ensemble_cost,
     "sweeps": sweep_cost,

@@ -27,12 +27,12 @@ ROUTES: tuple[dict[str, Any], ...] = (
 )
 
 
-def trajectory(traj: Trajectory, name: str = "loss", ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
+def trajectory(traj: Any, name: str = "loss", ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
     """Draw a named quantity of a trajectory against time.
 
     Parameters
     ----------
-    traj : Trajectory
+    traj : Trajectory or NetworkTrajectory
         With a one-dimensional time axis; further axes are drawn as one line each.
     name : str
         What to draw.

@@ -25,9 +25,9 @@ LABELS = {
 FLOOR = 1e-12  # a logarithmic axis ends here, relative to its top; below it is only rounding
 
 
-def series(traj: Trajectory, name: str) -> tuple[np.ndarray, np.ndarray]:
+def series(traj: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return times and values as (T,) and (T, lines)."""
-    if not isinstance(traj, Trajectory):
+    if not (hasattr(traj, "t") and hasattr(traj, "route")):  # a Trajectory, or that of `linsolve.solve`
         raise TypeError(f"plot: traj = {type(traj).__name__} must be a Trajectory (what is drawn); pass flow(t, z0)")
     t, values = arithmetic.to_numpy(traj.t), arithmetic.to_numpy(traj[name])
     if t.ndim != 1:

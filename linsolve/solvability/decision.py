@@ -17,7 +17,7 @@ from linsolve.solvability.reduction import Reduced, norm, reduced
 from linsolve.solvability.verdict import Verdict
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
-__all__ = ["judge"]
+__all__ = ["judge", "notes"]
 
 
 def judge(
@@ -47,10 +47,8 @@ def judge(
         detail = f"of the tangent kernel up to t = {end:.4g}; exact only at infinite width"
         constant = Condition("constant kernel", kernel_change(path, red), detail)
         assessed.append(Assessment("FrozenKernel", (constant,)))
-    notes = _remarks(network, red, assessed)
-    return Verdict(
-        network.widths, tuple(assessed), tuple(near), end, tuple(notes), errors, red.tolerance, network.precision
-    )
+    remarks = tuple(notes(network, red, assessed))
+    return Verdict(network.widths, tuple(assessed), tuple(near), end, remarks, errors, red.tolerance, network.precision)
 
 
 def _error(match: Match, red: Reduced, times: np.ndarray, path: np.ndarray) -> float:
@@ -63,7 +61,7 @@ def _error(match: Match, red: Reduced, times: np.ndarray, path: np.ndarray) -> f
     return float(red.rms(gap).max()) / (scale if scale > 0 else 1.0)
 
 
-def _remarks(network: Network, red: Reduced, assessed: list[Assessment]) -> list[str]:
+def notes(network: Network, red: Reduced, assessed: list[Assessment]) -> list[str]:
     """Return parity obstructions, limits of rank, the limit of infinite width, and cases without a closed form."""
     found = [*_parity(assessed), *_rank(red), *_wide(network, red)]
     if not any(each.match is not None for each in assessed):

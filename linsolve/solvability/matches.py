@@ -59,6 +59,13 @@ class Match:
             state = state.state
         return self.outputs @ self.product(state) @ self.inputs.T
 
+    def layers(self, state: Any, network: Network) -> list[np.ndarray] | None:
+        """Return ``W_1 ... W_L``, shapes t.shape + (n_l, n_{l-1}), or None if the state does not determine them.
+
+        Directions that the flow leaves out keep their weights of time 0.
+        """
+        return None
+
     def sizes(self, state: Any) -> np.ndarray:
         """Return the spectral norm of every layer (rates made equal), shape t.shape + (L,)."""
         raise NotImplementedError
@@ -72,6 +79,11 @@ def _pushed(change: np.ndarray, gram_in: np.ndarray, gram_out: np.ndarray) -> np
     """Return ``sqrt(|U_2^T D|^2 + |D U_1^T|^2)`` of two layers from their Gram matrices."""
     square = np.sum(change * (gram_out @ change), axis=(-2, -1)) + np.sum(change * (change @ gram_in), axis=(-2, -1))
     return np.sqrt(np.maximum(square, 0))
+
+
+def _scales(network: Network) -> np.ndarray:
+    """Return the factors of the layers that make their learning rates equal."""
+    return np.asarray(np.sqrt(np.exp(np.mean(np.log(network.rates))) / network.rates))
 
 
 def _largest(gram: np.ndarray) -> np.ndarray:
@@ -150,6 +162,11 @@ class LineMatch(Match):
         """Return ``u^T W`` on the inputs."""
         return (state.u[..., None, :] @ state.w) @ self.inputs
 
+    def layers(self, state: Any, network: Network) -> list[np.ndarray]:
+        """Return the weights themselves; of the last layer the row that learns."""
+        move = (state.u - self.z0.u)[..., None, :]  # type: ignore[attr-defined]
+        return [state.w, network.weights[1] + self.outputs @ move]
+
     def _grams(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         w, u = self.scale[0] * (state.w @ self.inputs), self.scale[1] * state.u
         return np.swapaxes(w, -1, -2) @ w, np.sum(u * u, axis=-1)[..., None, None]
@@ -180,6 +197,13 @@ class PlaneMatch(Match):
         strength = np.sum(state.u * state.w[..., 0], axis=-1)
         return strength[..., None] * np.eye(strength.shape[-1])
 
+    def layers(self, state: Any, network: Network) -> list[np.ndarray]:
+        """Return the weights; the hidden units must be those of the network."""
+        scales, z0 = _scales(network), self.z0
+        first = np.swapaxes(state.w[..., 0] - z0.w[..., 0], -1, -2) @ self.inputs.T / scales[0]  # type: ignore[attr-defined]
+        last = self.outputs @ (state.u - z0.u) / scales[1]  # type: ignore[attr-defined]
+        return [network.weights[0] + first, network.weights[1] + last]
+
 
 class LinearMatch(Match):
     """`DeepMode` of depth 1: the entries of a single layer in the eigenbasis of the inputs."""
@@ -194,6 +218,10 @@ class LinearMatch(Match):
     def product(self, state: Any) -> np.ndarray:
         """Return the layer."""
         return state.a
+
+    def layers(self, state: Any, network: Network) -> list[np.ndarray]:
+        """Return the layer."""
+        return [network.weights[0] + (state.a - self.z0.a) @ self.inputs.T]  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -217,6 +245,22 @@ class DeepMatch(Match):
     def product(self, state: Any) -> np.ndarray:
         """Return ``sum_k u_k a_k v_k^T``."""
         return self._through(state.a)
+
+    def layers(self, state: Any, network: Network) -> list[np.ndarray]:
+        """Return the weights: the frames that the modes have in the hidden layers do not move."""
+        start = self.z0.a  # type: ignore[attr-defined]
+        grown = np.abs(state.a) ** (1 / self.depth) - np.abs(start) ** (1 / self.depth)
+        frame, found = self.inputs @ self.axes[0], []
+        for i, (w, scale) in enumerate(zip(network.weights, _scales(network), strict=True), start=1):
+            if i < self.depth:
+                signal = w @ frame
+                size = np.linalg.norm(signal, axis=0)
+                after = signal / np.where(size > 0, size, 1.0)
+            else:
+                after = self.outputs @ self.axes[1] * np.where(start < 0, -1.0, 1.0)
+            found.append(w + (after * grown[..., None, :]) @ frame.T / scale)
+            frame = after
+        return found
 
     def sizes(self, state: Any) -> np.ndarray:
         """Return the largest root of the modes, the same for every layer."""

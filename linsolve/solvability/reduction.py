@@ -132,8 +132,8 @@ def _active(first: np.ndarray, cross: np.ndarray, cut: float) -> np.ndarray:
     return active
 
 
-def reduced(network: Network) -> Reduced:
-    """Return the network in the coordinates that learn."""
+def reduced(network: Network, *, idle: bool = False) -> Reduced:
+    """Return the network in the coordinates that learn; with `idle` all hidden units of two layers are kept."""
     clock = float(np.exp(np.mean(np.log(network.rates))))
     layers = [np.sqrt(clock / rate) * w for w, rate in zip(network.weights, network.rates, strict=True)]
     cut = network.tolerance
@@ -147,7 +147,7 @@ def reduced(network: Network) -> Reduced:
         return Reduced((layers[0] @ inputs,), covariance, cross, inputs, np.eye(len(cross)), clock, cut)
     outputs = row_space(layers[-1].T, cross.T, cut=cut)
     first, last = layers[0] @ inputs, outputs.T @ layers[-1]
-    if len(layers) == 2 and len(first) > first.shape[1] + len(last):
+    if not idle and len(layers) == 2 and len(first) > first.shape[1] + len(last):
         # hidden units may be rotated: those beyond the span of both layers are idle
         corner = np.linalg.qr(np.concatenate([first, last.T], axis=1))[1]
         first, last = corner[:, : first.shape[1]], corner[:, first.shape[1] :].T

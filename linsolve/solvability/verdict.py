@@ -99,8 +99,8 @@ class Verdict:
             else "no case is near"
         )
         raise NotExact(
-            f"applies: {failed} must vanish (relative distances) for a closed form to hold; {hint}; integrate the "
-            "weights numerically for this network"
+            f"applies: {failed} must vanish (relative distances) for a closed form to hold; {hint}; "
+            "linsolve.solve integrates the weights of this network"
         )
 
     def flow(self, name: str | None = None) -> tuple[Flow, Any]:

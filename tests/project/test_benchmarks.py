@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import linsolve as ls
-from benchmarks import floors, markdown, ours, peers, peers_scipy, speed, speed_table, workloads
+from benchmarks import floors, markdown, networks, ours, peers, peers_scipy, speed, speed_table, workloads
 from benchmarks.timing import Timing, Watch, Way, interleaved, short
 
 
@@ -184,3 +184,10 @@ def test_tables_go_between_their_markers_or_nowhere(tmp_path):
     assert path.read_text(encoding="utf-8") == "a\n<!-- speed: begin -->\nnew\n<!-- speed: end -->\nb\n"
     with pytest.raises(SystemExit, match="no place marked 'other'"):
         markdown.write(path, "other", "new")
+
+
+def test_random_networks_take_the_right_route_and_are_right():
+    kinds = ("single layer", "white inputs", "aligned, balanced", "aligned, moved by 1e-6")
+    for kind, count, wrong, *errors in networks.rows(1, kinds):
+        assert (count, wrong) == (1, 0), kind
+        assert max(errors) <= 1e-8, kind

@@ -1,0 +1,373 @@
+"""`solve`: closed forms and integration against an independent integration of the raw weights."""
+
+import itertools
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import linsolve as ls
+from linsolve.solvability import problem
+from linsolve.systems.whitened.starts import init
+
+
+def orthonormal(gen, rows, columns):
+    return np.linalg.qr(gen.normal(size=(rows, columns)))[0]
+
+
+def train(weights, X, Y, rates, times):
+    """Integrate every weight from the samples, without anything of the package: each layer at all times."""
+    shapes = [w.shape for w in weights]
+    cuts = np.cumsum([w.size for w in weights])[:-1]
+
+    def split(y):
+        return [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]
+
+    def rate(_, y):
+        layers = split(y)
+        seen = [X.T]
+        for w in layers:
+            seen.append(w @ seen[-1])
+        back, out = (Y.T - seen[-1]) / len(X), []
+        for w, before, eta in zip(layers[::-1], seen[-2::-1], rates[::-1], strict=True):
+            out.append((eta * back @ before.T).ravel())
+            back = w.T @ back
+        return np.concatenate(out[::-1])
+
+    y0 = np.concatenate([w.ravel() for w in weights])
+    found = solve_ivp(rate, (0.0, times[-1]), y0, "DOP853", times, rtol=1e-13, atol=1e-16 * np.abs(y0).max())
+    assert found.success
+    return [np.stack(each) for each in zip(*(split(y) for y in found.y.T), strict=True)]
+
+
+def product(layers):
+    found = layers[0]
+    for w in layers[1:]:
+        found = w @ found
+    return found
+
+
+def kernel(layers, X, rates):
+    """Return the tangent kernel at one time from the Jacobian of the outputs, by its definition."""
+    size, n_out = len(X), len(layers[-1])
+    found = np.zeros((size * n_out,) * 2)
+    for i, (layer, eta) in enumerate(zip(layers, rates, strict=True)):
+        before = X.T if i == 0 else product(layers[:i]) @ X.T
+        after = product(layers[i + 1 :]) if i + 1 < len(layers) else np.eye(n_out)
+        jacobian = np.einsum("ia,bp->piab", after, before).reshape(size * n_out, layer.size)
+        found += eta * jacobian @ jacobian.T
+    return found
+
+
+def close(found, right, tolerance):
+    assert found.shape == right.shape
+    assert np.abs(found - right).max() <= tolerance * max(1.0, np.abs(right).max())
+
+
+def assert_right(case, route, tolerance, layer_tolerance=None, times=(0.0, 0.4, 1.5, 4.0)):
+    """Compare every observable with an integration of the raw weights, and return the trajectory."""
+    weights, X, Y, rates = case
+    times = np.array(times)
+    traj = ls.solve(weights, (X, Y), times, rates)
+    assert traj.route.startswith(route)
+    assert (traj.flow is None) == (not route.startswith("closed form"))
+    right = train(weights, X, Y, rates, times)
+    maps = np.stack([product([w[i] for w in right]) for i in range(len(times))])
+    assert np.linalg.norm(maps[-1] - maps[0]) > 1e-2 * np.linalg.norm(maps[-1])  # something was learned
+    close(traj["map"], maps, tolerance)
+    close(traj["loss"], np.sum((Y - X @ np.swapaxes(maps, -1, -2)) ** 2, axis=(1, 2)) / (2 * len(X)), tolerance)
+    assert np.array_equal(traj["train_loss"], traj["loss"])
+    close(traj["ntk"][-1], kernel([w[-1] for w in right], X, rates), 10 * tolerance)
+    for i, w in enumerate(right, start=1):
+        close(traj[f"w{i}"], w, layer_tolerance or tolerance)
+    return traj
+
+
+def samples(gen, n_in, n_out, count=12):
+    X = gen.normal(size=(count, n_in))
+    return X, X @ gen.normal(size=(n_in, n_out)) + 0.3 * gen.normal(size=(count, n_out))
+
+
+def white(gen, n_in, n_out, rank=None, kappa=1.0):
+    X = np.sqrt(12 * kappa) * orthonormal(gen, 12, rank or n_in) @ orthonormal(gen, n_in, rank or n_in).T
+    return X, X @ gen.normal(size=(n_in, n_out)) + 0.3 * gen.normal(size=(12, n_out))
+
+
+def unequal(layers, rates):
+    """Return weights that have these layers where learning rates are made equal."""
+    mean = np.exp(np.mean(np.log(rates)))
+    return [np.sqrt(eta / mean) * u for u, eta in zip(layers, rates, strict=True)]
+
+
+def aligned(gen, depth, widths, powers, rates, size=0.6):
+    """Return a balanced, aligned network, and data with its modes; one mode starts with the sign against its target."""
+    k, count = len(powers), 12
+    frames = [orthonormal(gen, n, k) for n in widths]
+    flip = np.where(np.arange(k) == 1, -1.0, 1.0)
+    frames[-1] = frames[-1] * flip
+    d = size * (1 + gen.random(k))
+    layers = [(b * d) @ a.T for a, b in itertools.pairwise(frames)]
+    X = np.sqrt(count) * (orthonormal(gen, count, k) * np.sqrt(powers)) @ frames[0].T
+    target = frames[-1] * flip * (1 + np.arange(k))
+    return unequal(layers, rates), X, X @ frames[0] @ target.T, rates
+
+
+# exact solutions
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_data_on_a_line_give_every_weight_of_two_layer(seed):
+    gen = np.random.default_rng(seed)
+    n_in, width, n_out = (int(n) for n in gen.integers(1, 8, 3))
+    X = gen.normal(size=(12, 1)) * gen.normal(size=n_in)
+    outputs = gen.normal(size=(n_out, 1))
+    Y = gen.normal(size=(12, 1)) @ outputs.T
+    weights = [gen.normal(size=(width, n_in)), outputs @ gen.normal(size=(1, width))]
+    assert_right((weights, X, Y, gen.uniform(0.3, 2.0, 2)), "closed form: TwoLayer", 1e-9)
+
+
+STARTS = {
+    "balanced": {"scale": 0.5},
+    "lambda": {"scale": 0.4, "imbalance": 0.7, "width": 2},
+    "bottleneck": {"scale": 0.5, "width": 1},
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("rates", [(1.0, 1.0), (0.4, 1.7)])
+def test_white_inputs_have_closed_maps_losses_and_kernels(start, rates):
+    gen = np.random.default_rng(len(start))
+    options = {"width": 3} | STARTS[start]
+    weights = unequal(init(4, options.pop("width"), 3, rng=gen, **options), rates)
+    X, Y = white(gen, 4, 3, kappa=1.3)
+    traj = assert_right((weights, X, Y, rates), "closed form: WhitenedTwoLayer", 1e-9, 1e-8)
+    close(ls.solve(weights, (X, Y), np.inf, rates)["loss"], traj["loss"][-1], 0.5)
+    with pytest.raises(ValueError, match=r"solve: t = inf must be finite \(time; the weights are integrated\)"):
+        ls.solve(weights, (X, Y), np.inf, rates)["w1"]
+
+
+def test_white_inputs_that_span_a_part_leave_the_rest_of_the_map_to_the_frozen_weights():
+    gen = np.random.default_rng(5)
+    X, Y = white(gen, 5, 2, rank=2)
+    span = np.linalg.svd(X)[2][:2]
+    first, second = init(2, 3, 2, scale=0.5, rng=gen)
+    weights = [first @ span + gen.normal(size=(3, 5)) @ (np.eye(5) - span.T @ span), second]
+    traj = assert_right((weights, X, Y, (1.0, 1.0)), "closed form: WhitenedTwoLayer", 1e-8)
+    assert "layers" not in traj
+
+
+def test_hidden_units_beyond_the_span_of_both_layers_keep_their_weights():
+    gen = np.random.default_rng(6)
+    frames = orthonormal(gen, 8, 4)  # two modes, each in a plane of its own
+    inputs, outputs = orthonormal(gen, 2, 2), orthonormal(gen, 3, 2)
+    weights = [frames[:, :2] @ np.diag([0.5, 0.8]) @ inputs.T]
+    weights.append(outputs @ (0.6 * frames[:, :2] + 0.4 * frames[:, 2:]).T)
+    X = np.sqrt(12) * (orthonormal(gen, 12, 2) * [1.0, 1.6]) @ inputs.T
+    Y = X @ inputs @ np.diag([2.0, 1.0]) @ outputs.T
+    assert_right((weights, X, Y, (0.7, 1.2)), "closed form: TwoLayer per mode", 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("depth", "widths"), [(2, (3, 5, 4)), (3, (4, 3, 6, 3)), (4, (3, 3, 4, 5, 3)), (5, (2, 2, 2, 2, 2, 2))]
+)
+def test_aligned_balanced_layers_are_deep_mode(depth, widths):
+    gen = np.random.default_rng(depth)
+    rates = gen.uniform(0.5, 1.5, depth)
+    case = aligned(gen, depth, widths, np.linspace(1.5, 0.5, min(widths)), rates)
+    route = "closed form: TwoLayer per mode" if depth == 2 else "closed form: DeepMode"
+    assert_right(case, route, 1e-9, times=(0.0, 0.2, 0.7, 1.5))
+
+
+@pytest.mark.parametrize("n_in", [1, 4])
+def test_a_single_layer_has_a_closed_form_on_any_data(n_in):
+    gen = np.random.default_rng(n_in)
+    X, Y = samples(gen, n_in, 2)
+    case = ([gen.normal(size=(2, n_in))], X, Y, (0.7,))
+    assert_right(case, "closed form: DeepMode", 1e-9)
+    best = np.linalg.lstsq(X, Y, rcond=None)[0].T
+    close(ls.solve(case[0], (X, Y), np.inf)["w1"], best, 1e-12)
+
+
+# integration
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_generic_networks_are_integrated(seed):
+    gen = np.random.default_rng(100 + seed)
+    depth = 2 + seed % 3
+    sizes = gen.integers(1, 9, depth + 1)
+    sizes[[0, -1]] = gen.integers(2, 6, 2)
+    sizes[1:-1] = np.maximum(sizes[1:-1], 2)
+    weights = [gen.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise(sizes)]
+    X, Y = samples(gen, sizes[0], sizes[-1], count=3 if seed % 4 == 0 else 12)
+    traj = assert_right((weights, X, Y, gen.uniform(0.3, 2.0, depth)), "DOP853: ", 1e-8)
+    assert "needs" in traj.route
+    assert "relative distance" in traj.route
+
+
+@pytest.mark.parametrize(("size", "route"), [(1e-12, "closed form: DeepMode"), (1e-7, "DOP853: DeepMode needs")])
+def test_nearly_exact_networks_are_right_on_either_side_of_the_tolerance(size, route):
+    gen = np.random.default_rng(2)
+    weights, X, Y, rates = aligned(gen, 3, (3, 4, 4, 3), np.array([1.0, 0.8, 0.5]), (1.0, 0.6, 1.2))
+    weights = [w + size * gen.normal(size=w.shape) for w in weights]
+    assert_right((weights, X, Y, rates), route, 1e-8)
+
+
+def test_the_route_names_the_condition_that_fails():
+    gen = np.random.default_rng(3)
+    weights = init(4, 3, 3, scale=0.5, rng=gen)
+    X, Y = white(gen, 4, 3)
+    traj = ls.solve(weights, (X * [1.0, 1.0, 1.0, 1.01], Y), 1.0)
+    assert traj.route.startswith("DOP853: WhitenedTwoLayer needs white inputs, relative distance 0.00")
+    assert any("no closed form is known" in note for note in traj.notes)
+
+
+def test_a_stiff_network_is_integrated_implicitly(monkeypatch):
+    monkeypatch.setattr(problem, "EVALUATIONS", 200)
+    gen = np.random.default_rng(4)
+    X, Y = samples(gen, 2, 2)
+    weights = [gen.normal(size=(3, 2)), gen.normal(size=(2, 3))]
+    times = np.array([0.0, 1.0, 3.0])
+    traj = ls.solve(weights, (X * [4.0, 1.0], Y), times, rtol=1e-9)
+    assert traj.route.startswith("Radau: ")
+    for i, w in enumerate(train(weights, X * [4.0, 1.0], Y, (1.0, 1.0), times), start=1):
+        close(traj[f"w{i}"], w, 1e-7)
+    monkeypatch.setattr(problem, "SMALL", 1)
+    with pytest.raises(ArithmeticError, match=r"solve: t = 3 is too late \(time\): the network is stiff"):
+        ls.solve(weights, (X * [4.0, 1.0], Y), times)
+
+
+# times, types, data
+
+
+def test_times_have_any_order_and_shape():
+    gen = np.random.default_rng(7)
+    X, Y = samples(gen, 3, 2)
+    for sizes, start in (((3, 2), "closed form"), ((3, 4, 2), "DOP853")):
+        weights = [gen.normal(size=(b, a)) for a, b in itertools.pairwise(sizes)]
+        times = np.array([[2.0, 0.0, 0.5], [0.5, 3.0, 1.0]])
+        traj = ls.solve(weights, (X, Y), times)
+        assert traj.route.startswith(start)
+        assert traj["loss"].shape == traj.t.shape == (2, 3)
+        for index in np.ndindex(2, 3):
+            close(traj["w1"][index], ls.solve(weights, (X, Y), times[index])["w1"], 1e-8)
+        assert traj["ntk"].shape == (2, 3, 24, 24)
+
+
+def test_single_precision_is_judged_at_its_own_precision_and_computed_in_double():
+    gen = np.random.default_rng(8)
+    weights, (X, Y) = init(4, 3, 3, scale=0.5, rng=gen), white(gen, 4, 3)
+    rounded = [np.float32(w) for w in weights], (np.float32(X), np.float32(Y))
+    traj = ls.solve(*rounded, [0.0, 1.0])
+    assert traj.route == "closed form: WhitenedTwoLayer"
+    close(traj["map"], ls.solve(weights, (X, Y), [0.0, 1.0])["map"], 1e-5)
+    assert traj["w1"].dtype == np.float64
+    generic = [np.float32(gen.normal(size=(3, 4))), np.float32(gen.normal(size=(3, 3)))]
+    double = [np.float64(w) for w in generic]
+    pair = np.float32(X + 0.1 * gen.normal(size=X.shape)), np.float32(Y)
+    right = train(double, np.float64(pair[0]), np.float64(pair[1]), (1.0, 1.0), np.array([0.0, 1.0]))
+    traj = ls.solve(generic, pair, [0.0, 1.0])
+    assert traj.route.startswith("DOP853: ")
+    close(traj["w2"], right[1], 1e-8)
+
+
+def test_weak_directions_below_a_large_tolerance_are_integrated_too():
+    gen = np.random.default_rng(9)
+    X, Y = samples(gen, 3, 2)
+    X = X * [1.0, 1.0, 0.02]
+    weights, times = [gen.normal(size=(3, 3)), gen.normal(size=(2, 3))], np.array([0.0, 2.0])
+    traj = ls.solve(weights, (X, Y), times, tolerance=0.05)
+    assert traj.route.startswith("DOP853: ")
+    close(traj["w1"], train(weights, X, Y, (1.0, 1.0), times)[0], 1e-8)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_second_moments_give_the_same_weights_and_the_loss_above_its_minimum(depth):
+    gen = np.random.default_rng(10 + depth)
+    X, Y = samples(gen, 3, 3)
+    weights, times = [gen.normal(size=(3, 3)) for _ in range(depth)], [0.0, 1.0]
+    traj = ls.solve(weights, (X.T @ X / 12, Y.T @ X / 12), times, covariances=True)
+    other = ls.solve(weights, (X, Y), times)
+    close(traj[f"w{depth}"], other[f"w{depth}"], 1e-8)
+    residual = Y - X @ np.linalg.lstsq(X, Y, rcond=None)[0]
+    close(traj["loss"] + np.sum(residual**2) / 24, other["loss"], 1e-9)
+    assert "ntk" not in traj
+    assert "train_loss" not in traj
+    with pytest.raises(KeyError, match="second moments have no samples"):
+        traj["ntk"]
+
+
+def test_saddles_are_noted_without_a_warning(recwarn):
+    gen = np.random.default_rng(12)
+    X, Y = samples(gen, 3, 2)
+    for weights in ([np.zeros((4, 3)), np.zeros((2, 4))], [np.eye(3), np.zeros((3, 3)), np.zeros((2, 3))]):
+        traj = ls.solve(weights, (X, Y), [0.0, 1.0])
+        assert traj.notes[0].startswith("saddle: ")
+        assert "rounding decides" in traj.notes[0]
+        close(traj["map"], np.zeros((2, 2, 3)), 1e-15)
+        assert np.array_equal(ls.solve(weights, (X, Y), np.inf)["w1"], weights[0])  # every gradient is exactly 0
+    assert not ls.solve([np.ones((4, 3)), np.ones((2, 4))], (X, Y), 1.0).notes[0].startswith("saddle")
+    assert not recwarn.list
+
+
+def test_the_trajectory_is_drawn_and_lists_its_names():
+    traj = ls.solve([np.eye(2), np.eye(2), np.ones(2)], (np.eye(2), [1.0, 2.0]), np.linspace(0.0, 1.0, 5))
+    assert traj.keys() == list(traj) == ["w1", "w2", "w3", "map", "loss", "train_loss", "ntk"]
+    assert "loss" in traj
+    assert "w4" not in traj
+    assert traj["w3"].shape == (5, 1, 2)
+    assert len(ls.plot.trajectory(traj, "loss").lines) == 1
+    plt.close("all")
+    assert repr(traj).startswith("NetworkTrajectory(t: shape (5,), route: DOP853: DeepMode needs ")
+    with pytest.raises(KeyError, match=r"solve: observable = 'w4' is unknown; did you mean 'w3'\?"):
+        traj["w4"]
+
+
+# refusals
+
+SQUARE = [np.eye(2), np.array([[1.0, 2.0], [3.0, 5.0]])]
+PAIR = np.array([[1.0, 0.3], [0.2, 2.0]]), np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bias": [0.0, 0.3]}, r"solve: bias\[1\] reaches 0.3 but must be 0 .*; center the data"),
+        ({"bias": [np.zeros(2), np.array([0.0, -2.0])]}, r"solve: bias\[1\] reaches 2 but must be 0"),
+        ({"bias": 1.0}, r"solve: bias reaches 1 but must be 0"),
+        ({"bias": "none"}, r"solve: bias = .* real numbers"),
+        ({"activation": "relu"}, r"solve: activation = 'relu' must be None or 'linear'"),
+        ({"activation": np.tanh}, r"solve: activation = .* must be None or 'linear'"),
+        ({"t": -1.0}, r"solve: t = -1.0 must lie in \[0, inf\]"),
+        ({"t": np.nan}, r"solve: t = nan is not a number"),
+        ({"t": [1.0, np.inf]}, r"solve: t = inf must be finite \(time; no closed form holds, "),
+        ({"rtol": 0.0}, r"solve: rtol = 0.0 must be a number in"),
+        ({"rates": [1.0, -1.0]}, r"solve: rates = -1.0 at index \(1,\) must lie in"),
+        ({"tolerance": 0.5}, r"solve: tolerance = 0.5 must lie in"),
+        ({"data": (PAIR[0], np.eye(3))}, r"solve: Y has 3 columns \(outputs\) but the weights have 2"),
+        ({"data": PAIR[0]}, r"solve: data must be the pair \(X, Y\)"),
+        ({"weights": [np.eye(2), np.eye(3)]}, r"solve: W2 has shape \(3, 3\) but must have 2 columns"),
+        ({"weights": [np.eye(2), np.full((2, 2), np.nan)]}, r"solve: W2 = nan at index \(0, 0\) is not a number"),
+        ({"weights": []}, r"solve: weights = \[\] must be a list"),
+    ],
+)
+def test_bad_input_is_refused_by_name(change, message):
+    given = {"weights": SQUARE, "data": PAIR, "t": 1.0} | change
+    with pytest.raises((ValueError, TypeError), match=message):
+        ls.solve(**given)
+
+
+def test_a_kernel_beyond_the_memory_is_refused_with_its_size():
+    gen = np.random.default_rng(13)
+    X = gen.normal(size=(300_000, 1))
+    traj = ls.solve([[[0.5]], [[0.4]]], (X, X[:, 0]), np.linspace(0, 1, 20))
+    assert traj["loss"].shape == (20,)
+    with pytest.raises(ValueError, match=r"solve: .* makes arrays of 1.4e\+13 bytes \(ntk on the samples\)"):
+        traj["ntk"]
+
+
+@pytest.mark.parametrize("bias", [None, 0.0, [0.0, 0.0], [None, np.zeros(2)], np.zeros(2)])
+def test_a_bias_of_zero_and_a_linear_activation_are_accepted(bias):
+    traj = ls.solve(SQUARE, PAIR, 0.0, bias=bias, activation="linear")
+    close(traj["w2"], SQUARE[1], 0.0)
