@@ -1,4 +1,4 @@
-"""One flow and initial state, prepared for checks in doubles and in high precision, with times in units of its clock."""
+"""One flow and initial state, prepared for checks in doubles and in high precision, with times in units of a clock."""
 
 from __future__ import annotations
 
