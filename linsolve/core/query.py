@@ -31,7 +31,7 @@ __all__ = [
 
 
 class NotExact(ValueError):
-    """The closed form does not hold for this state; the message contains the violated condition and its value.
+    """Raised if the closed form does not hold for a state; the message contains the violated condition and its value.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Relaxation of a mode that learns together with a bias: a scalar equation of two exponentials and a line.
+r"""Relaxation of a mode with a bias: a scalar equation with two exponentials and a linear term.
 
 .. math:: \dot x = \tfrac12 (T - E(x)), \quad x(0) = 0, \qquad E(x) = 2 N x + G (e^x - 1) + F (1 - e^{-x}),
 

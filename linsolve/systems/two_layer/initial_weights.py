@@ -142,7 +142,7 @@ class TwoLayerNetworks(Flow):
         batch : tuple of int
             Shape of the batch.
         rng : None, int or numpy.random.Generator
-            As in SPEC 7: handed to ``numpy.random.default_rng``.
+            As in SPEC 7: passed to ``numpy.random.default_rng``.
         """
         who, sizes, sigmas = (
             f"{cls.__name__}.init",

@@ -50,9 +50,9 @@ class LazyTwoLayer(TwoLayer):
 
     Notes
     -----
-    Exact for: the networks of `TwoLayer`. Time is that of the loss above; for ``(F - y)^2/(2 alpha^2)`` double all
-    times. ``traj["F"]`` is the scaled output, ``traj["kernel_change"]`` the relative change of the tangent kernel from
-    the reference.
+    Exact for: the networks of `TwoLayer`, from any initial weights. Not for: data off a line, or several outputs. Times
+    refer to the loss above; for ``(F - y)^2/(2 alpha^2)`` double all times. ``traj["F"]`` is the scaled output,
+    ``traj["kernel_change"]`` the relative change of the tangent kernel from the reference.
 
     Source: Geiger, Spigler, Jacot, Wyart, "Disentangling feature and lazy training in deep neural networks" (2020),
     for the linear network with one hidden layer on a line of data; `TwoLayer.from_lazy` returns its flow and initial
@@ -181,7 +181,7 @@ class LazyTwoLayer(TwoLayer):
         Raises
         ------
         NotExact
-            If the samples are farther than 1e-9 (relative Frobenius distance) from every line through the origin.
+            If the relative Frobenius distance of the samples from every line through the origin exceeds 1e-9.
         """
         x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
         u0, w0 = cls.state(reference)

@@ -118,7 +118,7 @@ def data_on_a_line() -> Evidence:
     about=FLOWS,
 )
 def length_of_the_data_point() -> Evidence:
-    """Compare with the products p_i q_i at the start, which the trained weights must keep, as (19) and (20) imply."""
+    """Compare with the initial products p_i q_i, which training conserves by (19) and (20)."""
     rho, after = NETWORK.length, trained("generic", 0.4)
 
     def products(weights: Any, rho: float) -> Any:

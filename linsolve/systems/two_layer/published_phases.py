@@ -135,7 +135,7 @@ def lengths_of_the_layers() -> Evidence:
     about=FLOWS,
 )
 def slope_of_the_lengths() -> Evidence:
-    """Compare with the velocity of the length of u over that of alpha, from the velocities of the weights."""
+    """Compare with the ratio of the velocities of |u| and alpha, from the velocities of the weights."""
     du, dw = LINE.rates(LINE.u, LINE.w)
     p, q = LINE.split(LINE.u, LINE.w, 1.0)
     dp = LINE.split(du, dw, 1.0)[0]

@@ -43,7 +43,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
 
     Notes
     -----
-    Exact for: any width, any start (balanced or not), every sign of ``gamma`` and ``y``, saddles, frozen layers,
+    Exact for: any width, any weights (balanced or not), every sign of ``gamma`` and ``y``, saddles, frozen layers,
     ``x = 0``, ``t = inf``, and ``t < 0`` down to `blow_up_time`. Data sets on a line through the origin: see
     `from_dataset`. Not for: data off a line, or several outputs.
 
@@ -202,7 +202,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         Raises
         ------
         NotExact
-            If the samples are farther than 1e-9 (relative Frobenius distance) from every line through the origin.
+            If the relative Frobenius distance of the samples from every line through the origin exceeds 1e-9.
         """
         x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
         return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x)

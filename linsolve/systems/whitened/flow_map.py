@@ -114,7 +114,7 @@ def _by_blocks(t: np.ndarray, start: Start, out: list[np.ndarray]) -> None:
 
 
 def _concatenated(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any, Any]:
-    """Return the results by concatenation of blocks, for libraries whose arrays are not written in place."""
+    """Return the results by concatenation of blocks, for libraries without in-place writes."""
     columns: dict[int, list[Any]] = {}
     for part, rows, members, _ in _groups(xp, start, t.shape[0]):
         now = t[rows, members]

@@ -58,7 +58,7 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     fields : dict of str to array
         ``B A``, shape batch + (n_out, n_in), ``A^T A`` and ``B B^T``, in this order, by the argument names.
     made_by : str
-        Call that makes the state of weights, for the message.
+        Call that builds the state from weights, for the message.
     given : iterable of array, optional
         The fields before conversion; violations up to their rounding error, and up to `TOLERANCE`, are accepted.
 
@@ -179,7 +179,7 @@ def init(
     n_in, width, n_out : int
         Sizes of the layers.
     scale : float
-        Size of the weights that the imbalance does not fix, positive or zero.
+        Scale of the weights that the imbalance does not determine, not negative.
     imbalance : float
         ``lambda``; positive needs ``width <= n_out``, negative ``width <= n_in``.
     batch : tuple of int
@@ -194,7 +194,7 @@ def init(
     Raises
     ------
     ValueError
-        If no such weights have these sizes.
+        If no lambda-balanced weights of these sizes exist.
     """
     sizes = {"n_in": n_in, "width": width, "n_out": n_out}
     for name, size in sizes.items():
