@@ -237,7 +237,7 @@ def follow(
 def trained(
     layers: Sequence[np.ndarray], target: Any, *, covariance: Any = None, rates: Any = None, rtol: float = 1e-12
 ) -> Layers:
-    """Return the layers when the gradient with respect to the map has fallen to 1e-11 of the target's norm."""
+    """Return the layers when the gradient with respect to the map has fallen to 1e-11 of its value at the zero map."""
     flow, start, atol = _posed(layers, target, covariance, rates, rtol)
     small = 1e-11 * np.linalg.norm(flow.target @ flow.covariance)
 
@@ -248,7 +248,7 @@ def trained(
 
 
 def time_to_reach(layers: Sequence[np.ndarray], target: Any, *, loss: bool = False, rates: Any = None) -> float:
-    """Return the first time at which the projection of the map on the target, or the loss, reaches one half."""
+    """Return the first time at which the map's component along the target is half the target, or the loss is halved."""
     flow, start, atol = _posed(layers, target, None, rates, 1e-13)
     power = np.sum(flow.target**2)
     first = np.sum((flow.target - maps(start)[-1]) ** 2)

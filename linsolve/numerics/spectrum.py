@@ -92,7 +92,7 @@ def exponents(xp: Any, values: Any, t: Any) -> Any:
 
 
 def reach_backward(xp: Any, rates: Any) -> Any:
-    """Return the earliest time at which ``exp(-rate t)`` and its square are doubles, shape ``rates.shape[:-1]``.
+    """Return a negative time down to which ``exp(-rate t)`` and its square are doubles, shape ``rates.shape[:-1]``.
 
     It is -inf where no rate is positive, and in object arithmetic, which cannot overflow.
     """
