@@ -30,7 +30,7 @@ class Definition(NamedTuple):
     output : callable
         Output on the training inputs as a function of the weights, shape batch + any.
     target : array
-        Same shape.
+        Target of the output, of the same shape.
     state : callable
         The flow's state as a function of the weights.
     observables : callable

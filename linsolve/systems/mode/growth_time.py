@@ -76,7 +76,7 @@ def unfolded(xp: Any, z: Any) -> Any:
 
 
 def series_at(xp: Any, z: Any, coefficients: list[Any]) -> tuple[Any, Any]:
-    """Return a polynomial of `u = unfolded(z)`, by Horner's rule, and `u`."""
+    """Return a polynomial of ``u = unfolded(z)``, by Horner's rule, and `u`."""
     u, total = unfolded(xp, z), coefficients[-1]
     for c in coefficients[-2::-1]:
         total = total * u + c
@@ -160,7 +160,7 @@ def _ratio(xp: Any, over: Any, under: Any) -> Any:
 
 
 def unreachable(xp: Any, a0: Any, s: Any) -> Any:
-    """Whether the ratio of two numbers that are not 0 leaves the range of doubles."""
+    """Return whether the ratio of two nonzero numbers leaves the range of doubles."""
     size, goal = xp.abs(a0), xp.abs(s)
     low, high = xp.minimum(size, goal), xp.maximum(size, goal)
     return (low > 0) & (low < high / 2.0**1021)

@@ -25,8 +25,8 @@ def order_parameters(
 ) -> tuple[TwoLayerOrder, Any]:
     r"""Return the order parameters of `TwoLayerOrder.of` from plain sums in one pass over the weights.
 
-    .. math:: P = |p|^2, \\quad Q = |q|^2, \\quad R = p \\cdot q, \\qquad
-        p, q = \\tfrac12 (\\sqrt{\\eta_u}\\, W x/\\rho \\pm \\sqrt{\\eta_w}\\, u) .
+    .. math:: P = |p|^2, \quad Q = |q|^2, \quad R = p \cdot q, \qquad
+        p, q = \tfrac12 (\sqrt{\eta_u}\, W x/\rho \pm \sqrt{\eta_w}\, u) .
 
     Parameters
     ----------
