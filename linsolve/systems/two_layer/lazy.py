@@ -58,10 +58,10 @@ class LazyTwoLayer(TwoLayer):
     for the linear network with one hidden layer on a line of data; `TwoLayer.from_lazy` returns its flow and initial
     weights. Laws at large width: `LazyTraining` and the laws named there.
 
-    Accuracy for ``alpha`` from 1e-3 to 1e12 against 80 digits (``tests/test_lazy.py``): loss, residual, F and time to a
-    loss 1e-13 relative, kernel_change 1e-13 of its two terms, u and w 1e-13 norm-wise. For a state that is not on a
-    closed-form trajectory, and for `integrate`, ``f - f_ref`` is limited by the rounding of the weights, hence ``F`` to
-    about ``1e-15 alpha``.
+    Accuracy for ``alpha`` from 1e-3 to 1e12 against 80 digits (``tests/systems/two_layer/test_lazy.py``): loss,
+    residual, F and time to a loss 1e-13 relative, kernel_change 1e-13 of its two terms, u and w 1e-13 norm-wise. For a
+    state that is not on a closed-form trajectory, and for `integrate`, ``f - f_ref`` is limited by the rounding of the
+    weights, hence ``F`` to about ``1e-15 alpha``.
 
     Examples
     --------
