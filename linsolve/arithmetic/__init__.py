@@ -1,7 +1,7 @@
-"""One formula, many arithmetics.
+"""Arithmetics in which every formula can be evaluated.
 
 Every formula of the package is a pure function of ``(xp, ...)`` that uses array-API names only. `xp` may be NumPy,
-CuPy (through ``array_api_compat.cupy``), ``array_api_strict``, or one of the object arithmetics made here:
+CuPy (through ``array_api_compat.cupy``), ``array_api_strict``, or one of the object arithmetics of this package:
 
 >>> from linsolve import arithmetic
 >>> xp = arithmetic.precise(50)
@@ -46,12 +46,12 @@ def precise(dps: int = 50) -> Any:
 
 
 def precision(xp: Any) -> Any:
-    """Return the spacing of the numbers of a namespace around one.
+    """Return the machine epsilon of a namespace: the spacing of its numbers near one.
 
     Raises
     ------
     NotImplementedError
-        For symbols and balls, which have none.
+        If the namespace is symbolic or a ball arithmetic.
     """
     if is_object(xp):
         if not hasattr(xp, "dps"):
@@ -61,7 +61,7 @@ def precision(xp: Any) -> Any:
 
 
 def spacing(value: Any) -> float:
-    """Return the spacing around one of the type that a value came in, at least that of doubles."""
+    """Return the machine epsilon of the type of `value`, at least that of doubles."""
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
     return {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(kind, 2.0**-52)
 
@@ -72,8 +72,8 @@ def symbolic(at: dict[Any, Any] | None = None) -> Any:
     Parameters
     ----------
     at : dict of Symbol to number, optional
-        A generic point. A comparison that SymPy cannot decide from the assumptions on its symbols is decided there,
-        and recorded in ``xp.assumed``: the resulting expression holds on the region where those relations do.
+        A generic point. Comparisons that SymPy cannot decide from the assumptions on its symbols are decided at this
+        point and recorded in ``xp.assumed``. The resulting expression holds on the region where these relations hold.
 
     Examples
     --------
@@ -113,19 +113,19 @@ def balls(bits: int = 212) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value belongs to an array library; what only holds NumPy numbers (a pandas Series) is like a list."""
+    """Return whether a value belongs to an array library; containers of NumPy numbers (a pandas Series) do not."""
     if not (hasattr(value, "shape") and hasattr(value, "dtype")) or isinstance(value, np.generic):
         return False
     return isinstance(value, np.ndarray) or not _labels(value)
 
 
 def _labels(value: Any) -> bool:
-    """Whether a value puts labels on a NumPy array: pandas, xarray."""
+    """Return whether a value is a labelled NumPy array (pandas, xarray)."""
     return type(value).__module__.split(".")[0] in ("pandas", "xarray")
 
 
 def is_object(xp: Any) -> bool:
-    """Whether `xp` computes on object arrays (mpmath, SymPy, balls) rather than in hardware floats.
+    """Return whether `xp` computes on object arrays (mpmath, SymPy, balls) rather than in hardware floats.
 
     Examples
     --------
@@ -138,9 +138,10 @@ def is_object(xp: Any) -> bool:
 
 
 def namespace(*values: Any) -> Any:
-    """Return the one array namespace of all arrays among `values`.
+    """Return the common array namespace of all arrays among `values`.
 
-    Python numbers, NumPy scalars, lists and None adapt to the others; with nothing else the answer is NumPy.
+    Python numbers, NumPy scalars, lists and None are compatible with every namespace; without arrays the result is
+    NumPy.
 
     Raises
     ------
@@ -193,7 +194,7 @@ def _cupy() -> ModuleType:
 
 
 def to_numpy(array: Any) -> np.ndarray:
-    """Return `array` as a NumPy array of float64 (from the device, from high precision), or as it is for booleans.
+    """Return `array` as a NumPy array of float64, from a device or from high precision; booleans stay booleans.
 
     Examples
     --------
@@ -210,7 +211,7 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 def cast(xp: Any, value: Any) -> Any:
-    """Return `value` as a real array of `xp`, exactly: a double becomes the same number in any arithmetic.
+    """Return `value` as a real array of `xp`, exactly: a double is the same number in every arithmetic.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Rigorous arithmetic on real balls (python-flint): every result encloses the exact one, rounding included.
 
-A comparison of two balls has three answers: certainly true, certainly false, undetermined. Where a condition is
-undetermined, `Balls.where` returns a ball that encloses both branches, so a formula with branches stays rigorous.
+A comparison of two balls is certainly true, certainly false, or undetermined. Where a condition is undetermined,
+`Balls.where` returns a ball that encloses both branches, so that a formula with branches stays rigorous.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPPOSITE: dict[Any, Any] = {
     operator.eq: operator.ne,
     operator.ne: operator.eq,
 }
-# what NumPy may do to ball arrays by itself; maximum and comparisons, say, would pick a branch
+# NumPy functions that are safe for ball arrays; others, such as maximum and comparisons, would select a branch
 _ARITHMETIC = (
     np.add, np.subtract, np.multiply, np.divide, np.power, np.square, np.negative, np.positive, np.absolute, np.matmul
 )  # fmt: skip
@@ -53,7 +53,7 @@ class Truth(np.ndarray):
 
     @classmethod
     def of(cls, values: Any) -> Truth:
-        """Return booleans, or what already is a Truth, as a Truth."""
+        """Return booleans, or a Truth, as a Truth."""
         return np.asarray(values).astype(object).view(cls)
 
     def _combine(self, function: Callable[..., bool | None], *others: Any) -> Truth:
@@ -82,8 +82,8 @@ class Truth(np.ndarray):
 class Balls(ObjectNamespace):
     """Real balls of `bits` bits, on python-flint's ``arb``.
 
-    python-flint keeps its precision globally; it is set around each operation and restored, so neither this
-    arithmetic nor other users of python-flint are affected, but threads must not share it.
+    The precision of python-flint is global. It is set before each operation and restored afterwards, so that other uses
+    of python-flint are not affected. Concurrent threads must not use ball arithmetic.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Balls(ObjectNamespace):
         return f"balls({self.bits})"
 
     def apply(self, function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
-        """Call a function at this precision; NumPy's own only where they decide nothing."""
+        """Call a function at this precision; NumPy functions only if they make no comparisons."""
         ufunc = getattr(function, "__self__", None)
         if isinstance(ufunc, np.ufunc) and ufunc not in _ARITHMETIC:
             raise TypeError(f"{self}: np.{ufunc.__name__} is not rigorous on balls; use xp.{ufunc.__name__}")
@@ -141,7 +141,7 @@ class Balls(ObjectNamespace):
         own: dict[str, Callable[..., Any]] = {
             "abs": abs,
             "sign": arb.sgn,
-            # a sum of squares is not negative, though its ball may reach below 0
+            # a sum of squares is not negative, but its ball may contain negative numbers
             "hypot": lambda a, b: (a * a + b * b).nonnegative_part().sqrt(),
             "isnan": lambda x: None if x.is_nan() else False,
             "isinf": self._is_infinite,
@@ -163,7 +163,7 @@ class Balls(ObjectNamespace):
         return array.reshape(shape).view(Truth)
 
     def holds(self, relation: Callable[[Any, Any], Any], a: Any, b: Any) -> bool | None:
-        """Whether a relation between two balls is certainly true, certainly false or undetermined (None)."""
+        """Return whether a relation between two balls is certainly true, certainly false or undetermined (None)."""
         if relation(a, b):
             return True
         return False if _OPPOSITE[relation](a, b) else None
@@ -181,7 +181,7 @@ class Balls(ObjectNamespace):
         return self.pack(values, condition.shape)
 
     def astype(self, array: Any, dtype: Any) -> Any:
-        """Return conditions as the numbers 1 and 0, and as the ball around both where undetermined."""
+        """Return conditions as the numbers 1 and 0, and undetermined ones as a ball that encloses both."""
         return self.where(array, 1, 0) if dtype is self.float64 else np.asarray(array).astype(dtype)
 
     def logical_and(self, left: Any, right: Any) -> Truth:
@@ -197,23 +197,23 @@ class Balls(ObjectNamespace):
         return ~Truth.of(value)
 
     def all(self, array: Any, *, axis: Any = None, keepdims: bool = False) -> Truth:
-        """Whether all are true."""
+        """Return whether all conditions are true."""
         function = np.frompyfunc(_and, 2, 1, identity=True)
         return Truth.of(function.reduce(Truth.of(array).view(np.ndarray), axis=axis, keepdims=keepdims))
 
     def any(self, array: Any, *, axis: Any = None, keepdims: bool = False) -> Truth:
-        """Whether any is true."""
+        """Return whether any condition is true."""
         return ~self.all(~Truth.of(array), axis=axis, keepdims=keepdims)
 
     def larger(self, a: Any, b: Any) -> Any:
-        """Return a ball around the larger of two numbers."""
+        """Return a ball that encloses the larger of two numbers."""
         return a.max(b)
 
     def smaller(self, a: Any, b: Any) -> Any:
-        """Return a ball around the smaller of two numbers."""
+        """Return a ball that encloses the smaller of two numbers."""
         return a.min(b)
 
-    # what the balls say
+    # radii and enclosures
 
     def radius(self, array: Any) -> np.ndarray:
         """Return the radii as doubles, rounded up."""
@@ -223,7 +223,7 @@ class Balls(ObjectNamespace):
         )
 
     def contains(self, array: Any, values: Any) -> np.ndarray:
-        """Whether each ball contains the number (or ball) beside it."""
+        """Return whether each ball contains the corresponding number or ball of `values`."""
         balls, values = np.broadcast_arrays(self.asarray(array), self.asarray(values), subok=True)
         inside = [a.contains(b) for a, b in zip(balls.flat, values.flat, strict=True)]
         return np.asarray(inside, dtype=bool).reshape(balls.shape)

@@ -1,4 +1,4 @@
-"""Arithmetic to any number of digits on mpmath."""
+"""Arithmetic with any number of digits, based on mpmath."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MPMATH_NAMES = {"abs": "fabs"}
 
 
 class Precise(ObjectNamespace):
-    """`dps` decimal digits; its mpmath context is its own, so the precision of others is neither read nor set.
+    """Arithmetic of `dps` decimal digits in a separate mpmath context, independent of mpmath's global precision.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Precise(ObjectNamespace):
         return f"precise({self.dps})"
 
     def element(self, value: Any) -> Any:
-        """Return one number as an mpf of this context, correctly rounded; a string is read as a decimal number."""
+        """Return one number as a correctly rounded mpf of this context; a string is read as a decimal number."""
         if isinstance(value, np.generic):
             value = value.item()
         try:
@@ -65,7 +65,7 @@ class Precise(ObjectNamespace):
         return float(value)
 
     def scalar(self, name: str) -> Callable[..., Any]:
-        """Return mpmath's function of that name, nan where mpmath would leave the real line."""
+        """Return the mpmath function `name`, with nan where its value is not real."""
         function = getattr(self.context, _MPMATH_NAMES.get(name, name))
         return function if name.startswith("is") else lambda *x: self._real(function(*x))
 

@@ -1,9 +1,9 @@
 """Proof that an expression is identically zero, by exact polynomial arithmetic of bounded size.
 
-Exponentials, roots, logarithms and the like are replaced by independent generators; what is left is a rational
-function, whose numerator is computed as a sparse polynomial with rational coefficients and reduced by the relations
-``R^q = base`` of the roots. If it is the zero polynomial, the identity holds. Nothing is searched for and no product
-beyond a fixed number of terms is formed, so every question is answered, if need be by "not proved".
+Exponentials, roots, logarithms and other functions are replaced by independent generators. The numerator of the
+resulting rational function is computed as a sparse polynomial with rational coefficients and reduced by the relations
+``R^q = base`` of the roots. If it is the zero polynomial, the identity holds. There is no search, and the number of
+terms of a product is bounded, so that the procedure always terminates; the result may be "not proved".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGEST_PRODUCT = 2_000_000
 
 
 class _TooLargeError(Exception):
-    """A polynomial grew beyond the budget."""
+    """Raised when a polynomial has more terms than the budget."""
 
 
 def prove_zero(expression: Any) -> bool:
@@ -29,12 +29,12 @@ def prove_zero(expression: Any) -> bool:
     Parameters
     ----------
     expression : sympy.Expr
-        Rational in symbols, exponentials (hyperbolic and trigonometric functions too), roots and opaque functions.
+        Rational in symbols, exponentials (including hyperbolic and trigonometric ones), roots and opaque functions.
 
     Returns
     -------
     bool
-        True is a proof; False means that it is not zero or that no proof was found within the budget.
+        True is a proof; False means that the expression is not zero or that the budget did not suffice for a proof.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def prove_zero(expression: Any) -> bool:
     try:
         field = _Fractions(sorted(symbols, key=str))
         numerator = field.of(rational)[0]
-        for root, degree, base in reversed(roots):  # a root may occur inside a later one, never the reverse
+        for root, degree, base in reversed(roots):  # a root may occur inside a later root only
             numerator = field.eliminate(numerator, root, degree, base)
     except (_TooLargeError, ZeroDivisionError):
         return False
@@ -77,7 +77,7 @@ def _in_exponentials(expression: sympy.Expr) -> sympy.Expr:
 
 
 class _Generators:
-    """The replacement of exponentials, roots and opaque functions by symbols, one for each that is independent."""
+    """Replacement of exponentials, roots and opaque functions by symbols, one for each independent function."""
 
     def __init__(self, expression: sympy.Expr) -> None:
         self.symbols: dict[Any, sympy.Symbol] = {}
@@ -90,7 +90,7 @@ class _Generators:
         return self.bases
 
     def _units(self, expression: sympy.Expr) -> dict[sympy.Expr, sympy.Rational]:
-        """Return for each product in an exponent the largest rational of which all its coefficients are multiples."""
+        """Return, for each product in an exponent, the greatest common divisor of its rational coefficients."""
         units: dict[sympy.Expr, sympy.Rational] = {}
         for node in expression.atoms(sympy.exp, sympy.Pow):
             for coefficient, term in self._exponent(node):
@@ -147,7 +147,7 @@ class _Generators:
 
 
 class _Fractions:
-    """Rational functions as a sparse numerator and a multiset of denominator factors, never multiplied out."""
+    """Rational functions as a sparse numerator and a multiset of denominator factors, which are not expanded."""
 
     def __init__(self, symbols: Iterable[sympy.Symbol]) -> None:
         self.ring = PolyRing(list(symbols), sympy.QQ)

@@ -1,4 +1,4 @@
-"""Arrays of objects that remember their arithmetic and never collapse to a bare scalar at zero dimensions."""
+"""Object arrays that store their arithmetic and stay arrays at zero dimensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ObjectArray"]
 
 
 class ObjectArray(np.ndarray):
-    """An object array that remembers the arithmetic of its elements."""
+    """An object array that stores the arithmetic of its elements."""
 
     namespace: Any
 

@@ -1,8 +1,8 @@
-"""The array-API subset of linsolve on object arrays, for arithmetics that NumPy does not know.
+"""The array-API subset used by linsolve on object arrays, for arithmetics that NumPy does not support.
 
 An `ObjectNamespace` supplies the elementwise functions of one arithmetic (mpmath, SymPy, balls); NumPy supplies
-shapes, broadcasting and indexing. Its arrays are `ObjectArray`, which never collapse to a bare scalar at zero
-dimensions, so formulas may use ``.shape`` and ``[..., None]`` everywhere.
+shapes, broadcasting and indexing. Its arrays are of type `ObjectArray` and stay arrays at zero dimensions, so that
+formulas may use ``.shape`` and ``[..., None]`` everywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ObjectNamespace:
     """Array-API functions over object arrays; a subclass supplies the arithmetic of one element.
 
     A subclass defines `element` (exact conversion of one number), the constants `pi` and `inf`, and `scalar(name)`:
-    the function of one or two elements behind the array function `name` (`exp`, `expm1`, `sqrt`, ...).
+    the function of one or two elements that implements the array function `name` (`exp`, `expm1`, `sqrt`, ...).
     """
 
     float64 = np.dtype(object)
@@ -41,19 +41,19 @@ class ObjectNamespace:
             setattr(self, name, self._vectorized(name))
 
     def element(self, value: Any) -> Any:
-        """Return one number in this arithmetic, without rounding what was exact."""
+        """Return one number in this arithmetic, by exact conversion."""
         raise NotImplementedError
 
     def scalar(self, name: str) -> Callable[..., Any]:
-        """Return the function of elements behind the array function `name`."""
+        """Return the function of elements that implements the array function `name`."""
         raise NotImplementedError
 
     def operand(self, value: Any) -> Any:
-        """Return what stands next to an array in ``+ - * / **``, ready for the arithmetic of the elements."""
+        """Return the other operand of an array in ``+ - * / **``, converted for the arithmetic of the elements."""
         return value
 
     def apply(self, function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
-        """Call a NumPy function of object arrays; the place to set what the elements' library keeps globally."""
+        """Call a NumPy function of object arrays; subclasses set global state of the elements' library here."""
         return function(*arrays, **options)
 
     def _vectorized(self, name: str) -> Callable[..., Any]:
@@ -88,11 +88,11 @@ class ObjectNamespace:
         return self.pack([self.element(v) for v in values], array.shape)
 
     def holds(self, relation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-        """Whether a relation between two elements holds."""
+        """Return whether a relation between two elements holds."""
         return bool(relation(a, b))
 
     def truths(self, values: list[Any], shape: tuple[int, ...]) -> Any:
-        """Return what `holds` says of many elements as an array that `where` understands."""
+        """Return results of `holds` as an array of conditions for `where`."""
         return np.asarray(values, dtype=bool).reshape(shape)
 
     def compare(self, left: Any, right: Any, relation: Callable[[Any, Any], Any]) -> Any:
@@ -116,7 +116,7 @@ class ObjectNamespace:
         """Return booleans and integers as numbers of this arithmetic."""
         return self.asarray(np.asarray(array).astype(int)) if dtype is self.float64 else np.asarray(array).astype(dtype)
 
-    # shapes: NumPy's own, on the same buffer
+    # shapes: NumPy functions on the same buffer
 
     def reshape(self, array: Any, shape: tuple[int, ...]) -> Any:
         """Return `array` in another shape."""
@@ -155,7 +155,7 @@ class ObjectNamespace:
         return np.transpose(array, axes)
 
     def take(self, array: Any, indices: Any, *, axis: int) -> Any:
-        """Pick along an axis."""
+        """Take elements along an axis."""
         return self.own(np.take(array.view(np.ndarray), np.asarray(indices), axis=axis))
 
     def zeros(self, shape: Any, dtype: Any = None) -> ObjectArray:
@@ -233,7 +233,7 @@ class ObjectNamespace:
         return np.asarray(found).reshape(rows.shape[:-1])
 
     def arange(self, stop: int) -> Any:
-        """Return the integers below `stop`, to compare indices with."""
+        """Return the integers from 0 to `stop - 1`, for comparison with indices."""
         return np.arange(stop)
 
     def maximum(self, left: Any, right: Any) -> Any:
@@ -253,11 +253,11 @@ class ObjectNamespace:
         return np.power(self.asarray(base), self.asarray(exponent))
 
     def any(self, array: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-        """Whether any element is true."""
+        """Return whether any element is true."""
         return np.any(np.asarray(array, dtype=bool), axis=axis, keepdims=keepdims)
 
     def all(self, array: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-        """Whether all elements are true."""
+        """Return whether all elements are true."""
         return np.all(np.asarray(array, dtype=bool), axis=axis, keepdims=keepdims)
 
     def logical_and(self, left: Any, right: Any) -> Any:

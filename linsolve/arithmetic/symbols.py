@@ -1,4 +1,4 @@
-"""Arithmetic on SymPy expressions: the shipped formulas as mathematics, to print and to prove."""
+"""Arithmetic on SymPy expressions, for printing and for symbolic proofs of the implemented formulas."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ _FUNCTIONS = frozenset(
         "atan2",
     )
 )
-_LARGEST = 400  # operations; SymPy's assumptions and factorization are asked only about expressions up to this size
+_LARGEST = 400  # largest number of operations of an expression for which SymPy's assumptions and factorization are used
 
 
 class Symbolic(ObjectNamespace):
-    """Exact expressions in symbols; a comparison that the assumptions leave open is decided at a generic point.
+    """Exact symbolic expressions; comparisons that the assumptions do not decide are decided at a generic point.
 
     Parameters
     ----------
     at : dict of Symbol to number
-        The generic point; may be empty where no comparison is left open.
+        The generic point; may be empty if the assumptions decide all comparisons.
 
     Attributes
     ----------
     assumed : list of relationals
-        Relations decided at the point, not by the assumptions; expressions hold where all of these do.
+        Relations decided at the point, not by the assumptions; expressions hold where all these relations hold.
     """
 
     symbolic = True
@@ -80,7 +80,7 @@ class Symbolic(ObjectNamespace):
         return f"symbolic({self.at})"
 
     def element(self, value: Any) -> Any:
-        """Return one number or expression, exactly: a double becomes the rational number that it is."""
+        """Return one number or expression, exactly: a double is converted to a rational number."""
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, sympy.Expr):
@@ -97,7 +97,7 @@ class Symbolic(ObjectNamespace):
         )
 
     def operand(self, value: Any) -> Any:
-        """Return what stands next to an array in ``+ - * / **``: floats become exact, so no expression is rounded."""
+        """Return the other operand of an array in ``+ - * / **``; floats become exact rational numbers."""
         if isinstance(value, float | np.generic) or (isinstance(value, np.ndarray) and value.dtype != object):
             return self.asarray(value).view(np.ndarray)[()]
         return value
@@ -107,7 +107,7 @@ class Symbolic(ObjectNamespace):
         return float(self._at_point(value, f"float of {value}"))
 
     def scalar(self, name: str) -> Callable[..., Any]:
-        """Return SymPy's function of that name, or the elementary expression that it abbreviates."""
+        """Return the SymPy function `name`, or an equivalent elementary expression."""
         own: dict[str, Callable[..., Any]] = {
             "abs": self._abs,
             "sign": self._sign,
@@ -122,7 +122,7 @@ class Symbolic(ObjectNamespace):
         return own[name] if name in own else getattr(sympy, name)
 
     def _sqrt(self, x: Any) -> Any:
-        # a factored argument shows perfect squares, whose root is then the base or minus the base
+        # factoring the argument reveals perfect squares, whose root is the base or minus the base
         if not x.has(sympy.oo) and sympy.count_ops(x) <= _LARGEST:
             x = sympy.factor(x)
         return sympy.sqrt(x).replace(sympy.Abs, self._abs)
@@ -146,7 +146,7 @@ class Symbolic(ObjectNamespace):
     # comparisons
 
     def holds(self, relation: Callable[[Any, Any], Any], a: Any, b: Any) -> bool:
-        """Decide by the assumptions on the symbols, else at the generic point, which is then recorded."""
+        """Decide a relation by the assumptions on the symbols, else at the generic point, and record it."""
         small = sympy.count_ops(a) + sympy.count_ops(b) <= _LARGEST
         claim = _RELATIONS[relation](a, b, evaluate=small)
         if claim in (sympy.true, sympy.false):
@@ -177,7 +177,7 @@ class Symbolic(ObjectNamespace):
         return value
 
     def _value(self, x: Any) -> Any:
-        """Return `x` at the point; subexpressions, which formulas share, are evaluated once."""
+        """Return `x` at the point; common subexpressions are evaluated once."""
         if x not in self.values:
             self.values[x] = self._evaluate(x)
         return self.values[x]

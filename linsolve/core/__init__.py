@@ -1,1 +1,1 @@
-"""Flow, law, query, trajectory, integration and proof; nothing here names a particular system."""
+"""Flow, law, query, trajectory, integration and verification, independent of any particular system."""

@@ -1,4 +1,4 @@
-"""Declared checks of arguments: arrays, numbers, integers, names; an error has name, value, rule, meaning and fix."""
+"""Argument checks for arrays, numbers, integers and names; errors state name, value, rule, meaning and fix."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = [
 
 
 class Interval:
-    """A real interval in the notation of the textbooks, ``"(0, inf)"`` or ``"[1, inf]"``.
+    """A real interval in standard notation, such as ``"(0, inf)"`` or ``"[1, inf]"``.
 
     Parameters
     ----------
     text : str
-        Round brackets exclude an end, square brackets include it; an included ``inf`` is allowed as a value.
+        Round brackets exclude an endpoint, square brackets include it; an included ``inf`` is an allowed value.
     """
 
     def __init__(self, text: str) -> None:
@@ -72,7 +72,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     TypeError
         If the entries are not real numbers.
     ValueError
-        For nan, for infinities outside the domain, for empty arrays, and for entries outside the domain.
+        If the array is empty, or an entry is nan or outside the domain.
     """
     if not arithmetic.is_object(xp := arithmetic.namespace(value)):
         value = _as_float(who, what, value, xp, meaning)
@@ -82,7 +82,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
         return value
     domain = domain or Interval("(-inf, inf)")
     numbers = arithmetic.to_numpy(value)
-    if numbers.min() in domain and numbers.max() in domain:  # nan lies in no interval
+    if numbers.min() in domain and numbers.max() in domain:  # no interval contains nan
         return value
     bad = np.isnan(numbers)
     if bad.any():
@@ -96,7 +96,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
 
 
 def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
-    """Return `value` as a NumPy array; masked entries are refused, and integers beyond 64 bits become floats."""
+    """Return `value` as a NumPy array; masked entries raise, and integers beyond 64 bits become floats."""
     if np.ma.is_masked(value):
         raise ValueError(f"{who}: {what} has masked entries ({meaning}); fill or drop them")
     try:
@@ -115,7 +115,7 @@ def shown(value: Any) -> str:
     """Return a value as text for an error: one line, arrays by their shapes, other long text abbreviated."""
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # Python writes no integer of more than 4300 digits
+    except ValueError:  # Python does not print integers of more than 4300 digits
         text = f"{Decimal(value):.3g}" if isinstance(value, int) else type(value).__name__
     if len(text) <= 120:
         return text
@@ -151,7 +151,7 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
 
 
 def refuse_fractions(who: str, what: str, value: Any, meaning: str) -> None:
-    """Refuse an array with an entry that is not a whole number."""
+    """Raise ValueError if an entry of an array is not an integer."""
     numbers = arithmetic.to_numpy(value)
     bad = numbers != np.floor(numbers)
     if bad.any():
@@ -168,20 +168,20 @@ def integer(
     who : str
         Function or class that was called.
     name : str
-        Its argument.
+        Name of the argument.
     value : int
-        Of Python or NumPy.
+        Python or NumPy integer.
     meaning : str
-        Quantity that it counts, for the error.
+        Quantity that the integer counts, for the error.
     low, high : int, optional
         Smallest and largest allowed value.
     example : int, optional
-        Value that the error recommends; `low` unless given.
+        Value that the error recommends; by default `low`.
 
     Raises
     ------
     ValueError
-        For a bool, a float, a string, or a value out of range.
+        If the value is a bool, a float or a string, or is out of range.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def number(who: str, name: str, value: Any, *, meaning: str, domain: str = "(0, 
     Raises
     ------
     ValueError
-        For a bool, a string, nan, an integer beyond the range of doubles, or a value outside the domain.
+        If the value is a bool, a string, nan, an integer beyond the range of doubles, or outside the domain.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def choice(who: str, name: str, value: Any, known: Collection[str]) -> str:
     Raises
     ------
     ValueError
-        For anything else; the message has the nearest name.
+        For any other value; the message suggests the nearest name.
 
     Examples
     --------
@@ -265,7 +265,7 @@ def choice(who: str, name: str, value: Any, known: Collection[str]) -> str:
 
 
 def refuse_beyond_memory(who: str, sizes: Mapping[str, int], meaning: str) -> None:
-    """Refuse integer sizes whose product of doubles exceeds the physical memory.
+    """Raise ValueError if an array of doubles of these integer sizes exceeds the physical memory.
 
     Raises
     ------
@@ -288,7 +288,7 @@ def refuse_beyond_memory(who: str, sizes: Mapping[str, int], meaning: str) -> No
 
 
 def _memory() -> int:
-    """Return the bytes of physical memory, 2^40 where the system does not say."""
+    """Return the physical memory in bytes, 2^40 if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -299,12 +299,12 @@ _MEMORY = _memory()
 
 
 def times(who: str, t: Any) -> Any:
-    """Return times as an array: any shape, finite or infinite, never nan."""
+    """Return times as an array of any shape; infinite times are allowed, nan is not."""
     return real_array(who, "t", t, meaning="time", domain=Interval("[-inf, inf]"))
 
 
 def unknown_name(who: str, what: str, name: object, known: Iterable[str]) -> str:
-    """Return the error message for an unknown name, with the nearest known one."""
+    """Return the error message for an unknown name, with the nearest known name."""
     known = list(known)
     close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""

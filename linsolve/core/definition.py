@@ -1,4 +1,4 @@
-"""The raw network behind a flow: weights, learning rates, output and target, from which `verify` derives the rest."""
+"""The raw network behind a flow: weights, learning rates, output and target, from which `verify` derives all else."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def _nothing(w: Weights, kernel: Callable[..., Any]) -> dict[str, Any]:
 
 
 class Definition(NamedTuple):
-    """A network with loss ``share |output - target|^2``, each weight under gradient descent at its learning rate.
+    """A network with loss ``share |output - target|^2``, trained by gradient descent with one learning rate per array.
 
     Parameters
     ----------
     weights : mapping of str to tuple of int
         Own shape of each array of weights; batch axes lead.
     rates : mapping of str to array, shape batch
-        Learning rate of each (per unit of the flow's time); 0 freezes it.
+        Learning rate of each array (per unit of the flow's time); 0 freezes the array.
     output : callable
         Output on the training inputs as a function of the weights, shape batch + any.
     target : array
-        Same shape.
+        Target of the output, of the same shape.
     state : callable
         The flow's state as a function of the weights.
     observables : callable
         ``(weights, kernel) -> dict``: each observable of the flow by its definition. ``kernel(weights)`` is the tangent
-        kernel, from differences of the output; ``kernel(weights, rates=False)`` weights every layer alike.
+        kernel, from finite differences of the output; ``kernel(weights, rates=False)`` omits the learning rates.
     share : array, shape batch, or float
     """
 
@@ -65,7 +65,7 @@ class Definition(NamedTuple):
         return self.share * xp.sum(self.residual(xp, w, batch) ** 2, axis=-1)
 
     def jacobian(self, xp: Any, w: Weights, batch: tuple[int, ...], step: Any) -> dict[str, Any]:
-        """Return the derivative of the output by each array of weights, shape batch + (k, size), by differences."""
+        """Return the finite-difference Jacobian of the output by each array of weights, shape batch + (k, size)."""
         found = {}
         for name, own in self.weights.items():
             columns = []
@@ -78,7 +78,7 @@ class Definition(NamedTuple):
         return found
 
     def kernel(self, xp: Any, jacobian: Weights, *, rates: bool = True) -> Any:
-        """Return the tangent kernel, shape batch + (k, k); each layer times its learning rate unless told not to."""
+        """Return the tangent kernel, shape batch + (k, k); each array is weighted with its learning rate if `rates`."""
         total = 0
         for name, columns in jacobian.items():
             gram = columns @ xp.matrix_transpose(columns)

@@ -1,4 +1,4 @@
-"""Flows: an exactly solvable network states its loss, its gradient flow and its closed form in one class."""
+"""Flows: loss, gradient flow and closed form of an exactly solvable network, in one class."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Deferred", "Flow", "NotExact", "Problem", "Trajectory", "observable"
 def observable(
     method: None = None, /, *, bounds: str = "(-inf, inf)", axes: tuple[str, ...] = ()
 ) -> Callable[[Callable], Callable]:
-    """Declare a method ``(self, xp, z)`` of a flow as an observable that trajectories give by name.
+    """Declare a method ``(self, xp, z)`` of a flow as an observable, which trajectories return by name.
 
     Parameters
     ----------
     bounds : str
-        Interval in which it always lies; `verify` checks it.
+        Interval that contains all values; `verify` checks it.
     axes : tuple of str
-        Names of its trailing axes.
+        Names of the trailing axes.
 
     Examples
     --------
@@ -51,9 +51,9 @@ def observable(
 
 
 def _refuse_misdeclared(cls: Any) -> None:
-    """Refuse a class whose `State` is not a NamedTuple or whose `axes` do not name the axes of each field."""
+    """Raise TypeError if `State` is not a NamedTuple or `axes` does not name the axes of each field."""
     if not (hasattr(cls, "State") and hasattr(cls, "axes")):
-        return  # a base of flows; `state` says what is missing
+        return  # an abstract base class; `state` reports the missing declarations
     fields, axes = getattr(cls.State, "_fields", ()), cls.axes
     if not fields:
         raise TypeError(f"{cls.__name__}: State = {cls.State!r} must be a NamedTuple (a field for each array)")
@@ -71,9 +71,9 @@ def _unstated(cls: type, method: str, what: str) -> str:
 
 
 def _maker(cls: Any) -> str:
-    """Return the call that makes a state of a flow: its `of` of weights if it has one, else its State."""
+    """Return the call that builds a state of a flow: `of` for weights if the flow has it, else its State."""
     of = inspect.signature(cls.of) if hasattr(cls, "of") else None
-    if of is None or of.return_annotation not in ("State", cls.State):  # `of` may make something else
+    if of is None or of.return_annotation not in ("State", cls.State):  # `of` may return another type
         return f"{cls.__name__}.State(...)"
     names = [name for name in of.parameters if name != "self"]
     owner = cls.__name__ if isinstance(inspect.getattr_static(cls, "of"), classmethod) else "flow"
@@ -83,12 +83,12 @@ def _maker(cls: Any) -> str:
 class Flow(Parametrized):
     """An exactly solvable linear network under gradient flow.
 
-    A subclass declares its parameters as fields, its `State`, the state's own trailing `axes`, and the methods below.
+    A subclass declares its parameters as fields, its `State`, the trailing `axes` of the state, and the methods below.
     All but `example` are pure functions of ``(xp, ...)``: array-API names only, Python integers as the only constants,
-    no validation and no Python branch on a value. One implementation is then evaluated in doubles, on a GPU, to 50
+    no validation and no Python branch on a value. One implementation is thus evaluated in doubles, on a GPU, to 50
     digits and in symbols. Leading axes of parameters and states are batch axes.
 
-    Calling a flow, ``flow(t, z0)``, checks its input and returns the closed form as a `Trajectory`.
+    The call ``flow(t, z0)`` checks its arguments and returns the closed form as a `Trajectory`.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Flow(Parametrized):
     State: ClassVar[type]
     axes: ClassVar[Mapping[str, tuple[str, ...]]]
     tolerance: ClassVar[float] = 1e-9
-    forward_complete: ClassVar[bool] = False  # whether the solution exists at every t >= 0, from every start
+    forward_complete: ClassVar[bool] = False  # whether the solution exists at every t >= 0 from every initial state
     otherwise: ClassVar[str] = "use integrate(flow, t, z0) for this start"
     declared: ClassVar[Mapping[str, Any]]
     sharing: ClassVar[tuple[str, ...]]
@@ -132,7 +132,7 @@ class Flow(Parametrized):
         raise NotImplementedError(_unstated(type(self), "loss", "the objective"))
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
-        """Return the velocity that belongs to a gradient of the loss: minus the learning rates (metric) times it."""
+        """Return the velocity for a gradient of the loss: minus the learning rates (metric) times the gradient."""
         raise NotImplementedError(_unstated(type(self), "descent", "the velocity of a gradient"))
 
     def velocity(self, xp: Any, z: Any) -> Any:
@@ -146,21 +146,21 @@ class Flow(Parametrized):
     # optional statements
 
     def along(self, xp: Any, t: Any, z0: Any) -> Mapping[str, Any]:
-        """Return observables that have a closed form of their own in ``(t, z0)``, free of the state's cancellations.
+        """Return observables with a separate closed form in ``(t, z0)`` that avoids cancellation, by name.
 
-        A `Deferred` mapping evaluates each of them when it is read.
+        A `Deferred` mapping evaluates each observable at its first access.
         """
         return {}
 
     def shared(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the quantities common to `solution` and `along`, which are evaluated once for both.
 
-        A method that uses them has a last parameter ``shared=None``, and evaluates them itself where it is None.
+        A method that uses them has a last parameter ``shared=None``, and evaluates them itself if it is None.
         """
         return None
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return the conditions of `solution` by name: relative distances that vanish where it is exact."""
+        """Return the conditions of `solution` by name: relative distances that vanish where the solution is exact."""
         return {}
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -168,19 +168,19 @@ class Flow(Parametrized):
         return {}
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return stated time derivatives of observables by name (the kernel drives the output, say)."""
+        """Return time derivatives of observables by name, such as the output driven by the tangent kernel."""
         return {}
 
     def limit(self, xp: Any, z0: Any) -> Any:
-        """Return the state at ``t = inf``, where closed."""
+        """Return the state at ``t = inf``, if a closed form is known."""
         raise NotImplementedError(_unstated(type(self), "limit", "the state at t = inf"))
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
-        """Return the first time at which the loss falls to `loss` (inf where it never does), where closed."""
+        """Return the first time at which the loss falls to `loss`, inf if never, if a closed form is known."""
         raise NotImplementedError(_unstated(type(self), "time_to", "the time to a loss"))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return the open interval of time on which the solution exists and its closed form is offered."""
+        """Return the open time interval on which the solution exists and its closed form can be evaluated."""
         return 0, xp.inf
 
     def step(self, xp: Any, z: Any, h: Any) -> Any:
@@ -188,22 +188,22 @@ class Flow(Parametrized):
         return self.State(*(a + h * v for a, v in zip(z, self.velocity(xp, z), strict=True)))
 
     def definition(self, xp: Any) -> Any:
-        """Return the raw network that the flow solves, a `Definition`, against which `verify` checks what is stated."""
+        """Return the raw network that the flow solves, as a `Definition`; `verify` compares the flow with it."""
         raise NotImplementedError(_unstated(type(self), "definition", "the raw network"))
 
     @classmethod
     def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
-        """Return, by the name of a condition, a flow and start that violate it; only where generic starts do not."""
+        """Return, by name of a condition, a flow and state that violate it, if generic states do not violate it."""
         return {}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return a typical flow and start, drawn generically."""
+        """Return a typical flow and initial state, drawn at random."""
         raise NotImplementedError(_unstated(cls, "example", "a typical flow and start"))
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return SymPy parameters, SymPy state and a generic numerical point, where `verify` can prove in symbols."""
+        """Return SymPy parameters, SymPy state and a generic numerical point, for the symbolic proof of `verify`."""
         raise NotImplementedError(_unstated(cls, "symbols", "a proof in symbols"))
 
     # generic
@@ -222,17 +222,17 @@ class Flow(Parametrized):
         t : array_like, any shape
             Times; ``inf`` gives the limit.
         z0 : State, tuple, mapping, or array for a state of one field
-            Start, each field of shape ``batch + own``.
+            Initial state, each field of shape ``batch + own``.
         out : State, tuple, mapping, or array for a state of one field, optional
             NumPy arrays to write the state into, of shape ``t.shape + batch + own``.
         engine : str, optional
-            "plain" calls the formula on whole arrays. "blocks" evaluates it in cache-sized blocks on several threads,
-            bitwise identical, for states that are single numbers. "compiled" (extra ``[fast]``) evaluates it in one
-            loop, with elementary functions accurate to 1.05 ulp. By default "blocks" for large NumPy
-            ensembles where it applies, else "plain".
+            "plain" evaluates the formula on whole arrays. "blocks" evaluates it in cache-sized blocks on several
+            threads, with bitwise identical results, for states of scalar fields. "compiled" (extra ``[fast]``)
+            evaluates it in one loop, with elementary functions accurate to 1.05 ulp. The default is "blocks" for large
+            NumPy ensembles where it applies, else "plain".
         threads : int, optional
-            Number of threads of "blocks" and "compiled"; by default one for each processor, in the main thread, and
-            one in other threads.
+            Number of threads of "blocks" and "compiled". The default is one per processor in the main thread, and one
+            in other threads.
 
         Returns
         -------
@@ -242,11 +242,11 @@ class Flow(Parametrized):
         Raises
         ------
         NotExact
-            If the closed form does not hold for this start.
+            If the closed form does not hold for this initial state.
         ValueError, TypeError
             If an argument is invalid, or a time lies outside the solution's lifetime.
         OverflowError
-            If intermediate results, such as squares of the start, leave the range of doubles.
+            If intermediate results, such as squares of the initial state, leave the range of doubles.
         """
         problem = detached(pose(self, t, z0))
         state = answer(problem, out, engine, threads)
@@ -258,21 +258,21 @@ class Flow(Parametrized):
         Parameters
         ----------
         z0 : State, tuple, mapping, or array for a state of one field
-            Start, each field of shape ``batch + own``.
+            Initial state, each field of shape ``batch + own``.
         loss : array_like
             Value of the loss, not negative; its shape broadcasts against batch.
 
         Returns
         -------
         array, shape batch
-            In the units of time of the flow.
+            Time, in the units of the flow.
 
         Raises
         ------
         NotExact
-            If the closed form does not hold for this start.
+            If the closed form does not hold for this initial state.
         TypeError
-            If the flow has no closed form of this time.
+            If the flow has no closed form for this time.
         ValueError
             If an argument is invalid.
 
@@ -296,7 +296,7 @@ class Flow(Parametrized):
                 f"{who}: loss has shape {tuple(loss.shape)} but must broadcast against batch {problem.batch} (value to "
                 "be reached by each member); to ask every member for several values, pass them as loss[:, None]"
             ) from None
-        with np.errstate(all="ignore"):  # an infinite time is an answer; nan is not
+        with np.errstate(all="ignore"):  # infinite times are valid results; nan is checked below
             time = problem.flow.time_to(problem.xp, problem.z0, loss=arithmetic.cast(problem.xp, loss))
         if problem.xp is np and np.isnan(time).any():
             raise OverflowError(
@@ -307,7 +307,7 @@ class Flow(Parametrized):
 
     @classmethod
     def state(cls, z: Any) -> Any:
-        """Return `z` as this flow's State of real arrays, refused with a reason where it is not one."""
+        """Return `z` as this flow's State of real arrays; raise an error that names the violated rule."""
         who = cls.__name__
         for name in ("State", "axes"):
             if not hasattr(cls, name):

@@ -25,16 +25,16 @@ __all__ = [
 ]
 
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
-_RTOL = "[2.3e-14, inf)"  # solve_ivp takes 100 eps
+_RTOL = "[2.3e-14, inf)"  # the smallest rtol of solve_ivp is 100 eps
 
 
 def joined(arrays: Sequence[Any]) -> np.ndarray:
-    """Return all entries in one vector."""
+    """Return all entries of the arrays as one vector."""
     return np.concatenate([np.ravel(v) for v in arrays])
 
 
 def parted(y: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """Return the arrays of these shapes that lie one after the other on the last axis of `y`."""
+    """Split the last axis of `y` into arrays of these shapes."""
     cuts = np.cumsum([int(np.prod(s, dtype=int)) for s in shapes])[:-1]
     return [part.reshape(y.shape[:-1] + tuple(s)) for part, s in zip(np.split(y, cuts, axis=-1), shapes, strict=True)]
 
@@ -49,23 +49,23 @@ def integrate(
     method: Any = "DOP853",
     max_evaluations: int = 200_000,
 ) -> Trajectory:
-    """Integrate the gradient flow numerically with SciPy, from any start.
+    """Integrate the gradient flow numerically with SciPy, from any initial state.
 
     Parameters
     ----------
     flow : Flow
         The network; only its `velocity` is used.
     t : array_like, any shape
-        Finite times, in any order and of either sign; the start is at 0.
+        Finite times, in any order and of either sign; the initial time is 0.
     z0 : State
-        Start. Each member of a batch is integrated by itself, so that none sets the step of another.
+        Initial state. Each member of a batch is integrated separately, with its own step sizes.
     rtol, atol : float
         Tolerances of ``scipy.integrate.solve_ivp``; `atol` defaults to 1e-6 `rtol` times the largest entry of the
-        member's start, so that small components are followed in relative terms.
+        member's initial state, so that small components keep their relative accuracy.
     method : str or class
         Any method of ``solve_ivp``, by name, or a class of solvers.
     max_evaluations : int
-        Most evaluations of the velocity for each member and each direction of time.
+        Largest number of evaluations of the velocity for each member and each direction of time.
 
     Returns
     -------
@@ -75,14 +75,14 @@ def integrate(
     Raises
     ------
     ValueError
-        If a time is not finite, a tolerance not a number that can be met, or the method unknown.
+        If a time is not finite, a tolerance is out of range, or the method is unknown.
     ArithmeticError
-        If the integrator gives up or needs more than `max_evaluations`; the message has the time that was reached.
+        If the integrator fails or needs more than `max_evaluations`; the message contains the time that was reached.
 
     Notes
     -----
-    An explicit method needs about 10 evaluations for each time constant of the fastest mode, however slowly the
-    solution changes. For late times use ``flow(t, z0)``, or an implicit method, ``method="Radau"`` or ``"BDF"``.
+    An explicit method needs about 10 evaluations per time constant of the fastest mode, even if the solution changes
+    slowly. For late times use ``flow(t, z0)``, or an implicit method, ``method="Radau"`` or ``"BDF"``.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def integrate(
 
 
 def finite_times(who: str, problem: Problem, *, negative: bool = False) -> np.ndarray:
-    """Return a problem's times as NumPy numbers, refused unless finite and, where `negative` is not set, positive."""
+    """Return the times as a NumPy array; check that they are finite and, unless `negative`, not negative."""
     times = arithmetic.to_numpy(problem.t)
     bad = times[~np.isfinite(times) | ((times < 0) & (not negative))]
     if bad.size:
@@ -134,7 +134,7 @@ def _own_shapes(problem: Problem) -> list[tuple[int, ...]]:
 
 
 def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]) -> tuple[Flow, list[np.ndarray]]:
-    """Return flow and start of one member of a batch."""
+    """Return flow and initial state of one member of a batch."""
 
     def pick(value: np.ndarray, tail: int) -> np.ndarray:
         lead = value.shape[: value.ndim - tail]
@@ -149,11 +149,11 @@ def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]
 
 
 class _Spent(Exception):
-    """The budget of evaluations is used up."""
+    """Raised when the budget of evaluations is used up."""
 
 
 class _Rate:
-    """Velocity of a flow for SciPy, on states joined to one vector, with a budget of evaluations."""
+    """Velocity of a flow in SciPy's form, on states flattened to one vector, with a budget of evaluations."""
 
     def __init__(self, flow: Flow, start: Sequence[np.ndarray], most: int) -> None:
         self.flow, self.start = flow, joined(start)
@@ -176,13 +176,13 @@ class _Rate:
         Raises
         ------
         ArithmeticError
-            If the integrator gives up or the budget is used up.
+            If the integrator fails or the budget is used up.
         """
         from scipy.integrate import solve_ivp
 
         name, self.left = type(self.flow).__name__, self.most
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a step beyond a blow-up is rejected by the integrator
+            with np.errstate(over="ignore", invalid="ignore"):  # the integrator rejects steps beyond a blow-up
                 found = solve_ivp(self, (0.0, end), self.start, method, **options)
         except _Spent:
             raise ArithmeticError(
@@ -231,7 +231,7 @@ def first_zero(
     ----------
     flow : Flow
     z0 : State
-        Start, without batch axes.
+        Initial state, without batch axes.
     event : callable
         Function of a State.
     until : float
@@ -239,12 +239,12 @@ def first_zero(
     rtol, atol, max_evaluations
         As for `integrate`.
     newton : int
-        Newton steps in time on newly integrated paths, which remove the error of the integrator's interpolant.
+        Number of Newton steps in time, each with a new integration, which remove the error of the interpolant.
 
     Raises
     ------
     ArithmeticError
-        If the event does not happen before `until`.
+        If the event does not occur before `until`.
     """
     who, rate = "first_zero", _Rate(flow, list(z0), max_evaluations)
 
@@ -274,23 +274,23 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     t : array_like, any shape
         Finite times, not negative; each is rounded to the nearest whole number of steps.
     z0 : State
-        Start; a batch is trained together.
+        Initial state; a batch is trained together.
     step : float
-        Length of one step in units of time (learning rates are the flow's own), positive.
+        Length of one step in units of time, positive; the learning rates are those of the flow.
     max_steps : int
-        Most steps.
+        Largest number of steps.
 
     Returns
     -------
     Trajectory
-        Its `t` holds the times actually reached, multiples of `step`. It differs from the flow by O(step).
+        Its `t` contains the times actually reached, multiples of `step`. It differs from the flow by O(step).
 
     Raises
     ------
     ValueError
-        If the step is not positive and finite, a time is negative or infinite, or takes more than `max_steps`.
+        If the step is not positive and finite, or a time is negative, infinite, or needs more than `max_steps` steps.
     ArithmeticError
-        If the descent diverges; the message has the time.
+        If the descent diverges; the message contains the time.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     wanted, z, done, kept = np.unique(counts), problem.z0, 0, []
     h = arithmetic.cast(xp, step)
     for count in wanted:
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence is reported below, by name
+        with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error below
             for _ in range(count - done):
                 z = problem.flow.step(xp, z, h)
         done = count
@@ -326,7 +326,7 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
 
 
 def refuse_steps(who: str, times: np.ndarray, step: float, most: float) -> None:
-    """Refuse times that take more than `most` steps."""
+    """Raise ValueError for times that need more than `most` steps."""
     with np.errstate(over="ignore"):
         count = times.max() / np.float64(step)
     if count > most:
@@ -337,7 +337,7 @@ def refuse_steps(who: str, times: np.ndarray, step: float, most: float) -> None:
 
 
 def refuse_divergence(who: str, problem: Problem, z: Any, time: float, step: float) -> None:
-    """Refuse a state at a time that is not finite."""
+    """Raise ArithmeticError if the state at `time` is not finite."""
     if not all(np.isfinite(arithmetic.to_numpy(v)).all() for v in z):
         raise ArithmeticError(
             f"{who}: {type(problem.flow).__name__} diverged before t = {time:g} at step = {step:g}; take a smaller one"

@@ -1,4 +1,4 @@
-"""Fixed-step integration of whole ensembles on any array library, an independent check of closed forms on a GPU."""
+"""Fixed-step integration of whole ensembles on any array library: an independent check of closed forms on a GPU."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MOST_STEPS = 1e7
 
 
 class Simulated(NamedTuple):
-    """A simulated trajectory and its difference from that with steps twice as long.
+    """A simulated trajectory and its difference from the simulation with steps twice as long.
 
     Parameters
     ----------
     trajectory : Trajectory
     error : State
-        Absolute difference in each field, of the shape of the field. It estimates the error of the coarse steps; that
-        of the trajectory is ``2^order`` times smaller, as long as rounding is not what limits it.
+        Absolute difference in each field, of the shape of the field. It estimates the error of the coarse steps. The
+        error of the trajectory is ``2^order`` times smaller, unless rounding dominates.
     """
 
     trajectory: Trajectory
@@ -35,14 +35,14 @@ class Simulated(NamedTuple):
 def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) -> Simulated:
     r"""Integrate all members of a batch together, by equal steps of an explicit Runge--Kutta method of even order.
 
-    The extrapolated midpoint rule (Gragg 1965): over a step `h` the modified midpoint rule with :math:`n_j = 2j`
-    substeps has an error in even powers of :math:`h/n_j`, so that Aitken--Neville extrapolation of
+    The method is the extrapolated midpoint rule (Gragg 1965). Over a step `h` the modified midpoint rule with
+    :math:`n_j = 2j` substeps has an error in even powers of :math:`h/n_j`, so that Aitken--Neville extrapolation of
     :math:`j = 1, \dots, k` has order :math:`2k`,
 
     .. math:: T_{j,l+1} = T_{j,l} + \frac{T_{j,l} - T_{j-1,l}}{(n_j/n_{j-l})^2 - 1} .
 
     This is a Runge--Kutta method of any even order. All members take the same steps, without a branch on a value, so
-    that it runs on any array library, also on a GPU.
+    that the method runs on any array library, also on a GPU.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) 
     t : array_like, any shape
         Finite times, not negative.
     z0 : State
-        Start, any batch; of NumPy, CuPy or another library of the array API.
+        Initial state, any batch; arrays of NumPy, CuPy or another array-API library.
     step : float
         Longest step, in units of time; between two times all steps are equal.
     order : int
-        Even, 2 to 12.
+        Order of the method, even, 2 to 12.
 
     Returns
     -------
@@ -64,13 +64,13 @@ def simulate_batch(flow: Flow, t: Any, z0: Any, *, step: float, order: int = 8) 
     Raises
     ------
     ValueError
-        For an order that is not even or too high, times that are infinite or negative, too many steps.
+        If the order is not even or too high, a time is infinite or negative, or too many steps are needed.
     ArithmeticError
-        If the simulation diverges, as explicit methods do where ``step`` times the fastest rate is not small.
+        If the simulation diverges; explicit methods diverge unless `step` times the fastest rate is small.
 
     Notes
     -----
-    The flow is integrated twice, with `step` and with half of it; the finer solution is returned. The order is
+    The flow is integrated twice, with `step` and with half of `step`; the finer solution is returned. The order is
     measured in ``tests/core/test_simulate_batch.py``.
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), II.9, (9.10) and (9.13).
@@ -123,15 +123,15 @@ def _path(problem: Problem, stops: np.ndarray, step: float, split: int, order: i
 
 
 def fixed_steps(flow: Flow, xp: Any, z: tuple[Any, ...], time: float, count: int, order: int) -> tuple[Any, ...]:
-    """Return a state after `time`, by `count` equal steps of the extrapolated midpoint rule of an even order."""
-    with np.errstate(over="ignore", invalid="ignore"):  # divergence is reported by name
+    """Return the state after `time`, by `count` equal steps of the extrapolated midpoint rule of even `order`."""
+    with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
         for _ in range(count):
             z = _step(flow, xp, z, time / count, order // 2)
     return z
 
 
 def _step(flow: Flow, xp: Any, z: tuple[Any, ...], h: float, levels: int) -> tuple[Any, ...]:
-    """Return the state after a step, from extrapolated midpoint rules of 2, 4, ... substeps."""
+    """Return the state after one step, by extrapolation of midpoint rules with 2, 4, ... substeps."""
     slope = flow.velocity(xp, flow.State(*z))  # type: ignore[arg-type]
     row: list[tuple[Any, ...]] = []
     for j in range(1, levels + 1):

@@ -1,4 +1,4 @@
-"""Trajectories as labelled data sets, for xarray, netCDF and zarr."""
+"""Trajectories as labelled data sets for xarray, netCDF and zarr."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def to_dataset(trajectory: Any) -> Any:
     Parameters
     ----------
     trajectory : Trajectory
-        Of any route and array library.
+        Trajectory of any route and array library.
 
     Returns
     -------
     xarray.Dataset
-        Dimensions: ``t`` (``t0, t1, ...`` where the times have several axes), ``batch0, batch1, ...``, then the axes
-        that the flow names; an axis that occurs twice in one array is ``n_in, n_in_2``, and an axis with the name of a
-        variable is ``n_axis``. Times and parameters are coordinates; flow, route and the unit of time are attributes.
-        The data set can be written to netCDF and zarr.
+        The dimensions are ``t`` (``t0, t1, ...`` if the times have several axes), ``batch0, batch1, ...``, then the
+        axes named by the flow. The second occurrence of an axis in one array is renamed, as in ``n_in, n_in_2``; an
+        axis with the name of a variable is ``n_axis``. Times and parameters are coordinates; flow, route and the unit
+        of time are attributes. The data set can be written to netCDF and zarr.
 
     Raises
     ------
     ImportError
-        If xarray is missing.
+        If xarray is not installed.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def _own_axes(flow: Any, name: str, count: int) -> tuple[str, ...]:
 
 
 def distinct(axes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `axes` with repetitions numbered, as data sets require."""
+    """Return `axes` with repetitions numbered, since names must be unique within an array."""
     return tuple(a if axes[:k].count(a) == 0 else f"{a}_{axes[:k].count(a) + 1}" for k, a in enumerate(axes))
 
 

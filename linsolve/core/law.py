@@ -1,4 +1,4 @@
-"""Statements that hold in a limit or on average: asymptotic expansions with an order, statistics with an error."""
+"""Laws that hold in a limit or on average: asymptotic expansions with an order, statistics with a standard error."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Expansion", "Law", "Statistic"]
 class Law(Parametrized):
     """A statement about a flow that holds in a limit or on average.
 
-    A law is an `Expansion`, whose error must shrink with a stated order in a small parameter, or a `Statistic`, whose
-    prediction must lie within a few standard errors of sampled networks. It names what it approximates in
-    `approximates`.
+    A law is an `Expansion`, whose error has a stated order in a small parameter, or a `Statistic`, whose prediction
+    lies within a few standard errors of sampled networks. The class attribute `approximates` describes the approximated
+    system.
 
-    Parameters that break one of its `conditions` are refused when a law is made.
+    A law is created only if its parameters satisfy its `conditions`.
 
     Raises
     ------
     NotExact
-        If a condition does not vanish; the message names it and its size.
+        If a condition does not vanish; the message contains its name and its value.
 
     Examples
     --------
@@ -63,27 +63,27 @@ class Law(Parametrized):
                 )
 
     def conditions(self, xp: Any) -> dict[str, Any]:
-        """Return the relative distances of the parameters from what the law needs, by name; 0 where it holds."""
+        """Return the relative distances of the parameters from the conditions of the law, by name; 0 if satisfied."""
         return {}
 
     @classmethod
     def counterexamples(cls, rng: np.random.Generator) -> dict[str, dict[str, Any]]:
-        """Return parameters that break each condition, by its name; `verify` checks that they are refused."""
+        """Return, by name of each condition, parameters that violate it; `verify` checks that they raise `NotExact`."""
         return {}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> Law:
-        """Return a typical instance, drawn generically."""
+        """Return a typical instance, drawn at random."""
         raise NotImplementedError(f"{cls.__name__}: example is not defined (a typical instance); define it")
 
 
 class Expansion(Law):
     """A law in a small parameter, with the order and the size of its error.
 
-    A subclass gives `approximation` and `exact` as pure functions of ``(xp, small)`` that return arrays by name, and
-    `orders`, the exponent of the relative error (in the sup norm) by the same names. It may give `constants`, such that
-    the relative error of a typical instance is at most ``constant * small**order``, and `special_cases`, in which the
-    error is 0: both see a wrong factor that the order does not show.
+    A subclass defines `approximation` and `exact` as pure functions of ``(xp, small)`` that return arrays by name, and
+    `orders`, the exponent of the relative error (in the sup norm) by the same names. It may define `constants`, such
+    that the relative error of a typical instance is at most ``constant * small**order``, and `special_cases`, in which
+    the error is 0. Both detect a wrong factor that does not change the order.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Expansion(Law):
     dps: ClassVar[int | None] = None
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the law's values at a value of the small parameter, by name."""
+        """Return the values of the law at a value of the small parameter, by name."""
         raise NotImplementedError(f"{type(self).__name__}: approximation is not defined (the law); define it")
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
@@ -115,15 +115,15 @@ class Expansion(Law):
         raise NotImplementedError(f"{type(self).__name__}: exact is not defined (the exact values); define it")
 
     def special_cases(self) -> list[tuple[Expansion, float, str]]:
-        """Return instances, values of the small parameter (not small) and names for which the law is exact."""
+        """Return instances, finite values of the small parameter, and names for which the law is exact."""
         return []
 
     def errors(self) -> dict[str, np.ndarray]:
-        """Return the relative errors at `scales`, by name, evaluated to `dps` digits where that is set."""
+        """Return the relative errors at `scales`, by name, evaluated with `dps` digits if set."""
         return self.errors_at(self.scales)
 
     def errors_at(self, scales: tuple[float, ...]) -> dict[str, np.ndarray]:
-        """Return `errors` at other values of the small parameter."""
+        """Return the relative errors at the given values of the small parameter, by name."""
         xp = np if self.dps is None else arithmetic.precise(self.dps)
         law, found = self.cast(xp), {name: np.empty(len(scales)) for name in self.orders}
         for k, scale in enumerate(scales):
@@ -144,9 +144,9 @@ class Expansion(Law):
 class Statistic(Law):
     """A law for averages over random networks.
 
-    A subclass gives `prediction`, values by name, and `sample`, draws by the same names with the draws along the first
-    axis; means of independent draws are compared with the predictions in units of their standard error. Enough draws
-    are needed that a relative deviation of `resolution` would be seen.
+    A subclass defines `prediction`, values by name, and `sample`, draws by the same names with the draws along the
+    first axis. Means of independent draws are compared with the predictions in units of their standard error. The
+    number of draws must be large enough to detect a relative deviation of `resolution`.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class Statistic(Law):
         raise NotImplementedError(f"{type(self).__name__}: prediction is not defined (the means); define it")
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-        """Return `count` independent draws of what is predicted, by name, along the first axis."""
+        """Return `count` independent draws of the predicted quantities, by name, along the first axis."""
         raise NotImplementedError(f"{type(self).__name__}: sample is not defined (random draws); define it")
 
     def measured(self, rng: np.random.Generator, count: int | None = None) -> dict[str, tuple[Any, Any, Any]]:

@@ -1,4 +1,4 @@
-"""The simulator of linear networks in their raw weights: any depth, bias, input covariance, rates and batch axes.
+"""Simulator of the raw weights of linear networks: any depth, bias, input covariance, rates and batch axes.
 
 No closed form is used here. A network is a list of layers, ``f(x) = W_L ... W_1 x``, under gradient flow of the loss
 ``E|y - f(x)|^2 / 2``, which depends on the data through the regression map ``S`` and the second moment of the inputs.
@@ -22,11 +22,11 @@ from linsolve.core.parameters import parameter
 __all__ = ["deep_weights", "follow", "gradient_flow", "layers_of", "maps", "march", "time_to_reach", "trained"]
 
 Layers = list[np.ndarray]
-_LATEST = 1e15  # time until which events are searched
+_LATEST = 1e15  # latest time of the search for events
 
 
 def maps(layers: Sequence[Any]) -> list[Any]:
-    """Return the maps from the input to after each layer, ``W_1, W_2 W_1, ...``; leading axes are batch axes."""
+    """Return the partial products ``W_1, W_2 W_1, ...`` of the layers; leading axes are batch axes."""
     found = [layers[0]]
     for layer in layers[1:]:
         found.append(layer @ found[-1])
@@ -42,11 +42,11 @@ def gradient_flow(xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any
     layers : sequence of array, shape batch + (n_l, n_{l-1})
         First layer first.
     made : sequence of array
-        The maps that ``maps`` returns for them.
+        The partial products, as returned by `maps`.
     pull : array, shape batch + (n_L, n_0)
         ``G``, minus the gradient of the loss with respect to the network's map.
     rates : sequence of array
-        Learning rate of each layer, which broadcasts to it.
+        Learning rate of each layer; it broadcasts against the layer.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def gradient_flow(xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any
 
 
 class _Weights(Flow):
-    r"""Gradient flow of a deep linear network in its weights; for `integrate` and `descend`, from any start.
+    r"""Gradient flow of the raw weights of a deep linear network, for `integrate` and `descend`.
 
     .. math:: L = \tfrac12 \mathrm{tr}\,(S - W) \Sigma (S - W)^T, \quad W = W_L \cdots W_1, \qquad
         \dot W_\ell = \eta_\ell\, W_{>\ell}^T (S - W) \Sigma\, W_{<\ell}^T .
@@ -84,7 +84,7 @@ class _Weights(Flow):
     rates: Any = parameter(r"\eta", "learning rates of the layers", axes=("layer",), domain="(0, inf)")
 
     def _gap(self, xp: Any, z: Any) -> tuple[list[Any], Any]:
-        """Return the maps after each layer, and ``S - W``."""
+        """Return the partial products of the layers, and ``S - W``."""
         made = maps(z)
         return made, self.target - made[-1]
 
@@ -92,7 +92,7 @@ class _Weights(Flow):
         return gradient_flow(xp, layers, made, pull, [self.rates[..., k, None, None] for k in range(len(layers))])
 
     def loss(self, xp: Any, z: Any) -> Any:
-        """Return ``tr (S - W) Sigma (S - W)^T / 2``, the loss above its smallest value."""
+        """Return ``tr (S - W) Sigma (S - W)^T / 2``, the loss minus its minimum."""
         gap = self._gap(xp, z)[1]
         return xp.sum((gap @ self.covariance) * gap, axis=(-2, -1)) / 2
 
@@ -103,15 +103,15 @@ class _Weights(Flow):
 
 
 class _BiasedWeights(_Weights):
-    r"""The same with a bias ``b`` of the last layer: the map ``[W, b]`` acts on the inputs ``(x, 1)``."""
+    r"""Gradient flow with a bias ``b`` in the last layer: the map ``[W, b]`` acts on the inputs ``(x, 1)``."""
 
     def _gap(self, xp: Any, z: Any) -> tuple[list[Any], Any]:
-        """Return the maps after each layer, and ``S - [W, b]``."""
+        """Return the partial products of the layers, and ``S - [W, b]``."""
         made = maps(z[:-1])
         return made, self.target - xp.concat([made[-1], z[-1][..., :, None]], axis=-1)
 
     def velocity(self, xp: Any, z: Any) -> Any:
-        """Return minus the gradient of the loss times the rates; the bias has that of the last layer."""
+        """Return minus the gradient of the loss times the rates; the bias has the rate of the last layer."""
         made, gap = self._gap(xp, z)
         pull = gap @ self.covariance
         moves = self._moves(xp, z[:-1], made, pull[..., :-1])
@@ -186,9 +186,9 @@ def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any =
 
 
 def layers_of(start: Any, scale: Any, n_in: int, n_out: int = 1) -> Layers:
-    """Return `scale` times the layers held in `start`, shape (layer, width, width).
+    """Return `scale` times the layers stored in `start`, shape (layer, width, width).
 
-    Of the first layer the first `n_in` columns are used, of the last the first `n_out` rows.
+    The first layer uses the first `n_in` columns, the last layer the first `n_out` rows.
     """
     layers = [np.asarray(layer) * float(scale) for layer in start]
     layers[0], layers[-1] = layers[0][:, :n_in], layers[-1][:n_out, :]
@@ -196,7 +196,7 @@ def layers_of(start: Any, scale: Any, n_in: int, n_out: int = 1) -> Layers:
 
 
 def _posed(layers: Sequence[Any], target: Any, covariance: Any, rates: Any, rtol: float) -> tuple[Any, Any, float]:
-    """Return the network's flow, its start, and an absolute tolerance relative to its largest weight."""
+    """Return the flow of the network, its initial weights, and an absolute tolerance relative to its largest weight."""
     flow = deep_weights(
         np.atleast_2d(target), len(layers), covariance=covariance, rates=1.0 if rates is None else rates
     )
@@ -237,7 +237,7 @@ def follow(
 def trained(
     layers: Sequence[np.ndarray], target: Any, *, covariance: Any = None, rates: Any = None, rtol: float = 1e-12
 ) -> Layers:
-    """Return the layers at the time at which the gradient with respect to the map is 1e-11 of the target's."""
+    """Return the layers when the gradient with respect to the map has fallen to 1e-11 of its value at the zero map."""
     flow, start, atol = _posed(layers, target, covariance, rates, rtol)
     small = 1e-11 * np.linalg.norm(flow.target @ flow.covariance)
 
@@ -248,7 +248,7 @@ def trained(
 
 
 def time_to_reach(layers: Sequence[np.ndarray], target: Any, *, loss: bool = False, rates: Any = None) -> float:
-    """Return the first time at which the map has half of the target's length along it, or the loss has halved."""
+    """Return the first time at which the map's component along the target is half the target, or the loss is halved."""
     flow, start, atol = _posed(layers, target, None, rates, 1e-13)
     power = np.sum(flow.target**2)
     first = np.sum((flow.target - maps(start)[-1]) ** 2)
@@ -263,6 +263,6 @@ def time_to_reach(layers: Sequence[np.ndarray], target: Any, *, loss: bool = Fal
 
 
 def march(layers: Sequence[np.ndarray], target: Any, end: float, steps: int) -> Layers:
-    """Return the layers of a batch of networks at time `end`, by steps of a Runge-Kutta method of order 4."""
+    """Return the layers of a batch of networks at time `end`, by `steps` steps of a Runge-Kutta method of order 4."""
     flow, start, _ = _posed(layers, target, None, None, 0.0)
     return list(fixed_steps(flow, np, start, end, steps, order=4))

@@ -1,4 +1,4 @@
-"""Parameters: named, with a symbol, a meaning and a domain, checked when given, cast to any arithmetic."""
+"""Parameters of flows and laws: symbol, meaning, domain, validation, and conversion to any arithmetic."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def parameter(
     Parameters
     ----------
     symbol : str
-        TeX of the symbol, without dollars.
+        Symbol in TeX, without dollar signs.
     doc : str
-        Its meaning, in a few words; it appears in error messages.
+        Meaning of the parameter, in a few words; it appears in error messages.
     domain : str
         Allowed interval, e.g. ``"(0, inf)"``.
     typical : (float, float)
-        Everyday range, for examples and sliders.
+        Typical range, for examples and sliders.
     axes : tuple of str
-        Names of its own trailing axes; all other axes are batch axes.
+        Names of the trailing axes; all other axes are batch axes.
     default : float, optional
         Default value.
     whole : bool
-        Whether its entries must be integers.
+        Whether the entries must be integers.
 
     Examples
     --------
@@ -59,14 +59,14 @@ def parameter(
 
 
 def axis_names(who: str, axes: Any) -> tuple[str, ...]:
-    """Return names of axes, refused unless they are a tuple of strings."""
+    """Return names of axes; raise TypeError unless they are a tuple of strings."""
     if not isinstance(axes, tuple) or not all(isinstance(name, str) for name in axes):
         raise TypeError(f"{who}: axes = {axes!r} must be a tuple of strings (names of trailing axes); such as ('d',)")
     return axes
 
 
 def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
-    """Return the batch part of a shape, after checking its own axes against those seen before."""
+    """Return the batch part of a shape, after checking its own axes against `sizes`."""
     if len(shape) < len(axes):
         raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
     cut = len(shape) - len(axes)
@@ -81,7 +81,7 @@ def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tu
 
 
 def batch_shape(who: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the common batch shape of arrays by name, refused unless they broadcast."""
+    """Return the common batch shape of named arrays; raise ValueError unless they broadcast."""
     found: tuple[int, ...] = ()
     for name, shape in shapes.items():
         try:
@@ -100,7 +100,7 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 
 def _own(value: Any) -> Any:
-    """Return `value` as a read-only NumPy array, a copy unless it is read-only and owns its memory."""
+    """Return `value` as a read-only NumPy array; copy unless it is read-only and owns its memory."""
     if type(value) is not np.ndarray or not (value.flags.writeable or value.base is not None):
         return value
     value = value.copy(order="K")
@@ -139,7 +139,7 @@ class Parametrized:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def cast(self, xp: Any) -> Self:
-        """Return the same statement with its parameters as arrays of `xp`."""
+        """Return a copy whose parameters are arrays of `xp`."""
         other = copy.copy(self)
         for name, value in self.parameters().items():
             object.__setattr__(other, name, arithmetic.cast(xp, value))

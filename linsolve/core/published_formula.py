@@ -1,4 +1,4 @@
-"""A published formula as a record: the form as published, the form that holds, and the evaluation that decides."""
+"""Record of a published formula: the printed form, the correct form, and a numerical check of both."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["CORRECTED", "DIFFERENT", "REJECTED", "VERDICTS", "Errors", "Evidence
 
 CORRECTED, DIFFERENT = "corrected", "different setting"
 VERDICTS = ("exact", "exact under a condition", "leading order", CORRECTED, DIFFERENT)
-REJECTED = 100  # a printed form is wrong where its error is at least this many tolerances
+REJECTED = 100  # a printed form counts as wrong if its error is at least this many tolerances
 
 
 class Errors(NamedTuple):
-    """Error of the form that holds, and of the printed one where the two differ.
+    """Error of the correct form, and of the printed form if the two differ.
 
     Examples
     --------
@@ -31,9 +31,9 @@ class Errors(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Independent value, value of the formula, and value of the printed form.
+    """Independent value, value of the correct form, and value of the printed form.
 
-    Errors are the largest difference over the largest entry of `truth` (over 1 where that is 0).
+    The error is the largest difference divided by the largest entry of `truth` (by 1 if that is 0).
 
     Examples
     --------
@@ -56,14 +56,14 @@ class Evidence(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Errors of an expansion at values of its small parameter: its order is the slope of their logarithms.
+    """Errors of an expansion at values of its small parameter; the order is the slope in logarithms.
 
     Parameters
     ----------
     scales, found : array_like, shape (k,)
-        Values of the small parameter, and the errors there; of the last two the slope is taken.
+        Values of the small parameter, and the errors there; the last two determine the slope.
     stated, printed : float
-        Orders of the form that holds and of the printed one, where that differs.
+        Orders of the correct form, and of the printed form if it differs.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Order(NamedTuple):
         return float(np.diff(np.log(self.found))[-1] / np.diff(np.log(self.scales))[-1])
 
     def errors(self) -> Errors:
-        """Return how far the measured order is from the stated and from the printed one."""
+        """Return the distances of the measured order from the stated and from the printed order."""
         slope = self.measured()
         return Errors(abs(slope - self.stated), None if self.printed is None else abs(slope - self.printed))
 
@@ -97,23 +97,23 @@ class Formula:
     source : str
         Key of the paper in ``linsolve.papers.references``.
     number : str
-        Its number, or its place, there.
+        Equation number or place in the paper.
     states : str
         The statement, in words.
     latex : str
-        The formula that holds, in LaTeX.
+        The correct formula, in LaTeX.
     printed : str
-        As printed, in LaTeX, where that is wrong; else empty.
+        The printed form, in LaTeX, if it is wrong; else empty.
     condition : str
-        Under which it holds, where there is one; for expansions their order, as measured.
+        Condition under which the formula holds, if any; for expansions their measured order.
     about : tuple of str
-        The flows and laws to which it belongs.
+        The flows and laws to which the formula belongs.
     check : callable
-        Returns `Evidence`, or `Order` for an expansion; its docstring says how the truth was found.
+        Returns `Evidence`, or `Order` for an expansion; its docstring describes the independent computation.
     tolerance : float
-        Largest error of the form that holds; a printed form that is wrong has at least 100 times as much.
+        Largest error of the correct form; a wrong printed form has at least 100 times this error.
     expansion : bool
-        Whether it holds to leading order.
+        Whether the formula holds to leading order only.
     elsewhere : bool
         Whether the published form holds in a different setting and not for these networks.
 
@@ -151,26 +151,26 @@ class Formula:
 
     @property
     def name(self) -> str:
-        """Name of its test: ``tests/papers/test_published.py`` runs it under this name."""
+        """Name of the formula in ``tests/papers/test_published.py``."""
         return f"{self.source}-{self.check.__name__}"
 
     @property
     def evidence(self) -> str:
-        """Method by which the independent value was found, in a sentence."""
+        """Method of the independent computation, as a sentence."""
         return " ".join((self.check.__doc__ or "").split())
 
     def errors(self) -> Errors:
-        """Evaluate the formula, and the printed form where that differs, against the truth."""
+        """Return the errors of the correct form, and of the printed form if it differs."""
         return self.check().errors()
 
     def holds(self, errors: Errors) -> bool:
-        """Return whether the form that holds does, and the printed one, where there is one, does not."""
+        """Return whether the correct form passes the check and the printed form, if it differs, fails it."""
         right = errors.stated <= self.tolerance
         return right and (errors.printed is None or errors.printed >= REJECTED * self.tolerance)
 
 
 class Source:
-    """The formulas of one paper, in the order in which their checks are written; decorate a check to add one."""
+    """Formulas of one paper, in the order of their checks; used as a decorator, it adds a check."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -178,7 +178,7 @@ class Source:
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
-        """All of them."""
+        """All formulas of the paper."""
         return tuple(self._found)
 
     def __call__(

@@ -1,4 +1,4 @@
-"""A checked query of a flow: fitting shapes, one array namespace, a start for which the closed form holds."""
+"""A checked query of a flow: consistent shapes, one array namespace, a state for which the closed form holds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class NotExact(ValueError):
-    """The closed form does not hold for this start; the message names the violated condition and its size.
+    """Raised if the closed form does not hold for a state; the message contains the violated condition and its value.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class NotExact(ValueError):
 
 
 class Problem(NamedTuple):
-    """A checked query: one flow, one start and times in one array namespace; `shared` is of the last `closed_form`."""
+    """A checked query: flow, initial state and times in one namespace; `closed_form` sets `shared`."""
 
     flow: Any
     xp: Any
@@ -58,7 +58,7 @@ class Problem(NamedTuple):
 
 
 def evaluator() -> Callable[..., Any]:
-    """Return the function that evaluates a checked query; found by name, since engines are built on this module."""
+    """Return the function that evaluates a checked query; imported by name, since engines import this module."""
     return importlib.import_module("linsolve.engines.evaluate").follow  # type: ignore[no-any-return]
 
 
@@ -71,7 +71,7 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
         )
     who = type(flow).__name__
     plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)
-    # what NumPy holds adopts the library of the rest, except a start given as a NumPy array, which sets it
+    # NumPy arrays are converted to the library of the other arrays, unless the state is a NumPy array
     others = [v for v in (*flow.parameters().values(), t) if arithmetic.namespace(v) is not np]
     xp = arithmetic.namespace(*(() if plain else z0), *others)
     flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
@@ -86,14 +86,14 @@ def pose(flow: Any, t: Any, z0: Any) -> Problem:
 
 
 def detached(problem: Problem) -> Problem:
-    """Return the problem with copies of times and start, which later writes into `out` cannot change."""
+    """Return the problem with copies of times and initial state, which are independent of `out`."""
     if problem.xp is not np:
         return problem
     return problem._replace(t=problem.t.copy(), z0=type(problem.z0)(*(v.copy() for v in problem.z0)))
 
 
 def refuse_overflow(problem: Problem) -> None:
-    """Raise `OverflowError` that names the parameter or field of the start whose size is farthest from 1."""
+    """Raise `OverflowError`, naming the parameter or field of the state whose magnitude is farthest from 1."""
     flow, who = problem.flow, type(problem.flow).__name__
     meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(flow)}
     given = {**problem.z0._asdict(), **flow.parameters()}
@@ -108,9 +108,9 @@ def refuse_overflow(problem: Problem) -> None:
 
 @contextmanager
 def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
-    """Context manager whose function returns a state, or raises OverflowError if it is not finite after an overflow.
+    """Context manager that yields a function: it returns a state, or raises OverflowError if it is not finite.
 
-    An overflow in an intermediate result is harmless if the state is finite. An invalid operation raises in any case.
+    An overflow in an intermediate result is harmless if the state is finite. An invalid operation always raises.
     """
     if problem.xp is not np:
         yield lambda state: state
@@ -137,12 +137,12 @@ _LATE = 1e150  # later times may overflow in products with rates
 def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) -> Any:
     """Return the state at a problem's times.
 
-    Where a time beyond 1e150 overflows, the state at t = inf is returned if it is reached at 1e150 already.
+    Where a time beyond 1e150 overflows, the state at t = inf is returned if it is reached by t = 1e150.
 
     Raises
     ------
     OverflowError
-        Naming the time, or else the start or the parameter, that is out of range.
+        If a time, a field of the state or a parameter is out of range; the message names it.
     """
 
     def at(t: Any, out: Any) -> Any:
@@ -157,7 +157,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
         late = np.isfinite(t) & (np.abs(t) > _LATE)
         if problem.xp is not np or not late.any():
             raise
-        bounded = at(np.where(late, np.sign(t) * _LATE, t), None)  # raises if time is not the cause
+        bounded = at(np.where(late, np.sign(t) * _LATE, t), None)  # raises if the time is not the cause
     try:
         limit = at(np.where(late, np.sign(t) * np.inf, t), out)
         reached = all(np.allclose(a, b, rtol=1e-12, atol=0.0) for a, b in zip(bounded, limit, strict=True))
@@ -172,7 +172,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
 
 
 def closed_form(problem: Problem, clock: Any) -> Any:
-    """Return the state at the times `clock`, and put into `problem.shared` the quantities shared with observables."""
+    """Return the state at the times `clock`; store the quantities shared with observables in `problem.shared`."""
     flow, given = problem.flow, (problem.xp, clock, problem.z0)
     if "solution" not in flow.sharing:
         return flow.solution(*given)
@@ -183,14 +183,14 @@ def closed_form(problem: Problem, clock: Any) -> Any:
 
 
 def _is_plain(z0: Any) -> bool:
-    """Whether a start consists of Python numbers and lists only, which adapt to any library."""
+    """Return whether a state consists of Python numbers and lists only, which convert to any library."""
     values = z0.values() if isinstance(z0, Mapping) else z0 if isinstance(z0, tuple) else (z0,)
     parts = [part for value in values for part in (value if isinstance(value, list) else (value,))]
     return not any(hasattr(part, "dtype") for part in parts)
 
 
 def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None) -> None:
-    """Raise `NotExact` where a condition of the closed form, evaluated here unless given, does not vanish."""
+    """Raise `NotExact` if a condition of the closed form, evaluated here unless given, does not vanish."""
     flow, who = problem.flow, type(problem.flow).__name__
     if getattr(problem.xp, "symbolic", False):
         return
@@ -206,7 +206,7 @@ def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None
 
 
 def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None = None) -> None:
-    """Raise where a time lies outside the interval, evaluated here unless given, on which the solution exists."""
+    """Raise ValueError if a time lies outside the interval of existence, which is evaluated here unless given."""
     if getattr(problem.xp, "symbolic", False):
         return
     if lifetime is None and problem.flow.forward_complete and not arithmetic.to_numpy(problem.t).min() < 0:

@@ -11,7 +11,7 @@ from linsolve.core.arguments import shown
 
 __all__ = ["generator", "halves", "seeded"]
 
-_BITS = 1000  # for more trials NumPy's binomial variates are faster
+_BITS = 1000  # for more trials, NumPy's binomial variates are faster than counting bits
 
 
 def seeded(who: str, rng: Any) -> np.random.Generator:
@@ -20,7 +20,7 @@ def seeded(who: str, rng: Any) -> np.random.Generator:
     Raises
     ------
     TypeError, ValueError
-        If `numpy.random.default_rng` does not accept it.
+        If `numpy.random.default_rng` does not accept `rng`.
     """
     try:
         return np.random.default_rng(rng)
@@ -35,9 +35,9 @@ def generator(who: str, rng: Any) -> tuple[Any, Any]:
     Parameters
     ----------
     who : str
-        The function that was given it, for errors.
+        Name of the calling function, for errors.
     rng : None, int, numpy.random.Generator or SeedSequence, or cupy.random.Generator
-        As in SPEC 7 for NumPy; a generator of CuPy is used as it is, and its draws stay on its device.
+        As in SPEC 7 for NumPy; a CuPy generator is used unchanged, and its draws stay on its device.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def generator(who: str, rng: Any) -> tuple[Any, Any]:
 def halves(rng: Any, n: int, shape: tuple[int, ...]) -> Any:
     """Return binomial variates of `n` trials of probability 1/2.
 
-    For NumPy's generators and small `n` random bits are counted, which is faster.
+    For NumPy generators and small `n`, random bits are counted, which is faster.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Names that are imported on first access, so that `import linsolve` costs little more than `import numpy`."""
+"""Lazy imports: names are imported on first access, so that `import linsolve` is hardly slower than `import numpy`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["on_use"]
 
 
 def on_use(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package whose names live in modules imported on first access.
+    """Return ``__getattr__`` and ``__dir__`` of a package whose modules are imported on first access.
 
     Parameters
     ----------
     package : str
         Name of the package.
     where : dict of str to str
-        For each name ``"module"``, which has an attribute of that name, or ``"module:attribute"``; an empty attribute
-        means the module itself.
+        For each name ``"module"``, for the attribute of that name, or ``"module:attribute"``; an empty attribute means
+        the module itself.
 
     Raises
     ------
     AttributeError
-        By the returned ``__getattr__``, if the name is unknown.
+        Raised by the returned ``__getattr__`` if the name is unknown.
     """
 
     def get(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Output folders: results appear only when complete, and replace only results of the same command."""
+"""Output folders: only complete results are written, and they replace only results of the same command."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 
 __all__ = ["folder_of_results", "folder_to_fill", "mark", "whole_files", "whole_folder"]
 
-MARK = "linsolve.json"  # in every folder of results
+MARK = "linsolve.json"  # file in every folder of results
 
-SCRATCH = ".linsolve-"  # prefix of temporary folders; one that remains belongs to a killed run
+SCRATCH = ".linsolve-"  # prefix of temporary folders; a killed run leaves its folder behind
 
 
 def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
-    """Return `out` as the path of a folder that exists or can be made.
+    """Return `out` as the path of a folder that exists or can be created.
 
     Raises
     ------
     ValueError
-        If it is a file, or cannot be written.
+        If `out` is a file, or cannot be written.
     """
     folder = Path(out)
     if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
@@ -37,7 +37,7 @@ def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
 
 
 def folder_of_results(who: str, out: str | os.PathLike[str], of: str, names: Collection[str]) -> Path:
-    """Return `out` as a path that may be replaced: missing, an empty folder, or an earlier result of the same run.
+    """Return `out` as a path that may be replaced: missing, an empty folder, or an earlier result of the same command.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ def folder_of_results(who: str, out: str | os.PathLike[str], of: str, names: Col
     of : str
         Subject of the run, such as the path of its data.
     names : collection of str
-        Files that a result may have, besides `MARK`.
+        File names that a result may contain, besides `MARK`.
 
     Raises
     ------
     ValueError
-        If it is a file, a folder with other contents, or the result of another command or subject.
+        If `out` is a file, a folder with other contents, or the result of another command or subject.
     """
     folder = folder_to_fill(who, out)
     held = {each.name for each in folder.iterdir() if not each.name.startswith(SCRATCH)} if folder.is_dir() else set()
@@ -70,12 +70,12 @@ def folder_of_results(who: str, out: str | os.PathLike[str], of: str, names: Col
 
 
 def mark(folder: Path, who: str, of: str) -> None:
-    """Write the file by which `folder_of_results` knows the command and the subject of a result."""
+    """Write the file from which `folder_of_results` reads the command and the subject of a result."""
     (folder / MARK).write_text(json.dumps({"command": who, "of": of}) + "\n", encoding="utf-8")
 
 
 def _mark_of(path: Path) -> dict[str, str]:
-    """Return command and subject of a result, nothing if the file is not such a record."""
+    """Return command and subject of a result, an empty dict if the file is not such a record."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
@@ -86,9 +86,9 @@ def _mark_of(path: Path) -> dict[str, str]:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, which replaces the contents of `folder` at the end of the block.
+    """Yield a temporary folder that replaces the contents of `folder` at the end of the block.
 
-    An existing folder itself is kept, as it may be a mount point or the working directory.
+    An existing folder itself is kept, because it may be a mount point or the working directory.
     """
     there = folder.is_dir()
     where = folder if there else folder.parent
@@ -104,7 +104,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             _move(folder, old)
             _move(made, folder)
         except BaseException:
-            _move(old, folder)  # the rest is deleted with the scratch folder
+            _move(old, folder)  # the remaining files are deleted with the scratch folder
             raise
 
 
@@ -117,14 +117,14 @@ def _move(source: Path, goal: Path) -> None:
 
 @contextmanager
 def whole_files(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, whose files move to `folder`, made if missing, at the end of the block.
+    """Yield a temporary folder whose files are moved to `folder`, created if missing, at the end of the block.
 
     Files of the same names are replaced, all or none.
 
     Raises
     ------
     ValueError
-        If a folder is in the place of a file.
+        If a folder has the name of a file.
     """
     with _made(folder), tempfile.TemporaryDirectory(dir=folder, prefix=SCRATCH) as scratch:
         made, old = Path(scratch) / "new", Path(scratch) / "old"
@@ -135,7 +135,7 @@ def whole_files(folder: Path) -> Iterator[Path]:
 
 
 def _place(names: list[str], made: Path, folder: Path, old: Path) -> None:
-    """Move files into a folder, all or none; `old` is for copies of those that they replace."""
+    """Move files into a folder, all or none; `old` holds copies of the replaced files."""
     for name in names:
         if (folder / name).is_dir():
             raise ValueError(f"out = {folder / name} is a folder (where a file of results goes); move it or rename out")
@@ -157,7 +157,7 @@ def _place(names: list[str], made: Path, folder: Path, old: Path) -> None:
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Make a folder, with its parents; those that are new go again if the block fails and has left nothing in them."""
+    """Create a folder and its parents; remove the new ones if the block fails and they are empty."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""Trajectories: the states of a flow at given times, and its observables by name."""
+"""Trajectories: the states of a flow at given times, with observables by name."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Trajectory:
     route : str
         Method: "closed form", an integrator's name, or "gradient descent".
     start : State, optional
-        State at time 0, where the route is the closed form.
+        State at time 0, if the route is the closed form.
     shared : optional
-        ``flow.shared`` at these times, where the state was computed from it.
+        ``flow.shared`` at these times, if the state was computed from it.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Trajectory:
     @property
     def names(self) -> list[str]:
         """Names of the state, the loss, the observables and the invariants."""
-        with np.errstate(all="ignore"):  # values are judged at their access
+        with np.errstate(all="ignore"):  # values are checked at their access
             others = [*self._along, *self.flow.declared, *self._invariants]
         return list(dict.fromkeys([*self.state._fields, "loss", *others]))
 
@@ -113,7 +113,7 @@ class Trajectory:
         xp = self._xp
         batch = self._batch_ndim
         clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
-        with np.errstate(over="ignore", invalid="ignore"):  # `__getitem__` judges values that are read
+        with np.errstate(over="ignore", invalid="ignore"):  # `__getitem__` checks the values
             if self.shared is not None and "along" in self.flow.sharing:
                 return self.flow.along(xp, clock, self.start, self.shared)
             return self.flow.along(xp, clock, self.start)
@@ -132,7 +132,7 @@ class Trajectory:
         return iter(self.names)
 
     def keys(self) -> list[str]:
-        """Return `names`; with it ``dict(traj)`` holds everything."""
+        """Return `names`, so that ``dict(traj)`` contains all values."""
         return self.names
 
     def __getitem__(self, name: str) -> Any:
@@ -161,7 +161,7 @@ class Trajectory:
         self.__dict__.update(state, shared=None)
 
     def _observed(self, name: str) -> Any:
-        """Return an observable: from its own closed form, from the state, or an invariant."""
+        """Return an observable from its own closed form or from the state, or an invariant."""
         lead = self.state[0].shape[: self.t.ndim + self._batch_ndim]
         if name in self._along:
             value = self._along[name]

@@ -10,15 +10,15 @@ import numpy as np
 __all__ = ["Memory"]
 
 Found = TypeVar("Found")
-KEPT = 2**20  # most numbers in the arguments of a cached result
+KEPT = 2**20  # largest total size of the arguments of a cached result
 
 
 class Memory:
     """The last result of each of several functions, with copies of its arguments.
 
-    Arguments are compared by value, so that a change in place is noticed. Only NumPy arrays are cached: arrays of
-    other arithmetics may hold equal numbers but need more digits. A copy or a pickle of a memory is empty. Threads may
-    share one; at worst a result is computed twice.
+    Arguments are compared by value, so that in-place changes are detected. Only NumPy arrays are cached: arrays of
+    other arithmetics may contain equal numbers but require more digits. A copy or pickle of a `Memory` is empty.
+    Threads may share a `Memory`; at worst a result is computed twice.
     """
 
     def __init__(self) -> None:

@@ -18,12 +18,12 @@ __all__ = ["Argument", "checked", "in_range", "refuse_unmatched"]
 
 T = TypeVar("T")
 Formula = TypeVar("Formula", bound=Callable[..., Any])
-# whether a checked formula is being evaluated, whose own calls are not checked again
+# whether a checked formula is being evaluated; nested calls are not checked again
 _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 
 
 class Argument(NamedTuple):
-    """Meaning, allowed interval and own trailing axes of an argument; whether its entries are integers."""
+    """Meaning, allowed interval and trailing axes of an argument, and whether its entries are integers."""
 
     meaning: str
     domain: str = "(-inf, inf)"
@@ -39,18 +39,18 @@ def checked(
     Parameters
     ----------
     table : mapping of str to Argument
-        Declarations by name, shared by the formulas of a module; parameters without one are passed on unchecked.
+        Declarations by name, shared by the formulas of a module; parameters without declaration are not checked.
     logarithm : bool
         Whether the result may be -inf, the logarithm of 0.
     **others : Argument
-        Declarations that hold for this formula instead.
+        Declarations that replace those of `table` for this formula.
 
     Raises
     ------
     TypeError, ValueError
-        By the decorated formula, for an argument outside its declaration or shapes that do not broadcast.
+        Raised by the decorated formula if an argument violates its declaration or shapes do not broadcast.
     OverflowError
-        By the decorated formula, for a result beyond the range of doubles.
+        Raised by the decorated formula if the result is beyond the range of doubles.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def checked(
 
 
 def refuse_unmatched(who: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse batch shapes that do not broadcast."""
+    """Raise ValueError if the batch shapes do not broadcast."""
     try:
         np.broadcast_shapes(*shapes.values())
     except ValueError:
@@ -110,7 +110,7 @@ def refuse_unmatched(who: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **given: Any) -> T:
-    """Return ``formula()``; raise OverflowError for nan or infinities in it, naming the most extreme argument given."""
+    """Return ``formula()``; for nan or infinities raise OverflowError, naming the most extreme argument."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = formula()
     for value in _leaves(found):
@@ -133,7 +133,7 @@ def _leaves(found: Any) -> Iterable[Any]:
 
 
 def _extreme(values: np.ndarray) -> float:
-    """Return the magnitude that is farthest from 1, zeros aside."""
+    """Return the nonzero magnitude that is farthest from 1."""
     sizes = np.abs(np.asarray(values, dtype=float))
     sizes = np.append(sizes[sizes > 0], 1.0)
     return float(sizes[np.argmax(np.abs(np.log(sizes)))])

@@ -1,4 +1,4 @@
-"""Sums and products carried to twice the working precision, in array-API operations only."""
+"""Double-double arithmetic: sums and products in twice the working precision, in array-API operations only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DoubleDouble", "cosine", "length", "power_of_two", "two_prod", "two_
 def two_sum(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Return the rounded sum and its rounding error: ``s + e = a + b`` exactly (Knuth).
 
-    In object arithmetic, whose precision is the user's choice, the error is reported as 0.
+    In object arithmetic, whose precision the user chooses, the error is returned as 0.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def two_sum(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _halves(a: Any) -> tuple[Any, Any]:
-    # Veltkamp: the high part has 26 bits, so that products of parts are exact; needs |a| < 2^996
+    # Veltkamp splitting: the high part has 26 bits, so that products of parts are exact; requires |a| < 2^996
     shifted = (2**27 + 1) * a
     high = shifted - (shifted - a)
     return high, a - high
@@ -37,7 +37,7 @@ def _halves(a: Any) -> tuple[Any, Any]:
 def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Return the rounded product and its rounding error: ``p + e = a b`` exactly, barring underflow (Dekker).
 
-    In object arithmetic the error is reported as 0.
+    In object arithmetic the error is returned as 0.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def power_of_two(xp: Any, size: Any) -> Any:
-    """Return a power of two that brings `size` into ``[2^-64, 2^64]``; 1 in object arithmetic, which has no range."""
+    """Return a power of two that scales `size` into ``[2^-64, 2^64]``; 1 in object arithmetic without overflow."""
     factor = xp.ones_like(size)
     if arithmetic.is_object(xp):
         return factor
@@ -68,7 +68,7 @@ def power_of_two(xp: Any, size: Any) -> Any:
 
 
 def _scale(xp: Any, size: Any) -> Any:
-    """Return a power of two that brings `size` into ``[2^-480, 2^480]``, where squares are doubles."""
+    """Return a power of two that scales `size` into ``[2^-480, 2^480]``, where squares are doubles."""
     one = xp.ones_like(size)
     if arithmetic.is_object(xp):
         return one
@@ -93,7 +93,7 @@ def length(xp: Any, v: Any) -> Any:
 def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any:
     """Return the cosine of the angle between vectors along the last axis, in [-1, 1]; 0 where one of them is 0.
 
-    `sizes` are their lengths, where these are known.
+    `sizes` are the lengths of the vectors, if known.
     """
     sizes = sizes or (length(xp, a), length(xp, b))
     none = (sizes[0] == 0) | (sizes[1] == 0)
@@ -104,17 +104,17 @@ def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any
 
 
 class DoubleDouble:
-    """Numbers ``hi + lo`` of twice the working precision, with the operations that set up a closed form.
+    """Double-double numbers ``hi + lo`` of twice the working precision.
 
-    In object arithmetic everything passes through and ``lo`` stays 0.
+    In object arithmetic ``lo`` is always 0.
 
     Parameters
     ----------
     xp : namespace
     hi : array
-        The number, rounded.
+        The rounded number.
     lo : array, optional
-        What the rounding left, 0 when not given.
+        The rounding error, 0 by default.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class DoubleDouble:
         return self._renew(ratio, (rest.hi + rest.lo) / other.hi)
 
     def scaled(self, factor: Any) -> DoubleDouble:
-        """Return the product with powers of two, which is exact."""
+        """Return the product with a power of two, which is exact."""
         return DoubleDouble(self.xp, self.hi * factor, self.lo * factor)
 
     def sqrt(self) -> DoubleDouble:
@@ -188,7 +188,7 @@ class DoubleDouble:
         return self._renew(root, ((self.hi - p) - e + self.lo) / (2 * safe))
 
     def sum(self) -> DoubleDouble:
-        """Return the sum over the last axis, added in pairs."""
+        """Return the sum over the last axis, by pairwise summation."""
         if arithmetic.is_object(self.xp):
             return DoubleDouble(self.xp, self.xp.sum(self.hi, axis=-1))
         part = self
@@ -203,14 +203,14 @@ class DoubleDouble:
         return part[..., 0]
 
     def length(self) -> DoubleDouble:
-        """Return the Euclidean length along the last axis, whatever the magnitudes."""
+        """Return the Euclidean length along the last axis, without overflow or underflow of the squares."""
         xp = self.xp
         factor = _scale(xp, xp.max(xp.abs(self.hi), axis=-1))
         scaled = self.scaled(factor[..., None])
         return (scaled * scaled).sum().sqrt().scaled(1 / factor)
 
     def hypot(self, other: Any) -> DoubleDouble:
-        """Return ``sqrt(self^2 + other^2)``, whatever the magnitudes."""
+        """Return ``sqrt(self^2 + other^2)``, without overflow or underflow of the squares."""
         other = self._like(other)
         xp = self.xp
         factor = _scale(xp, xp.maximum(xp.abs(self.hi), xp.abs(other.hi)))

@@ -1,4 +1,4 @@
-r"""``exp(-K t) v`` and ``t phi(K t) v`` for one vector, by the Lanczos process: no eigendecomposition of K.
+r"""``exp(-K t) v`` and ``t phi(K t) v`` for one vector, by the Lanczos process, without eigendecomposition of K.
 
 In the Krylov space of ``K`` and ``v``, with orthonormal rows ``V`` and tridiagonal ``T = V K V^T``, the approximation
 ``|v| V^T exp(-T t) e_1`` satisfies the differential equation up to a defect along the next Lanczos vector. The defect
@@ -7,8 +7,8 @@ exponential operator", SIAM J. Numer. Anal. 29, section 5): for ``t >= 0``,
 
 .. math:: |e(t)| \le |v|\, h \int_0^t |e_k^T e^{-T s} e_1|\, ds = |v|\, h\, |e_k^T\, t\, \varphi(T t)\, e_1| ,
 
-h the next off-diagonal entry of T. The integral needs no quadrature: off-diagonal entries of T are positive, so the
-integrand has the sign ``(-1)^(k-1)`` for all s.
+where h is the next off-diagonal entry of T. The integral requires no quadrature: off-diagonal entries of T are
+positive, so the integrand has the sign ``(-1)^(k-1)`` for all s.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from linsolve.numerics.spectrum import Spectrum, exponents, integral_weights
 __all__ = ["Krylov", "krylov"]
 
 _EPS = 2.0**-52
-_ROUNDING = 32  # in units of eps (1 + lam_max t) |v|: rounding of products with K in modes that still move
+_ROUNDING = 32  # rounding error of products with K in unconverged modes, in units of eps (1 + lam_max t) |v|
 _NEGATIVE = 100  # largest negative Ritz value accepted as rounding, in units of n eps of the largest
-_FOREVER = 1e300  # in place of the infinite weight of a null direction at t = inf, whose product with 0 is 0
+_FOREVER = 1e300  # replaces the infinite weight of a null direction at t = inf, so that its product with 0 is 0
 
 
 class Krylov(NamedTuple):
-    """``exp(-K t) v`` and its integral over time, with a bound of the error.
+    """``exp(-K t) v`` and its integral over time, with an error bound.
 
     Parameters
     ----------
     decayed : array, shape t.shape + (n,)
         ``exp(-K t) v``.
     integral : array, shape t.shape + (n,)
-        ``t phi(K t) v``, the integral of the former from 0 to t; its error is at most t times that of the former.
+        ``t phi(K t) v``, the integral of `decayed` from 0 to t; its error is at most t times the error of `decayed`.
     error : ndarray, shape t.shape
-        Bound of the length of the error of `decayed`, from truncation of the space and from rounding.
+        Bound of the norm of the error of `decayed`, from truncation of the space and from rounding.
     converged : bool
-        Whether the space is large enough for the tolerance, or for rounding, at every time, and no Ritz value negative.
+        Whether the truncation error is below the tolerance or the rounding error at every time, and no Ritz value is
+        negative.
     steps : int
         Dimension of the space, the number of products with K.
 
@@ -61,7 +62,7 @@ class Krylov(NamedTuple):
 
 
 def krylov(xp: Any, matrix: Any, t: Any, v: Any, tolerance: float = 1e-13, most: int = 200) -> Krylov:
-    """Return ``exp(-K t) v`` and ``t phi(K t) v`` in the smallest Krylov space tried that meets the tolerance.
+    """Return ``exp(-K t) v`` and ``t phi(K t) v`` from a Krylov space that grows until the tolerance is met.
 
     Parameters
     ----------
@@ -72,15 +73,15 @@ def krylov(xp: Any, matrix: Any, t: Any, v: Any, tolerance: float = 1e-13, most:
     v : array, shape (n,)
         Vector to which the functions of K are applied.
     tolerance : float
-        Largest error relative to ``|v|``; the rounding of products with K is allowed in any case.
+        Largest error relative to ``|v|``, in addition to the rounding error of products with K.
     most : int
-        Largest dimension of the space; beyond about 200 an eigendecomposition is no slower.
+        Largest dimension of the space; beyond about 200 an eigendecomposition is as fast.
 
     Notes
     -----
-    Full re-orthogonalization, twice, keeps the space orthogonal in floats: without it copies of converged eigenvalues
-    appear. Ritz values below ``n eps`` of the largest are zero, as in `Spectrum`. Arrays of floats only, on any device;
-    the small tridiagonal problem is solved on the host.
+    Full reorthogonalization, applied twice, keeps the basis orthogonal in floats: without it copies of converged
+    eigenvalues appear. Ritz values below ``n eps`` of the largest are set to zero, as in `Spectrum`. Arrays of floats
+    only, on any device; the small tridiagonal problem is solved on the host.
 
     Examples
     --------
@@ -127,7 +128,7 @@ class _Lanczos:
         return len(self.diagonal)
 
     def grow(self, steps: int) -> None:
-        """Extend the space to a dimension, or until it is closed under K."""
+        """Extend the space to dimension `steps`, or until it is invariant under K."""
         while self.steps < max(1, steps) and not (self.closed and self.steps):
             k = self.steps + 1
             w = self.matrix @ self.rows[k - 1, :]
@@ -144,7 +145,7 @@ class _Lanczos:
 
 
 def _length(xp: Any, v: Any) -> float:
-    """Return the length of a vector whose squares may leave the range of doubles."""
+    """Return the norm of a vector whose squares may leave the range of doubles."""
     scale = float(xp.max(xp.abs(v)))
     if not 0 < scale < np.inf:
         return scale
@@ -153,7 +154,7 @@ def _length(xp: Any, v: Any) -> float:
 
 
 class _Small(NamedTuple):
-    """Results inside the Krylov space, bounds of truncation and of rounding, and whether a Ritz value is negative."""
+    """Results in the Krylov space, truncation and rounding error bounds, and whether a Ritz value is negative."""
 
     decayed: np.ndarray
     integral: np.ndarray

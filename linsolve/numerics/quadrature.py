@@ -1,4 +1,4 @@
-"""Gauss-Legendre quadrature to the digits of any arithmetic."""
+"""Gauss-Legendre quadrature to the precision of any arithmetic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def legendre(xp: Any, count: int) -> tuple[Any, Any]:
     if not arithmetic.is_object(xp):
         return xp.asarray((nodes + 1) / 2), xp.asarray(weights / 2)
     x, digits = xp.asarray(nodes), 14
-    while digits < 2 * xp.dps:  # Newton's iteration doubles the digits
+    while digits < 2 * xp.dps:  # each Newton step doubles the digits
         value, slope = _polynomial(x, count)
         x, digits = x - value / slope, 2 * digits
     _, slope = _polynomial(x, count)

@@ -14,7 +14,7 @@ __all__ = [
 def phi(xp: Any, x: Any) -> Any:
     """Return ``(1 - exp(-x)) / x``, equal to 1 at 0 and to 0 at infinity.
 
-    Multiplied by `t` at ``x = lam t`` it is the integral of ``exp(-lam s)`` from 0 to t, every ``lam`` included.
+    ``t phi(lam t)`` is the integral of ``exp(-lam s)`` from 0 to t, for every real ``lam``.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def phi(xp: Any, x: Any) -> Any:
 
 
 def root_of_twice(xp: Any, x: Any) -> Any:
-    """Return ``sqrt(2 x)``, also where ``2 x`` overflows.
+    """Return ``sqrt(2 x)``, without overflow of ``2 x``.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def root_of_twice(xp: Any, x: Any) -> Any:
 
 
 def log1p_ratio(xp: Any, x: Any) -> Any:
-    """Return ``log(1 + x) / x``, equal to 1 at 0; infinite at ``x <= -1``, where the argument of the logarithm ends.
+    """Return ``log(1 + x) / x``, equal to 1 at 0 and infinite at ``x <= -1``, outside the domain of the logarithm.
 
     Examples
     --------
@@ -57,16 +57,16 @@ def log1p_ratio(xp: Any, x: Any) -> Any:
 
 
 def smallest(xp: Any, *candidates: tuple[Any, Any]) -> Any:
-    """Return, elementwise, the value of the candidate ``(bound, value)`` of smallest bound.
+    """Return, elementwise, the value of the candidate ``(bound, value)`` with the smallest bound.
 
-    Several expressions of one quantity are equal in exact arithmetic; rounding leaves in each an error proportional to
-    the sum of the magnitudes of its terms, its bound.
+    The candidates are expressions that are equal in exact arithmetic. The rounding error of each is proportional to the
+    sum of the magnitudes of its terms, its bound.
 
     Parameters
     ----------
     xp : namespace
     *candidates : (array, array)
-        Bound and value of each; where bounds are equal, the earlier one is taken.
+        Bound and value of each candidate; for equal bounds the earlier one is chosen.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def integral_of_decay(xp: Any, t: Any, rate: Any) -> Any:
     """
     none = rate == 0
     x = xp.abs(rate * xp.where(none, xp.zeros_like(t), t))
-    short = x == 0 if arithmetic.is_object(xp) else x < 1 / 2**60  # where it is t, also if x underflows
+    short = x == 0 if arithmetic.is_object(xp) else x < 1 / 2**60  # the integral is t, also if x underflows
     done = -xp.expm1(-x) / xp.where(none, xp.ones_like(x), xp.abs(rate))
     return xp.where(short, t + xp.zeros_like(x), xp.where(t < 0, -done, done))
 
@@ -104,15 +104,15 @@ def integral_of_decay(xp: Any, t: Any, rate: Any) -> Any:
 def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     """Return ``a`` and ``s - a`` where ``a' = a (s - a)``, ``a(0) = a0``, each to full relative accuracy.
 
-    With ``x = s t`` and ``S = (1 - exp(-x))/s``, ``a = a0 / (exp(-x) + a0 S)`` for ``x >= 0`` and the same with both
-    sides multiplied by ``exp(x)`` for ``x < 0``: no overflow, and for ``a0 >= 0, t >= 0`` no subtraction. Where
-    ``1 + x`` rounds to 1, ``S = t``.
+    With ``x = s t`` and ``S = (1 - exp(-x))/s``, ``a = a0 / (exp(-x) + a0 S)`` for ``x >= 0``. For ``x < 0`` numerator
+    and denominator are multiplied by ``exp(x)``. Nothing overflows, and for ``a0 >= 0, t >= 0`` nothing is subtracted.
+    Where ``1 + x`` rounds to 1, ``S = t``.
 
     Parameters
     ----------
     xp : namespace
     t, a0, s : array
-        Time (inf allowed), start and stable (``s > 0``) or unstable (``s < 0``) fixed point; shapes broadcast.
+        Time (inf allowed), initial value, and stable (``s > 0``) or unstable (``s < 0``) fixed point; shapes broadcast.
 
     Returns
     -------
@@ -134,21 +134,21 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     down = xp.where(rising, decay, xp.ones_like(x))
     up = xp.where(rising, xp.ones_like(x), decay)
     still, rate = 1 + size == 1, 1 / xp.where(flat, xp.ones_like(s), s)
-    # a0 = 0 at s = 0 and t = inf: the integral is infinite, its product is not
+    # at a0 = 0, s = 0 and t = inf the integral is infinite, but its product with a0 is 0
     early = xp.where(a0 == 0, xp.zeros_like(t), t)
     integral = xp.where(still, early, rate * xp.where(rising, done, -done))
-    # a0 S may overflow: then the fraction is divided by a0
+    # where a0 S may overflow, numerator and denominator are divided by a0
     huge = (xp.abs(a0) > 1) & ((xp.abs(a0) > 2.0**100) | (xp.abs(t) > 2.0**900))
     top, unit = xp.where(huge, xp.ones_like(a0), a0), 1 / xp.where(huge, a0, xp.ones_like(a0))
     den = down * unit + top * integral
-    # a start at zero stays there; everything else has a positive denominator while the solution exists
+    # a0 = 0 is stationary; otherwise the denominator is positive while the solution exists
     safe = xp.where((a0 == 0) | (den == 0), xp.ones_like(den), den)
-    settled = (down == 0) & (a0 != 0)  # there a0 S may underflow, but a = s
+    settled = (down == 0) & (a0 != 0)  # a0 S may underflow, but a = s
     return xp.where(settled, s, top * up / safe), xp.where(a0 == 0, s, (s - a0) * unit * down / safe)
 
 
 def _discriminant(xp: Any, A: Any, b: Any, C: Any) -> tuple[Any, Any]:
-    """Return ``w = sqrt(|b^2 + A C|)`` and where it is hyperbolic, without overflow of the squares."""
+    """Return ``w = sqrt(|b^2 + A C|)`` and the mask ``b^2 + A C > 0`` (hyperbolic), without overflow of the squares."""
     root = xp.sqrt(xp.abs(A)) * xp.sqrt(xp.abs(C))
     same = xp.sign(A) * xp.sign(C) >= 0
     size = xp.abs(b)
@@ -165,20 +165,20 @@ def riccati(xp: Any, t: Any, a0: Any, A: Any, B: Any, C: Any) -> Any:
 
     With ``w^2 = B^2/4 + A C``, ``T = tanh(w t)/w`` (``tan`` where ``w^2 < 0``) and ``v0`` the initial velocity,
     ``a = a0 + v0 T / (1 + (A a0 - B/2) T)``. Numerator and denominator are evaluated from decaying exponentials
-    only; where their two terms have opposite signs, the difference is taken through ``w^2 - k^2 = A v0`` instead.
+    only. Where their two terms have opposite signs, the difference is computed from ``w^2 - k^2 = A v0``.
 
     Parameters
     ----------
     xp : namespace
     t : array
-        Time, negative and infinite included; inside `riccati_lifetime`.
+        Time inside `riccati_lifetime`; may be negative or infinite.
     a0, A, B, C : array
-        Start and coefficients; shapes broadcast.
+        Initial value and coefficients; shapes broadcast.
 
     Returns
     -------
     array
-        At ``t = 0`` bitwise `a0`.
+        At ``t = 0`` bitwise equal to `a0`.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def riccati(xp: Any, t: Any, a0: Any, A: Any, B: Any, C: Any) -> Any:
 
 
 def _weighted(xp: Any, k: Any, gap: Any, w: Any, e2: Any, even: Any, odd: Any, scale: Any, late: Any) -> Any:
-    """Return ``even + k odd``; for late times and ``k < 0`` through ``gap = w^2 - k^2``, which does not cancel."""
+    """Return ``even + k odd``; for late times and ``k < 0`` from ``gap = w^2 - k^2``, which avoids cancellation."""
     through_gap = late & (k < 0)
     size = xp.where(through_gap, xp.abs(k), xp.zeros_like(k))
     root = xp.where(through_gap, w, xp.ones_like(w))
@@ -234,7 +234,7 @@ def riccati_lifetime(xp: Any, a0: Any, A: Any, B: Any, C: Any) -> tuple[Any, Any
     ----------
     xp : namespace
     a0, A, B, C : array
-        Start and coefficients of `riccati`; shapes broadcast.
+        Initial value and coefficients of `riccati`; shapes broadcast.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def _blow_up(xp: Any, a0: Any, A: Any, B: Any, C: Any) -> Any:
     w, hyperbolic = _discriminant(xp, A, b, C)
     k = A * a0 - b
     one = xp.ones_like(k + w)
-    # hyperbolic: 1 + k T = 0 needs k < -w, that is A v0 = w^2 - k^2 < 0
+    # hyperbolic: 1 + k T = 0 requires k < -w, that is A v0 = w^2 - k^2 < 0
     ends = hyperbolic & (k < 0) & (A * v0 < 0)
     size = xp.where(ends, w - k, one)
     x = xp.where(ends, 2 * w, 0 * one) / size

@@ -1,8 +1,8 @@
 r"""Functions of a symmetric positive semi-definite matrix K: one eigendecomposition, then matrix products.
 
-The form ``(1 - exp(-K t)) K^{-1}`` needs an invertible K. In doubles a zero eigenvalue is computed as about 1e-17 of
-either sign, and the quotients are noise. Here eigenvalues below ``n eps`` of the largest are zero, and ``t phi(K t)``,
-the integral of ``exp(-K s)`` from 0 to t, takes its limit t there.
+The form ``(1 - exp(-K t)) K^{-1}`` requires an invertible K. In doubles a zero eigenvalue is computed as about 1e-17 of
+either sign, and the quotients are dominated by rounding errors. Here eigenvalues below ``n eps`` of the largest are set
+to zero, where ``t phi(K t)``, the integral of ``exp(-K s)`` from 0 to t, has the limit t.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Spectrum(NamedTuple):
     Parameters
     ----------
     values : array, shape batch + (n,)
-        Rising; values at rounding level are zero.
+        Eigenvalues in increasing order; values at rounding level are set to zero.
     vectors : array, shape batch + (n, n)
         The eigenvectors, as columns.
     least : array, shape batch
-        The smallest eigenvalue as computed.
+        The smallest computed eigenvalue, before it is set to zero.
 
     Examples
     --------
@@ -53,14 +53,15 @@ class Spectrum(NamedTuple):
 
     @classmethod
     def of(cls, xp: Any, matrix: Any) -> Spectrum:
-        """Return the spectrum of `matrix`, of whose two triangles one is read.
+        """Return the spectrum of `matrix`, from one of its triangles.
 
-        In floats every eigenvalue below ``n eps`` of the largest becomes zero, negative ones too. In high precision the
-        entries are taken as exact, so only eigenvalues below the rounding of that arithmetic become zero.
+        In floats every eigenvalue below ``n eps`` of the largest is set to zero, including negative ones. In high
+        precision the entries count as exact, so only eigenvalues below the rounding error of that arithmetic are set to
+        zero.
         """
         values, vectors = xp.linalg.eigh(matrix)
         floor = matrix.shape[-1] * precision(xp) * xp.max(xp.abs(values), axis=-1, keepdims=True)
-        none = (xp.abs(values) if arithmetic.is_object(xp) else values) < floor  # strict: inf stays inf
+        none = (xp.abs(values) if arithmetic.is_object(xp) else values) < floor  # a strict inequality keeps inf
         return cls(xp.where(none, xp.zeros_like(values), values), vectors, values[..., 0])
 
     def coordinates(self, xp: Any, v: Any) -> Any:
@@ -72,7 +73,7 @@ class Spectrum(NamedTuple):
         return rows_times(xp, c, xp.matrix_transpose(self.vectors))
 
     def null_part(self, xp: Any, v: Any) -> Any:
-        """Return the projection of `v` on the null space, which does not depend on the basis chosen in it."""
+        """Return the projection of `v` on the null space, which is independent of the basis of the null space."""
         c = self.coordinates(xp, v)
         return self.vector(xp, xp.where(self.values == 0, c, xp.zeros_like(c)))
 
@@ -82,18 +83,18 @@ class Spectrum(NamedTuple):
 
 
 def exponents(xp: Any, values: Any, t: Any) -> Any:
-    """Return ``lam t`` for eigenvalues, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` inf, and 0 where lam is."""
+    """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` it is inf, and 0 where lam is 0."""
     t = t[..., None]
     forever = xp.isinf(t)
-    # in high precision the zero eigenvalue of a rounded matrix may be negative: it does not grow
+    # in high precision the zero eigenvalue of a rounded matrix may be negative; it is treated as 0
     end = xp.where(values > 0, xp.full_like(values, xp.inf), xp.zeros_like(values))
     return xp.where(forever, end, values * xp.where(forever, xp.zeros_like(t), t))
 
 
 def reach_backward(xp: Any, rates: Any) -> Any:
-    """Return the negative time before which ``exp(-rate t)`` nears the end of the doubles, shape ``rates.shape[:-1]``.
+    """Return a negative time down to which ``exp(-rate t)`` and its square are doubles, shape ``rates.shape[:-1]``.
 
-    It is -inf where no rate is positive, and in object arithmetic, whose exponents do not end.
+    It is -inf where no rate is positive, and in object arithmetic, which cannot overflow.
     """
     top = xp.max(rates, axis=-1)
     endless = xp.full_like(top, -xp.inf)
@@ -110,7 +111,7 @@ def decay(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
     ----------
     xp : namespace
     spectrum : Spectrum
-        Of K.
+        Spectrum of K.
     t : array
         Times, inf allowed.
     v : array, shape ... + (n,)
@@ -149,7 +150,7 @@ def decayed_integral(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
 def integral_weights(xp: Any, values: Any, t: Any) -> Any:
     """Return ``t phi(lam t)``, the integral of ``exp(-lam s)`` from 0 to t, for eigenvalues, shape ``t.shape + (n,)``.
 
-    In the null space it is t; at ``t = inf`` it is ``1 / lam``, and 0 in the null space: the pseudo-inverse.
+    In the null space it is t. At ``t = inf`` it is ``1 / lam``, and 0 in the null space, as in the pseudo-inverse.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Thread pools for parts of an array; NumPy's linear algebra and compiled code release the interpreter lock."""
+"""Thread pools for parts of an array; NumPy's linear algebra and compiled code release the global interpreter lock."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def processors() -> int:
 
 
 def workers() -> int:
-    """Return the number of threads to use: one for each processor in the main thread, one in other threads."""
+    """Return the number of threads to use: one per processor in the main thread, one in other threads."""
     return processors() if threading.current_thread() is threading.main_thread() else 1
 
 
 def shared(work: Callable[[Any], Any], parts: Iterable[Any], together: bool = True) -> list[Any]:
     """Return `work(part)` for each part, on `workers()` threads if `together`.
 
-    The parts must not depend on the number of threads, so that the result is bitwise the same on any number.
+    The parts must not depend on the number of threads, so that the result is bitwise identical on any number.
     """
     count = workers() if together else 1
     if count > 1:

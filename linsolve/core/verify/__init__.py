@@ -1,4 +1,4 @@
-"""`verify`: every statement of a flow or law, checked to fifty digits, by simulation and in symbols."""
+"""`verify`: checks of every statement of a flow or law, to fifty digits, by simulation and in symbols."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Check:
     name : str
         Name of the check.
     value, tolerance : float
-        Measured value, and the largest value that passes.
+        Measured value, and the largest passing value.
     detail : str
         Meaning of the value.
     """
@@ -44,13 +44,13 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether the check passed; nan does not."""
+        """Whether the check passed; nan fails."""
         return bool(self.value <= self.tolerance)
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Checks of one flow from one start: an iterable, with `ok` and `failed`, that prints as a table.
+    """Checks of one flow and one initial state: an iterable, with `ok` and `failed`, that prints as a table.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Report:
     checks : tuple of Check
         In the order of `CHECKS`.
     notes : tuple of str
-        Remarks on the start that bear on the checks.
+        Properties of the initial state that affect the checks.
     """
 
     flow: str
@@ -68,7 +68,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there are checks and every one passed."""
+        """Whether there is at least one check and all checks passed."""
         return bool(self.checks) and all(check.ok for check in self.checks)
 
     @property
@@ -96,42 +96,42 @@ class Report:
 
 
 def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[str] | None = None) -> Report:
-    """Prove a flow's statements from one start, or measure the order or the z-scores of a law.
+    """Verify the statements of a flow for one initial state, or measure the order or the z-scores of a law.
 
     Loss, velocity, descent step and observables are checked against the raw network that the flow declares as its
-    `definition`, if it does; the velocity against the gradient of the loss; the closed form against the velocity; and
-    invariants, limit, time to a loss, lifetime and conditions against the closed form. Random states of the raw network
-    serve as further starts: of both signs, and at the saddle of zero weights. Times are multiples of the flow's own
-    clock, ``|z0| / |velocity(z0)|``, because once converged every formula with the right limit looks right.
+    `definition`, if any; the velocity against the gradient of the loss; the closed form against the velocity; and
+    invariants, limit, time to a loss, lifetime and conditions against the closed form. Random states of the raw
+    network, of both signs, and the saddle of zero weights are further initial states. Times are multiples of the clock
+    of the flow, ``|z0| / |velocity(z0)|``: at much later times every formula with the correct limit would pass.
 
     Parameters
     ----------
     flow : Flow or Law
-        Parameters should be generic (equal learning rates hide mistakes).
+        Parameters should be generic, since equal learning rates hide mistakes.
     z0 : State
-        Start; not for a law, and generic too.
+        Initial state of a flow, also generic; omitted for a law.
     dps : int
-        Decimal digits of the high-precision checks (they compute with twice as many), 15 to 1000: beyond, some flows
-        take minutes, and no mistake in a formula hides behind that many digits.
+        Decimal digits of the high-precision checks, 15 to 1000; the checks compute with twice as many digits. With more
+        than 1000 digits some flows take minutes, and no further mistakes would be detected.
     checks : str or iterable of str, optional
         Names of the checks to run; by default all of `CHECKS` that apply to the flow.
 
     Returns
     -------
     Report
-        Its `notes` name a start at rest, of which the checks say little, and a start in doubles that obeys a condition
-        of the closed form to rounding only: exact checks then fail by as much, whatever the formula.
+        Its `notes` report a stationary initial state, for which the checks are weak, and a state in doubles that
+        satisfies a condition of the closed form only up to rounding: exact checks then fail by a similar amount.
 
     Raises
     ------
     ValueError
-        If `dps` is too small or too large, a check's name is unknown, or the start is not a state of the flow.
+        If `dps` is too small or too large, the name of a check is unknown, or `z0` is not a state of the flow.
     TypeError
-        If one of the flow's methods fails or returns a value of the wrong form; the message names the method.
+        If a method of the flow fails or returns a value of the wrong form; the message names the method.
     NotImplementedError
-        If a flow lacks its loss, descent, velocity or solution.
+        If the flow does not implement loss, descent, velocity or solution.
     NotExact
-        If the closed form does not hold for this start.
+        If the closed form does not hold for this initial state.
 
     Examples
     --------

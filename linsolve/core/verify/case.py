@@ -1,4 +1,4 @@
-"""One flow and start, prepared for checking: in doubles and in high precision, with times from the flow's own clock."""
+"""One flow and initial state, prepared for checks in doubles and in high precision, with times in units of a clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMES = (0.0, 0.3, 1.0, 2.5, 6.0)
 
 
 def implements(flow: Flow, name: str) -> bool:
-    """Return whether a flow states something that `Flow` itself leaves open."""
+    """Return whether a flow overrides a method of `Flow`."""
     own, base = (getattr(cls, name) for cls in (type(flow), Flow))
     return getattr(own, "__func__", own) is not getattr(base, "__func__", base)
 
@@ -44,22 +44,22 @@ class Case(_Fields):
     Parameters
     ----------
     flow, z0 : Flow, State
-        In doubles.
+        Flow and initial state in doubles.
     xp, exact, start : namespace, Flow, State
-        The same numbers in high precision.
+        Namespace, flow and initial state in high precision.
     clock : float
-        The flow's own unit of time, ``|z0| / |velocity(z0)|``, the shortest of a batch.
+        Unit of time of the flow, ``|z0| / |velocity(z0)|``, the shortest of a batch.
     moving : bool
-        False if every start of the batch is stationary; the clock is then 1.
+        False if every state of the batch is stationary; the clock is then 1.
     step : mpf
-        Step of the difference quotients: its square is far below any tolerance, its quotient far above rounding.
+        Step of the difference quotients: truncation errors are far below any tolerance, rounding errors negligible.
     tolerance : float
-        For statements that hold exactly.
+        Tolerance for statements that hold exactly.
     batch : tuple of int
     """
 
     def times(self, *multiples: float) -> Any:
-        """Return multiples of the clock as a high-precision time axis in front of the batch."""
+        """Return multiples of the clock in high precision, along an axis in front of the batch."""
         times = self.xp.asarray([m * self.clock for m in multiples])
         return self.xp.reshape(times, (len(multiples),) + (1,) * len(self.batch))
 
@@ -71,13 +71,13 @@ class Case(_Fields):
 
     @cached_property
     def path(self) -> tuple[Any, Any]:
-        """The times 0, 0.3, 1, 2.5 and 6 clocks, and the closed form there in high precision."""
+        """The times 0, 0.3, 1, 2.5 and 6 clocks, and the closed form at these times in high precision."""
         t = self.times(*_TIMES)
         return t, self.follow(t)
 
     @cached_property
     def definition(self) -> Definition | None:
-        """The raw network in high precision, where the flow states one."""
+        """The raw network in high precision, if the flow declares one."""
         found: Definition | None = self.exact.definition(self.xp) if implements(self.flow, "definition") else None
         return found
 
@@ -89,13 +89,13 @@ class Case(_Fields):
 
     @cached_property
     def jacobian(self) -> dict[str, Any]:
-        """Derivative of the raw network's output by those weights."""
+        """Derivative of the output of the raw network by `weights`."""
         assert self.definition is not None
         return self.definition.jacobian(self.xp, self.weights, self.batch, self.step)
 
     @cached_property
     def starts(self) -> list[Any]:
-        """The start and, of a raw network, three random states, of both signs, and that of zero weights, in doubles."""
+        """The initial state and, for a raw network, three random states and the state of zero weights, in doubles."""
         if self.definition is None:
             return [self.z0]
         rng = np.random.default_rng(2)
@@ -105,7 +105,7 @@ class Case(_Fields):
         return [self.z0, *(state(*map(arithmetic.to_numpy, self.definition.state(w))) for w in drawn)]
 
     def holds(self, z: Any) -> np.ndarray:
-        """Return whether a state in doubles obeys the conditions of the closed form, shape batch."""
+        """Return whether a state in doubles satisfies the conditions of the closed form, shape batch."""
         held = np.ones(self.batch, dtype=bool)
         for value in self.flow.conditions(np, z).values():
             held &= np.broadcast_to(value <= self.flow.tolerance, self.batch)
@@ -113,7 +113,7 @@ class Case(_Fields):
 
 
 def prepare(flow: Flow, z0: Any, dps: int) -> Case:
-    """Return the case of a flow and a start."""
+    """Return the case of a flow and an initial state."""
     xp = arithmetic.precise(2 * dps)
     posed = pose(flow, 0.0, z0)
     doubles = pose(flow.cast(np), 0.0, type(posed.z0)(*(arithmetic.to_numpy(v) for v in posed.z0)))
@@ -126,35 +126,35 @@ def prepare(flow: Flow, z0: Any, dps: int) -> Case:
 
 
 def sizes(flow: Flow, state: Any) -> Any:
-    """Return the length of each member of a batch, all fields together."""
+    """Return the norm of each member of a batch, over all fields."""
     own = [len(flow.axes[name]) for name in state._fields]
     squares = [np.sum(v * v, axis=tuple(range(-k, 0))) if k else v * v for v, k in zip(state, own, strict=True)]
     return np.sqrt(sum(squares[1:], squares[0]))
 
 
 def clock(flow: Flow, z0: Any) -> float | None:
-    """Return the shortest ``|z0| / |velocity(z0)|`` of a batch; None if nothing moves."""
+    """Return the shortest ``|z0| / |velocity(z0)|`` of a batch; None if all members are stationary."""
     length, speed = np.broadcast_arrays(*map(np.atleast_1d, (sizes(flow, z0), sizes(flow, flow.velocity(np, z0)))))
     moving = (speed > 0) & (length > 0)
     return float(np.min(length[moving] / speed[moving])) if moving.any() else None
 
 
 def largest(values: Any) -> float:
-    """Return the largest of some numbers, nan if one of them is nan, 0 of none."""
+    """Return the largest of `values`, nan if one of them is nan, 0 if there are none."""
     found = [float(value) for value in values]
     return float(np.max(found)) if found else 0.0
 
 
 def distance(found: Any, expected: Any, floor: Any = 0.0) -> float:
     """Return the largest difference between two arrays, relative to the larger of `expected` and `floor`."""
-    with np.errstate(invalid="ignore"):  # inf - inf is nan, which passes no check
+    with np.errstate(invalid="ignore"):  # inf - inf is nan, which fails every check
         worst, size = (_largest_entry(v) for v in (found - expected, expected))
     scale = max(size, _scalar(floor))
     return float(worst / scale) if scale > 0 else float(worst)
 
 
 def distances(found: Any, expected: Any, floor: Any, batch: tuple[int, ...]) -> np.ndarray:
-    """Return `distance` for each member of a batch, its axes after those of time."""
+    """Return `distance` for each member of a batch; batch axes follow the time axes."""
     difference, size = (np.abs(arithmetic.to_numpy(v)) for v in (found - expected, expected + 0 * found))
     rest = tuple(range(len(batch), difference.ndim))
     worst, size = (np.max(v, axis=rest) if rest else v for v in (difference, size))
@@ -163,7 +163,7 @@ def distances(found: Any, expected: Any, floor: Any, batch: tuple[int, ...]) -> 
 
 
 def _largest_entry(values: Any) -> Any:
-    """Return the largest absolute value; nan if an entry is nan, which comparisons of object arrays pass over."""
+    """Return the largest absolute value; nan if an entry is nan, which the maximum of an object array may ignore."""
     flat = abs(values)
     if not flat.shape:
         return _scalar(flat)

@@ -1,4 +1,4 @@
-"""The checks of a flow: each returns ``(value, tolerance, detail)``, or None if the flow makes no such statement."""
+"""The checks of a flow: each returns ``(value, tolerance, detail)``, or None if the check does not apply."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[float, float, str]
 
 
 def check_velocity(case: Case) -> Row:
-    """Compare the velocity with the descent along the loss, differentiated numerically in high precision."""
+    """Compare the velocity with `descent` of the gradient of the loss, by finite differences in high precision."""
     worst = []
     later = integrate(case.flow, case.clock, case.z0).state
     for z in (case.start, type(case.start)(*(arithmetic.cast(case.xp, v) for v in later))):
@@ -31,7 +31,7 @@ def check_velocity(case: Case) -> Row:
 
 
 def _gradient(case: Case, z: Any) -> Any:
-    """Return the gradient of the loss by central differences, one own entry of one field at a time."""
+    """Return the gradient of the loss by central differences, one entry of one field at a time."""
     fields = []
     for k, (name, value) in enumerate(zip(z._fields, z, strict=True)):
         own = value.shape[value.ndim - len(case.flow.axes[name]) :]
@@ -64,14 +64,14 @@ def check_residual(case: Case) -> Row:
 
 
 def check_start(case: Case) -> Row:
-    """Count the entries of the double-precision closed form at ``t = 0`` that are not bitwise the start."""
+    """Count the entries of the double-precision closed form at ``t = 0`` that differ from the initial state."""
     found = case.flow(0.0, case.z0).state
     wrong = sum(int(np.sum(~(v == z))) for v, z in zip(found, case.z0, strict=True))
     return float(wrong), 0.0, "entries at t = 0 that are not bitwise the start"
 
 
 def check_semigroup(case: Case) -> Row:
-    """Compare the solution at ``t1 + t2`` with the solution from that at ``t1``, far beyond the other checks' times."""
+    """Compare the solution at ``t1 + t2`` with two successive solutions, at later times than the other checks."""
     first, second = case.times(8.0), case.times(8.0)
     once = case.follow(first + second)
     middle = type(case.start)(*(v[0] for v in case.follow(first)))
@@ -81,7 +81,7 @@ def check_semigroup(case: Case) -> Row:
 
 
 def check_invariants(case: Case) -> Row | None:
-    """Compare the conserved quantities along the closed form with those of the start."""
+    """Compare the conserved quantities along the closed form with their initial values."""
     before = case.exact.invariants(case.xp, case.start)
     if not before:
         return None
@@ -100,7 +100,7 @@ def check_dop853(case: Case) -> Row:
 
 
 def check_descent(case: Case) -> Row | None:
-    """Measure the order in the step at which gradient descent approaches the closed form: one."""
+    """Measure the order in the step at which gradient descent converges to the closed form; it must be one."""
     if not case.moving:
         return None
     t, errors = 2 * case.clock, []
@@ -113,7 +113,7 @@ def check_descent(case: Case) -> Row | None:
 
 
 def check_along(case: Case) -> Row | None:
-    """Compare observables with closed forms of their own against the same observables of the state."""
+    """Compare the separate closed forms of observables with the same observables of the state."""
     if not implements(case.flow, "along"):
         return None
     t, state = case.path
@@ -125,7 +125,7 @@ def check_along(case: Case) -> Row | None:
 
 
 def check_rates(case: Case) -> Row | None:
-    """Compare stated rates of observables with their derivative along the velocity."""
+    """Compare stated time derivatives of observables with their derivatives along the velocity."""
     z = case.start
     claimed = case.exact.rates(case.xp, z)
     if not claimed:
@@ -140,7 +140,7 @@ def check_rates(case: Case) -> Row | None:
 
 
 def check_bounds(case: Case) -> Row | None:
-    """Measure by how much loss and observables leave their declared intervals."""
+    """Measure the largest distance of loss and observables from their declared intervals."""
     _, state = case.path
     excess = [-case.exact.loss(case.xp, state)]
     for name, about in case.flow.declared.items():
@@ -154,7 +154,7 @@ def check_bounds(case: Case) -> Row | None:
 
 
 def check_batch(case: Case) -> Row:
-    """Compare a batch of two starts with each start alone, in every named quantity."""
+    """Compare a batch of two initial states with each of them alone, in every named quantity."""
     t = case.clock * np.array([0.5, 2.0])
     other = type(case.z0)(*(v[0] for v in case.flow(case.clock * np.array([0.7]), case.z0).state))
     pair = type(case.z0)(*(np.stack([np.broadcast_to(a, b.shape), b]) for a, b in zip(case.z0, other, strict=True)))
@@ -167,7 +167,7 @@ def check_batch(case: Case) -> Row:
 
 
 def check_symbols(case: Case) -> Row | None:
-    """Prove with SymPy that the shipped closed form has residual exactly zero."""
+    """Prove with SymPy that the residual of the implemented closed form is exactly zero."""
     if not implements(case.flow, "symbols"):
         return None
     from linsolve.core.verify.symbols import unproved

@@ -15,12 +15,12 @@ __all__ = ["check_conditions", "check_lifetime", "check_limit", "check_time_to"]
 
 Row = tuple[float, float, str]
 
-_FAR = 1e30  # length at which the integration stops, and its growth is extrapolated
-_RANGE = 1e154  # its square ends the range of doubles
+_FAR = 1e30  # norm at which the integration stops and the growth is extrapolated
+_RANGE = 1e154  # largest number whose square is a double
 
 
 def check_conditions(case: Case) -> Row | None:
-    """Compare, from random weights, the conditions with the residual: both vanish or neither; and refuse violations."""
+    """Check on random weights that the conditions vanish exactly where the residual does, and that violations raise."""
     worst, details = [0.0], []
     if case.definition is not None:
         state = case.definition.state(case.weights)
@@ -29,7 +29,7 @@ def check_conditions(case: Case) -> Row | None:
             held &= np.broadcast_to(arithmetic.to_numpy(value) <= case.flow.tolerance, case.batch)
         with np.errstate(all="ignore"):
             residual = _residual(case, state)
-        # nan is a closed form that does not hold
+        # a residual of nan means that the closed form does not hold
         worst += [float(np.max(residual[held]))] if held.any() else []
         needless = ~held & (residual <= case.tolerance)
         worst += [np.inf] if needless.any() else []
@@ -42,10 +42,10 @@ def check_conditions(case: Case) -> Row | None:
 
 
 def _residual(case: Case, state: Any) -> np.ndarray:
-    """Return the largest residual of the closed form from a start, shape batch."""
+    """Return the largest residual of the closed form from an initial state, shape batch."""
     unit = clock(case.flow, type(case.z0)(*(arithmetic.to_numpy(v) for v in state))) or 1.0
     t, step = case.times(0.5 * unit / case.clock), case.step * unit
-    # all times at once, as some closed forms have much to prepare; the last shows whether they start elsewhere
+    # evaluate all times at once, since some closed forms are costly to prepare; the last time tests the initial value
     path = case.follow(case.xp.concat([t, t - step, t + step, 0 * t + step], axis=0), state)
     velocity = case.exact.velocity(case.xp, type(state)(*(v[:1] for v in path)))
     found = [distances(v[3], start + 0 * v[3], 0.0, case.batch) for v, start in zip(path, state, strict=True)]
@@ -64,7 +64,7 @@ def _refused(flow: Flow, z0: Any, name: str) -> bool:
 
 
 def check_limit(case: Case) -> Row | None:
-    """Compare the stated limit with the closed form at a million clocks and at infinity, from every start."""
+    """Compare the stated limit with the closed form at a million clocks and at infinity, from every initial state."""
     if not implements(case.flow, "limit"):
         return None
     worst = []
@@ -82,7 +82,7 @@ def check_limit(case: Case) -> Row | None:
 
 
 def check_time_to(case: Case) -> Row | None:
-    """Compare the time to a loss with the known time of that loss; it must be 0 above the start's, inf if never."""
+    """Compare the time to a loss with the known time; it must be 0 above the initial loss, inf below the limit."""
     if not (case.moving and implements(case.flow, "time_to")):
         return None
     worst = []
@@ -97,7 +97,7 @@ def check_time_to(case: Case) -> Row | None:
 
 
 def _wrong_times(case: Case, z: Any) -> float:
-    """Return how many members have a wrong time to a loss that is above the start's, below the limit's, or between."""
+    """Return the number of members with a wrong time to a loss above, below or inside the range of the loss."""
     flow = case.flow
     with np.errstate(all="ignore"):
         end = flow.solution(np, np.full(case.batch, np.inf), z)
@@ -115,10 +115,10 @@ def _wrong_times(case: Case, z: Any) -> float:
 
 
 def check_lifetime(case: Case) -> Row | None:
-    """Compare the stated ends of the solution with an integration of the velocity up to the range of doubles.
+    """Compare the stated lifetime with an integration of the velocity up to the range of doubles.
 
-    An end at which the solution blows up must be met to 1e-3. Where it grows exponentially instead, the closed form may
-    be offered up to the time at which its square leaves the doubles, and must be up to 0.7 of it.
+    A blow-up time must agree to 1e-3. Where the solution grows exponentially instead, the stated end must lie between
+    0.7 and 1 times the time at which the squared state leaves the range of doubles.
     """
     if not implements(case.flow, "lifetime"):
         return None
@@ -127,7 +127,7 @@ def check_lifetime(case: Case) -> Row | None:
         for stated, sign in zip(case.flow.lifetime(np, z), (-1, 1), strict=True):
             ends = np.broadcast_to(np.abs(arithmetic.to_numpy(stated)), case.batch)
             if sign > 0 and np.isinf(ends).all():
-                continue  # the loss falls, so that nothing can blow up; `limit` checks late times
+                continue  # the loss decreases, so that no blow-up is possible; `limit` checks late times
             end, pole = _reached(case, z, sign)
             with np.errstate(invalid="ignore", divide="ignore"):
                 apart = np.where(np.isinf(ends) & np.isinf(end), 0.0, np.abs(ends / end - 1))
@@ -138,9 +138,9 @@ def check_lifetime(case: Case) -> Row | None:
 
 
 def _reached(case: Case, z: Any, sign: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the size of the time at which the squared state leaves the doubles, or inf; and whether it blows up there.
+    """Return ``|t|`` at which the squared state leaves the range of doubles, or inf, and whether it blows up there.
 
-    Integrated in a time in which the state grows by at most a factor e per unit.
+    The integration uses a rescaled time in which the state grows by at most a factor e per unit.
     """
     from scipy.integrate import solve_ivp
 
@@ -162,7 +162,7 @@ def _reached(case: Case, z: Any, sign: int) -> tuple[np.ndarray, np.ndarray]:
 
     def rate(_: float, y: np.ndarray) -> np.ndarray:
         velocity, length, pace = paces(y)
-        slow = 1 / ((0.1 / unit + pace) * (1 + length / _FAR))  # members that are far wait for the others
+        slow = 1 / ((0.1 / unit + pace) * (1 + length / _FAR))  # slow down members with large norms
         fields = [np.reshape(slow, batch + (1,) * v) for v in map(len, own)]
         moved = [(f * v + np.zeros(s)).ravel() for f, v, s in zip(fields, velocity, shapes, strict=True)]
         return np.concatenate([*(sign * v for v in moved), slow.ravel()])
@@ -172,7 +172,7 @@ def _reached(case: Case, z: Any, sign: int) -> tuple[np.ndarray, np.ndarray]:
 
     alive.terminal = True  # type: ignore[attr-defined]
     y0 = np.concatenate([start, np.zeros(int(np.prod(batch)))])
-    # relative accuracy of what decays, lest rounding carries it across 0
+    # relative accuracy for decaying components, so that rounding does not change their sign
     floor = np.concatenate(
         [np.full(start.size, 1e-70 * np.max(np.abs(start))), np.full(y0.size - start.size, 1e-9 * unit)]
     )

@@ -14,13 +14,13 @@ __all__ = ["ORDER_TOLERANCE", "Z_TOLERANCE", "check_law"]
 
 ORDER_TOLERANCE = 0.1
 Z_TOLERANCE = 3.5
-_ROUNDING = 1e-8  # of the integration of a special case
+_ROUNDING = 1e-8  # tolerance for the integration of a special case
 
 Row = tuple[str, float, float, str]
 
 
 def check_law(law: Law, seed: int = 0) -> list[Row]:
-    """Return ``(name, value, tolerance, detail)`` for every quantity that a law states."""
+    """Return ``(name, value, tolerance, detail)`` for every quantity of a law."""
     if isinstance(law, Expansion):
         rows = _expansion(law)
     elif isinstance(law, Statistic):
@@ -40,7 +40,7 @@ def _expansion(law: Expansion) -> list[Row]:
         detail = f"order of the error minus {stated:g} (measured {', '.join(f'{s:.3f}' for s in slopes)})"
         off = float(np.max(np.abs(slopes - stated)))
         rows.append((f"order {name}", off, ORDER_TOLERANCE, detail))
-        if name in law.constants and off <= ORDER_TOLERANCE:  # the constant of another order has no meaning
+        if name in law.constants and off <= ORDER_TOLERANCE:  # the constant is meaningful only if the order is correct
             size = float(np.max(errors[name] / np.power(law.scales, stated)))
             rows.append((f"size {name}", size, law.constants[name], f"error over small**{stated:g}, at every scale"))
     special = [float(np.max(case.errors_at((small,))[name])) for case, small, name in law.special_cases()]
@@ -63,7 +63,7 @@ def _statistic(law: Statistic, rng: np.random.Generator) -> list[Row]:
 
 
 def _conditions(law: Law) -> list[Row]:
-    """Count the conditions without a counterexample, and the counterexamples that are not refused by name."""
+    """Count the conditions without a counterexample, and the counterexamples that do not raise a named `NotExact`."""
     xp = arithmetic.namespace(*law.parameters().values())
     stated, known = law.conditions(xp), type(law).counterexamples(np.random.default_rng(0))
     if not stated and not known:

@@ -15,7 +15,7 @@ Row = tuple[float, float, str]
 
 
 def check_definition(case: Case) -> Row | None:
-    """Compare loss and velocity with those of the raw network: also an additive constant of the loss is seen."""
+    """Compare loss and velocity with those of the raw network; this also detects an additive constant of the loss."""
     if case.definition is None:
         return None
     raw, w = case.definition, case.weights
@@ -31,7 +31,7 @@ def check_definition(case: Case) -> Row | None:
 
 
 def check_step(case: Case) -> Row | None:
-    """Compare one finite descent step with that of the raw weights, to all orders in the step."""
+    """Compare one finite descent step with a step of the raw weights, to all orders in the step."""
     if case.definition is None:
         return None
     raw, w = case.definition, case.weights
@@ -45,7 +45,7 @@ def check_step(case: Case) -> Row | None:
 
 
 def check_observables(case: Case) -> Row | None:
-    """Compare each observable with its definition on the raw network; one that it lacks counts as wrong."""
+    """Compare each observable with its definition on the raw network; a missing definition counts as an error."""
     if case.definition is None or not case.flow.declared:
         return None
     raw, w = case.definition, case.weights

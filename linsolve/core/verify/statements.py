@@ -1,4 +1,4 @@
-"""Form of a flow's statements: a slip in one of them is reported by the name of its method."""
+"""Checks of the form of a flow's methods: errors name the method that returns a wrong type or shape."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from linsolve.core.query import NotExact, Problem
 
 __all__ = ["refuse_ill_stated", "refuse_unportable"]
 
-_TIMES = np.zeros(7)  # every solution exists at 0; few states have an axis of length 7
+_TIMES = np.zeros(7)  # every solution exists at t = 0; few states have an axis of length 7
 _ARITHMETIC = "array-API names of xp only (xp.exp, not numpy.exp), Python integers, no branch on a value"
 
 
 def refuse_ill_stated(problem: Problem) -> None:
-    """Evaluate each statement once in doubles and refuse a returned value of the wrong form.
+    """Evaluate each method once in doubles and check the form of the returned value.
 
     Raises
     ------
     TypeError
-        If a method returns a value of the wrong form, or fails; the message names it and the form.
+        If a method fails or returns a value of the wrong form; the message names the method and the form.
     NotImplementedError
-        If the loss, the descent or the velocity is missing; only a flow that is integrated may lack a solution.
+        If the loss, the descent or the velocity is missing; a flow for numerical integration needs no solution.
     """
     flow, z0 = problem.flow, problem.z0
     solved = type(flow).solution is not Flow.solution
@@ -47,7 +47,7 @@ def refuse_ill_stated(problem: Problem) -> None:
 
 
 def refuse_unportable(error: Exception, case: Any) -> None:
-    """Raise a TypeError that names the statement that works in doubles but not in high precision, if there is one."""
+    """Raise a TypeError naming the method that works in doubles but not in high precision, if there is one."""
     statements: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("loss", lambda: case.exact.loss(case.xp, case.start)),
         ("velocity", lambda: case.exact.velocity(case.xp, case.start)),

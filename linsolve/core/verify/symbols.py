@@ -1,4 +1,4 @@
-"""The proof in symbols: the shipped closed form, evaluated on SymPy symbols, satisfies the shipped equation exactly."""
+"""Symbolic proof that the implemented closed form, evaluated on SymPy symbols, satisfies the implemented equation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["closed_form", "latex", "unproved"]
 
 
 def closed_form(cls: type[Flow]) -> tuple[Any, Any, Any, Any, Any]:
-    """Return the flow in symbols, its namespace, time, start and closed form."""
+    """Return the flow in symbols, its namespace, time, initial state and closed form."""
     import sympy
 
     parameters, start, point = cls.symbols()
@@ -25,7 +25,7 @@ def closed_form(cls: type[Flow]) -> tuple[Any, Any, Any, Any, Any]:
 
 @cache
 def unproved(cls: type[Flow]) -> int:
-    """Return how many entries of the state have a residual or a value at ``t = 0`` that SymPy cannot reduce to 0."""
+    """Return the number of state entries whose residual, or error at ``t = 0``, SymPy cannot reduce to 0."""
     from linsolve.arithmetic.identities import prove_zero
 
     flow, xp, time, z0, state = closed_form(cls)
@@ -38,7 +38,7 @@ def unproved(cls: type[Flow]) -> int:
 
 
 def latex(cls: type[Flow]) -> dict[str, str]:
-    r"""Return the shipped closed form in LaTeX, by entry of the state, on the region in which `Flow.symbols` lies.
+    r"""Return the implemented closed form in LaTeX, by entry of the state, for the region of `Flow.symbols`.
 
     Examples
     --------

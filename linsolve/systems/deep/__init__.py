@@ -1,4 +1,4 @@
-"""Deep linear networks of aligned, balanced layers: singular modes, and back to weights and kernels."""
+"""Deep linear networks of aligned, balanced layers: singular modes, weights and kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The input-output map of a balanced deep linear network: one closed equation for the product of its layers."""
+"""The input-output map of a balanced deep linear network: a closed equation for the product of its layers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class BalancedMap(Flow):
 
     In singular modes of ``W``, with :math:`\mu = |c|^{2/D}`, the entry of ``S - W`` between output mode ``a`` and
     input mode ``b`` is multiplied by :math:`m_{ab} = (\mu_a^D - \mu_b^D) / (\mu_a - \mu_b)`; these are also the
-    eigenvalues of the tangent kernel. Where ``W`` is aligned, :math:`W = \sum_\alpha c_\alpha u_\alpha v_\alpha^T`, it
-    stays so, and each :math:`c_\alpha` follows `DeepMode`.
+    eigenvalues of the tangent kernel. An aligned map, :math:`W = \sum_\alpha c_\alpha u_\alpha v_\alpha^T`, stays
+    aligned, and each :math:`c_\alpha` obeys `DeepMode`.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class BalancedMap(Flow):
 
     Notes
     -----
-    Exact for: aligned starts at every depth. Not for: other starts; the equation above holds for them where the layers
-    are balanced, but no closed form is known at depths above 2 (use `linsolve.integrate`; at depth 2
-    `WhitenedTwoLayer`). `DeepNetwork` gives the layers themselves.
+    Exact for: aligned initial maps at every depth. Not for: other initial maps. The equation above holds for them if
+    the layers are balanced, but no closed form is known at depths above 2 (use `linsolve.integrate`; at depth 2
+    `WhitenedTwoLayer`). `DeepNetwork` returns the layers themselves.
 
     Sources: Arora, Cohen, Hazan, "On the optimization of deep networks: implicit acceleration by overparameterization"
     (2018), Theorem 1, for the equation; Saxe, McClelland, Ganguli (2014), eqs. (14)-(16), and Atanasov, Bordelon,
@@ -101,12 +101,12 @@ class BalancedMap(Flow):
         return self.descent(xp, z, self.State(z.product - product(xp, self.s, self.u, self.v)))
 
     def _modes_of(self, xp: Any, z: Any) -> tuple[Any, Any, Any]:
-        """Return all output modes of the map, the metric between them, ``m``, and all input modes."""
+        """Return all output modes of the map, the metric ``m``, and all input modes."""
         left, c, right = xp.linalg.svd(z.product, full_matrices=True)
         return left, self._metric(xp, c, *z.product.shape[-2:]), xp.matrix_transpose(right)
 
     def _metric(self, xp: Any, c: Any, n_out: int, n_in: int) -> Any:
-        """Return ``m``, shape lead + (n_out, n_in), for strengths of modes; beyond them they are 0.
+        """Return ``m``, shape lead + (n_out, n_in), from the strengths of the modes, completed by zeros.
 
         With ``q`` the smaller ``mu`` over the larger, ``m = mu^(D-1) (1 - q^D) / (1 - q)``, which does not cancel.
         """
@@ -122,7 +122,7 @@ class BalancedMap(Flow):
         return xp.where(high > 0, xp.pow(high, 2 - 2 / depth + 0 * high), xp.where(depth == 1, one, 0 * one)) * factor
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return the part of the map that couples different modes, over the map, and the frames' ``|u^T u - 1|``."""
+        """Return the relative size of the part of the map that couples modes, and ``|u^T u - 1|``, ``|v^T v - 1|``."""
         rest = z0.product - product(xp, self._strengths(xp, z0), self.u, self.v)
         size = xp.sum(z0.product**2, axis=(-2, -1))
         skew = sum(
@@ -135,13 +135,13 @@ class BalancedMap(Flow):
         }
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return the map at times `t`, each mode along its own `DeepMode`; at ``t = 0`` bitwise the start."""
+        """Return the map at times `t`, each mode by `DeepMode`; at ``t = 0`` bitwise equal to the initial map."""
         start = DeepMode.State(self._strengths(xp, z0))
         moved = product(xp, self._mode().solution(xp, t[..., None], start).a, self.u, self.v)
         return self.State(xp.where((t == 0)[..., None, None], z0.product + 0 * moved, moved))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return the loss and the kernel's alignment from the modes, each to full relative accuracy."""
+        """Return the loss and the kernel alignment from the modes, each to full relative accuracy."""
         start, mode = DeepMode.State(self._strengths(xp, z0)), self._mode()
         c, gap = mode.solution(xp, t[..., None], start).a, mode.gap(xp, t[..., None], start)
         metric = self._metric(xp, c, *z0.product.shape[-2:])
@@ -153,14 +153,14 @@ class BalancedMap(Flow):
 
     @observable(bounds="[0, inf)", axes=("singular",))
     def singular_values(self, xp: Any, z: Any) -> Any:
-        """Return the singular values of the map, falling."""
+        """Return the singular values of the map, in decreasing order."""
         return xp.linalg.svd(z.product, full_matrices=False)[1]
 
     @observable(bounds="[0, 1]")
     def kernel_alignment(self, xp: Any, z: Any) -> Any:
         """Return the cosine between the balanced network's tangent kernel on white inputs and the target's ``y y^T``.
 
-        Each layer is weighted with its learning rate, so that the rates drop out.
+        Each layer is weighted with its learning rate, so that the rates cancel.
         """
         left, metric, right = self._modes_of(xp, z)
         seen = xp.matrix_transpose(left) @ product(xp, self.s, self.u, self.v) @ right
@@ -168,7 +168,7 @@ class BalancedMap(Flow):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return two modes of a network with five inputs and four outputs, aligned without rounding."""
+        """Return two modes of a network with five inputs and four outputs, aligned without rounding error."""
         mirror = np.eye(4) - 0.5  # orthogonal, with dyadic entries
         u, v = mirror[:, rng.permutation(4)[:2]], np.vstack([mirror[:, rng.permutation(4)[:2]], np.zeros((1, 2))])
         start = rng.integers(3, 20, 2) / 64.0
@@ -177,7 +177,7 @@ class BalancedMap(Flow):
 
 
 def _zeros(xp: Any, size: Any, count: int) -> Any:
-    """Return zeros that complete the modes to `count`."""
+    """Return the zeros that extend the modes to `count`."""
     return xp.zeros((*size.shape[:-1], count - size.shape[-1]), dtype=size.dtype)
 
 

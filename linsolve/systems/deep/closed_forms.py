@@ -22,8 +22,8 @@ def mean_rate(xp: Any, rates: Any) -> Any:
 def share(xp: Any, rates: Any, weighted: bool) -> Any:
     r"""Return the factor of each layer in the tangent kernel, shape (L,), relative to the product of the others.
 
-    :math:`\prod_{k \ne \ell} \eta_k / \bar\eta = \bar\eta / \eta_\ell`; in the kernel that drives the output, where
-    each layer is weighted with its own rate, :math:`\bar\eta` for all.
+    The factor is :math:`\prod_{k \ne \ell} \eta_k / \bar\eta = \bar\eta / \eta_\ell`. If `weighted`, each layer is
+    multiplied by its learning rate, as in the kernel that drives the output, and the factor is :math:`\bar\eta`.
     """
     mean = mean_rate(xp, rates)
     return mean * xp.ones_like(rates) if weighted else mean / rates
@@ -100,7 +100,7 @@ def layer_kernel(xp: Any, c: Any, v: Any, rates: Any, layer: int, x1: Any, x2: A
     .. math:: h_\ell \cdot h_\ell' = \prod_{k \le \ell} \frac{\eta_k}{\bar\eta} \;
         x^T \Big[\sum_\alpha |c_\alpha|^{2\ell/L} v_\alpha v_\alpha^T\Big] x', \qquad h_\ell = W_\ell \cdots W_1 x;
 
-    layer 0 is the inputs, ``x . x'``.
+    layer 0 stands for the inputs, ``x . x'``.
     """
     back, depth = xp.matrix_transpose, rates.shape[0]
     if layer == 0:
@@ -119,7 +119,7 @@ def kernel_alignment(xp: Any, c: Any, s: Any, shares: Any, n_out: int, n_in: int
         {\sum_\alpha s_\alpha^2 \; \sqrt{\sum_{\ell m} \rho_\ell \rho_m \, p_{2L-\ell-m} \, p_{\ell+m-2}}},
 
     where :math:`p_0` is `n_out` in the first factor (:math:`\ell = m = L`) and `n_in` in the second
-    (:math:`\ell = m = 1`). Zero where the kernel is.
+    (:math:`\ell = m = 1`). Zero where the kernel is zero.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A balanced, aligned deep linear network of whole layers, built from singular modes and exact at every time."""
+"""A balanced, aligned deep linear network with all its layers, exact at every time."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class DeepNetwork:
 
     with :math:`S = \sum_\alpha s_\alpha u_\alpha v_\alpha^T`, inputs of covariance
     :math:`\Sigma = \sum_\alpha \kappa_\alpha v_\alpha v_\alpha^T + \Sigma_\perp` (1 for the white inputs of
-    ``data.whiten``), and a start that is *aligned*, :math:`W_\ell = R_{\ell+1} D_\ell R_\ell^T` with orthonormal
+    ``data.whiten``). The initial weights are *aligned*, :math:`W_\ell = R_{\ell+1} D_\ell R_\ell^T` with orthonormal
     columns :math:`R_1 = v`, :math:`R_{L+1} = u`, and *balanced*,
-    :math:`W_\ell W_\ell^T/\eta_\ell = W_{\ell+1}^T W_{\ell+1} / \eta_{\ell+1}`. Both properties are kept. In
+    :math:`W_\ell W_\ell^T/\eta_\ell = W_{\ell+1}^T W_{\ell+1} / \eta_{\ell+1}`. Both properties are conserved. In
     :math:`U_\ell = \sqrt{\bar\eta/\eta_\ell}\, W_\ell`, :math:`\bar\eta` the geometric mean of the rates, all layers
     have the same singular values :math:`d_\alpha`, and
     :math:`\dot U_\ell = \bar\eta\, U_{>\ell}^T (S - W) \Sigma\, U_{<\ell}^T` becomes
     :math:`\dot d_\alpha = \bar\eta \kappa_\alpha d_\alpha^{L-1} (s_\alpha - c_\alpha)` for positive modes. The strength
-    :math:`c_\alpha = \pm d_\alpha^L` of each mode in the map therefore follows `DeepMode`, at its own pace:
+    :math:`c_\alpha = \pm d_\alpha^L` of each mode in the map therefore obeys `DeepMode`, with its own time constant:
 
     .. math:: \dot c_\alpha = L \bar\eta \kappa_\alpha |c_\alpha|^{2 - 2/L} (s_\alpha - c_\alpha).
 
-    Use `init` to make one from modes, `of` from weights; the constructor takes all parts.
+    `init` builds a network from modes, `of` from weights; the constructor takes all parts.
 
     Parameters
     ----------
@@ -48,22 +48,22 @@ class DeepNetwork:
     v : array, shape (n_in, k)
         Input directions, orthonormal columns.
     start : array, shape (k,)
-        Strengths in the map at time 0. Modes of strength 0 stay unlearned, unless the depth is 1.
+        Strengths in the map at time 0. Modes of strength 0 are stationary, unless the depth is 1.
     rates : array, shape (L,)
         Learning rates of the layers (one over units of time), first layer first.
     hidden : tuple of array, shapes (N_l, k)
-        Frames of the hidden layers, their columns orthonormal for the modes that do not start at 0.
+        Frames of the hidden layers; the columns of modes with nonzero initial strength are orthonormal.
     variances : array, shape (k,)
         Variances ``kappa`` of the inputs along the modes.
 
     Notes
     -----
-    Exact for: any whole depth, any widths that have room for the modes that move, any positive rates. Not for: starts
-    that are not balanced or not aligned (`of` raises `NotExact` with their distance).
+    Exact for: any integer depth, any positive rates, any widths of at least the number of modes with nonzero initial
+    strength. Not for: weights that are not balanced or not aligned (`of` raises `NotExact` with their distance).
 
     Sources: Saxe, McClelland, Ganguli (2014), eqs. (14)-(16); Atanasov, Bordelon, Pehlevan, "Neural networks as kernel
-    learners: the silent alignment effect" (2022), eqs. (32)-(43), (53)-(55), with
-    unequal rates. Published formulas, checked: ``linsolve card DeepMode``.
+    learners: the silent alignment effect" (2022), eqs. (32)-(43), (53)-(55), with unequal rates. Published formulas,
+    checked: ``linsolve card DeepMode``.
 
     Accuracy: layers within 1e-8 of an eighth-order integrator of the raw weights (its own accuracy) at depths 1, 2, 3
     and 5 with unequal rates, white and commuting covariances; kernels within 1e-6 of finite differences
@@ -130,24 +130,24 @@ class DeepNetwork:
         Parameters
         ----------
         modes : (u, s, v)
-            Of ``data.modes(X, Y)``.
+            Singular modes, as returned by ``data.modes(X, Y)``.
         start : array_like, shape (k,) or ()
-            Strengths of the modes in the map at time 0; each layer has their ``depth``-th root.
+            Strengths of the modes in the map at time 0; each layer has the ``depth``-th root.
         depth : int
             Number of layers, at least 1.
         widths : int or sequence of depth - 1 int, optional
-            Units of the hidden layers; by default as many as there are modes that do not start at 0.
+            Units of the hidden layers; by default the number of modes with nonzero initial strength.
         rates : array_like, shape (depth,) or ()
             Learning rates of the layers.
         variances : array_like, shape (k,) or ()
             Variances of the inputs along the modes; 1 for the white inputs of ``data.whiten``.
         rng : Generator or int, optional
-            Draws the hidden frames uniformly; without it mode k lives in unit k of each hidden layer.
+            Draws the hidden frames uniformly; without it mode k is unit k of each hidden layer.
 
         Raises
         ------
         ValueError
-            If the depth is not a whole number, a layer is too narrow for the modes, or a number is out of range.
+            If the depth is not an integer, a layer is too narrow for the modes, or a number is out of range.
         """
         return cls(*parts_of(modes, start, depth, widths, rates, variances, rng))
 
@@ -172,16 +172,16 @@ class DeepNetwork:
         rates : array_like, shape (depth,) or ()
             Learning rates of the layers.
         covariance : array_like, shape (n_in, n_in), optional
-            Of the inputs; white by default.
+            Covariance of the inputs; white by default.
         tolerance : float, optional
-            Largest relative distance, see `distances`, at which the weights are replaced by the nearest balanced and
-            aligned ones; modes of the weights below it whose layers disagree count as rounding. By default 1e-9, and
-            64 spacings of the type for weights or a target in single precision.
+            Largest relative distance (see `distances`) at which the weights are replaced by the nearest balanced and
+            aligned weights. Modes of smaller strength whose layers disagree are treated as rounding errors. By default
+            1e-9, or 64 machine epsilons for weights or a target in single precision.
 
         Raises
         ------
         NotExact
-            If the weights are not balanced or not aligned; the message names the distance.
+            If the weights are not balanced or not aligned; the message contains the distance.
         OverflowError
             If the product of the weights is beyond the range of doubles.
         """
@@ -196,7 +196,7 @@ class DeepNetwork:
 
     @property
     def flow(self) -> DeepMode:
-        """The flow that each mode follows, a batch of modes."""
+        """The flow of the modes, with one batch member per mode."""
         xp = arithmetic.namespace(self.s)
         mean = closed_forms.mean_rate(xp, self.rates)
         return DeepMode(self.s, float(self.depth) * xp.ones_like(self.s), 1 / (mean * self.variances))
@@ -211,7 +211,7 @@ class DeepNetwork:
         return self.flow(t, DeepMode.State(self.start))["a"]
 
     def loss(self, t: Any) -> Any:
-        """Return the loss above its minimum, ``sum of kappa (s - c)^2 / 2``, shape t.shape, fully accurate."""
+        """Return the loss minus its minimum, ``sum of kappa (s - c)^2 / 2``, shape t.shape, to full accuracy."""
         traj = self.flow(t, DeepMode.State(self.start))
         return arithmetic.namespace(self.s).sum(self.variances * traj["loss"], axis=-1)
 
@@ -238,8 +238,9 @@ class DeepNetwork:
         x1, x2 : array_like, shapes (m1, n_in), (m2, n_in)
             Inputs; `x2` is `x1` if not given.
         weighted : bool
-            Weight each layer with its learning rate. That kernel, ``sum of eta_l <df/dW_l, df'/dW_l>``, is the one that
-            drives the outputs, ``f' = -(1/P) K (f - y)``; else the plain ``sum of <df/dW_l, df'/dW_l>``.
+            Whether each layer is weighted with its learning rate. The weighted kernel,
+            ``sum of eta_l <df/dW_l, df'/dW_l>``, drives the outputs, ``df/dt = -(1/P) K (f - y)``; the other one is
+            ``sum of <df/dW_l, df'/dW_l>``.
 
         Returns
         -------
@@ -269,7 +270,7 @@ class DeepNetwork:
         return closed_forms.kernel_alignment(xp, self.strengths(t), self.s, shares, *sizes)
 
     def learning_times(self, fraction: float = 0.5) -> Any:
-        """Return the times at which the modes reach this fraction of their strength, shape (k,); inf if never."""
+        """Return the times at which the modes reach `fraction` of their target strength, shape (k,); inf if never."""
         if not 0 < fraction < 1:
             raise ValueError(f"{WHO}: fraction = {fraction} must lie between 0 and 1 (of a mode's strength); say 0.5")
         xp = arithmetic.namespace(self.s)

@@ -1,4 +1,4 @@
-"""Recognition of balanced, aligned networks: from the weights to singular modes, with relative distances."""
+"""Recognition of balanced, aligned networks: singular modes of given weights, with relative distances."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from linsolve.systems.deep.starts import TOLERANCE, layer_rates, symmetric
 __all__ = ["distances", "recognized"]
 
 WHO = "DeepNetwork.of"
-# strengths closer than this share a plane in which the data, not the weights, determine the directions
+# strengths closer than this count as degenerate: the data, not the weights, determine the directions of the modes
 CLOSE = 1e-7
-# a mode below the tolerance whose layers disagree by more than this is rounding of the weights, not a mode
+# a mode below the tolerance whose layers disagree by more than this is a rounding error of the weights
 DISAGREEMENT = 0.01
-# default tolerance in spacings of the least precise type that the weights or the target come in
+# default tolerance in machine epsilons of the least precise type of weights and target
 SPACINGS = 64
 
 
@@ -43,11 +43,11 @@ def distances(
 
         * ``"imbalance"``: the largest ``|U_l U_l^T - U_(l+1)^T U_(l+1)|`` over the largest ``|U_l|^2``, where
           :math:`U_\ell = \sqrt{\bar\eta/\eta_\ell}\, W_\ell`;
-        * ``"imbalance, mode by mode"``: the largest ``|R_l^T R_l - 1|`` of the layers' frames, which also sees the
+        * ``"imbalance, mode by mode"``: the largest ``|R_l^T R_l - 1|`` of the layers' frames, which also detects the
           imbalance of weak modes; entries are divided by the columns' lengths where these exceed 1;
         * ``"misalignment"``: the part of ``S Sigma`` that couples different singular modes of the network, over
-          ``|S Sigma|``; where the layers are not balanced, in the orthonormal frame closest to that of the outputs;
-        * ``"covariance across modes"``: the same part of ``Sigma``, over ``|Sigma|``;
+          ``|S Sigma|``; if the layers are not balanced, in the orthonormal frame closest to that of the outputs;
+        * ``"covariance across modes"``: the part of ``Sigma`` that couples different modes, over ``|Sigma|``;
         * ``"rest of the weights"``: the largest ``|U_l - R_(l+1) D R_l^T|`` over the largest ``|U_l|``.
 
     Examples
@@ -90,7 +90,7 @@ def recognized(
 
 
 class _Given(NamedTuple):
-    """Checked arguments, the spacing of the type of the weights, and the reason of the tolerance, for the message."""
+    """Checked arguments, the machine epsilon of the weights, and the reason for the tolerance, for messages."""
 
     layers: list[np.ndarray]
     target: np.ndarray
@@ -176,7 +176,7 @@ def _closest_frame(u: np.ndarray) -> np.ndarray:
 
 
 def _coupling(matrix: np.ndarray, left: np.ndarray, right: np.ndarray) -> float:
-    """Return the norm of the part of `matrix` that couples a mode to another, or to the rest."""
+    """Return the norm of the part of `matrix` that couples a mode to other modes or to the complement of all modes."""
     inside = left.T @ matrix @ right
     out = (matrix @ right - left @ inside, left.T @ matrix - inside @ right.T, inside - np.diag(np.diagonal(inside)))
     return float(np.sqrt(sum(np.sum(part**2) for part in out)))
@@ -185,13 +185,13 @@ def _coupling(matrix: np.ndarray, left: np.ndarray, right: np.ndarray) -> float:
 def _frames(equal: list[np.ndarray], tolerance: float, rounding: float) -> tuple[list[np.ndarray], np.ndarray, float]:
     """Return frames of unit columns, input to output, the layers' singular values and the imbalance mode by mode.
 
-    The frames follow from the first layer, whose singular values are the roots of the map's: one SVD of the map would
-    lose the weak modes of a deep network. Modes that are rounding of the weights are left out.
+    The frames are computed from the first layer, whose singular values are the ``L``-th roots of the map's: an SVD of
+    the map would lose the weak modes of a deep network. Modes that are rounding errors of the weights are left out.
     """
     left, d, right = np.linalg.svd(equal[0], full_matrices=False)
     kept = d > max(equal[0].shape) * rounding * max(float(d[0]), np.finfo(float).tiny)
     d, frames = d[kept], [right[kept].T, left[:, kept]]
-    lengths = [np.ones_like(d)] * 2  # of the columns that the layers make of the first frame
+    lengths = [np.ones_like(d)] * 2  # column lengths of the images of the first frame under the layers
     for layer in equal[1:]:
         moved = layer @ frames[-1]
         length = np.linalg.norm(moved, axis=0)
@@ -214,13 +214,13 @@ def _off(frame: np.ndarray, length: np.ndarray) -> np.ndarray:
 
 
 def _settled(values: np.ndarray, *matrices: np.ndarray, close: float = CLOSE) -> np.ndarray:
-    """Return a rotation among modes of equal values that makes matrices diagonal which have a common eigenbasis."""
+    """Return a rotation among modes of equal values that diagonalizes matrices with a common eigenbasis."""
     turn, begin = np.eye(len(values)), 0
     for end in range(1, len(values) + 1):
         if end < len(values) and values[end - 1] - values[end] <= close * values[0]:
             continue
         block = slice(begin, end)
-        # a generic combination of commuting matrices has their common eigenvectors; the values take part as well
+        # a generic linear combination of commuting matrices and of the values has their common eigenvectors
         mixed = np.diag(values[block] / (values[0] or 1.0) - 1)
         for weight, matrix in zip((1.0, 0.6180339887498949), matrices, strict=False):
             part = matrix[block, block]
@@ -233,12 +233,12 @@ def _settled(values: np.ndarray, *matrices: np.ndarray, close: float = CLOSE) ->
 def _with_unlearned(
     frames: list[np.ndarray], strengths: np.ndarray, target: np.ndarray, covariance: np.ndarray, noise: float
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...], np.ndarray]:
-    """Return u, v, hidden frames and starts with those modes of the target appended that the weights do not hold."""
+    """Return u, v, hidden frames and initial strengths, extended by the modes of the target absent in the weights."""
     v, u = frames[0], frames[-1]
     left, right = (np.eye(len(q)) - q @ q.T for q in (u, v))
     a, s, b = np.linalg.svd(left @ target @ right, full_matrices=False)
     kept = s > max(4 * max(target.shape) * np.finfo(float).eps, noise) * np.linalg.norm(target)
-    kept[0] |= not (kept.any() or len(strengths))  # a mode of strength 0, where neither target nor weights hold any
+    kept[0] |= not (kept.any() or len(strengths))  # one mode of strength 0 if neither target nor weights have a mode
     a, s, b = a[:, kept], s[kept], b[kept].T
     if len(s):
         turn = _settled(s, b.T @ covariance @ b)

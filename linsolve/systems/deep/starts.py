@@ -1,4 +1,4 @@
-"""Parts of a deep linear network: depth, widths and frames, checked or drawn along the singular modes of its data."""
+"""Parts of a deep linear network: depth, widths and frames, checked, or drawn for the singular modes of its data."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _for_each_mode(name: str, values: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 def whole_depth(who: str, depth: Any) -> int:
-    """Return a depth as an integer, refused unless it is a whole number."""
+    """Return a depth as an integer; raise ValueError if it is not a positive whole number."""
     number = real_array(who, "depth", depth, meaning="number of layers", domain=Interval("[1, inf]"))
     if number.ndim != 0 or not float(number).is_integer():
         raise ValueError(
@@ -82,7 +82,7 @@ def whole_depth(who: str, depth: Any) -> int:
 
 
 def layer_rates(who: str, rates: Any, depth: int) -> np.ndarray:
-    """Return a learning rate for each layer, from one for all or one for each."""
+    """Return one learning rate per layer, from a single rate or one rate per layer."""
     rates = real_array(who, "rates", rates, meaning="learning rates of the layers", domain=POSITIVE)
     if rates.ndim == 0:
         return np.broadcast_to(rates, (depth,))
@@ -92,7 +92,7 @@ def layer_rates(who: str, rates: Any, depth: int) -> np.ndarray:
 
 
 def symmetric(who: str, covariance: Any, n_in: int) -> np.ndarray:
-    """Return a covariance of `n_in` inputs, white by default, refused unless symmetric and positive semidefinite."""
+    """Return a covariance of `n_in` inputs, white by default; check that it is symmetric positive semidefinite."""
     covariance = np.eye(n_in) if covariance is None else covariance
     covariance = real_array(who, "covariance", covariance, meaning="covariance of the inputs")
     size = float(np.abs(covariance).max())
@@ -122,7 +122,7 @@ def _widths(widths: int | Sequence[int] | None, depth: int, default: int) -> lis
 
 
 def _orthonormal(rng: np.random.Generator | None, rows: int, columns: int) -> np.ndarray:
-    """Return orthonormal columns: of the identity, or uniformly distributed."""
+    """Return orthonormal columns: those of the identity, or uniformly distributed ones."""
     if rng is None:
         return np.eye(rows, columns)
     q, r = np.linalg.qr(rng.normal(size=(rows, columns)))
@@ -130,7 +130,7 @@ def _orthonormal(rng: np.random.Generator | None, rows: int, columns: int) -> np
 
 
 def refuse_shapes(s: Any, start: Any, variances: Any, rates: Any, frames: list[tuple[str, Any]]) -> None:
-    """Refuse parts of a network whose shapes do not fit; `frames` by name, input to output."""
+    """Raise ValueError if the shapes of the parts do not fit; `frames` by name, input to output."""
     if s.ndim != 1:
         raise ValueError(f"{WHO}: s has shape {tuple(s.shape)} but needs one axis (modes); pass a list")
     count = s.shape[0]
@@ -149,7 +149,7 @@ def refuse_shapes(s: Any, start: Any, variances: Any, rates: Any, frames: list[t
 
 
 def refuse_frames(start: Any, frames: list[tuple[str, Any]]) -> None:
-    """Refuse frames whose columns are not orthonormal; of hidden layers only those of modes that do not start at 0."""
+    """Raise ValueError for frames without orthonormal columns; in hidden layers only nonzero modes are checked."""
     moving = arithmetic.to_numpy(start) != 0
     for name, frame in frames:
         frame = arithmetic.to_numpy(frame)

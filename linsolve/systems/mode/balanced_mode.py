@@ -40,9 +40,9 @@ class BalancedMode(Flow):
     networks" (2014), eqs. (9)-(12). There ``a >= 0``; the absolute value extends the equation to the networks with
     ``u = -w``.
 
-    Accuracy: for ``t >= 0``, ``a`` and ``s - a`` are each within 1.5 times what rounding the arguments alone may cause,
-    over 60 decades; backward in time, toward the end of the solution, differences cancel and errors reach 20 times as
-    much (``tests/numerics/test_stable.py``).
+    Accuracy: for ``t >= 0``, over 60 decades of arguments, the errors of ``a`` and ``s - a`` are at most 1.5 times the
+    error that rounding the arguments may cause. Backward in time, toward the blow-up, differences cancel and the errors
+    reach 20 times that bound (``tests/numerics/test_stable.py``).
 
     Published formulas, checked: ``linsolve card BalancedMode``.
 
@@ -78,13 +78,13 @@ class BalancedMode(Flow):
         return self.State(2 * xp.abs(z.a) * (self.s - z.a) / self.tau)
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any, Any]:
-        """Return the sign of ``a0``, and ``a`` and ``s - a`` at times `t` times this sign."""
+        """Return the sign of ``a0``, and the products of this sign with ``a`` and ``s - a`` at times `t`."""
         sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
         size, gap = logistic(xp, 2 * t / self.tau, sign * z0.a, sign * self.s)
         return sign, size, gap
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
-        """Return the sigmoid; at ``t = 0`` bitwise the start."""
+        """Return the sigmoid; at ``t = 0`` bitwise equal to the initial state."""
         sign, size, _ = shared or self.shared(xp, t, z0)
         return self.State(sign * size)
 
@@ -93,7 +93,7 @@ class BalancedMode(Flow):
         return {"loss": (shared or self.shared(xp, t, z0))[2] ** 2 / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
-        """Return `s` where the start has its sign, else 0."""
+        """Return `s` where ``a0`` has the sign of `s`, else 0."""
         return self.State(xp.where(xp.sign(z0.a) * xp.sign(self.s) > 0, self.s + 0 * z0.a, 0 * (self.s + z0.a)))
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
@@ -112,9 +112,9 @@ class BalancedMode(Flow):
         log_ratio = xp.log(xp.abs(change)) - xp.log(xp.abs(g1))
         log_z = log_ratio - xp.log(a0)
         log_x = xp.log(xp.where(s > 0, s, one)) + log_z
-        late = (s > 0) & (log_x > 40)  # s z may overflow, and 1 + s z rounds to it
+        late = (s > 0) & (log_x > 40)  # s z may overflow, and 1 + s z rounds to s z
         never = never | (~late & (log_z > 700))
-        far = late | never | (xp.abs(log_ratio) > 700)  # the quotient may overflow, z does not
+        far = late | never | (xp.abs(log_ratio) > 700)  # the quotient may overflow although z does not
         z = xp.where(
             far,
             xp.exp(xp.where(late | never, 0 * log_z, log_z)),
@@ -148,7 +148,7 @@ class BalancedMode(Flow):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three modes of either sign, one that starts above its value and one, at times, across the saddle."""
+        """Return three modes of both signs: one starts above its target, one sometimes with the opposite sign."""
         s = rng.uniform(0.5, 3.0, 3)
         below_and_above = np.array([0.03, 0.2, 1.5]) * rng.uniform(0.5, 1, 3)
         tau, sign = rng.uniform(0.5, 2.0, 3), rng.choice([-1, 1], 3)
@@ -157,7 +157,7 @@ class BalancedMode(Flow):
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return a positive mode below its value."""
+        """Return a positive mode that starts below its target."""
         import sympy
 
         a0, s, tau = sympy.symbols("a_0 s tau", positive=True)

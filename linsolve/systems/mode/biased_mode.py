@@ -1,4 +1,4 @@
-"""The constant mode of a classifier with a bias: two layers and a bias that learn one number together."""
+"""The constant mode of a classifier with a bias: two layers and a bias with one scalar residual."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HiddenUnits(Flow):
 
 
 class _Start(NamedTuple):
-    """Square roots of the rates, ``g+-``, the residual and ``T, N, G, F`` of the `Relaxation`."""
+    """Initial values: square roots of the rates, ``g+-``, the residual and ``T, N, G, F`` of the `Relaxation`."""
 
     root_h: Any
     root_w: Any
@@ -43,7 +43,7 @@ class _Start(NamedTuple):
 
 
 class BiasedMode(HiddenUnits):
-    r"""One mode with vector hidden units and a bias, which share one residual.
+    r"""One mode of a two-layer network with vector weights and a bias, driven by one scalar residual.
 
     .. math:: L = r^2/2, \quad r = w \cdot h + B - 1, \qquad \dot w = -m\, r h, \quad \dot h = -\mu\, r w, \quad
         \dot B = -N r .
@@ -55,31 +55,32 @@ class BiasedMode(HiddenUnits):
         t = \int_0^\sigma \frac{d\sigma'}{1 - B_0 - N\sigma' - p(\sigma')}, \quad
         p(\sigma) = \frac{|g_+(0)|^2 e^{2 s\sigma} - |g_-(0)|^2 e^{-2 s\sigma}}{4 s} .
 
-    The denominator falls strictly, so ``sigma`` tends to its one root, the residual to 0 from every start, at the final
-    rate ``mu |w|^2 + m |h|^2 + N``. For ``g- = 0`` the root is a Lambert W: ``w.h = k W(w0.h0 exp((1 - B0)/k)/k)``,
-    ``k = N/(2 s)``.
+    The denominator decreases strictly, so ``sigma`` tends to its only root. The residual tends to 0 from every initial
+    state, at the final rate ``mu |w|^2 + m |h|^2 + N``. For ``g- = 0`` the root is given by the Lambert W function:
+    ``w.h = k W(w0.h0 exp((1 - B0)/k)/k)``, ``k = N/(2 s)``.
 
     Parameters
     ----------
     m, mu, N : array_like, shape batch
-        Learning rates of w, h and B (per unit of time), positive; for a classifier samples of a class, largest
-        eigenvalue of the feature kernel, and samples.
+        Learning rates of w, h and B (per unit of time), positive. For a classifier: the number of samples of a class,
+        the largest eigenvalue of the feature kernel, and the number of all samples.
 
     Notes
     -----
-    Exact for: any width, any start whose weights grow by at most ``e^350`` (``2 s |sigma(inf)| <= 700``; 64 in
-    arithmetic of high precision), ``t >= 0`` and ``t = inf``. Not for: a mode without bias, see `HiddenMode`; weights
-    that grow by more, refused by the condition `span`.
+    Exact for: any width, any initial state whose weights grow by at most ``e^350`` (``2 s |sigma(inf)| <= 700``; 64 in
+    high precision), ``t >= 0`` and ``t = inf``. Not for: a mode without bias (use `HiddenMode`); weights that grow by
+    more, which the condition `span` rejects.
 
     Source: Seleznova, thesis (2024), eq. (25) on the constant mode ``w = W^T 1/sqrt(C)``, ``h = H1 1/sqrt(C)``,
-    ``B = C beta``, which the thesis does not solve: its limits (59)-(68) take the final bias beta as given.
+    ``B = C beta``. The thesis states the equation without a solution; its limits (59)-(68) take the final bias beta as
+    given.
 
-    The time is an integral over ``sigma``, taken by Gauss-Legendre panels and inverted by Newton's iteration
-    (`linsolve.systems.mode.relaxation`).
+    The time is an integral over ``sigma``, computed by Gauss-Legendre quadrature on panels and inverted by Newton's
+    iteration (`linsolve.systems.mode.relaxation`).
 
-    Accuracy: state 1e-12 norm-wise, residual, loss and time to a loss 1e-12 relative (of ``1 + rate t`` for the
-    residual), against fifty digits (``tests/systems/mode/test_biased_mode.py``); the fast transients of
-    long ways to the rounding of ``X = 2 s |sigma(inf)|``.
+    Accuracy against fifty digits (``tests/systems/mode/test_biased_mode.py``): state 1e-12 norm-wise; loss and time to
+    a loss 1e-12 relative; residual 1e-12 relative, times ``1 + rate t``. Where ``X = 2 s |sigma(inf)|`` is large, fast
+    transients are accurate to the rounding error of ``X``.
 
     Published formulas, checked: ``linsolve card BiasedMode``.
 
@@ -140,13 +141,13 @@ class BiasedMode(HiddenUnits):
         return way.span * gone, way.span * xp.where(forever, xp.zeros_like(left), left)
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[_Start, Relaxation, tuple[Any, Any]]:
-        """Return the start, the clock's constants, and the parts of its span behind and ahead at times `t`."""
+        """Return the initial values, the `Relaxation`, and the parts of its span before and after times `t`."""
         start = self._start(xp, z0)
         way = Relaxation.of(xp, *start.sizes)
         return start, way, self._to_go(xp, t, way)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
-        """Return the state; at ``t = 0`` bitwise the start."""
+        """Return the state; at ``t = 0`` bitwise equal to the initial state."""
         start, way, (x, y) = shared or self.shared(xp, t, z0)
         moved = (t != 0) & (start.r0 != 0)
         turn = xp.where(start.r0 < 0, x, -x) / 2
@@ -166,12 +167,12 @@ class BiasedMode(HiddenUnits):
         """Return loss, residual and ntk from closed forms that do not cancel."""
         start, way, (_, y) = shared or self.shared(xp, t, z0)
         residual = _residual(xp, start, way, y)
-        still = xp.where(start.r0 == 0, way.span, y)  # a start at the root has no way to go
+        still = xp.where(start.r0 == 0, way.span, y)  # an initial state at the root is stationary
         ntk = way.N + (way.P * xp.exp(-still) + way.F * xp.exp(still - way.span)) / 2
         return {"loss": residual**2 / 2, "residual": residual, "output": residual + 1, "ntk": ntk}
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return by how much ``2 s |sigma(inf)|`` exceeds the longest way that is solved."""
+        """Return the excess of ``2 s |sigma(inf)|`` over its largest supported value."""
         start = self._start(xp, z0)
         growing = xp.where((start.r0 < 0)[..., None], start.plus, start.minus)
         grows = xp.max(xp.abs(growing), axis=-1) > 0
@@ -192,24 +193,24 @@ class BiasedMode(HiddenUnits):
         goal = 4 * start.root_w * start.root_h * xp.where(idle, xp.abs(start.r0), size)
         T, N, G, F = start.sizes
         y = rising_root(xp, goal, N, F * xp.exp(-way.span), way.P)
-        early = way.span - rising_root(xp, T - goal, N, G, F)  # of long ways, where exp(-X) underflows
+        early = way.span - rising_root(xp, T - goal, N, G, F)  # for large X, where exp(-X) underflows
         y = xp.where((way.span > 600) & (2 * early > way.span), early, y)
         y = xp.where(idle | (y > way.span), way.span, y)
         time = xp.where(never, xp.full_like(y, xp.inf), way.time_at(xp, y))
-        if not arithmetic.is_object(xp):  # not a number: a named overflow for callers
+        if not arithmetic.is_object(xp):  # nan lets the caller raise a named overflow
             time = xp.where((y == 0) & ~never, xp.full_like(time, xp.nan), time)
         return xp.where(there, xp.zeros_like(time), time)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return ``mu w^2 - m h^2``, the bivector ``w h^T - h w^T`` and ``B - N log(|g+|/|g-|)/(2 s)``.
 
-        The last is not offered, and given as 0, where ``g+`` or ``g-`` vanishes.
+        The last is undefined where ``g+`` or ``g-`` vanishes; 0 is returned there.
         """
         root_h, root_w = xp.sqrt(self.m), xp.sqrt(self.mu)
         a, b = root_w[..., None] * z.w, root_h[..., None] * z.h
         plus, minus, pace = length(xp, a + b), length(xp, a - b), self.N / (2 * root_w * root_h)
         none = (plus == 0) | (minus == 0)
-        # |g+||g-| is conserved, so the ratio of the two says as much as each
+        # |g+||g-| is conserved, so the ratio of the two determines each of them
         ratio = xp.log(xp.where(none, xp.ones_like(plus), plus) / xp.where(none, xp.ones_like(plus), minus))
         return {
             "balance": self.mu[..., None] * z.w**2 - self.m[..., None] * z.h**2,
@@ -218,7 +219,7 @@ class BiasedMode(HiddenUnits):
         }
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the rate of the output, ``-ntk (w.h + B - 1)``: what the tangent kernel is for."""
+        """Return the time derivative of the output, ``-ntk (w.h + B - 1)``."""
         return {"output": -self.ntk(xp, z) * self.residual(xp, z)}
 
     # observables
@@ -271,7 +272,7 @@ class BiasedMode(HiddenUnits):
 
 
 def _residual(xp: Any, start: _Start, way: Relaxation, y: Any) -> Any:
-    """Return the residual where a way of length `y` is left."""
+    """Return the residual at distance `y` from the root."""
     size = y * way.rate(xp, y) / (2 * start.root_w * start.root_h)
     return xp.where(start.r0 < 0, -size, xp.where(start.r0 > 0, size, xp.zeros_like(size)))
 
@@ -279,7 +280,7 @@ def _residual(xp: Any, start: _Start, way: Relaxation, y: Any) -> Any:
 def _turned(xp: Any, turn: Any, layers: tuple[Any, Any], ends: tuple[Any, Any], roots: tuple[Any, Any]) -> Any:
     """Return ``own cosh(turn) + (root of other/root of own) other sinh(turn)``, or the same through ``g+-``."""
     (own, other), (plus, minus), turn = layers, ends, turn[..., None]
-    most = xp.full_like(turn, 350)  # longer ones belong to g+ or g- of exactly 0
+    most = xp.full_like(turn, 350)  # larger values occur only where g+ or g- is exactly 0
     up, down = xp.minimum(turn, most), xp.minimum(-turn, most)
     root, turn = roots[0][..., None], -xp.minimum(-up, most)
     cross, bend = (roots[1] / roots[0])[..., None] * other * xp.sinh(turn), 2 * xp.sinh(turn / 2) ** 2

@@ -17,12 +17,12 @@ __all__ = ["DeepMode"]
 
 
 class DeepMode(Flow):
-    r"""One balanced singular mode of a linear network of real depth: the deeper, the longer the plateau.
+    r"""One balanced singular mode of a linear network of any real depth; the plateau lengthens with depth.
 
     .. math:: L = (s - a)^2 / 2, \qquad \tau \dot a = D\, |a|^{2 - 2/D} (s - a), \qquad a = u^D,
 
     where :math:`u` is the weight of the mode in each of the :math:`D` balanced layers, under gradient flow with time
-    constant :math:`\tau`. For ``depth = inf`` the limit at fixed :math:`D/\tau`: :math:`\tau \dot a = a^2 (s - a)`.
+    constant :math:`\tau`. ``depth = inf`` is the limit at fixed :math:`D/\tau`: :math:`\tau \dot a = a^2 (s - a)`.
 
     With :math:`y = a/s`, :math:`m = 1 - 2/D`, :math:`p = 2 - 2/D`, the time to grow from ``a0`` to ``a`` is
     :math:`t = \tau\,(G(y) - G(y_0)) / (D |s|^p)` (without the ``D`` at infinite depth), where :math:`G` is
@@ -52,18 +52,18 @@ class DeepMode(Flow):
     Notes
     -----
     Exact for: every ``a0`` where ``a0 s >= 0``; at depth 1 and at depth 2 or more also where ``a0 s < 0``. A balanced
-    mode of depth 2 or more keeps its sign, so that the latter converge to the saddle at 0; a mode of depth 1 crosses
-    0. A start at 0 stays there, the stationary point of gradient descent, unless the depth is 1. Not for: unbalanced
-    modes; ``a0 s < 0`` at depths between 1 and 2, where ``a`` reaches 0 in finite time and, as ``|a|^(2 - 2/depth)`` is
-    not Lipschitz there, what follows is not unique (`NotExact`); negative times.
+    mode of depth 2 or more keeps its sign; with ``a0 s < 0`` it converges to the saddle at 0. A mode of depth 1 crosses
+    0. ``a0 = 0`` is a stationary point of gradient descent unless the depth is 1. Not for: unbalanced modes; negative
+    times; ``a0 s < 0`` at depths between 1 and 2 (`NotExact`). There ``a`` reaches 0 in finite time and, as
+    ``|a|^(2 - 2/depth)`` is not Lipschitz at 0, the continuation is not unique.
 
     Sources: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
     networks" (2014), eqs. (14)-(16); Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent
     alignment effect" (2022), eqs. (38)-(40). Published formulas, checked: ``linsolve card DeepMode``.
 
-    Accuracy: ``1e-13 (1 + condition)`` relative for the state and for the loss against 50 digits, where the condition
-    number ``|t a'/a|`` (``|t (s-a)'/(s-a)|`` for the loss) is the effect of one rounding of `t`; on a long plateau it
-    is large: from ``a0 = 1e-12 s`` at infinite depth one rounding of `t` moves ``a`` at half its rise by 1e-4
+    Accuracy: ``1e-13 (1 + condition)`` relative for the state and for the loss against 50 digits. The condition number
+    ``|t a'/a|`` (``|t (s-a)'/(s-a)|`` for the loss) is the relative effect of a relative error of `t`. It is large
+    after a long plateau: from ``a0 = 1e-12 s`` at infinite depth, rounding `t` moves ``a`` by 1e-4 at ``a = s/2``
     (``tests/systems/mode/test_deep_mode.py``; ``benchmarks/accuracy_deep_mode.py``). OverflowError is raised where
     ``a0/s`` leaves the range of doubles.
 
@@ -106,7 +106,7 @@ class DeepMode(Flow):
         return self.State(self._metric(xp, z.a) * (self.s - z.a))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return 1 where ``a`` reaches 0 in finite time and what follows is not unique, else 0."""
+        """Return 1 where ``a`` reaches 0 in finite time and its continuation is not unique, else 0."""
         lost = (self.depth > 1) & (self.depth < 2) & (xp.sign(z0.a) * xp.sign(self.s) < 0)
         zero = 0 * (self.s + z0.a)
         name = "start of the sign opposite to s at 1 < depth < 2 (a reaches 0 in finite time, and is not unique after)"
@@ -117,7 +117,7 @@ class DeepMode(Flow):
         return deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
-        """Return the mode's strength; at ``t = 0`` bitwise the start."""
+        """Return the strength of the mode; at ``t = 0`` bitwise equal to the initial state."""
         return self.State((shared or self.shared(xp, t, z0))[0])
 
     def gap(self, xp: Any, t: Any, z0: Any) -> Any:
@@ -129,7 +129,7 @@ class DeepMode(Flow):
         return {"loss": (shared[1] if shared else self.gap(xp, t, z0)) ** 2 / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
-        """Return `s` where the start has its sign or the depth is 1, else 0."""
+        """Return `s` where ``a0`` has the sign of `s` or the depth is 1, else 0."""
         learned = (self.depth == 1) | (xp.sign(z0.a) * xp.sign(self.s) > 0)
         zero = 0 * (self.s + z0.a)
         return self.State(xp.where(learned, self.s + zero, zero))
@@ -141,7 +141,7 @@ class DeepMode(Flow):
         g1 = root_of_twice(xp, loss) * xp.where(g0 < 0, -one, one)
         straight = self.depth == 1
         moving = ~straight & (z0.a != 0)
-        # a start of the other sign, or s = 0, falls toward 0, where the loss is s^2/2
+        # where a0 s < 0 or s = 0, a tends to 0 and the loss to s^2/2
         never = (g1 == 0) | (~straight & ((z0.a == 0) | ((self.s - g1) * xp.sign(z0.a) <= 0)))
         there = xp.abs(g1) >= xp.abs(g0)
         wanted = ~(never | there)
@@ -157,7 +157,7 @@ class DeepMode(Flow):
     def step(self, xp: Any, z: Any, h: Any) -> Any:
         """Return the product after one descent step of all layers, ``a (1 + h (s - a) a |a|^(-2/depth) / tau)^depth``.
 
-        At infinite depth its limit ``a exp(h (s - a) |a| / tau)``; at depth 1 ``a + h (s - a) / tau``.
+        At infinite depth this is the limit ``a exp(h (s - a) |a| / tau)``; at depth 1, ``a + h (s - a) / tau``.
         """
         endless, straight = xp.isinf(self.depth), self.depth == 1
         depth = xp.where(endless | straight, 2 * xp.ones_like(self.depth), self.depth)
@@ -165,7 +165,7 @@ class DeepMode(Flow):
         size = xp.where(still, xp.ones_like(z.a), xp.abs(z.a))
         pull = h * (self.s - z.a) * xp.sign(z.a) / self.tau
         factor = 1 + pull * xp.pow(size, 1 - 2 / depth)
-        # weights that a long step carries across 0 change the sign of their product at odd depths
+        # at odd depths a long step that moves the weights across 0 changes the sign of their product
         flip = xp.where((factor < 0) & (depth % 2 == 1), -xp.ones_like(factor), xp.ones_like(factor))
         a = z.a * flip * xp.pow(xp.abs(factor), depth)
         a = xp.where(endless, z.a * xp.exp(pull * xp.where(endless, size, 0 * size)), a)
@@ -184,15 +184,15 @@ class DeepMode(Flow):
 
     @classmethod
     def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
-        """Return a start of the other sign at a depth between 1 and 2."""
+        """Return a mode with ``a0 s < 0`` at a depth between 1 and 2."""
         return {"start of the sign opposite to s": (cls(s=1.0, depth=rng.uniform(1.2, 1.8)), cls.State(-0.5))}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three modes of either sign, of infinite, real and integer depth, the last from above its value."""
+        """Return three modes of both signs, of infinite, real and integer depth; the last starts above its target."""
         s = rng.uniform(0.5, 2.0, 3)
         depth = np.array([np.inf, rng.uniform(1.2, 3.8), rng.integers(3, 7)])
         start = s * np.array([0.3, 0.1, 1.6]) * rng.uniform(0.6, 1.0, 3)
         tau, sign = rng.uniform(0.5, 2.0, 3), rng.choice([-1, 1], 3)
-        side = np.array([rng.choice([-1, 1]), 1, 1])  # the first, at times, across the saddle
+        side = np.array([rng.choice([-1, 1]), 1, 1])  # the first sometimes starts with the opposite sign
         return cls(s=sign * s, depth=depth, tau=tau), cls.State(side * sign * start)

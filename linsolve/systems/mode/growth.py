@@ -1,4 +1,4 @@
-"""The depth-L growth law solved: its closed form for the time, inverted on whole arrays."""
+"""Solution of the depth-L growth law: inversion of the closed form for the time, on whole arrays."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from linsolve.systems.mode.growth_time import (
 
 __all__ = ["deep_growth"]
 
-_ORDER = 5  # of the Taylor series of a step
-_SPARE = 3  # terms of the series that no double sees, as it comes with the square of ``|z| <= 1``
+_ORDER = 5  # order of the Taylor series of a step
+_SPARE = 3  # terms that doubles do not need: the series is multiplied by the square of ``|z| <= 1``
 
 
 def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]:
     r"""Return ``a`` and ``s - a`` where ``a' = depth |a|^(2 - 2/depth) (s - a)``, each to full relative accuracy.
 
-    For ``depth = inf`` the depth-normalized limit ``a' = a^2 (s - a)``. The closed form for the time,
+    ``depth = inf`` is the depth-normalized limit ``a' = a^2 (s - a)``. The closed form for the time,
     `deep_growth_time`, is inverted without iteration. In the tail the distance to the fixed point is a polynomial of
-    what it would be without saturation. In the head, and where `a` falls toward 0, a polynomial guess is followed by
-    one step of sixth order in ``l = log|a/a0|``, which does not saturate. The polynomials belong to the depth, see
-    `tables_of`. Depths below 9/4 take a linear guess, and a step more: in ``e = (exp(n l) - 1)/n``, the power of ``a``
-    that would grow linearly without saturation, where the slope of time lies between 1/2 and 5/2 for every depth and
-    start. High precision takes further steps of that kind.
+    its value without saturation. In the head, and where `a` falls toward 0, a polynomial guess is followed by one step
+    of sixth order in ``l = log|a/a0|``, which does not saturate. The polynomials depend on the depth, see `tables_of`.
+    Depths below 9/4 use a linear guess and one more step, in ``e = (exp(n l) - 1)/n``. This power of ``a`` would grow
+    linearly without saturation; the slope of the time in it lies between 1/2 and 5/2 for every depth and initial value.
+    High precision uses further steps in ``e``.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     t : array
         Time, not negative; inf allowed.
     a0, s, depth : array
-        Start; fixed point; depth, at least 1. Where ``a0 s < 0`` and the depth lies between 1 and 2, ``a`` reaches 0 in
-        finite time, and what is returned has no meaning. Shapes broadcast against `t`.
+        Initial value; fixed point; depth, at least 1. Where ``a0 s < 0`` and the depth lies between 1 and 2, ``a``
+        reaches 0 in finite time, and the result is meaningless. Shapes broadcast against `t`.
 
     Returns
     -------
     a, gap : array
-        The solution and its distance ``s - a`` to the fixed point; at ``t = 0`` bitwise `a0` and ``s - a0``. A
-        start at 0 stays there, unless the depth is 1.
+        The solution and its distance ``s - a`` to the fixed point; at ``t = 0`` bitwise equal to `a0` and ``s - a0``.
+        ``a0 = 0`` is stationary unless the depth is 1.
 
     Examples
     --------
@@ -64,12 +64,12 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     """
     curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
     hard = curved < 9 * xp.ones_like(curved) / 4
-    tables = tables_of(xp, curved, hard)  # of the depth alone, before it is spread over the batch
+    tables = tables_of(xp, curved, hard)  # functions of the depth alone, hence before broadcasting
     a0, s, depth = xp.broadcast_arrays(a0, s, depth)
     one = xp.ones_like(a0)
     still, straight = a0 == 0, depth == 1
     some = xp.where(still, one, a0)
-    # where the path would end at 0, one that does not
+    # a safe operand where the path would end at 0
     aim = xp.where((depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
     at = start_of(xp, some, aim, curved + 0 * one, terms_of(getattr(xp, "dps", 16)))
     forever = xp.isinf(t)
@@ -83,7 +83,7 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     learned = straight | (~still & ~at.negative)
     a = xp.where(forever, xp.where(learned, s, 0 * s), a)
     gap = xp.where(forever, xp.where(learned, 0 * s, s), gap)
-    if not arithmetic.is_object(xp):  # not a number: a named overflow for callers
+    if not arithmetic.is_object(xp):  # nan lets the caller raise a named overflow
         lost = unreachable(xp, some, aim) & ~straight & ~forever
         a, gap = (xp.where(lost, xp.full_like(v, xp.nan), v) for v in (a, gap))
     begin = clock + xp.where(forever, xp.ones_like(t), xp.zeros_like(t)) == 0
@@ -91,7 +91,7 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
 
 
 def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
-    """Return the product, at most 1e290, so that it stays a double: long before that everything has converged."""
+    """Return the product, capped at 1e290 against overflow; the solution converges at far smaller values."""
     if arithmetic.is_object(xp):
         return time * rate
     longest = 1e290 / xp.where(rate > 1, rate, xp.ones_like(rate))
@@ -99,7 +99,7 @@ def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
 
 
 def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard: Any) -> tuple[Any, Any]:
-    """Return ``a`` and ``s - a`` at times of the own clock, for depths above 1 and starts that move."""
+    """Return ``a`` and ``s - a`` at rescaled times, for depths above 1 and initial values that are not stationary."""
     over = (own >= at.span) & (s != 0)
     rest = xp.where(over, own - at.span, xp.zeros_like(own))
     falling, ending = at.negative & over, ~at.negative & over
@@ -149,7 +149,7 @@ def _grown(
 ) -> tuple[Any, Any]:
     """Return the factor ``z/z0`` at times of a path and, where `ending`, `w` at times `theta` of the tail.
 
-    Path and tail share the exponential and the unfolding.
+    Path and tail use one evaluation of the exponential and of `unfolded`.
     """
     n, e = path.n, guess(xp, time, path)
     l = xp.where(n == 0, e, xp.log1p(n * e) * (1 / xp.where(n == 0, xp.ones_like(n), n)))  # noqa: E741
@@ -164,7 +164,7 @@ def _grown(
         u = unfolded(xp, xp.where(ending, -cut(tail.m), path.z0) * xp.where(ending, E, factor))
         w = E * horner(u, tail.polynomial)
     z, power = path.z0 * factor, 1 + n * e
-    slow = n + 1 < xp.ones_like(n) / 4  # else the second integral is what is known already
+    slow = n + 1 < xp.ones_like(n) / 4  # otherwise the second integral is known already
     second = (z * power - path.z0) * (1 / xp.where(slow, xp.ones_like(n), n + 1))
     second = xp.where(slow, path.z0 * linear(xp, xp.where(slow, l, 0 * l), n + 1), second)
     found = e + second + z * z * power * horner(u, path.terms[:-_SPARE]) - path.series
@@ -178,7 +178,7 @@ def _grown(
 
 
 def _more(xp: Any) -> int:
-    """Return how many further steps, each of which gives `_ORDER` times as many digits, this arithmetic needs."""
+    """Return the number of further steps that this arithmetic needs; each multiplies the digits by `_ORDER`."""
     digits, more, reached = getattr(xp, "dps", 16), 0, 14
     while digits > 16 and reached < digits:
         reached, more = reached * _ORDER, more + 1
@@ -186,11 +186,11 @@ def _more(xp: Any) -> int:
 
 
 def _step(xp: Any, off: Any, n: Any, z: Any) -> Any:
-    """Return by how much ``l`` changes within the short time `off`, in units of the slope of ``e``, to sixth order."""
+    """Return the change of ``l`` within the short time `off`, in units of the slope of ``e``, to sixth order."""
     most = xp.ones_like(off) / 8
     still = 1 - z
     h, r = xp.minimum(xp.maximum(off * still, -most), most), z / still
-    # derivatives of l by h: with r' = r (1 + r), each is r (1 + r) d/dr - (k - 1) (r + n) of the one before
+    # with r' = r (1 + r), each derivative of l by h is r (1 + r) d/dr - (k - 1) (r + n) of the previous one
     second, third = [-n, -1 + 0 * n], [2 * n * n, 4 * n - 1, 1 + 0 * n]
     fourth = _next(third, n, 3)
     derivatives = [second, third, fourth, _next(fourth, n, 4)]
@@ -208,12 +208,12 @@ def _next(polynomial: list[Any], n: Any, k: int) -> list[Any]:
 
 
 def _small_expm1(xp: Any, x: Any, n: Any) -> Any:
-    """Return ``exp(x) - 1`` of small numbers."""
+    """Return ``exp(x) - 1`` for small `x`."""
     return x * horner(x, [xp.ones_like(n) / factorial(k + 1) for k in range(6)])
 
 
 def _bent(xp: Any, time: Any, path: Path, l: Any) -> Any:  # noqa: E741
-    """Return ``l`` after a step of fifth order in ``e``, which cannot go astray from wherever it begins."""
+    """Return ``l`` after a step of fifth order in ``e``, which is safe for any guess of ``l``."""
     n, z = path.n, path.z0 * xp.exp(l)
     power = xp.exp(n * l)
     found = head(xp, l, n, path.z0, z, power, far(xp, z, path.terms)) - path.series
@@ -232,17 +232,17 @@ def _bent_tail(xp: Any, theta: Any, tail: _Tail, w: Any) -> Any:
 
 
 def _change(xp: Any, off: Any, n: Any, y: Any) -> tuple[Any, Any]:
-    """Return by how much ``e`` of the head and ``x`` of the tail change within the time `off`, in units of the slope.
+    """Return the changes of ``e`` of the head and ``x`` of the tail within the time `off`, in units of the slope.
 
-    By the Taylor series of their own equations, ``e' = 1 - y`` and ``x' = p`` where ``y' = y g``, ``p' = -n p g``,
-    ``g = p (1 - y)``: of `e` from ``p = 1`` and ``y = z``, of `x` from ``p = 1`` and ``y = a/s``.
+    Computed by Taylor series of the equations ``e' = 1 - y`` and ``x' = p``, where ``y' = y g``, ``p' = -n p g``,
+    ``g = p (1 - y)``: for `e` from ``p = 1`` and ``y = z``, for `x` from ``p = 1`` and ``y = a/s``.
     """
     ys, ps, gs = [y], [1 + 0 * off], [1 - y]
     for k in range(_ORDER - 1):
         ys.append(_leibniz(ys, gs, k))
         ps.append(-n * _leibniz(ps, gs, k))
         gs.append(ps[-1] - _leibniz(ps, ys, k + 1))
-    # else Newton's step, which cannot overshoot from the far side
+    # otherwise a Newton step, which cannot overshoot from the far side
     late = xp.where(xp.abs(off * y) < 1, off, 0 * off)
     return off * _mean(xp, [1 - y, *(-v for v in ys[1:])], late), off * _mean(xp, ps, late)
 
@@ -253,7 +253,7 @@ def _leibniz(a: list[Any], b: list[Any], k: int) -> Any:
 
 
 def _mean(xp: Any, derivatives: list[Any], time: Any) -> Any:
-    """Return the mean over `time`, from now, of what has these derivatives, itself first."""
+    """Return the mean over `time` of the function with these derivatives at its start, the value first."""
     count = len(derivatives)
     total = derivatives[-1]
     for k in range(count - 1, 0, -1):

@@ -1,4 +1,4 @@
-"""First guesses for the inverse of a deep growth's time: one polynomial a member, in a variable made from the time."""
+"""Initial guesses for the inverse of the time of a deep growth: one polynomial per member, in a function of time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from linsolve.systems.mode.growth_time import Start, far, linear, saturation
 __all__ = ["Path", "fall_of", "guess", "head_of"]
 
 _HUGE = 1e300
-_FAR = 1e15  # in units of the clock at the end of a path, beyond which nothing of it is seen
+_FAR = 1e15  # time after the end of a path, in units of its final clock, beyond which the path is negligible
 
 
 class Path(NamedTuple):
-    """A head or a fall, with what guesses ``e`` from the time ``T`` of its own clock.
+    """A head or a fall, with the constants of a guess for ``e`` from the rescaled time ``T``.
 
-    The guess is ``slope T + offset + scale W p(x)`` with ``W = first + change (T - origin)`` and ``x`` the square root
-    of `W`, where the path is counted `from_rest`, or of ``1/W``.
+    The guess is ``slope T + offset + scale W p(x)`` with ``W = first + change (T - origin)``. Here ``x`` is the square
+    root of `W` where `from_rest` holds, else of ``1/W``.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Path(NamedTuple):
 
 
 def guess(xp: Any, time: Any, path: Path) -> Any:
-    """Return ``e`` at times of the own clock: `l` to within 1/50, unless the guess is linear."""
+    """Return a guess for ``e`` at rescaled times; unless the guess is linear, `l` is accurate to 1/50."""
     W = path.first + path.change * (time - path.origin)
     root = xp.sqrt(W)
     x = xp.where(path.from_rest, root, 1 / root)
@@ -61,7 +61,7 @@ def guess(xp: Any, time: Any, path: Path) -> Any:
 
 
 def head_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
-    """Return the head's path; where `hard` its guess is linear in time."""
+    """Return the path of the head; where `hard` holds, its guess is linear in time."""
     one = xp.ones_like(at.z0)
     top = xp.where(at.negative, -one, 3 * one / 5)
     away = [xp.where(at.negative, a, b) for a, b in zip(tables.across, tables.down, strict=True)]
@@ -70,11 +70,11 @@ def head_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
     way = linear(xp, at.end, at.n)
     spent = saturation(xp, at.end, at.n, at.z0, z, power, far(xp, z, at.rising)) - at.series
     G = at.z0 / xp.where(at.big, at.n + 1, one) + at.series
-    within = xp.abs(z) > xp.abs(top) / 2  # else so little has saturated at the end that the path is linear
+    within = xp.abs(z) > xp.abs(top) / 2  # otherwise saturation at the end is so weak that the path is linear
     limit = xp.where(at.n < 0, -(2.0**50 - 1) * one / 2.0**50 / xp.where(at.n < 0, at.n, -one), way)
     return Path(
         n=at.n,
-        z0=xp.where((at.end == 0) & ~at.negative, 3 * one / 5, at.z0),  # no head: only not 1
+        z0=xp.where((at.end == 0) & ~at.negative, 3 * one / 5, at.z0),  # without a head any value but 1 is safe
         series=at.series,
         terms=at.rising,
         slope=xp.where(hard, way / xp.where(at.span > 0, at.span, one), one),
@@ -93,7 +93,7 @@ def head_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
 
 
 def fall_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
-    """Return the path of the fall, of times below 0: from its start it runs back to ``a = -s``."""
+    """Return the path of the fall, at negative times: backward from its start to ``a = -s``."""
     one, m = xp.ones_like(at.z0), at.m
     z0 = xp.where(at.negative, at.z_fall, -one)
     series = xp.where(at.negative, at.series_fall, far(xp, -one, at.falling))

@@ -1,6 +1,7 @@
-"""Polynomials that invert the time of a deep growth, made for each depth from the closed form of that time.
+"""Polynomials that invert the time of a deep growth, built for each depth from the closed form of that time.
 
-Points are chosen on the path; their times, by the closed form, are the nodes of the interpolation of the inverse.
+The closed form gives the times of chosen points on the path; these times are the nodes at which the inverse is
+interpolated.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from linsolve.systems.mode.growth_time import far, far_terms, head, logarithmic,
 __all__ = ["Tables", "cut", "horner", "tables_of"]
 
 _FINE = 10_000  # denominator of the nodes
-_HEAD, _TAIL = 8, 17  # nodes
-_FEW_TERMS, _TERMS = 10, 18  # of the series at the nodes, for guesses and for doubles
-_KEPT = 64  # depths, of which tables are remembered
-_REACH = 1271  # over `_FINE` the size of `unfolded` where the tail begins
+_HEAD, _TAIL = 8, 17  # numbers of nodes
+_FEW_TERMS, _TERMS = 10, 18  # terms of the series at the nodes, for guesses and for doubles
+_KEPT = 64  # number of depths whose tables are cached
+_REACH = 1271  # ``_REACH/_FINE`` is the size of `unfolded` where the tail begins
 
 
 class Tables(NamedTuple):
-    """Coefficients, constant first, that depend on the depth alone.
+    """Coefficients, constant first, that depend on the depth only.
 
     Parameters
     ----------
     rising, falling : list of array
-        Of `toward`, to ``z = 3/5`` and to ``z = -1``.
+        Coefficients of `toward`, for paths to ``z = 3/5`` and to ``z = -1``.
     down, across : list of array
-        Of `from_rest`, to ``z = 3/5`` and to ``z = -1``.
+        Coefficients of `from_rest`, for paths to ``z = 3/5`` and to ``z = -1``.
     below, above : list of array
-        Of `tail`, for ``w > 0`` and for ``w < 0``.
+        Coefficients of `tail`, for ``w > 0`` and for ``w < 0``.
     """
 
     rising: list[Any]
@@ -44,9 +45,9 @@ class Tables(NamedTuple):
 
 
 def tables_of(xp: Any, depth: Any, hard: Any) -> Tables:
-    """Return the tables of depths above 1; where `hard`, those of heads are unused.
+    """Return the tables of depths above 1; where `hard` holds, the tables of heads are unused.
 
-    Those of a few depths, as doubles or in high precision, are made once and remembered.
+    The tables of a few depths, as doubles or in high precision, are computed once and cached.
     """
     if not isinstance(depth, np.ndarray) or not (depth.dtype == np.float64 or hasattr(xp, "dps")):
         return _made(xp, depth, hard)
@@ -82,13 +83,13 @@ def _made(xp: Any, depth: Any, hard: Any) -> Tables:
 
 
 def _nodes(count: int, top: int = _FINE) -> list[int]:
-    """Return Chebyshev's points between 0 and `top`, from both ends in turn, rounded to integers."""
+    """Return Chebyshev points between 0 and `top`, taken from both ends in turn and rounded to integers."""
     found = [round(top * (1 + cos(pi * (2 * k + 1) / (2 * count))) / 2) for k in range(count)]
     return [found[k // 2 if k % 2 == 0 else -1 - k // 2] for k in range(count)]
 
 
 def horner(x: Any, coefficients: list[Any]) -> Any:
-    """Return a polynomial, of which the constant is first."""
+    """Return the value at `x` of the polynomial with these coefficients, constant first."""
     total = coefficients[-1]
     for c in coefficients[-2::-1]:
         total = total * x + c
@@ -96,13 +97,13 @@ def horner(x: Any, coefficients: list[Any]) -> Any:
 
 
 def _through(x: list[Any], f: list[Any]) -> list[Any]:
-    """Return the coefficients, constant first, of the polynomial through points: Newton's divided differences."""
+    """Return the coefficients, constant first, of the interpolating polynomial, by Newton's divided differences."""
     f, count = list(f), len(x)
     for level in range(1, count):
         for k in range(count - 1, level - 1, -1):
             f[k] = (f[k] - f[k - 1]) / (x[k] - x[k - level])
     found = [f[-1]]
-    for k in range(count - 2, -1, -1):  # multiplied out
+    for k in range(count - 2, -1, -1):  # expand the Newton form
         above = found
         found = [f[k] - x[k] * above[0]]
         found += [above[j] - x[k] * above[j + 1] for j in range(len(above) - 1)]
@@ -111,10 +112,10 @@ def _through(x: list[Any], f: list[Any]) -> list[Any]:
 
 
 def toward(xp: Any, n: Any, top: Any, coefficients: list[Any]) -> list[Any]:
-    """Return a polynomial of ``x = 1/sqrt(W)``, ``W = 1 + time/2``, that times `W` is about what saturation takes.
+    """Return a polynomial of ``x = 1/sqrt(W)``, ``W = 1 + time/2``, whose product with `W` approximates the saturation.
 
-    That is the difference between the time left to ``z = top`` and the `linear` ``Q`` of the way left, ``n <= 0``, in
-    the clock of the end. The first coefficient is 0.
+    The saturation is the difference between the time left to ``z = top`` and the `linear` ``Q`` of the logarithm left,
+    for ``n <= 0``, in the clock of the end. The first coefficient is 0.
     """
     series = top * top * far(xp, top, coefficients)
     xs, fs = [], []
@@ -130,10 +131,10 @@ def toward(xp: Any, n: Any, top: Any, coefficients: list[Any]) -> list[Any]:
 
 
 def from_rest(xp: Any, n: Any, top: Any, coefficients: list[Any]) -> list[Any]:
-    """Return a polynomial of ``x = sqrt(W)``, `W` being `n` times the time since ``z = 0``, that does the same.
+    """Return a polynomial of ``x = sqrt(W)`` for ``n > 0``, where `W` is `n` times the time since ``z = 0``.
 
-    Here ``n > 0``, and the unit of time is such that ``W = (z/top)^n (1 + n G)``, with
-    ``G = z/(n + 1) + z^2 far(z)`` from saturation. The polynomial is about ``G/(1 + n G)``; its last coefficient is 0.
+    The unit of time is such that ``W = (z/top)^n (1 + n G)``, with ``G = z/(n + 1) + z^2 far(z)`` from saturation. The
+    polynomial approximates ``G/(1 + n G)``; its last coefficient is 0.
     """
     xs, fs = [], []
     for a in _nodes(_HEAD):
@@ -146,20 +147,20 @@ def from_rest(xp: Any, n: Any, top: Any, coefficients: list[Any]) -> list[Any]:
 
 
 def cut(m: Any) -> Any:
-    """Return a number at which, or before which, ``-1/E`` is singular in `tail`; off by a few percent at most."""
+    """Return a lower bound, within a few percent, of the singularity of `tail` in ``-1/E``."""
     return (1 + m) * (1 + m) * (25 - 8 * m) / 25
 
 
 def tail(xp: Any, m: Any, coefficients: list[Any], sign: int) -> list[Any]:
-    """Return a polynomial of `unfolded` ``-cut(m) E`` that is ``w/E``, where ``E = w exp(near(w))``.
+    """Return a polynomial of `unfolded` ``-cut(m) E`` that approximates ``w/E``, where ``E = w exp(near(w))``.
 
-    ``E`` decays as ``exp(-time)``; `w` lies between 0 and 2/3 or, for the other sign, -2/5.
+    ``E`` decays as ``exp(-time)``; `w` lies between 0 and 2/3 or, for negative `sign`, between -2/5 and 0.
     """
     pace, xs, fs = cut(m), [], []
     for a in _nodes(_TAIL, _REACH):
         # 4 v/(1 - v)^2 where v = a/_FINE
         w = (sign * 4 * a * _FINE + 0 * m) / (_FINE - sign * a) ** 2
-        few = coefficients[: 2 - int(54 / log2(a / _FINE))]  # what is left is below half an ulp
+        few = coefficients[: 2 - int(54 / log2(a / _FINE))]  # the remainder is below half an ulp
         ratio = xp.exp(near(xp, w, m, few))
         xs.append(unfolded(xp, -pace * w * ratio))
         fs.append(1 / ratio)

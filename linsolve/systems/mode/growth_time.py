@@ -1,4 +1,4 @@
-"""The depth-L growth law ``a' = depth |a|^(2 - 2/depth) (s - a)``: its start, its series, and the time it takes."""
+"""The depth-L growth law ``a' = depth |a|^(2 - 2/depth) (s - a)``: initial values, series and closed-form time."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ __all__ = [
     "saturation", "start_of", "terms_of", "unfolded", "unreachable",
 ]  # fmt: skip
 
-_LONGEST = 700  # of a logarithm: exp of it is still a double
-_STEEPEST = 600  # of n times a logarithm, so that products of such powers with other numbers are
+_LONGEST = 700  # largest logarithm: its exponential is a double
+_STEEPEST = 600  # largest n times a logarithm: its exponential may be multiplied by other numbers without overflow
 
 
 class Start(NamedTuple):
-    """Start of a growth, in the variables in which its time has no cancellation; every field of shape batch.
+    """Initial values of a growth, in variables in which its time has no cancellation; every field of shape batch.
 
     With ``y = a/s`` the path has a head, far from the fixed point, and a tail. In the head ``z = y`` where
-    ``|a0| <= |s|`` and ``z = 1/y`` elsewhere, so that ``|z|`` only grows, ``l = log(z/z0)``, and in units of the
-    start's own clock time is ``head(l) = int_0^l exp(n l') / (1 - z0 exp(l')) dl'`` with ``n = 2/depth - 1`` or
-    ``n = 2 - 2/depth``. It ends at ``z = 3/5``, or at ``a = -s`` where start and `s` differ in sign; below
-    that, `a` falls toward 0 with ``z = y``, ``l < 0``.
+    ``|a0| <= |s|`` and ``z = 1/y`` elsewhere, so that ``|z|`` only grows, and ``l = log(z/z0)``. Time is measured in a
+    unit that depends on the initial value, the own clock: it is
+    ``head(l) = int_0^l exp(n l') / (1 - z0 exp(l')) dl'`` with ``n = 2/depth - 1`` or ``n = 2 - 2/depth``. The head
+    ends at ``z = 3/5``, or at ``a = -s`` where `a0` and `s` differ in sign. Beyond ``a = -s``, `a` falls toward 0 with
+    ``z = y``, ``l < 0``.
 
     Parameters
     ----------
     n, z0, series : array
-        Exponent and start of the head, and ``z0^2 far(z0)``.
+        Exponent and initial value of the head, and ``z0^2 far(z0)``.
     end, span : array
-        ``l`` and time (own clock) at the end of the head, 0 where the start lies beyond it.
+        ``l`` and time (own clock) at the end of the head, 0 where the initial value lies beyond it.
     pace, exchange : array
-        Own clock per time; and unit of the tail's clock, ``|s|^(2 - 2/depth)`` times time, per own clock.
+        Ratio of the own clock to time; ratio of the tail's clock, ``|s|^(2 - 2/depth)`` times time, to the own clock.
     w, near_w : array
-        ``s/a - 1`` where the tail begins, and `near` of it.
+        ``s/a - 1`` at the beginning of the tail, and `near` at this value.
     z_fall, series_fall : array
-        The same as `z0` and `series` where the fall begins.
+        The values of `z0` and `series` at the beginning of the fall.
     m : array
         ``1 - 2/depth``.
     rising, falling, ending : list of array
@@ -64,18 +65,18 @@ class Start(NamedTuple):
 
 
 def terms_of(digits: int) -> int:
-    """Return how many terms of a power series in ``|u| <= 0.2252``, the slowest here, give `digits` decimal digits."""
+    """Return the number of terms of a power series in ``|u| <= 0.2252``, the slowest one, for `digits` digits."""
     return -(-8 * digits // 5)
 
 
 def unfolded(xp: Any, z: Any) -> Any:
-    """Return `u` with ``z = 4 u/(1 + u)^2``: the plane, cut from 1 to infinity, becomes the unit disk."""
+    """Return `u` with ``z = 4 u/(1 + u)^2``, which maps the plane with a cut from 1 to infinity to the unit disk."""
     root = 1 + xp.sqrt(1 - z)
     return z / (root * root)
 
 
 def series_at(xp: Any, z: Any, coefficients: list[Any]) -> tuple[Any, Any]:
-    """Return a polynomial of `u`, by Horner's rule, and `u`."""
+    """Return a polynomial of ``u = unfolded(z)``, by Horner's rule, and `u`."""
     u, total = unfolded(xp, z), coefficients[-1]
     for c in coefficients[-2::-1]:
         total = total * u + c
@@ -85,7 +86,7 @@ def series_at(xp: Any, z: Any, coefficients: list[Any]) -> tuple[Any, Any]:
 def far_terms(xp: Any, q: Any, terms: int) -> list[Any]:
     """Return the coefficients of `far` in `u`, which solves ``u (1 + u) f' + q (1 - u) f = (1 + u)^2/(1 - u)``.
 
-    Each comes from the one before by a factor of size at most 1, so that rounding errors do not grow.
+    The recurrence multiplies by factors of size at most 1, so that rounding errors do not grow.
     """
     found = [1 / q]
     for k in range(1, terms):
@@ -94,14 +95,15 @@ def far_terms(xp: Any, q: Any, terms: int) -> list[Any]:
 
 
 def far(xp: Any, z: Any, coefficients: list[Any]) -> Any:
-    """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q`` for ``-1 <= z <= 3/5``, ``q > 0``, of `far_terms`."""
+    """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q``, ``-1 <= z <= 3/5``, ``q > 0``, from `far_terms`."""
     return series_at(xp, z, coefficients)[0]
 
 
 def near_terms(xp: Any, m: Any, terms: int) -> list[Any]:
-    """Return the coefficients of `near` over its first factors.
+    """Return the coefficients of `near` without its leading factors.
 
-    Times `k` they are those of ``((1 - v)/(1 + v))^(2 m + 1)``, less what they are at ``m = 0``, over `m`.
+    Multiplied by `k` they are the coefficients of ``((1 - v)/(1 + v))^(2 m + 1)``, minus their values at ``m = 0``,
+    divided by `m`.
     """
     before, here = 0 * m, -4 + 0 * m
     found = [here]
@@ -118,23 +120,23 @@ def near(xp: Any, w: Any, m: Any, coefficients: list[Any]) -> Any:
 
 
 def linear(xp: Any, l: Any, n: Any) -> Any:  # noqa: E741
-    """Return ``e = (exp(n l) - 1)/n``, at ``n = 0`` its limit `l`; divided by what depends on the member alone."""
+    """Return ``e = (exp(n l) - 1)/n``, at ``n = 0`` its limit `l`; ``1/n`` is computed once per member."""
     return xp.where(n == 0, l, xp.expm1(n * l) * (1 / xp.where(n == 0, xp.ones_like(n), n)))
 
 
 def logarithmic(xp: Any, e: Any, n: Any) -> Any:
-    """Return `l` of `linear`; infinite where ``n e <= -1``, where the argument of the logarithm ends."""
+    """Return the inverse `l` of `linear`; infinite where ``n e <= -1``, outside the domain of the logarithm."""
     over = n * e <= -1
     found = xp.log1p(xp.where(over, 0 * e, n * e)) * (1 / xp.where(n == 0, xp.ones_like(n), n))
     return xp.where(over, xp.inf + 0 * e, xp.where(n == 0, e, found))
 
 
 def saturation(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
-    """Return what saturation adds to `linear` in `head`, plus ``z0^2 far(z0)``.
+    """Return the difference between `head` and `linear`, plus ``z0^2 far(z0)``.
 
-    The second term of the geometric series is integrated as it stands, regular at ``n = -1`` (depth inf).
+    The second term of the geometric series is integrated separately; this is regular at ``n = -1`` (depth inf).
     """
-    # (exp((n + 1) l) - 1)/(n + 1) from decaying exponentials on both sides
+    # (exp((n + 1) l) - 1)/(n + 1) from decaying exponentials for either sign of l
     second = xp.where(l < 0, z0 + 0 * z, -z * power) * linear(xp, -xp.abs(l), n + 1)
     return second + z * z * power * rest
 
@@ -142,8 +144,8 @@ def saturation(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) 
 def head(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
     """Return ``int_0^l exp(n l')/(1 - z0 exp(l')) dl'`` plus ``z0^2 far(z0)``, for `l` of either sign.
 
-    The first term of the geometric series is regular at ``n = 0`` (depth 2); `rest` is ``far(z)`` with ``q = n + 2`` at
-    the end, where ``z = z0 exp(l)`` and ``power = exp(n l)``.
+    The first term of the geometric series is regular at ``n = 0`` (depth 2). At the end ``z = z0 exp(l)``,
+    ``power = exp(n l)``, and `rest` is ``far(z)`` with ``q = n + 2``.
     """
     return linear(xp, l, n) + saturation(xp, l, n, z0, z, power, rest)
 
@@ -158,14 +160,14 @@ def _ratio(xp: Any, over: Any, under: Any) -> Any:
 
 
 def unreachable(xp: Any, a0: Any, s: Any) -> Any:
-    """Whether the ratio of two numbers that are not 0 leaves the range of doubles."""
+    """Return whether the ratio of two nonzero numbers leaves the range of doubles."""
     size, goal = xp.abs(a0), xp.abs(s)
     low, high = xp.minimum(size, goal), xp.maximum(size, goal)
     return (low > 0) & (low < high / 2.0**1021)
 
 
 def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
-    """Return the `Start` of arrays of one shape; ``a0 = 0`` and depths without a solution must be masked before."""
+    """Return the `Start` of arrays of one shape; the caller masks ``a0 = 0`` and depths without a solution."""
     b = 2 / depth
     m, gain = 1 - b, xp.where(xp.isinf(depth), xp.ones_like(depth), depth)
     size, goal = xp.abs(a0), xp.abs(s)
@@ -206,19 +208,19 @@ def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
 
 
 def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
-    """Return the time at which the growth law, started at `a0`, has the distance ``s - a = gap`` to its fixed point.
+    """Return the time at which the growth law with initial value `a0` reaches the distance ``s - a = gap``.
 
     Parameters
     ----------
     xp : namespace
     a0, gap, s, depth : array
-        Start, not 0; distance, not 0, between that of the start and that of the limit; fixed point; depth > 1 (at
-        least 2 where ``a0 s < 0``). Shapes broadcast.
+        Initial value, not 0; distance to the fixed point, not 0, between its initial value and its limit; fixed point;
+        depth > 1 (at least 2 where ``a0 s < 0``). Shapes broadcast.
 
     Returns
     -------
     array
-        Time, by the closed form: no iteration.
+        Time, from the closed form, without iteration.
 
     Examples
     --------
@@ -244,7 +246,7 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     if arithmetic.is_object(xp):
         return time
     lost = unreachable(xp, a0, s) | unreachable(xp, gap, a) | xp.isinf(at.pace)
-    lost = lost | ((at.n * at.end > _STEEPEST - 1) & (l > at.end))  # beyond a head that was cut
+    lost = lost | ((at.n * at.end > _STEEPEST - 1) & (l > at.end))  # beyond a truncated head
     return xp.where(lost, xp.full_like(time, xp.nan), time)
 
 
@@ -257,7 +259,7 @@ def _log_ratio(xp: Any, over: Any, under: Any, difference: Any) -> Any:
 
 
 def _tail_time(xp: Any, at: Start, drop: Any, w: Any, early: Any) -> Any:
-    """Return the time from `at.w` to `w`, or, from a start in the tail, to where ``w0/w = 1 + drop``."""
+    """Return the time from `at.w` to `w`; for an initial value in the tail, the time to ``w0/w = 1 + drop``."""
     asked = ~at.negative & ~early
     whole = asked & (at.end == 0)
     w = xp.where(asked, w, at.w)

@@ -1,18 +1,18 @@
-r"""Relaxation of a mode that learns together with a bias: a scalar equation of two exponentials and a line.
+r"""Relaxation of a mode with a bias: a scalar equation with two exponentials and a linear term.
 
 .. math:: \dot x = \tfrac12 (T - E(x)), \quad x(0) = 0, \qquad E(x) = 2 N x + G (e^x - 1) + F (1 - e^{-x}),
 
-with ``T, G, F >= 0``, ``N > 0``. E rises, so x rises to the one root ``X`` of ``E = T``. With ``y = X - x`` every sum
-has terms of one sign:
+with ``T, G, F >= 0``, ``N > 0``. E increases, so x increases to the only root ``X`` of ``E = T``. With ``y = X - x``
+every sum has terms of one sign:
 
 .. math:: \dot y = -y\, q(y), \qquad q(y) = N + \tfrac12 \big( P \varphi(y) + M \varphi(-y) \big), \quad
     P = G e^X, \; M = F e^{-X}, \; \varphi(y) = (1 - e^{-y})/y .
 
 The time ``t(y)``, the integral of ``1/(y q)`` from y to X, is elementary for ``N = 0`` only. ``1/q`` has no singularity
-in ``|Im y| <= pi``: a zero at ``y = a + i b`` needs ``sin b = -2 N b/(P e^-a + M e^a) < 0``. Gauss-Legendre panels of a
-fixed number of nodes therefore converge at a known rate, and t is inverted panel by panel in ``log y``. In the last
-panel, down to ``y = 0``, the pole ``1/(q(0) y)`` is integrated in closed form. Where ``X > 124``, both exponentials are
-below 1e-26 from ``y = 60`` to ``X - 60``, and the one panel there is integrated in closed form: ``y q = N y + P/2``.
+in ``|Im y| <= pi``: a zero at ``y = a + i b`` needs ``sin b = -2 N b/(P e^-a + M e^a) < 0``. Gauss-Legendre quadrature
+on panels therefore converges at a known rate, and t is inverted panel by panel in ``log y``. In the last panel, down to
+``y = 0``, the pole ``1/(q(0) y)`` is integrated in closed form. Where ``X > 124``, both exponentials are below 1e-26
+from ``y = 60`` to ``X - 60``; this range is one panel, integrated in closed form: ``y q = N y + P/2``.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from linsolve.numerics.scalar import phi
 
 __all__ = ["LONGEST", "Relaxation", "excess", "rising_root"]
 
-LONGEST = 64  # of X in high precision, for thirty of a hundred digits
-_LARGEST = 700  # exponents at which exp is still a double
-_WIDTH, _DENSE = 4, 15  # width of the panels at either end of a long way, and their number
-_ROUNDS = 8  # of Newton's iteration inside a panel
-_SEARCH = 40  # rounds of Newton's iteration kept inside a bracket
+LONGEST = 64  # largest X in high precision: thirty digits of a hundred are correct
+_LARGEST = 700  # largest exponent whose exponential is a double
+_WIDTH, _DENSE = 4, 15  # width of the panels near 0 and near a large X, and their number
+_ROUNDS = 8  # Newton steps inside a panel
+_SEARCH = 40  # bracketed Newton steps
 
 
 def excess(xp: Any, span: Any, grows: Any) -> Any:
-    """Return by how much X exceeds the longest that is solved: in floats 700 where weights grow by ``exp(X/2)``."""
+    """Return the excess of X over the largest supported value, in floats 700: weights grow by ``exp(X/2)``."""
     over = span / (LONGEST if arithmetic.is_object(xp) else _LARGEST) - 1
     bounded = xp.maximum(over, xp.zeros_like(over))
     return bounded if arithmetic.is_object(xp) else xp.where(grows, bounded, xp.zeros_like(over))
 
 
 def rising_root(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
-    """Return the root ``x >= 0`` of ``2 N x + G (e^x - 1) + F (1 - e^-x) = T``; in floats correct to 700 unless G is 0.
+    """Return the root ``x >= 0`` of ``2 N x + G (e^x - 1) + F (1 - e^-x) = T``; in floats up to 700 unless G is 0.
 
     Parameters
     ----------
@@ -74,19 +74,19 @@ def rising_root(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
 
 
 def _bounded(xp: Any, x: Any) -> Any:
-    """Return exponents, in floats at most 700."""
+    """Return the exponents `x`, in floats capped at 700."""
     return x if arithmetic.is_object(xp) else xp.minimum(x, xp.full_like(x, _LARGEST))
 
 
 class Relaxation(NamedTuple):
-    """The way to the root, integrated once for all times; arrays of shape batch, or batch + (panels,).
+    """The relaxation to the root, integrated once for all times; arrays of shape batch, or batch + (panels,).
 
     Parameters
     ----------
     span : array
-        X; 1 for a start at the root.
+        X; 1 for an initial value at the root.
     P, F, N, q0 : array
-        As above, and ``q(0)``, the final rate.
+        Constants of the equation, and ``q(0)``, the final rate.
     tops, bottoms, starts : array, shape batch + (panels,)
         Ends of the panels in y, and the times at which they begin.
     shift : array
@@ -131,11 +131,11 @@ class Relaxation(NamedTuple):
         return way._replace(starts=xp.stack(starts, axis=-1), shift=spent[..., -1] * way.q0)
 
     def _wide(self) -> Relaxation:
-        """Return the relaxation with one more axis on its numbers, to broadcast against panels or nodes."""
+        """Return the relaxation with one more axis on its numbers, which broadcasts against panels or nodes."""
         return self._replace(**{k: getattr(self, k)[..., None] for k in ("span", "P", "F", "N", "q0")})
 
     def _kinds(self, xp: Any, place: Any, panels: int) -> tuple[Any, Any]:
-        """Return whether panels of these places are the last, and whether they are the long one in the middle."""
+        """Return two masks: whether the panels with these indices are the last, and whether the long middle one."""
         return place == panels - 1, (place == _DENSE) & (self.span > _WIDTH * (2 * _DENSE + 1))
 
     def rate(self, xp: Any, y: Any) -> Any:
@@ -154,7 +154,7 @@ class Relaxation(NamedTuple):
         return self.N + e * (self.P / (1 + e) + self.F * xp.exp(-self.span)) / (2 * y)
 
     def _integral(self, xp: Any, bottom: Any, width: Any, last: Any, middle: Any) -> Any:
-        """Return the integral of ``1/(y q)`` over `width`; in the last panel less its pole ``1/(q(0) y)``."""
+        """Return the integral of ``1/(y q)`` over `width`; in the last panel without the pole ``1/(q(0) y)``."""
         nodes, weights = legendre(xp, xp.dps // 2 + 4 if arithmetic.is_object(xp) else 16)
         wide, y = self._wide(), bottom[..., None] + width[..., None] * nodes
         q = wide._rate_at_nodes(xp, y)
@@ -166,7 +166,7 @@ class Relaxation(NamedTuple):
         return xp.where(middle, xp.log1p(width / level) / self.N, found)
 
     def _panel(self, xp: Any, index: Any) -> tuple[Any, ...]:
-        """Return start, top and bottom of the panels of an index, and whether they are the last and the middle one."""
+        """Return start, top and bottom of the panels at `index`, and masks of the last and of the middle panel."""
         panels = self.tops.shape[-1]
         at = index[..., None] == xp.astype(xp.arange(panels), xp.float64)
         zero = xp.zeros_like(self.tops)
@@ -185,7 +185,7 @@ class Relaxation(NamedTuple):
         index = xp.sum(xp.astype(t[..., None] >= self.starts[..., 1:], xp.float64), axis=-1)
         start, top, bottom, last, middle = self._panel(xp, index)
         tau, before = t - start, xp.log(self.span / top)
-        if arithmetic.is_object(xp):  # from the solution in doubles, whose digits every round doubles
+        if arithmetic.is_object(xp):  # start from the solution in doubles; every Newton step doubles its digits
             rough = Relaxation(*(arithmetic.to_numpy(v) for v in self)).fallen(np, arithmetic.to_numpy(t))
             z, rounds, digits = xp.asarray(rough) - before, 0, 10
             while digits < xp.dps:
@@ -201,7 +201,7 @@ class Relaxation(NamedTuple):
         return before + xp.maximum(z, xp.zeros_like(z))
 
     def _guess(self, xp: Any, tau: Any, panel: tuple[Any, ...]) -> Any:
-        """Return a first ``log(top / y)``: from the nearer rate, from two asymptotes, or in closed form."""
+        """Return an initial guess of ``log(top / y)``: from the nearer rate, two asymptotes, or the closed form."""
         top, bottom, last, middle = panel
         soon, late = self.rate(xp, top) * tau, self.q0 * tau - self.shift
         ending = xp.where(self.shift > 0, xp.maximum(soon, late), xp.minimum(soon, late))

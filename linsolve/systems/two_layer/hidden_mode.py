@@ -17,7 +17,7 @@ __all__ = ["HiddenMode"]
 
 
 class HiddenMode(TwoRotatedLayers, HiddenUnits):
-    r"""One singular mode with a hidden layer of any width, balanced or not, each layer at a rate of its own.
+    r"""One singular mode with a hidden layer of any width, balanced or not; each layer has its own learning rate.
 
     .. math:: L = (w \cdot h - s)^2 / 2, \qquad \dot w = -\eta_w \partial L/\partial w, \quad
         \dot h = -\eta_h \partial L/\partial h .
@@ -29,7 +29,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
         \vartheta = \tanh\frac{\Omega t}{2}, \quad K = |g_+|^2 |g_-|^2, \quad \Omega^2 = 4 k^2 s^2 + K, \quad
         g_\pm(t) = g_\pm(0) (G/G_0)^{\pm 1/2} .
 
-    For ``K = 0`` (balanced and aligned) this is the logistic growth of `BalancedMode`, for ``K > 0`` hyperbolic.
+    For ``K = 0`` (balanced and aligned) this is the logistic growth of `BalancedMode`; for ``K > 0`` it is hyperbolic.
 
     Parameters
     ----------
@@ -40,19 +40,20 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
 
     Notes
     -----
-    Exact for: any width, any start (at the saddle 0, on its stable manifold, balanced or not), every sign of `s`,
-    ``t = inf``, and ``t < 0`` down to where the solution ends. Modes of one network decouple into such flows where they
-    occupy mutually orthogonal hidden directions. Not for: modes that share hidden directions, see `WhitenedTwoLayer`.
+    Exact for: any width, any initial state (at the saddle 0, on its stable manifold, balanced or not), every sign of
+    `s`, ``t = inf``, and ``t < 0`` down to the blow-up of the solution. The modes of one network decouple into such
+    flows if they occupy mutually orthogonal hidden directions. Not for: modes that share hidden directions, see
+    `WhitenedTwoLayer`.
 
     Sources: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
     networks" (2014), supplementary hyperbolic solution of one mode (scalar weights, equal rates); Seleznova, thesis
     (2024), eqs. (25), (26) restricted to one class mode, with ``eta_w = m``, ``eta_h = mu_c`` and ``s = 1``.
 
-    Evaluated by the hyperbolic rotation of `TwoLayer`, of which this is the case of one input, with time halved.
+    Evaluated by the hyperbolic rotation of `TwoLayer`: this is the case of one input, with time halved.
 
-    Accuracy: weights 1e-13 norm-wise, loss and residual 1e-12 relative, also long after convergence, against 60 digits
-    over starts of 1e-12 to 10 (``tests/systems/two_layer/test_hidden_mode.py``), and of 1e-100 to the smallest doubles
-    (``tests/systems/two_layer/test_tiny_starts.py``).
+    Accuracy: weights 1e-13 norm-wise, loss and residual 1e-12 relative, also long after convergence, against 60 digits.
+    Tested for initial weights of 1e-12 to 10 (``tests/systems/two_layer/test_hidden_mode.py``), and of 1e-100 down to
+    the smallest doubles (``tests/systems/two_layer/test_tiny_starts.py``).
 
     Published formulas, checked: ``linsolve card HiddenMode``.
 
@@ -99,12 +100,12 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
         return LayersStart.of(xp, z0.w, DoubleDouble(xp, z0.h), DoubleDouble(xp, one), rates, one, self.s)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
-        """Return the weights; at ``t = 0`` bitwise the start."""
+        """Return the weights; at ``t = 0`` bitwise equal to the initial weights."""
         _, layers = shared or self.shared(xp, t, z0)
         return self.State(layers.u, layers.h)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the balance ``eta_h w^2 - eta_w h^2``, unit by unit, and the bivector ``w h^T - h w^T``."""
+        """Return the balance ``eta_h w^2 - eta_w h^2`` per unit, and the bivector ``w h^T - h w^T``."""
         return {
             "balance": self.eta_h[..., None] * z.w**2 - self.eta_w[..., None] * z.h**2,
             "bivector": z.w[..., :, None] * z.h[..., None, :] - z.h[..., :, None] * z.w[..., None, :],
@@ -128,7 +129,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
         return self.eta_w * xp.sum(z.h**2, axis=-1) + self.eta_h * xp.sum(z.w**2, axis=-1)
 
     def definition(self, xp: Any) -> Definition:
-        """Return the network of three hidden units."""
+        """Return the network of raw weights, with three hidden units."""
 
         def observables(w: Any, kernel: Any) -> dict[str, Any]:
             output = xp.sum(w["w"] * w["h"], axis=-1)
@@ -151,7 +152,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three modes of four hidden units: unequal rates, targets of both signs, generic starts."""
+        """Return three modes of four hidden units: unequal rates, targets of both signs, generic initial weights."""
         flow = cls(
             s=rng.uniform(0.5, 2.0, 3) * np.array([1, -1, 1]), eta_w=rng.uniform(0.3, 0.9), eta_h=rng.uniform(1.1, 2.0)
         )
@@ -159,7 +160,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return one unit; ``p, q, k > 0`` name its start and its target so that the rate is rational."""
+        """Return one unit; symbols ``p, q, k > 0`` parametrize weights and target so that the rate is rational."""
         import sympy
 
         p, q, k, a, b = sympy.symbols("p q k a b", positive=True)

@@ -1,4 +1,4 @@
-r"""The hyperbolic rotation by which every two-layer network on a line of data learns.
+r"""The hyperbolic rotation that solves every two-layer linear network with data on a line.
 
 With ``p' = -2 g r p``, ``q' = 2 g r q``, ``g f = |p|^2 - |q|^2``, ``r = f - y`` the two vectors keep their directions:
 ``p = p0 exp(theta)``, ``q = q0 exp(-theta)``. With ``c^2 = g^2 y^2 + 4 |p0|^2 |q0|^2``, ``e = exp(-2 c t)``,
@@ -8,9 +8,9 @@ With ``p' = -2 g r p``, ``q' = 2 g r q``, ``g f = |p|^2 - |q|^2``, ``r = f - y``
     \quad r = r_0 \frac{e^2}{N D}, \quad \sinh\theta = -\frac{g r_0 W}{\sqrt{N D}} .
 
 For ``t >= 0`` every sum has terms of one sign; for ``t < 0`` the differences are rationalized. Only the square roots of
-N, D, ``|p|^2``, ``|q|^2`` are formed, so that starts of 1e-150 do not underflow. Smaller starts leave the saddle after
-e has underflowed, and ``exp(theta)`` may overflow before: for them e is kept as a square, and p, q and the roots are
-multiplied by a power of two, the unit.
+N, D, ``|p|^2``, ``|q|^2`` are formed, so that initial weights of 1e-150 do not underflow. Networks with smaller initial
+weights leave the saddle after e has underflowed, and ``exp(theta)`` may overflow earlier. For these, e is stored as two
+factors, and p, q and the roots are multiplied by a power of two, the unit.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class RotationStart(NamedTuple):
     Parameters
     ----------
     p, q : array
-        Lengths ``|p0|, |q0|``, where ``K0 = 2 (p^2 + q^2)`` is the tangent kernel, times `unit`.
+        Lengths ``|p0|, |q0|`` times `unit`; without it ``K0 = 2 (p^2 + q^2)`` is the tangent kernel.
     g : array
         Coupling, signed: ``g f0 = p^2 - q^2``.
     y, f0, r0, r0_low : array
         Target, output, residual ``f0 - y`` correctly rounded, and the rounding error of the residual.
     c : DoubleDouble
-        Rate of learning, ``hypot(g y, 2 p q)``.
+        Convergence rate ``hypot(g y, 2 p q)``.
     mild : array of bool
-        Whether ``2^-99 < p, q < 2^99`` and ``|g|, |y| < 2^99``, so that N and D, which go from 1 to ``n^2/(2c)`` and
-        ``m^2/(2c)``, stay between ``2^-400`` and ``2^400``; false in object arithmetic.
+        Whether ``2^-99 < p, q < 2^99`` and ``|g|, |y| < 2^99``. Then N and D, which change from 1 to ``n^2/(2c)`` and
+        ``m^2/(2c)``, stay between ``2^-400`` and ``2^400``. False in object arithmetic.
     unit : array
-        Power of two of `unit_for`; 1 unless the start is so small that N or D would leave the range of doubles.
+        Power of two from `unit_for`; 1 unless the weights are so small that N or D would leave the range of doubles.
     """
 
     p: Any
@@ -78,10 +78,10 @@ class RotationStart(NamedTuple):
         about: tuple[Any, Any, Any] | None = None,
         unit: Any = None,
     ) -> RotationStart:
-        """Return the start for lengths times `unit`, coupling, target and output in double-double.
+        """Return the initial values from the lengths times `unit`, coupling, target and output in double-double.
 
-        `r0` is for residuals known better than as the difference of output and target; `about` holds ``p, q, g`` to a
-        few rounding errors, as formulas whose ranges interval arithmetic can bound.
+        `r0` is the residual, if it is known more accurately than the difference of output and target. `about` holds
+        ``p, q, g`` to a few rounding errors, as formulas whose ranges interval arithmetic can bound.
         """
         r0 = f0 - y if r0 is None else r0
         target = y.hi if isinstance(y, DoubleDouble) else y
@@ -93,7 +93,7 @@ class RotationStart(NamedTuple):
 
     @property
     def lengths(self) -> tuple[Any, Any]:
-        """Return ``|p0|, |q0|`` without the unit, rounded to denormal numbers below 1e-307."""
+        """Return ``|p0|, |q0|`` without the unit; values below 1e-307 are rounded to subnormal numbers."""
         return self.p * (1 / self.unit), self.q * (1 / self.unit)
 
 
@@ -102,12 +102,12 @@ def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
     if arithmetic.is_object(xp):
         return xp.zeros_like(p + q) != 0
     low, high = 1 / 2.0**99, 2.0**99
-    # the product of g and y might overflow
+    # compare g and y separately: their product may overflow
     return (p > low) & (p < high) & (q > low) & (q < high) & (xp.abs(g) < high) & (xp.abs(y) < high)
 
 
 def unit_for(xp: Any, tiny: Any, like: Any) -> Any:
-    """Return the unit of starts: ``2^540`` where they are `tiny`, below ``2^-50``, else 1."""
+    """Return the unit: ``2^540`` where the initial weights are `tiny` (below ``2^-50``), else 1."""
     one = xp.ones_like(like)
     return one if arithmetic.is_object(xp) else xp.where(tiny, one * 2.0**540, one)
 
@@ -118,18 +118,18 @@ class Rotation(NamedTuple):
     Parameters
     ----------
     up, down : array
-        ``exp(theta)``, ``exp(-theta)`` over the unit, factors of vectors that are multiplied by it. An infinite one, at
-        a saddle, multiplies a vector that is 0 and is replaced by a finite number.
+        ``exp(theta)``, ``exp(-theta)`` divided by the unit, by which the vectors are multiplied. An infinite factor, at
+        a saddle, would multiply a zero vector; it is replaced by a finite number.
     lift : array
-        ``-sinh(theta) / (g r0)``, the integral of a function of the residual; see `tame`.
+        ``-sinh(theta) / (g r0)``; see `tame`.
     bend : array
         ``(cosh(theta) - 1) / (2 (g r0)^2 lift)``, without cancellation.
     fade, done : array
         ``sqrt(r / r0)`` and ``1 - r / r0``, each to full relative accuracy.
     tame : array of bool
-        Whether `lift` and `bend` are finite; they are 0 elsewhere, which is at the end of an approach to a saddle.
+        Whether `lift` and `bend` are finite; elsewhere, in the limit at a saddle, they are set to 0.
     moved : array of bool
-        False at ``t = 0`` and for stationary starts, whose other fields may be off by a few rounding errors.
+        False at ``t = 0`` and for stationary weights; there the other fields may have a few rounding errors.
     """
 
     up: Any
@@ -143,19 +143,19 @@ class Rotation(NamedTuple):
 
 
 def still(start: RotationStart) -> Any:
-    """Whether a start is stationary: at the saddle or on the target."""
+    """Return whether the initial weights are stationary: at the saddle or on the target."""
     return ((start.p == 0) & (start.q == 0)) | (start.r0 == 0)
 
 
 def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
-    """Return `x`, and `instead` where `flag` holds, as a safe operand."""
+    """Return `x`, replaced by the safe operand `instead` where `flag` holds."""
     return xp.where(flag, xp.full_like(x, instead), x)
 
 
 def _age(xp: Any, t: Any, start: RotationStart) -> tuple[Any, Any]:
     """Return ``|t|``, and whether it is infinite while ``c`` is 0 or so small that ``1/c`` overflows.
 
-    In floats ``|t|`` is cut at a time at which all functions of ``c t`` have their limits.
+    In floats ``|t|`` is capped at a time at which all functions of ``c t`` have reached their limits.
     """
     age, c = xp.abs(t), start.c.hi
     if arithmetic.is_object(xp):
@@ -169,9 +169,9 @@ def _age(xp: Any, t: Any, start: RotationStart) -> tuple[Any, Any]:
 
 
 def _decay(xp: Any, age: Any, start: RotationStart) -> tuple[Any, Any]:
-    """Return ``exp(-2 c age)`` as two factors, the second 1 for mild starts, since the product may underflow.
+    """Return ``exp(-2 c age)`` as two factors, since the product may underflow; the second is 1 for `mild` values.
 
-    The rounding error of the exponent is corrected, which exp would amplify.
+    The rounding error of the exponent is corrected, because the exponential amplifies it.
     """
     c = start.c
     if arithmetic.is_object(xp):
@@ -187,7 +187,7 @@ def _decay(xp: Any, age: Any, start: RotationStart) -> tuple[Any, Any]:
 def roots(xp: Any, a: Any, hypotenuse: Any, leg: Any, unit: Any) -> tuple[Any, Any]:
     """Return `unit` times the square roots of ``hypotenuse + a`` and ``hypotenuse - a``.
 
-    ``hypotenuse^2 = a^2 + (leg/unit^2)^2``: the leg is a product of two lengths that are multiplied by the unit.
+    ``hypotenuse^2 = a^2 + (leg/unit^2)^2``: the leg is a product of two lengths times the unit.
     """
     large = xp.sqrt(hypotenuse + xp.abs(a)) * unit
     small = leg / unless(xp, large == 0, large)
@@ -275,7 +275,7 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     slow, fast, both = (span / unless(xp, ~tame, v / unit) for v in (low, high, low + high))
     if not arithmetic.is_object(xp):
         tame = tame & ((slow / 2.0**380) * (fast / 2.0**380) < 1) & (high / 2.0**700 < low)
-    # e and low vanish together where the saddle attracts: their ratio is 1
+    # on the stable manifold of the saddle e and low vanish together, with ratio 1
     fade = unless(xp, endless, xp.where(low == 0, xp.ones_like(e), e / unless(xp, low == 0, low)), 0)
     sign = xp.where(back, -xp.ones_like(e), xp.ones_like(e))
     kernel = xp.sqrt(xp.full_like(start.p, 2)) * xp.hypot(start.p, start.q)
@@ -294,7 +294,7 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
 
 
 def _ratio(xp: Any, x: Any, y: Any, simple: Any) -> Any:
-    """Return ``x/y``, and a finite number where that is infinite or would soon be."""
+    """Return ``x/y``, replaced by a finite number where the quotient overflows or nearly does."""
     return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / 2.0**1000), y)
 
 
@@ -305,9 +305,9 @@ def tangent_kernel(xp: Any, b: Rotation, start: RotationStart) -> Any:
 
 
 def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any]:
-    """Return the output and the sum of the magnitudes of its two terms, in the form in which that is smaller.
+    """Return the output and the sum of the magnitudes of its terms, from the form with the smaller sum.
 
-    Either a weighted mean of ``f0`` and ``y``, or ``(|p|^2 - |q|^2)/g``.
+    The forms are a weighted mean of ``f0`` and ``y``, and ``(|p|^2 - |q|^2)/g``.
     """
     p, q = start.p * b.up, start.q * b.down
     old, new = start.f0 * b.fade * b.fade, start.y * b.done
@@ -315,5 +315,5 @@ def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any
     none = start.g == 0
     g = unless(xp, none, start.g)
     size = xp.where(none, xp.full_like(p, xp.inf), (p**2 + q**2) / xp.abs(g))
-    f = smallest(xp, (spread, mean), (2 * size, (p - q) * (p + q) / g))  # the mean, unless clearly worse
+    f = smallest(xp, (spread, mean), (2 * size, (p - q) * (p + q) / g))  # the mean, unless it is clearly less accurate
     return xp.where(b.moved, f, start.f0 + xp.zeros_like(f)), xp.minimum(spread, size)

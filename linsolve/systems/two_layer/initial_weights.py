@@ -1,4 +1,4 @@
-"""Sources of `TwoLayer` networks: data on a line, random weights, lazy training, symbols."""
+"""Constructors of `TwoLayer` networks: data on a line, random weights, lazy training, symbols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["TwoLayerNetworks", "gaussian", "on_a_line"]
 
 
 def on_a_line(who: str, X: Any, y: Any, tolerance: float) -> tuple[np.ndarray, float]:
-    """Return the data point and the target that stand for samples on a line through the origin.
+    """Return the data point and the target that represent samples on a line through the origin.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def gaussian(
     shapes : tuple of tuple of str
         Own axes of each array.
     sizes, sigmas : dict
-        What the user gave, by name; one sigma for each array.
+        Arguments of the caller, by name; one sigma for each array.
     batch : int or tuple of int
     rng : None, int or numpy.random.Generator
     """
@@ -80,11 +80,11 @@ def gaussian(
 
 
 class TwoLayerNetworks(Flow):
-    """The ways to a `TwoLayer` flow and its start, for it and for the flows that extend it."""
+    """Constructors of `TwoLayer` flows and their initial weights, inherited by the flows that extend it."""
 
     @classmethod
     def from_lazy(cls, alpha: Any, h: int, X: Any, y: Any, *, z0: Any = None, rng: Any = None) -> tuple[Any, Any]:
-        r"""Return the flow and the start of a network of Geiger et al. (2020): scaled, its initial output subtracted.
+        r"""Return flow and initial weights of Geiger et al. (2020): scaled output, initial output subtracted.
 
         .. math:: F = \alpha (f - f_0), \quad f = (h\, d_{\rm in})^{-1/2}\, u \cdot W x, \qquad
             L = \frac{1}{\alpha^2} E (F - y)^2, \qquad \dot u = -\partial L/\partial u, \quad
@@ -108,12 +108,12 @@ class TwoLayerNetworks(Flow):
         Returns
         -------
         LazyTwoLayer, State
-            ``flow(t, z0)["F"]`` is ``F`` on `LazyTwoLayer.x`, ``["loss"]`` is ``L`` less what no linear map learns.
+            ``flow(t, z0)["F"]`` is ``F`` on `LazyTwoLayer.x`; ``["loss"]`` is ``L`` minus its minimum over linear maps.
 
         Raises
         ------
         NotExact
-            If the samples are off every line through the origin.
+            If the samples do not lie on a line through the origin.
         """
         from linsolve.systems import flows
 
@@ -142,7 +142,7 @@ class TwoLayerNetworks(Flow):
         batch : tuple of int
             Shape of the batch.
         rng : None, int or numpy.random.Generator
-            As in SPEC 7: handed to ``numpy.random.default_rng``.
+            As in SPEC 7: passed to ``numpy.random.default_rng``.
         """
         who, sizes, sigmas = (
             f"{cls.__name__}.init",
@@ -153,7 +153,7 @@ class TwoLayerNetworks(Flow):
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return one unit on one input; ``p, q, k > 0`` name its start and its target so that ``c`` is rational."""
+        """Return one unit, one input; symbols ``p, q, k > 0`` parametrize weights and target: ``c`` is rational."""
         import sympy
 
         p, q, k, gamma, a, b, s = sympy.symbols("p q k gamma a b s", positive=True)

@@ -1,4 +1,4 @@
-"""A two-layer linear network that learns on top of its own initial output (Geiger et al. 2020)."""
+"""A two-layer linear network with its initial output subtracted (Geiger et al. 2020)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["LazyTwoLayer"]
 
 
 class LazyTwoLayer(TwoLayer):
-    r"""The network of `TwoLayer` with its reference subtracted and its output scaled, from lazy to feature training.
+    r"""The network of `TwoLayer` with scaled output and its initial output subtracted: lazy and feature training.
 
     .. math:: F = \alpha\, (f - f_{\rm ref}), \quad f = \gamma\, u \cdot W x, \quad
         f_{\rm ref} = \gamma\, u_0 \cdot W_0 x, \qquad L = \frac{1}{\alpha^2} (F - y)^2, \qquad
         \dot u = -\eta_u \partial L/\partial u, \quad \dot W = -\eta_w \partial L/\partial W .
 
-    This is `TwoLayer` with the target ``f_ref + y/alpha``. Started at its reference, the residual of ``f`` is
-    ``-y/alpha`` exactly; the difference of output and target would lose it, entirely where ``alpha`` is 1e16.
+    This is `TwoLayer` with the target ``f_ref + y/alpha``. At the reference weights the residual of ``f`` is exactly
+    ``-y/alpha``. The difference of output and target would lose its digits, all of them where ``alpha`` is 1e16.
 
     Parameters
     ----------
@@ -43,26 +43,25 @@ class LazyTwoLayer(TwoLayer):
     x : array_like, shape batch + (d0,)
         The data point.
     alpha : array_like, shape batch
-        Scale of the output, positive: lazy training where large, feature training where small.
+        Scale of the output, positive; large values give lazy training, small values feature training.
     u0 : array_like, shape batch + (d,)
     w0 : array_like, shape batch + (d, d0)
-        The reference: the initial weights. Any other start is followed as exactly.
+        The reference weights, usually the initial weights. Any other initial weights are solved as exactly.
 
     Notes
     -----
-    Exact for and not for: as `TwoLayer`. Time is that of the loss above; for ``(F - y)^2/(2 alpha^2)`` double all
-    times. ``traj["F"]`` is the map back, ``traj["kernel_change"]`` the tangent kernel's relative distance from that
-    of the reference.
+    Exact for: the networks of `TwoLayer`, from any initial weights. Not for: data off a line, or several outputs. Times
+    refer to the loss above; for ``(F - y)^2/(2 alpha^2)`` double all times. ``traj["F"]`` is the scaled output,
+    ``traj["kernel_change"]`` the relative change of the tangent kernel from the reference.
 
     Source: Geiger, Spigler, Jacot, Wyart, "Disentangling feature and lazy training in deep neural networks" (2020),
-    for the linear network with one hidden layer on a line of data; `TwoLayer.from_lazy` makes its flow and start. Its
-    laws at large width: `LazyTraining` and those named there.
+    for the linear network with one hidden layer on a line of data; `TwoLayer.from_lazy` returns its flow and initial
+    weights. Laws at large width: `LazyTraining` and the laws named there.
 
-    Accuracy for ``alpha`` from 1e-3 to 1e12 against 80 digits (``tests/systems/two_layer/test_lazy.py``):
-    loss, residual, F and time to a
-    loss 1e-13 relative, kernel_change 1e-13 of its two terms, u and w 1e-13 norm-wise. Observables of a state that is
-    not on a closed-form trajectory know ``f - f_ref`` only to the rounding of the weights, hence ``F`` to about
-    ``1e-15 alpha``: so does `integrate`.
+    Accuracy for ``alpha`` from 1e-3 to 1e12 against 80 digits (``tests/systems/two_layer/test_lazy.py``): loss,
+    residual, F and time to a loss 1e-13 relative, kernel_change 1e-13 of its two terms, u and w 1e-13 norm-wise. For a
+    state that is not on a closed-form trajectory, and for `integrate`, ``f - f_ref`` is limited by the rounding of the
+    weights, hence ``F`` to about ``1e-15 alpha``.
 
     Examples
     --------
@@ -80,7 +79,7 @@ class LazyTwoLayer(TwoLayer):
     # the problem
 
     def _gained(self, xp: Any, z: Any) -> Any:
-        """Return ``f - f_ref`` from the differences of the weights, which are exact where these have hardly moved."""
+        """Return ``f - f_ref`` from the differences of the weights, which are exact for small changes."""
         new = xp.sum((z.w - self.w0) * self.x[..., None, :], axis=-1)
         return self.gamma * xp.sum((z.u - self.u0) * self.hidden(xp, z) + self.u0 * new, axis=-1)
 
@@ -91,7 +90,7 @@ class LazyTwoLayer(TwoLayer):
     # the closed form
 
     def target(self, xp: Any) -> DoubleDouble:
-        """Return the value that the output ``gamma u.Wx`` is trained to, ``f_ref + y/alpha``, shape batch."""
+        """Return the target of the output ``gamma u.Wx``, ``f_ref + y/alpha``, shape batch."""
         return self._reference(xp) + self._shift(xp)
 
     def _reference(self, xp: Any) -> DoubleDouble:
@@ -109,7 +108,7 @@ class LazyTwoLayer(TwoLayer):
         return LayersStart.of(xp, z0.u, h, s, rates, self.gamma, reference + shift, gained - shift)
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
-        """Return what `TwoLayer` returns, F and the change of the kernel from closed forms that do not cancel."""
+        """Return the observables of `TwoLayer`, F and the kernel change from closed forms that do not cancel."""
         start, layers = shared = shared or self.shared(xp, t, z0)
         b = layers.rotation
 
@@ -124,7 +123,7 @@ class LazyTwoLayer(TwoLayer):
         return super().along(xp, t, z0, shared) | Deferred(F=F, kernel_change=kernel_change)
 
     def _first_change(self, xp: Any, start: LayersStart) -> Any:
-        """Return the relative distance of the start's kernel from the reference's."""
+        """Return the relative change of the initial tangent kernel from the reference."""
         root_h, root_u = DoubleDouble(xp, self.eta_u).sqrt(), DoubleDouble(xp, self.eta_w).sqrt() * start.s
 
         def root(h: DoubleDouble, u: Any) -> DoubleDouble:
@@ -135,7 +134,7 @@ class LazyTwoLayer(TwoLayer):
         return share * (2 + share)
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the rates of ``f`` and of ``F``: ``dF/dt = -2 ntk (F - y)``, without alpha."""
+        """Return the time derivatives of ``f`` and ``F``; ``dF/dt = -2 ntk (F - y)`` does not contain alpha."""
         return super().rates(xp, z) | {"F": -2 * self.ntk(xp, z) * (self.F(xp, z) - self.y)}
 
     # observables
@@ -152,7 +151,7 @@ class LazyTwoLayer(TwoLayer):
 
     @observable(bounds="[-1, inf)")
     def kernel_change(self, xp: Any, z: Any) -> Any:
-        """Return the tangent kernel over the reference's, less 1, shape batch; 0 where the latter is 0."""
+        """Return the relative change of the tangent kernel from the reference, shape batch; 0 where that is 0."""
         reference = self.ntk(xp, self.State(self.u0, self.w0))
         change = (self.ntk(xp, z) - reference) / _divisor(xp, reference)
         return xp.where(reference == 0, xp.zeros_like(change), change)
@@ -182,14 +181,14 @@ class LazyTwoLayer(TwoLayer):
         Raises
         ------
         NotExact
-            If the samples are farther than 1e-9 (relative Frobenius distance) from every line through the origin.
+            If the relative Frobenius distance of the samples from every line through the origin exceeds 1e-9.
         """
         x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
         u0, w0 = cls.state(reference)
         return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x, alpha=alpha, u0=u0, w0=w0)
 
     def definition(self, xp: Any) -> Definition:
-        """Return the network of raw weights, its reference subtracted and its output scaled."""
+        """Return the network of raw weights, with scaled output and its initial output subtracted."""
         raw, reference = super().definition(xp), {"u": self.u0, "w": self.w0}
 
         def observables(w: Any, kernel: Any) -> dict[str, Any]:
@@ -211,7 +210,7 @@ class LazyTwoLayer(TwoLayer):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[LazyTwoLayer, Any]:
-        """Return three networks of five units on three inputs at their references: three alpha, y of both signs."""
+        """Return three networks of five units on three inputs at their references: three alphas, y of both signs."""
         z0 = cls.init(5, 3, sigma_u=0.6, sigma_w=0.7, batch=(3,), rng=rng)
         flow = cls(
             y=rng.uniform(0.5, 2.0, 3) * np.array([1, -1, 1]),
@@ -229,7 +228,7 @@ class LazyTwoLayer(TwoLayer):
     def from_lazy(
         cls, alpha: Any, h: int, X: Any, y: Any, *, z0: Any = None, rng: Any = None
     ) -> tuple[LazyTwoLayer, Any]:
-        """Return the flow and the start of a scaled network; see `TwoLayer.from_lazy`."""
+        """Return the flow and the initial weights of a scaled network; see `TwoLayer.from_lazy`."""
         who = "TwoLayer.from_lazy"
         X = np.asarray(real_array(who, "X", X, meaning="samples"))
         x, target = (X, y) if X.ndim == 1 else on_a_line(who, X, y, cls.tolerance)
@@ -246,7 +245,7 @@ class LazyTwoLayer(TwoLayer):
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return one unit on one input at its reference, named as for `TwoLayer`."""
+        """Return one unit on one input at its reference, in the symbols of `TwoLayer`."""
         import sympy
 
         alpha = sympy.Symbol("alpha", positive=True)
@@ -261,9 +260,9 @@ def _divisor(xp: Any, x: Any) -> Any:
 
 
 def _later_change(xp: Any, b: Rotation, layers: LayersStart) -> Any:
-    r"""Return ``K(t)/K(0) - 1``, small or not; inf where that is beyond the range of doubles.
+    r"""Return ``K(t)/K(0) - 1``, accurate also where small; inf where it is beyond the range of doubles.
 
-    Either ``g f0 sinh(2 theta)/(p^2 + q^2) + 2 sinh(theta)^2`` or, at saddles, the ratio less 1.
+    Computed as ``g f0 sinh(2 theta)/(p^2 + q^2) + 2 sinh(theta)^2`` or, at saddles, as the ratio minus 1.
     """
     start, unit = layers.rotation, layers.rotation.unit
     size = _divisor(xp, xp.hypot(start.p, start.q))

@@ -1,4 +1,4 @@
-"""Variances of wide two-layer networks over random starts, to order 1/h."""
+"""Variances of wide two-layer networks over random initial weights, to order 1/h."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["FixedWidthKernelChange", "LazyFluctuations", "sampled"]
 
 
 def sampled(rng: np.random.Generator, count: int, h: float, y: Any, alpha: Any, rho: Any) -> tuple[LazyTwoLayer, Any]:
-    """Return `count` networks of two units that train as random networks of `h` units do, at the cost of two.
+    """Return `count` networks of two units, equivalent in training to random networks of `h` units.
 
-    With ``Z`` of ``h`` rows ``(u_i, v_i)`` the Gram matrix ``Z^T Z`` is a Wishart matrix; its Cholesky factor has
-    independent entries, two of them chi and one normal (Bartlett).
+    For ``Z`` with ``h`` rows ``(u_i, v_i)`` the Gram matrix ``Z^T Z`` is a Wishart matrix. Its Cholesky factor has
+    independent entries, two of chi and one of normal distribution (Bartlett).
     """
     u = np.stack([np.sqrt(rng.chisquare(h, count)), np.zeros(count)], axis=-1)
     v = np.stack([rng.standard_normal(count), np.sqrt(rng.chisquare(h - 1, count))], axis=-1)
@@ -28,7 +28,7 @@ def sampled(rng: np.random.Generator, count: int, h: float, y: Any, alpha: Any, 
 
 
 class LazyFluctuations(Statistic):
-    r"""Variances of output and kernel over random starts of width ``h``, to leading order in ``1/h``.
+    r"""Variances of output and kernel over random initial weights of width ``h``, to leading order in ``1/h``.
 
     With :math:`\phi(k_0, e_0) = 1 - F/y` and all else as in `LazyTraining`, at fixed ``G``
 
@@ -36,10 +36,11 @@ class LazyFluctuations(Statistic):
         \qquad \operatorname{Var} \frac{K_\infty}{K_0} = \frac{G^2}{h}, \qquad
         \operatorname{Var} F_\perp = \frac{y^2}{h G^2} \frac{\rho_\perp^2}{\rho^2}\, 2 C (C - 1) .
 
-    On the line of the data the variance is that of training: it vanishes as :math:`F \to y`; for lazy training it is
-    :math:`(4 \tau e^{-4\tau})^2 y^2/h`. :math:`F_\perp` is the trained output at a point across the line:
-    :math:`\rho_\perp^2 y^2/(4 \rho^2 h)` for lazy, :math:`\rho_\perp^2 \alpha |y| / (\rho \sqrt h)` for feature
-    training, both :math:`\propto 1/h` at fixed :math:`\sqrt h\, \alpha`.
+    On the line of the data the variance vanishes as :math:`F \to y`; for lazy training it is
+    :math:`(4 \tau e^{-4\tau})^2 y^2/h`. :math:`F_\perp` is the trained output at a point orthogonal to the line. Its
+    variance is :math:`\rho_\perp^2 y^2/(4 \rho^2 h)` for lazy training and
+    :math:`\rho_\perp^2 \alpha |y| / (\rho \sqrt h)` for feature training, both :math:`\propto 1/h` at fixed
+    :math:`\sqrt h\, \alpha`.
 
     Parameters
     ----------
@@ -48,17 +49,18 @@ class LazyFluctuations(Statistic):
     scaled_alpha : array_like
         ``sqrt(h) alpha``.
     rho, rho_across : array_like
-        ``|x| / sqrt(d_in)`` of the data point and of a point across.
+        ``|x| / sqrt(d_in)`` of the data point and of a point orthogonal to it.
     times : array_like, shape (time,)
         Positive.
     h : array_like
-        Width of the sampled networks, large: the law's error is ``O(1/h)``, relative.
+        Width of the sampled networks, large: the relative error of the law is ``O(1/h)``.
 
     Notes
     -----
-    Approximates averages over standard Gaussian starts of `LazyTwoLayer`, sampled through the Wishart matrix of the
-    layers, at no cost in ``h``. Predictions and samples are ``h / y^2`` times the variances of outputs and ``h`` times
-    that of the kernel. Source: Geiger et al. (2020), eq. (17), ``Var F ~ 1/h``, here with its coefficients.
+    Approximates averages over standard Gaussian initial weights of `LazyTwoLayer`. They are sampled through the Wishart
+    matrix of the layers, at a cost independent of ``h``. Predictions and samples are ``h / y^2`` times the variances of
+    outputs and ``h`` times that of the kernel. Source: Geiger et al. (2020), eq. (17), ``Var F ~ 1/h``, here with its
+    coefficients.
 
     Examples
     --------
@@ -95,7 +97,7 @@ class LazyFluctuations(Statistic):
         }
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-        """Draw networks and train them; squares of deviations from the limit, times ``h``."""
+        """Draw and train networks; return the squared deviations from the limit, times ``h``."""
         G, h = self._strength(), float(self.h)
         alpha = self.scaled_alpha / np.sqrt(h)
         flow, start = sampled(rng, count, h, self.y, alpha, self.rho)
@@ -103,7 +105,7 @@ class LazyFluctuations(Statistic):
         found = flow.along(np, self.times[:, None], start)["F"] / self.y
         kernel = flow.along(np, np.asarray(np.inf), start)["kernel_change"]
         moved = np.linalg.norm(flow.limit(np, start).u - start.u, axis=-1)
-        # across the line the first layer is independent of all that training knows, and stays
+        # orthogonal to the line the first layer is independent of the training, and constant
         across = alpha * h**-0.5 * self.rho_across * moved * rng.standard_normal(count)
         return {
             "F": h * (found.T - output) ** 2,
@@ -113,7 +115,7 @@ class LazyFluctuations(Statistic):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LazyFluctuations:
-        """Return a training between lazy and feature."""
+        """Return a network between lazy and feature training."""
         return cls(
             y=rng.uniform(0.5, 2.0) * rng.choice([-1, 1]),
             scaled_alpha=rng.uniform(0.5, 1.5),
@@ -126,8 +128,8 @@ class LazyFluctuations(Statistic):
 class FixedWidthKernelChange(Statistic):
     r"""Change of the kernel at fixed width and very large ``alpha``: a fluctuation, linear in ``1/alpha``.
 
-    For :math:`G \ll h^{-1/2}` the kernel's change at infinite width, :math:`G^2/2`, is less than that by the overlap
-    of the layers at the start, and
+    For :math:`G \ll h^{-1/2}` the overlap of the initial layers changes the kernel by more than :math:`G^2/2`, the
+    change at infinite width, and
 
     .. math:: \frac{\Delta K}{K_0} = \frac{|y|}{\rho h \alpha}\, \xi, \qquad \xi \sim N(0, 1), \qquad
         \Bigl\langle\Bigl| \frac{\Delta K}{K_0} \Bigr|\Bigr\rangle = \sqrt{\frac{2}{\pi}}\, \frac{|y|}{\rho h \alpha} .
@@ -139,14 +141,14 @@ class FixedWidthKernelChange(Statistic):
     rho : array_like
         ``|x| / sqrt(d_in)``.
     h : array_like
-        Width, large: the law's error is ``O(1/h)``, relative.
+        Width, large: the relative error of the law is ``O(1/h)``.
     alpha : array_like
-        Scale of the output, much above ``|y|/rho``: the law's error is ``O(y / (rho alpha))``.
+        Scale of the output, much larger than ``|y|/rho``: the error of the law is ``O(y / (rho alpha))``.
 
     Notes
     -----
-    Approximates averages over standard Gaussian starts of `LazyTwoLayer`; for infinite width see `LazyRegime`. Source:
-    Geiger et al. (2020), after (18). Published formulas, checked: ``linsolve card FixedWidthKernelChange``.
+    Approximates averages over standard Gaussian initial weights of `LazyTwoLayer`; for infinite width see `LazyRegime`.
+    Source: Geiger et al. (2020), after (18). Published formulas, checked: ``linsolve card FixedWidthKernelChange``.
 
     Examples
     --------
@@ -171,7 +173,7 @@ class FixedWidthKernelChange(Statistic):
         return {"mean": zero, "variance": zero + 1, "size": xp.sqrt((2 + zero) / xp.pi)}
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-        """Draw networks and train them."""
+        """Draw and train networks."""
         flow, start = sampled(rng, count, float(self.h), self.y, self.alpha, self.rho)
         change = flow.along(np, np.asarray(np.inf), start)["kernel_change"]
         xi = change * (self.rho * self.h * self.alpha / np.abs(self.y))
@@ -179,5 +181,5 @@ class FixedWidthKernelChange(Statistic):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> FixedWidthKernelChange:
-        """Return a target and a length of either sign and generic size."""
+        """Return a generic target of random sign and a generic length."""
         return cls(y=rng.uniform(0.5, 2.0) * rng.choice([-1, 1]), rho=rng.uniform(0.6, 1.4))

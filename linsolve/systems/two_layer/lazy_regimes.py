@@ -1,4 +1,4 @@
-"""The two ends of training at infinite width: lazy, where G is small, and feature training, where it is large."""
+"""The two limits of training at infinite width: lazy training (small G) and feature training (large G)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["FeatureRegime", "LazyRegime"]
 
 
 class _Regime(Expansion):
-    """A limit in ``G`` of infinite width, which a network of two orthogonal layers of equal length realizes."""
+    """A limit in ``G`` at infinite width, realized by a network of two orthogonal layers of equal length."""
 
     rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
 
     def trained(self, xp: Any, G: Any) -> dict[str, Any]:
-        """Return kernel change, weight change and time of half of the loss from the closed form."""
+        """Return kernel change, weight change and the half time of the loss from the closed form."""
         one = xp.ones_like(G)
         flow, start = network(xp, one, G * self.rho, one, self.rho, xp.zeros_like(xp.stack([G] * 3)))
         return {
@@ -52,8 +52,9 @@ class LazyRegime(_Regime):
     -----
     Exact for: infinite width. Not for: ``G`` below ``h^(-1/2)``, see `FixedWidthKernelChange`.
 
-    Source: Geiger et al. (2020). At fixed width a fluctuation of size :math:`G h^{-1/2} \sim 1/(h \alpha)` is left in
-    the kernel, see `FixedWidthKernelChange`. Published formulas, checked: ``linsolve card LazyRegime``.
+    Source: Geiger et al. (2020). At fixed width the kernel keeps a fluctuation of size
+    :math:`G h^{-1/2} \sim 1/(h \alpha)`, see `FixedWidthKernelChange`. Published formulas, checked:
+    ``linsolve card LazyRegime``.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class LazyRegime(_Regime):
         return {"kernel change": half * small**2, "weights": half * small, "half time": -xp.log(half) / 8 / self.rho**2}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from the closed form."""
+        """Return the quantities of `approximation` from the closed form."""
         return self.trained(xp, small)
 
 
@@ -96,7 +97,8 @@ class FeatureRegime(_Regime):
 
     Notes
     -----
-    Exact for: infinite width. Not for: ``G`` near ``h^(1/2)`` and above, where the start is small against the target.
+    Exact for: infinite width. Not for: ``G`` near ``h^(1/2)`` and above, where the initial weights are small relative
+    to the target.
 
     Source: Geiger et al. (2020), (19), (24), (30) at ``L = 1``. Published formulas, checked:
     ``linsolve card FeatureRegime``.
@@ -123,5 +125,5 @@ class FeatureRegime(_Regime):
         return {"kernel change": 1 / small, "weights": 1 / xp.sqrt(small), "half time": time}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from the closed form."""
+        """Return the quantities of `approximation` from the closed form."""
         return self.trained(xp, 1 / small)

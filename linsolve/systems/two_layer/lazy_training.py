@@ -1,4 +1,4 @@
-"""Lazy and feature training of a wide two-layer network: curves, times and kernels as the width grows, exactly."""
+"""Lazy and feature training of a wide two-layer network: curves, times and kernels in the limit of large width."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = [
 
 
 def network(xp: Any, small: Any, target: Any, alpha: Any, rho: Any, xi: Any) -> tuple[LazyTwoLayer, Any]:
-    """Return a network of two units that trains as one of ``small^-2`` units with given fluctuations does.
+    """Return a network of two units, equivalent in training to ``small^-2`` units with given fluctuations.
 
-    Its training depends on the lengths of ``u``, ``v = W x/|x|`` and the angle between them only.
+    The training depends only on the lengths of ``u`` and ``v = W x/|x|`` and on the angle between them.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def network(xp: Any, small: Any, target: Any, alpha: Any, rho: Any, xi: Any) -> 
     across, none = xp.sqrt(second - along**2), 0 * first
     start = LazyTwoLayer.State(
         u=xp.stack([xp.sqrt(first), none]) / small, w=xp.stack([along, across])[:, None] / small
-    )  # of one input: v is w
+    )  # for one input v is w
     flow = LazyTwoLayer(y=target, gamma=small, x=rho[None], alpha=alpha * small, u0=start.u, w0=start.w)
     return flow.cast(xp), start
 
@@ -65,7 +65,7 @@ def slopes(xp: Any, tau: Any, G: Any) -> tuple[Any, Any]:
     """Return the derivatives of ``1 - F/y`` by ``k0`` and ``e0`` at ``k0 = 1``, ``e0 = 0``."""
     T, rest, size = _clock(xp, tau, G)
     q = xp.sqrt(1 + G**2)
-    dT = (2 * tau * rest - T) / q  # by the rate c, as is the next
+    dT = (2 * tau * rest - T) / q  # derivative by the rate c, as in the next line
     by_c = -rest * (4 * q * tau * T + 2 * dT * (1 + T - G**2 * T) / size) / size
     return by_c / q - 2 * rest * T * (1 + T) / size**2, by_c * G / q
 
@@ -76,14 +76,14 @@ def kernel_change(xp: Any, G: Any) -> Any:
 
 
 def weight_change(xp: Any, G: Any) -> Any:
-    """Return ``2 C (C - 1)``, ``C = cosh(theta)`` at the end: the square of the relative change of either layer."""
+    """Return ``2 C (C - 1)``, ``C = cosh(theta(inf))``: the square of the relative change of each layer."""
     C = xp.sqrt((1 + xp.sqrt(1 + G**2)) / 2)
     twice = G**2 / (1 + xp.sqrt(1 + G**2)) / (1 + C)  # 2 (C - 1) without cancellation
     return C * twice
 
 
 def half_time(xp: Any, G: Any) -> Any:
-    """Return ``rho^2 t`` at half of the loss; ``1 - q T`` is what is left when the root is rationalized."""
+    """Return ``rho^2 t`` at half of the initial loss; ``1 - q T`` is rationalized against cancellation."""
     beta = 1 - 1 / xp.sqrt(2 + 0 * G)
     q, root = xp.sqrt(1 + G**2), xp.sqrt(1 + (beta * G) ** 2)
     left = (1 - beta) * (1 + (1 + beta) / (root + beta * q))
@@ -91,14 +91,14 @@ def half_time(xp: Any, G: Any) -> Any:
 
 
 def moved(xp: Any, flow: LazyTwoLayer, start: Any) -> Any:
-    """Return the distance that all weights travel, over their length at the start."""
+    """Return the norm of the change of all weights, divided by their initial norm."""
     end = flow.limit(xp, start)
     far = sum(xp.sum((a - b) ** 2) for a, b in zip(end, start, strict=True))
     return xp.sqrt(far / sum(xp.sum(b**2) for b in start))
 
 
 class LazyTraining(Expansion):
-    r"""Training at large width: everything depends on one number, ``G = y / (rho sqrt(h) alpha)``.
+    r"""Training at large width, as a function of the single parameter ``G = y / (rho sqrt(h) alpha)``.
 
     For ``F = alpha (f - f_0)``, :math:`f = (h d_{\rm in})^{-1/2} u \cdot W x`, standard Gaussian weights,
     ``rho`` :math:`= |x| d_{\rm in}^{-1/2}`, :math:`\tau = \rho^2 t` and :math:`\sqrt h\, \alpha` fixed, at
@@ -113,10 +113,10 @@ class LazyTraining(Expansion):
     .. math:: \rho^2 t_{1/2} = \frac{\operatorname{atanh} q T_{1/2}}{2 q}, \qquad
         T_{1/2} = \frac{\beta}{\sqrt{1 + \beta^2 G^2} + 1 - \beta}, \quad \beta = 1 - 2^{-1/2},
 
-    :math:`\alpha^*` being where the kernel doubles, :math:`t_{1/2}` when the loss has halved, :math:`|\Delta w|/|w_0|`
-    over both layers for one input. At finite width the relative error is :math:`O(h^{-1/2})`, and known: the kernel
-    and the overlap at the start, in units of :math:`\rho^2`, are :math:`k_0 = 1 + \xi_1 h^{-1/2}`, :math:`e_0 = \xi_2
-    h^{-1/2}`, and with both, to :math:`O(1/h)`,
+    where the kernel doubles at :math:`\alpha^*`, the loss has halved at :math:`t_{1/2}`, and
+    :math:`|\Delta w|/|w_0|` is over both layers for one input. At finite width the relative error is
+    :math:`O(h^{-1/2})`, and its leading term is known. The initial kernel and overlap, in units of :math:`\rho^2`, are
+    :math:`k_0 = 1 + \xi_1 h^{-1/2}` and :math:`e_0 = \xi_2 h^{-1/2}`; with both, to :math:`O(1/h)`,
 
     .. math:: \frac{\Delta K}{K_0} = q - 1 + \frac{G \xi_2 - G^2 \xi_1}{q \sqrt h}, \qquad
         1 - \frac{F}{y} = \phi + \frac{\partial_{k_0} \phi\, \xi_1 + \partial_{e_0} \phi\, \xi_2}{\sqrt h} .
@@ -130,14 +130,14 @@ class LazyTraining(Expansion):
     rho : array_like
         ``|x| / sqrt(d_in)``.
     xi : array_like, shape (3,)
-        Fluctuations of the start, ``sqrt(h)`` times ``(|u|^2 + |v|^2)/(2h) - 1``, ``u.v/h``, ``(|u|^2 -
+        Fluctuations of the initial weights, ``sqrt(h)`` times ``(|u|^2 + |v|^2)/(2h) - 1``, ``u.v/h``, ``(|u|^2 -
         |v|^2)/(2h)``: independent standard normal at large ``h``.
     times : array_like, shape (time,)
-        Positive (time of the loss ``(F - y)^2 / alpha^2``; double it for half of that loss).
+        Positive, for the loss ``(F - y)^2 / alpha^2``; double the times for half of that loss.
 
     Notes
     -----
-    Approximates `LazyTwoLayer` in ``small = h^(-1/2)``. Exact for: any sign of ``y``, any ratio of lazy to feature.
+    Approximates `LazyTwoLayer` in ``small = h^(-1/2)``. Exact for: any sign of ``y``, from lazy to feature training.
     Not for: outputs off the line of the data (see `LazyFluctuations`).
 
     Source: Geiger, Spigler, Jacot, Wyart, "Disentangling feature and lazy training in deep neural networks" (2020).
@@ -181,19 +181,19 @@ class LazyTraining(Expansion):
         return self.y / (self.rho * self.scaled_alpha)
 
     def alpha_star(self, xp: Any, h: Any) -> Any:
-        """Return the ``alpha`` at which the kernel doubles, at width `h`."""
+        """Return the ``alpha`` at which the kernel doubles at width `h`."""
         return xp.abs(self.y) / (xp.sqrt(3 * h) * self.rho)
 
     def kernel_change_over(self, xp: Any, d_in: Any) -> Any:
-        r"""Return the change of the whole kernel over many isotropic inputs of dimension `d_in`, in Frobenius norm.
+        r"""Return the relative change of the kernel matrix on many isotropic inputs of dimension `d_in`.
 
-        :math:`|\Delta K|_F / |K_0|_F = (q - 1) \sqrt{(d_{\rm in} + 3)/(4 d_{\rm in})}`, the quantity of eq. (18)
-        of the source; `kernel change` is that on the line of the data.
+        In Frobenius norm :math:`|\Delta K|_F / |K_0|_F = (q - 1) \sqrt{(d_{\rm in} + 3)/(4 d_{\rm in})}`, the quantity
+        of eq. (18) of the source; `kernel change` is its value on the line of the data.
         """
         return kernel_change(xp, self.strength()) * xp.sqrt((d_in + 3) / (4 * d_in))
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the limits, and F and the kernel's change with their fluctuations."""
+        """Return the limits; F and the kernel change include their fluctuations."""
         G, tau = self.strength(), self.rho**2 * self.times
         q, change = xp.sqrt(1 + G**2), kernel_change(xp, G)
         output, kernel = angle(xp, tau, G)
@@ -210,7 +210,7 @@ class LazyTraining(Expansion):
         }
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same of the closed form at width ``small^-2``."""
+        """Return the quantities of `approximation` from the closed form at width ``small^-2``."""
         flow, start = network(xp, small, self.y, self.scaled_alpha, self.rho, self.xi)
         path, end = flow.along(xp, self.times, start), flow.along(xp, xp.full_like(self.y, xp.inf), start)
         middle, start_there = network(xp, small, self.y, self.alpha_star(xp, xp.ones_like(self.y)), self.rho, self.xi)
@@ -228,7 +228,7 @@ class LazyTraining(Expansion):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LazyTraining:
-        """Return a training between lazy and feature, with generic fluctuations."""
+        """Return a network between lazy and feature training, with generic fluctuations."""
         return cls(
             y=rng.uniform(0.5, 2.0) * rng.choice([-1, 1]),
             scaled_alpha=rng.uniform(0.5, 1.5),

@@ -47,7 +47,7 @@ class TwoLayerOrder(Flow):
     gamma : array_like, shape batch
         Scale of the model, any sign.
     eta_u, eta_w : array_like, shape batch
-        Learning rates, positive: where one is 0, the order parameters do not determine the output; use `TwoLayer`.
+        Learning rates, positive. If one is 0, the order parameters do not determine the output; use `TwoLayer`.
     rho : array_like, shape batch
         Length ``|x|`` of the data point.
 
@@ -59,9 +59,9 @@ class TwoLayerOrder(Flow):
     ``linsolve card TwoLayerOrder``.
 
     Accuracy: 1e-13 for P and Q, 1e-12 for the loss (``tests/systems/two_layer/test_two_layer.py``). Lengths and
-    alignment are limited by the rounding of P, Q, R: the product of the lengths is
-    ``sqrt((P - Q)^2 + 4 (P Q - R^2))`` over the rates, where ``P Q - R^2`` below ``2^-50 P Q`` counts as 0: p and q at
-    an angle below about 3e-8 count as parallel. The shorter length then has the relative accuracy of ``P - Q``. The
+    alignment are limited by the rounding of P, Q, R. The product of the lengths is
+    ``sqrt((P - Q)^2 + 4 (P Q - R^2))`` over the rates, where ``P Q - R^2`` below ``2^-50 P Q`` is set to 0: p and q are
+    treated as parallel at angles below about 3e-8. The shorter length then has the relative accuracy of ``P - Q``. The
     weights of `TwoLayer` have no such limit.
 
     Examples
@@ -97,8 +97,8 @@ class TwoLayerOrder(Flow):
         Raises
         ------
         ValueError
-            If a learning rate or the data point is 0, or the target of a `LazyTwoLayer`, rounded to a double, is off by
-            more than 1e-9 of ``y/alpha``.
+            If a learning rate or the data point is 0, or if rounding the target of a `LazyTwoLayer` to a double changes
+            it by more than 1e-9 of ``y/alpha``.
         """
         z = flow.state(z)
         xp = arithmetic.namespace(*z)
@@ -129,7 +129,7 @@ class TwoLayerOrder(Flow):
 
     @classmethod
     def state(cls, z: Any) -> Any:
-        """Return `z` as a State, refused where no network has such order parameters."""
+        """Return `z` as a State; raise ValueError if no network has these order parameters."""
         z = super().state(z)
         if getattr(arithmetic.namespace(*z), "symbolic", False):
             return z
@@ -137,7 +137,7 @@ class TwoLayerOrder(Flow):
         for name, values in (("P", P), ("Q", Q)):
             if (values < 0).any():
                 raise ValueError(f"{cls.__name__}: {name} = {values.min()} must be at least 0 (a squared length)")
-        # at most 1 in exact arithmetic; rounding of a one-unit network may exceed it
+        # |R| is at most sqrt(P Q) in exact arithmetic; for a one-unit network rounding may exceed this bound
         excess = np.abs(R) - np.sqrt(P) * np.sqrt(Q) * (1 + cls.tolerance)
         if (excess > 0).any():
             worst = np.unravel_index(np.argmax(excess), excess.shape)
@@ -157,7 +157,7 @@ class TwoLayerOrder(Flow):
         return self.residual(xp, z) ** 2
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
-        """Return the velocity that gradient descent on the weights induces, through the metric of the class."""
+        """Return the velocity that gradient descent on the weights induces; the metric is in the class docstring."""
         eta = self.eta_u * self.eta_w
         mixed = z.R * gradient.R
         return self.State(
@@ -188,12 +188,12 @@ class TwoLayerOrder(Flow):
         return RotationStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[RotationStart, Rotation]:
-        """Return the start and the rotation at times `t`."""
+        """Return the initial values of the rotation, and the rotation at times `t`."""
         start = self._start(xp, z0)
         return start, rotation(xp, t, start)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
-        """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise the start."""
+        """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise equal to the initial state."""
         return self._rotated(xp, z0, *(shared or self.shared(xp, t, z0)))
 
     def _rotated(self, xp: Any, z0: Any, start: RotationStart, b: Rotation) -> Any:
@@ -201,7 +201,7 @@ class TwoLayerOrder(Flow):
         return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
-        """Return loss, output, residual, alignment and lengths of the layers, free of the state's cancellations."""
+        """Return loss, output, residual, alignment and layer norms from closed forms that do not cancel."""
         start, b = shared or self.shared(xp, t, z0)
 
         def geometry() -> tuple[Any, Any, Any]:
@@ -230,7 +230,7 @@ class TwoLayerOrder(Flow):
         return time_to_loss(xp, self._start(xp, z0), loss=loss)
 
     def blow_up_time(self, xp: Any, z0: Any) -> Any:
-        """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
+        """Return the negative time at which the backward solution blows up, shape batch; -inf where it does not."""
         return blow_up_time(xp, self._start(xp, z0))
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
@@ -248,7 +248,7 @@ class TwoLayerOrder(Flow):
         return self.State(z.P * (1 - turn) ** 2, z.Q * (1 + turn) ** 2, z.R * (1 - turn) * (1 + turn))
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the rate of the output, ``-2 ntk (f - y)``: what the tangent kernel is for."""
+        """Return the time derivative of the output, ``-2 ntk (f - y)``."""
         return {"output": -2 * self.ntk(xp, z) * self.residual(xp, z)}
 
     # observables
@@ -284,7 +284,7 @@ class TwoLayerOrder(Flow):
         return _geometry(xp, z, z.P - z.Q, _across(xp, z))[1] * self.rho / xp.sqrt(self.eta_u)
 
     def definition(self, xp: Any) -> Definition:
-        """Return the network of raw weights, of three hidden units and one input ``rho``."""
+        """Return the network of raw weights, with three hidden units and one input ``rho``."""
 
         def output(w: Any) -> Any:
             return self.gamma * self.rho * xp.sum(w["u"] * w["w"], axis=-1)
@@ -322,7 +322,7 @@ class TwoLayerOrder(Flow):
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return general rates; ``p, q, k > 0`` name P, Q and the target in a way that makes ``c`` rational."""
+        """Return general rates; symbols ``p, q, k > 0`` parametrize P, Q and the target so that ``c`` is rational."""
         import sympy
 
         p, q, k, gamma, a, b, rho = sympy.symbols("p q k gamma a b rho", positive=True)
@@ -333,7 +333,7 @@ class TwoLayerOrder(Flow):
 
 
 def _across(xp: Any, z: Any) -> Any:
-    """Return the conserved ``2 sqrt(P Q - R^2)``; 0 where the rounding of P, Q and R could account for it."""
+    """Return the conserved ``2 sqrt(P Q - R^2)``; 0 where it is within the rounding error of P, Q and R."""
     factor = power_of_two(xp, xp.maximum(z.P, z.Q))
     P, Q, R = z.P * factor, z.Q * factor, z.R * factor
     (product, low), (square, lower) = two_prod(xp, P, Q), two_prod(xp, R, R)

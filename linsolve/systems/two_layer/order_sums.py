@@ -1,4 +1,4 @@
-"""Order parameters of many wide networks in one pass over their weights; W3 of ``benchmarks/RESULTS.md``."""
+"""Order parameters of many wide networks in one pass over their weights (W3 of ``benchmarks/RESULTS.md``)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["order_parameters"]
 
-_NUMBERS = {"blocks": 2**17, "compiled": 2**18}  # hidden units of a block that fits the cache
-_SHARE = {"blocks": 2**19, "compiled": 2**21}  # hidden units, for which starting one more thread pays
-_FAR = 2.0**900  # squares beyond it, or below its inverse, may have lost digits; 2^60 is for the learning rates
+_NUMBERS = {"blocks": 2**17, "compiled": 2**18}  # hidden units per block, to fit into the cache
+_SHARE = {"blocks": 2**19, "compiled": 2**21}  # hidden units above which one more thread is worthwhile
+_FAR = 2.0**900  # squares above it, or below its inverse, may have lost digits; 2^60 is a margin for the learning rates
 
 
 def order_parameters(
@@ -25,8 +25,8 @@ def order_parameters(
 ) -> tuple[TwoLayerOrder, Any]:
     r"""Return the order parameters of `TwoLayerOrder.of` from plain sums in one pass over the weights.
 
-    .. math:: P = |p|^2, \\quad Q = |q|^2, \\quad R = p \\cdot q, \\qquad
-        p, q = \\tfrac12 (\\sqrt{\\eta_u}\\, W x/\\rho \\pm \\sqrt{\\eta_w}\\, u) .
+    .. math:: P = |p|^2, \quad Q = |q|^2, \quad R = p \cdot q, \qquad
+        p, q = \tfrac12 (\sqrt{\eta_u}\, W x/\rho \pm \sqrt{\eta_w}\, u) .
 
     Parameters
     ----------
@@ -36,14 +36,16 @@ def order_parameters(
     engine : str
         "blocks" (NumPy, in blocks that fit the cache) or "compiled" (extra ``[fast]``: 32 sums side by side).
     threads : int, optional
-        By default one for each processor, but no more than have a millisecond's work. The result does not depend on it.
+        By default one per processor, but only as many as have a millisecond of work each. The result does not depend
+        on it.
 
     Returns
     -------
     TwoLayerOrder, State
-        Each of P, Q and R off by at most ``2 (n + d0 + 8) 2^-53`` of ``P``, ``Q`` and ``sqrt(P Q)``, with `n` the width
-        or, compiled, ``width/32``, and what ``W x`` and, of few units, ``p`` or ``q`` lose by cancellation
-        (``tests/engines/test_fused.py``, ``test_fused_compiled.py``); `TwoLayerOrder.of` carries twice the digits.
+        The errors of P, Q and R are at most ``2 (n + d0 + 8) 2^-53`` of ``P``, ``Q`` and ``sqrt(P Q)``, with `n` the
+        width or, compiled, ``width/32``, plus the cancellation in ``W x`` and, for few units, in ``p`` or ``q``
+        (``tests/engines/test_fused.py``, ``test_fused_compiled.py``). `TwoLayerOrder.of` computes with twice the
+        digits.
 
     Raises
     ------
@@ -72,7 +74,7 @@ def order_parameters(
     work = _compiled(u, w, x, scale, found) if engine == "compiled" else _blocks(u, w, x, scale, found, high)
     if threads is None:
         threads = max(1, min(workers(), count * width // _SHARE[engine]))
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
         run_tiles(work, list(tiles((1, 1, count), high)), threads)
     if not np.isfinite(found).all():
         flow.state(given)
@@ -81,7 +83,7 @@ def order_parameters(
 
 
 def _shaped(flow: TwoLayer, z: Any) -> Any:
-    """Return a State of arrays; the numbers of large float64 arrays are checked by their sums only."""
+    """Return a State of arrays; entries of large float64 arrays are checked through their sums only."""
     arrays = isinstance(z, TwoLayer.State) and all(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in z)
     if arrays and z.u.ndim > 0 and z.w.ndim > 1 and z.u.size and z.w.size:
         return z
@@ -89,7 +91,7 @@ def _shaped(flow: TwoLayer, z: Any) -> Any:
 
 
 def _blocks(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray, high: int) -> Any:
-    """Return a function that computes the sums of a tile with NumPy, in buffers of each thread."""
+    """Return a function that computes the sums of a tile with NumPy, in per-thread buffers."""
     held, width = threading.local(), u.shape[1]
     square = scale**2
     even = x.shape[1] == 1 and bool(((x[:, 0] == scale) & (square < 2.0**60) & (square > 2.0**-60)).all())
@@ -106,7 +108,7 @@ def _blocks(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, foun
         if not hasattr(held, "space"):
             held.space = np.empty((4, high, width))
         part: Any = slice(tile.c0, tile.c1)
-        if even:  # a common factor is for the sums
+        if even:  # a common factor is applied to the sums
             sums(u[part], w[part, :, 0], part)
             squares = found[part, :2]
             safe = ((squares < _FAR) & (squares > 1 / _FAR)).all(axis=1)

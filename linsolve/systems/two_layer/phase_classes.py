@@ -1,4 +1,4 @@
-"""Phases of a two-layer linear network whose sizes are powers of one number, decided in rational arithmetic."""
+"""Phases of a two-layer linear network whose parameters scale as powers of one number, in rational arithmetic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEANINGS = {
 
 
 class Exponents(NamedTuple):
-    """Powers of a number ``kappa`` that grows without bound; ``classify(*exponents)`` names their phase.
+    """Exponents of a scale ``kappa`` that tends to infinity; ``classify(*exponents)`` returns their phase.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Exponents(NamedTuple):
     c_eta_u, c_eta_w : rational
         Learning rates.
     zero_output : bool
-        Whether the start is conditioned on an output of 0, rather than independent.
+        Whether the initial weights are conditioned on an output of 0, rather than independent.
 
     Examples
     --------
@@ -64,13 +64,13 @@ class Classification(NamedTuple):
     phase : str or array of str
         One of `PHASES`.
     log_slow : bool or array of bool
-        Feature learning that leaves a saddle first, in a time ``(|B|/4) log(kappa) t_c``.
+        Whether feature learning first leaves a saddle, in a time ``(|B|/4) log(kappa) t_c``.
     speed : Fraction or array
         ``t_c ~ kappa^-speed``.
     B, A : Fraction or array
         Initial tangent kernel ``K0 ~ kappa^B``, and ``(g y)^2 ~ kappa^A``.
     mis : Fraction or array, or -inf
-        ``((P - Q)/(P + Q))^2 ~ kappa^mis``: how unequal the two order parameters start.
+        ``((P - Q)/(P + Q))^2 ~ kappa^mis``: initial imbalance of the two order parameters.
     chg : Fraction or array
         ``|(K_inf/K0)^2 - 1| ~ kappa^chg``; see `kernel_change`.
 
@@ -92,7 +92,7 @@ class Classification(NamedTuple):
 
     @property
     def kernel_change(self) -> Any:
-        """Exponent of ``|K_inf/K0 - 1|``: `chg`, and half of it where it is positive."""
+        """Exponent of ``|K_inf/K0 - 1|``: `chg` where it is not positive, else half of it."""
         if isinstance(self.chg, Fraction):
             return min(self.chg, self.chg / 2)
         return np.minimum(self.chg, self.chg / 2)
@@ -111,38 +111,38 @@ def classify(
 
     with ``mis`` = :math:`-\infty` for zero initial output. A network is
 
-    - *unstable* where speed > 0: learning takes no time, and descent at a fixed step diverges;
-    - *frozen* where speed < 0: learning takes forever;
-    - *kernel* where :math:`B = 0 > A` and ``mis < 0``: learning takes a time of order one, the kernel stays;
-    - *feature* otherwise, log-slow where moreover :math:`B < 0`.
+    - *unstable* where speed > 0: the learning time tends to 0, and gradient descent at a fixed step diverges;
+    - *frozen* where speed < 0: the learning time tends to infinity;
+    - *kernel* where :math:`B = 0 > A` and ``mis < 0``: the learning time is of order one, the kernel is constant;
+    - *feature* otherwise; log-slow if also :math:`B < 0`.
 
     Parameters
     ----------
     c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w : rational or array_like
         Exponents of width, model scale, variances of ``u`` and ``w``, learning rates; they broadcast. Integers,
-        fractions, decimal strings (``"1/3"``, ``"-0.5"``) and floats, which mean the decimal number that they print
-        as: 0.1 is one tenth. ``c_d`` is not negative.
+        fractions, strings (``"1/3"``, ``"-0.5"``) and floats are allowed. A float is read as its shortest decimal
+        representation: 0.1 is one tenth. ``c_d`` is not negative.
     zero_output : bool or array of bool
-        Whether the start has output 0 exactly; otherwise weights are independent Gaussian numbers.
+        Whether the initial output is exactly 0; otherwise the weights are independent Gaussian numbers.
 
     Returns
     -------
     Classification
-        For single numbers with exact fractions. For grids exponents are float64, rounded only after the phases have
-        been decided in integers: numerators over the common denominator of everything given, in 64 bits where these
-        suffice and in Python's integers, some thirty times slower, otherwise. Short decimals suffice:
+        For single numbers the exponents are exact fractions. For grids they are float64, rounded after the phases have
+        been decided in integer arithmetic over a common denominator of all exponents. Integers of 64 bits are used
+        where they suffice, else Python integers, about thirty times slower. Short decimals fit into 64 bits:
         ``np.linspace(-2, 1, 1501).round(3)``.
 
     Raises
     ------
     TypeError, ValueError
-        For what is not a rational number, empty arrays, shapes that do not broadcast, and a negative ``c_d``.
+        If an exponent is not a rational number, an array is empty, shapes do not broadcast, or ``c_d`` is negative.
 
     Notes
     -----
-    Exact for: data on a line, ``x`` and ``y`` of order one, ``y`` not 0. Not for: starts with ``Q`` much smaller than
-    ``P`` by design; there ``t_c`` does not say whether learning happens. The kernel phase means a constant tangent
-    kernel, not that no layer moves relative to its size.
+    Exact for: data on a line, ``x`` and ``y`` of order one, ``y`` not 0. Not for: initial weights chosen with ``Q``
+    much smaller than ``P``; there ``t_c`` does not determine whether learning happens. In the kernel phase the tangent
+    kernel is constant; individual layers may change relative to their size.
 
     Source: Xu and Ziyin (2024), (14) to (16), Theorem 2. Corrections, each shown by
     ``tests/systems/two_layer/test_phases.py`` on measured slopes of the exact solution:
@@ -178,7 +178,7 @@ def classify(
     a, b = rate_w + u, rate_u + w
     A = 2 * gamma + rate_u + rate_w
     B = 2 * gamma + d + np.maximum(a, b)
-    twice = np.maximum(A, 2 * B)  # the speed is half of it, which need not be an integer
+    twice = np.maximum(A, 2 * B)  # twice the speed, since the speed need not be an integer
     mis = -(d + np.abs(a - b))
     chg = np.where(still, A - 2 * B, np.maximum(A - 2 * B, mis))
     kernel = (B == 0) & (A < 0) & (still | (mis < 0))
@@ -201,7 +201,7 @@ def _grid(whole: Any, unit: int) -> Classification:
 
 
 def flags(who: str, zero_output: Any) -> np.ndarray:
-    """Return `zero_output` as an array of bool, refused where it is something else."""
+    """Return `zero_output` as an array of bool; raise TypeError for other types."""
     found = np.asarray(zero_output)
     if found.dtype.kind != "b" or found.size == 0:
         raise TypeError(
@@ -211,7 +211,7 @@ def flags(who: str, zero_output: Any) -> np.ndarray:
 
 
 def decimals(who: str, exponents: Exponents) -> Exponents:
-    """Return exponents, and the flag among them, as arrays of doubles and of bool, refused as `classify` does."""
+    """Return the exponents as arrays of doubles and the flag as bool, with the checks of `classify`."""
     if not isinstance(exponents, tuple) or len(exponents) not in (6, 7):
         raise TypeError(
             f"{who}: exponents = {shown(exponents)} must be six or seven; say Exponents(1, -0.5, 0, 0, 0, 0)"
@@ -223,7 +223,7 @@ def decimals(who: str, exponents: Exponents) -> Exponents:
 
 
 def _read(who: str, name: str, value: Any) -> tuple[list[Fraction], np.ndarray]:
-    """Return the different numbers of an array, and the index of each entry among them."""
+    """Return the distinct numbers of an array, and the index of each entry among them."""
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -242,7 +242,7 @@ def _rational(who: str, name: str, value: Any) -> Fraction:
     try:
         if isinstance(value, bool | np.bool_):
             raise ValueError(value)
-        if isinstance(value, numbers.Rational):  # of Python's integers: those of NumPy overflow in silence
+        if isinstance(value, numbers.Rational):  # convert to Python integers, since NumPy integers overflow silently
             return Fraction(int(value.numerator), int(value.denominator))
         return Fraction(str(value))
     except (ValueError, ZeroDivisionError):
@@ -257,13 +257,13 @@ def _integers(read: dict[str, tuple[list[Fraction], np.ndarray]]) -> tuple[list[
     unit = math.lcm(*(v.denominator for values, _ in read.values() for v in values))
     numerators = {name: [int(v * unit) for v in values] for name, (values, _) in read.items()}
     largest = max(abs(n) for values in numerators.values() for n in values)
-    kind: Any = np.int64 if 16 * largest < 2**63 else object  # A - 2 B adds at most 14 of them
-    # at least one axis: without any, arrays of Python's integers turn into these, which NumPy then cuts to 64 bits
+    kind: Any = np.int64 if 16 * largest < 2**63 else object  # A - 2 B is a sum of at most 14 exponents
+    # keep at least one axis: NumPy converts 0-d object arrays to Python integers, and these to 64 bits
     return [np.array(numerators[name], dtype=kind)[np.atleast_1d(index)] for name, (_, index) in read.items()], unit
 
 
 def _shape(read: dict[str, tuple[list[Fraction], np.ndarray]], still: np.ndarray) -> tuple[int, ...]:
-    """Return the shape that everything broadcasts to."""
+    """Return the broadcast shape of all exponents and the flag."""
     shapes = {name: index.shape for name, (_, index) in read.items()} | {"zero_output": still.shape}
     try:
         return np.broadcast_shapes(*shapes.values())

@@ -1,4 +1,4 @@
-"""Rate of learning and change of the kernel of random networks of any size, from the exact solution."""
+"""Convergence rate and kernel change of random networks of any size, from the exact solution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["Diagnosis", "Slopes", "diagnose", "measured_phase", "medians", "networks", "slopes", "wishart"]
 
-WIDTH = 10  # units where kappa^c_d is 1
+WIDTH = 10  # hidden units at kappa^c_d = 1
 
 
 def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -27,16 +27,16 @@ def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.
     .. math:: u = (r, 0), \quad v = (a, b), \qquad r^2 \sim \chi^2_{\rm width}, \quad a \sim N(0, 1), \quad
         b^2 \sim \chi^2_{{\rm width} - 1},
 
-    independently: three numbers, whatever the width.
+    independently: three numbers for any width.
 
     Parameters
     ----------
     width : array_like
         At least 1; it need not be an integer.
     count : int
-        Networks to draw for each width.
+        Number of networks for each width.
     rng : None, int, numpy.random.Generator or cupy.random.Generator
-        As in SPEC 7; one of CuPy draws on its device.
+        As in SPEC 7; a CuPy generator draws on its device.
 
     Returns
     -------
@@ -65,36 +65,37 @@ def networks(
     rng: Any = None,
     **parameters: Any,
 ) -> tuple[TwoLayer, Any]:
-    """Return networks of two units that train as random networks of any width do, at the cost of two.
+    """Return networks of two units, equivalent in training to random networks of any width.
 
-    Lengths of the layers and the angle between them decide everything but directions; two units can have them all.
+    Up to rotations the training depends only on the lengths of the layers and the angle between them. Two units realize
+    all lengths and angles.
 
     Parameters
     ----------
     width : array_like
-        Hidden units of the network stood for, at least 1.
+        Hidden units of the equivalent random network, at least 1.
     count : int
-        Networks for each.
+        Number of networks for each width.
     sigma_u, sigma_w : array_like
         Standard deviations of the weights.
     zero_output : bool or array of bool
-        Take from ``W x`` its part along ``u``, so that the output is 0.
+        Remove the part of ``W x`` along ``u``, so that the output is 0.
     rng : None, int or numpy.random.Generator
         As in SPEC 7.
     **parameters
-        Of `TwoLayer`; ``y`` is 1 if not given, ``x`` one number in one dimension.
+        Parameters of `TwoLayer`; ``y`` is 1 by default, and ``x`` has one dimension.
 
     Returns
     -------
     TwoLayer, State
-        On one input, with a batch of shape ``(count,) +`` what everything else broadcasts to.
-        `TwoLayerOrder.of` gives the order parameters.
+        Networks of one input, with a batch of shape ``(count,) +`` the broadcast shape of the arguments.
+        `TwoLayerOrder.of` returns their order parameters.
 
     Raises
     ------
     ValueError, TypeError
-        For a width below 1, negative deviations, shapes that do not broadcast, inputs of more dimensions than one, and
-        parameters that the flow lacks.
+        If a width is below 1, a deviation is negative, shapes do not broadcast, ``x`` has more than one dimension, or a
+        parameter is unknown.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def networks(
 
 
 class Diagnosis(NamedTuple):
-    """Rate of learning ``1/t_c``, relative change of the tangent kernel ``K_inf/K0 - 1``, and ``K0``."""
+    """Convergence rate ``1/t_c``, relative change of the tangent kernel ``K_inf/K0 - 1``, and ``K0``."""
 
     rate: Any
     kernel_change: Any
@@ -137,7 +138,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
-    r"""Return the rate of learning and the final change of the kernel, in closed form.
+    r"""Return the convergence rate and the final change of the kernel, in closed form.
 
     .. math:: \frac1{t_c} = c = \sqrt{g^2 y^2 + 4 k_P k_Q}, \qquad
         \frac{K_\infty}{K_0} - 1 = \frac{4 g^2 (y^2 - f_0^2)/K_0^2}{1 + 2c/K_0}, \qquad K_0 = 2 (k_P + k_Q),
@@ -147,20 +148,20 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
     Parameters
     ----------
     flow : TwoLayer
-        Or a `LazyTwoLayer`, whose target is ``y/alpha`` above its initial output.
+        Also a `LazyTwoLayer`, whose target is its initial output plus ``y/alpha``.
     z0 : State
-        Not the saddle ``u = W x = 0``.
+        Initial weights, not the saddle ``u = W x = 0``.
 
     Raises
     ------
     TypeError, ValueError
-        For another flow, starts that do not fit it, and a kernel of 0 or beyond a double.
+        If the flow is another one, the state does not fit it, or the kernel is 0 or beyond the range of doubles.
 
     Notes
     -----
-    Source: Xu and Ziyin (2024), (7), and the change of the kernel that follows from it; theirs is stated for
-    ``alpha_+ = 1`` only, where it vanishes (as it does for ``f0 = -y``). Exact for: starts that do not end in the
-    saddle, which random ones never do. Accurate relative to ``|y| + |f0|`` in place of ``|y| - |f0|``.
+    Source: Xu and Ziyin (2024), (7). The kernel change follows from it; the source states it for ``alpha_+ = 1`` only,
+    where it vanishes (as for ``f0 = -y``). Exact for: initial weights that do not converge to the saddle; random
+    weights never do. The error of the kernel change is relative to ``|y| + |f0|``, not to ``|y| - |f0|``.
 
     Examples
     --------
@@ -192,22 +193,22 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
 
 
 def medians(exponents: Exponents, kappa: Any, *, count: int = 400, rng: Any = None) -> Diagnosis:
-    """Return medians of rate, size of the kernel's change and kernel over random networks of a scaling.
+    """Return medians of rate, absolute kernel change and kernel over random networks of a scaling.
 
     Parameters
     ----------
     exponents : Exponents
     kappa : array_like
-        At least 1. Every other size is 1 where `kappa` is, except for the width, which is 10.
+        Scale, at least 1. At ``kappa = 1`` all parameters are 1, except for the width, which is 10.
     count : int
-        Networks for each `kappa`.
+        Number of networks for each `kappa`.
     rng : None, int or numpy.random.Generator
         As in SPEC 7.
 
     Returns
     -------
     Diagnosis
-        Of shape of `kappa`; the middle field is the median of ``|K_inf/K0 - 1|``.
+        Of the shape of `kappa`; the middle field is the median of ``|K_inf/K0 - 1|``.
     """
     domain = Interval("[1, inf)")
     kappa = np.asarray(real_array("medians", "kappa", kappa, meaning="base of all powers", domain=domain))
@@ -228,7 +229,7 @@ def medians(exponents: Exponents, kappa: Any, *, count: int = 400, rng: Any = No
 
 
 class Slopes(NamedTuple):
-    """Measured exponents: of the rate ``1/t_c``, of the kernel's change and of the kernel."""
+    """Measured exponents of the rate ``1/t_c``, the kernel change and the kernel."""
 
     rate: Any
     kernel_change: Any
@@ -238,7 +239,7 @@ class Slopes(NamedTuple):
 def slopes(
     exponents: Exponents, kappa: tuple[float, float] = (1e10, 1e20), *, count: int = 400, rng: Any = None
 ) -> Slopes:
-    """Return the exponents of a scaling as measured on random networks between two sizes.
+    """Return the exponents of a scaling, measured on random networks between two values of kappa.
 
     Compare with `speed`, `kernel_change` and `B` of `classify`.
 
@@ -247,9 +248,9 @@ def slopes(
     exponents : Exponents
         May be arrays that broadcast.
     kappa : pair of float
-        Between which sizes.
+        The two values.
     count : int
-        Networks at each.
+        Number of networks for each value.
     rng : None, int or numpy.random.Generator
         As in SPEC 7.
 
@@ -278,18 +279,18 @@ def slopes(
 
 
 def measured_phase(found: Slopes, tolerance: float = 0.02) -> Any:
-    """Return the phase that measured slopes show: whether learning takes a time of order one, and the kernel stays.
+    """Return the phase of measured slopes.
 
     Parameters
     ----------
     found : Slopes
     tolerance : float
-        Slopes within it of 0 count as 0.
+        Slopes of at most this size count as 0.
 
     Returns
     -------
     str or array of str
-        Of `PHASES`, for each slope.
+        One of `PHASES` for each slope.
 
     Examples
     --------

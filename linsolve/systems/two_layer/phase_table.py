@@ -1,4 +1,4 @@
-"""Table 1 of Xu and Ziyin (2024): common scalings and their phases, for either initial output."""
+"""Table 1 of Xu and Ziyin (2024): common scalings and their phases, for zero and for random initial output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Entry", "table", "table_text"]
 # c_d, c_u, c_w of each scaling
 STARTS = {"NTK": (1, 0, 0), "mean field": (1, 0, 0), "Xavier": (1, -1, -1), "Kaiming": (1, 0, -1), "lazy": (0, 0, 0)}
 
-# (c_gamma, c_eta, phase as printed) of each block of the table, in the order of the scalings
+# (c_gamma, c_eta, printed phase) of each block of the table, in the order of the scalings
 BLOCKS = {
     "plain": (("-1/2", 0, "kernel"), (-1, 0, "frozen"), (0, 0, "feature"), (0, 0, "unstable"), (1, 0, "unstable")),
     "eta*": (("-1/2", 0, "kernel"), (-1, 1, "feature"), (0, 0, "feature"), (0, -1, "kernel"), (1, -2, "kernel")),
@@ -30,11 +30,11 @@ class Entry(NamedTuple):
     exponents : Exponents
         For independent Gaussian weights.
     printed : str
-        Phase as printed (there "learning" is what is called feature here).
+        Printed phase; the source's "learning" is called feature here.
     found : Classification
         For independent Gaussian weights.
     zero_output : Classification
-        For a start whose output is 0.
+        For initial weights with output 0.
 
     Examples
     --------
@@ -57,15 +57,15 @@ class Entry(NamedTuple):
 
 
 def table() -> tuple[Entry, ...]:
-    r"""Return the entries of Table 1, row by row: 16 as printed, and a lazy column that depends on the initial output.
+    r"""Return the entries of Table 1, row by row; those of the lazy column depend on the initial output.
 
     Notes
     -----
     Source: Xu and Ziyin (2024), Table 1; both layers learn at the same rate. The lazy column is printed as kernel in
-    the rows ``eta*`` and ``-``. That needs an initial output of 0, as the source of lazy training assumes. With
-    independent Gaussian weights at fixed width, which the other columns mean, ``f0 ~ kappa`` and the kernel changes by
+    the rows ``eta*`` and ``-``. That requires an initial output of 0, as the source of lazy training assumes. With
+    independent Gaussian weights at fixed width, as in the other columns, ``f0 ~ kappa`` and the kernel changes by
     a factor of order one: feature learning, by disalignment. The column "Kaiming" with ``c_u = 0``, ``c_w = -1`` is
-    fan-out; fan-in, ``c_u = -1``, ``c_w = 0``, has the same phases. The printed "learning" is called feature here.
+    fan-out; fan-in, ``c_u = -1``, ``c_w = 0``, has the same phases. The source's "learning" is called feature here.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def table() -> tuple[Entry, ...]:
 
 
 def table_text() -> str:
-    """Return the table as lines of text: exponents and phase of each entry, errata marked and explained.
+    """Return the table as text: exponents and phase of each entry, with corrections marked and explained.
 
     Examples
     --------

@@ -18,9 +18,9 @@ BOTH = ("LazyTraining", "LazyTwoLayer")
 
 @cache
 def _trained(h: int, alpha: float, loss: float | None = None) -> tuple[float, Any, Any, Any, Any]:
-    """Return the time and all weights at the end, or when the loss has fallen to a share, and those at the start.
+    """Return the time and all weights at the end, or when the loss has fallen to a share, and the initial weights.
 
-    The start has layers of equal length sqrt(h), orthogonal to one another: what Gaussian ones tend to.
+    The initial layers are orthogonal and of equal length sqrt(h), the limit of Gaussian layers at large width.
     """
     from scipy.integrate import solve_ivp
 
@@ -50,7 +50,7 @@ def _trained(h: int, alpha: float, loss: float | None = None) -> tuple[float, An
 def _kernel_change(h: int, alpha: float) -> float:
     _, u, w, u0, w0 = _trained(h, alpha)
     start = u0 @ u0 + w0 @ w0
-    # the change by factors, so that small changes keep their digits
+    # a difference of squares as a product, so that small changes keep their digits
     return float(((u - u0) @ (u + u0) + (w - w0) @ (w + w0)) / start)
 
 
@@ -69,7 +69,7 @@ def _weight_change(h: int, alpha: float) -> float:
     tolerance=1e-6,
 )
 def lazy_time() -> Evidence:
-    """Compare with weights integrated one by one until half of the loss is left, at two scales of the output."""
+    """Compare with numerically integrated weights at half of the initial loss, at two scales of the output."""
     return Evidence([_trained(4, alpha, 0.5)[0] for alpha in (1e4, 1e5)], np.log(2) / 8 / RHO**2 * np.ones(2))
 
 
@@ -82,7 +82,7 @@ def lazy_time() -> Evidence:
     tolerance=1e-8,
 )
 def where_the_regimes_meet() -> Evidence:
-    """Compare with kernels of weights integrated one by one, at three widths."""
+    """Compare with kernels of numerically integrated weights, at three widths."""
     return Evidence([_kernel_change(h, Y / (RHO * np.sqrt(3 * h))) for h in (4, 16, 64)], np.ones(3))
 
 
@@ -96,7 +96,7 @@ def where_the_regimes_meet() -> Evidence:
     expansion=True,
 )
 def kernel_of_feature_training() -> Order:
-    """Compare with kernels of weights integrated one by one, at two scales of the output."""
+    """Compare with kernels of numerically integrated weights, at two scales of the output."""
     scales = 2e-4, 2e-5
     return Order(scales, [_kernel_change(4, alpha / 2) for alpha in scales], -2 / (1 + 1))
 
@@ -111,7 +111,7 @@ def kernel_of_feature_training() -> Order:
     elsewhere=True,
 )
 def kernel_of_lazy_training() -> Order:
-    """Compare with kernels of weights integrated one by one, at two scales of the output."""
+    """Compare with kernels of numerically integrated weights, at two scales of the output."""
     scales = 1e2, 1e3
     return Order(scales, [_kernel_change(4, alpha / 2) for alpha in scales], -2, -1)
 
@@ -127,7 +127,7 @@ def kernel_of_lazy_training() -> Order:
     elsewhere=True,
 )
 def half_time_of_feature_training() -> Evidence:
-    """Compare with ratio of the half times of weights integrated one by one, at two scales of the output."""
+    """Compare with the ratio of half times of numerically integrated weights, at two scales of the output."""
     scales = np.array([2e-3, 2e-5])
     times = [_trained(4, alpha / 2, 0.5)[0] for alpha in scales]
     logs = np.log(2 * (np.sqrt(2) - 1) * Y / (RHO * scales))
@@ -145,7 +145,7 @@ def half_time_of_feature_training() -> Evidence:
     elsewhere=True,
 )
 def weights_of_lazy_training() -> Order:
-    """Compare with weights integrated one by one, at two widths."""
+    """Compare with numerically integrated weights, at two widths."""
     return Order((4, 64), [_weight_change(h, 1e3) for h in (4, 64)], -0.5, -1)
 
 
@@ -159,7 +159,7 @@ def weights_of_lazy_training() -> Order:
     elsewhere=True,
 )
 def weights_of_feature_training() -> Order:
-    """Compare with weights integrated one by one, at two widths and one value of sqrt(h) alpha."""
+    """Compare with numerically integrated weights, at two widths and one value of sqrt(h) alpha."""
     return Order((4, 64), [_weight_change(h, 1e-3 / h**0.5) for h in (4, 64)], 0, -0.5)
 
 
@@ -173,7 +173,7 @@ def weights_of_feature_training() -> Order:
     expansion=True,
 )
 def exponent_of_the_weights() -> Order:
-    """Compare with weights integrated one by one, at two scales of the output."""
+    """Compare with numerically integrated weights, at two scales of the output."""
     scales = 2e-5, 2e-6
     return Order(scales, [_weight_change(4, alpha / 2) for alpha in scales], -0.5)
 

@@ -17,7 +17,7 @@ LATE = 30.0
 
 
 class Network(NamedTuple):
-    """A generic network: its data point, target, scale, rates and start."""
+    """A generic network: data point, target, scale, learning rates and initial weights."""
 
     x: Any = np.array([0.9, -0.4, 0.7])
     y: float = 1.3
@@ -82,7 +82,7 @@ def trained(which: str, t: float) -> tuple[Any, Any]:
     return end[:d], end[d:].reshape(d, -1)
 
 
-# starts with P = 0 (q alone) and with Q = 0 (p alone), of both signs of gamma y
+# initial weights with P = 0 (q only) and with Q = 0 (p only), for both signs of gamma y
 ONLY_Q = NETWORK._replace(gamma=-0.8, w=-np.sqrt(1.9 / 0.5) * np.outer(NETWORK.u, NETWORK.x) / NETWORK.length)
 ONLY_P = NETWORK._replace(y=0.0, w=-ONLY_Q.w)
 SADDLES = {"only q": ONLY_Q, "only p": ONLY_P, "only q, y > 0": ONLY_Q._replace(gamma=0.8)}
@@ -97,7 +97,7 @@ SADDLES = {"only q": ONLY_Q, "only p": ONLY_P, "only q, y > 0": ONLY_Q._replace(
     about=("TwoLayer",),
 )
 def data_on_a_line() -> Evidence:
-    """Compare with gradient of the mean loss over seven points, by summing over them."""
+    """Compare with the gradient of the mean loss over seven points, summed directly."""
     n, a = NETWORK.x / NETWORK.length, np.array([0.3, -1.2, 0.8, 2.1, -0.4, 1.6, -0.9])
     target = np.array([0.5, -0.7, 1.9, 0.4, -1.1, 2.0, 0.3])
     residual = NETWORK.gamma * a * (NETWORK.u @ NETWORK.w @ n) - target
@@ -118,7 +118,7 @@ def data_on_a_line() -> Evidence:
     about=FLOWS,
 )
 def length_of_the_data_point() -> Evidence:
-    """Compare with the products p_i q_i at the start, which the trained weights must keep, as (19) and (20) imply."""
+    """Compare with the initial products p_i q_i, which training conserves by (19) and (20)."""
     rho, after = NETWORK.length, trained("generic", 0.4)
 
     def products(weights: Any, rho: float) -> Any:
@@ -142,7 +142,7 @@ def length_of_the_data_point() -> Evidence:
     about=FLOWS,
 )
 def growth() -> Evidence:
-    """Compare with p_i^2 of weights integrated one by one."""
+    """Compare with p_i^2 of numerically integrated weights."""
     t = 0.05
     before, after = (NETWORK.split(*z, NETWORK.length)[0] for z in ((NETWORK.u, NETWORK.w), trained("generic", t)))
     plus, minus = NETWORK.alphas()
@@ -158,7 +158,7 @@ def growth() -> Evidence:
     about=FLOWS,
 )
 def characteristic_time() -> Evidence:
-    """Compare with half the tangent kernel of the trained weights, at which the residual decays in the end."""
+    """Compare with half the tangent kernel of the trained weights, the final decay rate of the residual."""
     u, w = trained("generic", LATE)
     s2, hidden = NETWORK.length**2, w @ NETWORK.x
     kernel = NETWORK.gamma**2 * s2 * (NETWORK.eta_u * hidden @ hidden + NETWORK.eta_w * s2 * u @ u) / s2
@@ -187,7 +187,7 @@ def final_weights() -> Evidence:
     about=FLOWS,
 )
 def product_of_the_scale_factors() -> Evidence:
-    """Compare with roots of the polynomial of (28), found numerically."""
+    """Compare with numerical roots of the polynomial of (28)."""
     g, kP, kQ, _ = NETWORK.constants()
     return Evidence(np.prod(np.roots([kP, -g * NETWORK.y, -kQ])), -kQ / kP, kQ / kP)
 
@@ -199,7 +199,7 @@ def product_of_the_scale_factors() -> Evidence:
     about=("TwoLayer",),
 )
 def second_layer() -> Evidence:
-    """Compare with weights integrated one by one."""
+    """Compare with numerically integrated weights."""
     p, q = NETWORK.split(NETWORK.u, NETWORK.w, NETWORK.length)
     root = np.sqrt(NETWORK.growth(0.4))
     return Evidence(trained("generic", 0.4)[0], (p * root - q / root) / np.sqrt(NETWORK.eta_w))
@@ -213,7 +213,7 @@ def second_layer() -> Evidence:
     about=("TwoLayer",),
 )
 def first_layer() -> Evidence:
-    """Compare with weights integrated one by one."""
+    """Compare with numerically integrated weights."""
     p, q = NETWORK.split(NETWORK.u, NETWORK.w, NETWORK.length)
     root = np.sqrt(NETWORK.growth(0.4))
     change = np.outer(p * (root - 1) + q * (1 / root - 1), NETWORK.x) / NETWORK.length
@@ -228,7 +228,7 @@ def first_layer() -> Evidence:
     about=("TwoLayer",),
 )
 def across_the_data() -> Evidence:
-    """Compare with weights integrated one by one."""
+    """Compare with numerically integrated weights."""
     across = np.cross(NETWORK.x, [1.0, 2.0, -1.0])
     return Evidence(trained("generic", 0.4)[1] @ across, NETWORK.w @ across)
 
@@ -254,7 +254,7 @@ def _output_rate(probe: Any) -> tuple[float, Any, float]:
     about=("TwoLayer",),
 )
 def tangent_kernel() -> Evidence:
-    """Compare with velocity of the output at another point, from the velocities of the weights by the chain rule."""
+    """Compare with the velocity of the output at another point, from those of the weights by the chain rule."""
     velocity, kernel, r = _output_rate(np.array([0.2, 1.1, -0.5]))
     rates = NETWORK.eta_u, NETWORK.eta_w
     return Evidence(velocity, -2 * kernel(*rates) * r, -2 * kernel(*rates[::-1]) * r)
@@ -268,7 +268,7 @@ def tangent_kernel() -> Evidence:
     about=("TwoLayer",),
 )
 def output_dynamics() -> Evidence:
-    """Compare with velocity of the output at another point, from the velocities of the weights by the chain rule."""
+    """Compare with the velocity of the output at another point, from those of the weights by the chain rule."""
     velocity, kernel, r = _output_rate(np.array([-0.3, 0.6, 1.4]))
     pull = 2 * kernel(NETWORK.eta_u, NETWORK.eta_w) * r
     return Evidence(velocity, -pull, pull)

@@ -39,7 +39,7 @@ def _cosine(network: Network, alpha: Any) -> Any:
     about=FLOWS,
 )
 def alignment() -> Evidence:
-    """Compare with cosine between the layers of weights integrated one by one, at two rates."""
+    """Compare with the cosine between numerically integrated layers, at two rates."""
     u, w = trained("line", 0.15)
     return Evidence(u @ w[:, 0] / np.linalg.norm(u) / np.linalg.norm(w), _cosine(LINE, LINE.growth(0.15)))
 
@@ -52,7 +52,7 @@ def alignment() -> Evidence:
     about=FLOWS,
 )
 def slope_of_the_alignment() -> Evidence:
-    """Compare with derivative of the cosine of two vectors by the growth of p, numerically to thirty digits."""
+    """Compare with the derivative of the cosine of two vectors by the growth of p, numerically to thirty digits."""
     import mpmath
 
     p, q = LINE.split(LINE.u, LINE.w, 1.0)
@@ -92,7 +92,7 @@ def conserved_products() -> Evidence:
     about=FLOWS,
 )
 def condition_of_alignment() -> Evidence:
-    """Compare with signs of the velocity of the cosine of 200 random networks."""
+    """Compare with the sign of the velocity of the cosine of 200 random networks."""
     rng = np.random.default_rng(3)
     truth, stated = [], []
     for _ in range(200):
@@ -118,7 +118,7 @@ def condition_of_alignment() -> Evidence:
     about=FLOWS,
 )
 def lengths_of_the_layers() -> Evidence:
-    """Compare with weights integrated one by one."""
+    """Compare with numerically integrated weights."""
     u, w = trained("line", 0.15)
     p, q = LINE.split(LINE.u, LINE.w, 1.0)
     alpha = LINE.growth(0.15)
@@ -135,7 +135,7 @@ def lengths_of_the_layers() -> Evidence:
     about=FLOWS,
 )
 def slope_of_the_lengths() -> Evidence:
-    """Compare with velocity of the length of u over that of alpha, from the velocities of the weights."""
+    """Compare with the ratio of the velocities of |u| and alpha, from the velocities of the weights."""
     du, dw = LINE.rates(LINE.u, LINE.w)
     p, q = LINE.split(LINE.u, LINE.w, 1.0)
     dp = LINE.split(du, dw, 1.0)[0]
@@ -150,7 +150,7 @@ def slope_of_the_lengths() -> Evidence:
     about=FLOWS,
 )
 def conserved_differences() -> Evidence:
-    """Compare with weights integrated one by one."""
+    """Compare with numerically integrated weights."""
 
     def difference(u: Any, w: Any) -> Any:
         return NETWORK.eta_w * u**2 - NETWORK.eta_u * (w @ NETWORK.x / NETWORK.length) ** 2
@@ -185,7 +185,7 @@ def motion_of_p() -> Evidence:
     about=FLOWS,
 )
 def time_as_an_integral() -> Evidence:
-    """Compare with growth of p of weights integrated to a known time; quadrature, x taken as its first entry."""
+    """Compare with the growth of p of weights integrated to a known time; by quadrature, x as its first entry."""
     from scipy.integrate import quad
 
     t = 0.05
@@ -205,7 +205,7 @@ def time_as_an_integral() -> Evidence:
     about=FLOWS,
 )
 def growth_implicitly() -> Evidence:
-    """Compare with growth of p of weights integrated one by one."""
+    """Compare with the growth of p of numerically integrated weights."""
     t, (plus, minus) = 0.05, NETWORK.alphas()
     before, after = (NETWORK.split(*z, NETWORK.length)[0] for z in ((NETWORK.u, NETWORK.w), trained("generic", t)))
     A = (after[0] / before[0]) ** 2
@@ -220,7 +220,7 @@ def growth_implicitly() -> Evidence:
     about=FLOWS,
 )
 def solution_without_p() -> Evidence:
-    """Compare with weights integrated one by one from a start with P = 0."""
+    """Compare with numerically integrated weights from a start with P = 0."""
     network, t = SADDLES["only q, y > 0"], 0.1
     g, _, kQ, _ = network.constants()
     q = network.split(network.u, network.w, network.length)[1]
@@ -238,7 +238,7 @@ def solution_without_p() -> Evidence:
     about=FLOWS,
 )
 def saddle_of_a_start_without_p() -> Evidence:
-    """Compare with output of weights integrated to a late time with gamma negative and y positive."""
+    """Compare with the output of weights integrated to a late time, with gamma negative and y positive."""
     u, w = trained("only q", LATE)
     return Evidence(ONLY_Q.gamma * u @ w @ ONLY_Q.x, ONLY_Q.y, 0.0)
 
@@ -251,7 +251,7 @@ def saddle_of_a_start_without_p() -> Evidence:
     about=FLOWS,
 )
 def infinite_characteristic_time() -> Evidence:
-    """Compare with weights integrated one by one from a start with Q = 0, for the target 0."""
+    """Compare with numerically integrated weights from a start with Q = 0, for the target 0."""
     p = ONLY_P.split(ONLY_P.u, ONLY_P.w, ONLY_P.length)[0]
     end = ONLY_P.split(*trained("only p", 0.4), ONLY_P.length)[0]
     return Evidence(end, p / np.sqrt(1 + 4 * ONLY_P.constants()[1] * 0.4))
@@ -277,7 +277,7 @@ def moments_of_the_start() -> Evidence:
 
 
 def _slope_of_the_output(c_u: float, c_w: float, c_gamma: float) -> float:
-    """Return the exponent in kappa of the initial output of one draw, by its value at two kappas."""
+    """Return the exponent in kappa of the initial output of one draw, from its values at two kappas."""
     u, w = NETWORK.u, NETWORK.w @ NETWORK.x
     f = [k**c_gamma * (k ** (c_u / 2) * u) @ (k ** (c_w / 2) * w) for k in (1e3, 1e6)]
     return float(np.log(f[1] / f[0]) / np.log(1e3))

@@ -1,4 +1,4 @@
-"""Two layers that learn through one scalar residual: the hyperbolic rotation applied to their weights."""
+"""Two layers with one scalar residual: the hyperbolic rotation applied to their weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Layers", "LayersStart", "TwoRotatedLayers", "usable"]
 
 
 class LayersStart(NamedTuple):
-    """Start of ``u' = -2 gamma eta_u r h``, ``h' = -2 gamma eta_w s^2 r u``, ``r = gamma u.h - y``.
+    """Initial values of ``u' = -2 gamma eta_u r h``, ``h' = -2 gamma eta_w s^2 r u``, ``r = gamma u.h - y``.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class LayersStart(NamedTuple):
     p, q : array, shape batch + (d,)
         ``(root_h h +- root_u u)/2``, times the unit of `rotation`.
     rest : array, shape batch + (d,)
-        ``h`` less a multiple of ``u``, exactly 0 where the two are parallel.
+        ``h`` minus a multiple of ``u``, exactly 0 where the two are parallel.
     root_h, root_u : array, shape batch
         ``sqrt(eta_u)`` and ``sqrt(eta_w) s``, the factors of ``h`` and ``u`` in ``p``, ``q``.
     gamma : array, shape batch
@@ -77,15 +77,16 @@ class LayersStart(NamedTuple):
         y: Any,
         r0: DoubleDouble | None = None,
     ) -> LayersStart:
-        """Return the start for layers `u`, `h`, length `s` of the input, learning rates `eta`, scale and target.
+        """Return the initial values from layers `u`, `h`, input length `s`, learning rates `eta`, scale and target.
 
-        The target may be a DoubleDouble. `r0` is for residuals known better than as a difference of output and target.
+        The target may be a DoubleDouble. `r0` is the residual, if it is known more accurately than the difference of
+        output and target.
         """
         root_h, root_u = DoubleDouble(xp, eta[0]).sqrt(), DoubleDouble(xp, eta[1]).sqrt() * s
         size = xp.abs(gamma)
         largest = xp.maximum(xp.max(xp.abs(h.hi), axis=-1) * root_h.hi, xp.max(xp.abs(u), axis=-1) * root_u.hi)
         unit = _unit(xp, largest, size)
-        # before the products, whose rounding errors would underflow
+        # scale before the products, whose rounding errors would underflow
         b, a = h.scaled(unit[..., None]) * root_h[..., None], root_u[..., None] * (u * unit[..., None])
         p, q = ((b + side).scaled(half(xp, b.hi)) for side in (a, -a))
         f0 = (h * u).sum() * gamma
@@ -116,12 +117,12 @@ class Layers(NamedTuple):
 
     @classmethod
     def at(cls, xp: Any, t: Any, start: LayersStart) -> Layers:
-        """Return the layers at times `t`, norm-wise accurate whichever of them grows or vanishes."""
+        """Return the layers at times `t`, norm-wise accurate even where one of them vanishes."""
         b = rotation(xp, t, start.rotation)
         h0, (turn_u, turn_h) = start.h.hi, _turns(start, b)
         size_u, u = _rotated(xp, start, b, (start.u, turn_u * h0), (start.p, -start.q, start.root_u))
         size_h, h = _rotated(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
-        side = xp.sum(start.p * start.q, axis=-1)  # conserved; its sign tells which layer is the smaller, for ever
+        side = xp.sum(start.p * start.q, axis=-1)  # conserved; its sign determines the smaller layer at all times
         f, spread = rotated_output(xp, b, start.rotation)
         through_h = _through(xp, start, h, (f, spread), 1)
         through_u = _through(xp, start, u, (f, spread), -1)
@@ -131,17 +132,17 @@ class Layers(NamedTuple):
         return cls(b, xp.where(moves_u, u, start.u), xp.where(moves_h, h, h0), f)
 
     def change_of_h(self, xp: Any, start: LayersStart) -> tuple[Any, Any]:
-        """Return ``h - h0``, meaningful where the rotation is tame, and the sum of the magnitudes of its terms."""
+        """Return ``h - h0``, valid where the rotation is `tame`, and the sum of the magnitudes of its terms."""
         own, other = start.h.hi * _widening(start, self.rotation)[..., None], _turns(start, self.rotation)[1] * start.u
         return own + other, xp.abs(own) + xp.abs(other)
 
 
 class TwoRotatedLayers(Flow):
-    """Base of flows of two layers with the loss ``weight r^2``; their time is that of ``r^2`` over `weight`."""
+    """Base of flows of two layers with the loss ``weight r^2``; times for the loss ``r^2`` are divided by `weight`."""
 
     forward_complete: ClassVar[bool] = True
     weight: ClassVar[float] = 1
-    norms: ClassVar[tuple[str, str]]  # names of the observables that are the lengths of the layers
+    norms: ClassVar[tuple[str, str]]  # names of the observables for the norms of the layers
 
     def _start(self, xp: Any, z0: Any) -> LayersStart:
         raise NotImplementedError
@@ -151,7 +152,7 @@ class TwoRotatedLayers(Flow):
         raise NotImplementedError
 
     def residual(self, xp: Any, z: Any) -> Any:
-        """Return the output less its target, shape batch."""
+        """Return the output minus its target, shape batch."""
         raise NotImplementedError
 
     def ntk(self, xp: Any, z: Any) -> Any:
@@ -159,11 +160,11 @@ class TwoRotatedLayers(Flow):
         raise NotImplementedError
 
     def loss(self, xp: Any, z: Any) -> Any:
-        """Return the residual's square times the weight of the loss, shape batch."""
+        """Return the squared residual times the weight of the loss, shape batch."""
         return self.residual(xp, z) ** 2 * self.weight
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[LayersStart, Layers]:
-        """Return the start and the layers at times `t`."""
+        """Return the initial values, and the layers at times `t`."""
         start = self._start(xp, z0)
         return start, Layers.at(xp, t * self.weight, start)
 
@@ -190,7 +191,7 @@ class TwoRotatedLayers(Flow):
         return time_to_loss(xp, self._start(xp, z0).rotation, loss=loss / self.weight) / self.weight
 
     def blow_up_time(self, xp: Any, z0: Any) -> Any:
-        """Return the negative time at which the solution backward in time ends, shape batch; -inf where it does not."""
+        """Return the negative time at which the backward solution blows up, shape batch; -inf where it does not."""
         return blow_up_time(xp, self._start(xp, z0).rotation) / self.weight
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
@@ -199,7 +200,7 @@ class TwoRotatedLayers(Flow):
         return start, xp.full_like(start, xp.inf)
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the time derivative of the output, minus the tangent kernel times the loss's derivative by it."""
+        """Return the time derivative of the output: minus the tangent kernel times ``dL/df``."""
         return {"output": -2 * self.weight * self.ntk(xp, z) * self.residual(xp, z)}
 
     @observable(bounds="[-1, 1]")
@@ -209,13 +210,13 @@ class TwoRotatedLayers(Flow):
 
 
 def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
-    """Return the unit of layers whose largest entry this is, in units of p and q, for an output of scale `gamma`."""
+    """Return the unit for layers with this largest entry, on the scale of p and q, for an output of scale `gamma`."""
     small = (largest < 1 / 2.0**50) & (largest * gamma < 1 / 2.0**50)
     return unit_for(xp, small & ((largest < 1 / 2.0**400) | (largest * gamma < 1 / 2.0**400)), largest * gamma)
 
 
 def half(xp: Any, x: Any) -> Any:
-    """Return 1/2 everywhere, in the arithmetic of `x`."""
+    """Return 1/2 in the shape and arithmetic of `x`."""
     return xp.ones_like(x) / 2
 
 
@@ -226,7 +227,7 @@ def _widening(start: LayersStart, b: Rotation) -> Any:
 
 
 def _turns(start: LayersStart, b: Rotation) -> tuple[Any, Any]:
-    """Return the factors ``sinh(theta)`` of the other layer in u and in h."""
+    """Return the factors of the other layer in u and in h, ``sinh(theta)`` times a ratio of roots."""
     twice = start.gamma * start.rotation.r0
     u, h = ((-(twice * root * b.lift) * root)[..., None] for root in (start.root_h, start.root_u))
     return u, h
@@ -247,9 +248,9 @@ def _pick(xp: Any, at: Any, v: Any) -> Any:
 
 
 def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
-    """Return, per unit, the magnitude of the terms and the sum of the form that has the smaller terms.
+    """Return, per unit, the magnitude of the terms and the sum, from the form with the smaller terms.
 
-    Either ``own cosh(theta) + other sinh(theta)`` or ``(p exp(theta) + q exp(-theta))/root``.
+    The forms are ``own cosh(theta) + other sinh(theta)`` and ``(p exp(theta) + q exp(-theta))/root``.
     """
     own, second = turned
     p, q, root = ends
@@ -264,7 +265,7 @@ def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tupl
 
 
 def _through(xp: Any, start: LayersStart, v: Any, output: tuple, sign: int) -> tuple[Any, Any]:
-    """Return the magnitude of the terms and the other layer, from the layer `v`, the output and a conserved bivector.
+    """Return the magnitude of the terms, and the other layer from layer `v`, the output and the conserved bivector.
 
     With ``M = u h^T - h u^T`` conserved, ``u = ((u.h) h + M h)/|h|^2`` and ``h = ((u.h) u - M u)/|u|^2``, each a sum of
     two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u. The magnitude is infinite where this form fails.
@@ -272,7 +273,7 @@ def _through(xp: Any, start: LayersStart, v: Any, output: tuple, sign: int) -> t
     f, spread = output
     far = length(xp, v)
     useless, rest, grow = (far == 0) | (start.gamma == 0), start.rest, xp.ones_like(far)
-    if not arithmetic.is_object(xp):  # denormal numbers are scaled; products that underflow count as a magnitude
+    if not arithmetic.is_object(xp):  # scale subnormal numbers; count products that underflow as a magnitude
         grow = unless(xp, far < 1 / 2.0**900, grow, 2.0**600)
         v, rest = v * grow[..., None], rest * grow[..., None]
         far = length(xp, v)
@@ -290,5 +291,5 @@ def _through(xp: Any, start: LayersStart, v: Any, output: tuple, sign: int) -> t
 
 
 def usable(xp: Any, bound: Any) -> Any:
-    """Return the bound of a form that holds: below inf, the bound of the others, also where its value overflows."""
+    """Return a finite error bound, also where its value overflows; inf stays reserved for forms that fail."""
     return bound if arithmetic.is_object(xp) else xp.minimum(bound, xp.full_like(bound, 1.7e308))

@@ -1,4 +1,4 @@
-"""Time to a loss and blow-up time backward in time of the hyperbolic rotation."""
+"""Time to a given loss, and backward blow-up time, of the hyperbolic rotation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["blow_up_time", "time_to_loss"]
 
 
 def blow_up_time(xp: Any, start: RotationStart) -> Any:
-    r"""Return the negative time at which the solution backward in time ends, ``-inf`` where it does not.
+    r"""Return the negative time at which the backward solution blows up, ``-inf`` where it does not.
 
     ``t* = -log(1 + X)/(4 c)``, ``X = c (m + c)/(2 k^2 |g r0|)`` with ``k = p`` and ``m = 2 p^2 - g y`` where
-    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``. The root of X is taken over the start's unit, since X
-    overflows for the smallest starts.
+    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``. The root of X is computed divided by the unit of the rotation,
+    since X overflows for the smallest initial weights.
 
     Examples
     --------
@@ -50,8 +50,9 @@ def blow_up_time(xp: Any, start: RotationStart) -> Any:
 def time_to_loss(xp: Any, start: RotationStart, *, loss: Any) -> Any:
     r"""Return the first time at which ``r^2`` has fallen to `loss`; inf where it never does.
 
-    With ``eps = sqrt(loss)`` and ``K`` the tangent kernel then, ``tanh(2 c t)/c = 2 (|r0| - eps)/(|r0| K + eps K0)``;
-    for late times the logarithm of the three ratios that make up ``exp(4 c t)``.
+    With ``eps = sqrt(loss)`` and ``K`` the tangent kernel at this time,
+    ``tanh(2 c t)/c = 2 (|r0| - eps)/(|r0| K + eps K0)``. Late times are computed from the logarithms of the three
+    factors of ``exp(4 c t)``.
 
     Examples
     --------
@@ -83,13 +84,13 @@ def time_to_loss(xp: Any, start: RotationStart, *, loss: Any) -> Any:
     T = unless(xp, ~early, gap / down, 0)
     z = c * T
     near = T / 4 * (log1p_ratio(xp, z) + log1p_ratio(xp, -z))
-    # on the way to a saddle p (or q) is 0 and divides out of a ratio, whose value does not depend on it
+    # on the stable manifold of a saddle p (or q) is 0 and cancels from a ratio, which does not depend on it
     gain = start.g * start.y
     start = start._replace(
         p=unless(xp, (start.p == 0) & (gain > 0), start.p), q=unless(xp, (start.q == 0) & (gain < 0), start.q)
     )
     then = roots(xp, drift, half, 2 * start.p * start.q, start.unit)
-    under = part == 0  # of two doubles, whose quotient underflows
+    under = part == 0  # the quotient of the two doubles underflows
     log_part = xp.log(unless(xp, under, part)) + xp.where(
         under & ~idle, xp.log(unless(xp, eps == 0, eps)) - xp.log(unless(xp, size == 0, size)), xp.zeros_like(part)
     )
@@ -99,14 +100,14 @@ def time_to_loss(xp: Any, start: RotationStart, *, loss: Any) -> Any:
 
 
 def _kept_away(xp: Any, start: RotationStart, target: Any) -> Any:
-    """Whether one of p, q is 0 and the sign of the output, which then stays, is not that of `target`."""
+    """Return whether one of p, q is 0, so that the output keeps its sign, and this is not the sign of `target`."""
     side = xp.where(start.p == 0, -target, target)
     side = xp.where(start.g < 0, -side, side)
     return ((start.p == 0) | (start.q == 0)) & ((side <= 0) | (start.g == 0))
 
 
 def _gap(xp: Any, start: RotationStart, loss: Any) -> Any:
-    """Return ``|r0| - sqrt(loss)``, also where the two nearly agree."""
+    """Return ``|r0| - sqrt(loss)``, accurate also where the two nearly agree."""
     size, eps = xp.abs(start.r0), xp.sqrt(loss)
     square, error = two_prod(xp, size, size)
     between = (square - loss) + (error + 2 * start.r0 * start.r0_low)
@@ -123,7 +124,7 @@ def _late_time(xp: Any, start: RotationStart, then: tuple[Any, Any], log_part: A
 
 
 def _log_ratio(xp: Any, x: Any, y: Any, unit: Any, unused: Any) -> Any:
-    """Return ``log(x/y)``, for the smallest starts as a difference: there the quotient may overflow."""
+    """Return ``log(x/y)``; as a difference for the smallest initial weights, where the quotient may overflow."""
     tiny, unused = unit != 1, unused | (x == 0)
     quotient = unless(xp, unused, x) / unless(xp, unused | tiny, y)
     return xp.log(quotient) - xp.log(unless(xp, unused | ~tiny, y))

@@ -1,7 +1,7 @@
-"""Squares and product of two combinations of many pairs of vectors, in one pass (extra ``[fast]``).
+"""Sums of squares and products of two linear combinations of vectors, in one pass (extra ``[fast]``).
 
-Written in LLVM IR with 32 partial sums, so that results do not depend on the vectors of the processor; W3 of
-``benchmarks/RESULTS.md``.
+Written in LLVM IR with 32 partial sums, so that results do not depend on the vector width of the processor (W3 of
+``benchmarks/RESULTS.md``).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from linsolve.engines.vectors import Vectors
 
 __all__ = ["PARTIAL", "Sums", "assembly"]
 
-PARTIAL = 32  # sums side by side, whatever the processor's vectors: the result is the same everywhere
+PARTIAL = 32  # partial sums, independent of the processor's vector width, so that results are reproducible
 _making = threading.Lock()
 _made: list[Sums] = []
 
 
 def assembly() -> str:
-    """Return the LLVM IR of the loop over rows: whole vectors, and the remainder under a mask."""
+    """Return the LLVM IR of the loop over rows: whole vectors, and a masked remainder."""
     v = Vectors(PARTIAL)
     v.lines += [
         "define void @sums(i64 %rows, i64 %width, ptr %b, i64 %b.pace, ptr %u, i64 %u.pace, ptr %x, ptr %scale, "
@@ -86,14 +86,14 @@ def _splat(v: Vectors, number: str, kind: str) -> str:
 
 
 def _added(v: Vectors, pair: list[str], factors: list[str], sums: tuple[str, ...]) -> list[str]:
-    """Return the sums with the next vectors of both squares and of the product added, each rounded once."""
+    """Return the sums plus the next vectors of both squares and of the product, by fused multiply-add."""
     b, a = (v.op("mul", given, factor) for given, factor in zip(pair, factors, strict=True))
     p, q = v.op("add", b, a), v.op("sub", b, a)
     return [v.fma(*two, s) for two, s in zip(((p, p), (q, q), (p, q)), sums, strict=True)]
 
 
 def _folded(v: Vectors, total: str) -> str:
-    """Return the sum of a vector, its halves added again and again."""
+    """Return the sum of the entries of a vector, by repeated addition of its halves."""
     count = PARTIAL
     while count > 1:
         half, kind = count // 2, f"<{count} x double>"
@@ -109,7 +109,7 @@ def _folded(v: Vectors, total: str) -> str:
 
 
 class Sums:
-    """Machine code of the sums, to be called from any thread."""
+    """Machine code of the sums, callable from any thread."""
 
     def __init__(self) -> None:
         from linsolve.engines.compiled import machine_code
@@ -122,7 +122,7 @@ class Sums:
 
     @classmethod
     def ready(cls) -> Sums:
-        """Return the machine code, made once."""
+        """Return the machine code, compiled on first use."""
         with _making:
             if not _made:
                 _made.append(cls())

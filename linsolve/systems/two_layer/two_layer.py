@@ -18,7 +18,7 @@ __all__ = ["TwoLayer"]
 
 
 class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
-    r"""A two-layer linear network on one line of data: every weight, at every time, from any initialization.
+    r"""A two-layer linear network with data on a line: all weights at all times, from any initialization.
 
     .. math:: L = (\gamma\, u \cdot W x - y)^2, \qquad \dot u = -\eta_u \partial L/\partial u, \quad
         \dot W = -\eta_w \partial L/\partial W .
@@ -43,20 +43,20 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
 
     Notes
     -----
-    Exact for: any width, any start (balanced or not), every sign of ``gamma`` and ``y``, saddles, frozen layers,
-    ``x = 0``, ``t = inf``, and ``t < 0`` down to `blow_up_time`. Data on a line through the origin: `from_dataset`.
-    Not for: data off a line, or several outputs.
+    Exact for: any width, any weights (balanced or not), every sign of ``gamma`` and ``y``, saddles, frozen layers,
+    ``x = 0``, ``t = inf``, and ``t < 0`` down to `blow_up_time`. Data sets on a line through the origin: see
+    `from_dataset`. Not for: data off a line, or several outputs.
 
     Source: Xu and Ziyin, "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model"
-    (2024), Theorem 1; sums over units here are not divided by d, whose factors cancel there.
+    (2024), Theorem 1. Sums over units are not divided by d here; in the source the factors d cancel.
 
     Published formulas, checked: ``linsolve card TwoLayer``.
 
     Accuracy over scales of 1e-15 to 1e15 against 500 digits (``tests/systems/two_layer/test_two_layer.py``, printed by
-    ``benchmarks/accuracy_two_layer.py``): u and W 1e-13 norm-wise, ntk and output (of ``|f| + |y|``) 1e-13, loss,
-    limit and time to a loss 1e-12 relative; 1e-13 from starts of 1e-100 to 1e-303 (``test_tiny_starts.py``); numbers of
-    every size give the right value or an error (``test_extremes.py``). Ill-conditioned are the weight of a network of
-    one unit close to its passage through 0, and ``t < 0`` close to the blow-up.
+    ``benchmarks/accuracy_two_layer.py``): u and W 1e-13 norm-wise; ntk 1e-13 relative, output 1e-13 of ``|f| + |y|``;
+    loss, limit and time to a loss 1e-12 relative. For initial weights of 1e-100 to 1e-303 the accuracy is 1e-13
+    (``test_tiny_starts.py``). Numbers of every size give the right value or an error (``test_extremes.py``). Two cases
+    are ill-conditioned: a weight of a one-unit network close to its zero, and ``t < 0`` close to the blow-up.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
     # the closed form
 
     def target(self, xp: Any) -> DoubleDouble:
-        """Return the value that the output ``gamma u.Wx`` is trained to, shape batch."""
+        """Return the target of the output ``gamma u.Wx``, shape batch."""
         return DoubleDouble(xp, self.y)
 
     def _pair(self, xp: Any, z: Any) -> tuple[Any, Any]:
@@ -115,12 +115,12 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         return LayersStart.of(xp, z0.u, self._hidden(xp, z0.w), s, rates, self.gamma, self.target(xp))
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
-        """Return the weights; at ``t = 0`` bitwise the start."""
+        """Return the weights; at ``t = 0`` bitwise equal to the initial weights."""
         start, layers = shared or self.shared(xp, t, z0)
         b, s = layers.rotation, start.s
         unit = s + xp.where(s.hi == 0, xp.ones_like(s.hi), xp.zeros_like(s.hi))
         e = (DoubleDouble(xp, self.x) / unit[..., None])[..., None, :]
-        # the part of w that sees no data is constant; with a single input that is not 0 it is exactly 0
+        # the part of w orthogonal to the data is constant; for a single nonzero input it is exactly 0
         across = (-((start.h / unit[..., None])[..., :, None] * e) + z0.w).hi
         alone = xp.abs(self.x) == xp.sum(xp.abs(self.x), axis=-1)[..., None]
         across = xp.where(alone[..., None, :], xp.zeros_like(across), across)
@@ -133,7 +133,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         return self.State(layers.u, xp.where(b.moved[..., None, None], w, z0.w))
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return balance, unit by unit, the bivector ``u h^T - h u^T`` and the part of ``w`` that sees no data."""
+        """Return the balance per unit, the bivector ``u h^T - h u^T`` and the part of ``w`` orthogonal to the data."""
         u, h, rate_u, rate_w = z.u, self.hidden(xp, z), self.eta_u[..., None], self.eta_w[..., None]
         square = xp.sum(self.x**2, axis=-1)
         safe = xp.where(square == 0, xp.ones_like(square), square)
@@ -186,9 +186,9 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         r"""Return the flow of a data set that lies on a line through the origin (Proposition 1).
 
         With samples ``X_k = a_k n``, ``|n| = 1``, and E the mean over samples, the loss ``E (gamma u.WX - y)^2`` is
-        this flow's loss at ``x = sqrt(E a^2) n``, target ``E(a y)/sqrt(E a^2)``, plus ``E y^2 - (E a y)^2/E a^2``,
-        which the network cannot learn and which moves no weight. The source's appendix has sums in place of means,
-        which rescales time by the number of samples.
+        this flow's loss at ``x = sqrt(E a^2) n``, target ``E(a y)/sqrt(E a^2)``, plus the constant
+        ``E y^2 - (E a y)^2/E a^2``. The appendix of the source has sums in place of means, which rescales time by the
+        number of samples.
 
         Parameters
         ----------
@@ -202,13 +202,13 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         Raises
         ------
         NotExact
-            If the samples are farther than 1e-9 (relative Frobenius distance) from every line through the origin.
+            If the relative Frobenius distance of the samples from every line through the origin exceeds 1e-9.
         """
         x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
         return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x)
 
     def definition(self, xp: Any) -> Definition:
-        """Return the network of raw weights, of three hidden units."""
+        """Return the network of raw weights, with three hidden units."""
 
         def hidden(w: Any) -> Any:
             return (w["w"] @ self.x[..., :, None])[..., 0]

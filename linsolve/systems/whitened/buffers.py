@@ -13,13 +13,13 @@ import numpy as np
 
 __all__ = ["Buffers"]
 
-# buffers of up to so many numbers, a megabyte, are kept by the thread
+# largest buffer, in numbers, that a thread keeps: one megabyte
 KEPT = 2**17
 _own = threading.local()
 
 
 class Buffers:
-    """Named buffers for results, overwritten when a name is used again. Each thread has its own.
+    """Named buffers for results, overwritten when a name is used again. Each thread has its own buffers.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Buffers:
         return np.matmul(a, b, out=self.buffer(name, (*lead, a.shape[-2], b.shape[-1])))
 
     def times(self, name: str, a: Any, b: Any) -> Any:
-        """Return ``a * b``; `a` may itself be that buffer."""
+        """Return ``a * b``; `a` may be the buffer itself."""
         return a * b if self.xp is not np else np.multiply(a, b, out=self._for(name, a, b))
 
     def plus(self, name: str, a: Any, b: Any) -> Any:
@@ -62,7 +62,7 @@ class Buffers:
         return a - b if self.xp is not np else np.subtract(a, b, out=self._for(name, a, b))
 
     def raised(self, a: Any, diagonal: Any) -> Any:
-        """Return `a` with a diagonal added, in place."""
+        """Add a diagonal to `a` in place, and return `a`."""
         if self.xp is not np:
             return a + diagonal[..., None] * self.xp.eye(a.shape[-1])
         np.einsum("...ii->...i", a)[...] += diagonal

@@ -1,4 +1,4 @@
-"""The flow map of the matrix Riccati equation composed of short steps, and by graded elimination, for hard starts."""
+"""The flow map of the matrix Riccati equation for ill-conditioned cases: composed steps and graded elimination."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from linsolve.systems.whitened.start_frame import Frame
 
 __all__ = ["carried", "graded", "log_flow_map", "relaxed", "steps"]
 
-# a step multiplies the fastest weight by at most exp(FIRST); later steps are at most GROWTH of the time passed
+# a step multiplies the fastest weight by at most exp(FIRST); later steps are at most GROWTH of the elapsed time
 FIRST, GROWTH = 4, 0.25
 LARGE = 64
-# entries of a row below this, relative to the terms that they are the sum of, are rounding
+# entries of a row below this size, relative to the terms of their sum, count as rounding errors
 NOISE = 2e-15
 
 
 def log_flow_map(xp: Any, t: Any, rate: Any, spread: Any) -> tuple[Any, Any]:
-    """Return ``ln(n/c) / 2`` and ``-ln(n c) / 2`` of each mode; every exponential inside decays.
+    """Return ``ln(n/c) / 2`` and ``-ln(n c) / 2`` of each mode, from decaying exponentials only.
 
-    The second is ``ln(1/c)`` less the first, formed without their large common part.
+    The second is ``ln(1/c)`` minus the first, computed without their large common part.
     """
     t, spread = t[..., None], spread[..., None]
     h = xp.hypot(rate, xp.sqrt(spread))
@@ -48,8 +48,8 @@ def _log(xp: Any, a: Any) -> Any:
 def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]:
     """Return the factors of one flow map ``q -> c^-1 q L^-T``, ``L L^T = 1 + q^T (n/c) q``: the new q, and ``L^-T``.
 
-    ``L^-T`` is upper triangular: a column is changed by those before it only, and zeros of the echelon form stay exact.
-    Both are nan where the bracket is singular to rounding.
+    ``L^-T`` is upper triangular: it adds to a column only multiples of earlier columns, so that zeros of the echelon
+    form stay exact. Both factors are nan where the bracket is numerically singular.
     """
     weigh, lean = weigh[..., None], lean[..., None]
     identity = xp.eye(q.shape[-1])
@@ -67,9 +67,9 @@ def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]
 
 
 def _scaled(xp: Any, q: Any, weigh: Any, lean: Any, near: Any) -> tuple[Any, Any, Any]:
-    """Return weighted and moved rows with columns scaled to largest weight one, so that no step overflows.
+    """Return rows times ``sqrt(n/c)`` and ``1/c``, columns scaled to largest weight one, so that no step overflows.
 
-    A logarithm costs digits in proportion to its size, so only rows that might overflow go through it.
+    A logarithm loses digits in proportion to its size, so it is used only for rows that may overflow.
     """
     size = _log(xp, q)
     column = xp.max(size + weigh, axis=-2, keepdims=True)
@@ -81,7 +81,7 @@ def _scaled(xp: Any, q: Any, weigh: Any, lean: Any, near: Any) -> tuple[Any, Any
 
 
 def steps(xp: Any, t: Any, frame: Frame) -> Any:
-    """Return ``P`` at finite times, shape lead + batch + (n, n); nan from the first singular bracket on."""
+    """Return ``P`` at finite times, shape lead + batch + (n, n); nan after the first singular bracket."""
     batch = tuple(frame.rate.shape[:-1])
     flat = xp.reshape(t, (-1, *batch))
     numbers = arithmetic.to_numpy(flat)
@@ -125,7 +125,7 @@ def _advance(xp: Any, h: Any, q: Any, root: Any, frame: Frame) -> tuple[Any, Any
     spread = frame.spread[..., None]
     if not (arithmetic.to_numpy(spread) > 0).any():
         return q, root
-    # the second term of the formula is a diagonal: append its root, compress by an LQ factorization
+    # the second term of the formula is diagonal: append its root, compress by an LQ factorization
     fed = xp.exp(weigh + _log(xp, spread) / 2)[..., None, :]
     turn, upper = xp.linalg.qr(xp.matrix_transpose(xp.concat([q, fed * xp.eye(q.shape[-2])], axis=-1)))
     full = flipped(xp, xp.concat([root, fed * frame.basis], axis=-1) @ turn)
@@ -134,9 +134,10 @@ def _advance(xp: Any, h: Any, q: Any, root: Any, frame: Frame) -> tuple[Any, Any
 
 
 def carried(xp: Any, h: Any, short: Any, old: Any, root: Any, q: Any, right: Any, frame: Frame) -> Any:
-    """Return the root ``basis q`` after a step, for a short step with the relative accuracy of each of its blocks.
+    """Return the root ``basis q`` after a step; after a short step each block keeps its relative accuracy.
 
-    The basis mixes inputs and outputs; only the change is expressed in it, so that a much smaller block stays accurate.
+    The basis mixes inputs and outputs. Only the change is computed in the basis, so that a much smaller block stays
+    accurate.
     """
     freely = xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None])
     h = xp.where(short, h, xp.zeros_like(h))[..., None]
@@ -152,8 +153,9 @@ def carried(xp: Any, h: Any, short: Any, old: Any, root: Any, q: Any, right: Any
 def relaxed(xp: Any, frame: Frame) -> Any:
     """Return ``P`` at ``t = inf``, shape batch + (n, n).
 
-    With `spread`, ``f + sqrt(f^2 + spread)``. Without, each growing mode within reach of the start ends at ``2 f``, the
-    others at 0. Rates equal to rounding count as equal: among them the start decides.
+    With `spread` the limit is ``f + sqrt(f^2 + spread)``. Without it, each growing mode that is reachable from the
+    initial state tends to ``2 f``, the others to 0. Rates that agree to rounding error count as equal; the initial
+    state determines the limit within such a group.
     """
     n = frame.rate.shape[-1]
     top = xp.max(xp.abs(frame.rate), axis=-1, keepdims=True)
@@ -166,7 +168,7 @@ def relaxed(xp: Any, frame: Frame) -> Any:
         places.append(place)
     growing = rate > same
     place = xp.stack(places, axis=-1)[..., None]
-    # of each column only the fastest group of equal rates survives
+    # in each column only the fastest group of equal rates remains
     reached = growing[..., None] & (frame.q != 0)
     first = xp.min(xp.where(reached, place, xp.full_like(place, n)), axis=-2, keepdims=True)
     scaled = xp.where(reached & (place == first), frame.q, xp.zeros_like(frame.q))
@@ -174,7 +176,7 @@ def relaxed(xp: Any, frame: Frame) -> Any:
     empty = size == 0
     scaled = scaled / xp.where(empty, xp.ones_like(size), size)
     identity = xp.eye(scaled.shape[-1]) * xp.where(empty, xp.ones_like(size), xp.zeros_like(size))
-    # the projector onto the columns; a Cholesky factor of their Gram matrix would square its condition
+    # projector onto the columns by QR; a Cholesky factor of their Gram matrix would square the condition number
     turn = xp.linalg.qr(xp.concat([scaled, identity], axis=-2))[0][..., :n, :]
     weight = xp.sqrt(2 * xp.where(growing, frame.rate, 0 * rate))
     root = turn * weight[..., None]
@@ -208,9 +210,9 @@ def graded(xp: Any, t: Any, frame: Frame) -> Any:
 def _eliminate(q: np.ndarray, weigh: np.ndarray, lean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return ``c^-1 q S`` and ``S`` with ``S S^T = (1 + q^T (n/c) q)^-1``.
 
-    The inverse is kept as ``S S^T``, ``S = turned diag(e^grade)`` with orthogonal `turned`; each row updates it by one
-    rotation into a single column and a scaling of that column. Rows come by falling weight; entries below rounding
-    are dropped, so that exact saddles are followed.
+    The inverse is stored as ``S S^T``, ``S = turned diag(e^grade)`` with orthogonal `turned`. Each row updates it by
+    rotations into a single column and a scaling of that column. Rows are processed by decreasing weight. Entries below
+    rounding error are dropped, so that the solution stays on an exact saddle.
     """
     n, r = q.shape
     turned, grade, root = np.eye(r), np.zeros(r), np.zeros((n, r))
@@ -251,7 +253,7 @@ def _rotate(
     log_c = -np.log1p(np.exp(2 * d)) / 2
     log_s, sign = d + log_c, np.sign(row[j]) * np.sign(row[k])
     a, b, grade_k, grade_j = turned[:, k].copy(), turned[:, j].copy(), grade[k], grade[j]
-    # magnitudes are combined as logarithms: a sine that underflows may multiply a column that is just as much larger
+    # combine magnitudes as logarithms: a sine that underflows may multiply a column that is larger by the same factor
     turned[:, k], grade[k] = _combine(a, log_c + grade_k, sign * b, log_s + grade_j)
     turned[:, j], grade[j] = _combine(b, log_c + grade_j, -sign * a, log_s + grade_k)
     c, s = np.exp(log_c), sign * np.exp(log_s)

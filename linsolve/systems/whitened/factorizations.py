@@ -1,4 +1,4 @@
-"""Factorizations of stacks of matrices, some singular to rounding: Cholesky, triangular inverse, echelon form."""
+"""Factorizations of stacks of matrices, some numerically singular: Cholesky, triangular inverse, echelon form."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from linsolve import arithmetic
 
 __all__ = ["RELIABLE", "echelon", "factored", "flipped", "inverted", "stacked"]
 
-# largest excess (trace of the inverse of a matrix scaled to a unit diagonal, less its size) at which a Cholesky factor
-# loses less than 1e-13 (tests/systems/whitened/test_flow_map.py)
+# largest excess (trace of the inverse of a matrix scaled to a unit diagonal, minus its size) at which the error of a
+# Cholesky factor is below 1e-13 (tests/systems/whitened/test_flow_map.py)
 RELIABLE = 256
 # largest triangular factor that is inverted in one piece
 SMALL = 13
 
 
 def factored(xp: Any, bracket: Any) -> Any:
-    """Return Cholesky factors, nan where a matrix is singular to rounding."""
+    """Return Cholesky factors, nan where a matrix is numerically singular."""
     try:
         return xp.linalg.cholesky(bracket)
     except np.linalg.LinAlgError:
@@ -32,7 +32,7 @@ def factored(xp: Any, bracket: Any) -> Any:
 
 
 def inverted(xp: Any, factor: Any) -> Any:
-    """Return the inverse of lower triangular matrices, by halves: ``[[A, 0], [C, D]]`` has ``-D^-1 C A^-1`` below."""
+    """Return the inverse of lower triangular matrices, by recursive halving into ``[[A, 0], [C, D]]``."""
     n = factor.shape[-1]
     if n <= SMALL:
         return xp.linalg.inv(factor)
@@ -49,12 +49,12 @@ def inverted(xp: Any, factor: Any) -> Any:
 
 
 def echelon(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any, Any]:
-    """Rotate columns of `q` into echelon form, with exact zeros wherever growing rows are zero to rounding.
+    """Rotate columns of `q` into echelon form, with exact zeros wherever growing rows are numerically zero.
 
-    An exact saddle is a rank deficiency of growing rows; rounding would leave it at the rate of the missing row. First
-    the right null vectors of all growing rows are moved to the front, then row by row, by falling rate, the rest of a
-    row is moved into the last unused column. The same rotations are applied to `root`. One QR factorization suffices
-    where it shows full rank, or a rank deficiency of one.
+    An exact saddle is a rank deficiency of the growing rows; a rounding error would leave it at the rate of the missing
+    row. First the right null vectors of all growing rows are moved to the front. Then, in order of decreasing rate, the
+    remaining entries of each row are moved into the last unused column. The same rotations are applied to `root`. One
+    QR factorization suffices at full rank or a rank deficiency of one.
     """
     r = q.shape[-1]
     size = noise[..., None] * xp.sqrt(xp.sum(q * q, axis=(-2, -1)))[..., None]
@@ -77,11 +77,11 @@ def echelon(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any, 
 
 
 def _independent(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[tuple[Any, Any], Any]:
-    """Return both rotated by one QR factorization, and a mask where its rank decision is certain.
+    """Return `q` and `root` rotated by one QR factorization, and a mask where its rank decision is certain.
 
     The singular values of a triangle are at most its diagonal entries and at least one over the norm of its inverse.
-    Either the fastest rows are independent; or, as where parity forbids the target, all but the slowest growing row,
-    whose entry is set to zero. The latter needs that all rows grow.
+    Either the fastest rows are independent, or all rows but the slowest growing one, whose entry is then set to zero.
+    The latter case occurs where parity forbids the target; it requires that all rows grow.
     """
     n, r = q.shape[-2:]
     q, root, pivots = _triangular(xp, q, root, n - growing)
@@ -97,7 +97,7 @@ def _independent(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[t
 
 
 def _sorted(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[Any, Any]:
-    """Return echelon form and rotated root for any rank."""
+    """Return the echelon form and the rotated root for any rank."""
     n, r = q.shape[-2:]
     _, s, vh = xp.linalg.svd(q[..., :growing, :], full_matrices=True)
     turn = flipped(xp, xp.matrix_transpose(vh))
@@ -109,7 +109,7 @@ def _sorted(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[Any, A
     if arithmetic.is_object(xp):
         return _by_rows(xp, q, root, rows, size)
     *found, pivots = _triangular(xp, q, root, rows)
-    # one factorization is the echelon form at full rank; with null vectors only if no rows follow
+    # one factorization gives the echelon form at full rank, and with null vectors if no rows follow
     count = xp.sum(alive, axis=-1, keepdims=True)
     if rows == growing:
         regular = xp.all((pivots > size) | (xp.arange(pivots.shape[-1], dtype=xp.float64) >= count), axis=-1)
@@ -122,7 +122,7 @@ def _sorted(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[Any, A
 
 
 def _triangular(xp: Any, q: Any, root: Any, rows: int) -> tuple[Any, Any, Any]:
-    """Return both rotated by one QR factorization of the first `rows`, and the sizes of its pivots, row by row."""
+    """Return `q` and `root` rotated by one QR factorization of the first `rows`, and the sizes of its pivots."""
     turn, upper = xp.linalg.qr(xp.matrix_transpose(flipped(xp, q[..., :rows, :])), mode="complete")
     pivots = xp.abs(xp.linalg.diagonal(upper))
     turn = flipped(xp, turn)[..., ::-1, :]
@@ -131,7 +131,7 @@ def _triangular(xp: Any, q: Any, root: Any, rows: int) -> tuple[Any, Any, Any]:
 
 
 def _by_rows(xp: Any, q: Any, root: Any, rows: int, size: Any) -> tuple[Any, Any]:
-    """Return the echelon form of any rows, one after another."""
+    """Return the echelon form of any rows, computed row by row."""
     n, r = q.shape[-2:]
     both = stacked(xp, q, root)
     alive = both[..., 0, :]
@@ -144,7 +144,7 @@ def _by_rows(xp: Any, q: Any, root: Any, rows: int, size: Any) -> tuple[Any, Any
 
 
 def _collect(xp: Any, q: Any, i: int, column: Any, last: Any, size: Any) -> tuple[Any, Any]:
-    """Reflect the entries of row `i` in columns up to `last` into column `last`; drop them up to `size`."""
+    """Reflect the entries of row `i` in columns up to `last` into column `last`; drop them if at most `size`."""
     free, pivot, none = column <= last, column == last, xp.zeros_like(column)
     row = xp.where(free, q[..., i, :], none)
     length = xp.sqrt(xp.sum(row * row, axis=-1, keepdims=True))

@@ -1,11 +1,11 @@
-"""The flow map of the matrix Riccati equation from the start to any time, for all times and networks at once.
+"""The flow map of the matrix Riccati equation from the initial state to any time, for all times and networks at once.
 
 The state at time t is ``P = R R^T`` with ``R = basis c^-1 q (1 + q^T (n/c) q)^(-1/2)``. Weights n/c span hundreds of
 orders of magnitude. Rows of `q` are sorted by them and in echelon form, so that the first nonzero entry of each column
 has the largest weight. The bracket is therefore graded by columns: with columns scaled to a unit diagonal it is
-well-conditioned, unless the start is nearly deficient among modes of nearly equal weight. The accuracy of a Cholesky
-factor depends on the condition of that scaled matrix alone (Demmel, "On floating point errors in Cholesky", 1989). The
-trace of its inverse bounds the condition, and is measured at every time of every network.
+well-conditioned, unless the initial state is nearly rank-deficient among modes of nearly equal weight. The accuracy of
+a Cholesky factor depends only on the condition number of that scaled matrix (Demmel, "On floating point errors in
+Cholesky", 1989). The trace of its inverse bounds the condition number, and is computed at every time of every network.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from linsolve.systems.whitened.start_frame import Frame
 
 __all__ = ["flow_map"]
 
-# numbers in one block of matrices: a block fits into the cache; devices need larger ones
+# numbers in one block of matrices: a block fits into the cache; GPUs need larger blocks
 CACHED, DEVICE = 2**16, 2**24
-# number of blocks whose weights are computed together
+# number of blocks for which the weights are computed together
 GROUP = 4
-# smallest number of groups that are shared among threads, unless the caller is one of several threads
+# smallest number of groups for several threads; a caller on a worker thread uses one
 SHARED = 4
-# largest exponent that is not kept as a logarithm
+# largest exponent for which weights are stored directly, not as logarithms
 FAR = 300
 # most inputs and outputs of a network for the compiled kernel; BLAS is faster for larger ones
 COMPILED = 64
-# smallest block of zeros that is worth skipping in products
+# smallest block of zeros that products skip
 WIDE = 16
 
 
@@ -63,14 +63,14 @@ def flow_map(xp: Any, t: Any, frame: Frame, n_in: int, *, compiled: bool = False
         Members along one leading axis.
     n_in : int
     compiled : bool, optional
-        Whether small networks without `spread` use compiled code (`flow_map_compiled`; NumPy, extra ``[fast]``).
+        Whether small networks with ``spread = 0`` use compiled code (`flow_map_compiled`; NumPy, extra ``[fast]``).
 
     Returns
     -------
     product, gram_in, gram_out : array, shape (times, members) + own
     excess : array, shape (times, members)
-        Trace of the inverse of the scaled bracket less its size, 0 for a diagonal one; a condition number is at most
-        the size times their sum. Infinite where a bracket could not be factored.
+        Trace of the inverse of the scaled bracket minus its size, 0 for a diagonal bracket. The condition number is at
+        most the size times the sum of size and excess. Infinite where the factorization fails.
     """
     count, members = t.shape
     n = frame.q.shape[-2]
@@ -97,7 +97,7 @@ def flow_map(xp: Any, t: Any, frame: Frame, n_in: int, *, compiled: bool = False
 
 
 def _by_blocks(t: np.ndarray, start: Start, out: list[np.ndarray]) -> None:
-    """Write the results into `out` block by block, large ones on several threads."""
+    """Write the results into `out` block by block, on several threads for large problems."""
 
     def fill(group: tuple[Start, slice, slice, int]) -> None:
         part, rows, columns, high = group
@@ -114,7 +114,7 @@ def _by_blocks(t: np.ndarray, start: Start, out: list[np.ndarray]) -> None:
 
 
 def _concatenated(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any, Any]:
-    """Return the results by concatenation of blocks, for libraries whose arrays are not written in place."""
+    """Return the results by concatenation of blocks, for libraries without in-place writes."""
     columns: dict[int, list[Any]] = {}
     for part, rows, members, _ in _groups(xp, start, t.shape[0]):
         now = t[rows, members]
@@ -126,7 +126,7 @@ def _concatenated(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any, Any]:
 
 
 def _compilable(t: np.ndarray, start: Start) -> np.ndarray:
-    """Whether the compiled kernel can be used for all members, time by time."""
+    """Return, for each time, whether the compiled kernel can be used for all members."""
     if start.frame.q.shape[-2] > COMPILED or (start.frame.spread > 0).any():
         return np.zeros(t.shape[0], dtype=bool)
     return (t * start.pace).max(axis=1) < FAR
@@ -174,7 +174,7 @@ def _block(
     inverse = inverted(xp, factor)
     squares = buffers.times("squares", inverse, inverse)
     trace = xp.sum((squares @ xp.linalg.diagonal(bracket)[..., None])[..., 0], axis=-1)
-    sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not say where they failed
+    sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not report failures
     excess = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
     turn = buffers.times("turn", inverse, column[..., None, :])
     if weights is None:
@@ -196,7 +196,7 @@ def _block(
     if out is None:
         product, gram_in, gram_out = (turned(a) @ b for a, b in pairs)
         return [product, *((gram + turned(gram)) / 2 for gram in (gram_in, gram_out)), excess]
-    for (a, b), into in zip(pairs, out[:3], strict=True):  # NumPy computes a product with itself symmetric
+    for (a, b), into in zip(pairs, out[:3], strict=True):  # NumPy makes a @ a.T exactly symmetric
         np.matmul(turned(a), b, out=into)
     out[3][...] = excess
     return out
@@ -216,7 +216,7 @@ def _led(xp: Any, turn: Any, start: Start, buffers: Buffers) -> Any:
 
 
 def _mapped(xp: Any, start: Start, q: Any, buffers: Buffers) -> tuple[Any, Any]:
-    """Return inputs and outputs of ``basis q``, at half the cost where the basis is ``(v, v; u, -u)``."""
+    """Return the input and output rows of ``basis q``, at half the cost where the basis is ``(v, v; u, -u)``."""
     k, n = start.halved, q.shape[-1]
     top, bottom = q, q
     if k > 0:
@@ -233,7 +233,7 @@ def _is_near(t: Any, start: Start) -> bool:
 
 
 def _weights(xp: Any, t: Any, start: Start) -> _Weights:
-    """Return the weights at times at which none overflows."""
+    """Return the weights at times at which no weight overflows."""
     spread, t = start.frame.spread, t[..., None]
     if (arithmetic.to_numpy(spread) > 0).any():
         half, lean = log_flow_map(xp, t[..., 0], start.rate, spread)
@@ -247,9 +247,9 @@ def _weights(xp: Any, t: Any, start: Start) -> _Weights:
 
 
 def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
-    """Return weighted ``q^T`` with scaled columns, the same times ``1/c``, and the scales, from logarithms.
+    """Return ``q^T`` times ``sqrt(n/c)`` and times ``1/c``, with scaled columns, and the scales, from logarithms.
 
-    The first nonzero entry of a column has its largest weight.
+    The first nonzero entry of a column has the largest weight of the column.
     """
     weigh, lean = log_flow_map(xp, t, start.rate, start.frame.spread)
     first = (start.first @ weigh[..., None])[..., 0]

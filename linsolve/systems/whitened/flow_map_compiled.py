@@ -1,10 +1,10 @@
 """The flow map of small networks, compiled (extra ``[fast]``): SIMD vectors hold eight times of one network.
 
-The formulas are those of `flow_map`; for matrices this small calls of a library cost more than the arithmetic. For
-starts without `spread`, at times early enough that weights are not kept as logarithms.
+The formulas are those of `flow_map`; for matrices this small, library calls cost more than the arithmetic. The kernel
+requires ``spread = 0`` and times early enough that weights are not stored as logarithms.
 
-Sums of products are accumulated four at a time: they share loads and hide latency. Where fewer than four are left some
-are computed twice.
+Sums of products are accumulated four at a time, which shares loads and hides latency. In a remainder of fewer than four
+some are computed twice.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from linsolve.systems.whitened.simd import (
 
 __all__ = ["fill"]
 
-# product of rate and time below which the change of the root is more accurate than the root
+# product of rate and time below which the change of the root is computed, as it is more accurate than the root
 SHORT = 0.5
-# not cached on disk: a cached kernel would not notice changes of `simd` and would write out of bounds
+# no cache on disk: a cached kernel would not detect changes of `simd` and would write out of bounds
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -131,7 +131,7 @@ def _inverse(factor, r, column, diagonal, turn):
         for b in range(0, a, 4):
             b1, b2, b3 = min(b + 1, a - 1), min(b + 2, a - 1), min(b + 3, a - 1)
             s = s1 = s2 = s3 = none
-            for k in range(b, a):  # zero left of the diagonal
+            for k in range(b, a):  # entries left of the diagonal are zero
                 x = none - load(factor, a * r + k)
                 s, s1 = fma(load(turn, b * r + k), x, s), fma(load(turn, b1 * r + k), x, s1)
                 s2, s3 = fma(load(turn, b2 * r + k), x, s2), fma(load(turn, b3 * r + k), x, s3)
@@ -153,7 +153,7 @@ def _inverse(factor, r, column, diagonal, turn):
 
 @njit(**OPTIONS)
 def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, add):
-    """Set ``into = left right``, or `add` to it; `left` is the same for all cases, its rows zero before `begin`.
+    """Set ``into = left right``, or add to it if `add`; `left` is common to all cases, its rows zero before `begin`.
 
     `left` begins at entry `at`, a row every `stride` entries; `right` and `into` begin at vectors `low` and `top`.
     """
@@ -193,7 +193,7 @@ def _paired(moved, change, r, halved):
 
 @njit(**OPTIONS)
 def _outer(found, top, rows, low, columns, r, number):
-    """Set the products of rows from `top` on with rows from `low` on; only half of them where these are the same."""
+    """Set the products of rows from `top` on with rows from `low` on; only one triangle where ``top == low``."""
     same = top == low
     for i in range(0, rows, 2):
         i1 = min(i + 1, rows - 1)
@@ -218,7 +218,7 @@ def _outer(found, top, rows, low, columns, r, number):
 
 @njit(**OPTIONS)
 def _written(number, size, active, into, where, step):
-    """Write the matrices of the active cases to flat memory, in units of their size: from `where` on, `step` apart."""
+    """Write the matrices of the active cases to flat memory from `where` on, `step` apart, in units of their size."""
     where, step = where * size, step * size
     if active == WIDTH and size >= WIDTH:
         for at in range(0, size, WIDTH):
@@ -240,9 +240,9 @@ def fill(t, start, n_in, halved, members, out):
     start : tuple of arrays
         basis, rate, q, root; first nonzero row of each column of `q`, and its magnitude; the fastest rate.
     n_in, halved : int
-        Inputs, and the number of pairs ``(v, u), (v, -u)`` of columns of the basis: all or none.
+        Number of inputs, and of pairs ``(v, u), (v, -u)`` of columns of the basis: all or none.
     members : tuple of int
-        First, and one beyond the last.
+        First member, and one beyond the last.
     out : tuple of arrays
         product, gram_in, gram_out, excess, shape (times, members) + own, each contiguous.
     """
@@ -277,7 +277,7 @@ def fill(t, start, n_in, halved, members, out):
                 if top > 0:
                     left, rows, low = left + halved, n_out, halved * r
                 _product(bases, left, rows, n, nowhere, n - halved, moved, low, r, found, top * r, False)
-            if any_short:  # there only the change goes through the basis
+            if any_short:  # at short times only the change is transformed by the basis
                 for k in range(r * r):
                     x = if_less(broadcast(pace[m]) * now, broadcast(SHORT), load(turn, k), broadcast(0.0))
                     store(gentle, k, x)
@@ -291,7 +291,7 @@ def fill(t, start, n_in, halved, members, out):
 
 @njit(**OPTIONS)
 def _prepare(q, pairs, begin):
-    """Set the products of each two columns of a member's q, and the first nonzero column of each row."""
+    """Set the products of all pairs of columns of a member's q, and the first nonzero column of each row."""
     n, r = q.shape
     row = 0
     for a in range(r):

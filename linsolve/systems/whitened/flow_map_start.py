@@ -1,4 +1,4 @@
-"""The start in the form that the flow map uses, prepared once for all times."""
+"""Initial values in the form that the flow map uses, prepared once for all times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Start", "paired", "prepared"]
 
 
 class Start(NamedTuple):
-    """A start for the flow map: transposed roots, and the first nonzero entry of each column of `q`.
+    """Initial values of the flow map: transposed roots, and the first nonzero entry of each column of `q`.
 
     Parameters
     ----------
@@ -21,17 +21,17 @@ class Start(NamedTuple):
     halved : int
         Number of pairs of columns ``(v, u)``, ``(v, -u)`` of the basis if these are all pairs, else 0.
     void : int
-        Number of zero rows on top of the first half of the columns of `q`.
+        Number of leading zero rows in the first half of the columns of `q`.
     pace : array, shape (members,)
         The fastest rate.
     rate, rows : array, shape (members, n), (members, r, n)
-        Rates and ``q^T``; falling modes of pairs in the order of their partners.
+        Rates and ``q^T``; decaying modes of pairs are in the order of their partners.
     first : array, shape (members, r, n)
         1 at the first nonzero entry of each column of `q`, else 0.
     size, log : array, shape (members, r)
-        Magnitude of that entry, and its logarithm.
+        Magnitude of the first nonzero entry, and its logarithm.
     inputs, outputs : array, shape (members, n - halved, n_in), (members, n - halved, n_out)
-        The basis transposed, without the second of each pair.
+        The transposed basis, without the second vector of each pair.
     """
 
     frame: Frame
@@ -47,13 +47,13 @@ class Start(NamedTuple):
     outputs: Any
 
     def of(self, columns: slice) -> Start:
-        """Return some members."""
+        """Return the members of a slice."""
         frame = Frame(*(a[columns, ...] for a in self.frame))
         return Start(frame, self.halved, self.void, *(a[columns, ...] for a in self[3:]))
 
 
 def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
-    """Return the start for the flow map, members along one leading axis."""
+    """Return the initial values of the flow map, members along one leading axis."""
     k, n = _halved(xp, frame.basis, n_in), frame.basis.shape[-1]
     rows = _turned(xp, frame.q)
     size = xp.abs(rows)
@@ -64,7 +64,7 @@ def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     empty = size == 0
     safe = xp.where(empty, xp.ones_like(size), size)
     log = xp.where(empty, xp.full_like(safe, -1e300), xp.log(safe))
-    # the first entry of a column of zeros may be anywhere
+    # a column of zeros has no first nonzero entry and does not limit the count
     begin = xp.where(empty, xp.full_like(begin[..., 0], n), begin[..., 0])[..., : rows.shape[-2] // 2]
     # rows beyond n - k are reordered
     void = min(int(xp.min(begin)), n - k) if arithmetic.to_numpy(begin).size else 0
@@ -81,7 +81,7 @@ def paired(xp: Any, a: Any, k: int) -> Any:
 
 
 def _turned(xp: Any, a: Any) -> Any:
-    """Return the transposed matrices, in order in memory."""
+    """Return the transposed matrices, contiguous in memory."""
     turned = xp.matrix_transpose(a)
     return np.ascontiguousarray(turned) if xp is np else turned
 

@@ -1,4 +1,4 @@
-"""Imbalance of the start of a two-layer linear network: its two eigenvalues, and the distance from having only two."""
+"""Imbalance of a two-layer linear network: its two eigenvalues, and the distance from having at most two."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["Imbalance", "imbalance", "largest"]
 
 
 class Imbalance(NamedTuple):
-    """The imbalance ``W2^T W2 - W1 W1^T`` of a start has the eigenvalues ``lam1 >= 0 >= lam2``: its class.
+    """Initial imbalance ``W2^T W2 - W1 W1^T``, with eigenvalues ``lam1 >= 0 >= lam2`` in the solvable class.
 
     Parameters
     ----------
     total : array, shape batch
         ``lam1 + lam2``.
     spread : array, shape batch
-        ``-lam1 lam2 >= 0``; zero for balanced and lambda-balanced starts.
+        ``-lam1 lam2 >= 0``; zero for balanced and lambda-balanced weights.
     distance : array, shape batch
-        Relative distance of the start from the class.
+        Relative distance of the initial state from the class.
     """
 
     total: Any
@@ -46,7 +46,7 @@ def _inverse(xp: Any, x: Any) -> Any:
 
 
 def _unit(xp: Any, size: Any) -> tuple[Any, Any]:
-    """Return ``1/sqrt(size)``, 0 for 0, in two factors; in floats the first is a power of two, exact to multiply by."""
+    """Return ``1/sqrt(size)``, 0 for 0, as two factors; in floats the first is a power of two, hence exact."""
     some = size > 0
     unit = 1 / xp.sqrt(xp.where(some, size, xp.ones_like(size)))
     coarse = unit if arithmetic.is_object(xp) else xp.pow(xp.full_like(unit, 2.0), xp.round(xp.log2(unit)))
@@ -54,15 +54,15 @@ def _unit(xp: Any, size: Any) -> tuple[Any, Any]:
 
 
 def largest(xp: Any, gram: Any) -> Any:
-    """Return the largest diagonal entry of a Gram matrix, 0 if rounding made it negative."""
+    """Return the largest diagonal entry of a Gram matrix, 0 where it is negative by rounding."""
     found = xp.max(_diagonal(xp, gram), axis=-1)
     return xp.maximum(found, xp.zeros_like(found))
 
 
 class _Scaled(NamedTuple):
-    """``P`` and ``P J P`` in units in which no block is small; `j` are the sizes of the blocks of J.
+    """``P`` and ``P J P`` in units in which no block is small; `j` holds the sizes of the blocks of J.
 
-    Blocks are the first, the lower and the last; `weights` are their factors in norms.
+    The blocks are the upper left, the lower left and the lower right; `weights` are their factors in norms.
     """
 
     p: tuple[Any, Any, Any]
@@ -71,7 +71,7 @@ class _Scaled(NamedTuple):
     weights: tuple[Any, Any, Any]
 
     def inner(self, xp: Any, a: tuple[Any, Any, Any], b: tuple[Any, Any, Any]) -> Any:
-        """Return ``tr(A^T B)`` of symmetric matrices given by three blocks of four."""
+        """Return ``tr(A^T B)`` of symmetric matrices, each given by three of its four blocks."""
         first, lower, last = (w * _inner(xp, r, s) for w, r, s in zip(self.weights, a, b, strict=True))
         return first + 2 * lower + last
 
@@ -92,7 +92,7 @@ class _Scaled(NamedTuple):
 
 
 def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_Scaled, Any, Any]:
-    """Return a start in units of the largest entries of its Gram matrices, and the units of `total` and `spread`."""
+    """Return a state in units of the largest entries of its Gram matrices, and the units of `total` and `spread`."""
     (a, fine_a), (b, fine_b) = (_unit(xp, size) for size in sizes)
     x, y, z = x * (a * a)[..., None, None], y * (a * b)[..., None, None], z * (b * b)[..., None, None]
     u, v = _inverse(xp, a * a), _inverse(xp, b * b)
@@ -108,13 +108,13 @@ def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_S
 
 
 def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
-    r"""Return the class of a start, by least squares from ``P0 J P0 = total P0 + spread J``.
+    r"""Return the `Imbalance` of an initial state, by least squares from ``P0 J P0 = total P0 + spread J``.
 
     Input and output blocks may differ by many orders of magnitude (``lam = 1`` at scale 1e-8); each is measured in its
-    own unit. Where `spread` is not larger than the rounding of the start, ``P0`` is numerically singular, and then
-    `spread` is exactly zero, since a null vector of ``P0`` leaves ``spread J`` unbalanced otherwise.
+    own unit. Where `spread` is not larger than the rounding error of the state, ``P0`` is numerically singular and
+    `spread` is set to zero: a null vector of ``P0`` allows no other value.
     """
-    # a block without a positive diagonal entry is rounding of zero
+    # a block without a positive diagonal entry is zero up to rounding
     xt, zt = largest(xp, gram_in), largest(xp, gram_out)
     scaled, of_total, of_spread = _scaled(xp, gram_in, product, gram_out, (xt, zt))
     pp, rp = scaled.inner(xp, scaled.p, scaled.p), scaled.inner(xp, scaled.pjp, scaled.p)
@@ -126,7 +126,7 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     none = xp.zeros_like(pp)
 
     def above_rounding(amount: Any, total: Any, spread: Any) -> Any:
-        """Whether an amount exceeds the rounding of the start and its distance from the class."""
+        """Return whether an amount exceeds the rounding error of the state and its distance from the class."""
         more = amount > grain * size * precision(xp)
         if arithmetic.to_numpy(more).any():
             more = more & (amount > grain * scaled.misfit(xp, total, spread))

@@ -19,11 +19,11 @@ from linsolve.systems.whitened.start_frame import Frame, Modes, start_frame
 
 __all__ = ["known_imbalance", "matrix_riccati", "moved"]
 
-# size from which BLAS uses several threads for one small product, which costs an order of magnitude
+# size from which BLAS uses several threads for one small product, which is slower by an order of magnitude
 THREADED = 32
-# products of rate and time are kept below LATE; of rates below SLOW they are so at all times
+# products of rate and time are kept below LATE; for rates below SLOW they are at all times
 LATE, SLOW = 1e290, 1e-18
-# number of starts that are prepared together; parts are shared among threads
+# number of initial states that are prepared together; parts are shared among threads
 PART = 125
 
 
@@ -40,13 +40,13 @@ def matrix_riccati(
 ) -> tuple[Any, Any, Any]:
     r"""Return product and Gram matrices of a two-layer linear network on white inputs at times `t`.
 
-    With ``P = [[X, Y^T], [Y, Z]]``, ``J = diag(-1, 1)``, a start with ``P0 J P0 = total P0 + spread J`` follows
+    With ``P = [[X, Y^T], [Y, Z]]``, ``J = diag(-1, 1)``, initial states with ``P0 J P0 = total P0 + spread J`` obey
 
     .. math:: \dot P = \tilde F P + P \tilde F - P^2 + \hat\delta, \qquad
         \tilde F = \begin{pmatrix} -\lambda/2 & S^\top \\ S & \lambda/2 \end{pmatrix},
 
-    (``total`` is :math:`\lambda`, ``spread`` is :math:`\hat\delta`), whose solution needs neither the inverse of
-    :math:`\tilde F` nor any rank: in its eigenbasis, with eigenvalues f,
+    where ``total`` is :math:`\lambda` and ``spread`` is :math:`\hat\delta`. The solution requires no inverse of
+    :math:`\tilde F` and no rank condition. In the eigenbasis of :math:`\tilde F`, with eigenvalues f,
 
     .. math:: V^\top P V = \hat\delta\, n/c + c^{-1} q (1 + q^\top (n/c) q)^{-1} q^\top c^{-1}, \quad
         c = \cosh ht - (f/h) \sinh ht, \; n = \sinh(ht)/h, \; h^2 = f^2 + \hat\delta.
@@ -59,35 +59,36 @@ def matrix_riccati(
     target : array, shape batch + (n_out, n_in)
         Map to be learned, ``S``.
     product, gram_in, gram_out : array
-        Start, shape batch + own.
+        Initial state, shape batch + own.
     method : {"plain", "flow_map", "compiled", "steps", "graded"}, optional
         "plain" evaluates the formula with as many guard digits as it loses (high precision only, where it is the
-        default). "flow_map", the default in floats, applies one flow map from the start to all times and networks and
-        measures the condition of each; ill-conditioned ones are left to "steps", which composes flow maps by Cholesky
-        factors from one time to the next, and singular ones to "graded". "compiled" is "flow_map" with compiled linear
-        algebra, for small networks without two eigenvalues (NumPy, extra ``[fast]``; the others are left to
-        "flow_map"). "graded" eliminates by rotations on logarithms, one time and network after another (in NumPy).
+        default). "flow_map", the default in floats, applies one flow map from the initial state to all times and
+        networks and computes the condition number of each. Ill-conditioned cases are passed to "steps", which composes
+        flow maps by Cholesky factors from one time to the next, and singular cases to "graded". "compiled" is
+        "flow_map" with compiled linear algebra, for small networks with ``spread = 0`` (NumPy, extra ``[fast]``; the
+        others use "flow_map"). "graded" eliminates by rotations on logarithms, one time and network after another (in
+        NumPy).
     memory : Memory, optional
-        Cache of quantities that depend on the target alone or on the start alone.
+        Cache of quantities that depend on the target only or on the initial state only.
 
     Returns
     -------
     product, gram_in, gram_out : array, shape lead + batch + own
-        At ``t = 0`` bitwise the start.
+        At ``t = 0`` bitwise equal to the initial state.
 
     Raises
     ------
     ValueError
-        For "compiled" with arrays of another library than NumPy.
+        If the method is "compiled" and the arrays are not NumPy arrays.
     ModuleNotFoundError
-        For "compiled" without the extra.
+        If the method is "compiled" and the extra is not installed.
 
     Notes
     -----
-    The start is replaced by the nearest one of the class (a change of the order of its rounding, or of its distance
-    where `Flow.conditions` accepts one), and entries of its root that are zero to rounding are set to zero: a saddle
-    that the exact flow never leaves is not left in floats either. Accuracy:
-    ``tests/systems/whitened/test_matrix_riccati.py``, and ``test_flow_map.py`` for the loss of the flow map.
+    The initial state is replaced by the nearest one in the class; the change is of the order of its rounding error, or
+    of its distance from the class where `Flow.conditions` accepts one. Entries of its root that are numerically zero
+    are set to zero, so that rounding errors do not leave a saddle that the exact flow never leaves. Accuracy:
+    ``tests/systems/whitened/test_matrix_riccati.py``, and ``test_flow_map.py`` for the errors of the flow map.
 
     Examples
     --------
@@ -115,7 +116,7 @@ def matrix_riccati(
 
 
 def _bounded(xp: Any, t: Any, frame: Frame) -> Any:
-    """Return times, those whose product with the fastest rate would overflow as infinite: the limit is reached."""
+    """Return the times, infinite where their product with the fastest rate would overflow: the limit is reached."""
     pace = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
     fast = pace > SLOW
     last = LATE / xp.where(fast, pace, xp.ones_like(pace))
@@ -123,7 +124,7 @@ def _bounded(xp: Any, t: Any, frame: Frame) -> Any:
 
 
 def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
-    """Return the frame of a start; many starts in parts."""
+    """Return the frame of an initial state; large batches are computed in parts."""
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
     members = int(np.prod(batch))
     if xp is not np or members <= PART:
@@ -148,14 +149,14 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
 
 
 def known_imbalance(xp: Any, memory: Memory, *start: Any) -> Imbalance:
-    """Return the class of a start, computed once."""
+    """Return the imbalance of an initial state, computed once."""
     return memory.recall("imbalance", lambda: imbalance(xp, *start), *start)
 
 
 def moved(xp: Any, t: Any, frame: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:
-    """Return product and Gram matrices at times `t`, shape lead + batch, of a start in its frame.
+    """Return product and Gram matrices at times `t`, shape lead + batch, from an initial state in its frame.
 
-    At ``t = 0`` the result is undefined; the start is known there.
+    At ``t = 0`` the result is undefined; the caller uses the initial state there.
     """
     chosen = method or ("plain" if arithmetic.is_object(xp) else "flow_map")
     compiled = chosen == "compiled"
@@ -204,7 +205,7 @@ def _mapped(xp: Any, t: Any, frame: Frame, n_in: int, compiled: bool) -> list[An
 
 
 def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, frame: Frame, n_in: int) -> list[Any]:
-    """Return `found`, at the times and members marked as poor by steps."""
+    """Return `found`, with the times and members of the mask `poor` recomputed by steps."""
     rows, members = np.flatnonzero(poor.any(axis=1)), np.flatnonzero(poor.any(axis=0))
     chosen = xp.asarray(members)
     part = Frame(*(xp.take(a, chosen, axis=0) for a in frame))
@@ -220,7 +221,7 @@ def _by_steps(xp: Any, found: list[Any], poor: np.ndarray, t: Any, frame: Frame,
 
 
 def _replaced(xp: Any, found: list[Any], mask: Any, values: Any) -> list[Any]:
-    """Return matrices, `values` of the members where the mask, shape (times, members), holds; NumPy's in place."""
+    """Return matrices with `values` where the mask, shape (times, members), holds; NumPy arrays in place."""
     numbers = arithmetic.to_numpy(mask)
     rows = np.flatnonzero(numbers.reshape(numbers.shape[0], -1).any(axis=1)).tolist()
     if xp is np:
@@ -249,7 +250,7 @@ def _whole(xp: Any, t: Any, frame: Frame, method: str) -> Any:
 
 
 def _stepped(xp: Any, t: Any, frame: Frame) -> Any:
-    """Return ``P`` by steps; where a step's bracket is singular to rounding, by graded elimination."""
+    """Return ``P`` by steps; where a step has a numerically singular bracket, by graded elimination."""
     found = steps(xp, t, frame)
     lost = ~np.isfinite(arithmetic.to_numpy(found)).all(axis=(-2, -1))
     if not lost.any():

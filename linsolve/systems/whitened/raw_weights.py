@@ -21,8 +21,8 @@ __all__ = ["simulate", "weights"]
 def simulate(route: Callable[..., Trajectory], flow: Any, t: Any, weights: Any, **options: Any) -> Trajectory:
     """Simulate the weights by `integrate` or `descend`; return the trajectory in the state of the closed form.
 
-    Gram matrices do not contain the number of hidden units: integrated by themselves, they leave a bottleneck by
-    rounding. Weights cannot.
+    Integrating Gram matrices instead of weights is unreliable in a bottleneck: they do not contain the number of hidden
+    units, and rounding errors excite modes that the bottleneck forbids. Weights do not have this problem.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ def simulate(route: Callable[..., Trajectory], flow: Any, t: Any, weights: Any, 
     t : array_like
         Times.
     weights : (w1, w2)
-        Start.
+        Initial weights.
     **options
         Passed to `route`.
 
     Returns
     -------
     Trajectory
-        Of `flow`, comparable with ``flow(t, flow.of(w1, w2))``.
+        In the state of `flow`, comparable with ``flow(t, flow.of(w1, w2))``.
 
     Examples
     --------
@@ -55,13 +55,13 @@ def simulate(route: Callable[..., Trajectory], flow: Any, t: Any, weights: Any, 
 
 
 def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return raw weights along the exact trajectory. This is no closed form: a linear ODE is integrated numerically.
+    r"""Return raw weights along the exact trajectory, by numerical integration of a linear ODE (not a closed form).
 
     .. math:: \tau \dot W_1 = W_2^\top (S - Y(t)), \qquad \tau \dot W_2 = (S - Y(t)) W_1^\top,
 
-    linear in the weights because :math:`Y(t)` is the closed form. For lambda-balanced starts this is
-    :math:`\tau \dot Q = (\tilde F - P(t)/2) Q` with ``Q = (W1^T; W2)``. The rotation of hidden units that it carries
-    along is not elementary.
+    linear in the weights because :math:`Y(t)` is given by the closed form. For lambda-balanced weights this is
+    :math:`\tau \dot Q = (\tilde F - P(t)/2) Q` with ``Q = (W1^T; W2)``. The weights include a rotation of the hidden
+    units, which is not elementary.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tupl
     Raises
     ------
     NotExact
-        If the closed form does not hold for this start.
+        If the closed form does not hold for these initial weights.
     ValueError
         If a time is negative or infinite.
     """
@@ -91,7 +91,7 @@ def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tupl
     if times.min() < 0:
         raise ValueError(f"{who}.weights: t = {times.min()} must not be negative (time); give times from 0 on")
     z0 = flow.of(w1, w2)
-    flow(0.0, z0)  # refuses a start without closed form
+    flow(0.0, z0)  # raises NotExact where the closed form does not hold
     batch = np.broadcast_shapes(flow.tau.shape, flow.target.shape[:-2], w1.shape[:-2], w2.shape[:-2])
     target = np.broadcast_to(flow.target, batch + flow.target.shape[-2:])
     tau = np.broadcast_to(flow.tau, batch)

@@ -1,8 +1,8 @@
 """SIMD vectors of doubles as a type of compiled code (extra ``[fast]``): eight cases side by side.
 
 Auto-vectorization of short loops is unreliable, so SIMD instructions are emitted explicitly. A `Vector` holds one
-number of each of `WIDTH` cases and is added, subtracted, multiplied and divided like a number. An array of vectors is a
-flat array of doubles, the numbers of all cases side by side.
+number of each of `WIDTH` cases and supports the arithmetic operators. An array of vectors is a flat array of doubles
+that stores the numbers of all cases side by side.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ for _of, _name in ((operator.add, "add"), (operator.sub, "sub"), (operator.mul, 
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-    """Return the address of an entry of an array, as that of a vector."""
+    """Return the address of an array entry, as a pointer to a vector."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index]), _REAL.as_pointer())
 
@@ -163,7 +163,7 @@ def broadcast(context: Any, number: Any):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def broadcast_entry(context: Any, array: Any, at: Any):  # type: ignore[no-untyped-def]
-    """Return the vector whose entries are all entry `at`, not negative, of a flat array."""
+    """Return the vector whose entries are all entry `at` of a flat array; `at` is not negative."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -247,7 +247,7 @@ def _interleaved(builder: Any, a: Any, b: Any, begin: int) -> Any:
 
 @njit(nogil=True)
 def zeros(count: int) -> Any:
-    """Return an array of so many zero vectors, each within one cache line."""
+    """Return an array of `count` zero vectors, each within one cache line."""
     whole = np.zeros((count + 1) * WIDTH)
     skipped = -(whole.ctypes.data // whole.itemsize) % WIDTH
     return whole[skipped : skipped + count * WIDTH]

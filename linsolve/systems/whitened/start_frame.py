@@ -1,4 +1,4 @@
-"""Square root of the start of a matrix Riccati equation, in the eigenbasis of the target."""
+"""Square root of the initial state of a matrix Riccati equation, in the eigenbasis of the target."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["Frame", "Modes", "start_frame"]
 
 
 class Frame(NamedTuple):
-    """A start in the eigenbasis of ``F~``: ``P0 = basis q q^T basis^T``.
+    """An initial state in the eigenbasis of ``F~``: ``P0 = basis q q^T basis^T``.
 
     Parameters
     ----------
     basis : array, shape batch + (n, n)
-        Orthonormal eigenvectors, by falling eigenvalue; ``n = n_in + n_out``, inputs first.
+        Orthonormal eigenvectors, by decreasing eigenvalue; ``n = n_in + n_out``, inputs first.
     rate : array, shape batch + (n,)
         Eigenvalues.
     q : array, shape batch + (n, r)
-        Square root of the start, its growing rows in echelon form: the first columns are those with most leading
+        Square root of the initial state, its growing rows in echelon form: the first columns have the most leading
         zeros, and these zeros are exact.
     root : array, shape batch + (n, r)
         ``basis q`` with the relative accuracy of each block: ``P0 = root root^T``.
@@ -78,9 +78,9 @@ def start_frame(
     modes: Modes | None = None,
     kind: Imbalance | None = None,
 ) -> Frame:
-    """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the start's square root in it.
+    """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the square root of the initial state in it.
 
-    Modes of the target and the class of the start are computed unless given.
+    The modes of the target and the imbalance of the initial state are computed unless given.
     """
     shape = tuple(product.shape[-2:])
     given = (target, product, gram_in, gram_out)
@@ -108,9 +108,9 @@ def start_frame(
 
 
 def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
-    """Return eigenvectors and eigenvalues of ``F~``, by falling eigenvalue.
+    """Return eigenvectors and eigenvalues of ``F~``, by decreasing eigenvalue.
 
-    Each direction that only one side has gives ``-+total/2``.
+    Directions that only the inputs or only the outputs have give ``-total/2`` and ``total/2``.
     """
     cin, cout, rate = modes.weighed(xp, total)
     batch, k, half = tuple(rate.shape[:-1]), rate.shape[-1], total[..., None] / 2
@@ -133,7 +133,7 @@ def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
 
 
 def _in_eigenbasis(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
-    """Return ``basis^T root`` at half the cost of that product, from the two parts of each vector of the basis."""
+    """Return ``basis^T root`` at half the cost of the product, from the two halves of each basis vector."""
     rows_in = modes.v.shape[-1]
     cin, cout, rate = modes.weighed(xp, total)
     cin, cout, k = cin[..., None], cout[..., None], rate.shape[-1]
@@ -145,7 +145,7 @@ def _in_eigenbasis(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
 
 
 def _merged(xp: Any, rate: Any) -> Any:
-    """Return falling rates, rates equal to rounding made equal, so that degenerate targets stay degenerate."""
+    """Return decreasing rates; nearly equal rates are set equal, so that degenerate targets stay degenerate."""
     n = rate.shape[-1]
     same = 4 * n * precision(xp) * rate[..., :1]
     if not (arithmetic.to_numpy(rate[..., :-1] - rate[..., 1:]) <= arithmetic.to_numpy(same)).any():
@@ -157,11 +157,11 @@ def _merged(xp: Any, rate: Any) -> Any:
 
 
 def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: Any) -> Any:
-    """Return ``Q0`` of a balanced start, shape batch + (n, r), unused columns zero.
+    """Return ``Q0`` of a balanced state, shape batch + (n, r), unused columns zero.
 
-    Each of product and Gram matrices determines the others' singular values. Where the smaller Gram matrix is
-    well-conditioned its Cholesky factor L is one block, and ``product L^-T`` the other; else the product's singular
-    vectors are, with weights ``sqrt(s)``.
+    The product and each Gram matrix determine one another's singular values. Where the smaller Gram matrix is
+    well-conditioned, its Cholesky factor L is one block and ``product L^-T`` the other. Otherwise the blocks are the
+    singular vectors of the product, with weights ``sqrt(s)``.
     """
     turned, wide = xp.matrix_transpose, gram_in.shape[-1] <= gram_out.shape[-1]
     gram, map_ = (gram_in, product) if wide else (gram_out, turned(product))
@@ -182,10 +182,10 @@ def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: An
 
 
 def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:
-    """Return ``Q0`` of a start with one eigenvalue (``spread = 0``), shape batch + (n, r), unused columns zero.
+    """Return ``Q0`` of a state with one eigenvalue (``spread = 0``), shape batch + (n, r), unused columns zero.
 
-    Eigenvectors of ``P0`` carry the rounding of its largest entry into its smallest columns; a Newton step back onto
-    ``Q^T J Q = total I`` makes each column balanced to its own last digit. It moves ``P0`` by its rounding only.
+    In eigenvectors of ``P0`` the rounding error of the largest entry affects the smallest columns. A Newton step
+    towards ``Q^T J Q = total I`` balances each column to its last digit. It changes ``P0`` by rounding errors only.
     """
     rows = gram_in.shape[-1]
     whole = stacked(
@@ -213,9 +213,9 @@ def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalan
 
 
 def _refined(xp: Any, q: Any, product: Any, gram_in: Any, gram_out: Any, single: Any) -> Any:
-    """Return `q`, a block much smaller than the other computed from the product instead of from ``P0``.
+    """Return `q`; a block much smaller than the other is computed from the product instead of from ``P0``.
 
-    Only a lambda-balanced start can have blocks of different size; then the larger is well-conditioned.
+    Only a lambda-balanced state can have blocks of different size; the larger block is then well-conditioned.
     """
     rows = gram_in.shape[-1]
     top, bottom = q[..., :rows, :], q[..., rows:, :]
@@ -239,7 +239,7 @@ def _refined(xp: Any, q: Any, product: Any, gram_in: Any, gram_out: Any, single:
 
 
 def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
-    """Return ``Q0`` of a start with two eigenvalues, shape batch + (n, n): then the product determines ``P0``.
+    """Return ``Q0`` of a state with two eigenvalues, shape batch + (n, n); the product determines ``P0``.
 
     ``X = sqrt(kappa^2 + Y^T Y) - total/2``, ``Z = sqrt(kappa^2 + Y Y^T) + total/2``,
     ``kappa^2 = total^2/4 + spread``: one block of two for each singular value of the product.
@@ -253,7 +253,7 @@ def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
     much = xp.where(much > 0, much, xp.ones_like(much))
     large = xp.sqrt(much)
     up = half >= 0
-    # the larger of the two squares is the pivot: no cancellation
+    # the larger of the two squares is the pivot, which avoids cancellation
     first_in, first_out = xp.where(up, s / large, large), xp.where(up, large, s / large)
     second = root / large
     second_in, second_out = xp.where(up, second, 0 * second), xp.where(up, 0 * second, second)

@@ -1,4 +1,4 @@
-"""Starts of a two-layer linear network on white inputs: random draws, refusals, and the end that parity allows."""
+"""Initial weights of a two-layer linear network on white inputs: random draws, checks, and limits set by parity."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOLERANCE = 1e-9
 
 
 def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
-    """Return weights as real arrays, refused unless their shapes fit."""
+    """Return weights as real arrays; raise ValueError if their shapes do not fit."""
     w1, w2 = real_array(who, "w1", w1, meaning="first layer"), real_array(who, "w2", w2, meaning="second layer")
     for name, w, axes in (("w1", w1, "(width, n_in)"), ("w2", w2, "(n_out, width)")):
         if w.ndim < 2:
@@ -46,7 +46,7 @@ def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
 
 
 def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Iterable[Any] = ()) -> None:
-    r"""Refuse a product and Gram matrices that no weights have.
+    r"""Raise ValueError for a product and Gram matrices that no weights have.
 
     For weights A, B of any width :math:`\begin{pmatrix} A^\top A & A^\top B^\top \\ B A & B B^\top \end{pmatrix}` is
     symmetric and positive semidefinite. Its blocks are measured in units of the largest entries of the Gram matrices.
@@ -56,11 +56,11 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     who : str
         Flow, for the message.
     fields : dict of str to array
-        ``B A``, shape batch + (n_out, n_in), ``A^T A`` and ``B B^T``, in this order, by the names that the user gave.
+        ``B A``, shape batch + (n_out, n_in), ``A^T A`` and ``B B^T``, in this order, by the argument names.
     made_by : str
-        Call that makes the state of weights, for the message.
+        Call that builds the state from weights, for the message.
     given : iterable of array, optional
-        The fields as the user gave them; violations up to their own rounding, and up to `TOLERANCE`, are accepted.
+        The fields before conversion; violations up to their rounding error, and up to `TOLERANCE`, are accepted.
 
     Raises
     ------
@@ -80,12 +80,12 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     (y, x, z), names = fields.values(), list(fields)
     xp = arithmetic.namespace(y, x, z)
     if getattr(xp, "symbolic", False) or not _fit(y.shape, x.shape, z.shape):
-        return  # shapes are checked with those of the parameters
+        return  # shapes are checked together with those of the parameters
     tolerance = max([TOLERANCE, *(16 * sum(y.shape[-2:]) * spacing(v) for v in given)])
     least = xp.asarray(10) ** -10000 if arithmetic.is_object(xp) else float(np.finfo(float).tiny)
     sizes = [xp.max(xp.abs(m), axis=(-2, -1)) for m in (y, x, z)]
     a, b = (xp.sqrt(xp.maximum(size, least + 0 * size))[..., None, None] for size in sizes[1:])
-    with np.errstate(over="ignore"):  # a product without Gram matrices
+    with np.errstate(over="ignore"):  # a product with zero Gram matrices divides by 0
         y, x, z, *sizes = (arithmetic.to_numpy(m) for m in (y / a / b, x / a / a, z / b / b, *sizes))
 
     def refuse(k: int, violation: np.ndarray, rule: str) -> None:
@@ -107,7 +107,7 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     whole = np.concatenate([np.concatenate([x, turned(y)], axis=-1), np.concatenate([y, z], axis=-1)], axis=-2)
     try:
         np.linalg.cholesky(whole + tolerance * np.eye(whole.shape[-1]))
-    except np.linalg.LinAlgError:  # find the field to blame
+    except np.linalg.LinAlgError:  # find the field that is invalid
         for k, gram in ((1, x), (2, z)):
             refuse(k, -np.linalg.eigvalsh(gram)[..., 0], "must have no negative eigenvalue (Gram matrix)")
         bound = f"must not exceed the Cauchy-Schwarz bound of {names[1]} and {names[2]}"
@@ -119,7 +119,7 @@ LARGEST, SMALLEST = 1e154, 2.0**-510
 
 
 def refuse_large_target(who: str, target: Any) -> None:
-    """Refuse a target whose loss is beyond the range of doubles."""
+    """Raise an error if the loss of a target is beyond the range of doubles."""
     if arithmetic.is_object(arithmetic.namespace(target)):
         return
     size = float(np.abs(arithmetic.to_numpy(target)).max())
@@ -131,7 +131,7 @@ def refuse_large_target(who: str, target: Any) -> None:
 
 
 def refuse_lost_range(who: str, w1: Any, w2: Any, state: Any) -> None:
-    """Refuse weights whose products are beyond the range of doubles, at either end."""
+    """Raise an error if products of the weights overflow or underflow."""
     if arithmetic.is_object(arithmetic.namespace(w1, w2)):
         return
     sizes = {name: float(np.abs(arithmetic.to_numpy(w)).max()) for name, w in (("w1", w1), ("w2", w2))}
@@ -145,7 +145,7 @@ def refuse_lost_range(who: str, w1: Any, w2: Any, state: Any) -> None:
 
 
 def _fit(product: tuple[int, ...], gram_in: tuple[int, ...], gram_out: tuple[int, ...]) -> bool:
-    """Whether shapes are those of a product and its Gram matrices, with batch axes that broadcast."""
+    """Return whether the shapes are those of a product and its Gram matrices, with batch axes that broadcast."""
     try:
         np.broadcast_shapes(product[:-2], gram_in[:-2], gram_out[:-2])
     except ValueError:
@@ -179,7 +179,7 @@ def init(
     n_in, width, n_out : int
         Sizes of the layers.
     scale : float
-        Size of the weights that the imbalance does not fix, positive or zero.
+        Scale of the weights that the imbalance does not determine, not negative.
     imbalance : float
         ``lambda``; positive needs ``width <= n_out``, negative ``width <= n_in``.
     batch : tuple of int
@@ -194,7 +194,7 @@ def init(
     Raises
     ------
     ValueError
-        If no such weights have these sizes.
+        If no lambda-balanced weights of these sizes exist.
     """
     sizes = {"n_in": n_in, "width": width, "n_out": n_out}
     for name, size in sizes.items():
@@ -237,7 +237,7 @@ def gaussian(
     batch: tuple[int, ...] = (),
     rng: np.random.Generator | int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights with independent normal entries of deviations `sigma1`, `sigma2`, in general not solvable.
+    """Return weights with independent normal entries; in general they have no closed-form solution.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def gaussian(
 
 
 def dyadic(rng: np.random.Generator, n_in: int, width: int, n_out: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return small lambda-balanced weights in eighths, balanced without rounding."""
+    """Return small lambda-balanced weights, multiples of 1/8 and balanced without rounding error."""
     while True:
         w1 = rng.integers(-3, 4, size=(4000, width, n_in))
         w2 = rng.integers(-3, 4, size=(4000, n_out, width))
@@ -262,7 +262,7 @@ def dyadic(rng: np.random.Generator, n_in: int, width: int, n_out: int) -> tuple
 
 
 def obstructed(xp: Any, target: Any, product: Any, gram_in: Any, gram_out: Any) -> Any:
-    """Return 1 where a square balanced start has ``det product * det target < 0``, else 0."""
+    """Return 1 where a square balanced state has ``det product * det target < 0``, else 0."""
     sign = _orientation(xp, target) * _orientation(xp, product)
     kind = imbalance(xp, product, gram_in, gram_out)
     one = xp.ones_like(sign)
@@ -271,7 +271,7 @@ def obstructed(xp: Any, target: Any, product: Any, gram_in: Any, gram_out: Any) 
 
 
 def _orientation(xp: Any, a: Any) -> Any:
-    """Return the sign of the determinant, 0 for a matrix that is singular to rounding or not square."""
+    """Return the sign of the determinant, 0 for a matrix that is numerically singular or not square."""
     if a.shape[-1] != a.shape[-2]:
         return 0 * a[..., 0, 0]
     u, s, vh = xp.linalg.svd(a, full_matrices=True)
@@ -285,7 +285,7 @@ def _parity(xp: Any, orthogonal: Any) -> Any:
 
 
 def prospect(flow: Any, z0: Any) -> str:
-    """Return the end of the flow from `z0`, and its reason, as a sentence."""
+    """Return the limit of the flow from `z0`, and its reason, as a sentence."""
     xp = arithmetic.namespace(*(z0 := flow.state(z0)))
     flow = flow.cast(xp)
     stuck = arithmetic.to_numpy(flow.obstructed(xp, z0)) > 0

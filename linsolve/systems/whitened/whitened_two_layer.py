@@ -31,15 +31,15 @@ class WhitenedTwoLayer(Flow):
     .. math:: L = |S - W_2 W_1|_F^2 / 2, \qquad
         \tau \dot W_1 = W_2^\top (S - W_2 W_1), \quad \tau \dot W_2 = (S - W_2 W_1) W_1^\top.
 
-    Hidden units may be rotated freely. The state is invariant under these rotations: the product
-    :math:`Y = W_2 W_1` and the Gram matrices :math:`X = W_1^\top W_1`, :math:`Z = W_2 W_2^\top`. From any start it
-    obeys a closed flow,
+    Rotations of the hidden units are a symmetry. The state is invariant under them: the product :math:`Y = W_2 W_1` and
+    the Gram matrices :math:`X = W_1^\top W_1`, :math:`Z = W_2 W_2^\top`. From any initial weights it obeys a closed
+    equation,
 
     .. math:: \tau \dot P = G P + P G, \quad P = \begin{pmatrix} X & Y^\top \\ Y & Z \end{pmatrix}, \quad
         G = \begin{pmatrix} 0 & (S - Y)^\top \\ S - Y & 0 \end{pmatrix},
 
-    and a Riccati equation, solved by `linsolve.systems.whitened.matrix_riccati`, from every start with
-    :math:`P_0 J P_0 = (\lambda_1 + \lambda_2) P_0 - \lambda_1 \lambda_2 J`, ``J = diag(-1, 1)``.
+    which is a solvable matrix Riccati equation (`linsolve.systems.whitened.matrix_riccati`) for every initial state
+    with :math:`P_0 J P_0 = (\lambda_1 + \lambda_2) P_0 - \lambda_1 \lambda_2 J`, ``J = diag(-1, 1)``.
 
     Parameters
     ----------
@@ -50,31 +50,32 @@ class WhitenedTwoLayer(Flow):
 
     Notes
     -----
-    Exact for: balanced starts (:math:`W_2^\top W_2 = W_1 W_1^\top`) of any width, bottlenecks included;
-    lambda-balanced starts (:math:`W_2^\top W_2 - W_1 W_1^\top = \lambda I`) of either sign; one hidden unit; one input
-    and one output; starts with two eigenvalues :math:`\lambda_1 > 0 > \lambda_2`, to which wide random networks tend;
-    any rank of target and start. Not for: other imbalances (no closed form is known; for three distinct eigenvalues
-    none rational in exponentials exists), inputs that are not white, more layers; use `linsolve.integrate`.
-    The weights themselves include a rotation of hidden units that is not elementary: `weights` integrates it.
-    Gram matrices do not contain the number of hidden units: integrated numerically, they leave a bottleneck by
-    rounding. Simulate weights there (`linsolve.deep.deep_weights`).
+    Exact for: balanced weights (:math:`W_2^\top W_2 = W_1 W_1^\top`) of any width, bottlenecks included;
+    lambda-balanced weights (:math:`W_2^\top W_2 - W_1 W_1^\top = \lambda I`), lambda of either sign; one hidden unit;
+    one input and one output; imbalances with two eigenvalues :math:`\lambda_1 > 0 > \lambda_2`, the limit of wide
+    random networks; any rank of target and weights. Not for: other imbalances (no closed form is known; for three
+    distinct eigenvalues none rational in exponentials exists), inputs that are not white, more layers; use
+    `linsolve.integrate`. The weights themselves include a rotation of hidden units that is not elementary: `weights`
+    integrates it numerically. In a bottleneck, numerical integration of the Gram matrices is unreliable: they do not
+    contain the number of hidden units, and rounding errors excite modes that the bottleneck forbids. Simulate weights
+    instead (`linsolve.deep.deep_weights`).
 
     Sources: Fukumizu, "Effect of batch learning in multilayer neural networks" (1998); Braun, Domine, Fitzgerald,
     Saxe, "Exact learning dynamics of deep linear networks with prior knowledge" (2022), Theorem 3.1; Domine et al.,
-    "From lazy to rich" (2024), Theorem 4.3. The published forms invert :math:`\tilde F` and a sum of singular vectors,
-    which do not exist for the half of all square balanced starts that end on a saddle, nor at a bottleneck, and which
-    lose up to nine digits as lambda tends to 0. The form used here inverts neither.
+    "From lazy to rich" (2024), Theorem 4.3. The published forms contain the inverses of :math:`\tilde F` and of a sum
+    of singular vectors. These do not exist in a bottleneck, nor for the half of all square balanced weights that
+    converge to a saddle, and they lose up to nine digits as lambda tends to 0. The form used here inverts neither.
 
-    The loss is formed from the difference ``S - Y``: after convergence it is exact to rounding of ``|S|^2``.
+    The loss is computed from the difference ``S - Y``: after convergence its error is a rounding error of ``|S|^2``.
 
     Accuracy: 1e-12 of each field's largest entry at every time, scales 1e-8 to 10 (typically 1e-14;
-    ``tests/systems/whitened/test_matrix_riccati.py``), times the condition of the flow in its start: near a saddle (an
-    imbalance of 1e-6 in a network of scale 10, for example) rounding the weights moves late times by more. A start
-    within `tolerance` of the solvable class is replaced by the nearest one in it. States that no weights have are
-    refused (``tests/systems/whitened/test_impossible_states.py``).
+    ``tests/systems/whitened/test_matrix_riccati.py``), times the condition number of the flow in its initial state.
+    Near a saddle (an imbalance of 1e-6 in a network of scale 10, for example) the condition number is large. An initial
+    state within `tolerance` of the solvable class is replaced by the nearest one in it. States that no weights have
+    raise ValueError (``tests/systems/whitened/test_impossible_states.py``).
 
-    A flow caches the target's singular vectors and the square root of the last start; a copy or pickle has no cache
-    (``tests/systems/whitened/test_matrix_memory.py``).
+    A flow caches the singular vectors of its target and the square root of the last initial state; a copy or pickle has
+    no cache (``tests/systems/whitened/test_matrix_memory.py``).
 
     Examples
     --------
@@ -87,7 +88,7 @@ class WhitenedTwoLayer(Flow):
     [[0.01, 0.01], [1.723, 0.0695], [3.0, 1.0]]
     """
 
-    _memory: ClassVar[Memory]  # one for each flow, shared by its casts
+    _memory: ClassVar[Memory]  # one per flow, shared by its casts
 
     target: Any = parameter("S", "input-output map", axes=("n_out", "n_in"))
     tau: Any = parameter(r"\tau", "time constant", domain="(0, inf)", typical=(0.5, 2.0), default=1.0)
@@ -127,7 +128,7 @@ class WhitenedTwoLayer(Flow):
 
     @classmethod
     def state(cls, z: Any) -> Any:
-        """Return `z` as a State of real arrays, refused with a reason where no weights have it."""
+        """Return `z` as a State of real arrays; raise ValueError if no weights have this state."""
         found = super().state(z)
         given = z.values() if isinstance(z, Mapping) else z
         whitened_start.refuse_impossible(cls.__name__, found._asdict(), f"{cls.__name__}.of(w1, w2)", given)
@@ -138,7 +139,7 @@ class WhitenedTwoLayer(Flow):
         return xp.sum((self.target - z.product) ** 2, axis=(-2, -1)) / 2
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
-        """Return the velocity that belongs to a gradient with respect to the product, by the chain rule."""
+        """Return the velocity for a gradient with respect to the product, by the chain rule."""
         turned = xp.matrix_transpose
         e = -gradient.product / self.tau[..., None, None]
         return self.State(
@@ -157,7 +158,7 @@ class WhitenedTwoLayer(Flow):
         )
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return the matrix Riccati solution; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
+        """Return the matrix Riccati solution; at ``t = 0`` bitwise equal to `z0`, at ``t = inf`` the limit."""
         target = self.target + 0 * self.tau[..., None, None]
         return self.State(*matrix_riccati(xp, t / self.tau, target, *z0, memory=self._memory))
 
@@ -201,7 +202,7 @@ class WhitenedTwoLayer(Flow):
 
     @observable(bounds="[0, inf)", axes=("mode",))
     def singular_values(self, xp: Any, z: Any) -> Any:
-        """Return the singular values of the product, falling."""
+        """Return the singular values of the product, in decreasing order."""
         return xp.linalg.svd(z.product, full_matrices=False)[1]
 
     @observable(bounds="[-1, 1]")
@@ -221,16 +222,16 @@ class WhitenedTwoLayer(Flow):
     def obstructed(self, xp: Any, z: Any) -> Any:
         """Return 1 where parity forbids the target: square, balanced, ``det Y det S < 0``; else 0.
 
-        A balanced square network keeps the sign of ``det Y``; the exact flow then ends on a saddle.
+        A balanced square network keeps the sign of ``det Y``; the exact flow then converges to a saddle.
         """
         return whitened_start.obstructed(xp, self.target, *z)
 
     def final_loss(self, xp: Any, z0: Any) -> Any:
-        """Return the loss at ``t = inf``: for a generic obstructed start, half the least singular value squared."""
+        """Return the loss at ``t = inf``; for generic obstructed states, half the least squared singular value."""
         return self.loss(xp, self.limit(xp, z0))
 
     def prospect(self, z0: Any) -> str:
-        """Return the end of the flow from `z0`, and its reason, as a sentence."""
+        """Return the limit of the flow from `z0`, and its reason, as a sentence."""
         return whitened_start.prospect(self, z0)
 
     def ntk(self, xp: Any, z: Any, x1: Any, x2: Any) -> Any:
@@ -257,7 +258,7 @@ class WhitenedTwoLayer(Flow):
         return raw_weights.weights(self, t, w1, w2, rtol=rtol)
 
     def definition(self, xp: Any) -> Definition:
-        """Return the network of raw weights, of two hidden units."""
+        """Return the network of raw weights, with two hidden units."""
         turned, (n_out, n_in) = xp.matrix_transpose, self.target.shape[-2:]
 
         def observables(w: Any, kernel: Any) -> dict[str, Any]:
@@ -269,7 +270,7 @@ class WhitenedTwoLayer(Flow):
             return {
                 "singular_values": xp.sqrt(xp.where(squares > 0, squares, 0 * squares))[..., ::-1],
                 "kernel_alignment": (turned(y) @ k @ y)[..., 0, 0] / size,
-                "obstructed": 0 * size,  # only where the layers are balanced
+                "obstructed": 0 * size,  # nonzero only where the layers are balanced
             }
 
         return Definition(
@@ -283,14 +284,14 @@ class WhitenedTwoLayer(Flow):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return a 3-2-4 network, lambda-balanced without rounding, with a generic target and constant."""
+        """Return a 3-2-4 network, lambda-balanced without rounding error, with generic target and time constant."""
         w1, w2 = whitened_start.dyadic(rng, 3, 2, 4)
         target = rng.normal(size=(4, 3))
         return cls(target=target, tau=rng.uniform(0.5, 2.0)), cls.of(w1, w2)
 
 
 def _scaled(xp: Any, *matrices: Any) -> list[Any]:
-    """Return matrices in units of their largest entry, so that products of several stay in the range of doubles."""
+    """Return matrices in units of their largest entry, so that products stay in the range of doubles."""
     size = functools.reduce(xp.maximum, [xp.max(xp.abs(m), axis=(-2, -1)) for m in matrices])
     return [m / xp.where(size > 0, size, xp.ones_like(size))[..., None, None] for m in matrices]
 
