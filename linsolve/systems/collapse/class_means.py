@@ -168,7 +168,7 @@ class Modes(NamedTuple):
 
     @classmethod
     def _in_basis_of(cls, xp: Any, scaled: list[Any], mixture: Any) -> Modes:
-        """Return the modes in the eigenbasis of a linear combination of the three, with entries at rounding level zeroed."""
+        """Return the modes in the eigenbasis of a linear combination of the three; rounding errors become zero."""
         basis = xp.linalg.eigh(mixture)[1]
         floor = 16 * mixture.shape[-1] * precision(xp)
         parts, left = [], []

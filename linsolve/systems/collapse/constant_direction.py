@@ -74,7 +74,7 @@ class ConstantMode:
         return xp.zeros_like(self.start.B) if self.idle else self.mode.conditions(xp, self.start)["span"]
 
     def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any, Any]:
-        """Return the mode's contribution to an entry of ``W H``, ``W W^T``, ``H^T H`` and b, each of shape lead + batch."""
+        """Return the mode's contribution to an entry of ``W H``, ``W W^T``, ``H^T H`` and b, shape lead + batch."""
         z = self.start if self.idle else self.mode.solution(xp, t, self.start)
         sizes = (xp.sum(a * b, axis=-1) / self.classes for a, b in ((z.w, z.h), (z.w, z.w), (z.h, z.h)))
         return *sizes, z.B / self.classes

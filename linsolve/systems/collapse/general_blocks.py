@@ -51,7 +51,7 @@ class GeneralBlocks(Flow):
     with the sample, class and global parts of ``H``. The whole matrix ``E`` is conserved if :math:`A_d = (m/c_2) I`
     and :math:`A_d + m A_c = (m/c_1) I`, and either the features have mean zero or ``A_n`` is zero.
 
-    Source: Seleznova, thesis (2024), Assumption D.1 and appendix D. Checks of the published formulas: ``linsolve card
+    Source: Seleznova, thesis (2024), Assumption D.1 and appendix D. Published formulas, checked: ``linsolve card
     NeuralCollapse``.
 
     Examples

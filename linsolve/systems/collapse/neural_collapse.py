@@ -86,7 +86,7 @@ class NeuralCollapse(BlockFeatures):
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorems 4.1, 5.1,
     5.2; Seleznova, thesis (2024), section 3.3 and appendix B, whose equation numbers are used. The thesis proves
-    limits; the solutions are derived here. Checks of the published formulas: ``linsolve card NeuralCollapse``.
+    limits; the solutions are derived here. Published formulas, checked: ``linsolve card NeuralCollapse``.
 
     Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, on twenty generic
     starts and kernels each of lambda-balanced contrasts, of modes, of modes with a constant mode, and of scatter

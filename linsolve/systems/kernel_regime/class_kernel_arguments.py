@@ -65,7 +65,7 @@ def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
 
 
 def refuse_asymmetry(who: str, pairs: np.ndarray) -> None:
-    """Refuse values of pairs of classes that depend on their order."""
+    """Raise if the values of pairs of classes are not symmetric."""
     bad = np.argwhere(pairs != np.swapaxes(pairs, -1, -2))
     if len(bad):
         *batch, i, j = bad[0].tolist()
@@ -130,7 +130,7 @@ def test_points(problem: Any, labels: Any, f0_x: Any) -> tuple[Any, Any]:
 
 
 def refuse_drift(problem: Any, blocks: Blocks, pull: Any) -> None:
-    """Refuse the limit where a null vector of the kernel moves test outputs, which then grow without bound.
+    """Raise at ``t = inf`` if a null vector of the kernel changes test outputs, which then grow without bound.
 
     `pull`, shape batch + (k, C), is the effect of each mode of the class averages on each test point.
     """
