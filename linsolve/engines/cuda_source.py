@@ -154,8 +154,8 @@ def evaluation(program: Program, kinds: Mapping[str, str], name: str = "follow")
     -------
     str
         ``name(first, count, pitch, times, chunk, clock, inputs..., outputs...)``: `count` members of the batch from
-        `first`; outputs of shape (times, pitch), whose first `count` columns are written. Each index of the second grid
-        axis covers `chunk` times. An axis input is followed by its ``inner`` and ``size``.
+        `first`, with outputs of shape (times, pitch), whose first `count` columns are written. Each index of the second
+        grid axis covers `chunk` times. An axis input is followed by its ``inner`` and ``size``.
 
     Examples
     --------

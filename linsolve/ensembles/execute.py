@@ -22,7 +22,7 @@ UNKNOWN = 64  # number of workers assumed if the executor does not report it
 
 
 class BlockError(RuntimeError):
-    """Failure of a task; the message names the task, and ``__cause__`` is its exception.
+    """Raised if a task fails; the message names the task, and ``__cause__`` is its exception.
 
     Examples
     --------

@@ -162,7 +162,7 @@ def signature(what: str, function: Any) -> dict[str, inspect.Parameter]:
 
 
 class StoreError(RuntimeError):
-    """Store that belongs to another sweep, is in use, is damaged, or cannot be written; see the message."""
+    """Raised if a store belongs to another sweep, is in use, is damaged, or cannot be written."""
 
 
 def unreadable(path: Path, reason: object) -> StoreError:

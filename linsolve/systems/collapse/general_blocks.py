@@ -200,7 +200,7 @@ class GeneralBlocks(Flow):
 
 
 def _semidefinite(who: str, name: str, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return smallest and largest eigenvalue; refuse a matrix that is not symmetric and positive semi-definite."""
+    """Return smallest and largest eigenvalue; raise unless the matrix is symmetric and positive semi-definite."""
     size = np.abs(a).max(axis=(-2, -1))
     uneven = np.abs(a - np.swapaxes(a, -1, -2)).max(axis=(-2, -1))
     if (uneven > 1e-12 * size).any():

@@ -189,7 +189,7 @@ def obstructed(flow: Any, weights: tuple[np.ndarray, np.ndarray, np.ndarray]) ->
 
 
 def slows_down(flow: Any, weights: tuple[Any, Any, Any]) -> bool:
-    """Return whether scatter within classes falls as ``1/t``: ``E = 0``, no mean, and scatter along ``1^T W``.
+    """Return whether scatter within classes decays as ``1/t``: ``E = 0``, no mean, and scatter along ``1^T W``.
 
     Then the component of ``W W^T`` along ``1`` decays to zero, and so does the decay rate of scatter along ``1^T W``.
     """

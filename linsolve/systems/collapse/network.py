@@ -84,7 +84,7 @@ def follow(
     flow : NeuralCollapse
     t : array_like, shape (T,)
     weights : (h, w, b)
-        Features (n, N), classifier (C, n), bias (C,) at the start.
+        Initial features (n, N), classifier (C, n) and bias (C,).
     **options
         Passed to `route`.
 

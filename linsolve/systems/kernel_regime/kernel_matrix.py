@@ -14,7 +14,7 @@ __all__ = ["Memo", "is_symmetric", "refuse_indefinite", "refuse_infinite", "refu
 
 _BLOCK = 256
 _EPS = 2.0**-52
-MARGIN = 100  # largest rounding that is accepted, in units of n eps
+MARGIN = 100  # largest accepted rounding error, in units of n eps
 
 
 class Memo(dict):
@@ -61,7 +61,7 @@ def is_symmetric(xp: Any, matrices: Any) -> bool:
 
 
 def refuse_infinite(who: str, values: Any, kernel: str = "kernel") -> None:
-    """Refuse eigenvalues beyond the range of doubles."""
+    """Raise if eigenvalues overflow."""
     if not np.isfinite(arithmetic.to_numpy(values)).all():
         raise OverflowError(
             f"{who}: largest eigenvalue of {kernel} is beyond the range of doubles (tangent kernel); divide the kernel "

@@ -94,7 +94,7 @@ class SpecializedKernel(ClassKernel, Flow):
 
     @classmethod
     def of_outputs(cls, own: Any, other: Any, sizes: Any, eta: Any = 1.0) -> Self:
-        """Return the kernels of all C outputs at once, output k specialized on class k: a batch axis of C.
+        """Return the kernels of all C outputs as a batch axis, output k specialized on class k.
 
         Parameters
         ----------

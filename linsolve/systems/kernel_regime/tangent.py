@@ -126,7 +126,7 @@ def tangent_kernel(flow: Any, z: Any, x: Any) -> Any:
     z : State, fields of shape lead + own
         For a trajectory, ``traj.state``.
     x : array_like, shape (m, d0)
-        Inputs, one a row.
+        Inputs, one per row.
 
     Returns
     -------

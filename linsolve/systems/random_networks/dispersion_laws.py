@@ -49,7 +49,7 @@ class NTKMoments(RandomNetworks):
     slope : array_like
         Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
     omega, beta : array_like, shape (layer,)
-        Weights of the two parts in the kernel, 1 for standard weights: see `linsolve.ntk.parametrization`.
+        Factors of the two parts in the kernel, 1 for standard weights: see `linsolve.ntk.parametrization`.
     norm_squared : array_like
         :math:`|x^0|^2`.
 

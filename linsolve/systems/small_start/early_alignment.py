@@ -32,9 +32,9 @@ class EarlyAlignment(SmallStart):
     Parameters
     ----------
     last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
+        Initial second layer ``a / sigma``.
     first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
+        Initial first layer ``W / sigma``.
     target : array_like, shape (n_in,)
         Target map ``s beta``, not zero.
     times : array_like, shape (time,)

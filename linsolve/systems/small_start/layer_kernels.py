@@ -121,7 +121,7 @@ class WidthCorrection(Expansion):
     s : array_like
         Value of the mode, positive.
     sizes : array_like, shape (boundary,)
-        :math:`N_1, \dots, N_{L+1}`, whole, at least two.
+        :math:`N_1, \dots, N_{L+1}`, at least two integers.
 
     Notes
     -----

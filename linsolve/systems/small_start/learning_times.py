@@ -168,7 +168,7 @@ class DeepLearningTime(Expansion):
             which = f" (mode {mode})" if np.sum(depths == depth) > 1 else ""
             names |= {f"half of the {part} at depth {depth:g}{which}": depth - 2 for part in ("target", "loss")}
         object.__setattr__(self, "orders", names)
-        object.__setattr__(self, "dps", max(50, 30 + 4 * int(depths.max())))  # errors fall to 1e-4^(L - 2)
+        object.__setattr__(self, "dps", max(50, 30 + 4 * int(depths.max())))  # errors decrease to 1e-4^(L - 2)
 
     def _named(self, target: Any, loss: Any) -> dict[str, Any]:
         """Return the times of each mode under the names in `orders`."""

@@ -35,9 +35,9 @@ class MatchedOutputs(Expansion):
     Parameters
     ----------
     first : array_like, shape (width, n_in)
-        First layer over :math:`\sigma` at the start.
+        Initial first layer over :math:`\sigma`.
     last : array_like, shape (n_out, width)
-        Second layer over :math:`\sigma` at the start.
+        Initial second layer over :math:`\sigma`.
     target : array_like, shape (n_out, n_in)
         Target map ``S``, not zero; any rank.
     phases : array_like, shape (time,)

@@ -89,7 +89,7 @@ def growth_while_small() -> Evidence:
     tolerance=1e-5,
 )
 def time_to_learn() -> Evidence:
-    """Compare with the time to half of the rise from sigma^3 at depth 3, by quadrature."""
+    """Compare with the time to half of the target from sigma^3 at depth 3, by quadrature."""
     sigma = 1e-6
     return Evidence(time(3, sigma**3, S / 2), 1 / (sigma * S), 3 * sigma**-5 / S)
 
@@ -103,7 +103,7 @@ def time_to_learn() -> Evidence:
     tolerance=1e-5,
 )
 def time_in_the_main_text() -> Evidence:
-    """Compare with the time to half of the rise from sigma^3 at depth 3, by quadrature."""
+    """Compare with the time to half of the target from sigma^3 at depth 3, by quadrature."""
     sigma = 1e-6
     return Evidence(time(3, sigma**3, S / 2), 1 / (sigma * S), 3 / (sigma * S))
 

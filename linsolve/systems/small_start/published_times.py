@@ -152,7 +152,7 @@ def balanced_strength() -> Evidence:
     tolerance=1e-8,
 )
 def when_learning_begins() -> Evidence:
-    """Compare with the time to half of the rise, by quadrature."""
+    """Compare with the time to half of the target, by quadrature."""
     c0 = 1e-8
     return Evidence(_half_time(c0), np.log(S / c0) / (2 * S), np.log(S / c0) / S)
 
@@ -166,7 +166,7 @@ def when_learning_begins() -> Evidence:
     tolerance=1e-8,
 )
 def time_in_the_caption() -> Evidence:
-    """Compare with the time to half of the rise, by quadrature."""
+    """Compare with the time to half of the target, by quadrature."""
     c0 = 1e-8
     return Evidence(_half_time(c0), np.log(S / c0) / (2 * S), np.log(S / c0) / 2)
 
