@@ -92,8 +92,8 @@ class NeuralCollapse(BlockFeatures):
     starts and kernels each of lambda-balanced contrasts, of modes, of modes with a constant mode, and of scatter
     coupled to the mean output (``tests/systems/collapse``; typically 1e-14). Near a saddle the state at late times is
     ill-conditioned, and rounding of the start changes it by more. A start within `tolerance` of a solvable set is
-    replaced by the nearest start in the set. The loss is computed as a difference, with an error of the rounding of
-    ``|Y|^2``.
+    replaced by the nearest start in the set. The loss is computed as a difference, with an absolute error at the
+    rounding level of ``|Y|^2``.
 
     Examples
     --------
