@@ -1,4 +1,4 @@
-"""Arrays from ``.npz`` files: plain numbers and text; nothing in a file is executed."""
+"""Arrays of numbers and text from ``.npz`` files; no part of a file is executed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ZIP, _NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
 
 
 def plain_arrays(who: str, what: str, path: Path, names: str) -> tuple[dict[str, np.ndarray], str]:
-    """Return the arrays of a ``.npz`` file by name, and the list of all its names as text.
+    """Return the arrays of a ``.npz`` file by name, and all of its names as text.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def plain_arrays(who: str, what: str, path: Path, names: str) -> tuple[dict[str,
         The function and its argument, for errors.
     path : Path
     names : str
-        Regular expression of the names that are read.
+        Regular expression of the names to read.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def plain_arrays(who: str, what: str, path: Path, names: str) -> tuple[dict[str,
                 return found, ", ".join(archive.files) or "nothing"
     except (MemoryError, PermissionError):
         raise
-    except Exception as error:  # damaged archives raise errors of zipfile, zlib and NumPy alike
+    except Exception as error:  # damaged archives raise errors of zipfile, zlib or NumPy
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(
             f"{who}: {what} = {path} is not an archive of plain arrays ({reason}); write one with numpy.savez"
@@ -64,7 +64,7 @@ def _array(archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
 
 
 def _refuse_format(head: bytes) -> None:
-    """Refuse, by its first bytes, a file that is no archive; NumPy would take any such file for a pickle."""
+    """Raise if the first bytes are not those of an archive; NumPy would treat such a file as a pickle."""
     if head.startswith(_ZIP):
         return
     if head == _NPY:

@@ -20,7 +20,7 @@ class Dataset:
     inputs : ndarray, shape (P, D)
         One sample per row.
     targets : ndarray, shape (P, n_out)
-        One-hot for classes, otherwise real.
+        Targets, one-hot for classes, otherwise real.
     classes : tuple of str
         Names of the classes in the order of the columns of `targets`; empty for real targets.
     features : tuple of str

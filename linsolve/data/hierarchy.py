@@ -11,21 +11,21 @@ from linsolve.data.dataset import Dataset
 
 __all__ = ["tree"]
 
-MOST_LEVELS = 9  # 512 items; the whitening of as many one-hot inputs takes seconds
+MOST_LEVELS = 9  # 512 items; whitening that many one-hot inputs takes seconds
 
 
 def tree(levels: int = 3) -> Dataset:
     r"""Return items at the leaves of a balanced binary tree, with a feature for every branch.
 
-    Item ``i`` of :math:`P = 2^n` is the one-hot input; its target has a 1 for each of the ``n`` branches on the way
-    from the root to its leaf, else 0: items share the features of the branches that they share. (A feature of the root,
-    common to all, would be constant.) With centering, as ``data.modes`` does by default, the
-    singular values are
+    Item ``i`` of :math:`P = 2^n` is a one-hot input. Its target is 1 for each of the ``n`` branches on the path from
+    the root to its leaf, else 0, so that items share the features of common branches. The root has no feature, which
+    would be constant. With centering, the default of ``data.modes``, the singular values are
 
     .. math:: s_j = \sqrt{(2^{n-j} - 1) / P}, \qquad j = 0, \dots, n - 1, \quad 2^j \text{ times each}:
 
-    one mode for each branching, positive on one side and negative on the other; broad branchings are the strongest. A
-    deep linear network learns the modes in this order, broad before narrow: progressive differentiation.
+    There is one mode for each branching, positive on one side and negative on the other. The broadest branchings have
+    the largest singular values. A deep linear network learns the modes in this order, broad before narrow: progressive
+    differentiation.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ def tree(levels: int = 3) -> Dataset:
     Raises
     ------
     ValueError
-        If the levels are not an integer from 1 to 9.
+        If `levels` is not an integer from 1 to 9.
 
     Notes
     -----
     Source: Saxe, McClelland, Ganguli, "A mathematical theory of semantic development in deep neural networks" (2019),
-    its hierarchical data set of canary, salmon, oak and rose (``levels = 2``), less the feature common to all. The
-    values follow from ``Y Y^T``, the number of branches that two items share: a function that is 1 and -1 on the two
-    sides of a branching at depth ``j`` is its eigenvector, of eigenvalue ``sum over l > j of 2^(n-l)``.
+    hierarchical data set of canary, salmon, oak and rose (``levels = 2``), without the feature common to all. The
+    singular values follow from ``Y Y^T``, the numbers of branches shared by pairs of items: a vector that is 1 and -1
+    on the two sides of a branching at depth ``j`` is an eigenvector with eigenvalue ``sum over l > j of 2^(n-l)``.
 
     Examples
     --------

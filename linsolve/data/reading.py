@@ -28,12 +28,12 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     ----------
     source : str or path
         ``"digits"`` or ``"breast_cancer"`` (shipped inside scikit-learn, extra ``[learn]``), ``"tree"`` (see `tree`),
-        a ``.npz`` file with arrays ``X`` and ``Y`` (or ``y``), or a ``.csv`` file with or without a header. Nothing in
+        a ``.npz`` file with arrays ``X`` and ``Y`` (or ``y``), or a ``.csv`` file with or without a header. No part of
         a file is executed.
     classes : iterable, optional
-        Keep only these classes; at least two.
+        Classes to keep; at least two.
     target : str, optional
-        Name of the label column of a ``.csv`` file (its number, from 1, where there is no header); by default the last.
+        Name of the label column of a ``.csv`` file (its number, from 1, if there is no header); by default the last.
 
     Returns
     -------
@@ -48,15 +48,15 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     OSError
         If the file cannot be read.
     ImportError
-        If scikit-learn, which holds the built-in sets, is missing.
+        If scikit-learn, which provides the built-in sets, is missing.
 
     Notes
     -----
-    Labels that are text, truth values or integers are classes and become one-hot; a column of labels with decimal
-    points is real (regression). A matrix of targets is unchanged, and its columns are classes if its rows are one-hot.
-    The first row of a ``.csv`` file is a header if it is text, or partly numbers that rise, or counts the columns from
-    0 or 1 above numbers that are not all integers; otherwise it is a sample. In files with semicolons or tabs, decimal
-    commas are read; commas that may separate thousands are refused.
+    Labels that are text, booleans or integers are classes and become one-hot; a column of labels with decimal points is
+    real (regression). A matrix of targets is unchanged, and its columns are classes if its rows are one-hot. The first
+    row of a ``.csv`` file is a header if it is text, if it mixes text with increasing numbers, or if it counts the
+    columns from 0 or 1 above numbers that are not all integers; otherwise it is a sample. Files with semicolons or tabs
+    may have decimal commas; commas that may separate thousands raise an error.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def _assemble(
 
 
 def _targets(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return targets and class names: labels one-hot, real numbers and matrices unchanged."""
+    """Return targets and class names; labels become one-hot, real numbers and matrices are unchanged."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 1 and labels.dtype.kind in "iubUS":

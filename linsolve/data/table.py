@@ -65,7 +65,7 @@ def _rows(path: Path) -> tuple[str, list[tuple[int, list[str]]]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{WHO}: file = {path} is not text in UTF-8; save it as a .csv in UTF-8") from None
-    lines = text.split("\n")  # str.splitlines would also break them at characters that a cell may have
+    lines = text.split("\n")  # str.splitlines would also split at characters allowed in a cell
     first = next((line for line in lines if line.strip()), "")
     try:
         delimiter = max(",;\t", key=lambda each: len(next(csv.reader([first], delimiter=each), [])))
@@ -85,10 +85,10 @@ def _rows(path: Path) -> tuple[str, list[tuple[int, list[str]]]]:
 
 
 def _with_points(path: Path, rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
-    """Return rows with decimal points for decimal commas; refuse commas that may separate thousands.
+    """Return rows with decimal points for decimal commas; raise for commas that may separate thousands.
 
-    Commas are decimal if no number has a point and each has at most one comma, at least one of them not before exactly
-    three digits.
+    Commas are decimal if no number has a point, each number has at most one comma, and at least one comma is not
+    followed by exactly three digits.
     """
     commas = [(line, cell.strip()) for line, cells in rows for cell in cells if _COMMA.fullmatch(cell.strip())]
     if not commas:
@@ -109,16 +109,16 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell  # which Python reads past
+    return "_" not in cell  # Python ignores underscores in numbers
 
 
 def _is_header(first: list[str], body: list[list[str]]) -> bool:
     """Return whether the first row names the columns.
 
-    It does if all of it is text; or if its numbers rise, as numbers of columns, years and wavelengths do, and a text
-    in it stands above numbers, or its numbers count from 0 or 1. A text that occurs again below is a value, as is one
-    that begins as a number does. A row of numbers alone is a header if it counts three or more columns from 0 or 1,
-    and the numbers below are not all integers.
+    A row of text is a header. A row of text and numbers is a header if its numbers increase, like column numbers, years
+    or wavelengths, and a text in it is above numbers, or its numbers count from 0 or 1. A text that occurs again below,
+    or begins like a number, is a value. A row of numbers is a header if it counts three or more columns from 0 or 1 and
+    the numbers below are not all integers.
     """
     row = [cell.strip() for cell in first]
     if len(row) > 2 and row in ([str(i) for i in range(len(row))], [str(i + 1) for i in range(len(row))]):
@@ -155,12 +155,12 @@ def _label(path: Path, line: int, name: str, cell: str) -> str:
 
 
 def _labels(cells: list[str]) -> np.ndarray:
-    """Return labels as integers, as reals, or else as text."""
+    """Return labels as integers, as reals, or otherwise as text."""
     if not all(_is_number(cell) for cell in cells):
         return np.array(cells)
     try:
         return np.array([int(cell) for cell in cells], dtype=np.int64)
-    except OverflowError:  # names in digits
+    except OverflowError:  # labels of many digits are names
         return np.array(cells)
     except ValueError:
         return np.array([float(cell) for cell in cells])

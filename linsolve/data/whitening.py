@@ -50,16 +50,16 @@ class Whitened:
     targets : ndarray, shape (P, n_out)
         Centered targets.
     target : ndarray, shape (n_out, rank)
-        The map to be learned, ``targets.T @ inputs / P``; it is the parameter `target` of `WhitenedTwoLayer`.
+        The target map, ``targets.T @ inputs / P``; it is the parameter `target` of `WhitenedTwoLayer`.
     offset : float
-        The part of the mean loss that no linear map removes:
+        The part of the mean loss that cannot be removed by a linear map:
         ``|targets - inputs @ W.T|^2 / (2 P) = |target - W|^2 / 2 + offset`` for every ``W``.
     transform : ndarray, shape (D, rank)
         ``inputs = (X - input_mean) @ transform``.
     input_mean, target_mean : ndarray, shapes (D,), (n_out,)
         Means removed by centering.
     dropped : tuple of int
-        Constant input columns, without effect.
+        Constant input columns, which have no effect.
     tolerance : float
         Directions of the standardized inputs below this fraction of the strongest are dropped as rounding.
 
@@ -88,7 +88,7 @@ class Whitened:
         return self.inputs.shape[1]
 
     def raw(self, product: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the map ``(W, b)``, shapes (..., n_out, D) and (..., n_out), that `product` is on the raw inputs.
+        """Return `product` as a map ``(W, b)`` on the raw inputs, shapes (..., n_out, D) and (..., n_out).
 
         The network's output on a raw input ``x`` is ``W @ x + b``.
         """
@@ -119,8 +119,8 @@ def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
     r"""Whiten inputs in the span of the data, and express the targets in the white inputs.
 
     Columns are centered, divided by their standard deviation, and decomposed, ``X = U diag(sigma) V^T``; the white
-    inputs are :math:`\sqrt P` times the columns of ``U`` that rise above rounding. The standardization does not change
-    the span, and makes the numerical rank independent of the units of the columns.
+    inputs are :math:`\sqrt P` times the columns of ``U`` with singular values above rounding. Standardization does not
+    change the span, and makes the numerical rank independent of the units of the columns.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
     Y : array_like, shape (P, n_out) or (P,)
         Targets, one-hot or real.
     center : bool
-        Remove the means of inputs and targets first.
+        Whether to remove the means of inputs and targets first.
 
     Returns
     -------
@@ -139,8 +139,8 @@ def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
     ------
     ValueError
         If an entry is not finite or is masked, the lengths differ, there are fewer than two samples, all inputs or one
-        target column are constant, inputs and targets are uncorrelated to rounding, or a column varies by so much or so
-        little (inputs beyond 1e300, targets beyond 1e150) that its squares or inverse leave double precision.
+        target column are constant, inputs and targets are uncorrelated to rounding, or the spread of a column is so
+        large or small (inputs beyond 1e300, targets beyond 1e150) that its square or inverse overflows.
 
     Notes
     -----
@@ -180,7 +180,7 @@ def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
     power = float(np.sum(targets**2) / len(X))
     if np.linalg.norm(target) <= tolerance * np.sqrt(power):
         raise ValueError("data.whiten: X and Y are uncorrelated; a linear network has nothing to learn from them")
-    residual = targets - inputs @ target.T  # summed as squares: the difference of the two powers would cancel
+    residual = targets - inputs @ target.T  # sum of squares; the difference of the two norms would cancel
     offset = float(np.sum(residual**2) / (2 * len(X)))
     return Whitened(inputs, targets, target, offset, transform, input_mean, target_mean, dropped, tolerance)
 
@@ -196,7 +196,7 @@ def modes(X: Any, Y: Any, *, center: bool = True) -> Modes:
     Returns
     -------
     Modes
-        Only the modes above rounding: centered one-hot targets of C classes have at most C - 1.
+        Modes above rounding; centered one-hot targets of C classes have at most C - 1.
 
     Examples
     --------
@@ -232,7 +232,7 @@ def samples(who: str, what: str, values: Any) -> np.ndarray:
         raise ValueError(f"{who}: {what} has entries of type {array.dtype}, not real numbers; convert them first")
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"{who}: {what} has shape {array.shape}, which is empty; give one row for every sample")
-    with np.errstate(over="ignore"):  # what is beyond doubles is refused as infinite
+    with np.errstate(over="ignore"):  # overflowing values raise as infinite
         array = array.reshape(len(array), -1).astype(float)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
@@ -247,11 +247,11 @@ def samples(who: str, what: str, values: Any) -> np.ndarray:
 def _standardize(X: np.ndarray, center: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return centered columns, their means and spreads; the spread is exactly 0 for a column that is constant."""
     size = np.abs(X).max(axis=0)
-    unit = np.where(size > 0, size, 1.0)  # without it the squares of extreme columns overflow or vanish
+    unit = np.where(size > 0, size, 1.0)  # avoids overflow and underflow of the squares of extreme columns
     scaled = X / unit
     mean = scaled.mean(axis=0) if center else np.zeros(X.shape[1])
     centered = scaled - mean
-    if center:  # once more: where the mean is far larger than the spread, its own rounding is left behind
+    if center:  # centered twice: a mean far larger than the spread leaves its rounding error
         rest = centered.mean(axis=0)
         centered, mean = centered - rest, mean + rest
     spread = np.sqrt(np.mean(centered**2, axis=0))
@@ -260,7 +260,7 @@ def _standardize(X: np.ndarray, center: bool) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _refuse_beyond(name: str, size: np.ndarray, limit: float) -> None:
-    """Refuse spreads whose inverse, or targets whose square, is no longer a double."""
+    """Raise for spreads whose inverse, or targets whose square, overflows."""
     for value in size[(size > limit) | (size < 1 / limit)][:1]:
         raise ValueError(
             f"data.whiten: {name} varies by {value:.3g}, which must lie in [{1 / limit:g}, {limit:g}] (in double "

@@ -1,1 +1,1 @@
-"""Evaluation engines (private): the formulas of a flow, recorded once, run as NumPy blocks, machine code or CUDA."""
+"""Evaluation engines (private): recorded formulas of a flow, evaluated as NumPy blocks, machine code or CUDA."""

@@ -1,6 +1,6 @@
-"""A program evaluated with NumPy in tiles that fit the cache, in reusable buffers.
+"""Evaluation of a program with NumPy in cache-sized tiles and reusable buffers.
 
-Allocating large temporaries costs more than the arithmetic. Pays for the rows "ours, NumPy" of W1, W3, W4 and W7 of
+Allocating large temporaries costs more than the arithmetic. See the rows "ours, NumPy" of W1, W3, W4 and W7 in
 ``benchmarks/RESULTS.md``.
 """
 
@@ -19,18 +19,18 @@ from linsolve.engines.program import BOOLEAN, Program
 
 __all__ = ["Blocks"]
 
-# members of a tile, outputs of a block of it: long enough that threads seldom wait for the interpreter
+# members of a tile, outputs of one of its blocks; large enough that threads seldom wait for the interpreter
 MEMBERS = OUTPUTS = 65_536
-_MANY, _FEW_MEMBERS = 32, 2048  # of members, where more values than these are kept for each
-_SHARE = 2**23  # steps of outputs and members worth a thread: some milliseconds, as threads wait for the interpreter
-_IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and shapes of blocks for which they are cut
+_MANY, _FEW_MEMBERS = 32, 2048  # members of a tile if more than _MANY values are kept per member
+_SHARE = 2**23  # least work per thread, in steps x outputs: some milliseconds, because threads wait for the interpreter
+_IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and number of block shapes with cached views
 
 
 class Blocks:
-    """A program on a grid, ready to be evaluated tile by tile from any thread.
+    """A program on a grid, evaluated tile by tile from any thread.
 
-    The same NumPy functions are called on the same numbers as in plain evaluation, so that every bit is the same. A
-    step that does not vary along an axis is not repeated along it; `where` with a uniform condition returns one branch
+    The same NumPy functions are applied to the same numbers as in plain evaluation, so that results are bitwise equal.
+    A step that is constant along an axis is not repeated along it; `where` with a uniform condition returns one branch
     without copying.
 
     Parameters
@@ -45,7 +45,7 @@ class Blocks:
         self.members = _FEW_MEMBERS if len(self.plan.kept) > _MANY else MEMBERS
 
     def tiles(self) -> list[Tile]:
-        """Return a division into tiles, at least one for each thread if a tile has work enough."""
+        """Return a division into tiles, at least one per thread if a tile has enough work."""
         count = self.grid.shape[1] * self.grid.shape[2]
         members = max(share_of(self.plan, self.grid, _SHARE), count // 8)
         return list(tiles(self.grid.shape, min(self.members, members), 4096))
@@ -85,7 +85,7 @@ _OTHERS: dict[str, Any] = {"where": _choose, "astype": _as_real}
 
 
 class _Bench:
-    """Buffers of one thread, and the calls on them for blocks of each shape."""
+    """Buffers of one thread and the NumPy calls on them, by shape of the block."""
 
     def __init__(self, plan: Plan, members: int) -> None:
         self.plan, self.members = plan, members
@@ -114,7 +114,7 @@ class _Bench:
             self.calls.clear()
 
     def prepare(self, tile: Tile, grid: Grid, early: dict[int, Any]) -> None:
-        """Compute the steps that depend on the members of a tile only."""
+        """Compute the steps that depend only on the members of a tile."""
         self.inputs = grid.given
         for k, v in early.items():
             self.values[k] = v
@@ -123,7 +123,7 @@ class _Bench:
         self._run(self._calls(tile._replace(t0=0, t1=1), False), tile)
 
     def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> bool:
-        """Compute a block of a prepared tile; return whether all outputs are finite, and their sum too."""
+        """Compute a block of a prepared tile; return whether all outputs and their sum are finite."""
         values, program = self.values, self.plan.program
         for k, v in self.timed.items():
             values[k] = block.of(v)
@@ -178,7 +178,7 @@ class _Bench:
         return pool[at][: own[0] * own[1] * own[2]].reshape(own)
 
 
-_idle: list[_Bench] = []  # the last one used last; taken and given back without a lock, which a fork might find closed
+_idle: list[_Bench] = []  # a stack, most recent last; used without a lock, which could be held during a fork
 
 
 def _taken(plan: Plan, members: int) -> _Bench:
@@ -187,14 +187,14 @@ def _taken(plan: Plan, members: int) -> _Bench:
         if bench.plan is plan and bench.members >= members:
             try:
                 _idle.remove(bench)
-            except ValueError:  # another thread was faster
+            except ValueError:  # another thread took the buffers
                 continue
             return bench
     return _Bench(plan, members)
 
 
 def _given_back(bench: _Bench) -> None:
-    """Keep buffers for the next call, up to `_IDLE` bytes in all."""
+    """Keep buffers for the next call, up to `_IDLE` bytes in total."""
     bench.forget()
     held = bench.bytes
     if held > _IDLE:

@@ -1,7 +1,7 @@
-"""A program compiled to one branch-free loop over members and times, on vectors (extra ``[fast]``).
+"""Compilation of a program to one branch-free SIMD loop over members and times (extra ``[fast]``).
 
-LLVM IR is written as text because it compiles in 0.1 to 0.6 s, where numba takes 0.7 s to minutes, and because
-auto-vectorization of short loops is unreliable. Pays for the rows "ours, compiled" of W1, W3, W4 and W7 of
+LLVM IR is written as text because it compiles in 0.1 to 0.6 s, while numba takes 0.7 s to minutes, and because
+auto-vectorization of short loops is unreliable. See the rows "ours, compiled" of W1, W3, W4 and W7 in
 ``benchmarks/RESULTS.md``.
 """
 
@@ -22,9 +22,9 @@ from linsolve.engines.program import Program
 
 __all__ = ["Compiled", "machine_code"]
 
-_LINE, _LARGE = 64, 2**25  # bytes: of the cache, and from which arrays are not expected to stay in it
-_LONG = 2**15  # members of the largest tiles
-_SHARE = 2**23  # steps of outputs and members that are worth a thread: a millisecond
+_LINE, _LARGE = 64, 2**25  # bytes of a cache line, and of arrays too large to stay in the cache
+_LONG = 2**15  # largest number of members of a tile
+_SHARE = 2**23  # least work per thread, in steps x outputs: a millisecond
 _made: dict[tuple, Machine] = {}
 _making = threading.Lock()
 
@@ -54,9 +54,9 @@ def machine_code(write: Callable[[bool], str], name: str) -> tuple[Any, int, str
     Parameters
     ----------
     write : callable
-        Returns LLVM IR, given whether this processor has AVX-512.
+        Function that returns LLVM IR, given whether this processor has AVX-512.
     name : str
-        Of the function in it.
+        Name of the function in the IR.
     """
     binding = _binding()
     target = binding.Target.from_default_triple()
@@ -85,11 +85,11 @@ def _binding() -> Any:
 
 
 class Compiled:
-    """A program on a grid as machine code, to be called for tiles from any thread.
+    """A program on a grid as machine code, evaluated tile by tile from any thread.
 
-    Sums, products, quotients and square roots are those of NumPy, bit by bit; of the other functions each is within
-    1.05 ulp (``tests/engines/test_fused_compiled.py``). Steps that depend on time only are computed with NumPy. Machine
-    code is kept for each program and each set of varying inputs until the process ends.
+    Sums, products, quotients and square roots are bitwise equal to those of NumPy; other functions are within 1.05 ulp
+    (``tests/engines/test_fused_compiled.py``). Steps that depend only on time are computed with NumPy. Machine code is
+    cached for each program and each set of varying inputs until the process ends.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Compiled:
         self.machine = self._machine(False)
         self.loop = self.machine.loop
         count = grid.shape[0]
-        # one row for each time: steps that do not depend on members
+        # one row per time: steps that do not depend on members
         self.common = np.empty((count, max(1, len(self.loop.common))))
         for j, k in enumerate(self.loop.common):
             self.common[:, j] = np.asarray(self.early[k], dtype=float).reshape(-1)
@@ -120,7 +120,7 @@ class Compiled:
         times, rows, columns = self.grid.shape
         if times == 1:
             return list(tiles(self.grid.shape, _LONG))
-        # enough work for several threads; large tiles, as the interpreter is shared by all threads
+        # enough tiles for several threads, large because all threads share the interpreter
         members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // 64)
         return list(tiles(self.grid.shape, max(INNER, min(-(-members // LANES) * LANES, _LONG))))
 
@@ -134,7 +134,7 @@ class Compiled:
         return finite
 
     def sums(self, tile: Tile) -> dict[str, np.ndarray]:
-        """Return the sum of each output over the members of a tile, for each time, by name."""
+        """Return the sums of the outputs over the members of a tile, for each time, by name."""
         times, rows, columns = tile.shape
         parts = -(-columns // self.loop.wide)
         found = {name: np.zeros((times, rows, parts * LANES)) for name in self.program.outputs}
@@ -142,7 +142,7 @@ class Compiled:
         return {name: v.reshape(times, -1).sum(axis=-1) for name, v in found.items()}
 
     def _machine(self, totals: bool) -> Machine:
-        """Return the machine code of the program, or of its sums over members, compiled if it was not yet."""
+        """Return the machine code of the program, or of its sums over members, from the cache or newly compiled."""
         key = (self.program, tuple(self.plan.axes[k] for k in self.program.inputs.values()), totals)
         with _making:
             if key not in _made:
@@ -177,7 +177,7 @@ def _on_columns(v: np.ndarray) -> np.ndarray:
 def _past_the_cache(outputs: Iterable[np.ndarray]) -> tuple[int, bool]:
     """Return the column, 0 or before, at which all outputs are aligned, and whether to use non-temporal stores.
 
-    Those save reading memory that is about to be overwritten; they are used for arrays larger than the cache.
+    Non-temporal stores avoid reading memory before it is overwritten; they are used for arrays larger than the cache.
     """
     offsets = {v.ctypes.data % _LINE for v in outputs}
     even = len(offsets) == 1 and not any(v.strides[k] % _LINE for v in outputs for k in (0, 1) if v.shape[k] > 1)

@@ -1,7 +1,7 @@
 """Constant subexpressions, evaluated once in plain Python, which rounds identically and is faster.
 
-Steps that depend on time only are evaluated once too, with NumPy. Pays for small ensembles and sweeps, in which the
-set-up counts (W7 of ``benchmarks/RESULTS.md``).
+Steps that depend only on time are also evaluated once, with NumPy. This matters for small ensembles and sweeps, where
+the set-up dominates (W7 in ``benchmarks/RESULTS.md``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UFUNCS: dict[str, Any] = {name: getattr(np, name) for name in _SAME.split()} | {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
 _OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "mod": "mod", "neg": "neg"}
-_FEW = 1024  # numbers for which values are kept
+_FEW = 1024  # largest number of cached values
 _TINY, _MOST = sys.float_info.min, sys.float_info.max
 
 
@@ -35,7 +35,7 @@ def _choose(condition: bool, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
-# correctly rounded operations on numbers: the same result in Python and NumPy
+# correctly rounded operations, equal in Python and NumPy
 _SUMS: dict[str, Callable] = {
     "add": operator.add, "sub": operator.sub, "neg": operator.neg, "abs": operator.abs, "sqrt": math.sqrt,
 }  # fmt: skip
@@ -49,9 +49,9 @@ _KINDS = ((_SUMS, 0.0), (_PRODUCTS, _TINY), (_SURE, None))
 
 
 def early_values(plan: Plan, grid: Grid) -> dict[int, np.ndarray]:
-    """Return the values of the steps that do not depend on members, bit by bit those of plain evaluation.
+    """Return the values of the steps that do not depend on members, bitwise equal to plain evaluation.
 
-    They are cached for ensembles with the same parameters and times, unless NumPy would warn.
+    They are cached for ensembles with equal parameters and times, unless NumPy would warn.
     """
     given = [(name, grid.given[name]) for name, axes in plan.inputs if not axes & (ROW | COLUMN)]
     if sum(v.size for _, v in given) <= _FEW and all(v.dtype == np.float64 for _, v in given):
@@ -103,7 +103,7 @@ def _computed(plan: Plan, given: dict[str, np.ndarray]) -> dict[int, np.ndarray]
 
 @lru_cache(maxsize=64)
 def _recipe(program: Program, inputs: tuple[tuple[str, int], ...]) -> tuple[list[tuple], list[Any]]:
-    """Return for each step its function of Python numbers, its arguments, and the least size of its result."""
+    """Return for each step its function of Python numbers, its arguments, and the smallest magnitude of its result."""
     found, constants = list[tuple](), list[Any]([None] * len(program.steps))
     for k in plan_for(program, inputs).early:
         step = program.steps[k]
@@ -117,12 +117,12 @@ def _recipe(program: Program, inputs: tuple[tuple[str, int], ...]) -> tuple[list
 
 
 def _as_numpy(step: Step, value: Any, number: Any) -> Any:
-    """Return a number as the NumPy type that plain evaluation has there."""
+    """Return a number with the NumPy type of plain evaluation."""
     if value is not None:
         return value
     if step.kind == BOOLEAN:
         return np.bool_(number)
-    return np.asarray(number) if step.op == "where" else np.float64(number)  # which may be divided by 0
+    return np.asarray(number) if step.op == "where" else np.float64(number)  # NumPy numbers may be divided by 0
 
 
 def _by_numpy(step: Step, given: list[Any], inputs: dict[str, np.ndarray]) -> Any:

@@ -1,7 +1,7 @@
-"""Closed forms of whole ensembles on a GPU: the kernels of `cuda_source` through CuPy, in blocks that fit its memory.
+"""Closed forms of ensembles on a GPU: the kernels of `cuda_source` through CuPy, in blocks that fit its memory.
 
-Kernels are printed from the program of the flow, compiled once and cached. Members are evaluated in blocks, which are
-halved where the device runs out of memory. Pays for the device bench of ``benchmarks/RESULTS.md``.
+Kernels are generated from the program of the flow, compiled once and cached. Members are evaluated in blocks, which are
+halved if the device runs out of memory. See the device bench in ``benchmarks/RESULTS.md``.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from linsolve.engines.program import Program, program_of
 
 __all__ = ["Given", "Kernel", "device", "evaluate", "given", "in_blocks", "known_program"]
 
-THREADS = 256  # of a block of the device
-BUSY = 1 << 18  # threads that keep a device busy
-LEAST = 1 << 10  # members below which a block is not halved
-BUFFER = 1 << 25  # numbers of the outputs of a block on their way to the host
+THREADS = 256  # threads per block of the device
+BUSY = 1 << 18  # number of threads that saturates a device
+LEAST = 1 << 10  # smallest number of members of a halved block
+BUFFER = 1 << 25  # largest number of outputs of a block in transfer to the host
 known_program: Callable[..., Program] = lru_cache(maxsize=64)(program_of)
 
 
 def device() -> Any:
-    """Return CuPy, if there is a device.
+    """Return CuPy if a device is available.
 
     Raises
     ------
     ImportError
         If CuPy is missing.
     OSError
-        If there is no device, or no driver for it.
+        If there is no device, or no driver.
     """
     try:
         import cupy
@@ -57,14 +57,14 @@ def device() -> Any:
 
 
 class Given(NamedTuple):
-    """An input of a program on a batch: its kind as in `cuda_source`, its values, and where they lie in the batch."""
+    """Input of a program on a batch: its kind as in `cuda_source`, its values, and their layout in the batch."""
 
     kind: str
     values: Any
     inner: int = 1
 
     def on(self, xp: Any, first: int, last: int) -> tuple[Any, ...]:
-        """Return the arguments of a kernel for some of the members."""
+        """Return the arguments of a kernel for members `first` to `last`."""
         if self.kind == "scalar":
             return (self.values,)
         if self.kind == "member":
@@ -74,7 +74,7 @@ class Given(NamedTuple):
 
 
 def given(value: Any, batch: tuple[int, ...]) -> Given:
-    """Return a parameter or field as a kernel argument: one number, one for each member, or one along some axes.
+    """Return a parameter or field as a kernel argument: a scalar, one number per member, or one along some axes.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def given(value: Any, batch: tuple[int, ...]) -> Given:
         return Given("scalar", np.float64(arithmetic.to_numpy(value).reshape(())))
     inside = range(along[0], along[-1] + 1)
     if any(shape[k] != batch[k] for k in inside):
-        # axes that vary with others between them: written out
+        # varying axes that are not adjacent: the full array is written out
         xp = arithmetic.namespace(value)
         return Given("member", xp.reshape(xp.broadcast_to(value, batch), (-1,)))
     flat, inner = value.reshape(-1), math.prod(batch[along[-1] + 1 :])
@@ -103,25 +103,25 @@ def in_blocks(
     free: Callable[[], None],
     least: int = LEAST,
 ) -> int:
-    """Work on members in blocks; a block that lacks memory is halved and tried again.
+    """Process members in blocks; a block that runs out of memory is halved and tried again.
 
     Parameters
     ----------
     work : callable
-        ``work(first, last)``; it must not have changed anything when it fails.
+        ``work(first, last)``; it must have no effect if it fails.
     count, block : int
-        Members, and members of a block at first.
+        Number of members, and initial number of members per block.
     failure : type
-        Exception raised where memory is lacking.
+        Exception raised when memory is exhausted.
     free : callable
-        Frees unused memory.
+        Function that frees unused memory.
     least : int
-        Members below which a block is not halved.
+        Smallest number of members of a halved block.
 
     Returns
     -------
     int
-        Members of a block at last.
+        Final number of members per block.
 
     Raises
     ------
@@ -155,11 +155,11 @@ class Kernel:
     xp : module
         CuPy.
     flow : type
-        Of single numbers; see `linsolve.engines.elementwise`.
+        Flow of single numbers; see `linsolve.engines.elementwise`.
     names : tuple of str
-        State fields and observables; of each the launch is given an array.
+        State fields and observables; the launch takes one array for each.
     kinds : tuple of (str, str)
-        Kind of each input but ``t``.
+        Kind of each input except ``t``.
     """
 
     def __init__(self, xp: Any, flow: type, names: tuple[str, ...], kinds: tuple[tuple[str, str], ...]) -> None:
@@ -167,7 +167,7 @@ class Kernel:
         self.raw = xp.RawKernel(evaluation(self.program, dict(kinds)), "follow", options=OPTIONS)
 
     def __call__(self, clock: Any, inputs: Mapping[str, Given], first: int, last: int, outs: Iterable[Any]) -> None:
-        """Write the members from and to: arrays of shape (times, members) or views of them with rows of one stride."""
+        """Write members `first` to `last` into arrays of shape (times, members), or views of constant row stride."""
         outs, count, times = list(outs), last - first, int(clock.size)
         pitch = outs[0].strides[0] // outs[0].itemsize if times > 1 else count
         chunk = max(1, -(-times // 65535), min(times, times * count // BUSY))
@@ -221,12 +221,12 @@ def evaluate(
     t, z0
         Times and start, as for the flow itself; arrays of NumPy or CuPy.
     names : str or iterable of str, optional
-        As a `Trajectory` gives them; by default the state.
+        State fields and observables of a `Trajectory`; by default the state.
     out : mapping of str to array, optional
         Arrays to write into, C-contiguous doubles of shape ``t.shape + batch``. CuPy arrays are written in place. NumPy
-        arrays are filled block by block, so that they may be larger than the device.
+        arrays are filled block by block, so that they may be larger than the device memory.
     block : int, optional
-        Members at once; halved by itself where memory is lacking.
+        Members per launch; halved automatically if memory is insufficient.
 
     Returns
     -------
@@ -236,17 +236,17 @@ def evaluate(
     Raises
     ------
     ImportError, OSError
-        Without CuPy; without a device.
+        If CuPy or a device is missing.
     ValueError, TypeError, NotExact
-        As from the flow; for a name that it lacks, or an `out` that does not fit.
+        As for the flow; also for an unknown name, or an `out` that does not fit.
     MemoryError
-        If results do not fit the device (give NumPy arrays as `out`), or not even a small block does.
+        If results do not fit in device memory (pass NumPy arrays as `out`), or even a small block does not fit.
 
     Notes
     -----
-    Every operation is rounded as in NumPy, without contraction to fused multiply-adds; elementary functions are CUDA's.
-    ``tests/engines/test_cuda_source.py`` compiles the same source with the compiler of the host: with the functions of
-    one library it gives the bits of the formulas. Input is checked on a copy on the host.
+    Every operation is rounded as in NumPy, without contraction to fused multiply-adds; elementary functions are those
+    of CUDA. ``tests/engines/test_cuda_source.py`` compiles the same source with the host compiler: with the same
+    library functions the results are bitwise equal to the formulas. Input is checked on a host copy.
     ``python -m benchmarks.device --gpu`` measures speed and accuracy on a device.
     """
     xp = device()
@@ -291,7 +291,7 @@ def evaluate(
 
 
 def _where(who: str, out: Mapping[str, Any] | None, names: tuple[str, ...], shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the arrays to write into, refused where they do not fit."""
+    """Return the arrays to write into; raise if they do not fit."""
     for name, value in (out or {}).items():
         if name not in names:
             raise ValueError(unknown_name(who, "out", name, names))

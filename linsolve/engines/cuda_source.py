@@ -1,9 +1,9 @@
-"""CUDA C++ of a program: kernels that evaluate, or only reduce, every member of a batch at all times.
+"""CUDA C++ of a program: kernels that evaluate, or reduce, every member of a batch at all times.
 
-The lines of a kernel are the steps of the program, one each, in double precision and in the order of the formula. Steps
-that depend on scalars only are computed once per thread, steps that depend on the member once per member, and the rest
-at every time. The source depends on CUDA by its index variables only, so that a host compiler can run it too. Pays for
-the device bench of ``benchmarks/RESULTS.md``.
+Each line of a kernel is a step of the program, in double precision and in the order of the formula. Steps that depend
+only on scalars are computed once per thread, steps that depend on the member once per member, and the rest at every
+time. The source depends on CUDA only through its index variables, so that a host compiler can also compile it. See the
+device bench in ``benchmarks/RESULTS.md``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from linsolve.engines.program import BOOLEAN, Program, Step
 __all__ = ["GRAM", "KINDS", "OPTIONS", "TIMES", "evaluation", "gram", "reduction"]
 
 KINDS = ("scalar", "member", "axis")
-OPTIONS = ("--std=c++17", "--fmad=false")  # no contraction: the same roundings as NumPy's
-TIMES = 8  # times that a thread of a reduction holds in registers
+OPTIONS = ("--std=c++17", "--fmad=false")  # no contraction: rounding as in NumPy
+TIMES = 8  # times held in registers by a thread of a reduction
 
 PRELUDE = r"""
 #define INF __longlong_as_double(0x7ff0000000000000LL)
@@ -51,7 +51,7 @@ _FORM = {
 
 
 class _Lines(NamedTuple):
-    """Lines of a program by how often they run: once a thread, once a member, at every time."""
+    """Lines of a program by frequency: once per thread, once per member, at every time."""
 
     thread: list[str]
     member: list[str]
@@ -59,7 +59,7 @@ class _Lines(NamedTuple):
 
 
 def _literal(value: Any) -> str:
-    """Return a constant, exactly."""
+    """Return an exact C++ literal of a constant."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value != value:
@@ -73,7 +73,7 @@ def _literal(value: Any) -> str:
 def _expression(step: Step, steps: list[Step], name: Callable[[int], str]) -> str:
     args = [name(k) for k in step.args]
     if step.op == "pow" and steps[step.args[1]].op == "constant" and steps[step.args[1]].data == 2:
-        return f"{args[0]} * {args[0]}"  # as NumPy has it
+        return f"{args[0]} * {args[0]}"  # as in NumPy
     if step.op in _INFIX:
         return f"{args[0]} {_INFIX[step.op]} {args[1]}"
     if step.op in _CALL:
@@ -82,7 +82,7 @@ def _expression(step: Step, steps: list[Step], name: Callable[[int], str]) -> st
 
 
 def _loads(program: Program, kinds: Mapping[str, str]) -> dict[int, str]:
-    """Return where the value of each input comes from."""
+    """Return the C++ expression that loads each input."""
     found = {}
     for k, (name, index) in enumerate(program.inputs.items()):
         if name == "t":
@@ -119,7 +119,7 @@ def _result(program: Program, name: str) -> str:
 
 
 def _arguments(program: Program, kinds: Mapping[str, str]) -> list[str]:
-    """Return the declarations of the inputs, those that the program uses or not, but for the time."""
+    """Return the declarations of all inputs except the time, used or not."""
     found = []
     for k, name in enumerate(program.inputs):
         if name == "t":
@@ -142,20 +142,20 @@ def evaluation(program: Program, kinds: Mapping[str, str], name: str = "follow")
     Parameters
     ----------
     program : Program
-        Of `program_of`.
+        Result of `program_of`.
     kinds : dict of str
-        Of every input but ``t``: ``"scalar"``, one number, an argument; ``"member"``, one for each member of the
-        launch; ``"axis"``, for member ``i`` of the whole batch the entry ``i // inner % size``, as for what varies
-        along some neighboring axes of a batch only.
+        Kind of every input except ``t``: ``"scalar"``, a single number; ``"member"``, one number per member of the
+        launch; ``"axis"``, entry ``i // inner % size`` for member ``i`` of the whole batch, for an input that varies
+        only along some adjacent axes of the batch.
     name : str
-        Of the kernel.
+        Name of the kernel.
 
     Returns
     -------
     str
         ``name(first, count, pitch, times, chunk, clock, inputs..., outputs...)``: `count` members of the batch from
-        `first`; outputs of shape (times, pitch), of which the first `count` columns are written. The second grid
-        axis takes `chunk` times each. An axis input is followed by its ``inner`` and ``size``.
+        `first`, with outputs of shape (times, pitch), whose first `count` columns are written. Each index of the second
+        grid axis covers `chunk` times. An axis input is followed by its ``inner`` and ``size``.
 
     Examples
     --------
@@ -197,26 +197,26 @@ _BIN = """\
 
 
 def reduction(program: Program, kinds: Mapping[str, str], edges: int = 0, name: str = "reduce") -> str:
-    """Return the source of a kernel that keeps of a program's outputs only moments, extremes and counts in bins.
+    """Return the source of a kernel that reduces a program's outputs to moments, extremes and counts in bins.
 
-    Thread ``l`` of ``lanes`` takes the members ``l, l + lanes, ...`` of the launch, in order, on top of what it has of
-    earlier launches, whose members were multiples of `lanes`: what comes out does not depend on how the members were
-    cut into launches. Counts are integers, for which no order matters.
+    Thread ``l`` of ``lanes`` adds the members ``l, l + lanes, ...`` of the launch, in order, to its results of earlier
+    launches, whose numbers of members were multiples of `lanes`. The result therefore does not depend on the division
+    of the members into launches. Counts are integers, independent of the order.
 
     Parameters
     ----------
     program, kinds
         As for `evaluation`.
     edges : int
-        Of a histogram, at least 2; 0 for none.
+        Number of edges of a histogram, at least 2; 0 for no histogram.
 
     Returns
     -------
     str
         ``name(first, count, lanes, times, clock, inputs..., mean, spread, low, high[, edges, histogram])``: arrays of
-        shape (outputs, times, lanes), which are read and written, `spread` the sum of squared distances from the mean;
-        ``edges`` ascending, ``histogram`` unsigned 64-bit, shape (outputs, times, edges + 1). The second grid axis
-        takes `TIMES` times each.
+        shape (outputs, times, lanes), which are read and written, with `spread` the sum of squared deviations from the
+        mean; ``edges`` ascending, ``histogram`` unsigned 64-bit, shape (outputs, times, edges + 1). Each index of the
+        second grid axis covers `TIMES` times.
     """
     lines, outputs = _lines(program, kinds), list(program.outputs)
     heads = ["const whole first, const whole count, const whole lanes, const int times"]
@@ -269,7 +269,7 @@ def reduction(program: Program, kinds: Mapping[str, str], edges: int = 0, name: 
 
 # inner products of weights
 
-GRAM_THREADS = 32  # that share a network
+GRAM_THREADS = 32  # threads per network
 
 GRAM = r"""
 typedef long long whole;
@@ -305,7 +305,7 @@ _kernels: dict[Any, Any] = {}
 
 
 def gram(xp: Any, h: Any, u: Any, b: float, a: float) -> Any:
-    """Return ``|p|^2``, ``|q|^2``, ``p.q`` of ``p, q = b h + a u, b h - a u`` for each row, each weight read once.
+    """Return ``|p|^2``, ``|q|^2``, ``p.q`` of ``p, q = b h + a u, b h - a u`` for each row, reading each weight once.
 
     With ``b = sqrt(eta_u)/2``, ``a = sqrt(eta_w)/2`` and ``h = W x/rho`` these are the order parameters of
     `TwoLayerOrder`.
@@ -313,7 +313,7 @@ def gram(xp: Any, h: Any, u: Any, b: float, a: float) -> Any:
     Parameters
     ----------
     xp : module
-        CuPy; NumPy takes three products instead.
+        CuPy; with NumPy three products are computed instead.
     h, u : array, shape (networks, width)
         C-contiguous doubles.
     b, a : float
@@ -321,7 +321,7 @@ def gram(xp: Any, h: Any, u: Any, b: float, a: float) -> Any:
     Returns
     -------
     array, shape (3, networks)
-        The order of the sums is fixed, so that the result is the same in every run.
+        The order of summation is fixed, so that results are reproducible.
     """
     count, width = h.shape
     if xp is np:

@@ -1,8 +1,8 @@
 """Branch-free elementary functions on vectors by argument reduction and polynomials, each within 1.05 ulp.
 
-Polynomials interpolate at Chebyshev points, in 40 digits, when they are first needed. Where one rounding would be too
-much a quantity is carried as two doubles; a product and its rounding error come from one fused multiply-add each. Pays
-for the rows "ours, compiled" of ``benchmarks/RESULTS.md``: the C library evaluates one number at a time.
+Polynomials interpolate at Chebyshev points, in 40 digits, when first needed. Where a single rounding would be too
+inaccurate, a quantity is a sum of two doubles; the rounding error of a product comes from a fused multiply-add. See the
+rows "ours, compiled" in ``benchmarks/RESULTS.md``: the C library evaluates one number at a time.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ def fit(name: str, points: list[Any]) -> tuple[float, ...]:
         for k in range(count - 1, level - 1, -1):
             table[k] = (table[k] - table[k - 1]) / (points[k] - points[k - level])
     found = [mp.mpf(0)] * count
-    for k in range(count - 1, -1, -1):  # multiplied out
+    for k in range(count - 1, -1, -1):  # expanded into monomials
         found = [(found[j - 1] if j else 0) - points[k] * found[j] for j in range(count)]
         found[0] += table[k]
     return tuple(float(c) for c in found)
 
 
 def chebyshev(low: Any, high: Any, count: int) -> list[Any]:
-    """Return the Chebyshev points between two ends."""
+    """Return the Chebyshev points of an interval."""
     mp = _context()
     middle, half = (mp.mpf(high) + mp.mpf(low)) / 2, (mp.mpf(high) - mp.mpf(low)) / 2
     return [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
 
 
 def _squared(size: Any, count: int) -> list[Any]:
-    """Return the points within `size` of 0, in pairs, at which interpolation errs least if the error counts times x^2.
+    """Return symmetric points in [-size, size] that minimize the interpolation error weighted with x^2.
 
     Their squares and 0 are the zeros of one Chebyshev polynomial.
     """
@@ -100,14 +100,14 @@ def _low_of_ln2() -> float:
 
 
 def _bounded(v: Vectors, x: str, below_zero: bool, moderate: bool) -> str:
-    """Return an exponent, moved to where exponentials overflow or vanish if it is beyond."""
+    """Return an exponent, clipped to the limits beyond which exponentials overflow or vanish."""
     if not below_zero and not moderate:
         x = v.select(v.compare("gt", x, v.number(710.0)), v.number(710.0), x)
     return x if moderate else v.select(v.compare("lt", x, v.number(-746.0)), v.number(-746.0), x)
 
 
 class _Remainder(NamedTuple):
-    """Of ``x = k log 2 + rest`` the integer, real and whole, ``2^k``, and the rest of the high part of log 2, exact."""
+    """Argument reduction ``x = k log 2 + rest``: k as real and as integer, ``2^k``, and the exact remainder."""
 
     n: str
     k: str
@@ -121,7 +121,7 @@ def _remainder(v: Vectors, x: str) -> _Remainder:
 
 
 def _reduced(v: Vectors, x: str, x_low: str | None = None) -> tuple[_Remainder, str]:
-    """Return `k` and `t` with ``exp(x + x_low) = 2^k (1 + rest + t)``, `rest` exact and `t` the smaller."""
+    """Return `k` and `t` with ``exp(x + x_low) = 2^k (1 + rest + t)``, with exact `rest` and smaller `t`."""
     k, low = _remainder(v, x), v.number(-_low_of_ln2())
     missing = v.op("mul", k.n, low) if x_low is None else v.fma(k.n, low, x_low)
     r = v.op("add", k.rest, missing)
@@ -129,10 +129,10 @@ def _reduced(v: Vectors, x: str, x_low: str | None = None) -> tuple[_Remainder, 
 
 
 def exp(v: Vectors, x: str, below_zero: bool = False, moderate: bool = False) -> str:
-    """Return the exponential, of numbers that all have a sign, or are all within 700 of 0, if so said."""
+    """Return the exponential; flags say that all numbers have the sign bit set, or are all within 700 of 0."""
     k, t = _reduced(v, _bounded(v, x, below_zero, moderate))
     p = v.op("add", k.rest, t)
-    if moderate:  # the same bits, as no power of two is out of range
+    if moderate:  # bitwise equal, as no power of two is out of range
         return v.fma(k.power, p, k.power)
     return v.scaled(v.op("add", p, v.number(1.0)), k.n, k.k)
 
@@ -140,13 +140,13 @@ def exp(v: Vectors, x: str, below_zero: bool = False, moderate: bool = False) ->
 def expm1(v: Vectors, x: str, below_zero: bool = False, moderate: bool = False) -> str:
     """Return ``exp(x) - 1``, from the same reduction as `exp`.
 
-    Below 0 it is the opposite of ``(1 - 2^k) - 2^k (rest + t)``; above, the sum with ``2^k - 1`` keeps its rounding
-    error.
+    Below 0 it is the negative of ``(1 - 2^k) - 2^k (rest + t)``; above 0 the sum with ``2^k - 1`` is compensated for
+    its rounding error.
     """
     one = v.number(1.0)
     k, t = _reduced(v, _bounded(v, x, below_zero, moderate))
     scale = k.power if moderate else v.scaled(one, k.n, k.k)
-    # -0 of -0: both terms of the opposite are 0 without a sign
+    # expm1(-0) = -0: both terms of the negative are +0
     below = v.negative(v.fma(v.negative(scale), v.op("add", k.rest, t), v.op("sub", one, scale)))
     if below_zero:
         return below
@@ -183,8 +183,8 @@ def _normal(v: Vectors, x: str) -> tuple[str, str]:
 
 
 def _log_of_sum(v: Vectors, n: str, f: str, correction: Callable[[str], str]) -> str:
-    """Return ``n log 2 + log(1 + f)`` plus what `correction` gives of ``f/(2 + f)``."""
-    high = float(math.ldexp(math.floor(math.ldexp(_LN2, 32)), -32))  # n times it is exact
+    """Return ``n log 2 + log(1 + f)`` plus `correction` evaluated at ``f/(2 + f)``."""
+    high = float(math.ldexp(math.floor(math.ldexp(_LN2, 32)), -32))  # n * high is exact
     low = float(_context().log(2) - high)
     s = v.op("div", f, v.op("add", f, v.number(2.0)))
     z = v.op("mul", s, s)
@@ -196,7 +196,7 @@ def _log_of_sum(v: Vectors, n: str, f: str, correction: Callable[[str], str]) ->
 
 
 def _ends_of_log(v: Vectors, found: str, x: str, distance: str) -> str:
-    """Put in the ends of a logarithm of `distance` from its singularity: -inf, inf, and nan beyond."""
+    """Insert the special values of a logarithm by the `distance` from its singularity: -inf, inf, nan."""
     found = v.select(v.compare("lt", x, v.infinity), found, x)
     found = v.select(v.compare("eq", distance, v.number(0.0)), v.number(-math.inf), found)
     return v.select(v.compare("lt", distance, v.number(0.0)), v.nan, found)
@@ -211,7 +211,7 @@ def log(v: Vectors, x: str) -> str:
 
 
 def log1p(v: Vectors, x: str) -> str:
-    """Return ``log(1 + x)``; what rounding ``1 + x`` leaves is added, over ``1 + x``."""
+    """Return ``log(1 + x)``, with the rounding error of ``1 + x`` added, divided by ``1 + x``."""
     one = v.number(1.0)
     u, low = _two_sum(v, one, x)
     k, m = _split(v, u)
@@ -222,7 +222,7 @@ def log1p(v: Vectors, x: str) -> str:
     low = v.select(exact, v.number(0.0), v.op("mul", low, v.power_of_two(v.whole_op("sub", v.integer(0), k))))
 
     def correction(s: str) -> str:
-        # 1/(1 + f) = (1 - s)/(1 + s), here to three digits
+        # 1/(1 + f) = (1 - s)/(1 + s), needed to three digits only
         lower = v.op("sub", one, s)
         return v.op("mul", low, v.op("mul", v.op("mul", lower, lower), v.fma(s, s, one)))
 
@@ -286,7 +286,7 @@ def _log_of_two(v: Vectors, x: str) -> Pair:
 
 
 def power(v: Vectors, x: str, y: str) -> str:
-    """Return ``x^y`` for real `x` and `y`, as the C library does: nan for a negative number to a broken power."""
+    """Return ``x^y`` for real `x` and `y`, as in the C library: nan for a negative `x` and a fractional `y`."""
     zero, one = v.number(0.0), v.number(1.0)
     size = v.unary("fabs", x)
     inside = v.logic("and", v.compare("gt", size, zero), v.compare("lt", size, v.infinity))
@@ -296,7 +296,7 @@ def power(v: Vectors, x: str, y: str) -> str:
     moderate = v.compare("lt", v.unary("fabs", e), v.number(800.0))
     k, t = _reduced(v, _bounded(v, e, False, False), v.select(moderate, e_low, zero))
     found = v.scaled(v.op("add", v.op("add", k.rest, t), one), k.n, k.k)
-    # log of 0 is -inf, of inf inf
+    # log 0 = -inf, log inf = inf
     outside = v.op("mul", y, v.select(v.compare("eq", size, zero), v.number(-math.inf), v.infinity))
     end = v.select(v.compare("gt", outside, zero), v.infinity, v.select(v.compare("lt", outside, zero), zero, v.nan))
     found = v.select(inside, found, end)
@@ -305,7 +305,7 @@ def power(v: Vectors, x: str, y: str) -> str:
 
 
 def _signed(v: Vectors, found: str, x: str, y: str) -> str:
-    """Put in the sign of a power, nan of a negative number to a broken one, and the powers that are 1."""
+    """Insert the sign of a power, nan for a negative number to a fractional power, and the powers equal to 1."""
     zero, one, half = v.number(0.0), v.number(1.0), v.op("mul", y, v.number(0.5))
     whole = v.compare("eq", v.unary("floor", y), y)
     odd = v.logic("and", whole, v.compare("ne", v.unary("floor", half), half))

@@ -1,6 +1,6 @@
-"""Evaluation of a checked query: engine, threads, arrays to write into, and one judgment of overflow.
+"""Evaluation of a checked query: engine, threads, output arrays and a common check of overflow.
 
-Pays for W1, W3, W4 and W7 of ``benchmarks/RESULTS.md``.
+See W1, W3, W4 and W7 in ``benchmarks/RESULTS.md``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 ENGINES = ("plain", "blocks", "compiled")
-OWN = "own"  # engine of flows of matrices that have a compiled closed form
-ENOUGH = 2**16  # outputs, from which blocks are worth their set-up
-LARGE, SMALL = 2.0**200, 2.0**-200  # inputs beyond which products in a formula may leave the range of doubles
-PIECE = 2**16  # values that the formula evaluates at once
+OWN = "own"  # engine of matrix flows with their own compiled closed form
+ENOUGH = 2**16  # smallest number of outputs for which blocks are faster despite their set-up
+LARGE, SMALL = 2.0**200, 2.0**-200  # inputs beyond these bounds may overflow or underflow in products
+PIECE = 2**16  # values per evaluation of the plain formula
 _known: Any = lru_cache(maxsize=64)(program_of)
 _limits: Any = lru_cache(maxsize=64)(limits_of)
 
@@ -61,7 +61,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Return observables of the closed form, without storing the state.
 
-    Programs of large ensembles are specialized to the ranges of their inputs, which changes no bit
+    Programs of large ensembles are specialized to the ranges of their inputs, with bitwise identical results
     (``tests/engines/test_fused_ranges.py``).
 
     Parameters
@@ -71,14 +71,14 @@ def evaluate(
     t, z0
         Times and start, as for the flow itself.
     names : str or iterable of str
-        State fields and observables, as a `Trajectory` gives them by name.
+        State fields and observables of a `Trajectory`.
     out : mapping of str to array, optional
-        Arrays to write into, one for each name, of shape ``t.shape + batch``.
+        Arrays to write into, one per name, of shape ``t.shape + batch``.
     engine : str, optional
-        "plain" (as a `Trajectory` does), "blocks" (NumPy, the same bits) or "compiled" (extra ``[fast]``); by default
-        "blocks" where it applies, else "plain".
+        "plain" (as in a `Trajectory`), "blocks" (NumPy, bitwise equal) or "compiled" (extra ``[fast]``); by default
+        "blocks" if it applies, otherwise "plain".
     threads : int, optional
-        Of "blocks" and "compiled"; by default one for each processor.
+        Number of threads of "blocks" and "compiled"; by default one per processor.
 
     Returns
     -------
@@ -88,8 +88,8 @@ def evaluate(
     Raises
     ------
     ValueError, TypeError
-        If an input is not what it must be, a name is unknown, the engine cannot evaluate the flow, or an array of
-        `out` does not fit.
+        If an input is invalid, a name is unknown, the engine cannot evaluate the flow, or an array of `out` does not
+        fit.
     NotExact
         If the closed form does not hold for this start.
     OverflowError
@@ -117,7 +117,7 @@ def observables(
     threads: int | None = None,
     enough: int = ENOUGH,
 ) -> dict[str, Any]:
-    """Return observables of a checked query by name; "blocks" is the default from `enough` values on."""
+    """Return observables of a checked query by name; "blocks" is the default for at least `enough` values."""
     names = tuple(dict.fromkeys(names))
     chosen = _engine(problem, engine, names, enough)
     threads = checked_threads(threads)
@@ -145,7 +145,7 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     refuse_outside_lifetime(problem)
     flow, clock = problem.flow, problem.xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
     found = flow.compiled_solution(clock, problem.z0) if chosen == OWN else closed_form(problem, clock)
-    if problem.xp is np and any(np.isnan(v).any() for v in found):  # not every nan is reported by the processor
+    if problem.xp is np and any(np.isnan(v).any() for v in found):  # the floating-point flags do not report every nan
         refuse_overflow(problem)
     state = spread(problem, found)
     return type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))
@@ -176,12 +176,12 @@ def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None,
         raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {problem.xp.__name__}")
     if engine == "compiled" and hasattr(problem.flow, "compiled_solution"):
         return OWN
-    _known(type(problem.flow), names)  # refuses what it cannot trace
+    _known(type(problem.flow), names)  # raises for unknown names
     return engine
 
 
 def traceable(flow: type, names: tuple[str, ...] | None) -> bool:
-    """Whether the closed form is a program of single numbers."""
+    """Return whether the closed form is a program of single numbers."""
     if not elementwise(flow):
         return False
     try:
@@ -192,7 +192,7 @@ def traceable(flow: type, names: tuple[str, ...] | None) -> bool:
 
 
 def prepared(problem: Problem, engine: str, names: tuple[str, ...] | None) -> Any:
-    """Return an engine with the program of a checked query; starts and times without a solution are refused."""
+    """Return an engine with the program of a checked query; raise for starts and times without a solution."""
     _refuse(problem)
     with _quiet():
         return _made(engine, _known(type(problem.flow), names), _grid(problem))
@@ -208,7 +208,7 @@ def _made(engine: str, program: Program, grid: Grid) -> Any:
 
 
 def _quiet() -> Any:
-    """Return a context without warnings of overflow, which `reevaluate_extremes` judges."""
+    """Return a context without overflow warnings; `reevaluate_extremes` checks for overflow."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
@@ -218,7 +218,7 @@ def _grid(problem: Problem) -> Grid:
 
 
 def _refuse(problem: Problem) -> None:
-    """Refuse inexact starts and times outside the lifetime: evaluated in blocks, and if bad by the formula itself."""
+    """Raise for inexact starts and times outside the lifetime, checked in blocks and then by the plain formula."""
     grid = _grid(problem)
     once = grid._replace(shape=(1, *grid.shape[1:]))
     with _quiet():
@@ -233,7 +233,7 @@ def _refuse(problem: Problem) -> None:
 
 
 def _extremes(blocks: Blocks) -> dict[str, float]:
-    """Return the largest value of each output over all members; of "high", the smallest."""
+    """Return the largest value of each output over all members, and the smallest of "high"."""
     outputs, of = blocks.program.outputs, dict.fromkeys(blocks.program.outputs, np.max) | {"high": np.min}
     found: dict[str, list[Any]] = {name: [blocks.early[k]] for name, k in outputs.items() if k in blocks.early}
     if len(found) < len(outputs):
@@ -266,9 +266,9 @@ def computed(
 
 
 def reevaluate_extremes(problem: Problem, found: dict[str, np.ndarray], finite: bool) -> None:
-    """Evaluate members of extreme inputs or non-finite outputs by the formula itself, which raises `OverflowError`.
+    """Evaluate members with extreme inputs or nonfinite outputs by the plain formula, which raises `OverflowError`.
 
-    Only there an overflow in the middle of the formula is seen, so that all engines refuse the same members.
+    Only the plain formula detects an intermediate overflow, so all engines raise for the same members.
     """
     suspects = np.zeros(problem.batch, dtype=bool)
     for v in (*problem.flow.parameters().values(), *problem.z0):
@@ -299,7 +299,7 @@ def _members(problem: Problem, at: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
 
 
 def _viewed(v: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array in another shape: a view where there is one, else new."""
+    """Return an array in another shape, as a view if possible."""
     try:
         return v.reshape(shape, copy=False)
     except ValueError:
@@ -318,7 +318,7 @@ def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
 
 
 def _checked_out(problem: Problem, out: Mapping[str, Any] | None, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the arrays to write into, checked."""
+    """Return the checked output arrays."""
     who, lead = type(problem.flow).__name__, shape_of(problem)
     for name in out or {}:
         if name not in names:
@@ -348,7 +348,7 @@ def _own(problem: Problem, name: str) -> int:
 
 
 def _into(where: Mapping[str, np.ndarray], name: str, value: Any) -> Any:
-    """Return the value, written into the array of its name if there is one."""
+    """Return the value, written into the output array of that name if given."""
     if name not in where:
         return value
     np.copyto(where[name], value)

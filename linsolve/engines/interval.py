@@ -1,8 +1,8 @@
-"""Interval arithmetic on doubles, for each operation of a program; used by `specialize`, which pays for it in W4.
+"""Interval arithmetic on doubles for each operation of a program; used by `specialize`.
 
-Doubles are ordered with -0 below +0, so that ``[+0, b]`` holds no number with a sign. Sums, products, quotients and
-roots are rounded monotonely, and their ends are those of the operation itself. Other functions are assumed to be
-monotone to within `_MARGIN`, many ulps, in every library, and to keep signs and -0.
+Doubles are ordered with -0 below +0, so that ``[+0, b]`` contains no number with the sign bit set. Sums, products,
+quotients and roots are correctly rounded, hence monotone, and the operation itself gives the ends of the result. Other
+functions are assumed to be monotone to within `_MARGIN`, many ulps, in every library, and to preserve signs and -0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MARGIN, _LEAST = 2.0**-46, 2.0**-1070
 
 
 class Range(NamedTuple):
-    """All doubles from `low` to `high`, and not a number if so said.
+    """All doubles from `low` to `high`, and nan if `nan` is True.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class Range(NamedTuple):
 
     @property
     def unsigned(self) -> bool:
-        """Whether no number has a sign."""
+        """Whether no number has the sign bit set."""
         return self.low > 0 or (self.low == 0 and math.copysign(1, self.low) > 0)
 
     @property
     def signed(self) -> bool:
-        """Whether every number has a sign."""
+        """Whether every number has the sign bit set."""
         return self.high < 0 or (self.high == 0 and math.copysign(1, self.high) < 0)
 
     @property
@@ -88,7 +88,7 @@ def hull(values: list[float], nan: bool) -> Range:
     return Range(least(*values), largest(*values), nan)
 
 
-# exactly rounded
+# correctly rounded
 
 
 def _neg(a: Range) -> Range:
@@ -117,7 +117,7 @@ def _sub(a: Range, b: Range) -> Range:
 
 
 def _corners(a: Range, b: Range, of: Callable[[float, float], float], nan: bool) -> Range:
-    """Return the hull of a function monotone in each argument; where it has no value at a corner, of its limits."""
+    """Return the hull of a function monotone in each argument; at a corner without a value, of its limits."""
     values = []
     for x in (a.low, a.high):
         for y in (b.low, b.high):
@@ -142,7 +142,7 @@ def _mul(a: Range, b: Range) -> Range:
         return Range(a_low * b_low, a_high * b_high, a_nan or b_nan)
     endless = (a.zero and b.infinite) or (b.zero and a.infinite)
     values = a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high
-    if 0 in values or endless:  # signs of zeros, and corners without a value
+    if 0 in values or endless:  # signed zeros, and corners without a value
         return _corners(a, b, _product, a_nan or b_nan or endless)
     return Range(min(values), max(values), a_nan or b_nan)
 
@@ -200,13 +200,13 @@ def _above(x: float) -> float:
 
 
 def _wide(low: float, high: float, nan: bool, unsigned: bool = False, signed: bool = False) -> Range:
-    """Return a range with a margin on both sides, which does not reach over 0 where a sign is sure."""
+    """Return a range with a margin on both sides, not extended across 0 if the sign is known."""
     low, high = _below(low), _above(high)
     return Range(largest(low, 0.0) if unsigned else low, least(high, -0.0) if signed else high, nan)
 
 
 def _monotone(function: Callable[[float], float]) -> Callable[[Range], Range]:
-    """Return the range of a function that rises, and has the sign of its argument."""
+    """Return the range of an increasing function with the sign of its argument."""
 
     def of(a: Range) -> Range:
         return _wide(_safe(function, a.low), _safe(function, a.high), a.nan, a.unsigned, a.signed)
@@ -226,7 +226,7 @@ def _exp(a: Range) -> Range:
 
 
 def _logarithm(function: Callable[[float], float], end: float) -> Callable[[Range], Range]:
-    """Return the range of a logarithm that begins at `end`."""
+    """Return the range of a logarithm with the domain from `end`."""
 
     def of(a: Range) -> Range:
         if a.high <= end:
@@ -252,7 +252,7 @@ def _cosh(a: Range) -> Range:
 
 def _hypot(a: Range, b: Range) -> Range:
     a, b = _abs(a), _abs(b)
-    high = _INFINITY if a.nan or b.nan else _safe(math.hypot, a.high, b.high)  # of inf and nan it is inf
+    high = _INFINITY if a.nan or b.nan else _safe(math.hypot, a.high, b.high)  # hypot(inf, nan) = inf
     return _wide(_safe(math.hypot, a.low, b.low), high, a.nan or b.nan, unsigned=True)
 
 
@@ -271,7 +271,7 @@ def _pow(a: Range, b: Range) -> Range:
     return _wide(*found, unsigned=True)
 
 
-# truth
+# truth values
 
 
 def _lt(a: Range, b: Range) -> Truth:

@@ -1,4 +1,4 @@
-"""LLVM IR of the loop of a program over rows, columns and times; compiled and paid for by `compiled`."""
+"""LLVM IR of the loop of a program over rows, columns and times; compiled by `compiled`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from linsolve.engines.vectors import Vectors
 
 __all__ = ["INNER", "LANES", "Loop", "assembly"]
 
-LANES = 16  # two vectors of the widest processors: independent chains of instructions overlap
-INNER = 512  # columns for which what depends on members only is kept in the cache
+LANES = 16  # two of the widest vectors, so that independent instruction chains overlap
+INNER = 512  # columns whose member-only steps stay in the cache
 _MANY, _FEW_COLUMNS = 32, 64
 
 
 class Loop(NamedTuple):
-    """LLVM IR of a loop and its requirements.
+    """LLVM IR of a loop, with its inputs and scratch memory.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ class Loop(NamedTuple):
     inputs : list of int
         Steps that are inputs of members.
     common : list of int
-        Steps that do not depend on members, given as a table with a row for each time.
+        Steps that do not depend on members, passed as a table with one row per time.
     scratch : int
-        Doubles that a thread must lend; the last `LANES`, zeros before a call, are nan after it where a value that
-        was written is not finite.
+        Doubles of scratch memory per thread. The last `LANES` must be zero before a call; afterwards they are nan if a
+        written value is not finite.
     wide : int
-        Columns of a part, after which begins another.
+        Columns per part.
     """
 
     text: str
@@ -52,9 +52,9 @@ _LIBRARY = {"sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "c
 
 
 def assembly(plan: Plan, text: bool = True, avx512: bool = False, totals: bool = False) -> Loop:
-    """Return the loop of a plan, for processors with AVX-512 if wanted; its text is left out if it is known already.
+    """Return the loop of a plan, optionally for AVX-512; without `text`, the IR itself is omitted.
 
-    With `totals` it does not write outputs but adds them up: of each row of each part of `wide` columns one vector.
+    With `totals` the loop does not write outputs but sums them: one vector for each row of each part of `wide` columns.
     """
     program = plan.program
     inputs = [k for k in plan.member if program.steps[k].op == "input"]
@@ -68,7 +68,7 @@ def assembly(plan: Plan, text: bool = True, avx512: bool = False, totals: bool =
 
 
 class _Writer:
-    """Writes one loop."""
+    """Writer of one loop."""
 
     def __init__(self, plan: Plan, inputs: list[int], common: list[int], wide: int, v: Vectors, totals: bool) -> None:
         self.plan, self.program, self.inputs, self.common, self.wide = plan, plan.program, inputs, common, wide
@@ -103,7 +103,7 @@ class _Writer:
         return self.v.emit(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def _loop(self, name: str, before: str, end: str, step: int, body: Callable[[str], str], begin: str = "0") -> None:
-        """Write ``for name in range(begin, end, step)``; `body` returns the label of the block in which it ends."""
+        """Write ``for name in range(begin, end, step)``; `body` returns the label of its last block."""
         lines = self.v.lines
         lines += [f"  br label %{name}.test", f"{name}.test:"]
         mark = len(lines)
@@ -127,7 +127,7 @@ class _Writer:
             left = v.emit(f"sub i64 {columns}, {c}")
             less = v.emit(f"icmp slt i64 {left}, {self.wide}")
             count = v.emit(f"select i1 {less}, i64 {left}, i64 {self.wide}")
-            self.missing = v.emit(f"sub i64 0, {c}")  # columns of this part that come before the first
+            self.missing = v.emit(f"sub i64 0, {c}")  # columns of this part before the first
             eight = v.emit(f"shl i64 {c}, 3")
             varies = [self.plan.axes[k] & 4 for k in self.inputs]
             at = [self._at(p, eight) if vary else p for p, vary in zip(at_row, varies, strict=True)]
@@ -141,7 +141,7 @@ class _Writer:
         return "part.done"
 
     def _mask(self, m: str, count: str) -> str:
-        """Return which lanes from member `m` on exist."""
+        """Return the mask of existing lanes from member `m` on."""
         v = self.v
         ramp = f"<{', '.join(f'i64 {k}' for k in range(v.lanes))}>"
         after, before = (
@@ -168,7 +168,7 @@ class _Writer:
                 self._set(k, value)
 
     def _set(self, k: int, value: str) -> None:
-        """Take a stored number as the value of a step, a truth value if it is one."""
+        """Set the value of a step from a stored number, converted to a truth value if needed."""
         if self.program.steps[k].kind == BOOLEAN:
             value = self.v.compare("ne", value, self.v.number(0.0))
         self.values[k] = value
@@ -227,7 +227,7 @@ class _Writer:
         return "place.stored"
 
     def _add_up(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
-        """Add vectors to those in memory, of which some only in the lanes that exist."""
+        """Add vectors to those in memory, the last ones only in existing lanes."""
         v = self.v
         for a, p in pairs:
             total = v.op("add", v.emit(f"load {v.real}, ptr {p}, align 8"), a)
@@ -241,7 +241,7 @@ class _Writer:
         v.lines += ["  br label %place.stored", "place.stored:"]
 
     def _store(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
-        """Write vectors: whole ones into the cache or, aligned, past it, and others under a mask."""
+        """Write vectors: full ones by normal or, if aligned, non-temporal stores, others under a mask."""
         v = self.v
         self._judge([a for a, _ in pairs])
         v.lines += [f"  br i1 {self.past}, label %place.past, label %place.plain"]
@@ -259,7 +259,7 @@ class _Writer:
         v.lines += ["  br label %place.stored", "place.stored:"]
 
     def _judge(self, values: list[str]) -> None:
-        """Add 0 times each value to the judged lanes: nan, and it stays, where one is infinite or nan."""
+        """Add 0 times each value to the check lanes, which become nan if a value is not finite."""
         v = self.v
         total = v.emit(f"load {v.real}, ptr {self.judged}, align 64")
         for a in values:
@@ -290,7 +290,7 @@ class _Writer:
             return v.lane_by_lane(_LIBRARY[op], *args)
         if op == "where":
             return v.select(args[0], args[1], args[2], v.truth if step.kind == BOOLEAN else v.real)
-        if op in ("minimum", "maximum"):  # nan if one is
+        if op in ("minimum", "maximum"):  # nan if one argument is nan
             first = v.compare("lt" if op == "minimum" else "gt", args[0], args[1])
             return v.select(v.logic("or", first, v.is_nan(args[0])), args[0], args[1])
         if op == "sign":
@@ -299,7 +299,7 @@ class _Writer:
         return self._unary(op, *args)
 
     def _below_zero(self, k: int) -> bool:
-        """Whether a step is ``-|...|``, of which every value has a sign."""
+        """Return whether a step is ``-|...|``, whose values all have the sign bit set."""
         steps = self.program.steps
         return steps[k].op == "neg" and steps[steps[k].args[0]].op == "abs"
 

@@ -1,7 +1,7 @@
 """Evaluation plan: times and members as a grid of tiles, steps sorted into stages, and reusable buffers.
 
-Steps that depend on members only are evaluated once for each member, those that depend on time only once for each time.
-Pays for W1, W3 and W4 of ``benchmarks/RESULTS.md``, blocks and compiled.
+Steps that depend only on members are evaluated once per member, steps that depend only on time once per time. See W1,
+W3 and W4 in ``benchmarks/RESULTS.md``, blocks and compiled.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
 ]  # fmt: skip
 
 TIME, ROW, COLUMN = 1, 2, 4
-_NARROW = 64  # columns, below which two axes of members are better copied into one
+_NARROW = 64  # number of columns below which copying two member axes into one is faster
 
 
 class Tile(NamedTuple):
-    """A box of the grid: times, rows and columns, each from and to."""
+    """Box of the grid: first and last times, rows and columns."""
 
     t0: int
     t1: int
@@ -57,7 +57,7 @@ class Tile(NamedTuple):
         return self.t1 - self.t0, self.r1 - self.r0, self.c1 - self.c0
 
     def of(self, array: Any) -> Any:
-        """Return the part of an array of three axes, of which some may have length 1, that belongs to the tile."""
+        """Return the part of an array of three axes (of full length or length 1) in the tile."""
         ends = ((self.t0, self.t1), (self.r0, self.r1), (self.c0, self.c1))
         return array[tuple(slice(*end) if n > 1 else slice(None) for end, n in zip(ends, array.shape, strict=True))]
 
@@ -65,15 +65,15 @@ class Tile(NamedTuple):
 class Grid(NamedTuple):
     """Times, rows and columns of members, and the inputs on them.
 
-    The batch axes of an ensemble, as far as its inputs vary along the same of them, count as one; if more than two
-    remain, the inputs are copied to one. A single member takes its times as the columns.
+    Batch axes along which the same inputs vary are merged. If more than two remain, the inputs are copied to one axis.
+    For a single member the times are the columns.
 
     Parameters
     ----------
     shape : tuple of int
         Times, rows, columns.
     given : dict of str to array
-        Each input by name, of three axes, of which those along which it does not vary have length 1; or a number.
+        Each input by name: a number, or an array of three axes with length 1 along those on which it is constant.
     """
 
     shape: tuple[int, int, int]
@@ -106,7 +106,7 @@ def grid_of(t: np.ndarray, members: Mapping[str, np.ndarray], batch: tuple[int, 
 
 
 def _merged(batch: tuple[int, ...], shapes: list[tuple[int, ...]]) -> list[int]:
-    """Return the lengths of the batch axes after neighbors along which the same inputs vary have been merged."""
+    """Return the lengths of the batch axes after merging adjacent axes along which the same inputs vary."""
     found: list[list[Any]] = []
     for axis, n in enumerate(batch):
         if n > 1:
@@ -121,7 +121,7 @@ def _merged(batch: tuple[int, ...], shapes: list[tuple[int, ...]]) -> list[int]:
 def _on(v: np.ndarray, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:
     if v.size == rows * columns:
         return np.ascontiguousarray(v).reshape(1, rows, columns)
-    # what varies varies along all of the first axes, or all of the last
+    # each input varies along all of the first axes, or all of the last
     return np.ascontiguousarray(v).reshape((1, 1, columns) if v.size == columns and _last(v, batch) else (1, rows, 1))
 
 
@@ -143,25 +143,25 @@ def tiles(shape: tuple[int, int, int], members: int, times: int | None = None) -
 
 
 class Plan(NamedTuple):
-    """The steps that a program's outputs need, by what they depend on.
+    """Steps required by the outputs of a program, by dependence on times and members.
 
     Parameters
     ----------
     program : Program
     inputs : tuple of (str, int)
-        Along which axes of the grid each input varies.
+        Axes of the grid along which each input varies.
     axes : list of int
-        Along which axes of the grid each step varies.
+        Axes of the grid along which each step varies.
     early : list of int
-        Steps that vary with time only or not at all: computed once.
+        Steps that are constant or vary only with time: computed once.
     member : list of int
-        Steps that vary among members only: computed once for each, whatever the number of times.
+        Steps that vary only between members: computed once per member.
     full : list of int
-        The others.
+        All other steps.
     kept : list of int
-        Those of `member` that `full` and the outputs need.
+        Steps of `member` required by `full` and the outputs.
     common : list of int
-        Those of `early` that other steps and the outputs need.
+        Steps of `early` required by other steps and the outputs.
     """
 
     program: Program
@@ -175,13 +175,13 @@ class Plan(NamedTuple):
 
 
 def plan_of(program: Program, grid: Grid) -> Plan:
-    """Return the plan of a program on a grid, made once for each way in which its inputs vary."""
+    """Return the plan of a program on a grid, cached by the axes along which its inputs vary."""
     return plan_for(program, tuple((name, grid.axes(name)) for name in program.inputs))
 
 
 @lru_cache(maxsize=64)
 def plan_for(program: Program, inputs: tuple[tuple[str, int], ...]) -> Plan:
-    """Return the plan of a program whose inputs vary along these axes, by name."""
+    """Return the plan of a program whose inputs vary along the given axes, by name."""
     vary, axes = dict(inputs), list[int]()
     for step in program.steps:
         if step.op == "input":
@@ -206,7 +206,7 @@ def plan_for(program: Program, inputs: tuple[tuple[str, int], ...]) -> Plan:
 
 
 def share_of(plan: Plan, grid: Grid, steps: int) -> int:
-    """Return the members of one of equal parts of a grid in which no fewer steps are computed, if it has so many."""
+    """Return the members of one of equal parts of a grid, each with at least `steps` computed steps."""
     times, rows, columns = grid.shape
     least = -(-steps // (times * len(plan.full) + len(plan.member) + 1))
     return -(-rows * columns // max(1, rows * columns // least))
@@ -221,7 +221,7 @@ class Buffers(NamedTuple):
 
 
 def buffers(program: Program, steps: list[int], keep: set[int], own: set[int]) -> Buffers:
-    """Give each step a buffer, free again after its last use.
+    """Assign a buffer to each step, released after its last use.
 
     Parameters
     ----------
@@ -229,9 +229,9 @@ def buffers(program: Program, steps: list[int], keep: set[int], own: set[int]) -
     steps : list of int
         Steps of one stage, in order.
     keep : set of int
-        Steps whose buffer is never free again.
+        Steps whose buffer is not released.
     own : set of int
-        Steps that get none: they are written elsewhere.
+        Steps without a buffer, written elsewhere.
     """
     return _buffers(program, tuple(steps), frozenset(keep), frozenset(own))
 
@@ -245,7 +245,7 @@ def _buffers(program: Program, steps: tuple[int, ...], keep: frozenset[int], own
                 last[a] = k
     endless = max(steps, default=0) + 1
     last.update(dict.fromkeys(keep & last.keys(), endless))
-    for k in reversed(steps):  # a choice that is the same everywhere is no copy: what it may be lives as long
+    for k in reversed(steps):  # a uniform `where` is not a copy: both branches live as long as it
         if program.steps[k].op == "where":
             for a in program.steps[k].args[1:]:
                 if a in last:
@@ -272,9 +272,9 @@ def _buffers(program: Program, steps: tuple[int, ...], keep: frozenset[int], own
 
 
 def run_tiles(work: Callable[[Tile], Any], tiles: list[Tile], threads: int | None) -> list[Any]:
-    """Return what `work` gives for each tile, in the order of the tiles, on so many threads.
+    """Return the results of `work` on each tile, in the order of the tiles, from `threads` threads.
 
-    Each thread sees the caller's settings, such as those of ``numpy.errstate``.
+    Each thread inherits the caller's context, such as ``numpy.errstate``.
     """
     count = min(checked_threads(threads), len(tiles))
     if count == 1:
@@ -285,7 +285,7 @@ def run_tiles(work: Callable[[Tile], Any], tiles: list[Tile], threads: int | Non
 
 
 def checked_threads(threads: int | None) -> int:
-    """Return the number of threads, one for each processor by default."""
+    """Return the number of threads, by default one per processor."""
     if threads is None:
         return workers()
     return integer("linsolve", "threads", threads, meaning="number of threads", example=2)

@@ -1,8 +1,8 @@
-"""Program of a flow: its formulas, recorded as the steps of a straight-line program of single numbers.
+"""Program of a flow: its formulas, recorded as a straight-line program on single numbers.
 
-A formula is a pure function of ``(xp, ...)``. Called with the namespace `Tracer` it computes nothing: every operation
-is recorded, equal ones once. The program is then run in NumPy blocks, as machine code, or printed as a GPU kernel. Pays
-for every row of ``benchmarks/RESULTS.md`` with an engine: W1, W3, W4, sweeps.
+A formula is a pure function of ``(xp, ...)``. If `xp` is a `Tracer`, every operation is recorded instead of computed,
+and equal operations are recorded once. The program is evaluated in NumPy blocks or as machine code, or printed as a GPU
+kernel. See the rows of ``benchmarks/RESULTS.md`` with an engine: W1, W3, W4, sweeps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Step(NamedTuple):
     kind : str
         `REAL` or `BOOLEAN`.
     data : str, float or bool, optional
-        Name of an input, value of a constant; "square" of a ``mul`` that a formula states as ``x**2``.
+        Name of an input, value of a constant, or "square" for a ``mul`` written as ``x**2`` in the formula.
     """
 
     op: str
@@ -48,13 +48,13 @@ class Step(NamedTuple):
 
 
 class Program:
-    """Steps in order, each after what it needs, and the names of what goes in and comes out.
+    """Steps in order, each after its arguments, and the names of inputs and outputs.
 
     Attributes
     ----------
     steps : list of Step
     inputs, outputs : dict of str to int
-        Step of each.
+        Step of each input and output.
     """
 
     def __init__(self) -> None:
@@ -64,8 +64,8 @@ class Program:
         self._known: dict[Any, int] = {}
 
     def add(self, op: str, args: tuple[int, ...], kind: str, data: Any = None) -> int:
-        """Return the number of a step, which is appended if it is new."""
-        # repr keeps 0.0 and -0.0 apart, and True from 1.0
+        """Return the index of a step, which is appended if it is new."""
+        # repr distinguishes 0.0 from -0.0, and True from 1.0
         key = (op, args, repr(data))
         if key not in self._known:
             self._known[key] = len(self.steps)
@@ -73,7 +73,7 @@ class Program:
         return self._known[key]
 
     def used(self) -> list[int]:
-        """Return, in order, the steps that the outputs need."""
+        """Return, in order, the steps required by the outputs."""
         needed, waiting = set(), list(self.outputs.values())
         while waiting:
             index = waiting.pop()
@@ -91,7 +91,7 @@ class Program:
 
 
 class Value:
-    """A recorded number, with the operators of an array; it has no value, and no truth."""
+    """Recorded number with the operators of an array, without a value or a truth value."""
 
     __slots__ = ("index", "xp")
     shape, ndim, size = (), 0, 1
@@ -107,7 +107,7 @@ class Value:
 
     @property
     def dtype(self) -> str:
-        """The same, as the namespace's dtype."""
+        """`kind` as a dtype of the namespace."""
         return self.kind
 
     def __array_namespace__(self, api_version: str | None = None) -> Tracer:
@@ -117,7 +117,7 @@ class Value:
         raise TypeError("trace: a value = step of a program cannot decide a Python branch; use xp.where")
 
     def __getitem__(self, key: Any) -> Value:
-        return self  # a number: every index of its batch and of new axes is the number itself
+        return self  # a single number: indexing its batch or new axes returns the number itself
 
     def __hash__(self) -> int:
         return hash((id(self.xp), self.index))
@@ -134,7 +134,7 @@ def _binary(op: str, kind: str = REAL) -> tuple[Callable, Callable]:
 
 
 def _power(a: Value, exponent: Any) -> Value:
-    """Record ``a**exponent`` as what NumPy computes: a square is a product, not a power."""
+    """Record ``a**exponent`` as computed by NumPy: a square is a product, not a power."""
     xp = a.xp
     if isinstance(exponent, int) and exponent == 2:
         return Value(xp, xp.program.add("mul", (a.index, a.index), REAL, "square"))
@@ -160,7 +160,7 @@ Value.__invert__ = lambda a: a.xp._record("not", (a,), BOOLEAN)  # type: ignore[
 
 
 class Tracer:
-    """The namespace that records; one of it for each program.
+    """Recording namespace; one instance per program.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class Tracer:
         return Value(self, self.program.add(op, tuple(self._value(a).index for a in args), kind))
 
     def where(self, condition: Any, a: Any, b: Any) -> Value:
-        """Return `a` or `b`; both are computed."""
+        """Return `a` or `b`; both are evaluated."""
         a, b = self._value(a), self._value(b)
         return a if a.index == b.index else self._record("where", (condition, a, b), a.kind)
 
@@ -257,7 +257,7 @@ class Tracer:
 
 
 def elementwise(flow: Any) -> bool:
-    """Whether a flow's parameters and state are single numbers for each network, so that it can be one program."""
+    """Return whether a flow's parameters and state are single numbers for each network, as a program requires."""
     own = [field.metadata["axes"] for field in dataclasses.fields(flow)]  # type: ignore[arg-type]
     return not any(own) and not any(flow.axes.values())
 
@@ -270,17 +270,17 @@ def program_of(flow: Any, names: Iterable[str] | None = None) -> Program:
     flow : type
         A flow whose parameters and state are single numbers; see `elementwise`.
     names : iterable of str, optional
-        State fields and observables wanted, as a `Trajectory` gives them; by default the state.
+        State fields and observables of a `Trajectory`; by default the state.
 
     Returns
     -------
     Program
-        Its inputs are the parameters, the fields of the start and ``t``, by name.
+        Program whose inputs are the parameters, the fields of the start and ``t``, by name.
 
     Raises
     ------
     ValueError
-        If the flow has arrays of its own, or a name is not known.
+        If the flow has own axes, or a name is unknown.
     """
     xp, traced, z0 = _traced(flow)
     t = xp.input("t")
@@ -294,7 +294,7 @@ def program_of(flow: Any, names: Iterable[str] | None = None) -> Program:
 def limits_of(flow: Any, forward: bool = False) -> Program:
     """Return the program of a flow's `conditions`, by name, and of its `lifetime`, as "low" and "high".
 
-    "low" is left out for later times only, `forward`.
+    "low" is omitted if all times are nonnegative, `forward`.
     """
     xp, traced, z0 = _traced(flow)
     low, high = traced.lifetime(xp, z0)
@@ -305,7 +305,7 @@ def limits_of(flow: Any, forward: bool = False) -> Program:
 
 
 def _traced(flow: Any) -> tuple[Tracer, Any, Any]:
-    """Return a namespace that records, and a flow and a start that are its inputs."""
+    """Return a recording namespace, and a flow and a start made of its inputs."""
     if not elementwise(flow):
         raise ValueError(
             f"program_of: flow = {flow.__name__} has parameters or states with axes of their own (only single numbers "

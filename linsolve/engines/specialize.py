@@ -1,8 +1,8 @@
-"""Partial evaluation of a program for an ensemble: branches that no member takes are removed, bit by bit the same.
+"""Partial evaluation of a program for an ensemble: unused branches are removed, with bitwise identical results.
 
-Ranges of the inputs give the value ranges of all steps by interval arithmetic; conditions that hold for all members, or
-for none, become constants. Pays for W4 of ``benchmarks/RESULTS.md`` (3.3 times faster in blocks), W3, and a few percent
-of W1.
+Interval arithmetic gives the value ranges of all steps from the ranges of the inputs. Conditions that hold for all
+members, or for none, become constants. See ``benchmarks/RESULTS.md``: W4 (3.3 times faster in blocks), W3, and a few
+percent of W1.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from linsolve.engines.program import BOOLEAN, Program, Step
 
 __all__ = ["BELOW_ZERO", "MODERATE", "facts", "range_of", "ranges", "rounded", "specialized", "without"]
 
-ENOUGH, SHARE = 2**13, 8  # outputs, and for each step, from which looking at the inputs is worth it
-ENOUGH_TO_COMPILE = 2**16  # outputs, from which one more machine code is worth it
-EXACT = 2**20  # outputs, from which looking is worth it though no inputs with the same ends were seen before
-VARIANTS = 8  # of one program, each of which is planned and compiled for itself
-BELOW_ZERO, MODERATE = "below 0", "moderate"  # of the arguments of exponentials
-_LARGE = 700.0  # below which 2^k and e^x are normal numbers
+ENOUGH, SHARE = 2**13, 8  # least number of outputs, and of outputs per step, for which the input ranges are computed
+ENOUGH_TO_COMPILE = 2**16  # least number of outputs for which another compilation pays
+EXACT = 2**20  # least number of outputs for which ranges are computed even if such inputs did not occur before
+VARIANTS = 8  # largest number of variants of a program, each planned and compiled separately
+BELOW_ZERO, MODERATE = "below 0", "moderate"  # facts about arguments of exponentials
+_LARGE = 700.0  # bound below which 2^k and e^x are normal numbers
 _HALF_ULP = 2.0**-53
 _INFINITY, _TINY = math.inf, 5e-324
 _MOST = sys.float_info.max
-_PIECE = 2**15  # numbers read twice while they are in the cache
+_PIECE = 2**15  # numbers per piece, read twice while in the cache
 
 Fact = tuple[int, Any]
 _variants: dict[Program, dict[frozenset[Fact], Program]] = {}
@@ -39,16 +39,16 @@ _choosing = threading.Lock()
 
 
 def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program:
-    """Return a program of the same values, bit by bit, for all members and times of a grid.
+    """Return a program with bitwise identical values for all members and times of a grid.
 
-    At most `VARIANTS` are made of one program; then the most specialized one that holds for the grid is taken.
+    At most `VARIANTS` are created per program; afterwards the most specialized valid variant is used.
 
     Parameters
     ----------
     program : Program
     grid : Grid
     compiled : bool
-        Whether each variant is compiled, which pays for larger grids only.
+        Whether each variant is compiled, which pays only for larger grids.
     """
     size = grid.shape[0] * grid.shape[1] * grid.shape[2]
     if size < (ENOUGH_TO_COMPILE if compiled else ENOUGH) or size < SHARE * len(program.steps):
@@ -68,7 +68,7 @@ def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program
 
 
 def facts(program: Program, inputs: dict[str, Range]) -> frozenset[Fact]:
-    """Return what is known of the steps of a program for all members and times, for `without`."""
+    """Return the known facts about the steps of a program for all members and times, for `without`."""
     zeros = tuple(math.copysign(1, end) for r in inputs.values() for end in (r.low, r.high))
     return _facts(program, tuple(inputs.items()), zeros)
 
@@ -81,7 +81,7 @@ def _facts(program: Program, inputs: tuple[tuple[str, Range], ...], zeros: tuple
 
 
 def _fact(program: Program, k: int, found: list[Any]) -> Any:
-    """Return what is known of one step: its truth value, or a property of its argument."""
+    """Return a known fact about one step: its truth value, or a property of its argument."""
     step, may = program.steps[k], found[k]
     if isinstance(may, Truth) and step.op != "constant" and not (may.false and may.true):
         return may.true
@@ -111,7 +111,7 @@ def _is(program: Program, k: int, value: float) -> bool:
 
 
 def without(program: Program, known: frozenset[Fact]) -> Program:
-    """Return the program that remains where these facts are known."""
+    """Return the program simplified by known facts."""
     new, at, fact = Program(), dict[int, int](), dict(known)
     for k in program.used():
         step = program.steps[k]
@@ -123,7 +123,7 @@ def without(program: Program, known: frozenset[Fact]) -> Program:
 
 
 def _needed(new: Program, program: Program) -> Program:
-    """Return the steps of a program that its outputs need, with the inputs in the order of another."""
+    """Return the steps required by the outputs of a program, with inputs in the order of `program`."""
     found, at = Program(), dict[int, int]()
     for k in new.used():
         step = new.steps[k]
@@ -134,10 +134,10 @@ def _needed(new: Program, program: Program) -> Program:
 
 
 def _left(new: Program, program: Program, step: Step, args: list[int], at: dict[int, int], fact: Any) -> int:
-    """Return the step of the new program that has the value of a step."""
+    """Return the step of the new program with the value of a step."""
     if isinstance(fact, bool):
         return new.add("constant", (), BOOLEAN, fact)
-    if fact == "small":  # rounded to even, 1 + y is 1 up to half the distance to the next number
+    if fact == "small":  # rounding to even, 1 + y == 1 up to half the distance to the next number
         y = at[_next_to_one(program, step)]  # type: ignore[index]
         return new.add("le", (y, new.add("constant", (), "real", _HALF_ULP)), BOOLEAN)
     if fact == "same":
@@ -150,7 +150,7 @@ def _left(new: Program, program: Program, step: Step, args: list[int], at: dict[
 
 
 def _simplified(new: Program, step: Step, args: list[int]) -> int:
-    """Return a step of the new program, or an earlier one that has its value bit by bit."""
+    """Return a step of the new program, or an earlier step of bitwise equal value."""
     given = [new.steps[a] for a in args]
     if step.op == "where":
         if given[0].op == "constant":
@@ -172,7 +172,7 @@ def _simplified(new: Program, step: Step, args: list[int]) -> int:
 
 
 def _logic(new: Program, step: Step, args: list[int]) -> int:
-    """Return a truth value of which a part is known."""
+    """Return a logical operation simplified by a known operand."""
     values = [new.steps[a].data if new.steps[a].op == "constant" else None for a in args]
     if step.op == "not":
         return new.add("constant", (), BOOLEAN, not values[0])
@@ -200,7 +200,7 @@ def range_of(values: Any) -> Range:
     low, high = min(float(a) for a, _ in ends), max(float(b) for _, b in ends)
     if any(a != a for a, _ in ends):
         return UNKNOWN
-    if low == 0 or high == 0:  # which zeros there are
+    if low == 0 or high == 0:  # signs of the zeros
         zeros = [np.signbit(piece[piece == 0]) for piece in pieces]
         low = -0.0 if low == 0 and any(z.any() for z in zeros) else low + 0.0
         high = -0.0 if high == 0 and all(z.all() for z in zeros) else high + 0.0
@@ -208,9 +208,9 @@ def range_of(values: Any) -> Range:
 
 
 def rounded(a: Range) -> Range:
-    """Return a wider range, whose ends are powers of two or have few bits, so that similar ensembles share a program.
+    """Return a wider range with ends of few bits, so that similar ensembles share a program.
 
-    A single number stays as it is.
+    A range of a single number is unchanged.
     """
     return a if a.low == a.high else Range(-_rounded_up(-a.low), _rounded_up(a.high), a.nan)
 
@@ -243,7 +243,7 @@ def ranges(program: Program, inputs: Mapping[str, Range]) -> list[Range | Truth]
 
 @lru_cache(maxsize=64)
 def _recipe(program: Program) -> list[tuple[Any, Any]]:
-    """Return for each step the function of ranges and its arguments, or the range itself."""
+    """Return for each step its function of ranges and the arguments, or a fixed range."""
     found: list[tuple[Any, Any]] = []
     for step in program.steps:
         if step.op == "input":
@@ -280,7 +280,7 @@ _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne
 
 
 def _given(program: Program, condition: int, holds: bool, k: int, found: list[Any]) -> Range:
-    """Return the range of step `k` where a condition holds, or does not."""
+    """Return the range of step `k` given that a condition holds, or does not hold."""
     op, args = program.steps[condition].op, program.steps[condition].args
     if op == "not":
         return _given(program, args[0], not holds, k, found)
@@ -294,15 +294,15 @@ def _given(program: Program, condition: int, holds: bool, k: int, found: list[An
 
 
 def _compared(op: str, holds: bool, other: Range, own: Range) -> Range:
-    """Return the range of a number that compares so with another."""
+    """Return the range of a number from its comparison with another."""
     if op in ("eq", "ne"):
         if (op == "eq") == holds:
             return own if other.zero else Range(other.low, other.high, False)
-        if other.low == other.high == 0:  # not 0
+        if other.low == other.high == 0:  # nonzero
             low = _TINY if own.low == 0 else own.low
             return Range(low, -_TINY if own.high == 0 else own.high, own.nan)
         return own
-    if not holds:  # or one is nan
+    if not holds:  # the comparison is also false for nan
         if own.nan or other.nan:
             return own
         return _compared({"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}[op], True, other, own)
@@ -319,7 +319,7 @@ def _compared(op: str, holds: bool, other: Range, own: Range) -> Range:
 
 
 def _common(*several: Range) -> Range:
-    """Return the intersection of ranges; if it is empty, the last one."""
+    """Return the intersection of ranges, or the last range if it is empty."""
     low, high = largest(*(a.low for a in several)), least(*(a.high for a in several))
     if low > high or (low == high and math.copysign(1, low) > math.copysign(1, high)):
         return several[-1]

@@ -13,12 +13,12 @@ _COMPARED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "n
 
 
 def hexadecimal(value: float) -> str:
-    """Return a double as LLVM writes it, bit by bit."""
+    """Return a double as an exact LLVM literal."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 class Vectors:
-    """Lines of assembly, and the functions that they call.
+    """Lines of LLVM IR and the functions called in them.
 
     Values are names of registers or constants, of type ``real`` (doubles), ``whole`` (64-bit integers) or ``truth``
     (single bits), each a vector of `lanes`.
@@ -26,9 +26,9 @@ class Vectors:
     Parameters
     ----------
     lanes : int
-        Numbers in a vector; more than the processor's own make independent chains of instructions.
+        Numbers per vector; more than the processor's width give independent instruction chains.
     wide : bool
-        Whether the processor has the instructions of AVX-512, of which one is used by name.
+        Whether the processor has AVX-512, of which one instruction is used by name.
     """
 
     def __init__(self, lanes: int, wide: bool = False) -> None:
@@ -40,24 +40,24 @@ class Vectors:
         self._done: dict[str, str] = {}
 
     def emit(self, text: str) -> str:
-        """Append an instruction that gives a value, and return its register."""
+        """Append an instruction with a result, and return its register."""
         self._count += 1
         name = f"%v{self._count}"
         self.lines.append(f"  {name} = {text}")
         return name
 
     def pure(self, text: str) -> str:
-        """Return the register of an instruction without side effects, which is not repeated."""
+        """Return the register of an instruction without side effects, emitted once."""
         if text not in self._done:
             self._done[text] = self.emit(text)
         return self._done[text]
 
     def forget(self) -> None:
-        """Begin a block of code that cannot see the registers of the last one."""
+        """Begin a basic block that cannot use the registers of the previous one."""
         self._done.clear()
 
     def call(self, result: str, name: str, *args: tuple[str, str]) -> str:
-        """Call a function of vectors or numbers, given as pairs of type and value."""
+        """Call a function of vectors or numbers, passed as pairs of type and value."""
         self.declared[name] = f"declare {result} @{name}({', '.join(kind for kind, _ in args)})"
         return self.pure(f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in args)})")
 
@@ -112,7 +112,7 @@ class Vectors:
     # truth
 
     def compare(self, name: str, a: str, b: str) -> str:
-        """Compare two real vectors: lt, le, gt, ge, eq, ne; only the last is true of nan."""
+        """Compare two real vectors: lt, le, gt, ge, eq, ne; only ne is true for nan."""
         return self.pure(f"fcmp {_COMPARED[name]} {self.real} {a}, {b}")
 
     def logic(self, name: str, a: str, b: str) -> str:
@@ -120,7 +120,7 @@ class Vectors:
         return self.pure(f"{name} {self.truth} {a}, {b}")
 
     def opposite(self, a: str) -> str:
-        """Return not `a`."""
+        """Return the negation of `a`."""
         return self.logic("xor", a, self.boolean(True))
 
     def select(self, condition: str, a: str, b: str, kind: str | None = None) -> str:
@@ -148,14 +148,14 @@ class Vectors:
             result = self.pure(f"insertelement {self.real} {result}, double {value}, i64 {k}")
         return result
 
-    # numbers of this format
+    # powers of two and integers
 
     def power_of_two(self, k: str) -> str:
         """Return ``2^k`` for integers ``-1023 <= k <= 1023`` (0 for the first)."""
         return self.of_bits(self.whole_op("shl", self.whole_op("add", k, self.integer(1023)), self.integer(52)))
 
     def scaled(self, x: str, n: str, k: str) -> str:
-        """Return ``x 2^n``, for ``|n| <= 2046`` as a real and as a whole, gradual underflow included."""
+        """Return ``x 2^n``, for ``|n| <= 2046`` as a real and as a whole, including gradual underflow."""
         if not self.wide:
             first = self.whole_op("ashr", k, self.integer(1))
             partly = self.op("mul", x, self.power_of_two(first))
@@ -184,7 +184,7 @@ class Vectors:
     def nearest(self, a: str, factor: float) -> tuple[str, str, str]:
         """Return the integer `k` nearest to ``a factor``, below 2^50, as a real and as a whole, and ``2^k``.
 
-        The last is right for ``-1023 <= k <= 1023`` (0 for the first), as in `power_of_two`, and costs one shift.
+        ``2^k`` is valid for ``-1023 <= k <= 1023`` (0 for ``k = -1023``), as in `power_of_two`, and costs one shift.
         """
         magic = 1.5 * 2.0**52 + 1023  # the last bits of the sum are the exponent of 2^k
         shifted = self.fma(a, self.number(factor), self.number(magic))

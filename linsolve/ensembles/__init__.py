@@ -1,4 +1,4 @@
-"""Observables over whole grids of parameters and over ensembles of networks, in blocks, on any executor."""
+"""Observables over grids of parameters and over ensembles of networks, in blocks, on any executor."""
 
 from __future__ import annotations
 

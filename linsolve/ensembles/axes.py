@@ -1,4 +1,4 @@
-"""Axes of a sweep, checked, and the grid that they span, in blocks and tiles."""
+"""Axes of a sweep and the grid spanned by them, in blocks and tiles."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from linsolve import arithmetic
 
 __all__ = ["Axis", "Block", "Grid", "free_name", "read_axes", "refuse_large"]
 
-TILE = 16384  # cells that are evaluated at once: many enough that checks cost little, few enough for a cache
-BLOCK = 65536  # cells of a task, so that scheduling costs little
-MOST_HELD = 2**28  # cells whose values are held in memory: 2 GiB each
-MOST = 10**11  # cells at all: a day's work at a microsecond each
-SHARE = 64  # blocks at least, where there are so many cells, so that every worker gets work
+TILE = 16384  # cells per evaluation: enough to amortize checks, few enough to fit a cache
+BLOCK = 65536  # cells of a task, enough to amortize scheduling
+MOST_HELD = 2**28  # largest number of cells in memory: 2 GiB per value
+MOST = 10**11  # largest number of cells: one day at a microsecond per cell
+SHARE = 64  # least number of blocks of a large grid, so that every worker gets work
 
 
 class Axis(NamedTuple):
-    """An axis of a grid, of a sweep or of a phase diagram.
+    """Axis of a sweep or a phase diagram.
 
     Parameters
     ----------
     name : str
-        The parameter.
+        Name of the parameter.
     values : array, shape (n,)
+        Values of the parameter.
     label : str
-        Text along it in a figure, with formulas in TeX; the name by default.
+        Axis label in a figure, with formulas in TeX; the name by default.
     meaning : str
-        In words, where known.
+        Meaning of the parameter, if known.
     log : bool, optional
-        Whether it is drawn on a logarithmic scale; by default if its values are more evenly spaced there.
+        Whether the axis is drawn on a logarithmic scale; by default if its values are more evenly spaced on that scale.
 
     Examples
     --------
@@ -50,14 +51,14 @@ class Axis(NamedTuple):
     log: bool | None = None
 
     def record(self) -> str:
-        """Return the number of values, their ends, and a hash of all of them."""
+        """Return the number of values, the first and the last, and a hash of all."""
         digest = hashlib.sha256(self.values.tobytes()).hexdigest()[:16]
         first, last = self.values[0], self.values[-1]
         return f"{len(self.values)} values of {self.values.dtype}, {first} to {last}, sha256 {digest}"
 
     @property
     def logarithmic(self) -> bool:
-        """Whether it is drawn on a logarithmic scale."""
+        """Whether the axis is drawn on a logarithmic scale."""
         if self.log is not None:
             return self.log
         values = np.sort(self.values)
@@ -67,7 +68,7 @@ class Axis(NamedTuple):
         return bool(np.ptp(log) / log.mean() < np.ptp(plain) / plain.mean() - 1e-6)
 
     def edges(self) -> np.ndarray:
-        """Return the borders of cells around the points, halfway between neighbors in the scale of the axis."""
+        """Return the edges of cells around the points, halfway between neighbors in the scale of the axis."""
         values = np.sort(self.values)
         values = np.log(values) if self.logarithmic else values
         middle = (values[1:] + values[:-1]) / 2
@@ -75,13 +76,13 @@ class Axis(NamedTuple):
         return np.exp(edges) if self.logarithmic else edges
 
     def cell(self, points: Any) -> np.ndarray:
-        """Return the place of points in cells of an evenly spaced axis: 0 at its first value."""
+        """Return the positions of points on an evenly spaced axis, in cells from its first value."""
         grid, points = (np.log(v) if self.logarithmic else np.asarray(v, dtype=float) for v in (self.values, points))
         return (points - grid[0]) / (grid[-1] - grid[0]) * (len(grid) - 1)
 
 
 class Block(NamedTuple):
-    """A rectangle of the grid: its number, where it starts and stops along each axis, and the axes' values there."""
+    """Rectangle of the grid: its number, its start and stop along each axis, and the values of the axes in it."""
 
     number: int
     start: tuple[int, ...]
@@ -90,12 +91,12 @@ class Block(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells along each axis."""
+        """Number of cells along each axis."""
         return tuple(b - a for a, b in zip(self.start, self.stop, strict=True))
 
     @property
     def where(self) -> tuple[slice, ...]:
-        """Its place in the grid."""
+        """Slices of the block in the grid."""
         return tuple(slice(a, b) for a, b in zip(self.start, self.stop, strict=True))
 
     def __str__(self) -> str:
@@ -109,15 +110,15 @@ class Block(NamedTuple):
 
 
 class Grid(Sequence):
-    """The blocks of a grid, in row-major order, made on demand.
+    """Lazy sequence of the blocks of a grid, in row-major order.
 
     Parameters
     ----------
     axes : sequence of Axis
     block : int, optional
-        Cells of a block, approximately.
+        Approximate number of cells per block.
     whole_tiles : bool
-        Whether a block must be made of whole tiles, because each tile has random numbers of its own.
+        Whether a block must consist of whole tiles, because each tile has its own random numbers.
     """
 
     def __init__(self, axes: Sequence[Axis], block: int | None, whole_tiles: bool) -> None:
@@ -125,7 +126,7 @@ class Grid(Sequence):
         self.shape = tuple(len(axis.values) for axis in axes)
         size = math.prod(self.shape)
         share = max(1, size // SHARE)
-        # tiles depend on the grid alone, not on the blocks or the executor
+        # tiles depend only on the grid, not on blocks or executor
         self.tile = _rectangle(self.shape, min(TILE, share))
         self.block = _rectangle(self.shape, min(BLOCK, share) if block is None else block)
         if whole_tiles or math.prod(self.block) > math.prod(self.tile):
@@ -151,7 +152,7 @@ class Grid(Sequence):
 
 
 def tiles(block: Block, tile: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[tuple[int, tuple[slice, ...]]]:
-    """Yield number (in the grid) and place (in the block) of each tile of a block."""
+    """Yield the number (in the grid) and the slices (in the block) of each tile of a block."""
     counts = _counts(shape, tile)
     ranges = [range(a, b, step) for a, b, step in zip(block.start, block.stop, tile, strict=True)]
     for corner in itertools.product(*ranges):
@@ -165,11 +166,11 @@ def _counts(shape: tuple[int, ...], part: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _rectangle(shape: tuple[int, ...], cells: int) -> tuple[int, ...]:
-    """Return the part of a grid, of about so many cells, that is contiguous in row-major order."""
+    """Return the shape of a part of a grid with about `cells` cells, contiguous in row-major order."""
     part = [1] * len(shape)
     for k in reversed(range(len(shape))):
         part[k] = min(shape[k], max(1, cells))
-        # as many equal parts as needed, not a last one that is a remainder
+        # equal parts, without a smaller remainder
         part[k] = -(-shape[k] // -(-shape[k] // part[k]))
         cells //= shape[k]
     return tuple(part)
@@ -181,7 +182,7 @@ def _rounded(block: tuple[int, ...], tile: tuple[int, ...], shape: tuple[int, ..
 
 
 def refuse_large(who: str, shape: tuple[int, ...], stored: bool) -> None:
-    """Refuse a grid of more cells than can be held, or than can be evaluated in a day, with its size and a way on.
+    """Raise if a grid has more cells than fit in memory or can be evaluated in a day; the error suggests a fix.
 
     Raises
     ------
@@ -203,20 +204,20 @@ def refuse_large(who: str, shape: tuple[int, ...], stored: bool) -> None:
 
 
 def free_name(name: Any) -> bool:
-    """Whether a text can name an array of a store on every file system: printable, no path, not of zarr itself."""
+    """Return whether a name is valid for an array of a store: printable, no path, not reserved by zarr."""
     good = isinstance(name, str) and name.isprintable() and not set(name) & set('/\\:*?"<>|')
     return good and bool(name) and not name.startswith((".", "_")) and name.lower() != "zarr.json"
 
 
 def read_axes(who: str, axes: Mapping[str, Any], labels: Mapping[str, tuple[str, str]]) -> tuple[Axis, ...]:
-    """Return the axes of a sweep, checked.
+    """Return the checked axes of a sweep.
 
     Parameters
     ----------
     who : str
     axes : mapping of name to values or (label, values)
     labels : mapping of name to (label, meaning)
-        Of the parameters of the observed quantity, where known.
+        Labels and meanings of the parameters, if known.
 
     Raises
     ------
@@ -253,7 +254,7 @@ def _axis(who: str, name: str, given: Any, label: str, meaning: str) -> Axis:
             which = f"{name} = {values[bad.argmax()]!s} at index {bad.argmax()}"
             raise ValueError(f"{who}: {which} is not a number that a double holds ({about}); remove it")
         values = doubles
-    elif values.dtype.itemsize < 8:  # of which products would overflow in silence
+    elif values.dtype.itemsize < 8:  # products would overflow silently
         values = values.astype(np.int64)
-    values.flags.writeable = False  # views of it go to every worker
+    values.flags.writeable = False  # workers share views of it
     return Axis(name, values, label, meaning)

@@ -1,4 +1,4 @@
-"""Evaluation of a block of a grid, tile by tile, each with random numbers of its own."""
+"""Evaluation of a block of a grid, tile by tile, each tile with its own random numbers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from linsolve.ensembles.axes import Block, free_name, tiles
 
 __all__ = ["SINGLE", "Evaluation", "check_engine", "observed", "sequence", "stream"]
 
-ENOUGH = 2**12  # numbers, from which blocks are faster than the formula as it stands
-SINGLE = "value"  # name of what a function returns without a name
+ENOUGH = 2**12  # smallest size for which blocks are faster than the plain formula
+SINGLE = "value"  # name of an unnamed return value
 
 
 def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
-    """Return the SeedSequence of an `rng` as in SPEC 7; a generator is advanced.
+    """Return the SeedSequence of an `rng` argument as in SPEC 7; a generator is advanced.
 
     Raises
     ------
@@ -42,20 +42,20 @@ def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
 
 
 def stream(seed: np.random.SeedSequence, number: int) -> np.random.Generator:
-    """Return the random numbers of one tile, the same on any worker."""
+    """Return the random generator of one tile, identical on any worker."""
     return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number)))
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A function of blocks that is sent to the workers.
+    """Picklable evaluation of blocks by workers.
 
     Parameters
     ----------
     observe : callable
         Function of the axes by name, as arrays that broadcast to a tile, and of ``rng`` if there is a seed.
     tile, shape : tuple of int
-        Of the grid.
+        Shapes of a tile and of the grid.
     seed : SeedSequence, optional
     """
 
@@ -89,7 +89,7 @@ class Evaluation:
 
 
 def same(known: Mapping[str, tuple[np.dtype, tuple[int, ...]]], values: Mapping[str, Any], ndim: int) -> None:
-    """Refuse values that have other names, types or own axes than those seen before.
+    """Raise if values differ from earlier blocks in names, types or own axes.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _broadcast(name: Any, value: Any, cells: tuple[int, ...], axes: Mapping[str,
 
 
 def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any) -> None:
-    """Refuse an engine that is unknown, cannot evaluate the flow, or whose extra is missing.
+    """Raise if an engine is unknown, cannot evaluate the flow, or needs a missing extra.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any
 def observed(
     flow: Flow, t: np.ndarray, start: Any, names: tuple[str, ...], engine: str | None
 ) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
-    """Return the batch shape, and observables by name, of shape t.shape + batch + own, from one thread."""
+    """Return the batch shape and the observables by name, of shape t.shape + batch + own, using one thread."""
     from linsolve.engines.evaluate import observables
 
     problem = pose(flow, t, start)

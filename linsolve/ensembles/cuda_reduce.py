@@ -1,4 +1,4 @@
-"""Statistics of ensembles on a GPU, reduced while networks are evaluated; no array of members is written."""
+"""Statistics of ensembles on a GPU, reduced during evaluation without storing the members."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from linsolve.ensembles.result import Ensemble
 
 __all__ = ["LANES", "TILE", "Reduction", "ensemble", "reduce"]
 
-LANES = 1 << 14  # threads that share the members; the same on every device, so that results are
+LANES = 1 << 14  # number of threads; equal on every device, so that results are equal
 THREADS = 128
-TILE = 1 << 20  # members that an ensemble draws from one seed
-MOST_CELLS = 1536  # names times bins of histograms, which a block of the device holds for `TIMES` times
+TILE = 1 << 20  # members drawn from one seed
+MOST_CELLS = 1536  # largest names x bins of histograms in the shared memory of a thread block, for `TIMES` times
 STATISTICS = ("mean", "variance", "standard_error", "count", "min", "max")
 _FIELDS = ("mean", "spread", "low", "high")
 
@@ -48,19 +48,19 @@ class Reduction:
     xp : module
         CuPy.
     flow : type
-        Of single numbers.
+        Class of a flow of single numbers.
     names : tuple of str
         State fields and observables.
     t : ndarray, shape (T,)
         Times.
     edges : ndarray, optional
-        Of a histogram, ascending, common to all names and times.
+        Ascending edges of a histogram, common to all names and times.
 
     Notes
     -----
-    Thread ``l`` takes members ``l, l + LANES, ...`` in their order by Welford's recurrence, and threads are merged in
-    pairs, ``l`` with ``l + LANES/2`` and so on: the result is the same to the last bit for any cutting into blocks and
-    on any device of the same elementary functions.
+    Thread ``l`` reduces members ``l, l + LANES, ...`` in order by Welford's recurrence, and threads are merged in
+    pairs, ``l`` with ``l + LANES/2`` and so on. The result is bitwise identical for any division into blocks, and on
+    any device with the same elementary functions.
     """
 
     def __init__(self, xp: Any, flow: type[Flow], names: tuple[str, ...], t: np.ndarray, edges: Any = None) -> None:
@@ -77,7 +77,7 @@ class Reduction:
         self.counts = None if edges is None else xp.zeros((len(names), self.times, len(edges) + 1), dtype=xp.uint64)
 
     def absorb(self, inputs: Mapping[str, Given], first: int, last: int) -> None:
-        """Take members from and to of a batch; `first` follows on what was absorbed."""
+        """Reduce members `first` to `last` of a batch, where `first` follows the members already reduced."""
         if first != self.members or first % LANES:
             raise ValueError(
                 f"cuda: first = {first} must be {self.members}, a multiple of {LANES} (members come in order, in whole "
@@ -135,7 +135,7 @@ class Reduction:
         return found
 
     def _merged(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and sum of squared distances over all lanes, by halves."""
+        """Return mean and sum of squared deviations over all lanes, merged in pairs."""
         mean, spread = self.gathered["mean"], self.gathered["spread"]
         while len(number) > 1:
             half = len(number) // 2
@@ -171,7 +171,7 @@ def _requested(what: Any, members: int) -> tuple[tuple[str, ...], np.ndarray | N
 def reduce(
     flow: Flow, t: Any, z0: Any, names: Iterable[str] | str, what: Any = ("mean",), *, block: int | None = None
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return statistics of observables over all members at each time, computed on a GPU without storing the ensemble.
+    """Return statistics of observables over all members at each time, on a GPU and without storing the members.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def reduce(
     what : str, Histogram or iterable of them
         "mean", "variance" (over ``n - 1``), "standard_error", "count", "min", "max", `Histogram` with edges.
     block : int, optional
-        Members at once, in whole `LANES`; halved by itself where memory is lacking.
+        Members per kernel call, a multiple of `LANES`; halved automatically if memory is insufficient.
 
     Returns
     -------
@@ -225,9 +225,9 @@ def ensemble(
     rng: Any = None,
     tile: int | None = None,
 ) -> Ensemble:
-    """Return statistics over random networks that are drawn, followed and reduced on a GPU.
+    """Return statistics over random networks that are drawn, evaluated and reduced on a GPU.
 
-    ``linsolve.ensemble(..., device="cuda")`` calls it, after checking its arguments.
+    ``linsolve.ensemble(..., device="cuda")`` calls this function after checking its arguments.
 
     Parameters
     ----------
@@ -237,13 +237,14 @@ def ensemble(
     members, t, observe, reduce, rng
         As for `linsolve.ensemble`; `reduce` without quantiles, histograms with edges.
     tile : int, optional
-        Members drawn from one seed, a multiple of `LANES`; other tiles are other networks. Where memory is lacking for
-        a tile it is not halved, as that would change the networks: give a smaller one.
+        Members drawn from one seed, a multiple of `LANES`. The networks depend on it, so it is not reduced
+        automatically if memory is insufficient: pass a smaller value.
 
     Notes
     -----
     Tile k is drawn by ``cupy.random.Philox4x3210(SeedSequence(rng, spawn_key=(k,)))``: the same networks on every
-    device, but not those of NumPy's generators. Starts are checked on the host, one copy of each tile.
+    device, but different from those of NumPy's generators. Initial states are checked on the host, on one copy of each
+    tile.
     """
     xp = device()
     tile = TILE if tile is None else int(tile)
@@ -276,7 +277,7 @@ def ensemble(
 
 
 class _Tail:
-    """Values of the members from `first` on, indexed by their number in the whole ensemble."""
+    """Values of the members from number `first`, indexed by their number in the whole ensemble."""
 
     def __init__(self, values: Any, first: int) -> None:
         self.values, self.first = values, first
@@ -290,7 +291,7 @@ def _shifted(value: Given, first: int) -> Given:
 
 
 def generator(seed: np.random.SeedSequence, number: int) -> Any:
-    """Return the device's random numbers that belong to one tile."""
+    """Return the device's random generator of one tile."""
     random = device().random
     return random.Generator(
         random.Philox4x3210(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number)))

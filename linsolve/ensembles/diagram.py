@@ -26,13 +26,13 @@ class Diagram:
     Parameters
     ----------
     axes : dict of Axis
-        By name, in the order of the values' axes.
+        Axes by name, in the order of the axes of the values.
     values : mapping of array, shape grid + own
-        By name; those of a sweep with a store are read from it each time.
+        Values by name. Values of a sweep with a store are read from the store at each access.
     own : dict of tuple of str
-        Names of the values' further axes.
+        Names of further axes of the values.
     meanings : dict of str
-        Of the values, where known.
+        Meanings of the values, if known.
     source : dict of str
         Provenance: function, version, seed, fixed parameters.
 
@@ -80,13 +80,13 @@ class Diagram:
         return {name: axis.values for name, axis in self.axes.items()} | dict(self.values)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write axes and values to an ``.npz`` file, which is replaced only when the new one is whole.
+        """Write axes and values to an ``.npz`` file; an existing file is replaced atomically.
 
         Raises
         ------
         ValueError
-            If the name does not end in ``.npz`` or cannot be written there, or an axis or a value is called "file" or
-            "allow_pickle", as arguments of `numpy.savez_compressed` are.
+            If the name does not end in ``.npz``, the file cannot be written, or an axis or a value is named "file" or
+            "allow_pickle", which are arguments of `numpy.savez_compressed`.
         """
         path, arrays = Path(path), self.arrays()
         if path.suffix != ".npz":
@@ -124,16 +124,16 @@ class Diagram:
         return xarray.Dataset(variables, coordinates, dict(self.source))
 
     def plot(self, name: str | None = None, ax: Any = None, *, log: bool = False, **style: Any) -> Any:
-        """Draw a value over one axis as a line, or over two as a map, the first axis upward.
+        """Draw a value over one axis as a line, or over two axes as a map with the first axis vertical.
 
         Parameters
         ----------
         name : str, optional
             Value to draw; the first by default.
         ax : matplotlib Axes, optional
-            Made if not given.
+            Axes to draw on; new ones by default.
         log : bool
-            Whether the values are drawn on a logarithmic scale. Axes are where their points are evenly spaced so.
+            Whether the values are drawn on a logarithmic scale. The scale of an axis is given by `Axis.logarithmic`.
         **style
             Passed to ``Axes.plot`` or ``Axes.pcolormesh``.
 
@@ -144,7 +144,8 @@ class Diagram:
         Raises
         ------
         ValueError
-            For more than two axes, own axes, values at infinity along an axis, or a logarithm of what is not positive.
+            For more than two axes, for own axes, for infinite values along an axis, or for the logarithm of a value
+            that is not positive.
         """
         return _draw(self, self.names[0] if name is None else name, ax, log, style)
 

@@ -1,4 +1,4 @@
-"""Independent tasks on threads, processes or a cluster: a few in flight, yielded as they finish."""
+"""Independent tasks on threads, processes or a cluster: bounded number in flight, yielded as they finish."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from linsolve.numerics.threads import processors
 
 __all__ = ["BlockError", "check_workers", "run"]
 
-IN_FLIGHT = 3  # tasks of a worker: enough that it never waits, few enough that results do not pile up
-UNKNOWN = 64  # workers that are assumed of an executor that does not say how many it has
+IN_FLIGHT = 3  # tasks per worker: enough that it never waits, few enough to bound memory
+UNKNOWN = 64  # number of workers assumed if the executor does not report it
 
 
 class BlockError(RuntimeError):
-    """A task failed; the message names it, and ``__cause__`` is its own error.
+    """Raised if a task fails; the message names the task, and ``__cause__`` is its exception.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class BlockError(RuntimeError):
 
 
 def check_workers(who: str, executor: Any, threads: Any, progress: Any) -> None:
-    """Refuse an invalid executor, number of threads or `progress`, and an executor together with threads.
+    """Raise for an invalid executor, number of threads or `progress`, and for an executor together with threads.
 
     Raises
     ------
@@ -72,35 +72,36 @@ def run(
     Parameters
     ----------
     tasks : sequence
-        Arguments of `work`; each is indexed only when its turn comes.
+        Arguments of `work`; each is indexed only when it is submitted.
     work : callable
-        Of one task. For executors of other processes it and the tasks must be picklable.
+        Function of one task. For executors in other processes, function and tasks must be picklable.
     executor : concurrent.futures.Executor, optional
         Threads, processes, ``loky``, ``mpi4py.futures``, ``Client.get_executor()`` of a Dask cluster; it is not shut
         down. By default threads of this process.
     threads : int, optional
-        Their number, by default the cores that this process may use; 1 means the calling thread.
+        Number of threads, by default the number of cores available to this process; 1 means the calling thread.
     progress : bool, optional
         Whether a progress bar is shown; by default where the standard error is a terminal.
     label : str
-        Name of the whole in the progress bar and in errors.
+        Name of the computation in the progress bar and in errors.
     describe : callable, optional
-        Returns the name of a task in errors.
+        Function that returns the name of a task for errors.
     finished : int
-        Tasks finished before, for the progress bar.
+        Number of tasks finished earlier, for the progress bar.
 
     Raises
     ------
     BlockError
-        If a task fails: the others are cancelled, those already running are waited for and still yielded, then this.
+        If a task fails. Pending tasks are cancelled; running tasks are completed and yielded before the error is
+        raised.
     TypeError, ValueError
         If the executor or the number of threads is invalid.
 
     Notes
     -----
-    While a task runs, BLAS has one thread, so that threads do not compete for cores and results do not depend on how
-    many there are. Closing the iterator cancels what has not begun. Of each worker `IN_FLIGHT` tasks are in flight at
-    most. Threads inherit the caller's context, such as `numpy.errstate`.
+    While a task runs, BLAS uses one thread, so that threads do not compete for cores and results do not depend on their
+    number. Closing the iterator cancels pending tasks. At most `IN_FLIGHT` tasks per worker are in flight. Threads
+    inherit the caller's context, such as `numpy.errstate`.
 
     Examples
     --------
@@ -158,7 +159,7 @@ def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
 def _pooled(
     tasks: Sequence[Any], work: Callable[[Any], Any], executor: Any, workers: int
 ) -> Iterator[tuple[int, tuple[Any, Exception | None]]]:
-    """Yield outcomes of tasks as they finish; after the first error nothing is begun any more."""
+    """Yield outcomes of tasks as they finish; after the first error no further task is started."""
     flying: dict[Future, int] = {}
     begun, end = 0, len(tasks)
     try:
@@ -168,10 +169,10 @@ def _pooled(
                 future, error = _outcome(lambda k=begun: executor.submit(single, work, tasks[k]))  # type: ignore[misc]
                 if error is None:
                     flying[future] = begun
-                else:  # shut down, or its workers are gone
+                else:  # the executor is shut down or has lost its workers
                     ended, end = [(begun, (None, error))], begun
                 begun += 1
-                del future  # a cluster keeps results that are referenced
+                del future  # a cluster keeps referenced results
             done = wait(flying, return_when=FIRST_COMPLETED).done
             ended += [(flying.pop(future), _outcome(future.result)) for future in done]
             if any(error is not None for _, (_, error) in ended):
@@ -186,7 +187,7 @@ def _pooled(
 
 
 def _workers(executor: Any) -> int:
-    """Return how many tasks an executor does at once, as far as it says."""
+    """Return the number of workers of an executor, if it reports one."""
     count = getattr(executor, "_max_workers", None)  # threads, processes, loky
     client = getattr(executor, "_client", None)  # Dask
     if client is not None and hasattr(client, "ncores"):
@@ -195,7 +196,7 @@ def _workers(executor: Any) -> int:
 
 
 class _Inheriting:
-    """A pool of threads whose work sees the caller's context variables."""
+    """Thread pool whose tasks inherit the caller's context variables."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self.pool = pool
@@ -216,7 +217,7 @@ def _bar(progress: bool | None, label: str, total: int, finished: int) -> Iterat
 
 
 class _OneThread:
-    """Keeps BLAS of this process at one thread while anything is done inside."""
+    """Reentrant limit of the BLAS of this process to one thread."""
 
     def __init__(self) -> None:
         self.lock, self.inside, self.modules = threading.Lock(), 0, 0
@@ -226,7 +227,7 @@ class _OneThread:
     def __enter__(self) -> None:
         with self.lock:
             if self.inside == 0:
-                # looking for BLAS libraries takes a millisecond, and only an import loads further ones
+                # the search for BLAS libraries takes a millisecond, and only imports load further ones
                 if len(sys.modules) != self.modules:
                     from threadpoolctl import ThreadpoolController
 
@@ -245,6 +246,6 @@ _one_thread = _OneThread()
 
 
 def single(work: Callable[[Any], Any], task: Any) -> Any:
-    """Return ``work(task)``, done while BLAS has one thread in this process."""
+    """Return ``work(task)``, evaluated with one BLAS thread in this process."""
     with _one_thread:
         return work(task)

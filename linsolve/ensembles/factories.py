@@ -1,4 +1,4 @@
-"""Random two-layer networks of any width, at the cost of three numbers each."""
+"""Random two-layer networks of any width, sampled by three numbers each."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from linsolve.systems.two_layer.phase_measures import wishart
 
 __all__ = ["RandomNetworks", "random_networks"]
 
-LARGEST = 1e150  # length of a layer; order parameters are squares
+LARGEST = 1e150  # largest norm of a layer; order parameters are squares
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RandomNetworks:
-    """A factory of `TwoLayerOrder` networks for `ensemble`; `random_networks` makes it.
+    """Factory of `TwoLayerOrder` networks for `ensemble`, returned by `random_networks`.
 
     Parameters
     ----------
     flow : TwoLayerOrder
     width, sigma_u, sigma_w : array
-        Units; standard deviations of the weights.
+        Number of hidden units; standard deviations of the weights.
     zero_output : bool
     """
 
@@ -36,12 +36,12 @@ class RandomNetworks:
     zero_output: bool = False
 
     def __call__(self, rng: Any, count: int) -> tuple[TwoLayerOrder, Any]:
-        """Return the flow and `count` starts, drawn from `rng`, on the device of a ``cupy.random.Generator``."""
+        """Return the flow and `count` initial states drawn from `rng`, on the GPU for a ``cupy.random.Generator``."""
         flow = self.flow
         sizes = (self.width, self.sigma_u, self.sigma_w, *flow.parameters().values())
         width = np.broadcast_to(self.width, np.broadcast_shapes(*(np.shape(v) for v in sizes)))
         r, along, across = wishart(width, count, rng=rng)
-        xp = arithmetic.namespace(r)  # that of rng: NumPy, or the device
+        xp = arithmetic.namespace(r)  # the namespace of rng: NumPy or CuPy
         flow = flow.cast(xp)
         if self.zero_output:
             along = xp.zeros_like(along)
@@ -57,9 +57,9 @@ def random_networks(
 ) -> RandomNetworks:
     r"""Return a factory of networks with independent Gaussian weights, for `ensemble`.
 
-    The order parameters of ``u_i ~ N(0, sigma_u^2)``, ``w_ij ~ N(0, sigma_w^2)`` depend on two vectors of independent
-    Gaussians only, ``u/sigma_u`` and ``W x/(sigma_w rho)``, through their Gram matrix, a 2x2 Wishart matrix: with
-    ``(r, a, b)`` of `wishart`,
+    The order parameters of ``u_i ~ N(0, sigma_u^2)``, ``w_ij ~ N(0, sigma_w^2)`` depend only on two vectors of
+    independent Gaussians, ``u/sigma_u`` and ``W x/(sigma_w rho)``, through their Gram matrix, a 2x2 Wishart matrix.
+    With ``(r, a, b)`` from `wishart`,
 
     .. math:: P, Q = \tfrac14 \left[ (\beta a \pm \alpha r)^2 + \beta^2 b^2 \right], \qquad
         R = \tfrac14 \left[ \beta^2 (a^2 + b^2) - \alpha^2 r^2 \right], \qquad
@@ -68,24 +68,25 @@ def random_networks(
     Parameters
     ----------
     width : array_like
-        Hidden units, at least 1; a width of 10^9 costs what a width of 10 does.
+        Number of hidden units, at least 1. The cost does not depend on it.
     sigma_u, sigma_w : array_like
         Standard deviations of the weights.
     zero_output : bool
-        Take from ``W x`` its part along ``u``, so that the output is 0.
+        Whether to remove from ``W x`` its component along ``u``, so that the initial output is 0.
     **parameters
-        Of `TwoLayerOrder`; ``y`` is 1 if not given. ``rho = |x|`` does not matter for the start.
+        Parameters of `TwoLayerOrder`; ``y`` is 1 by default. The initial state does not depend on ``rho = |x|``.
 
     Returns
     -------
     RandomNetworks
-        ``factory(rng, count)`` has a batch of shape ``(count,) +`` what everything broadcasts to. It can be pickled.
+        ``factory(rng, count)`` returns a flow and a state with a batch of shape ``(count,)`` plus the shape to which
+        all arguments broadcast. The factory can be pickled.
 
     Raises
     ------
     ValueError, TypeError
-        For a width below 1, deviations that are negative or so large that order parameters leave the range of doubles,
-        shapes that do not broadcast, names that the flow lacks, a `zero_output` that is neither True nor False.
+        If a width is below 1, a standard deviation is negative or so large that order parameters overflow, shapes do
+        not broadcast, a name is not a parameter of the flow, or `zero_output` is neither True nor False.
 
     Notes
     -----
@@ -125,7 +126,7 @@ def random_networks(
 
 
 def _refuse_large(who: str, name: str, scale: np.ndarray, per_unit: np.ndarray) -> None:
-    """Refuse deviations of weights whose squared length, times a learning rate, leaves the range of doubles."""
+    """Raise if the squared norm of a layer, times a learning rate, overflows for these standard deviations."""
     with np.errstate(over="ignore"):
         length = scale * per_unit
     if (length > LARGEST).any():

@@ -33,7 +33,7 @@ class Draws:
     parameters, start : mapping
         Fixed values.
     draw : mapping of (distribution, float, float)
-        Distribution and two numbers of each drawn value, in this order.
+        Distribution of each drawn value and its two numbers, in drawing order.
     """
 
     flow: Any
@@ -58,12 +58,12 @@ def _numbers(rng: np.random.Generator, count: int, distribution: str, first: flo
 
 
 def perform(spec: Spec, *, progress: bool | None = None) -> Diagram | Ensemble:
-    """Return the sweep that a spec describes, or its ensemble, or a sweep of ensembles.
+    """Return the sweep, the ensemble, or the sweep of ensembles described by a spec.
 
     Raises
     ------
     ValueError, TypeError
-        If the flow refuses a value, or the engine is unknown or does not fit.
+        If a value is invalid for the flow, or the engine is unknown or cannot evaluate it.
     ModuleNotFoundError
         If the engine is "compiled" and the extra ``[fast]`` is not installed.
     """
@@ -103,7 +103,7 @@ def _one(spec: Spec, point: Mapping[str, float], how: dict[str, Any]) -> Ensembl
 
 
 def _many(spec: Spec, how: dict[str, Any]) -> Diagram:
-    """Return ensembles at all points of the grid, all of the same seed: neighbors differ by their parameters alone."""
+    """Return ensembles at all points of the grid, with a common seed: neighbors differ only in their parameters."""
     axes = {axis.name: axis for axis in read_axes("sweep", spec.axes, of(spec.flow).labels)}
     shape = tuple(len(axis.values) for axis in axes.values())
     found: dict[str, np.ndarray] = {}
@@ -114,13 +114,13 @@ def _many(spec: Spec, how: dict[str, Any]) -> Diagram:
                 found[name] = np.empty(shape + value.shape, value.dtype)
             found[name][index] = value
     source = {"flow": spec.flow.__name__, "seed": str(spec.seed), "members": str(found.pop("members").flat[0])}
-    found["times"] = found.pop("t")  # the same at each point, as are levels
+    found["times"] = found.pop("t")  # equal at all points, like the levels
     own = {name: _own_axes(spec, name) for name in found}
     return Diagram(axes, found, own, {}, source)
 
 
 def _own_axes(spec: Spec, name: str) -> tuple[str, ...]:
-    """Return the names of the axes that a statistic has besides those of the grid."""
+    """Return the names of the axes of a statistic beyond those of the grid."""
     time = ("time",) if spec.time.ndim else ()
     observable = next((known for known in spec.observe if name.startswith(f"{known}_")), "")
     statistic = name.removeprefix(f"{observable}_")
@@ -134,7 +134,7 @@ def _own_axes(spec: Spec, name: str) -> tuple[str, ...]:
 
 
 def write(found: Diagram | Ensemble, out: str | os.PathLike[str]) -> list[Path]:
-    """Write a result as ``.npz`` or ``.nc``, and a figure beside it where it can be drawn; each appears when complete.
+    """Write a result as ``.npz`` or ``.nc``, with a figure if it can be drawn; each file is written atomically.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def write(found: Diagram | Ensemble, out: str | os.PathLike[str]) -> list[Path]:
 
 
 def _shown(found: Diagram | Ensemble) -> str:
-    """Return the name of a value that a figure can show, "" if there is none."""
+    """Return the name of a value that can be drawn, or "" if there is none."""
     if isinstance(found, Ensemble):
         name = found.observables[0]
         drawable = found.t.ndim == 1 and found.omitted[name].shape == found.t.shape

@@ -1,4 +1,4 @@
-"""A tile of an ensemble: members drawn from one seed, evaluated in pieces that fit the cache, and reduced."""
+"""Tiles of an ensemble: members drawn from one seed, evaluated in cache-sized pieces, and reduced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linsolve.ensembles.blocks import stream
 
 __all__ = ["Answer", "Tiles", "drawn", "names_of", "values_of"]
 
-PIECE = 1 << 14  # numbers of a field of the states of a piece; larger ones leave the cache
+PIECE = 1 << 14  # entries per state field of a piece; larger pieces do not fit the cache
 
 Question = Callable[[np.ndarray, np.ndarray | None], Any]
 
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     ----------
     lost : tuple of array or None
     answers : tuple of tuple
-        For each observable, the results of its questions.
+        For each observable, the results of its tile functions.
     """
 
     lost: tuple[np.ndarray | None, ...]
@@ -38,19 +38,19 @@ class Answer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tiles:
-    """Work on blocks of tiles, for any executor: ``tiles(k)`` gives the answers of the tiles of the k-th block.
+    """Picklable evaluation of blocks of tiles: ``tiles(k)`` returns the answers of the tiles of block k.
 
     Parameters
     ----------
     factory : callable
     seed : SeedSequence
     members, tile, each : int
-        Of the ensemble; of a tile; tiles of a block.
+        Members of the ensemble, members per tile, tiles per block.
     t : array, shape () or (T,)
     questions : dict of tuple of callable
-        Of each observable.
+        Tile functions of each observable.
     shapes : dict of tuple
-        Of each observable, of one member at all times.
+        Shape of each observable, for one member at all times.
     """
 
     factory: Callable[..., Any]
@@ -63,11 +63,11 @@ class Tiles:
     shapes: dict[str, tuple[int, ...]]
 
     def span(self, tile: int) -> tuple[int, int]:
-        """Return the first member of a tile, and the first of the next."""
+        """Return the first member of a tile and of the next tile."""
         return tile * self.tile, min((tile + 1) * self.tile, self.members)
 
     def asking(self, questions: dict[str, tuple[Question, ...]]) -> Tiles:
-        """Return the same with other questions."""
+        """Return a copy with other tile functions."""
         return dataclasses.replace(self, questions=questions)
 
     def describe(self, block: int) -> str:
@@ -105,12 +105,12 @@ class Tiles:
 
 
 def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, count: int, t: np.ndarray) -> Problem:
-    """Return the checked problem of `count` members that the factory draws from the seed of a tile.
+    """Return the checked problem of `count` members drawn by the factory from the seed of a tile.
 
     Raises
     ------
     TypeError, ValueError
-        If it does not give a flow and a start, or not that many.
+        If the factory does not return a flow and a start, or returns another number of members.
     OverflowError
         If a number that the closed form needs is beyond the range of doubles.
     """
@@ -131,7 +131,7 @@ def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, 
     return problem
 
 
-_quiet = np.errstate(over="ignore", invalid="ignore")  # what is not finite is counted, and refused by name
+_quiet = np.errstate(over="ignore", invalid="ignore")  # nonfinite values are counted and reported by name
 
 
 @_quiet
@@ -147,7 +147,7 @@ def values_of(problem: Problem, names: Sequence[str]) -> list[np.ndarray]:
     Raises
     ------
     KeyError
-        If the flow lacks one of them.
+        If the flow lacks an observable.
     """
     members, t = problem.batch[0], problem.xp.reshape(problem.t, (-1,))
     size = max(1, int(np.prod(problem.batch[1:], dtype=np.int64)) * _own_size(problem))
@@ -184,13 +184,13 @@ def _followed(problem: Problem, t: Any) -> Trajectory:
 
 
 def _own_size(problem: Problem) -> int:
-    """Return the numbers of the largest field of one member's state."""
+    """Return the size of the largest field of one member's state."""
     sizes = (v.shape[v.ndim - len(problem.flow.axes[n]) :] for n, v in zip(problem.z0._fields, problem.z0, strict=True))
     return max(int(np.prod(size, dtype=np.int64)) for size in sizes)
 
 
 def _sliced(problem: Problem, first: int, last: int) -> Problem:
-    """Return the problem of some of the members."""
+    """Return the problem restricted to members `first` to `last`."""
 
     def some(value: Any, own: int) -> Any:
         lead = value.ndim - own == len(problem.batch) and value.shape[0] == problem.batch[0]

@@ -21,7 +21,7 @@ __all__ = ["FlowObservation", "check_names", "of", "takes_rng"]
 def of(
     flow: type, *names: str, t: Any = None, start: Any = None, engine: str | None = None, **fixed: Any
 ) -> FlowObservation:
-    """Return a function for `sweep` that gives state, loss, kernel or any observable of a flow by name.
+    """Return a function for `sweep` that evaluates state, loss, kernel or any observable of a flow.
 
     Parameters
     ----------
@@ -29,18 +29,18 @@ def of(
     *names : str
         State fields and observables, as a `Trajectory` names them; all by default.
     t : float, optional
-        The time; ``inf`` gives the limit. Else it is an axis.
+        Time; ``inf`` gives the limit. By default the time is an axis.
     start : State, tuple, mapping, array or callable
-        The start, or the fields of it that are fixed; the others are axes. A callable
-        gives the start from those of the axes, of `fixed` and of the flow's parameters that it names, as arrays that
-        broadcast, and from random numbers, if it names ``rng``.
+        The start, or its fixed fields; the other fields are axes. A callable returns the start. Its parameters are
+        names of axes, of `fixed` or of parameters of the flow, passed as arrays that broadcast, and ``rng`` if it draws
+        random numbers.
     engine : str, optional
-        Evaluation engine: "plain", the formula; "blocks", the same bits with fewer temporaries;
+        Evaluation engine: "plain", NumPy evaluation of the formula; "blocks", bitwise identical with fewer temporaries;
         "compiled" (extra ``[fast]``), machine code whose elementary functions are within 1.05 ulp. The last two are for
-        flows of single numbers, the last also for flows that bring compiled code. By default "blocks" where it applies
-        and pays, else "plain": the same bits. Results of an engine do not depend on blocks or executor.
+        flows of single numbers; "compiled" also for flows with their own compiled code. By default "blocks" if it
+        applies and is faster, otherwise "plain". Results of an engine do not depend on blocks or executor.
     **fixed
-        Parameters of the flow and of `start` that do not vary.
+        Fixed parameters of the flow and of `start`.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def of(
 
 
 def _offered(flow: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names that a trajectory of the flow has; without an example unknown names are refused later."""
+    """Return the names of a trajectory of the flow; without an example, unknown names raise later."""
     try:
         made, start = flow.example(np.random.default_rng(0))
     except NotImplementedError:
@@ -82,7 +82,7 @@ def _offered(flow: Any, names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FlowObservation:
-    """A function of named parameters that gives quantities of a flow; made by `of`."""
+    """Function of named parameters that evaluates quantities of a flow; returned by `of`."""
 
     flow: Any
     names: tuple[str, ...]
@@ -112,12 +112,12 @@ class FlowObservation:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Names that may be axes or fixed."""
+        """Names of possible axes and fixed parameters."""
         return tuple(dict.fromkeys([*self.parameters, *self.start_names, *(() if self.t is not None else ("t",))]))
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Names that are fixed: parameters, fields of the start, the time."""
+        """Names of fixed parameters: parameters of the flow, fields of the start, the time."""
         start = tuple(self.start) if isinstance(self.start, Mapping) else ()
         return (*self.fixed, *start, *(() if self.t is None else ("t",)))
 
@@ -160,7 +160,7 @@ class FlowObservation:
             self._check_start()
 
     def _check_start(self) -> None:
-        """Refuse an invalid constant start; it may fix some of the fields only."""
+        """Raise for an invalid constant start, which may fix only some of the fields."""
         fields = self.flow.State._fields
         if isinstance(self.start, Mapping):
             for name in self.start:
@@ -189,7 +189,7 @@ class FlowObservation:
             )
 
     def check_axes(self, axes: Iterable[Axis]) -> None:
-        """Refuse axes whose values are not allowed for the parameter."""
+        """Raise if values of an axis are outside the domain of the parameter."""
         for axis in axes:
             if axis.name == "t":
                 continue
@@ -247,7 +247,7 @@ class FlowObservation:
                 f"ensembles.of: start has batch shape {batch} but the grid's axes {', '.join(order)} have {most}; "
                 "let it broadcast the arrays that it is given"
             )
-        # times lead in a trajectory; on the grid they are where their axis is
+        # times are the first axis of a trajectory; move them to their axis of the grid
         lead = (t.size, *(batch or (1,) * len(order)))
         position = order.index("t") + 1 if "t" in order else None
         for name, value in found.items():
@@ -265,14 +265,14 @@ class FlowObservation:
 
 
 def takes_rng(observe: Any) -> bool:
-    """Whether a function takes random numbers."""
+    """Return whether a function takes random numbers."""
     if isinstance(observe, FlowObservation):
         return observe.takes_rng
     return "rng" in signature("observe", observe)
 
 
 def check_names(observe: Any, names: Iterable[str]) -> None:
-    """Refuse an `observe` that is not callable, and axes that it does not name or has bound already.
+    """Raise if `observe` is not callable, or an axis is not one of its parameters or is already bound.
 
     Raises
     ------

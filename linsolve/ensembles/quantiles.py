@@ -12,16 +12,16 @@ from linsolve.core.arguments import Interval, real_array
 
 __all__ = ["Counts", "Quantiles", "float_of", "key_of"]
 
-ERROR = 2.0**-8  # of the sketch, relative
-SHIFT = 45  # bits of a key that the first pass leaves out: sign, exponent and 7 bits of the fraction remain
-OFFSET = 1 << (63 - SHIFT)  # makes first codes positive
-HELD = 1 << 20  # values that are all held rather than counted
-COUNTED = 1 << 18  # counts that are held at once, about
-MOST_ROWS = 1 << 17  # rows x levels that codes of 64 bits can tell apart
+ERROR = 2.0**-8  # relative error of the sketch
+SHIFT = 45  # bits of a key dropped in the first pass; sign, exponent and 7 bits of the fraction remain
+OFFSET = 1 << (63 - SHIFT)  # makes the codes of the first pass positive
+HELD = 1 << 20  # largest number of values that are held instead of counted
+COUNTED = 1 << 18  # approximate number of counts in memory
+MOST_ROWS = 1 << 17  # largest rows x levels for unique codes of 64 bits
 
 
 def key_of(values: np.ndarray) -> np.ndarray:
-    """Return integers of 64 bits in the order of the doubles; zeros of both signs share one."""
+    """Return 64-bit integers in the order of the doubles; zeros of both signs have the same key."""
     bits = (values + 0.0).view(np.int64)
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
@@ -32,7 +32,7 @@ def float_of(keys: np.ndarray) -> np.ndarray:
 
 
 class Counts:
-    """Counts of integers; equal ones are merged when the list has doubled."""
+    """Counts of integers; equal integers are merged when the list has doubled."""
 
     def __init__(self) -> None:
         self.codes, self.numbers = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -40,14 +40,14 @@ class Counts:
         self.size = 0
 
     def add(self, codes: np.ndarray, numbers: np.ndarray) -> None:
-        """Take integers and how often each occurred."""
+        """Add integers with their multiplicities."""
         self.parts.append((codes, numbers))
         self.size += len(codes)
         if self.size > max(len(self.codes), COUNTED):
             self.join()
 
     def join(self) -> None:
-        """Join what was taken into `codes`, ascending, and `numbers`."""
+        """Merge the added integers into ascending `codes` and their `numbers`."""
         codes = np.concatenate([self.codes, *(codes for codes, _ in self.parts)])
         numbers = np.concatenate([self.numbers, *(numbers for _, numbers in self.parts)])
         order = np.argsort(codes, kind="stable")
@@ -59,7 +59,7 @@ class Counts:
 
 
 def tally(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct integers, ascending, and how often each occurs."""
+    """Return the distinct integers, ascending, and their multiplicities."""
     codes = np.sort(codes)
     first = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1)) if len(codes) else np.empty(0, np.int64)
     return codes[first], np.diff(first, append=len(codes))
@@ -75,7 +75,7 @@ def coarse(values: np.ndarray, finite: np.ndarray | None) -> tuple[np.ndarray, n
 def within(
     low: np.ndarray, width: np.ndarray, shift: np.ndarray, values: np.ndarray, finite: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a tally of targets and next bits, of the values whose keys lie at most `width` above `low`.
+    """Return a tally of targets and next bits for the values whose keys lie at most `width` above `low`.
 
     `low`, `width` (less than 2^SHIFT) and `shift` have shape (rows, levels).
     """
@@ -93,7 +93,7 @@ def within(
 
 
 def whole(values: np.ndarray, finite: np.ndarray | None) -> np.ndarray:
-    """Return the values themselves, nan where they are not finite."""
+    """Return the values, with nan in place of nonfinite values."""
     return values.copy() if finite is None else np.where(finite, values, np.nan)
 
 
@@ -101,22 +101,22 @@ def whole(values: np.ndarray, finite: np.ndarray | None) -> np.ndarray:
 class Quantiles:
     r"""Order statistics: for each level q, the smallest value ``x`` with ``P(value <= x) >= q``.
 
-    As ``numpy.quantile(..., method="inverted_cdf")``, but of any number of members in bounded memory.
+    The result is that of ``numpy.quantile(..., method="inverted_cdf")``, in bounded memory for any number of members.
 
     Parameters
     ----------
     levels : sequence of float
         Between 0 and 1, ascending.
     exact : bool
-        Whether they are values of members to the last bit, found by passing over the members again (once where all
-        fit, else two to six times, the more the closer values lie), each time counting only the next bits of values
-        that share the bits found before; or, from a single pass, within ``2^-8`` of them (relative; absolute 1e-307
-        around 0).
+        Whether the quantiles are bitwise exact. Exact quantiles need one pass over the members if all values fit in
+        memory, otherwise two to six passes, more for closer values; each pass counts the next bits of the values that
+        share the bits found before. Otherwise a single pass gives a relative error of ``2^-8`` (absolute 1e-307 around
+        0).
 
     Notes
     -----
-    A double is taken as an integer of 64 bits in the same order. The first pass counts sign, exponent and 7 bits of
-    the fraction, which fixes the rank of each of its bins and bounds what is left of the relative error.
+    A double is mapped to a 64-bit integer of the same order. The first pass counts sign, exponent and 7 bits of the
+    fraction, which gives the rank of each bin and bounds the relative error.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class Quantiles:
         object.__setattr__(self, "levels", tuple(levels.tolist()))
 
     def gatherer(self, members: int, rows: int) -> Any:
-        """Return what gathers them: all values at once where they fit, else bit by bit."""
+        """Return the gatherer: all values at once if they fit, otherwise bit by bit."""
         if self.exact and members * rows <= HELD:
             return Held(self.levels)
         if rows * len(self.levels) > MOST_ROWS:
@@ -155,14 +155,14 @@ class Quantiles:
 
 
 def ranks(levels: tuple[float, ...], count: np.ndarray) -> np.ndarray:
-    """Return the rank, from 1, of each level among `count` values, as ``inverted_cdf`` has it; shape (rows, levels)."""
+    """Return the rank, from 1, of each level among `count` values, as in ``inverted_cdf``; shape (rows, levels)."""
     count = np.asarray(count)[:, None]
     place = count * np.asarray(levels)
     return np.clip(np.ceil(place).astype(np.int64), 1, np.maximum(count, 1))
 
 
 class Held:
-    """Order statistics of few values, all held."""
+    """Order statistics of few values, held in memory."""
 
     def __init__(self, levels: tuple[float, ...]) -> None:
         self.levels, self.asked = levels, False
@@ -181,28 +181,28 @@ class Held:
         self.asked = True
 
     def results(self) -> dict[str, np.ndarray]:
-        """Return the quantiles, shape (levels, rows); nan of none."""
-        values = np.sort(np.concatenate(self.parts, axis=-1), axis=-1)  # nan comes last
+        """Return the quantiles, shape (levels, rows); nan for an empty row."""
+        values = np.sort(np.concatenate(self.parts, axis=-1), axis=-1)  # nan sorts last
         rank = ranks(self.levels, np.isfinite(values).sum(axis=-1))
         return {"quantiles": np.take_along_axis(values, rank - 1, axis=-1).T + 0.0}
 
 
 class Refined:
-    """Order statistics whose leading bits are known, with as many more after each pass."""
+    """Order statistics with known leading bits, refined in each pass."""
 
     def __init__(self, levels: tuple[float, ...], rows: int, exact: bool) -> None:
         self.levels, self.rows, self.exact = levels, rows, exact
-        self.low: Any = None  # smallest key that each may have, shape (rows, levels)
+        self.low: Any = None  # lower bound of each key, shape (rows, levels)
         self.count: Any = np.zeros(rows, np.int64)
-        self.known = -1  # passes done, less one
+        self.known = -1  # number of completed passes - 1
         shape = (rows, len(levels))
         self.rank, self.inside = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        self.left = np.full(shape, SHIFT)  # bits still unknown
-        self.shift = np.zeros(shape, np.int64)  # of them, those that remain unknown after this pass
+        self.left = np.full(shape, SHIFT)  # number of unknown bits
+        self.shift = np.zeros(shape, np.int64)  # number of bits unknown after this pass
         self.counts = Counts()
 
     def question(self) -> Any:
-        """Return the next tally to ask for."""
+        """Return the tally function of the next pass."""
         if self.low is None:
             return coarse
         if not self.exact or not (self.left > 0).any():
@@ -210,7 +210,7 @@ class Refined:
         most = max(COUNTED // self.left.size, 1 << 10)
         few = (self.inside <= most) | (self.left <= most.bit_length() - 1)
         self.shift = np.where(few, 0, self.left - (most.bit_length() - 1))
-        width = np.where(self.left > 0, (np.int64(1) << self.left) - 1, -1)  # none is inside where all is known
+        width = np.where(self.left > 0, (np.int64(1) << self.left) - 1, -1)  # empty interval if all bits are known
         return partial(within, self.low, width, self.shift)
 
     def absorb(self, answer: tuple[np.ndarray, np.ndarray]) -> None:
@@ -218,7 +218,7 @@ class Refined:
         self.counts.add(*answer)
 
     def close(self) -> None:
-        """Find the bin of each order statistic in what was counted."""
+        """Find the bin of each order statistic from the counts."""
         self.counts.join()
         codes, numbers = self.counts.codes, self.counts.numbers
         self.counts = Counts()
@@ -260,6 +260,6 @@ class Refined:
         self.left = np.where(self.left > 0, self.shift, 0)
 
     def results(self) -> dict[str, np.ndarray]:
-        """Return the quantiles, shape (levels, rows), from the middle of what is unknown; nan of none."""
+        """Return the quantiles, shape (levels, rows), at the midpoint of unknown bits; nan for an empty row."""
         middle = np.where(self.left > 0, np.int64(1) << np.maximum(self.left - 1, 0), 0)
         return {"quantiles": np.where(self.count[:, None] > 0, float_of(self.low + middle), np.nan).T}

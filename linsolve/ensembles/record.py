@@ -1,4 +1,4 @@
-"""Record of a sweep (function, bound values, axes, seed, version), and the manifest of a store that keeps it."""
+"""Record of a sweep (function, bound values, axes, seed, version) and the manifest of its store."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = [
     "zarr_module",
 ]  # fmt: skip
 
-RECORD = "_sweep"  # group of a store with the manifest, the marks of finished blocks and the lock
+RECORD = "_sweep"  # group with the manifest, the marks of finished blocks and the lock
 MANIFEST = f"{RECORD}/manifest"
 REMEDY = "choose another path, or remove it"
 
 
 def record(observe: Any, axes: Sequence[Axis], grid: Grid, seed: np.random.SeedSequence | None) -> dict[str, str]:
-    """Return what must agree for a sweep to go on where another one stopped, in words, by its name.
+    """Return the entries that must agree for a sweep to be resumed, as text by name.
 
-    Of a function: its name, its source, and what it was bound to (defaults, closure, ``functools.partial``, fields);
-    not the functions and global variables that it uses.
+    A function is recorded by its name, its source and its bound values (defaults, closure, ``functools.partial``,
+    fields), not by the functions and global variables that it uses.
     """
     name, source, given = describe(observe)
     found = {"linsolve": VERSION, "function": name, "source of the function": source}
@@ -50,7 +50,7 @@ def record(observe: Any, axes: Sequence[Axis], grid: Grid, seed: np.random.SeedS
 
 
 def describe(function: Any) -> tuple[str, str, dict[str, str]]:
-    """Return name, hash of the source, and bound parameters of a function or of an object that is called."""
+    """Return name, source hash and bound parameters of a function or callable object."""
     if isinstance(function, functools.partial):
         name, source, given = describe(function.func)
         bound = dict(enumerate(function.args)) | function.keywords
@@ -76,34 +76,34 @@ def _fields(thing: Any) -> dict[str, Any]:
         return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
     if hasattr(thing, "__dict__"):
         return dict(thing.__dict__)
-    try:  # with slots, or made in C: what it would be made of again
+    try:  # objects with slots or from C: the arguments of their reconstruction
         made = thing.__reduce_ex__(2)
-    except Exception:  # of a foreign class
+    except Exception:  # third-party classes raise anything
         return {}
     return {"state": made[1:3] if isinstance(made, tuple) else made}
 
 
 def _source(thing: Any) -> str:
-    """Return a hash of the text of a function or class, or of its code where there is no text."""
+    """Return a hash of the source of a function or class, or of its bytecode if there is no source."""
     code = getattr(thing, "__code__", None)
     try:
         text = inspect.getsource(thing).encode()
     except (OSError, TypeError):
         text = repr(thing).encode() if code is None else _instructions(code)
     else:
-        if code is not None and code.co_name == "<lambda>":  # the text is that of a line, on which there may be others
+        if code is not None and code.co_name == "<lambda>":  # its source line may hold several lambdas
             text += _instructions(code)
     return f"sha256 {hashlib.sha256(text).hexdigest()[:16]}"
 
 
 def _instructions(code: types.CodeType) -> bytes:
-    """Return what a function does, with the functions inside it, by no address."""
+    """Return the bytecode of a function and its inner functions, without addresses."""
     inner = [_instructions(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts]
     return b"\0".join([code.co_code, repr(code.co_names).encode(), *inner])
 
 
 def _text(value: Any) -> str:
-    """Return a short text that is the same for the same value, in every process."""
+    """Return a short text of a value, equal in every process."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         return (
             repr(value) if len(repr(value)) <= 80 else f"sha256 {hashlib.sha256(repr(value).encode()).hexdigest()[:16]}"
@@ -122,7 +122,7 @@ def _text(value: Any) -> str:
         return f"{name} ({source}{''.join(f', {k}: {v}' for k, v in given.items())})"
     try:
         return f"{type(value).__qualname__}, sha256 {hashlib.sha256(pickle.dumps(value)).hexdigest()[:16]}"
-    except Exception:  # whatever a foreign class raises when it cannot be pickled
+    except Exception:  # third-party classes raise anything if they cannot be pickled
         return type(value).__qualname__
 
 
@@ -130,13 +130,13 @@ def _text(value: Any) -> str:
 
 
 def named(what: str, function: Any) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a function that can be given by name."""
+    """Return the parameters of a function that can be passed by keyword."""
     found = signature(what, function)
     return {name: p for name, p in found.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
 
 
 def signature(what: str, function: Any) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a function, refused where it is a flow, says nothing of them, or takes them by position.
+    """Return the parameters of a function; raise for a flow, a missing signature or positional-only parameters.
 
     Raises
     ------
@@ -163,16 +163,16 @@ def signature(what: str, function: Any) -> dict[str, inspect.Parameter]:
 
 
 class StoreError(RuntimeError):
-    """A store belongs to another sweep, is in use, is damaged, or cannot be written; the message says which."""
+    """Raised if a store belongs to another sweep, is in use, is damaged, or cannot be written."""
 
 
 def unreadable(path: Path, reason: object) -> StoreError:
-    """Return the error for a store that is damaged."""
+    """Return the error for a damaged store."""
     return StoreError(f"sweep: store = {path} cannot be read: {reason}; {REMEDY}")
 
 
 def zarr_module() -> Any:
-    """Return zarr, or raise ImportError with the extra that has it."""
+    """Return zarr, or raise ImportError that names the extra."""
     try:
         import zarr
     except ImportError as error:
@@ -181,7 +181,7 @@ def zarr_module() -> Any:
 
 
 def stored_seed(path: Path) -> np.random.SeedSequence | None:
-    """Return the seed of the sweep in a store, if there is one."""
+    """Return the seed of the sweep in a store, or None."""
     entropy, found, key = (Manifest.read(path) or Manifest({})).record.get("seed", "none").partition(" at ")
     return np.random.SeedSequence(json.loads(entropy), spawn_key=json.loads(key)) if found else None
 
@@ -189,7 +189,7 @@ def stored_seed(path: Path) -> np.random.SeedSequence | None:
 class Manifest:
     """Record of a sweep, names of its values, and SHA-256 of each metadata file and axis of its store.
 
-    The file begins with the SHA-256 of the rest and is replaced as a whole.
+    The file begins with the SHA-256 of the rest and is replaced atomically.
     """
 
     def __init__(
@@ -199,12 +199,12 @@ class Manifest:
 
     @classmethod
     def read(cls, path: Path) -> Manifest | None:
-        """Return the manifest of a store, None if there is no store yet.
+        """Return the manifest of a store, or None if there is no store.
 
         Raises
         ------
         StoreError
-            If the manifest is damaged, or something else is there.
+            If the manifest is damaged, or the path is not a store.
         """
         zarr_module()
         try:
@@ -229,11 +229,11 @@ class Manifest:
         flush(draft.parent)
 
     def add(self, path: Path, files: Sequence[Path]) -> None:
-        """Take the checksums of files of a store."""
+        """Add checksums of files of a store."""
         self.files |= {file.relative_to(path).as_posix(): _digest(file) for file in files}
 
     def check(self, path: Path, under: str = "") -> None:
-        """Refuse a store of which a metadata file, or one in the folder `under`, is missing or has changed.
+        """Raise if a metadata file of a store, or a file in the folder `under`, is missing or has changed.
 
         Raises
         ------
@@ -254,8 +254,8 @@ def _digest(file: Path) -> str:
 
 
 def flush(path: Path) -> None:
-    """Return once a file's content, or a folder's list of names, is on the disk."""
-    if os.name == "nt" and path.is_dir():  # Windows has no such thing
+    """Flush the content of a file, or the entries of a folder, to disk."""
+    if os.name == "nt" and path.is_dir():  # Windows cannot flush a folder
         return
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:

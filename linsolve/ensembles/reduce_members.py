@@ -1,4 +1,4 @@
-"""Statistics over the members of a batch, evaluated tile by tile; pays for "W1, mean" of ``benchmarks/RESULTS.md``."""
+"""Statistics over the members of a batch, evaluated tile by tile; see "W1, mean" in ``benchmarks/RESULTS.md``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from linsolve.ensembles.reductions import gatherers, requested
 
 __all__ = ["reduce"]
 
-_HELD = 2**19  # numbers of a tile, whatever the number of times and threads
-_AT_ONCE = 256  # tiles between two merges
+_HELD = 2**19  # values per tile, for any number of times and threads
+_AT_ONCE = 256  # tiles per merge
 
 
 def reduce(
@@ -41,28 +41,29 @@ def reduce(
     t, z0
         Times and start, as for the flow itself.
     names : str or iterable of str
-        State fields and observables, as a `Trajectory` gives them by name.
+        State fields and observables of a `Trajectory`.
     what : str, Histogram, Quantiles, or iterable of them
         "mean", "variance" (over ``n - 1``), "standard_error", "count", "min", "max", "quantiles", "histogram", as
-        `linsolve.ensemble` keeps.
+        in `linsolve.ensemble`.
     engine : str
         "blocks" (NumPy) or "compiled" (extra ``[fast]``).
     threads : int, optional
-        By default one for each processor. The result does not depend on it: tiles are the same, and merged in order.
+        Number of threads, by default one per processor. The result does not depend on it, since tiles are fixed and
+        merged in order.
 
     Returns
     -------
     dict of str to dict of str to array
-        Requested statistics of each name, of shape ``t.shape``, then bins or quantiles.
+        Requested statistics of each name, of shape ``t.shape`` followed by bins or quantiles.
 
     Raises
     ------
     ValueError, TypeError
-        If an input is not what it must be, a name is unknown, or the flow has axes of its own.
+        If an input is invalid, a name is unknown, or the flow has own axes.
     NotExact
         If the closed form does not hold for this start.
     OverflowError
-        If a value, or a number on the way to it, is beyond the range of doubles.
+        If a value or an intermediate result is beyond the range of doubles.
 
     Examples
     --------
@@ -106,10 +107,7 @@ def reduce(
 
 
 def _add_up(made: Any, kept: dict[str, list[Any]], threads: int | None) -> bool:
-    """Give means the sums of tiles that are never written; machine code keeps one number of 32.
-
-    Return whether all sums are finite.
-    """
+    """Sum tiles in machine code without storing values, for the means; return whether all sums are finite."""
     finite = True
     most = max(512, 32 * _HELD // made.grid.shape[0])
     boxes = made.tiles()
@@ -127,10 +125,10 @@ def _add_up(made: Any, kept: dict[str, list[Any]], threads: int | None) -> bool:
 
 
 def _one_pass(made: Any, boxes: list[Tile], asking: dict[str, list[tuple]], threads: int | None) -> bool:
-    """Ask every tile, absorb the answers in order, and return whether all values are finite."""
+    """Evaluate every tile, absorb the results in order, and return whether all values are finite."""
     finite = True
     largest = max(math.prod(tile.shape) for tile in boxes)
-    held = threading.local()  # fresh memory costs more than what is computed
+    held = threading.local()  # allocating buffers costs more than the arithmetic
 
     def ask(tile: Tile) -> tuple[bool, list[Any]]:
         if not hasattr(held, "values"):
@@ -152,7 +150,7 @@ def _one_pass(made: Any, boxes: list[Tile], asking: dict[str, list[tuple]], thre
 
 
 def _shaped(each: list[Any], shape: tuple[int, ...], count: int) -> dict[str, np.ndarray]:
-    """Return all results by name, with the axes of time in place of the rows."""
+    """Return all results by name, with time axes in place of rows."""
     found: dict[str, np.ndarray] = {}
     for gatherer in each:
         for name, value in gatherer.results().items():
@@ -162,7 +160,7 @@ def _shaped(each: list[Any], shape: tuple[int, ...], count: int) -> dict[str, np
 
 
 class _MeanOnly:
-    """The mean alone: one sum a tile, the sums added up with their rounding errors (Neumaier)."""
+    """Mean from one sum per tile, added by compensated summation (Neumaier)."""
 
     def __init__(self) -> None:
         self.total: Any = 0.0
@@ -170,7 +168,7 @@ class _MeanOnly:
         self.count, self.asked = 0, False
 
     def question(self) -> Any:
-        """Return what sums the rows of a tile, once."""
+        """Return the row sum of a tile for the only pass, then None."""
         return None if self.asked else _sums
 
     def absorb(self, answer: tuple[int, np.ndarray]) -> None:

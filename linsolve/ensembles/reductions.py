@@ -1,4 +1,4 @@
-"""Reductions over the members of an ensemble: moments, extremes, histograms; each merged tile by tile."""
+"""Reductions over the members of an ensemble: moments, extremes and histograms, merged tile by tile."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ NAMES = (*MOMENTS, "min", "max", "quantiles", "histogram")
 class Gatherer(Protocol):
     """Reduction of one observable over passes through the members.
 
-    In each pass `question` gives a function of the values of a tile, an array of shape (rows, members), and of a mask
-    of the finite ones (None if all are). It is evaluated anywhere and in any order; `absorb` takes the results in the
+    In each pass `question` returns a function of the values of a tile, an array of shape (rows, members), and of the
+    mask of finite values (None if all are finite). Workers evaluate it in any order; `absorb` takes the results in the
     order of the tiles.
     """
 
     def question(self) -> Callable[[np.ndarray, np.ndarray | None], Any] | None:
-        """Return the function of a tile for the next pass, None after the last."""
+        """Return the function of a tile for the next pass, or None after the last."""
 
     def absorb(self, answer: Any) -> None:
-        """Take the answer of the next tile."""
+        """Merge the result of the next tile."""
 
     def close(self) -> None:
         """End the pass."""
@@ -51,7 +51,7 @@ def moments(values: np.ndarray, finite: np.ndarray | None) -> Sums:
     """Return count, mean and sum of squared deviations of each row, in two passes with compensated residuals."""
     count = np.full(len(values), values.shape[-1]) if finite is None else finite.sum(axis=-1)
     some = np.maximum(count, 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # the result is refused where it overflows
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises later
         mean = (values if finite is None else np.where(finite, values, 0)).sum(axis=-1) / some
         apart = values - mean[:, None]
         if finite is not None:
@@ -90,7 +90,7 @@ class Moments:
             self.squares = self.squares + squares + apart**2 * (self.count * (count / total))
             step = self.low + apart * (count / total)
             moved = self.mean + step
-            back = moved - self.mean  # what rounding left out of the sum
+            back = moved - self.mean  # rounding error of the sum
             self.low = (self.mean - (moved - back)) + (step - back)
         self.mean, self.count = moved, self.count + count
 
@@ -99,7 +99,7 @@ class Moments:
         self.asked = True
 
     def results(self) -> dict[str, np.ndarray]:
-        """Return mean, variance (over ``n - 1``), standard error of the mean and count, as wanted; nan of too few."""
+        """Return mean, variance (over ``n - 1``), standard error and count, as requested; nan for too few members."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             several = self.count > 1
             variance = np.where(several, self.squares / np.where(several, self.count - 1, 1), np.nan)
@@ -137,7 +137,7 @@ class Extremes:
         self.asked = True
 
     def results(self) -> dict[str, np.ndarray]:
-        """Return minimum and maximum, as wanted; nan of none."""
+        """Return minimum and maximum, as requested; nan for an empty row."""
         none = self.low > self.high
         found = {"min": np.where(none, np.nan, self.low), "max": np.where(none, np.nan, self.high)}
         return {name: found[name] for name in self.wanted}
@@ -145,19 +145,20 @@ class Extremes:
 
 @dataclasses.dataclass(frozen=True)
 class Histogram:
-    """Counts of members between edges, which are common to all times.
+    """Counts of members in bins that are common to all times.
 
-    As in ``numpy.histogram`` a bin includes its lower edge, the last one both. Members outside are counted too.
+    As in ``numpy.histogram`` a bin includes its lower edge, and the last bin both edges. Members outside the edges are
+    counted separately.
 
     Parameters
     ----------
     bins : int
-        Their number, 64 by default, between the smallest and the largest value, which a first pass over the members
-        finds.
+        Number of bins between the smallest and the largest value, 64 by default. A first pass over the members finds
+        these values.
     spacing : str
-        Of those bins: ``"linear"``, the default, or ``"log"``.
+        Spacing of the bins: ``"linear"``, the default, or ``"log"``.
     edges : array_like, shape (bins + 1,), optional
-        Ascending; in place of the first pass, and of the other two.
+        Ascending edges; they replace `bins` and `spacing`, and no first pass is needed.
 
     Examples
     --------
@@ -196,7 +197,7 @@ class Histogram:
             raise ValueError(unknown_name("Histogram", "spacing", self.spacing, ("linear", "log")))
 
     def gatherer(self, members: int, rows: int) -> Any:
-        """Return what gathers it."""
+        """Return the gatherer."""
         return Binned(self, rows)
 
 
@@ -210,7 +211,7 @@ def binned(edges: np.ndarray, values: np.ndarray, finite: np.ndarray | None) -> 
 
 
 class Binned:
-    """Counts between edges that are given, or found by a first pass."""
+    """Counts between edges that are given or found in a first pass."""
 
     def __init__(self, about: Histogram, rows: int) -> None:
         self.about, self.rows, self.done = about, rows, False
@@ -240,7 +241,7 @@ class Binned:
 
     def _edges(self) -> np.ndarray:
         low, high = float(np.min(self.extremes.low)), float(np.max(self.extremes.high))
-        if low > high:  # no value at all
+        if low > high:  # no finite value
             low, high = 0.0, 1.0
         if self.about.spacing == "log":
             if low <= 0:
@@ -251,7 +252,7 @@ class Binned:
         else:
             ends = np.linspace(low, high, self.about.bins + 1)
         ends[0], ends[-1] = low, high
-        if (np.diff(ends) <= 0).any():  # all values are one, nearly
+        if (np.diff(ends) <= 0).any():  # all values are nearly equal
             half = max(abs(low), 1.0) / 2 if self.about.spacing == "linear" else 0.0
             ends = np.linspace(low - half, high + half, len(ends)) if half else low * np.geomspace(0.5, 2, len(ends))
         return ends
@@ -263,7 +264,7 @@ class Binned:
 
 
 def requested(reduce: Any) -> tuple[Any, ...]:
-    """Return the requested reductions, checked: names, `Quantiles`, `Histogram`.
+    """Return the checked reductions: names, `Quantiles`, `Histogram`.
 
     Raises
     ------

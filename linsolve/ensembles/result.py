@@ -1,4 +1,4 @@
-"""Statistics of an ensemble by name, as a labelled dataset, and as a figure."""
+"""Statistics of an ensemble by name, as a labelled dataset or as a figure."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ __all__ = ["Ensemble"]
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Ensemble:
-    """Statistics of random networks; ``found["loss", "mean"]`` gives one by names.
+    """Statistics of random networks; ``found["loss", "mean"]`` returns the mean of the loss.
 
     Parameters
     ----------
     flow : Flow
-        Of the first members, for its names.
+        Flow of the first members, used for its names.
     members : int
-        Networks.
+        Number of networks.
     t : array, shape () or (T,)
         Times.
     values : mapping of (observable, statistic) to array
-        Of shape t.shape + rest of the batch + own; before it an axis of levels for ``"quantiles"``, after it one of
-        bins for ``"histogram"``, whose ``"below"`` and ``"above"`` count what lies outside the edges.
+        Statistics of shape t.shape + rest of the batch + own. ``"quantiles"`` has a leading axis of levels,
+        ``"histogram"`` a trailing axis of bins; ``"below"`` and ``"above"`` count members outside the edges.
     levels : tuple of float
-        Of the quantiles.
+        Levels of the quantiles.
     edges : mapping of observable to array
-        Of the bins of histograms.
+        Edges of the bins of histograms.
     omitted : mapping of observable to array of int
-        Members whose values were not finite and left out.
+        Numbers of members omitted because of nonfinite values.
     passes : int
         Number of passes over the members.
 
@@ -100,8 +100,8 @@ class Ensemble:
     def to_xarray(self) -> Any:
         """Return a labelled ``xarray.Dataset`` (extra ``[labelled]``).
 
-        Dimensions: ``quantile``, ``t``, then ``loss_axis0, ...`` of batch and own axes, and ``loss_bin`` with the
-        centers of bins as coordinate and their edges beside.
+        Dimensions are ``quantile``, ``t``, then ``loss_axis0, ...`` for batch and own axes, and ``loss_bin``, whose
+        coordinates are the centers and the edges of the bins.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class Ensemble:
         return xarray.Dataset(variables, coordinates, attributes)
 
     def plot(self, name: str | None = None, ax: Any = None, *, log: bool | None = None) -> Any:
-        """Draw an observable over time: its mean as a line, and bands between quantiles or of a standard deviation.
+        """Draw an observable over time: the mean as a line, with bands between quantiles or of a standard deviation.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class Ensemble:
             Observable of one number at each time; the first by default.
         ax : matplotlib Axes, optional
         log : bool, optional
-            Whether the vertical axis is logarithmic; by default for a loss that falls by more than a factor of 10.
+            Whether the vertical axis is logarithmic; by default for a loss that decreases by more than a factor of 10.
 
         Returns
         -------
@@ -150,8 +150,8 @@ class Ensemble:
         Raises
         ------
         ValueError
-            If there is nothing to draw: one time, more numbers than one at each, neither mean nor quantiles. If `log`
-            is True and a mean or median is negative; bands that reach below 0 are cut off.
+            If there is a single time, more than one number per time, or neither mean nor quantiles; or if `log` is True
+            and a mean or median is negative. Bands below 0 are cut off.
         """
         from linsolve.plot.axes import falls, label_axes, refuse_log, scale_axis
         from linsolve.plot.style import COLORS, drawing

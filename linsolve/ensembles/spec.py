@@ -1,4 +1,4 @@
-"""A sweep or an ensemble described by a file of numbers and names, TOML or JSON; nothing in it is ever evaluated."""
+"""Sweep or ensemble described by a TOML or JSON file of numbers and names; no part of the file is executed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Population:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Contents of a spec file; `read` makes it.
+    """Contents of a spec file, returned by `read`.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Spec:
     time : array, shape () or (T,)
     observe : tuple of str
     parameters, start : mapping
-        Fixed ones, by name; numbers and arrays.
+        Fixed parameters and fields of the start by name, numbers or arrays.
     axes : mapping of array
         Values of each varying parameter.
     seed : int
@@ -126,7 +126,7 @@ def read(path: str | os.PathLike[str]) -> Spec:
     Raises
     ------
     ValueError
-        If it cannot be read or has an invalid entry; the message has the path of the key.
+        If the file cannot be read or has an invalid entry; the message gives the path of the key.
     """
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
@@ -145,7 +145,7 @@ def read(path: str | os.PathLike[str]) -> Spec:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, whose keys TOML would not allow twice either."""
+    """Return a JSON object; raise for repeated keys, as TOML does."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -154,7 +154,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse(given: Any) -> Spec:
-    """Return the spec in a table, with every key known and every value of its type.
+    """Return the spec in a table, with keys and types checked.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def _population(key: str, value: Any) -> Population:
 
 
 def _of_weights() -> dict[str, Callable[[str, Any], Any]]:
-    """Return the reader of each argument of `random_networks` that is no parameter of the flow."""
+    """Return the reader of each argument of `random_networks` that is not a parameter of the flow."""
     from linsolve.ensembles.factories import random_networks
 
     arguments = named("weights", random_networks)
@@ -233,7 +233,7 @@ def _weights(key: str, value: Any) -> dict[str, Any]:
 
 
 def _refuse_names(spec: Spec) -> None:
-    """Refuse names that the flow or its start lacks, and those given twice."""
+    """Raise for names unknown to the flow or its start, and for names given twice."""
     parameters = [field.name for field in dataclasses.fields(spec.flow)]
     state = list(spec.flow.State._fields)
     people = spec.population
@@ -260,7 +260,7 @@ def _refuse_names(spec: Spec) -> None:
 
 
 def _refuse_missing(spec: Spec) -> None:
-    """Refuse a flow or a start of which something is neither fixed nor varies nor is drawn."""
+    """Raise if a parameter or field of the start is neither fixed nor an axis nor drawn."""
     people = spec.population
     if people is not None and people.weights is not None:
         return
@@ -274,7 +274,7 @@ def _refuse_missing(spec: Spec) -> None:
 
 
 def _refuse_combinations(spec: Spec) -> None:
-    """Refuse combinations that exclude each other."""
+    """Raise for incompatible entries."""
     from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
 
     people, name = spec.population, spec.flow.__name__

@@ -1,4 +1,4 @@
-"""Values of a spec, checked one by one: each refused with its path in the file, its value and the rule."""
+"""Checks of the values of a spec; an error gives the path in the file, the value and the rule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def table(key: str, value: Any) -> Mapping[str, Any]:
 
 
 def text(key: str, value: Any) -> str:
-    """Return a text that is not empty."""
+    """Return a nonempty text."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"{WHO}: {key} = {value!r:.60} must be a text; put it in quotes")
     return value
@@ -71,8 +71,8 @@ def whole(key: str, value: Any, least: int = 1) -> int:
 
 
 def number(key: str, value: Any) -> float:
-    """Return a number, infinite perhaps, never nan."""
-    if isinstance(value, str) and value.strip() in ("inf", "+inf", "-inf"):  # JSON has no other way
+    """Return a number, possibly infinite but not nan."""
+    if isinstance(value, str) and value.strip() in ("inf", "+inf", "-inf"):  # JSON has no infinite numbers
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{WHO}: {key} = {value!r:.60} must be a number, or 'inf'")

@@ -1,4 +1,4 @@
-"""Sweeps on disk: a zarr group with checksums, written block by block, readable after a crash at any moment."""
+"""Sweeps on disk: a zarr group with checksums, written block by block, consistent after a crash at any time."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ MARKS = f"{RECORD}/finished"
 
 
 def _every_chunk() -> Any:
-    """Return a context in which arrays are opened that write chunks of zeros too."""
+    """Return a context in which opened arrays also write chunks of zeros."""
     return zarr_module().config.set({"array.write_empty_chunks": True})
 
 
 class Store:
-    """The blocks of a sweep in a zarr group, by one writer.
+    """Blocks of a sweep in a zarr group with a single writer.
 
-    The files of a block are flushed to the disk before its number is appended to the list of finished blocks, which is
-    flushed then: whenever a process dies, a marked block is complete. A last line that was cut off is no mark. Chunks
-    carry a CRC-32C, marks a CRC-32, all other files a SHA-256 in the manifest.
+    The files of a block are flushed to disk before its number is appended to the list of finished blocks, which is
+    flushed afterwards. A marked block is therefore complete even if the process dies; a truncated last line is not a
+    mark. Chunks carry a CRC-32C, marks a CRC-32, all other files a SHA-256 in the manifest.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Store:
     axes : sequence of Axis
     grid : Grid
     record : dict of str
-        Must agree with the record of a sweep that is there already.
+        Record of the sweep; it must agree with that of an existing store.
     """
 
     def __init__(self, path: Path, axes: Sequence[Axis], grid: Grid, record: Mapping[str, str]) -> None:
@@ -55,12 +55,12 @@ class Store:
 
     @contextmanager
     def open(self) -> Iterator[Store]:
-        """Make or find the store, and lock it against other writers.
+        """Create or open the store, and lock it against other writers.
 
         Raises
         ------
         StoreError
-            If it belongs to another sweep, is in use, is damaged, or cannot be written.
+            If the store belongs to another sweep, is in use, is damaged, or cannot be written.
         """
         with ExitStack() as stack:
             with self._explained():
@@ -82,15 +82,15 @@ class Store:
             ) from error
 
     def _make(self) -> None:
-        """Make the store under another name and move it in place, so that it is there as a whole or not at all."""
+        """Create the store under a temporary name and rename it, so that it appears atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
         try:
             self._draft(draft)
-            os.rename(draft, self.path)  # onto nothing or an empty folder
+            os.rename(draft, self.path)  # the target is absent or an empty folder
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
-            if Manifest.read(self.path) is None:  # unless another process was faster: then its record is compared
+            if Manifest.read(self.path) is None:  # if another process was faster, its record is compared
                 raise
         flush(self.path.parent)
 
@@ -110,7 +110,7 @@ class Store:
             flush(each)
 
     def _compare(self) -> None:
-        """Refuse a store that is damaged or of another sweep."""
+        """Raise if the store is damaged or belongs to another sweep."""
         known = Manifest.read(self.path) or Manifest({})
         here, there = self.manifest.record, known.record
         for name in dict.fromkeys([*here, *there]):
@@ -126,7 +126,7 @@ class Store:
         """Return the finished blocks, and open the arrays if there are any."""
         marks = self.path / MARKS
         text = marks.read_bytes()
-        if text and not text.endswith(b"\n"):  # a process died in the middle of a line
+        if text and not text.endswith(b"\n"):  # a process died while writing a line
             text = text[: text.rfind(b"\n") + 1]
             os.truncate(marks, len(text))
         with _every_chunk():
@@ -157,7 +157,7 @@ class Store:
         self.finished.add(block.number)
 
     def _allocate(self, values: Mapping[str, np.ndarray], meanings: Mapping[str, str]) -> None:
-        """Make the arrays; those of a sweep that died before they were in the manifest are made anew."""
+        """Create the arrays, replacing those of a sweep that died before they were in the manifest."""
         zarr, ndim, made = zarr_module(), len(self.axes), {}
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
@@ -186,7 +186,7 @@ class Store:
         self.arrays = made
 
     def _flush_block(self, index: int) -> None:
-        """Return once the files of a block, their names, and those of new folders above them are on the disk."""
+        """Flush the files of a block, their directory entries, and those of new parent folders to disk."""
         for file in self._files(index):
             flush(file)
             folder = file.parent
@@ -208,12 +208,12 @@ def _mark(number: bytes) -> bytes:
 
 
 def _chunk(path: Path, name: str, array: Any, place: tuple[int, ...]) -> Path:
-    """Return the file of a block of an array: one chunk along each of its own axes."""
+    """Return the file of a block of an array, which has one chunk along each own axis."""
     return path / name / array.metadata.encode_chunk_key((*place, *(0,) * (array.ndim - len(place))))
 
 
 class Stored(Mapping):
-    """The values of a store, read each time they are requested; damage raises `StoreError` with the block."""
+    """Values of a store, read at each access; damage raises `StoreError` that names the block."""
 
     def __init__(self, path: Path, names: Sequence[str], grid: Grid) -> None:
         self.path, self.names, self.grid = path, tuple(names), grid
@@ -253,9 +253,9 @@ _guard = threading.Lock()
 
 @contextmanager
 def _locked(path: Path, store: Path) -> Iterator[None]:
-    """Hold a lock that ends with this process, however it ends, and that no process started by it inherits."""
+    """Hold a lock that ends with this process in any case and is not inherited by child processes."""
     key, refusal = path.resolve(), f"sweep: store = {store} is in use by another sweep; wait for it"
-    with _guard:  # such locks are of processes: another thread is not kept out by them, and ends them
+    with _guard:  # file locks belong to processes: another thread is not excluded and would release the lock
         if key in _held:
             raise StoreError(refusal)
         _held.add(key)

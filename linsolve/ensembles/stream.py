@@ -1,6 +1,6 @@
 """Statistics over any number of random networks, streamed in constant memory.
 
-Pays for the streamed ensembles of ``benchmarks/RESULTS.md``.
+See the streamed ensembles in ``benchmarks/RESULTS.md``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from linsolve.ensembles.result import Ensemble
 
 __all__ = ["TILE", "Ensemble", "ensemble"]
 
-TILE = 4096  # members that are drawn from one seed
-MOST = 10**12  # members times times: a day's work at 0.1 microseconds each
+TILE = 4096  # members drawn from one seed
+MOST = 10**12  # largest members x times: one day at 0.1 microseconds each
 
 
 def ensemble(
@@ -42,39 +42,40 @@ def ensemble(
     tile: int | None = None,
     device: str | None = None,
 ) -> Ensemble:
-    r"""Return statistics over random networks, followed exactly, in memory that does not grow with their number.
+    r"""Return statistics over random networks in closed form, in memory independent of their number.
 
     Parameters
     ----------
     factory : callable
         ``factory(rng, count)`` returns a flow and a start with `count` members along the leading batch axis, drawn
-        from `rng` and nothing else; `random_networks` is one. For executors of other processes, picklable.
+        only from `rng`, for example by `random_networks`. For executors in other processes it must be picklable.
     members : int
         Number of networks.
     t : array_like, shape () or (T,)
         Times, ascending; ``inf`` is the limit.
     observe : str or sequence of str
-        Observables, anything that a trajectory of the flow gives by name.
+        Observables: any names of a trajectory of the flow.
     reduce : str, Quantiles, Histogram or sequence of them
-        Statistics of each: ``"mean"``, ``"variance"`` (over ``members - 1``), ``"standard_error"`` of the mean,
-        ``"count"``, ``"min"``, ``"max"``, and with their defaults ``"quantiles"`` for `Quantiles`, ``"histogram"`` for
-        `Histogram`.
+        Statistics of each observable: ``"mean"``, ``"variance"`` (over ``members - 1``), ``"standard_error"`` of the
+        mean, ``"count"``, ``"min"``, ``"max"``, ``"quantiles"`` for `Quantiles` with default arguments, ``"histogram"``
+        for `Histogram` with default arguments.
     rng : None, int, numpy.random.Generator or SeedSequence
         As in SPEC 7.
     block : int, optional
-        Members of a task, rounded up to whole tiles; a tile by default. Use larger blocks for remote executors.
+        Members per task, rounded up to whole tiles; one tile by default. Use larger blocks for remote executors.
     threads, executor, progress
         As for `run`: the cores of this process by default, any `concurrent.futures.Executor`, a progress bar where the
         standard error is a terminal.
     nonfinite : str
-        ``"raise"`` refuses nan and infinities; ``"omit"`` leaves them out and counts them in `Ensemble.omitted`.
+        ``"raise"`` raises for nan and infinities; ``"omit"`` omits them and counts them in `Ensemble.omitted`.
     tile : int, optional
-        Members that are drawn from one seed, by default `TILE`; on a device a multiple of 2^14,
-        by default 2^20. Other tiles are other networks.
+        Members drawn from one seed, by default `TILE`; on a GPU a multiple of 2^14, by default 2^20. The networks
+        depend on it.
     device : str, optional
-        ``"cuda"`` draws, follows and reduces on a GPU (extra ``[cuda12]`` or ``[cuda13]``): a flow of single numbers, a
-        factory that takes a ``cupy.random.Generator``, as `random_networks` does, histograms with edges, no quantiles,
-        no nan. Its random numbers are not those of NumPy, so that the networks are others for the same `rng`.
+        ``"cuda"`` draws, evaluates and reduces on a GPU (extra ``[cuda12]`` or ``[cuda13]``). It requires a flow of
+        single numbers and a factory that takes a ``cupy.random.Generator``, as `random_networks` does. Quantiles,
+        histograms without edges and nan are not supported. The random numbers differ from those of NumPy, so the same
+        `rng` gives different networks.
 
     Returns
     -------
@@ -84,16 +85,16 @@ def ensemble(
     Raises
     ------
     ValueError, TypeError
-        For input that cannot be used, before any work; for values that are not finite, with their tile.
+        If an argument is invalid, before any evaluation; if values are not finite, with their tile.
     BlockError
         If the factory or the flow fails for a tile.
 
     Notes
     -----
-    Tile k is drawn from ``SeedSequence(rng, spawn_key=(k,))`` and tiles are merged in order: the result is the same to
-    the last bit for any `block`, number of threads and executor (``tests/ensembles/test_ensemble.py``). Memory: a few
-    tiles for each worker, and the reductions. Quantiles and histograms without edges pass over the members again, drawn
-    anew from the same seeds.
+    Tile k is drawn from ``SeedSequence(rng, spawn_key=(k,))`` and tiles are merged in order. The result is bitwise
+    identical for any `block`, number of threads and executor (``tests/ensembles/test_ensemble.py``). Memory holds a few
+    tiles per worker and the reductions. Quantiles and histograms without edges need further passes over the members,
+    which are drawn again from the same seeds.
 
     Examples
     --------
@@ -147,7 +148,7 @@ def _on_device(
     who: str, device: Any, factory: Any, members: Any, t: Any, observe: Any, reduce: Any, rng: Any, nonfinite: str,
     tile: Any, workers: dict[str, Any],
 ) -> Ensemble:  # fmt: skip
-    """Return the ensemble of a GPU, after refusing what it cannot take."""
+    """Return the ensemble from a GPU, after checking that the GPU supports the arguments."""
     if device != "cuda":
         raise ValueError(unknown_name(who, "device", str(device), ("cuda",)))
     for name, value in workers.items():
@@ -169,7 +170,7 @@ def _on_device(
 
 
 def _refuse_large(who: str, members: int, t: Any) -> None:
-    """Refuse more members than can be followed in a day, with the time that they need and a way on."""
+    """Raise if the members cannot be evaluated in a day; the error estimates the time and suggests a fix."""
     count = members * max(1, np.size(t))
     if count > MOST:
         raise ValueError(
@@ -186,7 +187,7 @@ def _pass(
     nonfinite: str,
     workers: dict[str, Any],
 ) -> None:
-    """Evaluate every tile, and absorb the answers in the order of the tiles."""
+    """Evaluate every tile and absorb the results in the order of the tiles."""
     asked = {name: [g for g in all_ if g.question() is not None] for name, all_ in gathering.items()}
     with closing(run(range(len(tiles)), tiles, describe=tiles.describe, **workers)) as finished:  # type: ignore[type-var]
         for tile, answer in _in_order(finished, tiles.each):
@@ -203,7 +204,7 @@ def _pass(
 
 
 def _in_order(finished: Iterable[tuple[int, list[Answer]]], each: int) -> Iterator[tuple[int, Answer]]:
-    """Yield the answers of tiles by their numbers, keeping those of blocks that finish early."""
+    """Yield the results of tiles in order, buffering blocks that finish early."""
     early: dict[int, list[Answer]] = {}
     following = 0
     for block, answers in finished:

@@ -1,4 +1,4 @@
-"""Sweeps: a function of parameters on a grid, in blocks, on any executor, restartable; W7 of ``RESULTS.md``."""
+"""Sweeps: evaluation of a function on a grid, in blocks, on any executor, restartable; see W7 in ``RESULTS.md``."""
 
 from __future__ import annotations
 
@@ -35,36 +35,37 @@ def sweep(
     progress: bool | None = None,
     **axes: Any,
 ) -> Diagram:
-    """Evaluate a function of parameters on the grid that their axes span.
+    """Evaluate a function of parameters on the grid spanned by their axes.
 
     Parameters
     ----------
     observe : callable
-        Of parameters by name: arrays, one axis of the grid each, that broadcast to a part of it. It gives an array, or
-        arrays by name (mapping or named tuple), of the part's shape and axes of its own. It must treat cells alike and
-        one by one, so that the division of the grid does not matter. ``ensembles.of(Flow, "loss", ...)`` makes one of a
-        flow. If it takes ``rng``, it gets a `numpy.random.Generator` for each part.
+        Function of parameters by keyword. Each parameter is an array along one axis of the grid; together they
+        broadcast to a part of the grid. The function returns an array, or arrays by name (mapping or named tuple), of
+        the shape of the part followed by own axes. It must act on each cell independently, so that the result does not
+        depend on the division of the grid. ``ensembles.of(Flow, "loss", ...)`` makes such a function from a flow. If
+        it takes ``rng``, it receives a `numpy.random.Generator` for each part.
     store : path, optional
-        A zarr group (extra ``[store]``), in which blocks are kept as they finish. Where it holds the same sweep,
-        stopped at any moment, that is continued; no finished block is evaluated again.
+        A zarr group (extra ``[store]``) to which finished blocks are written. If it holds the same sweep, interrupted
+        at any time, the sweep is resumed; finished blocks are not evaluated again.
     executor : concurrent.futures.Executor, optional
         Executor of the tasks: processes, ``loky``, ``mpi4py.futures.MPIPoolExecutor``, or a Dask cluster by its
         ``Client.get_executor()``; by default threads of this process. It is not shut down.
     threads : int, optional
         Threads of this process, by default as many as it has cores.
     block : int, optional
-        Cells of a task, approximately; by default up to 65536.
+        Approximate number of cells per task, by default up to 65536.
     rng : None, int, numpy.random.Generator or SeedSequence
-        As in SPEC 7, for functions that take ``rng``. With None a sweep with a store keeps the seed it began with.
+        As in SPEC 7, for functions that take ``rng``. With None a sweep with a store keeps its first seed.
     progress : bool, optional
         Whether a progress bar is shown; by default where the standard error is a terminal.
     **axes : array_like of shape (n,), or (label, array_like)
-        Values of each parameter; the order is that of the result's axes.
+        Values of each parameter, in the order of the axes of the result.
 
     Returns
     -------
     Diagram
-        ``d["loss"]`` has shape ``(n, m, ...) + own``; what has no name is called "value".
+        ``d["loss"]`` has shape ``(n, m, ...) + own``. An unnamed result has the name "value".
 
     Raises
     ------
@@ -72,21 +73,22 @@ def sweep(
         If an axis is invalid, is no parameter of `observe`, the grid is too large, or the executor is invalid; before
         any evaluation.
     StoreError
-        If the store belongs to another sweep, is in use, is damaged or cannot be written; its contents stay. Values
-        of a store are checked against their checksums whenever they are read.
+        If the store belongs to another sweep, is in use, is damaged or cannot be written; its contents are unchanged.
+        Values of a store are checked against their checksums at each access.
     BlockError
-        If the function fails or gives another shape; the message has the block's parameters. Finished blocks are kept.
+        If the function fails or returns another shape; the message gives the parameters of the block. Finished blocks
+        are kept.
     ImportError
         If an extra is missing.
 
     Notes
     -----
     Parameters are not broadcast to the grid. The function is called on tiles of at most 16384 cells, whose temporaries
-    fit a core's cache. Tiles depend on the grid alone, and each has random numbers of its own, those of
+    fit a core's cache. Tiles depend only on the grid, and each has its own random numbers, from
     ``SeedSequence(entropy, spawn_key=(tile,))``: results are bitwise identical on any executor, in any order
-    (``tests/ensembles/test_sweep.py``). Blocks smaller than a tile make the tiles as small; with random numbers, blocks
-    are made of whole tiles. Only this process writes to the store. A Dask cluster that loses a worker repeats the
-    blocks that were not handed over, with the same bits.
+    (``tests/ensembles/test_sweep.py``). Blocks smaller than a tile reduce the tiles to their size; with random numbers,
+    blocks consist of whole tiles. Only this process writes to the store. If a Dask cluster loses a worker, it repeats
+    the unfinished blocks with bitwise identical results.
 
     Examples
     --------
@@ -132,7 +134,7 @@ def _in_memory(grid: Grid, work: Evaluation, how: dict[str, Any]) -> dict[str, n
     found: dict[str, np.ndarray] = {}
     with closing(run(grid, work, **how)) as finished:  # type: ignore[type-var]
         for k, values in finished:
-            if not found:  # the first block says what there is
+            if not found:  # the first block gives names and shapes
                 found = {name: np.empty(grid.shape + v.shape[len(grid.shape) :], v.dtype) for name, v in values.items()}
             same({name: (v.dtype, v.shape[len(grid.shape) :]) for name, v in found.items()}, values, len(grid.shape))
             place = grid[k].where
@@ -142,7 +144,7 @@ def _in_memory(grid: Grid, work: Evaluation, how: dict[str, Any]) -> dict[str, n
 
 
 def _in_store(store: Store, work: Evaluation, how: dict[str, Any], meanings: Mapping[str, str]) -> Stored:
-    """Finish the blocks that a store lacks, and return what it holds then."""
+    """Evaluate the blocks missing in a store, and return its values."""
     grid = store.grid
     with store.open():
         todo = [k for k in range(len(grid)) if k not in store.finished]
@@ -153,7 +155,7 @@ def _in_store(store: Store, work: Evaluation, how: dict[str, Any], meanings: Map
 
 
 class _Part(Sequence):
-    """Some blocks of a grid, made on demand."""
+    """Lazy sequence of some blocks of a grid."""
 
     def __init__(self, grid: Grid, numbers: list[int]) -> None:
         self.grid, self.numbers = grid, numbers
@@ -171,7 +173,7 @@ def _check_rest(observe: Any, executor: Any, block: Any) -> None:
     if isinstance(executor, ProcessPoolExecutor):
         try:
             pickle.dumps(observe)
-        except Exception as error:  # of many kinds, by what cannot be pickled
+        except Exception as error:  # the type depends on the unpicklable object
             raise TypeError(
                 f"sweep: observe = {observe!r} cannot be sent to other processes ({error}); define it at the top of a "
                 "module, or use executor=loky.get_reusable_executor()"
@@ -187,7 +189,7 @@ def _path(store: Any) -> Path:
 
 
 def _seed(rng: Any, random: bool, path: Path | None) -> np.random.SeedSequence | None:
-    """Return the seed of a sweep, the one it began with if any will do."""
+    """Return the seed of a sweep; if `rng` is None, that of its store."""
     if not random:
         if rng is not None:
             raise ValueError(f"sweep: rng = {rng!r} is given but observe takes no rng (random numbers); name it there")

@@ -21,7 +21,7 @@ class Formula(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of cells, the first its head."""
+    """Rows of cells; the first row is the header."""
 
     rows: tuple[tuple[str, ...], ...]
 
@@ -47,7 +47,7 @@ def sections(doc: str) -> dict[str, str]:
 
 
 def paragraphs(text: str) -> list[str]:
-    """Return the parts of a text between blank lines; a formula's blank lines and continuation stay with it."""
+    """Return the parts of a text between blank lines; a formula is kept with its continuation."""
     return [part.strip("\n") for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
@@ -69,7 +69,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def _table(part: str) -> Table:
-    """Return a simple table, whose columns are those of its rule."""
+    """Return a simple table, with columns read from its rule."""
     lines = part.splitlines()
     columns = [match.span() for match in re.finditer(r"=+", lines[0])]
     starts = [start for start, _ in columns]

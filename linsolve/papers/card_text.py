@@ -16,7 +16,7 @@ _WIDTH = 110
 
 
 def _inline(text: str, math: Callable[[str], str], code: Callable[[str], str], plain: Callable[[str], str]) -> str:
-    """Return running text with its marks replaced and all else passed through `plain`."""
+    """Return running text with inline marks replaced; `plain` is applied to the rest."""
     found, end = [], 0
     for match in _INLINE.finditer(text):
         found.append(plain(text[end : match.start()]))
@@ -79,7 +79,7 @@ def _markdown(part: Block) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return text for a table, whose cells a bar would end, in formulas, too."""
+    """Return the text of a table cell, with vertical bars escaped, also in formulas."""
     return _markdown_line(text).replace("\\|", "|").replace("|", r"\vert " if "$" in text else r"\|")
 
 

@@ -1,4 +1,4 @@
-"""Cards: a flow or law on one page, generated from its class, its docstring and the records of published formulas."""
+"""One-page cards of flows and laws, generated from class, docstring and records of published formulas."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from linsolve.papers.card_text import as_html, as_markdown, as_text
 
 __all__ = ["Card", "card"]
 
-# sections of the paragraphs of a docstring's notes, by their first words; an empty one is left out
+# section of each paragraph of the notes, by its first words; empty sections are omitted
 _ABOUT = {
     "Exact for": "Exact for, not for",
     "Approximates": "Exact for, not for",
     "Valid": "Exact for, not for",
     "Source": "Sources",
     "Accuracy": "Accuracy",
-    "Errat": "left out",  # the records are the table
+    "Errat": "left out",  # the table shows the records
     "Published formulas, checked": "left out",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """A flow or law on one page: printed as text, shown with typeset formulas in a notebook.
+    """One-page description of a flow or law: printed as text, shown with typeset formulas in a notebook.
 
     Parameters
     ----------
     name : str
         The flow or law.
     body : list of (str, list)
-        Its sections: title and blocks.
+        Sections: title and blocks.
     """
 
     name: str
@@ -110,7 +110,7 @@ def card(item: Any) -> Card:
 
 
 def _notes(text: str) -> dict[str, list[Block]]:
-    """Return the paragraphs of the notes by section; those without one are remarks.
+    """Return the paragraphs of the notes by section; paragraphs without a section are remarks.
 
     A table, a list or a formula belongs to the paragraph above it.
     """
@@ -126,7 +126,7 @@ def _notes(text: str) -> dict[str, list[Block]]:
 
 
 def _from_code(cls: type[Flow]) -> list[Block]:
-    """Return loss and closed form as SymPy reads them from the shipped code, where symbols allow."""
+    """Return loss and closed form evaluated by SymPy from the code, if possible."""
     import sympy
 
     try:
@@ -157,7 +157,7 @@ def _from_code(cls: type[Flow]) -> list[Block]:
 
 
 def _plain(name: str, value: Any) -> bool:
-    """Whether a symbol is the parameter or the start itself."""
+    """Return whether a symbol is the parameter or the start itself."""
     return str(value) in (name, f"{name}_0")
 
 

@@ -1,9 +1,8 @@
-"""Published formulas as executable statements: the published form, the form that holds, and the deciding evaluation.
+"""Published formulas as executable records: the published form, the corrected form, and the check that compares them.
 
-Every record names its source, the equation, the flow or law to which it belongs, and a check that evaluates the
-formula against something found without it: an integration of the raw weights, fifty digits, quadrature, an identity of
-matrices. For a corrected formula the same check also evaluates the published form, whose error must exceed the
-tolerance by a factor of at least 100.
+Every record names its source, the equation and the flow or law to which it belongs. Its check compares the formula
+with an independent result: integrated weights, fifty-digit arithmetic, quadrature or a matrix identity. For a corrected
+formula the check also evaluates the published form, whose error must exceed the tolerance by a factor of at least 100.
 
 Examples
 --------
@@ -38,7 +37,7 @@ SOURCES = _sources()
 
 
 def find(source: str | None = None, *, verdict: str | None = None) -> tuple[Formula, ...]:
-    """Return the formulas of a paper, or of all.
+    """Return the formulas of one paper, or of all papers.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ def about(name: str) -> tuple[Formula, ...]:
     Parameters
     ----------
     name : str
-        Such as ``"LearningTime"``.
+        Name of the flow or law, such as ``"LearningTime"``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The papers behind the flows and laws, as records, and `cite`: BibTeX of what was used."""
+"""Records of the papers behind flows and laws, and `cite`, which returns BibTeX entries."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Reference:
     kind : str
         BibTeX entry type.
     authors : tuple of str
-        As "Family, Given"; a family name alone where that is all that is known.
+        Names as "Family, Given", or family names alone.
     title : str
     year : int
     known_as : str
-        Words by which docstrings cite it.
+        Words that cite the paper in docstrings.
     where : tuple of (str, str)
         Further BibTeX fields.
     """
@@ -127,7 +127,7 @@ _RECORDS = (
 
 REFERENCES = {record.key: record for record in _RECORDS}
 
-# papers of classes whose docstrings refer to their module for the sources
+# papers of classes whose sources are cited in the docstring of the module
 _ALSO = {
     "NTKMoments": ("seleznova_2024",),
     "NTKDispersionLimit": ("seleznova_2024",),
@@ -146,7 +146,7 @@ def solved(who: str, item: Any) -> Any:
     ValueError
         If there is no flow or law of that name.
     TypeError
-        For anything else.
+        If the argument is neither.
     """
     from linsolve.core.flow import Flow
     from linsolve.core.law import Law
@@ -158,7 +158,10 @@ def solved(who: str, item: Any) -> Any:
                 return getattr(registry, item)
         raise ValueError(unknown_name(who, "flow or law", item, [*flows.WHERE, *laws.WHERE]))
     cls = item if isinstance(item, type) else type(item)
-    if not issubclass(cls, Flow | Law) or cls.__module__ in (Flow.__module__, Law.__module__):  # nor their bases
+    if not issubclass(cls, Flow | Law) or cls.__module__ in (
+        Flow.__module__,
+        Law.__module__,
+    ):  # no bases
         raise TypeError(
             f"{who}: {shown(item)} is not a flow or a law; pass one, its class or its name, such as 'TwoLayer'"
         )
@@ -166,7 +169,7 @@ def solved(who: str, item: Any) -> Any:
 
 
 def sources(item: Any) -> tuple[Reference, ...]:
-    """Return the papers of a flow or law: those that its docstring cites.
+    """Return the papers cited in the docstring of a flow or law.
 
     Examples
     --------
@@ -201,12 +204,12 @@ def cite(*items: Any) -> str:
     Parameters
     ----------
     *items : Flow, Law, class or str
-        Flows and laws, their classes or names; none for the package alone.
+        Flows and laws, their classes or names; without items, the package alone.
 
     Returns
     -------
     str
-        Entries, each paper once, the package last. Unknown fields are left out.
+        Entries, each paper once, the package last. Unknown fields are omitted.
 
     Raises
     ------

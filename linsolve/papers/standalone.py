@@ -1,4 +1,4 @@
-"""Closed forms as short functions of NumPy alone, each equal to its flow to 1e-12."""
+"""Closed forms as short functions that need only NumPy, each equal to its flow to 1e-12."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ STANDALONE: dict[str, Callable[..., Any]] = {
 
 
 def to_code(item: Any) -> str:
-    """Return a flow's closed form as a short function of NumPy alone, for the supplement of a paper.
+    """Return a flow's closed form as a short function that needs only NumPy, for the supplement of a paper.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def to_code(item: Any) -> str:
     Returns
     -------
     str
-        Source of one function of time, the state's fields and the parameters, all arrays, which returns the fields.
+        Source of a function of time, state fields and parameters, all arrays, that returns the state fields.
 
     Raises
     ------
@@ -123,9 +123,9 @@ def to_code(item: Any) -> str:
     Notes
     -----
     Exact for: the equation in the function's docstring, without overflow at late times. Not for: negative times,
-    saddles and starts so near to them that the flow itself uses double-double arithmetic.
+    saddles, and starts so close to a saddle that the flow itself uses double-double arithmetic.
 
-    Accuracy: 1e-12 norm-wise of the flow over generic draws (``tests/papers/test_cards.py`` runs the text).
+    Accuracy: norm-wise 1e-12 relative to the flow over generic draws (``tests/papers/test_cards.py`` runs the source).
 
     Examples
     --------

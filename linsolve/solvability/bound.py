@@ -1,8 +1,9 @@
-r"""The error of using a neighboring exact solution: bounded by Gronwall's lemma, and measured against the network.
+r"""Error of a neighboring exact solution: bounded by Gronwall's lemma, and measured against the network.
 
-In layers of equal rates and the time :math:`\bar\eta t`, gradient flow is :math:`\dot\theta = -\nabla L(\theta)`. Let
-:math:`\tilde\theta` be the exact solution of a neighboring problem, :math:`\rho = |\theta - \tilde\theta|_F`, and
-:math:`G = \Sigma_{yx} - Y \Sigma_{xx}`. The Gauss-Newton part of the Hessian is positive and only contracts, so that
+In layers scaled to equal learning rates and the time :math:`\bar\eta t`, gradient flow is :math:`\dot\theta = -\nabla
+L(\theta)`. Let :math:`\tilde\theta` be the exact solution of a neighboring problem, :math:`\rho = |\theta -
+\tilde\theta|_F`, and :math:`G = \Sigma_{yx} - Y \Sigma_{xx}`. The Gauss-Newton part of the Hessian is positive
+semi-definite and contracts distances, so that
 
 .. math:: \dot\rho \le \mu\,\rho + r, \qquad
     \mu = \max_{s \in [0, 1]} \|G_s\|_2 \max_l \sum_{m \ne l} \prod_{k \ne l, m} (\|\tilde U_k\|_2 + \rho),
@@ -28,23 +29,23 @@ ROUNDS = 200
 
 
 class Bound(NamedTuple):
-    """A bound on the error of the outputs up to a time, and its constants.
+    """Bound on the error of the outputs up to a time, and its constants.
 
     Parameters
     ----------
     value : float
-        Bound on the root mean square over samples of the outputs' error, at every time up to the horizon: at each time
-        the smaller of the next two.
+        Bound on the root mean square over samples of the outputs' error, valid at every time up to the horizon. At each
+        time it is the smaller of the next two.
     gronwall : float
-        From Gronwall's lemma; inf if the distance may blow up before the horizon.
+        Bound from Gronwall's lemma; inf if the distance may blow up before the horizon.
     energy : float
-        From the loss alone, which never grows.
+        Bound from the loss, which does not increase.
     start : float
-        Distance of the starts, ``|theta(0) - theta~(0)|``, in layers of equal rates.
+        Initial distance ``|theta(0) - theta~(0)|``, in layers of equal learning rates.
     lipschitz : float
         Largest one-sided Lipschitz constant ``mu`` along the trajectory (at distance 0), per unit of time.
     growth : float
-        Its integral over time: small errors may grow by ``exp(growth)``.
+        Integral of ``mu`` over time: small errors may grow by ``exp(growth)``.
     residual : float
         Largest residual ``r`` of the vector field, per unit of time.
     reach : float
@@ -85,9 +86,9 @@ def _spread(size: np.ndarray, rho: float) -> float:
 
 
 def _step(rho: float, span: float, size: np.ndarray, gap: float, top: float, residual: float) -> float:
-    """Return the distance after an interval, with every constant at its larger end.
+    """Return a bound on the distance after an interval, from the largest value of every constant in it.
 
-    The distance enters ``mu``: the iteration rises to the least fixed point, which no solution exceeds.
+    Since ``mu`` depends on the distance, the bound is the least fixed point of an increasing iteration.
     """
     ceiling = rho
     for _ in range(ROUNDS):
@@ -116,11 +117,11 @@ def bounded(
     match : Match
         The neighbor.
     state : State
-        Its states at `times`.
+        States of the neighbor at `times`.
     model : pair of ndarray
-        Its ``Sigma_xx`` and ``Sigma_yx``.
+        ``Sigma_xx`` and ``Sigma_yx`` of the neighbor.
     start : float
-        Distance of the starts.
+        Initial distance.
     times : ndarray, shape (n,)
         From 0 to the horizon.
     """
@@ -130,7 +131,7 @@ def bounded(
     residual = match.pushed(state, change)
     gaps = np.linalg.norm(gap, ord=2, axis=(-2, -1))
     power = np.linalg.eigvalsh(red.covariance)
-    # the loss of the network never grows, so it bounds the distance of its map from the target
+    # the loss of the network does not increase, so it bounds the distance of its map from the target
     energies = red.rms(red.product - red.target) + red.rms(product - red.target)
     span, top = red.clock * np.diff(times), float(np.sqrt(power[-1]))
 

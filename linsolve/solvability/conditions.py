@@ -1,4 +1,4 @@
-"""Conditions of each exact solution, measured for a network, and the network as a flow if all of them hold."""
+"""Conditions of each exact solution, evaluated for a network, and the network as a flow if all of them hold."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["Assessment", "Condition", "assess", "weighted_imbalance"]
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A condition of an exact solution, measured.
+    """Measured condition of an exact solution.
 
     Parameters
     ----------
     name : str
     distance : float
-        Relative distance from it; 0 if it holds.
+        Relative distance from the condition; 0 if it holds.
     detail : str
-        The quantity measured.
+        The measured quantity.
     needed : bool
-        Whether the solution needs it; False for information only.
+        Whether the solution requires the condition; False for information only.
     tolerance : float
-        Largest distance at which it counts as holding.
+        Largest distance at which the condition counts as satisfied.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Condition:
 
     @property
     def ok(self) -> bool:
-        """Whether it holds to its tolerance."""
+        """Whether the condition holds within its tolerance."""
         return bool(self.distance <= self.tolerance)
 
 
@@ -66,7 +66,7 @@ class Assessment:
 
     @property
     def violated(self) -> tuple[Condition, ...]:
-        """Conditions that are needed and do not hold."""
+        """Required conditions that do not hold."""
         return tuple(c for c in self.conditions if c.needed and not c.ok)
 
 
@@ -119,7 +119,7 @@ def _white(red: Reduced) -> Assessment:
 
 
 def _solvable(red: Reduced, distance: float) -> WhitenedTwoLayer.State | None:
-    """Return the start, or one in the class of `WhitenedTwoLayer` that is as near as the tolerance allows, or None."""
+    """Return the start, or a start in the class of `WhitenedTwoLayer` within the tolerance, or None."""
     if distance <= WhitenedTwoLayer.tolerance:
         return white_state(red)
     if distance > red.tolerance:
@@ -129,7 +129,7 @@ def _solvable(red: Reduced, distance: float) -> WhitenedTwoLayer.State | None:
 
 
 def _balances(red: Reduced) -> list[Condition]:
-    """Return the distances from balance and lambda-balance, either of which puts a start into the class."""
+    """Return the distances from balance and from lambda-balance; either property is sufficient for the class."""
     w1, w2 = red.layers
     size = norm(w1) ** 2 + norm(w2) ** 2
     spread = w2.T @ w2 - w1 @ w1.T
@@ -169,5 +169,5 @@ def _deep(red: Reduced) -> Assessment:
 
 
 def assess(network: Network, red: Reduced) -> list[Assessment]:
-    """Return every flow that a network of weights may be, with its conditions; the most detailed first."""
+    """Return every flow that may describe the network, with its conditions, the most detailed first."""
     return [_line(network, red), _white(red), _planes(red), _deep(red)]

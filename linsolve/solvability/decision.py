@@ -1,4 +1,4 @@
-"""The judgment of a network: conditions, exact flows against its own integration, nearby exact cases, remarks."""
+"""Verdict on a network: conditions, exact flows compared with its integration, nearby exact cases, remarks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def judge(
     tolerance: float | None,
     names: Sequence[str] | None = None,
 ) -> Verdict:
-    """Return the verdict; see `linsolve.applies`. Errors call the layers by `names`."""
+    """Return the verdict; see `linsolve.applies`. Error messages name the layers by `names`."""
     network = read(weights, data, rates, covariances, tolerance, names)
     red = reduced(network)
     if until is not None:
@@ -54,7 +54,7 @@ def judge(
 def _error(match: Match, red: Reduced, times: np.ndarray, path: np.ndarray) -> float:
     """Return the largest rms distance of an exact flow from the integrated network, relative to its largest output."""
     state = match.flow(times, match.z0).state
-    # a match may have coordinates of its own; maps are compared in those of the network
+    # a match may have other coordinates; maps are compared in those of the network
     left, right = red.outputs.T @ match.outputs, match.inputs.T @ red.inputs
     gap = left @ match.product(state) @ right - path
     scale = float(red.rms(path).max())
@@ -89,7 +89,7 @@ def _parity(assessed: list[Assessment]) -> list[str]:
 
 
 def _rank(red: Reduced) -> list[str]:
-    """Report the loss that remains if the narrowest layer has fewer units than the target has modes."""
+    """Return the remaining loss if the narrowest layer has fewer units than the target has modes."""
     if red.depth == 1:
         return []
     narrow = min(len(layer) for layer in red.layers[:-1])
@@ -102,7 +102,7 @@ def _rank(red: Reduced) -> list[str]:
 
 
 def _wide(network: Network, red: Reduced) -> list[str]:
-    """Recognize a wide random start: Gram matrices of the layers isotropic up to the noise of h independent units."""
+    """Return a remark on wide random initial weights: Gram matrices isotropic up to the noise of h units."""
     if red.depth != 2:
         return []
     width = len(network.weights[0])
@@ -111,7 +111,7 @@ def _wide(network: Network, red: Reduced) -> list[str]:
     means = float(np.trace(x)) / r, float(np.trace(z)) / c
     if width < 4 * (r + c) or min(means) <= 0:
         return []
-    # independent Gaussian entries put a relative variance of (n + 1) / h into such a Gram matrix
+    # such a Gram matrix of independent Gaussian entries has the relative variance (n + 1) / h
     noise = [norm(g - m * np.eye(n)) / (m * np.sqrt(n)) for g, m, n in zip((x, z), means, (r, c), strict=True)]
     noise.append(norm(y) / np.sqrt(means[0] * means[1] * max(r, c)))
     limits = [3 * np.sqrt((n + 1) / width) for n in (r, c, min(r, c))]
@@ -124,7 +124,7 @@ def _wide(network: Network, red: Reduced) -> list[str]:
 
 
 def _unsolved(red: Reduced, assessed: list[Assessment]) -> list[str]:
-    """Report the reasons for which no closed form is known."""
+    """Return the reasons why no closed form is known."""
     broken = {each.name: {c.name for c in each.violated} for each in assessed}
     if red.depth > 2:
         if "alignment" in broken["DeepMode"] or "commuting covariance" in broken["DeepMode"]:

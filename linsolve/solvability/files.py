@@ -20,7 +20,7 @@ _NAMED = re.compile(r"(?P<label>.*?)[./_](?P<role>weight|kernel|bias)(:0)?$")
 
 
 class Weights(NamedTuple):
-    """Layers of a file, first to last, their names in it, and notes on names, zero biases and transposed layers."""
+    """Layers of a file, first to last, with their names and notes on names, zero biases and transposed layers."""
 
     layers: list[np.ndarray]
     names: list[str]
@@ -28,7 +28,7 @@ class Weights(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """An array: its name, the text and the numbers that order it, whether it is a bias and whether it is transposed."""
+    """Array of a file: name, sort key of text and numbers, whether it is a bias, whether it is transposed."""
 
     name: str
     stem: str
@@ -38,21 +38,21 @@ class _Entry(NamedTuple):
 
 
 def read_weights(source: str | os.PathLike[str]) -> Weights:
-    """Return the layers of a ``.npz`` file. Nothing in it is executed; every array is used, or refused by its name.
+    """Return the layers of a ``.npz`` file. No part of it is executed; an array that is not used raises an error.
 
     Parameters
     ----------
     source : str or path
         Arrays ``W1, W2, ...`` (or ``w1``, or from 0), ``arr_0, arr_1, ...`` as `numpy.savez` names them, or
-        ``NAME.weight`` as PyTorch does (``0.weight``, ``fc1.weight``), with numbers that rise by 1, all of shape
-        (units, inputs); or ``NAME.kernel`` as Keras and Flax do, of shape (inputs, units), which are transposed.
+        ``NAME.weight`` as in PyTorch (``0.weight``, ``fc1.weight``), numbered consecutively, all of shape
+        (units, inputs); or ``NAME.kernel`` as in Keras and Flax, of shape (inputs, units), which are transposed.
         Biases, ``b1`` or ``NAME.bias``, must be zero.
 
     Raises
     ------
     ValueError
-        If the file is not an archive of plain arrays, an array is no layer, is not finite, or is a nonzero bias, or the
-        numbers have a gap.
+        If the file is not an archive of plain arrays, an array is not a layer, is not finite, or is a nonzero bias, or
+        the numbers have a gap.
     OSError
         If the file cannot be read.
     """
@@ -119,7 +119,7 @@ def _refuse_unusable(path: Path, name: str, value: np.ndarray) -> None:
 
 
 def _ordered(path: Path, layers: list[_Entry]) -> list[_Entry]:
-    """Return the layers by number; refuse names of several kinds, repeated numbers and gaps."""
+    """Return the layers by number; raise for names of several kinds, repeated numbers and gaps."""
     names = ", ".join(e.name for e in layers)
     if len(layers) == 1 and layers[0].order in ((), (0,), (1,)):
         return layers

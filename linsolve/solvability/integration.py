@@ -1,10 +1,10 @@
-"""The network integrated weight by weight, without a closed form: its horizon, its map along the way, its kernel.
+"""Numerical integration of a network's weights: horizon, map over time, tangent kernel.
 
-A wide network is integrated in the hidden directions that training reaches. Orthonormal bases ``Q_l`` of the hidden
+A wide network is integrated in the hidden directions that training can reach. Orthonormal bases ``Q_l`` of the hidden
 layers start from the columns of ``W_1`` and the rows of ``W_L`` and grow by ``W_l Q_{l-1}`` and ``W_{l+1}^T Q_{l+1}``.
-With two layers the first bases are invariant under training. With more, the truncation error falls with the number of
-rounds faster than exponentially, as in a block Lanczos method. It is measured as the part of every layer's signal that
-leaves the bases; rounds are added until it is at the level of rounding.
+With two layers the first bases are invariant under training. With more layers, the truncation error decreases faster
+than exponentially with the number of rounds, as in a block Lanczos method. It is measured as the part of every layer's
+signal outside the bases; rounds are added until it is at rounding level.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["Path", "followed", "kernel_change", "refuse_endless"]
 STEPS = 1000
 LEARNED = 0.05
 STILL = 0.98
-LONGEST = 1e6  # time constants of the fastest mode; the integrator takes a step in a few of them, minutes in all
-SMALL = 20_000  # a network of fewer weights is integrated as it is
-LARGE = 100_000  # one of more is looked at in fewer times
+LONGEST = 1e6  # in time constants of the fastest mode; an integration step covers a few, the total takes minutes
+SMALL = 20_000  # networks with fewer weights are integrated without compression
+LARGE = 100_000  # networks with more weights are evaluated at fewer times
 LEAK = 1e-13
 POINTS, FEW_POINTS = 129, 33
 
 
 class Path(NamedTuple):
-    """A network along its training: times (n,), its map (n, c, r) in reduced coordinates, first and last layers."""
+    """Trajectory of a network: times (n,), map (n, c, r) in reduced coordinates, first and last layers."""
 
     times: np.ndarray
     maps: np.ndarray
@@ -45,11 +45,11 @@ class Path(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Model:
-    """Layers to be integrated: the network's own, or compressed ones in reduced coordinates.
+    """Layers to be integrated: those of the network, or compressed layers in reduced coordinates.
 
-    `inputs` and `outputs` lead from the coordinates of the layers to the reduced ones, None if they are the same;
-    `leaks` are, for each layer between two hidden ones, factors with the norms of the parts of ``W_l`` and ``W_l^T``
-    that leave the bases.
+    `inputs` and `outputs` map the coordinates of the layers to reduced coordinates, None if they are equal. `leaks`
+    are, for each layer between two hidden layers, factors with the norms of the parts of ``W_l`` and ``W_l^T`` outside
+    the bases.
     """
 
     layers: list[np.ndarray]
@@ -82,7 +82,7 @@ class _Model:
         return self.outputs.T @ maps([layers[0] @ self.inputs, *layers[1:]])[-1]
 
     def leak(self, layers: list[np.ndarray]) -> float:
-        """Return the largest part of a signal that leaves the bases, forward or backward, relative to the signal."""
+        """Return the largest part of a forward or backward signal outside the bases, relative to the signal."""
         if not self.leaks:
             return 0.0
         forward, backward, back = maps(layers), [], np.eye(len(self.cross))
@@ -111,7 +111,7 @@ def _new_directions(basis: np.ndarray, found: np.ndarray) -> np.ndarray:
 
 
 def _bases(layers: list[np.ndarray], rounds: int) -> list[np.ndarray]:
-    """Return bases of the hidden directions that training reaches in so many rounds."""
+    """Return bases of the hidden directions reached by training, after `rounds` rounds."""
     hidden = len(layers) - 1
     bases = [np.zeros((len(w), 0)) for w in layers[:-1]]
     found: list[list[np.ndarray]] = [[] for _ in bases]
@@ -152,7 +152,7 @@ def _compressed(network: Network, red: Reduced, rounds: int) -> _Model:
 
 
 def _models(network: Network, red: Reduced) -> Iterator[_Model]:
-    """Yield models from the smallest to the network itself."""
+    """Yield models of increasing size, the last one the network itself."""
     covariance = (network.span * network.power) @ network.span.T
     whole = _Model(list(network.weights), list(network.rates), covariance, network.cross, red.inputs, red.outputs)
     if len(whole.layers) > 1 and whole.size > SMALL:
@@ -164,11 +164,11 @@ def _models(network: Network, red: Reduced) -> Iterator[_Model]:
     yield whole
 
 
-@np.errstate(over="ignore", invalid="ignore")  # the integrator rejects a trial step that goes too far
+@np.errstate(over="ignore", invalid="ignore")  # the integrator rejects overflowing trial steps
 def _horizon(model: _Model, red: Reduced) -> tuple[float, list[np.ndarray]]:
-    """Return a time by which the removable loss has fallen to 5 %, or falls no longer, and the layers there.
+    """Return a time by which the removable loss has decreased to 5 % or has stopped decreasing, and the layers.
 
-    The latter is a saddle: over a doubling of time, and not from the start, less than 2 % has been removed. Later
+    It has stopped at a saddle: over a doubling of time, except at the start, less than 2 % has been removed. Later
     times would depend on rounding.
     """
     from scipy.integrate import DOP853
@@ -205,10 +205,10 @@ def _horizon(model: _Model, red: Reduced) -> tuple[float, list[np.ndarray]]:
 
 @np.errstate(over="ignore")
 def refuse_endless(red: Reduced, until: float) -> None:
-    """Refuse a time beyond the reach of an explicit integrator, whose step is bounded by stability.
+    """Raise if a time is too long for an explicit integrator, whose step is bounded by stability.
 
-    The rate of the fastest mode is estimated by the largest curvature of a balanced network, ``L |Sigma_xx| s^(2L-2)``
-    for layers of norm ``s``, those of the start or of the target.
+    The rate of the fastest mode is estimated by the largest curvature of a balanced network, ``L |Sigma_xx| s^(2L-2)``,
+    with ``s`` the norm of the layers at the start or for the target.
     """
     size = max(spectral(red.target) ** (1 / red.depth), *(spectral(w) for w in red.layers))
     rate = red.clock * red.depth * np.linalg.norm(red.covariance, 2) * size ** (2 * red.depth - 2)
@@ -220,7 +220,7 @@ def refuse_endless(red: Reduced, until: float) -> None:
 
 
 def followed(network: Network, red: Reduced, until: float | None) -> Path:
-    """Return the network along its training, up to `until` or a horizon of its own."""
+    """Return the trajectory of the network up to `until`, by default up to its horizon."""
     for model in _models(network, red):
         end = until
         if end is None:
@@ -236,7 +236,7 @@ def followed(network: Network, red: Reduced, until: float | None) -> Path:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _follow(model: _Model, times: np.ndarray) -> tuple[Path, float]:
-    """Return the path of a model and the largest part of it that its bases miss."""
+    """Return the trajectory of a model and its largest part outside the bases."""
     from scipy.integrate import DOP853
 
     y0 = joined(model.layers)
@@ -265,8 +265,8 @@ def _follow(model: _Model, times: np.ndarray) -> tuple[Path, float]:
 def kernel_change(path: Path, red: Reduced) -> float:
     """Return the relative change of the tangent kernel on the data between the first and the last weights.
 
-    The kernel is ``sum_l A_l A_l^T (x) B_l^T B_l`` with the layers after (A) and before (B) layer l; so is its change,
-    in twice as many terms, which are not formed as differences of large matrices.
+    The kernel is ``sum_l A_l A_l^T (x) B_l^T B_l`` with the layers after (A) and before (B) layer l. Its change has the
+    same form with twice as many terms, without differences of large matrices.
     """
     start, end = (_factors(path.model, red, layers) for layers in (path.start, path.final))
     moved = [(b[0] - a[0], b[1]) for a, b in zip(start, end, strict=True)]

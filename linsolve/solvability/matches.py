@@ -1,4 +1,4 @@
-"""A network written as a flow: the flow, its start, and the network's map in terms of its state."""
+"""Representation of a network as a flow: the flow, its start, and the network's map from its state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["DeepMatch", "LineMatch", "LinearMatch", "Match", "PlaneMatch", "Whit
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Match:
-    """A network as a flow; the time of the flow is the time of the network.
+    """A network represented as a flow with the same time.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Match:
         raise NotImplementedError
 
     def pushed(self, state: Any, change: np.ndarray) -> np.ndarray:
-        """Return the norm of the change of the velocity if the loss's gradient changes by `change`."""
+        """Return the norm of the change of the velocity if the gradient of the loss changes by `change`."""
         raise NotImplementedError
 
 
@@ -92,9 +92,9 @@ def _largest(gram: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WhiteMatch(Match):
-    """`WhitenedTwoLayer`, in all coordinates or in those of the inputs that move.
+    """`WhitenedTwoLayer`, in all input coordinates or in those that change.
 
-    `axes` (r, k) are the input directions of the flow; outside of them the product vanishes, and the Gram matrix of the
+    `axes` (r, k) are the input directions of the flow. Outside them the product vanishes, and the Gram matrix of the
     inputs is `rest` times the identity.
     """
 
@@ -109,7 +109,7 @@ class WhiteMatch(Match):
 
     @classmethod
     def small(cls, red: Reduced, state: Any, target: np.ndarray, kappa: float, rest: float) -> WhiteMatch:
-        """Return the match in the input directions that move, if the Gram matrix is `rest` in all others."""
+        """Return the match in the input directions that change, if the Gram matrix is `rest` in all others."""
         axes = row_space(state.product, target, state.gram_in - rest * np.eye(len(state.gram_in)), cut=1e-13)
         if 2 * axes.shape[1] > len(axes):
             return cls.of(red, state, target, kappa)
@@ -141,7 +141,7 @@ class WhiteMatch(Match):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LineMatch(Match):
-    """`TwoLayer` on one line of data, in the weights themselves; `scale` makes the rates of the layers equal."""
+    """`TwoLayer` on one line of data, in the raw weights; `scale` makes the learning rates of the layers equal."""
 
     scale: tuple[float, float] = (1.0, 1.0)
 
@@ -273,7 +273,7 @@ class DeepMatch(Match):
         root = np.abs(state.a) ** (1 / self.depth)
         square = np.zeros(change.shape[:-2])
         for layer in range(1, self.depth + 1):
-            # layers after and before project the gradient onto the modes; at the ends all of it counts
+            # adjacent layers project the gradient onto the modes; at the outer layers there is no projection
             part = change
             if layer < self.depth:
                 part = root[..., :, None] ** (self.depth - layer) * (u.T @ part)

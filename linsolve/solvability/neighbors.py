@@ -1,4 +1,4 @@
-"""Exact cases near a network: the projection that leads to each, its size, and the error of using it."""
+"""Exact cases near a network: the projection onto each, its size, and the error of the approximation."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Neighbor:
     Parameters
     ----------
     match : Match
-        Its flow and start.
+        Flow and start.
     projection : str
         The change that makes the network exact.
     moved_start, moved_data : float
-        Relative change of the layers (rates made equal) and of the second moments.
+        Relative change of the layers (scaled to equal rates) and of the second moments.
     bound : Bound
-        On the error of the outputs, root mean square over samples, up to the horizon.
+        Bound on the error of the outputs, root mean square over samples, up to the horizon.
     measured : float
-        That error against the integrated network, at its worst time.
+        Largest error over time against the integrated network.
     scale : float
         Largest root mean square of the outputs up to the horizon.
     """
@@ -124,7 +124,7 @@ def neighbors(
     network : Network
     red : Reduced
     judged : list of Assessment
-        Exact flows among them are left out.
+        Assessed flows; exact ones are skipped.
     times : ndarray, shape (n,)
     path : ndarray, shape (n, c, r)
         The network's map at `times`, integrated.

@@ -1,4 +1,4 @@
-"""Layers, second moments of the data and learning rates of a network, checked."""
+"""Checked layers, second moments of the data and learning rates of a network."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ __all__ = ["WHO", "Network", "read"]
 WHO = "applies"
 EPS = float(np.finfo(float).eps)
 TOLERANCE = 1e-9
-UNITS = 16  # a condition on rounded numbers holds within so many units of their rounding
+UNITS = 16  # tolerance of a condition on rounded numbers, in units of their rounding
 
 
 class Network(NamedTuple):
-    """A linear network ``f(x) = W_L ... W_1 x`` under gradient flow of the mean squared error, halved.
+    """Linear network ``f(x) = W_L ... W_1 x`` under gradient flow of half the mean squared error.
 
     Parameters
     ----------
     weights : tuple of ndarray
         ``W_l``, shape (n_l, n_{l-1}).
     span : ndarray, shape (n_in, rank)
-        Orthonormal directions of the inputs that the data has, eigenvectors of their second moment.
+        Orthonormal basis of the span of the inputs, eigenvectors of their second moment.
     power : ndarray, shape (rank,)
-        Eigenvalues, falling, all above rounding.
+        Eigenvalues, decreasing, all above rounding.
     cross : ndarray, shape (n_out, n_in)
         ``Sigma_yx``.
     rates : ndarray, shape (L,)
         Learning rates.
     tolerance : float
-        Relative distance up to which a condition holds; weaker directions do not count.
+        Relative distance up to which a condition holds; weaker directions are ignored.
     precision : str
-        The coarsest type of the numbers given, such as "float32".
+        Coarsest floating-point type of the arguments, such as "float32".
     """
 
     weights: tuple[np.ndarray, ...]
@@ -61,7 +61,7 @@ def read(
     tolerance: Any = None,
     names: Sequence[str] | None = None,
 ) -> Network:
-    """Return the arguments of `linsolve.applies` as a `Network`; errors call the layers W1, W2, ... or by `names`."""
+    """Return the arguments of `linsolve.applies` as a `Network`; errors name the layers W1, W2, ... or by `names`."""
     layers, names = _layers(weights, names)
     inputs, outputs = _pair(data, covariances)
     precision = _precision([*weights, *data])
@@ -90,7 +90,7 @@ def _tolerance(given: Any, precision: str) -> float:
 
 
 def _refuse_transposed(layers: tuple[np.ndarray, ...], names: Sequence[str], n_in: int, n_out: int) -> None:
-    """Refuse layers that fit the data only if each is transposed."""
+    """Raise if the layers fit the data only when each is transposed."""
     first, last = layers[0].shape, layers[-1].shape
     chained = all(before.shape[1] == len(after) for before, after in itertools.pairwise(layers))
     if (first[1], last[0]) != (n_in, n_out) and (first[0], last[1]) == (n_in, n_out) and chained:
@@ -136,8 +136,8 @@ def _layers(weights: Any, names: Sequence[str] | None) -> tuple[tuple[np.ndarray
 
 
 def _real(name: str, value: Any, meaning: str, most: float) -> np.ndarray:
-    """Return a finite real array, refused where powers of its entries would leave double precision."""
-    given = value if isinstance(value, np.ma.MaskedArray) else np.asarray(value)  # a mask is seen, and refused
+    """Return a finite real array; raise if powers of its entries would overflow."""
+    given = value if isinstance(value, np.ma.MaskedArray) else np.asarray(value)  # masked arrays raise below
     found = np.asarray(real_array(WHO, name, given, meaning=meaning))
     size = float(np.abs(found).max())
     if size > most:
@@ -171,7 +171,7 @@ def _refuse_width(name: str, size: int, wanted: int, meaning: str) -> None:
 def _from_samples(
     X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return span, power and cross moment of samples, from the SVD of the inputs, which keeps all digits."""
+    """Return span, power and cross moment of samples from the SVD of the inputs, at full accuracy."""
     _refuse_width("X", X.shape[1], n_in, "columns (inputs)")
     _refuse_width("Y", Y.shape[1], n_out, "columns (outputs)")
     if len(X) != len(Y):
@@ -205,7 +205,7 @@ def _moments(
             f"{WHO}: smallest and largest eigenvalue of Sigma_xx = {power[-1]:.3g}, {power[0]:.3g} must not be "
             "negative, and positive (second moment of the inputs); pass X.T @ X / P"
         )
-    loose = tolerance > TOLERANCE  # then rounding of the moments themselves makes directions of this power
+    loose = tolerance > TOLERANCE  # then rounding of the moments creates directions of this power
     kept = power > (tolerance if loose else 8 * n_in * EPS) * power[0]
     outside = float(np.linalg.norm(syx @ span[:, ~kept]))
     if outside > (np.sqrt(tolerance) if loose else 1e-8) * np.linalg.norm(syx):

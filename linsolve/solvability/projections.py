@@ -18,9 +18,10 @@ Layers = tuple[np.ndarray, ...]
 
 
 class Start(NamedTuple):
-    """A start in the class of `WhitenedTwoLayer`: how it was made, state, layers.
+    """Start in the class of `WhitenedTwoLayer`: its projection, state and layers.
 
-    Outside of the directions of the product the Gram matrix of the inputs is `rest` times the identity; None if not.
+    Outside the directions of the product the Gram matrix of the inputs is `rest` times the identity; otherwise `rest`
+    is None.
     """
 
     change: str
@@ -44,7 +45,7 @@ def moved(red: Reduced, layers: Layers) -> tuple[float, float]:
 def class_starts(red: Reduced) -> Iterator[Start]:
     """Yield nearby starts in the class of `WhitenedTwoLayer`."""
     for lam in _imbalances(red):
-        layers = _balanced(red, lam)  # of layers that vanish, as where one is zero, only rounding is left
+        layers = _balanced(red, lam)  # if the layers vanish, for example if one is zero, only rounding is left
         if layers is not None:
             state = WhitenedTwoLayer.of(*layers)
             if imbalance(np, *state).distance <= WhitenedTwoLayer.tolerance:
@@ -60,7 +61,7 @@ def class_starts(red: Reduced) -> Iterator[Start]:
 
 
 def _imbalances(red: Reduced) -> list[float]:
-    """Return the imbalances to try: 0, and the best fit if weights of this width can have it."""
+    """Return the candidate imbalances: 0, and the best fit if weights of this width allow it."""
     w1, w2 = red.layers
     width = len(w1)
     best = (norm(w2) ** 2 - norm(w1) ** 2) / width
@@ -71,8 +72,8 @@ def _imbalances(red: Reduced) -> list[float]:
 def _balanced(red: Reduced, lam: float, *, steps: int = 100) -> Layers | None:
     """Return nearby layers with ``U_2^T U_2 - U_1 U_1^T = lam``, or None if the iteration does not converge.
 
-    Newton's iteration with the shortest steps, ``(-K U_1, U_2 K)``, ``K`` symmetric, from a Lyapunov equation. Balanced
-    layers share their hidden directions; those that only one layer has are removed first, as the iteration would
+    Newton's method with minimum-norm steps ``(-K U_1, U_2 K)``, ``K`` symmetric, from a Lyapunov equation. Balanced
+    layers have the same hidden directions. Directions of a single layer are removed first, since each Newton step would
     only halve them.
     """
     w1, w2 = red.layers
@@ -104,10 +105,10 @@ def _root(a: np.ndarray, extra: float) -> np.ndarray:
 
 
 def _isotropic(red: Reduced) -> tuple[np.ndarray, Layers, float, float] | None:
-    """Return ``P``, layers, ``kappa`` and ``tau/2`` of a nearby start with two eigenvalues, as wide networks have.
+    """Return ``P``, layers, ``kappa`` and ``tau/2`` of a nearby start with two eigenvalues, as in wide networks.
 
-    ``X = sqrt(kappa^2 + Y^T Y) - tau/2``, ``Z = sqrt(kappa^2 + Y Y^T) + tau/2`` with the start's own product ``Y`` and
-    the traces of its ``X`` and ``Z``; None if no weights of this width have them.
+    ``X = sqrt(kappa^2 + Y^T Y) - tau/2``, ``Z = sqrt(kappa^2 + Y Y^T) + tau/2`` with the product ``Y`` and the traces
+    of ``X`` and ``Z`` of the start; None if weights of this width cannot have them.
     """
     w1, w2 = red.layers
     y, (gram_in, gram_out) = red.product, red.grams
@@ -125,14 +126,14 @@ def _isotropic(red: Reduced) -> tuple[np.ndarray, Layers, float, float] | None:
     low, high = 0.0, float(sum(goal)) / 2
     if sum(means(low)) >= sum(goal):
         return None
-    for _ in range(100):  # the sum grows with kappa
+    for _ in range(100):  # the sum increases with kappa
         middle = (low + high) / 2
         low, high = (middle, high) if sum(means(middle)) < sum(goal) else (low, middle)
     half = float(np.clip(((goal[1] - means(high)[1]) - (goal[0] - means(high)[0])) / 2, -high, high))
     gram_in = _root(y.T @ y, high**2) - half * np.eye(r)
     gram_out = _root(y @ y.T, high**2) + half * np.eye(c)
     whole = np.block([[gram_in, y.T], [y, gram_out]])
-    # of all square roots, the one nearest to the start
+    # the square root nearest to the start
     square = _root(whole, 0.0)
     left, _, right = np.linalg.svd(square @ np.concatenate([w1.T, w2]), full_matrices=False)
     nearest = square @ left @ right
@@ -145,9 +146,10 @@ def _polar(a: np.ndarray) -> np.ndarray:
 
 
 def chained(red: Reduced, modes: Joint, *, rounds: int = 60) -> tuple[Joint, np.ndarray, Layers]:
-    """Return nearby balanced layers aligned with the modes: the modes kept, their strengths, the layers.
+    """Return nearby balanced layers aligned with the modes: indices of kept modes, strengths, layers.
 
-    ``U_l = R_{l+1} diag(u) R_l^T`` with the outermost bases those of the modes; bases and weights are fitted in turn.
+    ``U_l = R_{l+1} diag(u) R_l^T``, where the outermost bases are those of the modes; bases and strengths are fitted
+    alternately.
     """
     hidden = min([len(layer) for layer in red.layers[:-1]])
     order = np.argsort(-np.abs(modes.target * modes.power), kind="stable")[:hidden]

@@ -1,8 +1,8 @@
-r"""A network in the coordinates that learn, and the modes that its layers share with the data.
+r"""A network restricted to the directions that learn, and the joint modes of its layers and the data.
 
-With :math:`U_l = \sqrt{\bar\eta/\eta_l} W_l`, :math:`\bar\eta = (\prod \eta_l)^{1/L}`, the product is the same, and
-every layer learns at the rate :math:`\bar\eta`. Parts of the first layer outside the span of the data are frozen and do
-not enter the loss; neither do input and output directions that start and target both lack.
+With :math:`U_l = \sqrt{\bar\eta/\eta_l} W_l`, :math:`\bar\eta = (\prod \eta_l)^{1/L}`, the product is unchanged, and
+every layer has the learning rate :math:`\bar\eta`. Parts of the first layer outside the span of the data are constant
+and do not enter the loss. The same holds for input and output directions absent from both start and target.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Reduced:
     cross : ndarray, shape (c, r)
         ``Sigma_yx``.
     inputs, outputs : ndarray, shapes (n_in, r), (n_out, c)
-        Orthonormal axes of the coordinates.
+        Orthonormal bases of the coordinates.
     clock : float
         Learning rate of every layer.
     tolerance : float
@@ -108,13 +108,13 @@ class Reduced:
 
 
 def whiteness(covariance: np.ndarray) -> tuple[float, float]:
-    """Return the relative Frobenius distance of a second moment from the identity's multiples, and the nearest one."""
+    """Return the relative Frobenius distance of a second moment from multiples of the identity, and the nearest."""
     kappa = float(np.trace(covariance)) / len(covariance)
     return norm(covariance - kappa * np.eye(len(covariance))) / norm(covariance), kappa
 
 
 def row_space(*blocks: np.ndarray, cut: float = 0.0) -> np.ndarray:
-    """Return orthonormal columns that span the rows of all blocks, each in its own unit, above `cut`; at least one."""
+    """Return an orthonormal basis of the rows of all blocks, each normalized, above `cut`; at least one column."""
     scaled = [block / size for block in blocks if (size := norm(block)) > 0]
     if not scaled:
         return np.eye(blocks[0].shape[1])[:, :1]
@@ -123,7 +123,7 @@ def row_space(*blocks: np.ndarray, cut: float = 0.0) -> np.ndarray:
 
 
 def _active(first: np.ndarray, cross: np.ndarray, cut: float) -> np.ndarray:
-    """Return the eigenvectors of the second moment (columns) that start or target have; at least one."""
+    """Return the eigenvectors of the second moment (columns) that overlap with start or target; at least one."""
     grain = max(64 * max(first.shape) * EPS, cut)
     used = [np.linalg.norm(block, axis=0) > grain * norm(block) for block in (first, cross)]
     active = used[0] | used[1]
@@ -139,11 +139,11 @@ def reduced(network: Network, *, idle: bool = False) -> Reduced:
     cut = network.tolerance
     kept = _active(layers[0] @ network.span, network.cross @ network.span, cut)
     inputs, covariance = network.span[:, kept], np.diag(network.power[kept])
-    if whiteness(covariance)[0] <= cut:  # then every rotation keeps it white
+    if whiteness(covariance)[0] <= cut:  # a white second moment is invariant under rotations
         turn = row_space(layers[0] @ inputs, network.cross @ inputs, cut=cut)
         inputs, covariance = inputs @ turn, turn.T @ covariance @ turn
     cross = network.cross @ inputs
-    if len(layers) == 1:  # its rows are independent; all are kept
+    if len(layers) == 1:  # the rows of a single layer are independent, and all are kept
         return Reduced((layers[0] @ inputs,), covariance, cross, inputs, np.eye(len(cross)), clock, cut)
     outputs = row_space(layers[-1].T, cross.T, cut=cut)
     first, last = layers[0] @ inputs, outputs.T @ layers[-1]
@@ -155,7 +155,7 @@ def reduced(network: Network, *, idle: bool = False) -> Reduced:
 
 
 class Joint(NamedTuple):
-    """Pairs of input and output directions in which all matrices are diagonal; no mode learns outside of them.
+    """Pairs of input and output directions in which all matrices are diagonal; nothing is learned outside them.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Joint(NamedTuple):
     number : int
         Number of modes.
     power, target, strength : ndarray, shape (number,)
-        Second moment of the inputs, value to be learned, value at the start.
+        Second moment of the inputs, target value, initial value.
     """
 
     inputs: np.ndarray
@@ -186,10 +186,10 @@ def _unit(a: np.ndarray) -> np.ndarray:
 
 
 def joint(red: Reduced, *, start: bool = True) -> Joint:
-    """Return the modes of the data, or those that the data shares with the start.
+    """Return the modes of the data, or the joint modes of data and start.
 
-    Where all matrices are diagonal in one pair of bases, so is any product of them in this order, and generic
-    coefficients make its singular values distinct wherever one of the matrices tells two modes apart.
+    If all matrices are diagonal in one pair of bases, so is any product of them in this order. With generic
+    coefficients its singular values differ for any two modes that differ in one of the matrices.
     """
     r, c = red.covariance.shape[0], red.cross.shape[0]
     gram_in, gram_out = red.grams
@@ -203,11 +203,11 @@ def joint(red: Reduced, *, start: bool = True) -> Joint:
     v, w = inputs[:, :number], outputs[:, :number]
     power = diagonal(v, red.covariance, v)
     target = diagonal(w, red.cross, v) / power
-    flip = np.where(target < 0, -1.0, 1.0)  # of the two signs of a mode, the one that makes its target positive
+    flip = np.where(target < 0, -1.0, 1.0)  # choose the sign of a mode so that its target is positive
     w, target = w * flip, target * flip
     outputs = np.concatenate([w, outputs[:, number:]], axis=1)
     sign = np.where(diagonal(w, red.product, v) < 0, -1.0, 1.0)
-    # balanced layers share one weight a mode; its power is more accurate than the entry of the product
+    # balanced layers have one weight per mode; its power is more accurate than the entry of the product
     size = np.linalg.norm(red.layers[0] @ v, axis=0) ** red.depth
     return Joint(inputs, outputs, number, power, target, sign * size)
 
@@ -220,7 +220,7 @@ def commutator(red: Reduced) -> float:
 
 
 def _off(matrix: np.ndarray, modes: Joint, left: np.ndarray, right: np.ndarray, *, gram: bool) -> float:
-    """Return the relative size of the entries that couple modes; a Gram matrix is free outside of the modes."""
+    """Return the relative size of the entries that couple modes; a Gram matrix is arbitrary outside the modes."""
     seen = left.T @ matrix @ right
     size = norm(seen)
     k = modes.number
@@ -232,10 +232,10 @@ def _off(matrix: np.ndarray, modes: Joint, left: np.ndarray, right: np.ndarray, 
 
 
 def unaligned(red: Reduced, modes: Joint) -> float:
-    """Return how far data, product and outer layers are from diagonal in the modes, the largest of relative parts.
+    """Return the largest relative off-diagonal part of data, product and outer layers in the modes.
 
-    Two layers decouple into their modes exactly if it vanishes: the hidden planes span(U_1 v_k, U_2^T u_k) are then
-    mutually orthogonal. Deeper networks need balance besides.
+    Two layers decouple into their modes if and only if it vanishes: the hidden planes span(U_1 v_k, U_2^T u_k) are then
+    mutually orthogonal. Deeper networks must also be balanced.
     """
     gram_in, gram_out = red.grams
     v, u = modes.inputs, modes.outputs

@@ -1,4 +1,4 @@
-"""The verdict of `applies`: the exact solutions that hold, the nearest exact case with its error, the conditions."""
+"""Result of `applies`: the exact solutions that hold, the nearest exact case with its error, the conditions."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ __all__ = ["Verdict"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Verdict:
-    """The exact solutions that hold for a network: `exact`, `flow()`; otherwise `nearest`, with the error of using it.
+    """Exact solutions that hold for a network, `exact` and `flow()`, or the `nearest` exact case with its error.
 
-    ``print(verdict)`` shows the answer, the nearest exact case, and the conditions that fail; ``verdict.report()`` all
-    flows with all their conditions.
+    ``print(verdict)`` shows the answer, the nearest exact case, and the conditions that fail. ``verdict.report()``
+    shows all flows with all their conditions.
 
     Parameters
     ----------
     widths : tuple of int
-        Units of the network: inputs, hidden layers, outputs.
+        Numbers of units: inputs, hidden layers, outputs.
     assessments : tuple of Assessment
-        Every flow with its conditions, measured.
+        Every flow with its measured conditions.
     neighbors : tuple of Neighbor
         Nearby exact cases of the flows that are not exact, the smallest measured error first.
     until : float
         Horizon of bounds and measurements, in units of time.
     remarks : tuple of str
-        Obstructions, limits recognized, and what is known to have no closed form.
+        Obstructions, applicable limits, and cases without a known closed form.
     errors : dict
-        For each exact flow the largest error of the outputs (root mean square over samples) up to the horizon against
-        the integrated network, relative to its largest output. It is the integrator's, except for unstable aligned or
-        balanced starts, where the rounding of the weights grows along the way (1e-6 in deep networks that learn their
-        modes one long after the other; each mode itself agrees to 1e-10).
+        For each exact flow, the largest error of the outputs (root mean square over samples) up to the horizon,
+        relative to the largest output of the integrated network. It is the error of the integrator, except for unstable
+        aligned or balanced starts, where rounding errors of the weights grow over time (1e-6 in deep networks whose
+        modes are learned at well separated times; each mode agrees to 1e-10).
     tolerance : float
-        Relative distance up to which a condition counts as holding.
+        Relative distance up to which a condition counts as satisfied.
     precision : str
-        The coarsest type of the numbers given.
+        Coarsest floating-point type of the arguments.
     """
 
     widths: tuple[int, ...]
@@ -67,19 +67,19 @@ class Verdict:
         return self.neighbors[0] if self.neighbors else None
 
     def match(self, name: str | None = None) -> Match:
-        """Return the network as an exact flow, with its map in terms of the flow's state.
+        """Return the representation of the network as an exact flow, with its map from the flow's state.
 
         Parameters
         ----------
         name : str, optional
-            A flow; by default the first of `exact`.
+            Name of a flow; by default the first of `exact`.
 
         Raises
         ------
         NotExact
-            If the flow, or every flow, is not exact; the message names the conditions and the nearest exact case.
+            If the named flow, or every flow, is not exact; the message names the conditions and the nearest exact case.
         ValueError
-            If there is no such flow.
+            If there is no flow of that name.
         """
         known = {a.name: a for a in self.assessments}
         if name is not None and name not in known:
@@ -104,7 +104,7 @@ class Verdict:
         )
 
     def flow(self, name: str | None = None) -> tuple[Flow, Any]:
-        """Return an exact flow and its start, ``(flow, z0)``; the flow's time is the network's. See `match`."""
+        """Return an exact flow and its start, ``(flow, z0)``, with the time of the network. See `match`."""
         found = self.match(name)
         return found.flow, found.z0
 

@@ -15,13 +15,13 @@ from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 
 __all__ = ["Centered", "Modes", "plane"]
 
-# weights of three mixtures of three matrices: generic joint eigenvalues are distinct in at least one of them
+# coefficients of three linear combinations of three matrices; generic joint eigenvalues are distinct in at least one
 MIXED = ((17, 29, 41), (31, -19, 23), (-13, 37, 27))
-ROUNDED = 64  # two directions are parallel in Gram matrices if their angle is the root of that many roundings
+ROUNDED = 64  # directions count as parallel in Gram matrices up to an angle of sqrt(ROUNDED * eps)
 
 
 def _above_rounding(xp: Any, part: Any, whole: Any) -> Any:
-    """Return `part`, zero where it is at most the rounding of the matrix `whole` to which it belongs."""
+    """Return `part`, set to zero where it does not exceed the rounding error of the matrix `whole` that contains it."""
     size = xp.max(xp.abs(whole), axis=(-2, -1), keepdims=True)
     floor = 16 * whole.shape[-1] * precision(xp) * size
     return xp.where(xp.max(xp.abs(part), axis=(-2, -1), keepdims=True) > floor, part, 0 * part)
@@ -58,8 +58,8 @@ class Centered(NamedTuple):
     def of(cls, xp: Any, product: Any, gram_w: Any, gram_m: Any, square: Any, gram_h: Any) -> Centered:
         """Return the reduced problem of ``W M``, ``W W^T`` and ``M^T M``, each shape batch + (C, C).
 
-        Class means at most as large as the rounding of the features' Gram matrix `gram_h` become zero: features with
-        scatter alone stay at their saddle, in floats as well.
+        Class means that do not exceed the rounding error of the features' Gram matrix `gram_h` are set to zero, so
+        that features with scatter alone stay at their saddle in floating point as well.
         """
         u, square = contrasts(xp, gram_w.shape[-1]), square[..., None, None]
         size = xp.max(xp.abs(gram_w), axis=(-2, -1))
@@ -71,7 +71,7 @@ class Centered(NamedTuple):
         return cls(u, xp.where(some, product, 0 * product), inner, gram_w * square, square, closed)
 
     def outputs(self, xp: Any) -> tuple[Any, Any, Any]:
-        """Return product and Gram matrices with outputs reduced to contrasts as well."""
+        """Return the product and the Gram matrices with the outputs reduced to contrasts as well."""
         back = xp.matrix_transpose(self.basis)
         outer = _above_rounding(xp, back @ self.gram_out @ self.basis, self.gram_out)
         some = xp.max(xp.abs(outer), axis=(-2, -1), keepdims=True) > 0
@@ -89,7 +89,7 @@ class Centered(NamedTuple):
         return self._replace(**dict(zip(("product", "gram_in", "gram_out"), none, strict=True)))
 
     def restored(self, xp: Any, y: Any, x: Any, z: Any) -> tuple[Any, Any, Any]:
-        """Return ``W M``, ``W W^T`` and ``M^T M`` of a reduced product and Gram matrices."""
+        """Return ``W M``, ``W W^T`` and ``M^T M`` from a reduced product and reduced Gram matrices."""
         u, back = self.basis, xp.matrix_transpose(self.basis)
         return u @ y @ back, u @ z @ back / self.square, u @ x @ back * self.square
 
@@ -110,9 +110,9 @@ class Centered(NamedTuple):
 
 
 def plane(xp: Any, ww: Any, wh: Any, hh: Any, rates: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Return two vectors in a plane with these products, shape batch + (2,); parallel where they are to rounding.
+    """Return two vectors in a plane with these products, shape batch + (2,); exactly parallel if parallel to rounding.
 
-    The larger, each in the unit that its learning rate in `rates` gives, is laid on the first axis.
+    The longer one, in units set by its learning rate in `rates`, lies on the first axis.
     """
     first = rates[1] * ww >= rates[0] * hh
     large = xp.where(first, ww, hh)
@@ -168,7 +168,7 @@ class Modes(NamedTuple):
 
     @classmethod
     def _in_basis_of(cls, xp: Any, scaled: list[Any], mixture: Any) -> Modes:
-        """Return the modes in the eigenbasis of a mixture of the three; zero to rounding becomes zero."""
+        """Return the modes in the eigenbasis of a linear combination of the three; rounding errors become zero."""
         basis = xp.linalg.eigh(mixture)[1]
         floor = 16 * mixture.shape[-1] * precision(xp)
         parts, left = [], []

@@ -1,4 +1,4 @@
-"""Dynamics of the constant direction: mean feature, mean output and bias, and the scatter that the mean output sees."""
+"""Dynamics of the constant direction: mean feature, mean output, bias, and the scatter coupled to the mean output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def unevenness(xp: Any, z: Any, y: Any) -> Any:
 
 
 class ConstantMode:
-    """The constant mode as a `BiasedMode` in the plane that ``w = W^T e`` and ``h = H1 e`` span, ``e = 1/sqrt(C)``.
+    """The constant mode as a `BiasedMode` in the plane spanned by ``w = W^T e`` and ``h = H1 e``, ``e = 1/sqrt(C)``.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class ConstantMode:
     rates : tuple
         ``m``, ``mu_g`` and ``N``.
     z : State
-        Of the whole network.
+        State of the whole network.
     y : array, shape (C, N)
         Membership.
     used : array of bool, shape batch
@@ -70,24 +70,25 @@ class ConstantMode:
         self.start = self.mode.State(*plane(xp, ww, wh, hh, (m, mu)), bias)
 
     def excess(self, xp: Any) -> Any:
-        """Return the excess of the mode's path over the reach of `BiasedMode`."""
+        """Return the excess of the mode's path over the range of validity of `BiasedMode`."""
         return xp.zeros_like(self.start.B) if self.idle else self.mode.conditions(xp, self.start)["span"]
 
     def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any, Any]:
-        """Return the mode's share of each entry of ``W H``, ``W W^T``, ``H^T H`` and b, each of shape lead + batch."""
+        """Return the mode's contribution to an entry of ``W H``, ``W W^T``, ``H^T H`` and b, shape lead + batch."""
         z = self.start if self.idle else self.mode.solution(xp, t, self.start)
         sizes = (xp.sum(a * b, axis=-1) / self.classes for a, b in ((z.w, z.h), (z.w, z.w), (z.h, z.h)))
         return *sizes, z.B / self.classes
 
 
 class Scatter(NamedTuple):
-    r"""Scatter ``D = H - H1 Y`` of features within classes, and the mean output ``c = W^T 1/sqrt(C)`` that sees it.
+    r"""Scatter ``D = H - H1 Y`` of features within classes, and the mean output ``c = W^T 1/sqrt(C)`` coupled to it.
 
-    Where ``W D = 0`` it rests. On hidden units orthogonal to those of class means and contrasts of outputs it is a
-    network of one output and target 0, ``c' = -D D^T c``, ``D' = -mu_s c c^T D`` (eq. (25) with all N columns in ``D``,
-    hence without its ``m``). If ``g`` along ``D^T c`` is an eigenvector of ``D^T D`` it remains one: ``c`` and ``d = D
-    g`` are a `HiddenMode` with ``s = 0``, rates 1 and ``mu_s``, and the rest of D rests. Otherwise ``D^T c`` turns:
-    ``D D^T`` and ``c c^T`` then follow a matrix Riccati equation, which is not offered here.
+    Where ``W D = 0`` the scatter is constant. On hidden units orthogonal to those of class means and contrasts of
+    outputs it is a network of one output and target 0, ``c' = -D D^T c``, ``D' = -mu_s c c^T D`` (eq. (25) with all N
+    columns in ``D``, hence without its ``m``). If ``g`` along ``D^T c`` is an eigenvector of ``D^T D``, it remains one:
+    ``c`` and ``d = D g`` are a `HiddenMode` with ``s = 0``, rates 1 and ``mu_s``, and the rest of D is constant.
+    Otherwise the direction of ``D^T c`` changes: ``D D^T`` and ``c c^T`` then follow a matrix Riccati equation, which
+    is not implemented here.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ class Scatter(NamedTuple):
     seen : array, shape batch
         Relative product with the mean output.
     turning : array, shape batch
-        Relative distance of ``D^T c`` from an eigenvector of ``D^T D``.
+        Relative distance of ``D^T c`` from the nearest eigenvector of ``D^T D``.
     """
 
     gram: Any
@@ -141,7 +142,7 @@ class Scatter(NamedTuple):
         return cls(gram, along, ww + 0 * wh, wh, hh + 0 * wh, shared, bounded_ratio(xp, wh, both), turning)
 
     def at(self, xp: Any, t: Any, used: Any, rate: Any) -> tuple[Any, Any, Any]:
-        """Return its shares of ``W H``, a row, and of ``W W^T``, a number, for every output, and ``D^T D``.
+        """Return its contributions to ``W H`` (a row) and ``W W^T`` (a number), equal for every output, and ``D^T D``.
 
         Parameters
         ----------
@@ -149,7 +150,7 @@ class Scatter(NamedTuple):
         t : array
             Times, shape lead + batch.
         used : array of bool, shape batch
-            Members whose mean output sees it; in the others it rests.
+            Members whose mean output is coupled to the scatter; in the others it is constant.
         rate : array, shape batch
             ``mu_s``.
         """

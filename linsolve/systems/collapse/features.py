@@ -58,7 +58,7 @@ class BlockFeatures(Flow):
         return members(xp, self._classes, self._each)
 
     def _through(self, xp: Any, a: Any, *, inverse: bool = False) -> Any:
-        """Return ``a K``, or ``a K^-1``, by the parts of the rows of `a`."""
+        """Return ``a K``, or ``a K^-1``, from the sample, class and global parts of the rows of `a`."""
         mu = [v[..., None, None] for v in self.rates_of_features(xp)]
         parts = split(xp, a, self._members(xp))
         return sum(p / v if inverse else p * v for p, v in zip(parts, mu, strict=True))
@@ -107,12 +107,12 @@ class BlockFeatures(Flow):
 
     @observable(bounds="[0, inf)")
     def nc1(self, xp: Any, z: Any) -> Any:
-        """Return scatter of features within classes over scatter between, ``tr Sigma_W / tr Sigma_B``, shape batch."""
+        """Return the ratio of feature scatter within to between classes, ``tr Sigma_W / tr Sigma_B``, shape batch."""
         return metrics.scatter_ratio(xp, self._seen(xp, z)[2], self._members(xp))
 
     @observable(bounds="[0, inf)")
     def nc2_norms(self, xp: Any, z: Any) -> Any:
-        """Return the spread of the lengths of centered class means over their average, shape batch."""
+        """Return the standard deviation of the lengths of centered class means divided by their mean, shape batch."""
         return metrics.norm_spread(xp, self._seen(xp, z)[2], self._members(xp))
 
     @observable(bounds="[0, 2]")
@@ -122,12 +122,12 @@ class BlockFeatures(Flow):
 
     @observable(bounds="[0, 2]")
     def nc3(self, xp: Any, z: Any) -> Any:
-        """Return ``|W/|W| - M^T/|M||^2 / 2``, M the centered class means: one less their cosine, shape batch."""
+        """Return ``|W/|W| - M^T/|M||^2 / 2``, M the centered class means: 1 minus their cosine, shape batch."""
         return metrics.unaligned(xp, *self._seen(xp, z), self._members(xp))
 
     @observable(bounds="[0, 1]")
     def nc4(self, xp: Any, z: Any) -> Any:
-        """Return the share of samples on which classifier and nearest class mean disagree, shape batch."""
+        """Return the fraction of samples on which the classifier and the nearest class mean disagree, shape batch."""
         product, _, gram_h = self._seen(xp, z)
         return metrics.misclassified(xp, product, gram_h, z.b, self._members(xp))
 

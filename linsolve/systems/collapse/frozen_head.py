@@ -18,7 +18,7 @@ __all__ = ["FrozenHead"]
 
 
 def _rows(xp: Any, a: Any, count: int) -> Any:
-    """Return the first `count` rows, zero where there are no more."""
+    """Return the first `count` rows, padded with zeros."""
     if a.shape[-2] >= count:
         return a[..., :count, :]
     return xp.concat([a, xp.zeros((*a.shape[:-2], count - a.shape[-2], a.shape[-1]), dtype=xp.float64)], axis=-2)
@@ -36,13 +36,14 @@ class FrozenHead(BlockFeatures):
 
     .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad \dot H = -W^T R K, \quad \dot b = -R 1,
 
-    as in `NeuralCollapse` with classifier rate zero (gradient flow, and gradient descent, of H and b alone): a random
-    or fixed simplex head. It is linear. In the parts of rows over samples, contrasts within classes, contrasts of
-    classes and average, whose kernel eigenvalues are :math:`\mu_s, \mu_c, \mu_g`, the residual falls by
+    as in `NeuralCollapse` with learning rate zero for the classifier (gradient flow, or gradient descent, of H and b
+    alone): for example a random head or a fixed simplex head. The flow is linear. The residual splits into contrasts
+    within classes, contrasts between classes and the average over samples, with kernel eigenvalues
+    :math:`\mu_s, \mu_c, \mu_g`:
 
     .. math:: R(t) = e^{-\mu_s W W^T t} R_s + e^{-\mu_c W W^T t} R_c + e^{-(\mu_g W W^T + N) t} R_g,
 
-    and H, b are its integrals: with ``phi(x) = (1 - e^-x)/x`` and ``B = mu_g W W^T + N``,
+    H and b are integrals of the residual: with ``phi(x) = (1 - e^-x)/x`` and ``B = mu_g W W^T + N``,
     ``b(t) = b_0 - t phi(B t) R_g 1``, ``H(t) = H_0 - W^T sum_j mu_j t phi(...) R_j``.
 
     Parameters
@@ -58,15 +59,14 @@ class FrozenHead(BlockFeatures):
     Notes
     -----
     Exact for: every classifier, singular ones and zero included, every start, every time, ``t = inf`` and ``t < 0``
-    included. The part of H in the null space of W never moves; contrasts outside the range of W are never learned.
+    included. The part of H in the null space of W is constant; contrasts outside the range of W are not learned.
     Not for: a classifier that learns, see `NeuralCollapse`.
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorem 4.1 without
     the equation of W; Seleznova, thesis (2024), eq. (25).
 
-    Singular values below ``max(C, n) eps`` of the largest count as zero. In a singular mode every entry is a sum of
-    the start's remainder and the learned part of the target, so that no digits cancel but those that cancel in the
-    answer.
+    Singular values below ``max(C, n) eps`` of the largest count as zero. In a singular mode every entry is the sum of
+    the decayed initial value and the learned part of the target. The formula itself introduces no cancellation.
 
     Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, also for singular W
     (``tests/systems/collapse/test_frozen_head.py``).
@@ -128,7 +128,7 @@ class FrozenHead(BlockFeatures):
     # the closed form
 
     def _modes(self, xp: Any) -> tuple[Any, Any, Any]:
-        """Return the singular vectors of outputs and of features, complete, and the singular values, by falling."""
+        """Return full bases of singular vectors of outputs and of features, and the singular values, decreasing."""
         u, s, vh = xp.linalg.svd(self.w, full_matrices=True)
         floor = max(self.w.shape[-2:]) * precision(xp) * s[..., :1]
         return u, xp.matrix_transpose(vh), xp.where(s > floor, s, xp.zeros_like(s))[..., None]
@@ -150,7 +150,7 @@ class FrozenHead(BlockFeatures):
         sample, means, whole = (inner @ part for part in split(xp, z0.h, y))
         goal = _rows(xp, outer @ (y - xp.ones_like(y) / self._classes), features)
         bias, even = outer @ z0.b[..., :, None], outer @ xp.ones_like(z0.b)[..., :, None] / self._classes
-        # of as many modes as there are features
+        # one mode per feature
         size = _rows(xp, s, features)
         decays = self._decays(xp, t, size)
         full = large * size**2 + count
@@ -160,7 +160,7 @@ class FrozenHead(BlockFeatures):
             + ((count + large * size**2 * decays[2].left) / full * whole)
             - large * size * decays[2].grown * _rows(xp, bias - even, features)
         )
-        # of as many as there are outputs
+        # one mode per output
         size = _rows(xp, s, outputs)
         decay = self._decays(xp, t, size)[2]
         full = large * size**2 + count
@@ -170,7 +170,7 @@ class FrozenHead(BlockFeatures):
         return self.State(xp.where(still[..., None], z0.h, v @ h), xp.where(still, z0.b, (u @ b)[..., 0]))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return the loss and its three parts from exponentials, without the difference to the targets."""
+        """Return the loss and its three parts from exponentials, without subtracting the targets."""
         u, _, s = self._modes(xp)
         decays = self._decays(xp, t, _rows(xp, s, self.w.shape[-2]))
         parts = split(xp, self.residual(xp, z0), self._members(xp))
@@ -191,7 +191,7 @@ class FrozenHead(BlockFeatures):
         return self.solution(xp, xp.full_like(batch, xp.inf), z0)
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return the time before 0 at which the residual leaves the range of doubles, and inf."""
+        """Return the negative time at which the residual overflows, and inf."""
         large, s = self.rates_of_features(xp)[2], self._modes(xp)[2][..., 0]
         start = reach_backward(xp, large[..., None] * s**2 + self._classes * self._each)
         return start, xp.full_like(start, xp.inf)

@@ -22,15 +22,15 @@ class GeneralBlocks(Flow):
     .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad \dot W = -R H^T, \quad \dot b = -R 1, \quad
         \dot H = -A_d W^T R - A_c W^T R\, Y^T Y - A_n W^T R\, 1 1^T .
 
-    It is gradient flow on ``V1, V2, v3, W, b`` of the network with features
+    The flow is gradient flow of ``V1, V2, v3, W, b`` in the network with features
     :math:`h(x_i) = A_d^{1/2} V_1 e_i + A_c^{1/2} V_2 e_{c(i)} + A_n^{1/2} v_3`. Class means ``H1`` and deviations from
     them, ``H2``, with residuals ``R1`` of class means and ``J = 1 1^T``, obey
 
     .. math:: \dot H_1 = -(A_d + m A_c) W^T R_1 - m A_n W^T R_1 J, \quad \dot H_2 = -A_d W^T W H_2, \quad
         \dot W = -m (R_1 H_1^T + W H_2 H_2^T), \quad \dot b = -m R_1 1 .
 
-    Calling it raises `NotExact`; use `linsolve.integrate` or `linsolve.descend`, whose step is one of gradient descent
-    on the network above.
+    Calling the flow raises `NotExact`. Use `linsolve.integrate`, or `linsolve.descend` for gradient descent on the
+    network above.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ class GeneralBlocks(Flow):
 
     Notes
     -----
-    Conserved wherever ``A_d`` is positive definite, for any ``A_c`` and ``A_n``:
+    If ``A_d`` is positive definite, the following is conserved for any ``A_c`` and ``A_n``:
 
     .. math:: \mathrm{tr}\, W W^T - \sum_k \mathrm{tr}\, H_k^T G_k^{-1} H_k, \qquad
         G_s = A_d, \;\; G_c = A_d + m A_c, \;\; G_g = A_d + m A_c + N A_n,
 
-    with the sample, class and global parts of ``H``. The whole matrix ``E`` is conserved where features have no mean,
-    or ``A_n`` is zero, and :math:`A_d = (m/c_2) I`, :math:`A_d + m A_c = (m/c_1) I`.
+    with the sample, class and global parts of ``H``. The whole matrix ``E`` is conserved if :math:`A_d = (m/c_2) I`
+    and :math:`A_d + m A_c = (m/c_1) I`, and either the features have mean zero or ``A_n`` is zero.
 
     Source: Seleznova, thesis (2024), Assumption D.1 and appendix D. Published formulas, checked: ``linsolve card
     NeuralCollapse``.
@@ -111,7 +111,7 @@ class GeneralBlocks(Flow):
         return xp.sum(self.residual(xp, z) ** 2, axis=(-2, -1)) / 2
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
-        """Return minus the kernel, entry by entry, times the gradient of features, and minus the other gradients."""
+        """Return minus the kernel times the gradient of the features, entry by entry, and minus the other gradients."""
         g, y = gradient.h, self._members(xp, z)
         within, whole = g @ (xp.matrix_transpose(y) @ y), xp.sum(g, axis=-1, keepdims=True) + 0 * g
         return self.State(-(self.A_d @ g + self.A_c @ within + self.A_n @ whole), -gradient.w, -gradient.b)
@@ -157,7 +157,7 @@ class GeneralBlocks(Flow):
         return turned(z.w) @ z.w - c_1 * (means @ turned(means)) - c_2 * (scatter @ turned(scatter)) / m
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        r"""Return the rate of ``E``, eqs. (77), (78) as corrected, and the term of ``A_n``.
+        r"""Return the time derivative of ``E``, eqs. (77), (78) as corrected, and the term of ``A_n``.
 
         .. math:: \dot E = [B_1 W^T R_1 H_1^T + B_2 W^T W H_2 H_2^T + c_1 m A_n W^T R_1 J H_1^T] + \mathrm{h.c.}, \quad
             B_1 = c_1 (A_d + m A_c) - m I, \quad B_2 = c_2 A_d - m I .
@@ -178,7 +178,7 @@ class GeneralBlocks(Flow):
         )
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return ``tr W W^T - sum_k tr H_k^T G_k^-1 H_k``, conserved for any blocks; none where ``A_d`` is singular."""
+        """Return ``tr W W^T - sum_k tr H_k^T G_k^-1 H_k``, conserved for any blocks; empty if ``A_d`` is singular."""
         if not self._regular:
             return {}
         y = self._members(xp, z)
@@ -200,7 +200,7 @@ class GeneralBlocks(Flow):
 
 
 def _semidefinite(who: str, name: str, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return smallest and largest eigenvalue; refuse a matrix that is not symmetric and positive semi-definite."""
+    """Return smallest and largest eigenvalue; raise unless the matrix is symmetric and positive semi-definite."""
     size = np.abs(a).max(axis=(-2, -1))
     uneven = np.abs(a - np.swapaxes(a, -1, -2)).max(axis=(-2, -1))
     if (uneven > 1e-12 * size).any():

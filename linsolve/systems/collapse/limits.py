@@ -19,9 +19,9 @@ __all__ = [
 ]
 
 PARTS = ("sample", "class", "global")
-LARGEST = 2000  # rows of the tangent kernel that are still diagonalized
-SETTLED = 0.02  # relative difference of two slopes of one exponential
-EXCITED = 1e-8  # of the residual; a direction with less of it is kept empty by a symmetry
+LARGEST = 2000  # largest number of rows of a tangent kernel that is diagonalized
+SETTLED = 0.02  # largest relative difference of two fitted slopes of one exponential
+EXCITED = 1e-8  # relative to the residual; smaller components are excluded by a symmetry
 
 
 class Rate(NamedTuple):
@@ -43,14 +43,14 @@ def balanced_limit(flow: Any, b: Any) -> Any:
     Parameters
     ----------
     flow : NeuralCollapse
-        Without batch.
+        Flow without batch axes.
     b : array_like, shape (C,)
         Final bias.
 
     Returns
     -------
     State
-        Of `flow`; ``W H = T Y``.
+        State of `flow`; ``W H = T Y``.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def balanced_limit(flow: Any, b: Any) -> Any:
 
 def _root(a: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(a)
-    known = values > 1e-15 * values[-1]  # the rest is rounding, and its root would not be
+    known = values > 1e-15 * values[-1]  # smaller values are rounding errors, which the square root would magnify
     return (vectors * np.sqrt(np.where(known, values, 0))) @ vectors.T
 
 
@@ -122,12 +122,13 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
     .. math:: w^2 = \frac m2 \Big(\epsilon + \sqrt{\epsilon^2 + \frac{4}{m \mu_c}}\Big), \qquad
         h^2 = \frac{\mu_c}{2} \Big(-\epsilon + \sqrt{\epsilon^2 + \frac{4}{m \mu_c}}\Big), \qquad w h = 1 .
 
-    The simplex is lost with their spread: ``NC3 = 1 - (C - 1) / sqrt(sum w^2 sum h^2)``, zero for equal ``epsilon``.
+    The limit deviates from a simplex when the ``epsilon`` differ: ``NC3 = 1 - (C - 1) / sqrt(sum w^2 sum h^2)``, zero
+    for equal ``epsilon``.
 
     Parameters
     ----------
     flow : NeuralCollapse
-        Without batch.
+        Flow without batch axes.
     epsilon : array_like
         Imbalance ``w^2/m - h^2/mu_c`` of each of the C - 1 modes.
 
@@ -144,7 +145,7 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
     mu = float(flow.rates_of_features(np)[1])
     least = (
         4 / (m * mu) / (np.abs(epsilon) + np.sqrt(epsilon**2 + 4 / (m * mu)))
-    )  # the smaller of the two, no difference
+    )  # the smaller of the two as a quotient, without cancellation
     most = np.abs(epsilon) + np.sqrt(epsilon**2 + 4 / (m * mu))
     return m / 2 * np.where(epsilon > 0, most, least), mu / 2 * np.where(epsilon > 0, least, most)
 
@@ -162,17 +163,17 @@ def frame_of(flow: Any, z: Any) -> tuple[float, float]:
 def obstructed(flow: Any, weights: tuple[np.ndarray, np.ndarray, np.ndarray]) -> bool:
     r"""Return whether parity makes the target unreachable.
 
-    With ``E = 0``, no scatter, and a constant mode that contrasts of classes do not see, contrasts of outputs and of
-    class means are a balanced square network of their own. It keeps the sign of its map's determinant, and the
-    target's, the identity, is positive. From a negative one all modes but one are learned: training goes to a saddle,
-    the loss of contrasts at ``m/2``, from which only rounding leads away.
+    With ``E = 0``, no scatter, and a constant mode decoupled from the contrasts of classes, the contrasts of outputs
+    and of class means form a balanced square network. Training conserves the sign of the determinant of its map. The
+    target is the identity, whose determinant is positive. From a negative determinant all modes but one are learned:
+    training converges to a saddle where the loss of contrasts is ``m/2``, and only rounding errors leave it.
 
     Parameters
     ----------
     flow : NeuralCollapse
-        Without batch.
+        Flow without batch axes.
     weights : (h, w, b)
-        At the start.
+        Initial features, classifier and bias.
     """
     h, w, _ = weights
     classes, m = int(flow.classes), int(flow.m)
@@ -188,9 +189,9 @@ def obstructed(flow: Any, weights: tuple[np.ndarray, np.ndarray, np.ndarray]) ->
 
 
 def slows_down(flow: Any, weights: tuple[Any, Any, Any]) -> bool:
-    """Return whether scatter within classes falls as ``1/t``: ``E = 0``, no mean, and scatter along ``1^T W``.
+    """Return whether scatter within classes decays as ``1/t``: ``E = 0``, no mean, and scatter along ``1^T W``.
 
-    Then ``W W^T`` loses the direction of ``1``, and with it the decay of scatter along ``1^T W``.
+    Then the component of ``W W^T`` along ``1`` decays to zero, and so does the decay rate of scatter along ``1^T W``.
     """
     h, w, b = weights
     classes, m = w.shape[0], int(flow.m)
@@ -204,23 +205,24 @@ def slows_down(flow: Any, weights: tuple[Any, Any, Any]) -> bool:
 def final_rates(flow: Any, end: Any, residual: np.ndarray) -> dict[str, float | None]:
     r"""Return the exponential rates of the parts of the residual at the end of training.
 
-    There ``R' = -Theta R`` with the tangent kernel :math:`\Theta = I \otimes (H^T H + 1 1^T) + W W^T \otimes K`, and a
-    part falls with the smallest positive eigenvalue in whose eigenspace it has a share; or with twice the rate of the
-    samples' part, which drives the others in second order, the global one only where features have a mean.
+    At the end ``R' = -Theta R`` with the tangent kernel
+    :math:`\Theta = I \otimes (H^T H + 1 1^T) + W W^T \otimes K`. A part of the residual decays with the smallest
+    positive eigenvalue whose eigenspace it overlaps, or with twice the rate of the sample part if that is slower: the
+    sample part drives the others in second order, and the global part only where features have a nonzero mean.
 
     Parameters
     ----------
     flow : NeuralCollapse
-        Without batch.
+        Flow without batch axes.
     end : State
         The limit.
     residual : array, shape (C, N)
-        Late, above rounding; it shows which directions are occupied.
+        Residual at a late time, above rounding; its nonzero components select the eigenspaces.
 
     Returns
     -------
     dict
-        By `PARTS`; None for a part that is zero, or where the kernel is too large.
+        Rate of each of `PARTS`; None for a part that is zero, or if the kernel is too large to diagonalize.
     """
     found: dict[str, float | None] = dict.fromkeys(PARTS)
     if residual.size > LARGEST:
@@ -238,7 +240,7 @@ def final_rates(flow: Any, end: Any, residual: np.ndarray) -> dict[str, float | 
 
 
 def slowest(flow: Any, end: Any, residual: np.ndarray | None = None) -> float | None:
-    """Return the smallest rate of the residual at the end; without `residual` the smallest positive of class means."""
+    """Return the smallest rate of the residual at the end, by default the smallest positive rate of class means."""
     if residual is not None:
         return min((v for v in final_rates(flow, end, residual).values() if v is not None), default=None)
     classes, m = int(flow.classes), int(flow.m)
@@ -258,21 +260,21 @@ def _eigenspaces(flow: Any, end: Any, residual: np.ndarray) -> Iterator[tuple[fl
     groups = np.cumsum(np.diff(values, prepend=values[0]) > 1e-7 * values[-1])
     for group in range(groups[-1], -1, -1):
         inside = groups == group
-        if values[inside].mean() < 1e-9 * values[-1]:  # remainder of decay in other directions
+        if values[inside].mean() < 1e-9 * values[-1]:  # residue of other, decaying directions
             return
         yield float(values[inside].mean()), (vectors[:, inside] @ share[inside]).reshape(residual.shape)
 
 
 def fitted(t: np.ndarray, size: np.ndarray, law: str, floor: float) -> float | None:
-    """Return minus the slope of ``log size``, in t for ``"exp"``, else in ``log t``; None if it has not settled.
+    """Return minus the slope of ``log size``, in t for ``"exp"``, else in ``log t``; None before convergence.
 
-    An exponential has settled where the slopes of both halves of the fitted stretch, late, above rounding and after the
-    last change of sign, differ by less than `SETTLED`.
+    The fit uses late times, above rounding and after the last change of sign. It has converged if the slopes of both
+    halves of that interval differ by less than `SETTLED`.
     """
     if law == "1/t":
         return float(-np.polyfit(np.log(t[-8:]), np.log(size[-8:]), 1)[0])
     low = np.flatnonzero(size <= floor)
-    last = low[0] if len(low) else len(t)  # rounding sets in
+    last = low[0] if len(low) else len(t)  # first time at rounding level
     above = np.flatnonzero(size > 1e-3 * size.max())
     rises = np.flatnonzero(np.diff(size[:last]) > 0)  # the size has a minimum where the part changes its sign
     first = (max(above[-1], rises[-1] + 1 if len(rises) else 0) + 1 + last) // 2

@@ -13,7 +13,7 @@ __all__ = [
 
 
 def class_grams(xp: Any, gram_h: Any, y: Any) -> tuple[Any, Any]:
-    """Return the Gram matrices of class means, plain and with the global mean taken off, shape batch + (C, C)."""
+    """Return the Gram matrices of class means and of centered class means, shape batch + (C, C)."""
     means = averaged(xp, xp.matrix_transpose(averaged(xp, gram_h, y)), y)
     rows = means - xp.sum(means, axis=-1, keepdims=True) / y.shape[0]
     return means, rows - xp.sum(rows, axis=-2, keepdims=True) / y.shape[0]
@@ -40,7 +40,7 @@ def _positive(xp: Any, a: Any) -> Any:
 
 
 def scatter_ratio(xp: Any, gram_h: Any, y: Any) -> Any:
-    """Return ``tr Sigma_W / tr Sigma_B``, shape batch: inf without any scatter between classes."""
+    """Return ``tr Sigma_W / tr Sigma_B``, shape batch: inf if there is no scatter between classes."""
     inner = gram_h - averaged(xp, gram_h, y) @ y
     turned = xp.matrix_transpose(inner)
     within = _positive(xp, trace(xp, turned - averaged(xp, turned, y) @ y) / y.shape[1])
@@ -50,7 +50,7 @@ def scatter_ratio(xp: Any, gram_h: Any, y: Any) -> Any:
 
 
 def norm_spread(xp: Any, gram_h: Any, y: Any) -> Any:
-    """Return the deviation of the lengths of centered class means over their average, shape batch."""
+    """Return the standard deviation of the lengths of centered class means divided by their mean, shape batch."""
     length = xp.sqrt(_positive(xp, diagonal(xp, class_grams(xp, gram_h, y)[1])))
     mean = xp.sum(length, axis=-1) / y.shape[0]
     spread = xp.sqrt(xp.sum((length - mean[..., None]) ** 2, axis=-1) / y.shape[0])
@@ -67,7 +67,7 @@ def angle_misfit(xp: Any, gram_h: Any, y: Any) -> Any:
 
 
 def unaligned(xp: Any, product: Any, gram_w: Any, gram_h: Any, y: Any) -> Any:
-    """Return one less the cosine between ``W`` and the centered class means, shape batch."""
+    """Return 1 minus the cosine between ``W`` and the centered class means, shape batch."""
     means = averaged(xp, product, y)
     together = trace(xp, means) - xp.sum(means, axis=(-2, -1)) / y.shape[0]
     size = _positive(xp, trace(xp, gram_w)) * _positive(xp, trace(xp, class_grams(xp, gram_h, y)[1]))
@@ -75,7 +75,7 @@ def unaligned(xp: Any, product: Any, gram_w: Any, gram_h: Any, y: Any) -> Any:
 
 
 def misclassified(xp: Any, product: Any, gram_h: Any, b: Any, y: Any) -> Any:
-    """Return the share of training samples that the classifier and the nearest class mean put in different classes."""
+    """Return the fraction of training samples on which the classifier and the nearest class mean disagree."""
     to_mean = averaged(xp, gram_h, y)
     means = class_grams(xp, gram_h, y)[0]
     nearer = 2 * to_mean - diagonal(xp, means)[..., None, :]
@@ -85,7 +85,7 @@ def misclassified(xp: Any, product: Any, gram_h: Any, b: Any, y: Any) -> Any:
 
 
 def defined(xp: Any, h: Any, w: Any, b: Any, y: Any) -> dict[str, Any]:
-    """Return every metric by its definition, from features (n, N), classifier (C, n) and bias (C,) themselves."""
+    """Return every metric by its definition, from features (n, N), classifier (C, n) and bias (C,)."""
     classes, samples = y.shape
     turned, means = xp.matrix_transpose, averaged(xp, h, y)
     centered = means - xp.sum(means, axis=-1, keepdims=True) / classes

@@ -25,7 +25,7 @@ class BlockNetwork(Flow):
     Parameters
     ----------
     inputs : array_like, shape (K, N)
-        :math:`\Phi`; with :math:`\Phi^T \Phi` the block kernel, features ``V Phi`` are those of `NeuralCollapse`.
+        :math:`\Phi`. If :math:`\Phi^T \Phi` is the block kernel, ``V Phi`` are the features of `NeuralCollapse`.
     targets : array_like, shape (C, N)
         ``Y``.
 
@@ -84,7 +84,7 @@ def follow(
     flow : NeuralCollapse
     t : array_like, shape (T,)
     weights : (h, w, b)
-        Features (n, N), classifier (C, n), bias (C,) at the start.
+        Initial features (n, N), classifier (C, n) and bias (C,).
     **options
         Passed to `route`.
 

@@ -32,22 +32,24 @@ class NeuralCollapse(BlockFeatures):
     ``H`` (n, N) the features of C classes of m samples, ordered by class, ``Y`` their membership, and
     :math:`K = (\kappa_d - \kappa_c) I + (\kappa_c - \kappa_n) Y^T Y + \kappa_n 1 1^T`, with eigenvalues
     :math:`\mu_s = \kappa_d - \kappa_c` (samples), :math:`\mu_c = \mu_s + m (\kappa_c - \kappa_n)` (classes),
-    :math:`\mu_g = \mu_c + N \kappa_n` (global). It is the network ``f = W V Phi + b 1^T``, ``Phi^T Phi = K``.
+    :math:`\mu_g = \mu_c + N \kappa_n` (global). A network with this kernel is ``f = W V Phi + b 1^T``,
+    ``Phi^T Phi = K``.
 
-    Features may be rotated freely, so the state holds invariants of rotations. From any start it obeys a closed flow:
+    The dynamics is invariant under rotations of the features, and the state holds rotation invariants. From any start
+    they obey a closed system:
 
     .. math:: (W H)' = -R H^T H - W W^T R K, \quad (W W^T)' = -R (W H)^T - \mathrm{h.c.}, \quad
         (H^T H)' = -K R^T W H - \mathrm{h.c.}
 
     Conserved: :math:`m E = W^T W - H K^{-1} H^T`. With ``M`` the centered class means, ``c = W^T 1/sqrt(C)`` the mean
-    output and ``D`` the scatter within classes, a solution consists of parts on orthogonal hidden units:
+    output and ``D`` the scatter within classes, a solution splits into parts on orthogonal hidden units:
 
     - contrasts of classes, ``W' = -m (W M - Pi) M^T``, ``M' = -mu_c W^T (W M - Pi)``, ``Pi = 1 - 1 1^T/C``: a two-layer
       network on white inputs in the time :math:`\sqrt{m \mu_c}\, t`, a matrix Riccati equation; or decoupled modes,
       each a `HiddenMode` with ``s = 1`` and rates ``m``, ``mu_c``;
     - the constant direction: at rest, where the bias relaxes alone, :math:`b = 1/C + (b_0 - 1/C) e^{-N t}`, or a
       `BiasedMode` of mean feature, mean output and bias;
-    - scatter within classes: at rest, where ``W D = 0``; or seen by the mean output alone, ``c' = -D D^T c``,
+    - scatter within classes: at rest, where ``W D = 0``; or coupled to the mean output alone, ``c' = -D D^T c``,
       ``D' = -mu_s c c^T D``, a `HiddenMode` with ``s = 0`` and rates 1, ``mu_s``.
 
     Parameters
@@ -60,7 +62,7 @@ class NeuralCollapse(BlockFeatures):
 
     Notes
     -----
-    Exact for, in any mixture within a batch:
+    Exact for the following cases, which may differ between the members of a batch:
 
     - contrasts, balanced (``E = 0``) or lambda-balanced (``E`` a multiple of the projector on the span of the weights),
       aligned or not, of any width and rank; one hidden feature; two classes with zero-sum classifier; two eigenvalues
@@ -68,29 +70,30 @@ class NeuralCollapse(BlockFeatures):
     - contrasts whose ``W M``, ``W W^T`` and ``M^T M`` are diagonal in one basis, with any imbalances and vectors of
       hidden units (aligned E with any eigenvalues, for example);
     - the constant direction at rest: mean feature zero, and a bias with ``W^T (C b - 1) = M (C b - 1) = 0`` (then ``c``
-      may share hidden units with contrasts that are a Riccati equation); or decoupled: equal biases, any mean feature
-      and ``c`` orthogonal to contrasts of W and M;
-    - scatter with ``W D = 0``, ``D^T H1 = 0``; scatter that ``c`` sees, ``c`` orthogonal to contrasts, the mean feature
-      zero, ``b = 1/C``, ``D^T c`` an eigenvector of ``D^T D`` (which it is for one scattered hidden unit, rank one,
-      lambda-balanced scatter, two eigenvalues). The scatter decays exponentially for ``mu_s c c^T - D D^T`` positive,
-      as ``1/(2 t)`` for zero, and to the negative part otherwise.
+      may share hidden units with contrasts that follow a Riccati equation); or decoupled: equal biases, any mean
+      feature and ``c`` orthogonal to contrasts of W and M;
+    - scatter with ``W D = 0``, ``D^T H1 = 0``; scatter coupled to ``c``, with ``c`` orthogonal to contrasts, mean
+      feature zero, ``b = 1/C`` and ``D^T c`` an eigenvector of ``D^T D`` (true for one scattered hidden unit, rank one,
+      lambda-balanced scatter, two eigenvalues). The scatter decays exponentially if ``mu_s c c^T - D D^T`` is positive,
+      decays as ``1/(2 t)`` if it is zero, and converges to its negative part otherwise.
 
-    Not for the following starts; use `linsolve.integrate`. Not offered: contrasts in blocks of two eigenvalues each;
-    scatter that contrasts see where ``kappa_c = kappa_n`` makes features white; ``D^T c`` that turns (``D D^T`` and
-    ``c c^T`` follow a Riccati equation, ``D^T D`` does not). No closed form is known: scatter that contrasts see
-    otherwise, a mean that shares hidden units, other imbalances. For a frozen classifier use `FrozenHead`.
+    Not for the following starts; use `linsolve.integrate`. Not implemented: contrasts in blocks of two eigenvalues
+    each; scatter coupled to contrasts where ``kappa_c = kappa_n`` makes features white; ``D^T c`` of changing direction
+    (``D D^T`` and ``c c^T`` follow a Riccati equation, ``D^T D`` does not). No closed form is known: scatter coupled to
+    contrasts otherwise, a mean that shares hidden units, other imbalances. For a frozen classifier use `FrozenHead`.
 
-    Raises `ValueError` for products and Gram matrices that no weights have.
+    Raises `ValueError` for products and Gram matrices that belong to no weights.
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorems 4.1, 5.1,
     5.2; Seleznova, thesis (2024), section 3.3 and appendix B, whose equation numbers are used. The thesis proves
     limits; the solutions are derived here. Published formulas, checked: ``linsolve card NeuralCollapse``.
 
     Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, on twenty generic
-    starts and kernels each of lambda-balanced contrasts, of modes, of modes with a constant mode, and with scatter that
-    is seen (``tests/systems/collapse``; typically 1e-14), where the start determines the state: near a saddle rounding
-    the start moves late times by more. A start within `tolerance` of a solvable set is replaced by the nearest one in
-    it. The loss is a difference, exact to rounding of ``|Y|^2``.
+    starts and kernels each of lambda-balanced contrasts, of modes, of modes with a constant mode, and of scatter
+    coupled to the mean output (``tests/systems/collapse``; typically 1e-14). Near a saddle the state at late times is
+    ill-conditioned, and rounding of the start changes it by more. A start within `tolerance` of a solvable set is
+    replaced by the nearest start in the set. The loss is computed as a difference, with an absolute error at the
+    rounding level of ``|Y|^2``.
 
     Examples
     --------
@@ -131,9 +134,9 @@ class NeuralCollapse(BlockFeatures):
         Parameters
         ----------
         n : int
-            Features; from ``classes - 1`` on the limit is a simplex.
+            Number of features. The limit is a simplex if ``n >= classes - 1``.
         scale : float
-            Size of the weights that the imbalance does not fix, positive or zero.
+            Size of the weights not fixed by the imbalance, positive or zero.
         imbalance : float
             ``lambda`` of ``E = lambda P_S``, S the span of the weights.
         batch : tuple of int
@@ -161,7 +164,7 @@ class NeuralCollapse(BlockFeatures):
 
     @classmethod
     def state(cls, z: Any) -> Any:
-        """Return `z` as a State of real arrays, refused with a reason where no weights have it."""
+        """Return `z` as a State of real arrays; raise if it belongs to no weights."""
         found = super().state(z)
         given = z.values() if isinstance(z, Mapping) else z
         fields = {name: getattr(found, name) for name in ("product", "gram_h", "gram_w")}
@@ -239,18 +242,18 @@ class NeuralCollapse(BlockFeatures):
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
-        self.residual(xp, z0)  # refuses a start of other sizes
+        self.residual(xp, z0)  # raises for a start of other sizes
         t = t + 0 * z0.b[..., 0]
         still = (t == 0)[..., None]
         shapes = still[..., None], still[..., None], still[..., None], still
-        # later times, in units of the fastest rate, leave the range of doubles and change nothing
+        # later times, in units of the fastest rate, would overflow; the state has converged by then
         rates = self.rates_of_features(xp)[2] * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
         latest = 1e300 / (rates + self._classes * self._each)
         later = SolvableSets(xp, self, z0).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
         return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return the distances from the nearest solvable set, by name; names of other sets are 0."""
+        """Return the distances from the nearest solvable set, by name; conditions of other sets are 0."""
         self.residual(xp, z0)
         return SolvableSets(xp, self, z0).conditions(xp)
 
@@ -286,12 +289,12 @@ class NeuralCollapse(BlockFeatures):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return three classes of two samples: one feature, two lambda-balanced, decoupled modes with idle scatter."""
+        """Return three classes of two samples: one feature, two lambda-balanced, decoupled modes, scatter at rest."""
         root, kappa_n = rng.integers(16, 21) / 16, rng.integers(12, 20) / 64
         kappa_c, mu = kappa_n + rng.integers(26, 33) / 64, 2 * root**2
         kappa_d = mu + kappa_c - 2 * (kappa_c - kappa_n)
         flow = cls(kappa_d=kappa_d, kappa_c=kappa_c, kappa_n=kappa_n, classes=3, m=2)
-        # of one feature every imbalance is a number, so the first is solvable for any kernel
+        # with one feature the imbalance is a scalar, so the first start is solvable for any kernel
         kinds = start.one_unit(rng, 5), start.dyadic(rng, 5, root), start.decoupled(rng, 5)
         means, w = (np.stack(both) for both in zip(*kinds, strict=True))
         h = np.repeat(means, 2, axis=-1)

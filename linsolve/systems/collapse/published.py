@@ -58,7 +58,7 @@ def raw(W: Any, V: Any, b: Any) -> tuple[Any, Any, Any]:
 
 
 def rates(W: Any, V: Any, b: Any) -> Rates:
-    """Return the velocities of the parts of such a network."""
+    """Return the velocities of class means, scatter, classifier and bias of a network with the kernel K."""
     dW, dV, db = raw(W, V, b)
     return Rates(*parts(dV @ PHI), dW, db)
 
@@ -92,7 +92,7 @@ def eigenvalues() -> Evidence:
     about=("BlockKernel",),
 )
 def projections() -> Evidence:
-    """Compare with the products with the vectors of Table 1, written out."""
+    """Compare with explicit projections on the vectors of Table 1."""
     r = np.random.default_rng(1).standard_normal(N)
     v_class, v_single = np.where(np.arange(N) < M, 1, -1 / (C - 1)), np.zeros(N)
     v_single[:M] = -1 / (M - 1)
@@ -110,7 +110,7 @@ def projections() -> Evidence:
     about=("BlockKernel",),
 )
 def a_step_of_descent() -> Evidence:
-    """Compare with a step with the whole matrix."""
+    """Compare with one step of gradient descent that uses the whole kernel matrix."""
     r, eta = np.random.default_rng(2).standard_normal(N), 0.03
     means, mean = Y.T @ (Y @ r) / M, r.mean()
     rates_of_parts = CLASS + N * KN, CLASS, SINGLE
@@ -174,7 +174,7 @@ def _linear_model() -> tuple[Any, Any, tuple[Any, Any], Any]:
     about=COLLAPSE,
 )
 def motion_of_the_features() -> Evidence:
-    """Compare with the velocity of the features of a network that has the kernel, from that of its weights."""
+    """Compare with the velocity of the features of a network with this kernel, by the chain rule from its weights."""
     R = residual(W, H, B)
     by_class, by_all = R @ Y.T @ Y, R.sum(axis=1)[:, None] * np.ones(N)
     return Evidence(raw(W, V, B)[1] @ PHI, -W.T @ (SINGLE * R + (KC - KN) * by_class + KN * by_all))
@@ -188,7 +188,7 @@ def motion_of_the_features() -> Evidence:
     about=(*COLLAPSE, "BiasedMode", "HiddenMode"),
 )
 def motion_of_means_and_scatter() -> Evidence:
-    """Compare with the velocities of the parts of a network that has the kernel, from those of its weights."""
+    """Compare with the velocities of the parts of a network with this kernel, by the chain rule from its weights."""
     stated = (-W.T @ R1 @ (CLASS * np.eye(C) + KN * M * ALL), -SINGLE * W.T @ W @ H2,
               -M * (R1 @ H1.T + W @ H2 @ H2.T), -M * R1 @ np.ones(C))  # fmt: skip
     return Evidence(*(np.concatenate([np.ravel(each) for each in group]) for group in (rates(W, V, B), stated)))
@@ -201,7 +201,7 @@ def motion_of_means_and_scatter() -> Evidence:
     about=COLLAPSE,
 )
 def conserved_matrix() -> Evidence:
-    """Compare with the weights of a network that has the kernel, integrated one by one."""
+    """Compare with the integrated weights of a network with this kernel."""
     end = _trained(0.5)
     return Evidence(invariant(end[0], *parts(end[1] @ PHI)), invariant(W, H1, H2))
 
@@ -212,7 +212,7 @@ def _trained(t: float) -> tuple[Any, Any, Any]:
 
 
 def follow(start: tuple[Any, Any, Any], t: float) -> tuple[Any, Any, Any]:
-    """Return the weights at time t, integrated one by one."""
+    """Return the weights at time t, by numerical integration."""
     inputs = np.vstack([PHI, np.ones(N)])
     target = np.hstack([Y @ np.linalg.inv(PHI), np.zeros((C, 1))])
     flow = deep_weights(target, 2, covariance=inputs @ inputs.T, bias=True)

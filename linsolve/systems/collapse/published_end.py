@@ -49,7 +49,7 @@ formula = Source("seleznova_2024")
     about=COLLAPSE,
 )
 def vanishing_invariant() -> Evidence:
-    """Compare with W W^T of a start with H K^-1 H^T = W^T W and centered features, built from a random rotation."""
+    """Compare with W W^T of a start with H K^-1 H^T = W^T W and centered features, made from a random rotation."""
     spread = np.linalg.qr(np.random.default_rng(1).standard_normal((C - 1 + N - C, C)))[0].T
     frame = np.linalg.svd(np.ones((1, C)))[2][1:].T
     scatter = np.hstack([spread[:, : C - 1] @ frame.T * np.sqrt(CLASS), spread[:, C - 1 :] * np.sqrt(SINGLE)])
@@ -91,7 +91,7 @@ def motion_of_the_classifier() -> Evidence:
     about=COLLAPSE,
 )
 def motion_of_the_means() -> Evidence:
-    """Compare with both sides with generic weights, and the velocity of the means as (40) writes it."""
+    """Compare with both sides at generic weights, and with the velocity of the means in the form (40)."""
     left = W @ H1 @ ALL / C + np.outer(B, np.ones(C)) - ALL / C
     velocity = -W.T @ (CLASS * R1 + KN * N * left)
     return Evidence(rates(W, V, B).H1, velocity)
@@ -138,7 +138,7 @@ def residuals_at_the_end() -> Evidence:
     about=COLLAPSE,
 )
 def invariant_under_the_whole_flow() -> Evidence:
-    """Compare with its derivative along the velocities of a generic network."""
+    """Compare with the derivative of the invariant along the velocities of a generic network."""
     dW, dV, _ = raw(W, V, B)
     truth = W.T @ dW - H @ (dV @ PHI).T / SINGLE
     own = H1 @ ((np.eye(C) - ALPHA * ALL) / CLASS - np.eye(C) / SINGLE) @ rates(W, V, B).H1.T * M
@@ -153,7 +153,7 @@ def invariant_under_the_whole_flow() -> Evidence:
     about=COLLAPSE,
 )
 def invariant_at_the_end() -> Evidence:
-    """Compare with both sides with generic weights, through the inverse of the whole kernel."""
+    """Compare with both sides at generic weights, from the inverse of the whole kernel."""
     whole = W.T @ W / M - H @ np.linalg.solve(KERNEL, H.T) / M
     left = SINGLE * W.T @ W - M * H2 @ H2.T
     return Evidence(left, M * SINGLE * (whole + H1 @ (np.eye(C) - ALPHA * ALL) @ H1.T / CLASS))
@@ -212,7 +212,7 @@ def covariance_of_the_scatter() -> Evidence:
     about=COLLAPSE,
 )
 def invariant_through_the_mean() -> Evidence:
-    """Compare with generic weights; E through the inverse of the whole kernel."""
+    """Compare with E at generic weights, from the inverse of the whole kernel."""
     whole, mean = (W.T @ W - H @ np.linalg.solve(KERNEL, H.T)) / M, H.mean(axis=1)
     left = W.T @ W / M - H1 @ H1.T / CLASS - H2 @ H2.T / SINGLE
     shift = ALPHA * C**2 / CLASS * np.outer(mean, mean)

@@ -211,7 +211,7 @@ def means_of_a_kernel_without_classes() -> Evidence:
 
 
 class _Blocks:
-    """A network whose feature kernel has blocks of matrices, (71): its features and their velocities."""
+    """Features and velocities of a network whose feature kernel has matrix blocks, (71)."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(8)
@@ -220,7 +220,7 @@ class _Blocks:
         V1, V2 = rng.standard_normal((HIDDEN, N)), rng.standard_normal((HIDDEN, C))
         d, c, n = self.halves
         H = d @ V1 + c @ V2 @ Y + n @ rng.standard_normal((HIDDEN, 1)) @ np.ones((1, N))
-        self.H = H - H.mean(axis=1)[:, None]  # as a choice of the third part would make it
+        self.H = H - H.mean(axis=1)[:, None]  # centered, by choice of the third part
         self.b = np.array([0.2, -0.3, 0.5])
         self.R = residual(W, self.H, self.b)
         pull = -W.T @ self.R
@@ -238,7 +238,7 @@ class _Blocks:
     about=COLLAPSE,
 )
 def motion_under_general_blocks() -> Evidence:
-    """Compare with the velocity of the features of a network with such a kernel, from those of its weights."""
+    """Compare with the velocity of the features of a network with this kernel, by the chain rule from its weights."""
     net = _Blocks()
     d, c, n = (half @ half for half in net.halves)
     own = -d @ W.T @ net.R
@@ -273,7 +273,7 @@ def blocks_of_a_kernel_of_classes() -> Evidence:
     about=COLLAPSE,
 )
 def no_longer_invariant() -> Evidence:
-    """Compare with the derivative of E along the velocities of such a network, through a complex step."""
+    """Compare with the derivative of E along the velocities of a network with this kernel, by a complex step."""
     net, (c1, c2) = _Blocks(), (0.7, 1.6)
 
     def E(w: Any, features: Any) -> Any:
@@ -295,7 +295,7 @@ def no_longer_invariant() -> Evidence:
     about=COLLAPSE,
 )
 def class_means_and_scatter() -> Evidence:
-    """Compare with the averages of the features over each class, and squared distances from them."""
+    """Compare with the averages of the features over each class and the squared distances from them."""
     net = _Blocks()
     groups = net.H.reshape(HIDDEN, C, M)
     spread = sum(np.sum((groups[:, k] - groups[:, k].mean(axis=1)[:, None]) ** 2) for k in range(C))

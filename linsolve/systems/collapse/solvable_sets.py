@@ -1,4 +1,4 @@
-"""Exactly solvable sets of neural collapse: the set of each start of a batch, and its distance from it."""
+"""Exactly solvable sets of neural collapse, and the nearest set and its distance for each start of a batch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from linsolve.systems.collapse.constant_direction import ConstantMode, Scatter, 
 
 __all__ = ["SolvableSets"]
 
-PREFERRED = 16  # another set is chosen only if nearer than the simplest by this factor, beyond rounding
+PREFERRED = 16  # a set other than the simplest is chosen only if nearer by this factor, beyond rounding
 
 
 class SolvableSets:
-    """A batch of starts, each with the nearest solvable set.
+    """A batch of starts, each with its nearest solvable set.
 
-    The constant direction (mean feature, mean output, bias) is at rest, or decoupled, or sees the scatter within
-    classes; the contrasts follow a matrix Riccati equation, or are decoupled modes. Each mask chooses between two forms
-    by their distances, member by member.
+    The constant direction (mean feature, mean output, bias) is at rest, decoupled, or coupled to the scatter within
+    classes. The contrasts follow a matrix Riccati equation or are decoupled modes. For each member a mask selects the
+    nearer of two forms.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class SolvableSets:
         self.centered = self.centered._replace(closed=closed)
 
     def conditions(self, xp: Any) -> dict[str, Any]:
-        """Return the distances that vanish in the set of each start, by name; those of other sets are 0."""
+        """Return, by name, the distances from the solvable set of each start; distances of other sets are 0."""
         none = xp.zeros_like(self.imbalance + self.crossed)
         rest, own = ~self.constant, self.constant | self.scattering
         return {
@@ -67,7 +67,7 @@ class SolvableSets:
         return self.flow._constant(xp, self.z, self.constant)
 
     def _between(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
-        """Return ``W M``, ``W W^T`` and ``M^T M`` between contrasts, ``W W^T`` with the mean output where it rests."""
+        """Return ``W M``, ``W W^T`` and ``M^T M`` between contrasts; ``W W^T`` includes a mean output at rest."""
         pace = xp.sqrt(self.flow.rates_of_features(xp)[1] * self.flow._each)
         found, both = arithmetic.to_numpy(self.decoupled), []
         if found.any():

@@ -1,4 +1,4 @@
-"""Features, classifiers and biases: checks, distances from rest, and draws."""
+"""Initial features, classifiers and biases: checks, distances from rest, random draws."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def counted(who: str, name: str, value: Any, meaning: str) -> int:
-    """Return a count as an integer, refused if it differs within the batch."""
+    """Return a count as an integer; raise if it differs within the batch."""
     found = np.unique(arithmetic.to_numpy(value))
     if len(found) > 1:
         raise ValueError(
@@ -31,7 +31,7 @@ def counted(who: str, name: str, value: Any, meaning: str) -> int:
 
 
 def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
-    """Refuse kernels that are not ordered, ``kappa_d > kappa_c >= kappa_n``, and batches that do not broadcast."""
+    """Raise unless ``kappa_d > kappa_c >= kappa_n`` and the batch axes broadcast."""
     shapes = [v.shape for v in values.values()]
     try:
         np.broadcast_shapes(*shapes)
@@ -49,7 +49,7 @@ def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
 
 
 def refuse_large(who: str, name: str, a: Any) -> None:
-    """Refuse weights whose products leave the range of doubles."""
+    """Raise if products of the weights overflow."""
     size = 0.0 if arithmetic.is_object(arithmetic.namespace(a)) else float(np.max(np.abs(arithmetic.to_numpy(a))))
     if size > 1e150:
         raise OverflowError(
@@ -59,7 +59,7 @@ def refuse_large(who: str, name: str, a: Any) -> None:
 
 
 def refuse_subnormal(who: str, name: str, a: Any) -> None:
-    """Refuse Gram matrices below the range of normal doubles, where digits are lost."""
+    """Raise for subnormal Gram matrices, which have lost digits."""
     size = 0.0 if arithmetic.is_object(arithmetic.namespace(a)) else float(np.max(np.abs(arithmetic.to_numpy(a))))
     if 0 < size < np.finfo(float).tiny:
         raise ValueError(
@@ -69,7 +69,7 @@ def refuse_subnormal(who: str, name: str, a: Any) -> None:
 
 
 def weights(who: str, classes: int, m: int, h: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
-    """Return features, classifier and bias as real arrays of fitting shapes, refused with a reason otherwise."""
+    """Return features, classifier and bias as real arrays; raise if their shapes do not fit."""
     h = real_array(who, "h", h, meaning="features")
     w = real_array(who, "w", w, meaning="classifier")
     b = real_array(who, "b", b, meaning="bias")
@@ -105,7 +105,7 @@ def distances(xp: Any, z: Any, y: Any) -> dict[str, Any]:
         )
 
     rows, outputs = split(xp, z.gram_h, y)[2], split(xp, z.product, y)[2]
-    # 1 - C b is the residual of the bias, which classifier and class means must not see
+    # 1 - C b is the residual of the bias; classifier and class means must be orthogonal to it
     unlearned = (y.shape[0] * z.b - 1)[..., None]
     means = class_grams(xp, z.gram_h, y)[1]
     seen = norm(xp, z.gram_w @ unlearned), norm(xp, means @ unlearned)
@@ -179,7 +179,7 @@ def dyadic(rng: np.random.Generator, n: int, ratio: float) -> tuple[np.ndarray, 
         spread = a @ np.swapaxes(a, -1, -2) - b @ np.swapaxes(b, -1, -2)
         good = (spread == spread[:, :1, :1] * np.eye(2, dtype=int)).all(axis=(-2, -1)) & (spread[:, 0, 0] != 0)
         good &= (np.linalg.det(a[..., :2]) != 0) & (np.linalg.det(b[..., :2]) != 0)
-        # parity of the target, so that both modes are learned
+        # sign of the determinant as in the target, so that both modes are learned
         good &= np.linalg.det(a[..., :2]) * np.linalg.det(b[..., :2]) > 0
         if good.any():
             first = int(np.argmax(good))

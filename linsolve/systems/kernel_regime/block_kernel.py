@@ -36,7 +36,8 @@ class BlockKernel(ClassKernel, Flow):
     ----------
     diagonal, within, between : array_like, shape batch
         Kernel of a sample with itself, with others of its class, with samples of other classes:
-        ``diagonal >= within >= between``, and no eigenvalue negative, which only a negative `between` can break.
+        ``diagonal >= within >= between``. All eigenvalues must be nonnegative; only a negative `between` can violate
+        this.
     sizes : array_like of whole numbers, shape batch + (C,)
         Samples of each class, at least two classes; within a batch they may differ, their sum may not.
     eta : array_like, shape batch
@@ -45,16 +46,16 @@ class BlockKernel(ClassKernel, Flow):
     Notes
     -----
     Exact for: any class sizes, singular kernels, every time, ``t = inf`` and ``t < 0`` included. Costs C^3 + N C, not
-    N^3. Several outputs are batch axes. For the mean loss ``|r|^2/(2N)`` pass ``eta/N``. Not for: kernels that change.
-    `SpecializedKernel` has values that differ from class to class.
+    N^3. Several outputs are a batch axis. For the mean loss ``|r|^2/(2N)`` pass ``eta/N``. Not for: kernels that change
+    during training. For kernel values that differ from class to class see `SpecializedKernel`.
 
     Source: Seleznova, thesis (2024), Table 1 and eqs. (8)-(15), for equal sizes. Published formulas, checked:
     ``linsolve card BlockKernel``.
 
-    Accuracy: residuals 1e-13 norm-wise at every time, eigenvalues 1e-13 of the largest, for ``between >= 0`` of
-    themselves (``tests/systems/kernel_regime/test_block_kernel.py``, against fifty digits and ``eigvalsh``; over broad
-    draws ``benchmarks/accuracy_block_kernel.py``). For unequal sizes and a negative `between`, slow modes lose
-    ``eps lam_max t``, which is the effect of rounding the kernel.
+    Accuracy: residuals 1e-13 norm-wise at every time; eigenvalues 1e-13 of the largest, and for ``between >= 0`` 1e-13
+    of themselves (``tests/systems/kernel_regime/test_block_kernel.py``, against fifty digits and ``eigvalsh``; over
+    broad draws ``benchmarks/accuracy_block_kernel.py``). For unequal sizes and a negative `between`, slow modes have an
+    error of ``eps lam_max t``, the effect of rounding the kernel.
 
     Examples
     --------

@@ -33,7 +33,7 @@ class Blocks(NamedTuple):
     roots : array, shape batch + (C,)
         Square roots of the class sizes.
     values : array, shape batch + (1 + C,) or batch + (C + C,)
-        The eigenvalue of contrasts within classes, one for all or one a class, then those of the class averages.
+        The eigenvalue of contrasts within classes, one for all or one per class, then those of the class averages.
     vectors : array, shape batch + (C, C)
         Eigenvectors on the class averages, as columns, in the order of ``values[..., -C:]``.
 
@@ -78,7 +78,8 @@ class Blocks(NamedTuple):
         else:
             raised, vectors = _raised(xp, lift, between[..., None], roots)
         own = (diagonal - within)[..., None]
-        # eigenvalues at rounding level are zero: eps where terms of both signs cancel, eps^2 elsewhere; inf stays inf
+        # eigenvalues at rounding level are set to 0: eps where terms of both signs cancel, eps^2 elsewhere; inf remains
+        # inf
         rounding = 0 if getattr(xp, "symbolic", False) else sizes.shape[-1] * precision(xp)
         rounding = rounding * xp.where(between < 0, xp.ones_like(between), rounding * xp.ones_like(between))
         floor = rounding[..., None] * xp.max(xp.abs(raised), axis=-1, keepdims=True)
@@ -90,14 +91,14 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of_pairs(cls, xp: Any, diagonal: Any, pairs: Any, sizes: Any, count: int) -> Blocks:
-        """Return the blocks for one value a class on the diagonal, and one a pair of classes elsewhere.
+        """Return the blocks for one diagonal value per class and one off-diagonal value per pair of classes.
 
         Parameters
         ----------
         xp : namespace
         diagonal : array, shape batch + (C,)
         pairs : array, shape batch + (C, C)
-            Symmetric; on its diagonal the values within classes.
+            Symmetric; the diagonal holds the values within classes.
         sizes, count
             As in `of`.
         """
@@ -108,7 +109,7 @@ class Blocks(NamedTuple):
         eps = 0 if getattr(xp, "symbolic", False) else precision(xp)
         floor = sizes.shape[-1] * eps * xp.max(xp.abs(values), axis=-1, keepdims=True)
         values = xp.where(xp.abs(values) < floor, xp.zeros_like(values), values)
-        # a class of one sample has no contrasts: rate 0
+        # a class of one sample has no contrasts; its rate is set to 0
         own = xp.where(sizes > 1, own, xp.zeros_like(own))
         return cls(_members(xp, sizes, count), roots, xp.concat([own, values], axis=-1), vectors)
 
@@ -153,11 +154,11 @@ def _members(xp: Any, sizes: Any, count: int) -> Any:
 
 
 def _raised(xp: Any, lift: Any, between: Any, roots: Any) -> tuple[Any, Any]:
-    """Return eigenvalues, rising, and eigenvectors of ``diag(lift) + between roots roots^T``, ``lift >= 0``.
+    """Return eigenvalues, increasing, and eigenvectors of ``diag(lift) + between roots roots^T``, ``lift >= 0``.
 
-    For ``between >= 0`` they are squares of the singular values of ``sqrt(between) roots^T`` over ``diag(sqrt(lift))``.
-    With the largest row on top these are accurate relative to themselves, however close the values within and between
-    classes; eigenvalues of the sum are accurate relative to the largest only.
+    For ``between >= 0`` they are squared singular values of ``sqrt(between) roots^T`` stacked on ``diag(sqrt(lift))``.
+    With the largest row on top the singular values have high relative accuracy, however close the values within and
+    between classes are. An eigenvalue solver is accurate only relative to the largest eigenvalue.
     """
     unit, none = xp.eye(roots.shape[-1], dtype=xp.float64), xp.zeros_like(between + lift)
     top = (xp.sqrt(xp.where(between > 0, between + none, none)) * roots)[..., None, :]
@@ -171,7 +172,7 @@ def _raised(xp: Any, lift: Any, between: Any, roots: Any) -> tuple[Any, Any]:
 
 
 def _contrasts(xp: Any, classes: int, shared: Any) -> tuple[Any, Any]:
-    """Return orthonormal contrasts between classes followed by their average, and `shared` for the latter, else 0."""
+    """Return orthonormal contrasts between classes, then their average, and eigenvalues: `shared` for it, else 0."""
     k = xp.astype(xp.arange(classes), xp.float64)
     i, last, zero = k[:, None], k == classes - 1, xp.zeros_like(k)
     raw = xp.where(i <= k, zero + 1, xp.where(i == k + 1, -(k + 1), zero))

@@ -29,9 +29,9 @@ class Eigenstructure(NamedTuple):
 
 
 class ClassKernel(KernelDescent):
-    """Residuals under a kernel that is constant in blocks: contrasts within a class, and the averages of C classes.
+    """Residuals under a kernel that is constant in blocks: contrasts within classes, and averages of C classes.
 
-    A flow declares ``sizes``, ``eta`` and its entries; it defines `_entries`, `_checked`, `_diagonalized` and
+    A subclass declares ``sizes``, ``eta`` and its entries; it defines `_entries`, `_checked`, `_diagonalized` and
     `eigenstructure`.
     """
 
@@ -40,7 +40,7 @@ class ClassKernel(KernelDescent):
     State: Any
     cast: Any
 
-    _memo: ClassVar[Memo]  # shared by the casts of a flow
+    _memo: ClassVar[Memo]  # shared by copies of a flow in other namespaces
     _count: ClassVar[int]
     _equal: ClassVar[bool]
 
@@ -50,15 +50,15 @@ class ClassKernel(KernelDescent):
         count, equal = arguments.counted(who, arithmetic.to_numpy(self.sizes))
         for name, value in (("_memo", Memo()), ("_count", count), ("_equal", equal)):
             object.__setattr__(self, name, value)
-        for name, value in self.parameters().items():  # the spectrum is kept, so its arguments must not change
+        for name, value in self.parameters().items():  # the spectrum is cached, so its arguments must not change
             object.__setattr__(self, name, value + 0)
         xp = arithmetic.namespace(self.sizes)
         if not getattr(xp, "symbolic", False):
-            with np.errstate(over="ignore", invalid="ignore"):  # eigenvalues beyond the range are refused
+            with np.errstate(over="ignore", invalid="ignore"):  # overflowing eigenvalues raise below
                 self._checked(who, {k: arithmetic.to_numpy(v) for k, v in self.parameters().items()})
 
     def _checked(self, who: str, values: dict[str, np.ndarray]) -> None:
-        """Refuse entries that are not those of a kernel."""
+        """Raise if the entries are not those of a kernel."""
         raise NotImplementedError
 
     def _entries(self, xp: Any) -> tuple[Any, Any]:
@@ -106,7 +106,7 @@ class ClassKernel(KernelDescent):
         return xp.sum(z.r**2, axis=-1) / 2
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
-        """Return ``-eta K`` times the gradient: the metric that the parameters induce on the outputs."""
+        """Return ``-eta K`` times the gradient: the metric induced on the outputs by the parameters."""
         return self.State(-self.eta[..., None] * rows_times(xp, gradient.r, self.kernel(xp)))
 
     def velocity(self, xp: Any, z: Any) -> Any:
@@ -130,7 +130,7 @@ class ClassKernel(KernelDescent):
         return self.State(xp.where(t[..., None] == 0, z0.r, contrasts + blocks.spread(xp, y)))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return the loss, its three parts and class averages, without differences of the residuals at time t."""
+        """Return the loss, its three parts and class averages, without subtracting residuals at time t."""
         blocks, contrasts, y = self._followed(xp, t, z0)
         parts = self._parts(xp, blocks, contrasts, y)
         return {
@@ -147,7 +147,7 @@ class ClassKernel(KernelDescent):
         return self.State(contrasts + blocks.spread(xp, y))
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the component of the residual in the kernel's null space, which is never learned."""
+        """Return the component of the residual in the kernel's null space, which is constant."""
         return {"unlearnable": self.limit(xp, z).r}
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class ClassKernel(KernelDescent):
         return blocks.split(xp, z.r)[1] / blocks.roots
 
     def definition(self, xp: Any) -> Definition:
-        """Return the linear model whose Jacobian is a root of the kernel, its output counted from the targets."""
+        """Return a linear model: its Jacobian is a square root of the kernel, its output counts from the targets."""
 
         def observables(w: Any, kernel: Any) -> dict[str, Any]:
             r, members = model.output(w), self.blocks(xp).members
@@ -211,9 +211,9 @@ class ClassKernel(KernelDescent):
     # beyond the training outputs
 
     def predict(self, t: Any, r0: Any, labels: Any, f0_x: Any) -> Any:
-        """Return the outputs at test points of known class, whose kernel with a sample is that of their two classes.
+        """Return the outputs at test points of known class, whose kernel with a sample depends on the two classes.
 
-        Only averages of classes propagate, never the residual of a single sample.
+        The outputs depend on the class averages of the residuals only.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class ClassKernel(KernelDescent):
         Raises
         ------
         ValueError
-            For labels that are no classes, and at ``t = inf`` if outputs at test points grow without bound.
+            If a label is not a class, and at ``t = inf`` if outputs at test points grow without bound.
         OverflowError
             If the outputs are beyond the range of doubles.
         """
@@ -255,8 +255,9 @@ class ClassKernel(KernelDescent):
     def _pull(self, xp: Any, blocks: Blocks, labels: Any) -> Any:
         """Return the effect of each mode of the class averages on the test points, shape batch + (k, C).
 
-        A row of the kernel times an eigenvector, which is also ``lam - lam_c`` times an entry of it; the form with the
-        smaller rounding is taken, since the effect of a slow mode is small and is divided by its eigenvalue.
+        The effect is a row of the kernel times an eigenvector, or equally ``lam - lam_c`` times an entry of the
+        eigenvector. The form with the smaller rounding error is used, because the effect of a slow mode is small and is
+        divided by its eigenvalue.
         """
         member = xp.astype(labels[:, None] == xp.astype(xp.arange(self.sizes.shape[-1]), xp.float64), xp.float64)
         onto = member @ self._entries(xp)[1] * blocks.roots[..., None, :]

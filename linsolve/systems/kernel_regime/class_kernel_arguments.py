@@ -29,7 +29,7 @@ _EPS = 2.0**-52
 
 
 def counted(who: str, sizes: np.ndarray) -> tuple[int, bool]:
-    """Return the number of samples and whether all classes are of one size; refuse fewer than two classes."""
+    """Return the number of samples and whether all classes have equal size; raise for fewer than two classes."""
     if sizes.shape[-1] < 2:
         raise ValueError(
             f"{who}: sizes has {sizes.shape[-1]} entry but must have at least two (samples of each class); for one "
@@ -48,12 +48,12 @@ def counted(who: str, sizes: np.ndarray) -> tuple[int, bool]:
 
 
 def refuse_mixed_batches(who: str, values: Mapping[str, np.ndarray], axes: Mapping[str, int]) -> None:
-    """Refuse entries whose batch axes, those before their own, do not broadcast."""
+    """Raise if the batch axes of the entries, those before the own axes, do not broadcast."""
     refuse_unmatched(who, {name: v.shape[: v.ndim - axes.get(name, 0)] for name, v in values.items()})
 
 
 def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
-    """Refuse entries that are not ordered ``diagonal >= within >= between``."""
+    """Raise unless ``diagonal >= within >= between``."""
     for high, low in itertools.pairwise(("diagonal", "within", "between")):
         small, large = np.broadcast_arrays(values[low], values[high])
         bad = small > large
@@ -65,7 +65,7 @@ def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
 
 
 def refuse_asymmetry(who: str, pairs: np.ndarray) -> None:
-    """Refuse values of pairs of classes that depend on their order."""
+    """Raise if the values of pairs of classes are not symmetric."""
     bad = np.argwhere(pairs != np.swapaxes(pairs, -1, -2))
     if len(bad):
         *batch, i, j = bad[0].tolist()
@@ -86,7 +86,7 @@ def three(who: str, name: str, values: Any) -> np.ndarray:
 
 
 def refuse_negative(who: str, blocks: Blocks, fix: str) -> None:
-    """Refuse a kernel with an eigenvalue that is negative by more than rounding, or beyond the range of doubles."""
+    """Raise if an eigenvalue is negative by more than rounding, or overflows."""
     values, classes = np.asarray(arithmetic.to_numpy(blocks.values)), blocks.roots.shape[-1]
     refuse_infinite(who, values, "the kernel")
     top, least, where = np.abs(values).max(axis=-1), values.min(axis=-1), values.argmin(axis=-1)
@@ -130,7 +130,7 @@ def test_points(problem: Any, labels: Any, f0_x: Any) -> tuple[Any, Any]:
 
 
 def refuse_drift(problem: Any, blocks: Blocks, pull: Any) -> None:
-    """Refuse the limit where a null vector of the kernel moves test outputs, which then grow without bound.
+    """Raise at ``t = inf`` if a null vector of the kernel changes test outputs, which then grow without bound.
 
     `pull`, shape batch + (k, C), is the effect of each mode of the class averages on each test point.
     """

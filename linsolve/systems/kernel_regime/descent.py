@@ -1,4 +1,4 @@
-r"""Gradient descent and Polyak's heavy ball under a frozen kernel, after any number of steps at once.
+r"""Gradient descent and Polyak's heavy ball under a frozen kernel, in closed form for any number of steps.
 
 On one mode of the residual, of eigenvalue :math:`\lambda`, with step h and momentum b,
 
@@ -9,8 +9,8 @@ With ``r = (s +- d)/2`` the roots of ``r^2 - s r + b``, ``s = 1 + b - m`` and
 
 .. math:: z_k = \frac{r_+^k + r_-^k}{2} + \frac{1 - b - m}{2} \, \frac{r_+^k - r_-^k}{r_+ - r_-} .
 
-A factor ``(-1)^k`` turns a negative s into a positive one; then both terms have one sign wherever the roots are real,
-and the quotient is ``k r^(k-1)`` where they meet.
+A factor ``(-1)^k`` makes a negative s positive. Then both terms have the same sign if the roots are real, and the
+quotient is ``k r^(k-1)`` if they coincide.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = ["KernelDescent", "descent_power", "heavy_ball", "linear_model"]
 class KernelDescent:
     """Exact gradient descent of a flow whose kernel is constant, with a state of one field.
 
-    A subclass defines `modes`, whose ``values`` are the kernel's eigenvalues, `after`, which multiplies the modes of a
-    start, and `_eigenvalues`, those with an eigenvector.
+    A subclass defines `modes`, whose ``values`` are the kernel's eigenvalues; `after`, which multiplies the modes of a
+    start; and `_eigenvalues`, the eigenvalues that have an eigenvector.
     """
 
     parameters: Any
@@ -50,7 +50,7 @@ class KernelDescent:
         raise NotImplementedError
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return the time backward at which the residual leaves the range of doubles, and inf."""
+        """Return the negative time at which the residual overflows, and inf."""
         start = reach_backward(xp, self.eta[..., None] * self.modes(xp).values)
         return start, xp.full_like(start, xp.inf)
 
@@ -66,7 +66,7 @@ class KernelDescent:
     def largest_step(self, momentum: float = 0.0) -> Any:
         """Return ``2 (1 + momentum) / (eta lam_max)``, below which gradient descent converges, shape batch.
 
-        It is inf for a zero kernel, and where it exceeds every double.
+        It is inf for a zero kernel, and if it overflows.
         """
         xp, eta, values = self._learning()
         return _over_rate(xp, 2 + 2 * _momentum(type(self).__name__, momentum), eta, xp.max(values, axis=-1))
@@ -74,7 +74,7 @@ class KernelDescent:
     def best_step(self) -> Any:
         """Return ``2 / (eta (lam_max + lam_min))``, ``lam_min`` the smallest positive eigenvalue, shape batch.
 
-        It is inf for a zero kernel, and where it exceeds every double.
+        It is inf for a zero kernel, and if it overflows.
         """
         xp, eta, values = self._learning()
         high = xp.max(values, axis=-1)
@@ -84,7 +84,7 @@ class KernelDescent:
     def discrete(
         self, k: Any, z0: Any, *, step: Any, momentum: float = 0.0, allow_divergence: bool = False
     ) -> Trajectory:
-        """Return gradient descent with a finite step, exactly, after `k` steps: no loop over steps.
+        """Return the exact result of `k` steps of gradient descent with a finite step, without a loop over steps.
 
         ``z_(k+1) = z_k - step eta K r_k + momentum (z_k - z_(k-1))`` with the residual r, started at rest.
 
@@ -97,9 +97,9 @@ class KernelDescent:
         step : float
             Length of one step in units of time, below `largest_step`; best without momentum is `best_step`.
         momentum : float
-            Of the heavy ball, in [0, 1).
+            Momentum of the heavy ball, in [0, 1).
         allow_divergence : bool
-            Whether to take steps that diverge.
+            Whether to accept steps beyond the stability bound.
 
         Returns
         -------
@@ -109,9 +109,10 @@ class KernelDescent:
         Raises
         ------
         ValueError
-            If `k` is not made of whole numbers, or the step is beyond the stability bound and not allowed to be.
+            If `k` holds other than whole numbers, or if the step is beyond the stability bound and `allow_divergence`
+            is false.
         OverflowError
-            If the outputs are beyond the range of doubles, as where a descent that is allowed to diverge does.
+            If the outputs are beyond the range of doubles, for example in a divergent descent.
         """
         who = f"{type(self).__name__}.discrete"
         counts = _step_counts(who, k)
@@ -121,7 +122,7 @@ class KernelDescent:
         h, b = self._stable(who, xp, step, momentum, allow_divergence)
         trail = problem.t.shape + (1,) * (len(problem.batch) + 1)
         k, parity = (xp.reshape(arithmetic.cast(xp, v), trail) for v in (counts, 1 - 2 * (counts % 2)))
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence beyond doubles is reported below
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported below
             m = h * flow.eta[..., None] * values + xp.zeros_like(k)
             left = descent_power(xp, k, parity, m) if momentum == 0 else heavy_ball(xp, k, parity, m, b)
             found = xp.where(k == 0, problem.z0[0], flow.after(xp, left, problem.z0))
@@ -161,7 +162,7 @@ def _step_counts(who: str, k: Any) -> np.ndarray:
 
 
 def _one_number(who: str, name: str, value: Any, meaning: str, domain: str, example: str) -> Any:
-    """Return one real number inside a domain, as an array without axes."""
+    """Return one real number inside a domain, as a zero-dimensional array."""
     number = real_array(who, name, value, meaning=meaning, domain=Interval(domain))
     if number.ndim:
         raise ValueError(
@@ -175,7 +176,7 @@ def _momentum(who: str, value: Any) -> float:
 
 
 def _over_rate(xp: Any, top: Any, eta: Any, values: Any) -> Any:
-    """Return ``top / (eta values)``, inf for the value 0 and beyond the range of doubles."""
+    """Return ``top / (eta values)``, inf for the value 0 and on overflow."""
     moves = values > 0
     values = xp.where(moves, values, xp.ones_like(values))
     with np.errstate(over="ignore", divide="ignore"):
@@ -186,7 +187,7 @@ def _over_rate(xp: Any, top: Any, eta: Any, values: Any) -> Any:
 
 
 def descent_power(xp: Any, k: Any, parity: Any, m: Any) -> Any:
-    """Return ``(1 - m)^k``, the share of a mode after k steps of gradient descent, to the last digit for small m too.
+    """Return ``(1 - m)^k``, the factor of a mode after k steps of gradient descent, also accurate for small m.
 
     Parameters
     ----------
@@ -213,7 +214,7 @@ def descent_power(xp: Any, k: Any, parity: Any, m: Any) -> Any:
 
 
 def heavy_ball(xp: Any, k: Any, parity: Any, m: Any, b: Any) -> Any:
-    """Return the share of a mode after k steps of gradient descent with momentum, started at rest.
+    """Return the factor of a mode after k steps of gradient descent with momentum, started at rest.
 
     Parameters
     ----------
@@ -244,7 +245,7 @@ def heavy_ball(xp: Any, k: Any, parity: Any, m: Any, b: Any) -> Any:
 
 
 def _real_roots(xp: Any, k: Any, parts: tuple[Any, Any, Any, Any], real: Any, back: Any, b: Any) -> Any:
-    """Return the mode where both roots are real, of one sign; if positive, ``(1 - r)(1 - b/r) = m`` gives log r."""
+    """Return the mode for real roots of the same sign; if positive, ``(1 - r)(1 - b/r) = m`` gives log r."""
     m, near, d, half = parts
     beta = xp.sqrt(b)
     d = xp.where(real, d, xp.zeros_like(d))
@@ -257,7 +258,7 @@ def _real_roots(xp: Any, k: Any, parts: tuple[Any, Any, Any, Any], real: Any, ba
 
 
 def _complex_roots(xp: Any, k: Any, parts: tuple[Any, Any, Any, Any], real: Any, back: Any, beta: Any) -> Any:
-    """Return the mode where the roots are ``sqrt(b) exp(+- i angle)``, the angle from its half's sine and cosine."""
+    """Return the mode for roots ``sqrt(b) exp(+- i angle)``, with the angle from the sine and cosine of its half."""
     near, far, d, half = parts
     one = xp.ones_like(d)
     turn = k * 2 * xp.atan2(xp.sqrt(near), xp.sqrt(xp.where(real, one, far)))
@@ -266,7 +267,7 @@ def _complex_roots(xp: Any, k: Any, parts: tuple[Any, Any, Any, Any], real: Any,
 
 
 def linear_model(xp: Any, kernel: Any, n: int, eta: Any) -> Definition:
-    """Return the model ``offset + J theta`` ``J J^T`` the kernel, of target 0, whose state is its output."""
+    """Return the model ``offset + J theta`` with ``J J^T`` the kernel and target 0; its state is its output."""
     values, vectors = xp.linalg.eigh(kernel)
     jacobian = vectors * xp.sqrt(xp.where(values > 0, values, 0 * values))[..., None, :]
 

@@ -1,4 +1,4 @@
-"""The kernel regime: training under a constant tangent kernel, on a data set, at test points and in parameters."""
+"""The kernel regime: training outputs, test outputs and parameters under a constant tangent kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["FrozenKernel"]
 
 
 class FrozenKernel(Predictions, KernelDescent, Flow):
-    r"""A network in the kernel regime: linear dynamics under a frozen tangent kernel, singular or not.
+    r"""A network in the kernel regime: linear dynamics under a frozen tangent kernel, possibly singular.
 
     .. math:: L = |f - y|^2/2, \qquad \dot f = -\eta K (f - y), \qquad f(t) = y + e^{-\eta K t} (f_0 - y),
 
@@ -45,17 +45,18 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
     -----
     Exact for: every symmetric positive semi-definite kernel, at every time, ``t = inf`` and ``t < 0`` included; the
     component of ``f - y`` in the kernel's null space is constant. For several outputs n is data points times outputs;
-    for the mean loss ``|f - y|^2/(2n)`` see `for_mean_loss`. Not for: kernels that change, see `TwoLayer`.
+    for the mean loss ``|f - y|^2/(2n)`` see `for_mean_loss`. Not for: kernels that change during training, see
+    `TwoLayer`.
 
     Sources: Ortiz-Jimenez, Moosavi-Dezfooli, Frossard, "What can linearized neural networks actually say about
     generalization?" (2021), section 2; Seleznova, thesis (2024), eqs. (2.59)-(2.61). Published formulas, checked:
     ``linsolve card FrozenKernel``.
 
-    Eigenvalues below ``n eps`` of the largest count as zero: in doubles they are rounding. One eigendecomposition
-    serves all times, starts and observables of a flow.
+    Eigenvalues below ``n eps`` of the largest count as zero, since this is the rounding error of an eigensolver in
+    doubles. One eigendecomposition is reused for all times, starts and observables of a flow.
 
-    Accuracy: a few rounding errors of ``|f0| + |y|``, times ``1 + eta lam_max t`` for modes that still move at t, which
-    is the effect of rounding K; 1e-13 at n = 40 (``test_rank_deficient_kernels_agree_with_fifty_digits``; over broad
+    Accuracy: a few rounding errors of ``|f0| + |y|``, times ``1 + eta lam_max t`` for modes not yet converged at t, the
+    effect of rounding K; 1e-13 at n = 40 (``test_rank_deficient_kernels_agree_with_fifty_digits``; over broad
     draws ``benchmarks/accuracy_frozen_kernel.py``).
 
     Examples
@@ -76,7 +77,7 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
         f: Any
 
     axes: ClassVar = {"f": ("n",)}
-    _spectra: ClassVar[Memo]  # shared by the casts of a flow
+    _spectra: ClassVar[Memo]  # shared by copies of a flow in other namespaces
 
     def __post_init__(self) -> None:
         who = type(self).__name__
@@ -92,7 +93,7 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
     def for_mean_loss(cls, kernel: Any, y: Any, eta: Any = 1.0) -> Any:
         """Return the flow of the mean loss ``|f - y|^2/(2n)``: that of ``|f - y|^2/2`` at learning rate ``eta/n``.
 
-        The flow's own `loss` remains ``|f - y|^2/2``, n times the mean.
+        The observable `loss` of the returned flow remains ``|f - y|^2/2``, n times the mean.
         """
         who = f"{cls.__name__}.for_mean_loss"
         kernel = symmetric(who, kernel)
@@ -102,13 +103,13 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
     def one_target(
         cls, kernel: Any, y: Any, t: Any, f0: Any, eta: Any = 1.0, *, tolerance: float = 1e-13, most: int = 200
     ) -> OneTarget:
-        r"""Return the solution for one target without the spectrum, by Lanczos, where its error bound is small.
+        r"""Return the solution for one target by Lanczos instead of an eigendecomposition, if its error bound is small.
 
-        :math:`e^{-\eta K t} (f_0 - y)` from the Krylov space of K and ``f0 - y``, with a bound of its error
-        (`linsolve.numerics.lanczos`). Where the bound is not met, and for kernels that are not symmetric to the last
-        bit, times before 0 and arithmetics other than doubles, it is ``FrozenKernel(kernel, y, eta)(t, f0)``. Negative
-        eigenvalues are detected only in the Krylov space. For many targets, or many times later, the flow itself is
-        cheaper.
+        :math:`e^{-\eta K t} (f_0 - y)` is approximated in the Krylov space of K and ``f0 - y``, with an error bound
+        (`linsolve.numerics.lanczos`). If the bound exceeds the tolerance, if the kernel is not bitwise symmetric, and
+        for negative times or arithmetics other than doubles, the result is ``FrozenKernel(kernel, y, eta)(t, f0)``.
+        Negative eigenvalues are detected only in the Krylov space. For many targets, or repeated calls with new times,
+        the flow itself is cheaper.
 
         Parameters
         ----------
@@ -121,8 +122,8 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
         eta : float
             Learning rate.
         tolerance : float
-            Largest error of the Krylov approximation, relative to ``|f0 - y|``; the rounding of products with the
-            kernel, ``32 eps (1 + eta lam_max t)``, is allowed in any case.
+            Largest error of the Krylov approximation, relative to ``|f0 - y|``. The rounding error of products with the
+            kernel, ``32 eps (1 + eta lam_max t)``, is always allowed in addition.
         most : int
             Largest number of products with the kernel.
 
@@ -148,9 +149,9 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
         return follow(f"{cls.__name__}.one_target", cls, kernel, y, t, f0, eta, tolerance, most)
 
     def spectrum(self, xp: Any) -> Spectrum:
-        """Return eigenvalues (rising) and eigenvectors of the kernel, computed once for each arithmetic."""
+        """Return eigenvalues (increasing) and eigenvectors of the kernel, computed once for each arithmetic."""
         if xp not in self._spectra:
-            # the transpose has the same bits, in the memory order of LAPACK
+            # the transpose is bitwise equal and has the memory order of LAPACK
             self._spectra[xp] = Spectrum.of(xp, xp.matrix_transpose(self.kernel))
         return self._spectra[xp]
 
@@ -161,7 +162,7 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
         return xp.sum((z.f - self.y) ** 2, axis=-1) / 2
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
-        """Return ``-eta K`` times the gradient: the metric that the parameters induce on the outputs."""
+        """Return ``-eta K`` times the gradient: the metric induced on the outputs by the parameters."""
         return self.State(-self.eta[..., None] * rows_times(xp, gradient.f, self.kernel))
 
     def velocity(self, xp: Any, z: Any) -> Any:
@@ -178,7 +179,7 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the outputs, as start plus change or as target plus residual, whichever rounds less.
 
-        At ``t = 0`` bitwise the start.
+        At ``t = 0`` they are bitwise the start.
         """
         x, c = self._modes(xp, t, z0)
         x = -x
@@ -190,7 +191,7 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
         return self.State(xp.where(t[..., None] == 0, z0.f, f))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
-        """Return residual, its energy by mode and the loss, without the difference ``f - y``."""
+        """Return the residual, its energy by mode and the loss, without subtracting y from f."""
         x, c = self._modes(xp, t, z0)
         c = xp.exp(-x) * c
         residual, energy = self.spectrum(xp).vector(xp, c), c**2 / 2
@@ -201,7 +202,7 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
         return self.State(self.y + self.spectrum(xp).null_part(xp, z0.f - self.y))
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the component of the residual in the kernel's null space, which is never learned."""
+        """Return the component of the residual in the kernel's null space, which is constant."""
         return {"unlearnable": self.spectrum(xp).null_part(xp, z.f - self.y)}
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -218,7 +219,7 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
 
     @observable(bounds="[0, inf)", axes=("mode",))
     def mode_energy(self, xp: Any, z: Any) -> Any:
-        """Return the loss by eigenvector of the kernel, eigenvalues rising, shape batch + (n,)."""
+        """Return the loss by eigenvector of the kernel, by increasing eigenvalue, shape batch + (n,)."""
         return self.spectrum(xp).coordinates(xp, z.f - self.y) ** 2 / 2
 
     @observable(bounds="[0, inf)")
@@ -228,13 +229,13 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
 
     @observable(bounds="[0, 1]")
     def residual_alignment(self, xp: Any, z: Any) -> Any:
-        """Return ``r^T K r / (lam_max |r|^2)``, the speed at which the loss falls over the largest possible one.
+        """Return ``r^T K r / (lam_max |r|^2)``, the rate of decrease of the loss over the largest possible rate.
 
-        It is 0 for no residual.
+        It is 0 for a zero residual.
         """
         values = self.spectrum(xp).values
         top = xp.max(values, axis=-1)
-        # scaled by powers of two, so that neither squares nor their sums leave the doubles
+        # scaled by powers of two, so that neither squares nor their sums overflow or underflow
         values = values * power_of_two(xp, top)[..., None]
         c = self.spectrum(xp).coordinates(xp, z.f - self.y)
         energy = (c * power_of_two(xp, xp.max(xp.abs(c), axis=-1))[..., None]) ** 2 / 2
@@ -255,7 +256,7 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
         return self.y + spectrum.vector(xp, left * spectrum.coordinates(xp, z0.f - self.y))
 
     def definition(self, xp: Any) -> Definition:
-        """Return the linear model whose Jacobian is a root of the kernel, on top of a fixed output."""
+        """Return the linear model with a fixed offset whose Jacobian is a square root of the kernel."""
         n = self.y.shape[-1]
 
         def observables(w: Any, kernel: Any) -> dict[str, Any]:
@@ -278,14 +279,14 @@ class FrozenKernel(Predictions, KernelDescent, Flow):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
-        """Return four points on a kernel of rank three, singular without rounding, from generic outputs."""
+        """Return four points with an exactly singular kernel of rank three, from generic outputs."""
         jacobian = np.round(64 * (np.eye(4, 3) + 0.4 * rng.normal(size=(4, 3)))) / 64
         flow = cls(kernel=jacobian @ jacobian.T, y=rng.normal(size=4), eta=rng.uniform(0.3, 0.9))
         return flow, cls.State(rng.normal(size=4))
 
 
 def _lengths(xp: Any, c: Any, *weights: Any) -> list[Any]:
-    """Return the lengths of ``weight * c`` along the last axis; c is scaled so that squares stay in range."""
+    """Return the norms of ``weight * c`` along the last axis; c is scaled so that squares stay in range."""
     factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
     squares = (c * factor[..., None]) ** 2
     return [xp.sqrt(xp.vecdot(w * w, squares)) / factor for w in weights]

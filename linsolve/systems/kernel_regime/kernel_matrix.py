@@ -14,18 +14,18 @@ __all__ = ["Memo", "is_symmetric", "refuse_indefinite", "refuse_infinite", "refu
 
 _BLOCK = 256
 _EPS = 2.0**-52
-MARGIN = 100  # largest rounding that is accepted, in units of n eps
+MARGIN = 100  # largest accepted rounding error, in units of n eps
 
 
 class Memo(dict):
-    """Results computed once for a flow; a pickle of it is empty."""
+    """Cache of results of a flow; pickled as an empty cache."""
 
     def __reduce__(self) -> tuple[type[Memo], tuple[()]]:
         return Memo, ()
 
 
 def symmetric(who: str, kernel: Any) -> Any:
-    """Return a kernel as a new array, bitwise symmetric; refuse one that is not square or not symmetric."""
+    """Return a kernel as a new, bitwise symmetric array; raise if it is not square or not symmetric."""
     kernel = real_array(who, "kernel", kernel, meaning="tangent kernel on the training inputs")
     xp = arithmetic.namespace(kernel)
     if kernel.ndim < 2 or kernel.shape[-1] != kernel.shape[-2]:
@@ -53,7 +53,7 @@ def symmetric(who: str, kernel: Any) -> Any:
 
 
 def is_symmetric(xp: Any, matrices: Any) -> bool:
-    """Whether matrices equal their transposes to the last bit, compared in blocks that fit the cache."""
+    """Return whether matrices are bitwise symmetric, comparing blocks that fit the CPU cache."""
     n = matrices.shape[-1]
     edges = [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
     pairs = [(i, j) for k, i in enumerate(edges) for j in edges[: k + 1]]
@@ -61,7 +61,7 @@ def is_symmetric(xp: Any, matrices: Any) -> bool:
 
 
 def refuse_infinite(who: str, values: Any, kernel: str = "kernel") -> None:
-    """Refuse eigenvalues beyond the range of doubles."""
+    """Raise if eigenvalues overflow."""
     if not np.isfinite(arithmetic.to_numpy(values)).all():
         raise OverflowError(
             f"{who}: largest eigenvalue of {kernel} is beyond the range of doubles (tangent kernel); divide the kernel "
@@ -70,7 +70,7 @@ def refuse_infinite(who: str, values: Any, kernel: str = "kernel") -> None:
 
 
 def refuse_negative(who: str, spectrum: Spectrum, power: Any = 1.0) -> None:
-    """Refuse a kernel, scaled by `power`, with an eigenvalue that is negative by more than rounding."""
+    """Raise if a kernel, scaled by `power`, has an eigenvalue that is negative by more than rounding."""
     least = np.asarray(arithmetic.to_numpy(spectrum.least))
     refuse_infinite(who, spectrum.values)
     top = np.maximum(np.max(arithmetic.to_numpy(spectrum.values), axis=-1), 0)
@@ -88,7 +88,7 @@ def refuse_negative(who: str, spectrum: Spectrum, power: Any = 1.0) -> None:
 
 
 def refuse_indefinite(who: str, xp: Any, kernel: Any, power: Any = 1.0) -> None:
-    """Refuse a kernel, scaled by `power`, that is not positive semi-definite; by Cholesky where that decides it."""
+    """Raise if a kernel, scaled by `power`, is not positive semi-definite; use Cholesky if that is conclusive."""
     if xp is np:
         margin = MARGIN / 2 * kernel.shape[-1] * _EPS * np.max(np.abs(kernel), axis=(-2, -1))
         try:

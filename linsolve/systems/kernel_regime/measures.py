@@ -2,7 +2,7 @@ r"""Measures of a target under a tangent kernel: norm, alignment, concentration.
 
 On n inputs with Gram matrix K, expectations are means over the inputs: ``|f|_2^2 = f.f/n``, and the kernel's operator
 is ``K/n`` (Ortiz-Jimenez, Moosavi-Dezfooli, Frossard 2021, sections 2 and 3). Kernel and target are scaled by powers of
-two before anything is squared, so that the measures hold at every scale of doubles.
+two before squaring, so that intermediate results neither overflow nor underflow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class _Scaled(NamedTuple):
-    """Kernel (or Jacobian) and target, each times its power of two, of shapes batch."""
+    """Kernel (or Jacobian) and target, each scaled by a power of two, of shapes batch."""
 
     xp: Any
     matrix: Any
@@ -38,7 +38,7 @@ class _Scaled(NamedTuple):
 
     @classmethod
     def of(cls, who: str, name: str, matrix: Any, f: Any) -> _Scaled:
-        """Return both scaled, once the shape of the target is checked."""
+        """Check the shape of the target and return both scaled."""
         f = real_array(who, "f", f, meaning="function values on the inputs")
         n = matrix.shape[-2]
         if f.ndim < 1 or f.shape[-1] != n:
@@ -52,7 +52,7 @@ class _Scaled(NamedTuple):
         return cls(xp, matrix * powers[0][..., None, None], f * powers[1][..., None], powers, {name: matrix, "f": f})
 
     def unscaled(self, who: str, value: Callable[[], Any], *powers: Any) -> Any:
-        """Return a value divided by powers of two; opposite powers cancel first, so that nothing leaves the doubles."""
+        """Return a value divided by powers of two; opposite powers cancel first, so that nothing overflows."""
         xp = self.xp
 
         def divided() -> Any:
@@ -81,7 +81,7 @@ def _form(scaled: _Scaled) -> Any:
 def rkhs_norm(kernel: Any, f: Any, *, tolerance: float = 1e-9) -> Any:
     r"""Return the norm of a function in the kernel's Hilbert space, ``sqrt(f^T K^+ f)``.
 
-    The length of the shortest change of parameters by which a linearized network learns `f` (eq. (3)).
+    It is the norm of the smallest change of parameters by which a linearized network fits `f` (eq. (3)).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def rkhs_norm(kernel: Any, f: Any, *, tolerance: float = 1e-9) -> Any:
     f : array_like, shape batch + (n,)
         Function values on the inputs.
     tolerance : float
-        The norm is inf where more than this share of `f` lies in the kernel's null space.
+        The norm is inf if the component of `f` in the kernel's null space is larger than this fraction of `f`.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def alignment(kernel: Any, f: Any) -> Any:
 
 
 def alignment_from_jacobian(jacobian: Any, f: Any) -> Any:
-    """Return ``alpha(f) = |mean of f(x) grad f_theta(x)|^2``, which needs no Gram matrix (Lemma 1).
+    """Return ``alpha(f) = |mean of f(x) grad f_theta(x)|^2``, without the Gram matrix (Lemma 1).
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def cosine_alignment(kernel: Any, f: Any) -> Any:
 def energy_concentration(kernel: Any, f: Any, top: int) -> Any:
     """Return ``|Phi f| / |f|``, Phi the `top` eigenvectors of largest eigenvalue (section 4.1); 0 for ``f = 0``.
 
-    Not well-defined where the eigenvalues on both sides of the cut are equal.
+    It is not well-defined if the eigenvalues number `top` and `top` + 1 are equal.
 
     Parameters
     ----------

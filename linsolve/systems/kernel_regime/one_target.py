@@ -1,4 +1,4 @@
-"""One target under a frozen kernel at given times, without an eigendecomposition where an error bound allows it."""
+"""One target under a frozen kernel at given times, without an eigendecomposition if an error bound allows it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ class OneTarget(NamedTuple):
     f : array, shape t.shape + (n,)
         Outputs on the training inputs.
     residual : array, shape t.shape + (n,)
-        ``f - y``, without the cancellation of that difference.
+        ``f - y``, computed without cancellation.
     dual : array, shape t.shape + (n,)
         :math:`\eta\, t\, \varphi(\eta K t) (f_0 - y)`: outputs at test points are ``f0_x - dual @ k_x.T``, parameters
         ``theta0 - dual @ jacobian``. Its error is at most ``eta t`` times that of `residual`.
     error : ndarray, shape t.shape
-        Bound of the length of the error of `residual`; nan by eigendecomposition, whose accuracy is the flow's.
+        Bound of the norm of the error of `residual`; nan for the eigendecomposition, whose accuracy is that of the
+        flow.
     steps : int
-        Products with the kernel; 0 by eigendecomposition.
+        Number of products with the kernel; 0 for the eigendecomposition.
     route : str
         "Lanczos" or "eigh".
     """
@@ -48,7 +49,7 @@ class OneTarget(NamedTuple):
 def follow(
     who: str, flow: Callable[..., Any], kernel: Any, y: Any, t: Any, f0: Any, eta: Any, tolerance: float, most: int
 ) -> OneTarget:
-    """Return the solution by Lanczos where that meets the tolerance, and else by the spectrum of `flow`."""
+    """Return the solution by Lanczos if that meets the tolerance, otherwise by the spectrum of `flow`."""
     y, f0 = (real_array(who, name, v, meaning=what) for name, v, what in (("y", y, "targets"), ("f0", f0, "outputs")))
     t, eta = times(who, t), real_array(who, "eta", eta, meaning="learning rate", domain=Interval("(0, inf)"))
     shapes = tuple(np.shape(kernel)), tuple(y.shape), tuple(f0.shape), tuple(eta.shape)
@@ -72,16 +73,16 @@ def follow(
 
 
 def _suits(kernel: Any, y: Any, f0: Any, t: Any) -> bool:
-    """Whether Lanczos applies: doubles of one library, no negative time, finite, and symmetric to the last bit.
+    """Return whether Lanczos applies: doubles of one library, no negative time, finite, bitwise symmetric.
 
-    The flow refuses bad kernels with their reason.
+    Invalid kernels are left to the flow, which raises with the reason.
     """
     xp = arithmetic.namespace(kernel)
     if not hasattr(kernel, "dtype") or arithmetic.is_object(xp) or kernel.dtype != xp.float64:
         return False
     if any(arithmetic.namespace(v) is not xp for v in (y, f0)) or np.min(arithmetic.to_numpy(t)) < 0:
         return False
-    # nan differs from itself, and a sum with an infinity is not finite
+    # nan is not equal to itself, and a sum with an infinity is not finite
     with np.errstate(over="ignore"):
         return is_symmetric(xp, kernel) and bool(xp.isfinite(xp.sum(kernel)))
 

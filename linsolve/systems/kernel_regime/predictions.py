@@ -18,7 +18,7 @@ from linsolve.numerics.spectrum import Spectrum, integral_weights, rows_times
 
 __all__ = ["Predictions"]
 
-_OUTSIDE = 1e-6  # of a test point's kernel outside the range: at eigenvalues of n eps no less can be asked
+_OUTSIDE = 1e-6  # largest fraction of a test point's kernel outside the range; eigenvalues at n eps allow no less
 _MEANING = {
     "k_x": "kernel between test and training inputs",
     "f0_x": "outputs at the test points at time 0",
@@ -28,7 +28,7 @@ _MEANING = {
 
 
 class Predictions:
-    """Outputs at test points and parameters of the linearized model, of a flow with a `spectrum` and targets ``y``."""
+    """Mixin for a flow with a `spectrum` and targets ``y``: test outputs and parameters of the linearized model."""
 
     y: Any
 
@@ -53,8 +53,8 @@ class Predictions:
         Raises
         ------
         ValueError
-            For shapes that do not fit, and at ``t = inf`` for a `k_x` outside the range of the kernel, impossible for a
-            positive semi-definite kernel: outputs would grow without bound.
+            If shapes do not fit, and at ``t = inf`` if `k_x` is outside the range of the kernel: outputs would grow
+            without bound. This cannot happen if the kernel on all inputs is positive semi-definite.
         OverflowError
             If the outputs are beyond the range of doubles.
         """
@@ -74,7 +74,7 @@ class Predictions:
         Parameters
         ----------
         t : array_like, any shape
-            Times; ``inf`` gives the limit, the solution nearest to `theta0`.
+            Times; ``inf`` gives the limit, the least-squares solution nearest to `theta0`.
         theta0 : array_like, shape batch + (p,)
             Parameters at time 0.
         jacobian : array_like, shape batch + (n, p)
@@ -106,7 +106,7 @@ class Predictions:
 
 
 def _beside(problem: Any, method: str, values: Mapping[str, Any], axes: Mapping[str, tuple[str, ...]]) -> list[Any]:
-    """Return further arrays of a query, in its namespace, their sizes and batch axes checked against it."""
+    """Return further arguments of a query in its namespace, with sizes and batch axes checked against it."""
     who = f"{type(problem.flow).__name__}.{method}"
     sizes: dict[str, tuple[int, str]] = {"n": (problem.flow.kernel.shape[-1], "kernel")}
     found = []
@@ -126,7 +126,7 @@ def _beside(problem: Any, method: str, values: Mapping[str, Any], axes: Mapping[
 
 
 def _refuse_other_kernel(problem: Any, jacobian: Any) -> None:
-    """Refuse a Jacobian whose Gram matrix is not the kernel."""
+    """Raise if the Gram matrix of the Jacobian is not the kernel."""
     xp, kernel = problem.xp, problem.flow.kernel
     with np.errstate(over="ignore", invalid="ignore"):
         gram = jacobian @ xp.matrix_transpose(jacobian)
@@ -139,7 +139,7 @@ def _refuse_other_kernel(problem: Any, jacobian: Any) -> None:
 
 
 def _onto_modes(problem: Any, spectrum: Spectrum, rows: Any) -> Any:
-    """Return ``rows V``, its rounding in the null space removed; at ``t = inf`` refuse rows that reach into it."""
+    """Return ``rows V``, cleared of rounding in the null space; at ``t = inf`` raise if rows overlap with it."""
     xp = problem.xp
     found = rows @ spectrum.vectors
     size = length(xp, rows)[..., None]

@@ -33,7 +33,7 @@ def _network(last: Any, first: Any, x: Any) -> Any:
     expansion=True,
 )
 def linearized_network() -> Order:
-    """Compare with outputs of a network of tanh with moved weights; gradient through a complex step."""
+    """Compare with the outputs of a tanh network with perturbed weights; the gradient is a complex step."""
     x, (da, dW) = np.array([[0.4, -0.7]]), (LAST[::-1], FIRST[::-1])
     slope = _network(LAST + 1e-30j * da, FIRST + 1e-30j * dW, x).imag / 1e-30
     scales = 1e-3, 1e-4
@@ -50,7 +50,7 @@ def linearized_network() -> Order:
     about=("FrozenKernel",),
 )
 def norm_of_a_function() -> Evidence:
-    """Compare with length of the shortest parameters that give the function, by the pseudo-inverse."""
+    """Compare with the norm of the smallest parameters that give the function, by the pseudo-inverse."""
     values, vectors = np.linalg.eigh(KERNEL / 5)
     c = np.sqrt(5) * vectors.T @ F / 5  # eigenfunctions have mean square 1
     return Evidence(np.sum((np.linalg.pinv(FEATURES) @ F) ** 2), np.sum(c**2 / values))
@@ -64,7 +64,7 @@ def norm_of_a_function() -> Evidence:
     about=("FrozenKernel",),
 )
 def bound_by_the_alignment() -> Evidence:
-    """Compare with largest violation over 200 random functions, and the ratio of both sides for an eigenfunction."""
+    """Compare with the largest violation over 200 random functions and the ratio of both sides at an eigenfunction."""
     inverse, (_, vectors) = np.linalg.inv(KERNEL), np.linalg.eigh(KERNEL)
 
     def sides(f: Any) -> tuple[Any, Any]:
@@ -85,7 +85,7 @@ def bound_by_the_alignment() -> Evidence:
     about=("FrozenKernel", "TwoLayer"),
 )
 def alignment_of_a_linear_predictor() -> Evidence:
-    """Compare with mean of ``u.x K(x, x') u.x'`` over pairs of points, by Gauss-Hermite quadrature."""
+    """Compare with the mean of ``u.x K(x, x') u.x'`` over pairs of points, by Gauss-Hermite quadrature."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     weights = np.outer(weights, weights).ravel() / (2 * np.pi)
     x, u = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 2), np.array([0.6, -0.8])
@@ -93,12 +93,12 @@ def alignment_of_a_linear_predictor() -> Evidence:
     slope = 1 - np.tanh(h) ** 2
     curve = -2 * np.tanh(h) * slope
 
-    # gradients by the last and by the first layer, weighed with the predictor
+    # gradients with respect to the last and the first layer, weighted with the predictor
     g = weights * (x @ u)
     last, first = g @ np.tanh(h), np.einsum("k,ki,i,kj->ij", g, slope, LAST, x)
     truth = np.sum(last**2) + np.sum(first**2)
 
-    # means of their derivatives by the input along u
+    # means of their directional derivatives along u
     along = FIRST @ u
     mixed_last = weights @ (slope * along)
     mixed_first = LAST[:, None] * (np.einsum("k,ki,i,kj->ij", weights, curve, along, x) + np.outer(weights @ slope, u))

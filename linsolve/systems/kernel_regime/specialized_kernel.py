@@ -30,17 +30,17 @@ class SpecializedKernel(ClassKernel, Flow):
         r_i(t) = e^{-\eta\lambda_c t} (r_i - \langle r\rangle_c) + \bigl(e^{-\eta B t} y\bigr)_c / \sqrt{m_c},
         \; c = c(i),
 
-    a matrix of C rows. Every output of a network has a kernel of its own, which is a batch axis: the kernel of output k
-    is specialized if it is larger on class k, see `of_outputs`; there ``B`` is diagonal plus a matrix of rank 2. With
-    ``d_c``, ``P_cc`` and ``P_cc'`` the same for all classes this is `BlockKernel`.
+    where ``B`` is a C x C matrix. Every output of a network has its own kernel; the outputs are a batch axis. The
+    kernel of output k is specialized if it is larger on class k, see `of_outputs`; then ``B`` is diagonal plus a matrix
+    of rank 2. If ``d_c``, ``P_cc`` and ``P_cc'`` are the same for all classes, the flow is `BlockKernel`.
 
     Parameters
     ----------
     diagonal : array_like, shape batch + (C,)
         Kernel of a sample of each class with itself.
     pairs : array_like, shape batch + (C, C)
-        Kernel of two different samples, by their classes; symmetric. For a class of one sample ``pairs[c, c]`` is
-        that of a test point with the sample.
+        Kernel of two different samples, by their classes; symmetric. For a class of one sample, ``pairs[c, c]`` is
+        the kernel of a test point with the sample.
     sizes : array_like of whole numbers, shape batch + (C,)
         Samples of each class, at least two classes; within a batch they may differ, their sum may not.
     eta : array_like, shape batch
@@ -49,20 +49,20 @@ class SpecializedKernel(ClassKernel, Flow):
     Raises
     ------
     ValueError
-        For sizes that do not fit, `pairs` that are not symmetric, and a kernel with a negative eigenvalue.
+        If sizes do not fit, if `pairs` is not symmetric, or if the kernel has a negative eigenvalue.
 
     Notes
     -----
     Exact for: every positive semi-definite kernel that is constant on pairs of classes, singular ones included, any
-    class sizes, every time, ``t = inf`` and ``t < 0`` included. Costs C^3 + N C. Not for: kernels that change, and
-    tangent kernels that couple outputs (``Theta_ks = 0`` for ``k != s`` is assumed, as in the source). Of the three
-    parts of the loss only that of samples decouples: global and class averages mix, except in `BlockKernel`.
+    class sizes, every time, ``t = inf`` and ``t < 0`` included. Costs C^3 + N C. Not for: kernels that change during
+    training, and tangent kernels that couple outputs (``Theta_ks = 0`` for ``k != s`` is assumed, as in the source). Of
+    the three parts of the loss only the sample part decouples: global and class averages mix, except in `BlockKernel`.
 
     Sources: Seleznova, thesis (2024), section 3.3, Assumption 3.2 and "Limitations": specialization means different
-    values in blocks of different classes, which the thesis leaves open; the name is that of Shan and Bordelon (2021).
+    values in blocks of different classes, which the thesis does not treat; the term is from Shan and Bordelon (2021).
 
-    Accuracy: residuals 1e-13 norm-wise, times ``1 + eta lam_max t`` for slow modes late; eigenvalues 1e-13 of the
-    largest (``tests/systems/kernel_regime/test_specialized_kernel.py``; ``benchmarks/accuracy_block_kernel.py``).
+    Accuracy: residuals 1e-13 norm-wise, times ``1 + eta lam_max t`` for slow modes at late times; eigenvalues 1e-13 of
+    the largest (``tests/systems/kernel_regime/test_specialized_kernel.py``; ``benchmarks/accuracy_block_kernel.py``).
 
     Examples
     --------
@@ -94,21 +94,21 @@ class SpecializedKernel(ClassKernel, Flow):
 
     @classmethod
     def of_outputs(cls, own: Any, other: Any, sizes: Any, eta: Any = 1.0) -> Self:
-        """Return the kernels of all C outputs at once, output k specialized on class k: a batch axis of C.
+        """Return the kernels of all C outputs as a batch axis, output k specialized on class k.
 
         Parameters
         ----------
         own : (d, w, b)
-            Kernel of output k on its class: of a sample with itself, with samples of class k, with those of others.
+            Kernel of output k for a sample of class k: with itself, with samples of class k, with other samples.
         other : (d, w, b)
-            The same between samples of classes other than k: with itself, within a class, between two of them.
+            Kernel of output k for samples of other classes: with itself, within a class, between two of these classes.
         sizes : array_like of whole numbers, shape (C,)
         eta : float
 
         Raises
         ------
         ValueError
-            If `own` or `other` is not three numbers, and as for any kernel.
+            If `own` or `other` is not three numbers, or as for any kernel.
         """
         own, other = (arguments.three(f"{cls.__name__}.of_outputs", n, v) for n, v in (("own", own), ("other", other)))
         classes = np.arange(np.shape(sizes)[-1] if np.ndim(sizes) else 0)
@@ -131,7 +131,7 @@ class SpecializedKernel(ClassKernel, Flow):
     def eigenstructure(self) -> Eigenstructure:
         """Return the C eigenvalues of contrasts, then those on averages, shape batch + (2C,), and their multiplicities.
 
-        A class of one sample has no contrasts: its eigenvalue is given as 0, with multiplicity 0.
+        A class of one sample has no contrasts: its eigenvalue is set to 0, with multiplicity 0.
         """
         values = self.blocks(arithmetic.namespace(self.sizes)).values
         contrasts = arithmetic.to_numpy(self.sizes).astype(int) - 1

@@ -1,4 +1,4 @@
-"""Tangent kernels of linear networks: in input space, along training, and frozen before or after it."""
+"""Tangent kernels of linear networks: in input space, during training, and frozen before or after training."""
 
 from __future__ import annotations
 
@@ -126,12 +126,12 @@ def tangent_kernel(flow: Any, z: Any, x: Any) -> Any:
     z : State, fields of shape lead + own
         For a trajectory, ``traj.state``.
     x : array_like, shape (m, d0)
-        Inputs, one a row.
+        Inputs, one per row.
 
     Returns
     -------
     array, shape lead + (m, m)
-        On these inputs ``FrozenKernel`` with ``eta = 2`` is the linearization, as the network's loss has no 1/2.
+        `FrozenKernel` with this kernel and ``eta = 2`` is the linearization, since the network's loss has no 1/2.
 
     Raises
     ------
@@ -178,14 +178,14 @@ def linearize(flow: Any, z: Any) -> FrozenKernel:
     ----------
     flow : TwoLayer or WhitenedTwoLayer
     z : State, fields of shape lead + own
-        Where the kernel is taken; for a trained network ``flow.limit`` or ``flow(t, z0).state``.
+        State in which the kernel is evaluated; for a trained network ``flow.limit`` or ``flow(t, z0).state``.
 
     Returns
     -------
     FrozenKernel
-        With outputs ``f`` of shape lead + (1,) for `TwoLayer`, whose loss has no 1/2: twice the frozen one's, at
-        ``eta = 2``. For `WhitenedTwoLayer` with the entries of the product, row by row, ``K = Z (x) 1 + 1 (x) X`` for
-        the Gram matrices ``Z = w2 w2^T``, ``X = w1^T w1``, at ``eta = 1/tau``.
+        For `TwoLayer` the outputs ``f`` have shape lead + (1,) and ``eta = 2``; the network's loss, without 1/2, is
+        twice the frozen one. For `WhitenedTwoLayer` the outputs are the entries of the product, row by row,
+        ``K = Z (x) 1 + 1 (x) X`` with the Gram matrices ``Z = w2 w2^T``, ``X = w1^T w1``, and ``eta = 1/tau``.
 
     Examples
     --------
@@ -232,14 +232,14 @@ def _row_by_row(xp: Any, matrix: Any) -> Any:
 
 
 class Convergence(NamedTuple):
-    """Losses in time, each of shape t.shape + batch, of a network and of two of its linearizations.
+    """Losses over time of a network and of two of its linearizations, each of shape t.shape + batch.
 
     Parameters
     ----------
     t : array
         Times.
     network, initial, final : array
-        Losses of the network, and under its kernel at time 0 and its kernel at the end, frozen.
+        Losses of the network, under its frozen kernel at time 0, and under its frozen kernel at the end.
 
     Examples
     --------
@@ -260,9 +260,9 @@ class Convergence(NamedTuple):
 def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Convergence:
     r"""Return the losses of a network and of its linearizations at the start and at the end (Fig. 8).
 
-    Each in closed form: the network's own, and `linearize` of its state at ``t = 0`` and at ``t = inf``. Training
-    aligns the kernel with the task, so that from small initial weights the trained kernel learns fastest; the network
-    starts as slowly as the first linearization and ends as fast as the second.
+    Each loss has a closed form: that of the network, and those of `linearize` of its state at ``t = 0`` and at
+    ``t = inf``. Training aligns the kernel with the task, so that from small initial weights the final kernel learns
+    fastest; the network starts as slowly as the first linearization and ends as fast as the second.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     z0 : State
         Start of the network.
     unbiased : bool
-        Whether linearizations start from output 0, as in the source; by default from the network's own.
+        Whether linearizations start from output 0, as in the source; by default they start from the network's output.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     Raises
     ------
     TypeError
-        For a flow without a data set.
+        If the flow has no data set.
 
     Examples
     --------
@@ -300,8 +300,8 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     traj = flow(t, z0)
     z0, end = traj.start, flow(float("inf"), z0).state
     kernels, xp = [linearize(flow, z) for z in (z0, end)], arithmetic.namespace(*z0)
-    weight = 1 if "product" in z0._fields else 2  # the loss over half the squared residual
-    # from the residual itself, which the difference of output and target may lose
+    weight = 1 if "product" in z0._fields else 2  # ratio of the loss to half the squared residual
+    # from the residual itself; output minus target may cancel
     start = -_target(xp, traj.flow, z0) if unbiased else _residual(xp, traj.flow, z0)
     losses = [weight * FrozenKernel(k.kernel, 0 * k.y, k.eta)(traj.t, start)["loss"] for k in kernels]
     return Convergence(traj.t, traj["loss"], *losses)

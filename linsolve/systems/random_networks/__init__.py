@@ -1,4 +1,4 @@
-"""The tangent kernel of random networks at the start: moments, limits, infinite width, first step, samples."""
+"""The tangent kernel of random networks at initialization: moments, limits, infinite width, first step, sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the dispersion of the tangent kernel over random networks: exact moments, limits of great depth."""
+"""Laws of the dispersion of the tangent kernel over random networks: exact moments and limits of large depth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ __all__ = ["DeepLimit", "NTKDispersionCrossover", "NTKDispersionLimit", "NTKMome
 
 
 class RandomNetworks(Statistic):
-    """Base of the laws for averages over random networks of given widths without biases at the start."""
+    """Base of the laws for averages over random networks of given widths with zero initial biases."""
+
+    batched: ClassVar[bool] = True
 
     widths: Any = parameter("n", "input and hidden widths", domain="[1, inf)", axes=("layer",), whole=True)
     weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
@@ -34,7 +36,7 @@ class RandomNetworks(Statistic):
 
 
 class NTKMoments(RandomNetworks):
-    r"""Means and mean squares of the tangent kernel at one input over random networks, exact at every width and depth.
+    r"""Mean and mean square of the tangent kernel of random networks at one input, exact at every width and depth.
 
     .. math:: \Theta = \Theta_W + \Theta_b = \sum_{\ell=1}^L |\delta^\ell|^2 (\omega_\ell |x^{\ell-1}|^2 + \beta_\ell)
 
@@ -49,16 +51,16 @@ class NTKMoments(RandomNetworks):
     slope : array_like
         Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
     omega, beta : array_like, shape (layer,)
-        Weights of the two parts in the kernel, 1 for standard weights: see `linsolve.ntk.parametrization`.
+        Factors of the two parts in the kernel, 1 for standard weights: see `linsolve.ntk.parametrization`.
     norm_squared : array_like
         :math:`|x^0|^2`.
 
     Notes
     -----
-    Exact; checked by explicit networks, forward and backward. The relative variance of :math:`\Theta^2` grows as
-    :math:`e^{20 L/M}` for ReLU units of large width ``M``, so that sample means are unreliable at :math:`L/M > 0.3`;
-    the example has few layers of few units. Sources: `log_moments`, `gradient_norms`. Published formulas, checked:
-    ``linsolve card NTKMoments``.
+    Exact; checked against forward and backward passes of explicit networks. The relative variance of :math:`\Theta^2`
+    grows as :math:`e^{20 L/M}` for ReLU units of large width ``M``, so that sample means are unreliable for :math:`L/M
+    > 0.3`; the example has few layers of few units. Sources: `log_moments`, `gradient_norms`. Published formulas,
+    checked: ``linsolve card NTKMoments``.
 
     Examples
     --------
@@ -82,11 +84,11 @@ class NTKMoments(RandomNetworks):
         return gradient_norms(xp, self.widths, self.weight_variance, self.slope)
 
     def correlation(self, xp: Any) -> Any:
-        """Return the mean of first gradient times last hidden layer over the product of means without dead layers."""
+        """Return the mean product of first gradient and last hidden layer over the product of their means."""
         return correlation(xp, self.widths, self.slope)
 
     def prediction(self, xp: Any) -> dict[str, Any]:
-        """Return the moments of both parts and of the whole, and the mean squared gradients of the hidden layers."""
+        """Return the moments of both parts and of their sum, and the mean squared gradients of the hidden layers."""
         logs = self.logs(xp)
         last = {name.replace("_", " "): value[..., -1] for name, value in logs._asdict().items()}
         last |= {"kernel squared": logs.log_square(xp)[..., -1]}
@@ -131,13 +133,15 @@ class NTKMoments(RandomNetworks):
 class DeepLimit(Expansion):
     """Base of the laws in ``1/M`` for networks of constant width M and depth ``L = lambda M``, standard weights."""
 
+    batched: ClassVar[bool] = True
+
     ratio: Any = parameter(r"\lambda", "depth over width", domain="(0, inf)", typical=(0.1, 2.0))
     biases: Any = parameter(r"\alpha", "mean of the biases' part over that of the weights'", domain="[0, inf)")
 
     scales: ClassVar[tuple[float, ...]] = (2e-3, 1e-3, 5e-4)
 
     def sizes(self, xp: Any, small: Any) -> tuple[Any, int]:
-        """Return width ``1/small`` and depth ``ratio/small`` of the exact sums; refuse fractions and batches."""
+        """Return width ``1/small`` and depth ``ratio/small`` of the exact sums; raise for fractions and batches."""
         who = type(self).__name__
         for name, value in self.parameters().items():
             if value.ndim:
@@ -156,9 +160,9 @@ class DeepLimit(Expansion):
 
 
 class NTKDispersionLimit(DeepLimit):
-    r""":math:`E\Theta^2/(E\Theta)^2` when depth and width grow together, in the three phases, to order ``1/M``.
+    r""":math:`E\Theta^2/(E\Theta)^2` in the joint limit of depth and width, in the three phases, to order ``1/M``.
 
-    For constant width ``M``, depth :math:`L = \lambda M`, standard weights, the limits of
+    For constant width ``M``, depth :math:`L = \lambda M` and standard weights the ratio tends to the limits of
     `linsolve.ntk.limits.dispersion`; :math:`E\Theta_b/E\Theta_W = \alpha` at the edge of chaos. The small parameter is
     ``1/M``.
 
@@ -213,7 +217,7 @@ class NTKDispersionLimit(DeepLimit):
 class NTKDispersionCrossover(DeepLimit):
     r""":math:`E\Theta^2/(E\Theta)^2` between the phases, where :math:`a = e^{\nu/L}`, to order ``1/M``.
 
-    For constant width ``M``, depth :math:`L = \lambda M`, standard weights, the limit of
+    For constant width ``M``, depth :math:`L = \lambda M` and standard weights the ratio tends to the limit of
     `linsolve.ntk.limits.crossover`. The small parameter is ``1/M``.
 
     Parameters
@@ -225,8 +229,8 @@ class NTKDispersionCrossover(DeepLimit):
 
     Notes
     -----
-    Approximates the moments of `NTKMoments`. Not in Seleznova (2024), whose limits are those of infinite :math:`|\nu|`
-    and of 0.
+    Approximates the moments of `NTKMoments`. Not in Seleznova (2024), which has the limits :math:`|\nu| \to \infty`
+    and :math:`\nu = 0`.
 
     Examples
     --------
@@ -261,13 +265,13 @@ class NTKDispersionCrossover(DeepLimit):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> NTKDispersionCrossover:
-        """Return ReLU networks about half as deep as wide, on either side of the edge."""
+        """Return ReLU networks about half as deep as wide, on both sides of the edge of chaos."""
         return cls(ratio=rng.integers(2, 9) / 10, biases=rng.uniform(0.5, 2.0), gain=rng.uniform(-4.0, 4.0))
 
 
 def _log_dispersion(xp: Any, width: Any, depth: int, variance: Any, slope: Any, biases: Any) -> Any:
     """Return the logarithm of the dispersion at constant width, for each variance of the weights."""
     widths = width * xp.ones((*variance.shape, depth))
-    # the biases' share is that of standard weights with an input of width M and this squared length
+    # contribution of the biases for standard weights, input of width M and this squared norm
     found = log_moments(xp, widths, variance, slope, 0 * widths + 1, 0 * widths + biases, xp.asarray(1.0))
     return found.log_dispersion(xp)[..., -1]

@@ -1,4 +1,4 @@
-"""Change of the tangent kernel by the first step of gradient descent: its exact mean, and explicit networks."""
+"""Change of the tangent kernel in the first step of gradient descent: exact mean and explicit networks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _LOG_4 = np.log(4)
 
 @checked(ARGUMENTS, logarithm=True)
 def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: Any, beta: Any, norm_squared: Any) -> Any:
-    r"""Return :math:`\ln(-E\Delta\Theta/\eta)` by the first step of gradient descent, for all depths 1 to L at once.
+    r"""Return :math:`\ln(-E\Delta\Theta/\eta)` for the first step of gradient descent, for all depths 1 to L at once.
 
-    A step at the rate :math:`\eta \to 0` of the loss :math:`(f - y)^2/2` at the kernel's own input changes it by
-    :math:`\Delta\Theta = -\eta (f - y) \nabla f \cdot \nabla\Theta`. With the gates of a piecewise linear network
-    fixed, :math:`g^k = \partial f/\partial x^{k-1}` and :math:`P_{mk} = \partial x^{k-1}/\partial h^m`,
+    A step with learning rate :math:`\eta \to 0` on the loss :math:`(f - y)^2/2` at the input of the kernel changes the
+    kernel by :math:`\Delta\Theta = -\eta (f - y) \nabla f \cdot \nabla\Theta`. With the gates of a piecewise linear
+    network fixed, :math:`g^k = \partial f/\partial x^{k-1}` and :math:`P_{mk} = \partial x^{k-1}/\partial h^m`,
 
     .. math:: \nabla f \cdot \nabla \Theta = 4 \sum_{m<k} \omega_k |\delta^k|^2
         (\omega_m |x^{m-1}|^2 + \beta_m)\; x^{k-1} \cdot P_{mk} P_{mk}^\top g^k,
 
-    whose average over starts vanishes with one factor ``y``, and with ``f`` it is, in the symbols of `log_moments`,
+    The average of this times ``y`` over initial weights vanishes. The average of this times ``f`` gives, in the symbols
+    of `log_moments`,
 
     .. math:: -\frac{E\Delta\Theta}{\eta} = 4 \sum_{m<k} p_k (p_m \mathcal X_{1m} + b_m)
         \,\mathcal S_{mk} \mathcal X_{kL}, \qquad
@@ -40,13 +41,14 @@ def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: An
 
     Notes
     -----
-    Exact at every width and for every target, to first order in the rate. A large step may increase the kernel: one
-    hidden layer of linear units without biases has :math:`\Delta\Theta = -4 g |x|^2 f + g^2 |x|^2 \Theta`,
-    :math:`g = \eta (f - y)`. Networks with a dead layer contribute 0. ``NTKFirstStep`` is its check.
+    Exact at every width and for every target, to first order in the learning rate. A large step may increase the
+    kernel: a network of one hidden layer of linear units without biases has
+    :math:`\Delta\Theta = -4 g |x|^2 f + g^2 |x|^2 \Theta`, :math:`g = \eta (f - y)`. Networks with a dead layer
+    contribute 0. The law ``NTKFirstStep`` checks this function.
 
-    Source: Seleznova (2024), section 3.2, theorem 4.1 (A.10), for ReLU: the relative change goes to infinity in the
-    chaotic and to 0 in the ordered phase. Both hold for the magnitude: to first order in the rate the mean change is
-    negative. At the edge of chaos it grows with depth at a constant ratio of depth and width: see
+    Source: Seleznova (2024), section 3.2, theorem 4.1 (A.10), for ReLU: the relative change tends to infinity in the
+    chaotic phase and to 0 in the ordered phase. Both hold for the magnitude: to first order in the learning rate the
+    mean change is negative. At the edge of chaos it grows with depth at a constant ratio of depth and width, see
     `linsolve.systems.random_networks.limits.first_step`. Published formulas, checked: ``linsolve card NTKFirstStep``.
 
     Examples
@@ -107,12 +109,12 @@ class Pass(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """Explicit networks of the same widths and one input: weights and biases of every layer, one array a layer.
+    """Explicit networks of equal widths with one input each: weights and biases, one array per layer.
 
     Parameters
     ----------
     weights : list of ndarray, shapes (count, n_l, n_(l-1))
-        Of each layer, first to last; the last has one row.
+        Weights of each layer, first to last; the last has one row.
     biases : list of ndarray, shapes (count, n_l)
     x : ndarray, shape (count, n_0)
         The input of each network.
@@ -178,13 +180,13 @@ def _back(w: np.ndarray, d: np.ndarray) -> np.ndarray:
 def draw(
     rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Networks:
-    """Draw explicit networks at the start, all of one input and without biases.
+    """Draw explicit networks at initialization, with the same input and zero biases.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     count : int
-        Networks.
+        Number of networks.
     widths : array_like, shape (L,)
         Input and hidden widths; one output.
     weight_variance : float
@@ -222,9 +224,9 @@ def tangent(networks: Networks, here: Pass, omega: np.ndarray, beta: np.ndarray)
     ----------
     networks : Networks
     here : Pass
-        Of the same networks, by ``networks.evaluate()``.
+        Result of ``networks.evaluate()`` for the same networks.
     omega, beta : ndarray, shape (L,)
-        Weights of the layers' weights and biases in the kernel.
+        Factors of the layers' weights and biases in the kernel.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Laws of the change of the tangent kernel by the first step of gradient descent: its mean, and its order by phase."""
+"""Laws of the change of the tangent kernel in the first step of gradient descent: mean, and order in each phase."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["NTKFirstStep", "NTKFirstStepLimit"]
 
 
 class NTKFirstStep(RandomNetworks):
-    r"""The mean change of the tangent kernel by the first step of gradient descent, exact at every width and depth.
+    r"""Mean change of the tangent kernel in the first step of gradient descent, exact at every width and depth.
 
-    For the loss :math:`(f - y)^2/2` at the kernel's input, to first order in the rate :math:`\eta`,
+    For the loss :math:`(f - y)^2/2` at the input of the kernel, to first order in the learning rate :math:`\eta`,
 
     .. math:: \frac{E\Delta\Theta}{\eta} = -4 \sum_{m<k} p_k (p_m \mathcal X_{1m} + b_m)
         \,\mathcal S_{mk} \mathcal X_{kL}, \qquad
@@ -35,15 +35,15 @@ class NTKFirstStep(RandomNetworks):
     widths, weight_variance, slope, norm_squared
         As for `NTKMoments`; at least two widths.
     omega, beta : array_like, shape (layer,)
-        Learning rates of the layers' weights and biases, and so their parts of the kernel.
+        Learning rates of the layers' weights and biases, which are also their factors in the kernel.
     target : array_like
         ``y``.
 
     Notes
     -----
-    Exact; checked by explicit networks, whose kernel is differentiated exactly along their own step. The sampled
-    quantity is of the degree of :math:`\Theta^2` in the weights, with a relative variance of the order of
-    :math:`e^{20 L/M}` for ReLU units: the example has few layers. Source:
+    Exact; checked against explicit networks, whose kernel is differentiated exactly along the gradient step. The
+    sampled quantity has the degree of :math:`\Theta^2` in the weights and a relative variance of the order of
+    :math:`e^{20 L/M}` for ReLU units, so the example has few layers. Source:
     `linsolve.systems.random_networks.first_step.log_change`. Published formulas, checked:
     ``linsolve card NTKFirstStep``.
 
@@ -62,7 +62,7 @@ class NTKFirstStep(RandomNetworks):
     draws: ClassVar[int] = 30_000
 
     def conditions(self, xp: Any) -> dict[str, Any]:
-        """Return the number of missing hidden layers: one weight layer alone has a constant kernel."""
+        """Return the number of missing hidden layers: the kernel of a single layer of weights is constant."""
         return {"missing hidden layers": float(max(2 - self.widths.shape[-1], 0))}
 
     @classmethod
@@ -102,7 +102,7 @@ class NTKFirstStep(RandomNetworks):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> NTKFirstStep:
-        """Return ReLU networks with three hidden layers, generic rates and a target of no effect."""
+        """Return ReLU networks with three hidden layers, generic learning rates and a target without effect."""
         return cls(
             widths=np.concatenate([rng.integers(2, 5, 1), rng.permutation([10, 12, 16])]),
             weight_variance=rng.uniform(1.6, 2.0),
@@ -115,11 +115,12 @@ class NTKFirstStep(RandomNetworks):
 
 
 class NTKFirstStepLimit(DeepLimit):
-    r"""The relative change of the kernel by the first step when depth and width grow together, to order ``1/M``.
+    r"""Relative change of the kernel in the first step, in the joint limit of depth and width, to order ``1/M``.
 
-    For constant width ``M``, depth :math:`L = \lambda M`, standard weights, :math:`r = -E\Delta\Theta/(\eta E\Theta)`:
-    of order :math:`a^L/M` in the ordered phase, ``L`` at the edge of chaos, :math:`L a^L` in the chaotic phase, with
-    the factors of `linsolve.systems.random_networks.limits.first_step`. The small parameter is ``1/M``.
+    For constant width ``M``, depth :math:`L = \lambda M` and standard weights,
+    :math:`r = -E\Delta\Theta/(\eta E\Theta)` is of order :math:`a^L/M` in the ordered phase, ``L`` at the edge of
+    chaos, and :math:`L a^L` in the chaotic phase, with the factors of
+    `linsolve.systems.random_networks.limits.first_step`. The small parameter is ``1/M``.
 
     Parameters
     ----------
@@ -128,8 +129,8 @@ class NTKFirstStepLimit(DeepLimit):
 
     Notes
     -----
-    Approximates the means of `NTKFirstStep`. Source: Seleznova (2024), theorem 4.1: 0 in the ordered and infinity in
-    the chaotic phase. Published formulas, checked: ``linsolve card NTKFirstStepLimit``.
+    Approximates the means of `NTKFirstStep`. Source: Seleznova (2024), theorem 4.1: the limit is 0 in the ordered phase
+    and infinity in the chaotic phase. Published formulas, checked: ``linsolve card NTKFirstStepLimit``.
 
     Examples
     --------
@@ -162,7 +163,7 @@ class NTKFirstStepLimit(DeepLimit):
         width, depth = self.sizes(xp, small)
         widths = width * xp.ones((len(self.gains), depth))
         gains, units = xp.asarray(self.gains), 0 * widths + 1
-        # an input of width M whose squared length makes the biases' share alpha
+        # an input of width M whose squared norm gives the ratio alpha
         given = (
             widths, gains / spread(self.slope)[0], self.slope, units, units, 1 / self.biases
         )  # fmt: skip

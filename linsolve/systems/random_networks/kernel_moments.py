@@ -83,7 +83,7 @@ def spread(slope: Any) -> tuple[Any, Any]:
     """
     xp = arithmetic.namespace(slope)
     size = xp.abs(slope)
-    s = xp.where(size > 1, 1 / xp.where(size > 1, size, xp.ones_like(size)), size)  # c is the same at s and 1/s
+    s = xp.where(size > 1, 1 / xp.where(size > 1, size, xp.ones_like(size)), size)  # c is invariant under s -> 1/s
     return (1 + slope**2) / 2, 6 * (1 + s**4) / (1 + s**2) ** 2 - 1
 
 
@@ -91,7 +91,7 @@ def spread(slope: Any) -> tuple[Any, Any]:
 def parametrization(name: str, widths: Any, weight_variance: Any, bias_variance: Any) -> tuple[Any, Any]:
     r"""Return the factors :math:`\omega_\ell, \beta_\ell` of weights and biases in the kernel.
 
-    Standard weights have :math:`\omega = \beta = 1`; NTK weights :math:`\omega_\ell = \sigma_w^2 / n_{\ell-1}`,
+    Standard weights have :math:`\omega = \beta = 1`, NTK weights :math:`\omega_\ell = \sigma_w^2 / n_{\ell-1}`,
     :math:`\beta_\ell = \sigma_b^2`.
     """
     one = np.ones_like(widths)
@@ -111,7 +111,7 @@ def log_moments(
 ) -> Moments:
     r"""Return the logarithms of the moments of the tangent kernel at one input, for all depths 1 to L at once.
 
-    For a network without biases at the start, :math:`h^\ell = W^\ell x^{\ell-1}`, :math:`x^\ell = \phi(h^\ell)`,
+    For a network with zero initial biases, :math:`h^\ell = W^\ell x^{\ell-1}`, :math:`x^\ell = \phi(h^\ell)`,
     :math:`W^\ell_{ij} \sim N(0, \sigma_w^2/n_{\ell-1})`, with one output and :math:`\delta^\ell = \partial f /
     \partial h^\ell`,
 
@@ -134,13 +134,13 @@ def log_moments(
     .. math:: E\Theta_W \Theta_b = \sum_\ell p_\ell b_\ell \mathcal X_{\ell L}
         + \sum_{\ell<m} (p_\ell b_m + b_\ell p_m \mathcal C_{\ell m}) \mathcal X_{mL} .
 
-    For ReLU, whose derivative at 0 is 0, :math:`D_\ell = \prod_{k<\ell} (1 - 2^{-n_k})` for :math:`\ell < L`: behind a
-    dead layer all gradients are 0. Else :math:`D_\ell = 1`.
+    For ReLU, whose derivative at 0 is 0, :math:`D_\ell = \prod_{k<\ell} (1 - 2^{-n_k})` for :math:`\ell < L`: after a
+    dead layer all gradients are 0. Otherwise :math:`D_\ell = 1`.
 
     Parameters
     ----------
     xp : module
-        Array namespace, in floating point.
+        Array namespace.
     widths : array_like, shape batch + (L,)
         :math:`n_0, \dots, n_{L-1}`; the output has width 1.
     weight_variance : array_like, shape batch
@@ -160,7 +160,7 @@ def log_moments(
     checked: ``linsolve card NTKMoments``.
     """
     p, b, (up, down), a = log_shares(xp, widths, weight_variance, slope, omega, beta, norm_squared)
-    zero = 0 * up  # of the full shape, and finite
+    zero = 0 * up  # finite zeros of the full shape
     may_die = xp.where((slope + 0 * a)[..., None] == 0, 2.0 ** -(widths + zero), zero)
     mean, square = _of_weights(xp, p, up, down)
     depths = a[..., None] * xp.arange(widths.shape[-1])
@@ -171,10 +171,10 @@ def log_moments(
 def log_shares(
     xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: Any, beta: Any, norm_squared: Any
 ) -> tuple[Any, Any, tuple[Any, Any], Any]:
-    r"""Return the terms of the sums over layers, in logarithms, of shape ``batch + (L,)``.
+    r"""Return the logarithms of the factors of the sums over layers, of shape ``batch + (L,)``.
 
-    Those of :math:`|x^0|^2 \omega_\ell n_{\ell-1}/n_0`, of :math:`\beta_\ell`, of :math:`1 + c/n_k` and
-    :math:`1 - 1/n_k`, and of ``a``, of shape ``batch``.
+    These are :math:`|x^0|^2 \omega_\ell n_{\ell-1}/n_0`, :math:`\beta_\ell`, :math:`1 + c/n_k` and
+    :math:`1 - 1/n_k`, and ``a``, of shape ``batch``.
     """
     second, c = spread(slope)
     zero = 0 * (widths + omega + beta) + (0 * (second * weight_variance + norm_squared))[..., None]
@@ -205,7 +205,7 @@ def _of_weights(xp: Any, p: Any, up: Any, down: Any) -> tuple[Any, Any]:
 def _of_biases(xp: Any, b: Any, up: Any, a: Any, alive: Any) -> tuple[Any, Any]:
     """Return log ``E Theta_b`` and log ``E Theta_b^2`` by depth."""
     total = rest = -xp.inf * xp.ones_like(b[..., 0])
-    before = xp.zeros_like(b[..., 0])  # log of D_l, from which the term of the output is free
+    before = xp.zeros_like(b[..., 0])  # log of D_l; the term of the output has no such factor
     means, squares = [], []
     for k in range(b.shape[-1]):
         if k:
@@ -219,7 +219,7 @@ def _of_biases(xp: Any, b: Any, up: Any, a: Any, alive: Any) -> tuple[Any, Any]:
 
 
 def _across(xp: Any, p: Any, b: Any, steps: tuple[Any, Any, Any]) -> Any:
-    """Return log ``E Theta_W Theta_b`` by depth, from log ``p`` with its powers of ``a``."""
+    """Return log ``E Theta_W Theta_b`` by depth, from log ``p`` including its powers of ``a``."""
     up, down, a = steps
     weights = grown = decayed = mixed = -xp.inf * xp.ones_like(b[..., 0])
     found = []
@@ -245,7 +245,7 @@ def gradient_norms(xp: Any, widths: Any, weight_variance: Any, slope: Any) -> An
     second, _ = spread(slope)
     zero = 0 * widths
     may_die = xp.where((slope + 0 * second)[..., None] == 0, 2.0**-widths, zero)
-    # the gradient at l is 0 if one of layers 1..l-1 is dead; that of the output never is
+    # the gradient at l is 0 if one of the layers 1..l-1 is dead; the gradient of the output is never 0
     hidden = xp.concat([zero[..., :1], xp.cumsum(xp.log1p(-may_die[..., 1:-1]), axis=-1), zero[..., :1]], axis=-1)
     depth = widths.shape[-1]
     return xp.exp(hidden + (depth - 1 - xp.arange(depth)) * _log(xp, weight_variance * second)[..., None])
@@ -255,8 +255,8 @@ def gradient_norms(xp: Any, widths: Any, weight_variance: Any, slope: Any) -> An
 def correlation(xp: Any, widths: Any, slope: Any) -> Any:
     r"""Return :math:`E|\delta^1|^2 |x^{L-1}|^2 / (E|\delta^1|^2\, E|x^{L-1}|^2) = \mathcal C_{1L}`, shape batch.
 
-    The two depend on the same weights. For ReLU the mean of :math:`|\delta^1|^2` is :math:`a^{L-1}`, without the factor
-    of dead layers: a network with a dead layer has :math:`x^{L-1} = 0` too. See `log_moments`.
+    Both factors depend on the same weights. For ReLU the mean of :math:`|\delta^1|^2` is :math:`a^{L-1}`, without the
+    factor for dead layers, since a network with a dead layer also has :math:`x^{L-1} = 0`. See `log_moments`.
     """
     _, c = spread(slope)
     grown, fallen = 1 + c[..., None] / widths[..., 1:], 1 - 1 / widths[..., 1:]
@@ -285,7 +285,7 @@ def moments(
     Raises
     ------
     ValueError
-        For widths below 1 or not whole, a variance of the weights not above 0, a negative variance of the biases.
+        If a width is not a positive integer, `weight_variance` is not positive, or `bias_variance` is negative.
 
     Examples
     --------

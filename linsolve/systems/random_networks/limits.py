@@ -1,4 +1,4 @@
-"""Limits of the tangent kernel when depth and width grow together, by phase: dispersion, change by the first step."""
+"""Joint limits of large depth and width for the tangent kernel, by phase: dispersion and change in the first step."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _steepness(xp: Any, a: Any, b: Any, shift: Any = None) -> Any:
         total = total + between / math.factorial(k + 1)
         power = power * v
         between = u * between + power
-    # of the three orders of taking the difference, that with the largest divisor does not cancel
+    # of the three orders of nested differences, the one with the largest divisor does not cancel
     gap, first, last, one = xp.abs(a - b), xp.abs(x), xp.abs(y), xp.ones_like(x)
     by_gap, by_first = (gap >= first) & (gap >= last), first >= last
     at_x, at_y = _phi(xp, 1, a + 0 * shift, shift), _phi(xp, 1, b + 0 * shift, shift)
@@ -129,8 +129,8 @@ def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
 
     Notes
     -----
-    Source: Seleznova (2024), section 3.2, (8). Published formulas, checked: ``linsolve card NTKDispersionLimit``. At
-    most a few rounding errors times ``1 + c ratio`` (``test_limits_have_full_accuracy_at_every_ratio``).
+    Source: Seleznova (2024), section 3.2, (8). Published formulas, checked: ``linsolve card NTKDispersionLimit``. The
+    error is a few rounding errors times ``1 + c ratio`` (``test_limits_have_full_accuracy_at_every_ratio``).
 
     Examples
     --------
@@ -219,14 +219,14 @@ def dispersion(xp: Any, found: str, ratio: Any, c: Any, biases: Any) -> Any:
 def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     r"""Return :math:`\lim E\Theta^2/(E\Theta)^2` between the phases, where :math:`L \ln a \to \nu`.
 
-    The edge of chaos is as wide as ``1/L`` in ``a``. With :math:`x = c\lambda` and the divided difference
+    The edge of chaos has a width of order ``1/L`` in ``a``. With :math:`x = c\lambda` and the divided difference
     :math:`\varphi_1[u, v] = (\varphi_1(u) - \varphi_1(v))/(u - v)`,
 
     .. math:: V = \frac{e^{2\nu} V_W + 2 \alpha e^\nu I + 2 \alpha^2 \varphi_1[2\nu + x, \nu]}
         {(e^\nu + \alpha \varphi_1(\nu))^2}, \qquad
         I = \tfrac13 (\varphi_1 + 2 \varphi_2)(\nu + x) + \tfrac23 \varphi_1[\nu + x, \nu - \lambda],
 
-    which goes to the three limits of `dispersion` at :math:`\nu \to -\infty, 0, \infty`.
+    which tends to the three limits of `dispersion` as :math:`\nu \to -\infty, 0, \infty`.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
 
     Notes
     -----
-    Not in the source, which has the three phases only. ``NTKDispersionCrossover`` is its check.
+    Not in the source, which has the three phases only. The law ``NTKDispersionCrossover`` checks this function.
 
     Examples
     --------
@@ -248,9 +248,9 @@ def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     [1.091, 30.506, 75.884]
     """
     x, safe = c * ratio, xp.where(biases > 0, biases, xp.ones_like(biases))
-    gain = xp.minimum(xp.maximum(gain, -1e100 + 0 * gain), 1e100 + 0 * gain)  # beyond, the limit to every digit
+    gain = xp.minimum(xp.maximum(gain, -1e100 + 0 * gain), 1e100 + 0 * gain)  # exact beyond these bounds
     positive = gain > 0
-    # in units of e^(shift), the larger of the two parts, so that neither end overflows
+    # in units of e^(shift), the larger of the two parts, so that neither limit overflows
     shift, down = xp.where(positive, gain, 0 * gain), xp.exp(xp.where(positive, 0 * gain, gain))
 
     def offset(given: Any, less: Any) -> Any:
@@ -272,10 +272,10 @@ def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     gain=Argument("gain of a layer", "[0, inf)"),
 )
 def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
-    r"""Return the limit of the mean change by a first step, :math:`r = -E\Delta\Theta/(\eta E\Theta)`, in its units.
+    r"""Return the limit of the scaled mean change in the first step, :math:`r = -E\Delta\Theta/(\eta E\Theta)`.
 
-    To first order in the rate :math:`\eta`, for the loss :math:`(f - y)^2/2` at the same input, standard weights and
-    constant width, with :math:`\alpha = n_0/(M |x^0|^2)` and :math:`x = c\lambda`,
+    To first order in the learning rate :math:`\eta`, for the loss :math:`(f - y)^2/2` at the same input, standard
+    weights and constant width, with :math:`\alpha = n_0/(M |x^0|^2)` and :math:`x = c\lambda`,
 
     .. math:: \frac{M r}{a^L} \to \frac{4 (c + 1)}{3 \alpha (1 - a)^2} \text{ (ordered)}, \qquad
         \frac{r}{L} \to \frac{4 (F_W + \alpha F_b)}{\alpha (1 + \alpha)} \text{ (edge of chaos)}, \qquad
@@ -295,7 +295,8 @@ def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) 
 
     Notes
     -----
-    Source: Seleznova (2024), section 3.2, theorem 4.1, which has 0 and infinity; see `linsolve.ntk.first_step`.
+    Source: Seleznova (2024), section 3.2, theorem 4.1, which states the limits 0 and infinity; see
+    `linsolve.ntk.first_step`.
 
     Examples
     --------

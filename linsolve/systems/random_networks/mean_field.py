@@ -1,4 +1,4 @@
-"""Infinitely wide networks at the start: Gaussian averages, kernels, phases and the edge of chaos."""
+"""Infinitely wide networks at initialization: Gaussian averages, kernels, phases and the edge of chaos."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 _EPS = 2.0**-52
-CHI_ERROR = 8 * _EPS  # relative error of `chi`, its arguments taken as exact or rounded once
+CHI_ERROR = 8 * _EPS  # bound of the relative error of `chi`, for exact or correctly rounded arguments
 
 _checked = functools.partial(
     checked,
@@ -73,7 +73,7 @@ def piecewise_linear(xp: Any, s11: Any, s22: Any, s12: Any, slope: Any = 0.0) ->
     """
     _refuse_no_covariance(xp, "piecewise_linear", s11, s22, s12)
     rest = s11 * s22 - s12**2
-    rest = xp.sqrt(xp.where(rest > 0, rest, 0 * rest))  # rounding of equal inputs
+    rest = xp.sqrt(xp.where(rest > 0, rest, 0 * rest))  # rounding may make this negative for equal inputs
     angle = xp.atan2(rest, s12)
     same, opposite = rest + (xp.pi - angle) * s12, rest - angle * s12
     value = (1 + slope**2) * same - 2 * slope * opposite
@@ -93,12 +93,12 @@ def error_function(xp: Any, s11: Any, s22: Any, s12: Any) -> tuple[Any, Any]:
     # the determinant s11 s22 - s12^2 is exactly 0 for equal inputs
     apart = s11 * s22 - s12**2
     root = xp.sqrt(1 + 2 * (s11 + s22) + 4 * xp.where(apart > 0, apart, 0 * apart))
-    # atan2 keeps its digits near equal inputs of large variance, where arcsin does not
+    # near equal inputs of large variance atan2 is accurate and arcsin is not
     return 2 / xp.pi * xp.atan2(2 * s12, root), 4 / xp.pi / root
 
 
 def _refuse_no_covariance(xp: Any, who: str, s11: Any, s22: Any, s12: Any) -> None:
-    """Refuse a covariance that exceeds the geometric mean of the variances by more than rounding."""
+    """Raise if a covariance exceeds the geometric mean of the variances by more than rounding."""
     largest = xp.sqrt(s11) * xp.sqrt(s22)
     bad = arithmetic.to_numpy(xp.abs(s12) > largest * (1 + 1e-6) + 0 * s12)
     if bad.any():
@@ -131,7 +131,7 @@ ACTIVATIONS = {
 
 
 def named(activation: str | float) -> Activation:
-    """Return an activation function by its name, or the piecewise linear one with this slope at negative arguments.
+    """Return an activation function by name, or the piecewise linear one with this slope at negative arguments.
 
     Parameters
     ----------
@@ -155,14 +155,14 @@ def named(activation: str | float) -> Activation:
 def kernels(
     xp: Any, activation: Activation | str | float, gram: Any, depth: int, weight_variance: Any, bias_variance: Any
 ) -> tuple[Any, Any]:
-    r"""Return the kernels of the outputs and of their tangent at infinite width, NTK weights, after `depth` layers.
+    r"""Return output covariance and tangent kernel at infinite width, NTK weights, after `depth` layers.
 
     .. math:: \Sigma^1 = \Theta^1 = \sigma_w^2 \frac{x \cdot x'}{n_0} + \sigma_b^2, \qquad
         \Sigma^{\ell+1} = \sigma_w^2 E \phi \phi + \sigma_b^2, \qquad
         \Theta^{\ell+1} = \Sigma^{\ell+1} + \sigma_w^2\, E \phi' \phi'\, \Theta^\ell,
 
-    with averages over :math:`\Sigma^\ell`: the output is Gaussian with covariance :math:`\Sigma^L`, and learns with
-    the kernel :math:`\Theta^L`.
+    with averages over :math:`\Sigma^\ell`. The output is a Gaussian process with covariance :math:`\Sigma^L`, trained
+    with the kernel :math:`\Theta^L`.
 
     Parameters
     ----------
@@ -178,9 +178,9 @@ def kernels(
     Raises
     ------
     ValueError
-        For a depth below 1, negative variances, and a Gram matrix that no inputs have.
+        If `depth` is below 1, a variance is negative, or `gram` is not a Gram matrix.
     OverflowError
-        For kernels beyond the range of doubles.
+        If the kernels are beyond the range of doubles.
 
     Notes
     -----
@@ -220,8 +220,8 @@ def kernels(
 def fixed_point(xp: Any, weight_variance: Any, bias_variance: Any) -> Any:
     r"""Return the variance of the preactivations of erf networks in late layers, ``q = sigma_w^2 E phi^2 + sigma_b^2``.
 
-    The map is increasing and concave, so that Newton's iteration from :math:`\sigma_w^2 + \sigma_b^2` falls to the
-    one stable fixed point; from a double root at 0 it is halved at every step.
+    The map is increasing and concave, so that Newton's method from :math:`\sigma_w^2 + \sigma_b^2` decreases to the
+    only stable fixed point. At a double root at 0 every step halves the iterate.
 
     Parameters
     ----------
@@ -255,13 +255,13 @@ def _erf_averages(xp: Any, q: Any) -> tuple[Any, Any]:
 
 @_checked()
 def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: Any = 0.0) -> Any:
-    r"""Return :math:`\chi_1 = \sigma_w^2 E \phi'^2` at the fixed point, the growth of squared gradients by a layer.
+    r"""Return :math:`\chi_1 = \sigma_w^2 E \phi'^2` at the fixed point, the growth of squared gradients per layer.
 
-    :math:`\sigma_w^2 (1 + s^2)/2` for units with slope ``s`` at negative arguments (ReLU :math:`\sigma_w^2/2`, linear
-    :math:`\sigma_w^2`), whatever the biases; for erf at :math:`q^*`, see `fixed_point`.
+    It is :math:`\sigma_w^2 (1 + s^2)/2` for units with slope ``s`` at negative arguments (ReLU :math:`\sigma_w^2/2`,
+    linear :math:`\sigma_w^2`), for any biases. For erf it is evaluated at :math:`q^*`, see `fixed_point`.
 
-    Relative error below 8 eps, rounding of the arguments included
-    (``test_chi_is_accurate_enough_to_decide_the_phase``); `phase` counts on it.
+    The relative error is below 8 eps, including rounding of the arguments
+    (``test_chi_is_accurate_enough_to_decide_the_phase``); `phase` relies on it.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def phase(found: float, error: float | None = None) -> str:
     found : float
         :math:`\chi_1`, not negative.
     error : float, optional
-        Absolute error of `found`; that of `chi` by default.
+        Absolute error of `found`; by default the error bound of `chi`.
 
     Examples
     --------
@@ -324,7 +324,7 @@ class Edge(NamedTuple):
 
 @_checked()
 def edge_of_chaos(xp: Any, q: Any) -> Edge:
-    r"""Return the edge of chaos of erf networks, by the variance :math:`q^* \ge 0` there.
+    r"""Return the edge of chaos of erf networks, parametrized by the fixed-point variance :math:`q^* \ge 0`.
 
     .. math:: \sigma_w^2 = \frac\pi4 \sqrt{1 + 4 q^*}, \qquad
         \sigma_b^2 = q^* - \frac12 \sqrt{1 + 4 q^*} \arcsin \frac{2 q^*}{1 + 2 q^*} .

@@ -53,8 +53,8 @@ def edge_limit(xp: Any, ratio: Any, biases: Any) -> Any:
 def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
     r"""Return :math:`E\Theta^2/(E\Theta)^2` of ReLU networks by (11)-(15) for all depths 1 to L, :math:`|x| = 1`.
 
-    (13) without the factor 2 of its cross terms, these times :math:`\mathcal X_{1L}`, and :math:`\mathcal C =
-    \prod (1 + 1/n)`. Compare `linsolve.systems.random_networks.kernel_moments`.
+    The published (13) lacks the factor 2 of the cross terms, multiplies them by :math:`\mathcal X_{1L}`, and has
+    :math:`\mathcal C = \prod (1 + 1/n)`. Compare `linsolve.systems.random_networks.kernel_moments`.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
     [1.0, 0.963, 0.933, 0.941]
     """
     a = float(weight_variance) / 2
-    unit = max(a, 1.0)  # all in units of its powers, so that nothing overflows
+    unit = max(a, 1.0)  # all terms in units of its powers, so that nothing overflows
     t, u = a / unit, 1.0
     grown, squares = 1.0, 0.0
     crossed = total = biases = rest = mixed = coupled = chain = last = 0.0

@@ -24,14 +24,14 @@ def normal(count: int) -> tuple[Any, Any]:
 
 
 def gaussian(*counts: int) -> tuple[Any, Any]:
-    """Return nodes, a row a variable, and weights of independent standard normal variables, by numbers of nodes."""
+    """Return nodes (a row per variable) and weights of independent standard normal variables, by numbers of nodes."""
     nodes, weights = zip(*(normal(count) for count in counts), strict=True)
     points, shares = (np.stack(np.meshgrid(*each, indexing="ij")).reshape(len(counts), -1) for each in (nodes, weights))
     return points, np.prod(shares, axis=0)
 
 
 def gates(count: int) -> Any:
-    """Return all states of ReLU gates, equally likely, a row each."""
+    """Return all equally likely states of ReLU gates, one per row."""
     return np.array(list(product((0, 1), repeat=count)))
 
 
@@ -162,7 +162,7 @@ def covariance_map_of_erf() -> Evidence:
     about=("NTKMoments",),
 )
 def length_of_the_gradients() -> Evidence:
-    """Compare with all gates of three ReLU and weights to two units above, by quadrature and enumeration."""
+    """Compare with a sum over all gates of three ReLU units and a quadrature over the weights to two units above."""
     back, share = gaussian(*[2] * 6)  # two nodes are exact for squares
     above = np.array([0.8, -0.6])
     lengths = np.sum(gates(3)[:, None] * (back.T.reshape(-1, 3, 2) @ above) ** 2, axis=-1) * 1.4 / 3

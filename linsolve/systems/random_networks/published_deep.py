@@ -23,7 +23,7 @@ formula = Source("seleznova_2024")
     about=MOMENTS,
 )
 def ratio_of_lengths() -> Evidence:
-    """Compare with all gates of three ReLU and their weights, by Gauss-Hermite quadrature and enumeration."""
+    """Compare with a sum over all gates of three ReLU units and Gauss-Hermite quadrature over their weights."""
     g, share = gaussian(3, 3, 3)
     ratio = 1.4 / 3 * gates(3) @ g**2
     return Evidence([np.mean(ratio**k @ share) for k in (1, 2)], [0.7, 0.49 * (1 + 5 / 3)])
@@ -37,8 +37,8 @@ def ratio_of_lengths() -> Evidence:
     about=MOMENTS,
 )
 def correlation_of_lengths() -> Evidence:
-    """Compare with all gates and weights of two layers of two ReLU, by Gauss-Hermite quadrature and enumeration."""
-    # the weights between the layers enter to the fourth power, the outer ones squared
+    """Compare with a sum over gates and Gauss-Hermite quadrature over weights of two layers of two ReLU units."""
+    # the weights between the layers enter to the fourth power, the outer weights squared
     points, share = gaussian(*[3] * 4, *[2] * 4)
     between, into, out = points[:4].reshape(2, 2, -1), points[4:6], points[6:]
     total = 0.0
@@ -93,7 +93,7 @@ def mean_square_of_the_biases() -> Evidence:
 
 
 def _finite(width: int, ratio: float) -> float:
-    """Return the dispersion of the weights' part at finite width by the sum of (13), with the correlation of (29)."""
+    """Return the dispersion of the weights' part at finite width from the sum (13), with the correlation (29)."""
     depth = round(ratio * width)
     up, down = 1 + 5 / width, (1 - 1 / width) / (1 + 5 / width)
     k = np.arange(1, depth)
@@ -176,21 +176,21 @@ def limit_of_the_correlation() -> Evidence:
     about=("NTKFirstStep",),
 )
 def neighboring_layers() -> Evidence:
-    """Compare with all gates and weights of two layers of two ReLU on one input, by quadrature and enumeration."""
+    """Compare with a sum over gates and quadrature over weights of two layers of two ReLU units on one input."""
     points, share = gaussian(*[3] * 2, *[2] * 6)  # the first weights enter to the fourth power, all others squared
     into, between, out = points[:2], points[2:6].reshape(2, 2, -1), points[6:]
     variance, truth = 1.4, 0.0
     for low, high in product(gates(2), repeat=2):
-        x = low[:, None] * into  # over the root of its variance, that of one input
+        x = low[:, None] * into  # in units of the standard deviation for one input
         f = np.sum(high[:, None] * out * np.einsum("abk,bk->ak", between, x), axis=0)
         truth += share @ (f**2 * np.sum(x**2, axis=0)) / 16
-    truth *= variance**2 * (variance / 2) ** 2  # of x^1 twice, of W^2 and of W^3
+    truth *= variance**2 * (variance / 2) ** 2  # variances of x^1 (twice), W^2 and W^3
     a = variance / 2
     return Evidence(truth, variance * a**3 * 2 * (1 + 5 / 2), 2 * a**5 * (1 + 5 / 2))
 
 
 def _first_step(depth: int, width: int, a: float) -> float:
-    """Return the mean relative change of the kernel by a first step, over minus its rate, by its double sum."""
+    """Return the mean relative change of the kernel in a first step over minus the rate, from the double sum."""
     k = np.arange(1, depth + 1)
     biases, later = a ** (depth - k), (1 + 5 / width) ** (depth - k)
     apart = k - k[:, None]  # m in rows, k in columns
@@ -240,7 +240,7 @@ def first_step_at_the_edge() -> Evidence:
     tolerance=1e-8,
 )
 def risk_of_least_squares() -> Evidence:
-    """Compare with mean inverse eigenvalue over the law of Marchenko and Pastur, by quadrature."""
+    """Compare with the mean inverse eigenvalue of the Marchenko-Pastur distribution, by quadrature."""
     from scipy.integrate import quad
 
     gamma, r2, noise = 2.5, 1.3, 0.7
@@ -262,7 +262,7 @@ def risk_of_least_squares() -> Evidence:
     about=MOMENTS,
 )
 def kernel_at_infinite_width() -> Evidence:
-    """Compare with a linear network: its output is linear in each of L layers, which all add its variance."""
+    """Compare with a linear network, whose output is linear in each of L layers: each contributes its variance."""
     overlap, weight, depth = 0.6, 1.3, 4
     covariance = weight ** np.arange(depth + 1) * overlap  # Sigma^0 (of the inputs), ..., Sigma^L
     right = sum(covariance[k] * weight ** (depth - k) for k in range(1, depth + 1))

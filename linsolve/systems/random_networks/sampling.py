@@ -1,4 +1,4 @@
-"""Random networks at the start: exact sampling of their norms layer by layer, and explicit networks as its check."""
+"""Random networks at initialization: exact sampling of the norms layer by layer, checked by explicit networks."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class Norms(NamedTuple):
 def layer_by_layer(
     rng: Any, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:
-    r"""Draw the norms of networks without biases at the start, exactly, at a cost almost independent of the width.
+    r"""Draw the norms of networks with zero initial biases, exactly, at a cost almost independent of the width.
 
     Forward, ``K`` of ``n`` units are active, :math:`K \sim B(n, 1/2)`, and :math:`|x^\ell|^2 = \tau^2 (\chi^2_K + s^2
     \chi^2_{n-K})`, :math:`\tau^2 = \sigma_w^2 |x^{\ell-1}|^2 / n_{\ell-1}`. Backward, :math:`W^\top \delta` is
     :math:`x f/|x|^2`, as :math:`h^\ell \cdot \delta^\ell = f` in every layer, plus a normal vector orthogonal to ``x``
-    with variance :math:`\sigma_w^2 |\delta|^2/n` that is independent of all else. For ReLU, ``s = 0``,
+    with variance :math:`\sigma_w^2 |\delta|^2/n` that is independent of everything else. For ReLU, ``s = 0``,
 
     .. math:: |\delta^{\ell-1}|^2 = f^2/|x^\ell|^2 + \sigma_w^2 |\delta^\ell|^2 \chi^2_{K-1} / n ,
 
-    and behind a layer without active units all later ``x`` and all gradients but the output's are 0.
+    and after a layer without active units all ``x`` are 0, as are all gradients except that of the output.
 
     Parameters
     ----------
     rng : numpy.random.Generator or cupy.random.Generator
-        One of CuPy draws on its device.
+        A CuPy generator draws on its device.
     count : int
-        Networks.
+        Number of networks.
     widths : array_like, shape (L,)
         :math:`n_0, \dots, n_{L-1}`.
     weight_variance : float
@@ -70,8 +70,8 @@ def layer_by_layer(
 
     Notes
     -----
-    Given the numbers of active units, no variate depends on another: each kind is drawn for all layers at once. Checked
-    against explicit networks by ``test_the_sampler_has_the_law_of_explicit_networks``.
+    Given the numbers of active units, the variates are independent, and each kind is drawn for all layers at once.
+    ``test_the_sampler_has_the_law_of_explicit_networks`` checks the sampler against explicit networks.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def layer_by_layer(
         for before, here in pairwise(inputs):
             here *= before
         if not square:
-            active *= inputs[:-1, :] > 0  # the derivative at 0 is 0: behind a dead layer all layers are dead
+            active *= inputs[:-1, :] > 0  # the derivative at 0 is 0: all layers after a dead layer are dead
         output = variances[-1, :] * inputs[-1, :] * rng.standard_normal(count) ** 2
         along = output / xp.where(inputs[1:, :] > 0, inputs[1:, :], xp.ones_like(output))
         rest = _squares(xp, rng, active - 1, units - active - 1, square)
@@ -110,7 +110,7 @@ def layer_by_layer(
 def _squares(xp: Any, rng: Any, active: Any, inactive: Any, square: float) -> list[Any]:
     """Return chi-squared variates for the active units and, unless `square` is 0, `square` times those for the others.
 
-    They are 0 where the degrees of freedom are not positive, which `chisquare` refuses.
+    They are 0 where the degrees of freedom are not positive, for which `chisquare` raises.
     """
     found = []
     for freedom, scale in ((active, 1), (inactive, square)) if square else ((active, 1),):
@@ -121,7 +121,7 @@ def _squares(xp: Any, rng: Any, active: Any, inactive: Any, square: float) -> li
 
 
 def _back_through_relu(gradients: Any, along: Any, rest: Any) -> None:
-    r"""Fill :math:`|\delta|^2` from the last layer, which is given, to the first.
+    r"""Fill :math:`|\delta|^2` from the given last layer to the first.
 
     Parameters
     ----------
@@ -138,13 +138,13 @@ def _back_through_relu(gradients: Any, along: Any, rest: Any) -> None:
 def _back(
     xp: Any, rng: Any, gradients: Any, along: Any, variances: Any, rest: Any, parts: list[Any], square: float
 ) -> None:
-    r"""Do the same for units of any slope, with the squares of ``x`` over active and inactive units in `parts`.
+    r"""Do the same for units of any slope; `parts` holds the squared norms of ``x`` over active and inactive units.
 
-    These two parts of ``x`` span a plane, in which :math:`W^\top \delta` has a component orthogonal to ``x`` too;
-    `rest` is the part orthogonal to that plane.
+    These two parts of ``x`` span a plane, in which :math:`W^\top \delta` also has a component orthogonal to ``x``.
+    `rest` is the part of :math:`W^\top \delta` orthogonal to that plane.
     """
     cos, sin = (xp.sqrt(part / (parts[0] + parts[1])) for part in parts)
-    # the sign of f does not matter, since `across` is symmetric about 0
+    # the sign of f is irrelevant, since `across` is symmetric about 0
     along, across = xp.sqrt(along), xp.sqrt(variances) * rng.standard_normal(along.shape)
     across = xp.where((cos > 0) & (sin > 0), across, xp.zeros_like(across))  # one part alone spans no plane
     for k in range(len(along) - 1, -1, -1):
@@ -157,7 +157,7 @@ def _back(
 def explicit(
     rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:
-    """Draw the same norms from explicit networks, by forward and backward passes, at the cost of all their weights.
+    """Draw the same norms from explicit networks, by forward and backward passes over all weights.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Networks from a small start: silent alignment, learning times and final kernels."""
+"""Networks with small initial weights: silent alignment, learning times and final kernels."""
 
 from __future__ import annotations
 

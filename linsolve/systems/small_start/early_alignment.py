@@ -1,4 +1,4 @@
-"""Phase I of a small two-layer network on white inputs: the kernel aligns before the loss falls."""
+"""Phase I of a two-layer network with small initial weights on white inputs: alignment before the loss decreases."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["EarlyAlignment", "InitialOverlaps"]
 
 
 class EarlyAlignment(SmallStart):
-    r"""Phase I: from a small start, output and kernel grow exponentially along the target.
+    r"""Phase I: from small initial weights, output and kernel grow exponentially along the target.
 
-    For :math:`f = a^\top W x` on white inputs, ``target`` :math:`= s \beta`, start of size :math:`\sigma`, with
+    For :math:`f = a^\top W x` on white inputs, ``target`` :math:`= s \beta`, initial weights of size :math:`\sigma`,
     :math:`w = W \beta`, :math:`q = (|a|^2 + |w|^2)/2`, :math:`r = a \cdot w` and the kernel matrix
-    :math:`M = W^\top W + |a|^2 I`, at fixed times
+    :math:`M = W^\top W + |a|^2 I`, at fixed times,
 
     .. math:: q \pm r = (q_0 \pm r_0) e^{\pm 2 \eta s t}, \qquad
         M = M_0 + (q - q_0)(\beta \beta^\top + I) + W_{0\perp}^\top (w - w_0) \beta^\top + \mathrm{h.c.},
@@ -32,11 +32,11 @@ class EarlyAlignment(SmallStart):
     Parameters
     ----------
     last : array_like, shape (width,)
-        Second layer ``a / sigma`` at the start.
+        Initial second layer ``a / sigma``.
     first : array_like, shape (width, n_in)
-        First layer ``W / sigma`` at the start.
+        Initial first layer ``W / sigma``.
     target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``, not zero.
+        Target map ``s beta``, not zero.
     times : array_like, shape (time,)
         Increasing (units of 1 over learning rate times target), ``2 eta s t`` at most 700.
     eta : array_like
@@ -45,12 +45,12 @@ class EarlyAlignment(SmallStart):
     Raises
     ------
     ValueError
-        For a zero target, for later times, and for entries whose products leave the range of doubles.
+        If the target is zero, a time is too late, or products of entries overflow.
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, integrated weight by weight. Valid at
-    ``eta s t`` much less than ``log(1/sigma)``.
+    Approximates the two-layer network on white inputs, with numerically integrated weights. Valid for ``eta s t`` much
+    less than ``log(1/sigma)``.
 
     Source: Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent alignment effect" (2022),
     eqs. (7), (16), (18), (19). Published formulas, checked: ``linsolve card EarlyAlignment``.
@@ -101,17 +101,17 @@ class EarlyAlignment(SmallStart):
         return start + grown + cross + xp.matrix_transpose(cross)
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return ``q``, ``r``, the kernel, and the growth of the kernel across the target."""
+        """Return ``q``, ``r``, the kernel, and the growth of the kernel orthogonal to the target."""
         q, r, q0, _ = self.overlaps(xp, small)
         return {"q": q, "r": r, "kernel": self.kernel(xp, small), "across": q - q0}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from the integrated network."""
+        """Return the same quantities from the integrated network."""
         start = self.layers_at_start(small)
         first, last = follow(start, self.target, self.times, rates=[float(self.eta)] * 2)
         a = last[:, 0, :]
         _, beta, w, rest = split(xp, first, self.target)
-        v = xp.linalg.svd(beta[None, :])[2][1:2].T  # a direction across the target; of one input there is none
+        v = xp.linalg.svd(beta[None, :])[2][1:2].T  # a direction orthogonal to the target; none for one input
 
         def across(last: Any, first: Any) -> Any:
             return xp.sum(last**2, axis=(-2, -1)) + xp.sum((first @ v) ** 2, axis=(-2, -1))
@@ -136,7 +136,7 @@ class EarlyAlignment(SmallStart):
 
 
 class InitialOverlaps(Statistic):
-    r"""Mean overlaps of a Gaussian start of phase I.
+    r"""Mean overlaps of Gaussian initial weights, at the beginning of phase I.
 
     For :math:`a_i \sim N(0, \sigma^2/N)`, :math:`W_{ij} \sim N(0, \sigma^2/D)`, with ``q``, ``r`` of `EarlyAlignment`,
 
@@ -148,7 +148,7 @@ class InitialOverlaps(Statistic):
     width, n_in : int
         Numbers ``N`` and ``D`` of hidden units and inputs.
     sigma : float
-        Size of the start.
+        Size of the initial weights.
 
     Notes
     -----

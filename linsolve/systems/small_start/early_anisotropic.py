@@ -38,7 +38,7 @@ class EarlyAnisotropic(SmallStart):
     .. math:: \rho = (\beta^\top W^\top a, \; |a|^2, \; \beta^\top W^\top W \Sigma \beta, \;
         \beta^\top \Sigma W^\top a, \; \beta^\top \Sigma W^\top W \Sigma \beta)
 
-    obey, at fixed times and to relative order :math:`\sigma^2`,
+    obey, at fixed times and up to a relative error :math:`O(\sigma^2)`,
 
     .. math:: \dot \rho = s \begin{pmatrix} 0 & \alpha & 1 & 0 & 0 \\ 0 & 0 & 0 & 2 & 0 \\ b & 0 & 0 & \alpha & 0 \\
         0 & b & 0 & 0 & 1 \\ 0 & 0 & 0 & 2 b & 0 \end{pmatrix} \rho,
@@ -50,20 +50,21 @@ class EarlyAnisotropic(SmallStart):
     last, first, target
         As in `EarlyAlignment`.
     covariance : array_like, shape (n_in, n_in)
-        Of the inputs, symmetric, positive semi-definite, with :math:`\Sigma \beta \ne 0`.
+        Covariance of the inputs, symmetric, positive semi-definite, with :math:`\Sigma \beta \ne 0`.
     times : array_like, shape (time,)
-        Increasing (units of time of learning rate 1), ``2 s sqrt(b) t`` at most 700.
+        Increasing (time at learning rate 1), ``2 s sqrt(b) t`` at most 700.
 
     Raises
     ------
     ValueError
-        For another covariance, a zero target, later times, and entries whose products leave the range of doubles.
+        If the covariance violates these conditions, the target is zero, a time is too late, or products of entries
+        overflow.
 
     Notes
     -----
-    Approximates the two-layer network, integrated weight by weight. Source: Atanasov, Bordelon, Pehlevan (2022), eqs.
-    (20)-(24); for the kernel that follows, (25), see `EarlyKernelDirection`. Published formulas, checked: ``linsolve
-    card EarlyAnisotropic``.
+    Approximates the two-layer network with numerically integrated weights. Source: Atanasov, Bordelon, Pehlevan (2022),
+    eqs. (20)-(24); for the resulting kernel, (25), see `EarlyKernelDirection`. Published formulas, checked:
+    ``linsolve card EarlyAnisotropic``.
 
     Examples
     --------
@@ -119,7 +120,7 @@ class EarlyAnisotropic(SmallStart):
         return {name: total[:, k] for k, name in enumerate(self.names)}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from the integrated network."""
+        """Return the same quantities from the integrated network."""
         start = self.layers_at_start(small)
         first, last = follow(start, self.target, self.times, covariance=self.covariance)
         found = self.overlaps(xp, last[:, 0, :], first)
@@ -154,11 +155,11 @@ class EarlyKernelDirection(SmallStart):
     Raises
     ------
     ValueError
-        As `EarlyAnisotropic`, and for a start without the growing mode.
+        As for `EarlyAnisotropic`, and if the initial weights have no component along the growing mode.
 
     Notes
     -----
-    Approximates the network linearized about zero, whose weights follow a matrix exponential. The small parameter is
+    Approximates the network linearized about zero weights, solved by a matrix exponential. The small parameter is
     :math:`e^{-s \sqrt b t}`. Source: Atanasov et al. (2022), eq. (25). Published formulas, checked: ``linsolve card
     EarlyKernelDirection``.
 
@@ -186,17 +187,17 @@ class EarlyKernelDirection(SmallStart):
         check_growth(self, "covariance @ target")
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the limit of the kernel over the size of the last layer."""
+        """Return the limit of the kernel divided by the squared norm of the last layer."""
         _, _, turned, b = _teacher(xp, self.target, self.covariance)
         return {"kernel": outer(turned, turned) / b + xp.eye(turned.shape[0])}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the kernel of the linearized network when its slower growing part is 1/small."""
+        """Return the kernel of the linearized network when its slower growing mode has the factor 1/small."""
         from scipy.linalg import expm
 
         s, _, turned, b = _teacher(xp, self.target, self.covariance)
         n = turned.shape[0]
-        pull = np.zeros((n + 1, n + 1))  # of the columns of (W, a)
+        pull = np.zeros((n + 1, n + 1))  # generator for the columns of (W, a)
         pull[:n, n] = pull[n, :n] = s * turned
         time = -np.log(float(small)) / (float(s) * np.sqrt(float(b)))
         weights = np.column_stack([self.first, self.last]) @ expm(time * pull)

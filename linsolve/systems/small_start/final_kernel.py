@@ -19,7 +19,8 @@ __all__ = ["FinalKernel", "FinalKernelAnisotropic", "FinalKernelOutputs", "tange
 def tangent_kernel(layers: list[np.ndarray], rates: Any = None) -> np.ndarray:
     """Return ``M`` of shape (n_out, n_out, n_in, n_in) with ``K_cc'(x, x') = x^T M_cc' x'``, from raw layers.
 
-    Each layer's share is multiplied by its learning rate where `rates` are given: the kernel that drives the output.
+    If `rates` are given, each layer's contribution is multiplied by its learning rate: the kernel that drives the
+    output.
     """
     n_out, n_in = layers[-1].shape[0], layers[0].shape[1]
     weights = np.ones(len(layers)) if rates is None else np.asarray(rates, dtype=float)
@@ -32,11 +33,11 @@ def tangent_kernel(layers: list[np.ndarray], rates: Any = None) -> np.ndarray:
 
 
 class FinalKernel(DeepStart):
-    r"""Final tangent kernel of a network of any depth with layer-wise learning rates, on white inputs, one output.
+    r"""Final tangent kernel of a network of any depth, one output, layer-wise learning rates, white inputs.
 
-    With ``target`` :math:`= s \beta`, rates :math:`\eta_1, \dots, \eta_L` and their geometric mean :math:`\bar\eta`,
-    the kernel :math:`K = \sum_\ell \langle \partial_\ell f, \partial_\ell f \rangle` and the one that drives the
-    output, :math:`K_\eta`, with :math:`\eta_\ell` under the sum, end at
+    With ``target`` :math:`= s \beta` and learning rates :math:`\eta_1, \dots, \eta_L` of geometric mean
+    :math:`\bar\eta`, let :math:`K = \sum_\ell \langle \partial_\ell f, \partial_\ell f \rangle`, and let
+    :math:`K_\eta` be the same sum weighted with :math:`\eta_\ell`, which drives the output. At the end of training
 
     .. math:: K_\infty = \bar\eta s^{2 - 2/L} \, x^\top \Bigl[\frac{1}{\eta_1} I
         + \sum_{\ell \ge 2} \frac{1}{\eta_\ell} \, \beta \beta^\top \Bigr] x', \qquad
@@ -47,28 +48,29 @@ class FinalKernel(DeepStart):
     .. math:: \frac{1 + \rho}{\sqrt{(1 + \rho)^2 + r - 1}}, \qquad
         \rho = \eta_1 \sum_{\ell \ge 2} \frac{1}{\eta_\ell} \; (K), \qquad \rho = L - 1 \; (K_\eta):
 
-    whatever the rates, the latter is :math:`L / \sqrt{L^2 + r - 1}`. Error :math:`O(\sigma^2)`.
+    for any rates, the alignment of :math:`K_\eta` is :math:`L / \sqrt{L^2 + r - 1}`. Error :math:`O(\sigma^2)`.
 
     Parameters
     ----------
     start : array_like, shape (layer, width, width)
-        At least two layers at the start over :math:`\sigma`, not all zero; of the first only the first ``n_in``
-        columns are used, of the last only the first ``n_out`` rows.
+        Initial weights over :math:`\sigma` of at least two layers, not all zero. Only the first ``n_in`` columns of the
+        first layer and the first ``n_out`` rows of the last are used.
     target : array_like, shape (n_in,)
-        Map to be learned, ``s beta``, not zero.
+        Target map ``s beta``, not zero.
     rates : array_like, shape (layer,)
         Learning rates, first layer first.
 
     Raises
     ------
     ValueError
-        For one layer, a zero start or target, and for entries whose products leave the range of doubles; by `exact` for
-        a width below the number of inputs.
+        If there is one layer only, initial weights or target are zero, or products of entries overflow. `exact` also
+        raises if the width is below the number of inputs.
 
     Notes
     -----
-    Approximates the network trained from raw weights. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (35)-(37),
-    (42) and the maximal alignment of their figures 1, 3, 5. Published formulas, checked: ``linsolve card FinalKernel``.
+    Approximates the network with numerically integrated weights. Source: Atanasov, Bordelon, Pehlevan (2022), eqs.
+    (35)-(37), (42) and the maximal alignment of their figures 1, 3, 5. Published formulas, checked: ``linsolve card
+    FinalKernel``.
 
     Examples
     --------
@@ -96,7 +98,7 @@ class FinalKernel(DeepStart):
         return size * (one / self.rates[0] + xp.sum(1 / self.rates[1:]) * spike), size * (one + (depth - 1) * spike)
 
     def alignments(self, xp: Any) -> tuple[Any, Any]:
-        """Return both alignments, from their own formula."""
+        """Return both alignments, from the formula for the alignment."""
         depth, rank = self.rates.shape[0], self.target.shape[0]
         spike = self.rates[0] * xp.sum(1 / self.rates)
         return spike / xp.sqrt(spike**2 + rank - 1), depth / xp.sqrt(depth**2 + rank - 1 + 0 * spike)
@@ -106,7 +108,7 @@ class FinalKernel(DeepStart):
         return dict(zip(self.orders, (*self.kernels(xp), *self.alignments(xp)), strict=True))
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same of the trained network."""
+        """Return the same quantities of the trained network."""
         layers = trained(self.layers_at_start(small), self.target, rates=self.rates)
         kernels = [tangent_kernel(layers, rates)[0, 0] for rates in (None, self.rates)]
         _, beta = direction(xp, self.target)
@@ -115,7 +117,7 @@ class FinalKernel(DeepStart):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> FinalKernel:
-        """Return a network of three layers with rates of their own on 4 inputs."""
+        """Return a network of three layers with different learning rates on 4 inputs."""
         beta = unit(rng, 4)
         return cls(
             start=rng.normal(size=(3, 6, 6)) / 2,
@@ -125,7 +127,7 @@ class FinalKernel(DeepStart):
 
 
 class FinalKernelAnisotropic(DeepStart):
-    r"""The alignment at the end of training on inputs of any covariance :math:`\Sigma`, one output.
+    r"""Kernel alignment at the end of training on inputs of any covariance :math:`\Sigma`, one output.
 
     With :math:`m_1 = \beta^\top \Sigma \beta`, :math:`m_2 = \beta^\top \Sigma^2 \beta` and the kernel :math:`K_\infty
     \propto x^\top [A \beta \beta^\top + I] x'` of `FinalKernel`, :math:`A = \rho`,
@@ -140,17 +142,17 @@ class FinalKernelAnisotropic(DeepStart):
     start, target, rates
         As in `FinalKernel`.
     covariance : array_like, shape (n_in, n_in)
-        Of the inputs, symmetric and positive definite.
+        Covariance of the inputs, symmetric and positive definite.
 
     Raises
     ------
     ValueError
-        As `FinalKernel`, and for another covariance.
+        As for `FinalKernel`, and if the covariance is not symmetric and positive definite.
 
     Notes
     -----
-    Approximates the network trained from raw weights. Source: Atanasov et al. (2022), section 3.2, that
-    :math:`K_\infty = s (\beta \beta^\top + I)` for every full-rank :math:`\Sigma`; the alignment is derived here.
+    Approximates the network with numerically integrated weights. Source: Atanasov et al. (2022), section 3.2, for
+    :math:`K_\infty = s (\beta \beta^\top + I)` at every full-rank :math:`\Sigma`; the alignment is derived here.
 
     Examples
     --------
@@ -186,13 +188,13 @@ class FinalKernelAnisotropic(DeepStart):
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the alignment of the trained network on inputs of that covariance."""
         layers = trained(self.layers_at_start(small), self.target, rates=self.rates, covariance=self.covariance)
-        inputs = np.linalg.cholesky(self.covariance).T  # as many samples as inputs are enough for any covariance
+        inputs = np.linalg.cholesky(self.covariance).T  # as many samples as inputs realize any covariance
         gram, y = inputs @ tangent_kernel(layers)[0, 0] @ inputs.T, inputs @ self.target
         return {"alignment": y @ gram @ y / (np.linalg.norm(gram) * (y @ y))}
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> FinalKernelAnisotropic:
-        """Return a network of two layers with rates of their own on 4 inputs."""
+        """Return a network of two layers with different learning rates on 4 inputs."""
         root = rng.normal(size=(4, 4)) / 2
         return cls(
             start=rng.normal(size=(2, 6, 6)) / 2,
@@ -211,8 +213,8 @@ class FinalKernelOutputs(DeepStart):
     .. math:: M_{cc'} = \sum_{\ell=1}^{L} \frac{\bar\eta}{\eta_\ell} \, (S S^\top)^{(L - \ell)/L}_{cc'} \,
         (S^\top S)^{(\ell - 1)/L},
 
-    the power 0 being the identity, and its alignment, at equal rates and with :math:`\mu_\alpha = s_\alpha^{2/L}` (0
-    for the directions of outputs and inputs without a mode), at
+    where the power 0 is the identity. At equal rates and with :math:`\mu_\alpha = s_\alpha^{2/L}` (0 for directions of
+    outputs and inputs without a mode), its alignment ends at
 
     .. math:: \frac{y^\top K y}{|K|_F |y|^2} = \frac{L \sum_\alpha s_\alpha^2 \mu_\alpha^{L-1}}{\sum_\alpha s_\alpha^2
         \sqrt{\sum_{\alpha=1}^{C} \sum_{\beta=1}^{r} \bigl(\sum_\ell \mu_\alpha^{L-\ell} \mu_\beta^{\ell-1}
@@ -225,20 +227,20 @@ class FinalKernelOutputs(DeepStart):
     start : array_like, shape (layer, width, width)
         As in `FinalKernel`.
     target : array_like, shape (n_out, n_in)
-        Map to be learned, ``S``, not zero.
+        Target map ``S``, not zero.
     rates : array_like, shape (layer,)
         Learning rates; the alignment is that of the kernel of a network with equal rates.
 
     Raises
     ------
     ValueError
-        As `FinalKernel`; by `exact` for a target below full rank, where the start in directions without a mode decays
-        over times of order :math:`\sigma^{2 - 2L}`.
+        As for `FinalKernel`. `exact` also raises if the target is below full rank, since the initial weights in
+        directions without a mode decay over times of order :math:`\sigma^{2 - 2L}`.
 
     Notes
     -----
-    Approximates the network trained from raw weights, for ``alignment`` with equal rates. Source: Atanasov et al.
-    (2022), eq. (53). Published formulas, checked: ``linsolve card FinalKernelOutputs``.
+    Approximates the network with numerically integrated weights; for ``alignment`` with equal rates. Source: Atanasov
+    et al. (2022), eq. (53). Published formulas, checked: ``linsolve card FinalKernelOutputs``.
 
     Examples
     --------
@@ -274,7 +276,7 @@ class FinalKernelOutputs(DeepStart):
         return {"kernel": kernel, "alignment": depth * fit / (xp.sum(s**2) * size)}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same of trained networks."""
+        """Return the same quantities of trained networks."""
         values = np.linalg.svd(arithmetic.to_numpy(self.target).astype(float), compute_uv=False)
         if not values[-1] > 1e-3 * values[0]:
             least, rule = f"a matrix with singular value {values[-1]:.3g}", "must have values of 1e-3 of the largest"

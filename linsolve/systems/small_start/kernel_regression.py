@@ -1,4 +1,4 @@
-"""The trained network against kernel regression with its own final kernel, on fewer samples than inputs."""
+"""The trained network compared with kernel regression by its own final kernel, on fewer samples than inputs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from linsolve.systems.small_start.start import SmallStart, check_growth, directi
 
 __all__ = ["KernelRegression"]
 
-WHITE = 1e-9  # relative deviation that counts as rounding
+WHITE = 1e-9  # largest relative deviation from white inputs
 
 
 class KernelRegression(SmallStart):
-    r"""The trained two-layer network against regression with its own final kernel, fewer samples than inputs.
+    r"""Difference of a trained two-layer network and kernel regression with its final kernel, for ``P < D``.
 
     For ``P < D`` white samples, :math:`X X^\top / P = \Pi` a projector, and targets :math:`y = s \beta \cdot x`,
-    :math:`\beta = \Pi \beta`, the maps of network and of kernel regression with the final kernel are equal on the
-    span of the data and differ off it by the part of the start that gradient flow leaves, :math:`V = W_0 (I - \Pi)`:
+    :math:`\beta = \Pi \beta`, the maps of the network and of kernel regression with the final kernel are equal on the
+    span of the data. Outside it they differ by the part of the initial weights that gradient flow leaves unchanged,
+    :math:`V = W_0 (I - \Pi)`:
 
     .. math:: f_\infty - f_{\mathrm{KRR}} = \tfrac12 V^\top a_\infty + O(\sigma^3), \qquad
         a_\infty = \sqrt s \Bigl(\hat g - \frac{T}{2} (I - \hat g \hat g^\top) B \hat g\Bigr) + O(\sigma^2),
@@ -31,8 +32,8 @@ class KernelRegression(SmallStart):
         W_\perp = W_0 (\Pi - \beta \beta^\top), \quad T = \frac{1}{s} \sqrt{1 + \frac1K} \, \mathrm{arsinh} \sqrt K,
         \quad K = \frac{2s}{p_0} - 1, \quad p_0 = \tfrac12 |a_0 + W_0 \beta|^2.
 
-    So "the network is a kernel machine with its final kernel" holds with error :math:`O(\sigma)`, not
-    :math:`O(\sigma^2)`; with ``P >= D`` it holds exactly, as the regression does not depend on the kernel.
+    The network thus is a kernel machine with its final kernel up to an error :math:`O(\sigma)`, not
+    :math:`O(\sigma^2)`. For ``P >= D`` the two are equal, as the regression does not depend on the kernel.
 
     Parameters
     ----------
@@ -46,15 +47,16 @@ class KernelRegression(SmallStart):
     Raises
     ------
     ValueError
-        For inputs that are not white, a target off their span, a zero target, a start with ``p0 = 0``, and for entries
-        whose products leave the range of doubles.
+        If the inputs are not white, the target is zero or not in their span, ``p0 = 0``, or products of entries
+        overflow.
 
     Notes
     -----
-    Approximates the two-layer network trained from raw weights. ``function`` compares the two maps,
-    ``gap`` their difference with :math:`V^\top a_\infty / 2`, ``gap from the start`` with the same from the weights
-    at the start. There the term in ``T``, a turn of :math:`\hat g` during the wait, derived here, is
-    :math:`O(\sigma^2 \log(1/\sigma))`; without it the error would have that size.
+    Approximates the two-layer network with numerically integrated weights. ``function`` compares the two maps. ``gap``
+    compares their difference with :math:`V^\top a_\infty / 2`, and ``gap from the start`` with the same expression
+    computed from the initial weights. In the latter the term in ``T``, derived here, describes the rotation of
+    :math:`\hat g` before the loss decreases. It is :math:`O(\sigma^2 \log(1/\sigma))`, and so would be the error
+    without it.
 
     Source: Atanasov, Bordelon, Pehlevan (2022), eq. (15) and section 2. Published formulas, checked: ``linsolve card
     KernelRegression``.
@@ -107,7 +109,7 @@ class KernelRegression(SmallStart):
         return xp.linalg.solve(gram, (x @ self.target)[:, None])[:, 0] @ features
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the regression's map, and both forms of the gap."""
+        """Return the map of the regression and both forms of the gap."""
         first, last = self._trained(small)
         x = self.inputs
         unseen = small * (self.first - self.first @ xp.matrix_transpose(x) @ x / x.shape[0])
@@ -118,7 +120,7 @@ class KernelRegression(SmallStart):
         }
 
     def last_layer(self, xp: Any, small: Any) -> Any:
-        """Return the last layer at the end of training, shape (width,), from the weights at the start."""
+        """Return the last layer at the end of training, shape (width,), from the initial weights."""
         x, (s, beta) = self.inputs, direction(xp, self.target)
         w = self.first @ beta
         across = (self.first @ xp.matrix_transpose(x)) @ x / x.shape[0] - outer(w, beta)

@@ -31,7 +31,7 @@ class LayerKernels(DeepStart):
     .. math:: h_\ell(x) \cdot h_\ell(x') \to s^{2 \ell / L} \prod_{k \le \ell} \frac{\eta_k}{\bar\eta} \;
         x^\top \beta \beta^\top x' + O(\sigma^2),
 
-    for inputs of any full-rank covariance. Across the target the kernel is smaller: :math:`O(\sigma^{2 \ell})`.
+    for inputs of any full-rank covariance. Orthogonal to the target the kernel is smaller: :math:`O(\sigma^{2 \ell})`.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ class LayerKernels(DeepStart):
     Raises
     ------
     ValueError
-        As `FinalKernelAnisotropic`.
+        As for `FinalKernelAnisotropic`.
 
     Notes
     -----
-    Approximates the network trained from raw weights. ``layer k`` is the kernel of hidden layer ``k``, ``across k`` its
-    spike plus its block across the target. Source: Atanasov, Bordelon, Pehlevan (2022), eq. (43). Published formulas,
-    checked: ``linsolve card LayerKernels``.
+    Approximates the network with numerically integrated weights. ``layer k`` is the kernel of hidden layer ``k``;
+    ``across k`` is its spike plus its block orthogonal to the target. Source: Atanasov, Bordelon, Pehlevan (2022), eq.
+    (43). Published formulas, checked: ``linsolve card LayerKernels``.
 
     Examples
     --------
@@ -80,11 +80,11 @@ class LayerKernels(DeepStart):
         return xp.exp(size) * outer(beta, beta)
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the spikes of the hidden layers, once as their kernel and once with nothing across the target."""
+        """Return the spikes of the hidden layers, as full kernels and with a zero block orthogonal to the target."""
         return {name: self.spike(xp, int(name.split()[1])) for name in self.orders}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same of the trained network."""
+        """Return the same quantities of the trained network."""
         layers = trained(self.layers_at_start(small), self.target, rates=self.rates, covariance=self.covariance)
         _, beta = direction(xp, self.target)
         away, found = xp.eye(beta.shape[0]) - outer(beta, beta), {}
@@ -95,7 +95,7 @@ class LayerKernels(DeepStart):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LayerKernels:
-        """Return a network of three layers with rates of their own on 4 inputs of generic covariance."""
+        """Return a network of three layers with different learning rates on 4 inputs of generic covariance."""
         root, beta = rng.normal(size=(4, 4)) / 2, unit(rng, 4)
         return cls(
             start=rng.normal(size=(3, 6, 6)) / 2,
@@ -108,9 +108,9 @@ class LayerKernels(DeepStart):
 class WidthCorrection(Expansion):
     r"""Strengths of a learned mode in layers of unequal widths.
 
-    With :math:`N_1, \dots, N_{L+1}` inputs, hidden units and outputs, a start whose layers satisfy :math:`W_\ell
-    W_\ell^\top - W_{\ell+1}^\top W_{\ell+1} = \sigma^2 (1 - N_{\ell+2}/N_{\ell+1}) I`, and equal rates, the strengths
-    of a mode of value ``s`` end at
+    With :math:`N_1, \dots, N_{L+1}` inputs, hidden units and outputs, initial weights that satisfy :math:`W_\ell
+    W_\ell^\top - W_{\ell+1}^\top W_{\ell+1} = \sigma^2 (1 - N_{\ell+2}/N_{\ell+1}) I`, and equal learning rates, the
+    strengths of a mode of value ``s`` end at
 
     .. math:: u_\ell^2 = s^{2/L} + \sigma^2 \Bigl(g_\ell - \frac{g}{L}\Bigr) + O(\sigma^4), \qquad
         g_\ell = \sum_{k=\ell}^{L-1} \Bigl(1 - \frac{N_{k+2}}{N_{k+1}}\Bigr), \qquad
@@ -121,13 +121,13 @@ class WidthCorrection(Expansion):
     s : array_like
         Value of the mode, positive.
     sizes : array_like, shape (boundary,)
-        :math:`N_1, \dots, N_{L+1}`, whole, at least two.
+        :math:`N_1, \dots, N_{L+1}`, at least two integers.
 
     Notes
     -----
     Approximates the solution of :math:`\prod_\ell (u_L^2 + \sigma^2 g_\ell) = s^2`. Wide random layers satisfy the
-    condition on the start only on average, see `LayerImbalance`. Source: Atanasov, Bordelon, Pehlevan (2022), eqs.
-    (57)-(59). Published formulas, checked: ``linsolve card WidthCorrection``.
+    condition on the initial weights only on average, see `LayerImbalance`. Source: Atanasov, Bordelon, Pehlevan (2022),
+    eqs. (57)-(59). Published formulas, checked: ``linsolve card WidthCorrection``.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class WidthCorrection(Expansion):
         return {"strengths squared": level + small**2 * (offsets - xp.sum(offsets) / depth)}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from Newton's iteration for the logarithm of the smallest one: a convex equation."""
+        """Return the same by Newton's method for the logarithm of the smallest one, which solves a convex equation."""
         offsets = self.offsets(xp)
         above, least = small**2 * (offsets - xp.min(offsets)), xp.pow(self.s, 2 * self.s / self.s / offsets.shape[0])
         for _ in range(40):
@@ -190,7 +190,7 @@ class LayerImbalance(Statistic):
     r"""Mean difference of the squared strengths of the two layers of a trained network with one output.
 
     For :math:`a_i \sim N(0, \sigma^2/N)`, :math:`W_{ij} \sim N(0, \sigma^2/D)` with small :math:`\sigma`, the norms
-    of the rank one layers at the end of training, :math:`u_1 = |W|_2`, :math:`u_2 = |a|`, obey
+    of the rank-one layers at the end of training, :math:`u_1 = |W|_2`, :math:`u_2 = |a|`, obey
 
     .. math:: \langle u_1^2 - u_2^2 \rangle = \sigma^2 \, \frac{N - 1}{D}.
 
@@ -199,14 +199,14 @@ class LayerImbalance(Statistic):
     width, n_in : int
         Numbers ``N`` and ``D`` of hidden units and inputs.
     sigma : float
-        Size of the start, small: the correction is :math:`O(\sigma^2 \log(1/\sigma))`, relative.
+        Size of the initial weights, small: the relative correction is :math:`O(\sigma^2 \log(1/\sigma))`.
 
     Notes
     -----
     Exact at every ``N`` and ``D`` as :math:`\sigma \to 0`: :math:`u_1^2 - u_2^2 = \hat g^\top (W_0 W_0^\top - a_0
-    a_0^\top) \hat g`, conserved, with :math:`\hat g` the direction that training selects, :math:`a_0 + W_0 \beta`,
-    which is correlated with both. Sampled by training networks. The spectrum of the imbalance of wide random layers is
-    that of Marchenko and Pastur. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (56), (57). Published formulas,
+    a_0^\top) \hat g`, is conserved. Training selects the direction :math:`\hat g` of :math:`a_0 + W_0 \beta`,
+    which is correlated with both layers. The mean is sampled by training networks. The imbalance of wide random layers
+    has the Marchenko-Pastur spectrum. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (56), (57). Published formulas,
     checked: ``linsolve card LayerImbalance``.
 
     Examples
@@ -238,7 +238,7 @@ class LayerImbalance(Statistic):
         first = sigma / np.sqrt(d) * rng.normal(size=(count, n, d))
         last = sigma / np.sqrt(n) * rng.normal(size=(count, 1, n))
         target = np.eye(1, d)
-        end = np.log(1 / sigma) + 10.0  # the slowest of some thousand starts waits 3 or 4 longer than the mean
+        end = np.log(1 / sigma) + 10.0  # the slowest of several thousand is 3 to 4 later than the mean
         first, last = march([first, last], target, end, int(20 * end))
         strongest = np.linalg.norm(first, ord=2, axis=(-2, -1))
         return {"imbalance": (strongest**2 - np.sum(last**2, axis=(-2, -1))) / sigma**2}

@@ -1,4 +1,4 @@
-"""Learning times of small networks: logarithmic in sigma for two layers, a power of sigma for more."""
+"""Learning times from small initial weights: logarithmic in sigma for two layers, a power of sigma for more."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["DeepLearningTime", "LearningTime"]
 
 
 class LearningTime(SmallStart):
-    r"""Times at which a two-layer network from a small start has learned half of the target, and lost half of its loss.
+    r"""Times to half of the target and to half of the loss of a two-layer network with small initial weights.
 
     With ``target`` :math:`= s \beta`, learning rate :math:`\eta` and :math:`c_0 = p_0/2 = |a_0 + W_0 \beta|^2 / 4`,
 
     .. math:: t_{1/2} = \frac{1}{2 \eta s} \log\Bigl(\frac{s}{c_0} - 1\Bigr), \qquad
         t_{\mathrm{half\ loss}} = \frac{1}{2 \eta s} \log\Bigl[(\sqrt 2 - 1) \Bigl(\frac{s}{c_0} - 1\Bigr)\Bigr],
 
-    exact for a balanced, aligned network (`BalancedMode`, ``c0`` its strength), where :math:`a_0 = W_0 \beta`; from
-    any small start the relative error is :math:`O(\sigma^2)`.
+    exact for a balanced, aligned network with :math:`a_0 = W_0 \beta` (`BalancedMode` of initial strength ``c0``); for
+    any small initial weights the relative error is :math:`O(\sigma^2)`.
 
     Parameters
     ----------
@@ -38,12 +38,11 @@ class LearningTime(SmallStart):
     Raises
     ------
     ValueError
-        For a zero target, for a start with ``c0 = 0``, whose network never learns it, and for entries whose products
-        leave the range of doubles.
+        If the target is zero, if ``c0 = 0``, so that the network never learns it, or if products of entries overflow.
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, integrated weight by weight. Source: Atanasov, Bordelon,
+    Approximates the two-layer network on white inputs, with numerically integrated weights. Source: Atanasov, Bordelon,
     Pehlevan (2022), section 3.1.2 and caption of figure 2. Published formulas, checked: ``linsolve card
     LearningTime``.
 
@@ -87,7 +86,7 @@ class LearningTime(SmallStart):
         return dict(zip(self.orders, map(xp.asarray, times), strict=True))
 
     def special_cases(self) -> list[tuple[Expansion, float, str]]:
-        """Return a balanced, aligned network, ``a0 = W0 beta``, from a start that is not small."""
+        """Return a balanced, aligned network, ``a0 = W0 beta``, from initial weights that are not small."""
         _, beta, w, _ = split(np, self.first, self.target)
         scale = np.sqrt(np.sum(self.target**2) ** 0.5 / np.sum(w**2)) / 3
         aligned = type(self)(w * scale, outer(w, beta) * scale, self.target, self.eta)
@@ -106,14 +105,14 @@ class LearningTime(SmallStart):
 
 
 class DeepLearningTime(Expansion):
-    r"""Time at which a balanced mode of three or more layers has been half learned: a power of the size of the start.
+    r"""Half-learning time of a balanced mode of three or more layers: a power of the size of the initial weights.
 
-    With :math:`c_0 = \sigma^L` the mode's strength at the start, value ``s``, and :math:`\bar\eta` the geometric mean
+    With :math:`c_0 = \sigma^L` the initial strength of the mode, value ``s``, and :math:`\bar\eta` the geometric mean
     of the layers' learning rates,
 
     .. math:: t_{1/2} = \frac{\sigma^{2-L}}{(L - 2)\, \bar\eta s} \bigl(1 + O(\sigma^{L-2})\bigr),
 
-    the same for half of the target and half of the loss, since the rise is short compared with the wait.
+    the same for half of the target and half of the loss, since the transition is short compared with the plateau.
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ class DeepLearningTime(Expansion):
     Notes
     -----
     Approximates `DeepMode`. Times are named by depth, ``half of the target at depth 3``; modes of the same depth are
-    numbered besides, ``(mode 1)``. Source: Atanasov et al. (2022), section 4.1.1 and the line after (40). Published
+    also numbered, ``(mode 1)``. Source: Atanasov et al. (2022), section 4.1.1 and the line after (40). Published
     formulas, checked: ``linsolve card DeepLearningTime``.
 
     Examples
@@ -170,7 +169,7 @@ class DeepLearningTime(Expansion):
             which = f" (mode {mode})" if np.sum(depths == depth) > 1 else ""
             names |= {f"half of the {part} at depth {depth:g}{which}": depth - 2 for part in ("target", "loss")}
         object.__setattr__(self, "orders", names)
-        object.__setattr__(self, "dps", max(50, 30 + 4 * int(depths.max())))  # errors fall to 1e-4^(L - 2)
+        object.__setattr__(self, "dps", max(50, 30 + 4 * int(depths.max())))  # errors decrease to 1e-4^(L - 2)
 
     def _named(self, target: Any, loss: Any) -> dict[str, Any]:
         """Return the times of each mode under the names in `orders`."""

@@ -1,4 +1,4 @@
-"""A small two-layer network on white inputs over the whole of training: phase I matched to the sigmoid of phase II."""
+"""Two-layer network from small initial weights on white inputs: phase I matched to the sigmoid of phase II."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["KernelAlignment", "MatchedSolution", "RefinedMatchedSolution"]
 
 
 class MatchedSolution(SmallStart):
-    r"""Output and weights of a small two-layer network, from start to end.
+    r"""Output and weights of a two-layer network with small initial weights, over the whole of training.
 
     For :math:`f = a^\top W x` on white inputs, ``target`` :math:`= s \beta`, :math:`w = W \beta`, :math:`q = (|a|^2 +
     |w|^2)/2`, :math:`r = a \cdot w`, learning rate 1 and :math:`p_0 = q_0 + r_0 = |a_0 + w_0|^2 / 2`,
@@ -29,21 +29,20 @@ class MatchedSolution(SmallStart):
     last, first, target
         As in `EarlyAlignment`.
     phases : array_like, shape (time,)
-        Increasing times on the clock of the transition, ``2 s t - log(2 s/p0)``, which is 0 at half the rise.
+        Increasing times relative to the transition, ``2 s t - log(2 s/p0)``, which is 0 at half of the target.
 
     Raises
     ------
     ValueError
-        For a zero target, for a start with ``p0 = 0``, whose network never learns it, and for entries whose products
-        leave the range of doubles.
+        If the target is zero, if ``p0 = 0``, so that the network never learns it, or if products of entries overflow.
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, integrated weight by weight. The reported errors are divided by
-    :math:`\log(2s/p_0)`; the quotient has order 2. `RefinedMatchedSolution` accounts for the logarithm.
+    Approximates the two-layer network on white inputs, with numerically integrated weights. The reported errors are
+    divided by :math:`\log(2s/p_0)`; the quotient has order 2. `RefinedMatchedSolution` accounts for the logarithm.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28). The logarithm is absent where the start of the first
-    layer has only components along the target. Published formulas, checked: ``linsolve card MatchedSolution``.
+    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28). The logarithm is absent if the initial first layer
+    has only components along the target. Published formulas, checked: ``linsolve card MatchedSolution``.
 
     Examples
     --------
@@ -80,7 +79,7 @@ class MatchedSolution(SmallStart):
         return 2 * s * t
 
     def head_start(self, xp: Any, small: Any) -> Any:
-        """Return ``p0``, from which the growth starts."""
+        """Return ``p0``, the initial value of the growing part."""
         return self.pace(xp, small)[1]
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
@@ -91,7 +90,7 @@ class MatchedSolution(SmallStart):
         return {"q": s * (1 + down**2) / den, "r": s * (1 - down**2) / den}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from the integrated network."""
+        """Return the same quantities from the integrated network."""
         first, last = follow(self.layers_at_start(small), self.target, self.pace(xp, small)[2])
         a, w = last[:, 0, :], split(xp, first, self.target)[2]
         return {"q": xp.sum(a * a + w * w, axis=-1) / 2, "r": xp.sum(a * w, axis=-1)}
@@ -107,7 +106,7 @@ class MatchedSolution(SmallStart):
         """Return a network of 8 hidden units on 12 inputs."""
         beta = unit(rng, 12)
         last, first = rng.normal(size=8) / np.sqrt(8), rng.normal(size=(8, 12)) / np.sqrt(12)
-        # p0 > q0: from a start that almost points away from the target the logarithm dominates only far below 1e-4
+        # p0 > q0: for initial weights almost opposite to the target, the logarithm dominates only far below 1e-4
         last = last * np.sign(last @ first @ beta)
         return cls(
             last=last,
@@ -120,7 +119,7 @@ class MatchedSolution(SmallStart):
 class RefinedMatchedSolution(MatchedSolution):
     r"""The matched solution with its logarithm: error :math:`O(\sigma^2)`, uniformly in time.
 
-    The part of the first layer across the target, :math:`W_\perp`, slows the growth. With :math:`\hat g = (a_0 +
+    The part of the first layer orthogonal to the target, :math:`W_\perp`, slows the growth. With :math:`\hat g = (a_0 +
     w_0)/|a_0 + w_0|`, :math:`\hat b = |W_{0\perp}^\top \hat g|^2`, :math:`K = 2s/p_0 - 1`, replace :math:`2st` in
     `MatchedSolution` by
 
@@ -165,7 +164,7 @@ class RefinedMatchedSolution(MatchedSolution):
 
 
 class KernelAlignment(RefinedMatchedSolution):
-    r"""The alignment of the kernel with the target over the whole of training.
+    r"""Alignment of the tangent kernel with the target over the whole of training.
 
     On white inputs of rank ``n_in`` the cosine between kernel and target is
 
@@ -173,14 +172,14 @@ class KernelAlignment(RefinedMatchedSolution):
         M = |a|^2 I + |w|^2 \beta \beta^\top + W_\perp^\top W_\perp + W_\perp^\top w \beta^\top + \beta w^\top W_\perp,
 
     and with :math:`g = (a_0 + w_0)/\sqrt 2`, :math:`h = (a_0 - w_0)/\sqrt 2`, :math:`p_0 = |g|^2`, at learning rate 1
-    and with the clock :math:`\theta` of `RefinedMatchedSolution`,
+    and with the exponent :math:`\theta` of `RefinedMatchedSolution`,
 
     .. math:: a, w = \frac{g \sqrt E \pm h / \sqrt E}{\sqrt 2}, \qquad
         E = \frac{2s/p_0}{1 - e^{-\theta} + (2s/p_0) e^{-\theta}}, \qquad
         W_\perp = W_{0\perp} - (1 - \sqrt{E e^{-\theta}}) \, \hat g \hat g^\top W_{0\perp},
 
-    with error :math:`O(\sigma^2)`, uniformly in time: alignment, kernel and loss in one formula. Where
-    :math:`W_\perp = 0` the kernel is :math:`|a|^2 I + |w|^2 \beta \beta^\top` exactly, and
+    with error :math:`O(\sigma^2)`, uniformly in time, for alignment, kernel and loss. If
+    :math:`W_\perp = 0`, the kernel is :math:`|a|^2 I + |w|^2 \beta \beta^\top` exactly, and
     :math:`A = (\alpha + \gamma) / \sqrt{(\alpha + \gamma)^2 + (r - 1) \alpha^2}`, :math:`\alpha = |a|^2`,
     :math:`\gamma = |w|^2`, ``r = n_in``. It ends at `FinalKernel`'s alignment, :math:`2/\sqrt{r + 3}`.
 
@@ -191,10 +190,10 @@ class KernelAlignment(RefinedMatchedSolution):
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, integrated weight by weight. Derived here from :math:`\dot
-    W_\perp = -a a^\top W_\perp`, which removes the part of :math:`W_\perp` along the hidden direction :math:`\hat g =
-    g/|g|`. Source: the alignment of Atanasov et al. (2022), section 2, and their eq. (8) for phase II. Published
-    formulas, checked: ``linsolve card KernelAlignment``.
+    Approximates the two-layer network on white inputs, with numerically integrated weights. Derived here from
+    :math:`\dot W_\perp = -a a^\top W_\perp`, which removes the part of :math:`W_\perp` along the hidden direction
+    :math:`\hat g = g/|g|`. Source: the alignment of Atanasov et al. (2022), section 2, and their eq. (8) for phase II.
+    Published formulas, checked: ``linsolve card KernelAlignment``.
 
     Examples
     --------
@@ -236,7 +235,7 @@ class KernelAlignment(RefinedMatchedSolution):
         return self._of(xp, *self.layers(xp, small))
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from the integrated network."""
+        """Return the same quantities from the integrated network."""
         first, last = follow(self.layers_at_start(small), self.target, self.pace(xp, small)[2])
         _, _, w, rest = split(xp, first, self.target)
         return self._of(xp, last[:, 0, :], w, rest)

@@ -1,4 +1,4 @@
-"""A small two-layer network with several outputs on white inputs, over the whole of training."""
+"""Two-layer network with several outputs from small initial weights on white inputs, over the whole of training."""
 
 from __future__ import annotations
 
@@ -20,41 +20,42 @@ __all__ = ["MatchedOutputs"]
 
 
 class MatchedOutputs(Expansion):
-    r"""Output and kernel of a small two-layer network with several outputs, from start to end.
+    r"""Output and kernel of a two-layer network with several outputs and small initial weights, during all of training.
 
-    For :math:`f = W_2 W_1 x` on white inputs, target ``S``, learning rate 1, put :math:`Q = (W_1^\top; W_2)` and
-    :math:`F = \begin{pmatrix} 0 & S^\top \\ S & 0 \end{pmatrix}`. Then, as if the start were balanced,
+    For :math:`f = W_2 W_1 x` on white inputs, target ``S``, learning rate 1, let :math:`Q = (W_1^\top; W_2)` and
+    :math:`F = \begin{pmatrix} 0 & S^\top \\ S & 0 \end{pmatrix}`. Then, as for balanced initial weights,
 
     .. math:: Q Q^\top = e^{F t} Q_0 \Bigl[I + Q_0^\top \frac{e^{2 F t} - 1}{2 F} Q_0\Bigr]^{-1} Q_0^\top e^{F t}
         + O(\sigma^2),
 
-    uniformly in time, up to a logarithm from the time that passes between the modes. The modes are coupled while they
-    compete; afterwards each is a sigmoid. The blocks of :math:`Q Q^\top` are :math:`W_1^\top W_1`, :math:`W_2 W_1` and
-    :math:`W_2 W_2^\top`, hence the tangent kernel.
+    uniformly in time, up to a logarithm due to the time between the transitions of the modes. The modes are coupled
+    while they compete; afterwards each is a sigmoid. The blocks of :math:`Q Q^\top` are :math:`W_1^\top W_1`,
+    :math:`W_2 W_1` and :math:`W_2 W_2^\top`, hence the tangent kernel.
 
     Parameters
     ----------
     first : array_like, shape (width, n_in)
-        First layer over :math:`\sigma` at the start.
+        Initial first layer over :math:`\sigma`.
     last : array_like, shape (n_out, width)
-        Second layer over :math:`\sigma` at the start.
+        Initial second layer over :math:`\sigma`.
     target : array_like, shape (n_out, n_in)
-        Map to be learned, ``S``, not zero; any rank.
+        Target map ``S``, not zero; any rank.
     phases : array_like, shape (time,)
-        Increasing times on the clock of the strongest mode, ``2 s t - log(s / sigma^2)``.
+        Increasing times relative to the transition of the strongest mode, ``2 s t - log(s / sigma^2)``.
 
     Raises
     ------
     ValueError
-        For a zero target, and for entries whose products leave the range of doubles.
+        If the target is zero, or products of entries overflow.
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, integrated weight by weight. It is the balanced solution of
-    Fukumizu (1998) and Braun et al. (2022), see `WhitenedTwoLayer`, from a start that is not balanced. The formula is
-    evaluated by the matrix kernel of that flow, 1e-12 of the largest entry at every time
-    (``tests/systems/small_start/test_matched_outputs.py``, to phase 1e4). At one output there is no logarithm, and the
-    law agrees with `RefinedMatchedSolution` to its order: the first layer's part across the target stays in it.
+    Approximates the two-layer network on white inputs, with numerically integrated weights. The formula is the balanced
+    solution of Fukumizu (1998) and Braun et al. (2022), see `WhitenedTwoLayer`, applied to initial weights that are not
+    balanced. It is evaluated by the matrix kernel of that flow, to 1e-12 of the largest entry at every time
+    (``tests/systems/small_start/test_matched_outputs.py``, to phase 1e4). For one output there is no logarithm, and the
+    law agrees with `RefinedMatchedSolution` to its order, because it keeps the part of the first layer orthogonal to
+    the target.
 
     Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28) for one output and section 4.2. Published formulas,
     checked: ``linsolve card MatchedOutputs``.
@@ -101,9 +102,9 @@ class MatchedOutputs(Expansion):
         return xp.where((t == 0)[:, None, None], start, later)
 
     def _frame(self, xp: Any, q0: Any) -> Frame:
-        """Return the start in the eigenbasis of F, without the conditions that a balanced start obeys."""
+        """Return the initial weights in the eigenbasis of F; they need not be balanced."""
         turned, modes = xp.matrix_transpose, Modes.of(xp, self.target)
-        if q0.shape[1] > q0.shape[0]:  # as many columns as rows say the same
+        if q0.shape[1] > q0.shape[0]:  # as many columns as rows are enough
             q0 = turned(xp.linalg.qr(turned(q0))[1])
         k, (n_out, n_in), half = modes.s.shape[0], self.target.shape, xp.sqrt(xp.ones_like(self.target[0, 0]) / 2)
         v, u = modes.v[:, :k] * half, modes.u[:, :k] * half
@@ -127,7 +128,7 @@ class MatchedOutputs(Expansion):
         return self._blocks(self.gram(xp, small, self.times(xp, small)))
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same from the integrated network."""
+        """Return the same quantities from the integrated network."""
         start = [float(small) * self.first, float(small) * self.last]
         first, last = follow(start, self.target, self.times(xp, small))
         q = xp.concat([xp.matrix_transpose(first), last], axis=-2)

@@ -48,7 +48,7 @@ def each(layers: Any) -> list[tuple[Any, Any]]:
 
 
 def kernel(layers: Any, weights: Any = None, x: Any = PROBES) -> Any:
-    """Return the sum over layers of products of gradients of the one output at all pairs of points."""
+    """Return the sum over layers of the products of gradients of the output at all pairs of points."""
     weights = np.ones(len(layers)) if weights is None else weights
     parts = zip(weights, each(layers), strict=True)
     return sum(w * (after @ after.T)[0, 0] * (x @ before.T @ before @ x.T) for w, (after, before) in parts)
@@ -61,7 +61,7 @@ def rotations(depth: int, width: int) -> list[Any]:
 
 
 def balanced(strengths: Any, out: Any, into: Any, rates: Any) -> list[Any]:
-    """Return layers balanced as in (33), (53): strengths u_a, singular vectors of the map, generic ones between."""
+    """Return layers balanced as in (33), (53): strengths u_a, outer singular vectors of the map, generic inner ones."""
     depth, modes = len(rates), len(strengths)
     frames = [into, *(Q[:, :modes] for Q in rotations(depth - 1, D)), out]
     scales = np.sqrt(rates / rates[-1])
@@ -69,7 +69,7 @@ def balanced(strengths: Any, out: Any, into: Any, rates: Any) -> list[Any]:
 
 
 def gradients(value: Any) -> list[Any]:
-    """Return the derivative of `value(layers)` by every weight of the generic layers, through a complex step."""
+    """Return the gradient of `value(layers)` at the generic layers, by a complex step in every weight."""
     found = [np.empty(layer.shape) for layer in GENERIC]
     for k, layer in enumerate(GENERIC):
         for at in np.ndindex(layer.shape):
@@ -101,7 +101,7 @@ FINAL = balanced(np.array([S ** (1 / 3)]), np.ones((1, 1)), BETA[:, None], np.on
     r"\dot W^\ell = \eta_\ell (W^{>\ell})^\top (s\beta - \tilde w)^\top \Sigma (W^{<\ell})^\top",
 )
 def gradient_flow_of_all_layers() -> Evidence:
-    """Compare with the derivative of the mean loss over seven points by every weight, through a complex step."""
+    """Compare with the gradient of the mean loss over seven points, by a complex step in every weight."""
     truth = [-rate * g for rate, g in zip(RATES, gradients(mean_loss), strict=True)]
     return Evidence(flat(truth), flat(velocities(GENERIC, RATES, COVARIANCE)))
 
@@ -133,7 +133,7 @@ def motion_of_the_squares() -> Evidence:
     r"W^{1\top} \cdots W^{\ell\top}",
 )
 def both_sides_of_the_law() -> Evidence:
-    """Compare with the gradient of the output by the first of three layers, a complex step, times that layer."""
+    """Compare with the gradient of the output with respect to the first of three layers, times that layer."""
     first, second, last = GENERIC
     truth = gradients(lambda layers: (product(layers) @ PROBES[0])[0])[0] @ first.T
     shifted = second.T @ (first.T @ second.T @ last.T) @ PROBES[:1] @ first.T
@@ -147,7 +147,7 @@ def both_sides_of_the_law() -> Evidence:
     about=("DeepMode", "WidthCorrection", "LayerImbalance"),
 )
 def conservation_law() -> Evidence:
-    """Compare with the weights of a generic three-layer network at three rates, integrated one by one."""
+    """Compare with the integrated weights of a generic three-layer network with three learning rates."""
 
     def difference(layers: Any) -> Any:
         pairs = [(layers[k], RATES[k], layers[k + 1], RATES[k + 1]) for k in (0, 1)]
@@ -163,7 +163,7 @@ def conservation_law() -> Evidence:
     r"K = \textstyle\sum_\ell |W^{>\ell}|^2\, x^\top (W^{<\ell})^\top W^{<\ell} x'",
 )
 def tangent_kernel_of_all_layers() -> Evidence:
-    """Compare with the product of the gradients of the output at two points, through a complex step."""
+    """Compare with the product of the gradients of the output at two points, by a complex step."""
     first, second = (flat(gradients(lambda layers, x=x: (product(layers) @ x)[0])) for x in PROBES[[0, 2]])
     return Evidence(first @ second, kernel(GENERIC)[0, 2])
 
@@ -177,7 +177,7 @@ def tangent_kernel_of_all_layers() -> Evidence:
     about=("FinalKernel",),
 )
 def balanced_kernel() -> Evidence:
-    """Compare with the gradients of a balanced network of three layers at three rates."""
+    """Compare with the gradients of a balanced network of three layers with three learning rates."""
     share = RATES / RATES[-1]
     A, B = sum(np.prod(np.delete(share, k)) for k in (1, 2)), np.prod(share[1:])
     M = A * np.outer(BETA, BETA) + B * np.eye(D)
@@ -192,7 +192,7 @@ def balanced_kernel() -> Evidence:
     about=("FinalKernel",),
 )
 def spike_over_bulk() -> Evidence:
-    """Compare with the kernels with and without the rates of a balanced network, along and across the target."""
+    """Compare with the kernels of a balanced network with and without rates, along and orthogonal to the target."""
     rates = np.array([0.6, 1.7, 1.7])
     layers = balanced(np.array([U]), np.ones((1, 1)), BETA[:, None], rates)
     plain, driving = kernel(layers), kernel(layers, rates)

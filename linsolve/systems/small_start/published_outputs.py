@@ -38,7 +38,7 @@ def generalization_error() -> Evidence:
     P, n = 5, 12
     samples = np.random.default_rng(1).standard_normal((P, n))
     left = np.eye(n) - np.linalg.pinv(samples) @ samples
-    kappa = n - P  # of kappa = kappa n/(P + kappa)
+    kappa = n - P  # solution of kappa = kappa n/(P + kappa)
     rest = 1 / (P + kappa) ** 2 / (1 - P * n / (P + kappa) ** 2)
     return Evidence(np.trace(left.T @ left) / n, kappa**2 * rest, rest)
 
@@ -51,7 +51,7 @@ def generalization_error() -> Evidence:
     about=("KernelRegression", "TransferError"),
 )
 def regression_as_a_shortest_solution() -> Evidence:
-    """Compare with the conditions of Karush, Kuhn and Tucker solved as one linear system."""
+    """Compare with the Karush-Kuhn-Tucker conditions, solved as one linear system."""
     inputs, y = X[:3], np.array([0.4, -1.2, 0.7])
     M = 2.3 * np.outer(BETA, BETA) + np.eye(D)
     system = np.block([[2 * np.linalg.inv(M), inputs.T], [inputs, np.zeros((3, 3))]])
@@ -120,7 +120,7 @@ SIZES = np.array([5.0, 7.0, 4.0, 3.0])  # N_1, ..., N_4 of three layers
 
 
 def _excess(shift: int) -> Any:
-    """Return g_l by (57), with the ratio of widths as it follows from (56) (shift 1) or as printed (0)."""
+    """Return g_l by (57), with the ratio of widths derived from (56) (shift 1) or as printed (shift 0)."""
     ratios = SIZES[1:] / SIZES[:-1]
     return np.array([3 - k - np.sum(ratios[k - 1 + shift : 2 + shift]) for k in (1, 2, 3)])
 
@@ -147,7 +147,7 @@ def strengths_at_unequal_widths() -> Evidence:
     about=("LayerImbalance",),
 )
 def imbalance_of_two_layers() -> Evidence:
-    """Compare with the conserved form at Gaussian starts of two units on three inputs, by Gauss-Hermite quadrature."""
+    """Compare with the conserved form at Gaussian weights of two units on three inputs, by Gauss-Hermite quadrature."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(4)
     grid = np.array(np.meshgrid(*[nodes] * 4, indexing="ij")).reshape(2, 2, -1)
     share = np.prod(np.meshgrid(*[weights / weights.sum()] * 4, indexing="ij"), axis=0).ravel()
@@ -196,7 +196,7 @@ def correction_of_the_strength() -> Evidence:
     about=("MatchedOutputs", "LearningTime"),
 )
 def when_a_mode_is_learned() -> Evidence:
-    """Compare with the time to half of the rise at depth 2, by quadrature."""
+    """Compare with the time to half of the target at depth 2, by quadrature."""
     c0 = 1e-4
     clock = np.log(S / c0 - 1)
     return Evidence(time(2, c0, S / 2), clock / (2 * S), np.log(S / c0) / S)

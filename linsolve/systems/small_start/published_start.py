@@ -46,7 +46,7 @@ def kernel(a: Any, W: Any) -> Any:
     condition=r"loss $\frac12 \sum_\mu (f - y)^2$; with that of (4) a factor $1/P$",
 )
 def output_dynamics() -> Evidence:
-    """Compare with the velocity of the output from those of the weights under (4), by the chain rule."""
+    """Compare with the velocity of the output, by the chain rule from the velocities (4) of the weights."""
     da, dW = pull(A0, W0, covariance=COVARIANCE)
     error = S * BETA - W0.T @ A0
     return Evidence((da @ W0 + A0 @ dW) @ PROBE, (PROBE @ kernel(A0, W0) @ X.T) @ (X @ error) / len(X))
@@ -60,7 +60,7 @@ def output_dynamics() -> Evidence:
     about=("KernelRegression",),
 )
 def size_of_the_targets() -> Evidence:
-    """Compare with six targets, squared and added."""
+    """Compare with the sum of six squared targets."""
     y = S * X @ BETA
     return Evidence(S**2 * BETA @ COVARIANCE @ BETA, y @ y / len(X), y @ y)
 
@@ -82,7 +82,7 @@ def _two_kernels() -> tuple[Any, Any, Any]:
     tolerance=1e-8,
 )
 def learned_function() -> Evidence:
-    """Compare with the outputs integrated in time while the kernel jumps to a matrix that does not commute with it."""
+    """Compare with outputs integrated while the kernel jumps to a matrix that does not commute with the first."""
     from scipy.linalg import expm
 
     first, second, error = _two_kernels()
@@ -102,7 +102,7 @@ def learned_function() -> Evidence:
 
 
 def _early(epsilon: float, tau: float = 0.8) -> tuple[Any, Any, Any]:
-    """Return first errors of model (3), those at the end of its first stage, and the change at the probe by then."""
+    """Return the errors of model (3) at the start and at the end of its first stage, and the change at the probe."""
     first, _, error = _two_kernels()
     z = ode(lambda z: epsilon * np.append(-first[:3, :3] @ z[:3], first[3, :3] @ z[:3]), np.append(error, 0.0), tau)
     return error, z.y[:3, -1], z.y[3, -1]
@@ -116,8 +116,8 @@ def _early(epsilon: float, tau: float = 0.8) -> tuple[Any, Any, Any]:
     about=("KernelRegression",),
 )
 def errors_fall() -> Evidence:
-    """Compare with the velocity of the errors of a linear model from that of its parameters."""
-    J, error = X[:4], np.array([0.4, -1.1, 0.8, 0.3])  # four samples, one parameter an input
+    """Compare with the velocity of the errors of a linear model, by the chain rule from its parameters."""
+    J, error = X[:4], np.array([0.4, -1.1, 0.8, 0.3])  # four samples, one parameter per input
     parameters = J.T @ error
     return Evidence(-J @ parameters, -(J @ J.T) @ error, (J @ J.T) @ error)
 
@@ -147,7 +147,7 @@ def errors_of_the_first_stage() -> Order:
     expansion=True,
 )
 def regression_with_the_final_kernel() -> Order:
-    """Compare with the change at a probe under model (3), the first stage integrated in time, the second to its end."""
+    """Compare with the change at a probe under model (3): first stage integrated, second stage in its limit."""
     _, second, _ = _two_kernels()
     regress = second[3, :3] @ np.linalg.inv(second[:3, :3])
     scales = 1e-4, 1e-5
@@ -164,7 +164,7 @@ def regression_with_the_final_kernel() -> Order:
     tolerance=5e-3,
 )
 def networks_against_regression() -> Order:
-    """Compare with trained weights on two white samples of four inputs; regression with their own final kernel."""
+    """Compare with networks trained on two white samples of four inputs and regression by their final kernel."""
     inputs = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])  # white on their span
     y = np.array([0.9, -0.7])
 
@@ -187,7 +187,7 @@ def networks_against_regression() -> Order:
     about=("EarlyAlignment", "LearningTime"),
 )
 def gradient_flow() -> Evidence:
-    """Compare with the derivative of the mean loss over six samples by every weight, through a complex step."""
+    """Compare with the gradient of the mean loss over six samples, by a complex step in every weight."""
     y = S * X @ BETA
 
     def loss(z: Any) -> Any:
@@ -206,7 +206,7 @@ def gradient_flow() -> Evidence:
     about=("EarlyAlignment", "KernelAlignment"),
 )
 def tangent_kernel() -> Evidence:
-    """Compare with the product of the gradients of the outputs at two points, through a complex step."""
+    """Compare with the product of the gradients of the outputs at two points, by a complex step."""
     z, h = np.concatenate([A0, W0.ravel()]), 1e-30
 
     def gradient(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Atanasov, Bordelon, Pehlevan (2022), section 4 and appendices C to I: how more layers grow, align and end."""
+"""Atanasov, Bordelon, Pehlevan (2022), section 4, appendices C to I: growth, alignment and limits of deep networks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ formula = Source("atanasov_2022")
     about=("DeepMode",),
 )
 def motion_of_a_layer() -> Evidence:
-    """Compare with the velocity of the last layer of a balanced network under (9), along itself."""
+    """Compare with the component of the last layer's velocity (9) along that layer, in a balanced network."""
     velocity = velocities(EVEN, np.ones(3), np.eye(D))[-1][0]
     gap = S - U**3
     return Evidence(velocity @ EVEN[-1][0] / U, U**2 * gap, U**4 * gap)
@@ -50,7 +50,7 @@ def motion_of_a_layer() -> Evidence:
     about=("DeepMode", "DeepLearningTime"),
 )
 def motion_of_the_strength() -> Evidence:
-    """Compare with the velocity of the output of a balanced network, from those of its layers under (9)."""
+    """Compare with the velocity of the output of a balanced network, from the velocities (9) of its layers."""
     moved = [layer + 1e-30j * v for layer, v in zip(EVEN, velocities(EVEN, np.ones(3), np.eye(D)), strict=True)]
     rate = (U**3) ** (4 / 3) * (S - U**3)
     return Evidence((product(moved)[0] @ BETA).imag / 1e-30, 3 * rate, rate)
@@ -89,7 +89,7 @@ def growth_while_small() -> Evidence:
     tolerance=1e-5,
 )
 def time_to_learn() -> Evidence:
-    """Compare with the time to half of the rise from sigma^3 at depth 3, by quadrature."""
+    """Compare with the time to half of the target from sigma^3 at depth 3, by quadrature."""
     sigma = 1e-6
     return Evidence(time(3, sigma**3, S / 2), 1 / (sigma * S), 3 * sigma**-5 / S)
 
@@ -103,7 +103,7 @@ def time_to_learn() -> Evidence:
     tolerance=1e-5,
 )
 def time_in_the_main_text() -> Evidence:
-    """Compare with the time to half of the rise from sigma^3 at depth 3, by quadrature."""
+    """Compare with the time to half of the target from sigma^3 at depth 3, by quadrature."""
     sigma = 1e-6
     return Evidence(time(3, sigma**3, S / 2), 1 / (sigma * S), 3 / (sigma * S))
 
@@ -148,7 +148,7 @@ def final_kernel() -> Evidence:
     about=("LayerKernels",),
 )
 def kernels_of_the_activations() -> Evidence:
-    """Compare with the activations of a balanced network of three layers whose map is s beta, after two of them."""
+    """Compare with the activations after two of the three layers of a balanced network whose map is s beta."""
     h = PROBES @ product(FINAL[:2]).T
     return Evidence(h @ h.T, S ** (4 / 3) * np.outer(PROBES @ BETA, PROBES @ BETA))
 
@@ -180,7 +180,7 @@ def error_of_the_kernel_of_activations() -> Order:
     about=("LayerKernels",),
 )
 def activations_on_the_training_set() -> Evidence:
-    """Compare with the activations of that network on white inputs; a matrix power from its one eigenvector."""
+    """Compare with the activations of that network on white inputs; the matrix power from its only eigenvector."""
     white = 2 * np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
     h, y = white @ product(FINAL[:2]).T, S * white @ BETA
     return Evidence(h @ h.T, S ** (4 / 3 - 2) * np.outer(y, y), np.outer(y, y) * (y @ y) ** (2 / 3 - 1))

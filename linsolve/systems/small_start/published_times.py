@@ -18,7 +18,7 @@ formula = Source("atanasov_2022")
 
 @cache
 def trained(sigma: float, t: float) -> tuple[Any, Any]:
-    """Return the weights at time t on white inputs, integrated one by one."""
+    """Return the weights at time t on white inputs, by numerical integration."""
     W, a = follow([sigma * W0, sigma * A0[None]], S * BETA, [t])
     return a[0, 0], W[0]
 
@@ -78,7 +78,7 @@ def kernel_of_phase_one() -> Evidence:
 
 
 def _grown(sigma: float, clock: float) -> tuple[Any, Any, float, float]:
-    """Return the weights at a time on the clock of the rise, u^2 then, and the time."""
+    """Return the weights at a time relative to the transition, u^2 at that time, and the time."""
     c0 = sigma**2 * np.sum((A0 + W0 @ BETA) ** 2) / 4
     t = (np.log(S / c0 - 1) + clock) / (2 * S)
     a, W = trained(sigma, t)
@@ -94,7 +94,7 @@ def _grown(sigma: float, clock: float) -> tuple[Any, Any, float, float]:
     tolerance=5e-3,
 )
 def kernel_during_the_rise() -> Order:
-    """Compare with the weights integrated one by one to half of the rise."""
+    """Compare with the weights integrated to half of the target."""
 
     def error(sigma: float) -> float:
         a, W, u2, _ = _grown(sigma, 0.0)
@@ -114,7 +114,7 @@ def kernel_during_the_rise() -> Order:
     expansion=True,
 )
 def kernel_at_the_end() -> Order:
-    """Compare with the weights integrated one by one until the loss is at rounding."""
+    """Compare with the weights integrated until the loss reaches rounding level."""
     scales = 1e-2, 1e-3
     found = [kernel(*trained(sigma, 22.0)) - S * (np.outer(BETA, BETA) + np.eye(D)) for sigma in scales]
     return Order(scales, [np.linalg.norm(each) for each in found], 2)
@@ -136,7 +136,7 @@ def _half_time(c0: float) -> float:
     about=("BalancedMode", "LearningTime"),
 )
 def balanced_strength() -> Evidence:
-    """Compare with the weights of such a network integrated one by one."""
+    """Compare with the integrated weights of a balanced network."""
     direction, u0, t = A0 / np.linalg.norm(A0), 0.05, 2.2
     a = follow([u0 * np.outer(direction, BETA), u0 * direction[None]], S * BETA, [t])[1][0, 0]
     growth = np.exp(2 * S * t)
@@ -152,7 +152,7 @@ def balanced_strength() -> Evidence:
     tolerance=1e-8,
 )
 def when_learning_begins() -> Evidence:
-    """Compare with the time to half of the rise, by quadrature."""
+    """Compare with the time to half of the target, by quadrature."""
     c0 = 1e-8
     return Evidence(_half_time(c0), np.log(S / c0) / (2 * S), np.log(S / c0) / S)
 
@@ -166,7 +166,7 @@ def when_learning_begins() -> Evidence:
     tolerance=1e-8,
 )
 def time_in_the_caption() -> Evidence:
-    """Compare with the time to half of the rise, by quadrature."""
+    """Compare with the time to half of the target, by quadrature."""
     c0 = 1e-8
     return Evidence(_half_time(c0), np.log(S / c0) / (2 * S), np.log(S / c0) / 2)
 
@@ -212,7 +212,7 @@ def overlaps_of_a_gaussian_start() -> Evidence:
     tolerance=5e-3,
 )
 def size_of_the_overlap() -> Evidence:
-    """Compare with two hundred thousand Gaussian starts of ten units on the target's component of 25 inputs."""
+    """Compare with 200,000 Gaussian draws of ten units, projected on the target among 25 inputs."""
     a, w = np.random.default_rng(3).standard_normal((2, 200_000, 10)) / np.array([10, 25])[:, None, None] ** 0.5
     r0, q0 = np.sum(a * w, axis=1), np.sum(a**2 + w**2, axis=1) / 2
     return Evidence(np.sqrt(np.mean(r0**2)) / np.mean(q0), 2 / (5 * (1 + 10 / 25)), 0.0)
@@ -253,7 +253,7 @@ def _five_by_five() -> Any:
     about=("EarlyAnisotropic",),
 )
 def five_overlaps() -> Evidence:
-    """Compare with the derivative of the overlaps along the weights' velocities (20), (21), through a complex step."""
+    """Compare with the derivative of the overlaps along the weights' velocities (20), (21), by a complex step."""
     da, dW = S * W0 @ COVARIANCE @ BETA, S * np.outer(A0, BETA @ COVARIANCE)
     moved = _five(A0 + 1e-30j * da, W0 + 1e-30j * dW).imag / 1e-30
     return Evidence(moved, S * _five_by_five() @ _five(A0, W0))
@@ -301,7 +301,7 @@ def direction_of_the_kernel() -> Evidence:
     tolerance=1e-6,
 )
 def matched_solution() -> Evidence:
-    """Compare with the weights of size 1e-4 integrated one by one to half of the rise."""
+    """Compare with the weights integrated from size 1e-4 to half of the target."""
     sigma = 1e-4
     a, W, _, t = _grown(sigma, 0.0)
     q0, r0 = np.array(overlaps(A0, W0)) * sigma**2

@@ -1,4 +1,4 @@
-"""Parameters and checks that the laws share: small starts of two and more layers, targets, covariances."""
+"""Shared parameters and checks of the laws: small initial weights, targets, covariances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 LARGEST = 1e60  # the laws multiply up to four entries
-LATEST = 700  # exp of it is within the range of doubles
+LATEST = 700  # exp(700) does not overflow
 ROUNDING = 1e-12  # relative; deviations below it are rounding
 
 
@@ -29,7 +29,7 @@ def refuse(law: Parametrized, name: str, value: Any, rule: str, fix: str) -> Non
 
 
 def check_range(law: Parametrized) -> None:
-    """Refuse entries whose products leave the range of doubles."""
+    """Raise if products of entries overflow."""
     for field in dataclasses.fields(law):  # type: ignore[arg-type]
         values = np.abs(arithmetic.to_numpy(getattr(law, field.name)))
         positive = field.metadata["domain"].low >= 0 and not field.metadata["domain"].closed_low
@@ -40,13 +40,13 @@ def check_range(law: Parametrized) -> None:
 
 
 def check_direction(law: Any) -> None:
-    """Refuse a target without a direction."""
+    """Raise if the target is zero."""
     if not np.max(np.abs(arithmetic.to_numpy(law.target))) >= 1 / LARGEST:
         refuse(law, "target", "0", f"must have an entry of at least {1 / LARGEST:g}", "the law needs its direction")
 
 
 def check_growth(law: Any, along: str = "target") -> None:
-    """Refuse a start without the growing mode, whose network goes to the saddle and never learns the target."""
+    """Raise if the initial weights lack the growing mode: they converge to the saddle and never learn the target."""
     first, last, v = (arithmetic.to_numpy(a).astype(float) for a in (law.first, law.last, law.target))
     v = v if along == "target" else arithmetic.to_numpy(law.covariance).astype(float) @ v
     growing, size = last + first @ v / np.linalg.norm(v), max(np.abs(first).max(), np.abs(last).max())
@@ -56,7 +56,7 @@ def check_growth(law: Any, along: str = "target") -> None:
 
 
 def check_covariance(law: Any, *, definite: bool) -> None:
-    """Refuse a covariance that is not symmetric and positive definite, or semi-definite but blind to the target."""
+    """Raise unless the covariance is symmetric and positive definite, or semi-definite and nonzero on the target."""
     sigma = arithmetic.to_numpy(law.covariance).astype(float)
     size = np.max(np.abs(sigma))
     if np.max(np.abs(sigma - sigma.T)) > ROUNDING * size:
@@ -74,14 +74,14 @@ def check_covariance(law: Any, *, definite: bool) -> None:
 
 
 def check_times(law: Any, rate: float) -> None:
-    """Refuse times by which a mode that grows at `rate` leaves the range of doubles."""
+    """Raise for times at which a mode that grows at `rate` overflows."""
     latest, limit = float(np.max(arithmetic.to_numpy(law.times))), LATEST / rate
     if not latest <= limit:
         refuse(law, "times", f"{latest:g}", f"must be at most {limit:.3g}, long after phase I", "end earlier")
 
 
 class SmallStart(Expansion):
-    """Network ``f = a.W x`` from layers `small` times `last` and `first`.
+    """Network ``f = a.W x`` with initial layers `small` times `last` and `first`.
 
     Parameters
     ----------
@@ -105,12 +105,12 @@ class SmallStart(Expansion):
 
 
 class DeepStart(Expansion):
-    """Network of any depth from layers `small` times those held in `start`.
+    """Network of any depth whose initial layers are `small` times those in `start`.
 
     Parameters
     ----------
     start : array_like, shape (layer, width, width)
-        Of the first layer the first ``n_in`` columns are used, of the last the first ``n_out`` rows.
+        Layers; the first ``n_in`` columns of the first and the first ``n_out`` rows of the last are used.
     target : array_like, shape (n_in,)
     rates : array_like, shape (layer,)
     """
@@ -143,7 +143,7 @@ class DeepStart(Expansion):
 
 
 def outer(a: Any, b: Any) -> Any:
-    """Return ``a b^T``, leading axes being batch axes."""
+    """Return ``a b^T`` over leading batch axes."""
     return a[..., :, None] * b[..., None, :]
 
 

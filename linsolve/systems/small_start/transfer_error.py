@@ -16,7 +16,7 @@ __all__ = ["TransferError"]
 
 
 class TransferError(Statistic):
-    r"""The mean generalization error of kernel ridge regression with a trained linear network's kernel, on a new task.
+    r"""Mean generalization error on a new task of kernel ridge regression with the kernel of a trained linear network.
 
     With :math:`K(x, x') = x^\top [A \beta \beta^\top + I] x'`, ``P`` inputs :math:`x \sim N(0, I_D)`, a ridge
     :math:`\lambda` added to the ``P x P`` kernel matrix, and a new task :math:`y = w \cdot x`, :math:`|w| = 1`,
@@ -31,15 +31,15 @@ class TransferError(Statistic):
     Parameters
     ----------
     strength : array_like, shape (case,)
-        Spike ``A`` of the kernel: ``L - 1`` after training ``L`` layers at equal rates, 0 before.
+        Spike ``A`` of the kernel: ``L - 1`` after training ``L`` layers at equal learning rates, 0 before training.
     overlap : array_like, shape (case,)
-        :math:`\alpha`, of the new task with the old.
+        Overlap :math:`\alpha` of the new task with the old one.
     samples : array_like, shape (case,)
-        Number ``P`` of samples of the new task; 0 allowed. Whole for `sample`.
+        Number ``P`` of samples of the new task; 0 is allowed. `sample` needs an integer.
     ridge : array_like, shape (case,)
-        :math:`\lambda`.
+        Ridge :math:`\lambda`.
     n_in : int
-        Number ``D`` of inputs; of one input the overlap is 1 or -1.
+        Number ``D`` of inputs; with one input the overlap is 1 or -1.
 
     Notes
     -----
@@ -78,7 +78,7 @@ class TransferError(Statistic):
             refuse(self, "overlap", least, "must be 1 or -1 for n_in = 1, where no task is orthogonal", "add an input")
 
     def scale(self, xp: Any) -> Any:
-        """Return ``kappa`` by Newton's iteration from above, monotone as the equation is convex."""
+        """Return ``kappa`` by Newton's method from above, which is monotone because the equation is convex."""
         spike = 1 + self.strength
         kappa = self.ridge + self.strength + self.n_in
         for _ in range(80):
@@ -95,7 +95,7 @@ class TransferError(Statistic):
         learned = ((self.ridge == 0) & (self.samples >= self.n_in)) | (kappa == 0)
         kappa = xp.where(learned, xp.ones_like(kappa), kappa)
         one, rest = spike * self.samples + kappa, self.samples + kappa
-        # 1 - gamma by the equation of kappa: a sum of positive terms
+        # the equation of kappa gives 1 - gamma as a sum of positive terms
         left = self.ridge / kappa + kappa * (spike / one**2 + (self.n_in - 1) / rest**2)
         error = kappa**2 / left * (self.overlap**2 / one**2 + (1 - self.overlap**2) / rest**2)
         return {"error": xp.where(learned, xp.zeros_like(error), error)}
