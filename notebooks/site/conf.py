@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import ModuleType
 from typing import Any
 
 import linsolve
@@ -10,6 +11,13 @@ import linsolve
 # each public name and the name under which it is documented
 NAMES = {name: f"linsolve.{name}" for name in linsolve.__all__}
 NAMES |= {name: f"linsolve.systems.laws.{name}" for name in linsolve.laws.WHERE}
+
+# public modules that are folders of another name
+MODULES = {
+    name: getattr(linsolve, name).__name__
+    for name in linsolve.__all__
+    if isinstance(getattr(linsolve, name), ModuleType) and name not in ("flows", "laws")
+}
 
 project = "linsolve"
 author = copyright = "the linsolve developers"
@@ -48,6 +56,7 @@ default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autosummary_generate = False
+viewcode_follow_imported_members = False
 napoleon_numpy_docstring = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
@@ -56,7 +65,8 @@ python_maximum_signature_line_length = 100
 
 # single backticks also mark parameters; only dotted names of the package must resolve
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!linsolve\.).*")]
+_INTERNAL = "core|numerics|engines|ensembles|systems|solvability|studies|papers|cli"  # not on the site
+nitpick_ignore_regex = [("py:.*", r"(?!linsolve\.).*"), ("py:.*", rf"linsolve\.({_INTERNAL})\..*")]
 
 
 def setup(app: Any) -> None:
@@ -80,6 +90,10 @@ def _types_are_words(app: Any, doctree: Any) -> None:
     """Link names of this package in the types of parameters, and no other words."""
     from sphinx.addnodes import pending_xref
 
+    for link in list(doctree.findall(pending_xref)):
+        head, _, rest = link["reftarget"].removeprefix("linsolve.").partition(".")
+        if link["reftarget"].startswith("linsolve.") and head in MODULES:
+            link["reftarget"] = ".".join(filter(None, (MODULES[head], rest)))
     for link in list(doctree.findall(pending_xref)):
         if link.get("refspecific") and link["refdomain"] == "py" and link["reftype"] in ("class", "exc", "obj"):
             if link["reftarget"] in NAMES:

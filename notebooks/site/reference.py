@@ -68,6 +68,7 @@ def _module_pages(alias: str, name: str) -> list[tuple[str, str, str]]:
     public = {each: getattr(module, each) for each in module.__all__}
     inner = [each for each, value in public.items() if isinstance(value, ModuleType)]
     elsewhere = [each for each, value in public.items() if any(value is getattr(ls, own) for own in _own())]
+    elsewhere += [each for each in public if each in {*SOLVED, "FLOWS", "LAWS", "PUBLISHED"}]
     options = {"members": ""} | ({"exclude_members": ", ".join(elsewhere)} if elsewhere else {})
     page = "\n\n".join([_title(f"linsolve.{alias}"), _directive("automodule", name, **options), ""])
     below = (found for each in inner for found in _module_pages(f"{alias}.{each}", public[each].__name__))
@@ -88,7 +89,7 @@ def _package() -> str:
 
 def _own() -> list[str]:
     left_out = {*SOLVED, *MODULES, *REGISTRIES}
-    return [name for name in ls.__all__ if name not in left_out]
+    return [name for name in ls.__all__ if name not in left_out and not name.startswith("_")]
 
 
 def _listed(names: list[str], module: str = "linsolve") -> str:

@@ -70,7 +70,7 @@ def test_verify_gives_json(capsys):
 def test_failed_check_is_seen_and_gives_status_1(capsys, monkeypatch, form):
     right = ls.BalancedMode.solution
 
-    def wrong(self, xp, t, z0):
+    def wrong(self, xp, t, z0, shared=None):
         return self.State(right(self, xp, t, z0).a * 2)
 
     monkeypatch.setattr(ls.BalancedMode, "solution", wrong)
@@ -293,7 +293,7 @@ def test_failure_while_writing_leaves_nothing(tiny, capsys, monkeypatch):
     def full(*args, **kwargs):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("numpy.savez", full)
+    monkeypatch.setattr("numpy.savez_compressed", full)
     before = sorted(tiny.rglob("*"))
     assert main(["learn", "tiny.csv", "--out", "result"]) == 2
     assert capsys.readouterr().err == "linsolve: No space left on device\n"

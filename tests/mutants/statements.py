@@ -184,8 +184,8 @@ class _Quick(ls.laws.LearningTime):
 
 LAWS = _laws() | {
     "LearningTime without -1": Wrong(changed(_Quick, approximation=_half_learned), 1, "special cases"),
-    "LearningTime.conditions": Wrong(
-        changed(_Quick, conditions=lambda true, self, xp: {k: 0 * v for k, v in true(xp).items()}),
+    "NTKFirstStep.conditions": Wrong(
+        changed(ls.laws.NTKFirstStep, conditions=lambda true, self, xp: {k: 0 * v for k, v in true(xp).items()}),
         1,
         "conditions",
     ),

@@ -9,7 +9,6 @@ from linsolve import arithmetic
 from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
 from linsolve.systems.mode.growth_tables import Tables, cut, horner, tables_of
 from linsolve.systems.mode.growth_time import (
-    STEEPEST,
     Start,
     far,
     head,
@@ -85,9 +84,7 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     a = xp.where(forever, xp.where(learned, s, 0 * s), a)
     gap = xp.where(forever, xp.where(learned, 0 * s, s), gap)
     if not arithmetic.is_object(xp):  # nan lets the caller raise a named overflow
-        truncated = at.big & (at.n * at.end > STEEPEST - 1)  # a head whose powers leave the doubles
-        capped = at.negative & (own > 1e289)  # a power law in time, which the cap would end
-        lost = (unreachable(xp, some, aim) | truncated | capped) & ~straight & ~forever
+        lost = unreachable(xp, some, aim) & ~straight & ~forever
         a, gap = (xp.where(lost, xp.full_like(v, xp.nan), v) for v in (a, gap))
     begin = clock + xp.where(forever, xp.ones_like(t), xp.zeros_like(t)) == 0
     return xp.where(begin, a0, a), xp.where(begin, s - a0, gap)

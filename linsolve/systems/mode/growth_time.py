@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from linsolve import arithmetic
 
 __all__ = [
-    "STEEPEST", "Start", "deep_growth_time", "far", "far_terms", "head", "linear", "logarithmic", "near", "near_terms",
+    "Start", "deep_growth_time", "far", "far_terms", "head", "linear", "logarithmic", "near", "near_terms",
     "saturation", "start_of", "terms_of", "unfolded", "unreachable",
 ]  # fmt: skip
 
 _LONGEST = 700  # largest logarithm: its exponential is a double
-STEEPEST = 600  # largest n times a logarithm: its exponential may be multiplied by other numbers without overflow
+_STEEPEST = 600  # largest n times a logarithm: its exponential may be multiplied by other numbers without overflow
 
 
 class Start(NamedTuple):
@@ -181,7 +181,7 @@ def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     end = xp.where(inside, xp.log(_ratio(xp, top, z)), 0 * one)
     end = xp.where(z == 0, _LONGEST * one, end)
     if not arithmetic.is_object(xp):
-        end = xp.minimum(end, STEEPEST / xp.where(n * end > STEEPEST, n, one * STEEPEST / _LONGEST))
+        end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
     w = xp.where(inside | negative, xp.where(big, -2 * one / 5, 2 * one / 3), _ratio(xp, s - a0, a0))
     rising, falling, ending = far_terms(xp, n + 2, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
     series = z0 * z0 * far(xp, z0, rising)
@@ -246,7 +246,7 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     if arithmetic.is_object(xp):
         return time
     lost = unreachable(xp, a0, s) | unreachable(xp, gap, a) | xp.isinf(at.pace)
-    lost = lost | ((at.n * at.end > STEEPEST - 1) & (l > at.end))  # beyond a truncated head
+    lost = lost | ((at.n * at.end > _STEEPEST - 1) & (l > at.end))  # beyond a truncated head
     return xp.where(lost, xp.full_like(time, xp.nan), time)
 
 

@@ -186,7 +186,8 @@ class Relaxation(NamedTuple):
         start, top, bottom, last, middle = self._panel(xp, index)
         tau, before = t - start, xp.log(self.span / top)
         if arithmetic.is_object(xp):  # start from the solution in doubles; every Newton step doubles its digits
-            rough = Relaxation(*(arithmetic.to_numpy(v) for v in self)).fallen(np, arithmetic.to_numpy(t))
+            with np.errstate(all="ignore"):  # a guess; the digits come from the steps below
+                rough = Relaxation(*(arithmetic.to_numpy(v) for v in self)).fallen(np, arithmetic.to_numpy(t))
             z, rounds, digits = xp.asarray(rough) - before, 0, 10
             while digits < xp.dps:
                 rounds, digits = rounds + 1, 2 * digits
