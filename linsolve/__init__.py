@@ -43,7 +43,6 @@ __all__ = [
     "Law",
     "NotExact",
     "Trajectory",
-    "__version__",
     "applies",
     "arithmetic",
     "descend",
