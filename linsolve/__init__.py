@@ -13,7 +13,7 @@ from linsolve.core.query import NotExact
 from linsolve.core.registry import on_use
 from linsolve.core.trajectory import Trajectory
 from linsolve.core.verify import verify
-from linsolve.core.version import VERSION as __version__
+from linsolve.core.version import VERSION
 from linsolve.solvability import applies
 from linsolve.systems import flows, laws
 
@@ -54,6 +54,8 @@ __all__ = [
     "verify",
     *_WHERE,
 ]
+
+__version__ = VERSION
 
 _get, _ = on_use(__name__, _WHERE)
 
