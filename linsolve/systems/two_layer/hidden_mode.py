@@ -78,6 +78,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
     axes: ClassVar = {"w": ("d",), "h": ("d",)}
     norms: ClassVar = ("w_norm", "h_norm")
     weight: ClassVar[float] = 0.5
+    pace: ClassVar[float] = 0.25  # p and q of equal layers then have no factor of sqrt(2)
 
     # the problem
 
@@ -96,7 +97,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
         return z.w, z.h
 
     def _start(self, xp: Any, z0: Any) -> LayersStart:
-        one, rates = xp.ones_like(self.s), (self.eta_w, self.eta_h)
+        one, rates = xp.ones_like(self.s), (2 * self.eta_w, 2 * self.eta_h)
         return LayersStart.of(xp, z0.w, DoubleDouble(xp, z0.h), DoubleDouble(xp, one), rates, one, self.s)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:

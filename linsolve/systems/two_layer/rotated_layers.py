@@ -138,10 +138,14 @@ class Layers(NamedTuple):
 
 
 class TwoRotatedLayers(Flow):
-    """Base of flows of two layers with the loss ``weight r^2``; times for the loss ``r^2`` are divided by `weight`."""
+    """Base of flows of two layers with the loss ``weight r^2``, solved as ``r^2`` with rates times ``weight/pace``.
+
+    Times of that problem are divided by `pace`, a power of two.
+    """
 
     forward_complete: ClassVar[bool] = True
     weight: ClassVar[float] = 1
+    pace: ClassVar[float] = 1
     norms: ClassVar[tuple[str, str]]  # names of the observables for the norms of the layers
 
     def _start(self, xp: Any, z0: Any) -> LayersStart:
@@ -166,7 +170,7 @@ class TwoRotatedLayers(Flow):
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[LayersStart, Layers]:
         """Return the initial values, and the layers at times `t`."""
         start = self._start(xp, z0)
-        return start, Layers.at(xp, t * self.weight, start)
+        return start, Layers.at(xp, t * self.pace, start)
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
         """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""
@@ -176,7 +180,7 @@ class TwoRotatedLayers(Flow):
             loss=lambda: found["residual"] ** 2 * self.weight,
             output=lambda: layers.output,
             residual=lambda: start.rotation.r0 * layers.rotation.fade * layers.rotation.fade,
-            ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation),
+            ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation) * (self.pace / self.weight),
             alignment=lambda: cosine(xp, layers.u, layers.h, (found[self.norms[0]], found[self.norms[1]])),
             **norms,
         )
@@ -188,11 +192,11 @@ class TwoRotatedLayers(Flow):
 
     def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
-        return time_to_loss(xp, self._start(xp, z0).rotation, loss=loss / self.weight) / self.weight
+        return time_to_loss(xp, self._start(xp, z0).rotation, loss=loss / self.weight) / self.pace
 
     def blow_up_time(self, xp: Any, z0: Any) -> Any:
         """Return the negative time at which the backward solution blows up, shape batch; -inf where it does not."""
-        return blow_up_time(xp, self._start(xp, z0).rotation) / self.weight
+        return blow_up_time(xp, self._start(xp, z0).rotation) / self.pace
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return `blow_up_time` and inf."""
