@@ -9,7 +9,7 @@ from linsolve.core.flow import Flow, observable
 from linsolve.core.integrate import descend, integrate
 from linsolve.core.law import Law
 from linsolve.core.parameters import parameter
-from linsolve.core.query import NotExact
+from linsolve.core.query import NotExact, evaluate_by
 from linsolve.core.registry import on_use
 from linsolve.core.trajectory import Trajectory
 from linsolve.core.verify import verify
@@ -56,6 +56,16 @@ __all__ = [
 ]
 
 __version__ = VERSION
+
+
+def _evaluate(*query: Any) -> Any:
+    """Evaluate a checked query; the engines are imported at the first one."""
+    from linsolve.engines.evaluate import follow
+
+    return follow(*query)
+
+
+evaluate_by(_evaluate)
 
 _get, _ = on_use(__name__, _WHERE)
 
