@@ -1,4 +1,4 @@
-"""What a caller may hand in, change afterwards, and get back: containers, shared arrays, extremes, names."""
+"""Arguments and results of calls: containers, arrays shared with the caller, extreme values, names."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Input that nobody means well: one clear line or exception each, nothing written, nothing lost, no warning."""
+"""Hostile input: one clear line or exception each, no file written or lost, no warning."""
 
 import importlib.util
 import subprocess
@@ -73,7 +73,7 @@ COMMANDS = {
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A working folder with files that are none of these commands' business."""
+    """Working folder with files of other programs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder.toml").mkdir()

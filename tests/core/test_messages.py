@@ -1,4 +1,4 @@
-"""What is refused is described in a line: arrays by their shapes, seeds by who was given them."""
+"""Error messages of one line: arrays by their shapes, seeds by the function that received them."""
 
 import re
 

@@ -274,7 +274,7 @@ def test_order_parameters_in_one_pass_are_those_of_twice_the_digits(d0):
 
 @pytest.mark.parametrize("rate", [1.0, 0.3, 2.0**56, 2.0**-56, 2.0**70])
 def test_order_parameters_of_equal_rates_are_right_at_every_magnitude(rate):
-    """Where the rates are equal they are a factor of the sums, except of sums that would lose digits without it."""
+    """Equal rates are factored out of the sums, except from sums that would lose digits."""
     rng = np.random.default_rng(11)
     sizes = 2.0 ** np.array([-540.0, -500, -455, -300, 0, 300, 440, 455, 480, 540])[:, None]
     sizes = np.clip(sizes, 2.0**-500 / np.sqrt(rate), 2.0**490 / np.sqrt(rate))

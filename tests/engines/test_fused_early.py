@@ -1,4 +1,4 @@
-"""What is kept between calls of blocks, values of no member and buffers: the same bits, warnings, and no aliases."""
+"""Values and buffers kept between calls of blocks: the same bits, warnings, and no aliases."""
 
 import threading
 import warnings

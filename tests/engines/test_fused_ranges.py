@@ -1,4 +1,4 @@
-"""Programs without the choices that nobody takes: ranges that hold, the same bits, wrong bounds rejected."""
+"""Programs specialized to the ranges of their inputs: valid ranges, the same bits, wrong bounds rejected."""
 
 import itertools
 import math

@@ -46,7 +46,7 @@ class PrintedSecondMoment(ls.laws.NTKMoments):
 
 
 class PrintedSecondMomentOfNarrowNetworks(PrintedSecondMoment):
-    """Where its errors do not nearly cancel, as they do at the widths of the example."""
+    """Example at widths where the errors do not nearly cancel."""
 
     @classmethod
     def example(cls, rng):

@@ -127,7 +127,7 @@ def test_an_error_of_matrices_shows_in_the_table(monkeypatch):
 
 
 def test_matrices_come_to_the_host_by_name_only(monkeypatch):
-    """What decides between ways of solution is asked for by `to_numpy`; nothing else leaves the array library."""
+    """Only `to_numpy` moves values out of the array library, for decisions between methods."""
     array, asked, real = type(strict.asarray(0.0)), [], arithmetic.to_numpy
 
     def to_numpy(value):

@@ -1,4 +1,4 @@
-"""Where neural collapse ends and how fast, as theory says before anything is followed."""
+"""Limit and final rates of neural collapse, predicted without integration."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ def kernel_of(n, seed=0):
 @pytest.mark.parametrize("power", [-900, -500, 500, 900])
 @pytest.mark.parametrize("still", ["y", "f0", "none"])
 def test_outputs_scale_with_targets_and_start_to_the_last_bit(power, still):
-    """Which of start and target outputs are counted from does not depend on squares that leave the doubles."""
+    """The reference of the outputs, start or target, is chosen without squares that leave the doubles."""
     rng, kernel = np.random.default_rng(1), kernel_of(7)
     y, f0 = (rng.normal(size=7) * (0 if still == name else 1) for name in ("y", "f0"))
     usual = FrozenKernel(kernel, y)(TIMES, f0)["f"]

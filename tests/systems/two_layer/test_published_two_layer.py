@@ -1,4 +1,4 @@
-"""What Xu and Ziyin (2024) print about the two-layer network: what holds, and what needs the correction we document.
+"""Formulas of Xu and Ziyin (2024) on the two-layer network: the published form and the form that holds.
 
 Every number here comes from integrating the weights directly; each printed formula is evaluated as printed and as
 corrected.

@@ -1,4 +1,4 @@
-"""Where the boost forms N and D themselves, and not their roots only: right on both sides of where that is allowed."""
+"""The rotation from N and D themselves or from their roots: right on both sides of the threshold, of each."""
 
 import sys
 
