@@ -113,10 +113,9 @@ class Trajectory:
         xp = self._xp
         batch = self._batch_ndim
         clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
-        with np.errstate(over="ignore", invalid="ignore"):  # `__getitem__` checks the values
-            if self.shared is not None and "along" in self.flow.sharing:
-                return self.flow.along(xp, clock, self.start, self.shared)
-            return self.flow.along(xp, clock, self.start)
+        if self.shared is not None and "along" in self.flow.sharing:
+            return self.flow.along(xp, clock, self.start, self.shared)
+        return self.flow.along(xp, clock, self.start)
 
     @property
     def _batch_ndim(self) -> int:
@@ -125,8 +124,7 @@ class Trajectory:
 
     @cached_property
     def _invariants(self) -> dict[str, Any]:
-        with np.errstate(over="ignore", invalid="ignore"):  # as above
-            return self.flow.invariants(self._xp, self.state)
+        return self.flow.invariants(self._xp, self.state)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
