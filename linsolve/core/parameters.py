@@ -89,7 +89,7 @@ def batch_shape(who: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, .
         except ValueError:
             other, size = next((n, s) for n, s in shapes.items() if not _broadcast(s, shape))
             raise ValueError(
-                f"{who}: batch shapes = {name} {shape}, {other} {size} do not broadcast (leading axes are batch axes); "
+                f"{who}: batch shapes = {other} {size}, {name} {shape} do not broadcast (leading axes are batch axes); "
                 "make them equal or 1"
             ) from None
     return found

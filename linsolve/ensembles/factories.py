@@ -9,6 +9,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown, unknown_name
+from linsolve.core.parameters import batch_shape
 from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
 from linsolve.systems.two_layer.phase_measures import wishart
 
@@ -115,11 +116,8 @@ def random_networks(
         np.asarray(real_array(who, name, value, meaning="standard deviation", domain=Interval("[0, inf)")))
         for name, value in deviations.items()
     )
-    shapes = [np.shape(v) for v in (width, scale_u, scale_w, *flow.parameters().values())]
-    try:
-        np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    given = {"width": width, "sigma_u": scale_u, "sigma_w": scale_w, **flow.parameters()}
+    batch_shape(who, {name: np.shape(value) for name, value in given.items()})
     for name, scale, rate in (("sigma_u", scale_u, flow.eta_w), ("sigma_w", scale_w, flow.eta_u)):
         _refuse_large(who, name, scale, np.sqrt(width) * np.sqrt(arithmetic.to_numpy(rate)))
     return RandomNetworks(flow, width, scale_u, scale_w, bool(zero_output))

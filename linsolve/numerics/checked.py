@@ -12,9 +12,9 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, refuse_fractions
-from linsolve.core.parameters import own_sizes
+from linsolve.core.parameters import batch_shape, own_sizes
 
-__all__ = ["Argument", "checked", "in_range", "refuse_unmatched"]
+__all__ = ["Argument", "checked", "in_range"]
 
 T = TypeVar("T")
 Formula = TypeVar("Formula", bound=Callable[..., Any])
@@ -85,7 +85,7 @@ def checked(
                 if about.whole:
                     refuse_fractions(who, name, value, about.meaning)
                 named[name] = value
-            refuse_unmatched(who, shapes)
+            batch_shape(who, shapes)
             xp = given["xp"] if "xp" in given else arithmetic.namespace(*named.values())
             named = {name: arithmetic.cast(xp, value) for name, value in named.items()}
             given.update(named)
@@ -98,15 +98,6 @@ def checked(
         return call  # type: ignore[return-value]
 
     return decorate
-
-
-def refuse_unmatched(who: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError if the batch shapes do not broadcast."""
-    try:
-        np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        text = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
-        raise ValueError(f"{who}: batch shapes = {text} do not broadcast; leading axes must match") from None
 
 
 def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **given: Any) -> T:

@@ -9,10 +9,10 @@ import numpy as np
 
 from linsolve.core.arguments import shown
 from linsolve.solvability.conditions import Assessment, Condition, assess
-from linsolve.solvability.integration import followed, kernel_change, refuse_endless
+from linsolve.solvability.integration import WHO, followed, kernel_change, refuse_endless
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.neighbors import neighbors
-from linsolve.solvability.network import WHO, Network, read
+from linsolve.solvability.network import Network, read
 from linsolve.solvability.reduction import Reduced, norm, reduced
 from linsolve.solvability.verdict import Verdict
 from linsolve.systems.two_layer.two_layer import TwoLayer
@@ -30,7 +30,7 @@ def judge(
     names: Sequence[str] | None = None,
 ) -> Verdict:
     """Return the verdict; see `linsolve.applies`. Error messages name the layers by `names`."""
-    network = read(weights, data, rates, covariances, tolerance, names)
+    network = read(WHO, weights, data, rates, covariances, tolerance, names)
     red = reduced(network)
     if until is not None:
         if isinstance(until, bool) or not (isinstance(until, int | float | np.number) and 0 < until < np.inf):

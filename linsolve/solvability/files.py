@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linsolve.data.archive import plain_arrays
-from linsolve.solvability.network import WHO
+from linsolve.solvability.integration import WHO
 
 __all__ = ["Weights", "read_rates", "read_weights"]
 

@@ -18,11 +18,12 @@ import numpy as np
 
 from linsolve.core.integrate import joined, parted
 from linsolve.core.network import gradient_flow, maps
-from linsolve.solvability.network import WHO, Network
+from linsolve.solvability.network import Network
 from linsolve.solvability.reduction import Reduced, spectral
 
-__all__ = ["Path", "followed", "kernel_change", "refuse_endless"]
+__all__ = ["WHO", "Path", "followed", "kernel_change", "refuse_endless"]
 
+WHO = "applies"
 STEPS = 1000
 LEARNED = 0.05
 STILL = 0.98

@@ -10,9 +10,8 @@ import numpy as np
 
 from linsolve.core.arguments import Interval, real_array, shown
 
-__all__ = ["WHO", "Network", "read"]
+__all__ = ["Network", "read"]
 
-WHO = "applies"
 EPS = float(np.finfo(float).eps)
 TOLERANCE = 1e-9
 UNITS = 16  # tolerance of a condition on rounded numbers, in units of their rounding
@@ -54,6 +53,7 @@ class Network(NamedTuple):
 
 
 def read(
+    who: str,
     weights: Any,
     data: Any,
     rates: Any,
@@ -61,15 +61,15 @@ def read(
     tolerance: Any = None,
     names: Sequence[str] | None = None,
 ) -> Network:
-    """Return the arguments of `linsolve.applies` as a `Network`; errors name the layers W1, W2, ... or by `names`."""
-    layers, names = _layers(weights, names)
-    inputs, outputs = _pair(data, covariances)
+    """Return the arguments of the caller `who` as a `Network`; errors name the layers W1, W2, ... or by `names`."""
+    layers, names = _layers(who, weights, names)
+    inputs, outputs = _pair(who, data, covariances)
     precision = _precision([*weights, *data])
-    tolerance = _tolerance(tolerance, precision)
+    tolerance = _tolerance(who, tolerance, precision)
     moments = _moments if covariances else _from_samples
-    _refuse_transposed(layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
-    span, power, cross = moments(inputs, outputs, layers[0].shape[1], len(layers[-1]), tolerance)
-    return Network(layers, span, power, cross, _rates(rates, len(layers)), tolerance, precision)
+    _refuse_transposed(who, layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
+    span, power, cross = moments(who, inputs, outputs, layers[0].shape[1], len(layers[-1]), tolerance)
+    return Network(layers, span, power, cross, _rates(who, rates, len(layers)), tolerance, precision)
 
 
 def _precision(arrays: list[Any]) -> str:
@@ -79,23 +79,23 @@ def _precision(arrays: list[Any]) -> str:
     return str(max(coarse, key=lambda kind: float(np.finfo(kind).eps))) if coarse else "float64"
 
 
-def _tolerance(given: Any, precision: str) -> float:
+def _tolerance(who: str, given: Any, precision: str) -> float:
     if given is None:
         return max(TOLERANCE, UNITS * float(np.finfo(precision).eps)) if precision != "float64" else TOLERANCE
     meaning = "relative distance up to which a condition holds"
-    found = np.asarray(real_array(WHO, "tolerance", given, meaning=meaning, domain=Interval("[1e-15, 0.1]")))
+    found = np.asarray(real_array(who, "tolerance", given, meaning=meaning, domain=Interval("[1e-15, 0.1]")))
     if found.shape != ():
-        raise ValueError(f"{WHO}: tolerance has shape {found.shape} but must be one number ({meaning}); say 1e-6")
+        raise ValueError(f"{who}: tolerance has shape {found.shape} but must be one number ({meaning}); say 1e-6")
     return float(found)
 
 
-def _refuse_transposed(layers: tuple[np.ndarray, ...], names: Sequence[str], n_in: int, n_out: int) -> None:
+def _refuse_transposed(who: str, layers: tuple[np.ndarray, ...], names: Sequence[str], n_in: int, n_out: int) -> None:
     """Raise if the layers fit the data only when each is transposed."""
     first, last = layers[0].shape, layers[-1].shape
     chained = all(before.shape[1] == len(after) for before, after in itertools.pairwise(layers))
     if (first[1], last[0]) != (n_in, n_out) and (first[0], last[1]) == (n_in, n_out) and chained:
         raise ValueError(
-            f"{WHO}: {names[0]} has shape {first} but must be (units, {n_in}) (a layer acts on columns); the layers "
+            f"{who}: {names[0]} has shape {first} but must be (units, {n_in}) (a layer acts on columns); the layers "
             f"are transposed: pass {_transposes(names)}"
         )
 
@@ -104,19 +104,19 @@ def _transposes(names: Sequence[str]) -> str:
     return ", ".join(f"{name}.T" for name in names)
 
 
-def _layers(weights: Any, names: Sequence[str] | None) -> tuple[tuple[np.ndarray, ...], Sequence[str]]:
+def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[np.ndarray, ...], Sequence[str]]:
     if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
         raise ValueError(
-            f"{WHO}: weights = {shown(weights)} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
+            f"{who}: weights = {shown(weights)} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
         )
     names = names or [f"W{i}" for i in range(1, len(weights) + 1)]
-    layers = [_real(name, w, "layer", 1e30) for name, w in zip(names, weights, strict=True)]
+    layers = [_real(who, name, w, "layer", 1e30) for name, w in zip(names, weights, strict=True)]
     if layers[-1].ndim == 1 and (len(layers) == 1 or layers[-2].ndim == 2):
         layers[-1] = layers[-1][None]
     for name, w in zip(names, layers, strict=True):
         if w.ndim != 2:
             raise ValueError(
-                f"{WHO}: {name} has shape {w.shape} but must be (units, inputs of the layer) (a matrix; only the last "
+                f"{who}: {name} has shape {w.shape} but must be (units, inputs of the layer) (a matrix; only the last "
                 "layer may be a vector); pass a list of matrices"
             )
     pairs = list(itertools.pairwise(layers))
@@ -129,80 +129,80 @@ def _layers(weights: Any, names: Sequence[str] | None) -> tuple[tuple[np.ndarray
                 else "order the layers from the first to the last"
             )
             raise ValueError(
-                f"{WHO}: {names[i + 1]} has shape {after.shape} but must have {len(w)} columns (the units of "
+                f"{who}: {names[i + 1]} has shape {after.shape} but must have {len(w)} columns (the units of "
                 f"{names[i]}, shape {w.shape}); {fix}"
             )
     return tuple(layers), names
 
 
-def _real(name: str, value: Any, meaning: str, most: float) -> np.ndarray:
+def _real(who: str, name: str, value: Any, meaning: str, most: float) -> np.ndarray:
     """Return a finite real array; raise if powers of its entries would overflow."""
     given = value if isinstance(value, np.ma.MaskedArray) else np.asarray(value)  # masked arrays raise below
-    found = np.asarray(real_array(WHO, name, given, meaning=meaning))
+    found = np.asarray(real_array(who, name, given, meaning=meaning))
     size = float(np.abs(found).max())
     if size > most:
-        raise ValueError(f"{WHO}: {name} reaches {size:.3g} but must not exceed {most:g} ({meaning}); rescale it")
+        raise ValueError(f"{who}: {name} reaches {size:.3g} but must not exceed {most:g} ({meaning}); rescale it")
     return found
 
 
-def _pair(data: Any, covariances: bool) -> tuple[np.ndarray, np.ndarray]:
+def _pair(who: str, data: Any, covariances: bool) -> tuple[np.ndarray, np.ndarray]:
     names = ("Sigma_xx", "Sigma_yx") if covariances else ("X", "Y")
     if not isinstance(data, tuple | list) or len(data) != 2:
-        raise ValueError(f"{WHO}: data must be the pair ({', '.join(names)}), not {type(data).__name__}; pass a tuple")
-    first, second = (_real(name, value, "data", 1e100) for name, value in zip(names, data, strict=True))
+        raise ValueError(f"{who}: data must be the pair ({', '.join(names)}), not {type(data).__name__}; pass a tuple")
+    first, second = (_real(who, name, value, "data", 1e100) for name, value in zip(names, data, strict=True))
     if first.ndim != 2:
         axes = "(n_in, n_in)" if covariances else "(samples, n_in)"
-        raise ValueError(f"{WHO}: {names[0]} has shape {first.shape} but must be {axes} (a matrix); reshape it")
+        raise ValueError(f"{who}: {names[0]} has shape {first.shape} but must be {axes} (a matrix); reshape it")
     if second.ndim == 1:  # one output
         second = second[None] if covariances else second[:, None]
     if second.ndim != 2:
-        raise ValueError(f"{WHO}: {names[1]} has shape {second.shape} but must be a matrix or a vector; reshape it")
+        raise ValueError(f"{who}: {names[1]} has shape {second.shape} but must be a matrix or a vector; reshape it")
     return first, second
 
 
-def _refuse_width(name: str, size: int, wanted: int, meaning: str) -> None:
+def _refuse_width(who: str, name: str, size: int, wanted: int, meaning: str) -> None:
     if size != wanted:
         raise ValueError(
-            f"{WHO}: {name} has {size} {meaning} but the weights have {wanted} (they must fit); check the order of "
+            f"{who}: {name} has {size} {meaning} but the weights have {wanted} (they must fit); check the order of "
             "the layers and of the axes"
         )
 
 
 def _from_samples(
-    X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int, tolerance: float
+    who: str, X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return span, power and cross moment of samples from the SVD of the inputs, at full accuracy."""
-    _refuse_width("X", X.shape[1], n_in, "columns (inputs)")
-    _refuse_width("Y", Y.shape[1], n_out, "columns (outputs)")
+    _refuse_width(who, "X", X.shape[1], n_in, "columns (inputs)")
+    _refuse_width(who, "Y", Y.shape[1], n_out, "columns (outputs)")
     if len(X) != len(Y):
-        raise ValueError(f"{WHO}: Y has {len(Y)} rows but X has {len(X)} (samples); give one target for every sample")
+        raise ValueError(f"{who}: Y has {len(Y)} rows but X has {len(X)} (samples); give one target for every sample")
     if 0 < np.abs(X).max() < 1e-100:
-        raise ValueError(f"{WHO}: X reaches {np.abs(X).max():.3g} but must reach 1e-100 (inputs); rescale it")
+        raise ValueError(f"{who}: X reaches {np.abs(X).max():.3g} but must reach 1e-100 (inputs); rescale it")
     if not X.any():
-        raise ValueError(f"{WHO}: X = 0 must have an entry other than 0 (inputs); there is nothing to learn from")
+        raise ValueError(f"{who}: X = 0 must have an entry other than 0 (inputs); there is nothing to learn from")
     _, sigma, vt = np.linalg.svd(X / np.sqrt(len(X)), full_matrices=False)
     kept = sigma > max(max(X.shape) * EPS, tolerance) * sigma[0]
     return vt[kept].T, sigma[kept] ** 2, Y.T @ X / len(X)
 
 
 def _moments(
-    sxx: np.ndarray, syx: np.ndarray, n_in: int, n_out: int, tolerance: float
+    who: str, sxx: np.ndarray, syx: np.ndarray, n_in: int, n_out: int, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    _refuse_width("Sigma_xx", sxx.shape[1], n_in, "columns (inputs)")
-    _refuse_width("Sigma_xx", sxx.shape[0], n_in, "rows (inputs)")
-    _refuse_width("Sigma_yx", syx.shape[1], n_in, "columns (inputs)")
-    _refuse_width("Sigma_yx", syx.shape[0], n_out, "rows (outputs)")
+    _refuse_width(who, "Sigma_xx", sxx.shape[1], n_in, "columns (inputs)")
+    _refuse_width(who, "Sigma_xx", sxx.shape[0], n_in, "rows (inputs)")
+    _refuse_width(who, "Sigma_yx", syx.shape[1], n_in, "columns (inputs)")
+    _refuse_width(who, "Sigma_yx", syx.shape[0], n_out, "rows (outputs)")
     size = float(np.abs(sxx).max())
     uneven = float(np.abs(sxx - sxx.T).max())
     if uneven > max(1e-10, tolerance) * size:
         raise ValueError(
-            f"{WHO}: asymmetry of Sigma_xx = {uneven:.3g} must vanish (second moment of the inputs); pass X.T @ X / P"
+            f"{who}: asymmetry of Sigma_xx = {uneven:.3g} must vanish (second moment of the inputs); pass X.T @ X / P"
         )
     power, span = np.linalg.eigh((sxx + sxx.T) / 2)
     power, span = power[::-1], span[:, ::-1]
     if not power[0] > 0 or power[-1] < -max(1e-10, tolerance) * size:
         raise ValueError(
-            f"{WHO}: smallest and largest eigenvalue of Sigma_xx = {power[-1]:.3g}, {power[0]:.3g} must not be "
+            f"{who}: smallest and largest eigenvalue of Sigma_xx = {power[-1]:.3g}, {power[0]:.3g} must not be "
             "negative, and positive (second moment of the inputs); pass X.T @ X / P"
         )
     loose = tolerance > TOLERANCE  # then rounding of the moments creates directions of this power
@@ -210,18 +210,18 @@ def _moments(
     outside = float(np.linalg.norm(syx @ span[:, ~kept]))
     if outside > (np.sqrt(tolerance) if loose else 1e-8) * np.linalg.norm(syx):
         raise ValueError(
-            f"{WHO}: part of Sigma_yx outside the span of Sigma_xx = {outside:.3g} must vanish (no data has one); pass "
+            f"{who}: part of Sigma_yx outside the span of Sigma_xx = {outside:.3g} must vanish (no data has one); pass "
             "Y.T @ X / P"
         )
     return span[:, kept], power[kept], syx
 
 
-def _rates(rates: Any, depth: int) -> np.ndarray:
+def _rates(who: str, rates: Any, depth: int) -> np.ndarray:
     if rates is None:
         return np.ones(depth)
-    found = real_array(WHO, "rates", rates, meaning="learning rates, one a layer", domain=Interval("[1e-100, 1e100]"))
+    found = real_array(who, "rates", rates, meaning="learning rates, one a layer", domain=Interval("[1e-100, 1e100]"))
     if found.shape != (depth,):
         raise ValueError(
-            f"{WHO}: rates has shape {found.shape} but must be ({depth},) (one learning rate a layer); give {depth}"
+            f"{who}: rates has shape {found.shape} but must be ({depth},) (one learning rate a layer); give {depth}"
         )
     return np.asarray(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from linsolve.core.trajectory import Deferred
 from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import notes
 from linsolve.solvability.matches import Match, PlaneMatch
-from linsolve.solvability.network import WHO as JUDGE
 from linsolve.solvability.network import Network, read
 from linsolve.solvability.problem import WHO, Problem, gradients, kronecker
 from linsolve.solvability.reduction import joint, norm, reduced
@@ -179,9 +177,8 @@ def solve(
     _refuse_nonlinear(activation, bias)
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
     times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
-    with _renamed():
-        network = read(weights, data, rates, covariances, tolerance)
-        whole = network if covariances else read(weights, data, rates, covariances, FINEST)
+    network = read(WHO, weights, data, rates, covariances, tolerance)
+    whole = network if covariances else read(WHO, weights, data, rates, covariances, FINEST)
     problem = Problem(whole, times, rtol, None if covariances else _samples(data))
     red = reduced(network)
     assessed = assess(network, red)
@@ -193,17 +190,6 @@ def solve(
         red = reduced(network, idle=True)
         match = PlaneMatch.of(red, joint(red))
     return _by_closed_form(problem, network, match, red.clock, remarks)
-
-
-@contextmanager
-def _renamed() -> Iterator[None]:
-    """Let errors of the shared checks name `solve`."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if not str(error).startswith(f"{JUDGE}: "):
-            raise
-        raise type(error)(f"{WHO}{str(error)[len(JUDGE) :]}") from None
 
 
 def _refuse_nonlinear(activation: Any, bias: Any) -> None:

@@ -654,7 +654,7 @@ def test_a_wide_network_is_integrated_in_the_directions_that_training_reaches(mo
     monkeypatch.setattr(integration, "SMALL", 10**9)
     whole = ls.applies(weights, data, rates)
     monkeypatch.setattr(integration, "SMALL", 0)
-    network = network_module.read(weights, data, rates, False)
+    network = network_module.read("applies", weights, data, rates, False)
     red = reduced(network)
     path = integration.followed(network, red, 0.05 * whole.until)  # before errors of either integration grow
     assert path.model.size < 0.7 * sum(w.size for w in weights)
@@ -671,7 +671,7 @@ def test_a_wide_network_is_integrated_in_the_directions_that_training_reaches(mo
 def test_too_few_rounds_are_noticed():
     gen = rng(0)
     weights = [gen.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise((2, 40, 40, 1))]
-    network = network_module.read(weights, (gen.normal(size=(10, 2)), gen.normal(size=(10, 1))), None, False)
+    network = network_module.read("applies", weights, (gen.normal(size=(10, 2)), gen.normal(size=(10, 1))), None, False)
     red, times = reduced(network), np.linspace(0, 0.1, 9)
     leaks = [integration._follow(integration._compressed(network, red, k), times)[1] for k in (1, 2, 3, 12)]
     assert leaks[0] > leaks[1] > leaks[2] > 1e-6

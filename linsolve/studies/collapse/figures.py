@@ -156,7 +156,7 @@ def draw_residuals(found: Collapsed, fig: Any) -> None:
     ax.set_ylabel("size of the residual's parts, Frobenius norm")
     ax.legend(loc="best")
     _legend(fig, found)
-    _source(fig, "Dashes: how theory says that it falls in the end.\n" + DESCENT)
+    _source(fig, "Dashes: predicted asymptotic decay.\n" + DESCENT)
 
 
 def _law(rate: Any) -> str:

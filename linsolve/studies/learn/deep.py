@@ -11,7 +11,16 @@ from linsolve.core.network import deep_weights
 from linsolve.core.trajectory import Trajectory
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
-from linsolve.studies.learn.learned import BUDGET, DEEPEST, ENTRIES, POINTS, Learned, followed, sampled_times
+from linsolve.studies.learn.learned import (
+    BUDGET,
+    DEEPEST,
+    ENTRIES,
+    POINTS,
+    Learned,
+    followed,
+    sampled_times,
+    stable_step,
+)
 from linsolve.systems.deep.balanced_map import BalancedMap
 from linsolve.systems.deep.network import DeepNetwork
 
@@ -95,10 +104,4 @@ def _horizon(network: DeepNetwork) -> float:
 def _step(step: float | None, strongest: float, depth: int, tau: float) -> float:
     """Return the step of the descent; raise if it exceeds 2 over the curvature of the loss at its minimum."""
     limit = 2 * tau / (depth * strongest ** (2 - 2 / depth))
-    if step is None:
-        return 0.02 * limit
-    if step >= limit:
-        raise ValueError(
-            f"learn: step = {step:g} must be below {limit:.4g} (beyond it gradient descent does not settle); take less"
-        )
-    return step
+    return stable_step(step, limit)

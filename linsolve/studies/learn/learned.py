@@ -14,7 +14,17 @@ from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, Whitened
 from linsolve.studies.comparison import compare
 
-__all__ = ["BUDGET", "ENTRIES", "POINTS", "Difference", "Learned", "followed", "refuse_options", "sampled_times"]
+__all__ = [
+    "BUDGET",
+    "ENTRIES",
+    "POINTS",
+    "Difference",
+    "Learned",
+    "followed",
+    "refuse_options",
+    "sampled_times",
+    "stable_step",
+]
 
 POINTS = 200  # fewer where the states are so large that as many of them would not fit
 ENTRIES = 15_000_000
@@ -99,6 +109,17 @@ def followed(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[st
     others = [name for name in ways if name != "exact"]
     differences = {name: _difference(found.routes[name], found.routes["exact"]) for name in others}
     return {**found.routes, "differences": differences, "seconds": found.seconds}
+
+
+def stable_step(step: float | None, limit: float) -> float:
+    """Return the step of the descent, a fiftieth of the limit by default; raise if it reaches the limit."""
+    if step is None:
+        return 0.02 * limit
+    if step >= limit:
+        raise ValueError(
+            f"learn: step = {step:g} must be below {limit:.4g} (beyond it gradient descent does not settle); take less"
+        )
+    return step
 
 
 def sampled_times(end: float, step: float, points: int, depth: int = 2) -> np.ndarray:

@@ -18,6 +18,7 @@ from linsolve.studies.learn.learned import (
     followed,
     refuse_options,
     sampled_times,
+    stable_step,
 )
 from linsolve.systems.deep.starts import whole_depth
 from linsolve.systems.whitened.raw_weights import simulate
@@ -148,10 +149,4 @@ def _step(step: float | None, strongest: float, weights: Any, imbalance: float, 
     """Return the step of the descent; raise if it is unstable at the start or at the minimum."""
     sharp = sum(np.linalg.norm(w, 2) ** 2 for w in weights) / 2
     limit = float(tau / max(np.hypot(strongest, imbalance / 2), sharp))
-    if step is None:
-        return 0.02 * limit
-    if step >= limit:
-        raise ValueError(
-            f"learn: step = {step:g} must be below {limit:.4g} (beyond it gradient descent does not settle); take less"
-        )
-    return step
+    return stable_step(step, limit)

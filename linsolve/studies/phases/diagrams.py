@@ -15,6 +15,7 @@ from linsolve.core.arguments import unknown_name
 from linsolve.core.results import folder_to_fill, whole_files
 from linsolve.ensembles import diagram as on_grids
 from linsolve.ensembles.axes import Axis
+from linsolve.studies.comparison import save_arrays, save_figure
 
 __all__ = ["DIAGRAMS", "Axis", "Curve", "Diagram", "Mark", "diagram", "write"]
 
@@ -262,7 +263,6 @@ def write(found: Diagram, out: str | os.PathLike[str]) -> list[Path]:
     paths = [folder / f"{found.name}.{ending}" for ending in ("png", "pdf", "npz")]
     with whole_files(folder) as made, figure(figsize=(7.6, 6.6)) as (fig, ax):
         found.draw(ax)
-        fig.savefig(made / paths[0].name)
-        fig.savefig(made / paths[1].name)
-        np.savez_compressed(made / paths[2].name, **found.arrays())  # type: ignore[arg-type]
+        save_figure(fig, made, found.name)
+        save_arrays(made / f"{found.name}.npz", found.arrays())
     return paths

@@ -9,6 +9,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import real_array
+from linsolve.core.parameters import batch_shape
 from linsolve.core.randomness import seeded
 from linsolve.systems.collapse.contrasts import contrasts, norm, split
 from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
@@ -32,11 +33,7 @@ def counted(who: str, name: str, value: Any, meaning: str) -> int:
 
 def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
     """Raise unless ``kappa_d > kappa_c >= kappa_n`` and the batch axes broadcast."""
-    shapes = [v.shape for v in values.values()]
-    try:
-        np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    batch_shape(who, {name: value.shape for name, value in values.items()})
     for low, high, strict in (("kappa_c", "kappa_d", True), ("kappa_n", "kappa_c", False)):
         small, large = np.broadcast_arrays(values[low], values[high])
         bad = (small >= large) if strict else (small > large)

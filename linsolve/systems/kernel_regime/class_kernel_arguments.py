@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import real_array, refuse_beyond_memory, shown
-from linsolve.numerics.checked import refuse_unmatched
+from linsolve.core.parameters import batch_shape
 from linsolve.systems.kernel_regime.block_matrix import Blocks
 from linsolve.systems.kernel_regime.kernel_matrix import MARGIN, refuse_infinite
 
@@ -49,7 +49,7 @@ def counted(who: str, sizes: np.ndarray) -> tuple[int, bool]:
 
 def refuse_mixed_batches(who: str, values: Mapping[str, np.ndarray], axes: Mapping[str, int]) -> None:
     """Raise if the batch axes of the entries, those before the own axes, do not broadcast."""
-    refuse_unmatched(who, {name: v.shape[: v.ndim - axes.get(name, 0)] for name, v in values.items()})
+    batch_shape(who, {name: v.shape[: v.ndim - axes.get(name, 0)] for name, v in values.items()})
 
 
 def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.core.arguments import integer, number, real_array
-from linsolve.numerics.checked import in_range, refuse_unmatched
+from linsolve.core.parameters import batch_shape
+from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import length, power_of_two
 from linsolve.numerics.spectrum import Spectrum, rows_times
 from linsolve.systems.kernel_regime.kernel_matrix import refuse_indefinite, refuse_negative, symmetric
@@ -45,7 +46,7 @@ class _Scaled(NamedTuple):
             raise ValueError(
                 f"{who}: f has shape {tuple(f.shape)} but needs a last axis of {n} (one value for each row of {name})"
             )
-        refuse_unmatched(who, {name: matrix.shape[:-2], "f": f.shape[:-1]})
+        batch_shape(who, {name: matrix.shape[:-2], "f": f.shape[:-1]})
         xp = arithmetic.namespace(matrix, f)
         matrix, f = arithmetic.cast(xp, matrix), arithmetic.cast(xp, f)
         powers = power_of_two(xp, xp.max(xp.abs(matrix), axis=(-2, -1))), power_of_two(xp, xp.max(xp.abs(f), axis=-1))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.core.arguments import Interval, real_array, shown, unknown_name
+from linsolve.core.parameters import batch_shape
 from linsolve.core.query import pose
 from linsolve.core.randomness import generator, seeded
 from linsolve.numerics.double_double import length
@@ -117,12 +118,9 @@ def networks(
         np.asarray(real_array(who, name, value, meaning="standard deviation", domain=Interval("[0, inf)")))
         for name, value in (("sigma_u", sigma_u), ("sigma_w", sigma_w))
     )
-    sizes = (width, scale_u, scale_w, still, flow.y, flow.gamma, flow.eta_u, flow.eta_w, flow.x[..., 0])
-    shapes = [np.shape(v) for v in sizes]
-    try:
-        width = np.broadcast_to(width, np.broadcast_shapes(*shapes))
-    except ValueError:
-        raise ValueError(f"{who}: batch shapes = {shapes} do not broadcast; leading axes must match") from None
+    given = {"width": width, "sigma_u": scale_u, "sigma_w": scale_w, "zero_output": still}
+    given |= flow.parameters() | {"x": flow.x[..., 0]}
+    width = np.broadcast_to(width, batch_shape(who, {name: np.shape(value) for name, value in given.items()}))
     r, along, across = wishart(width, count, rng=rng)
     along = np.where(still, 0, along)
     u, w = np.stack([r, np.zeros_like(r)], axis=-1), np.stack([along, across], axis=-1)
