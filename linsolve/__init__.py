@@ -8,6 +8,7 @@ from linsolve import arithmetic
 from linsolve.core.flow import Flow, observable
 from linsolve.core.integrate import descend, integrate
 from linsolve.core.law import Law
+from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
 from linsolve.core.query import NotExact, evaluate_by
 from linsolve.core.registry import on_use
@@ -41,6 +42,7 @@ _WHERE = {
 __all__ = [
     "Flow",
     "Law",
+    "Map",
     "NotExact",
     "Trajectory",
     "applies",

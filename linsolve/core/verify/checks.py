@@ -11,7 +11,7 @@ from linsolve import arithmetic
 from linsolve.core.integrate import descend, integrate
 from linsolve.core.verify.case import Case, distance, implements, largest, time_derivative
 from linsolve.core.verify.ends import check_conditions, check_lifetime, check_limit, check_time_to
-from linsolve.core.verify.network import check_definition, check_observables, check_step
+from linsolve.core.verify.network import check_definition, check_discrete, check_observables, check_step
 
 __all__ = ["CHECKS"]
 
@@ -187,6 +187,7 @@ CHECKS: dict[str, Callable[[Case], Row | None]] = {
     "dop853": check_dop853,
     "descent": check_descent,
     "step": check_step,
+    "discrete": check_discrete,
     "along": check_along,
     "rates": check_rates,
     "observables": check_observables,

@@ -29,9 +29,10 @@ DIAGRAMS = {
     "chaos": "ordered and chaotic networks over the variances of weights and biases, with the edge of chaos",
     "dispersion": "dispersion of the tangent kernel over depth and gain, through the three phases",
     "depth": "time to learn over the start and the depth of a balanced mode, and what takes the time",
+    "descent": "gradient descent over learning rate and imbalance: convergence, catapult, cycles, chaos, divergence",
 }
 WHERE = dict.fromkeys(DIAGRAMS, "two_layer") | dict.fromkeys(("chaos", "dispersion"), "kernel")
-WHERE |= {"depth": "depth"}
+WHERE |= {"depth": "depth", "descent": "descent"}
 
 MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow the memory of a laptop
 

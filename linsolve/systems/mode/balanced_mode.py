@@ -8,13 +8,14 @@ import numpy as np
 
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
+from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
 from linsolve.numerics.scalar import log1p_ratio, logistic, root_of_twice
 
 __all__ = ["BalancedMode"]
 
 
-class BalancedMode(Flow):
+class BalancedMode(Map):
     r"""One balanced singular mode of a two-layer linear network: a sigmoid in time.
 
     .. math:: L = (s - a)^2 / 2, \qquad \tau \dot a = 2 |a| (s - a), \qquad a = u w, \; |u| = |w|,

@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
+from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
 from linsolve.numerics.scalar import root_of_twice
 from linsolve.systems.mode.growth import deep_growth
@@ -16,7 +17,7 @@ from linsolve.systems.mode.growth_time import deep_growth_time
 __all__ = ["DeepMode"]
 
 
-class DeepMode(Flow):
+class DeepMode(Map):
     r"""One balanced singular mode of a linear network of any real depth; the plateau lengthens with depth.
 
     .. math:: L = (s - a)^2 / 2, \qquad \tau \dot a = D\, |a|^{2 - 2/D} (s - a), \qquad a = u^D,

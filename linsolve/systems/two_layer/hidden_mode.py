@@ -11,7 +11,9 @@ from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble
 from linsolve.systems.mode.biased_mode import HiddenUnits
-from linsolve.systems.two_layer.rotated_layers import LayersStart, TwoRotatedLayers
+from linsolve.systems.two_layer import line_descent
+from linsolve.systems.two_layer.rotated_flow import TwoRotatedLayers
+from linsolve.systems.two_layer.rotated_layers import LayersStart
 
 __all__ = ["HiddenMode"]
 
@@ -105,6 +107,10 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
         _, layers = shared or self.shared(xp, t, z0)
         return self.State(layers.u, layers.h)
 
+    def restored(self, xp: Any, z0: Any, fixed: LayersStart, now: line_descent.Factors) -> Any:
+        """Return the weights after gradient descent."""
+        return self.State(*line_descent.layers(xp, fixed, now))
+
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the balance ``eta_h w^2 - eta_w h^2`` per unit, and the bivector ``w h^T - h w^T``."""
         return {
@@ -131,6 +137,10 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
 
     def definition(self, xp: Any) -> Definition:
         """Return the network of raw weights, with three hidden units."""
+        rates = (self.eta_w, self.eta_h)
+
+        def sides(w: Any) -> tuple[Any, Any, Any]:
+            return w["w"], w["h"][..., None], xp.ones_like(w["h"][..., :1])
 
         def observables(w: Any, kernel: Any) -> dict[str, Any]:
             output = xp.sum(w["w"] * w["h"], axis=-1)
@@ -139,6 +149,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
                 "output": output,
                 "residual": output - self.s,
                 "ntk": kernel(w)[..., 0, 0],
+                "sharpness": line_descent.hessian_top(xp, sides(w), rates, xp.ones_like(self.s), output - self.s) / 2,
                 "alignment": output / (lengths["w_norm"] * lengths["h_norm"]),
             }
 

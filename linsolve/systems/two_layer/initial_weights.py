@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, real_array
+from linsolve import arithmetic
+from linsolve.core.arguments import Interval, real_array, shown
 from linsolve.core.flow import Flow
 from linsolve.core.query import NotExact
 from linsolve.core.randomness import seeded
 
-__all__ = ["TwoLayerNetworks", "gaussian", "on_a_line"]
+__all__ = ["TwoLayerNetworks", "gaussian", "line_samples", "on_a_line"]
 
 
 def on_a_line(who: str, X: Any, y: Any, tolerance: float) -> tuple[np.ndarray, float]:
@@ -46,6 +47,50 @@ def on_a_line(who: str, X: Any, y: Any, tolerance: float) -> tuple[np.ndarray, f
         )
     size = np.sqrt(np.mean(a**2))
     return scale * size * n, float(np.mean(a * y) / size)
+
+
+def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> tuple[Any, Any]:
+    """Return weight and target of the output at each step, shape (K,) + batch, for weighted samples on the line of `x`.
+
+    The loss ``sum_n c_n (f(x_n) - y_n)^2`` has the gradient of ``f(x)`` times ``2 (weight f(x) - target)``.
+
+    Parameters
+    ----------
+    who : str
+        Name for error messages.
+    xp : namespace
+    samples : tuple of array_like
+        Samples, shape (N, d0), targets, shape (N,), and weights, shape (K, N) or (K,) + batch + (N,).
+    x : array, shape batch + (d0,)
+        Data point of the flow.
+    tolerance : float
+        Largest relative distance of a sample from the line.
+    """
+    if not isinstance(samples, tuple | list) or len(samples) != 3:
+        raise ValueError(f"{who}: samples = {shown(samples)} must be three arrays (samples, targets, weights by step)")
+    X = np.asarray(real_array(who, "samples[0]", samples[0], meaning="samples"))
+    y = np.asarray(real_array(who, "samples[1]", samples[1], meaning="targets"))
+    c = np.asarray(real_array(who, "samples[2]", samples[2], meaning="weights by step", domain=Interval("[0, inf)")))
+    if X.ndim != 2 or X.shape[1] != x.shape[-1] or y.shape != X.shape[:1] or c.ndim < 2 or c.shape[-1:] != y.shape:
+        raise ValueError(
+            f"{who}: samples have shapes {X.shape}, {y.shape}, {c.shape} but must have (N, {x.shape[-1]}), (N,) and "
+            "(K, N) (samples, targets, weights of the samples at each step)"
+        )
+    line = arithmetic.to_numpy(x)
+    square = np.sum(line**2, axis=-1)
+    if not (square > 0).all():
+        raise ValueError(f"{who}: samples need a flow whose x is not 0 (data point); set x to a point on their line")
+    along = np.sum(X * line[..., None, :], axis=-1)
+    off = X - (along / square[..., None])[..., None] * line[..., None, :]
+    distance = np.sqrt(np.sum(off**2, axis=(-2, -1)) / max(np.sum(X**2), np.finfo(float).tiny)).max()
+    if not distance <= tolerance:
+        raise NotExact(
+            f"{who}: distance of the samples from the line of x = {distance:.3g} must vanish (relative; at most "
+            f"{tolerance:g}); train numerically"
+        )
+    X, y, c = (arithmetic.cast(xp, v) for v in (X, y, c))
+    share = xp.sum(X * x[..., None, :], axis=-1) / xp.sum(x**2, axis=-1)[..., None]
+    return xp.sum(c * share**2, axis=-1), xp.sum(c * share * y, axis=-1)
 
 
 def gaussian(

@@ -198,6 +198,7 @@ class LazyTwoLayer(TwoLayer):
                 "F": self.alpha * gained,
                 "residual": gained - self.y / self.alpha,
                 "ntk": kernel(w)[..., 0, 0] / self.alpha**2,
+                "sharpness": self._curvature(xp, w, gained - self.y / self.alpha),
                 "kernel_change": kernel(w)[..., 0, 0] / kernel(start)[..., 0, 0] - 1,
             }
 

@@ -9,6 +9,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, Flow, observable
+from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
 from linsolve.systems.two_layer.hyperbolic_rotation import (
@@ -26,7 +27,7 @@ from linsolve.systems.two_layer.two_layer import TwoLayer
 __all__ = ["TwoLayerOrder"]
 
 
-class TwoLayerOrder(Flow):
+class TwoLayerOrder(Map):
     r"""The dynamics of `TwoLayer` in three order parameters, at any width.
 
     .. math:: L = (\kappa (P - Q) - y)^2, \quad \kappa = \frac{\gamma\rho}{\sqrt{\eta_u \eta_w}}, \qquad

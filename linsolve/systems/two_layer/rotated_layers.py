@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.core.flow import Deferred, Flow, observable
-from linsolve.numerics.double_double import DoubleDouble, cosine, length
+from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
     RotationStart,
     rotated_output,
     rotation,
-    tangent_kernel,
     unit_for,
     unless,
 )
-from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 
-__all__ = ["Layers", "LayersStart", "TwoRotatedLayers", "usable"]
+__all__ = ["Layers", "LayersStart", "usable"]
 
 
 class LayersStart(NamedTuple):
@@ -135,82 +132,6 @@ class Layers(NamedTuple):
         """Return ``h - h0``, valid where the rotation is `tame`, and the sum of the magnitudes of its terms."""
         own, other = start.h.hi * _widening(start, self.rotation)[..., None], _turns(start, self.rotation)[1] * start.u
         return own + other, xp.abs(own) + xp.abs(other)
-
-
-class TwoRotatedLayers(Flow):
-    """Base of flows of two layers with the loss ``weight r^2``, solved as ``r^2`` with rates times ``weight/pace``.
-
-    Times of that problem are divided by `pace`, a power of two.
-    """
-
-    forward_complete: ClassVar[bool] = True
-    weight: ClassVar[float] = 1
-    pace: ClassVar[float] = 1
-    norms: ClassVar[tuple[str, str]]  # names of the observables for the norms of the layers
-
-    def _start(self, xp: Any, z0: Any) -> LayersStart:
-        raise NotImplementedError
-
-    def _pair(self, xp: Any, z: Any) -> tuple[Any, Any]:
-        """Return the two layers of a state, each of shape batch + (d,)."""
-        raise NotImplementedError
-
-    def residual(self, xp: Any, z: Any) -> Any:
-        """Return the output minus its target, shape batch."""
-        raise NotImplementedError
-
-    def ntk(self, xp: Any, z: Any) -> Any:
-        """Return the tangent kernel on the data point, shape batch."""
-        raise NotImplementedError
-
-    def loss(self, xp: Any, z: Any) -> Any:
-        """Return the squared residual times the weight of the loss, shape batch."""
-        return self.residual(xp, z) ** 2 * self.weight
-
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[LayersStart, Layers]:
-        """Return the initial values, and the layers at times `t`."""
-        start = self._start(xp, z0)
-        return start, Layers.at(xp, t * self.pace, start)
-
-    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
-        """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""
-        start, layers = shared or self.shared(xp, t, z0)
-        norms = {n: lambda v=v: length(xp, v) for n, v in zip(self.norms, (layers.u, layers.h), strict=True)}
-        found = Deferred(
-            loss=lambda: found["residual"] ** 2 * self.weight,
-            output=lambda: layers.output,
-            residual=lambda: start.rotation.r0 * layers.rotation.fade * layers.rotation.fade,
-            ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation) * (self.pace / self.weight),
-            alignment=lambda: cosine(xp, layers.u, layers.h, (found[self.norms[0]], found[self.norms[1]])),
-            **norms,
-        )
-        return found
-
-    def limit(self, xp: Any, z0: Any) -> Any:
-        """Return the weights at ``t = inf``: on the target, or at the saddle where both layers vanish."""
-        return self.solution(xp, xp.full_like(self._start(xp, z0).rotation.p, xp.inf), z0)
-
-    def time_to(self, xp: Any, z0: Any, *, loss: Any) -> Any:
-        """Return the first time at which the loss has fallen to `loss`, shape batch; inf where it never does."""
-        return time_to_loss(xp, self._start(xp, z0).rotation, loss=loss / self.weight) / self.pace
-
-    def blow_up_time(self, xp: Any, z0: Any) -> Any:
-        """Return the negative time at which the backward solution blows up, shape batch; -inf where it does not."""
-        return blow_up_time(xp, self._start(xp, z0).rotation) / self.pace
-
-    def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
-        """Return `blow_up_time` and inf."""
-        start = self.blow_up_time(xp, z0)
-        return start, xp.full_like(start, xp.inf)
-
-    def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the time derivative of the output: minus the tangent kernel times ``dL/df``."""
-        return {"output": -2 * self.weight * self.ntk(xp, z) * self.residual(xp, z)}
-
-    @observable(bounds="[-1, 1]")
-    def alignment(self, xp: Any, z: Any) -> Any:
-        """Return the cosine of the angle between the layers, 0 where one of them is 0, shape batch."""
-        return cosine(xp, *self._pair(xp, z))
 
 
 def _unit(xp: Any, largest: Any, gamma: Any) -> Any:

@@ -11,8 +11,10 @@ from linsolve.core.flow import observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import smallest
-from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks, on_a_line
-from linsolve.systems.two_layer.rotated_layers import LayersStart, TwoRotatedLayers, usable
+from linsolve.systems.two_layer import line_descent
+from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks, line_samples, on_a_line
+from linsolve.systems.two_layer.rotated_flow import TwoRotatedLayers
+from linsolve.systems.two_layer.rotated_layers import LayersStart, usable
 
 __all__ = ["TwoLayer"]
 
@@ -81,6 +83,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
 
     axes: ClassVar = {"u": ("d",), "w": ("d", "d0")}
     norms: ClassVar = ("u_norm", "h_norm")
+    rules: ClassVar = ("momentum", "decay", "samples")
 
     # the problem
 
@@ -131,6 +134,18 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         terms = xp.where(b.tame[..., None, None], terms, xp.full_like(terms, xp.inf))
         w = smallest(xp, (terms, z0.w + grown), (usable(xp, xp.abs(across) + xp.abs(whole)), across + whole))
         return self.State(layers.u, xp.where(b.moved[..., None, None], w, z0.w))
+
+    def restored(self, xp: Any, z0: Any, fixed: LayersStart, now: line_descent.Factors) -> Any:
+        """Return the weights after gradient descent."""
+        u, h = line_descent.layers(xp, fixed, now)
+        size = xp.where(fixed.s.hi == 0, xp.ones_like(fixed.s.hi), fixed.s.hi)[..., None]
+        onto = (self.x / size / size)[..., None, :]
+        change = h[..., :, None] - now.kept[..., None, None] * fixed.h.hi[..., :, None]
+        return self.State(u, now.kept[..., None, None] * z0.w + change * onto)
+
+    def sampled(self, who: str, xp: Any, samples: Any) -> tuple[Any, Any]:
+        """Return the weight of the output and the target of each step, for weighted samples on the line of `x`."""
+        return line_samples(who, xp, samples, self.x, self.tolerance)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the balance per unit, the bivector ``u h^T - h u^T`` and the part of ``w`` orthogonal to the data."""
@@ -222,6 +237,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
                 "output": output(w),
                 "residual": output(w) - self.y,
                 "ntk": kernel(w)[..., 0, 0],
+                "sharpness": self._curvature(xp, w, output(w) - self.y),
                 "alignment": xp.sum(w["u"] * hidden(w), axis=-1) / (lengths[0] * lengths[1]),
                 "u_norm": lengths[0],
                 "h_norm": lengths[1],
@@ -236,6 +252,10 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
             observables=observables,
             share=1,
         )
+
+    def _curvature(self, xp: Any, w: Any, residual: Any) -> Any:
+        layers, rates = (w["u"], w["w"], self.x), (self.eta_u, self.eta_w)
+        return line_descent.hessian_top(xp, layers, rates, self.gamma, residual)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[TwoLayer, Any]:

@@ -1,0 +1,340 @@
+"""Maps: gradient descent itself, k finite steps of it, through few numbers of each network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import Interval, integer, number, real_array, shown
+from linsolve.core.flow import Flow
+from linsolve.core.query import Problem, pose
+from linsolve.core.trajectory import Trajectory
+
+__all__ = ["Map", "Rule", "step_counts"]
+
+
+class Rule(NamedTuple):
+    """One training step: ``v <- momentum v - h rates gradient``, ``weights <- kept weights + v``.
+
+    Parameters
+    ----------
+    h : array
+        Length of the step in units of time.
+    momentum, kept : array
+        Factors of the last move and of the weights; 0 and 1 for plain gradient descent.
+    weight, target : array, shape batch, optional
+        The gradient is that of ``(weight f - target)`` in place of the residual ``f - y``, for a batch of samples.
+    plain : bool
+        Whether momentum, decay and samples are absent.
+
+    Examples
+    --------
+    >>> from linsolve.core.map import Rule
+    >>> Rule(0.1).plain, Rule(0.1, momentum=0.9).plain
+    (True, False)
+    """
+
+    h: Any
+    momentum: Any = 0
+    kept: Any = 1
+    weight: Any = None
+    target: Any = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether momentum, decay and samples are absent."""
+        return self[1:] == (0, 1, None, None)
+
+
+class Map(Flow):
+    """A flow whose gradient descent is solved as well: the weights after k finite steps, at any width.
+
+    A step of descent changes few numbers of a network. A subclass defines four pure functions: `reduced`, the numbers
+    of an initial state; `advanced`, the numbers after one step; `restored`, the state with these numbers; and
+    `described`, its observables. By default the state itself is stepped, by `Flow.step`. `verify` compares
+    the result with steps of the raw weights, to all digits.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ([0.5], [[0.5]])
+    >>> traj = flow.discrete([0, 1, 2], z0, step=0.1)
+    >>> traj["u"].ravel().round(6).tolist()  # u <- u - 2 step (u w - 1) w
+    [0.5, 0.575, 0.651978]
+    """
+
+    rules: ClassVar[tuple[str, ...]] = ()  # of "momentum", "decay" and "samples", those that the reduction includes
+
+    def reduced(self, xp: Any, z0: Any) -> tuple[Any, Any]:
+        """Return constants of the training, and the numbers that a step changes."""
+        return None, z0
+
+    def advanced(self, xp: Any, fixed: Any, now: Any, rule: Rule) -> Any:
+        """Return the numbers after one step."""
+        return self.step(xp, now, rule.h)
+
+    def restored(self, xp: Any, z0: Any, fixed: Any, now: Any) -> Any:
+        """Return the state with these numbers."""
+        return now
+
+    def described(self, xp: Any, fixed: Any, now: Any) -> dict[str, Any]:
+        """Return observables from the numbers, more accurate than from the state, by name; `loss` among them."""
+        return {}
+
+    def sampled(self, who: str, xp: Any, samples: Any) -> tuple[Any, Any]:
+        """Return weight and target of each step, shape (K,) + batch, from samples and their weights at each step."""
+        raise NotImplementedError
+
+    def discrete(
+        self,
+        k: Any,
+        z0: Any,
+        *,
+        step: Any,
+        momentum: float = 0.0,
+        decay: float = 0.0,
+        samples: Any = None,
+        max_steps: int = 2_000_000,
+    ) -> Trajectory:
+        """Return the exact result of `k` steps of gradient descent, not its approximation by gradient flow.
+
+        Parameters
+        ----------
+        k : array_like of int, any shape
+            Numbers of steps.
+        z0 : State, tuple, mapping, or array for a state of one field
+            Initial state, each field of shape ``batch + own``.
+        step : float or array_like, shape (K,)
+            Length of a step in units of time, positive, or one for each step, with K at least the largest `k`.
+        momentum : float
+            Momentum of the heavy ball, in [0, 1), started at rest: ``v <- momentum v - step rates gradient``.
+        decay : float
+            Rate of decoupled weight decay, per unit of time, the same for all weights: ``w <- (1 - step decay) w + v``.
+        samples : tuple of array_like, optional
+            Samples ``X``, shape (N, d0), on the line of the flow's input, targets ``y``, shape (N,), and the weight of
+            each sample at each step, shape (K, N) or (K,) + batch + (N,). A step then descends the loss
+            ``sum_n weight_n (f(x_n) - y_n)^2``; a minibatch of m samples has m weights of 1/m.
+        max_steps : int
+            Largest number of steps.
+
+        Returns
+        -------
+        Trajectory
+            At the times reached; fields have shape ``k.shape + batch + own``. Its observables refer to the flow's loss.
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid, or if the flow's descent is not reduced with momentum, decay or samples.
+        ArithmeticError
+            If the descent diverges; the message contains the step at which it leaves the range of doubles.
+
+        Notes
+        -----
+        Accuracy in doubles: 1e-13 relative to the weights, where descent converges. Chaotic descent amplifies rounding
+        errors, as any simulation does; give the initial state in ``linsolve.arithmetic.precise(60)`` there.
+        """
+        who = f"{type(self).__name__}.discrete"
+        counts = step_counts(who, k)
+        most = integer(who, "max_steps", max_steps, meaning="steps to take", example=2_000_000)
+        if counts.max() > most:
+            raise ValueError(
+                f"{who}: k = {counts.max()} must be at most max_steps = {most} (numbers of steps); raise it"
+            )
+        problem = pose(self, counts, z0)
+        course = _course(who, problem, int(counts.max()), (step, momentum, decay, samples))
+        flow, xp = problem.flow, problem.xp
+        with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
+            fixed, now = flow.reduced(xp, problem.z0)
+            wanted = np.unique(counts)
+            kept = _followed(who, problem, (fixed, now), course, wanted)
+            now = _gathered(problem, kept, np.searchsorted(wanted, counts))
+            state = flow.restored(xp, problem.z0, fixed, now)
+            start = xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch)) == 0
+            state = type(state)(*_unmoved(problem, start, state))
+            given = flow.described(xp, fixed, now)
+        return Trajectory(flow, course.times(counts), state, "gradient descent, reduced", problem.z0, given=given)
+
+    def first_step(self, z0: Any, *, loss: Any, step: float, max_steps: int = 1_000_000) -> Any:
+        """Return the smallest number of steps after which the loss is at most `loss`, inf where `max_steps` do not do.
+
+        Parameters
+        ----------
+        z0 : State, tuple, mapping, or array for a state of one field
+            Initial state, each field of shape ``batch + own``.
+        loss : float
+            Value to be reached, not negative.
+        step : float
+            Length of a step in units of time.
+        max_steps : int
+            Largest number of steps.
+
+        Returns
+        -------
+        array, shape batch
+            Numbers of steps. A member that diverges has inf.
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid.
+
+        Examples
+        --------
+        >>> from linsolve import BalancedMode
+        >>> BalancedMode(s=[3.0, 1.0]).first_step(1e-3, loss=0.01, step=0.01).tolist()
+        [182.0, 431.0]
+        """
+        who = f"{type(self).__name__}.first_step"
+        loss = number(who, "loss", loss, meaning="value to be reached", domain="[0, inf)", example=0.01)
+        most = integer(who, "max_steps", max_steps, meaning="steps to take", example=1_000_000)
+        problem = pose(self, 0.0, z0)
+        course = _course(who, problem, 1, (step, 0.0, 0.0, None))
+        flow, xp = problem.flow, problem.xp
+        with np.errstate(over="ignore", invalid="ignore"):  # a member that diverges never reaches the loss
+            fixed, now = flow.reduced(xp, problem.z0)
+            found, rule = np.full(problem.batch, np.inf), course.rule(0)
+            for count in range(most + 1):
+                value = arithmetic.to_numpy(self._loss(flow, xp, problem.z0, (fixed, now)))
+                found = np.where((value <= loss) & np.isinf(found), count, found)
+                if not (np.isinf(found) & np.isfinite(value)).any():
+                    break
+                now = flow.advanced(xp, fixed, now, rule)
+        return found
+
+    @staticmethod
+    def _loss(flow: Map, xp: Any, z0: Any, at: tuple[Any, Any]) -> Any:
+        given = flow.described(xp, *at)
+        return given["loss"] if given else flow.loss(xp, flow.restored(xp, z0, *at))
+
+
+class _Course(NamedTuple):
+    """The rules of all steps, in the namespace of a problem."""
+
+    xp: Any
+    lengths: np.ndarray
+    momentum: float
+    decay: float
+    samples: tuple[Any, Any] | None
+
+    def rule(self, step: int) -> Rule:
+        xp = self.xp
+        h = arithmetic.cast(xp, self.lengths if self.lengths.ndim == 0 else self.lengths[step])
+        if self.momentum == 0 and self.decay == 0 and self.samples is None:
+            return Rule(h)
+        weight, target = (None, None) if self.samples is None else (v[step] for v in self.samples)
+        momentum = arithmetic.cast(xp, self.momentum)
+        return Rule(h, momentum, 1 - h * arithmetic.cast(xp, self.decay), weight, target)
+
+    def times(self, counts: np.ndarray) -> Any:
+        reached = (
+            np.concatenate([[0.0], np.cumsum(self.lengths)])[counts] if self.lengths.ndim else self.lengths * counts
+        )
+        return arithmetic.cast(self.xp, reached)
+
+
+def _course(who: str, problem: Problem, last: int, given: tuple[Any, Any, Any, Any]) -> _Course:
+    """Return the checked rules of `last` steps from step, momentum, decay and samples."""
+    step, momentum, decay, samples = given
+    lengths = np.asarray(real_array(who, "step", step, meaning="units of time", domain=Interval("(0, inf)")))
+    _refuse_short(who, "step", lengths.shape, last, 1)
+    momentum = number(who, "momentum", momentum, meaning="of the heavy ball", domain="[0, 1)", example=0.9)
+    decay = number(who, "decay", decay, meaning="rate of weight decay", domain="[0, inf)", example=0.1)
+    for name, value in (("momentum", momentum), ("decay", decay)):
+        if value != 0 and name not in problem.flow.rules:
+            raise ValueError(
+                f"{who}: {name} = {value:g} must be 0 (the state of {type(problem.flow).__name__} does not hold the "
+                "layers' moves); use TwoLayer or HiddenMode"
+            )
+    if decay * lengths.max() >= 1:
+        raise ValueError(
+            f"{who}: decay = {decay:g} must be below 1/step = {1 / lengths.max():g} (rate of weight decay)"
+        )
+    if samples is None:
+        return _Course(problem.xp, lengths, momentum, decay, None)
+    if "samples" not in problem.flow.rules:
+        raise ValueError(f"{who}: samples must be left out (data on a line of inputs); use TwoLayer")
+    found = problem.flow.sampled(who, problem.xp, samples)
+    _refuse_short(who, "samples", found[0].shape, last, None)
+    return _Course(problem.xp, lengths, momentum, decay, found)
+
+
+def _refuse_short(who: str, name: str, shape: tuple[int, ...], last: int, most: int | None) -> None:
+    """Raise ValueError unless there is an entry for each step."""
+    if most is not None and len(shape) > most:
+        raise ValueError(f"{who}: {name} has shape {shape} but must be one number or one for each step")
+    if shape and shape[0] < last:
+        raise ValueError(
+            f"{who}: {name} has {shape[0]} entries along its first axis but must have one for each of "
+            f"k = {last} steps; give more, or ask for fewer steps"
+        )
+
+
+def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: _Course, wanted: np.ndarray) -> list[Any]:
+    """Return the numbers after each of the wanted counts of steps, ascending."""
+    flow, xp = problem.flow, problem.xp
+    fixed, now = start
+    kept, done = [], 0
+    constant = course.lengths.ndim == 0 and course.samples is None
+    rule = course.rule(0) if constant else None
+    for count in wanted:
+        for index in range(done, count):
+            now = flow.advanced(xp, fixed, now, rule or course.rule(index))
+        done = int(count)
+        if not _finite(now):
+            _refuse_divergence(who, problem, start, course, done)
+        kept.append(now)
+    return kept
+
+
+def _finite(now: Any) -> bool:
+    return all(np.isfinite(arithmetic.to_numpy(v)).all() for v in now)
+
+
+def _refuse_divergence(who: str, problem: Problem, start: tuple[Any, Any], course: _Course, last: int) -> None:
+    """Raise ArithmeticError that names the first step at which a number is beyond doubles."""
+    fixed, now = start
+    for index in range(last):
+        now = problem.flow.advanced(problem.xp, fixed, now, course.rule(index))
+        if not _finite(now):
+            size = float(course.rule(index).h)
+            raise ArithmeticError(
+                f"{who}: k = {last} is beyond step {index + 1}, at which {type(problem.flow).__name__} leaves the "
+                f"range of doubles (descent diverges); take fewer steps, or a step below {size:g}"
+            )
+
+
+def _gathered(problem: Problem, kept: list[Any], where: np.ndarray) -> Any:
+    """Return numbers of shape ``where.shape + batch``."""
+    xp, fields = problem.xp, []
+    for values in zip(*kept, strict=True):
+        full = [xp.broadcast_to(v, problem.batch) for v in values]
+        stacked = xp.stack([full[i] for i in where.ravel()])
+        fields.append(xp.reshape(stacked, where.shape + problem.batch))
+    return type(kept[0])(*fields)
+
+
+def _unmoved(problem: Problem, start: Any, state: Any) -> Iterator[Any]:
+    """Yield the fields of a state, bitwise the initial state where no step was taken."""
+    for name, value, initial in zip(state._fields, state, problem.z0, strict=True):
+        own = len(problem.flow.axes[name])
+        here = problem.xp.reshape(start, tuple(start.shape) + (1,) * own)
+        yield problem.xp.where(here, initial, value)
+
+
+def step_counts(who: str, k: Any) -> np.ndarray:
+    """Return numbers of steps as an array of integers."""
+    try:
+        counts = np.asarray(k)
+    except ValueError:
+        counts = np.asarray("ragged")
+    if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
+        raise ValueError(f"{who}: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100")
+    if (counts > 2**53).any():
+        raise ValueError(
+            f"{who}: k = {counts.max()} must be at most 2^53 (numbers of steps); for the limit call flow.limit"
+        )
+    return counts.astype(np.int64)

@@ -1,0 +1,169 @@
+r"""Gradient descent of two layers with one scalar residual, exactly: finite steps through two factors.
+
+A step of length h of ``u' = -2 gamma eta_u r h``, ``h' = -2 gamma eta_w s^2 r u`` multiplies ``p`` and ``q``,
+
+.. math:: p \leftarrow p\,(1 - e), \quad q \leftarrow q\,(1 + e), \qquad e = 2 h g\, r,
+
+with the same residual in both, so that after any number of steps ``p = c_p p_0``, ``q = c_q q_0`` at any width. With
+``A = gamma^2 |p|^2``, ``B = gamma^2 |q|^2``, ``g f = A - B``, the flow's invariant ``A B`` changes by
+:math:`(1 - e^2)^2`, and the residual by :math:`-4 h r\,(A + B - h g r (A - B))`, without cancellation. With momentum b
+and decay, where a step multiplies the weights by d, ``v_p <- b v_p - e c_p``, ``c_p <- d c_p + v_p``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve.core.map import Rule
+from linsolve.numerics.scalar import smallest
+from linsolve.systems.two_layer.rotated_layers import LayersStart
+
+__all__ = ["Factors", "advanced", "begun", "described", "hessian_top", "layers", "top_curvature"]
+
+
+class Factors(NamedTuple):
+    """The numbers that a step changes, shape batch.
+
+    Parameters
+    ----------
+    up, down : array
+        ``c_p`` and ``c_q``.
+    mix : array
+        ``(c_p - c_q)/(2 root_h root_u)``, also where a layer is frozen: ``u = (c_p + c_q)/2 u0 + root_h^2 mix h0``.
+    kept : array
+        Factor of weights without a gradient.
+    residual : array
+    moves : tuple of array
+        Last moves of `up`, `down` and `mix`; 0 without momentum.
+    """
+
+    up: Any
+    down: Any
+    mix: Any
+    kept: Any
+    residual: Any
+    move_up: Any
+    move_down: Any
+    move_mix: Any
+
+
+def begun(xp: Any, start: LayersStart) -> Factors:
+    """Return the factors before the first step."""
+    one, zero = xp.ones_like(start.rotation.r0), xp.zeros_like(start.rotation.r0)
+    return Factors(one, one, zero, one, start.rotation.r0, zero, zero, zero)
+
+
+def _parts(start: LayersStart, now: Factors) -> tuple[Any, Any]:
+    """Return ``gamma^2 |p|^2`` and ``gamma^2 |q|^2``; the unit is divided after the multiplication by the factor."""
+    b = start.rotation
+    return (b.p * now.up / b.unit) ** 2, (b.q * now.down / b.unit) ** 2
+
+
+def advanced(xp: Any, start: LayersStart, now: Factors, rule: Rule) -> Factors:
+    """Return the factors after one step."""
+    b, (A, B) = start.rotation, _parts(start, now)
+    pull = now.residual if rule.weight is None else rule.weight * (now.residual + b.y) - rule.target
+    e = 2 * rule.h * b.g * pull
+    turn = -rule.h * start.gamma * pull * (now.up + now.down)
+    if rule.plain:
+        r = now.residual - 4 * rule.h * pull * (A + B - rule.h * b.g * pull * (A - B))
+        return now._replace(up=now.up * (1 - e), down=now.down * (1 + e), mix=now.mix + turn, residual=r)
+    moves = [
+        rule.momentum * old + change
+        for old, change in ((now.move_up, -e * now.up), (now.move_down, e * now.down), (now.move_mix, turn))
+    ]
+    factors = [rule.kept * old + move for old, move in zip(now[:3], moves, strict=True)]
+    found = Factors(*factors, rule.kept * now.kept, now.residual, *moves)
+    return found._replace(residual=_output(xp, start, found) - b.y)
+
+
+def _output(xp: Any, start: LayersStart, now: Factors) -> Any:
+    """Return the output, from the form with the smaller terms: ``(A - B)/g`` or that of a frozen layer."""
+    b, (A, B) = start.rotation, _parts(start, now)
+    mean, root = (now.up + now.down) / 2, start.root_h * start.root_u * now.mix
+    lengths = [xp.sum((side / b.unit[..., None]) ** 2, axis=-1) for side in (start.p, start.q)]
+    own, other = (mean**2 + root**2) * b.f0, 2 * start.gamma * mean * now.mix * (lengths[0] + lengths[1])
+    frozen = b.g == 0
+    g = xp.where(frozen, xp.ones_like(b.g), b.g)
+    bound = xp.where(frozen, xp.full_like(g, xp.inf), (A + B) / xp.abs(g))
+    return smallest(xp, (xp.abs(own) + xp.abs(other), own + other), (bound, (A - B) / g))
+
+
+def layers(xp: Any, start: LayersStart, now: Factors) -> tuple[Any, Any]:
+    """Return the two layers ``u`` and ``h``, shape k + batch + (d,)."""
+    mean = ((now.up + now.down) / 2)[..., None]
+    up, down = (
+        start.p * (now.up / start.rotation.unit)[..., None],
+        start.q * (now.down / start.rotation.unit)[..., None],
+    )
+    found = []
+    for own, other, own_root, root, sign in (
+        (start.u, start.h.hi, start.root_u, start.root_h, -1),
+        (start.h.hi, start.u, start.root_h, start.root_u, 1),
+    ):
+        first, second = mean * own, (root**2 * now.mix)[..., None] * other
+        frozen = (own_root == 0)[..., None]
+        safe = xp.where(own_root == 0, xp.ones_like(own_root), own_root)[..., None]
+        bound = xp.where(frozen, xp.inf, (xp.abs(up) + xp.abs(down)) / safe)
+        direct = (xp.abs(first) + xp.abs(second), first + second)
+        found.append(smallest(xp, direct, (bound, (up + sign * down) / safe)))
+    return found[0], found[1]
+
+
+def described(xp: Any, start: LayersStart, now: Factors, weight: Any, pace: Any) -> dict[str, Any]:
+    """Return loss, residual, output, ntk, sharpness and invariant from the factors.
+
+    The flow's rates are those of `start` times ``pace/weight``.
+    """
+    b, (A, B) = start.rotation, _parts(start, now)
+    return {
+        "loss": weight * now.residual**2,
+        "residual": now.residual,
+        "output": now.residual + b.y,
+        "ntk": 2 * (A + B) * (pace / weight),
+        "sharpness": top_curvature(xp, A, B, b.g * now.residual) * pace,
+        "invariant": A * B * (pace / weight) ** 2,
+    }
+
+
+def top_curvature(xp: Any, A: Any, B: Any, pull: Any) -> Any:
+    r"""Return ``2 (A + B + ((A - B + g r)^2 + 4 A B)^(1/2))``, the largest eigenvalue of the Hessian of ``r^2``.
+
+    The metric is that of the learning rates: a step h is stable at a minimum if ``h sharpness < 2``.
+    """
+    return 2 * (A + B + xp.sqrt((A - B + pull) ** 2 + 4 * A * B))
+
+
+def hessian_top(xp: Any, sides: tuple[Any, Any, Any], rates: tuple[Any, Any], gamma: Any, residual: Any) -> Any:
+    """Return the largest eigenvalue of the Hessian of ``r^2`` of raw weights, by diagonalization; for `verify`.
+
+    Parameters
+    ----------
+    xp : namespace
+    sides : tuple of array
+        ``u``, shape batch + (d,), ``W``, shape batch + (d, d0), and the input, shape batch + (d0,).
+    rates : tuple of array, shape batch
+        Learning rates of the layers.
+    gamma, residual : array, shape batch
+    """
+    u, w, x = sides
+    d, d0 = w.shape[-2:]
+    root_u, root_w = (xp.sqrt(rate)[..., None] for rate in rates)
+    scale = gamma[..., None]
+    hidden = xp.sum(w * x[..., None, :], axis=-1)
+    first = scale * root_u * hidden
+    second = (scale * root_w)[..., None] * u[..., :, None] * x[..., None, :]
+    gradient = xp.concat([first, xp.reshape(second, (*second.shape[:-2], d * d0))], axis=-1)
+    rows = []
+    for i in range(d):  # derivative of f by u_i and W_ij is gamma x_j
+        unit = xp.asarray(np.eye(d)[i])
+        cross = (scale * root_u * root_w)[..., None] * unit[:, None] * x[..., None, :] + 0 * second
+        rows.append(xp.reshape(cross, (*second.shape[:-2], d * d0)))
+    block = xp.stack(rows, axis=-2)
+    left = xp.concat([xp.zeros_like(block[..., :d]), block], axis=-1)
+    low = xp.concat([xp.matrix_transpose(block), xp.zeros_like(xp.matrix_transpose(block) @ block)], axis=-1)
+    bent = xp.concat([left, low], axis=-2)
+    full = 2 * gradient[..., :, None] * gradient[..., None, :] + 2 * residual[..., None, None] * bent
+    return xp.max(xp.linalg.eigh(full)[0], axis=-1)
