@@ -10,6 +10,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, integer, number, real_array, shown
 from linsolve.core.flow import Flow
+from linsolve.core.parameters import batch_shape
 from linsolve.core.query import Problem, pose
 from linsolve.core.trajectory import Trajectory
 
@@ -23,30 +24,28 @@ class Rule(NamedTuple):
     ----------
     h : array
         Length of the step in units of time.
-    momentum, kept : array
-        Factors of the last move and of the weights; 0 and 1 for plain gradient descent.
+    momentum, kept : array, optional
+        Factors of the last move and of the weights; left out for plain gradient descent.
     weight, target : array, shape batch, optional
         The gradient is that of ``(weight f - target)`` in place of the residual ``f - y``, for a batch of samples.
-    plain : bool
-        Whether momentum, decay and samples are absent.
 
     Examples
     --------
     >>> from linsolve.core.map import Rule
-    >>> Rule(0.1).plain, Rule(0.1, momentum=0.9).plain
+    >>> Rule(0.1).plain, Rule(0.1, momentum=0.9, kept=1).plain
     (True, False)
     """
 
     h: Any
-    momentum: Any = 0
-    kept: Any = 1
+    momentum: Any = None
+    kept: Any = None
     weight: Any = None
     target: Any = None
 
     @property
     def plain(self) -> bool:
         """Whether momentum, decay and samples are absent."""
-        return self[1:] == (0, 1, None, None)
+        return self.momentum is None
 
 
 class Map(Flow):
@@ -142,10 +141,13 @@ class Map(Flow):
         most = integer(who, "max_steps", max_steps, meaning="steps to take", example=2_000_000)
         if counts.max() > most:
             raise ValueError(
-                f"{who}: k = {counts.max()} must be at most max_steps = {most} (numbers of steps); raise it"
+                f"{who}: k = {counts.max()} must be at most {most} (numbers of steps); raise max_steps, or ask for less"
             )
         problem = pose(self, counts, z0)
         course = _course(who, problem, int(counts.max()), (step, momentum, decay, samples))
+        if course.samples is not None:
+            shapes = {"z0": problem.batch, "samples[2]": tuple(course.samples[0].shape[1:])}
+            problem = problem._replace(batch=batch_shape(who, shapes))
         flow, xp = problem.flow, problem.xp
         with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
             fixed, now = flow.reduced(xp, problem.z0)

@@ -85,7 +85,8 @@ def check_discrete(case: Case) -> Row | None:
 def _discrete_errors(case: Case, state: Any, unit: float, momentum: Any, decay: Any) -> list[float]:
     """Return the distances of state and observables of the reduced descent from those of the raw weights."""
     raw, xp, flow, w = case.definition, case.xp, case.exact, case.weights
-    assert raw is not None and isinstance(flow, Map)
+    assert raw is not None
+    assert isinstance(flow, Map)
     fixed, now = flow.reduced(xp, state)
     moves = {name: 0 * value for name, value in w.items()}
     for length in _LENGTHS:

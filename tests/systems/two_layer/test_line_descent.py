@@ -1,0 +1,244 @@
+"""Gradient descent of two layers, exactly: against simulations of the weights that share nothing with the package."""
+
+import dataclasses
+
+import mpmath
+import numpy as np
+import pytest
+from mutants.descent import WRONG
+
+import linsolve as ls
+from linsolve import arithmetic
+
+
+def simulated(flow, z0, steps, *, momentum=0.0, decay=0.0, samples=None):
+    """Return the weights of one network after each of `steps`, by descent in the arithmetic of the arguments."""
+    y, gamma, eta_u, eta_w, x = (getattr(flow, n) for n in ("y", "gamma", "eta_u", "eta_w", "x"))
+    (u, w), move_u, move_w, path = z0, 0 * z0[0], 0 * z0[1], []
+    for k, h in enumerate(steps):
+        X, Y, weights = (x[None], y[None], [1]) if samples is None else (samples[0], samples[1], samples[2][k])
+        slope_u, slope_w = 0 * u, 0 * w
+        for point, target, c in zip(X, Y, weights, strict=True):
+            hidden = (w * point).sum(axis=1)
+            pull = 2 * c * (gamma * (u * hidden).sum() - target) * gamma
+            slope_u, slope_w = slope_u + pull * hidden, slope_w + pull * u[:, None] * point
+        move_u, move_w = momentum * move_u - h * eta_u * slope_u, momentum * move_w - h * eta_w * slope_w
+        u, w = (1 - h * decay) * u + move_u, (1 - h * decay) * w + move_w
+        path.append((u, w))
+    return path
+
+
+def drawn(rng, *, wide=1.0):
+    flow = ls.TwoLayer(
+        y=rng.choice([-1, 1]) * 10 ** rng.uniform(-0.5, 0.5),
+        gamma=rng.choice([-1, 1]) * 10 ** rng.uniform(-0.5, 0.5),
+        eta_u=10 ** rng.uniform(-1, 1),
+        eta_w=10 ** rng.uniform(-1, 1),
+        x=rng.normal(size=2),
+    )
+    size = wide * 10 ** rng.uniform(-2, 0)
+    return flow, flow.State(size * rng.normal(size=4), size * rng.normal(size=(4, 2)))
+
+
+def far(found, expected):
+    """Return the largest error relative to the largest weight."""
+    return max(float(np.max(np.abs(a - b)) / np.max(np.abs(b))) for a, b in zip(found, expected, strict=True))
+
+
+def step_for(flow, z0, factor):
+    """Return a step, `factor` times the edge of stability of the minimum that gradient flow reaches."""
+    return factor * 2 / float(flow([np.inf], z0)["sharpness"][0])
+
+
+@pytest.mark.parametrize("factor", [0.05, 0.5, 0.95, 1.3])
+def test_weights_equal_those_of_simulated_descent(factor):
+    """Over 1500 steps, in runs that converge at once and, for the last factor, in catapults."""
+    rng, seen = np.random.default_rng(0), 0
+    for _ in range(6):
+        flow, z0 = drawn(rng, wide=3.0)
+        h = step_for(flow, z0, factor)
+        path = simulated(flow, z0, [h] * 1500)
+        if not np.isfinite(path[-1][0]).all() or abs(flow.residual(np, flow.State(*path[-1]))) > 1e-9:
+            continue  # a cycle, or divergence
+        seen += 1
+        traj = flow.discrete([1, 5, 400, 1500], z0, step=h)
+        for place, k in enumerate([1, 5, 400, 1500]):
+            assert far([v[place] for v in traj.state], path[k - 1]) <= 1e-13 * (10 if factor > 1 else 1)
+    assert seen >= (2 if factor > 1 else 6)
+
+
+@pytest.mark.exhaustive
+def test_two_hundred_draws_over_ten_thousand_steps():
+    rng, worst, seen = np.random.default_rng(1), 0.0, 0
+    while seen < 200:
+        flow, z0 = drawn(rng, wide=3.0)
+        h = step_for(flow, z0, rng.uniform(0.02, 1.4))
+        with np.errstate(all="ignore"):
+            path = simulated(flow, z0, [h] * 10_000)
+        if not np.isfinite(path[-1][0]).all() or abs(flow.residual(np, flow.State(*path[-1]))) > 1e-9:
+            continue
+        seen += 1
+        worst = max(worst, far(flow.discrete(10_000, z0, step=h).state, path[-1]))
+    assert worst <= 1e-12
+
+
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.9, 0.0), (0.0, 0.05), (0.8, 0.05)])
+def test_fifty_digits_with_schedules_momentum_and_decay(momentum, decay):
+    xp = arithmetic.precise(60)
+    rng = np.random.default_rng(2)
+    flow, z0 = drawn(rng)
+    lengths = step_for(flow, z0, 0.2) * rng.uniform(0.2, 1.5, 30)
+    exact = flow.cast(xp)
+    start = flow.State(*(xp.asarray(v) for v in z0))
+    path = simulated(exact, start, xp.asarray(lengths), momentum=xp.asarray(momentum), decay=xp.asarray(decay))
+    traj = exact.discrete([3, 30], start, step=lengths, momentum=momentum, decay=decay)
+    for place, k in enumerate([3, 30]):
+        assert far([v[place] for v in traj.state], path[k - 1]) <= 1e-45
+    doubles = flow.discrete([3, 30], z0, step=lengths, momentum=momentum, decay=decay)
+    assert far([v[1] for v in doubles.state], [arithmetic.to_numpy(v) for v in path[-1]]) <= 1e-13
+
+
+def test_sgd_on_a_line_path_by_path():
+    xp = arithmetic.precise(60)
+    rng = np.random.default_rng(3)
+    flow, z0 = drawn(rng)
+    X, y = rng.normal(size=(6, 1)) * np.array([0.6, -0.8]), rng.normal(size=6)
+    flow = ls.TwoLayer.from_dataset(X, y, gamma=flow.gamma, eta_u=flow.eta_u, eta_w=flow.eta_w)
+    picks = np.array([rng.permutation(6) < 2 for _ in range(40)]) / 2.0  # minibatches of two
+    h = step_for(flow, z0, 0.1)
+    samples = (xp.asarray(X), xp.asarray(y), xp.asarray(picks))
+    exact, start = flow.cast(xp), flow.State(*(xp.asarray(v) for v in z0))
+    path = simulated(exact, start, [xp.asarray(h)] * 40, samples=samples)
+    traj = exact.discrete([1, 40], start, step=h, samples=(X, y, picks))
+    assert far([v[1] for v in traj.state], path[-1]) <= 1e-15  # x of the data set is rounded to doubles
+    doubles = flow.discrete(40, z0, step=h, samples=(X, y, picks))
+    assert far(doubles.state, [arithmetic.to_numpy(v) for v in path[-1]]) <= 1e-13
+    both = flow.discrete(40, z0, step=h, samples=(X, y, np.stack([picks, picks[::-1]], axis=1)))
+    assert both["u"].shape == (2, 4)
+    np.testing.assert_allclose(both["u"][0], doubles["u"], rtol=1e-13)
+
+
+def test_all_samples_in_each_step_are_full_batch_descent():
+    X, y = np.array([[1.0, 2.0], [-0.5, -1.0]]), np.array([1.0, 0.3])
+    flow, z0 = ls.TwoLayer.from_dataset(X, y), ([0.3, 0.1], [[0.2, 0.1], [-0.4, 0.3]])
+    once = flow.discrete(50, z0, step=0.02)
+    weighted = flow.discrete(50, z0, step=0.02, samples=(X, y, np.full((50, 2), 0.5)))
+    np.testing.assert_allclose(weighted["w"], once["w"], rtol=1e-13)
+
+
+def test_the_invariant_of_the_flow_changes_by_its_product():
+    """A B multiplies by (1 - e^2)^2 in each step, with e from the simulated weights."""
+    rng = np.random.default_rng(4)
+    flow, z0 = drawn(rng, wide=3.0)
+    h = step_for(flow, z0, 1.2)
+    path = [z0, *simulated(flow, z0, [h] * 60)]
+    g = np.sqrt(flow.eta_u * flow.eta_w) * flow.gamma * np.linalg.norm(flow.x)
+    e = np.array([2 * h * g * flow.residual(np, flow.State(*at)) for at in path[:-1]])
+    found = flow.discrete(np.arange(61), z0, step=h)["invariant"]
+    np.testing.assert_allclose(found / found[0], np.concatenate([[1.0], np.cumprod((1 - e**2) ** 2)]), rtol=1e-11)
+    u, hidden = z0.u * np.sqrt(flow.eta_w) * np.linalg.norm(flow.x), (z0.w @ flow.x) * np.sqrt(flow.eta_u)
+    p, q = (hidden + u) / 2, (hidden - u) / 2
+    assert found[0] == pytest.approx(flow.gamma**4 * (p @ p) * (q @ q), rel=1e-13)
+
+
+def test_a_catapult_ends_at_a_flatter_minimum():
+    flow = ls.TwoLayer(y=1.0, x=[1.0])
+    z0 = ([2.0], [[0.5001]])
+    before = float(flow(np.inf, z0)["sharpness"])
+    step = 2.6 / before
+    traj = flow.discrete([0, 5, 3000], z0, step=step)
+    assert traj["loss"][1] > 10 * traj["loss"][0]
+    assert traj["loss"][2] <= 1e-20
+    assert traj["sharpness"][2] * step <= 2 < before * step
+
+
+@pytest.mark.parametrize("theta", ["0.3", "1.1"])
+def test_exactly_solvable_chaos(theta):
+    """At step times sharpness 4 of the balanced minimum, x_k = 4 sin^2(3^k theta) after 60 chaotic steps."""
+    xp = arithmetic.precise(60)
+    mp = mpmath.MPContext()
+    mp.dps = 90
+    angle = mp.mpf(theta)
+    weight = xp.asarray([mp.sqrt(2) * mp.sin(angle)])  # x = rho A with rho = 2 h = 2, A = u^2
+    flow = ls.TwoLayer(y=1.0, x=[1.0]).cast(xp)
+    traj = flow.discrete([1, 20, 60], flow.State(weight, weight[:, None]), step=1.0)
+    for place, k in enumerate([1, 20, 60]):
+        expected = 4 * mp.sin(3**k * angle) ** 2
+        assert abs(mp.mpf(str(2 * traj["output"][place])) - expected) <= mp.mpf("1e-12")
+
+
+EDGES = {
+    "frozen u": {"eta_u": 0.0},
+    "frozen w": {"eta_w": 0.0},
+    "nearly frozen": {"eta_w": 1e-18},
+    "no scale": {"gamma": 0.0},
+    "no input": {"x": [0.0, 0.0]},
+    "one input": {"x": [0.0, 2.0]},
+    "tiny scale": {"gamma": 1e-200},
+}
+
+
+@pytest.mark.parametrize("case", EDGES)
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_edges(case, momentum):
+    flow, z0 = drawn(np.random.default_rng(6))
+    flow = dataclasses.replace(flow, **EDGES[case])
+    path = simulated(flow, z0, [0.01] * 50, momentum=momentum)
+    traj = flow.discrete(50, z0, step=0.01, momentum=momentum)
+    assert far(traj.state, path[-1]) <= 1e-13
+    assert float(traj["residual"]) == pytest.approx(float(flow.residual(np, flow.State(*path[-1]))), rel=1e-11)
+
+
+def test_starts_of_every_size_leave_the_saddle():
+    """Tiny weights grow by the same factors as larger ones until the target is felt."""
+    flow = ls.TwoLayer(y=1.0, x=[1.0])
+    u = np.array([1e-3, 1e-100, 1e-200, 1e-300])[:, None]
+    traj = flow.discrete([100, 20_000], flow.State(u, u[..., None]), step=0.1)
+    np.testing.assert_allclose(traj["u"][0, 1:] / u[1:], 1.2**100, rtol=1e-13)  # u <- u (1 + 2 step y)
+    np.testing.assert_allclose(traj["output"][1], 1.0, rtol=1e-13)
+
+
+def test_first_step_is_where_the_simulated_loss_falls():
+    flow, z0 = drawn(np.random.default_rng(7))
+    h = step_for(flow, z0, 0.1)
+    losses = [flow.loss(np, flow.State(*z)) for z in simulated(flow, z0, [h] * 400)]
+    goal = losses[60] * 1.0001
+    expected = 1 + next(k for k, value in enumerate(losses) if value <= goal)
+    assert flow.first_step(z0, loss=goal, step=h).tolist() == expected
+    assert flow.first_step(z0, loss=0.0, step=h, max_steps=10) == np.inf
+    assert flow.first_step(z0, loss=goal, step=1e3 * h) == np.inf  # diverges
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_verify_rejects_wrong_steps(wrong):
+    flow, z0 = ls.HiddenMode.example(np.random.default_rng(0))
+    mutant = type("Mutant", (WRONG[wrong], ls.HiddenMode), {})(*flow.parameters().values())
+    assert ls.verify(mutant, z0, checks="discrete").failed == ["discrete"]
+
+
+def test_errors_name_the_argument():
+    flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ([0.5], [[0.5]])
+    for arguments, message in (
+        ({"k": 1.5}, r"TwoLayer\.discrete: k = 1\.5 must be whole numbers"),
+        ({"k": -1}, r"k = -1 must be whole numbers"),
+        ({"k": 10**7}, r"k = 10000000 must be at most 2000000"),
+        ({"step": 0.0}, r"step = 0\.0 must lie in \(0, inf\)"),
+        ({"step": [0.1, 0.2]}, r"step has 2 entries along its first axis but must have one for each of k = 3 steps"),
+        ({"step": np.ones((3, 2))}, r"step has shape \(3, 2\) but must be one number or one for each step"),
+        ({"momentum": 1.0}, r"momentum = 1\.0 must be a number in \[0, 1\)"),
+        ({"decay": 20.0}, r"decay = 20 must be below 1/step = 10"),
+        ({"samples": 3}, r"samples = 3 must be three arrays"),
+        ({"samples": ([[1.0]], [1.0], [[1.0]])}, r"samples has 1 entries along its first axis"),
+        ({"samples": ([[1.0]], [1.0], [[-1.0]] * 3)}, r"samples\[2\] = -1\.0 .* must lie in \[0, inf\)"),
+        ({"step": 3.0, "k": 400}, r"k = 400 is beyond step \d+, at which TwoLayer leaves the range of doubles"),
+    ):
+        given = {"k": 3, "step": 0.1} | arguments
+        with pytest.raises((ValueError, ArithmeticError), match=message):
+            flow.discrete(given.pop("k"), z0, **given)
+    off = ls.TwoLayer(y=1.0, x=[1.0, 0.0])
+    with pytest.raises(ls.NotExact, match="distance of the samples from the line of x = 1 must vanish"):
+        off.discrete(1, ([0.5], [[0.5, 0.1]]), step=0.1, samples=([[0.0, 1.0]], [1.0], [[1.0]]))
+    with pytest.raises(ValueError, match=r"BalancedMode\.discrete: momentum = 0\.5 must be 0"):
+        ls.BalancedMode(s=1.0).discrete(3, 0.1, step=0.1, momentum=0.5)
+    with pytest.raises(ValueError, match=r"HiddenMode\.discrete: samples must be left out"):
+        ls.HiddenMode(s=1.0).discrete(3, ([0.1], [0.1]), step=0.1, samples=([[1.0]], [1.0], [[1.0]] * 3))
