@@ -1,0 +1,60 @@
+"""Learning rates of gradient descent: curves against eigenvalues of the simulated step, the map against the curves."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve import phases
+from linsolve.studies.phases.descent import outcome
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return phases.diagram("descent", 61)
+
+
+def balanced(x, scaled):
+    """Return a step of ``u <- u (1 - 2 h (u^2 - 1))`` in ``x = u^2``, with the sharpness 4 of its minimum."""
+    return x * (1 - scaled / 2 * (x - 1)) ** 2
+
+
+def test_changes_of_the_map_are_on_the_curves(drawn):
+    assert set(drawn.misfit()) == {"stays", "comes to rest", "2-cycle", "bounded"}
+    assert max(drawn.misfit().values()) <= 1
+    moved = [c._replace(x=1.3 * c.x) if c.boundary == "stays" else c for c in drawn.curves]
+    assert dataclasses.replace(drawn, curves=moved).misfit()["stays"] > 2
+
+
+@pytest.mark.parametrize("imbalance", [0.0, 0.5, 3.0, 40.0])
+def test_the_edge_of_stability_is_where_a_multiplier_of_the_step_is_minus_one(imbalance):
+    flow = ls.TwoLayerOrder(y=1.0)
+    P = (np.sqrt(1 + imbalance) + 1) / 2
+    z = flow.State(P, imbalance / 4 / P, 0.0)
+    scaled = 2 / np.sqrt(1 + imbalance)
+
+    def step(p, q):
+        found = flow.step(np, flow.State(p, q, 0.0), scaled / 4)
+        return np.array([found.P, found.Q])
+
+    d = 1e-6
+    columns = [(step(P + d * a, z.Q + d * b) - step(P - d * a, z.Q - d * b)) / (2 * d) for a, b in ((1, 0), (0, 1))]
+    assert np.linalg.eigvals(np.stack(columns, axis=1)).real.min() == pytest.approx(-1, abs=1e-8)
+
+
+def test_the_two_cycle_loses_its_stability_at_the_golden_line(drawn):
+    scaled = next(c.x[0] for c in drawn.curves if c.boundary == "2-cycle")
+    x = 1.2
+    for _ in range(200_000):  # attracts slowly
+        x = balanced(x, scaled - 1e-4)
+    d = 1e-6
+    low, high = (balanced(balanced(x + sign * d, scaled), scaled) for sign in (-1, 1))
+    assert balanced(x, scaled) != pytest.approx(x, abs=0.1)
+    assert (high - low) / (2 * d) == pytest.approx(-1, abs=1e-2)
+
+
+def test_regions_of_single_runs():
+    scaled = np.array([1.0, 1.9, 2.2, 2.5, 3.3, 4.3, 1.0])
+    imbalance = np.array([0.5, 0.5, 0.5, 0.5, 0.1, 0.1, 30.0])
+    assert outcome(scaled, imbalance).tolist() == [0, 1, 2, 3, 4, 5, 5]
