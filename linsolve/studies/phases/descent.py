@@ -48,14 +48,14 @@ def descent(cells: int, rng: np.random.Generator) -> Diagram:
     hidden = {"alpha": 0.0}  # drawn as the edge of divergence
     return Diagram(
         name="descent",
-        title="Learning rates of gradient descent: two layers, started next to a minimum",
+        title="Gradient descent of two layers, from next to a minimum",
         x=Axis("x", scaled, r"learning rate $\times$ sharpness of the flattest minimum", log=False),
         y=Axis("y", imbalance, r"imbalance of the initial minimum,  $i = 4AB/y^2$", log=True),
         values=found,
         label="long-time behavior",
-        source="Curves: multipliers of the exact descent map $A \\to A(1 - \\rho e)^2$, $B \\to B(1 + \\rho e)^2$, "
-        f"$e = f - y$;\nthe edge of divergence at positive imbalance is measured. Map: {STEPS} steps of the order "
-        "parameters, at any width.\nCatapult after Lewkowycz et al. (2020).",
+        source="Curves: multipliers of $A \\to A(1 - \\rho e)^2$, $B \\to B(1 + \\rho e)^2$, $e = f - y$;\n"
+        "the edge of divergence at positive imbalance is measured. Map: order parameters,\n"
+        f"{STEPS} steps, at any width. Catapult after Lewkowycz et al. (2020).",
         sides={
             "stays": found < 1,
             "comes to rest": found < 2,
