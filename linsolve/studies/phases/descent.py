@@ -104,7 +104,8 @@ def _outcome(scaled: np.ndarray, imbalance: np.ndarray) -> np.ndarray:
     flow, h = TwoLayerOrder(y=1.0), scaled / 4  # the flattest minimum has sharpness 4
     P = (np.sqrt(1 + imbalance) + 1) / 2
     z = flow.State(P + FIRST, imbalance / 4 / P, np.zeros_like(P))
-    found, open_ = np.empty(scaled.shape, dtype=int), np.arange(scaled.size)
+    found: np.ndarray = np.empty(scaled.shape, dtype=int)
+    open_: np.ndarray = np.arange(scaled.size)
     largest = last = np.full(scaled.shape, FIRST)
     for count in range(LONGEST // PERIODS):
         path, before = [], last

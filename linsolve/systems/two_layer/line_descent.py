@@ -70,12 +70,13 @@ def advanced(xp: Any, start: LayersStart, now: Factors, rule: Rule) -> Factors:
     if rule.plain:
         r = now.residual - 4 * rule.h * pull * (A + B - rule.h * b.g * pull * (A - B))
         return now._replace(up=now.up * (1 - e), down=now.down * (1 + e), mix=now.mix + turn, residual=r)
-    moves = [
-        rule.momentum * old + change
-        for old, change in ((now.move_up, -e * now.up), (now.move_down, e * now.down), (now.move_mix, turn))
-    ]
-    factors = [rule.kept * old + move for old, move in zip(now[:3], moves, strict=True)]
-    found = Factors(*factors, rule.kept * now.kept, now.residual, *moves)
+    moves = (
+        rule.momentum * now.move_up - e * now.up,
+        rule.momentum * now.move_down + e * now.down,
+        rule.momentum * now.move_mix + turn,
+    )
+    up, down, mix = (rule.kept * old + move for old, move in zip(now[:3], moves, strict=True))
+    found = Factors(up, down, mix, rule.kept * now.kept, now.residual, *moves)
     return found._replace(residual=_output(xp, start, found) - b.y)
 
 
