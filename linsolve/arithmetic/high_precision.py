@@ -9,6 +9,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
+from mpmath.libmp import fone, mpf_exp, mpf_sub
 
 from linsolve.arithmetic.object_array import ObjectArray
 from linsolve.arithmetic.objects import ObjectNamespace
@@ -66,14 +67,28 @@ class Precise(ObjectNamespace):
 
     def scalar(self, name: str) -> Callable[..., Any]:
         """Return the mpmath function `name`, with nan where its value is not real."""
+        if name == "expm1":
+            return self._expm1
         function = getattr(self.context, _MPMATH_NAMES.get(name, name))
         return function if name.startswith("is") else lambda *x: self._real(function(*x))
+
+    def _expm1(self, x: Any) -> Any:
+        """Return ``exp(x) - 1`` with one exponential; mpmath's own function takes three times as long."""
+        precision = self.context.prec
+        lost = -self.context.mag(x) if x and self.context.isfinite(x) else precision
+        if lost >= precision:
+            return self.context.expm1(x)
+        exponential = mpf_exp(x._mpf_, precision + max(lost, 0) + 20)
+        return self.context.make_mpf(mpf_sub(exponential, fone, precision, "n"))
 
     def _real(self, value: Any) -> Any:
         return value if isinstance(value, self.context.mpf) else self.context.nan
 
     def pow(self, base: Any, exponent: Any) -> ObjectArray:
         """Elementwise power, nan where it is not real."""
+        if type(exponent) is int:
+            array = self.asarray(base)
+            return self.pack([v**exponent for v in array.ravel().tolist()], array.shape)
         return self._pairwise(lambda a, b: self._real(a**b), base, exponent)
 
     # linear algebra, one matrix of the batch at a time

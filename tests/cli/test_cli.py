@@ -99,6 +99,7 @@ def test_learn_writes_everything_and_the_routes_agree(tiny, capsys):
     assert 1.9 < float(re.search(r"error ratio when the step is halved +(\S+)", out)[1]) < 2.1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_learned_arrays_solve_the_flow(tiny):
     assert main(["learn", "tiny.npz", "--out", "result", "--rate", "2"]) == 0
     with np.load("result/trajectories.npz", allow_pickle=False) as found:
@@ -111,6 +112,7 @@ def test_learned_arrays_solve_the_flow(tiny):
         assert found["exact_singular_values"][-1, :2] == pytest.approx(np.linalg.svd(found["target"])[1][:2], rel=0.02)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_netcdf_can_be_read_back(tiny):
     xarray = pytest.importorskip("xarray")
     assert main(["learn", "tiny.npz", "--out", "result"]) == 0
@@ -118,6 +120,7 @@ def test_netcdf_can_be_read_back(tiny):
         np.testing.assert_array_equal(found["product"], arrays["exact_product"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_report_shows_figures_numbers_and_escapes_text(tiny):
     assert main(["learn", "tiny.csv", "--out", "result"]) == 0
     page = (tiny / "result" / "report.html").read_text(encoding="utf-8")
@@ -153,6 +156,7 @@ def test_control_characters_in_labels_do_not_reach_the_terminal(tiny, capsys):
     assert capsys.readouterr().err.rstrip("\n").isprintable()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_earlier_result_is_replaced(tiny):
     assert main(["learn", "tiny.csv"]) == 0
     before = (tiny / "learn-tiny-csv" / "report.html").read_text(encoding="utf-8")
@@ -162,6 +166,7 @@ def test_earlier_result_is_replaced(tiny):
     assert "<td>0.01</td>" in after
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_results_of_other_data_are_not_replaced(tiny, capsys):
     (tiny / "other").mkdir()
     assert main(["learn", "tiny.csv"]) == 0
@@ -176,6 +181,7 @@ def test_results_of_other_data_are_not_replaced(tiny, capsys):
     assert {path.read_text() for path in (tiny / "other").iterdir()} == {"mine"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_parity_obstruction_is_reported(tiny, capsys):
     from linsolve.studies.learn.run import learn
 
@@ -229,6 +235,7 @@ def test_bottleneck_stays_a_bottleneck():
     assert found.integrated["singular_values"][-1, 2] < 1e-12
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_netcdf_is_optional(tiny, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
     assert main(["learn", "tiny.csv", "--out", "result"]) == 0

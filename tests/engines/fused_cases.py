@@ -10,6 +10,8 @@ NAMES = {
     ls.DeepMode: ("a", "loss"),
     ls.TwoLayerOrder: ("P", "loss", "alignment", "ntk"),
 }
+# the checks that evaluate the closed form in doubles, which an engine does; others see the formula alone
+IN_DOUBLES = ("start", "dop853", "descent", "limit", "lifetime", "batch")
 TIMES = np.array([0.0, 1e-30, 0.01, 0.3, 1.0, 4.0, 25.0, 1e4, np.inf])
 
 

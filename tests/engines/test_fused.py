@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fused_cases import FLOWS, NAMES, TIMES, drawn, through
+from fused_cases import FLOWS, IN_DOUBLES, NAMES, TIMES, drawn, through
 
 import linsolve as ls
 from linsolve.core.query import pose
@@ -59,7 +59,7 @@ def test_blocks_give_the_bits_of_plain_evaluation_over_all_magnitudes(cls, decad
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
 def test_the_flow_as_its_blocks_is_proved(cls):
     flow, z0 = cls.example(np.random.default_rng(1))
-    report = ls.verify(through(cls, "blocks")(**flow.parameters()), z0)
+    report = ls.verify(through(cls, "blocks")(**flow.parameters()), z0, checks=IN_DOUBLES)
     assert report.ok, str(report)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from fused_cases import FLOWS, TIMES, drawn
+from selection import quick
 
 import linsolve as ls
 from linsolve.engines.evaluate import evaluate
@@ -40,10 +41,11 @@ def extreme(cls, rng):
     return parameters, start
 
 
+@pytest.mark.parametrize("cases", quick([40, 120], 1))
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
-def test_an_extreme_member_among_others_gets_what_the_formula_gives_it_alone(cls):
+def test_an_extreme_member_among_others_gets_what_the_formula_gives_it_alone(cls, cases):
     rng, refused = np.random.default_rng(1), 0
-    for case in range(120):
+    for case in range(cases):
         parameters, start = extreme(cls, rng)
         t = TIMES if case % 2 else rng.choice([0.0, 1.0, np.inf, 1e308, 1e-308])
         alone = outcome(
@@ -61,8 +63,8 @@ def test_an_extreme_member_among_others_gets_what_the_formula_gives_it_alone(cls
                 for a, b in zip(alone, found, strict=True):
                     assert np.allclose(a, b[..., 7], rtol=1e-12, atol=0), (engine, parameters, start, t)
         refused += isinstance(alone[0], type)
-    assert refused < 115
-    assert refused > 5 or cls is ls.BalancedMode  # which has an answer for every double
+    assert refused < 0.96 * cases
+    assert refused > 0.04 * cases or cls is ls.BalancedMode  # which has an answer for every double
 
 
 @pytest.mark.parametrize("engine", [None, *ENGINES])

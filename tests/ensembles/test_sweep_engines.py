@@ -105,23 +105,6 @@ def test_everything_is_observed_by_default():
         assert np.allclose(found[name], plain[name], rtol=1e-13, atol=1e-18), name
 
 
-@pytest.mark.skipif(HAS["numba"] is None, reason="needs the extra [fast]")
-def test_flows_with_compiled_code_of_their_own():
-    flow, z0 = ls.WhitenedTwoLayer.example(np.random.default_rng(0))
-
-    def start(scale):
-        return type(z0)(*(scale[..., None, None] * v for v in z0))
-
-    how = {"t": 0.5, "target": flow.target, "start": start}
-    found, plain = (
-        ls.sweep(ls.ensembles.of(ls.WhitenedTwoLayer, "product", engine=engine, **how), scale=[0.1, 0.2, 0.3])[
-            "product"
-        ]
-        for engine in ("compiled", None)
-    )
-    assert np.allclose(found, plain, rtol=0, atol=1e-12)
-
-
 @compiles
 def test_a_store_notices_another_engine(tmp_path):
     swept("compiled", names=("P",), store=tmp_path / "s.zarr")

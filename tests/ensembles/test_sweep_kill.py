@@ -238,6 +238,7 @@ def test_a_dask_worker_killed_in_mid_sweep(cluster, tmp_path):
     assert d["value"].tobytes() == ls.sweep(observe, a=A, b=B, rng=7)["value"].tobytes()
 
 
+@pytest.mark.exhaustive
 def test_the_example_of_a_cluster(tmp_path):
     script = Path(__file__).parents[2] / "notebooks" / "cluster.py"
     store = tmp_path / "sweep.zarr"

@@ -78,8 +78,9 @@ def _flows() -> dict[str, Wrong]:
         for statement in STATEMENTS:
             if implements(base.example(np.random.default_rng(0))[0], statement):
                 change, check = CHANGES[statement]
-                if (base, statement) == (ls.BalancedMap, "descent"):
-                    check = "residual"  # its velocity is its descent of the gradient, so both are wrong alike
+                if base is ls.BalancedMap:
+                    # its velocity is its descent of the gradient, so both are wrong alike; it has no raw network
+                    check = {"descent": "residual", "loss": "along"}.get(statement, check)
                 found[f"{base.__name__}.{statement}"] = Wrong(changed(base, **{statement: change}), 0, check)
         for name in base.declared if base is not ls.BalancedMap else ():  # of real depth, without a raw network
             wrong = changed(base, **{name: lambda true, self, xp, z: SLIGHTLY * true(xp, z) + 1e-9})

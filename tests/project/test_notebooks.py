@@ -8,6 +8,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from selection import quick
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 SOLUTION = re.compile(r"<details><summary>Solution</summary>\n(.*?)</details>", re.DOTALL)
@@ -67,7 +68,7 @@ def pictures(found):
     return sum("image/png" in output.get("data", {}) for output in found)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", quick(NOTEBOOKS, 1), ids=lambda path: path.stem)
 def test_notebook_runs_with_its_solutions_and_sliders(path, tmp_path, monkeypatch):
     book = read(path)
     book.cells += [nbformat.v4.new_code_cell(block) for block in solutions(book)]

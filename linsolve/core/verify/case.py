@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from linsolve.core.flow import Flow
 from linsolve.core.query import Problem, pose, spread
 from linsolve.core.verify.statements import refuse_ill_stated
 
-__all__ = ["Case", "clock", "distance", "distances", "implements", "largest", "prepare", "time_derivative"]
+__all__ = ["Case", "clock", "distance", "distances", "implements", "largest", "prepare"]
 
 _TIMES = (0.0, 0.3, 1.0, 2.5, 6.0)
 
@@ -172,9 +171,3 @@ def _largest_entry(values: Any) -> Any:
 
 def _scalar(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
-
-
-def time_derivative(function: Callable[[Any], Any], t: Any, step: Any) -> list[Any]:
-    """Return the central difference quotient of a function of time that returns a tuple of arrays."""
-    later, earlier = function(t + step), function(t - step)
-    return [(b - a) / (2 * step) for a, b in zip(earlier, later, strict=True)]

@@ -167,6 +167,16 @@ class BalancedMap(Flow):
         return _cosine(xp, xp.sum(metric * seen**2, axis=(-2, -1)), metric, self.s)
 
     @classmethod
+    def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
+        """Return an initial map that couples modes, and one of a flow whose directions have length two."""
+        flow, z0 = cls.example(rng)
+        lengthened = cls(2 * flow.u, flow.s, flow.v, depth=flow.depth, tau=flow.tau)
+        return {
+            "misalignment": (flow, cls.State(z0.product + 0.25)),
+            "distance of u and v from orthonormal columns": (lengthened, cls.State(0 * z0.product)),
+        }
+
+    @classmethod
     def example(cls, rng: np.random.Generator) -> tuple[Flow, Any]:
         """Return two modes of a network with five inputs and four outputs, aligned without rounding error."""
         mirror = np.eye(4) - 0.5  # orthogonal, with dyadic entries

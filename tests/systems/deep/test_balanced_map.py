@@ -13,6 +13,8 @@ from linsolve.systems.deep import DeepNetwork, deep_weights
 T = np.array([0.0, 0.3, 1.0, 3.0])
 
 
+# the first is proved with all other flows
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 1])
 def test_balanced_map_is_proved(seed):
     report = ls.verify(*BalancedMap.example(np.random.default_rng(seed)), 40)

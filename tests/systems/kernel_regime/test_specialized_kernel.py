@@ -234,6 +234,8 @@ def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     assert mutant.seen_by in ls.verify(mutant.flow, mutant.z0, checks=checks).failed
 
 
+# the first is proved with all other flows
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(3))
 def test_examples_are_proved(seed):
     report = ls.verify(*ls.SpecializedKernel.example(np.random.default_rng(seed)))

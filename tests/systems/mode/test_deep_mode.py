@@ -19,6 +19,8 @@ def path(flow, t, a0, xp=np):
 # the proof
 
 
+# the first is proved with all other flows
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(3))
 def test_examples_are_proved(seed):
     flow, z0 = ls.DeepMode.example(np.random.default_rng(seed))

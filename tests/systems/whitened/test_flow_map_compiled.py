@@ -72,6 +72,21 @@ class TestCompiled:
         for gram in found[1:]:
             np.testing.assert_array_equal(gram, np.swapaxes(gram, -1, -2))
 
+    def test_sweeps_take_the_compiled_flow_map(self):
+        flow, z0 = WhitenedTwoLayer.example(np.random.default_rng(0))
+
+        def start(scale):
+            return type(z0)(*(scale[..., None, None] * v for v in z0))
+
+        how = {"t": 0.5, "target": flow.target, "start": start}
+        found, plain = (
+            linsolve.sweep(
+                linsolve.ensembles.of(WhitenedTwoLayer, "product", engine=engine, **how), scale=[0.1, 0.2, 0.3]
+            )["product"]
+            for engine in ("compiled", None)
+        )
+        assert np.allclose(found, plain, rtol=0, atol=1e-12)
+
     @pytest.mark.parametrize(
         "shape", [(10, 10, 10), pytest.param((10, 20, 10), marks=pytest.mark.exhaustive), (3, 2, 4)], ids=str
     )

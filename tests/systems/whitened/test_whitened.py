@@ -52,6 +52,8 @@ def test_residual_at_fifty_digits_from_a_start_in_doubles(lam):
         assert np.abs(arithmetic.to_numpy((a - b) / (2 * h) - v)).max() < 1e-22
 
 
+# the first is proved with all other flows
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(3))
 def test_verified(seed):
     report = linsolve.verify(*WhitenedTwoLayer.example(np.random.default_rng(seed)))
