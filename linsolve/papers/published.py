@@ -2,8 +2,8 @@
 
 Formulas are read under the assumptions and to the order that their source states, in every consistent reading. The six
 verdicts are: holds; holds under a condition; leading order, as the source says; convention, if a reading of signs,
-indices or normalization makes it hold; typographical; incorrect, with a proof or a measured counterexample in the setting
-of the source. The last two together are found as ``"corrected"``. A record that repeats an earlier slip names it.
+indices or normalization makes it hold; typographical; incorrect, with a proof or a measured counterexample there. The
+last two together are found as ``"corrected"``. A record that repeats an earlier slip names it.
 
 The check compares the form that holds with an independent result: integrated weights, fifty-digit arithmetic,
 quadrature or a matrix identity. For a corrected formula it also evaluates the printed form, whose error must exceed the

@@ -19,8 +19,9 @@ from linsolve.__main__ import main
 from linsolve.cli import COMMANDS
 from linsolve.papers.references import REFERENCES, Reference, sources
 from linsolve.papers.standalone import STANDALONE
+from linsolve.papers.statements import STATEMENTS
 
-__all__ = ["cards", "checked", "commands", "generated", "lessons", "papers"]
+__all__ = ["cards", "checked", "commands", "generated", "lessons", "papers", "statements"]
 
 SOLVED = [*ls.flows.ALL, *ls.laws.ALL]
 _TEXT_WIDTH = "88"
@@ -28,7 +29,7 @@ _TEXT_WIDTH = "88"
 
 def generated() -> dict[str, str]:
     """Return all pages of this module."""
-    return cards() | checked() | commands() | papers()
+    return cards() | checked() | statements() | commands() | papers()
 
 
 def first_line(item: object) -> str:
@@ -156,6 +157,27 @@ def _record(each: published.Formula) -> list[str]:
         f"$$\n{each.latex}\n$$",
         f"{shown} Card: {about}." if about else shown,
     ]
+
+
+# statements
+
+
+def statements() -> dict[str, str]:
+    """Return the page of the numbered statements and figures of the papers, with the call that gives each."""
+    parts = [
+        "# Statements and figures of the papers",
+        "Every numbered statement and every figure of the five papers, with the call that gives it for a typical "
+        "network; rows without a call say why. `tests/papers/test_statements.py` runs each call. The calls follow",
+        _fenced("python", "import numpy as np\nimport linsolve as ls\n\nrng, t = np.random.default_rng(0), 0.5"),
+    ]
+    for key, rows in STATEMENTS.items():
+        parts += [f"## {_short(REFERENCES[key])}", "| place | statement | call |\n| --- | --- | --- |"]
+        parts[-1] += "".join(f"\n| {row.place} | {row.states} | {_call(row.call, row.reason)} |" for row in rows)
+    return {"statements.md": "\n\n".join(parts) + "\n"}
+
+
+def _call(call: str, reason: str) -> str:
+    return f"`{call}`" if call else f"*{reason}*"
 
 
 def _plain(text: str) -> str:
