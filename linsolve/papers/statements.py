@@ -208,7 +208,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement(
             "3.1: Figure 2; 3.2: Figures 1, 2",
             "dispersion against depth",
-            "linsolve ntk-stats --width 20 --depth 20 --networks 500",
+            "linsolve ntk-stats --width 20 --depth 20 --networks 1000",
         ),
         Statement("3.1: Figures 4, 7-11", "trained ReLU and tanh networks", reason=NONLINEAR),
         Statement(

@@ -179,7 +179,7 @@ def condition_of_learning() -> Evidence:
         r"\alpha_+ \to 1 \iff P/Q \to 1,\; c_d + \max\{c_{\eta_w} + c_u, c_{\eta_u} + c_w\} > c_{\eta_u} + "
         r"c_{\eta_w}"
     ),
-    setting="powers of kappa satisfying (15)",
+    setting="powers of kappa satisfying (15), a start that does not fit the data already",
     about=("TwoLayerOrder",),
 )
 def condition_of_the_kernel_phase() -> Evidence:
