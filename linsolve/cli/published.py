@@ -1,4 +1,4 @@
-"""`linsolve published`: the published formulas on record, with verdict, corrected form and test of each."""
+"""`linsolve published`: published formulas on record, each with place, quote, verdict, form that holds and test."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "list published formulas with the verdict of their check; errata lists the corrected ones"
-EXAMPLE = "linsolve published --source atanasov_2022 --verdict corrected --check"
+HELP = "list published formulas with quote, verdict and reason; errata lists those that need a correction"
+EXAMPLE = "linsolve published --source atanasov_2022 --verdict convention --check"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verdict",
         metavar="WORDS",
-        help="list one verdict only: exact, 'exact under a condition', 'leading order', corrected, 'different setting'",
+        help="list one verdict only: holds, 'holds under a condition', 'leading order', convention, typographical, "
+        "incorrect, or corrected for the last two",
     )
     parser.add_argument(
         "--check", action="store_true", help="evaluate each formula, print its error; exit 1 on failure"
@@ -41,13 +42,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _row(formula: Any, check: bool) -> dict[str, Any]:
+    from linsolve.papers.references import REFERENCES
+
     row = {
         "source": formula.source,
-        "equation": formula.number,
+        "edition": REFERENCES[formula.source].edition,
+        "place": formula.place,
         "states": formula.states,
+        "quote": formula.quote,
+        "setting": formula.setting,
         "verdict": formula.verdict,
-        "holds under": formula.condition,
-        "published": formula.printed,
+        "reason": formula.reason,
+        "follows": formula.follows,
         "formula": formula.latex,
         "about": list(formula.about),
         "evidence": formula.evidence,
@@ -74,33 +80,37 @@ def _as_json(rows: list[dict[str, Any]]) -> str:
 
 
 def _counts(rows: list[dict[str, Any]]) -> str:
-    kinds = [row["verdict"] for row in rows]
-    parts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)) or "none"
     papers = len({row["source"] for row in rows})
-    counts = f"{len(rows)} formulas of {papers} paper{'s' * (papers != 1)}"
-    return f"{counts}: {parts}; tests/papers/test_published.py runs each under its name"
+    formulas = f"{len(rows)} formula{'s' * (len(rows) != 1)} of {papers} paper{'s' * (papers != 1)}"
+    return f"{formulas}; tests/papers/test_published.py runs each under its name"
+
+
+def _judged(row: dict[str, Any]) -> str:
+    follows = f"; as in {row['source']}-{row['follows']}" if row["follows"] else ""
+    return row["verdict"] + (f": {row['reason']}" if row["reason"] else "") + follows
 
 
 def _as_text(rows: list[dict[str, Any]]) -> str:
     lines: list[str] = []
     for k, row in enumerate(rows):
         if not k or rows[k - 1]["source"] != row["source"]:
-            lines += ["", row["source"]]
-        under = f" ({row['holds under']})" if row["holds under"] else ""
-        lines.append(f"  {row['equation']:<24} {row['verdict']}{under}: {row['states']}")
-        if row["published"]:
-            lines += [f"      published  {row['published']}", f"      holds      {row['formula']}"]
-        lines.append(f"      test       {row['test']}" + (f"  {_errors(row)}" if "error" in row else ""))
+            lines += ["", f"{row['source']} ({row['edition']})"]
+        lines += [f"  {row['place']}: {row['states']}", f"      quote    {row['quote']}"]
+        lines += [
+            f"      setting  {row['setting']}",
+            f"      verdict  {_judged(row)}",
+            f"      formula  {row['formula']}",
+        ]
+        lines.append(f"      test     {row['test']}" + (f"  {_errors(row)}" if "error" in row else ""))
     return "\n".join([*lines[1:], "", _counts(rows)])
 
 
 def _as_markdown(rows: list[dict[str, Any]]) -> str:
     checked = bool(rows) and "error" in rows[0]
-    head = ["source", "equation", "verdict", "statement", "as published", "holds", "test"] + ["errors"] * checked
+    head = ["source", "place", "statement", "quote", "verdict", "form that holds", "test"] + ["errors"] * checked
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for row in rows:
-        formulas = [f"${row[name]}$".replace("|", r"\vert ") if row[name] else "" for name in ("published", "formula")]
-        under = f"; {row['holds under']}".replace("|", r"\vert ") if row["holds under"] else ""
-        cells = [row["source"], row["equation"], row["verdict"] + under, row["states"], *formulas, f"`{row['test']}`"]
-        lines.append("| " + " | ".join(cells + [_errors(row)] * checked) + " |")
+        cells = [row["source"], row["place"], row["states"], row["quote"], _judged(row), f"${row['formula']}$"]
+        cells += [f"`{row['test']}`"] + [_errors(row)] * checked
+        lines.append("| " + " | ".join(cell.replace("|", r"\vert ") for cell in cells) + " |")
     return "\n".join([*lines, "", _counts(rows)])

@@ -1,22 +1,25 @@
-"""Record of a published formula: the printed form, the correct form, and a numerical check of both."""
+"""Record of a published formula: its place, quote, verdict and corrected form, and a numerical check."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["CORRECTED", "DIFFERENT", "REJECTED", "VERDICTS", "Errors", "Evidence", "Formula", "Order", "Source"]
+from linsolve.core.arguments import unknown_name
 
-CORRECTED, DIFFERENT = "corrected", "different setting"
-VERDICTS = ("exact", "exact under a condition", "leading order", CORRECTED, DIFFERENT)
+__all__ = ["CORRECTED", "REJECTED", "VERDICTS", "Errors", "Evidence", "Formula", "Order", "Source"]
+
+VERDICTS = ("holds", "holds under a condition", "leading order", "convention", "typographical", "incorrect")
+CORRECTED = "corrected"  # the last two verdicts together
 REJECTED = 100  # a printed form counts as wrong if its error is at least this many tolerances
 
 
 class Errors(NamedTuple):
-    """Error of the correct form, and of the printed form if the two differ.
+    """Error of the form that holds, and of the printed form if the two differ.
 
     Examples
     --------
@@ -31,7 +34,7 @@ class Errors(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Independent value, value of the correct form, and value of the printed form.
+    """Independent value, value of the form that holds, and value of the printed form if it differs.
 
     The error is the largest difference divided by the largest entry of `truth` (by 1 if that is 0).
 
@@ -63,7 +66,7 @@ class Order(NamedTuple):
     scales, found : array_like, shape (k,)
         Values of the small parameter, and the errors there; the last two determine the slope.
     stated, printed : float
-        Orders of the correct form, and of the printed form if it differs.
+        Orders of the form that holds, and of the printed form if it differs.
 
     Examples
     --------
@@ -95,27 +98,36 @@ class Formula:
     Parameters
     ----------
     source : str
-        Key of the paper in ``linsolve.papers.references``.
+        Key of the paper in ``linsolve.papers.references``, which names the edition read.
+    section : str
+        Section or appendix; ``"3.3/B.2"`` is appendix B.2 of the paper reprinted in section 3.3.
     number : str
-        Equation number or place in the paper.
+        Equation number or other place within the section.
     states : str
         The statement, in words.
+    quote : str
+        Verbatim quote, with formulas in LaTeX; ``[...]`` marks an omission.
     latex : str
-        The correct formula, in LaTeX.
-    printed : str
-        The printed form, in LaTeX, if it is wrong; else empty.
-    condition : str
-        Condition under which the formula holds, if any; for expansions their measured order.
+        The form that holds, in LaTeX.
+    verdict : str
+        One of `VERDICTS`.
+    reason : str
+        Condition, order, convention or correction behind the verdict; empty only for ``"holds"``.
+    setting : str
+        Setting of the source in which the formula is judged.
+    follows : str
+        Name of the check of the record whose slip is repeated here, if any; a slip is counted once.
     about : tuple of str
         The flows and laws to which the formula belongs.
     check : callable
         Returns `Evidence`, or `Order` for an expansion; its docstring describes the independent computation.
     tolerance : float
-        Largest error of the correct form; a wrong printed form has at least 100 times this error.
-    expansion : bool
-        Whether the formula holds to leading order only.
-    elsewhere : bool
-        Whether the published form holds in a different setting and not for these networks.
+        Largest error of the form that holds; a printed form that does not hold has at least 100 times this error.
+
+    Raises
+    ------
+    ValueError
+        If the verdict is unknown, or a quote, a setting or a reason is missing.
 
     Examples
     --------
@@ -127,27 +139,45 @@ class Formula:
     """
 
     source: str
+    section: str
     number: str
     states: str
+    quote: str
     latex: str
-    printed: str
-    condition: str
+    verdict: str
+    reason: str
+    setting: str
+    follows: str
     about: tuple[str, ...]
     check: Callable[[], Evidence | Order]
     tolerance: float
-    expansion: bool = False
-    elsewhere: bool = False
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(unknown_name("Formula", "verdict", self.verdict, VERDICTS))
+        needed = ("section", "number", "quote", "latex", "setting") + ("reason",) * (self.verdict != "holds")
+        for field in needed:
+            if not getattr(self, field):
+                rule = f"must not be empty for the verdict {self.verdict!r}"
+                raise ValueError(f"Formula: {field} = '' {rule} ({self.name}); state it")
 
     @property
-    def verdict(self) -> str:
-        """One of `VERDICTS`: "exact", "exact under a condition", "leading order", "corrected", "different setting"."""
-        if self.elsewhere:
-            return DIFFERENT
-        if self.printed:
-            return CORRECTED
-        if self.expansion:
-            return "leading order"
-        return "exact under a condition" if self.condition else "exact"
+    def place(self) -> str:
+        """Section and equation number, as "section 3.3, appendix B.2, (40)"."""
+        parts = [f"{'appendix' if part[0].isalpha() else 'section'} {part}" for part in self.section.split("/")]
+        return ", ".join([*parts, self.number])
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Sort key: section, appendices last, then equation number."""
+        section = tuple((part.isalpha(), int(part) if part.isdigit() else part) for part in _parts(self.section))
+        number = re.search(r"\((\d+)(?:\.(\d+))?", self.number)
+        return section, tuple(int(part or 0) for part in number.groups()) if number else (0, 0)
+
+    @property
+    def corrected(self) -> bool:
+        """Whether the printed form needs a correction."""
+        return self.verdict in VERDICTS[-2:]
 
     @property
     def name(self) -> str:
@@ -160,20 +190,34 @@ class Formula:
         return " ".join((self.check.__doc__ or "").split())
 
     def errors(self) -> Errors:
-        """Return the errors of the correct form, and of the printed form if it differs."""
+        """Return the errors of the form that holds, and of the printed form if the check compares it."""
         return self.check().errors()
 
     def holds(self, errors: Errors) -> bool:
-        """Return whether the correct form passes the check and the printed form, if it differs, fails it."""
-        right = errors.stated <= self.tolerance
-        return right and (errors.printed is None or errors.printed >= REJECTED * self.tolerance)
+        """Return whether the form that holds passes the check and a printed form that does not hold fails it."""
+        if errors.printed is None:
+            return errors.stated <= self.tolerance and not self.corrected
+        return errors.stated <= self.tolerance and errors.printed >= REJECTED * self.tolerance
+
+
+def _parts(section: str) -> list[str]:
+    return re.split(r"[/.]", section)
 
 
 class Source:
-    """Formulas of one paper, in the order of their checks; used as a decorator, it adds a check."""
+    """Formulas of one paper, in the order of their checks; used as a decorator, it adds a check.
 
-    def __init__(self, key: str) -> None:
+    Parameters
+    ----------
+    key : str
+        Key of the paper.
+    setting : str
+        Setting of the records that name none.
+    """
+
+    def __init__(self, key: str, setting: str) -> None:
         self.key = key
+        self.setting = setting
         self._found: list[Formula] = []
 
     @property
@@ -183,22 +227,24 @@ class Source:
 
     def __call__(
         self,
+        section: str,
         number: str,
         states: str,
-        latex: str,
         *,
-        printed: str = "",
-        condition: str = "",
+        quote: str,
+        latex: str,
+        verdict: str = "holds",
+        reason: str = "",
+        setting: str = "",
+        follows: str = "",
         about: tuple[str, ...] = (),
         tolerance: float = 1e-9,
-        expansion: bool = False,
-        elsewhere: bool = False,
     ) -> Callable[[Callable[[], Evidence | Order]], Callable[[], Evidence | Order]]:
         """Return the decorator that adds a check as a `Formula`."""
 
         def add(check: Callable[[], Evidence | Order]) -> Callable[[], Evidence | Order]:
-            flags = expansion, elsewhere
-            record = Formula(self.key, number, states, latex, printed, condition, about, check, tolerance, *flags)
+            judged = verdict, reason, setting or self.setting, follows
+            record = Formula(self.key, section, number, states, quote, latex, *judged, about, check, tolerance)
             self._found.append(record)
             return check
 

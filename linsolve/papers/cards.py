@@ -211,16 +211,16 @@ def _published(name: str) -> list[Block]:
     """Return the records of published formulas of a flow or law, corrected ones first."""
     from linsolve.papers import published
 
-    found = sorted(published.about(name), key=lambda each: not each.printed)
+    found = sorted(published.about(name), key=lambda each: not each.corrected)
     if not found:
         return [Paragraph("No formula of the sources is on record.")]
     head = ("place", "as published", "formula that holds", "verdict")
     rows = [
         (
-            f"{each.source} {each.number}",
-            f"${each.printed}$" if each.printed else "",
+            f"{each.source}, {each.place}",
+            each.quote if each.corrected else "",
             f"${each.latex}$",
-            f"{each.verdict} ({each.condition})" if each.condition else each.verdict,
+            f"{each.verdict} ({each.reason})" if each.reason else each.verdict,
         )
         for each in found
     ]

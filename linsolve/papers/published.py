@@ -1,8 +1,13 @@
-"""Published formulas as executable records: the published form, the corrected form, and the check that compares them.
+"""Published formulas as executable records: place, verbatim quote, verdict with its reason, and a check.
 
-Every record names its source, the equation and the flow or law to which it belongs. Its check compares the formula
-with an independent result: integrated weights, fifty-digit arithmetic, quadrature or a matrix identity. For a corrected
-formula the check also evaluates the published form, whose error must exceed the tolerance by a factor of at least 100.
+Formulas are read under the assumptions and to the order that their source states, in every consistent reading. The six
+verdicts are: holds; holds under a condition; leading order, as the source says; convention, if a reading of signs,
+indices or normalization makes it hold; typographical; incorrect, with a proof or a measured counterexample there. The
+last two together are found as ``"corrected"``. A record that repeats an earlier slip names it.
+
+The check compares the form that holds with an independent result: integrated weights, fifty-digit arithmetic,
+quadrature or a matrix identity. For a corrected formula it also evaluates the printed form, whose error must exceed the
+tolerance by a factor of at least 100.
 
 Examples
 --------
@@ -44,11 +49,12 @@ def find(source: str | None = None, *, verdict: str | None = None) -> tuple[Form
     source : str, optional
         Key of the paper, one of `SOURCES`.
     verdict : str, optional
-        One of `VERDICTS`, such as ``"corrected"``.
+        One of `VERDICTS`, or ``"corrected"`` for ``"typographical"`` and ``"incorrect"`` together.
 
     Returns
     -------
     tuple of Formula
+        In the order of sections and equation numbers, paper by paper.
 
     Raises
     ------
@@ -58,16 +64,21 @@ def find(source: str | None = None, *, verdict: str | None = None) -> tuple[Form
     Examples
     --------
     >>> from linsolve import published
-    >>> {formula.verdict for formula in published.find("atanasov_2022", verdict="corrected")}
-    {'corrected'}
+    >>> sorted({formula.verdict for formula in published.find("atanasov_2022", verdict="corrected")})
+    ['incorrect', 'typographical']
     """
     if source is not None and not (isinstance(source, str) and source in SOURCES):
         raise ValueError(unknown_name("published", "source", source, SOURCES))
-    if verdict is not None and not (isinstance(verdict, str) and verdict in VERDICTS):
-        raise ValueError(unknown_name("published", "verdict", verdict, VERDICTS))
-    files = [name for key, names in SOURCES.items() if source in (None, key) for name in names]
-    found = [each for name in files for each in importlib.import_module(name).FORMULAS]
-    return tuple(each for each in found if verdict in (None, each.verdict))
+    known = (*VERDICTS, CORRECTED)
+    if verdict is not None and not (isinstance(verdict, str) and verdict in known):
+        raise ValueError(unknown_name("published", "verdict", verdict, known))
+    keys = [key for key in SOURCES if source in (None, key)]
+    found = [each for key in keys for each in sorted(_of(key), key=lambda each: each.order)]
+    return tuple(each for each in found if verdict in (None, each.verdict, CORRECTED if each.corrected else None))
+
+
+def _of(key: str) -> list[Formula]:
+    return [each for name in SOURCES[key] for each in importlib.import_module(name).FORMULAS]
 
 
 def about(name: str) -> tuple[Formula, ...]:

@@ -30,6 +30,8 @@ class Reference:
         Words that cite the paper in docstrings.
     where : tuple of (str, str)
         Further BibTeX fields.
+    edition : str
+        Version of the text whose formulas are on record.
     """
 
     key: str
@@ -39,6 +41,7 @@ class Reference:
     year: int
     known_as: str
     where: tuple[tuple[str, str], ...] = ()
+    edition: str = ""
 
     def bibtex(self) -> str:
         """Return the BibTeX entry."""
@@ -95,22 +98,25 @@ _RECORDS = (
     Reference(
         "xu_ziyin_2024", "misc", ("Xu, Yizhou", "Ziyin, Liu"),
         "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model", 2024, "Xu and Ziyin",
-        _arxiv("2401.07085"),
+        _arxiv("2401.07085"), "arXiv:2401.07085, version dated May 7, 2024",
     ),
     Reference(
         "atanasov_2022", "misc", ("Atanasov, Alexander", "Bordelon, Blake", "Pehlevan, Cengiz"),
         "Neural networks as kernel learners: The silent alignment effect", 2022, "Atanasov", _arxiv("2111.00034"),
+        "arXiv:2111.00034, version with appendices A to I; its text carries no date",
     ),
     Reference(
         "geiger_2020", "article", ("Geiger, Mario", "Spigler, Stefano", "Jacot, Arthur", "Wyart, Matthieu"),
         "Disentangling feature and lazy training in deep neural networks", 2020, "Geiger",
         (("journal", "Journal of Statistical Mechanics: Theory and Experiment"), ("volume", "2020"), ("number", "11"),
-         ("pages", "113301")),
+         ("pages", "113301"), *_arxiv("1906.08034")),
+        "arXiv:1906.08034, text dated December 21, 2024 on its first page, appendices A to J",
     ),
     Reference(
         "ortiz_jimenez_2021", "misc",
         ("Ortiz-Jim{\\'e}nez, Guillermo", "Moosavi-Dezfooli, Seyed-Mohsen", "Frossard, Pascal"),
         "What can linearized neural networks actually say about generalization?", 2021, "Ortiz-Jimenez",
+        _arxiv("2106.06770"), "arXiv:2106.06770, version with appendices A to E; its text carries no date",
     ),
     Reference(
         "seleznova_2023", "inproceedings",
@@ -122,6 +128,8 @@ _RECORDS = (
         "Analyzing Training Dynamics of Deep Neural Networks: "
         "Insights and Limitations of the Neural Tangent Kernel Regime",
         2024, "Seleznova", (("school", "Ludwig-Maximilians-Universit{\\\"a}t M{\\\"u}nchen"),),
+        "dissertation, May 2024 (submitted 27.05.2024); sections 3.1 to 3.3 reprint three papers with sections and "
+        "equation numbers of their own",
     ),
 )  # fmt: skip
 

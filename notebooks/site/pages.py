@@ -19,8 +19,9 @@ from linsolve.__main__ import main
 from linsolve.cli import COMMANDS
 from linsolve.papers.references import REFERENCES, Reference, sources
 from linsolve.papers.standalone import STANDALONE
+from linsolve.papers.statements import STATEMENTS
 
-__all__ = ["cards", "commands", "generated", "lessons", "mistakes", "papers"]
+__all__ = ["cards", "checked", "commands", "generated", "lessons", "papers", "statements"]
 
 SOLVED = [*ls.flows.ALL, *ls.laws.ALL]
 _TEXT_WIDTH = "88"
@@ -28,7 +29,7 @@ _TEXT_WIDTH = "88"
 
 def generated() -> dict[str, str]:
     """Return all pages of this module."""
-    return cards() | mistakes() | commands() | papers()
+    return cards() | checked() | statements() | commands() | papers()
 
 
 def first_line(item: object) -> str:
@@ -87,32 +88,38 @@ def _card(cls: type) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-# errata
+# published formulas
 
 
-def mistakes() -> dict[str, str]:
-    """Return the page of all checked formulas."""
-    found = published.find()
-    wrong = [each for each in found if each.verdict == published.CORRECTED]
-    head = [
-        "# Published formulas, checked",
-        f"{len(found)} formulas of {len(published.SOURCES)} papers, each evaluated against an independent reference. "
-        f"For {len(wrong)} of them the published form and the form that holds differ. `tests/papers/test_published.py` "
-        "runs the test named below each formula; `linsolve errata --check` prints the errors.",
-        _verdicts(),
-    ]
+_READING = """\
+Every formula was read under the assumptions of its source and to the order that the source states; signs such as
+$\\sim$, $\\approx$ and $O(\\cdot)$ are quoted as printed and judged as such. Before a formula is called
+typographical, every consistent reading is tried: a sign convention, a normalization, the other branch of a root,
+another count of indices. If one of them works, the record says which, and the verdict is *convention*. *Incorrect*
+needs a proof or a measured counterexample in the setting of the source. A slip that returns in later equations is one
+slip: the records of its consequences name it.
+
+| verdict | meaning |
+| --- | --- |
+| holds | holds as printed |
+| holds under a condition | holds as printed under the condition that is named |
+| leading order | holds to the order, or in the limit, that the source states |
+| convention | holds as printed with the convention that is named |
+| typographical | a sign, factor or index differs; the context of the source has the form that holds |
+| incorrect | does not hold in the setting of the source; the reason says what fails and what is unaffected |
+
+**To the authors.** If a reading is wrong, or an edition newer than the one named below is to be read, please open an
+issue in the repository of this package, with the name of the test under the formula: the record is changed, or the
+answer is quoted beside it.
+
+`linsolve published` lists the records, `linsolve published --check` evaluates them, and
+`tests/papers/test_published.py` runs each under its name. The texts read carry no page numbers."""
+
+
+def checked() -> dict[str, str]:
+    """Return the page of all published formulas on record, by paper and section."""
     parts = [part for key in published.SOURCES for part in _paper_checked(key)]
-    return {"errata.md": "\n\n".join([*head, *parts]) + "\n"}
-
-
-def _verdicts() -> str:
-    kinds = list(dict.fromkeys(each.verdict for each in published.find()))
-    rows = []
-    for key in published.SOURCES:
-        of_paper = [each.verdict for each in published.find(key)]
-        counts = " | ".join(str(of_paper.count(kind)) for kind in kinds)
-        rows.append(f"| [{_short(REFERENCES[key])}](#checked-{key}) | {counts} |")
-    return "\n".join([f"| paper | {' | '.join(kinds)} |", "| --- |" + " ---: |" * len(kinds), *rows])
+    return {"errata.md": "\n\n".join(["# Published formulas, checked", _READING, *parts]) + "\n"}
 
 
 def _short(paper: Reference) -> str:
@@ -125,16 +132,52 @@ def _accents(text: str) -> str:
 
 
 def _paper_checked(key: str) -> list[str]:
-    parts = [f"(checked-{key})=\n## {_short(REFERENCES[key])}", _accents(str(REFERENCES[key])) + "."]
+    paper = REFERENCES[key]
+    parts = [f"(checked-{key})=\n## {_short(paper)}", f"{_accents(str(paper))}. Read: {paper.edition}."]
+    section = ""
     for each in published.find(key):
-        condition = f" ({each.condition})" if each.condition else ""
-        parts.append(f"({each.name})=\n**{each.number}**, {_plain(each.states)}: *{each.verdict}*{condition}.")
-        if each.printed:
-            parts += ["published form", f"$$\n{each.printed}\n$$", "form that holds"]
-        about = ", ".join(f"[{name}](cards/{name}.md)" for name in each.about)
-        shown = f"{_plain(each.evidence)} Test: `{each.name}`."
-        parts += [f"$$\n{each.latex}\n$$", f"{shown} Card: {about}." if about else shown]
+        title = each.place.removesuffix(f", {each.number}")
+        if title != section:
+            section = title
+            parts.append(f"### {title[0].upper()}{title[1:]}")
+        parts += _record(each)
     return parts
+
+
+def _record(each: published.Formula) -> list[str]:
+    """Return the parts of one record: place, quote, setting, verdict with reason, the form that holds, evidence."""
+    reason = f": {_plain(each.reason)}" if each.reason else ""
+    follows = f" It rests on [this record](#{each.source}-{each.follows})." if each.follows else ""
+    about = ", ".join(f"[{name}](cards/{name}.md)" for name in each.about)
+    shown = f"{_plain(each.evidence)} Test: `{each.name}`."
+    return [
+        f"({each.name})=\n**{each.number}**, {_plain(each.states)}",
+        f"> {_plain(each.quote)}",
+        f"Setting: {_plain(each.setting)}. *{each.verdict.capitalize()}*{reason}.{follows}",
+        f"$$\n{each.latex}\n$$",
+        f"{shown} Card: {about}." if about else shown,
+    ]
+
+
+# statements
+
+
+def statements() -> dict[str, str]:
+    """Return the page of the numbered statements and figures of the papers, with the call that gives each."""
+    parts = [
+        "# Statements and figures of the papers",
+        "Every numbered statement and every figure of the five papers, with the call that gives it for a typical "
+        "network; rows without a call say why. `tests/papers/test_statements.py` runs each call. The calls follow",
+        _fenced("python", "import numpy as np\nimport linsolve as ls\n\nrng, t = np.random.default_rng(0), 0.5"),
+    ]
+    for key, rows in STATEMENTS.items():
+        parts += [f"## {_short(REFERENCES[key])}", "| place | statement | call |\n| --- | --- | --- |"]
+        parts[-1] += "".join(f"\n| {row.place} | {row.states} | {_call(row.call, row.reason)} |" for row in rows)
+    return {"statements.md": "\n\n".join(parts) + "\n"}
+
+
+def _call(call: str, reason: str) -> str:
+    return f"`{call}`" if call else f"*{reason}*"
 
 
 def _plain(text: str) -> str:

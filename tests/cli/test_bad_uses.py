@@ -174,7 +174,7 @@ def test_a_bad_use_is_one_line_and_leaves_nothing(here, monkeypatch, capsys, com
         ("verify DeepMod", "did you mean 'DeepMode'?"),
         ("learn tree --wdith 3", "unrecognized arguments: --wdith 3; did you mean --width?"),
         ("published --source atanasov_2021", "did you mean 'atanasov_2022'?"),
-        ("published --verdict correct", "did you mean 'corrected'?"),
+        ("published --verdict correctd", "did you mean 'corrected'?"),
         ("collapse --start alinged", "did you mean 'aligned'?"),
         ("learn digit", "did you mean 'digits'?"),
     ],

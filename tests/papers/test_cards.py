@@ -62,7 +62,7 @@ def test_every_card_is_written_three_ways(cards, name):
 def test_a_card_has_what_the_class_and_its_docstring_say(cards):
     text = str(cards["TwoLayer"])
     for part in ("(\\gamma\\, u \\cdot W x - y)^2", "\\eta_u", "scale of the model", "blow_up_time", "below (4)",
-                 "\\rho = \\sqrt{\\tfrac{1}{d_0} \\sum_j x_j^2}", "Xu",
+                 "\\rho \\coloneqq \\sqrt{\\frac{1}{d_0}", "Xu",
                  "tests/systems/two_layer/test_two_layer.py"):  # fmt: skip
         assert part in text
     assert "unbalanced modes" in str(cards["BalancedMode"])

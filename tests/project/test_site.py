@@ -95,7 +95,9 @@ def test_every_checked_formula_paper_and_command_is_there(staged):
     for each in published.find():
         assert f"({each.name})=\n" in checked
         assert each.latex in checked
-        assert each.printed in checked
+        assert f"*{each.verdict.capitalize()}*" in checked
+    assert checked.count("\n> ") == len(published.find())
+    assert "open an issue" in " ".join(checked.split())
     assert all(f"({key})=\n" in papers and paper.bibtex() in papers for key, paper in REFERENCES.items())
     assert all(f"\n## linsolve {name}\n" in commands and f"usage: linsolve {name} " in commands for name in COMMANDS)
 

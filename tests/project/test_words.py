@@ -13,7 +13,7 @@ ROOT = Path(linsolve.__file__).parent
 OPENERS = re.compile(r"(?:^|(?<=[.:;] )|(?<=\n\n))(What|Who|Whose|How|Which)\b[^.?]*[.?]?")
 FIRST = re.compile(r"^(What|Who|Whose|Where|When|How|Which)\b")
 PHRASES = re.compile(
-    r"\b(that (is|are) none|nobody|somebody|who does it|on paper|the roads?|misprint(s|ed)?|gloat\w*|honest\w*)\b"
+    r"\b(that (is|are) none|nobody|somebody|who does it|on paper|the roads?|mis[p]rint(s|ed)?|gloat\w*|honest\w*)\b"
 )
 
 

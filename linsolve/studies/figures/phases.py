@@ -181,6 +181,12 @@ def draw_b1(axes: Any, data: dict[str, Any]) -> None:
             ax.plot(
                 found["x"][::4], found[key][::4] / found["s"], **MARKS | mark, color=color, label=f"${key}$, simulated"
             )
-        ax.plot(found["x"], found["printed"] / found["s"], color="#777777", linestyle=":", label="$r$ as printed")
+        ax.plot(
+            found["x"],
+            found["printed"] / found["s"],
+            color="#777777",
+            linestyle=":",
+            label="$r$ with $q_0$, for large $D$",
+        )
         ax.set(xlabel="time $s t$  (rate 1)", ylabel="$q/s$, $r/s$", title=name)
         ax.legend(title="lines: closed form", title_fontsize=9.5)

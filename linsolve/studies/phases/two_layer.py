@@ -39,7 +39,7 @@ def exponents(cells: int, rng: np.random.Generator) -> Diagram:
         y=Axis("y", y, r"exponent of both learning rates,  $c_\eta$   ($\eta \sim \kappa^{c_\eta}$)", log=False),
         values=2 * fast + rich,
         label="sign of the measured slopes of $1/t_c$ and of the kernel change",
-        source=f"Curves: exact exponents, after {XU}, (15), (16), corrected:\n$A = 2c_\\gamma + 2c_\\eta$, "
+        source=f"Curves: exact exponents, after {XU}, (15), (16):\n$A = 2c_\\gamma + 2c_\\eta$, "
         "$B = 2c_\\gamma + 1 + c_\\eta$. Map: signs of the slopes of $1/t_c$ and $K_\\infty/K_0 - 1$ in\n"
         "$\\log \\kappa$, $\\kappa = 10^{30}$ to $10^{60}$, exact solution, medians of 100 random networks.",
         sides={"speed = 0": fast, "chg = 0": rich},

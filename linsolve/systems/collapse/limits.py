@@ -83,7 +83,7 @@ def _root(a: np.ndarray) -> np.ndarray:
 
 
 def equal_bias_limit(self: Any, beta: Any) -> Any:
-    r"""Return the limit from ``E = 0`` at zero loss and with ``b = beta 1``, eqs. (29), (60) as corrected.
+    r"""Return the limit from ``E = 0`` at zero loss and with ``b = beta 1``, (62) and (66) with its angle.
 
     .. math:: W W^T = \sqrt{m/\mu_c}\,(I - \gamma J), \quad H_1^T H_1 = \sqrt{\mu_c/m}\,(I - \theta J), \quad
         \gamma = \frac{1 - |1 - \beta C| q}{C}, \;\; \theta = \frac{1 - |1 - \beta C|/q}{C}, \;\;

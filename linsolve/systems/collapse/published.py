@@ -13,7 +13,7 @@ from linsolve.core.published_formula import Evidence, Source
 
 __all__ = ["FORMULAS"]
 
-formula = Source("seleznova_2024")
+formula = Source("seleznova_2024", "balanced classes, kernels with blocks (assumption 3.2)")
 COLLAPSE = ("NeuralCollapse",)
 C, M, HIDDEN = 3, 4, 5
 N = C * M
@@ -73,10 +73,17 @@ R1 = W @ H1 + B[:, None] - np.eye(C)
 
 
 @formula(
+    "3.3/4.1",
     "Table 1",
     "eigenvalues of a kernel with blocks",
-    r"\lambda_{s} = \gamma_d - \gamma_c\;(N - C),\; \lambda_c = \lambda_s + m(\gamma_c - \gamma_n)\;(C - "
-    r"1),\; \lambda_g = \lambda_c + N\gamma_n\;(1)",
+    quote=(
+        r"$\lambda_{\text{single}} = \gamma_d - \gamma_c$ [...] $\lambda_{\text{class}} = \lambda_{\text{single}} "
+        r"+ m(\gamma_c - \gamma_n)$ [...] $\lambda_{\text{global}} = \lambda_{\text{class}} + N\gamma_n$"
+    ),
+    latex=(
+        r"\lambda_{s} = \gamma_d - \gamma_c\;(N - C),\; \lambda_c = \lambda_s + m(\gamma_c - \gamma_n)\;(C - "
+        r"1),\; \lambda_g = \lambda_c + N\gamma_n\;(1)"
+    ),
     about=("BlockKernel", *COLLAPSE),
 )
 def eigenvalues() -> Evidence:
@@ -85,10 +92,18 @@ def eigenvalues() -> Evidence:
 
 
 @formula(
+    "3.3/4.1",
     "(11), (12)",
     "projections on its eigenvectors",
-    r"\langle r, v_c \rangle = \tfrac{N}{C-1} (\langle r \rangle_c - \langle r \rangle),\; \langle r, v_i^c "
-    r"\rangle = \tfrac{m}{m-1} (r_i - \langle r \rangle_c)",
+    quote=(
+        r"$\langle \mathbf{r}_k^t, \mathbf{v}_c \rangle = \frac{N}{C-1} (\langle \mathbf{r}_k^t \rangle_c - "
+        r"\langle \mathbf{r}_k^t \rangle), \quad \langle \mathbf{r}_k^t, \mathbf{v}_i^c \rangle = \frac{m}{m-1} "
+        r"(\mathbf{r}_k^t(x_i^c) - \langle \mathbf{r}_k^t \rangle_c)$"
+    ),
+    latex=(
+        r"\langle r, v_c \rangle = \tfrac{N}{C-1} (\langle r \rangle_c - \langle r \rangle),\; \langle r, v_i^c "
+        r"\rangle = \tfrac{m}{m-1} (r_i - \langle r \rangle_c)"
+    ),
     about=("BlockKernel",),
 )
 def projections() -> Evidence:
@@ -102,11 +117,21 @@ def projections() -> Evidence:
 
 
 @formula(
+    "3.3/4.1",
     "(13)-(15)",
     "one step of descent, part by part",
-    r"\langle r \rangle, \langle r \rangle_c - \langle r \rangle, r - \langle r \rangle_c \to (1 - "
-    r"\eta\lambda_{g}), (1 - \eta\lambda_c), (1 - \eta\lambda_s) \times",
-    condition="constant kernel",
+    quote=(
+        r"where we omitted $O(\eta^2)$ for clarity. [...] $\langle \mathbf{r}_k^{t+1} \rangle = (1 - \eta "
+        r"\lambda_{\text{global}}) \langle \mathbf{r}_k^t \rangle$ $\langle \mathbf{r}_k^{t+1} \rangle_c - "
+        r"\langle \mathbf{r}_k^{t+1} \rangle = (1 - \eta \lambda_{\text{class}}) (\langle \mathbf{r}_k^t "
+        r"\rangle_c - \langle \mathbf{r}_k^t \rangle)$"
+    ),
+    latex=(
+        r"\langle r \rangle, \langle r \rangle_c - \langle r \rangle, r - \langle r \rangle_c \to (1 - "
+        r"\eta\lambda_{g}), (1 - \eta\lambda_c), (1 - \eta\lambda_s) \times"
+    ),
+    verdict="leading order",
+    reason="to first order in eta, as stated with (9); exact for a constant kernel",
     about=("BlockKernel",),
 )
 def a_step_of_descent() -> Evidence:
@@ -119,10 +144,17 @@ def a_step_of_descent() -> Evidence:
 
 
 @formula(
-    "(2.59), (2.60)",
+    "2.4.2",
+    "(2.60)",
     "outputs in the kernel regime",
-    r"f = Y + e^{-t\Theta/N} (f_0 - Y)",
-    printed=r"f = Y + (f_0 - Y)\, e^{-t\Theta}",
+    quote=(
+        r"The dynamics (2.59) has an analytical solution, expressed as follows: $f_\theta^{(t)}(\mathbf{X}) = "
+        r"\mathbf{Y} + (f_\theta^{(0)}(\mathbf{X}) - \mathbf{Y}) \exp(-t\Theta^\infty(\mathbf{X}, \mathbf{X}))$"
+    ),
+    latex=r"f = Y + e^{-t\Theta/N} (f_0 - Y)",
+    verdict="typographical",
+    reason="the factor 1/N of (2.59) is dropped",
+    setting="kernel regime, mean loss",
     about=("FrozenKernel", "BlockKernel"),
 )
 def outputs_in_the_kernel_regime() -> Evidence:
@@ -132,10 +164,19 @@ def outputs_in_the_kernel_regime() -> Evidence:
 
 
 @formula(
+    "2.4.2",
     "(2.61)",
     "outputs at other points",
-    r"f(x) = f_0(x) - \Theta(x, X) \Theta^{-1} (I - e^{-t\Theta/N}) (f_0 - Y)",
-    printed=r"f(x) = f_0(x) - \Theta(x, X) \Theta^{-1} (I - e^{-t\Theta}) (f_0 - Y)",
+    quote=(
+        r"$f_\theta^{(t)}(\mathbf{x}) = f_\theta^{(0)}(\mathbf{x}) - \Theta^\infty(\mathbf{x}, "
+        r"\mathbf{X})\Theta^\infty(\mathbf{X}, \mathbf{X})^{-1}(\mathbb{I} - e^{-t\Theta^\infty(\mathbf{X}, "
+        r"\mathbf{X})})(f_\theta^{(0)}(\mathbf{X}) - \mathbf{Y})$"
+    ),
+    latex=r"f(x) = f_0(x) - \Theta(x, X) \Theta^{-1} (I - e^{-t\Theta/N}) (f_0 - Y)",
+    verdict="typographical",
+    reason="the exponential is that of (2.60), without the 1/N of (2.59)",
+    setting="kernel regime, mean loss",
+    follows="outputs_in_the_kernel_regime",
     about=("FrozenKernel",),
 )
 def outputs_at_other_points() -> Evidence:
@@ -167,10 +208,14 @@ def _linear_model() -> tuple[Any, Any, tuple[Any, Any], Any]:
 
 
 @formula(
-    "(19)",
+    "3.3/4.2",
+    "Theorem 4.1, (19)",
     "motion of the features",
-    r"\dot H = -W^\top [(\kappa_d - \kappa_c) R + (\kappa_c - \kappa_n) m R_{class} + \kappa_n N R_{global}]",
-    condition=r"$\Theta^h$ constant in blocks",
+    quote=(
+        r"$\dot{\mathbf{H}} = -\mathbf{W}^\top [(\kappa_d - \kappa_c)\mathbf{R} + (\kappa_c - "
+        r"\kappa_n)m\mathbf{R}_{\text{class}} + \kappa_n N\mathbf{R}_{\text{global}}]$"
+    ),
+    latex=r"\dot H = -W^\top [(\kappa_d - \kappa_c) R + (\kappa_c - \kappa_n) m R_{class} + \kappa_n N R_{global}]",
     about=COLLAPSE,
 )
 def motion_of_the_features() -> Evidence:
@@ -181,10 +226,18 @@ def motion_of_the_features() -> Evidence:
 
 
 @formula(
-    "(25)",
+    "3.3/5.2",
+    "Theorem 5.1, (25)",
     "motion of means and scatter",
-    r"\dot H_1 = -W^\top R_1 (\mu_c I + \kappa_n m 11^\top),\; \dot H_2 = -\mu_s W^\top W H_2,\; \dot W = -m "
-    r"(R_1 H_1^\top + W H_2 H_2^\top),\; \dot b = -m R_1 1",
+    quote=(
+        r"$\dot{\mathbf{H}}_1 = -\mathbf{W}^\top \mathbf{R}_1 (\mu_{\text{class}} \mathbb{I}_C + \kappa_n m "
+        r"\mathbf{1}_C \mathbf{1}_C^\top) [...] \dot{\mathbf{W}} = -m(\mathbf{R}_1 \mathbf{H}_1^\top + \mathbf{W} "
+        r"\mathbf{H}_2 \mathbf{H}_2^\top)$"
+    ),
+    latex=(
+        r"\dot H_1 = -W^\top R_1 (\mu_c I + \kappa_n m 11^\top),\; \dot H_2 = -\mu_s W^\top W H_2,\; \dot W = -m "
+        r"(R_1 H_1^\top + W H_2 H_2^\top),\; \dot b = -m R_1 1"
+    ),
     about=(*COLLAPSE, "BiasedMode", "HiddenMode"),
 )
 def motion_of_means_and_scatter() -> Evidence:
@@ -195,9 +248,18 @@ def motion_of_means_and_scatter() -> Evidence:
 
 
 @formula(
-    "(26), (43)",
+    "3.3/5.2",
+    "(26); B.2, (43)",
     "the invariant",
-    r"E = \tfrac1m W^\top W - \tfrac{1}{\mu_c} H_1 (I - \alpha 11^\top) H_1^\top - \tfrac{1}{\mu_s} H_2 H_2^\top",
+    quote=(
+        r"$\mathbf{E} := \frac{1}{m} \mathbf{W}^\top \mathbf{W} - \frac{1}{\mu_{\text{class}}} \mathbf{H}_1 "
+        r"(\mathbb{I}_C - \alpha \mathbf{1}_C \mathbf{1}_C^\top) \mathbf{H}_1^\top - "
+        r"\frac{1}{\mu_{\text{single}}} \mathbf{H}_2 \mathbf{H}_2^\top$ is invariant in time"
+    ),
+    latex=(
+        r"E = \tfrac1m W^\top W - \tfrac{1}{\mu_c} H_1 (I - \alpha 11^\top) H_1^\top - \tfrac{1}{\mu_s} H_2 "
+        r"H_2^\top"
+    ),
     about=COLLAPSE,
 )
 def conserved_matrix() -> Evidence:

@@ -33,19 +33,27 @@ from linsolve.systems.collapse.published import (
     Y,
     parts,
     rates,
-    raw,
+    residual,
 )
 
 __all__ = ["FORMULAS"]
 
-formula = Source("seleznova_2024")
+formula = Source("seleznova_2024", "balanced classes, kernels with blocks (assumption 3.2)")
 
 
 @formula(
+    "3.3/5.3",
     "(28)",
     "the invariant where it vanishes",
-    r"\tfrac1m W^\top W = \tfrac{1}{\mu_c} H_1 H_1^\top + \tfrac{1}{\mu_s} H_2 H_2^\top",
-    printed=r"W^\top W \propto \tfrac{1}{\mu_c} H_1 H_1^\top - \tfrac{1}{\mu_s} H_2 H_2^\top",
+    quote=(
+        "our proofs in fact only require a weaker assumption that the invariant terms containing features "
+        r"$\mathbf{H}$ are aligned with the weights $\mathbf{W}^\top \mathbf{W}$, i.e. $\mathbf{W}^\top "
+        r"\mathbf{W} \propto \frac{1}{\mu_{\text{class}}} \mathbf{H}_1 \mathbf{H}_1^\top - "
+        r"\frac{1}{\mu_{\text{single}}} \mathbf{H}_2 \mathbf{H}_2^\top$"
+    ),
+    latex=r"\tfrac1m W^\top W = \tfrac{1}{\mu_c} H_1 H_1^\top + \tfrac{1}{\mu_s} H_2 H_2^\top",
+    verdict="typographical",
+    reason="both terms of features have the same sign in (26); they agree once the scatter has vanished",
     about=COLLAPSE,
 )
 def vanishing_invariant() -> Evidence:
@@ -59,10 +67,16 @@ def vanishing_invariant() -> Evidence:
 
 
 @formula(
-    "after (39)",
+    "3.3/B.2",
+    "below (39)",
     "eigenvalues that drive features",
-    r"\mu_s \le \mu_c \le \mu_g:\; \text{the two smallest}",
-    printed=r"\mu_s, \mu_c \text{ the two largest}",
+    quote=(
+        r"Notice that $\mu_{\text{single}}$ and $\mu_{\text{class}}$ are the two largest eigenvalues of the "
+        "block-structured kernel"
+    ),
+    latex=r"\mu_s \le \mu_c \le \mu_g:\; \text{the two smallest}",
+    verdict="typographical",
+    reason="the two smallest, as in Theorem 5.1 and Table 1",
     about=("BlockKernel", *COLLAPSE),
 )
 def eigenvalues_that_drive_features() -> Evidence:
@@ -72,10 +86,13 @@ def eigenvalues_that_drive_features() -> Evidence:
 
 
 @formula(
+    "3.3/B.2",
     "(40)",
     "motion of the classifier",
-    r"\dot W = -m (R_1 H_1^\top + W H_2 H_2^\top)",
-    printed=r"\dot W = -m (R_1 H_1^\top - W H_2 H_2^\top)",
+    quote=r"$\dot{\mathbf{W}} = -m(\mathbf{R}_1 \mathbf{H}_1^\top - \mathbf{W}\mathbf{H}_2 \mathbf{H}_2^\top)$",
+    latex=r"\dot W = -m (R_1 H_1^\top + W H_2 H_2^\top)",
+    verdict="typographical",
+    reason="(38) and (25) have the plus sign",
     about=("HiddenMode", *COLLAPSE),
 )
 def motion_of_the_classifier() -> Evidence:
@@ -85,9 +102,14 @@ def motion_of_the_classifier() -> Evidence:
 
 
 @formula(
+    "3.3/B.2",
     "(41), (42)",
     "motion of the means",
-    r"\tfrac1C W H_1 11^\top + b 1^\top - \tfrac1C 11^\top = \tfrac1C R_1 11^\top",
+    quote=(
+        r"$\frac{1}{C} \mathbf{W} \mathbf{H}_1 \mathbf{1}_C \mathbf{1}_C^\top + \mathbf{b} \mathbf{1}_C^\top - "
+        r"\frac{1}{C} \mathbf{1}_C \mathbf{1}_C^\top = \frac{1}{C} \mathbf{R}_1 \mathbf{1}_C \mathbf{1}_C^\top$"
+    ),
+    latex=r"\tfrac1C W H_1 11^\top + b 1^\top - \tfrac1C 11^\top = \tfrac1C R_1 11^\top",
     about=COLLAPSE,
 )
 def motion_of_the_means() -> Evidence:
@@ -113,43 +135,76 @@ def _excess() -> tuple[Any, Any, Any]:
 
 
 @formula(
+    "3.3/B.3",
     "(44)",
-    "residuals of class means at the end of training",
-    r"\dot R_1 = -m W H_2 H_2^\top H_1",
-    printed=r"\dot R_1 = 0",
-    condition="$R_1 = 0$; zero where only the mean output sees the scatter",
+    "motion at the end of training",
+    quote=(
+        r"the dynamics eventually enters the end of training phase [...] $\begin{cases} \dot{\mathbf{H}}_1 = "
+        r"\mathbb{O} \\ \dot{\mathbf{H}}_2 = -\mu_{\text{single}} \mathbf{W}^\top \mathbf{W} \mathbf{H}_2 \\ "
+        r"\dot{\mathbf{W}} = -m \mathbf{W} \mathbf{H}_2 \mathbf{H}_2^\top \\ \dot{\mathbf{b}} = \mathbb{O} "
+        r"\end{cases}$"
+    ),
+    latex=r"R_1 = 0:\; \dot H_1 = 0,\; \dot H_2 = -\mu_s W^\top W H_2,\; \dot W = -m W H_2 H_2^\top,\; \dot b = 0",
+    verdict="leading order",
+    reason=(
+        "exact where the class means of the residuals are zero, as assumed; what is neglected later is their "
+        "rate -m W H_2 H_2^T H_1"
+    ),
+    setting="class means of the residuals nearly zero and treated as zero (section 4.1)",
     about=COLLAPSE,
 )
 def residuals_at_the_end() -> Evidence:
-    """Compare with the velocity of the residuals of a network with fitted class means."""
+    """Compare with the velocities of a network with fitted class means, by the chain rule from its weights."""
     w, v, _ = _fitted()
-    first, second = parts(v @ PHI)
-    found = _excess()[2]
-    moved = found.W @ first + w @ found.H1 + found.b[:, None]
-    return Evidence(moved, -M * w @ second @ second.T @ first, 0 * moved)
+    scatter, found = parts(v @ PHI)[1], _excess()[2]
+    stated = np.zeros_like(found.H1), -SINGLE * w.T @ w @ scatter, -M * w @ scatter @ scatter.T, np.zeros_like(found.b)
+    return Evidence(*(np.concatenate([np.ravel(each) for each in group]) for group in (found, stated)))
 
 
 @formula(
+    "3.3/5.2",
     "(27)",
-    "an invariant of (20) under the whole flow (19)",
-    r"\frac{d}{dt} (W^\top W - \tfrac{1}{\mu_s} H H^\top) = m \frac{d}{dt} H_1 (\tfrac{1}{\mu_c} (I - \alpha "
-    r"11^\top) - \tfrac{1}{\mu_s} I) H_1^\top",
-    printed=r"\frac{d}{dt} (W^\top W - \tfrac{1}{\mu_s} H H^\top) = 0",
+    "invariant at the end of training",
+    quote=(
+        "the end of training dynamics defined in (20) has a hyperbolic invariant given by "
+        r"$\mathbf{E}_{\text{eot}} := \mathbf{W}^\top \mathbf{W} - \frac{1}{\mu_{\text{single}}} \mathbf{H} "
+        r"\mathbf{H}^\top$"
+    ),
+    latex=r"\frac{d}{dt} \Bigl(W^\top W - \tfrac{1}{\mu_s} H H^\top\Bigr) = 0 \text{ under (20)}",
+    setting="end of training, flow (20)",
     about=COLLAPSE,
 )
-def invariant_under_the_whole_flow() -> Evidence:
-    """Compare with the derivative of the invariant along the velocities of a generic network."""
-    dW, dV, _ = raw(W, V, B)
-    truth = W.T @ dW - H @ (dV @ PHI).T / SINGLE
-    own = H1 @ ((np.eye(C) - ALPHA * ALL) / CLASS - np.eye(C) / SINGLE) @ rates(W, V, B).H1.T * M
-    return Evidence(truth + truth.T, own + own.T, 0 * own)
+def invariant_of_the_last_phase() -> Evidence:
+    """Compare with classifier and features integrated under (20) from generic values."""
+    from scipy.integrate import solve_ivp
+
+    def rate(_: float, z: Any) -> Any:
+        w, h = z[: W.size].reshape(W.shape), z[W.size :].reshape(H.shape)
+        left = residual(w, h, B)
+        return np.concatenate([(-left @ h.T).ravel(), (-SINGLE * w.T @ left).ravel()])
+
+    def invariant(z: Any) -> Any:
+        w, h = z[: W.size].reshape(W.shape), z[W.size :].reshape(H.shape)
+        return w.T @ w - h @ h.T / SINGLE
+
+    start = np.concatenate([W.ravel(), H.ravel()])
+    end = solve_ivp(rate, (0, 0.5), start, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
+    return Evidence(invariant(end), invariant(start))
 
 
 @formula(
+    "3.3/B.3",
     "(45)",
     "the invariant at the end",
-    r"\tilde E = \mu_s W^\top W - m H_2 H_2^\top = m \mu_s (E + \tfrac{1}{\mu_c} H_1 (I - \alpha 11^\top) "
-    r"H_1^\top)",
+    quote=(
+        r"$\tilde{\mathbf{E}} := \mu_{\text{single}} \mathbf{W}^\top \mathbf{W} - m \mathbf{H}_2 "
+        r"\mathbf{H}_2^\top = m \mu_{\text{single}} (\mathbf{E} + \frac{1}{\mu_{\text{class}}} \mathbf{H}_1 "
+        r"(\mathbb{I} - \alpha \mathbf{1}_C \mathbf{1}_C^\top) \mathbf{H}_1^\top)$"
+    ),
+    latex=(
+        r"\tilde E = \mu_s W^\top W - m H_2 H_2^\top = m \mu_s (E + \tfrac{1}{\mu_c} H_1 (I - \alpha 11^\top) "
+        r"H_1^\top)"
+    ),
     about=COLLAPSE,
 )
 def invariant_at_the_end() -> Evidence:
@@ -160,12 +215,18 @@ def invariant_at_the_end() -> Evidence:
 
 
 @formula(
-    "(46)",
+    "3.3/B.3",
+    "(46), first line",
     "scatter at the end of training",
-    r"\dot H_2 = -(\tilde E + m H_2 H_2^\top) H_2",
-    printed=r"\dot H_2 = -\mu_s (\tilde E + m H_2 H_2^\top) H_2",
+    quote=(
+        r"$\dot{\mathbf{H}}_2 = -\mu_{\text{single}} (\tilde{\mathbf{E}} + m \mathbf{H}_2 \mathbf{H}_2^\top) "
+        r"\mathbf{H}_2$"
+    ),
+    latex=r"\dot H_2 = -(\tilde E + m H_2 H_2^\top) H_2",
+    verdict="typographical",
+    reason="by (44) and (45) the factor mu_single is already in the bracket; (47) does not carry it",
+    setting="end of training, kernels with blocks",
     about=("BiasedMode", *COLLAPSE),
-    condition="$R_1 = 0$",
 )
 def scatter_at_the_end() -> Evidence:
     """Compare with the velocity of the scatter of a network with fitted class means."""
@@ -175,10 +236,12 @@ def scatter_at_the_end() -> Evidence:
 
 
 @formula(
+    "3.3/B.3",
     "(46), second line",
     "the classifier at the end of training",
-    r"\dot W = -W (\mu_s W^\top W - \tilde E)",
-    condition="$R_1 = 0$",
+    quote=r"$\dot{\mathbf{W}} = -\mathbf{W} (\mu_{\text{single}} \mathbf{W}^\top \mathbf{W} - \tilde{\mathbf{E}})$",
+    latex=r"\dot W = -W (\mu_s W^\top W - \tilde E)",
+    setting="end of training, kernels with blocks",
     about=COLLAPSE,
 )
 def classifier_at_the_end() -> Evidence:
@@ -188,11 +251,20 @@ def classifier_at_the_end() -> Evidence:
 
 
 @formula(
+    "3.3/B.3",
     "(47)",
     "covariance of the scatter",
-    r"\dot{\mathcal A} = -\tilde E \mathcal A - \mathcal A \tilde E - 2 m \mathcal A^2,\; \mathcal A = H_2 "
-    r"H_2^\top",
-    printed=r"\dot{\mathcal A} = -\tilde E \mathcal A - \mathcal A \tilde E - 2 \mathcal A^2",
+    quote=(
+        r"$(\mathbf{H}_2 \mathbf{H}_2^\top)^\cdot = -\tilde{\mathbf{E}} \mathbf{H}_2 \mathbf{H}_2^\top - "
+        r"\mathbf{H}_2 \mathbf{H}_2^\top \tilde{\mathbf{E}} - 2(\mathbf{H}_2 \mathbf{H}_2^\top)^2$"
+    ),
+    latex=(
+        r"\dot{\mathcal A} = -\tilde E \mathcal A - \mathcal A \tilde E - 2 m \mathcal A^2,\; \mathcal A = H_2 "
+        r"H_2^\top"
+    ),
+    verdict="typographical",
+    reason="the factor m of (46) is dropped in the last term, here and in (48), (49); the limit (50) is unaffected",
+    setting="end of training, kernels with blocks",
     about=("BiasedMode", *COLLAPSE),
 )
 def covariance_of_the_scatter() -> Evidence:
@@ -204,11 +276,20 @@ def covariance_of_the_scatter() -> Evidence:
 
 
 @formula(
+    "3.3/B.3",
     "(54)",
     "the invariant through the mean",
-    r"\tfrac1m W^\top W - \tfrac{1}{\mu_c} H_1 H_1^\top - \tfrac{1}{\mu_s} H_2 H_2^\top = E - \tfrac{\alpha "
-    r"C^2}{\mu_c} \langle h \rangle\langle h \rangle^\top",
-    printed=r"\ldots = E - \tfrac{\alpha m C^2}{\mu_c} \langle h \rangle\langle h \rangle^\top",
+    quote=(
+        r"$\frac{1}{m} \mathbf{W}^\top \mathbf{W} - \frac{1}{\mu_{\text{class}}} \mathbf{H}_1 \mathbf{H}_1^\top - "
+        r"\frac{1}{\mu_{\text{single}}} \mathbf{H}_2 \mathbf{H}_2^\top = \mathbf{E} - \frac{\alpha m "
+        r"C^2}{\mu_{\text{class}}} \langle h \rangle \langle h \rangle^\top = \mathbf{E}$"
+    ),
+    latex=(
+        r"\tfrac1m W^\top W - \tfrac{1}{\mu_c} H_1 H_1^\top - \tfrac{1}{\mu_s} H_2 H_2^\top = E - \tfrac{\alpha "
+        r"C^2}{\mu_c} \langle h \rangle\langle h \rangle^\top"
+    ),
+    verdict="typographical",
+    reason="the factor m does not follow from (26); the term vanishes with the mean, as assumed there",
     about=COLLAPSE,
 )
 def invariant_through_the_mean() -> Evidence:
@@ -220,9 +301,14 @@ def invariant_through_the_mean() -> Evidence:
 
 
 @formula(
+    "3.3/B.4",
     "(69)",
     "the share of the global mean",
-    r"\alpha^{-1} = \tfrac{\kappa_c}{\kappa_n} (1 - \tfrac1m) + \tfrac{\kappa_d}{\kappa_n m} + C - 1",
+    quote=(
+        r"$\alpha = \frac{1}{\frac{\kappa_c}{\kappa_n}\left(1 - \frac{1}{m}\right) + "
+        r"\frac{\kappa_d}{\kappa_n}\frac{1}{m} + (C - 1)}$"
+    ),
+    latex=r"\alpha^{-1} = \tfrac{\kappa_c}{\kappa_n} (1 - \tfrac1m) + \tfrac{\kappa_d}{\kappa_n m} + C - 1",
     about=COLLAPSE,
 )
 def share_of_the_global_mean() -> Evidence:

@@ -14,26 +14,19 @@ from linsolve.systems.collapse.published import (
     CENTER,
     CLASS,
     COLLAPSE,
-    CONTRASTS,
     HIDDEN,
-    KC,
-    KD,
-    KN,
     PHI,
-    Q2,
     C,
     M,
-    N,
     W,
     Y,
     follow,
     parts,
-    residual,
 )
 
 __all__ = ["FORMULAS"]
 
-formula = Source("seleznova_2024")
+formula = Source("seleznova_2024", "balanced classes, kernels with blocks (assumption 3.2)")
 IDENTITY = np.eye(C)
 BETA = 0.11
 TARGET = IDENTITY - BETA * ALL  # limit of W H_1 with equal biases
@@ -64,10 +57,16 @@ def _collapsed(centered: bool) -> tuple[Any, Any, Any]:
 
 
 @formula(
-    "(29), (60)",
+    "3.3/5.3",
+    "(29); B.4, (60)",
     "the classifier at the end, with any bias",
-    r"(W W^\top)^2 \to \tfrac{m}{\mu_c} (I - \alpha 11^\top + (1 - \alpha C)(C b b^\top - b 1^\top - 1 b^\top))",
-    condition="$E = 0$, $H_2 = 0$; with the bias that is reached",
+    quote=(
+        r"$(\mathbf{W}\mathbf{W}^\top)^2 = \frac{m}{\mu_{\text{class}}} \left( \mathbb{I}_C - \alpha \mathbf{1}_C "
+        r"\mathbf{1}_C^\top + (1 - \alpha C)(C\mathbf{b}\mathbf{b}^\top - \mathbf{b}\mathbf{1}_C^\top - "
+        r"\mathbf{1}_C\mathbf{b}^\top) \right)$"
+    ),
+    latex=r"(W W^\top)^2 \to \tfrac{m}{\mu_c} (I - \alpha 11^\top + (1 - \alpha C)(C b b^\top - b 1^\top - 1 b^\top))",
+    setting="zero loss, E = 0, no scatter",
     about=COLLAPSE,
     tolerance=1e-8,
 )
@@ -79,11 +78,20 @@ def final_classifier() -> Evidence:
 
 
 @formula(
+    "3.3/B.4",
     "(63)",
     "class means at the end, with any bias",
-    r"H_1^\top H_1 (I - \alpha 11^\top) H_1^\top H_1 \to \tfrac{\mu_c}{m} (I - b 1^\top - 1 b^\top + |b|^2 "
-    r"11^\top)",
-    condition="$E = 0$, $H_2 = 0$; with the bias that is reached",
+    quote=(
+        r"$\mathbf{H}_1^\top\mathbf{H}_1(\mathbb{I}_C - "
+        r"\alpha\mathbf{1}_C\mathbf{1}_C^\top)\mathbf{H}_1^\top\mathbf{H}_1 \rightarrow "
+        r"\frac{\mu_{\text{class}}}{m}\left(\mathbb{I}_C - \mathbf{b}\mathbf{1}_C^\top - "
+        r"\mathbf{1}_C\mathbf{b}^\top + \|\mathbf{b}\|_2^2\mathbf{1}_C\mathbf{1}_C^\top\right)$"
+    ),
+    latex=(
+        r"H_1^\top H_1 (I - \alpha 11^\top) H_1^\top H_1 \to \tfrac{\mu_c}{m} (I - b 1^\top - 1 b^\top + |b|^2 "
+        r"11^\top)"
+    ),
+    setting="zero loss, E = 0, no scatter",
     about=COLLAPSE,
     tolerance=1e-8,
 )
@@ -95,10 +103,17 @@ def final_means() -> Evidence:
 
 
 @formula(
+    "3.3/B.3",
     "(57), second line",
     "the classifier at the end, centered",
-    r"\tilde\lambda_c (W W^\top)^2 - m (I - \beta 11^\top)^2 \to 0",
-    printed=r"\tilde\lambda_c (W W^\top)^2 - (I - \beta 11^\top)^2 \to 0",
+    quote=(
+        r"$\tilde{\lambda}_c (\mathbf{W} \mathbf{W}^\top)^2 - (\mathbb{I}_C - \beta \mathbf{1}_C "
+        r"\mathbf{1}_C^\top)^2 \rightarrow \mathbb{O}$"
+    ),
+    latex=r"\tilde\lambda_c (W W^\top)^2 - m (I - \beta 11^\top)^2 \to 0",
+    verdict="typographical",
+    reason="the factor m of (56) belongs to the second term; (58) has it",
+    setting="zero loss, E = 0, no scatter, zero global mean",
     about=COLLAPSE,
     tolerance=1e-8,
 )
@@ -109,11 +124,19 @@ def centered_classifier() -> Evidence:
 
 
 @formula(
+    "3.3/B.3",
     "(58)",
     "means and classifier at the end, centered",
-    r"H_1^\top H_1 \to \sqrt{\tilde\lambda_c/m}\, (I - \tfrac1C 11^\top),\quad W W^\top \to "
-    r"\sqrt{m/\tilde\lambda_c}\, (I - \tfrac1C 11^\top)",
-    condition=r"$E = 0$, $u \equiv 0$",
+    quote=(
+        r"$\mathbf{H}_1^\top \mathbf{H}_1 \rightarrow \sqrt{\frac{\tilde{\lambda}_c}{m}} (\mathbb{I}_C - \beta "
+        r"\mathbf{1}_C \mathbf{1}_C^\top) \\ \mathbf{W} \mathbf{W}^\top \rightarrow "
+        r"\sqrt{\frac{m}{\tilde{\lambda}_c}} (\mathbb{I}_C - \beta \mathbf{1}_C \mathbf{1}_C^\top)$"
+    ),
+    latex=(
+        r"H_1^\top H_1 \to \sqrt{\tilde\lambda_c/m}\, (I - \tfrac1C 11^\top),\quad W W^\top \to "
+        r"\sqrt{m/\tilde\lambda_c}\, (I - \tfrac1C 11^\top)"
+    ),
+    setting="zero loss, E = 0, no scatter, zero global mean",
     about=COLLAPSE,
     tolerance=1e-8,
 )
@@ -125,10 +148,18 @@ def centered_means() -> Evidence:
 
 
 @formula(
-    "NC2",
+    "3.3/2.1",
+    "(NC2)",
     "class means at the end, centered",
-    r"|h_c| - |h_{c'}| \to 0",
-    printed=r"|h_c - h_{c'}| \to 0",
+    quote=(
+        r"for all $c, c' \in [C]$, the class means converge to the following configuration: $\|\langle h "
+        r"\rangle_c - \langle h \rangle_{c'}\|_2 \rightarrow 0, \quad \mathbf{M}^\top \mathbf{M} \rightarrow "
+        r"\frac{C}{C-1} (\mathbb{I}_C - \frac{1}{C} \mathbf{1}_C \mathbf{1}_C^\top)$"
+    ),
+    latex=r"\|\langle h \rangle_c\| - \|\langle h \rangle_{c'}\| \to 0",
+    verdict="typographical",
+    reason="the difference of the norms tends to 0; equal means would contradict the second limit",
+    setting="zero loss, E = 0, no scatter, zero global mean",
     about=COLLAPSE,
     tolerance=1e-8,
 )
@@ -141,10 +172,14 @@ def lengths_of_class_means() -> Evidence:
 
 
 @formula(
+    "3.3/5.3",
     "(30)",
     "angle of the classifier's rows",
-    r"\gamma = \tfrac1C (1 - |1 - \beta C| \sqrt{1 - \alpha C})",
-    printed=r"\gamma = \tfrac1C (1 - |\beta C| \sqrt{1 - \alpha C})",
+    quote=r"where $\gamma := \frac{1}{C}(1 - |\beta C| \sqrt{1 - \alpha C}) < \frac{1}{C}$",
+    latex=r"\gamma = \tfrac1C (1 - |1 - \beta C| \sqrt{1 - \alpha C})",
+    verdict="typographical",
+    reason=r"(61) and (68) have $|1 - \beta C|$",
+    setting="zero loss, E = 0, no scatter, equal biases",
     about=COLLAPSE,
 )
 def angle_of_the_classifier() -> Evidence:
@@ -156,10 +191,21 @@ def angle_of_the_classifier() -> Evidence:
 
 
 @formula(
+    "3.3/B.4",
     "(66), inverse",
     "inverse of a root",
-    r"(I - \phi 11^\top)^{-1} = I + \tfrac{\phi}{1 - \phi C} 11^\top",
-    printed=r"(I - \phi 11^\top)^{-1} = I - \tfrac{\phi}{1 + \phi C} 11^\top",
+    quote=(
+        r"$\mathbf{H}_1^\top\mathbf{H}_1 \rightarrow \sqrt{\frac{\mu_{\text{class}}}{m}}\left(\mathbb{I}_C - "
+        r"\tilde{\rho}\mathbf{1}_C\mathbf{1}_C^\top\right)\left(\mathbb{I}_C - \frac{\phi}{1 + \phi "
+        r"C}\mathbf{1}_C\mathbf{1}_C^\top\right)$"
+    ),
+    latex=r"(I - \phi 11^\top)^{-1} = I + \tfrac{\phi}{1 - \phi C} 11^\top",
+    verdict="incorrect",
+    reason=(
+        "the second bracket is to invert I - phi 1 1^T of (65), but their product is not the identity; the angle "
+        "theta of (66), (68) is computed from it"
+    ),
+    setting="zero loss, E = 0, no scatter, equal biases",
     about=COLLAPSE,
 )
 def inverse_of_the_root() -> Evidence:
@@ -170,10 +216,18 @@ def inverse_of_the_root() -> Evidence:
 
 
 @formula(
-    "(66), (68)",
+    "3.3/B.4",
+    "(66), (68), theta",
     "angle of the class means",
-    r"\theta = \tfrac1C \Bigl(1 - \frac{|1 - \beta C|}{\sqrt{1 - \alpha C}}\Bigr)",
-    printed=r"\theta = \tfrac1C \Bigl(1 - \frac{|1 - \beta C|}{2 - \sqrt{1 - \alpha C}}\Bigr)",
+    quote=r"$\theta = \frac{1}{C}\left(1 - \frac{|1 - \beta C|}{2 - \sqrt{1 - \alpha C}}\right)$",
+    latex=r"\theta = \tfrac1C \Bigl(1 - \frac{|1 - \beta C|}{\sqrt{1 - \alpha C}}\Bigr)",
+    verdict="incorrect",
+    reason=(
+        "computed from the inverse in (66); the conclusions drawn (theta < 1/C, equality with gamma at alpha = 0 "
+        "only) hold for the corrected angle"
+    ),
+    setting="zero loss, E = 0, no scatter, equal biases",
+    follows="inverse_of_the_root",
     about=COLLAPSE,
 )
 def angle_of_the_means() -> Evidence:
@@ -183,10 +237,16 @@ def angle_of_the_means() -> Evidence:
 
 
 @formula(
+    "3.3/B.4",
     "(67)",
     "centered class means with equal biases",
-    r"M^\top M \to \sqrt{\mu_c/m}\, (I - \tfrac1C 11^\top)",
-    condition="$E = 0$; means not normalized",
+    quote=(
+        r"the centralized class means given by $\mathbf{M} = \mathbf{H}_1(\mathbb{I}_C - "
+        r"\mathbf{1}_C\mathbf{1}_C^\top/C)$ still form the ETF structure: $\mathbf{M}^\top\mathbf{M} \rightarrow "
+        r"\sqrt{\frac{\mu_{\text{class}}}{m}}\left(\mathbb{I}_C - \frac{1}{C}\mathbf{1}_C\mathbf{1}_C^\top\right)$"
+    ),
+    latex=r"M^\top M \to \sqrt{\mu_c/m}\, (I - \tfrac1C 11^\top)",
+    setting="zero loss, E = 0, no scatter, equal biases",
     about=COLLAPSE,
 )
 def centered_means_with_equal_biases() -> Evidence:
@@ -196,10 +256,18 @@ def centered_means_with_equal_biases() -> Evidence:
 
 
 @formula(
+    "3.3/B.4",
     "(70)",
     "centered class means of a kernel without classes",
-    r"M^\top M \to \sqrt{\mu_c/m}\, (I - \tfrac1C 11^\top)",
-    printed=r"M^\top M \to \tfrac{\mu_c}{m} (I - \tfrac1C 11^\top)",
+    quote=(
+        r"If $\alpha = 1/C$, the equation (63) for the structure of the features class means with general (not "
+        r"equal) biases simplifies to $\mathbf{M}^\top \mathbf{M} \rightarrow \frac{\mu_{\text{class}}}{m} \left( "
+        r"\mathbb{I}_C - \frac{1}{C} \mathbf{1}_C \mathbf{1}_C^\top \right)$"
+    ),
+    latex=r"M^\top M \to \sqrt{\mu_c/m}\, (I - \tfrac1C 11^\top)",
+    verdict="typographical",
+    reason="(63) gives the square of the left side; (67) has the root",
+    setting="zero loss, E = 0, no scatter, alpha -> 1/C",
     about=COLLAPSE,
     tolerance=1e-5,
 )
@@ -208,100 +276,6 @@ def means_of_a_kernel_without_classes() -> Evidence:
     target, size = IDENTITY - np.outer([0.2, -0.1, 0.4], np.ones(C)), np.sqrt(CLASS / M)
     found = means(target, IDENTITY - (1 - 1e-8) / C * ALL)
     return Evidence(size * CENTER @ found @ CENTER, size * CENTER, size**2 * CENTER)
-
-
-class _Blocks:
-    """Features and velocities of a network whose feature kernel has matrix blocks, (71)."""
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(8)
-        # the roots of A_d, A_c, A_n
-        self.halves = [root(S @ S.T) for S in rng.standard_normal((3, HIDDEN, HIDDEN)) / 2]
-        V1, V2 = rng.standard_normal((HIDDEN, N)), rng.standard_normal((HIDDEN, C))
-        d, c, n = self.halves
-        H = d @ V1 + c @ V2 @ Y + n @ rng.standard_normal((HIDDEN, 1)) @ np.ones((1, N))
-        self.H = H - H.mean(axis=1)[:, None]  # centered, by choice of the third part
-        self.b = np.array([0.2, -0.3, 0.5])
-        self.R = residual(W, self.H, self.b)
-        pull = -W.T @ self.R
-        ones = np.ones((N, 1))
-        # chain rule through the three parts of the features
-        self.dH = d @ (d.T @ pull) + c @ (c.T @ pull @ Y.T) @ Y + n @ (n.T @ pull @ ones) @ ones.T
-        self.dW = -self.R @ self.H.T
-
-
-@formula(
-    "(72)",
-    "motion under general blocks",
-    r"\dot H = -A_d W^\top R - m A_c W^\top R_{class} - N A_n W^\top R_{global}",
-    printed=r"\dot H = -A_d W^\top R + m A_c W^\top R_{class} + N A_n W^\top R_{global}",
-    about=COLLAPSE,
-)
-def motion_under_general_blocks() -> Evidence:
-    """Compare with the velocity of the features of a network with this kernel, by the chain rule from its weights."""
-    net = _Blocks()
-    d, c, n = (half @ half for half in net.halves)
-    own = -d @ W.T @ net.R
-    rest = c @ W.T @ net.R @ Y.T @ Y + n @ W.T @ net.R.sum(axis=1)[:, None] * np.ones(N)
-    return Evidence(net.dH, own - rest, own + rest)
-
-
-@formula(
-    "(79)",
-    "blocks of a kernel that knows classes only",
-    r"A_d = (\kappa_d - \kappa_c) I,\; A_c = (\kappa_c - \kappa_n) I,\; A_n = \kappa_n I",
-    printed=r"A_d = \kappa_d I,\; A_c = \kappa_c I,\; A_n = \kappa_n I",
-    about=COLLAPSE,
-)
-def blocks_of_a_kernel_of_classes() -> Evidence:
-    """Compare with the kernel written entry by entry; deviations from these blocks are not included."""
-    label = np.repeat(np.arange(C), M)
-    truth = np.where(np.eye(N) > 0, KD, np.where(label[:, None] == label, KC, KN))
-
-    def kernel(own: float, mate: float) -> Any:
-        return own * np.eye(N) + mate * Y.T @ Y + KN
-
-    return Evidence(truth, kernel(KD - KC, KC - KN), kernel(KD, KC))
-
-
-@formula(
-    "(77), (78)",
-    "rate of E, which is no longer invariant",
-    r"\dot E = [B_1 W^\top R_1 H_1^\top + \mathrm{h.c.}] + [B_2 W^\top W H_2 H_2^\top + \mathrm{h.c.}],\; B_1 "
-    r"= c_1 (A_d + m A_c) - m I,\; B_2 = c_2 A_d - m I",
-    printed=r"\dot E = [B_1 W^\top R_1 H_1^\top - \mathrm{h.c.}] + [B_2 W^\top W H_2 H_2^\top - \mathrm{h.c.}]",
-    about=COLLAPSE,
-)
-def no_longer_invariant() -> Evidence:
-    """Compare with the derivative of E along the velocities of a network with this kernel, by a complex step."""
-    net, (c1, c2) = _Blocks(), (0.7, 1.6)
-
-    def E(w: Any, features: Any) -> Any:
-        first, second = parts(features)
-        return w.T @ w - c1 * first @ first.T - c2 * second @ second.T
-
-    truth = E(W + 1e-30j * net.dW, net.H + 1e-30j * net.dH).imag / 1e-30
-    first, second = net.H @ Y.T / M, net.H @ Q2 / np.sqrt(M)
-    d, c, _ = (half @ half for half in net.halves)
-    one = (c1 * (d + M * c) - M * np.eye(HIDDEN)) @ W.T @ (net.R @ Y.T / M) @ first.T
-    two = (c2 * d - M * np.eye(HIDDEN)) @ W.T @ W @ second @ second.T
-    return Evidence(truth, one + one.T + two + two.T, one - one.T + two - two.T)
-
-
-@formula(
-    "(21)-(24)",
-    "class means and scatter",
-    r"Y Q = \sqrt m\, [I, 0],\quad H_1 = [\langle h \rangle_1, \ldots, \langle h \rangle_C]",
-    about=COLLAPSE,
-)
-def class_means_and_scatter() -> Evidence:
-    """Compare with the averages of the features over each class and the squared distances from them."""
-    net = _Blocks()
-    groups = net.H.reshape(HIDDEN, C, M)
-    spread = sum(np.sum((groups[:, k] - groups[:, k].mean(axis=1)[:, None]) ** 2) for k in range(C))
-    first, second = parts(net.H)
-    truth = np.append(groups.mean(axis=2), [spread, 0.0])
-    return Evidence(truth, np.append(first, [M * np.sum(second**2), np.abs(np.ones(M) @ CONTRASTS).max()]))
 
 
 FORMULAS = formula.formulas

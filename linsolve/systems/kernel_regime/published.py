@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from linsolve.core.published_formula import Evidence, Order, Source
 
 __all__ = ["FORMULAS"]
 
-formula = Source("ortiz_jimenez_2021")
+formula = Source("ortiz_jimenez_2021", "any differentiable network")
 RNG = np.random.default_rng(9)
 FEATURES = RNG.standard_normal((5, 8))
 KERNEL = FEATURES @ FEATURES.T
 F = RNG.standard_normal(5)
+POINTS = np.random.default_rng(10).standard_normal((5, 2))
 LAST, FIRST = RNG.standard_normal(3) / 2, RNG.standard_normal((3, 2)) / 3
 
 
@@ -24,13 +26,16 @@ def _network(last: Any, first: Any, x: Any) -> Any:
 
 
 @formula(
+    "2",
     "(1)",
     "the linearized network",
-    r"f_\theta(x) \approx f_{\theta_0}(x) + (\theta - \theta_0)^\top \nabla_\theta f_{\theta_0}(x)",
-    condition="order 2",
+    quote=r"$f_{\bm{\theta}}({\bm{x}})\approx\hat{f}_{\bm{\theta}}({\bm{x}};{\bm{\theta}}_{0})=f_{{\bm{\theta}}_{0}}({\bm{x}})+({\bm{\theta}}-{\bm{\theta}}_{0})^{\top}\nabla_{\bm{\theta}}f_{{\bm{\theta}}_{0}}({\bm{x}})$",
+    latex=r"f_\theta(x) \approx f_{\theta_0}(x) + (\theta - \theta_0)^\top \nabla_\theta f_{\theta_0}(x)",
+    verdict="leading order",
+    reason="order 2 in the distance of the parameters, for the approximate sign",
+    setting="any differentiable network",
     about=("FrozenKernel",),
     tolerance=5e-3,
-    expansion=True,
 )
 def linearized_network() -> Order:
     """Compare with the outputs of a tanh network with perturbed weights; the gradient is a complex step."""
@@ -44,9 +49,15 @@ def linearized_network() -> Order:
 
 
 @formula(
+    "2",
     "(3)",
     "norm of a function",
-    r"\|f\|_\Theta^2 = \textstyle\sum_j \lambda_j^{-1} (\mathbb E\, \phi_j f)^2",
+    quote=(
+        "for positive definite kernels can be computed as "
+        r"$\|f\|^{2}_{\bm{\Theta}}=\sum_{j=1}^{\infty}\,\cfrac{1}{\lambda_{j}}\left({\mathbb{E}}_{{\bm{x}}\sim\mathcal{D}}\left[\phi_{j}({\bm{x}})f({\bm{x}})\right]\right)^{2}$"
+    ),
+    latex=r"\|f\|_\Theta^2 = \textstyle\sum_j \lambda_j^{-1} (\mathbb E\, \phi_j f)^2",
+    setting="positive definite kernel",
     about=("FrozenKernel",),
 )
 def norm_of_a_function() -> Evidence:
@@ -57,10 +68,15 @@ def norm_of_a_function() -> Evidence:
 
 
 @formula(
+    "2",
     "Lemma 1",
     "bound of the norm by the alignment",
-    r"\|f\|_\Theta^2 \ge |f|_2^4/\alpha(f),\; \alpha(f) = \mathbb E\, f(x) \Theta(x, x') f(x')",
-    condition="equality for eigenfunctions",
+    quote=(
+        r"denote the alignment of the target $f\in\mathcal{H}$ with the kernel $\bm{\Theta}$. Then "
+        r"$\|f\|_{\bm{\Theta}}^{2}\geq\|f\|^{4}_{2}/\alpha(f)$"
+    ),
+    latex=r"\|f\|_\Theta^2 \ge |f|_2^4/\alpha(f),\; \alpha(f) = \mathbb E\, f(x) \Theta(x, x') f(x')",
+    setting="positive definite kernel",
     about=("FrozenKernel",),
 )
 def bound_by_the_alignment() -> Evidence:
@@ -78,10 +94,15 @@ def bound_by_the_alignment() -> Evidence:
 
 
 @formula(
-    "(4), Theorem 1",
+    "3.2",
+    "Theorem 1, (4)",
     "alignment of a linear predictor",
-    r"\alpha(g_u) = |\mathbb E_x [\nabla^2_{x,\theta} f_{\theta_0}(x)]\, u|^2",
-    condition=r"$x \sim N(0, I)$",
+    quote=(
+        r"The alignment of $g_{\bm{u}}$ with $\bm{\Theta}$ is given by "
+        r"$\alpha(g_{\bm{u}})=\left\|\mathbb{E}_{{\bm{x}}}\left[\nabla^{2}_{{\bm{x}},\bm{\theta}}f_{\bm{\theta}_{0}}({\bm{x}})\right]\bm{u}\right\|_{2}^{2}$"
+    ),
+    latex=r"\alpha(g_u) = |\mathbb E_x [\nabla^2_{x,\theta} f_{\theta_0}(x)]\, u|^2",
+    setting="standard Gaussian inputs",
     about=("FrozenKernel", "TwoLayer"),
 )
 def alignment_of_a_linear_predictor() -> Evidence:
@@ -103,6 +124,59 @@ def alignment_of_a_linear_predictor() -> Evidence:
     mixed_last = weights @ (slope * along)
     mixed_first = LAST[:, None] * (np.einsum("k,ki,i,kj->ij", weights, curve, along, x) + np.outer(weights @ slope, u))
     return Evidence(truth, np.sum(mixed_last**2) + np.sum(mixed_first**2))
+
+
+@formula(
+    "2",
+    "(2)",
+    "bound of the risk by the norm",
+    quote=(
+        "show [26], for instance, that with high probability "
+        r"$\mathcal{R}(f^{\star})\leq\hat{\mathcal{R}}(f^{\star})+\mathcal{O}\left(\sqrt{\cfrac{\|f\|^{2}_{\bm{\Theta}}{\mathbb{E}}_{\bm{x}}[\bm{\Theta}({\bm{x}},{\bm{x}})]}{m}}\right)$"
+    ),
+    latex=(
+        r"\mathbb{E}_\sigma \sup_{\|h\|_\Theta \le R} \tfrac1m \textstyle\sum_i \sigma_i h(x_i) \le R "
+        r"\sqrt{\overline{\Theta(x, x)}/m}"
+    ),
+    verdict="holds under a condition",
+    reason=(
+        "an empirical risk with a Lipschitz loss, as in bounds by the Rademacher average, which is the part "
+        "checked; the share of errors itself does not change with the size of the function"
+    ),
+    setting="kernel regime",
+    about=("FrozenKernel",),
+)
+def bound_of_the_risk() -> Evidence:
+    """Compare with the largest violation over all signs of five samples, and with equality for one sample."""
+    signs = np.array(list(product((-1, 1), repeat=5)))
+    average = np.mean(np.sqrt(np.einsum("ki,ij,kj->k", signs, KERNEL, signs))) / 5
+    bound = np.sqrt(np.mean(np.diag(KERNEL)) / 5)
+    norm = np.linalg.norm(FEATURES[0])  # largest value at one sample over functions of norm 1
+    return Evidence([0.0, norm], [max(average - bound, 0.0), np.sqrt(KERNEL[0, 0])])
+
+
+@formula(
+    "2",
+    "Lemma 1, second formula",
+    "alignment by the mean of the Jacobian",
+    quote=(
+        "Moreover, for the NTK, "
+        r"$\alpha(f)=\left\|\mathbb{E}_{\bm{x}}\left[f({\bm{x}})\nabla_{\bm{\theta}}f_{{\bm{\theta}}_{0}}({\bm{x}})\right]\right\|_{2}^{2}$"
+    ),
+    latex=r"\alpha(f) = |\mathbb{E}_x [f(x) \nabla_\theta f_{\theta_0}(x)]|^2",
+    setting="any differentiable network",
+    about=("FrozenKernel",),
+)
+def alignment_by_the_jacobian() -> Evidence:
+    """Compare with the double mean over the kernel of a tanh network, written out; the Jacobian is a complex step."""
+    x, f = POINTS, F
+    hidden = np.tanh(x @ FIRST.T)
+    slopes = (1 - hidden**2) * LAST
+    theta = hidden @ hidden.T + (slopes @ slopes.T) * (x @ x.T)
+    weights = np.concatenate([LAST, FIRST.ravel()])
+    steps = (weights + 1e-30j * unit for unit in np.eye(9))
+    jacobian = np.array([_network(z[:3], z[3:].reshape(3, 2), x).imag / 1e-30 for z in steps]).T
+    return Evidence(f @ theta @ f / 25, np.sum((f @ jacobian / 5) ** 2))
 
 
 FORMULAS = formula.formulas

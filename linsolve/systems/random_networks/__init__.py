@@ -13,7 +13,7 @@ LAWS = {
     "NTKFirstStepLimit": "first_step_laws",
 }
 PUBLISHED = {
-    "seleznova_2024": ("published", "published_deep"),
+    "seleznova_2024": ("published", "published_deep", "published_first_step", "published_background"),
 }
 _MORE = {
     "Moments": "kernel_moments",

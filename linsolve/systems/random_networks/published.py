@@ -12,7 +12,7 @@ from linsolve.core.published_formula import Evidence, Source
 
 __all__ = ["FORMULAS"]
 
-formula = Source("seleznova_2024")
+formula = Source("seleznova_2024", "mean field at infinite width")
 MOMENTS = ("NTKMoments", "NTKDispersionLimit")
 
 
@@ -56,10 +56,16 @@ def _over_angles(power: int, a: float, b: float) -> float:
 
 
 @formula(
-    "E.1, covariance",
+    "3.1/E.1",
+    "covariance",
     "mean product of two ReLU",
-    r"\int \phi \phi = \tfrac{a^2}{2\pi} (\sqrt{1 - c^2} + \tfrac{c\pi}{2} + c \arcsin c)",
-    printed=r"\int \phi \phi = \tfrac{a}{2\pi} (\sqrt{1 - c^2} + \tfrac{c\pi}{2} + c \arcsin c)",
+    quote=(
+        r"$\int Dz_1 Dz_2 \cdot \phi(az_1)\phi(bz_1 + \sqrt{a^2 - b^2}z_2) = \frac{a}{2\pi} (\sqrt{1 - c^2} + "
+        r"c\pi/2 + c \arcsin(c))$"
+    ),
+    latex=r"\int \phi \phi = \tfrac{a^2}{2\pi} (\sqrt{1 - c^2} + \tfrac{c\pi}{2} + c \arcsin c)",
+    verdict="typographical",
+    reason="the square of a; the next display has it, with a^2 = q",
     about=MOMENTS,
 )
 def product_of_two_relu() -> Evidence:
@@ -71,9 +77,11 @@ def product_of_two_relu() -> Evidence:
 
 
 @formula(
-    "E.1, derivatives",
+    "3.1/E.1",
+    "derivatives",
     "mean product of two ReLU derivatives",
-    r"\int \phi' \phi' = \tfrac{1}{2\pi} (\tfrac\pi2 + \arcsin c)",
+    quote=r"$\int Dz_1 Dz_2 \cdot \phi'(az_1)\phi'(bz_1 + \sqrt{a^2 - b^2}z_2) = \frac{1}{2\pi} (\pi/2 + \arcsin(c))$",
+    latex=r"\int \phi' \phi' = \tfrac{1}{2\pi} (\tfrac\pi2 + \arcsin c)",
     about=MOMENTS,
 )
 def product_of_two_relu_derivatives() -> Evidence:
@@ -92,10 +100,17 @@ def _erf_slope(x: Any) -> Any:
 
 
 @formula(
-    "E.2, variance",
+    "3.1/E.2",
+    "variance",
     "mean squares of erf and of its derivative",
-    r"\int \phi^2 = \tfrac2\pi \arctan \frac{a^2}{\sqrt{a^2 + 1/4}},\quad \int \phi'^2 = \tfrac2\pi (a^2 + "
-    r"\tfrac14)^{-1/2}",
+    quote=(
+        r"$\int Dz \cdot \phi(az)^2 = \frac{2}{\pi} \arctan \frac{a^2}{\sqrt{a^2 + 1/4}}$ $\int Dz \cdot "
+        r"[\phi'(az)]^2 = \frac{2}{\pi} \frac{1}{\sqrt{a^2 + 1/4}}$"
+    ),
+    latex=(
+        r"\int \phi^2 = \tfrac2\pi \arctan \frac{a^2}{\sqrt{a^2 + 1/4}},\quad \int \phi'^2 = \tfrac2\pi (a^2 + "
+        r"\tfrac14)^{-1/2}"
+    ),
     about=MOMENTS,
 )
 def squares_of_erf() -> Evidence:
@@ -108,41 +123,64 @@ def squares_of_erf() -> Evidence:
 
 
 @formula(
-    "E.2, covariance",
+    "3.1/E.2",
+    "covariance",
     "mean product of two erf",
-    r"\int \phi \phi = \tfrac2\pi \arcsin \frac{2ab}{1 + 2a^2}",
-    printed=r"\int \phi \phi = \tfrac2\pi \arctan \frac{2b}{\sqrt{(1 + 2a)^2 - 4b^2}}",
+    quote=(
+        r"$\int Dz_1 Dz_2 \cdot \phi(az_1) \phi(bz_1 + \sqrt{a^2 - b^2} z_2) = \frac{2}{\pi} \arctan "
+        r"\frac{2b}{\sqrt{(1+2a)^2 - 4b^2}}$"
+    ),
+    latex=(
+        r"\int \phi \phi = \tfrac2\pi \arctan \frac{2 q_{12}}{\sqrt{(1 + 2 q)^2 - 4 q_{12}^2}},\; q = a^2,\, "
+        "q_{12} = ab"
+    ),
+    verdict="convention",
+    reason="on the right a and b are the variance and the covariance of the arguments, a^2 and ab of the left",
     about=MOMENTS,
 )
 def product_of_two_erf() -> Evidence:
     """Compare with Gauss-Hermite quadrature over two normal variables."""
     a, b = 0.7, 0.3
-    printed = 2 / np.pi * np.arctan(2 * b / np.sqrt((1 + 2 * a) ** 2 - 4 * b**2))
-    return Evidence(_mean_of_two(_erf, a**2, a**2, a * b), 2 / np.pi * np.arcsin(2 * a * b / (1 + 2 * a**2)), printed)
+    q, q12 = a**2, a * b
+    stated = 2 / np.pi * np.arctan(2 * q12 / np.sqrt((1 + 2 * q) ** 2 - 4 * q12**2))
+    return Evidence(_mean_of_two(_erf, q, q, q12), stated)
 
 
 @formula(
-    "E.2, derivatives",
+    "3.1/E.2",
+    "derivatives",
     "mean product of two erf derivatives",
-    r"\int \phi' \phi' = \tfrac4\pi [(1 + 2a^2)^2 - 4a^2 b^2]^{-1/2}",
-    printed=r"\int \phi' \phi' = \tfrac4\pi [(1 + 2a)^2 - 4b^2]^{-1/2}",
+    quote=(
+        r"$\int Dz_1 Dz_2 \cdot \phi'(az_1)\phi'(bz_1 + \sqrt{a^2 - b^2}z_2) = \frac{4}{\pi} "
+        r"\frac{1}{\sqrt{(1+2a)^2 - 4b^2}}$"
+    ),
+    latex=r"\int \phi' \phi' = \tfrac4\pi [(1 + 2q)^2 - 4 q_{12}^2]^{-1/2},\; q = a^2,\, q_{12} = ab",
+    verdict="convention",
+    reason="on the right a and b are the variance and the covariance, as in the integral above it",
+    follows="product_of_two_erf",
     about=MOMENTS,
 )
 def product_of_two_erf_derivatives() -> Evidence:
     """Compare with Gauss-Hermite quadrature over two normal variables."""
     a, b = 0.7, 0.3
-    right, printed = (1 + 2 * a**2) ** 2 - 4 * (a * b) ** 2, (1 + 2 * a) ** 2 - 4 * b**2
-    return Evidence(
-        _mean_of_two(_erf_slope, a**2, a**2, a * b), 4 / np.pi / np.sqrt(right), 4 / np.pi / np.sqrt(printed)
-    )
+    q, q12 = a**2, a * b
+    return Evidence(_mean_of_two(_erf_slope, q, q, q12), 4 / np.pi / np.sqrt((1 + 2 * q) ** 2 - 4 * q12**2))
 
 
 @formula(
-    "E.2, map",
+    "3.1/E.2",
+    "map",
     "covariance of erf from layer to layer",
-    r"q_{sr}^\ell = \tfrac{2\sigma_w^2}{\pi} \arcsin \frac{2 q_{sr}}{\sqrt{(1 + 2q_s)(1 + 2q_r)}} + \sigma_b^2",
-    printed=r"q_{sr}^\ell = \tfrac{2\sigma_w^2}{\pi} \arctan \frac{2\sqrt{q_{sr}}}{\sqrt{(1 + 2\sqrt{q_{sr}})^2 - "
-    r"4q_{sr}}} + \sigma_b^2",
+    quote=(
+        r"$q_{sr}^l = \frac{2\sigma_w^2}{\pi} \arctan "
+        r"\frac{2\sqrt{q_{sr}^{l-1}}}{\sqrt{(1+2\sqrt{q_{sr}^{l-1}})^2 - 4q_{sr}^{l-1}}} + \sigma_b^2$"
+    ),
+    latex=r"q_{sr}^\ell = \tfrac{2\sigma_w^2}{\pi} \arcsin \frac{2 q_{sr}}{\sqrt{(1 + 2q_s)(1 + 2q_r)}} + \sigma_b^2",
+    verdict="typographical",
+    reason=(
+        "the integral above it is to be taken at the variance q and the covariance q_sr; here the root of q_sr "
+        "stands for both, and likewise for p_sr"
+    ),
     about=MOMENTS,
 )
 def covariance_map_of_erf() -> Evidence:
@@ -155,10 +193,16 @@ def covariance_map_of_erf() -> Evidence:
 
 
 @formula(
-    "sec. 3.1 (8), (9), E.1",
+    "3.1/2",
+    "(8), (9); E.1",
     "squared length of the gradients",
-    r"p^{\ell-1} = \sigma_w^2\, p^\ell\, \mathbb E \phi'^2",
-    printed=r"p^{\ell-1} = \sigma_w^2\, p^\ell\, \mathbb E \phi'^2\, M_\ell/M_{\ell+1}",
+    quote=r"$p^l(x_s) = \sigma_w^2 p^{l+1}(x_s) \frac{M_{l+1}}{M_{l+2}} \int Dz [\phi'(\sqrt{q^l(x_s)}z)]^2$",
+    latex=r"p^{\ell-1} = \sigma_w^2\, p^\ell\, \mathbb E \phi'^2",
+    verdict="holds under a condition",
+    reason=(
+        "constant width, as assumed below (9); at other widths the weights that (5) needs have variance over "
+        "their inputs, and the factor is 1"
+    ),
     about=("NTKMoments",),
 )
 def length_of_the_gradients() -> Evidence:

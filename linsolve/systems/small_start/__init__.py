@@ -28,6 +28,7 @@ LAWS = {
 PUBLISHED = {
     "atanasov_2022": (
         "published_start",
+        "published_early",
         "published_times",
         "published_deep",
         "published_strength",

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.network import follow
-from linsolve.core.published_formula import Evidence, Source
+from linsolve.core.published_formula import Evidence, Order, Source
 
 __all__ = ["FORMULAS", "around", "balanced", "each", "kernel", "product", "rotations", "velocities"]
 
-formula = Source("atanasov_2022")
+formula = Source("atanasov_2022", "deep linear network, one output, one rate a layer")
 RNG = np.random.default_rng(5)
 S = 1.7
 D = 4
@@ -96,9 +96,15 @@ FINAL = balanced(np.array([S ** (1 / 3)]), np.ones((1, 1)), BETA[:, None], np.on
 
 
 @formula(
+    "4",
     "(9)",
     "gradient flow",
-    r"\dot W^\ell = \eta_\ell (W^{>\ell})^\top (s\beta - \tilde w)^\top \Sigma (W^{<\ell})^\top",
+    quote=(
+        r"$\frac{d}{dt}\mathbf{W}^\ell = -\eta_\ell \frac{\partial L}{\partial \mathbf{W}^\ell} = \eta_\ell "
+        r"\left(\prod_{\ell' > \ell} \mathbf{W}^{\ell'} \right)^\top (s\beta - \tilde{\mathbf{w}})^\top \Sigma "
+        r"\left(\prod_{\ell' < \ell} \mathbf{W}^{\ell'} \right)^\top$"
+    ),
+    latex=r"\dot W^\ell = \eta_\ell (W^{>\ell})^\top (s\beta - \tilde w)^\top \Sigma (W^{<\ell})^\top",
 )
 def gradient_flow_of_all_layers() -> Evidence:
     """Compare with the gradient of the mean loss over seven points, by a complex step in every weight."""
@@ -107,11 +113,20 @@ def gradient_flow_of_all_layers() -> Evidence:
 
 
 @formula(
+    "C",
     "(29)",
     "what gradient flow conserves, layer by layer",
-    r"\frac{1}{\eta_\ell} \frac{d}{dt} W^\ell W^{\ell\top} = -\textstyle\sum_\mu \ell'(f^\mu) \frac{\partial "
-    r"f^\mu}{\partial W^\ell} W^{\ell\top} + \mathrm{h.c.}",
-    printed=r"\ldots = \textstyle\sum_\mu \ell'(f^\mu) \ldots",
+    quote=(
+        r"$\frac{1}{\eta_\ell} \frac{d}{dt} (\mathbf{W}^\ell \mathbf{W}^{\ell\top}) = \sum_\mu \frac{\partial "
+        r"\ell}{\partial f^\mu} \left[\frac{\partial f^\mu}{\partial \mathbf{W}^\ell} \mathbf{W}^{\ell\top} + "
+        r"\mathbf{W}^\ell \frac{\partial f^\mu}{\partial \mathbf{W}^\ell}^\top \right]$"
+    ),
+    latex=(
+        r"\frac{1}{\eta_\ell} \frac{d}{dt} W^\ell W^{\ell\top} = -\textstyle\sum_\mu \ell'(f^\mu) \frac{\partial "
+        r"f^\mu}{\partial W^\ell} W^{\ell\top} + \mathrm{h.c.}"
+    ),
+    verdict="typographical",
+    reason="gradient flow gives a minus sign on both sides, so that the conservation law (32) is unaffected",
     about=("DeepMode",),
 )
 def motion_of_the_squares() -> Evidence:
@@ -125,12 +140,20 @@ def motion_of_the_squares() -> Evidence:
 
 
 @formula(
-    "(30), (31)",
+    "C",
+    "(31)",
     "both sides of the conservation law",
-    r"W^{\ell+1\top} \frac{\partial f}{\partial W^{\ell+1}} = W^{\ell+1\top} (W^{\ell+2\top} \cdots w^L) "
-    r"x^\top W^{1\top} \cdots W^{\ell\top}",
-    printed=r"W^{\ell+1\top} \frac{\partial f}{\partial W^{\ell+1}} = W^{\ell+1\top} (W^{\ell\top} \cdots w^L) x^\top "
-    r"W^{1\top} \cdots W^{\ell\top}",
+    quote=(
+        r"$\mathbf{W}^{\ell+1\top} \frac{\partial f^\mu}{\partial \mathbf{W}^{\ell+1}} = \mathbf{W}^{\ell+1\top} "
+        r"(\mathbf{W}^{\ell\top} \dots \mathbf{w}^L) \mathbf{x}^{\mu\top} \mathbf{W}^{1\top} \dots "
+        r"\mathbf{W}^{\ell\top}$"
+    ),
+    latex=(
+        r"W^{\ell+1\top} \frac{\partial f}{\partial W^{\ell+1}} = W^{\ell+1\top} (W^{\ell+2\top} \cdots w^L) "
+        r"x^\top W^{1\top} \cdots W^{\ell\top}"
+    ),
+    verdict="typographical",
+    reason="the product in brackets starts at layer l + 2, which makes (30) and (31) equal, as the next line says",
 )
 def both_sides_of_the_law() -> Evidence:
     """Compare with the gradient of the output with respect to the first of three layers, times that layer."""
@@ -141,9 +164,18 @@ def both_sides_of_the_law() -> Evidence:
 
 
 @formula(
-    "(32), (55)",
+    "C",
+    "(32); section 4; (55)",
     "the conservation law",
-    r"\frac{1}{\eta_\ell} W^\ell W^{\ell\top} - \frac{1}{\eta_{\ell+1}} W^{\ell+1\top} W^{\ell+1} = \mathrm{const}",
+    quote=(
+        r"a deep linear network has the following conservation laws $\frac{d}{dt} \left[\frac{1}{\eta_\ell} "
+        r"\mathbf{W}^\ell \mathbf{W}^{\ell\top} - \frac{1}{\eta_{\ell+1}} \mathbf{W}^{\ell+1\top} "
+        r"\mathbf{W}^{\ell+1} \right] = 0$"
+    ),
+    latex=(
+        r"\frac{1}{\eta_\ell} W^\ell W^{\ell\top} - \frac{1}{\eta_{\ell+1}} W^{\ell+1\top} W^{\ell+1} = "
+        r"\mathrm{const}"
+    ),
     about=("DeepMode", "WidthCorrection", "LayerImbalance"),
 )
 def conservation_law() -> Evidence:
@@ -158,9 +190,17 @@ def conservation_law() -> Evidence:
 
 
 @formula(
+    "D",
     "(34)",
     "the tangent kernel",
-    r"K = \textstyle\sum_\ell |W^{>\ell}|^2\, x^\top (W^{<\ell})^\top W^{<\ell} x'",
+    quote=(
+        r"$K(\mathbf{x}, \mathbf{x}') = \sum_{\ell=1}^L \left\langle \frac{\partial f(\mathbf{x})}{\partial "
+        r"\mathbf{W}^\ell}, \frac{\partial f(\mathbf{x}')}{\partial \mathbf{W}^\ell} \right\rangle = \left| "
+        r"\prod_{\ell=2}^L \mathbf{W}^\ell \right|^2 \mathbf{x} \cdot \mathbf{x}' + \sum_{\ell=2}^L \left| "
+        r"\prod_{\ell'>\ell} \mathbf{W}^{\ell'} \right|^2 \mathbf{x}^\top \mathbf{W}^{1\top} \dots "
+        r"\mathbf{W}^{\ell-1\top} \mathbf{W}^{\ell-1} \dots \mathbf{W}^1 \mathbf{x}'$"
+    ),
+    latex=r"K = \textstyle\sum_\ell |W^{>\ell}|^2\, x^\top (W^{<\ell})^\top W^{<\ell} x'",
 )
 def tangent_kernel_of_all_layers() -> Evidence:
     """Compare with the product of the gradients of the output at two points, by a complex step."""
@@ -169,11 +209,20 @@ def tangent_kernel_of_all_layers() -> Evidence:
 
 
 @formula(
-    "(10), (35), (36)",
+    "D",
+    "(35), (36); section 4.1, (10)",
     "the tangent kernel of a balanced network",
-    r"K = u^{2L-2} x^\top [A r_1 r_1^\top + B I] x',\; A = \textstyle\sum_{\ell \ge 2} \prod_{k \ne \ell} "
-    r"\frac{\eta_k}{\eta_L},\; B = \prod_{\ell \ne 1} \frac{\eta_\ell}{\eta_L}",
-    condition=r"balanced; $K = \sum_\ell \langle \partial_\ell f, \partial_\ell f \rangle$ without the rates",
+    quote=(
+        r"Under the balanced assumption [...] the kernel takes the form $K(\mathbf{x}, \mathbf{x}') = u(t)^{2L-2} "
+        r"\mathbf{x}^\top [B\mathbf{I} + A\mathbf{r}_1(t)\mathbf{r}_1(t)^\top] \mathbf{x}'$ [...] $B = "
+        r"\prod_{\ell \neq 1} \frac{\eta_\ell}{\eta_L}, \quad A = \sum_{\ell=2}^L \prod_{\ell' \neq \ell} "
+        r"\frac{\eta_{\ell'}}{\eta_L}$"
+    ),
+    latex=(
+        r"K = u^{2L-2} x^\top [A r_1 r_1^\top + B I] x',\; A = \textstyle\sum_{\ell \ge 2} \prod_{k \ne \ell} "
+        r"\frac{\eta_k}{\eta_L},\; B = \prod_{\ell \ne 1} \frac{\eta_\ell}{\eta_L}"
+    ),
+    setting="balanced deep linear network, kernel (34) without rates",
     about=("FinalKernel",),
 )
 def balanced_kernel() -> Evidence:
@@ -185,10 +234,16 @@ def balanced_kernel() -> Evidence:
 
 
 @formula(
+    "D",
     "(37)",
     "spike over bulk",
-    r"A/B = (L - 1)\, \eta_1/\eta\; \text{for } K;\quad L - 1 \text{ for } K_\eta \text{, which drives } \dot f",
-    condition=r"$\eta_2 = \ldots = \eta_L = \eta$; for the kernel without the rates",
+    quote=(
+        r"Suppose that all learning rates in the second and higher layers are equal $\eta_2 = \eta_3 = \dots = "
+        r"\eta_L = \eta$. In this case, the ratio of the kernel eigenvalues are $\frac{A}{B} = (L-1) "
+        r"\frac{\eta_1}{\eta}$"
+    ),
+    latex=r"A/B = (L - 1)\, \eta_1/\eta\; \text{for } K;\quad L - 1 \text{ for } K_\eta \text{, which drives } \dot f",
+    setting="balanced deep linear network, kernel (34) without rates",
     about=("FinalKernel",),
 )
 def spike_over_bulk() -> Evidence:
@@ -197,6 +252,71 @@ def spike_over_bulk() -> Evidence:
     layers = balanced(np.array([U]), np.ones((1, 1)), BETA[:, None], rates)
     plain, driving = kernel(layers), kernel(layers, rates)
     return Evidence([K[0, 0] / K[1, 1] - 1 for K in (plain, driving)], [2 * 0.6 / 1.7, 2])
+
+
+def _speeds(sigma: float) -> tuple[float, ...]:
+    """Return ``|d/dt grad f|``, ``|grad f|``, ``|dL/dt|``, ``L`` and ``|y|`` on four orthonormal inputs."""
+    layers = [sigma * layer for layer in GENERIC]
+    velocity = velocities(layers, np.ones(3), np.eye(D))
+
+    def jacobian(given: Any) -> Any:
+        parts = zip(each(given), strict=True)
+        return np.concatenate(
+            [np.einsum("i,jk->kij", after[0], before).reshape(D, -1) for ((after, before),) in parts], 1
+        )
+
+    moved = [layer + 1e-30j * v for layer, v in zip(layers, velocity, strict=True)]
+    error = S * BETA - product(layers)[0]
+    falls = error @ product(moved)[0].imag / 1e-30
+    speed = np.linalg.norm(jacobian(moved).imag) / 1e-30
+    found = speed, np.linalg.norm(jacobian(layers)), abs(falls), error @ error / 2, S
+    return tuple(map(float, found))
+
+
+@formula(
+    "H",
+    "(60)-(62)",
+    "speed of the features relative to the loss",
+    quote=(
+        r"Under a scaling of $\mathbf{f} \sim O(\sigma^L)$ we find $\frac{\left| \frac{d}{dt} "
+        r"\nabla_{\boldsymbol{\theta}} \mathbf{f}(\boldsymbol{\theta}) \right|}{|\nabla \mathbf{f}|} "
+        r"\frac{\mathcal{L}}{\left| \frac{d}{dt} \mathcal{L} \right|} \approx \frac{|\nabla^2 \mathbf{f}| "
+        r"\mathcal{L}}{|\nabla \mathbf{f}|^2} = O(\sigma^{-L})$"
+    ),
+    latex=r"\frac{|\dot{\nabla f}|}{|\nabla f|} \frac{\mathcal L}{|\dot{\mathcal L}|} = O(\sigma^{-L})",
+    verdict="leading order",
+    reason="order -L in sigma, as printed",
+    setting="homogeneous networks, small initial weights, targets of order 1",
+    tolerance=0.005,
+)
+def laziness_of_small_networks() -> Order:
+    """Compare with the quotient on the left at three layers, derivatives by a complex step, at two sizes."""
+    scales, found = (1e-2, 1e-3), []
+    for sigma in scales:
+        speed, gradient, falls, loss, _ = _speeds(sigma)
+        found.append(speed / gradient * loss / falls)
+    return Order(scales, found, -3)
+
+
+@formula(
+    "5",
+    "(11)",
+    "the same quotient in the main text",
+    quote=(
+        r"$\frac{|\frac{d}{dt}\nabla f|}{|\nabla f|} \frac{\mathcal{L}}{|\frac{d}{dt}\mathcal{L}|} \approx "
+        r"\frac{|\nabla^2 f|}{\mathcal{L}|\nabla f|^2} = O(\sigma^{-L})$"
+    ),
+    latex=r"\frac{|\nabla^2 f| \mathcal L}{|\nabla f|^2}",
+    verdict="typographical",
+    reason="(60) and (61) give (62), with the loss in the numerator; the order in sigma is the same",
+    setting="homogeneous networks, small initial weights, targets of order 1",
+)
+def laziness_in_the_main_text() -> Evidence:
+    """Compare with the quotient of the right sides of (60) and (61), with norms taken from a network."""
+    speed, gradient, _, loss, y = _speeds(0.1)
+    hessian = speed / (gradient * y)  # in place of its norm
+    left = hessian * gradient * y / gradient * loss / (y * gradient**2)
+    return Evidence(left, hessian * loss / gradient**2, hessian / (loss * gradient**2))
 
 
 FORMULAS = formula.formulas

@@ -12,7 +12,7 @@ from linsolve.core.published_formula import Evidence, Order, Source
 
 __all__ = ["FORMULAS"]
 
-formula = Source("atanasov_2022")
+formula = Source("atanasov_2022", "two-layer linear network, mean loss, unit rate")
 RNG = np.random.default_rng(7)
 D, N, S, ETA = 4, 3, 1.3, 0.7
 BETA = np.array([0.5, -0.5, 0.7, -0.1])
@@ -40,10 +40,17 @@ def kernel(a: Any, W: Any) -> Any:
 
 
 @formula(
+    "2",
     "(1)",
     "the kernel drives the output",
-    r"\dot f(x) = \eta \textstyle\sum_\mu K(x, x^\mu) (y^\mu - f(x^\mu))",
-    condition=r"loss $\frac12 \sum_\mu (f - y)^2$; with that of (4) a factor $1/P$",
+    quote=(
+        r"$\frac{d}{dt}f(\mathbf{x}, t) = \eta \sum_{\mu} K(\mathbf{x}, \mathbf{x}^\mu, t)(y^\mu - "
+        r"f(\mathbf{x}^\mu, t))$"
+    ),
+    latex=r"\dot f(x) = \eta \textstyle\sum_\mu K(x, x^\mu) (y^\mu - f(x^\mu))",
+    verdict="convention",
+    reason="the loss is half the sum of squares; for the mean of section 3 the rate carries 1/P",
+    setting="mean square error, gradient flow at rate eta",
 )
 def output_dynamics() -> Evidence:
     """Compare with the velocity of the output, by the chain rule from the velocities (4) of the weights."""
@@ -53,16 +60,22 @@ def output_dynamics() -> Evidence:
 
 
 @formula(
-    "sec. 3",
+    "3",
+    "second paragraph",
     "size of the targets",
-    r"\tfrac1P |y|^2 = s^2 \beta_T^\top \Sigma \beta_T",
-    printed=r"|y|^2 = s^2 \beta_T^\top \Sigma \beta_T",
+    quote=(
+        "The scalar $s$ merely quantifies the size of the supervised learning signal: the variance of "
+        r"$|\mathbf{y}|^2 = s^2 \beta_T^\top \Sigma \beta_T$"
+    ),
+    latex=r"\tfrac1P |y|^2 = s^2 \beta_T^\top \Sigma \beta_T",
+    verdict="convention",
+    reason="the square is per sample, as the word variance says; the sum over the samples is P times as large",
     about=("KernelRegression",),
 )
 def size_of_the_targets() -> Evidence:
-    """Compare with the sum of six squared targets."""
+    """Compare with the mean of six squared targets."""
     y = S * X @ BETA
-    return Evidence(S**2 * BETA @ COVARIANCE @ BETA, y @ y / len(X), y @ y)
+    return Evidence(y @ y / len(X), S**2 * BETA @ COVARIANCE @ BETA)
 
 
 @cache
@@ -74,10 +87,21 @@ def _two_kernels() -> tuple[Any, Any, Any]:
 
 
 @formula(
+    "2",
     "(2)",
     "the learned function, by integrating factors",
-    r"f^* = f_0 + \eta \int_0^\infty k_t^\top\, \mathcal{T} \exp\Bigl(-\eta \int_0^t K\Bigr) (y - f_0)\, dt",
-    printed=r"f^* = f_0 + \int_0^\infty k_t^\top \exp\Bigl(-\eta \int_0^t K\Bigr) (y - f_0)\, dt",
+    quote=(
+        r"one could solve for the final learned function $f^*$ with integrating factors $f^*(\mathbf{x}) = "
+        r"f_0(\mathbf{x}) + \sum_{\mu\nu} \int_0^\infty dt \mathbf{k}_t(\mathbf{x})^\mu \exp\left(-\eta \int_0^t "
+        r"\mathbf{K}(t') dt'\right)_{\mu\nu} (y^\nu - f_0(\mathbf{x}^\nu))$"
+    ),
+    latex=r"f^* = f_0 + \eta \int_0^\infty k_t^\top\, \mathcal{T} \exp\Bigl(-\eta \int_0^t K\Bigr) (y - f_0)\, dt",
+    verdict="holds under a condition",
+    reason=(
+        "unit rate, and kernel matrices that commute at all times, as in model (3) after tau; in general the "
+        "exponential is time-ordered and the integral carries eta"
+    ),
+    setting="any kernel in time, rate eta",
     about=("FrozenKernel",),
     tolerance=1e-8,
 )
@@ -86,19 +110,19 @@ def learned_function() -> Evidence:
     from scipy.linalg import expm
 
     first, second, error = _two_kernels()
-    eta, tau, end = 0.3, 0.4, 300.0
+    tau, end = 0.12, 100.0
     z = np.append(error, 0.0)  # errors on the samples, and change at the probe
     for kernel, span in ((first, tau), (second, end)):
-        z = ode(lambda z, k=kernel: eta * np.append(-k[:3, :3] @ z[:3], k[3, :3] @ z[:3]), z, span).y[:, -1]
+        z = ode(lambda z, k=kernel: np.append(-k[:3, :3] @ z[:3], k[3, :3] @ z[:3]), z, span).y[:, -1]
 
     nodes, weights = np.polynomial.legendre.leggauss(200)
     x, weights = (nodes + 1) / 2, weights / 2
-    K1, K2 = eta * first[:3, :3], eta * second[:3, :3]
+    K1, K2 = first[:3, :3], second[:3, :3]
     early = (weights * tau) @ (first[3, :3] @ expm(-tau * x[:, None, None] * K1))
     late = second[3, :3] @ np.linalg.solve(K2, expm(-tau * K1))
     far, scale = x / (1 - x), weights / (1 - x) ** 2  # the second stage, from 0 to infinity
     unordered = scale @ (second[3, :3] @ expm(-tau * K1 - far[:, None, None] * K2))
-    return Evidence(z[3], eta * (early + late) @ error, (early + unordered) @ error)
+    return Evidence(z[3], (early + late) @ error, (early + unordered) @ error)
 
 
 def _early(epsilon: float, tau: float = 0.8) -> tuple[Any, Any, Any]:
@@ -109,10 +133,17 @@ def _early(epsilon: float, tau: float = 0.8) -> tuple[Any, Any, Any]:
 
 
 @formula(
-    "A, second display",
+    "A",
+    "display above (12)",
     "errors fall",
-    r"\dot\Delta = -\epsilon K_0 \Delta\; (t \le \tau),\quad \dot\Delta = -h' K_\infty \Delta",
-    printed=r"\dot\Delta = \epsilon K_0 \Delta\; (t \le \tau),\quad \dot\Delta = h' K_\infty \Delta",
+    quote=(
+        r"These satisfy the dynamics $\frac{d}{dt} \Delta(t) = \begin{cases} \epsilon \mathbf{K}_0(t) \Delta(t) & "
+        r"t \leq \tau \\ h'(t) \mathbf{K}_\infty \Delta & t > \tau \end{cases}$"
+    ),
+    latex=r"\dot\Delta = -\epsilon K_0 \Delta\; (t \le \tau),\quad \dot\Delta = -h' K_\infty \Delta",
+    verdict="typographical",
+    reason="(12) and (13) carry the minus sign",
+    setting="model (3)",
     about=("KernelRegression",),
 )
 def errors_fall() -> Evidence:
@@ -123,13 +154,19 @@ def errors_fall() -> Evidence:
 
 
 @formula(
+    "A",
     "(12)",
     "errors hardly move in the first stage",
-    r"\Delta(\tau) = y - f_0 + O(\epsilon)",
-    condition="order 1",
+    quote=(
+        r"$\Delta(\tau) = \exp\left(-\epsilon \int_0^\tau \mathbf{K}_0(t) dt\right) \Delta_0 = \mathbf{y} - "
+        r"\mathbf{f}_0 + O(\epsilon)$"
+    ),
+    latex=r"\Delta(\tau) = y - f_0 + O(\epsilon)",
+    verdict="leading order",
+    reason="order 1 in epsilon, as printed",
+    setting="model (3)",
     about=("KernelRegression",),
     tolerance=5e-3,
-    expansion=True,
 )
 def errors_of_the_first_stage() -> Order:
     """Compare with the errors of model (3) integrated in time."""
@@ -138,13 +175,20 @@ def errors_of_the_first_stage() -> Order:
 
 
 @formula(
-    "(14), (15)",
+    "2",
+    "below (3); (14)",
     "the learned function is a kernel regression with the final kernel",
-    r"f = k_\infty \cdot K_\infty^{-1} y + O(\epsilon^{\min(1, a)})",
-    condition="order 1 at a = 1; for the model kernel (3)",
+    quote=(
+        r"In this model, one also obtains a kernel regression solution in the limit where $\epsilon \rightarrow "
+        r"0$ with the final, rather than the initial kernel: $f(\mathbf{x}) = \mathbf{k}_\infty(\mathbf{x}) \cdot "
+        r"\mathbf{K}_\infty^{-1} \mathbf{y} + O(\epsilon^{\min(1,a)})$"
+    ),
+    latex=r"f = k_\infty \cdot K_\infty^{-1} y + O(\epsilon^{\min(1, a)})",
+    verdict="leading order",
+    reason="order 1 in epsilon at a = 1, as printed",
+    setting="model (3)",
     about=("KernelRegression",),
     tolerance=5e-3,
-    expansion=True,
 )
 def regression_with_the_final_kernel() -> Order:
     """Compare with the change at a probe under model (3): first stage integrated, second stage in its limit."""
@@ -156,10 +200,20 @@ def regression_with_the_final_kernel() -> Order:
 
 
 @formula(
-    "(15), sec. 2",
+    "A",
+    "(15)",
     "two-layer networks from small weights, fewer samples than inputs",
-    r"f_\infty = k_\infty \cdot K_\infty^{-1} y + O(\sigma)\; (P < D)",
-    printed=r"f_\infty = k_\infty \cdot K_\infty^{-1} y + O(\epsilon^{\min(1, a)}),\;\epsilon = O(\sigma^2)",
+    quote=(
+        r"Using this assumption of homogeneity, we have $f(\mathbf{x}) \sim \mathbf{k}_\infty(\mathbf{x}) \cdot "
+        r"\mathbf{K}_\infty^{-1} \mathbf{y}, \quad \epsilon \rightarrow 0$"
+    ),
+    latex=r"f_\infty = k_\infty \cdot K_\infty^{-1} y + O(\sigma)\; (P < D)",
+    verdict="leading order",
+    reason=(
+        "printed without an error term; for two-layer networks with fewer samples than inputs it is of order "
+        "sigma, while that of section 2 belongs to model (3)"
+    ),
+    setting="homogeneous networks, small initial weights",
     about=("KernelRegression",),
     tolerance=5e-3,
 )
@@ -177,13 +231,19 @@ def networks_against_regression() -> Order:
         return float(np.linalg.norm(W.T @ a - K @ inputs.T @ np.linalg.solve(inputs @ K @ inputs.T, y)))
 
     scales = 1e-3, 1e-4
-    return Order(scales, [gap(sigma) for sigma in scales], 1, 2)
+    return Order(scales, [gap(sigma) for sigma in scales], 1)
 
 
 @formula(
+    "3",
     "(4)",
     "gradient flow",
-    r"\dot a = W \Sigma (s\beta_T - W^\top a),\quad \dot W = a (s\beta_T - W^\top a)^\top \Sigma",
+    quote=(
+        r"$\frac{d}{dt} \mathbf{a} = -\frac{\partial L}{\partial \mathbf{a}} = \mathbf{W} \Sigma (s\beta_T - "
+        r"\mathbf{W}^\top \mathbf{a}), \quad \frac{d}{dt} \mathbf{W} = -\frac{\partial L}{\partial \mathbf{W}} = "
+        r"\mathbf{a} (s\beta_T - \mathbf{W}^\top \mathbf{a})^\top \Sigma$"
+    ),
+    latex=r"\dot a = W \Sigma (s\beta_T - W^\top a),\quad \dot W = a (s\beta_T - W^\top a)^\top \Sigma",
     about=("EarlyAlignment", "LearningTime"),
 )
 def gradient_flow() -> Evidence:
@@ -200,9 +260,14 @@ def gradient_flow() -> Evidence:
 
 
 @formula(
+    "3",
     "(5)",
     "the tangent kernel",
-    r"K = x^\top (W^\top W + |a|^2 I) x'",
+    quote=(
+        r"$K(\mathbf{x}, \mathbf{x}'; t) = \mathbf{x}^\top \mathbf{W}^\top \mathbf{W} \mathbf{x}' + "
+        r"|\mathbf{a}|^2 \mathbf{x}^\top \mathbf{x}'$"
+    ),
+    latex=r"K = x^\top (W^\top W + |a|^2 I) x'",
     about=("EarlyAlignment", "KernelAlignment"),
 )
 def tangent_kernel() -> Evidence:

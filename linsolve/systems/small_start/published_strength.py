@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -25,14 +26,20 @@ from linsolve.systems.small_start.published_deep import (
 
 __all__ = ["FORMULAS"]
 
-formula = Source("atanasov_2022")
+formula = Source("atanasov_2022", "deep linear network, one output, balanced")
 
 
 @formula(
+    "D.1",
     "(38)",
     "motion of a balanced layer",
-    r"\hat w\, \dot u = u^{L-1} (s - u^L)\, \hat w",
-    printed=r"\hat w\, \dot u = u^{2L-2} (s - u^L)\, \hat w",
+    quote=(
+        r"$\frac{d}{dt} \mathbf{w}_L = \hat{\mathbf{w}} \frac{d}{dt} u(t) = [...] = u(t)^{2L-2} (s - u(t)^L) "
+        r"\hat{\mathbf{w}}$ [...] which implies the fact $\dot{u}(t) = u(t)^{L-1}(s - u(t)^L)$"
+    ),
+    latex=r"\hat w\, \dot u = u^{L-1} (s - u^L)\, \hat w",
+    verdict="typographical",
+    reason="the next line, and the product of the other layers, have u^{L-1}",
     about=("DeepMode",),
 )
 def motion_of_a_layer() -> Evidence:
@@ -43,10 +50,16 @@ def motion_of_a_layer() -> Evidence:
 
 
 @formula(
+    "D.1",
     "(39)",
     "motion of the strength",
-    r"\dot c = L\, u^{L-1} \dot u = L\, c^{2 - 2/L} (s - c)",
-    printed=r"\dot c = u^{L-1} \dot u = c^{2 - 2/L} (s - c)",
+    quote=(
+        r"Changing variables to $c(t) = u(t)^L$ we obtain $\dot{c}(t) = u(t)^{L-1}\dot{u} = u(t)^{2L-2}(s - "
+        "u(t)^L) = c(t)^{2-2/L}(s - c(t))$"
+    ),
+    latex=r"\dot c = L\, u^{L-1} \dot u = L\, c^{2 - 2/L} (s - c)",
+    verdict="typographical",
+    reason="the chain rule gives a factor L; section 4.1.1 prints the same equation",
     about=("DeepMode", "DeepLearningTime"),
 )
 def motion_of_the_strength() -> Evidence:
@@ -66,10 +79,17 @@ def time(depth: int, start: float, end: float) -> float:
 
 
 @formula(
+    "D.1",
     "(40)",
     "growth while small",
-    r"c^{-(L-2)/L} = c_0^{-(L-2)/L} - (L - 2)\, s t",
-    printed=r"c^{-(L-2)/L} = c_0^{-(L-2)/L} - \tfrac{L-2}{L} s t",
+    quote=(
+        r"$\frac{d}{dt}c(t) \sim c(t)^{2-2/L}s \implies [c(t)^{-1+2/L} - c_0^{-1+2/L}] = -\frac{L-2}{L}st \\ "
+        r"\implies c(t) = \left[c_0^{-\frac{L-2}{L}} - \frac{(L-2)}{L}st \right]^{-\frac{L}{L-2}}$"
+    ),
+    latex=r"c^{-(L-2)/L} = c_0^{-(L-2)/L} - (L - 2)\, s t",
+    verdict="typographical",
+    reason="the integral of (39) is right; with the factor L of (39) the time counts L times",
+    follows="motion_of_the_strength",
     about=("DeepMode", "DeepLearningTime"),
     tolerance=1e-5,
 )
@@ -81,57 +101,85 @@ def growth_while_small() -> Evidence:
 
 
 @formula(
+    "D.1",
     "after (40)",
-    "time to learn",
-    r"t \simeq \frac{\sigma^{2-L}}{(L - 2) s}",
-    printed=r"t \sim s^{-1} \frac{L}{L-2} \sigma^{-L-2}",
+    "time to learn, as a power",
+    quote=r"This implies a timescale to learn of $t \sim s^{-1} \frac{L}{L-2} \sigma^{-L-2}$",
+    latex=r"t \sim \sigma^{-L+2}/s",
+    verdict="typographical",
+    reason="the power is -L+2, as in section 4.1.1 and figures 4 and D.3; the prefactor rests on (39)",
     about=("DeepLearningTime",),
-    tolerance=1e-5,
+    tolerance=0.001,
 )
-def time_to_learn() -> Evidence:
-    """Compare with the time to half of the target from sigma^3 at depth 3, by quadrature."""
-    sigma = 1e-6
-    return Evidence(time(3, sigma**3, S / 2), 1 / (sigma * S), 3 * sigma**-5 / S)
+def time_to_learn() -> Order:
+    """Compare with the times to half of the target from sigma^L at depth 4, by quadrature, at two sizes."""
+    scales = 1e-3, 1e-4
+    return Order(scales, [time(4, sigma**4, S / 2) for sigma in scales], 2 - 4, -2 - 4)
 
 
 @formula(
-    "sec. 4.1.1",
+    "4.1.1",
+    "first paragraph",
     "the same time, in the main text",
-    r"t_{1/2} \simeq \frac{\sigma^{2-L}}{(L - 2) s}",
-    printed=r"t_{1/2} \sim \frac{L}{s (L-2)} \sigma^{-L+2}",
+    quote=(
+        r"spectral learning occurs over a timescale on the order of $t_{1/2} \approx \frac{L}{s(L-2)} "
+        r"\sigma^{-L+2}$"
+    ),
+    latex=r"t_{1/2} \simeq \frac{\sigma^{-L+2}}{(L - 2) s}",
+    verdict="leading order",
+    reason="an order of magnitude, as printed: the power of sigma holds; the prefactor rests on (39)",
+    follows="motion_of_the_strength",
     about=("DeepLearningTime",),
-    tolerance=1e-5,
+    tolerance=0.001,
 )
-def time_in_the_main_text() -> Evidence:
-    """Compare with the time to half of the target from sigma^3 at depth 3, by quadrature."""
-    sigma = 1e-6
-    return Evidence(time(3, sigma**3, S / 2), 1 / (sigma * S), 3 / (sigma * S))
+def time_in_the_main_text() -> Order:
+    """Compare with the times to half of the target from sigma^L at depth 3, by quadrature, at two sizes."""
+    scales = 1e-5, 1e-6
+    return Order(scales, [time(3, sigma**3, S / 2) for sigma in scales], 2 - 3)
 
 
 @formula(
+    "D.1",
     "(41)",
     "alignment of the first layer",
-    r"\frac{d}{dt} \frac{|W\beta|^2}{|Wv|^2} = \frac{2 (\beta \cdot \tilde w) (s - \beta \cdot \tilde "
-    r"w)}{|Wv|^2} + \frac{2 |W\beta|^2 (\tilde w \cdot v)^2}{|Wv|^4}",
-    printed=r"\frac{d}{dt} \frac{|W\beta|^2}{|Wv|^2} = \frac{2 \beta \cdot \tilde w}{|Wv|^2}",
+    quote=(
+        r"We can approximate the timescale for the first layer's singular vector $\mathbf{r}_1(t)$ to align to "
+        r"$\beta$ as well. [...] $\frac{d}{dt} \frac{|\mathbf{W}^{(1)}\beta|^2}{|\mathbf{W}^{(1)}\mathbf{v}|^2} = "
+        r"\frac{2\beta^\top \mathbf{W}^{(1)\top} \dots \mathbf{w}_L}{|\mathbf{W}^{(1)}\mathbf{v}|^2} \sim "
+        r"O(\sigma^{L-2})$"
+    ),
+    latex=r"\frac{d}{dt} \frac{|W\beta|^2}{|Wv|^2} = \frac{2 s\, \beta \cdot \tilde w}{|Wv|^2} + O(\sigma^{2L-2})",
+    verdict="leading order",
+    reason=(
+        "an approximation, as announced: order L - 2 in sigma; the limit carries the factor s, and the other "
+        "terms are of order 2L - 2"
+    ),
+    setting="deep linear network, white inputs, small initial weights",
+    tolerance=0.005,
 )
 def alignment_of_the_first_layer() -> Evidence:
-    """Compare with the derivative of the ratio along the velocities (9) of a generic network, by a complex step."""
-    velocity = velocities(GENERIC, np.ones(3), np.eye(D))[0]
-    moved = GENERIC[0] + 1e-30j * velocity
-    truth = (np.sum((moved @ BETA) ** 2) / np.sum((moved @ ACROSS) ** 2)).imag / 1e-30
-    w = product(GENERIC)[0]
-    along, size, other = w @ BETA, np.sum((GENERIC[0] @ ACROSS) ** 2), np.sum((GENERIC[0] @ BETA) ** 2)
-    right = 2 * along * (S - along) / size + 2 * other * (w @ ACROSS) ** 2 / size**2
-    return Evidence(truth, right, 2 * along / size)
+    """Compare with the derivative of the ratio along the velocities (9), by a complex step: its order and its limit."""
+    rates, limits = [], []
+    for sigma in (1e-2, 1e-3):
+        layers = [sigma * layer for layer in GENERIC]
+        moved = layers[0] + 1e-30j * velocities(layers, np.ones(3), np.eye(D))[0]
+        rates.append((np.sum((moved @ BETA) ** 2) / np.sum((moved @ ACROSS) ** 2)).imag / 1e-30)
+        limits.append(2 * S * product(layers)[0] @ BETA / np.sum((layers[0] @ ACROSS) ** 2))
+    return Evidence([np.log10(rates[0] / rates[1]), rates[1] / limits[1]], [3 - 2, 1.0])
 
 
 @formula(
+    "D.2",
     "(42)",
     "the final kernel",
-    r"K_\infty = s^{2 - 2/L} x^\top [A\beta\beta^\top + B I] x'",
-    printed=r"K_\infty = s^{2L-2} x^\top [A\beta\beta^\top + B I] x'",
-    condition=r"equal rates; else $s \prod_\ell (\eta_\ell/\eta_L)^{-1/2}$ in place of $s$",
+    quote=(
+        r"the final NTK has the following form: $K(\mathbf{x}, \mathbf{x}') = s^{2L-2} \mathbf{x}^\top "
+        r"[A\beta\beta^\top + B\mathbf{I}] \mathbf{x}'$ This formula is merely a consequence of the balancing "
+        "condition and convergence to the optimum."
+    ),
+    latex=r"K_\infty = s^{2 - 2/L} x^\top [A\beta\beta^\top + B I] x'",
+    verdict="typographical",
+    reason="by (35) and u = s^{1/L} (D.3) the power is 2 - 2/L; section 3.2 has s at L = 2",
     about=("FinalKernel",),
 )
 def final_kernel() -> Evidence:
@@ -141,10 +189,17 @@ def final_kernel() -> Evidence:
 
 
 @formula(
+    "D.3",
     "(43)",
     "kernels of the activations",
-    r"K_\ell = s^{2\ell/L} x^\top \beta\beta^\top x'",
-    condition=r"balanced, converged; error $O(\sigma^2)$ at every $\ell$",
+    quote=(
+        r"the final NNGP kernel for layer $\ell$ can also be computed $K_\ell(\mathbf{x}, \mathbf{x}') \sim "
+        r"s^{2\ell/L} \mathbf{x}^\top \beta \beta^\top \mathbf{x}' + O(\sigma^{2\ell})$"
+    ),
+    latex=r"K_\ell = s^{2\ell/L} x^\top \beta\beta^\top x'",
+    verdict="leading order",
+    reason="exact at balance, as D.3 assumes; the error term has a record of its own",
+    setting="converged deep linear network, balanced",
     about=("LayerKernels",),
 )
 def kernels_of_the_activations() -> Evidence:
@@ -154,10 +209,20 @@ def kernels_of_the_activations() -> Evidence:
 
 
 @formula(
-    "(43), error",
+    "D.3",
+    "(43), error term",
     "error of the kernel of the second layer's activations",
-    r"h_2(x) \cdot h_2(x') = s^{4/L} x^\top \beta\beta^\top x' + O(\sigma^2)",
-    printed=r"h_2(x) \cdot h_2(x') = s^{4/L} x^\top \beta\beta^\top x' + O(\sigma^4)",
+    quote=(
+        r"$K_\ell(\mathbf{x}, \mathbf{x}') \sim s^{2\ell/L} \mathbf{x}^\top \beta \beta^\top \mathbf{x}' + "
+        r"O(\sigma^{2\ell})$"
+    ),
+    latex=r"h_2(x) \cdot h_2(x') = s^{4/L} x^\top \beta\beta^\top x' + O(\sigma^2)",
+    verdict="incorrect",
+    reason=(
+        "measured error of order sigma^2 at L = 3 and l = 2, in agreement with the corrections of (57) and (58); "
+        "the printed power is right at l = 1"
+    ),
+    setting="deep linear network trained from weights of size sigma",
     about=("LayerKernels",),
     tolerance=2e-2,
 )
@@ -173,17 +238,30 @@ def error_of_the_kernel_of_activations() -> Order:
 
 
 @formula(
+    "D.3",
     "after (43)",
     "the same on the training set",
-    r"K_\ell = s^{2\ell/L - 2} y y^\top",
-    printed=r"K_\ell = (y y^\top)^{\ell/L}",
+    quote=(
+        r"Evaluating on the training set gives $\mathbf{K}_\ell = (\mathbf{y}\mathbf{y}^\top)^{\ell/L} \in "
+        r"\mathbb{R}^{P \times P}$"
+    ),
+    latex=r"K_\ell = (y y^\top)^{\ell/L} = s^{2\ell/L - 2} y y^\top",
+    verdict="holds under a condition",
+    reason="X^T X = I; whitening alone fixes it up to a factor",
+    setting="converged deep linear network, balanced, white inputs",
     about=("LayerKernels",),
 )
 def activations_on_the_training_set() -> Evidence:
-    """Compare with the activations of that network on white inputs; the matrix power from its only eigenvector."""
-    white = 2 * np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
+    """Compare with the activations on orthonormal samples and on twice these; the matrix power by eigenvectors."""
+    white = np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
+
+    def power(y: Any) -> Any:
+        values, vectors = np.linalg.eigh(np.outer(y, y))
+        return (vectors * np.maximum(values, 0) ** (2 / 3)) @ vectors.T
+
     h, y = white @ product(FINAL[:2]).T, S * white @ BETA
-    return Evidence(h @ h.T, S ** (4 / 3 - 2) * np.outer(y, y), np.outer(y, y) * (y @ y) ** (2 / 3 - 1))
+    scaled = 4 * h @ h.T  # activations at twice the inputs, where X^T X = 4 I
+    return Evidence([h @ h.T, scaled], [power(y), 4 * power(y)], [power(y), power(2 * y)])
 
 
 FORMULAS = formula.formulas

@@ -18,7 +18,7 @@ LAWS = {
     "FixedWidthKernelChange": "lazy_fluctuations",
 }
 PUBLISHED = {
-    "xu_ziyin_2024": ("published_line", "published_phases"),
+    "xu_ziyin_2024": ("published_line", "published_phases", "published_scales"),
     "geiger_2020": ("published_lazy",),
 }
 

@@ -144,11 +144,11 @@ def classify(
     much smaller than ``P``; there ``t_c`` does not determine whether learning happens. In the kernel phase the tangent
     kernel is constant; individual layers may change relative to their size.
 
-    Source: Xu and Ziyin (2024), (14) to (16), Theorem 2. Corrections, each shown by
+    Source: Xu and Ziyin (2024), (14) to (16), Theorem 2. Differences from the text, each shown by
     ``tests/systems/two_layer/test_phases.py`` on measured slopes of the exact solution:
 
     ================  ==================================================  =========================================
-    place             as printed                                          as it should be
+    place             as printed                                          for independent Gaussian weights
     ================  ==================================================  =========================================
     after Theorem 2   ``0 = c_gamma + c_d + max(a, b)``, greater than     ``0 = B > A``
     and 4.1           ``c_eta_u + c_eta_w``

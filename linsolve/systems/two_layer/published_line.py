@@ -11,7 +11,7 @@ from linsolve.core.published_formula import Evidence, Source
 
 __all__ = ["FORMULAS"]
 
-formula = Source("xu_ziyin_2024")
+formula = Source("xu_ziyin_2024", "two-layer linear network, data on a line, gradient flow at the rates eta_u, eta_w")
 FLOWS = ("TwoLayer", "TwoLayerOrder")
 LATE = 30.0
 
@@ -82,39 +82,71 @@ def trained(which: str, t: float) -> tuple[Any, Any]:
     return end[:d], end[d:].reshape(d, -1)
 
 
-# initial weights with P = 0 (q only) and with Q = 0 (p only), for both signs of gamma y
+# initial weights with P = 0 (q only) and with Q = 0 (p only), for both signs of y
 ONLY_Q = NETWORK._replace(gamma=-0.8, w=-np.sqrt(1.9 / 0.5) * np.outer(NETWORK.u, NETWORK.x) / NETWORK.length)
 ONLY_P = NETWORK._replace(y=0.0, w=-ONLY_Q.w)
-SADDLES = {"only q": ONLY_Q, "only p": ONLY_P, "only q, y > 0": ONLY_Q._replace(gamma=0.8)}
+AT_SADDLE, TO_TARGET = ONLY_Q._replace(gamma=0.8), ONLY_Q._replace(gamma=0.8, y=-1.3)
+SADDLES = {"only p": ONLY_P, "only q, y > 0": AT_SADDLE, "only q, y < 0": TO_TARGET}
 
 
 @formula(
-    "(3), (17)",
-    "data on a line are equivalent to one data point",
-    r"x_j = \sqrt{\mathbb{E}\,a^2}\, n_j,\quad y = \mathbb{E}[a \tilde y]/\sqrt{\mathbb{E}\,a^2},\quad "
-    r"\mathbb{E} = \tfrac1N \textstyle\sum_k",
-    printed=r"x_j = \sqrt{\sum_k a_k^2}\, n_j,\quad y = \sum_k a_k \tilde y_k/\sqrt{\sum_k a_k^2}",
+    "A.1",
+    "(17)",
+    "data on a line as one data point, with sums",
+    quote=(
+        r"where $x_j = \sqrt{\sum_{k=1}^{N} a_k^2} n_j$ and $y = \frac{\sum_{k=1}^{N} a_k "
+        r"\tilde{y}_k}{\sqrt{\sum_{k=1}^{N} a_k^2}}$ [...] Finally, all these notations can also be written in "
+        r"terms of $\mathbb{E}_x \coloneqq \frac{1}{N} \sum_{k=1}^{N}$"
+    ),
+    latex=r"\textstyle\sum_k (\gamma u^\top W n a_k - \tilde y_k)^2 = (\gamma u^\top W x - y)^2 + \mathrm{const}",
+    verdict="convention",
+    reason=(
+        "the loss is the sum over the training set; for the mean of the first line each sum carries 1/N, as in "
+        "Proposition 1 and as the last sentence of A.1 says"
+    ),
     about=("TwoLayer",),
 )
 def data_on_a_line() -> Evidence:
-    """Compare with the gradient of the mean loss over seven points, summed directly."""
+    """Compare with the gradient of the summed loss over seven points, point by point."""
+    return Evidence(*_gradients(np.sum))
+
+
+def _gradients(reduce: Any) -> tuple[Any, Any]:
+    """Return gradients of the loss over seven points: of the data, and of one point made by sums or means."""
     n, a = NETWORK.x / NETWORK.length, np.array([0.3, -1.2, 0.8, 2.1, -0.4, 1.6, -0.9])
     target = np.array([0.5, -0.7, 1.9, 0.4, -1.1, 2.0, 0.3])
     residual = NETWORK.gamma * a * (NETWORK.u @ NETWORK.w @ n) - target
-    truth = np.mean(2 * residual * a) * NETWORK.gamma * NETWORK.w @ n
-
-    def gradient(mean: Any) -> Any:
-        point = Network(x=np.sqrt(mean(a**2)) * n, y=mean(a * target) / np.sqrt(mean(a**2)))
-        return -point.rates(NETWORK.u, NETWORK.w)[0] / point.eta_u
-
-    return Evidence(truth, gradient(np.mean), gradient(np.sum))
+    point = Network(x=np.sqrt(reduce(a**2)) * n, y=reduce(a * target) / np.sqrt(reduce(a**2)))
+    of_point = -point.rates(NETWORK.u, NETWORK.w)[0] / point.eta_u
+    return reduce(2 * residual * a) * NETWORK.gamma * NETWORK.w @ n, of_point
 
 
 @formula(
+    "3.1",
+    "Proposition 1, (3)",
+    "data on a line as one data point",
+    quote=(
+        r"Let $x = \sqrt{\mathbb{E}[\tilde{x}^2]}n$ and $y = "
+        r"\frac{\mathbb{E}[\tilde{x}y(\tilde{x})]}{\sqrt{\mathbb{E}[\tilde{x}^2]}}$. Then, the gradient flow of "
+        r"Eq.(1) equals the gradient flow of $L = \left[\gamma \sum_{i=1}^{d} \sum_{j=1}^{d_0} u_i w_{ij} x_j - "
+        r"y\right]^2$"
+    ),
+    latex=r"x = \sqrt{\mathbb E\, a^2}\, n,\quad y = \mathbb E[a \tilde y]/\sqrt{\mathbb E\, a^2}",
+    about=("TwoLayer",),
+)
+def data_on_a_line_with_means() -> Evidence:
+    """Compare with the gradient of the mean loss over seven points, point by point."""
+    return Evidence(*_gradients(np.mean))
+
+
+@formula(
+    "3.1",
     "below (4)",
     "length of the data point in p, q",
-    r"\rho = \sqrt{\textstyle\sum_j x_j^2}",
-    printed=r"\rho = \sqrt{\tfrac{1}{d_0} \sum_j x_j^2}",
+    quote=r"where $\rho \coloneqq \sqrt{\frac{1}{d_0} \sum_{i=0}^{d_0} x_i^2}$",
+    latex=r"\rho = \sqrt{\textstyle\sum_j x_j^2}",
+    verdict="typographical",
+    reason="(23) puts the plain sum of squares for rho^2; both agree for one input, as in section 3.2",
     about=FLOWS,
 )
 def length_of_the_data_point() -> Evidence:
@@ -132,29 +164,42 @@ def length_of_the_data_point() -> Evidence:
 
 
 @formula(
+    "3.1",
     "(5), (6), (8)",
     "growth of p, shrinkage of q",
-    r"\frac{p_i^2}{p_i(0)^2} = \frac{q_i(0)^2}{q_i^2} = \frac{\alpha_+ - \xi \alpha_-}{1 - \xi},\quad \xi = "
-    r"\frac{1 - \alpha_+}{1 - \alpha_-} e^{-4t/t_c}",
-    printed=r"\frac{p_i^2}{p_i(0)^2} = \frac{\alpha_+ + \xi \alpha_-}{1 - \xi},\quad \xi = \frac{1 - \alpha_+}{1 + "
-    r"\alpha_-} e^{-4t/t_c},\quad \alpha_\pm = \frac{\sqrt{\eta_u \eta_w} \gamma \rho y \pm t_c^{-1}}{2 "
-    r"\gamma^2 d \rho^2 P}",
+    quote=(
+        r"$\xi(t) \coloneqq \frac{1 - \alpha_{+}}{1 + \alpha_{-}} \exp\left(-4t/t_c\right)$ [...] $\alpha_{\pm} "
+        r"\coloneqq \frac{1}{2(\gamma^2 d)\rho^2 P} \left( \sqrt{\eta_u \eta_w} \gamma \rho y \pm t_c^{-1} "
+        r"\right)$ [...] $\alpha(t) = \frac{\alpha_+ + \xi \alpha_-}{1 - \xi}$"
+    ),
+    latex=(
+        r"\frac{p_i^2}{p_i(0)^2} = \frac{q_i(0)^2}{q_i^2} = \frac{\alpha_+ + \xi \alpha_-}{1 - \xi},\quad \xi = "
+        r"\frac{1 - \alpha_+}{1 + \alpha_-} e^{-4t/t_c},\quad \alpha_- = \frac{t_c^{-1} - \sqrt{\eta_u \eta_w} "
+        r"\gamma \rho y}{2 \gamma^2 d \rho^2 P}"
+    ),
+    verdict="convention",
+    reason=(
+        "with alpha_- for minus the second root, (5), (6), the product after (8) and alpha(t) of section 3.2 "
+        "hold; (8), (30) and A.3 use the root itself"
+    ),
     about=FLOWS,
 )
 def growth() -> Evidence:
     """Compare with p_i^2 of numerically integrated weights."""
     t = 0.05
     before, after = (NETWORK.split(*z, NETWORK.length)[0] for z in ((NETWORK.u, NETWORK.w), trained("generic", t)))
-    plus, minus = NETWORK.alphas()
+    plus, minus = NETWORK.alphas()[0], -NETWORK.alphas()[1]
     xi = (1 - plus) / (1 + minus) * np.exp(-4 * NETWORK.constants()[3] * t)
-    return Evidence((after / before)[0] ** 2, NETWORK.growth(t), (plus + xi * minus) / (1 - xi))
+    return Evidence((after / before)[0] ** 2, (plus + xi * minus) / (1 - xi))
 
 
 @formula(
+    "3.1",
     "(7)",
     "learning rate in time",
-    r"t_c^{-2} = \eta_u \eta_w \gamma^2 \rho^2 y^2 + 4 \rho^4 (\gamma^2 d)^2 P Q",
-    condition=r"with $\rho = |x|$",
+    quote=r"$t_c \coloneqq 1/\left(\sqrt{\eta_u \eta_w \gamma^2 \rho^2 y^2 + 4\rho^4 (\gamma^2 d)^2 PQ}\right)$",
+    latex=r"t_c^{-2} = \eta_u \eta_w \gamma^2 \rho^2 y^2 + 4 \rho^4 (\gamma^2 d)^2 P Q",
+    setting="rho = |x|; see the record of the length below (4)",
     about=FLOWS,
 )
 def characteristic_time() -> Evidence:
@@ -166,10 +211,15 @@ def characteristic_time() -> Evidence:
 
 
 @formula(
-    "(8), (9)",
+    "3.1",
+    "(9)",
     "final weights",
-    r"p_i(\infty) = p_i(0) \sqrt{\alpha_+},\quad q_i(\infty) = q_i(0)/\sqrt{\alpha_+}",
-    condition=r"$P \ne 0$, $t_c < \infty$, $\alpha_+ > 0$",
+    quote=(
+        r"In the limit $t \to \infty$, we have that $p_i(\infty) = p_i(0)\sqrt{\alpha_+}, \ q_i(\infty) = "
+        r"q_i(0)/\sqrt{\alpha_+}$"
+    ),
+    latex=r"p_i(\infty) = p_i(0) \sqrt{\alpha_+},\quad q_i(\infty) = q_i(0)/\sqrt{\alpha_+}",
+    setting="rho = |x|; see the record of the length below (4)",
     about=FLOWS,
 )
 def final_weights() -> Evidence:
@@ -180,22 +230,29 @@ def final_weights() -> Evidence:
 
 
 @formula(
+    "3.1",
     "after (8)",
     "product of the two scale factors",
-    r"\alpha_+ \alpha_- = -Q/P",
-    printed=r"\alpha_+ \alpha_- = Q/P",
+    quote=r"The constants $\alpha_+\alpha_- = Q/P$ are two asymptotic scale factors",
+    latex=r"\alpha_+ \alpha_- = Q/P",
+    verdict="convention",
+    reason="alpha_- is minus the second root, as in (5) and (6); the product of the roots of (28) is -Q/P",
+    follows="growth",
     about=FLOWS,
 )
 def product_of_the_scale_factors() -> Evidence:
-    """Compare with numerical roots of the polynomial of (28)."""
+    """Compare with numerical roots of the polynomial of (28), the second with its sign changed."""
     g, kP, kQ, _ = NETWORK.constants()
-    return Evidence(np.prod(np.roots([kP, -g * NETWORK.y, -kQ])), -kQ / kP, kQ / kP)
+    return Evidence(-np.prod(np.roots([kP, -g * NETWORK.y, -kQ])), kQ / kP)
 
 
 @formula(
-    "Theorem 1, u",
+    "3.1",
+    "after (8), u",
     "the second layer from p and q",
-    r"u_i = (p_i - q_i)/\sqrt{\eta_w}",
+    quote=r"$u_i(t) = \frac{1}{\sqrt{\eta_w}} (p_i(t) - q_i(t))$",
+    latex=r"u_i = (p_i - q_i)/\sqrt{\eta_w}",
+    setting="rho = |x|; see the record of the length below (4)",
     about=("TwoLayer",),
 )
 def second_layer() -> Evidence:
@@ -206,10 +263,14 @@ def second_layer() -> Evidence:
 
 
 @formula(
-    "Theorem 1, w",
+    "3.1",
+    "after (8), w",
     "the first layer from p and q",
-    r"w_{ij} = w_{ij}(0) + (\Delta p_i + \Delta q_i)\, x_j/(\sqrt{\eta_u}\, \rho)",
-    printed=r"w_{ij} = w_{ij}(0) + (\Delta p_i + \Delta q_i)\, x_j/(\sqrt{\eta_w}\, \rho)",
+    quote=r"$w_{ij}(t) = w_{ij}(0) + (p_i(t) - p_i(0) + q_i(t) - q_i(0)) \frac{x_j}{\sqrt{\eta_w}\rho}$",
+    latex=r"w_{ij} = w_{ij}(0) + (\Delta p_i + \Delta q_i)\, x_j/(\sqrt{\eta_u}\, \rho)",
+    verdict="typographical",
+    reason="by the definition (4) the rate is eta_u; both agree at equal rates",
+    setting="rho = |x|; see the record of the length below (4)",
     about=("TwoLayer",),
 )
 def first_layer() -> Evidence:
@@ -222,9 +283,11 @@ def first_layer() -> Evidence:
 
 
 @formula(
+    "3.1",
     "after (9)",
     "directions across the data stay",
-    r"\textstyle\sum_j w_{ij}(t) m_j = \sum_j w_{ij}(0) m_j,\; m \perp x",
+    quote=r"Let $m \perp x$, we have that $\sum_j w_{ij}(t)m_j = \sum_j w_{ij}(0)m_j$",
+    latex=r"\textstyle\sum_j w_{ij}(t) m_j = \sum_j w_{ij}(0) m_j,\; m \perp x",
     about=("TwoLayer",),
 )
 def across_the_data() -> Evidence:
@@ -247,10 +310,16 @@ def _output_rate(probe: Any) -> tuple[float, Any, float]:
 
 
 @formula(
+    "3.1",
     "(10)",
     "the tangent kernel",
-    r"K(x, x') = \gamma^2 x^T (\eta_u W^T W + \eta_w |u|^2 I) x'",
-    printed=r"K(x, x') = \gamma^2 x^T (\eta_w W^T W + \eta_u |u|^2 I) x'",
+    quote=(
+        r"$K(x, x') = \gamma^2 x^T (\eta_w W^T W + \eta_u || \boldsymbol{u} ||^2 I) x'$ [...] which follows from "
+        "Eq. (2) and (3)"
+    ),
+    latex=r"K(x, x') = \gamma^2 x^T (\eta_u W^T W + \eta_w |u|^2 I) x'",
+    verdict="typographical",
+    reason="by (2) the rate of a layer multiplies the gradient with respect to that layer; both agree at equal rates",
     about=("TwoLayer",),
 )
 def tangent_kernel() -> Evidence:
@@ -261,10 +330,13 @@ def tangent_kernel() -> Evidence:
 
 
 @formula(
+    "3.1",
     "above (10)",
     "the kernel drives the output",
-    r"\dot f(x) = -2 K(x, x') (f(x') - y)",
-    printed=r"\dot f(x) = 2 K(x, x') (f(x') - y)",
+    quote=r"the NTK is the quantity K that enters the following dynamics: $\frac{df(x)}{dt} = 2K(x, x')(f(x')-y)$",
+    latex=r"\dot f(x) = -2 K(x, x') (f(x') - y)",
+    verdict="typographical",
+    reason="(10) is positive and gradient flow lowers the loss, which needs a minus sign",
     about=("TwoLayer",),
 )
 def output_dynamics() -> Evidence:
