@@ -184,6 +184,11 @@ class _Rate:
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # the integrator rejects steps beyond a blow-up
                 found = solve_ivp(self, (0.0, end), self.start, method, **options)
+        except np.linalg.LinAlgError as error:
+            raise ArithmeticError(
+                f"{who}: {name} stopped after t = {self.time:g}: its velocity cannot be evaluated there ({error}); ask "
+                "for earlier times"
+            ) from None
         except _Spent:
             raise ArithmeticError(
                 f"{who}: t = {end:g} is too late (time); {name} has reached t = {self.time:.6g} after max_evaluations "
@@ -310,8 +315,11 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     h = arithmetic.cast(xp, step)
     for count in wanted:
         with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error below
-            for _ in range(count - done):
-                z = problem.flow.step(xp, z, h)
+            try:
+                for _ in range(count - done):
+                    z = problem.flow.step(xp, z, h)
+            except np.linalg.LinAlgError:  # a decomposition of a state that is not finite
+                z = type(z)(*(xp.nan * v for v in z))
         done = count
         refuse_divergence("descend", problem, z, count * step, step)
         kept.append(z)
