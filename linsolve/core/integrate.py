@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
+_TINY = 2.0**-1022  # smallest positive atol; solvers divide by it where the state is 0
 _RTOL = "[2.3e-14, inf)"  # the smallest rtol of solve_ivp is 100 eps
 
 
@@ -208,7 +209,7 @@ def _integrate_one(
 ) -> np.ndarray:
     rate = _Rate(flow, start, most)
     scale = np.abs(rate.start).max()
-    floor = 1e-6 * rtol * (scale if scale > 0 else 1.0) if atol is None else atol
+    floor = max(1e-6 * rtol * (scale or 1.0), _TINY) if atol is None else atol
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start
     for sign, side in ((1.0, times > 0), (-1.0, times < 0)):

@@ -13,8 +13,9 @@ MAGNITUDES = [
 JUNK = [
     None, "x", "", True, False, 10**400, -(10**400), 10**20, -1, 0, 2, 1.5, 1j, object(), {}, [], (), b"x", {"a": 1.0},
     [None], ["x"], [[1.0, 2.0], [3.0]], [10**400, 1.0], np.nan, np.inf, -np.inf, np.array([]), np.array(["x"]),
-    np.array([object()]), np.zeros((0, 3)), np.datetime64("2020-01-01"), np.array([1 + 1j]), np.ma.masked, Fraction(1, 3),
-    Decimal("0.5"), set(), frozenset({1.0}), range(3), lambda *_: None, int, "é" * 300, "a\x00b", [[]], [[[[1.0]]]],
+    np.array([object()]), np.zeros((0, 3)), np.datetime64("2020-01-01"), np.array([1 + 1j]), np.ma.masked,
+    Fraction(1, 3), Decimal("0.5"), set(), frozenset({1.0}), range(3),
+    lambda *_: None, int, "é" * 300, "a\x00b", [[]], [[[[1.0]]]],
 ]  # fmt: skip
 
 
@@ -111,6 +112,8 @@ def _held(random: Any, value: Any) -> Odd:
         makers += [_pandas, _pandas]
     if array.ndim:
         makers += [np.asfortranarray, _xarray, lambda v: v.astype(object)]
+    if np.asarray(value).dtype.kind in "iu":
+        array = np.array(value)
     return Odd("held", random.choice(makers)(array), array)
 
 
@@ -144,8 +147,12 @@ def _typed(random: Any, value: Any) -> Odd:
     """Return the numbers in another dtype, with the doubles that they stand for."""
     if isinstance(value, int):
         return Odd("typed", random.choice([np.int64, np.int32, np.uint64])(value), value)
+    if np.asarray(value).dtype.kind in "iu":
+        return Odd("typed", np.array(value).astype(random.choice([np.int8, np.uint64])), np.array(value))
     array = np.array(value, dtype=float)
-    dtype = random.choice([np.float32, np.float16, np.int32, np.int8, np.uint8, bool, np.longdouble, complex, str, object])
+    dtype = random.choice(
+        [np.float32, np.float16, np.int32, np.int8, np.uint8, bool, np.longdouble, complex, str, object]
+    )
     if np.dtype(dtype).kind in "iu":
         array = np.clip(np.round(array), 0, 100)
     with np.errstate(over="ignore"):
@@ -166,5 +173,8 @@ def _shaped(random: Any, value: Any) -> Odd:
     ]
     if array.ndim:
         makers += [lambda v: v[:-1], lambda v: v.T, lambda v: np.concatenate([v, v]), lambda v: v[..., :1]]
-        makers += [lambda v: [*v.tolist(), [[1.0]]], lambda v: np.ma.array(v, mask=np.arange(v.size).reshape(v.shape) == 0)]
+        makers += [
+            lambda v: [*v.tolist(), [[1.0]]],
+            lambda v: np.ma.array(v, mask=np.arange(v.size).reshape(v.shape) == 0),
+        ]
     return Odd("shaped", random.choice(makers)(array))

@@ -131,7 +131,11 @@ def engines_agree(cls: Any, draw: Any, engines: list[str]) -> None:
     note(str(arguments))
     plain, *others = (outcome(flow_call(cls, engine), dict(arguments), 120.0) for engine in engines)
     for engine, found in zip(engines[1:], others, strict=True):
-        assert agree(found, plain, 0.0 if engine == "blocks" else 1e-11), (engine, brief(found.error), brief(plain.error))
+        assert agree(found, plain, 0.0 if engine == "blocks" else 1e-11), (
+            engine,
+            brief(found.error),
+            brief(plain.error),
+        )
 
 
 @pytest.mark.parametrize("cls", [cls for cls in EXACT if cls is not ls.DeepMode], ids=lambda c: c.__name__)
