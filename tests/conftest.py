@@ -1,4 +1,8 @@
+"""Environment of the tests, and a count of skips: with CI set, an unexpected skip fails the run."""
+
+import collections
 import os
+import re
 
 import pytest
 
@@ -18,3 +22,33 @@ def undrawn(monkeypatch):
 
     for study in ("learn", "collapse"):
         monkeypatch.setattr(f"linsolve.studies.{study}.report.save_figure", save_figure)
+
+
+EXPECTED = r"no C\+\+ compiler on this computer"  # reasons of skips that no installation mends
+
+
+def skips(reporter) -> collections.Counter:
+    """Return the number of skips by reason."""
+    reasons = (report.longrepr[2] for report in reporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple))
+    return collections.Counter(reason.removeprefix("Skipped: ") for reason in reasons)
+
+
+def unexpected(found) -> list[str]:
+    """Return the reasons that match neither EXPECTED nor the pattern in the variable EXPECTED_SKIPS."""
+    expected = "|".join(filter(None, (EXPECTED, os.environ.get("EXPECTED_SKIPS"))))
+    return [reason for reason in found if not re.search(expected, reason)]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and "CI" in os.environ and exitstatus == 0 and unexpected(skips(reporter)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    found = skips(terminalreporter)
+    strange = set(unexpected(found))
+    terminalreporter.write_line(f"skips: {found.total()}, of which unexpected: {sum(found[r] for r in strange)}")
+    for reason, count in found.items():
+        terminalreporter.write_line(f"  {count} x {reason}{' (unexpected)' if reason in strange else ''}")

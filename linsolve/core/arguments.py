@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import numbers
@@ -17,6 +18,7 @@ from linsolve import arithmetic
 
 __all__ = [
     "Interval",
+    "boolean",
     "choice",
     "integer",
     "number",
@@ -37,15 +39,18 @@ class Interval:
     ----------
     text : str
         Round brackets exclude an endpoint, square brackets include it; an included ``inf`` is an allowed value.
+    who, name : str
+        Function that was called and its argument, for the error.
     """
 
-    def __init__(self, text: str) -> None:
-        try:
-            low, high = (float(end) for end in text[1:-1].split(","))
-        except (TypeError, ValueError):
-            low = high = math.nan
+    def __init__(self, text: str, who: str = "Interval", name: str = "text") -> None:
+        low = high = math.nan
+        if isinstance(text, str):
+            with contextlib.suppress(ValueError):
+                low, high = (float(end) for end in text[1:-1].split(","))
         if not (low <= high and text[0] in "[(" and text[-1] in "])"):
-            raise ValueError(f"Interval: text = {text!r} must be two ends in brackets (allowed values); say '[0, inf)'")
+            rule = "must be two ends in brackets (allowed values)"
+            raise ValueError(f"{who}: {name} = {shown(text)} {rule}; say '[0, inf)'")
         self.text, self.low, self.high = text, low, high
         self.closed_low, self.closed_high = text[0] == "[", text[-1] == "]"
 
@@ -262,6 +267,25 @@ def choice(who: str, name: str, value: Any, known: Collection[str]) -> str:
     if not (isinstance(value, str) and value in known):
         raise ValueError(unknown_name(who, name, value, known))
     return value
+
+
+def boolean(who: str, name: str, value: Any, *, meaning: str) -> bool:
+    """Return `value`, True or False of Python or NumPy, as a bool.
+
+    Raises
+    ------
+    ValueError
+        For any other value.
+
+    Examples
+    --------
+    >>> boolean("whiten", "center", "no", meaning="whether to remove the means")
+    Traceback (most recent call last):
+    ValueError: whiten: center = 'no' must be True or False (whether to remove the means)
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{who}: {name} = {shown(value)} must be True or False ({meaning})")
+    return bool(value)
 
 
 def refuse_beyond_memory(who: str, sizes: Mapping[str, int], meaning: str) -> None:

@@ -41,7 +41,7 @@ def observable(
     """
     if method is not None:
         raise TypeError("observable: the decorator is called before it is applied; write @observable()")
-    about = {"bounds": Interval(bounds), "axes": axis_names("observable", axes)}
+    about = {"bounds": Interval(bounds, "observable", "bounds"), "axes": axis_names("observable", axes)}
 
     def mark(method: Callable) -> Callable:
         method.observable = about  # type: ignore[attr-defined]

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
+_TINY = 2.0**-1022  # smallest positive atol; solvers divide by it where the state is 0
 _RTOL = "[2.3e-14, inf)"  # the smallest rtol of solve_ivp is 100 eps
 
 
@@ -184,6 +185,11 @@ class _Rate:
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # the integrator rejects steps beyond a blow-up
                 found = solve_ivp(self, (0.0, end), self.start, method, **options)
+        except np.linalg.LinAlgError as error:
+            raise ArithmeticError(
+                f"{who}: {name} stopped after t = {self.time:g}: its velocity cannot be evaluated there ({error}); ask "
+                "for earlier times"
+            ) from None
         except _Spent:
             raise ArithmeticError(
                 f"{who}: t = {end:g} is too late (time); {name} has reached t = {self.time:.6g} after max_evaluations "
@@ -203,7 +209,7 @@ def _integrate_one(
 ) -> np.ndarray:
     rate = _Rate(flow, start, most)
     scale = np.abs(rate.start).max()
-    floor = 1e-6 * rtol * (scale if scale > 0 else 1.0) if atol is None else atol
+    floor = max(1e-6 * rtol * (scale or 1.0), _TINY) if atol is None else atol
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start
     for sign, side in ((1.0, times > 0), (-1.0, times < 0)):
@@ -310,8 +316,11 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     h = arithmetic.cast(xp, step)
     for count in wanted:
         with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error below
-            for _ in range(count - done):
-                z = problem.flow.step(xp, z, h)
+            try:
+                for _ in range(count - done):
+                    z = problem.flow.step(xp, z, h)
+            except np.linalg.LinAlgError:  # a decomposition of a state that is not finite
+                z = type(z)(*(xp.nan * v for v in z))
         done = count
         refuse_divergence("descend", problem, z, count * step, step)
         kept.append(z)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import integer, real_array
+from linsolve.core.arguments import boolean, integer, real_array
 from linsolve.core.flow import Flow
 from linsolve.core.integrate import first_zero, integrate
 from linsolve.core.integrate_batch import fixed_steps
@@ -182,7 +182,8 @@ def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any =
     rates = np.broadcast_to(rates, (depth,)) if rates.ndim == 0 else rates
     if rates.shape[-1] != depth:
         raise ValueError(f"{who}: rates have shape {rates.shape} but need ({depth},), one for each layer")
-    return _of_depth(depth, bool(bias))(target=target, covariance=covariance, rates=rates)  # type: ignore[call-arg]
+    bias = boolean(who, "bias", bias, meaning="whether the last layer has one")
+    return _of_depth(depth, bias)(target=target, covariance=covariance, rates=rates)  # type: ignore[call-arg]
 
 
 def layers_of(start: Any, scale: Any, n_in: int, n_out: int = 1) -> Layers:

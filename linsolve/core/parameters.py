@@ -53,7 +53,7 @@ def parameter(
     >>> TwoRates(s=2.0, eta=[0.1, 0.2]).eta.tolist()
     [0.1, 0.2]
     """
-    axes, allowed = axis_names("parameter", axes), Interval(domain)
+    axes, allowed = axis_names("parameter", axes), Interval(domain, "parameter", "domain")
     metadata = {"symbol": symbol, "doc": doc, "domain": allowed, "typical": typical, "axes": axes, "whole": whole}
     return dataclasses.field(default=default, metadata=metadata)
 

@@ -162,9 +162,11 @@ def _targets(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _wanted(classes: Iterable[Any]) -> list[str]:
-    if not isinstance(classes, Iterable):
-        raise TypeError(f"{WHO}: classes = {shown(classes)} must be a list (of classes to keep); name at least two")
-    wanted = [str(c) for c in classes]
+    try:
+        wanted = [str(c) for c in classes]
+    except TypeError:
+        rule = "must be a list (of classes to keep); name at least two"
+        raise TypeError(f"{WHO}: classes = {shown(classes)} {rule}") from None
     if not wanted:
         raise ValueError(f"{WHO}: classes = {classes!r} is empty (classes to keep); name at least two, or leave it out")
     return wanted

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.core.arguments import boolean, real_array
+
 __all__ = ["Modes", "Whitened", "modes", "samples", "whiten"]
 
 EPS = float(np.finfo(float).eps)
@@ -92,27 +94,44 @@ class Whitened:
 
         The network's output on a raw input ``x`` is ``W @ x + b``.
         """
-        weights = self._map(product) @ self.transform.T
-        return weights, self.target_mean - weights @ self.input_mean
+        product = self._map("Whitened.raw", product)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = product @ self.transform.T
+            bias = self.target_mean - weights @ self.input_mean
+        _refuse_nonfinite("Whitened.raw", product, weights, bias)
+        return weights, bias
 
-    def _map(self, product: Any) -> np.ndarray:
-        product, need = np.asarray(product), (len(self.target_mean), self.rank)
+    def _map(self, who: str, product: Any) -> np.ndarray:
+        product = real_array(who, "product", product, meaning="map of the white inputs")
+        need = (len(self.target_mean), self.rank)
         if product.shape[-2:] != need:
             raise ValueError(
-                f"Whitened: product has shape {product.shape} but needs (..., {need[0]}, {need[1]}) (map of the white "
+                f"{who}: product has shape {product.shape} but needs (..., {need[0]}, {need[1]}) (map of the white "
                 "inputs); give one like target"
             )
         return product
 
     def predict(self, product: Any, X: Any) -> np.ndarray:
         """Return the outputs of the network, shape (..., P, n_out), on raw inputs of shape (P, D)."""
-        product, shape = self._map(product), np.shape(X)
-        if shape[-1:] != self.input_mean.shape:
+        who = "Whitened.predict"
+        product, X = self._map(who, product), real_array(who, "X", X, meaning="raw inputs")
+        if X.shape[-1:] != self.input_mean.shape or X.ndim > 2:
             raise ValueError(
-                f"Whitened.predict: X has shape {shape} but needs (P, {len(self.input_mean)}) (raw inputs); "
-                "give a sample a row"
+                f"{who}: X has shape {X.shape} but needs (P, {len(self.input_mean)}) (raw inputs); give a sample a row"
             )
-        return (np.asarray(X, dtype=float) - self.input_mean) @ self.transform @ product.mT + self.target_mean
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = (X - self.input_mean) @ self.transform @ product.mT + self.target_mean
+        _refuse_nonfinite(who, product, outputs)
+        return outputs
+
+
+def _refuse_nonfinite(who: str, product: np.ndarray, *results: np.ndarray) -> None:
+    """Raise OverflowError if a result is not finite."""
+    if not all(np.isfinite(v).all() for v in results):
+        raise OverflowError(
+            f"{who}: product of up to {np.abs(product).max():.3g} leaves the range of doubles when multiplied by the "
+            "inputs (map of the white inputs); rescale it"
+        )
 
 
 def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
@@ -156,6 +175,7 @@ def whiten(X: Any, Y: Any, *, center: bool = True) -> Whitened:
     (1, [[1.0]])
     """
     X, Y = samples("data.whiten", "X", X), samples("data.whiten", "Y", Y)
+    center = boolean("data.whiten", "center", center, meaning="whether to remove the means")
     if len(X) != len(Y):
         raise ValueError(f"data.whiten: Y has {len(Y)} rows but X has {len(X)}; give one target for every sample")
     if len(X) < 2:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import unknown_name
+from linsolve.core.arguments import choice, unknown_name
 from linsolve.core.query import (
     Problem,
     closed_form,
@@ -165,8 +165,8 @@ def _named(trajectory: Any, name: str) -> Any:
 
 def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None, enough: int) -> str:
     who = type(problem.flow).__name__
-    if engine is not None and engine not in ENGINES:
-        raise ValueError(unknown_name(who, "engine", engine, ENGINES))
+    if engine is not None:
+        choice(who, "engine", engine, ENGINES)
     if engine == "plain":
         return engine
     if engine is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import shown, unknown_name
+from linsolve.core.arguments import choice, shown
 from linsolve.core.flow import Flow
 from linsolve.core.query import pose
 from linsolve.ensembles.axes import Block, free_name, tiles
@@ -155,9 +155,7 @@ def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any
     """
     from linsolve.engines.evaluate import ENGINES, traceable
 
-    if engine is not None and engine not in ENGINES:
-        raise ValueError(unknown_name(who, "engine", engine, ENGINES))
-    if engine in (None, "plain"):
+    if engine is None or choice(who, "engine", engine, ENGINES) == "plain":
         return
     own = engine == "compiled" and hasattr(flow, "compiled_solution")
     if not own and not traceable(flow, names):

@@ -138,7 +138,7 @@ class FlowObservation:
         """Refuse unknown names, engines that cannot evaluate them, and invalid fixed parameters."""
         who = "ensembles.of"
         for name in self.names:
-            if name not in offered:
+            if not isinstance(name, str) or name not in offered:
                 raise ValueError(unknown_name(who, f"observable of {self.flow.__name__}", name, offered))
         check_engine(who, self.flow, self.names, self.engine)
         for name, value in self.fixed.items():
@@ -260,6 +260,11 @@ class FlowObservation:
             offered = flow.parameters() | dict(given)
             return self.start(**{name: offered[name] for name in named("start", self.start) if name in offered})
         if self.start is None or isinstance(self.start, Mapping):
+            if missing := [name for name in self.start_names if name not in given]:
+                raise ValueError(
+                    f"ensembles.of: start = {shown(self.start)} lacks {', '.join(missing)} (fields of the state); give "
+                    "them there or as axes"
+                )
             return dict(self.start or {}) | {name: given[name] for name in self.start_names}
         return self.start
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from linsolve.core.arguments import unknown_name
+from linsolve.core.arguments import shown, unknown_name
 from linsolve.core.published_formula import CORRECTED, VERDICTS, Errors, Evidence, Formula, Order
 from linsolve.systems import packages
 
@@ -95,6 +95,8 @@ def about(name: str) -> tuple[Formula, ...]:
     >>> sorted({formula.source for formula in published.about("LearningTime")})
     ['atanasov_2022']
     """
+    if not isinstance(name, str):
+        raise TypeError(f"published.about: name = {shown(name)} must be a string (flow or law); such as 'LearningTime'")
     return tuple(each for each in find() if name in each.about)
 
 

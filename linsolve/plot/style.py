@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.arguments import shown
+
 __all__ = ["COLORS", "STYLE", "drawing", "figure", "ladder"]
 
 COLORS = {
@@ -45,6 +47,8 @@ def drawing(ax: Any, size: tuple[float, float] = (6.4, 4.2)) -> Iterator[Any]:
     """Give the axes to draw on, made if there is none, while the style holds."""
     import matplotlib.pyplot as plt
 
+    if ax is not None and not hasattr(ax, "set_xlabel"):
+        raise TypeError(f"plot: ax = {shown(ax)} must be axes of Matplotlib (to draw on); leave it out for new ones")
     with plt.rc_context(STYLE):
         yield plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, real_array, shown
+from linsolve.core.arguments import Interval, boolean, real_array, shown
 
 __all__ = ["Network", "read"]
 
@@ -63,6 +63,7 @@ def read(
 ) -> Network:
     """Return the arguments of the caller `who` as a `Network`; errors name the layers W1, W2, ... or by `names`."""
     layers, names = _layers(who, weights, names)
+    covariances = boolean(who, "covariances", covariances, meaning="whether the data are moments")
     inputs, outputs = _pair(who, data, covariances)
     precision = _precision([*weights, *data])
     tolerance = _tolerance(who, tolerance, precision)

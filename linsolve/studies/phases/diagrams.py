@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import unknown_name
+from linsolve.core.arguments import choice
 from linsolve.core.results import folder_to_fill, whole_files
 from linsolve.ensembles import diagram as on_grids
 from linsolve.ensembles.axes import Axis
@@ -224,8 +224,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
     >>> max(found.misfit().values()) <= 1
     True
     """
-    if name not in DIAGRAMS:
-        raise ValueError(unknown_name("phase", "name", name, DIAGRAMS))
+    choice("phase", "name", name, DIAGRAMS)
     if isinstance(cells, bool) or not isinstance(cells, int | np.integer) or not 11 <= cells <= MOST:
         raise ValueError(
             f"phase: cells = {cells!r} must be an integer from 11 to {MOST} (points along each axis); say 121"

@@ -1,0 +1,156 @@
+"""``python -m benchmarks.mutation [--count 60] [--seed 0] [--minutes 30] [--only FOLDER]``: mutants of the source.
+
+Each mutant changes one operator, comparison, condition or number of a module in a copy of the repository, and runs the
+tests of the module's folder there, in a process of its own. It is killed if a test fails. Prints every survivor and the
+score of each folder; the tests of a folder without survivors are run without a mutant, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import copy
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SWAPPED: dict[type, type] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+SKIPPED = (ast.JoinedStr, ast.Raise, ast.ImportFrom, ast.arguments, ast.AnnAssign)  # texts, types and defaults
+LIMIT = 300.0  # seconds; a mutant that takes longer is killed
+
+
+def sites(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that can be mutated."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, SKIPPED):
+            continue
+        number = isinstance(child, ast.Constant) and type(child.value) in (int, float)
+        op = getattr(child, "op", None)
+        operator = type(op) in SWAPPED or isinstance(op, ast.USub | ast.Not)
+        comparison = isinstance(child, ast.Compare) and type(child.ops[0]) in SWAPPED
+        if number or operator or comparison or isinstance(child, ast.If | ast.IfExp):
+            yield child
+        yield from sites(child)
+
+
+def mutate(node: ast.AST) -> None:
+    """Change a node in place."""
+    if isinstance(node, ast.Constant):
+        node.value = node.value + 1 if isinstance(node.value, int) else 2 * node.value or 1.0  # type: ignore[operator]
+    elif isinstance(node, ast.UnaryOp):
+        node.op = ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
+        if isinstance(node.op, ast.Not):  # not not x
+            node.operand = ast.UnaryOp(ast.Not(), node.operand)
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = SWAPPED[type(node.ops[0])]()
+    elif isinstance(node, ast.If | ast.IfExp):
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+    else:
+        node.op = SWAPPED[type(node.op)]()  # type: ignore[attr-defined]
+
+
+def folder_of(module: Path) -> str:
+    """Return the folder of tests of a module."""
+    parts = module.relative_to(ROOT / "linsolve").parts[:-1]
+    return "/".join(parts[: 2 if parts[0] == "systems" else 1])
+
+
+def modules(only: str | None) -> dict[str, list[Path]]:
+    """Return the modules with mutants by folder of tests."""
+    found: dict[str, list[Path]] = collections.defaultdict(list)
+    for module in sorted((ROOT / "linsolve").glob("*/**/*.py")):
+        folder = folder_of(module)
+        if (ROOT / "tests" / folder).is_dir() and folder != "systems" and only in (None, folder):
+            found[folder].append(module)
+    return found
+
+
+def mutant(module: Path, draw: random.Random) -> tuple[str, str] | None:
+    """Return the text of a mutated module and the change, or None if it has nothing to mutate."""
+    tree = ast.parse(module.read_text())
+    found = list(sites(tree))
+    if not found:
+        return None
+    node = draw.choice(found)
+    before = copy.deepcopy(node)
+    mutate(node)
+    shown = [ast.unparse(each.test if isinstance(each, ast.If) else each) for each in (before, node)]
+    line = getattr(node, "lineno", 0)
+    return ast.unparse(ast.fix_missing_locations(tree)), f"{module.relative_to(ROOT)}:{line}: {shown[0]} -> {shown[1]}"
+
+
+def passes(folder: str, copied: Path) -> bool:
+    """Return whether the tests of a folder pass in a copy of the repository."""
+    tests = ("-m", "pytest", "-n0", "-x", "-q", "-p", "no:cacheprovider", f"tests/{folder}")
+    environment = os.environ | {"PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
+    try:
+        run = subprocess.run([sys.executable, *tests], cwd=copied, env=environment, capture_output=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return False
+    return run.returncode == 0
+
+
+def survives(module: Path, text: str, copied: Path) -> bool:
+    """Return whether the tests of a module's folder pass with another text of the module."""
+    target = copied / module.relative_to(ROOT)
+    good = target.read_text()
+    target.write_text(text)
+    try:
+        return passes(folder_of(module), copied)
+    finally:
+        target.write_text(good)
+
+
+def main() -> None:
+    """Draw mutants folder by folder, in turn, until their number or the time is used up."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=60, help="number of mutants")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
+    parser.add_argument("--minutes", type=float, default=30.0, help="time after which no mutant is started")
+    parser.add_argument("--only", help="one folder, such as systems/mode")
+    given = parser.parse_args()
+    draw, found, end = random.Random(given.seed), modules(given.only), time.monotonic() + 60 * given.minutes
+    decided, killed = collections.Counter[str](), collections.Counter[str]()
+    with tempfile.TemporaryDirectory() as place:
+        copied = Path(place) / "copy"
+        shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns(".git", "__pycache__", "site", "*.egg-info"))
+        folders = draw.sample(sorted(found), len(found))
+        while decided.total() < given.count and time.monotonic() < end:
+            folder = folders[decided.total() % len(folders)]
+            module = draw.choice(found[folder])
+            if (made := mutant(module, draw)) is None:
+                continue
+            lives = survives(module, made[0], copied)
+            decided[folder] += 1
+            killed[folder] += not lives
+            print("survived" if lives else "killed  ", made[1], flush=True)
+        for folder in sorted(decided):
+            sound = killed[folder] < decided[folder] or passes(folder, copied)
+            print(f"| {folder} | {killed[folder]} of {decided[folder]} |{'' if sound else ' fails without a mutant'}")
+    print(f"| all | {killed.total()} of {decided.total()} |")
+
+
+if __name__ == "__main__":
+    main()
