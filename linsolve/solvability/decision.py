@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import shown
+from linsolve.core.network_arguments import Network, read
+from linsolve.core.reduced_network import Reduced, norm, reduced
 from linsolve.solvability.conditions import Assessment, Condition, assess
 from linsolve.solvability.integration import WHO, followed, kernel_change, refuse_endless
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.neighbors import neighbors
-from linsolve.solvability.network import Network, read
-from linsolve.solvability.reduction import Reduced, norm, reduced
 from linsolve.solvability.verdict import Verdict
 from linsolve.systems.two_layer.two_layer import TwoLayer
 

@@ -11,13 +11,13 @@ import numpy as np
 from linsolve.core.arguments import Interval, number, real_array, shown, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.network import maps
+from linsolve.core.network_arguments import Network, read
+from linsolve.core.reduced_network import joint, norm, reduced
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import notes
 from linsolve.solvability.matches import Match, PlaneMatch
-from linsolve.solvability.network import Network, read
-from linsolve.solvability.problem import WHO, Problem, gradients, kronecker
-from linsolve.solvability.reduction import joint, norm, reduced
+from linsolve.solvability.problem import WHO, Problem, gradients
 
 __all__ = ["NetworkTrajectory", "solve"]
 
@@ -281,11 +281,7 @@ def _by_closed_form(
         return on_span + values["w2"] @ outside if frozen else on_span
 
     def ntk() -> np.ndarray:
-        X = problem.refuse_large_kernel()
-        moved = X @ match.inputs
-        outer = match.outputs @ state.gram_out @ match.outputs.T
-        first = kronecker(X @ X.T, clock * outer)
-        return first + kronecker(moved @ state.gram_in @ moved.T, clock * np.eye(len(network.cross)))
+        return problem.ntk_of_grams(match.inputs, match.outputs, state.gram_in, state.gram_out, clock)
 
     values = _named(
         problem,

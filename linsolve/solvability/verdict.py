@@ -8,11 +8,11 @@ from typing import Any
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
+from linsolve.core.network_arguments import TOLERANCE
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.matches import Match
 from linsolve.solvability.neighbors import Neighbor
-from linsolve.solvability.network import TOLERANCE
 
 __all__ = ["Verdict"]
 

@@ -9,11 +9,11 @@ from trained import orthonormal, product, train
 
 import linsolve as ls
 from linsolve.__main__ import main
+from linsolve.core import network_arguments as network_module
+from linsolve.core.reduced_network import reduced
 from linsolve.solvability import integration
-from linsolve.solvability import network as network_module
 from linsolve.solvability.decision import judge
 from linsolve.solvability.files import read_weights
-from linsolve.solvability.reduction import reduced
 from linsolve.systems.whitened.starts import init
 
 

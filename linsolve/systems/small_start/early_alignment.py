@@ -10,7 +10,9 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.law import Statistic
 from linsolve.core.network import follow
+from linsolve.core.network_law import GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.linearized import LinearizedNetwork
 from linsolve.systems.small_start.start import SmallStart, check_range, check_times, kernel, outer, split, unit
 
 __all__ = ["EarlyAlignment", "InitialOverlaps"]
@@ -122,6 +124,13 @@ class EarlyAlignment(SmallStart):
             "kernel": kernel(xp, a, w, rest, beta),
             "across": across(last, first) - across(*reversed(start)),
         }
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return phase I of a network with two layers and one output on white inputs."""
+        net = LinearizedNetwork.of(given, depth=2, outputs=1)
+        net.kappa  # white inputs
+        return net.phase_one(cls)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> EarlyAlignment:

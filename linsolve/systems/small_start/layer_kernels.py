@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve.core.law import Expansion, Statistic
 from linsolve.core.network import maps, march, trained
+from linsolve.core.network_law import GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.final_network import FinalNetwork
 from linsolve.systems.small_start.start import (
     DeepStart,
     check_covariance,
@@ -92,6 +94,17 @@ class LayerKernels(DeepStart):
             found[f"layer {k}"] = made.T @ made
             found[f"across {k}"] = self.spike(xp, k) + away @ made.T @ made @ away
         return found
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the kernels of the hidden layers at the end of training, shape (n_in, n_in) on the span of inputs."""
+        net, network = FinalNetwork.of(given, outputs=1), given.network
+        law = cls(net.padded, net.learned[0], network.rates, np.diag(network.power))
+
+        def kernel(layer: int) -> Callable[[], np.ndarray]:
+            return lambda: network.span @ law.spike(np, layer) @ network.span.T
+
+        return net.end(cls, {f"layer {k}": kernel(k) for k in range(1, len(network.rates))})
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LayerKernels:
