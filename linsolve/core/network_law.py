@@ -78,6 +78,8 @@ class LawTrajectory:
         Values by name: those of `linsolve.solve` where they are the same quantity, with the same shapes.
     orders : dict of str to float
         Exponent of the relative error in the small parameter.
+    scalings : dict of str to str
+        Dependence of the relative error on the small parameter, "sigma^2", with logarithms.
     error : Deferred
         Estimated relative error by name: largest error over the times, over the largest absolute value.
 
@@ -92,11 +94,14 @@ class LawTrajectory:
     [0.0002, 0.5074, 1.9977]
     """
 
+    flow: ClassVar[None] = None  # as for a network that is integrated
+
     law: type
     t: np.ndarray | None
     route: str
     values: Deferred
     orders: Mapping[str, float]
+    scalings: Mapping[str, str]
     error: Deferred
 
     def keys(self) -> list[str]:
@@ -130,18 +135,20 @@ class NetworkLaw:
     given : GivenNetwork
         The network.
     small : float
-        Value of the small parameter; the expansion needs it below 1.
+        Value of the small parameter.
     predict : callable
         Function of the network at given times that returns an `Estimate` for every name.
     timed : bool
         Whether the law has a time.
     latest : float
         Latest time of the law.
+    expansion : bool
+        Whether the small parameter must be below 1.
 
     Raises
     ------
     NotExact
-        If the small parameter is not below 1.
+        If the small parameter of an expansion is not below 1.
     """
 
     law: Any
@@ -150,15 +157,15 @@ class NetworkLaw:
     predict: Callable[[GivenNetwork], Mapping[str, Estimate]]
     timed: bool = True
     latest: float = np.inf
-
-    largest: ClassVar[float] = 1.0
+    expansion: bool = True
 
     def __post_init__(self) -> None:
-        if not self.small < self.largest:
+        if self.expansion and not self.small < 1:
             meaning, fix = self.law.meaning, "scale the start, or take linsolve.solve"
             self.given.refuse(self.law.symbol, f"{self.small:.3g}", "must be below 1", meaning, fix)
 
     def __call__(self, t: Any = None) -> LawTrajectory:
+        """Return the values at times `t`, any shape, in units of the network's time; without `t` if it has no time."""
         who = self.law.__name__
         if self.timed != (t is not None):
             rule = "needs times" if self.timed else "has no time"
@@ -174,11 +181,15 @@ class NetworkLaw:
         found = self.predict(self.given if times is None else self.given.at(times))
         values = Deferred(**{name: each.value for name, each in found.items()})
         error = Deferred(**{name: _floored(each.error) for name, each in found.items()})
-        first, symbol = next(iter(found)), self.law.symbol
-        order = found[first].order
-        scaling = found[first].scaling or (symbol if order == 1 else f"{symbol}^{order:g}")
-        route = f"law {who}, relative error O({scaling}), about {error[first]:.0e}"
-        return LawTrajectory(self.law, times, route, values, {n: e.order for n, e in found.items()}, error)
+        orders = {name: each.order for name, each in found.items()}
+        scalings = {name: each.scaling or self._power(each.order) for name, each in found.items()}
+        first = next(iter(found))
+        route = f"law {who}, relative error O({scalings[first]}), about {error[first]:.0e}"
+        return LawTrajectory(self.law, times, route, values, orders, scalings, error)
+
+    def _power(self, order: float) -> str:
+        symbol = self.law.symbol if self.law.symbol.isalpha() or order == 1 else f"({self.law.symbol})"
+        return symbol if order == 1 else f"{symbol}^{order:g}"
 
     def __repr__(self) -> str:
         widths = "-".join(map(str, self.given.network.widths))

@@ -128,9 +128,7 @@ class EarlyAlignment(SmallStart):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return phase I of a network with two layers and one output on white inputs."""
-        net = LinearizedNetwork.of(given, depth=2, outputs=1)
-        net.kappa  # white inputs
-        return net.phase_one(cls)
+        return LinearizedNetwork.of(given, depth=2, outputs=1, white=True).phase_one(cls)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> EarlyAlignment:
@@ -178,6 +176,7 @@ class InitialOverlaps(Statistic):
     sigma: Any = parameter(r"\sigma", "size of the start", domain="(0, inf)", default=1.0)
 
     approximates: ClassVar[str] = "averages over Gaussian starts of a two-layer network"
+    unapplied: ClassVar[str] = "an average over Gaussian starts; one network has the overlaps of its own weights"
     draws: ClassVar[int] = 20000
     resolution: ClassVar[float] = 0.05
 

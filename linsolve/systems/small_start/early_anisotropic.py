@@ -211,9 +211,6 @@ class EarlyKernelDirection(SmallStart):
         first, size = weights[:, :n], np.sum(weights[:, n] ** 2)
         return {"kernel": first.T @ first / size + np.eye(n)}
 
-    symbol: ClassVar[str] = "epsilon"
-    meaning: ClassVar[str] = "slower parts of the layers over the growing part at the first time"
-
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the direction of the kernel of a network with two layers and one output, late in phase I."""
@@ -231,7 +228,8 @@ class EarlyKernelDirection(SmallStart):
             layers = net.grown(given.times)
             size = np.linalg.norm(layers[1], axis=(-2, -1))
             parts = across / size + decaying * np.exp(-2 * net.rate * given.times)
-            return {"kernel direction": Estimate(lambda: limit, 1, float(parts.max()) / 2 + net.saturation(layers) / 2)}
+            error, scaling = float(parts.max()) / 2 + net.saturation(layers) / 2, f"exp(-{net.rate:.3g} t)"
+            return {"kernel direction": Estimate(lambda: limit, 1, error, scaling)}
 
         return net.law(cls, predict, latest=LATEST / (2 * net.rate))
 

@@ -120,8 +120,7 @@ class FinalKernel(DeepStart):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the tangent kernel of `linsolve.solve` at the end of training, and its alignment."""
-        net = FinalNetwork.of(given, outputs=1)
-        net.kappa  # white inputs
+        net = FinalNetwork.of(given, outputs=1, white=True)
         law = cls(net.padded, net.learned[0], given.network.rates)
         found = law.approximation(np, 1.0)
         ntk, alignment = found["driving kernel"][None, None], found["driving alignment"]
@@ -310,8 +309,7 @@ class FinalKernelOutputs(DeepStart):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the tangent kernel of `linsolve.solve` at the end of training, and its alignment."""
-        net = FinalNetwork.of(given)
-        net.kappa  # white inputs
+        net = FinalNetwork.of(given, white=True)
         rates = np.ones(len(given.network.rates))  # weighted by the rates, the kernel is that of equal rates
         found = cls(net.padded, net.learned, rates).approximation(np, 1.0)
         ntk = net.red.clock * found["kernel"]

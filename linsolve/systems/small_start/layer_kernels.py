@@ -159,6 +159,7 @@ class WidthCorrection(Expansion):
     )
 
     approximates: ClassVar[str] = "the strengths of a mode in layers of fixed imbalance at the end of training"
+    unapplied: ClassVar[str] = "its imbalance in the ratio of the widths holds for random layers on average only"
     orders: ClassVar[Mapping[str, float]] = {"strengths squared": 4}
     dps = 50
 
@@ -235,6 +236,7 @@ class LayerImbalance(Statistic):
     sigma: Any = parameter(r"\sigma", "size of the start", domain="(0, 0.1]", default=0.01)
 
     approximates: ClassVar[str] = "averages over trained two-layer networks with one output from Gaussian starts"
+    unapplied: ClassVar[str] = "an average over Gaussian starts; one network conserves the imbalance of its own weights"
     draws: ClassVar[int] = 2000
 
     def __post_init__(self) -> None:

@@ -99,7 +99,7 @@ class LearningTime(SmallStart):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the learning times of a network with two layers and one output on white inputs."""
-        net = SmallNetwork.of(given, depth=2, outputs=1)
+        net = SmallNetwork.of(given, depth=2, outputs=1, white=True)
         (first, last), clock = net.layers, net.clock
         g = net.growing(net.target[0])
         law = cls(last[0], first, net.target[0])
@@ -212,7 +212,7 @@ class DeepLearningTime(Expansion):
 
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
-        """Return the learning times of a balanced network of three or more layers, shape (k,), modes with larger singular values first."""
+        """Return the learning times of the modes of a balanced network, the largest singular value first."""
         depth = len(given.network.weights)
         if not 2 < depth <= 60:
             meaning, fix = "number of layers", "for two layers take LearningTime"

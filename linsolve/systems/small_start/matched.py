@@ -109,14 +109,13 @@ class MatchedSolution(SmallStart):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the law of a network with two layers and one output on white inputs."""
-        net = SmallNetwork.of(given, depth=2, outputs=1)
+        net = SmallNetwork.of(given, depth=2, outputs=1, white=True)
         net.growing(net.target[0])
 
         def predict(given: GivenNetwork) -> dict[str, Estimate]:
             law = cls.at(net, given.times)
             return law._estimates(net, given)
 
-        net.clock  # white inputs
         return net.law(cls, predict)
 
     @classmethod

@@ -143,8 +143,8 @@ class MatchedOutputs(Expansion):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the law of a network with two layers on white inputs; its small parameter is the imbalance."""
-        net = SmallNetwork.of(given, depth=2)
-        (first, last), clock, s = net.layers, net.clock, net.strength
+        net = SmallNetwork.of(given, depth=2, white=True)
+        (first, last), s = net.layers, net.strength
         n_in = net.target.shape[1]
 
         def predict(given: GivenNetwork) -> dict[str, Estimate]:

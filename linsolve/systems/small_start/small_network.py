@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,8 +40,10 @@ class SmallNetwork:
     red: Reduced
 
     @classmethod
-    def of(cls, given: GivenNetwork, *, depth: int | None = None, outputs: int | None = None) -> SmallNetwork:
-        """Return the network; raise NotExact unless it has this depth and number of outputs, and a target."""
+    def of(
+        cls, given: GivenNetwork, *, depth: int | None = None, outputs: int | None = None, white: bool = False
+    ) -> Self:
+        """Return the network; raise NotExact unless it has this depth and number of outputs, white inputs, a target."""
         network = given.network
         layers, ends = len(network.weights), len(network.weights[-1])
         if depth is not None and layers != depth:
@@ -53,7 +55,10 @@ class SmallNetwork:
             given.refuse("outputs", ends, f"must be {outputs}", "one output", fix)
         if not np.abs(network.cross @ network.span).max() > 0:
             given.refuse("Sigma_yx", 0, "must not vanish", "correlation of inputs and targets", "give a target")
-        return cls(given, reduced(network, idle=True))
+        found = cls(given, reduced(network, idle=True))
+        if white:
+            found.kappa  # noqa: B018 (raises for other inputs)
+        return found
 
     @property
     def layers(self) -> tuple[np.ndarray, ...]:
@@ -91,7 +96,9 @@ class SmallNetwork:
         """Second moment of white inputs; raise NotExact for other inputs."""
         distance, kappa = whiteness(self.red.covariance)
         if not distance <= self.red.tolerance:
-            meaning = "relative distance of the second moment of the inputs from a multiple of a projector: white inputs"
+            meaning = (
+                "relative distance of the second moment of the inputs from a multiple of a projector: white inputs"
+            )
             fix = "whiten the inputs with data.whiten, or take linsolve.solve"
             self.given.refuse("whiteness", f"{distance:.3g}", f"must be at most {self.red.tolerance:.2g}", meaning, fix)
         return kappa
