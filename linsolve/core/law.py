@@ -107,7 +107,7 @@ class Law(Parametrized):
         Notes
         -----
         The loss is half the mean squared error, :math:`\dot W_l = -\eta_l \partial L / \partial W_l`. The estimates
-        are the sizes of the leading omitted terms, over times until the end of training (of phase I): within a factor of
+        are the sizes of the leading omitted terms over all of training (of phase I): within a factor of
         30 of the error (``tests/systems/test_laws_of_networks.py``), unless errors of a single number cancel.
 
         Examples

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from laws_of_networks import aligned, learned, measured, network, on_line, pace, trained
 from scipy.optimize import brentq
 
 import linsolve as ls
 from linsolve.core.network_law import GivenNetwork, NetworkLaw
 from linsolve.systems.small_start.linearized import LinearizedNetwork
 from linsolve.systems.small_start.small_network import SmallNetwork
-from laws_of_networks import aligned, learned, measured, network, on_line, pace, trained
 
 FACTOR = 30.0
 SIZES = (0.04, 0.02, 0.01)
@@ -152,10 +152,12 @@ def test_learning_times_of_balanced_modes(depth):
         u, s, vt = np.linalg.svd(learned(law.given))
         name = "half of the target"
         assert traj[name].shape == (2,)
-        truth = [
-            brentq(lambda t, k=k: u[:, k] @ ls.solve(weights, data, t, rates)["map"] @ vt[k] - s[k] / 2, t / 2, 2 * t)
-            for k, t in enumerate(traj[name])
-        ]
+
+        def gap(t, k, given=(weights, data), eta=rates, modes=(u, s, vt)):
+            left, values, right = modes
+            return left[:, k] @ ls.solve(*given, t, eta)["map"] @ right[k] - values[k] / 2
+
+        truth = [brentq(gap, t / 2, 2 * t, args=(k,)) for k, t in enumerate(traj[name])]
         errors.append(np.abs(traj[name] / truth - 1).max())
         small.append(law.small)
         assert 1 / FACTOR <= errors[-1] / traj.error[name] <= FACTOR
