@@ -152,19 +152,19 @@ class _BiasedWeights(_Weights):
 
     biased: ClassVar[tuple[bool, ...]]  # whether each layer has a bias
 
-    def _parts(self, z: Any) -> tuple[list[Any], list[Any]]:
+    def parts(self, z: Any) -> tuple[list[Any], list[Any]]:
         """Return layers and biases, None where a layer has none."""
         depth, rest = len(self.biased), iter(z[len(self.biased) :])
         return list(z[:depth]), [next(rest) if has else None for has in self.biased]
 
     def _gap(self, xp: Any, z: Any) -> tuple[list[Any], Any]:
         """Return the partial products of the layers, and ``S - [W, c]``."""
-        made = affine_maps(xp, *self._parts(z))
+        made = affine_maps(xp, *self.parts(z))
         return made, self.target - made[-1]
 
     def velocity(self, xp: Any, z: Any) -> Any:
         """Return minus the gradient of the loss times the rates; a bias has the rate of its layer."""
-        layers, _ = self._parts(z)
+        layers, _ = self.parts(z)
         made, gap = self._gap(xp, z)
         pull = gap @ self.covariance
         first, *others = self._moves(xp, layers, made, pull)
