@@ -9,6 +9,8 @@ import numpy as np
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
+from linsolve.core.notebook import html_table
+from linsolve.core.series import Series
 from linsolve.core.trajectory import Deferred
 
 __all__ = ["WHO", "NetworkTrajectory"]
@@ -17,7 +19,7 @@ WHO = "solve"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class NetworkTrajectory:
+class NetworkTrajectory(Series):
     """Weights, map, loss and tangent kernel of a network at given times, by name, each evaluated at its first access.
 
     Parameters
@@ -68,3 +70,10 @@ class NetworkTrajectory:
 
     def __repr__(self) -> str:
         return f"NetworkTrajectory(t: shape {self.t.shape}, route: {self.route}; {', '.join(self.keys())})"
+
+    def _repr_html_(self) -> str:
+        title = f"{self.route}, t of shape {self.t.shape}"
+        return html_table(title, (), (), [f"values: {', '.join(self.keys())}", *self.notes])
+
+    def _tabled(self) -> list[str]:
+        return [name for name in self.keys() if name != "ntk"]  # its size is the square of the samples'

@@ -102,7 +102,7 @@ def _write_netcdf(found: Learned, path: Path) -> str:
     try:
         found.exact.to_xarray().to_netcdf(path)
     except ImportError:
-        return "not written: needs xarray and netCDF4; pip install 'linsolve-dynamics[labelled]'"
+        return 'not written: needs xarray and netCDF4; pip install ".[labelled]" in the clone'
     return ""
 
 
