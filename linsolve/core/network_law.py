@@ -11,7 +11,9 @@ import numpy as np
 from linsolve.core.arguments import Interval, real_array, unknown_name
 from linsolve.core.network_arguments import Network, read
 from linsolve.core.network_observables import NetworkObservables
+from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
+from linsolve.core.series import Series
 from linsolve.core.trajectory import Deferred
 
 __all__ = ["Estimate", "GivenNetwork", "LawTrajectory", "NetworkLaw"]
@@ -63,7 +65,7 @@ class GivenNetwork(NetworkObservables):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class LawTrajectory:
+class LawTrajectory(Series):
     """Values of a law for one network, by name, each evaluated at its first access.
 
     Parameters
@@ -122,6 +124,16 @@ class LawTrajectory:
     def __repr__(self) -> str:
         shape = "no time" if self.t is None else f"t: shape {self.t.shape}"
         return f"LawTrajectory({shape}, route: {self.route}; {', '.join(self.keys())})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"O({self.scalings[name]})", f"{self.error[name]:.1g}") for name in self.keys()]
+        return html_table(self.route, ("value", "relative error", "estimate"), rows)
+
+    def _lead(self) -> dict[str, Any]:
+        return {} if self.t is None else super()._lead()
+
+    def _tabled(self) -> list[str]:
+        return [name for name in self.keys() if name != "ntk"]  # its size is the square of the samples'
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve.core.arguments import refuse_beyond_memory
-from linsolve.core.network import maps
+from linsolve.core.network import affine_maps
 from linsolve.core.network_arguments import Network
 
 __all__ = ["NetworkObservables", "kronecker"]
@@ -48,15 +48,21 @@ class NetworkObservables:
         refuse_beyond_memory(self.who, sizes, "ntk on the samples")
         return X
 
-    def ntk(self, layers: list[np.ndarray]) -> np.ndarray:
-        """Return the tangent kernel of layers on the samples."""
-        X = self.refuse_large_kernel()
-        signals = [X.T, *(each @ X.T for each in maps(layers[:-1]))] if len(layers) > 1 else [X.T]
+    def ntk(self, weights: list[np.ndarray]) -> np.ndarray:
+        """Return the tangent kernel of weights on the samples."""
+        X, depth = self.refuse_large_kernel(), len(self.network.weights)
+        layers, biases = weights[:depth], self.biases(weights)
+        signals = [X.T, *(each[..., :-1] @ X.T + each[..., -1:] for each in affine_maps(np, layers, biases)[:-1])]
         after, total = np.eye(len(self.network.cross)), np.zeros(())
-        for layer, rate, signal in list(zip(layers, self.network.rates, signals, strict=True))[::-1]:
-            total = total + kronecker(np.swapaxes(signal, -1, -2) @ signal, rate * after @ np.swapaxes(after, -1, -2))
+        for layer, bias, rate, signal in list(zip(layers, biases, self.network.rates, signals, strict=True))[::-1]:
+            inner = np.swapaxes(signal, -1, -2) @ signal + (0.0 if bias is None else 1.0)
+            total = total + kronecker(inner, rate * after @ np.swapaxes(after, -1, -2))
             after = after @ layer
         return np.broadcast_to(total, self.times.shape + total.shape[-2:])
+
+    def biases(self, weights: list[np.ndarray]) -> list[Any]:
+        """Return the bias of each layer among the weights, None where there is none."""
+        return [None] * len(self.network.weights)
 
     def ntk_of_grams(
         self, inputs: np.ndarray, outputs: np.ndarray, gram_in: np.ndarray, gram_out: np.ndarray, clock: float

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from linsolve.core.arguments import shown
+from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones
 from linsolve.core.network_arguments import Network, read
 from linsolve.core.reduced_network import Reduced, norm, reduced
 from linsolve.solvability.conditions import Assessment, Condition, assess
@@ -28,15 +30,24 @@ def judge(
     until: float | None,
     tolerance: float | None,
     names: Sequence[str] | None = None,
+    bias: Any = None,
 ) -> Verdict:
     """Return the verdict; see `linsolve.applies`. Error messages name the layers by `names`."""
-    network = read(WHO, weights, data, rates, covariances, tolerance, names)
+    network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
+    if until is not None and (
+        isinstance(until, bool) or not (isinstance(until, int | float | np.number) and 0 < until < np.inf)
+    ):
+        raise ValueError(
+            f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"
+        )
+    if network.biases:
+        return _with_biases(network, data, until)
+    return _judged(network, until)
+
+
+def _judged(network: Network, until: float | None) -> Verdict:
     red = reduced(network)
     if until is not None:
-        if isinstance(until, bool) or not (isinstance(until, int | float | np.number) and 0 < until < np.inf):
-            raise ValueError(
-                f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"
-            )
         refuse_endless(red, float(until))
     path = followed(network, red, None if until is None else float(until))
     assessed = assess(network, red)
@@ -49,6 +60,27 @@ def judge(
         assessed.append(Assessment("FrozenKernel", (constant,)))
     remarks = tuple(notes(network, red, assessed))
     return Verdict(network.widths, tuple(assessed), tuple(near), end, remarks, errors, red.tolerance, network.precision)
+
+
+def _with_biases(network: Network, data: Any, until: float | None) -> Verdict:
+    """Return the verdict on the equivalent network without biases, or on the conditions that fail for one to exist."""
+    X, Y = (np.asarray(each, dtype=float) for each in data)
+    Y, weights = Y.reshape(len(X), -1), list(network.weights)
+    if is_first_only(network.biases):
+        weights, samples = on_ones(weights, network.biases, X, Y)
+        remark, off = "biases: that of the first layer acts as the weight of a constant input 1.", {}
+    else:
+        samples, off = (X, Y - Y.mean(axis=0)), distances(weights, network.biases, X, Y)
+        remark = "biases: on centered inputs the weights move as without them, towards centered targets."
+    inner = read(WHO, weights, samples, network.rates, False, network.tolerance)
+    conditions = tuple(Condition(name, far, "biases", tolerance=network.tolerance) for name, far in off.items())
+    if all(each.ok for each in conditions):
+        verdict = _judged(inner._replace(precision=network.precision), until)
+        return dataclasses.replace(verdict, widths=network.widths, remarks=(remark, *verdict.remarks))
+    assessed = [Assessment(each.name, (*conditions, *each.conditions)) for each in assess(inner, reduced(inner))]
+    failed = ", ".join(f"{each.name} ({each.distance:.2g})" for each in conditions if not each.ok)
+    remarks = (UNSOLVED, f"biases: relative distances that are not 0: {failed}; linsolve.solve integrates the network.")
+    return Verdict(network.widths, tuple(assessed), (), 0.0, remarks, {}, network.tolerance, network.precision)
 
 
 def _error(match: Match, red: Reduced, times: np.ndarray, path: np.ndarray) -> float:
