@@ -14,6 +14,7 @@ from linsolve.core.network_arguments import Network, read
 from linsolve.core.reduced_network import Reduced, norm, reduced
 from linsolve.solvability.conditions import Assessment, Condition, assess
 from linsolve.solvability.integration import WHO, followed, kernel_change, refuse_endless
+from linsolve.solvability.laws import near_laws
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.neighbors import neighbors
 from linsolve.solvability.verdict import Verdict
@@ -53,13 +54,15 @@ def _judged(network: Network, until: float | None) -> Verdict:
     assessed = assess(network, red)
     near = neighbors(network, red, assessed, path.times, path.maps)
     errors = {a.name: _error(a.match, red, path.times, path.maps) for a in assessed if a.match is not None}
+    laws = () if errors else near_laws(network, red, near, path.times, path.maps)
     end = float(path.times[-1])
     if red.depth > 1:
         detail = f"of the tangent kernel up to t = {end:.4g}; exact only at infinite width"
         constant = Condition("constant kernel", kernel_change(path, red), detail)
         assessed.append(Assessment("FrozenKernel", (constant,)))
     remarks = tuple(notes(network, red, assessed))
-    return Verdict(network.widths, tuple(assessed), tuple(near), end, remarks, errors, red.tolerance, network.precision)
+    about = red.tolerance, network.precision, laws
+    return Verdict(network.widths, tuple(assessed), tuple(near), end, remarks, errors, *about)
 
 
 def _with_biases(network: Network, data: Any, until: float | None) -> Verdict:
@@ -76,7 +79,7 @@ def _with_biases(network: Network, data: Any, until: float | None) -> Verdict:
     conditions = tuple(Condition(name, far, "biases", tolerance=network.tolerance) for name, far in off.items())
     if all(each.ok for each in conditions):
         verdict = _judged(inner._replace(precision=network.precision), until)
-        return dataclasses.replace(verdict, widths=network.widths, remarks=(remark, *verdict.remarks))
+        return dataclasses.replace(verdict, widths=network.widths, remarks=(remark, *verdict.remarks), laws=())
     assessed = [Assessment(each.name, (*conditions, *each.conditions)) for each in assess(inner, reduced(inner))]
     failed = ", ".join(f"{each.name} ({each.distance:.2g})" for each in conditions if not each.ok)
     remarks = (UNSOLVED, f"biases: relative distances that are not 0: {failed}; linsolve.solve integrates the network.")
