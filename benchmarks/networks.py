@@ -21,38 +21,52 @@ Layers = list[np.ndarray]
 
 
 class Case(NamedTuple):
-    """A network, its samples and learning rates."""
+    """A network, its samples and learning rates; biases by the number of their layer, from 0."""
 
     weights: Layers
     X: np.ndarray
     Y: np.ndarray
     rates: np.ndarray
+    biases: dict[int, np.ndarray] = {}  # noqa: RUF012
+
+    @property
+    def bias(self) -> list[np.ndarray | None] | None:
+        """Biases as `linsolve.solve` takes them."""
+        return [self.biases.get(i) for i in range(len(self.weights))] if self.biases else None
 
 
 def followed(case: Case) -> Layers:
-    """Return each layer at `TIMES`, integrated from the samples."""
-    weights, rates = [np.asarray(w, float) for w in case.weights], case.rates
+    """Return each layer, then each bias, at `TIMES`, integrated from the samples."""
+    held, rates, count = (
+        [np.asarray(w, float) for w in (*case.weights, *case.biases.values())],
+        case.rates,
+        len(case.weights),
+    )
     X, Y = np.asarray(case.X, float), np.asarray(case.Y, float)
-    cuts = np.cumsum([w.size for w in weights])[:-1]
+    cuts = np.cumsum([w.size for w in held])[:-1]
 
     def split(y: np.ndarray) -> Layers:
-        return [part.reshape(w.shape) for part, w in zip(np.split(y, cuts), weights, strict=True)]
+        return [part.reshape(w.shape) for part, w in zip(np.split(y, cuts), held, strict=True)]
 
-    # through second moments, which are small
-    second, cross = X.T @ X / len(X), Y.T @ X / len(X)
+    # through second moments of (x, 1), which are small; without biases the last column is not used
+    ones = np.concatenate([X, np.ones((len(X), 1))], axis=1)
+    second, cross = ones.T @ ones / len(X), Y.T @ ones / len(X)
 
     def rate(_: float, y: np.ndarray) -> np.ndarray:
-        layers = split(y)
-        seen = [np.eye(X.shape[1])]
-        for w in layers:
+        parts = split(y)
+        layers, biases = parts[:count], dict(zip(case.biases, parts[count:], strict=True))
+        seen = [np.eye(X.shape[1], len(second))]
+        for i, w in enumerate(layers):
             seen.append(w @ seen[-1])
-        back, out = cross - seen[-1] @ second, []
-        for w, before, eta in zip(layers[::-1], seen[-2::-1], rates[::-1], strict=True):
-            out.append((eta * back @ before.T).ravel())
-            back = w.T @ back
-        return np.concatenate(out[::-1])
+            seen[-1][:, -1] += biases.get(i, 0.0)
+        back, out, turns = cross - seen[-1] @ second, [], {}
+        for i in range(count - 1, -1, -1):
+            out.append((rates[i] * back @ seen[i].T).ravel())
+            turns[i] = rates[i] * back[:, -1]
+            back = layers[i].T @ back
+        return np.concatenate([*out[::-1], *(turns[i] for i in biases)])
 
-    y0 = np.concatenate([w.ravel() for w in weights])
+    y0 = np.concatenate([w.ravel() for w in held])
     found = solve_ivp(rate, (0.0, TIMES[-1]), y0, "DOP853", TIMES, rtol=1e-13, atol=1e-16 * np.abs(y0).max())
     return [np.stack(each) for each in zip(*(split(y) for y in found.y.T), strict=True)]
 
@@ -142,6 +156,40 @@ def planes(gen: Generator) -> Case:
     return Case([first, second], X, X @ inputs @ (outputs * gen.uniform(0.5, 2.0, k)).T, gen.uniform(0.3, 1.5, 2))
 
 
+def biased(gen: Generator) -> Case:
+    """Return a network of depth 2 to 6 without structure, with biases in random layers, the last one included."""
+    case = generic(gen)
+    last = len(case.weights) - 1
+    chosen = [i for i in range(last + 1) if i == last or gen.random() < 0.6]
+    biases = {i: gen.choice([0.0, 1.0]) * gen.normal(size=len(case.weights[i])) for i in chosen}
+    return case._replace(X=case.X + 0.5, Y=case.Y + gen.normal(size=case.Y.shape[1]), biases=biases)
+
+
+def first_bias(gen: Generator) -> Case:
+    """Return two balanced layers, the first with a bias, on inputs that are white together with the constant 1."""
+    n_in, width, n_out = (int(n) for n in gen.integers(2, 21, 3))
+    rates = gen.uniform(0.3, 1.5, 2)
+    q = np.linalg.qr(np.concatenate([np.ones((60, 1)), gen.normal(size=(60, n_in))], axis=1))[0]
+    X = np.sqrt(60) * q[:, 1:]
+    Y = X @ gen.normal(size=(n_in, n_out)) / np.sqrt(n_in) + 0.3 * gen.normal(size=(60, n_out)) + 0.5
+    first, second = unequal(list(ls.WhitenedTwoLayer.init(n_in + 1, width, n_out, scale=0.4, rng=gen)), rates)
+    return Case([first[:, 1:], second], X, Y, rates, {0: first[:, 0]})
+
+
+def centered(make: Callable[[Generator], Case], *, hidden: bool) -> Callable[[Generator], Case]:
+    """Return `make` on centered inputs with a last bias; with `hidden` all biases, zero and the mean of the targets."""
+
+    def with_biases(gen: Generator) -> Case:
+        case = make(gen)
+        last, shift = len(case.weights) - 1, gen.normal(size=case.Y.shape[1])
+        X, Y = np.concatenate([case.X, -case.X]), np.concatenate([case.Y, -case.Y]) + shift  # the same second moments
+        biases = {i: np.zeros(len(w)) for i, w in enumerate(case.weights)} if hidden else {}
+        biases[last] = shift if hidden else gen.normal(size=len(shift))
+        return case._replace(X=X, Y=Y, biases=biases)
+
+    return with_biases
+
+
 def moved(size: float, make: Callable[[Generator], Case]) -> Callable[[Generator], Case]:
     """Return `make` with every weight moved by a random amount of this size."""
 
@@ -157,7 +205,8 @@ def rounded(make: Callable[[Generator], Case]) -> Callable[[Generator], Case]:
 
     def single_precision(gen: Generator) -> Case:
         case = make(gen)
-        return Case([np.float32(w) for w in case.weights], np.float32(case.X), np.float32(case.Y), case.rates)
+        biases = {i: np.float32(b) for i, b in case.biases.items()}
+        return Case([np.float32(w) for w in case.weights], np.float32(case.X), np.float32(case.Y), case.rates, biases)
 
     return single_precision
 
@@ -174,23 +223,31 @@ KINDS: dict[str, tuple[Callable[[Generator], Case], str]] = {
     "aligned, moved by 1e-6": (moved(1e-6, aligned), "DOP853: "),
     "float32, generic": (rounded(generic), "DOP853: "),
     "float32, white inputs": (rounded(white), EXACT),
+    "biases, generic": (biased, "DOP853: biases need "),
+    "first bias, white inputs": (first_bias, EXACT),
+    "last bias, data on a line": (centered(line, hidden=False), EXACT),
+    "zero biases, aligned": (centered(aligned, hidden=True), EXACT),
+    "float32, biases, generic": (rounded(biased), "DOP853: biases need "),
 }
 
 
-def rows(count: int = 30, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[tuple[str, int, int, float, float, float]]:
+def rows(count: int = 20, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[tuple[str, int, int, float, float, float]]:
     """Yield kind, networks, wrong routes, and the worst errors of map, loss and layers."""
     for seed, kind in enumerate(kinds):
         make, route = KINDS[kind]
         wrong, worst = 0, np.zeros(3)
         for gen in np.random.default_rng(seed).spawn(count):
             case = make(gen)
-            found = ls.solve(case.weights, (case.X, case.Y), TIMES, case.rates)
+            found = ls.solve(case.weights, (case.X, case.Y), TIMES, case.rates, bias=case.bias)
             wrong += not found.route.startswith(route)
-            layers = followed(case)
-            made = product(layers)
-            gap = case.Y - case.X @ np.swapaxes(made, -1, -2)
-            pairs = [("map", made), ("loss", np.sum(gap**2, axis=(1, 2)) / (2 * len(gap[0])))]
-            off = [np.abs(found[name] - right).max() / max(1.0, np.abs(right).max()) for name, right in pairs]
-            moved_by = [np.abs(found[f"w{i}"] - w).max() / max(1.0, np.abs(w).max()) for i, w in enumerate(layers, 1)]
-            worst = np.maximum(worst, [*off, max(moved_by)])
+            parts = followed(case)
+            layers, biases = parts[: len(case.weights)], dict(zip(case.biases, parts[len(case.weights) :], strict=True))
+            outputs = np.swapaxes(np.asarray(case.X, float), 0, 1)
+            for i, w in enumerate(layers):
+                outputs = w @ outputs + biases.get(i, np.zeros(len(w[0])))[..., None]
+            gap = np.asarray(case.Y, float).T - outputs
+            right = {"map": product(layers), "loss": np.sum(gap**2, axis=(1, 2)) / (2 * len(case.X))}
+            right |= {f"w{i}": w for i, w in enumerate(layers, 1)} | {f"b{i + 1}": b for i, b in biases.items()}
+            off = [np.abs(found[name] - each).max() / max(1.0, np.abs(each).max()) for name, each in right.items()]
+            worst = np.maximum(worst, [off[0], off[1], max(off[2:])])
         yield kind, count, wrong, *(float(each) for each in worst)

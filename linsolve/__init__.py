@@ -12,6 +12,7 @@ from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
 from linsolve.core.query import NotExact, evaluate_by
 from linsolve.core.registry import on_use
+from linsolve.core.series import draw_by
 from linsolve.core.trajectory import Trajectory
 from linsolve.core.verify import verify
 from linsolve.core.version import VERSION
@@ -67,7 +68,15 @@ def _evaluate(*query: Any) -> Any:
     return follow(*query)
 
 
+def _draw(*arguments: Any, **options: Any) -> Any:
+    """Draw a trajectory; Matplotlib is imported at the first one."""
+    from linsolve.plot import trajectory
+
+    return trajectory(*arguments, **options)
+
+
 evaluate_by(_evaluate)
+draw_by(_draw)
 
 _get, _ = on_use(__name__, _WHERE)
 

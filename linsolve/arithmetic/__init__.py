@@ -188,7 +188,7 @@ def _cupy() -> ModuleType:
         import array_api_compat.cupy as xp
     except ImportError as error:
         raise ImportError(
-            "namespace: CuPy arrays need array-api-compat; pip install 'linsolve-dynamics[cuda12]' (or [cuda13])"
+            'namespace: CuPy arrays need array-api-compat; pip install ".[cuda12]" (or ".[cuda13]") in the clone'
         ) from error
     return xp
 

@@ -95,7 +95,7 @@ class Balls(ObjectNamespace):
         try:
             import flint
         except ImportError as error:
-            raise ImportError("balls: python-flint is missing; pip install 'linsolve-dynamics[balls]'") from error
+            raise ImportError('balls: python-flint is missing; pip install ".[balls]" in the clone') from error
         if not isinstance(bits, int) or bits < 2:
             raise ValueError(f"balls: bits = {bits!r} must be an integer of at least 2 (binary digits); say 212")
         self.bits, self.flint = bits, flint

@@ -13,6 +13,7 @@ COMMANDS = {
     "verify": "verify",
     "learn": "learn",
     "applies": "applies",
+    "solve": "solve",
     "phase": "phase",
     "card": "card",
     "published": "published",

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"sweep: out = {out} must end in .npz or .nc (NumPy's archives, netCDF); rename it")
     folder_to_fill("sweep", out.parent)
     if out.suffix == ".nc" and not all(importlib.util.find_spec(name) for name in ("xarray", "netCDF4")):
-        raise ImportError(f"sweep: out = {out} needs xarray and netCDF4; pip install 'linsolve-dynamics[labelled]'")
+        raise ImportError(f'sweep: out = {out} needs xarray and netCDF4; pip install ".[labelled]" in the clone')
     for path in (out, out.with_suffix(".png")):
         if path.is_dir():
             raise ValueError(f"sweep: out = {path} is a folder (where a file goes); choose another name")

@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["distinct", "meaning", "to_dataset", "xarray_for"]
+__all__ = ["distinct", "meaning", "parameters_of", "to_dataset", "xarray_for"]
 
 
 def to_dataset(trajectory: Any) -> Any:
@@ -54,7 +54,7 @@ def to_dataset(trajectory: Any) -> Any:
 
     shape = t.shape + tuple(batch)
     coordinates = {"t": (time_dims, t, {"long_name": "time", "units": "units of time"})}
-    for name, (own, value, about) in _parameters(flow, batch).items():
+    for name, (own, value, about) in parameters_of(flow, batch).items():
         dims = lead[t.ndim :] if value.ndim > len(own) else ()
         coordinates[f"parameter_{name}"] = (dims + dimensions(own), value, about)
     variables = {}
@@ -83,11 +83,11 @@ def xarray_for(who: str) -> Any:
     try:
         import xarray
     except ImportError as error:
-        raise ImportError(f"{who}: xarray is missing; pip install 'linsolve-dynamics[labelled]'") from error
+        raise ImportError(f'{who}: xarray is missing; pip install ".[labelled]" in the clone') from error
     return xarray
 
 
-def _parameters(flow: Any, batch: tuple[int, ...]) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+def parameters_of(flow: Any, batch: tuple[int, ...]) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
     """Return own axes, value (broadcast to the batch if it has batch axes) and description of each parameter."""
     found = {}
     for field in dataclasses.fields(flow):

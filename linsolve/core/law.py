@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.parameters import Parametrized
 from linsolve.core.query import NotExact
+
+if TYPE_CHECKING:
+    from linsolve.core.network_law import GivenNetwork, NetworkLaw
 
 __all__ = ["Expansion", "Law", "Statistic"]
 
@@ -39,6 +42,9 @@ class Law(Parametrized):
     approximates: ClassVar[str]
     tolerance: ClassVar[float] = 1e-9
     batched: ClassVar[bool] = False  # whether parameters may have batch axes
+    symbol: ClassVar[str] = "sigma"  # of the small parameter of one network
+    meaning: ClassVar[str] = "size of the start"
+    unapplied: ClassVar[str] = ""  # reason why the law has no network of its own
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,6 +67,76 @@ class Law(Parametrized):
                     f"{type(self).__name__}: {field.name} has shape {tuple(value.shape)} but must have {axes} "
                     f"({field.metadata['doc']}; a law describes one network); make one law for each"
                 )
+
+    @classmethod
+    def of(
+        cls, weights: Any, data: Any, rates: Any = None, *, covariances: bool = False, tolerance: float | None = None
+    ) -> NetworkLaw:
+        r"""Return the law of a network on a data set, a function of time (of nothing if the law has no time).
+
+        Parameters
+        ----------
+        weights : sequence of array_like
+            ``W1, ..., WL`` from the first layer, shape (n_1, n_in), to the last, shape (n_out, n_{L-1}) or, for one
+            output, (n_{L-1},).
+        data : pair of array_like
+            Samples ``(X, Y)``, shapes (P, n_in) and (P, n_out) or (P,); with ``covariances=True`` the moments
+            ``(Sigma_xx, Sigma_yx) = (X^T X / P, Y^T X / P)``.
+        rates : array_like, shape (L,), optional
+            Learning rates, positive; 1 by default.
+        covariances : bool
+            Whether `data` holds second moments instead of samples.
+        tolerance : float, optional
+            Relative distance up to which a condition holds, as in `linsolve.applies`.
+
+        Returns
+        -------
+        NetworkLaw
+            ``law(t)`` is a `LawTrajectory`: ``traj["map"]``, ``traj["loss"]``, ... with the shapes and the units of
+            time of `linsolve.solve`, ``traj.route``, and the estimated relative errors ``traj.error["map"]``, ...
+
+        Raises
+        ------
+        NotExact
+            If a condition of the law fails for this network; the message contains the condition and its value.
+        TypeError
+            If the law has no network of its own.
+        ValueError
+            If shapes do not fit, entries are not finite, or rates are not positive.
+
+        Notes
+        -----
+        The loss is half the mean squared error, :math:`\dot W_l = -\eta_l \partial L / \partial W_l`. The estimates
+        are the sizes of the leading omitted terms over all of training (of phase I): within a factor of
+        30 of the error (``tests/systems/test_laws_of_networks.py``), unless errors of a single number cancel.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import linsolve as ls
+        >>> rng = np.random.default_rng(0)
+        >>> X, weights = np.sqrt(3) * np.eye(3), [0.01 * rng.normal(size=(4, 3)), 0.01 * rng.normal(size=(2, 4))]
+        >>> law = ls.laws.MatchedOutputs.of(weights, (X, X @ rng.normal(size=(3, 2))), rates=[1.0, 0.5])
+        >>> t = np.linspace(0.0, 20.0, 50)
+        >>> exact = ls.solve(weights, law.given.samples, t, rates=[1.0, 0.5])
+        >>> bool(np.abs(law(t)["map"] - exact["map"]).max() < 1e-3)
+        True
+        """
+        from linsolve.core.network_law import GivenNetwork
+
+        cls._refuse_unapplied()
+        return cls.applied(GivenNetwork.read(f"{cls.__name__}.of", weights, data, rates, covariances, tolerance))
+
+    @classmethod
+    def _refuse_unapplied(cls) -> None:
+        if cls.applied.__func__ is Law.applied.__func__:  # type: ignore[attr-defined]
+            reason = cls.unapplied or "the class does not define applied"
+            raise TypeError(f"{cls.__name__}.of: the law has no network of its own ({reason}); pass its parameters")
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the law of a checked network; see `of`."""
+        raise NotImplementedError(f"{cls.__name__}: applied is not defined (the law of a network); define it")
 
     def conditions(self, xp: Any) -> dict[str, Any]:
         """Return the relative distances of the parameters from the conditions of the law, by name; 0 if satisfied."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,18 @@ from linsolve.core.integrate import first_zero, integrate
 from linsolve.core.integrate_batch import fixed_steps
 from linsolve.core.parameters import parameter
 
-__all__ = ["deep_weights", "follow", "gradient_flow", "layers_of", "maps", "march", "time_to_reach", "trained"]
+__all__ = [
+    "affine_maps",
+    "deep_weights",
+    "follow",
+    "gradient_flow",
+    "layers_of",
+    "maps",
+    "march",
+    "pulls",
+    "time_to_reach",
+    "trained",
+]
 
 Layers = list[np.ndarray]
 _LATEST = 1e15  # latest time of the search for events
@@ -31,6 +42,40 @@ def maps(layers: Sequence[Any]) -> list[Any]:
     for layer in layers[1:]:
         found.append(layer @ found[-1])
     return found
+
+
+def affine_maps(xp: Any, layers: Sequence[Any], biases: Sequence[Any]) -> list[Any]:
+    """Return the partial products ``[M_l, c_l]`` of layers with biases: the signals are ``M_l x + c_l``.
+
+    Parameters
+    ----------
+    xp : namespace
+    layers : sequence of array, shape batch + (n_l, n_{l-1})
+        First layer first.
+    biases : sequence of array, shape batch + (n_l,), or None
+        One entry for each layer, None where it has no bias.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [made.tolist() for made in affine_maps(np, [np.eye(1), 2 * np.eye(1)], [np.ones(1), None])]
+    [[[1.0, 1.0]], [[2.0, 2.0]]]
+    """
+    found: list[Any] = []
+    for layer, bias in zip(layers, biases, strict=True):
+        made = layer @ found[-1] if found else xp.concat([layer, xp.zeros_like(layer[..., :1])], axis=-1)
+        if bias is not None:
+            made = xp.concat([made[..., :-1], made[..., -1:] + bias[..., :, None]], axis=-1)
+        found.append(made)
+    return found
+
+
+def pulls(xp: Any, layers: Sequence[Any], pull: Any) -> list[Any]:
+    """Return ``W_{l+1}^T ... W_L^T G`` for each layer l, with ``G`` as in `gradient_flow`."""
+    found = [pull]
+    for layer in layers[:0:-1]:
+        found.append(xp.matrix_transpose(layer) @ found[-1])
+    return found[::-1]
 
 
 def gradient_flow(xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any, rates: Sequence[Any]) -> list[Any]:
@@ -56,11 +101,11 @@ def gradient_flow(xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any
     >>> [float(move[0, 0]) for move in gradient_flow(np, layers, made, 7.0 - made[-1], [1.0, 10.0])]
     [3.0, 20.0]
     """
-    moves = []
-    for k in range(len(layers) - 1, -1, -1):
-        moves.append(rates[k] * (pull @ xp.matrix_transpose(made[k - 1]) if k else pull))
-        pull = xp.matrix_transpose(layers[k]) @ pull
-    return moves[::-1]
+    found = pulls(xp, layers, pull)
+    return [
+        rates[k] * (each @ xp.matrix_transpose(made[k - 1]) if k else each)  # the first layer acts on the inputs
+        for k, each in enumerate(found)
+    ]
 
 
 class _Weights(Flow):
@@ -103,34 +148,45 @@ class _Weights(Flow):
 
 
 class _BiasedWeights(_Weights):
-    r"""Gradient flow with a bias ``b`` in the last layer: the map ``[W, b]`` acts on the inputs ``(x, 1)``."""
+    r"""Gradient flow of layers with biases: the map ``[W, c]`` acts on the inputs ``(x, 1)``."""
+
+    biased: ClassVar[tuple[bool, ...]]  # whether each layer has a bias
+
+    def parts(self, z: Any) -> tuple[list[Any], list[Any]]:
+        """Return layers and biases, None where a layer has none."""
+        depth, rest = len(self.biased), iter(z[len(self.biased) :])
+        return list(z[:depth]), [next(rest) if has else None for has in self.biased]
 
     def _gap(self, xp: Any, z: Any) -> tuple[list[Any], Any]:
-        """Return the partial products of the layers, and ``S - [W, b]``."""
-        made = maps(z[:-1])
-        return made, self.target - xp.concat([made[-1], z[-1][..., :, None]], axis=-1)
+        """Return the partial products of the layers, and ``S - [W, c]``."""
+        made = affine_maps(xp, *self.parts(z))
+        return made, self.target - made[-1]
 
     def velocity(self, xp: Any, z: Any) -> Any:
-        """Return minus the gradient of the loss times the rates; the bias has the rate of the last layer."""
+        """Return minus the gradient of the loss times the rates; a bias has the rate of its layer."""
+        layers, _ = self.parts(z)
         made, gap = self._gap(xp, z)
         pull = gap @ self.covariance
-        moves = self._moves(xp, z[:-1], made, pull[..., :-1])
-        return self.State(*moves, self.rates[..., -1, None] * pull[..., -1])
+        first, *others = self._moves(xp, layers, made, pull)
+        back = pulls(xp, layers, pull)
+        turns = [self.rates[..., k, None] * back[k][..., -1] for k, has in enumerate(self.biased) if has]
+        return self.State(first[..., :-1], *others, *turns)
 
 
 @cache
-def _of_depth(depth: int, bias: bool) -> type[Flow]:
-    """Return the flow of networks of this depth, whose State has a field for each layer."""
-    fields, base = [f"w{k}" for k in range(1, depth + 1)], _BiasedWeights if bias else _Weights
-    sizes = ["n_in", *(f"width{k}" for k in range(1, depth)), "n_out"]
+def _of_depth(depth: int, biased: tuple[bool, ...], names: tuple[str, ...]) -> type[Flow]:
+    """Return the flow of networks of this depth, whose State has a field for each layer and each bias."""
+    fields, base = [f"w{k}" for k in range(1, depth + 1)], _BiasedWeights if any(biased) else _Weights
+    sizes = ["n_x" if any(biased) else "n_in", *(f"width{k}" for k in range(1, depth)), "n_out"]
     axes: dict[str, tuple[str, ...]] = {name: (sizes[k + 1], sizes[k]) for k, name in enumerate(fields)}
-    if bias:
-        axes = {**axes, "w1": (sizes[1], "n_x"), "b": ("n_out",)}
+    axes |= {name: (sizes[k + 1],) for name, k in zip(names, np.flatnonzero(biased), strict=True)}
     about = {"State": namedtuple("State", axes), "axes": axes, "__doc__": base.__doc__}  # type: ignore[misc]
-    return type("DeepWeights", (base,), about)
+    return type("DeepWeights", (base,), about | ({"biased": biased} if any(biased) else {}))
 
 
-def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any = None, bias: bool = False) -> Flow:
+def deep_weights(
+    target: Any, depth: int, *, rates: Any = 1.0, covariance: Any = None, bias: bool | Sequence[bool] = False
+) -> Flow:
     """Return the gradient flow of a deep linear network's raw weights, for `integrate` and `descend`.
 
     Parameters
@@ -143,13 +199,15 @@ def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any =
         Learning rates of the layers.
     covariance : array_like, shape batch + (n_in, n_in), optional
         Second moment of the inputs; the identity by default.
-    bias : bool
-        Whether the last layer has a bias. Then `target` and `covariance` are those of the inputs ``(x, 1)``.
+    bias : bool or sequence of bool
+        Whether each layer has a bias; True stands for a bias of the last layer. With a bias, `target` and `covariance`
+        are those of the inputs ``(x, 1)``, and a bias has the learning rate of its layer.
 
     Returns
     -------
     Flow
-        Its state has fields ``w1 ... wL``, first layer first, and ``b`` with a bias; it has no `solution`.
+        Its state has fields ``w1 ... wL``, first layer first, then the biases: ``b`` for ``bias=True``, otherwise
+        ``b1 ... bL`` of the layers that have one. It has no `solution`.
 
     Raises
     ------
@@ -182,8 +240,15 @@ def deep_weights(target: Any, depth: int, *, rates: Any = 1.0, covariance: Any =
     rates = np.broadcast_to(rates, (depth,)) if rates.ndim == 0 else rates
     if rates.shape[-1] != depth:
         raise ValueError(f"{who}: rates have shape {rates.shape} but need ({depth},), one for each layer")
-    bias = boolean(who, "bias", bias, meaning="whether the last layer has one")
-    return _of_depth(depth, bias)(target=target, covariance=covariance, rates=rates)  # type: ignore[call-arg]
+    if np.ndim(bias) == 0:
+        last = boolean(who, "bias", bias, meaning="whether the last layer has one")
+        biased, names = (False,) * (depth - 1) + (last,), ("b",) * last
+    else:
+        biased = tuple(boolean(who, f"bias[{k}]", has, meaning="of a layer") for k, has in enumerate(bias))
+        if len(biased) != depth:
+            raise ValueError(f"{who}: bias has {len(biased)} entries but needs {depth} (whether each layer has one)")
+        names = tuple(f"b{k}" for k, has in enumerate(biased, start=1) if has)
+    return _of_depth(depth, biased, names)(target=target, covariance=covariance, rates=rates)  # type: ignore[call-arg]
 
 
 def layers_of(start: Any, scale: Any, n_in: int, n_out: int = 1) -> Layers:

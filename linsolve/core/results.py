@@ -29,10 +29,12 @@ def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
     if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
         raise ValueError(f"{who}: out = {folder} is not a folder (where results go); choose another name")
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK)):
+    try:
+        tempfile.TemporaryDirectory(dir=there, prefix=SCRATCH).cleanup()  # permissions do not tell all: /proc
+    except OSError:
         raise ValueError(
             f"{who}: out = {folder} cannot be written, as {there} cannot (where results go); choose another"
-        )
+        ) from None
     return folder
 
 

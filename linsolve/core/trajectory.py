@@ -11,6 +11,8 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import shown, unknown_name
+from linsolve.core.notebook import html_table
+from linsolve.core.series import Series
 
 __all__ = ["Deferred", "Trajectory"]
 
@@ -53,7 +55,7 @@ class Deferred(MutableMapping[str, Any]):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Trajectory:
+class Trajectory(Series):
     """States of a flow at given times; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` are evaluated by name.
 
     Iteration runs over the names, as for a dictionary: ``"ntk" in traj``, ``list(traj)``, ``dict(traj)``.
@@ -177,6 +179,25 @@ class Trajectory:
     def __repr__(self) -> str:
         shape = tuple(self.t.shape)
         return f"Trajectory({self.flow!r}, t: shape {shape}, route: {self.route}; {', '.join(self.names)})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, str(tuple(value.shape))) for name, value in self.state._asdict().items()]
+        others = ", ".join(name for name in self.names if name not in self.state._fields)
+        title = f"{type(self.flow).__name__}: {self.route}, t of shape {tuple(self.t.shape)}"
+        return html_table(title, ("state", "shape"), rows, [f"also: {others}"])
+
+    def _lead(self) -> dict[str, Any]:
+        from linsolve.core.labelled import parameters_of  # imported on use: it reads docstrings
+
+        t, count = arithmetic.to_numpy(self.t), self._batch_ndim
+        batch = self.state[0].shape[t.ndim : t.ndim + count]
+        found = {"t": t.reshape(t.shape + (1,) * count)}
+        for k, index in enumerate(np.indices(batch)):
+            found[f"batch{k}"] = np.broadcast_to(index, t.shape + batch)
+        for name, (own, value, _) in parameters_of(self.flow, batch).items():
+            if value.ndim and not own:
+                found[f"parameter_{name}"] = value
+        return found
 
     def to_xarray(self) -> Any:
         """Return state, loss and observables as a labelled ``xarray.Dataset`` (extra ``[labelled]``)."""

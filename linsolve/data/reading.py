@@ -28,8 +28,8 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     ----------
     source : str or path
         ``"digits"`` or ``"breast_cancer"`` (shipped inside scikit-learn, extra ``[learn]``), ``"tree"`` (see `tree`),
-        a ``.npz`` file with arrays ``X`` and ``Y`` (or ``y``), or a ``.csv`` file with or without a header. No part of
-        a file is executed.
+        a ``.npz`` file with arrays ``X`` and ``Y`` (or ``x``, ``y``; ``X_train``, ``y_train``; ``arr_0``, ``arr_1``),
+        or a ``.csv`` file with or without a header. No part of a file is executed.
     classes : iterable, optional
         Classes to keep; at least two.
     target : str, optional
@@ -98,7 +98,7 @@ def _from_sklearn(loader: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]
         from sklearn import datasets
     except ImportError as error:
         raise ImportError(
-            f"{WHO}: scikit-learn is needed for its built-in data; pip install 'linsolve-dynamics[learn]'"
+            f'{WHO}: scikit-learn is needed for its built-in data; pip install ".[learn]" in the clone'
         ) from error
     bunch = getattr(datasets, loader)()
     return bunch.data, bunch.target_names[bunch.target], tuple(str(n) for n in bunch.feature_names)
@@ -116,14 +116,25 @@ BUILT_IN: dict[str, Callable[[], tuple[np.ndarray, np.ndarray, tuple[str, ...]]]
 }
 
 
+_INPUTS = ("X", "x", "X_train", "x_train", "arr_0")
+_TARGETS = ("Y", "y", "Y_train", "y_train", "arr_1")
+
+
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    found, has = plain_arrays(WHO, "file", path, "X|Y|y")
-    for names in (("X",), ("Y", "y")):
-        if not found.keys() & set(names):
+    found, has = plain_arrays(WHO, "file", path, "|".join((*_INPUTS, *_TARGETS)))
+    pair = []
+    for names in (_INPUTS, _TARGETS):
+        there = [name for name in names if name in found]
+        if not there:
             raise ValueError(
-                f"{WHO}: file = {path} has no array {' or '.join(names)} (it has {has}); add it with numpy.savez"
+                f"{WHO}: file = {path} has no array {names[0]} or {names[1]} (it has {has}); add it with numpy.savez"
             )
-    return found["X"], found["Y"] if "Y" in found else found["y"]
+        if len(there) > 1:
+            raise ValueError(
+                f"{WHO}: file = {path} has the arrays {', '.join(there)} (samples); leave one of them in the file"
+            )
+        pair.append(found[there[0]])
+    return pair[0], pair[1]
 
 
 def _assemble(

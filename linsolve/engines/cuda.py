@@ -42,8 +42,8 @@ def device() -> Any:
         import cupy
     except ImportError as error:
         raise ImportError(
-            "cuda: CuPy is missing (arrays on a GPU); pip install 'linsolve-dynamics[cuda12]' for drivers of CUDA 12, "
-            "or 'linsolve-dynamics[cuda13]'"
+            'cuda: CuPy is missing (arrays on a GPU); pip install ".[cuda12]" in the clone for drivers of CUDA 12, '
+            'or ".[cuda13]"'
         ) from error
     try:
         found = cupy.cuda.runtime.getDeviceCount()

@@ -167,7 +167,7 @@ def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any
     if engine == "compiled" and importlib.util.find_spec(maker) is None:
         raise ModuleNotFoundError(
             f"{who}: engine = 'compiled' needs {maker} (compiler); pip install "
-            "'linsolve-dynamics[fast]', or leave the engine out"
+            '".[fast]" in the clone, or leave the engine out'
         )
 
 

@@ -176,7 +176,7 @@ def zarr_module() -> Any:
     try:
         import zarr
     except ImportError as error:
-        raise ImportError("sweep: zarr is missing (store); pip install 'linsolve-dynamics[store]'") from error
+        raise ImportError('sweep: zarr is missing (store); pip install ".[store]" in the clone') from error
     return zarr
 
 

@@ -13,10 +13,12 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.trajectory import Trajectory
-from linsolve.plot.axes import LABELS, falls, label_axes, label_goals, refuse_log, scale_axis, series
-from linsolve.plot.style import COLORS, STYLE, drawing, figure, ladder
+from linsolve.plot.axes import LABELS, falls, label_axes, label_goals, line_labels, refuse_log, scale_axis, series
+from linsolve.plot.style import COLORS, STYLE, colors, drawing, figure, ladder
 
 __all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "routes", "trajectory"]
+
+LEGEND = 12  # lines of a legend
 
 # exact under the others, as a broad light line; the simulations on top of it as thin dark marks
 ROUTES: tuple[dict[str, Any], ...] = (
@@ -27,7 +29,9 @@ ROUTES: tuple[dict[str, Any], ...] = (
 )
 
 
-def trajectory(traj: Any, name: str = "loss", ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
+def trajectory(
+    traj: Any, name: str = "loss", ax: Any = None, *, log: bool | None = None, top: int | None = None, **style: Any
+) -> Any:
     """Draw a named quantity of a trajectory against time.
 
     Parameters
@@ -40,17 +44,22 @@ def trajectory(traj: Any, name: str = "loss", ax: Any = None, *, log: bool | Non
         Where to draw; made if not given.
     log : bool, optional
         Logarithmic vertical axis; by default for a positive loss that falls by more than a factor of 10.
+    top : int, optional
+        How many lines to draw; by default all.
     **style
-        Passed to ``Axes.plot``.
+        Passed to ``Axes.plot``. The default colors are those of the axes' cycle, or from dark to light for more lines
+        than it has.
 
     Returns
     -------
     matplotlib Axes
+        With a legend of up to 12 lines, if there are several: modes, parameters of members, or indices.
 
     Raises
     ------
     ValueError
-        If the trajectory's time is not one-dimensional, or `log` is asked for and a value is negative.
+        If the trajectory's time is not one-dimensional, `top` is not a positive integer, or `log` is asked for and a
+        value is negative.
 
     Examples
     --------
@@ -63,12 +72,19 @@ def trajectory(traj: Any, name: str = "loss", ax: Any = None, *, log: bool | Non
     t, values = series(traj, name)
     if log:
         refuse_log("plot.trajectory", name, values)
-    colors = [style.pop("color")] * values.shape[1] if "color" in style else ladder(values.shape[1])
+    values = values[:, : _lines("trajectory", top, values.shape[1])]
+    count = values.shape[1]
+    own = style.pop("color", None)
+    several = 1 < count <= LEGEND and "label" not in style
     with drawing(ax) as ax:
-        for column, color in zip(values.T, colors, strict=True):
-            ax.plot(t, column, color=color, **style)
+        shades = colors(count) if own is None else [own] * count
+        for column, color, label in zip(values.T, shades, line_labels(traj, name), strict=False):
+            look = {"color": color} if color is not None else {}
+            ax.plot(t, column, **look, **({"label": label} if several else {}), **style)
         label_axes(ax, traj, name)
         scale_axis(ax, values, falls(name, values) if log is None else log)
+        if several:
+            ax.legend()
     return ax
 
 

@@ -10,10 +10,11 @@ from linsolve import arithmetic
 from linsolve.core.trajectory import Trajectory
 from linsolve.plot.style import ladder
 
-__all__ = ["LABELS", "falls", "label_axes", "label_goals", "refuse_log", "scale_axis", "series"]
+__all__ = ["LABELS", "falls", "label_axes", "label_goals", "line_labels", "refuse_log", "scale_axis", "series"]
 
 LABELS = {
     "loss": "loss $L$",
+    "train_loss": "train loss $L$",
     "singular_values": "singular values of the product",
     "kernel_alignment": "kernel alignment",
     "ntk": "tangent kernel",
@@ -35,9 +36,25 @@ def series(traj: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     return t, values.reshape(len(t), -1)
 
 
+def line_labels(traj: Any, name: str) -> list[str]:
+    """Return a label for each line of a quantity: its mode, the parameter of its member, or its index."""
+    own = tuple(arithmetic.to_numpy(traj[name]).shape[1:])
+    if not own:
+        return [name]
+    if name == "singular_values" and len(own) == 1:
+        return [f"$s_{{{k + 1}}}$" for k in range(own[0])]
+    if len(own) == 1 and isinstance(traj, Trajectory) and not traj.flow.axes.get(name):
+        columns = {field: value for field, value in traj.flow.parameters().items() if tuple(value.shape) == own}
+        if len(columns) == 1:
+            field, values = next(iter(columns.items()))
+            symbol = type(traj.flow).__dataclass_fields__[field].metadata["symbol"]
+            return [f"${symbol}$ = {float(each):.4g}" for each in arithmetic.to_numpy(values)]
+    return [f"{name}[{', '.join(map(str, index))}]" for index in np.ndindex(own)]
+
+
 def falls(name: str, values: np.ndarray) -> bool:
     """Return whether a quantity is a loss, never negative, that falls by more than a factor of 10."""
-    return name == "loss" and bool((values >= 0).all()) and bool((values[0] > 10 * values[-1]).any())
+    return name in ("loss", "train_loss") and bool((values >= 0).all()) and bool((values[0] > 10 * values[-1]).any())
 
 
 def refuse_log(who: str, name: str, values: np.ndarray) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve.core.arguments import shown
 
-__all__ = ["COLORS", "STYLE", "drawing", "figure", "ladder"]
+__all__ = ["COLORS", "STYLE", "colors", "drawing", "figure", "ladder"]
 
 COLORS = {
     "black": "#000000",
@@ -42,6 +42,19 @@ STYLE: Any = {
 }
 
 
+CYCLE = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
+
+
+def _style() -> Any:
+    """Return the style, with a color cycle unless the user has set one."""
+    import matplotlib as mpl
+    from cycler import cycler
+
+    name = "axes.prop_cycle"
+    default = mpl.rcParams[name] == mpl.rcParamsDefault[name]
+    return STYLE | ({name: cycler(color=[COLORS[each] for each in CYCLE])} if default else {})
+
+
 @contextmanager
 def drawing(ax: Any, size: tuple[float, float] = (6.4, 4.2)) -> Iterator[Any]:
     """Give the axes to draw on, made if there is none, while the style holds."""
@@ -49,7 +62,7 @@ def drawing(ax: Any, size: tuple[float, float] = (6.4, 4.2)) -> Iterator[Any]:
 
     if ax is not None and not hasattr(ax, "set_xlabel"):
         raise TypeError(f"plot: ax = {shown(ax)} must be axes of Matplotlib (to draw on); leave it out for new ones")
-    with plt.rc_context(STYLE):
+    with plt.rc_context(_style()):
         yield plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 
 
@@ -68,12 +81,20 @@ def figure(*args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
     import matplotlib.pyplot as plt
 
     kwargs = {"figsize": (6.4, 4.2), "layout": "constrained"} | kwargs
-    with plt.rc_context(STYLE):
+    with plt.rc_context(_style()):
         made, axes = plt.subplots(*args, **kwargs)
         try:
             yield made, axes
         finally:
             plt.close(made)
+
+
+def colors(count: int) -> list[Any]:
+    """Return None for each line, the colors of the axes' cycle, or colors from dark to light for more lines."""
+    import matplotlib as mpl
+
+    few = count <= len(mpl.rcParams["axes.prop_cycle"].by_key().get("color", ()))
+    return [None] * count if few else ladder(count)
 
 
 def ladder(count: int) -> list[Any]:

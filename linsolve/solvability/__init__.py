@@ -15,6 +15,7 @@ def applies(
     data: Any,
     rates: Any = None,
     *,
+    bias: Any = None,
     covariances: bool = False,
     until: float | None = None,
     tolerance: float | None = None,
@@ -34,6 +35,9 @@ def applies(
         centered); with ``covariances=True`` the moments ``(Sigma_xx, Sigma_yx) = (X^T X / P, Y^T X / P)``.
     rates : array_like, shape (L,), optional
         Learning rates, positive; 1 by default. For the loss summed over samples multiply them by P.
+    bias : sequence of array_like, or a number, optional
+        Trained biases, one entry a layer, shape (n_l,) or a number for all units, None for a layer without a bias; they
+        have the learning rates of their layers, and need samples.
     covariances : bool
         Whether `data` holds second moments instead of samples.
     until : float, optional
@@ -61,8 +65,11 @@ def applies(
     Input directions outside the span of the data, and those that start and target both lack, do not count: the first
     layer is frozen there.
 
-    Exact for: linear layers without biases under gradient flow. Not for: nonlinear units, biases (center the data
-    instead), momentum, steps of finite size.
+    A bias of the first layer alone is a weight of the constant input 1. On centered inputs the weights move as without
+    biases if only the last layer has one, or if the hidden biases are zero and the last is the mean of the targets. For
+    other biases no closed form is known.
+
+    Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
 
     Accuracy: every exact flow is compared with the integrated network (``verdict.errors``); the bounds of nearby cases
     dominate the measured errors (``tests/solvability/test_applies.py``, ``test_bound.py``).
@@ -82,4 +89,4 @@ def applies(
     """
     from linsolve.solvability.decision import judge  # imported on use: it needs SciPy
 
-    return judge(weights, data, rates, covariances, until, tolerance)
+    return judge(weights, data, rates, covariances, until, tolerance, bias=bias)

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.core.reduced_network import Reduced
 from linsolve.solvability.matches import Match
-from linsolve.solvability.reduction import Reduced
 
 __all__ = ["Bound", "bounded"]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from linsolve.core.network_arguments import TOLERANCE, Network
+from linsolve.core.reduced_network import Reduced, commutator, joint, norm, unaligned, whiteness
 from linsolve.solvability.matches import DeepMatch, LinearMatch, LineMatch, Match, PlaneMatch, WhiteMatch
-from linsolve.solvability.network import TOLERANCE, Network
 from linsolve.solvability.projections import class_starts, moved, white_state
-from linsolve.solvability.reduction import Reduced, commutator, joint, norm, unaligned, whiteness
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 

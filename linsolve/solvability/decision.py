@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from linsolve.core.arguments import shown
+from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones
+from linsolve.core.network_arguments import Network, read
+from linsolve.core.reduced_network import Reduced, norm, reduced
 from linsolve.solvability.conditions import Assessment, Condition, assess
 from linsolve.solvability.integration import WHO, followed, kernel_change, refuse_endless
+from linsolve.solvability.laws import near_laws
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.neighbors import neighbors
-from linsolve.solvability.network import Network, read
-from linsolve.solvability.reduction import Reduced, norm, reduced
 from linsolve.solvability.verdict import Verdict
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
@@ -28,27 +31,59 @@ def judge(
     until: float | None,
     tolerance: float | None,
     names: Sequence[str] | None = None,
+    bias: Any = None,
 ) -> Verdict:
     """Return the verdict; see `linsolve.applies`. Error messages name the layers by `names`."""
-    network = read(WHO, weights, data, rates, covariances, tolerance, names)
+    network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
+    if until is not None and (
+        isinstance(until, bool) or not (isinstance(until, int | float | np.number) and 0 < until < np.inf)
+    ):
+        raise ValueError(
+            f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"
+        )
+    if network.biases:
+        return _with_biases(network, data, until)
+    return _judged(network, until)
+
+
+def _judged(network: Network, until: float | None) -> Verdict:
     red = reduced(network)
     if until is not None:
-        if isinstance(until, bool) or not (isinstance(until, int | float | np.number) and 0 < until < np.inf):
-            raise ValueError(
-                f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"
-            )
         refuse_endless(red, float(until))
     path = followed(network, red, None if until is None else float(until))
     assessed = assess(network, red)
     near = neighbors(network, red, assessed, path.times, path.maps)
     errors = {a.name: _error(a.match, red, path.times, path.maps) for a in assessed if a.match is not None}
+    laws = () if errors else near_laws(network, red, near, path.times, path.maps)
     end = float(path.times[-1])
     if red.depth > 1:
         detail = f"of the tangent kernel up to t = {end:.4g}; exact only at infinite width"
         constant = Condition("constant kernel", kernel_change(path, red), detail)
         assessed.append(Assessment("FrozenKernel", (constant,)))
     remarks = tuple(notes(network, red, assessed))
-    return Verdict(network.widths, tuple(assessed), tuple(near), end, remarks, errors, red.tolerance, network.precision)
+    about = red.tolerance, network.precision, laws
+    return Verdict(network.widths, tuple(assessed), tuple(near), end, remarks, errors, *about)
+
+
+def _with_biases(network: Network, data: Any, until: float | None) -> Verdict:
+    """Return the verdict on the equivalent network without biases, or on the conditions that fail for one to exist."""
+    X, Y = (np.asarray(each, dtype=float) for each in data)
+    Y, weights = Y.reshape(len(X), -1), list(network.weights)
+    if is_first_only(network.biases):
+        weights, samples = on_ones(weights, network.biases, X, Y)
+        remark, off = "biases: that of the first layer acts as the weight of a constant input 1.", {}
+    else:
+        samples, off = (X, Y - Y.mean(axis=0)), distances(weights, network.biases, X, Y)
+        remark = "biases: on centered inputs the weights move as without them, towards centered targets."
+    inner = read(WHO, weights, samples, network.rates, False, network.tolerance)
+    conditions = tuple(Condition(name, far, "biases", tolerance=network.tolerance) for name, far in off.items())
+    if all(each.ok for each in conditions):
+        verdict = _judged(inner._replace(precision=network.precision), until)
+        return dataclasses.replace(verdict, widths=network.widths, remarks=(remark, *verdict.remarks), laws=())
+    assessed = [Assessment(each.name, (*conditions, *each.conditions)) for each in assess(inner, reduced(inner))]
+    failed = ", ".join(f"{each.name} ({each.distance:.2g})" for each in conditions if not each.ok)
+    remarks = (UNSOLVED, f"biases: relative distances that are not 0: {failed}; linsolve.solve integrates the network.")
+    return Verdict(network.widths, tuple(assessed), (), 0.0, remarks, {}, network.tolerance, network.precision)
 
 
 def _error(match: Match, red: Reduced, times: np.ndarray, path: np.ndarray) -> float:

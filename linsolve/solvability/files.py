@@ -1,124 +1,175 @@
-"""Layers from a ``.npz`` file under the names of common frameworks, and learning rates from a command line."""
+"""Layers and biases from a file under the names of common frameworks, data of a network, numbers of a command line."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve.data.archive import plain_arrays
-from linsolve.solvability.integration import WHO
+from linsolve.data.reading import load
 
-__all__ = ["Weights", "read_rates", "read_weights"]
+__all__ = ["Data", "Weights", "read_data", "read_numbers", "read_weights"]
 
-_NUMBERED = re.compile(r"([Ww]|arr_)(\d+)$")
-_BIAS = re.compile(r"([Bb])(\d+)$")
+_NUMBERED = re.compile(r"(?P<stem>[Ww]|arr_)(?P<label>\d+)$")
+_BIAS = re.compile(r"(?P<stem>[Bb])(?P<label>\d+)$")
 _NAMED = re.compile(r"(?P<label>.*?)[./_](?P<role>weight|kernel|bias)(:0)?$")
+_MOMENTS = ("Sigma_xx", "Sigma_yx")
 
 
 class Weights(NamedTuple):
-    """Layers of a file, first to last, with their names and notes on names, zero biases and transposed layers."""
+    """Layers of a file, first to last, their biases (None for a layer without one), names, and notes on the names."""
 
     layers: list[np.ndarray]
+    biases: list[np.ndarray | None] | None
     names: list[str]
     notes: list[str]
 
 
-class _Entry(NamedTuple):
-    """Array of a file: name, sort key of text and numbers, whether it is a bias, whether it is transposed."""
+class Data(NamedTuple):
+    """Samples ``(X, Y)``, or second moments; `name` is that of the source."""
 
     name: str
+    pair: tuple[np.ndarray, np.ndarray]
+    covariances: bool
+
+
+class _Entry(NamedTuple):
+    """Array of a file: name, label of its layer, sort key of text and numbers, whether it is a bias, transposed."""
+
+    name: str
+    label: str
     stem: str
     order: tuple[int, ...]
     bias: bool
     kernel: bool
 
 
-def read_weights(source: str | os.PathLike[str]) -> Weights:
-    """Return the layers of a ``.npz`` file. No part of it is executed; an array that is not used raises an error.
+def read_weights(source: str | os.PathLike[str], who: str = "applies") -> Weights:
+    """Return the layers and biases of a file. No part of it is executed; an array that is not used raises an error.
 
     Parameters
     ----------
     source : str or path
-        Arrays ``W1, W2, ...`` (or ``w1``, or from 0), ``arr_0, arr_1, ...`` as `numpy.savez` names them, or
-        ``NAME.weight`` as in PyTorch (``0.weight``, ``fc1.weight``), numbered consecutively, all of shape
-        (units, inputs); or ``NAME.kernel`` as in Keras and Flax, of shape (inputs, units), which are transposed.
-        Biases, ``b1`` or ``NAME.bias``, must be zero.
+        A ``.npz`` file, or a ``.safetensors`` file (extra ``[safetensors]``), with arrays ``W1, W2, ...`` (or ``w1``,
+        or from 0), ``arr_0, arr_1, ...`` as `numpy.savez` names them, or ``NAME.weight`` as in PyTorch (``0.weight``,
+        ``fc1.weight``), numbered consecutively, all of shape (units, inputs); or ``NAME.kernel`` as in Keras and Flax,
+        of shape (inputs, units), which are transposed. Biases are ``b1`` or ``NAME.bias``.
+    who : str
+        Command that reads, for errors.
 
     Raises
     ------
     ValueError
-        If the file is not an archive of plain arrays, an array is not a layer, is not finite, or is a nonzero bias, or
-        the numbers have a gap.
+        If the file is not an archive of plain arrays, an array is neither a layer nor the bias of one, is not finite,
+        or the numbers have a gap.
     OSError
         If the file cannot be read.
+    ImportError
+        If the library that reads safetensors is missing.
     """
     path = Path(source)
-    found, _ = plain_arrays(WHO, "weights", path, ".*")
-    entries = [_entry(path, name) for name in found]
+    found = _safetensors(who, path) if path.suffix == ".safetensors" else plain_arrays(who, "weights", path, ".*")[0]
+    entries = [_entry(who, path, name) for name in found]
     for each in entries:
-        _refuse_unusable(path, each.name, found[each.name])
-    layers, biases = [e for e in entries if not e.bias], [e for e in entries if e.bias]
+        _refuse_unusable(who, path, each.name, found[each.name])
+    layers = [e for e in entries if not e.bias]
     if not layers:
         raise ValueError(
-            f"{WHO}: weights = {path} must hold the layers W1, W2, ... (not {', '.join(found) or 'nothing'}); write "
+            f"{who}: weights = {path} must hold the layers W1, W2, ... (not {', '.join(found) or 'nothing'}); write "
             "numpy.savez(path, W1=..., W2=...)"
         )
-    layers = _ordered(path, layers)
-    notes = []
-    for each in biases:
-        if found[each.name].any():
-            raise ValueError(
-                f"{WHO}: weights = {path} has a bias {each.name} that is not zero (the exact solutions are those of "
-                "networks without biases); train without biases, on centered data (--center), and leave it out"
-            )
-    if biases:
-        notes.append(f"biases {', '.join(e.name for e in biases)} are zero and play no part.")
-    kernels = [e.name for e in layers if e.kernel]
-    if kernels:
-        notes.append(f"{', '.join(kernels)}: shape (inputs, units), transposed.")
-    names = [e.name for e in layers]
+    layers = _ordered(who, path, layers)
+    biases = _biases(who, path, layers, [e for e in entries if e.bias], found)
+    names, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
+    notes = [f"{', '.join(kernels)}: shape (inputs, units), transposed."] if kernels else []
     if names != [f"W{i}" for i in range(1, len(names) + 1)]:
         notes.insert(0, f"layers, first to last: {', '.join(names)}.")
-    arrays = [found[e.name].T if e.kernel else found[e.name] for e in layers]
-    return Weights(arrays, names, notes)
+    return Weights([found[e.name].T if e.kernel else found[e.name] for e in layers], biases, names, notes)
 
 
-def _entry(path: Path, name: str) -> _Entry:
+def _safetensors(who: str, path: Path) -> Mapping[str, np.ndarray]:
+    if not path.is_file():
+        raise FileNotFoundError(f"{who}: weights = {path} does not exist (a .safetensors file); check the path")
+    try:
+        from safetensors.numpy import load_file
+    except ImportError as error:
+        raise ImportError(
+            f'{who}: weights = {path} needs the library safetensors; pip install ".[safetensors]" in the clone, or '
+            "write the arrays with numpy.savez"
+        ) from error
+    try:
+        return dict(load_file(path))
+    except Exception as error:  # damaged files and types that NumPy lacks raise errors of the library
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"{who}: weights = {path} cannot be read ({reason}); convert its arrays to float32, or write them with "
+            "numpy.savez"
+        ) from None
+
+
+def _entry(who: str, path: Path, name: str) -> _Entry:
     for pattern, bias in ((_NUMBERED, False), (_BIAS, True)):
         if match := pattern.match(name):
-            return _Entry(name, match[1], (int(match[2]),), bias, kernel=False)
+            return _Entry(name, str(int(match["label"])), match["stem"], (int(match["label"]),), bias, kernel=False)
     if match := _NAMED.match(name):
         label, role = match["label"], match["role"]
         numbers = tuple(int(n) for n in re.findall(r"\d+", label))
-        return _Entry(name, re.sub(r"\d+", "#", label), numbers, role == "bias", role == "kernel")
+        return _Entry(name, label, re.sub(r"\d+", "#", label), numbers, role == "bias", role == "kernel")
     if name in ("weight", "kernel", "bias", "W", "w", "b"):
-        return _Entry(name, "", (), name in ("bias", "b"), name == "kernel")
+        return _Entry(name, "", "", (), name in ("bias", "b"), name == "kernel")
     raise ValueError(
-        f"{WHO}: weights = {path} has an array {name} (neither a layer nor a bias); leave it out, or name the "
+        f"{who}: weights = {path} has an array {name} (neither a layer nor a bias); leave it out, or name the "
         "layers W1, W2, ..."
     )
 
 
-def _refuse_unusable(path: Path, name: str, value: np.ndarray) -> None:
+def _refuse_unusable(who: str, path: Path, name: str, value: np.ndarray) -> None:
     if value.dtype.kind not in "fiub":
         raise ValueError(
-            f"{WHO}: {name} of {path} has entries of type {value.dtype}, not real numbers (layer); convert it"
+            f"{who}: {name} of {path} has entries of type {value.dtype}, not real numbers (layer); convert it"
         )
     if value.size == 0:
-        raise ValueError(f"{WHO}: {name} of {path} has shape {value.shape}, which is empty (layer); give entries")
+        raise ValueError(f"{who}: {name} of {path} has shape {value.shape}, which is empty (layer); give entries")
     bad = ~np.isfinite(value)
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
-            f"{WHO}: {name} of {path} = {value[index]} at index {index} must be finite (layer); repair or retrain it"
+            f"{who}: {name} of {path} = {value[index]} at index {index} must be finite (layer); repair or retrain it"
         )
 
 
-def _ordered(path: Path, layers: list[_Entry]) -> list[_Entry]:
+def _biases(
+    who: str, path: Path, layers: list[_Entry], biases: list[_Entry], found: Mapping[str, np.ndarray]
+) -> list[np.ndarray | None] | None:
+    """Return the bias of each layer, None without one; raise for a bias of no layer and for shapes that do not fit."""
+    if not biases:
+        return None
+    at = {e.label: i for i, e in enumerate(layers)}
+    result: list[np.ndarray | None] = [None] * len(layers)
+    for each in biases:
+        value, i = found[each.name], at.get(each.label)
+        if i is None or result[i] is not None:
+            raise ValueError(
+                f"{who}: weights = {path} has a bias {each.name} that belongs to none of the layers "
+                f"{', '.join(e.name for e in layers)} (one a layer); name it like its layer"
+            )
+        layer = found[layers[i].name]
+        units = layer.shape[-1] if layers[i].kernel else len(layer) if layer.ndim == 2 else 1
+        if value.shape not in ((units,), (units, 1), (1, units)) and not (units == 1 and value.shape == ()):
+            raise ValueError(
+                f"{who}: {each.name} of {path} has shape {value.shape} but must be ({units},) (bias of "
+                f"{layers[i].name}, one number a unit); reshape it"
+            )
+        result[i] = value.reshape(units)
+    return result
+
+
+def _ordered(who: str, path: Path, layers: list[_Entry]) -> list[_Entry]:
     """Return the layers by number; raise for names of several kinds, repeated numbers and gaps."""
     names = ", ".join(e.name for e in layers)
     if len(layers) == 1 and layers[0].order in ((), (0,), (1,)):
@@ -127,7 +178,7 @@ def _ordered(path: Path, layers: list[_Entry]) -> list[_Entry]:
     lengths = {len(e.order) for e in layers}
     if len(stems) > 1 or lengths == {0} or len(lengths) > 1 or len({e.kernel for e in layers}) > 1:
         raise ValueError(
-            f"{WHO}: weights = {path} has layers {names} (their order cannot be told from the names); name them W1, "
+            f"{who}: weights = {path} has layers {names} (their order cannot be told from the names); name them W1, "
             "W2, ..."
         )
     layers = sorted(layers, key=lambda e: e.order)
@@ -136,17 +187,58 @@ def _ordered(path: Path, layers: list[_Entry]) -> list[_Entry]:
     first = layers[0].order[int(moving[0])] if len(moving) else 0
     if len(moving) != 1 or (steps[:, moving[0]] != 1).any() or first > 1:
         raise ValueError(
-            f"{WHO}: weights = {path} has layers {names} but must have all of them, numbered without a gap from 0 or 1 "
+            f"{who}: weights = {path} has layers {names} but must have all of them, numbered without a gap from 0 or 1 "
             "(a gap may hide a layer or a nonlinear unit); if nothing is missing, name them W1, W2, ..."
         )
     return layers
 
 
-def read_rates(text: str) -> list[float]:
-    """Return learning rates from numbers separated by commas."""
+def read_data(source: str, *, target: str | None = None, center: bool = False, who: str = "applies") -> Data:
+    """Return samples by name or from a file, as `linsolve.data.load` reads them, or the second moments of a file.
+
+    Parameters
+    ----------
+    source : str
+        As in `load`, or a ``.npz`` file with ``Sigma_xx`` and ``Sigma_yx``.
+    target : str, optional
+        Label column of a ``.csv`` file.
+    center : bool
+        Whether the means of inputs and targets are removed.
+    who : str
+        Command that reads, for errors.
+    """
+    path = Path(source)
+    if path.suffix.lower() == ".npz" and path.is_file():
+        found, has = plain_arrays(who, "data", path, "|".join(_MOMENTS))
+        if found:
+            return _moments(who, path, found, has, target, center)
+    dataset = load(source, target=target)
+    X, Y = dataset.inputs, dataset.targets
+    if center:
+        X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    return Data(dataset.name, (X, Y), covariances=False)
+
+
+def _moments(who: str, path: Path, found: Mapping[str, Any], has: str, target: str | None, center: bool) -> Data:
+    if len(found) < len(_MOMENTS) or has.count(",") >= len(_MOMENTS):
+        raise ValueError(
+            f"{who}: data = {path} has the arrays {has} but must have {' and '.join(_MOMENTS)} alone (second moments); "
+            "write numpy.savez(path, Sigma_xx=X.T @ X / P, Sigma_yx=Y.T @ X / P)"
+        )
+    for name, given in (("center", center), ("target", target)):
+        if given:
+            raise ValueError(
+                f"{who}: {name} = {given} does not go with {path}, which holds second moments (without samples); leave "
+                "it out"
+            )
+    return Data(path.stem, (found[_MOMENTS[0]], found[_MOMENTS[1]]), covariances=True)
+
+
+def read_numbers(who: str, name: str, text: str, meaning: str, example: str) -> list[float]:
+    """Return numbers separated by commas."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(
-            f"{WHO}: rates = {text!r} must be numbers separated by commas (learning rates, one a layer); say 0.1,0.5"
+            f"{who}: {name} = {text!r} must be numbers separated by commas ({meaning}); say {example}"
         ) from None

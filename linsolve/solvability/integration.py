@@ -18,8 +18,8 @@ import numpy as np
 
 from linsolve.core.integrate import joined, parted
 from linsolve.core.network import gradient_flow, maps
-from linsolve.solvability.network import Network
-from linsolve.solvability.reduction import Reduced, spectral
+from linsolve.core.network_arguments import Network
+from linsolve.core.reduced_network import Reduced, spectral
 
 __all__ = ["WHO", "Path", "followed", "kernel_change", "refuse_endless"]
 

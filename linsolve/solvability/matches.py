@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.flow import Flow
+from linsolve.core.network_arguments import Network
+from linsolve.core.reduced_network import Joint, Reduced, row_space
 from linsolve.core.trajectory import Trajectory
-from linsolve.solvability.network import Network
-from linsolve.solvability.reduction import Joint, Reduced, row_space
 from linsolve.systems.mode.deep_mode import DeepMode
 from linsolve.systems.two_layer.two_layer import TwoLayer
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from linsolve.core.network_arguments import Network
+from linsolve.core.reduced_network import Reduced, diagonal, joint, norm, whiteness
 from linsolve.solvability.bound import Bound, bounded
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
-from linsolve.solvability.network import Network
 from linsolve.solvability.projections import Start, chained, class_starts, moved, white_state
-from linsolve.solvability.reduction import Reduced, diagonal, joint, norm, whiteness
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linsolve.solvability.reduction import Joint, Reduced, diagonal, norm, row_space
+from linsolve.core.reduced_network import Joint, Reduced, diagonal, norm, row_space
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 

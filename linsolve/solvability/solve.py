@@ -2,78 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, number, real_array, shown, unknown_name
-from linsolve.core.flow import Flow
-from linsolve.core.network import maps
-from linsolve.core.trajectory import Deferred
-from linsolve.solvability.conditions import Assessment, assess
-from linsolve.solvability.decision import notes
-from linsolve.solvability.matches import Match, PlaneMatch
-from linsolve.solvability.network import Network, read
-from linsolve.solvability.problem import WHO, Problem, gradients, kronecker
-from linsolve.solvability.reduction import joint, norm, reduced
+from linsolve.core.arguments import Interval, number, real_array, shown
+from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
+from linsolve.core.network_arguments import Network, read
+from linsolve.solvability.problem import BiasedProblem, Problem
+from linsolve.solvability.routes import by_closed_form, by_integration, on_centered, split_first
+from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["NetworkTrajectory", "solve"]
+__all__ = ["NetworkTrajectory", "solve", "solved"]
 
 FINEST = 1e-15  # directions of the samples below it are rounding
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class NetworkTrajectory:
-    """Weights, map, loss and tangent kernel of a network at given times, by name, each evaluated at its first access.
-
-    Parameters
-    ----------
-    t : ndarray
-        Times.
-    route : str
-        "closed form: " and the flow; or the integrator, "constant" for a start at which every gradient is 0, and the
-        condition that fails, with its relative distance.
-    flow : Flow or None
-        The exact flow; None if the weights are integrated.
-    notes : tuple of str
-        Saddles, parity, limits of rank, cases without a closed form.
-    values : Deferred
-        Layers and observables by name.
-
-    Examples
-    --------
-    >>> import linsolve as ls
-    >>> traj = ls.solve([[[1.0]]], ([[1.0]], [3.0]), [0.0, float("inf")])
-    >>> traj.keys(), "ntk" in traj, traj["map"].ravel().round(12).tolist()
-    (['w1', 'map', 'loss', 'train_loss', 'ntk'], True, [1.0, 3.0])
-    """
-
-    t: np.ndarray
-    route: str
-    flow: Flow | None
-    notes: tuple[str, ...]
-    values: Deferred
-
-    def keys(self) -> list[str]:
-        """Return the names of the layers and of the observables."""
-        return list(self.values)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self:
-            reason = unknown_name(WHO, "observable", name, self.keys())
-            raise KeyError(f"{reason} (second moments have no samples)" if name in ("ntk", "train_loss") else reason)
-        return np.asarray(self.values[name])
-
-    def __repr__(self) -> str:
-        return f"NetworkTrajectory(t: shape {self.t.shape}, route: {self.route}; {', '.join(self.keys())})"
 
 
 def solve(
@@ -108,8 +51,9 @@ def solve(
         Times, not negative, in any order; the weights are those of time 0. ``inf`` needs a closed form.
     rates : array_like, shape (L,), optional
         Learning rates, positive; 1 by default. For the loss summed over samples multiply them by P.
-    bias : array_like or sequence of array_like, optional
-        Must be zero: biases have no closed form here.
+    bias : sequence of array_like, or a number, optional
+        Trained biases, one entry a layer, shape (n_l,) or a number for all units, None for a layer without a bias; they
+        have the learning rates of their layers, and need samples.
     activation : None or "linear"
         Activation function of the hidden units.
     rtol : float
@@ -124,12 +68,15 @@ def solve(
     NetworkTrajectory
         By name, with leading axes ``t.shape``:
 
-        - ``w1`` ... ``wL``: layers, shapes (n_l, n_{l-1});
-        - ``map``: the product ``W_L ... W_1``, shape (n_out, n_in);
+        - ``w1`` ... ``wL``: layers, shapes (n_l, n_{l-1}); ``b1`` ... ``bL``: biases, if given, shapes (n_l,);
+        - ``map``: the product ``W_L ... W_1``, shape (n_out, n_in), and ``offset``, with biases, the output at
+          ``x = 0``, shape (n_out,);
+        - ``singular_values`` of the map, the largest first;
         - ``loss`` and ``train_loss``: both :math:`L`, including the part that no linear map explains;
         - ``ntk``: tangent kernel on the samples, shape (P n_out, P n_out), with :math:`\dot f = -K (f - y) / P`. Row
           ``p n_out + i``, column ``q n_out + j``:
-          :math:`\sum_l \eta_l \langle \partial f_i(x_p)/\partial W_l, \partial f_j(x_q)/\partial W_l \rangle`.
+          :math:`\sum_l \eta_l \langle \partial f_i(x_p)/\partial W_l, \partial f_j(x_q)/\partial W_l \rangle`, biases
+          included.
 
         From second moments ``loss`` is :math:`L` above its minimum over linear maps; ``train_loss`` and ``ntk`` are
         missing.
@@ -137,8 +84,8 @@ def solve(
     Raises
     ------
     ValueError, TypeError
-        If shapes do not fit, entries are not finite, a time is negative, or infinite without a closed form, a bias is
-        not zero, or the activation is not linear; if the kernel exceeds the memory, at its access.
+        If shapes do not fit, entries are not finite, a time is negative, or infinite without a closed form, biases come
+        with second moments, or the activation is not linear; if the kernel exceeds the memory, at its access.
     ArithmeticError
         If the integrators exceed their evaluations before the last time.
 
@@ -152,8 +99,11 @@ def solve(
     The integrator is DOP853; a small network that exceeds 50,000 evaluations of the velocity is stiff and integrated by
     Radau. Near a saddle rounding decides when a simulation leaves it: ``traj.notes`` says so if the start is one.
 
-    Exact for: linear layers without biases under gradient flow. Not for: nonlinear units, biases (center the data
-    instead), momentum, steps of finite size.
+    A bias of the first layer alone is a weight of the constant input 1. On centered inputs the weights move as without
+    biases if only the last layer has one, :math:`b_L(t) = \bar y + (b_L(0) - \bar y) e^{-\eta_L t}`, or if the hidden
+    biases are zero and the last is the mean of the targets, which all stay. Other biases are integrated.
+
+    Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
 
     Accuracy: layers, map and loss within 1e-9 (closed forms) and 1e-8 (integrated) of an independent integration of the
     raw weights (``tests/solvability/test_solve.py``; 300 networks up to depth 6: ``python -m benchmarks networks``). A
@@ -174,39 +124,35 @@ def solve(
     >>> traj.route, float(traj["loss"][1].round(12))
     ('closed form: TwoLayer', 0.0)
     """
-    _refuse_nonlinear(activation, bias)
-    rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
-    times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
-    network = read(WHO, weights, data, rates, covariances, tolerance)
-    whole = network if covariances else read(WHO, weights, data, rates, covariances, FINEST)
-    problem = Problem(whole, times, rtol, None if covariances else _samples(data))
-    red = reduced(network)
-    assessed = assess(network, red)
-    match = next((each.match for each in assessed if each.match is not None), None)
-    remarks = (*_saddle(whole), *notes(network, red, assessed))
-    if match is None:
-        return _by_integration(problem, _failure(assessed), remarks)
-    if isinstance(match, PlaneMatch):  # in the network's own hidden units
-        red = reduced(network, idle=True)
-        match = PlaneMatch.of(red, joint(red))
-    return _by_closed_form(problem, network, match, red.clock, remarks)
+    return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances)
 
 
-def _refuse_nonlinear(activation: Any, bias: Any) -> None:
+def solved(
+    weights: Any,
+    data: Any,
+    t: Any,
+    rates: Any,
+    bias: Any,
+    activation: Any,
+    rtol: Any,
+    tolerance: Any,
+    covariances: bool,
+    names: Sequence[str] | None = None,
+) -> NetworkTrajectory:
+    """Return the trajectory; see `solve`. Error messages name the layers by `names`."""
     if not (activation is None or (isinstance(activation, str) and activation == "linear")):
         raise ValueError(
             f"{WHO}: activation = {shown(activation)} must be None or 'linear' (activation function of the hidden "
             "units); only linear networks are solved"
         )
-    given = bias if isinstance(bias, list | tuple) else [bias]
-    for i, each in enumerate(given):
-        name = "bias" if given is not bias else f"bias[{i}]"
-        values = np.zeros(1) if each is None else np.asarray(real_array(WHO, name, each, meaning="bias of the layers"))
-        if values.any():
-            raise ValueError(
-                f"{WHO}: {name} reaches {np.abs(values).max():.3g} but must be 0 (bias of the layers); center the "
-                "data, X - X.mean(0) and Y - Y.mean(0), and leave the bias out"
-            )
+    rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
+    times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
+    network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
+    samples = None if covariances else _samples(data)
+    if samples is not None and network.biases:
+        return _with_biases(network, samples, times, rtol)
+    whole = network if covariances else read(WHO, weights, data, rates, covariances, FINEST, names)
+    return _without_biases(network, Problem(whole, times, rtol, samples))
 
 
 def _samples(data: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -215,83 +161,33 @@ def _samples(data: Any) -> tuple[np.ndarray, np.ndarray]:
     return X, Y.reshape(len(X), -1)
 
 
-def _failure(assessed: list[Assessment]) -> str:
-    """Return the violated condition of the case that is nearest, among those of the network's depth if there are."""
-    depth = [each for each in assessed if "two layers" not in [c.name for c in each.violated]]
-    nearest = min(depth, key=lambda each: max(c.distance for c in each.violated))
-    worst = max(nearest.violated, key=lambda c: c.distance)
-    return f"{nearest.name} needs {worst.name}, relative distance {worst.distance:.2g}"
+def _again(network: Network, weights: Any, samples: Any, tolerance: float) -> Network:
+    """Return a network with other weights and samples and the same rates."""
+    return read(WHO, weights, samples, network.rates, False, tolerance)
 
 
-def _saddle(network: Network) -> Iterator[str]:
-    """Report a start that is stationary although the map is not the target's."""
-    pull, moves = gradients(network)
-    size = max(norm(w) for w in network.weights) ** (len(network.weights) - 1)
-    if norm(pull) > 1e-9 * norm(network.cross) and max(map(norm, moves)) <= 1e-13 * norm(pull) * size:
-        yield (
-            "saddle: the start is a stationary point that does not fit the data, a saddle or the minimum of a "
-            "bottleneck; the network stays there, but rounding decides when a simulation leaves a saddle."
-        )
+def _without_biases(network: Network, problem: Problem) -> NetworkTrajectory:
+    found, failure, remarks = by_closed_form(network, problem)
+    return by_integration(problem, failure, remarks) if found is None else found
 
 
-def _named(problem: Problem, layers: Callable[[], list[np.ndarray]], **others: Callable[[], np.ndarray]) -> Deferred:
-    """Return the observables: `layers` once for all, the others from them unless given."""
-    values = Deferred(layers=layers)
-    span = problem.network.span
-
-    def layer(i: int) -> Callable[[], np.ndarray]:
-        return lambda: values["layers"][i]
-
-    named: dict[str, Callable[[], Any]] = {f"w{i + 1}": layer(i) for i in range(len(problem.network.weights))}
-    named["map"] = lambda: maps(values["layers"])[-1]
-    named["loss"] = lambda: problem.loss(found["map"] @ span)
-    if problem.samples is not None:
-        named["train_loss"] = lambda: found["loss"]
-        named["ntk"] = lambda: problem.ntk(values["layers"])
-    found = Deferred(**(named | {name: value for name, value in others.items() if name in named}))
-    return found
-
-
-def _by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> NetworkTrajectory:
-    if not (problem.constant or np.isfinite(problem.times).all()):
-        raise ValueError(
-            f"{WHO}: t = inf must be finite (time; no closed form holds, {failure}); say a late time instead"
-        )
-    layers, method = problem.integrated()
-    return NetworkTrajectory(problem.times, f"{method}: {failure}", None, remarks, _named(problem, lambda: layers))
-
-
-def _by_closed_form(
-    problem: Problem, network: Network, match: Match, clock: float, remarks: tuple[str, ...]
+def _with_biases(
+    network: Network, samples: tuple[np.ndarray, np.ndarray], times: np.ndarray, rtol: float
 ) -> NetworkTrajectory:
-    traj = match.flow(problem.times, match.z0)
-    state = type(traj.state)(*(traj[name] for name in traj.state._fields))  # refuses overflow
-    route = f"closed form: {match.name}"
-    layers = match.layers(state, network)
-    if layers is not None:
-        values = _named(problem, lambda: layers)
-        return NetworkTrajectory(problem.times, route, match.flow, remarks, values)
-
-    on_span = match.map(state)
-
-    def whole_map() -> np.ndarray:
-        w1 = network.weights[0]
-        outside = w1 - (w1 @ match.inputs) @ match.inputs.T
-        frozen = norm(outside) > network.tolerance * norm(w1)
-        return on_span + values["w2"] @ outside if frozen else on_span
-
-    def ntk() -> np.ndarray:
-        X = problem.refuse_large_kernel()
-        moved = X @ match.inputs
-        outer = match.outputs @ state.gram_out @ match.outputs.T
-        first = kronecker(X @ X.T, clock * outer)
-        return first + kronecker(moved @ state.gram_in @ moved.T, clock * np.eye(len(network.cross)))
-
-    values = _named(
-        problem,
-        lambda: problem.integrated()[0],
-        map=whole_map,
-        loss=lambda: problem.loss(on_span @ problem.network.span),
-        ntk=ntk,
-    )
-    return NetworkTrajectory(problem.times, route, match.flow, remarks, values)
+    """Return the trajectory of a network with biases, by an equivalent network without biases if there is one."""
+    X, Y = samples
+    weights, biases, tolerance = list(network.weights), network.biases, network.tolerance
+    if is_first_only(biases):
+        weights, samples = on_ones(weights, biases, X, Y)
+        inner, whole = (_again(network, weights, samples, each) for each in (tolerance, FINEST))
+        return split_first(_without_biases(inner, Problem(whole, times, rtol, samples)))
+    name, distance = worst(distances(weights, biases, X, Y))
+    failure, remarks = f"biases need {name}, relative distance {distance:.2g}", (UNSOLVED,)
+    if distance <= tolerance:
+        centered = X, Y - Y.mean(axis=0)
+        inner, whole = (_again(network, weights, centered, each) for each in (tolerance, FINEST))
+        found, failure, remarks = by_closed_form(inner, Problem(whole, times, rtol, centered))
+        if found is not None:
+            return on_centered(found, network, samples)
+    fine = _again(network, weights, samples, FINEST)._replace(biases=biases)
+    return by_integration(BiasedProblem(fine, times, rtol, samples), failure, remarks)

@@ -8,11 +8,12 @@ from typing import Any
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
+from linsolve.core.network_arguments import TOLERANCE
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
+from linsolve.solvability.laws import NearLaw
 from linsolve.solvability.matches import Match
 from linsolve.solvability.neighbors import Neighbor
-from linsolve.solvability.network import TOLERANCE
 
 __all__ = ["Verdict"]
 
@@ -45,6 +46,8 @@ class Verdict:
         Relative distance up to which a condition counts as satisfied.
     precision : str
         Coarsest floating-point type of the arguments.
+    laws : tuple of NearLaw
+        Laws of small starts with smaller measured errors than `nearest`, if no flow is exact.
     """
 
     widths: tuple[int, ...]
@@ -55,6 +58,7 @@ class Verdict:
     errors: dict[str, float]
     tolerance: float = TOLERANCE
     precision: str = "float64"
+    laws: tuple[NearLaw, ...] = ()
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -138,11 +142,24 @@ class Verdict:
                 f"  error of using it: {near.measured:.2g} of outputs up to {near.scale:.2g} ({share:.1%}; {bound}), "
                 f"rms over samples, up to t = {self.until:.4g}",
             ]
+            lines += self._laws()
             known = {each.name: each for each in self.assessments}
             if near.name in known and known[near.name].violated:
                 lines.append(f"To make it exact as {near.name}, bring to 0:")
                 lines += [line for line in self._conditions(known[near.name]) if line.startswith("  FAIL")]
         return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
+
+    def _laws(self) -> list[str]:
+        if not self.laws:
+            return []
+        found = ["Nearer: laws of small starts, not exact; linsolve.laws.NAME.of(weights, data, rates):"]
+        for law in self.laws:
+            share = law.measured / law.scale if law.scale > 0 else law.measured
+            found.append(
+                f"  {law.name}: error {law.measured:.2g} of outputs up to {law.scale:.2g} ({share:.1g} of them; "
+                f"estimated {law.estimate:.1g}, O({law.scaling}))"
+            )
+        return found
 
     def report(self) -> str:
         """Return the answer, every flow with every condition, every nearby case with its bound, and the remarks."""
@@ -152,7 +169,7 @@ class Verdict:
             note = f"exact; {self.errors[each.name]:.1e} from the integrated network" if exact else "not exact"
             lines += [f"{each.name}: {note}", *self._conditions(each)]
         if not self.exact:
-            lines += self._nearby()
+            lines += [*self._nearby(), *self._laws()]
         return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
 
     def _nearby(self) -> list[str]:
@@ -200,5 +217,6 @@ class Verdict:
             for n in self.neighbors
         ]
         found = {"widths": self.widths, "exact": self.exact, "flows": flows, "until": self.until}
+        found["laws"] = [dataclasses.asdict(law) for law in self.laws]
         found |= {"tolerance": self.tolerance, "precision": self.precision}
         return json.dumps(found | {"neighbors": near, "remarks": self.remarks}, allow_nan=False)

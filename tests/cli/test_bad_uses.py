@@ -13,6 +13,7 @@ GOOD = {
     "verify": ["BalancedMode"],
     "learn": ["tree"],
     "applies": ["w.npz", "tree"],
+    "solve": ["w.npz", "tree", "--t", "0,1"],
     "phase": ["chaos"],
     "card": ["BalancedMode"],
     "published": [],
@@ -47,7 +48,7 @@ def bad_uses():
         yield [*good, "--nothing"]
         yield [*good, "-x"]
         yield [*good, "--", "a", "b", "c"] if command != "verify" else [*good, "a"]
-        if GOOD[command] and command != "verify":
+        if GOOD[command] and command not in ("verify", "solve"):
             yield [command, *(["nowhere"] * len(GOOD[command]))]
             yield [*good, "superfluous"]
         for action in parser._actions:
@@ -67,7 +68,7 @@ def bad_uses():
             if option in OF_NUMBERS:
                 yield from ([*good, f"{option}={value}"] for value in (*NO_NUMBER[:2], "nan,nan", "1,,2", "1;2", "inf"))
             if option == "--out":
-                yield from ([*good, f"--out={path}"] for path in ("mine", "mine/below", "w.npz/x/y"))
+                yield from ([*good, f"--out={path}"] for path in ("mine", "mine/below", "w.npz/x/y", "/proc/x/y.npz"))
         for group in parser._mutually_exclusive_groups:
             yield [*good, *(a.option_strings[-1] for a in group._group_actions)]
 
@@ -117,6 +118,10 @@ applies w.npz tree --until 0
 applies w.npz tree --tolerance 0
 applies w.npz tree --tolerance 2
 applies mine tree
+solve w.npz tree
+solve nowhere.npz tree --t 0,1
+solve w.npz nowhere.npz --t 0,1
+solve w.npz tree --t 1:0:5
 ntk-stats --width 0
 ntk-stats --depth 0
 ntk-stats --networks 0

@@ -114,7 +114,7 @@ def test_a_missing_extra_is_named_before_the_work(here, monkeypatch, capsys):
         importlib.util, "find_spec", lambda name, *rest: None if name == "xarray" else found(name, *rest)
     )
     assert main(["sweep", "good.toml"]) == 2
-    said = "linsolve: sweep: out = s.nc needs xarray and netCDF4; pip install 'linsolve-dynamics[labelled]'\n"
+    said = 'linsolve: sweep: out = s.nc needs xarray and netCDF4; pip install ".[labelled]" in the clone\n'
     assert capsys.readouterr() == ("", said)
 
 

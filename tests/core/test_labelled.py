@@ -76,7 +76,7 @@ def test_batched_parameters_and_high_precision():
 
 def test_missing_xarray_is_named_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(ImportError, match=r"pip install 'linsolve-dynamics\[labelled\]'"):
+    with pytest.raises(ImportError, match=r'pip install "\.\[labelled\]"'):
         ls.BalancedMode(s=1.0)(1.0, 0.1).to_xarray()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import linsolve as ls
 from linsolve.core.integrate import first_zero
-from linsolve.core.network import deep_weights, follow, maps, march, time_to_reach, trained
+from linsolve.core.network import affine_maps, deep_weights, follow, maps, march, time_to_reach, trained
 
 
 def layers(rng, sizes, batch=()):
@@ -19,14 +19,22 @@ def moments(rng, n):
     return root @ root.T / n + 0.1 * np.eye(n)
 
 
-@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize("bias", ["none", "last", "every", "first", "all but the first"])
 @pytest.mark.parametrize("sizes", [(3, 2), (3, 4, 2), (3, 4, 5, 2)], ids=str)
 def test_velocity_is_the_gradient_of_the_loss_times_the_rates(sizes, bias):
     rng, depth = np.random.default_rng(0), len(sizes) - 1
-    n = sizes[0] + bias
+    has = {
+        "none": [False] * depth,
+        "last": [*[False] * (depth - 1), True],
+        "every": [True] * depth,
+        "first": [True] + [False] * (depth - 1),
+        "all but the first": [False] + [True] * (depth - 1),
+    }[bias]
+    n, owners = sizes[0] + any(has), [*range(depth), *np.flatnonzero(has)]
+    bias = bias == "last" or has
     rates = rng.uniform(0.5, 2.0, depth)
     flow = deep_weights(rng.normal(size=(2, n)), depth, rates=rates, covariance=moments(rng, n), bias=bias)
-    z = flow.State(*layers(rng, sizes), *([rng.normal(size=2)] if bias else []))
+    z = flow.State(*layers(rng, sizes), *(rng.normal(size=sizes[k + 1]) for k in np.flatnonzero(has)))
     found = flow.velocity(np, z)
     for k, (field, moved) in enumerate(zip(z, found, strict=True)):
         for index in np.ndindex(field.shape):
@@ -34,7 +42,7 @@ def test_velocity_is_the_gradient_of_the_loss_times_the_rates(sizes, bias):
             step[index] = 1e-5
             ends = [flow.loss(np, z._replace(**{z._fields[k]: field + s * step})) for s in (1, -1)]
             slope = (ends[0] - ends[1]) / 2e-5
-            assert abs(moved[index] + rates[min(k, depth - 1)] * slope) <= 1e-8
+            assert abs(moved[index] + rates[owners[k]] * slope) <= 1e-8
 
 
 def test_a_bias_is_that_of_the_last_layer_of_data():
@@ -49,6 +57,22 @@ def test_a_bias_is_that_of_the_last_layer_of_data():
     expected = w2.T @ residual @ x.T / 20, residual @ (w1 @ x).T / 20, residual.mean(axis=1)
     for a, e in zip(flow.velocity(np, z), expected, strict=True):
         np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12)
+
+
+def test_biases_of_every_layer_give_the_outputs_and_the_loss_of_data():
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(3, 20)) + 1.0, rng.normal(size=(2, 20)) + 2.0
+    inputs = np.vstack([x, np.ones(20)])
+    second = inputs @ inputs.T / 20
+    target = np.linalg.solve(second, inputs @ y.T / 20).T
+    flow = deep_weights(target, 3, covariance=second, bias=[True, False, True])
+    w1, w2, w3 = layers(rng, (3, 4, 5, 2))
+    b1, b3 = rng.normal(size=4), rng.normal(size=2)
+    outputs = w3 @ w2 @ (w1 @ x + b1[:, None]) + b3[:, None]
+    np.testing.assert_allclose(affine_maps(np, [w1, w2, w3], [b1, None, b3])[-1] @ inputs, outputs, atol=1e-13)
+    least = np.sum((y - target @ inputs) ** 2) / 40
+    loss = flow.loss(np, flow.State(w1, w2, w3, b1=b1, b3=b3))
+    assert abs(loss - (np.sum((y - outputs) ** 2) / 40 - least)) <= 1e-12 * loss
 
 
 def test_modes_are_those_of_the_closed_form():
@@ -103,6 +127,7 @@ def test_an_event_that_does_not_happen_is_an_error():
         (lambda: deep_weights(np.eye(2), 2.0), "depth = 2.0 must be an integer from 1 to 1000"),
         (lambda: deep_weights(np.eye(2), 10**20), "depth = 1.* must be an integer from 1 to 1000"),
         (lambda: deep_weights(np.eye(2), 2, rates=[1.0]), r"rates have shape \(1,\) but need \(2,\)"),
+        (lambda: deep_weights(np.eye(2), 2, bias=[True]), "bias has 1 entries but needs 2"),
         (lambda: deep_weights(np.eye(2), 2, covariance=np.eye(3)), r"covariance has shape \(3, 3\), so n_in = 3"),
         (lambda: follow([np.eye(3), np.eye(2)], np.eye(2), [1.0]), "w2 has shape .* but w1 has width1 = 3"),
     ],

@@ -425,5 +425,5 @@ def test_bad_choices_are_refused(tmp_path, rng):
 
 def test_missing_scikit_learn_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sklearn", None)
-    with pytest.raises(ImportError, match=r"pip install 'linsolve-dynamics\[learn\]'"):
+    with pytest.raises(ImportError, match=r'pip install "\.\[learn\]"'):
         data.load("digits")

@@ -189,7 +189,7 @@ def test_linear_algebra_that_cupy_lacks_is_seen():
 
 def test_without_a_device_the_extra_is_named(capsys, monkeypatch):
     def none():
-        raise ImportError("cuda: CuPy is missing; pip install 'linsolve-dynamics[cuda12]' or [cuda13]")
+        raise ImportError('cuda: CuPy is missing; pip install ".[cuda12]" or ".[cuda13]"')
 
     monkeypatch.setattr(cuda, "device", none)
     assert main(["--gpu"]) == 2

@@ -33,7 +33,7 @@ EXTENDS = {
     "two_layer": {"mode"},
     "deep": {"mode"},
     "whitened": {"deep"},
-    "small_start": {"mode", "whitened"},
+    "small_start": {"mode", "whitened", "deep"},
     "kernel_regime": set(),
     "collapse": {"mode", "two_layer", "whitened", "kernel_regime"},
     "random_networks": set(),

@@ -10,11 +10,11 @@ from trained import orthonormal, product, train
 
 import linsolve as ls
 from linsolve.__main__ import main
+from linsolve.core import network_arguments as network_module
+from linsolve.core.reduced_network import reduced
 from linsolve.solvability import integration
-from linsolve.solvability import network as network_module
 from linsolve.solvability.decision import judge
 from linsolve.solvability.files import read_weights
-from linsolve.solvability.reduction import reduced
 from linsolve.systems.whitened.starts import init
 
 
@@ -690,10 +690,11 @@ NAMES = {
     "two numbers": {"net.1.2.weight": W3, "net.1.0.weight": W1, "net.1.1.weight": W2},
     "torch sequential": {"0.weight": W1, "1.weight": W2, "2.weight": W3},
     "torch": {"fc1.weight": W1, "fc2.weight": W2, "fc3.weight": W3},
-    "torch with zero biases": {"fc1.weight": W1, "fc1.bias": np.zeros(5), "fc2.weight": W2, "fc3.weight": W3},
+    "torch with biases": {"fc1.weight": W1, "fc1.bias": np.ones(5), "fc2.weight": W2, "fc3.weight": W3},
+    "keras with biases": {"fc1.kernel": W1.T, "fc1.bias": np.ones(5), "fc2.kernel": W2.T, "fc3.kernel": W3.T},
     "keras": {"layers.0.kernel": W1.T, "layers.1.kernel": W2.T, "layers.2.kernel": W3.T},
     "flax": {"params/Dense_0/kernel": W1.T, "params/Dense_1/kernel": W2.T, "params/Dense_2/kernel": W3.T},
-    "zero biases": {"W1": W1, "b1": np.zeros(5), "W2": W2, "W3": W3, "b3": np.zeros(2)},
+    "numbered biases": {"W1": W1, "b1": np.zeros(5), "W2": W2, "W3": W3, "b3": np.ones((2, 1))},
 }
 
 
@@ -703,14 +704,19 @@ def test_every_layer_of_a_file_is_read_under_the_names_of_common_frameworks(tmp_
     found = read_weights(tmp_path / "w.npz")
     for layer, right in zip(found.layers, (W1, W2, W3), strict=True):
         np.testing.assert_array_equal(layer, right)
-    assert any("zero" in note for note in found.notes) == ("bias" in case)
-    assert any("transposed" in note for note in found.notes) == (case in ("keras", "flax"))
+    given = {1: "b1" in NAMES[case] or "fc1.bias" in NAMES[case], 2: False, 3: "b3" in NAMES[case]}
+    assert (found.biases is None) == (not any(given.values()))
+    for k, bias in enumerate(found.biases or [None] * 3, start=1):
+        assert (bias is not None) == given[k]
+    assert any("transposed" in note for note in found.notes) == ("keras" in case or case == "flax")
     assert any(note.startswith("layers, first to last") for note in found.notes) == ("W3" not in found.names)
 
 
 REFUSED = {
-    "nonzero bias": ({"W1": W1, "W2": W2, "b1": np.ones(5)}, "a bias b1 that is not zero"),
-    "nonzero torch bias": ({"fc1.weight": W1, "fc1.bias": np.ones(5)}, r"a bias fc1\.bias that is not zero"),
+    "bias of no layer": ({"W1": W1, "W2": W2, "b3": np.ones(5)}, "a bias b3 that belongs to none of the layers W1, W2"),
+    "two biases": ({"W1": W1, "b1": np.ones(5), "B1": np.ones(5)}, "a bias B1 that belongs to none of the layers W1"),
+    "bias of another shape": ({"W1": W1, "b1": np.ones(4)}, r"b1 of .* has shape \(4,\) but must be \(5,\)"),
+    "bias of other names": ({"fc1.weight": W1, "fc.bias": np.ones(5)}, r"a bias fc\.bias that belongs to none"),
     "unknown array": ({"W1": W1, "W2": W2, "step": np.array(3)}, "an array step .neither a layer nor a bias"),
     "data": ({"W1": W1, "X": W1}, "an array X .neither a layer nor a bias"),
     "gap": ({"W1": W1, "W3": W3}, "layers W1, W3 but must have all of them"),
@@ -760,7 +766,7 @@ def test_the_command_tells_what_it_read_and_how_it_ends(files, capsys):
     assert "Note: layers, first to last: d0.kernel, d1.kernel.\nNote: d0.kernel, d1.kernel: shape" in out
     assert main(["applies", "zero.npz", "line.npz", "--center", "--all"]) == 0
     out = capsys.readouterr().out
-    assert "Note: biases b1 are zero and play no part." in out
+    assert "Note: biases: that of the first layer acts as the weight of a constant input 1." in out
     assert "FrozenKernel: not exact" in out
     assert main(["applies", "w.npz", "d.npz", "--tolerance", "1e-20"]) == 2
 

@@ -12,10 +12,11 @@ from linsolve import plot
 from linsolve.studies.comparison import destination, save_arrays, save_figure, whole_results
 from linsolve.studies.learn.figures import FIGURES
 from linsolve.studies.learn.learned import Learned
-from linsolve.studies.learn.page import PAGE, captions, network_words
-from linsolve.studies.learn.rows import ROUTES, Row, summary
+from linsolve.studies.learn.page import BODY, captions, network_words
+from linsolve.studies.learn.rows import ROUTES, summary
+from linsolve.studies.page import document, figure, table
 
-__all__ = ["Row", "check_destination", "summary", "write"]
+__all__ = ["check_destination", "summary", "write"]
 
 FILES = {
     "report.html": "this page",
@@ -101,30 +102,18 @@ def _write_netcdf(found: Learned, path: Path) -> str:
     try:
         found.exact.to_xarray().to_netcdf(path)
     except ImportError:
-        return "not written: needs xarray and netCDF4; pip install 'linsolve-dynamics[labelled]'"
+        return 'not written: needs xarray and netCDF4; pip install ".[labelled]" in the clone'
     return ""
 
 
 def _page(found: Learned, files: dict[str, str]) -> str:
     own = captions(found.settings["depth"])
-    sections = "\n".join(_section(title, rows) for title, rows in summary(found).items())
+    sections = "\n".join(table(title, rows) for title, rows in summary(found).items())
     figures = "\n".join(
-        f'<figure id="{name}"><h2>{html.escape(shown.title)}</h2>'
-        f'<a href="{name}.pdf"><img src="{name}.png" alt="{html.escape(shown.alt)}"></a>'
-        f"<figcaption>{html.escape(own.get(name, shown.caption))}</figcaption></figure>"
-        for name, shown in FIGURES.items()
+        figure(name, shown.title, shown.alt, own.get(name, shown.caption)) for name, shown in FIGURES.items()
     )
     verdict = f"<p><strong>{html.escape(OBSTRUCTED)}</strong></p>" if found.obstructed else ""
-    links = ", ".join(f'<a href="{name}">{name}</a> ({what})' for name, what in files.items())
-    name = html.escape(found.dataset.name)
     words = network_words(found.settings["depth"])
-    return PAGE.substitute(name=name, verdict=verdict, sections=sections, figures=figures, files=links, **words)
-
-
-def _section(title: str, rows: list[Row]) -> str:
-    body = "".join(
-        f'<tr><th scope="row">{html.escape(r.name)}</th><td>{html.escape(r.value)}</td>'
-        f"<td>{html.escape(r.meaning)}</td></tr>"
-        for r in rows
-    )
-    return f"<h2>{html.escape(title)}</h2>\n<table>{body}</table>"
+    name = html.escape(found.dataset.name)
+    body = BODY.substitute(name=name, verdict=verdict, sections=sections, figures=figures, **words)
+    return document(f"Exact training dynamics: {found.dataset.name}", body, files)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from linsolve.core.arguments import printable
 from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import map_text
+from linsolve.studies.page import Row
 
-__all__ = ["ROUTES", "Row", "summary"]
+__all__ = ["ROUTES", "summary"]
 
 ROUTES = {"exact": "closed form", "integrated": "ODE integrator (DOP853)", "descended": "gradient descent"}
-
-
-class Row(NamedTuple):
-    """One line of the summary: name, value and meaning."""
-
-    name: str
-    value: str
-    meaning: str = ""
 
 
 def summary(found: Learned) -> dict[str, list[Row]]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.core.law import Expansion, Statistic
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import in_range
 from linsolve.systems.random_networks.kernel_moments import Moments, correlation, gradient_norms, log_moments, spread
@@ -74,6 +75,38 @@ class NTKMoments(RandomNetworks):
 
     approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks of any widths"
     draws: ClassVar[int] = 100_000
+
+    symbol: ClassVar[str] = "n^(-1/2)"
+    meaning: ClassVar[str] = "inverse root of the smallest hidden width"
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the mean kernel at the start over networks of the given widths and variances, one output.
+
+        Its error is the standard deviation of the kernel at one input, relative to the mean.
+        """
+        network = given.network
+        layers, rates = network.weights, network.rates
+        if len(layers[-1]) != 1:
+            given.refuse("outputs", len(layers[-1]), "must be 1", "one output", "give one output")
+        if given.samples is None:
+            given.refuse("samples", "none", "must be given", "inputs of the kernel", "pass (X, Y)")
+        variances = np.asarray([np.mean(w**2) * w.shape[1] for w in layers])
+        if not (variances > 0).all():
+            given.refuse("layers", 0, "must have an entry other than 0", "variance of the weights", "draw weights")
+        # variances of the layers are factors of the parts of the kernel
+        omega = np.asarray([eta * np.prod(np.delete(variances, k)) for k, eta in enumerate(rates)])
+        widths = [w.shape[1] for w in layers]
+        law = cls(widths=widths, weight_variance=1.0, slope=1.0, omega=omega, beta=np.ones(len(layers)))
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            X, found = given.refuse_large_kernel(), law.prediction(np)
+            mean = found["weights"]
+            spread = np.sqrt(max(float(found["weights squared"] / mean**2) - 1, 0.0))
+            return {"ntk": Estimate(lambda: mean * (X @ X.T), 1, float(spread))}
+
+        narrow = min(widths[1:], default=np.inf)
+        return NetworkLaw(cls, given, narrow**-0.5, predict, timed=False, expansion=False)
 
     def logs(self, xp: Any) -> Moments:
         """Return the logarithms of the moments by depth."""
@@ -194,6 +227,7 @@ class NTKDispersionLimit(DeepLimit):
     slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
 
     approximates: ClassVar[str] = "NTKMoments of deep networks, as their width grows"
+    unapplied: ClassVar[str] = "a limit of large depth and width; NTKMoments.of is exact for the widths of a network"
     orders: ClassVar[dict[str, float]] = dict.fromkeys(PHASES, 1.0)
     gains: ClassVar[tuple[float, ...]] = (0.8, 1.0, 1.25)
 
@@ -248,6 +282,7 @@ class NTKDispersionCrossover(DeepLimit):
     slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
 
     approximates: ClassVar[str] = "NTKMoments of deep networks near the edge of chaos, as their width grows"
+    unapplied: ClassVar[str] = "a limit of large depth and width; NTKMoments.of is exact for the widths of a network"
     orders: ClassVar[dict[str, float]] = {"dispersion": 1.0}
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:

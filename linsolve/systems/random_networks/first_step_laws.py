@@ -59,6 +59,7 @@ class NTKFirstStep(RandomNetworks):
     target: Any = parameter("y", "target", default=0.0)
 
     approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks after one small step"
+    unapplied: ClassVar[str] = "an average over random starts whose spread is not known"
     draws: ClassVar[int] = 30_000
 
     def conditions(self, xp: Any) -> dict[str, Any]:
@@ -146,6 +147,7 @@ class NTKFirstStepLimit(DeepLimit):
     slope: Any = parameter("s", "slope of the units at negative arguments", default=0.0)
 
     approximates: ClassVar[str] = "NTKFirstStep of deep networks, as their width grows"
+    unapplied: ClassVar[str] = "a limit of large depth and width of an average over random starts"
     orders: ClassVar[dict[str, float]] = dict.fromkeys(PHASES, 1.0)
     scales: ClassVar[tuple[float, ...]] = (1e-3, 5e-4, 2.5e-4)
     gains: ClassVar[tuple[float, ...]] = (0.6, 1.0, 3.0)

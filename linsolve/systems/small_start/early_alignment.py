@@ -10,7 +10,9 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.law import Statistic
 from linsolve.core.network import follow
+from linsolve.core.network_law import GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.linearized import LinearizedNetwork
 from linsolve.systems.small_start.start import SmallStart, check_range, check_times, kernel, outer, split, unit
 
 __all__ = ["EarlyAlignment", "InitialOverlaps"]
@@ -124,6 +126,11 @@ class EarlyAlignment(SmallStart):
         }
 
     @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return phase I of a network with two layers and one output on white inputs."""
+        return LinearizedNetwork.of(given, depth=2, outputs=1, white=True).phase_one(cls)
+
+    @classmethod
     def example(cls, rng: np.random.Generator) -> EarlyAlignment:
         """Return a network of 3 hidden units on 5 inputs."""
         return cls(
@@ -169,6 +176,7 @@ class InitialOverlaps(Statistic):
     sigma: Any = parameter(r"\sigma", "size of the start", domain="(0, inf)", default=1.0)
 
     approximates: ClassVar[str] = "averages over Gaussian starts of a two-layer network"
+    unapplied: ClassVar[str] = "an average over Gaussian starts; one network has the overlaps of its own weights"
     draws: ClassVar[int] = 20000
     resolution: ClassVar[float] = 0.05
 

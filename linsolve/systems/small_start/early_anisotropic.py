@@ -9,7 +9,9 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.network import follow
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.linearized import LATEST, LinearizedNetwork
 from linsolve.systems.small_start.start import (
     SmallStart,
     check_covariance,
@@ -127,6 +129,11 @@ class EarlyAnisotropic(SmallStart):
         return {name: found[:, k] for k, name in enumerate(self.names)}
 
     @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return phase I of a network with two layers and one output."""
+        return LinearizedNetwork.of(given, depth=2, outputs=1).phase_one(cls)
+
+    @classmethod
     def example(cls, rng: np.random.Generator) -> EarlyAnisotropic:
         """Return a network of 3 hidden units on 4 inputs of generic covariance."""
         root = rng.normal(size=(4, 4)) / 2
@@ -203,6 +210,28 @@ class EarlyKernelDirection(SmallStart):
         weights = np.column_stack([self.first, self.last]) @ expm(time * pull)
         first, size = weights[:, :n], np.sum(weights[:, n] ** 2)
         return {"kernel": first.T @ first / size + np.eye(n)}
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the direction of the kernel of a network with two layers and one output, late in phase I."""
+        net = LinearizedNetwork.of(given, depth=2, outputs=1)
+        direction = net.red.cross[0] / np.linalg.norm(net.red.cross)
+        g = net.growing(net.red.cross[0])
+        first, last = net.layers
+        across = np.linalg.norm(g @ first - (g @ first @ direction) * direction) / np.linalg.norm(g)
+        decaying = np.linalg.norm(last[0] - first @ direction) / np.linalg.norm(g)
+        span = net.given.network.span
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            axis = net.red.inputs @ direction
+            limit = np.broadcast_to(outer(axis, axis) + span @ span.T, (*given.times.shape, len(axis), len(axis)))
+            layers = net.grown(given.times)
+            size = np.linalg.norm(layers[1], axis=(-2, -1))
+            parts = across / size + decaying * np.exp(-2 * net.rate * given.times)
+            error, scaling = float(parts.max()) / 2 + net.saturation(layers) / 2, f"exp(-{net.rate:.3g} t)"
+            return {"kernel direction": Estimate(lambda: limit, 1, error, scaling)}
+
+        return net.law(cls, predict, latest=LATEST / (2 * net.rate))
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> EarlyKernelDirection:

@@ -10,7 +10,9 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.network import trained
+from linsolve.core.network_law import GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.final_network import FinalNetwork
 from linsolve.systems.small_start.start import DeepStart, check_covariance, direction, outer, refuse, unit
 
 __all__ = ["FinalKernel", "FinalKernelAnisotropic", "FinalKernelOutputs", "tangent_kernel"]
@@ -116,6 +118,15 @@ class FinalKernel(DeepStart):
         return dict(zip(self.orders, (*kernels, *alignments), strict=True))
 
     @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the tangent kernel of `linsolve.solve` at the end of training, and its alignment."""
+        net = FinalNetwork.of(given, outputs=1, white=True)
+        law = cls(net.padded, net.learned[0], given.network.rates)
+        found = law.approximation(np, 1.0)
+        ntk, alignment = found["driving kernel"][None, None], found["driving alignment"]
+        return net.end(cls, {"ntk": lambda: net.kernel(ntk), "alignment": lambda: alignment})
+
+    @classmethod
     def example(cls, rng: np.random.Generator) -> FinalKernel:
         """Return a network of three layers with different learning rates on 4 inputs."""
         beta = unit(rng, 4)
@@ -191,6 +202,14 @@ class FinalKernelAnisotropic(DeepStart):
         inputs = np.linalg.cholesky(self.covariance).T  # as many samples as inputs realize any covariance
         gram, y = inputs @ tangent_kernel(layers)[0, 0] @ inputs.T, inputs @ self.target
         return {"alignment": y @ gram @ y / (np.linalg.norm(gram) * (y @ y))}
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the alignment of the tangent kernel of `linsolve.solve` at the end of training."""
+        net = FinalNetwork.of(given, outputs=1)
+        rates = np.ones(len(given.network.rates))  # weighted by the rates, the kernel is that of equal rates
+        law = cls(net.padded, net.learned[0], rates, np.diag(given.network.power))
+        return net.end(cls, {"alignment": lambda: law.approximation(np, 1.0)["alignment"]})
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> FinalKernelAnisotropic:
@@ -286,6 +305,15 @@ class FinalKernelOutputs(DeepStart):
         equal = tangent_kernel(trained(start, self.target))
         fit = np.einsum("ci,cdij,dj->", self.target, equal, self.target)
         return {"kernel": found, "alignment": fit / (np.linalg.norm(equal) * np.sum(self.target**2))}
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the tangent kernel of `linsolve.solve` at the end of training, and its alignment."""
+        net = FinalNetwork.of(given, white=True)
+        rates = np.ones(len(given.network.rates))  # weighted by the rates, the kernel is that of equal rates
+        found = cls(net.padded, net.learned, rates).approximation(np, 1.0)
+        ntk = net.red.clock * found["kernel"]
+        return net.end(cls, {"ntk": lambda: net.kernel(ntk), "alignment": lambda: found["alignment"]})
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> FinalKernelOutputs:

@@ -9,12 +9,15 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.network import trained
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.small_network import SmallNetwork
 from linsolve.systems.small_start.start import SmallStart, check_growth, direction, outer, refuse
 
 __all__ = ["KernelRegression"]
 
 WHITE = 1e-9  # largest relative deviation from white inputs
+END = 0.3  # relative error of the last layer over the imbalance, in random networks
 
 
 class KernelRegression(SmallStart):
@@ -136,6 +139,28 @@ class KernelRegression(SmallStart):
         first, last = self._trained(small)
         gap = last @ first - self.regression(xp, first, last)
         return {"function": last @ first, "gap": gap, "gap from the start": gap}
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the trained map, shape (1, n_in), kernel regression with the final tangent kernel, and their gap."""
+        net, network = SmallNetwork.of(given, depth=2, outputs=1, white=True), given.network
+        net.growing(net.target[0])
+        span, scales = network.span, np.sqrt(net.red.clock / network.rates)
+        first, last = (scale * layer for scale, layer in zip(scales, network.weights, strict=True))
+        learned = (network.cross @ span) / network.power @ span.T
+        law = cls(last=last[0], first=first, inputs=np.sqrt(span.shape[1]) * span.T, target=learned[0])
+        unseen = scales[0] * given.frozen
+        gap = law.last_layer(np, 1.0)[None] @ unseen / 2
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            error, size = END * net.imbalance, np.abs(learned).max()
+            return {
+                "gap": Estimate(lambda: gap, 2, error),
+                "map": Estimate(lambda: learned + 2 * gap, 3, float(2 * error * np.abs(gap).max() / size)),
+                "regression": Estimate(lambda: learned + gap, 3, float(error * np.abs(gap).max() / size)),
+            }
+
+        return net.law(cls, predict, timed=False)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> KernelRegression:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve.core.law import Expansion, Statistic
 from linsolve.core.network import maps, march, trained
+from linsolve.core.network_law import GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.final_network import FinalNetwork
 from linsolve.systems.small_start.start import (
     DeepStart,
     check_covariance,
@@ -94,6 +96,17 @@ class LayerKernels(DeepStart):
         return found
 
     @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the kernels of the hidden layers at the end of training, shape (n_in, n_in) on the span of inputs."""
+        net, network = FinalNetwork.of(given, outputs=1), given.network
+        law = cls(net.padded, net.learned[0], network.rates, np.diag(network.power))
+
+        def kernel(layer: int) -> Callable[[], np.ndarray]:
+            return lambda: network.span @ law.spike(np, layer) @ network.span.T
+
+        return net.end(cls, {f"layer {k}": kernel(k) for k in range(1, len(network.rates))})
+
+    @classmethod
     def example(cls, rng: np.random.Generator) -> LayerKernels:
         """Return a network of three layers with different learning rates on 4 inputs of generic covariance."""
         root, beta = rng.normal(size=(4, 4)) / 2, unit(rng, 4)
@@ -146,6 +159,7 @@ class WidthCorrection(Expansion):
     )
 
     approximates: ClassVar[str] = "the strengths of a mode in layers of fixed imbalance at the end of training"
+    unapplied: ClassVar[str] = "its imbalance in the ratio of the widths holds for random layers on average only"
     orders: ClassVar[Mapping[str, float]] = {"strengths squared": 4}
     dps = 50
 
@@ -222,6 +236,7 @@ class LayerImbalance(Statistic):
     sigma: Any = parameter(r"\sigma", "size of the start", domain="(0, 0.1]", default=0.01)
 
     approximates: ClassVar[str] = "averages over trained two-layer networks with one output from Gaussian starts"
+    unapplied: ClassVar[str] = "an average over Gaussian starts; one network conserves the imbalance of its own weights"
     draws: ClassVar[int] = 2000
 
     def __post_init__(self) -> None:

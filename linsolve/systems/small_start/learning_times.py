@@ -10,11 +10,15 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.law import Expansion
 from linsolve.core.network import time_to_reach
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
 from linsolve.systems.mode.deep_mode import DeepMode
+from linsolve.systems.small_start.small_network import SmallNetwork
 from linsolve.systems.small_start.start import SmallStart, check_growth, check_range, outer, split, unit
 
 __all__ = ["DeepLearningTime", "LearningTime"]
+
+LATER = 0.1  # error of 2 s t over the imbalance, in random networks
 
 
 class LearningTime(SmallStart):
@@ -91,6 +95,23 @@ class LearningTime(SmallStart):
         scale = np.sqrt(np.sum(self.target**2) ** 0.5 / np.sum(w**2)) / 3
         aligned = type(self)(w * scale, outer(w, beta) * scale, self.target, self.eta)
         return [(aligned, 1.0, "half of the target")]
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the learning times of a network with two layers and one output on white inputs."""
+        net = SmallNetwork.of(given, depth=2, outputs=1, white=True)
+        (first, last), clock = net.layers, net.clock
+        g = net.growing(net.target[0])
+        law = cls(last[0], first, net.target[0])
+        beta, log = net.target[0] / net.strength, np.log(4 * net.strength / np.sum(g**2))
+        across = np.linalg.norm(g @ first - (g @ first @ beta) * beta) ** 2 / np.sum(g**2) / net.strength
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            error = across / 2 + LATER * net.imbalance / log
+            times = law.approximation(np, 1.0)
+            return {name: Estimate(lambda t=t: t / clock, 2, error) for name, t in times.items()}  # type: ignore[misc]
+
+        return net.law(cls, predict, timed=False)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LearningTime:
@@ -188,6 +209,31 @@ class DeepLearningTime(Expansion):
         return self._named(
             flow.time_to(xp, start, loss=half**2 / 2), flow.time_to(xp, start, loss=flow.loss(xp, start) / 2)
         )
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the learning times of the modes of a balanced network, the largest singular value first."""
+        depth = len(given.network.weights)
+        if not 2 < depth <= 60:
+            meaning, fix = "number of layers", "for two layers take LearningTime"
+            given.refuse("depth", depth, "must be above 2 and at most 60", meaning, fix)
+        net = SmallNetwork.of(given)
+        modes = net.aligned()
+        order = np.argsort(-modes.s)
+        start, s, rate = modes.start[order], modes.s[order], 1 / modes.flow.tau[order]
+        if not (start > 0).all():
+            meaning, fix = "strength of a mode at the start", "a mode of another sign is never learned"
+            given.refuse("start", f"{start.min():.3g}", "must be positive", meaning, fix)
+        small = np.power(start / s, 1 / depth)
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            error = float(np.max(small ** (depth - 2)))
+            laws = [cls(s=each, depth=depth, eta=eta) for each, eta in zip(s, rate, strict=True)]
+            pairs = zip(laws, np.power(start, 1 / depth), strict=True)
+            times = np.stack([next(iter(law.approximation(np, sigma).values())) for law, sigma in pairs])
+            return {f"half of the {part}": Estimate(lambda: times, depth - 2, error) for part in ("target", "loss")}
+
+        return net.law(cls, predict, small=float(np.max(small)), timed=False)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> DeepLearningTime:

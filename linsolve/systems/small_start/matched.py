@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from linsolve.core.network import follow
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.small_network import SmallNetwork, named_losses
 from linsolve.systems.small_start.start import SmallStart, check_growth, kernel, outer, split, unit
 
 __all__ = ["KernelAlignment", "MatchedSolution", "RefinedMatchedSolution"]
+
+OUTPUT, KERNEL, ALIGNED = 0.04, 0.08, 0.03  # relative errors over the imbalance in random networks, within a factor 5
 
 
 class MatchedSolution(SmallStart):
@@ -62,6 +66,7 @@ class MatchedSolution(SmallStart):
     approximates: ClassVar[str] = "the two-layer network on white inputs from a start of size sigma, at all times"
     orders: ClassVar[Mapping[str, float]] = {"q": 2, "r": 2}
     logarithmic: ClassVar[tuple[str, ...]] = ("q", "r")
+    scaling: ClassVar[str] = "sigma^2 log(1/sigma)"  # of the errors of order 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,6 +105,51 @@ class MatchedSolution(SmallStart):
         s = split(np, self.first, self.target)[0]
         logs = np.asarray([np.log(2 * s / self.head_start(np, scale)) for scale in self.scales])
         return {name: e / (logs if name in self.logarithmic else 1) for name, e in super().errors().items()}
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the law of a network with two layers and one output on white inputs."""
+        net = SmallNetwork.of(given, depth=2, outputs=1, white=True)
+        net.growing(net.target[0])
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            law = cls.at(net, given.times)
+            return law._estimates(net, given)
+
+        return net.law(cls, predict)
+
+    @classmethod
+    def at(cls, net: SmallNetwork, times: np.ndarray) -> Self:
+        """Return the law of a network, with ``sigma = 1``, at times of the network."""
+        (first, last), s = net.layers, net.strength
+        p0 = float(np.sum(net.growing(net.target[0]) ** 2)) / 2
+        return cls(last[0], first, net.target[0], net.phase(times, s, np.log(2 * s / p0)))
+
+    def _lag(self) -> float:
+        """Return the relative error of the output by the part of the first layer orthogonal to the target."""
+        refined = RefinedMatchedSolution(**self.parameters()).approximation(np, 1.0)["r"]
+        gap = np.abs(self.approximation(np, 1.0)["r"] - refined).max()
+        return float(gap / np.abs(refined).max())
+
+    def _across(self) -> float:
+        """Return the largest output orthogonal to the target, relative to it: ``|W_perp^T g|/(2 sqrt(s) |g|)``."""
+        s, _, w, rest = split(np, self.first, self.target)
+        g = self.last + w
+        return float(np.linalg.norm(g @ rest) / np.linalg.norm(g) / np.sqrt(s) / 2)
+
+    def _estimates(self, net: SmallNetwork, given: GivenNetwork) -> dict[str, Estimate]:
+        """Return the output along the target, and map and loss without the output orthogonal to it."""
+        across = self._across()
+        error = self._lag() + OUTPUT * net.imbalance + across**2
+        r = self.approximation(np, 1.0)["r"].reshape(given.times.shape)
+        beta = net.target / net.strength
+        product = r[..., None, None] * beta
+        found = {"output": Estimate(lambda: r, 2, error, self.scaling)}
+        found["map"] = Estimate(lambda: net.whole_map(product), 1, across + error)
+        span_map = net.whole_map(product) @ given.network.span
+        for name, value in named_losses(given, lambda: given.loss(span_map)).items():
+            found[name] = Estimate(value, 2, across**2 + error, self.scaling)
+        return found
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> MatchedSolution:
@@ -150,6 +200,7 @@ class RefinedMatchedSolution(MatchedSolution):
     """
 
     logarithmic = ()
+    scaling = ""
 
     def clock(self, xp: Any, small: Any) -> Any:
         """Return the slowed exponent."""
@@ -223,6 +274,28 @@ class KernelAlignment(RefinedMatchedSolution):
         plus, minus = g * xp.sqrt(e), (self.last - w) / xp.sqrt(e)
         lost = (1 - xp.sqrt(down[:, None] * e))[..., None] * outer(g, g @ rest) / xp.sum(g**2)
         return small * (plus + minus) / 2, small * (plus - minus) / 2, small * (rest - lost)
+
+    def _estimates(self, net: SmallNetwork, given: GivenNetwork) -> dict[str, Estimate]:
+        """Return the observables of the layers, and the alignment of the kernel on the samples."""
+        a, w, rest = self.layers(np, 1.0)
+        beta = net.target[0] / net.strength
+        shape, first = given.times.shape, rest + outer(w, beta)
+        layers = [first.reshape(*shape, *first.shape[1:]), a.reshape(*shape, 1, a.shape[1])]
+        across, log = self._across() ** 2, 1 + abs(np.log(net.small))
+        error, larger = OUTPUT * net.imbalance + across, KERNEL * net.imbalance + across
+        errors = {"ntk": larger, "w1": larger * log, "w2": larger * log}
+        scalings = dict.fromkeys(("w1", "w2"), MatchedSolution.scaling)
+        output = np.sum(a * w, axis=-1).reshape(shape)
+        found = {"output": Estimate(lambda: output, 2, error)}
+        found |= {
+            name: Estimate(value, 2, errors.get(name, error), scalings.get(name, ""))
+            for name, value in net.observables(given, layers).items()
+        }
+        m, square = kernel(np, a, w, rest, beta), np.sum(a * a, axis=-1)
+        idle = len(given.network.power) - len(beta)  # directions of the inputs without start and target
+        size = np.sqrt(np.sum(m * m, axis=(-2, -1)) + idle * square**2)
+        aligned = ((m @ beta) @ beta / size).reshape(shape)
+        return found | {"alignment": Estimate(lambda: aligned, 2, ALIGNED * net.imbalance + across)}
 
     def _of(self, xp: Any, a: Any, w: Any, rest: Any) -> dict[str, Any]:
         beta = split(xp, self.first, self.target)[1]

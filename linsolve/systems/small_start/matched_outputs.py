@@ -10,13 +10,18 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.law import Expansion
 from linsolve.core.network import follow
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.core.reduced_network import norm
+from linsolve.systems.small_start.small_network import SmallNetwork, named_losses
 from linsolve.systems.small_start.start import check_direction, check_range
 from linsolve.systems.whitened.factorizations import echelon, flipped
 from linsolve.systems.whitened.matrix_riccati import moved
 from linsolve.systems.whitened.start_frame import Frame, Modes
 
 __all__ = ["MatchedOutputs"]
+
+PRODUCT, GRAM = 0.09, 0.3  # relative errors over the imbalance: 0.05 to 0.15, 0.1 to 0.5 in random networks
 
 
 class MatchedOutputs(Expansion):
@@ -81,6 +86,7 @@ class MatchedOutputs(Expansion):
     approximates: ClassVar[str] = "the two-layer network with several outputs on white inputs, from a small start"
     orders: ClassVar[Mapping[str, float]] = {"product": 2, "gram_in": 2, "gram_out": 2}
     scales = (1e-3, 3e-4, 1e-4)
+    meaning: ClassVar[str] = "root of the imbalance of the layers over the target"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,6 +139,32 @@ class MatchedOutputs(Expansion):
         first, last = follow(start, self.target, self.times(xp, small))
         q = xp.concat([xp.matrix_transpose(first), last], axis=-2)
         return self._blocks(q @ xp.matrix_transpose(q))
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the law of a network with two layers on white inputs; its small parameter is the imbalance."""
+        net = SmallNetwork.of(given, depth=2, white=True)
+        (first, last), s = net.layers, net.strength
+        n_in = net.target.shape[1]
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            law = cls(first, last, net.target, net.phase(given.times, s, np.log(s)))
+            gram = law.gram(np, 1.0, law.times(np, 1.0)).reshape(*given.times.shape, *2 * (len(first[0]) + len(last),))
+            product, x, z = gram[..., n_in:, :n_in], gram[..., :n_in, :n_in], gram[..., n_in:, n_in:]
+            found = {}
+            if norm(given.frozen) <= net.red.tolerance * norm(given.network.weights[0]):
+                found["map"] = Estimate(lambda: net.whole_map(product), 2, PRODUCT * net.imbalance)
+            span_map = net.whole_map(product) @ given.network.span
+            for name, value in named_losses(given, lambda: given.loss(span_map)).items():
+                found[name] = Estimate(value, 2, PRODUCT * net.imbalance)
+            if given.samples is not None:
+                bases = net.red.inputs, net.red.outputs
+                found["ntk"] = Estimate(
+                    lambda: given.ntk_of_grams(*bases, x, z, net.red.clock), 2, GRAM * net.imbalance
+                )
+            return found
+
+        return net.law(cls, predict, small=np.sqrt(net.imbalance))
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> MatchedOutputs:

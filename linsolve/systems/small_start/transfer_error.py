@@ -7,9 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import refuse_fractions
+from linsolve.core.arguments import integer, number, real_array, refuse_fractions
 from linsolve.core.law import Statistic
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.systems.small_start.final_kernel import FinalKernel
+from linsolve.systems.small_start.final_network import FinalNetwork
 from linsolve.systems.small_start.start import check_range, refuse
 
 __all__ = ["TransferError"]
@@ -76,6 +79,91 @@ class TransferError(Statistic):
         if int(self.n_in) == 1 and away.max() > 0:
             least = f"{float(np.abs(arithmetic.to_numpy(self.overlap)).min()):g}"
             refuse(self, "overlap", least, "must be 1 or -1 for n_in = 1, where no task is orthogonal", "add an input")
+
+    symbol: ClassVar[str] = "1/D"
+    meaning: ClassVar[str] = "inverse number of inputs"
+
+    @classmethod
+    def of(  # type: ignore[override]
+        cls,
+        weights: Any,
+        data: Any,
+        rates: Any = None,
+        *,
+        task: Any,
+        samples: int,
+        ridge: float = 0.0,
+        covariances: bool = False,
+        tolerance: float | None = None,
+    ) -> NetworkLaw:
+        r"""Return the law of regression on a new task with the tangent kernel of a network at the end of training.
+
+        Parameters
+        ----------
+        weights, data, rates, covariances, tolerance
+            As in `MatchedOutputs`; a network with one output from a small start.
+        task : array_like, shape (n_in,) or (tasks, n_in)
+            New tasks :math:`y = w \cdot x`, not zero.
+        samples : int
+            Number of standard Gaussian samples of the new task; 0 is allowed.
+        ridge : float
+            Ridge added to the kernel matrix, in units of the kernel's part without spike,
+            :math:`\bar\eta s^{2 - 2/L}`.
+
+        Returns
+        -------
+        NetworkLaw
+            ``law()["error"]`` is the mean of :math:`|w - \hat w|^2`, shape () or (tasks,).
+
+        Raises
+        ------
+        NotExact
+            If the network has several outputs, or its start is not small.
+        ValueError
+            If an argument is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import linsolve as ls
+        >>> weights = [0.01 * np.ones((3, 40)), 0.01 * np.ones(3)]
+        >>> X = np.random.default_rng(0).normal(size=(60, 40))
+        >>> task = np.eye(40)[0]  # the task learned before: two layers, spike 1
+        >>> law = ls.laws.TransferError.of(weights, (X, X[:, 0]), task=task, samples=20)
+        >>> float(law()["error"].round(3))  # 1 - P/D = 0.5 before training
+        0.253
+        """
+        who = f"{cls.__name__}.of"
+        given = GivenNetwork.read(who, weights, data, rates, covariances, tolerance)
+        net, network = FinalNetwork.of(given, outputs=1), given.network
+        n_in = network.weights[0].shape[1]
+        tasks = np.asarray(real_array(who, "task", task, meaning="new tasks"))
+        if tasks.ndim not in (1, 2) or tasks.shape[-1] != n_in:
+            raise ValueError(
+                f"{who}: task has shape {tasks.shape} but must be ({n_in},) or (tasks, {n_in}) (new tasks)"
+            )
+        sizes = np.linalg.norm(tasks, axis=-1)
+        if not (sizes > 0).all():
+            raise ValueError(f"{who}: task = 0 must have an entry other than 0 (new tasks); drop it")
+        count = integer(who, "samples", samples, meaning="number of samples of the new task", low=0, example=20)
+        ridge = number(who, "ridge", ridge, meaning="ridge", domain="[0, inf)", example=0.0)
+        learned = (net.learned @ network.span.T)[0]
+        overlap = np.clip(tasks @ learned / (sizes * np.linalg.norm(learned)), -1.0, 1.0)
+        overlap, depth = np.sign(overlap) if n_in == 1 else overlap, len(network.weights)
+        law = cls(
+            strength=np.full(overlap.size, depth - 1.0),
+            overlap=np.ravel(overlap),
+            samples=np.full(overlap.size, float(count)),
+            ridge=np.full(overlap.size, ridge),
+            n_in=n_in,
+        )
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            values = law.prediction(np)["error"].reshape(sizes.shape) * sizes**2
+            return {"error": Estimate(lambda: values, 1, depth / n_in + 4 * net.error)}
+
+        NetworkLaw(FinalKernel, given, net.small, predict)  # raises unless the start is small
+        return net.law(cls, predict, small=1 / n_in, timed=False)
 
     def scale(self, xp: Any) -> Any:
         """Return ``kappa`` by Newton's method from above, which is monotone because the equation is convex."""

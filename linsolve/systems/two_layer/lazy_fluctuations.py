@@ -81,6 +81,7 @@ class LazyFluctuations(Statistic):
     h: Any = parameter("h", "width", domain="[2, inf)", default=1e8)
 
     approximates: ClassVar[str] = "averages over random starts of LazyTwoLayer at large width"
+    unapplied: ClassVar[str] = "a variance over random starts; LazyTraining.of takes the fluctuations of one network"
     draws: ClassVar[int] = 20000
 
     def _strength(self) -> Any:
@@ -165,6 +166,7 @@ class FixedWidthKernelChange(Statistic):
     alpha: Any = parameter(r"\alpha", "scale of the output", domain="(0, inf)", default=1e6)
 
     approximates: ClassVar[str] = "averages over random starts of LazyTwoLayer at fixed width, as alpha grows"
+    unapplied: ClassVar[str] = "a variance over random starts; LazyTraining.of takes the fluctuations of one network"
     draws: ClassVar[int] = 20000
 
     def prediction(self, xp: Any) -> dict[str, Any]:

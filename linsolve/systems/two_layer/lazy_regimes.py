@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.core.law import Expansion
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
-from linsolve.systems.two_layer.lazy_training import moved, network
+from linsolve.systems.two_layer.lazy_training import LazyTraining, moved, network
+from linsolve.systems.two_layer.line_network import LineNetwork
 
 __all__ = ["FeatureRegime", "LazyRegime"]
 
@@ -28,6 +30,32 @@ class _Regime(Expansion):
             "weights": moved(xp, flow, start),
             "half time": flow.time_to(xp, start, loss=flow.loss(xp, start) / 2),
         }
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return kernel change, weight change and half time of a two-layer network with one output, on a line."""
+        net = LineNetwork.of(given)
+        G, law = net.strength, LazyTraining.at(net, np.ones(1))
+        small = cls.small_of(abs(G))
+        found, finer = cls(rho=1.0).approximation(np, np.asarray(small)), law.approximation(np, np.ones(()))
+        finer["kernel change"] = finer["kernel change with fluctuations"]
+        # the overlap changes the weights and the half time, whose fluctuations `LazyTraining` leaves out
+        neglected = dict.fromkeys(("weights", "half time"), abs(net.overlap * G) / (1 + abs(G)) / 2)
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            def estimate(name: str) -> Estimate:
+                value = found[name] / (net.clock if name == "half time" else 1.0)
+                error = abs(float(found[name] / finer[name]) - 1) + neglected.get(name, 0.0)
+                return Estimate(lambda: value, cls.orders[name], error)
+
+            return {name: estimate(name) for name in found}
+
+        return net.law(cls, predict, small, timed=False)
+
+    @classmethod
+    def small_of(cls, G: float) -> float:
+        """Return the small parameter of a network."""
+        raise NotImplementedError
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> Any:
@@ -68,9 +96,16 @@ class LazyRegime(_Regime):
     """
 
     approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in G"
+    symbol: ClassVar[str] = "G"
+    meaning: ClassVar[str] = "gap to be learned over half of the kernel at the start"
     orders: ClassVar[Mapping[str, float]] = {"kernel change": 2, "weights": 2, "half time": 2}
     constants: ClassVar[Mapping[str, float]] = {"kernel change": 0.26, "weights": 0.095, "half time": 0.016}
     dps = 50
+
+    @classmethod
+    def small_of(cls, G: float) -> float:
+        """Return ``G``."""
+        return G
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the leading terms."""
@@ -113,10 +148,17 @@ class FeatureRegime(_Regime):
     """
 
     approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in 1/G"
+    symbol: ClassVar[str] = "1/G"
+    meaning: ClassVar[str] = "half of the kernel at the start over the gap to be learned"
     orders: ClassVar[Mapping[str, float]] = {"kernel change": 1, "weights": 0.5, "half time": 1}
     constants: ClassVar[Mapping[str, float]] = {"kernel change": 1.01, "weights": 0.72, "half time": 0.03}
     scales: ClassVar[tuple[float, ...]] = (1e-20, 1e-22, 1e-24)  # the logarithm in the error must vary slowly
     dps = 120
+
+    @classmethod
+    def small_of(cls, G: float) -> float:
+        """Return ``1/G``."""
+        return 1 / G
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the leading terms."""

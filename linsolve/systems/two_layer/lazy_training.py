@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve.core.law import Expansion
+from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
+from linsolve.systems.two_layer.line_network import LineNetwork
 
 __all__ = [
     "LazyTraining",
@@ -20,6 +22,13 @@ __all__ = [
     "slopes",
     "weight_change",
 ]
+
+
+SECOND = 0.3  # relative error over the square of the overlap, between lazy and feature training
+
+
+def _size(value: Callable[[], np.ndarray]) -> float:
+    return float(np.abs(value()).max())
 
 
 def network(xp: Any, small: Any, target: Any, alpha: Any, rho: Any, xi: Any) -> tuple[LazyTwoLayer, Any]:
@@ -225,6 +234,40 @@ class LazyTraining(Expansion):
             "weights": moved(xp, flow, start),
             "half time": flow.time_to(xp, start, loss=flow.loss(xp, start) / 2),
         }
+
+    symbol: ClassVar[str] = "epsilon"
+    meaning: ClassVar[str] = "overlap of the layers over their size, of order h^(-1/2) for random weights"
+
+    @classmethod
+    def applied(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the law of a two-layer network with one output on data on a line, with its own fluctuations."""
+        net = LineNetwork.of(given)
+        G = net.strength
+
+        def predict(given: GivenNetwork) -> dict[str, Estimate]:
+            law = cls.at(net, np.ravel(given.times))
+            found = law.approximation(np, np.ones(()))
+            F, growth = (found[name].reshape(given.times.shape) for name in ("F with fluctuations", "kernel"))
+            second = SECOND * (net.overlap * G) ** 2 / (1 + G**2)
+            values = {
+                name: Estimate(value, 2, second * abs(G) * net.size / _size(value))
+                if "loss" not in name
+                else Estimate(value, 2, second)
+                for name, value in net.observables(given, F).items()
+            }
+            if given.samples is not None:
+                first = abs(net.overlap) * abs(G) / np.sqrt(1 + G**2)
+                values["ntk"] = Estimate(lambda: net.ntk(given, growth), 1, first / growth.max() + second)
+            return values
+
+        return net.law(cls, predict, abs(net.overlap))
+
+    @classmethod
+    def at(cls, net: LineNetwork, times: np.ndarray) -> LazyTraining:
+        """Return the law of a network for `small` = 1, at times of the network."""
+        latest = 400.0 / np.sqrt(1 + net.strength**2)
+        law_times = np.clip(times * net.clock, 1e-300, latest)
+        return cls(y=net.strength, scaled_alpha=1.0, xi=[0.0, net.overlap, 0.0], times=law_times)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LazyTraining:

@@ -181,7 +181,7 @@ def _refuse_uncompiled(xp: Any) -> None:
     if find_spec("numba") is None:
         raise ModuleNotFoundError(
             "matrix_riccati: method = 'compiled' needs numba (compiled linear algebra); pip install "
-            "'linsolve-dynamics[fast]', or leave the method out"
+            '".[fast]" in the clone, or leave the method out'
         )
 
 

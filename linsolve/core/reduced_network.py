@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linsolve.solvability.network import EPS, TOLERANCE, Network
+from linsolve.core.network_arguments import EPS, TOLERANCE, Network
 
 __all__ = [
     "Joint",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.core.arguments import Interval, boolean, real_array, shown
+from linsolve.core.biases import Biases, read_biases
 
 __all__ = ["Network", "read"]
 
@@ -36,6 +37,8 @@ class Network(NamedTuple):
         Relative distance up to which a condition holds; weaker directions are ignored.
     precision : str
         Coarsest floating-point type of the arguments, such as "float32".
+    biases : tuple of (ndarray or None)
+        Bias of each layer, shape (n_l,), None where it has none; empty if no layer has one.
     """
 
     weights: tuple[np.ndarray, ...]
@@ -45,6 +48,7 @@ class Network(NamedTuple):
     rates: np.ndarray
     tolerance: float = TOLERANCE
     precision: str = "float64"
+    biases: Biases = ()
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -60,22 +64,29 @@ def read(
     covariances: bool,
     tolerance: Any = None,
     names: Sequence[str] | None = None,
+    bias: Any = None,
 ) -> Network:
     """Return the arguments of the caller `who` as a `Network`; errors name the layers W1, W2, ... or by `names`."""
     layers, names = _layers(who, weights, names)
     covariances = boolean(who, "covariances", covariances, meaning="whether the data are moments")
     inputs, outputs = _pair(who, data, covariances)
-    precision = _precision([*weights, *data])
+    biases = read_biases(who, bias, layers)
+    if biases and covariances:
+        raise ValueError(
+            f"{who}: bias needs the means of the data, which second moments lack (bias of the layers); pass samples "
+            "(X, Y), or leave it out"
+        )
+    precision = _precision([*weights, *data, *(bias if isinstance(bias, list | tuple) else [])])
     tolerance = _tolerance(who, tolerance, precision)
     moments = _moments if covariances else _from_samples
     _refuse_transposed(who, layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
     span, power, cross = moments(who, inputs, outputs, layers[0].shape[1], len(layers[-1]), tolerance)
-    return Network(layers, span, power, cross, _rates(who, rates, len(layers)), tolerance, precision)
+    return Network(layers, span, power, cross, _rates(who, rates, len(layers)), tolerance, precision, biases)
 
 
 def _precision(arrays: list[Any]) -> str:
     """Return the coarsest floating-point type of the arrays."""
-    kinds = [np.asarray(each).dtype for each in arrays]
+    kinds = [np.asarray(each).dtype for each in arrays if each is not None]
     coarse = [kind for kind in kinds if kind.kind == "f" and np.finfo(kind).eps > EPS]
     return str(max(coarse, key=lambda kind: float(np.finfo(kind).eps))) if coarse else "float64"
 

@@ -1,0 +1,119 @@
+"""Base of trajectories: table, figure and key completion of values over time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.table import Columns, chosen, frame, tidy, write_csv
+
+__all__ = ["Series", "draw_by"]
+
+_drawer: list[Callable[..., Any]] = []
+
+
+def draw_by(drawer: Callable[..., Any]) -> None:
+    """Set the function that draws a trajectory, ``drawer(traj, name, ax, log=, **style)``."""
+    _drawer[:] = [drawer]
+
+
+class Series:
+    """Values by name over times: ``keys()``, ``t`` and ``[name]`` are those of the subclass."""
+
+    t: Any
+
+    def keys(self) -> list[str]:
+        """Return the names of the values."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Any:
+        raise NotImplementedError
+
+    def _lead(self) -> dict[str, Any]:
+        """Return the columns of the leading axes, which broadcast to their common shape."""
+        return {"t": arithmetic.to_numpy(self.t)}
+
+    def _tabled(self) -> list[str]:
+        """Return the names of a table by default."""
+        return self.keys()
+
+    def _columns(self, method: str, names: str | Iterable[str] | None) -> Columns:
+        who, lead = f"{type(self).__name__}.{method}", self._lead()
+        fields = {name: arithmetic.to_numpy(self[name]) for name in chosen(who, names, self._tabled())}
+        return tidy(who, lead, np.broadcast_shapes(*(np.shape(each) for each in lead.values())), fields)
+
+    def to_dataframe(self, names: str | Iterable[str] | None = None) -> Any:
+        """Return a tidy ``pandas.DataFrame`` (extra ``[labelled]``) with one row for each number.
+
+        Parameters
+        ----------
+        names : str or iterable of str, optional
+            Values to list; by default all, without the tangent kernel of a `NetworkTrajectory`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``t``; ``batch0``, ... and parameters of the members, for a batch; ``name``; ``axis0``, ``axis1``,
+            ..., the indices of an array, missing where it has fewer axes; ``value``.
+
+        Raises
+        ------
+        ImportError
+            If pandas is missing.
+        KeyError
+            If a name is unknown.
+
+        Examples
+        --------
+        >>> import linsolve as ls
+        >>> traj = ls.TwoLayer(y=1.0, x=[1.0])([0.0, 1.0], ([0.5, 0.1], [[0.5], [0.2]]))
+        >>> traj.to_dataframe(["loss", "u"]).shape  # 2 times, one loss and two entries of u
+        (6, 4)
+        """
+        return frame(f"{type(self).__name__}.to_dataframe", self._columns("to_dataframe", names))
+
+    def to_csv(self, path: str | os.PathLike[str], names: str | Iterable[str] | None = None) -> Path:
+        """Write the table of `to_dataframe` to a file of comma-separated values, and return its path.
+
+        Parameters
+        ----------
+        path : str or path
+            An existing file is replaced as a whole.
+        names : str or iterable of str, optional
+            Values to list, as in `to_dataframe`.
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be written.
+        KeyError
+            If a name is unknown.
+        """
+        return write_csv(f"{type(self).__name__}.to_csv", path, self._columns("to_csv", names))
+
+    def plot(self, name: str = "loss", ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
+        """Draw a value over time and return the matplotlib axes; the same as ``linsolve.plot.trajectory``.
+
+        Parameters
+        ----------
+        name : str
+        ax : matplotlib Axes, optional
+            Axes to draw on; new ones by default.
+        log : bool, optional
+            Logarithmic vertical axis; by default for a positive loss that falls by more than a factor of 10.
+        **style
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return _drawer[0](self, name, ax, log=log, **style)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()

@@ -1,0 +1,179 @@
+"""Trajectories of networks by closed form and by integration, without and with biases."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.network import affine_maps, maps
+from linsolve.core.network_arguments import Network
+from linsolve.core.network_observables import kronecker
+from linsolve.core.reduced_network import joint, norm, reduced
+from linsolve.core.trajectory import Deferred
+from linsolve.solvability.conditions import Assessment, assess
+from linsolve.solvability.decision import notes
+from linsolve.solvability.matches import Match, PlaneMatch
+from linsolve.solvability.problem import Problem
+from linsolve.solvability.trajectory import WHO, NetworkTrajectory
+
+__all__ = ["by_closed_form", "by_integration", "on_centered", "split_first"]
+
+Arrays = list[np.ndarray]
+
+
+def by_closed_form(network: Network, problem: Problem) -> tuple[NetworkTrajectory | None, str, tuple[str, ...]]:
+    """Return the trajectory, None if no closed form holds, the condition that fails then, and notes."""
+    red = reduced(network)
+    assessed = assess(network, red)
+    match = next((each.match for each in assessed if each.match is not None), None)
+    remarks = tuple(notes(network, red, assessed))
+    if match is None:
+        return None, _failure(assessed), remarks
+    if isinstance(match, PlaneMatch):  # in the network's own hidden units
+        red = reduced(network, idle=True)
+        match = PlaneMatch.of(red, joint(red))
+    return _evaluated(problem, network, match, red.clock, (*_saddle(problem), *remarks)), "", remarks
+
+
+def _failure(assessed: list[Assessment]) -> str:
+    """Return the violated condition of the case that is nearest, among those of the network's depth if there are."""
+    depth = [each for each in assessed if "two layers" not in [c.name for c in each.violated]]
+    nearest = min(depth, key=lambda each: max(c.distance for c in each.violated))
+    worst = max(nearest.violated, key=lambda c: c.distance)
+    return f"{nearest.name} needs {worst.name}, relative distance {worst.distance:.2g}"
+
+
+def _saddle(problem: Problem) -> Iterator[str]:
+    """Report a start that is stationary although the map is not the target's."""
+    network, (pull, moves) = problem.network, problem.gradients
+    size = max(norm(w) for w in network.weights) ** (len(network.weights) - 1)
+    size = max(size, 1.0) if network.biases else size  # the last bias moves whatever the weights are
+    if norm(pull) > 1e-9 * norm(network.cross) and max(map(norm, moves)) <= 1e-13 * norm(pull) * size:
+        yield (
+            "saddle: the start is a stationary point that does not fit the data, a saddle or the minimum of a "
+            "bottleneck; the network stays there, but rounding decides when a simulation leaves a saddle."
+        )
+
+
+def _named(problem: Problem, weights: Callable[[], Arrays], **others: Callable[[], np.ndarray]) -> Deferred:
+    """Return the observables: all weights once, by `weights`, the others from them unless given."""
+    values = Deferred(weights=weights)
+    network, count = problem.network, len(problem.network.weights)
+    names = [f"w{i + 1}" for i in range(count)] + [f"b{i}" for i, b in enumerate(network.biases, 1) if b is not None]
+
+    def part(i: int) -> Callable[[], np.ndarray]:
+        return lambda: values["weights"][i]
+
+    named: dict[str, Callable[[], Any]] = {name: part(i) for i, name in enumerate(names)}
+    if network.biases:
+        values["affine"] = lambda: affine_maps(np, values["weights"][:count], problem.biases(values["weights"]))[-1]
+        named["map"], named["offset"] = (lambda: values["affine"][..., :-1]), (lambda: values["affine"][..., -1])
+        on_span = lambda: np.concatenate([found["map"] @ network.span, found["offset"][..., None]], axis=-1)  # noqa: E731
+    else:
+        named["map"] = lambda: maps(values["weights"])[-1]
+        on_span = lambda: found["map"] @ network.span  # noqa: E731
+    named["singular_values"] = lambda: np.linalg.svd(found["map"], compute_uv=False)
+    named["loss"] = lambda: problem.loss(on_span())
+    if problem.samples is not None:
+        named["train_loss"] = lambda: found["loss"]
+        named["ntk"] = lambda: problem.ntk(values["weights"])
+    found = Deferred(**(named | {name: value for name, value in others.items() if name in named}))
+    return found
+
+
+def by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> NetworkTrajectory:
+    """Return the trajectory of integrated weights; `failure` is the condition of a closed form that fails."""
+    if not (problem.constant or np.isfinite(problem.times).all()):
+        raise ValueError(
+            f"{WHO}: t = inf must be finite (time; no closed form holds, {failure}); say a late time instead"
+        )
+    weights, method = problem.integrated()
+    values = _named(problem, lambda: weights)
+    return NetworkTrajectory(problem.times, f"{method}: {failure}", None, (*_saddle(problem), *remarks), values)
+
+
+def _evaluated(
+    problem: Problem, network: Network, match: Match, clock: float, remarks: tuple[str, ...]
+) -> NetworkTrajectory:
+    traj = match.flow(problem.times, match.z0)
+    state = type(traj.state)(*(traj[name] for name in traj.state._fields))  # refuses overflow
+    route = f"closed form: {match.name}"
+    layers = match.layers(state, network)
+    if layers is not None:
+        values = _named(problem, lambda: layers)
+        return NetworkTrajectory(problem.times, route, match.flow, remarks, values)
+
+    on_span = match.map(state)
+
+    def whole_map() -> np.ndarray:
+        w1 = network.weights[0]
+        outside = w1 - (w1 @ match.inputs) @ match.inputs.T
+        frozen = norm(outside) > network.tolerance * norm(w1)
+        return on_span + values["w2"] @ outside if frozen else on_span
+
+    def ntk() -> np.ndarray:
+        return problem.ntk_of_grams(match.inputs, match.outputs, state.gram_in, state.gram_out, clock)
+
+    values = _named(
+        problem,
+        lambda: problem.integrated()[0],
+        map=whole_map,
+        loss=lambda: problem.loss(on_span @ problem.network.span),
+        ntk=ntk,
+    )
+    return NetworkTrajectory(problem.times, route, match.flow, remarks, values)
+
+
+def split_first(found: NetworkTrajectory) -> NetworkTrajectory:
+    """Return the trajectory of a network with a bias in its first layer, from that on the inputs ``(x, 1)``."""
+    inner = found.values
+    layers = [name for name in inner if name[0] == "w"]
+    named: dict[str, Callable[[], np.ndarray]] = {name: (lambda name=name: inner[name]) for name in layers}
+    named |= {"w1": lambda: inner["w1"][..., :-1], "b1": lambda: inner["w1"][..., -1]}
+    named |= {"map": lambda: inner["map"][..., :-1], "offset": lambda: inner["map"][..., -1]}
+    named["singular_values"] = lambda: np.linalg.svd(named["map"](), compute_uv=False)
+    named |= {name: (lambda name=name: inner[name]) for name in ("loss", "train_loss", "ntk")}
+    notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
+    return dataclasses.replace(found, notes=notes, values=Deferred(**named))
+
+
+def on_centered(
+    found: NetworkTrajectory, network: Network, samples: tuple[np.ndarray, np.ndarray]
+) -> NetworkTrajectory:
+    """Return the trajectory of a network with biases on centered inputs, from that without biases on centered targets.
+
+    The hidden biases are zero and stay so; the last bias relaxes to the mean of the targets at its learning rate.
+    """
+    inner, biases, t = found.values, network.biases, found.t
+    count, mean = len(biases), samples[1].mean(axis=0)
+    start = np.zeros(len(mean)) if biases[-1] is None else biases[-1]
+    with np.errstate(under="ignore"):
+        last = mean + (start - mean) * np.exp(-network.rates[-1] * t)[..., None]
+    left = last - mean if biases[-1] is not None else np.broadcast_to(-mean, (*t.shape, len(mean)))
+
+    def ntk() -> np.ndarray:
+        total, after = np.array(inner["ntk"]), np.eye(len(mean))
+        ones = np.ones((len(samples[0]),) * 2)
+        for i in range(count - 1, -1, -1):
+            if biases[i] is not None:
+                total = total + kronecker(ones, network.rates[i] * after @ np.swapaxes(after, -1, -2))
+            if any(each is not None for each in biases[:i]):
+                after = after @ inner[f"w{i + 1}"]
+        return total
+
+    def constant(value: np.ndarray) -> Callable[[], np.ndarray]:
+        return lambda: np.broadcast_to(value, (*t.shape, len(value)))
+
+    named: dict[str, Callable[[], Any]] = {name: (lambda name=name: inner[name]) for name in inner if name[0] == "w"}
+    named |= {f"b{i}": constant(each) for i, each in enumerate(biases[:-1], start=1) if each is not None}
+    if biases[-1] is not None:
+        named[f"b{count}"] = lambda: last
+    named |= {"map": lambda: inner["map"], "offset": lambda: last if biases[-1] is not None else 0.0 * left}
+    named["singular_values"] = lambda: inner["singular_values"]
+    named["loss"] = named["train_loss"] = lambda: inner["loss"] + np.sum(left**2, axis=-1) / 2
+    named["ntk"] = ntk
+    notes = ("biases: on centered inputs the weights move as without them.", *found.notes)
+    return dataclasses.replace(found, notes=notes, values=Deferred(**named))

@@ -1,0 +1,1 @@
+"""The training trajectory of a network as files: figures, arrays, a table and a report page."""

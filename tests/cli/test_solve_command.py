@@ -1,0 +1,115 @@
+"""`linsolve solve`: every file is complete and right, whichever route holds; bad input leaves nothing."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve.__main__ import main
+
+FILES = {"linsolve.json", "report.html", "trajectories.npz", "scalars.csv"}
+FILES |= {f"{name}.{kind}" for name in ("loss", "map") for kind in ("png", "pdf")}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    gen = np.random.default_rng(0)
+    X, Y = gen.normal(size=(30, 4)), gen.normal(size=(30, 2))
+    np.savez(
+        tmp_path / "deep.npz", **{f"W{i}": gen.normal(size=(4, 4)) / 2 for i in (1, 2)}, W3=gen.normal(size=(2, 4))
+    )
+    np.savez(tmp_path / "one.npz", **{"0.weight": gen.normal(size=(2, 4)), "0.bias": gen.normal(size=2)})
+    np.savez(tmp_path / "data.npz", X=X, Y=Y)
+    np.savez(tmp_path / "moments.npz", Sigma_xx=X.T @ X / 30, Sigma_yx=Y.T @ X / 30)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_integrated_network_is_written_whole_and_its_route_is_named(folder, capsys):
+    assert main(["solve", "deep.npz", "data.npz", "--t", "0:2:5", "--rates", "1,0.5,1", "--out", "here"]) == 0
+    out = capsys.readouterr().out
+    with np.load("deep.npz") as file, np.load("data.npz") as data:
+        traj = ls.solve([file[f"W{i}"] for i in (1, 2, 3)], (data["X"], data["Y"]), np.linspace(0, 2, 5), [1, 0.5, 1])
+    assert out.startswith(f"route: {traj.route}\n")
+    assert traj.route.startswith("DOP853: ")
+    assert all(f"note: {note}" in out for note in traj.notes)
+    assert {path.name for path in (folder / "here").iterdir()} == FILES
+    assert all(f"here/{name}" in out for name in FILES - {"linsolve.json"})
+    with np.load("here/trajectories.npz", allow_pickle=False) as found:
+        assert set(found.files) == {"t", *traj.keys()}
+        for name in traj:
+            np.testing.assert_array_equal(found[name], traj[name])
+    with open("here/scalars.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["loss"]) for row in rows] == traj["loss"].tolist()
+    assert [float(row["singular_value_2"]) for row in rows] == traj["singular_values"][:, 1].tolist()
+    page = (folder / "here" / "report.html").read_text(encoding="utf-8")
+    assert "Training of a 4-4-4-2 linear network on data" in page
+    assert "DOP853: " in page
+    assert all(f'href="{name}"' in page or f"{name[:-4]}.png" in page for name in FILES - {"linsolve.json"})
+    assert main(["solve", "deep.npz", "data.npz", "--t", "0,1", "--out", "here"]) == 0  # replaced
+
+
+def test_an_exact_network_with_a_bias_prints_json(folder, capsys):
+    assert main(["solve", "one.npz", "data.npz", "--t", "0,1,1e6", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["route"] == "closed form: DeepMode"
+    assert found["exact"] is True
+    assert "solve-one/report.html" in found["files"]
+    with np.load("data.npz") as data:
+        inputs = np.c_[data["X"], np.ones(30)]
+        least = np.sum((data["Y"] - inputs @ np.linalg.lstsq(inputs, data["Y"], rcond=None)[0]) ** 2) / 60
+    assert found["loss"] == found["train_loss"]
+    assert found["loss"][-1] == pytest.approx(least, rel=1e-12)
+
+
+def test_second_moments_and_kernels_beyond_the_file_are_left_out_and_said_to_be(folder, capsys, monkeypatch):
+    from linsolve.studies.network import report
+
+    assert main(["solve", "deep.npz", "moments.npz", "--t", "0,1"]) == 0
+    with np.load("solve-deep/trajectories.npz") as found:
+        assert "ntk" not in found
+    monkeypatch.setattr(report, "LARGE", 1)
+    assert main(["solve", "deep.npz", "data.npz", "--t", "0,1", "--out", "small"]) == 0
+    with np.load("small/trajectories.npz") as found:
+        assert "ntk" not in found
+        assert "w3" in found
+    assert "the tangent kernel has more than 1 entries" in (folder / "small" / "report.html").read_text("utf-8")
+    assert "the tangent kernel has more than 1 entries and is not written" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--t", "0:1"], "solve: t = '0:1' must be times A,B,... or FIRST:LAST:NUMBER"),
+        (["--t", "0:1:1"], "must have 2 to 1000000 times"),
+        (["--t", f"0:1:{10**20}"], "must have 2 to 1000000 times"),
+        (["--t", "1,0"], "increasing from 0 or later"),
+        (["--t", "0,inf"], "increasing from 0 or later"),
+        (["--t", "0,x"], "solve: t = '0,x' must be times"),
+        (["--t", "0,1", "--rates", "1,2"], "solve: rates has shape (2,) but must be (3,)"),
+        (["--t", "0,1", "--rtol", "0"], "solve: rtol = 0.0 must be"),
+        (["--t", "0,1", "--out", "data.npz"], "solve: out = data.npz is not a folder"),
+        (["--t", "0,1", "--out", "/proc/x"], "solve: out = /proc/x cannot be written"),
+    ],
+)
+def test_bad_uses_are_one_line_and_leave_nothing(folder, capsys, arguments, message):
+    before = {path.name for path in folder.iterdir()}
+    assert main(["solve", "deep.npz", "data.npz", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert message in err
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_the_destination_is_checked_before_the_computation(folder, capsys, monkeypatch):
+    from linsolve.solvability import solve
+
+    monkeypatch.setattr(solve, "solved", lambda *a: pytest.fail("computed"))
+    (folder / "mine").mkdir()
+    (folder / "mine" / "notes.txt").write_text("mine")
+    assert main(["solve", "deep.npz", "data.npz", "--t", "0,1", "--out", "mine"]) == 2
+    assert "holds other files" in capsys.readouterr().err

@@ -1,0 +1,74 @@
+"""Data of a network from files, safetensors, and the width at which `applies` still answers in seconds."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve.solvability.files import read_data, read_weights
+
+GEN = np.random.default_rng(0)
+X, Y = GEN.normal(size=(20, 3)), GEN.normal(size=(20, 2))
+
+
+@pytest.mark.parametrize("names", [("X", "Y"), ("x", "y"), ("X_train", "y_train"), ("x_train", "Y_train"), "savez"])
+def test_samples_are_read_under_common_names(tmp_path, names):
+    if names == "savez":
+        np.savez(tmp_path / "d.npz", X, Y)
+    else:
+        np.savez(tmp_path / "d.npz", **dict(zip(names, (X, Y), strict=True)), X_test=X[:3])
+    found = read_data(str(tmp_path / "d.npz"))
+    assert not found.covariances
+    assert found.name == "d"
+    for each, right in zip(found.pair, (X, Y), strict=True):
+        np.testing.assert_array_equal(each, right)
+    centered = read_data(str(tmp_path / "d.npz"), center=True)
+    np.testing.assert_allclose(centered.pair[1], Y - Y.mean(0))
+    np.savez(tmp_path / "d.npz", X=X, X_train=X, Y=Y)
+    with pytest.raises(ValueError, match=r"has the arrays X, X_train \(samples\)"):
+        read_data(str(tmp_path / "d.npz"))
+
+
+def test_second_moments_are_read_and_nothing_beside_them(tmp_path):
+    path = tmp_path / "m.npz"
+    np.savez(path, Sigma_xx=X.T @ X / 20, Sigma_yx=Y.T @ X / 20)
+    found = read_data(str(path), who="solve")
+    assert found.covariances
+    np.testing.assert_array_equal(found.pair[0], X.T @ X / 20)
+    weights = [GEN.normal(size=(2, 3))]
+    right = ls.solve(weights, (X, Y), 1.0)
+    np.testing.assert_allclose(ls.solve(weights, found.pair, 1.0, covariances=True)["w1"], right["w1"], rtol=1e-9)
+    with pytest.raises(ValueError, match="solve: center = True does not go with"):
+        read_data(str(path), center=True, who="solve")
+    np.savez(path, Sigma_xx=np.eye(2))
+    with pytest.raises(ValueError, match="has the arrays Sigma_xx but must have Sigma_xx and Sigma_yx alone"):
+        read_data(str(path))
+    np.savez(path, Sigma_xx=np.eye(2), Sigma_yx=np.eye(2), X=X)
+    with pytest.raises(ValueError, match=r"Sigma_xx, Sigma_yx, X but must have"):
+        read_data(str(path))
+
+
+def test_safetensors_are_read_by_their_library_or_refused(tmp_path, monkeypatch):
+    path = tmp_path / "w.safetensors"
+    with pytest.raises(FileNotFoundError, match=r"solve: weights = .* does not exist"):
+        read_weights(path, "solve")
+    path.write_bytes(b"8")
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    with pytest.raises(ImportError, match=r'needs the library safetensors; pip install "\.\[safetensors\]"'):
+        read_weights(path)
+    library = types.ModuleType("safetensors.numpy")
+    library.load_file = lambda file: {"0.weight": X.T, "0.bias": np.ones(3)}
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", library)
+    monkeypatch.setitem(sys.modules, "safetensors", types.ModuleType("safetensors"))
+    found = read_weights(path)
+    np.testing.assert_array_equal(found.layers[0], X.T)
+    np.testing.assert_array_equal(found.biases[0], np.ones(3))
+
+    def fail(file):
+        raise RuntimeError("header too large")
+
+    library.load_file = fail
+    with pytest.raises(ValueError, match=r"cannot be read \(header too large\)"):
+        read_weights(path)
