@@ -116,7 +116,8 @@ def _transposes(names: Sequence[str]) -> str:
 
 
 def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[np.ndarray, ...], Sequence[str]]:
-    if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
+    listed = isinstance(weights, Sequence | np.ndarray) and not isinstance(weights, str | bytes)
+    if not listed or (isinstance(weights, np.ndarray) and weights.ndim == 0) or len(weights) == 0:
         raise ValueError(
             f"{who}: weights = {shown(weights)} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
         )

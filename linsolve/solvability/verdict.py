@@ -8,6 +8,7 @@ from typing import Any
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
+from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.matches import Match
@@ -143,6 +144,16 @@ class Verdict:
                 lines.append(f"To make it exact as {near.name}, bring to 0:")
                 lines += [line for line in self._conditions(known[near.name]) if line.startswith("  FAIL")]
         return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
+
+    def _repr_html_(self) -> str:
+        first, *rest = str(self).split("\n")
+        rows = [
+            (each.name, "ok" if c.ok else "fails" if c.needed else "", c.name, f"{c.distance:.1e}", c.detail)
+            for each in self.assessments
+            for c in each.conditions
+        ]
+        notes = [line for line in rest if line.startswith(("Nearest", "  error", "Note"))]
+        return html_table(first, ("flow", "", "condition", "distance", "measured"), rows, notes)
 
     def report(self) -> str:
         """Return the answer, every flow with every condition, every nearby case with its bound, and the remarks."""
