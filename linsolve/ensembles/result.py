@@ -170,8 +170,8 @@ class Ensemble:
         with drawing(ax) as ax:
             shades = (0.24, 0.36, 0.45)
             for k, (label, low, high) in enumerate(bands):
-                style = {"color": COLORS["sky"], "alpha": shades[min(k, 2)], "linewidth": 0}
-                ax.fill_between(self.t[seen], low[seen], high[seen], label=label, **style)
+                shade = {"color": COLORS["sky"], "alpha": shades[min(k, 2)], "linewidth": 0}
+                ax.fill_between(self.t[seen], low[seen], high[seen], label=label, **shade)
             for (label, values), color, dash in zip(lines, ("blue", "vermilion"), ("-", (0, (5, 2))), strict=False):
                 look = {"label": label, "color": COLORS[color], "linestyle": dash} | style
                 ax.plot(self.t[seen], values[seen], **look)
