@@ -123,6 +123,11 @@ _RECORDS = (
         "Insights and Limitations of the Neural Tangent Kernel Regime",
         2024, "Seleznova", (("school", "Ludwig-Maximilians-Universit{\\\"a}t M{\\\"u}nchen"),),
     ),
+    Reference(
+        "bordelon_2022", "inproceedings", ("Bordelon, Blake", "Pehlevan, Cengiz"),
+        "Learning Curves for SGD on Structured Features", 2022, "Bordelon and Pehlevan",
+        (("booktitle", "International Conference on Learning Representations"), *_arxiv("2106.02713")),
+    ),
 )  # fmt: skip
 
 REFERENCES = {record.key: record for record in _RECORDS}
