@@ -72,8 +72,6 @@ class Trajectory:
         State at time 0, if the route is the closed form.
     shared : optional
         ``flow.shared`` at these times, if the state was computed from it.
-    given : mapping of str to array, optional
-        Observables that the route evaluates more accurately than from the state.
 
     Examples
     --------
@@ -91,7 +89,6 @@ class Trajectory:
     route: str
     start: Any = None
     shared: Any = None
-    given: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not (hasattr(self.flow, "declared") and hasattr(self.state, "_fields") and hasattr(self.t, "shape")):
@@ -112,7 +109,7 @@ class Trajectory:
     @cached_property
     def _along(self) -> Mapping[str, Any]:
         if self.route != "closed form":
-            return self.given or {}
+            return {}
         xp = self._xp
         batch = self._batch_ndim
         clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
