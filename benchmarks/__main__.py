@@ -17,6 +17,7 @@ from benchmarks import (
     ensembles,
     imports,
     networks,
+    sgd,
     speed,
     speed_table,
     sweeps,
@@ -62,6 +63,12 @@ def solved_networks() -> str:
         for kind, count, wrong, *errors in networks.rows()
     ]
     return table(head, rows)
+
+
+def averages_of_sgd() -> str:
+    """Return the times of exact averages of SGD over 200 steps, against 10^4 simulated runs."""
+    head = ("200 steps of SGD", "exact averages", f"{sgd.RUNS:,} simulated runs", "ratio", "worst z of mean, variance")
+    return table(head, sgd.rows())
 
 
 def import_time() -> str:
@@ -110,6 +117,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "starts": starts,
     "networks": solved_networks,
+    "sgd": averages_of_sgd,
     "imports": import_time,
     "ensembles": ensemble_cost,
     "sweeps": sweep_cost,

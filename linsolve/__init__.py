@@ -34,6 +34,7 @@ _WHERE = {
     "phases": "linsolve.studies.phases:",
     "plot": "linsolve.plot:",
     "published": "linsolve.papers.published:",
+    "sgd": "linsolve.solvability.sgd",
     "solve": "linsolve.solvability.solve",
     "sweep": "linsolve.ensembles.sweep_grid",
     "to_code": "linsolve.papers.standalone",

@@ -27,6 +27,7 @@ __all__ = [
     "refuse_beyond_memory",
     "refuse_fractions",
     "shown",
+    "step_counts",
     "times",
     "unknown_name",
 ]
@@ -320,6 +321,27 @@ def _memory() -> int:
 
 
 _MEMORY = _memory()
+
+
+def step_counts(who: str, k: Any) -> np.ndarray:
+    """Return numbers of steps as an array of integers.
+
+    Raises
+    ------
+    ValueError
+        Unless the entries are whole numbers from 0 to 2^53.
+    """
+    try:
+        counts = np.asarray(k)
+    except ValueError:
+        counts = np.asarray("ragged")
+    if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
+        raise ValueError(f"{who}: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100")
+    if (counts > 2**53).any():
+        raise ValueError(
+            f"{who}: k = {counts.max()} must be at most 2^53 (numbers of steps); for the limit call flow.limit"
+        )
+    return counts.astype(np.int64)
 
 
 def times(who: str, t: Any) -> Any:

@@ -131,6 +131,11 @@ _RECORDS = (
         "dissertation, May 2024 (submitted 27.05.2024); sections 3.1 to 3.3 reprint three papers with sections and "
         "equation numbers of their own",
     ),
+    Reference(
+        "bordelon_2022", "inproceedings", ("Bordelon, Blake", "Pehlevan, Cengiz"),
+        "Learning Curves for SGD on Structured Features", 2022, "Bordelon and Pehlevan",
+        (("booktitle", "International Conference on Learning Representations"), *_arxiv("2106.02713")),
+    ),
 )  # fmt: skip
 
 REFERENCES = {record.key: record for record in _RECORDS}

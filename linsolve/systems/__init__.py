@@ -21,6 +21,7 @@ SYSTEMS = (
     "kernel_regime",
     "collapse",
     "random_networks",
+    "streaming_sgd",
 )
 
 

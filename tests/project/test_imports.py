@@ -37,6 +37,7 @@ EXTENDS = {
     "kernel_regime": set(),
     "collapse": {"mode", "two_layer", "whitened", "kernel_regime"},
     "random_networks": set(),
+    "streaming_sgd": set(),
 }
 
 

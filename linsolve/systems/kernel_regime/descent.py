@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array, shown
+from linsolve.core.arguments import Interval, real_array, step_counts
 from linsolve.core.definition import Definition
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Trajectory
@@ -115,7 +115,7 @@ class KernelDescent:
             If the outputs are beyond the range of doubles, for example in a divergent descent.
         """
         who = f"{type(self).__name__}.discrete"
-        counts = _step_counts(who, k)
+        counts = step_counts(who, k)
         problem = pose(self, counts, z0)
         flow, xp = problem.flow, problem.xp
         values = flow.modes(xp).values
@@ -144,21 +144,6 @@ class KernelDescent:
                 "which gradient descent does not converge); take best_step(), or pass allow_divergence=True"
             )
         return arithmetic.cast(xp, step), arithmetic.cast(xp, b)
-
-
-def _step_counts(who: str, k: Any) -> np.ndarray:
-    """Return numbers of steps as an array of integers."""
-    try:
-        counts = np.asarray(k)
-    except ValueError:
-        counts = np.asarray("ragged")
-    if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
-        raise ValueError(f"{who}: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100")
-    if (counts > 2**53).any():
-        raise ValueError(
-            f"{who}: k = {counts.max()} must be at most 2^53 (numbers of steps); for the limit call flow.limit"
-        )
-    return counts
 
 
 def _one_number(who: str, name: str, value: Any, meaning: str, domain: str, example: str) -> Any:

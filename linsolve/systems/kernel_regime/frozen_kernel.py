@@ -15,13 +15,14 @@ from linsolve.numerics.double_double import length, power_of_two
 from linsolve.numerics.spectrum import Spectrum, rows_times
 from linsolve.systems.kernel_regime.descent import KernelDescent, linear_model
 from linsolve.systems.kernel_regime.kernel_matrix import Memo, refuse_negative, symmetric
+from linsolve.systems.kernel_regime.kernel_sgd import KernelSGD
 from linsolve.systems.kernel_regime.one_target import OneTarget, follow
 from linsolve.systems.kernel_regime.predictions import Predictions
 
 __all__ = ["FrozenKernel"]
 
 
-class FrozenKernel(Predictions, KernelDescent, Flow):
+class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
     r"""A network in the kernel regime: linear dynamics under a frozen tangent kernel, possibly singular.
 
     .. math:: L = |f - y|^2/2, \qquad \dot f = -\eta K (f - y), \qquad f(t) = y + e^{-\eta K t} (f_0 - y),

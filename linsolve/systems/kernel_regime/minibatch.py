@@ -1,0 +1,235 @@
+r"""Mean and covariance of minibatch SGD on a linear model and a fixed data set, exactly, by a recursion over steps.
+
+The residual of sample i is :math:`x_i \cdot \delta + \rho_i`, with the distance :math:`\delta` of the parameters from
+a minimum and the residual :math:`\rho` there, one column for each output. For a step h on the gradient of a minibatch
+of m among n samples, the mean of :math:`\delta` descends the whole loss; its covariance C over runs obeys
+
+.. math:: C' = (1 - h S)\, C\, (1 - h S) + h^2 \varphi \Bigl( \frac1n \sum_i q_i x_i x_i^T - S C S - g g^T \Bigr),
+    \qquad S = \frac1n X^T X, \quad g = \frac1n X^T (X \delta + \rho) ,
+
+where :math:`q_i` is the mean square of the residual of sample i, and :math:`\varphi` is ``1/m`` with replacement within
+a minibatch and ``(n - m)/(m (n - 1))`` without. Minibatches of different steps are independent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import integer, refuse_beyond_memory, shown, step_counts, unknown_name
+from linsolve.core.trajectory import Deferred
+
+__all__ = ["Averages", "Model", "Sampling", "averages", "sampling"]
+
+
+class Model(NamedTuple):
+    """A linear model on a data set, with leading batch axes.
+
+    Parameters
+    ----------
+    rows : array, shape batch + (n, r)
+        Inputs ``X``, one sample a row.
+    rest : array, shape batch + (n, o)
+        Residuals at ``delta = 0``, one column for each output.
+    h : array, shape batch
+        Step on the gradient of the mean of the samples' losses.
+    phi : array
+        Covariance of the mean over a minibatch, relative to that over one sample.
+    """
+
+    rows: Any
+    rest: Any
+    h: Any
+    phi: Any
+
+    def residual(self, delta: Any) -> Any:
+        """Return the mean residuals, shape batch + (n, o)."""
+        return self.rows @ delta + self.rest
+
+    def gradient(self, xp: Any, residual: Any) -> Any:
+        """Return the gradient of the mean loss, shape batch + (r, o)."""
+        return xp.matrix_transpose(self.rows) @ residual / self.rows.shape[-2]
+
+    def squares(self, xp: Any, c: Any, means: Any) -> Any:
+        """Return second moments of the residuals, from the covariance and the products of their means."""
+        return xp.sum((self.rows @ c) * self.rows, axis=-1) + means
+
+    def covariance(self, xp: Any, c: Any, squares: Any, pull: Any) -> Any:
+        """Return the covariance after a step, from that before, `squares`, and the product ``g g^T``."""
+        x, h = self.rows, self.h[..., None, None]
+        turned, n = xp.matrix_transpose(x), x.shape[-2]
+        second = turned @ x / n
+        left, right = second @ c, c @ second
+        drawn = turned @ (squares[..., :, None] * x) / n
+        return c - h * (left + right) + h**2 * ((1 - self.phi) * left @ second + self.phi * (drawn - pull))
+
+
+class Sampling(NamedTuple):
+    """Draws of a minibatch: samples in all, samples in a minibatch, and whether one may be drawn twice."""
+
+    samples: int
+    batch: int
+    replacement: bool
+
+    def factor(self, xp: Any) -> Any:
+        """Return ``1/m`` with replacement, ``(n - m)/(m (n - 1))`` without."""
+        n, m = self.samples, self.batch
+        top, bottom = (1, m) if self.replacement else (n - m, m * max(n - 1, 1))
+        return arithmetic.cast(xp, float(top)) / arithmetic.cast(xp, float(bottom))
+
+    def __str__(self) -> str:
+        """Return the sampling in words."""
+        return f"minibatches of {self.batch} of {self.samples}, {'with' if self.replacement else 'without'} replacement"
+
+
+def sampling(who: str, count: int, batch: Any, replacement: Any) -> Sampling:
+    """Return checked arguments of a minibatch.
+
+    Raises
+    ------
+    ValueError
+        If `batch` is no integer from 1 to `count` (without replacement), or `replacement` is neither True nor False.
+    """
+    if not isinstance(replacement, bool | np.bool_):
+        raise ValueError(
+            f"{who}: replacement = {shown(replacement)} must be True or False (whether a sample may be drawn twice "
+            "into one minibatch); shuffled epochs are not solved, False is the nearest"
+        )
+    most = None if replacement else count
+    size = integer(who, "batch", batch, meaning="samples in a minibatch", high=most, example=min(count, 8))
+    return Sampling(count, size, bool(replacement))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Averages:
+    """Averages over all runs of SGD, by name, each evaluated at its first access.
+
+    Parameters
+    ----------
+    t : ndarray
+        Times, numbers of steps times the length of a step.
+    route : str
+        The method and the minibatches.
+    values : Deferred
+        Means and covariances by name.
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> traj = ls.sgd([[0.0]], ([[1.0], [2.0]], [1.0, 3.0]), [0, 1], batch=1, step=0.1)
+    >>> traj.keys(), traj["loss"].round(4).tolist()
+    (['w1', 'map', 'loss', 'train_loss', 'covariance'], [2.5, 1.5062])
+    """
+
+    t: np.ndarray
+    route: str
+    values: Deferred
+
+    def keys(self) -> list[str]:
+        """Return the names."""
+        return list(self.values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(unknown_name("sgd", "average", name, self.keys()))
+        return self.values[name]
+
+    def __repr__(self) -> str:
+        return f"Averages(t: shape {self.t.shape}, route: {self.route}; {', '.join(self.keys())})"
+
+
+class Course(NamedTuple):
+    """Averages at the wanted steps: ``delta``, mean squares of the residuals, covariances."""
+
+    delta: Any
+    squares: Any
+    covariance: Any
+
+
+def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool = False, kept: bool = True) -> Course:
+    """Return averages after `k` steps from a certain start, with leading axes ``k.shape``.
+
+    Parameters
+    ----------
+    who : str
+        Name for error messages.
+    xp : namespace
+    model : Model
+    start : array, shape batch + (r, o)
+        Initial ``delta``.
+    k : array_like of int, any shape
+        Numbers of steps.
+    every : bool
+        Whether to return the covariances of all pairs of outputs, shape batch + (o, o, r, r), instead of their sum over
+        equal outputs, shape batch + (r, r). The sum determines the loss.
+    kept : bool
+        Whether to return the covariances.
+
+    Raises
+    ------
+    ValueError
+        If `k` holds other than whole numbers, or if the covariances exceed the memory.
+    OverflowError
+        If the mean loss leaves the range of doubles; the message contains the step.
+    """
+    counts = step_counts(who, k)
+    _refuse_large(who, counts, start, every, kept)
+    wanted, found = set(counts.ravel().tolist()), {}
+    steps = _steps(xp, model, start, every)
+    with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
+        for step, (delta, squares, c) in zip(range(max(wanted) + 1), steps, strict=False):
+            if not bool(xp.all(xp.isfinite(squares))):
+                raise OverflowError(
+                    f"{who}: k = {counts.max()} is beyond step {step}, at which the mean loss leaves the range of "
+                    "doubles (SGD diverges); take fewer steps, a smaller step or a larger batch"
+                )
+            if step in wanted:
+                found[step] = delta, squares, c if kept else None
+
+    def gathered(index: int) -> Any:
+        stacked = xp.stack([found[each][index] for each in counts.ravel().tolist()])
+        return xp.reshape(stacked, counts.shape + tuple(stacked.shape[1:]))
+
+    return Course(gathered(0), gathered(1), gathered(2) if kept else None)
+
+
+def _steps(xp: Any, model: Model, delta: Any, every: bool) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield ``delta``, mean squares of the residuals and covariances after 0, 1, 2, ... steps."""
+    pairs = model._replace(rows=model.rows[..., None, None, :, :], h=model.h[..., None, None]) if every else model
+    c = 0 * (_outer(xp, delta) if every else delta @ xp.matrix_transpose(delta))
+    while True:
+        residual = model.residual(delta)
+        pull = model.gradient(xp, residual)
+        squares = pairs.squares(xp, c, _products(xp, residual) if every else xp.sum(residual**2, axis=-1))
+        yield delta, squares, c
+        push = _outer(xp, pull) if every else pull @ xp.matrix_transpose(pull)
+        c = pairs.covariance(xp, c, squares, push)
+        delta = delta - model.h[..., None, None] * pull
+
+
+def _products(xp: Any, v: Any) -> Any:
+    """Return products of the columns of ``v``, shape batch + (o, o, n) from batch + (n, o)."""
+    columns = xp.matrix_transpose(v)
+    return columns[..., :, None, :] * columns[..., None, :, :]
+
+
+def _outer(xp: Any, v: Any) -> Any:
+    """Return outer products of the columns of ``v``, shape batch + (o, o, r, r) from batch + (r, o)."""
+    columns = xp.matrix_transpose(v)
+    return columns[..., :, None, :, None] * columns[..., None, :, None, :]
+
+
+def _refuse_large(who: str, counts: np.ndarray, start: Any, every: bool, kept: bool) -> None:
+    width = start.shape[-2] * (start.shape[-1] if every else 1)
+    sizes = {"k": counts.size if kept else 1, "parameters": width, "columns": width}
+    refuse_beyond_memory(who, sizes, "covariances of the parameters")

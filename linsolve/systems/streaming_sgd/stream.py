@@ -1,0 +1,116 @@
+"""Base of the laws of stochastic gradient descent on a stream of Gaussian inputs, with their simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.core.arguments import step_counts
+from linsolve.core.law import Statistic
+from linsolve.core.parameters import parameter
+from linsolve.numerics.checked import in_range
+
+__all__ = ["Stream", "losses"]
+
+
+class Stream(Statistic):
+    """A linear model that sees a fresh minibatch of Gaussian inputs at every step.
+
+    A subclass declares ``noise_variance``, and defines `means` and `variances` of the loss after given numbers of
+    steps, and `drawn`, the eigenvalues of the input covariance with the initial error along each.
+    """
+
+    batch: Any = parameter("m", "samples in a minibatch", domain="[1, inf)", typical=(1, 10), whole=True)
+    step: Any = parameter(r"\eta", "length of a step, in units of time", domain="(0, inf)", typical=(0.01, 0.2))
+
+    draws: ClassVar[int] = 20_000
+    sampled: ClassVar[tuple[int, ...]] = (1, 3, 8)  # steps at which `prediction` is compared with samples
+
+    def means(self, xp: Any, counts: np.ndarray) -> Any:
+        """Return the mean of the loss after `counts` steps, of the shape of `counts`."""
+        raise NotImplementedError
+
+    def variances(self, xp: Any, counts: np.ndarray) -> Any:
+        """Return the variance of the loss after `counts` steps, of the shape of `counts`."""
+        raise NotImplementedError
+
+    def drawn(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the eigenvalues of the input covariance and the initial errors of the weights."""
+        raise NotImplementedError
+
+    def mean(self, k: Any) -> Any:
+        """Return the mean of the loss after `k` steps over all runs.
+
+        Parameters
+        ----------
+        k : array_like of int, any shape
+            Numbers of steps.
+
+        Raises
+        ------
+        ValueError
+            If `k` holds other than whole numbers.
+        OverflowError
+            If the mean is beyond the range of doubles: the run diverges.
+        """
+        return self._within("mean", k, lambda xp, law, counts: law.means(xp, counts))
+
+    def std(self, k: Any) -> Any:
+        """Return the standard deviation of the loss of one run after `k` steps.
+
+        Parameters
+        ----------
+        k : array_like of int, any shape
+            Numbers of steps.
+
+        Raises
+        ------
+        ValueError
+            If `k` holds other than whole numbers.
+        OverflowError
+            If the variance is beyond the range of doubles: the run diverges.
+        """
+        return self._within("std", k, lambda xp, law, counts: xp.sqrt(law.variances(xp, counts)))
+
+    def _within(self, name: str, k: Any, formula: Callable[..., Any]) -> Any:
+        who = f"{type(self).__name__}.{name}"
+        counts, given = step_counts(who, k), self.parameters()
+        xp = arithmetic.namespace(*(v for v in given.values() if arithmetic.namespace(v) is not np))
+        return in_range(who, lambda: formula(xp, self.cast(xp), counts), k=np.maximum(counts, 1), **given)
+
+    def prediction(self, xp: Any) -> dict[str, Any]:
+        """Return mean and variance of the loss after `sampled` steps."""
+        counts = np.asarray(self.sampled)
+        return {"loss": self.means(xp, counts), "variance": self.variances(xp, counts)}
+
+    def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        """Draw `count` runs of the weights: their losses, and the squared deviations from the predicted mean."""
+        found = losses(rng, count, self, self.sampled)
+        return {"loss": found, "variance": (found - self.means(np, np.asarray(self.sampled))) ** 2}
+
+
+def losses(rng: np.random.Generator, count: int, law: Any, k: Sequence[int]) -> np.ndarray:
+    """Return the loss of simulated runs of the weights after `k` steps, ascending, shape (count, len(k)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import linsolve as ls
+    >>> from linsolve.systems.streaming_sgd.stream import losses
+    >>> law = ls.laws.StreamingSGD(batch=2, step=0.1, dimension=3)
+    >>> losses(np.random.default_rng(0), 1000, law, [0, 5]).shape
+    (1000, 2)
+    """
+    spectrum, start = law.drawn()
+    m, step, noise = int(law.batch), float(law.step), float(np.sqrt(law.noise_variance))
+    error, scale, kept = np.broadcast_to(start, (count, len(start))), np.sqrt(spectrum), []
+    for done in range(max(k) + 1):
+        if done in k:
+            kept.append(np.sum(spectrum * error**2, axis=-1) / 2)
+        inputs = rng.normal(size=(count, m, len(start))) * scale
+        residual = (inputs @ error[..., None])[..., 0] - noise * rng.normal(size=(count, m))
+        error = error - step / m * (residual[:, None] @ inputs)[:, 0]
+    return np.stack(kept, axis=-1)

@@ -1,0 +1,226 @@
+"""Averages of minibatch SGD against all sequences of minibatches, sampled runs, and limits."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve import arithmetic
+from linsolve.systems.kernel_regime.minibatch import Model, Sampling, averages
+
+XP = arithmetic.precise(50)
+MODES = pytest.mark.parametrize("replacement", [False, True])
+
+
+def data(seed, n, d, outputs=1, noise=0.5):
+    """Return inputs, targets and a start, all multiples of 1/16."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    Y = X @ rng.normal(size=(d, outputs)) + noise * rng.normal(size=(n, outputs))
+    return tuple(np.round(16 * v) / 16 for v in (X, Y, rng.normal(size=(outputs, d))))
+
+
+def batches(n, m, replacement):
+    """Return all minibatches, equally likely."""
+    return list(itertools.product(range(n), repeat=m) if replacement else itertools.combinations(range(n), m))
+
+
+def all_runs(X, Y, W, m, step, replacement, steps):
+    """Return the weights of every run after `steps` steps, by raw SGD."""
+    runs = [W]
+    for _ in range(steps):
+        after = []
+        for w, batch in itertools.product(runs, batches(len(X), m, replacement)):
+            x, y = X[list(batch)], Y[list(batch)]
+            after.append(w - step / m * (w @ x.T - y.T) @ x)
+        runs = after
+    return runs
+
+
+def mean(values):
+    return sum(values[1:], start=values[0]) / len(values)
+
+
+def far(a, b):
+    """Return the largest difference in units of the largest entry."""
+    a, b = (arithmetic.to_numpy(v) for v in (a, b))
+    return np.max(np.abs(a - b)) / np.max(np.abs(b))
+
+
+# every sequence of minibatches
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("n", "m", "steps"), [(3, 1, 3), (3, 2, 2), pytest.param(4, 3, 2, marks=pytest.mark.exhaustive)]
+)
+def test_averages_equal_those_over_all_sequences_to_fifty_digits(n, m, steps, replacement):
+    X, Y, W = (XP.asarray(v) for v in data(n + m, n, 2))
+    step = XP.asarray(0.375)
+    runs = all_runs(X, Y, W, m, step, replacement, steps)
+    model = Model(X, -Y, step, Sampling(n, m, replacement).factor(XP))
+    found = averages("test", XP, model, XP.matrix_transpose(W), steps)
+    average = mean(runs)
+    gaps = [w - average for w in runs]
+    covariance = mean([XP.matrix_transpose(gap) @ gap for gap in gaps])
+    squares = mean([(X @ w[0] - Y[:, 0]) ** 2 for w in runs])
+    for value, exact in ((found.delta[:, 0], average[0]), (found.covariance, covariance), (found.squares, squares)):
+        assert float(XP.max(XP.abs(value - exact))) <= 1e-45
+
+
+@MODES
+def test_the_variance_factor_of_the_other_draw_is_rejected(replacement):
+    X, Y, W = (XP.asarray(v) for v in data(1, 4, 2))
+    squares = mean([(X @ w[0] - Y[:, 0]) ** 2 for w in all_runs(X, Y, W, 2, XP.asarray(0.25), replacement, 2)])
+    wrong = Model(X, -Y, XP.asarray(0.25), Sampling(4, 2, not replacement).factor(XP))
+    found = averages("test", XP, wrong, XP.matrix_transpose(W), 2)
+    assert float(XP.max(XP.abs(found.squares - squares))) > 1e-3
+
+
+@MODES
+@pytest.mark.parametrize(("n", "d", "outputs"), [(4, 2, 2), (3, 5, 1), (2, 4, 3)])
+def test_your_data_with_several_outputs_or_more_inputs_than_samples(n, d, outputs, replacement):
+    X, Y, W = data(10 * n + d, n, d, outputs)
+    m, step = 2, 0.25
+    traj = ls.sgd(W, (X, Y), [0, 1, 2], batch=m, step=step, replacement=replacement)
+    for steps in range(3):
+        runs = np.array(all_runs(X, Y, W, m, step, replacement, steps))
+        gaps = runs - runs.mean(axis=0)
+        assert far(traj["w1"][steps], runs.mean(axis=0)) <= 1e-14
+        assert far(traj["loss"][steps], np.mean((runs @ X.T - Y.T) ** 2) * outputs / 2) <= 1e-14
+        exact = np.einsum("rij,rkl->ijkl", gaps, gaps) / len(runs)
+        assert np.max(np.abs(traj["covariance"][steps] - exact)) <= 1e-14
+    assert traj.keys() == ["w1", "map", "loss", "train_loss", "covariance"]
+    assert np.array_equal(traj["w1"][0], W)
+    assert np.array_equal(traj.t, [0.0, step, 2 * step])
+
+
+@MODES
+def test_a_frozen_kernel_is_a_linear_model_in_sample_space(replacement):
+    X, Y, W = data(5, 4, 2)
+    kernel, y, f0 = X @ X.T, Y[:, 0], X @ W[0] + [0.5, 0.0, 0.0, -0.25]  # of rank 2, a start outside of its range
+    flow = ls.FrozenKernel(*(XP.asarray(v) for v in (kernel, y, 0.5)))
+    traj = flow.sgd([0, 1, 2], XP.asarray(f0), batch=2, step=0.25, replacement=replacement)
+    runs = [XP.asarray(f0)]
+    for _ in range(2):
+        runs = [
+            f - XP.asarray(0.125) * 2 * sum(XP.asarray(kernel[i]) * (f[i] - XP.asarray(y[i])) for i in batch)
+            for f in runs
+            for batch in batches(4, 2, replacement)
+        ]
+    average = mean(runs)
+    covariance = mean([(f - average)[:, None] * (f - average) for f in runs])
+    loss = mean([XP.sum((f - XP.asarray(y)) ** 2) / 2 for f in runs])
+    for value, exact in ((traj["f"], average), (traj["loss"], loss), (traj["covariance"], covariance)):
+        assert float(XP.max(XP.abs(value[2] - exact))) <= 1e-44
+    assert far(traj["f"], flow.discrete([0, 1, 2], XP.asarray(f0), step=0.25)["f"]) <= 1e-15
+    plain = ls.FrozenKernel(kernel, y, 0.5).sgd([0, 1, 2], f0, batch=2, step=0.25, replacement=replacement)
+    for name in ("f", "residual", "loss", "covariance"):
+        assert np.max(np.abs(plain[name] - arithmetic.to_numpy(traj[name]))) <= 1e-14, name
+    assert np.array_equal(plain["f"][0], f0)
+
+
+def test_kernels_in_a_batch_are_solved_together():
+    rng = np.random.default_rng(2)
+    J = rng.normal(size=(2, 5, 3))
+    kernel, y, eta = J @ np.swapaxes(J, -1, -2), rng.normal(size=5), np.array([[0.1], [0.2], [0.3]])
+    f0 = rng.normal(size=5)
+    found = ls.FrozenKernel(kernel, y, eta).sgd([[0, 3]], f0, batch=2, step=0.2)
+    assert found["loss"].shape == (1, 2, 3, 2)
+    assert found["covariance"].shape == (1, 2, 3, 2, 5, 5)
+    alone = ls.FrozenKernel(kernel[1], y, eta[2, 0]).sgd(3, f0, batch=2, step=0.2)
+    for name in ("f", "loss", "covariance"):
+        assert far(found[name][0, 1, 2, 1], alone[name]) <= 1e-13, name
+
+
+# sampled runs
+
+
+def sampled(X, y, w, m, step, replacement, steps, count, seed):
+    """Return the weights of sampled runs after each step, shape (steps, count, d), by raw SGD."""
+    rng, runs, found = np.random.default_rng(seed), np.tile(w, (count, 1)), []
+    for _ in range(steps):
+        if replacement:
+            drawn = rng.integers(0, len(X), (count, m))
+        else:
+            drawn = np.argpartition(rng.random((count, len(X))), m - 1, axis=-1)[:, :m]
+        x = X[drawn]
+        residual = np.einsum("cmd,cd->cm", x, runs) - y[drawn]
+        runs = runs - step / m * np.einsum("cm,cmd->cd", residual, x)
+        found.append(runs)
+    return np.array(found)
+
+
+@MODES
+@pytest.mark.parametrize("count", [4000, pytest.param(40_000, marks=pytest.mark.exhaustive)])
+def test_sampled_runs_at_every_one_of_forty_steps(count, replacement):
+    X, Y, W = data(8, 30, 4)
+    m, step, k = 5, 0.2, np.arange(1, 41)
+    traj = ls.sgd(W, (X, Y), k, batch=m, step=step, replacement=replacement)
+    other = ls.sgd(W, (X, Y), k, batch=m, step=step, replacement=not replacement)
+    runs = sampled(X, Y[:, 0], W[0], m, step, replacement, len(k), count, seed=1)
+    losses = np.mean((runs @ X.T - Y[:, 0]) ** 2, axis=-1) / 2
+    gaps = runs - traj["w1"]
+    for drawn, value in (
+        (losses, traj["loss"]),
+        (runs, traj["w1"][:, 0]),
+        (gaps[..., :, None] * gaps[..., None, :], traj["covariance"][:, 0, :, 0]),
+    ):
+        z = (drawn.mean(axis=1) - value) / (drawn.std(axis=1) / np.sqrt(count))
+        assert np.max(np.abs(z)) <= 4.5 if drawn.ndim > 2 else np.max(np.abs(z)) <= 4
+    if count > 4000:  # 1/m against (n - m)/(m (n - 1))
+        wrong = (losses.mean(axis=1) - other["loss"]) / (losses.std(axis=1) / np.sqrt(count))
+        assert np.max(np.abs(wrong)) > 10
+
+
+# limits and arguments
+
+
+def test_the_whole_data_set_as_minibatch_is_gradient_descent():
+    X, Y, W = data(6, 12, 3, 2)
+    traj = ls.sgd(W, (X, Y), [1, 10, 50], batch=12, step=0.2)
+    for i, k in enumerate((1, 10, 50)):
+        w = W.copy()
+        for _ in range(k):
+            w = w - 0.2 / 12 * (w @ X.T - Y.T) @ X
+        assert far(traj["w1"][i], w) <= 1e-13
+    assert np.array_equal(traj["covariance"], np.zeros((3, 2, 3, 2, 3)))
+    alone = ls.sgd(W[:, :1], (X[:1, :1], Y[:1]), 3, batch=1, step=0.2)
+    assert not alone["covariance"].any()
+
+
+def test_losses_that_vanish_keep_their_digits():
+    X, Y, W = data(7, 3, 6)  # fits every sample
+    start, *late = ls.sgd(W, (X, Y), [0, 3000, 3500, 4000], batch=1, step=0.2)["loss"]
+    assert 0 < late[2] < 1e-36 * start
+    assert late[2] / late[1] == pytest.approx(late[1] / late[0], rel=1e-6)
+
+
+def test_bad_arguments_are_named():
+    X, Y, W = data(0, 5, 2)
+    use = {"batch": 2, "step": 0.1}
+    for error, message, arguments in (
+        (ValueError, r"sgd: batch = 6 must be an integer from 1 to 5", {**use, "batch": 6}),
+        (ValueError, r"sgd: batch = 2.5 must be an integer", {**use, "batch": 2.5}),
+        (ValueError, r"sgd: step = 0 must be positive", {**use, "step": 0}),
+        (ValueError, r"sgd: replacement = 'shuffle' must be True or False .*epochs", {**use, "replacement": "shuffle"}),
+    ):
+        with pytest.raises(error, match=message):
+            ls.sgd(W, (X, Y), 3, **arguments)
+    assert ls.sgd(W, (X, Y), 3, batch=6, step=0.1, replacement=True)["loss"] > 0
+    with pytest.raises(ValueError, match=r"sgd: weights has 2 layers but must have one .*linearize"):
+        ls.sgd([np.eye(2), W], (X, Y), 3, **use)
+    with pytest.raises(ValueError, match=r"sgd: X has 2 columns \(inputs\) but the weights have 3"):
+        ls.sgd([0.0, 0.0, 0.0], (X, Y), 3, **use)
+    with pytest.raises(ValueError, match=r"sgd: k = -1 must be whole numbers"):
+        ls.sgd(W, (X, Y), -1, **use)
+    with pytest.raises(OverflowError, match=r"sgd: k = 10000 is beyond step \d+, .*SGD diverges"):
+        ls.sgd(W, (X, Y), 10_000, batch=2, step=5.0)
+    with pytest.raises(KeyError, match="did you mean 'loss'"):
+        ls.sgd(W, (X, Y), 3, **use)["los"]
+    flow = ls.FrozenKernel(X @ X.T, Y[:, 0])
+    with pytest.raises(ValueError, match=r"FrozenKernel.sgd: batch = 0 must be an integer from 1 to 5"):
+        flow.sgd(3, Y[:, 0], batch=0, step=0.1)
+    with pytest.raises(ValueError, match=r"FrozenKernel.sgd: step = nan must be positive"):
+        flow.sgd(3, Y[:, 0], batch=1, step=float("nan"))
