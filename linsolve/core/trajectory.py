@@ -11,6 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import shown, unknown_name
+from linsolve.core.pytrees import register_trajectory
 
 __all__ = ["Deferred", "Trajectory"]
 
@@ -91,6 +92,7 @@ class Trajectory:
     shared: Any = None
 
     def __post_init__(self) -> None:
+        register_trajectory(type(self))
         if not (hasattr(self.flow, "declared") and hasattr(self.state, "_fields") and hasattr(self.t, "shape")):
             given = ", ".join(f"{name} = {shown(getattr(self, name))}" for name in ("flow", "t", "state"))
             raise TypeError(f"Trajectory: {given} must be a flow, an array and a State; call flow(t, z0) to make one")
