@@ -13,25 +13,30 @@ True
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from linsolve.arithmetic.jax_arrays import is_staged, is_traced, jax_namespace
+from linsolve.arithmetic.jax_arrays import JaxNamespace, is_staged, is_traced, jax_namespace
 from linsolve.arithmetic.object_array import ObjectArray
 from linsolve.arithmetic.objects import ObjectNamespace
 
 __all__ = [
     "balls",
     "cast",
+    "constant",
+    "implicit",
+    "is_jax",
     "is_object",
     "is_traced",
     "namespace",
     "precise",
     "precision",
     "readable",
+    "repeated",
     "spacing",
     "symbolic",
     "to_numpy",
@@ -136,6 +141,39 @@ def _is_array(value: Any) -> bool:
 def _labels(value: Any) -> bool:
     """Return whether a value is a labelled NumPy array (pandas, xarray)."""
     return type(value).__module__.split(".")[0] in ("pandas", "xarray")
+
+
+def constant(xp: Any, value: Any) -> Any:
+    """Return `value`, which JAX does not differentiate: a rounding error, or a choice between equal expressions."""
+    return xp.constant(value) if is_jax(xp) else value
+
+
+def repeated(xp: Any, count: int, step: Callable[..., Any], *state: Any) -> Any:
+    """Return the arrays `state` after `count` applications of ``state = step(*state)``; one loop in JAX."""
+    if is_jax(xp):
+        return xp.repeated(count, step, state)
+    for _ in range(count):
+        state = step(*state)
+    return state
+
+
+def implicit(xp: Any, solve: Callable[..., Any], equation: Callable[..., Any], *given: Any) -> Any:
+    """Return ``x = solve(*given)``, which JAX differentiates by ``equation(x, *given) = 0`` and not by its algorithm.
+
+    Parameters
+    ----------
+    xp : namespace
+    solve, equation : callable
+        Elementwise in the solution: `equation` has the shape of `x`.
+    *given : array, or tuple of array
+        All arguments with a derivative.
+    """
+    return xp.implicit(solve, equation, given) if is_jax(xp) else solve(*given)
+
+
+def is_jax(xp: Any) -> bool:
+    """Return whether `xp` is the namespace of JAX arrays."""
+    return isinstance(xp, JaxNamespace)
 
 
 def is_object(xp: Any) -> bool:

@@ -11,6 +11,8 @@ import warnings
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
+
 __all__ = ["JaxNamespace", "is_staged", "is_traced", "jax_namespace"]
 
 
@@ -102,3 +104,49 @@ class JaxNamespace:
             return found, tangents[0] / (2 * safe)
 
         return sqrt
+
+    def constant(self, value: Any) -> Any:
+        """Return `value` with derivative 0."""
+        return self._jax.lax.stop_gradient(value)
+
+    def repeated(self, count: int, step: Any, state: Any) -> Any:
+        """Return the arrays `state` after `count` applications of ``state = step(*state)``."""
+        return self._jax.lax.fori_loop(0, count, lambda _, held: tuple(step(*held)), tuple(state))
+
+    def implicit(self, solve: Any, equation: Any, given: Any) -> Any:
+        """Return ``x = solve(*given)`` with the derivative of the solution of ``equation(x, *given) = 0``."""
+
+        def derivative(x: Any, given: Any, changes: Any) -> Any:
+            moved = self.jvp(lambda *given: equation(x, *given), given, changes)[1]
+            slope = self.jvp(lambda x: equation(x, *given), (x,), (self.ones_like(x),))[1]
+            flat = slope == 0
+            return self.where(flat, 0, -moved / self.where(flat, 1, slope))
+
+        return self.with_derivative(solve, derivative, *given)
+
+    def with_derivative(self, formula: Any, derivative: Any, *given: Any) -> Any:
+        """Return ``formula(*given)``, of derivative ``derivative(found, given, changes)``, linear in the changes."""
+        evaluated = self._jax.custom_jvp(formula)
+
+        @evaluated.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            found = evaluated(*primals)
+            return found, derivative(found, primals, tangents)
+
+        return evaluated(*given)
+
+    def jvp(self, formula: Any, given: Any, changes: Any) -> Any:
+        """Return a formula and its change."""
+        return self._jax.jvp(formula, given, changes)
+
+    def on_host(self, formula: Any, shapes: Any, *given: Any) -> Any:
+        """Return ``formula(*given)`` of NumPy arrays, evaluated by the host; `shapes` are those of the results."""
+        jax, double = self._jax, self.float64
+        results = tuple(jax.ShapeDtypeStruct(shape, double) for shape in shapes)
+
+        def evaluated(*given: Any) -> Any:
+            arrays = [np.asarray(value, dtype=float) for value in given]
+            with np.errstate(all="ignore"):
+                return tuple(np.asarray(value, dtype=double) for value in formula(*arrays))
+
+        return jax.pure_callback(evaluated, results, *given, vmap_method="broadcast_all")

@@ -17,6 +17,7 @@ __all__ = [
     "NotExact",
     "Problem",
     "answer",
+    "clock",
     "closed_form",
     "detached",
     "evaluate_by",
@@ -172,6 +173,14 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
             "multiplied by the rates (time); take an earlier time, or inf"
         ) from None
     return limit
+
+
+def clock(xp: Any, t: Any, ndim: int) -> Any:
+    """Return times with `ndim` batch axes; in JAX `t = inf` is a large number, whose products with 0 are not nan."""
+    t = xp.reshape(t, t.shape + (1,) * ndim)
+    if not arithmetic.is_jax(xp):
+        return t
+    return xp.where(xp.isinf(t), xp.copysign(xp.sqrt(xp.finfo(t.dtype).max), t), t)
 
 
 def closed_form(problem: Problem, clock: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import shown, unknown_name
 from linsolve.core.pytrees import register_trajectory
+from linsolve.core.query import clock
 
 __all__ = ["Deferred", "Trajectory"]
 
@@ -114,10 +115,10 @@ class Trajectory:
             return {}
         xp = self._xp
         batch = self._batch_ndim
-        clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
+        t = clock(xp, self.t, batch)
         if self.shared is not None and "along" in self.flow.sharing:
-            return self.flow.along(xp, clock, self.start, self.shared)
-        return self.flow.along(xp, clock, self.start)
+            return self.flow.along(xp, t, self.start, self.shared)
+        return self.flow.along(xp, t, self.start)
 
     @property
     def _batch_ndim(self) -> int:
