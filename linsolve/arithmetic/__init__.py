@@ -1,7 +1,7 @@
 """Arithmetics in which every formula can be evaluated.
 
 Every formula of the package is a pure function of ``(xp, ...)`` that uses array-API names only. `xp` may be NumPy,
-CuPy (through ``array_api_compat.cupy``), ``array_api_strict``, or one of the object arithmetics of this package:
+CuPy (through ``array_api_compat.cupy``), JAX, ``array_api_strict``, or one of the object arithmetics of this package:
 
 >>> from linsolve import arithmetic
 >>> xp = arithmetic.precise(50)
@@ -12,16 +12,35 @@ True
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from linsolve.arithmetic.jax_arrays import JaxNamespace, is_staged, is_traced, jax_namespace
 from linsolve.arithmetic.object_array import ObjectArray
 from linsolve.arithmetic.objects import ObjectNamespace
 
-__all__ = ["balls", "cast", "is_object", "namespace", "precise", "precision", "spacing", "symbolic", "to_numpy"]
+__all__ = [
+    "balls",
+    "cast",
+    "constant",
+    "implicit",
+    "is_jax",
+    "is_object",
+    "is_traced",
+    "namespace",
+    "precise",
+    "precision",
+    "readable",
+    "repeated",
+    "spacing",
+    "symbolic",
+    "to_numpy",
+]
 
 
 @lru_cache(maxsize=8)
@@ -124,6 +143,39 @@ def _labels(value: Any) -> bool:
     return type(value).__module__.split(".")[0] in ("pandas", "xarray")
 
 
+def constant(xp: Any, value: Any) -> Any:
+    """Return `value`, which JAX does not differentiate: a rounding error, or a choice between equal expressions."""
+    return xp.constant(value) if is_jax(xp) else value
+
+
+def repeated(xp: Any, count: int, step: Callable[..., Any], *state: Any) -> Any:
+    """Return the arrays `state` after `count` applications of ``state = step(*state)``; one loop in JAX."""
+    if is_jax(xp):
+        return xp.repeated(count, step, state)
+    for _ in range(count):
+        state = step(*state)
+    return state
+
+
+def implicit(xp: Any, solve: Callable[..., Any], equation: Callable[..., Any], *given: Any) -> Any:
+    """Return ``x = solve(*given)``, which JAX differentiates by ``equation(x, *given) = 0`` and not by its algorithm.
+
+    Parameters
+    ----------
+    xp : namespace
+    solve, equation : callable
+        Elementwise in the solution: `equation` has the shape of `x`.
+    *given : array, or tuple of array
+        All arguments with a derivative.
+    """
+    return xp.implicit(solve, equation, given) if is_jax(xp) else solve(*given)
+
+
+def is_jax(xp: Any) -> bool:
+    """Return whether `xp` is the namespace of JAX arrays."""
+    return isinstance(xp, JaxNamespace)
+
+
 def is_object(xp: Any) -> bool:
     """Return whether `xp` computes on object arrays (mpmath, SymPy, balls) rather than in hardware floats.
 
@@ -137,6 +189,23 @@ def is_object(xp: Any) -> bool:
     return isinstance(xp, ObjectNamespace)
 
 
+def readable(*values: Any) -> bool:
+    """Return whether the entries of arrays are known numbers, neither symbols nor traced by JAX: checks read only these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve import arithmetic
+    >>> arithmetic.readable(np.array(1.0)), arithmetic.readable(arithmetic.symbolic().asarray(1.0))
+    (True, False)
+    """
+    return not any(is_staged(v) or (isinstance(v, ObjectArray) and _symbolic(v.namespace)) for v in values)
+
+
+def _symbolic(xp: Any) -> bool:
+    return getattr(xp, "symbolic", False)
+
+
 def namespace(*values: Any) -> Any:
     """Return the common array namespace of all arrays among `values`.
 
@@ -146,7 +215,7 @@ def namespace(*values: Any) -> Any:
     Raises
     ------
     TypeError
-        If arrays of different libraries are mixed.
+        If arrays of different libraries are mixed, other than NumPy and JAX.
 
     Examples
     --------
@@ -161,6 +230,8 @@ def namespace(*values: Any) -> Any:
         if _is_array(value):
             xp = _namespace_of(value)
             found[id(xp)] = (xp, value)
+    if len(found) == 2 and id(np) in found and any(_is_jax(array) for _, array in found.values()):
+        return jax_namespace()  # JAX converts NumPy arrays itself
     if len(found) > 1:
         kinds = " and ".join(sorted(_kind(xp, v) for xp, v in found.values()))
         raise TypeError(f"namespace: arrays = {kinds} do not mix; convert them to one library first")
@@ -178,9 +249,16 @@ def _namespace_of(array: Any) -> Any:
         return np
     if type(array).__module__.split(".")[0] == "cupy":
         return _cupy()
+    if _is_jax(array):
+        return jax_namespace()
     if hasattr(array, "__array_namespace__"):
         return array.__array_namespace__()
     raise TypeError(f"namespace: array = {type(array).__name__} is not of an array-API library; pass a NumPy array")
+
+
+def _is_jax(array: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(array, jax.Array)
 
 
 def _cupy() -> ModuleType:
@@ -202,7 +280,17 @@ def to_numpy(array: Any) -> np.ndarray:
     >>> xp = arithmetic.precise(50)
     >>> arithmetic.to_numpy(xp.exp(xp.asarray([0.0, 1.0]))).round(6).tolist()
     [1.0, 2.718282]
+
+    Raises
+    ------
+    TypeError
+        If JAX traces the array.
     """
+    if is_traced(array):
+        raise TypeError(
+            f"to_numpy: array = {array} is traced by JAX, so that its entries are unknown (values for a check or a "
+            "choice); call this function outside jax.jit, jax.grad and jax.vmap, or close over concrete arrays"
+        )
     if isinstance(array, ObjectArray):
         return np.asarray([array.namespace.to_float(v) for v in array.flat], dtype=float).reshape(array.shape)
     if hasattr(array, "get") and type(array).__module__.split(".")[0] == "cupy":
@@ -219,6 +307,8 @@ def cast(xp: Any, value: Any) -> Any:
     >>> print(arithmetic.cast(arithmetic.precise(20), [0.1])[0])  # the double 0.1, not one tenth
     0.10000000000000000555
     """
+    if getattr(xp, "__name__", "") == "jax.numpy":
+        xp = jax_namespace()
     if _is_array(value) and _namespace_of(value) is xp:
         if is_object(xp) or value.dtype == xp.float64:
             return value

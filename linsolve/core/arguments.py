@@ -84,7 +84,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
         value = _as_float(who, what, value, xp, meaning)
     if math.prod(value.shape) == 0:
         raise ValueError(f"{who}: {what} has shape {tuple(value.shape)}, which is empty ({meaning}); give at least one")
-    if getattr(xp, "symbolic", False):
+    if not arithmetic.readable(value):
         return value
     domain = domain or Interval("(-inf, inf)")
     numbers = arithmetic.to_numpy(value)
@@ -158,6 +158,8 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
 
 def refuse_fractions(who: str, what: str, value: Any, meaning: str) -> None:
     """Raise ValueError if an entry of an array is not an integer."""
+    if not arithmetic.readable(value):
+        return
     numbers = arithmetic.to_numpy(value)
     bad = numbers != np.floor(numbers)
     if bad.any():

@@ -11,7 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown, unknown_name
 from linsolve.core.parameters import Parametrized, axis_names, batch_shape, own_sizes, parameter
-from linsolve.core.query import NotExact, Problem, answer, detached, pose, refuse_inexact
+from linsolve.core.query import NotExact, Problem, answer, detached, pose, refuse_inexact, traced_checks
 from linsolve.core.trajectory import Deferred, Trajectory
 
 __all__ = ["Deferred", "Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
@@ -248,7 +248,7 @@ class Flow(Parametrized):
         OverflowError
             If intermediate results, such as squares of the initial state, leave the range of doubles.
         """
-        problem = detached(pose(self, t, z0))
+        problem = detached(traced_checks(pose(self, t, z0)))
         state = answer(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, (problem.shared or [None])[0])
 
@@ -285,7 +285,7 @@ class Flow(Parametrized):
         who = type(self).__name__
         if type(self).time_to is Flow.time_to:
             raise TypeError(f"{who}: when = time to a loss has no closed form here; read it off {who}'s trajectory")
-        problem = pose(self, 0.0, z0)
+        problem = traced_checks(pose(self, 0.0, z0))
         with np.errstate(all="ignore"):
             refuse_inexact(problem)
         loss = real_array(who, "loss", loss, meaning="value to be reached", domain=Interval("[0, inf)"))

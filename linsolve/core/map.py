@@ -8,13 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, integer, number, real_array, shown
+from linsolve.core.arguments import Interval, integer, number, real_array, step_counts
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import batch_shape
 from linsolve.core.query import Problem, pose
 from linsolve.core.trajectory import Trajectory
 
-__all__ = ["Map", "Rule", "step_counts"]
+__all__ = ["Map", "Rule"]
 
 
 class Rule(NamedTuple):
@@ -325,18 +325,3 @@ def _unmoved(problem: Problem, start: Any, state: Any) -> Iterator[Any]:
         own = len(problem.flow.axes[name])
         here = problem.xp.reshape(start, tuple(start.shape) + (1,) * own)
         yield problem.xp.where(here, initial, value)
-
-
-def step_counts(who: str, k: Any) -> np.ndarray:
-    """Return numbers of steps as an array of integers."""
-    try:
-        counts = np.asarray(k)
-    except ValueError:
-        counts = np.asarray("ragged")
-    if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
-        raise ValueError(f"{who}: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100")
-    if (counts > 2**53).any():
-        raise ValueError(
-            f"{who}: k = {counts.max()} must be at most 2^53 (numbers of steps); for the limit call flow.limit"
-        )
-    return counts.astype(np.int64)

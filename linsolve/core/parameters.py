@@ -13,6 +13,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, refuse_fractions
 from linsolve.core.notebook import html_table
+from linsolve.core.pytrees import register
 
 __all__ = ["Parametrized", "axis_names", "batch_shape", "own_sizes", "parameter"]
 
@@ -131,6 +132,7 @@ class Parametrized:
                 )
 
     def __post_init__(self) -> None:
+        register(type(self))
         who = type(self).__name__
         sizes: dict[str, tuple[int, str]] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ __all__ = [
     "NotExact",
     "Problem",
     "answer",
+    "clock",
     "closed_form",
     "detached",
     "evaluate_by",
@@ -26,6 +27,7 @@ __all__ = [
     "refuse_outside_lifetime",
     "refuse_overflow",
     "spread",
+    "traced_checks",
 ]
 
 
@@ -173,6 +175,14 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     return limit
 
 
+def clock(xp: Any, t: Any, ndim: int) -> Any:
+    """Return times with `ndim` batch axes; in JAX `t = inf` is a large number, whose products with 0 are not nan."""
+    t = xp.reshape(t, t.shape + (1,) * ndim)
+    if not arithmetic.is_jax(xp):
+        return t
+    return xp.where(xp.isinf(t), xp.copysign(xp.sqrt(xp.finfo(t.dtype).max), t), t)
+
+
 def closed_form(problem: Problem, clock: Any) -> Any:
     """Return the state at the times `clock`; store the quantities shared with observables in `problem.shared`."""
     flow, given = problem.flow, (problem.xp, clock, problem.z0)
@@ -191,10 +201,36 @@ def _is_plain(z0: Any) -> bool:
     return not any(hasattr(part, "dtype") for part in parts)
 
 
+def _readable(problem: Problem) -> bool:
+    return arithmetic.readable(problem.t, *problem.z0, *problem.flow.parameters().values())
+
+
+def traced_checks(problem: Problem) -> Problem:
+    """Return a problem that JAX traces, with nan as the start where a condition fails, and as times that it never had.
+
+    An error depends on values, which are unknown while JAX traces a function; nan is the result instead.
+    """
+    flow, xp, z0 = problem.flow, problem.xp, problem.z0
+    if _readable(problem) or arithmetic.is_object(xp):
+        return problem
+    exact = xp.ones(problem.batch, dtype=bool)
+    for distance in flow.conditions(xp, z0).values():
+        exact = exact & (distance <= flow.tolerance)
+    # an interval of existence that is finite only backward in time would double the cost
+    low, high = (0.0, xp.inf) if flow.forward_complete else flow.lifetime(xp, z0)
+    low, high = xp.max(xp.asarray(low)), xp.min(xp.asarray(high))
+    lived = ((problem.t >= 0) | (problem.t > low)) & ((problem.t < high) | (high == xp.inf))
+    fields = []
+    for name, value in z0._asdict().items():
+        own = (...,) + (None,) * len(flow.axes[name])
+        fields.append(xp.where(exact[own], value, xp.nan))
+    return problem._replace(t=xp.where(lived, problem.t, xp.nan), z0=type(z0)(*fields))
+
+
 def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None) -> None:
     """Raise `NotExact` if a condition of the closed form, evaluated here unless given, does not vanish."""
     flow, who = problem.flow, type(problem.flow).__name__
-    if getattr(problem.xp, "symbolic", False):
+    if not _readable(problem):
         return
     if conditions is None:
         conditions = flow.conditions(problem.xp, problem.z0)
@@ -209,7 +245,7 @@ def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None
 
 def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None = None) -> None:
     """Raise ValueError if a time lies outside the interval of existence, which is evaluated here unless given."""
-    if getattr(problem.xp, "symbolic", False):
+    if not _readable(problem):
         return
     if lifetime is None and problem.flow.forward_complete and not arithmetic.to_numpy(problem.t).min() < 0:
         return

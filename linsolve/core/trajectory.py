@@ -12,6 +12,8 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import shown, unknown_name
 from linsolve.core.notebook import html_table
+from linsolve.core.pytrees import register_trajectory
+from linsolve.core.query import clock
 from linsolve.core.series import Series
 
 __all__ = ["Deferred", "Trajectory"]
@@ -96,6 +98,7 @@ class Trajectory(Series):
     given: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        register_trajectory(type(self))
         if not (hasattr(self.flow, "declared") and hasattr(self.state, "_fields") and hasattr(self.t, "shape")):
             given = ", ".join(f"{name} = {shown(getattr(self, name))}" for name in ("flow", "t", "state"))
             raise TypeError(f"Trajectory: {given} must be a flow, an array and a State; call flow(t, z0) to make one")
@@ -117,10 +120,10 @@ class Trajectory(Series):
             return self.given or {}
         xp = self._xp
         batch = self._batch_ndim
-        clock = xp.reshape(self.t, self.t.shape + (1,) * batch)
+        t = clock(xp, self.t, batch)
         if self.shared is not None and "along" in self.flow.sharing:
-            return self.flow.along(xp, clock, self.start, self.shared)
-        return self.flow.along(xp, clock, self.start)
+            return self.flow.along(xp, t, self.start, self.shared)
+        return self.flow.along(xp, t, self.start)
 
     @property
     def _batch_ndim(self) -> int:

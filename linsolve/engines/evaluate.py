@@ -15,6 +15,7 @@ import numpy as np
 from linsolve.core.arguments import choice, unknown_name
 from linsolve.core.query import (
     Problem,
+    clock,
     closed_form,
     heard,
     pose,
@@ -143,8 +144,8 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
         return type(problem.z0)(*(found[name] for name in fields))
     refuse_inexact(problem)
     refuse_outside_lifetime(problem)
-    flow, clock = problem.flow, problem.xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch))
-    found = flow.compiled_solution(clock, problem.z0) if chosen == OWN else closed_form(problem, clock)
+    flow, t = problem.flow, clock(problem.xp, problem.t, len(problem.batch))
+    found = flow.compiled_solution(t, problem.z0) if chosen == OWN else closed_form(problem, t)
     if problem.xp is np and any(np.isnan(v).any() for v in found):  # the floating-point flags do not report every nan
         refuse_overflow(problem)
     state = spread(problem, found)

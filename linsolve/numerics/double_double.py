@@ -24,7 +24,7 @@ def two_sum(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     if arithmetic.is_object(xp):
         return s, xp.zeros_like(s)
     part = s - a
-    return s, (a - (s - part)) + (b - part)
+    return s, arithmetic.constant(xp, (a - (s - part)) + (b - part))
 
 
 def _halves(a: Any) -> tuple[Any, Any]:
@@ -53,7 +53,7 @@ def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
         return p, xp.zeros_like(p)
     a1, a2 = _halves(a)
     b1, b2 = _halves(b)
-    return p, a2 * b2 - (((p - a1 * b1) - a2 * b1) - a1 * b2)
+    return p, arithmetic.constant(xp, a2 * b2 - (((p - a1 * b1) - a2 * b1) - a1 * b2))
 
 
 def power_of_two(xp: Any, size: Any) -> Any:

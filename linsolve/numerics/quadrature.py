@@ -12,7 +12,6 @@ from linsolve import arithmetic
 __all__ = ["legendre"]
 
 
-@lru_cache(maxsize=16)
 def legendre(xp: Any, count: int) -> tuple[Any, Any]:
     """Return nodes and weights of Gauss-Legendre quadrature on [0, 1], each of shape (count,).
 
@@ -23,6 +22,14 @@ def legendre(xp: Any, count: int) -> tuple[Any, Any]:
     >>> float(np.sum(weights * nodes**9).round(14))
     0.1
     """
+    if arithmetic.is_jax(xp):  # an array made while JAX traces a function does not outlive it
+        nodes, weights = _nodes(np, count)
+        return xp.asarray(nodes), xp.asarray(weights)
+    return _nodes(xp, count)
+
+
+@lru_cache(maxsize=16)
+def _nodes(xp: Any, count: int) -> tuple[Any, Any]:
     nodes, weights = np.polynomial.legendre.leggauss(count)
     if not arithmetic.is_object(xp):
         return xp.asarray((nodes + 1) / 2), xp.asarray(weights / 2)

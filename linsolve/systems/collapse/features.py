@@ -37,12 +37,11 @@ class BlockFeatures(Flow):
     def __post_init__(self) -> None:
         super().__post_init__()
         who = type(self).__name__
-        if getattr(arithmetic.namespace(self.classes), "symbolic", False):
-            raise TypeError(f"{who}: classes = {self.classes} must be a number (number of classes); use floats")
         object.__setattr__(self, "_classes", start.counted(who, "classes", self.classes, "number of classes"))
         object.__setattr__(self, "_each", start.counted(who, "m", self.m, "samples of each class"))
-        kernel = {k: arithmetic.to_numpy(getattr(self, k)) for k in ("kappa_d", "kappa_c", "kappa_n", "classes", "m")}
-        start.refuse_disorder(who, kernel)
+        kernel = {k: getattr(self, k) for k in ("kappa_d", "kappa_c", "kappa_n", "classes", "m")}
+        if arithmetic.readable(*kernel.values()):
+            start.refuse_disorder(who, {k: arithmetic.to_numpy(v) for k, v in kernel.items()})
         sizes = {"classes": self._classes, "m": self._each, "outputs": self._classes}
         refuse_beyond_memory(who, sizes, "membership of all samples")
 

@@ -85,7 +85,7 @@ class GeneralBlocks(Flow):
     def __post_init__(self) -> None:
         super().__post_init__()
         regular = True
-        if not getattr(arithmetic.namespace(self.A_d), "symbolic", False):
+        if arithmetic.readable(*self.parameters().values()):
             for name in ("A_d", "A_c", "A_n"):
                 smallest, largest = _semidefinite(type(self).__name__, name, arithmetic.to_numpy(getattr(self, name)))
                 regular &= name != "A_d" or bool((smallest > 1e-12 * largest).all())

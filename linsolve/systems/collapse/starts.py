@@ -21,7 +21,9 @@ __all__ = [
 
 
 def counted(who: str, name: str, value: Any, meaning: str) -> int:
-    """Return a count as an integer; raise if it differs within the batch."""
+    """Return a count as an integer; raise if it is unknown or differs within the batch."""
+    if not arithmetic.readable(value):
+        raise TypeError(f"{who}: {name} = {value} must be a known number ({meaning}); use a Python integer")
     found = np.unique(arithmetic.to_numpy(value))
     if len(found) > 1:
         raise ValueError(
@@ -45,9 +47,16 @@ def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
             )
 
 
+def _largest(a: Any) -> float:
+    """Return the largest magnitude; 0 in high precision, and where the entries are unknown."""
+    if arithmetic.is_object(arithmetic.namespace(a)) or not arithmetic.readable(a):
+        return 0.0
+    return float(np.max(np.abs(arithmetic.to_numpy(a))))
+
+
 def refuse_large(who: str, name: str, a: Any) -> None:
     """Raise if products of the weights overflow."""
-    size = 0.0 if arithmetic.is_object(arithmetic.namespace(a)) else float(np.max(np.abs(arithmetic.to_numpy(a))))
+    size = _largest(a)
     if size > 1e150:
         raise OverflowError(
             f"{who}: {name} = {size:.3g} (largest entry) leaves the range of doubles when squared (weights); rescale, "
@@ -57,7 +66,7 @@ def refuse_large(who: str, name: str, a: Any) -> None:
 
 def refuse_subnormal(who: str, name: str, a: Any) -> None:
     """Raise for subnormal Gram matrices, which have lost digits."""
-    size = 0.0 if arithmetic.is_object(arithmetic.namespace(a)) else float(np.max(np.abs(arithmetic.to_numpy(a))))
+    size = _largest(a)
     if 0 < size < np.finfo(float).tiny:
         raise ValueError(
             f"{who}: {name} = {size:.3g} (largest entry) must be 0 or at least {np.finfo(float).tiny:.3g} (Gram "

@@ -47,13 +47,12 @@ class ClassKernel(KernelDescent):
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]
         who = type(self).__name__
-        count, equal = arguments.counted(who, arithmetic.to_numpy(self.sizes))
+        count, equal = arguments.counted(who, self.sizes)
         for name, value in (("_memo", Memo()), ("_count", count), ("_equal", equal)):
             object.__setattr__(self, name, value)
         for name, value in self.parameters().items():  # the spectrum is cached, so its arguments must not change
             object.__setattr__(self, name, value + 0)
-        xp = arithmetic.namespace(self.sizes)
-        if not getattr(xp, "symbolic", False):
+        if arithmetic.readable(*self.parameters().values()):
             with np.errstate(over="ignore", invalid="ignore"):  # overflowing eigenvalues raise below
                 self._checked(who, {k: arithmetic.to_numpy(v) for k, v in self.parameters().items()})
 
@@ -87,9 +86,7 @@ class ClassKernel(KernelDescent):
 
     def blocks(self, xp: Any) -> Blocks:
         """Return the kernel's eigenvalues and the map from residuals to modes, computed once for each arithmetic."""
-        if xp not in self._memo:
-            self._memo[xp] = self._diagonalized(xp)
-        return self._memo[xp]
+        return self._memo.recall(xp, lambda: self._diagonalized(xp))
 
     def _blocks(self, xp: Any, r: Any) -> Blocks:
         if r.shape[-1] != self._count:

@@ -28,8 +28,11 @@ __all__ = [
 _EPS = 2.0**-52
 
 
-def counted(who: str, sizes: np.ndarray) -> tuple[int, bool]:
+def counted(who: str, sizes: Any) -> tuple[int, bool]:
     """Return the number of samples and whether all classes have equal size; raise for fewer than two classes."""
+    if arithmetic.is_traced(sizes):
+        raise TypeError(f"{who}: sizes = {sizes} must be known numbers (samples of each class); use Python integers")
+    sizes = arithmetic.to_numpy(sizes)
     if sizes.shape[-1] < 2:
         raise ValueError(
             f"{who}: sizes has {sizes.shape[-1]} entry but must have at least two (samples of each class); for one "

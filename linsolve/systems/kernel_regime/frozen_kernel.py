@@ -86,7 +86,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         object.__setattr__(self, "_spectra", Memo())
         super().__post_init__()
         xp = arithmetic.namespace(self.kernel)
-        if not getattr(xp, "symbolic", False):
+        if arithmetic.readable(self.kernel):
             xp = np if arithmetic.is_object(xp) else xp
             refuse_negative(who, self.cast(xp).spectrum(xp))
 
@@ -151,10 +151,8 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
 
     def spectrum(self, xp: Any) -> Spectrum:
         """Return eigenvalues (increasing) and eigenvectors of the kernel, computed once for each arithmetic."""
-        if xp not in self._spectra:
-            # the transpose is bitwise equal and has the memory order of LAPACK
-            self._spectra[xp] = Spectrum.of(xp, xp.matrix_transpose(self.kernel))
-        return self._spectra[xp]
+        # the transpose is bitwise equal and has the memory order of LAPACK
+        return self._spectra.recall(xp, lambda: Spectrum.of(xp, xp.matrix_transpose(self.kernel)))
 
     # the problem
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,13 +13,23 @@ from linsolve.numerics.spectrum import Spectrum
 
 __all__ = ["Memo", "is_symmetric", "refuse_indefinite", "refuse_infinite", "refuse_negative", "symmetric"]
 
+Found = TypeVar("Found", bound=tuple)
 _BLOCK = 256
 _EPS = 2.0**-52
 MARGIN = 100  # largest accepted rounding error, in units of n eps
 
 
 class Memo(dict):
-    """Cache of results of a flow; pickled as an empty cache."""
+    """Cache of results of a flow, a tuple of arrays for each arithmetic; pickled as an empty cache."""
+
+    def recall(self, xp: Any, answer: Callable[[], Found]) -> Found:
+        """Return the result in this arithmetic, computed once; arrays that JAX traces are not kept."""
+        if xp in self:
+            return self[xp]
+        found = answer()
+        if arithmetic.readable(*found):
+            self[xp] = found
+        return found
 
     def __reduce__(self) -> tuple[type[Memo], tuple[()]]:
         return Memo, ()
@@ -34,8 +45,8 @@ def symmetric(who: str, kernel: Any) -> Any:
             "with every other); kernels with test inputs go to predict"
         )
     other = xp.matrix_transpose(kernel)
-    if getattr(xp, "symbolic", False):
-        return kernel
+    if not arithmetic.readable(kernel):
+        return kernel if arithmetic.is_object(xp) else kernel / 2 + other / 2
     if isinstance(kernel, np.ndarray) and kernel.dtype == np.float64 and is_symmetric(np, kernel):
         kernel = kernel.copy()
         kernel.setflags(write=False)  # its spectrum is kept

@@ -10,6 +10,7 @@ from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
 from linsolve.systems.mode.growth_tables import Tables, cut, horner, tables_of
 from linsolve.systems.mode.growth_time import (
     Start,
+    deep_growth_time,
     far,
     head,
     linear,
@@ -20,6 +21,7 @@ from linsolve.systems.mode.growth_time import (
     unfolded,
     unreachable,
 )
+from linsolve.systems.mode.growth_traced import traced_growth
 
 __all__ = ["deep_growth"]
 
@@ -62,6 +64,8 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     >>> a.round(6).tolist(), gap.round(6).tolist()
     ([0.5, 0.880797, 1.0], [0.5, 0.119203, 0.0])
     """
+    if arithmetic.is_jax(xp):
+        return traced_growth(xp, deep_growth, deep_growth_time, t, a0, s, depth)
     curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
     hard = curved < 9 * xp.ones_like(curved) / 4
     tables = tables_of(xp, curved, hard)  # functions of the depth alone, hence before broadcasting

@@ -17,6 +17,7 @@ from ``y = 60`` to ``X - 60``; this range is one panel, integrated in closed for
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,18 +60,29 @@ def rising_root(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
     >>> x.round(4).tolist(), (2 * N * x + np.array([0.0, 1.0]) * np.expm1(x)).round(6).tolist()
     ([2.0, 1.0587], [4.0, 4.0])
     """
+    return arithmetic.implicit(xp, partial(_bracketed, xp), partial(_excess_drive, xp), T, N, G, F)
+
+
+def _excess_drive(xp: Any, x: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
+    """Return ``E(x) - T``."""
+    return 2 * N * x + G * xp.expm1(_bounded(xp, x)) - F * xp.expm1(-x) - T
+
+
+def _bracketed(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
+    """Return the root by bracketed Newton steps."""
     high = T / (2 * N)
     some, gives = G > T / 2.0**900, F > T
     high = xp.where(some, xp.minimum(high, xp.log1p(T / xp.where(some, G, xp.ones_like(G + T)))), high)
     high = xp.where(gives, xp.minimum(high, -xp.log1p(-T / xp.where(gives, F, 2 * T + 1))), high)
-    x, low = high, xp.zeros_like(high)
-    for _ in range(_SEARCH):
-        up = _bounded(xp, x)
-        value = 2 * N * x + G * xp.expm1(up) - F * xp.expm1(-x) - T
+
+    def step(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
+        value = _excess_drive(xp, x, T, N, G, F)
         low, high = xp.where(value < 0, x, low), xp.where(value < 0, high, x)
-        there = x - value / (2 * N + G * xp.exp(up) + F * xp.exp(-x))
-        x = xp.where((there < low) | (there > high), (low + high) / 2, there)
-    return x
+        there = x - value / (2 * N + G * xp.exp(_bounded(xp, x)) + F * xp.exp(-x))
+        return xp.where((there < low) | (there > high), (low + high) / 2, there), low, high
+
+    high = high + 0 * (G + F)
+    return arithmetic.repeated(xp, _SEARCH, step, high, xp.zeros_like(high), high)[0]
 
 
 def _bounded(xp: Any, x: Any) -> Any:
@@ -182,8 +194,26 @@ class Relaxation(NamedTuple):
 
     def fallen(self, xp: Any, t: Any) -> Any:
         """Return ``log(X / y)`` at finite times t."""
-        index = xp.sum(xp.astype(t[..., None] >= self.starts[..., 1:], xp.float64), axis=-1)
-        start, top, bottom, last, middle = self._panel(xp, index)
+
+        def late(z: Any, way: Any, t: Any) -> Any:
+            way = Relaxation(*way)
+            start, top, _, *kinds = way._panel(xp, way._index(xp, t))
+            return start + way._passed(xp, z - xp.log(way.span / top), top, kinds)[0] - t
+
+        return arithmetic.implicit(xp, lambda way, t: Relaxation(*way)._inverted(xp, t), late, tuple(self), t)
+
+    def _index(self, xp: Any, t: Any) -> Any:
+        """Return the indices of the panels that contain times."""
+        return xp.sum(xp.astype(t[..., None] >= self.starts[..., 1:], xp.float64), axis=-1)
+
+    def _passed(self, xp: Any, z: Any, top: Any, kinds: Any) -> tuple[Any, Any]:
+        """Return the time from the top of a panel to ``y = top exp(-z)``, and ``y``."""
+        y, gone = top * xp.exp(-z), -top * xp.expm1(-z)
+        return xp.where(kinds[0], z / self.q0, xp.zeros_like(z)) + self._integral(xp, y, gone, *kinds), y
+
+    def _inverted(self, xp: Any, t: Any) -> Any:
+        """Return `fallen` by Newton steps inside a panel."""
+        start, top, bottom, last, middle = self._panel(xp, self._index(xp, t))
         tau, before = t - start, xp.log(self.span / top)
         if arithmetic.is_object(xp):  # start from the solution in doubles; every Newton step doubles its digits
             with np.errstate(all="ignore"):  # a guess; the digits come from the steps below
@@ -194,11 +224,13 @@ class Relaxation(NamedTuple):
         else:
             z, rounds = self._guess(xp, tau, (top, bottom, last, middle)), _ROUNDS
         end = xp.where(last, xp.full_like(top, xp.inf), xp.log(top / xp.where(last, top, bottom)))
-        for _ in range(rounds):
+
+        def step(z: Any) -> tuple[Any]:
             z = xp.minimum(xp.maximum(z, xp.zeros_like(z)), end)
-            y, gone = top * xp.exp(-z), -top * xp.expm1(-z)
-            found = xp.where(last, z / self.q0, xp.zeros_like(z)) + self._integral(xp, y, gone, last, middle)
-            z = z - (found - tau) * self.rate(xp, y)
+            found, y = self._passed(xp, z, top, (last, middle))
+            return (z - (found - tau) * self.rate(xp, y),)
+
+        z = arithmetic.repeated(xp, rounds, step, z)[0]
         return before + xp.maximum(z, xp.zeros_like(z))
 
     def _guess(self, xp: Any, tau: Any, panel: tuple[Any, ...]) -> Any:

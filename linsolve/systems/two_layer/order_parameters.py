@@ -105,7 +105,7 @@ class TwoLayerOrder(Map):
         xp = arithmetic.namespace(*z)
         flow = flow.cast(xp)
         rho = DoubleDouble(xp, flow.x).length()
-        if not getattr(xp, "symbolic", False) and np.any(arithmetic.to_numpy(rho.hi) == 0):
+        if arithmetic.readable(rho.hi) and np.any(arithmetic.to_numpy(rho.hi) == 0):
             raise ValueError(f"{cls.__name__}: x = 0 (data point) leaves p and q undefined; use TwoLayer")
         order = cls.made(flow, rho.hi)
         h = (DoubleDouble(xp, z.w) * flow.x[..., None, :]).sum() / rho[..., None]
@@ -119,7 +119,7 @@ class TwoLayerOrder(Map):
         """Return the flow with the target, scale and learning rates of a `TwoLayer` flow, and `rho`."""
         xp = arithmetic.namespace(rho)
         target = flow.target(xp)
-        if isinstance(flow, LazyTwoLayer) and not getattr(xp, "symbolic", False):
+        if isinstance(flow, LazyTwoLayer) and arithmetic.readable(target.lo, flow.alpha, flow.y):
             lost = arithmetic.to_numpy(xp.abs(target.lo * flow.alpha) > cls.tolerance * xp.abs(flow.y))
             if lost.any():
                 raise ValueError(
@@ -132,7 +132,7 @@ class TwoLayerOrder(Map):
     def state(cls, z: Any) -> Any:
         """Return `z` as a State; raise ValueError if no network has these order parameters."""
         z = super().state(z)
-        if getattr(arithmetic.namespace(*z), "symbolic", False):
+        if not arithmetic.readable(*z):
             return z
         P, Q, R = np.broadcast_arrays(*(arithmetic.to_numpy(v) for v in z))
         for name, values in (("P", P), ("Q", Q)):

@@ -79,7 +79,7 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     """
     (y, x, z), names = fields.values(), list(fields)
     xp = arithmetic.namespace(y, x, z)
-    if getattr(xp, "symbolic", False) or not _fit(y.shape, x.shape, z.shape):
+    if not arithmetic.readable(y, x, z) or not _fit(y.shape, x.shape, z.shape):
         return  # shapes are checked together with those of the parameters
     tolerance = max([TOLERANCE, *(16 * sum(y.shape[-2:]) * spacing(v) for v in given)])
     least = xp.asarray(10) ** -10000 if arithmetic.is_object(xp) else float(np.finfo(float).tiny)
@@ -120,7 +120,7 @@ LARGEST, SMALLEST = 1e154, 2.0**-510
 
 def refuse_large_target(who: str, target: Any) -> None:
     """Raise an error if the loss of a target is beyond the range of doubles."""
-    if arithmetic.is_object(arithmetic.namespace(target)):
+    if arithmetic.is_object(arithmetic.namespace(target)) or not arithmetic.readable(target):
         return
     size = float(np.abs(arithmetic.to_numpy(target)).max())
     if not size * np.sqrt(np.prod(target.shape[-2:])) <= LARGEST:
@@ -132,7 +132,7 @@ def refuse_large_target(who: str, target: Any) -> None:
 
 def refuse_lost_range(who: str, w1: Any, w2: Any, state: Any) -> None:
     """Raise an error if products of the weights overflow or underflow."""
-    if arithmetic.is_object(arithmetic.namespace(w1, w2)):
+    if arithmetic.is_object(arithmetic.namespace(w1, w2)) or not arithmetic.readable(w1, w2):
         return
     sizes = {name: float(np.abs(arithmetic.to_numpy(w)).max()) for name, w in (("w1", w1), ("w2", w2))}
     name = max(sizes, key=sizes.__getitem__)

@@ -1,0 +1,152 @@
+"""JAX: one namespace for its arrays and tracers, with the derivatives that the closed forms need.
+
+Formulas select between forms by `where`, and the derivative of a form that is not selected must be finite: JAX
+multiplies it by 0. The functions below have finite derivatives at the points where `jax.numpy` returns nan or inf.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["JaxNamespace", "is_staged", "is_traced", "jax_namespace"]
+
+
+def is_traced(value: Any) -> bool:
+    """Return whether JAX traces `value`, so that its entries are unknown."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def is_staged(value: Any) -> bool:
+    """Return whether results computed from `value` are traced: it is, or JAX is tracing a function around the call."""
+    jax = sys.modules.get("jax")
+    if jax is None or not isinstance(value, jax.Array):
+        return False
+    return is_traced(value) or is_traced(jax.numpy.zeros(()))
+
+
+@lru_cache(maxsize=1)
+def jax_namespace() -> JaxNamespace:
+    """Return the namespace of JAX arrays; warn once if JAX computes in single precision."""
+    import jax
+
+    if not jax.config.jax_enable_x64:
+        warnings.warn(
+            "linsolve: JAX computes in float32 (seven digits; closed forms with cancellations and long times lose "
+            'more); for double precision call jax.config.update("jax_enable_x64", True) before the first array',
+            UserWarning,
+            stacklevel=2,
+        )
+    return JaxNamespace(jax)
+
+
+class JaxNamespace:
+    """`jax.numpy` as formulas use it, where `float64` is the widest type that JAX is configured for.
+
+    Examples
+    --------
+    >>> from linsolve.arithmetic.jax_arrays import is_traced
+    >>> is_traced(1.0)  # jax.jit, jax.grad and jax.vmap pass tracers, whose entries are unknown
+    False
+    """
+
+    def __init__(self, jax: Any) -> None:
+        self._jax, self._numpy, self.__name__ = jax, jax.numpy, "jax.numpy"
+
+    def __repr__(self) -> str:
+        return "jax.numpy"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("symbolic", "dps"):  # of object arithmetics
+            raise AttributeError(name)
+        return getattr(self._numpy, name)
+
+    @property
+    def float64(self) -> Any:
+        """The type of double precision, or of single precision unless ``jax_enable_x64`` is set."""
+        return self._jax.dtypes.canonicalize_dtype(self._numpy.float64)
+
+    @cached_property
+    def hypot(self) -> Any:
+        """``sqrt(x^2 + y^2)``, of derivative 0 at the origin."""
+        numpy = self._numpy
+
+        @self._jax.custom_jvp
+        def hypot(x: Any, y: Any) -> Any:
+            return numpy.hypot(x, y)
+
+        @hypot.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            (x, y), found = primals, hypot(*primals)
+            safe = numpy.where(found == 0, numpy.ones_like(found), found)
+            return found, x / safe * tangents[0] + y / safe * tangents[1]
+
+        return hypot
+
+    @cached_property
+    def sqrt(self) -> Any:
+        """Square root, of derivative 0 at 0: there it is a length, or is not selected."""
+        numpy = self._numpy
+
+        @self._jax.custom_jvp
+        def sqrt(x: Any) -> Any:
+            return numpy.sqrt(x)
+
+        @sqrt.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            found = sqrt(*primals)
+            safe = numpy.where(found == 0, numpy.inf * numpy.ones_like(found), found)
+            return found, tangents[0] / (2 * safe)
+
+        return sqrt
+
+    def constant(self, value: Any) -> Any:
+        """Return `value` with derivative 0."""
+        return self._jax.lax.stop_gradient(value)
+
+    def repeated(self, count: int, step: Any, state: Any) -> Any:
+        """Return the arrays `state` after `count` applications of ``state = step(*state)``."""
+        return self._jax.lax.fori_loop(0, count, lambda _, held: tuple(step(*held)), tuple(state))
+
+    def implicit(self, solve: Any, equation: Any, given: Any) -> Any:
+        """Return ``x = solve(*given)`` with the derivative of the solution of ``equation(x, *given) = 0``."""
+
+        def derivative(x: Any, given: Any, changes: Any) -> Any:
+            moved = self.jvp(lambda *given: equation(x, *given), given, changes)[1]
+            slope = self.jvp(lambda x: equation(x, *given), (x,), (self.ones_like(x),))[1]
+            flat = slope == 0
+            return self.where(flat, 0, -moved / self.where(flat, 1, slope))
+
+        return self.with_derivative(solve, derivative, *given)
+
+    def with_derivative(self, formula: Any, derivative: Any, *given: Any) -> Any:
+        """Return ``formula(*given)``, of derivative ``derivative(found, given, changes)``, linear in the changes."""
+        evaluated = self._jax.custom_jvp(formula)
+
+        @evaluated.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            found = evaluated(*primals)
+            return found, derivative(found, primals, tangents)
+
+        return evaluated(*given)
+
+    def jvp(self, formula: Any, given: Any, changes: Any) -> Any:
+        """Return a formula and its change."""
+        return self._jax.jvp(formula, given, changes)
+
+    def on_host(self, formula: Any, shapes: Any, *given: Any) -> Any:
+        """Return ``formula(*given)`` of NumPy arrays, evaluated by the host; `shapes` are those of the results."""
+        jax, double = self._jax, self.float64
+        results = tuple(jax.ShapeDtypeStruct(shape, double) for shape in shapes)
+
+        def evaluated(*given: Any) -> Any:
+            arrays = [np.asarray(value, dtype=float) for value in given]
+            with np.errstate(all="ignore"):
+                return tuple(np.asarray(value, dtype=double) for value in formula(*arrays))
+
+        return jax.pure_callback(evaluated, results, *given, vmap_method="broadcast_all")
