@@ -14,6 +14,7 @@ from benchmarks import (
     accuracy_modes,
     accuracy_two_layer,
     accuracy_whitened,
+    descent,
     ensembles,
     imports,
     networks,
@@ -71,6 +72,19 @@ def averages_of_sgd() -> str:
     return table(head, sgd.rows())
 
 
+def exact_descent() -> str:
+    """Return the times of 10^4 exact descent steps of two layers, against a NumPy loop over the weights."""
+    head = (
+        "networks",
+        "width",
+        f"{descent.STEPS:,} steps, exact",
+        "NumPy loop over the weights",
+        "ratio",
+        "difference",
+    )
+    return table(head, descent.rows())
+
+
 def import_time() -> str:
     """Return the import time relative to NumPy and the heavy modules loaded."""
     found = imports.ratio()
@@ -117,6 +131,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "starts": starts,
     "networks": solved_networks,
+    "descent": exact_descent,
     "sgd": averages_of_sgd,
     "imports": import_time,
     "ensembles": ensemble_cost,

@@ -75,6 +75,12 @@ class Map(Flow):
         """Return the numbers after one step."""
         return self.step(xp, now, rule.h)
 
+    def repeated(self, xp: Any, fixed: Any, now: Any, rule: Rule, count: int) -> Any:
+        """Return the numbers after `count` equal steps."""
+        for _ in range(count):
+            now = self.advanced(xp, fixed, now, rule)
+        return now
+
     def restored(self, xp: Any, z0: Any, fixed: Any, now: Any) -> Any:
         """Return the state with these numbers."""
         return now
@@ -283,8 +289,10 @@ def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: _Cours
     constant = course.lengths.ndim == 0 and course.samples is None
     rule = course.rule(0) if constant else None
     for count in wanted:
-        for index in range(done, count):
-            now = flow.advanced(xp, fixed, now, rule or course.rule(index))
+        if rule is not None:
+            now = flow.repeated(xp, fixed, now, rule, int(count) - done)
+        for index in range(done, count) if rule is None else ():
+            now = flow.advanced(xp, fixed, now, course.rule(index))
         done = int(count)
         if not _finite(now):
             _refuse_divergence(who, problem, start, course, done)

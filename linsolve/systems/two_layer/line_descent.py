@@ -20,7 +20,7 @@ from linsolve.core.map import Rule
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.rotated_layers import LayersStart
 
-__all__ = ["Factors", "advanced", "begun", "described", "hessian_top", "layers", "top_curvature"]
+__all__ = ["Factors", "advanced", "begun", "described", "hessian_top", "layers", "repeated", "top_curvature"]
 
 
 class Factors(NamedTuple):
@@ -35,8 +35,10 @@ class Factors(NamedTuple):
     kept : array
         Factor of weights without a gradient.
     residual : array
-    moves : tuple of array
+    move_up, move_down, move_mix : array
         Last moves of `up`, `down` and `mix`; 0 without momentum.
+    low_up, low_down, low_mix, low_residual : array
+        Rounding errors of the sums over steps, added with the next step (Kahan); 0 with momentum, decay or samples.
     """
 
     up: Any
@@ -47,12 +49,16 @@ class Factors(NamedTuple):
     move_up: Any
     move_down: Any
     move_mix: Any
+    low_up: Any
+    low_down: Any
+    low_mix: Any
+    low_residual: Any
 
 
 def begun(xp: Any, start: LayersStart) -> Factors:
     """Return the factors before the first step."""
     one, zero = xp.ones_like(start.rotation.r0), xp.zeros_like(start.rotation.r0)
-    return Factors(one, one, zero, one, start.rotation.r0, zero, zero, zero)
+    return Factors(one, one, zero, one, start.rotation.r0, *[zero] * 7)
 
 
 def _parts(start: LayersStart, now: Factors) -> tuple[Any, Any]:
@@ -68,16 +74,53 @@ def advanced(xp: Any, start: LayersStart, now: Factors, rule: Rule) -> Factors:
     e = 2 * rule.h * b.g * pull
     turn = -rule.h * start.gamma * pull * (now.up + now.down)
     if rule.plain:
-        r = now.residual - 4 * rule.h * pull * (A + B - rule.h * b.g * pull * (A - B))
-        return now._replace(up=now.up * (1 - e), down=now.down * (1 + e), mix=now.mix + turn, residual=r)
+        change = -4 * rule.h * pull * (A + B - rule.h * b.g * pull * (A - B))
+        up, low_up = _added(now.up, now.low_up, -e * now.up)
+        down, low_down = _added(now.down, now.low_down, e * now.down)
+        mix, low_mix = _added(now.mix, now.low_mix, turn)
+        residual, low_residual = _added(now.residual, now.low_residual, change)
+        return Factors(up, down, mix, now.kept, residual, *now[5:8], low_up, low_down, low_mix, low_residual)
     moves = (
         rule.momentum * now.move_up - e * now.up,
         rule.momentum * now.move_down + e * now.down,
         rule.momentum * now.move_mix + turn,
     )
     up, down, mix = (rule.kept * old + move for old, move in zip(now[:3], moves, strict=True))
-    found = Factors(up, down, mix, rule.kept * now.kept, now.residual, *moves)
+    found = Factors(up, down, mix, rule.kept * now.kept, now.residual, *moves, *now[8:])
     return found._replace(residual=_output(xp, start, found) - b.y)
+
+
+def _added(value: Any, low: Any, change: Any) -> tuple[Any, Any]:
+    """Return the sum of a value and a change, and its rounding error."""
+    total = low + change
+    found = value + total
+    return found, total - (found - value)
+
+
+CHUNK = 64  # steps between two looks at convergence
+
+
+def repeated(xp: Any, start: LayersStart, now: Factors, rule: Rule, count: int) -> Factors:
+    """Return the factors after `count` equal steps in doubles; converged factors are constant, the residual decays."""
+    while count > 0:
+        if rule.plain and _settled(start, now, rule):
+            A, B = _parts(start, now)
+            decay = 1 - 4 * rule.h * (A + B)
+            return now._replace(residual=now.residual * decay**count)
+        for _ in range(min(CHUNK, count)):
+            now = advanced(xp, start, now, rule)
+        count -= CHUNK
+    return now
+
+
+def _settled(start: LayersStart, now: Factors, rule: Rule) -> bool:
+    """Return whether the sum of all later changes of every factor is below its rounding."""
+    b, (A, B) = start.rotation, _parts(start, now)
+    left = 1 - np.abs(1 - 4 * rule.h * (A + B))  # the residual decays by this share of itself in each step
+    e = np.abs(2 * rule.h * b.g * now.residual)
+    turn = np.abs(2 * rule.h * start.gamma * now.residual * now.up)
+    still = (e < left * 2.0**-54) & (turn <= left * np.abs(now.mix) * 2.0**-54) & (left > 0)
+    return bool(np.all(still))
 
 
 def _output(xp: Any, start: LayersStart, now: Factors) -> Any:

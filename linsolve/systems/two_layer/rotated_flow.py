@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from linsolve.core.flow import Deferred, observable
 from linsolve.core.map import Map, Rule
 from linsolve.numerics.double_double import cosine, length
@@ -76,6 +78,12 @@ class TwoRotatedLayers(Map):
     def advanced(self, xp: Any, fixed: LayersStart, now: line_descent.Factors, rule: Rule) -> line_descent.Factors:
         """Return the factors after one step."""
         return line_descent.advanced(xp, fixed, now, rule._replace(h=rule.h * self.pace))
+
+    def repeated(self, xp: Any, fixed: LayersStart, now: line_descent.Factors, rule: Rule, count: int) -> Any:
+        """Return the factors after `count` equal steps."""
+        if xp is not np:
+            return super().repeated(xp, fixed, now, rule, count)
+        return line_descent.repeated(xp, fixed, now, rule._replace(h=rule.h * self.pace), count)
 
     def described(self, xp: Any, fixed: LayersStart, now: line_descent.Factors) -> dict[str, Any]:
         """Return loss, residual, output, ntk, sharpness and invariant from the factors."""
