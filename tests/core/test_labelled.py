@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
+from selection import quick
 
 import linsolve as ls
 from linsolve import arithmetic
@@ -45,7 +46,7 @@ def test_everything_with_a_name_is_there_with_its_numbers_and_axes(cls, t):
 
 
 @every_flow
-@pytest.mark.parametrize("t", TIMES, ids=["scalar", "line", "grid"])
+@pytest.mark.parametrize("t", quick(TIMES, lambda t: np.ndim(t) == 1), ids=["scalar", "line", "grid"])
 def test_it_survives_netcdf(cls, t, tmp_path):
     flow, z0 = cls.example(np.random.default_rng(1))
     data = ls.integrate(flow, t, z0, rtol=1e-6).to_xarray()

@@ -56,6 +56,7 @@ def test_every_workload_runs_on_the_processor(tmp_path, capsys):
         assert line in printed
 
 
+@pytest.mark.exhaustive
 @needs_compiler
 def test_every_workload_runs_on_a_device(gpu):
     report = bench(True, TINY)
@@ -73,6 +74,7 @@ def test_every_workload_runs_on_a_device(gpu):
     assert len({line.count("|") for line in table[2:]}) == 1
 
 
+@pytest.mark.exhaustive
 @needs_compiler
 def test_a_wrong_kernel_shows_in_the_table(gpu, monkeypatch):
     import linsolve.engines.cuda_source as module

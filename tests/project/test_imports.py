@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def module_of(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def graph(root=ROOT):
     """Return the modules that each module imports anywhere in its code."""
     files = {module_of(path): path for path in root.rglob("*.py")}

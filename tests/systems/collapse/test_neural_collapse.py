@@ -20,6 +20,7 @@ from collapse_network import (
     simulated,
 )
 from mutants.collapse import COLLAPSE, EXAMPLE, PullOfTheOtherSign, scattered
+from selection import quick
 
 import linsolve as ls
 from linsolve import arithmetic
@@ -276,7 +277,7 @@ def constant_apart(seed):
     return f, means @ Y, w, np.full(C, rng.integers(-10, 40) / 64)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", quick(range(2), 1))
 def test_a_constant_mode_apart_is_proved(seed):
     f, *weights = constant_apart(seed)
     report = ls.verify(f, f.of(*weights))

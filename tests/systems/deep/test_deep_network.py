@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from deep_networks import DEPTHS, chain, generic, modes_of, orthonormal
 from scipy.integrate import solve_ivp
+from selection import quick
 
 import linsolve as ls
 from linsolve import data
@@ -224,7 +225,7 @@ def test_tree_is_loaded_by_name_and_checked():
             data.tree(levels)
 
 
-@pytest.mark.parametrize("name", ["digits", "tree"])
+@pytest.mark.parametrize("name", quick(["tree", "digits"], 1))
 def test_each_mode_of_the_simulated_network_is_learned_at_its_own_time(name):
     found = learn(data.load(name), depth=3)
     network, t = found.network, found.exact.t
@@ -240,7 +241,13 @@ def test_each_mode_of_the_simulated_network_is_learned_at_its_own_time(name):
 # the command
 
 
-@pytest.mark.parametrize(("depth", "words"), [(3, "three-layer"), (1, "one-layer"), (7, "7-layer")])
+@pytest.mark.parametrize(
+    ("depth", "words"),
+    [
+        (3, "three-layer"),
+        *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in ((1, "one-layer"), (7, "7-layer"))),
+    ],
+)
 @pytest.mark.usefixtures("undrawn")
 def test_learn_writes_a_deep_network(tmp_path, capsys, depth, words):
     out = tmp_path / "found"

@@ -3,6 +3,7 @@ import mpmath
 import numpy as np
 import pytest
 from mutants.deep import MUTANTS
+from selection import quick
 
 import linsolve as ls
 from benchmarks import accuracy_deep_mode
@@ -28,10 +29,11 @@ def test_examples_are_proved(seed):
     assert report.ok, str(report)
 
 
-def test_modes_that_fall_or_cross_are_proved():
+@pytest.mark.parametrize("left_out", quick([("limit", "time_to", "lifetime"), ("limit",)], 1))
+def test_modes_that_fall_or_cross_are_proved(left_out):
     flow = ls.DeepMode(s=[1.3, -0.8, 1.1, 0.0], depth=[1.0, 3.3, np.inf, 4.0], tau=[0.7, 1.2, 0.9, 1.0])
     # those that fall by a power of time are far from their limit at the time of that check
-    report = ls.verify(flow, [-0.4, 1.9, -0.5, 0.7], checks=[name for name in CHECKS if name != "limit"])
+    report = ls.verify(flow, [-0.4, 1.9, -0.5, 0.7], checks=[name for name in CHECKS if name not in left_out])
     assert report.ok, str(report)
 
 
@@ -45,15 +47,16 @@ def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
 # against closed forms that share nothing with the package
 
 
-def test_within_1e_13_of_the_closed_forms_at_eighty_digits():
-    flow, a0, t = draw(np.random.default_rng(3), 2000)
+@pytest.mark.parametrize("count", quick([300, 2000], 1))
+def test_within_1e_13_of_the_closed_forms_at_eighty_digits(count):
+    flow, a0, t = draw(np.random.default_rng(3), count)
     assert set(flow.depth.tolist()) == set(DEPTHS)
     for name, values in errors(flow, a0, t).items():
-        assert values.size > 1500, name
+        assert values.size > 0.75 * count, name
         assert values.max() < 1e-13, name
 
 
-@pytest.mark.parametrize("depth", [1.5, 2.5, 3.0, 100.0, np.inf])
+@pytest.mark.parametrize("depth", quick([1.5, 3.0, np.inf, 2.5, 100.0], 3))
 @pytest.mark.parametrize(("a0", "share"), [(1e-9, 0.02), (1e-9, 0.99), (0.9, 0.95), (4.0, 1.02), (2.7, 1.5)])
 def test_high_precision_inverts_the_closed_form(depth, a0, share):
     xp = arithmetic.precise(60)

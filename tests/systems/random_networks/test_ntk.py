@@ -15,6 +15,7 @@ from mutants.ntk import (
     weights_squared,
 )
 from scipy.integrate import quad
+from selection import quick
 
 import linsolve as ls
 from linsolve import ntk
@@ -243,7 +244,10 @@ def test_laws_hold(cls, seed):
     assert report.ok, str(report)
 
 
-@pytest.mark.parametrize("name", LAWS)
+CHEAP = ("(13) as printed", "neighbors in theorem 4.1", "only neighbors in theorem 4.1", "sign of (21)")
+
+
+@pytest.mark.parametrize("name", quick(LAWS, lambda name: name in CHEAP))
 def test_each_mutant_is_rejected_by_the_check_that_should_see_it(name):
     mutant = LAWS[name]
     assert mutant.seen_by in ls.verify(mutant.law.example(np.random.default_rng(mutant.seed))).failed

@@ -106,9 +106,10 @@ def test_agrees_with_direct_integration_of_the_paper_s_network(alpha):
     np.testing.assert_allclose(traj["loss"] + rest, np.mean((F - y) ** 2, axis=1) / alpha**2, rtol=1e-8)
 
 
-def test_a_start_beside_the_reference_is_followed_as_exactly():
+@pytest.mark.parametrize("checks", quick([("residual", "along", "conditions", "dop853"), None], 1))
+def test_a_start_beside_the_reference_is_followed_as_exactly(checks):
     flow, z0 = LazyTwoLayer.example(np.random.default_rng(5))
-    report = ls.verify(flow, (1.2 * z0.u, z0.w - 0.1), checks=["residual", "along", "conditions", "dop853"])
+    report = ls.verify(flow, (1.2 * z0.u, z0.w - 0.1), checks=checks)
     assert report.ok, str(report)
     # the residual at its start is that of the definition, not -y/alpha
     beside = flow(0.0, (1.2 * z0.u, z0.w - 0.1))

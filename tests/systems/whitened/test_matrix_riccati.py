@@ -115,12 +115,18 @@ def degenerate():
             yield f"two eigenvalues {kappa, total, scale}", *two_case(rng, kappa, total, scale)
 
 
+def representative(case):
+    name = case[0]
+    return name == "scale 1e-150" or name.endswith("0.1)") or not name.startswith(("scale", "two eigenvalues"))
+
+
 def two_case(rng, kappa, total, scale):
     return rng.normal(size=(4, 3)), two_eigenvalues(scale * rng.normal(size=(4, 3)), kappa, total)
 
 
-@pytest.mark.parametrize(("name", "target", "start"), list(degenerate()), ids=lambda v: v if isinstance(v, str) else "")
-def test_degenerate_and_extreme(name, target, start):
+@pytest.mark.parametrize("case", quick(degenerate(), representative), ids=lambda case: case[0])
+def test_degenerate_and_extreme(case):
+    _, target, start = case
     right = exact(target, start)
     for method in METHODS:
         found = matrix_riccati(np, TIMES, target, *start, method=method)
