@@ -150,8 +150,8 @@ def _finite(width: int, ratio: float) -> float:
     "Theorem 3.1, (8); A.1, (32), (40)",
     "dispersion of the kernel of deep and wide networks",
     quote=(
-        "In the **chaotic phase** [...] the NTK dispersion grows exponentially with depth-to-width ratio "
-        r"$\lambda := L/M$ as follows: $\frac{\mathbb{E}[\Theta^2(x, x)]}{\mathbb{E}^2[\Theta(x, x)]} \rightarrow "
+        r"In the chaotic phase [...] the NTK dispersion grows exponentially with depth-to-width ratio $\lambda := "
+        r"L/M$ as follows: $\frac{\mathbb{E}[\Theta^2(x, x)]}{\mathbb{E}^2[\Theta(x, x)]} \rightarrow "
         r"\frac{1}{2\lambda} e^{5\lambda} \left( 1 - \frac{1}{4\lambda} (1 - e^{-4\lambda}) \right)$"
     ),
     latex=r"V = e^{5\lambda} \Bigl[\tfrac13 + \tfrac{2}{9\lambda} - \tfrac{1 - e^{-6\lambda}}{27\lambda^2}\Bigr]",
