@@ -50,8 +50,9 @@ def ratio_of_lengths() -> Evidence:
     latex=r"\mathcal C_{(i,j)} = \tfrac13 \prod_k (1 + \tfrac{5}{n_k}) + \tfrac23 \prod_k (1 - \tfrac{1}{n_k})",
     verdict="incorrect",
     reason=(
-        "at fixed depth it holds with its error term; in the joint limit the step that sums over the layers "
-        "independently drops correlations of order 1/M between them, and the limit differs"
+        "at fixed depth it holds with its error term; the step that sums over the layers one by one drops "
+        "correlations of order 1/M^2 between every two layers, of which the joint limit has of order M^2, and "
+        "the limit differs"
     ),
     setting="ReLU networks with zero biases at initialization, widths of order M, depth and width to infinity together",
     about=MOMENTS,
