@@ -163,9 +163,9 @@ class Formula:
 
     @property
     def place(self) -> str:
-        """Section and equation number, as "section 3.3, appendix B.2, (40)"."""
-        parts = [f"{'appendix' if part[0].isalpha() else 'section'} {part}" for part in self.section.split("/")]
-        return ", ".join([*parts, self.number])
+        """Section and equation number, as "section 3.3, its appendix B.2, (40)"."""
+        first, *inner = (f"{'appendix' if part[0].isalpha() else 'section'} {part}" for part in self.section.split("/"))
+        return ", ".join([first, *(f"its {part}" for part in inner), self.number])
 
     @property
     def order(self) -> tuple[Any, ...]:

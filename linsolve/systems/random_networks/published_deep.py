@@ -50,8 +50,9 @@ def ratio_of_lengths() -> Evidence:
     latex=r"\mathcal C_{(i,j)} = \tfrac13 \prod_k (1 + \tfrac{5}{n_k}) + \tfrac23 \prod_k (1 - \tfrac{1}{n_k})",
     verdict="incorrect",
     reason=(
-        "at fixed depth it holds with its error term; in the joint limit the step that sums over the layers "
-        "independently drops correlations of order 1/M between them, and the limit differs"
+        "at fixed depth it holds with its error term; the step that sums over the layers one by one drops "
+        "correlations of order 1/M^2 between every two layers, of which the joint limit has of order M^2, and "
+        "the limit differs"
     ),
     setting="ReLU networks with zero biases at initialization, widths of order M, depth and width to infinity together",
     about=MOMENTS,
@@ -150,8 +151,8 @@ def _finite(width: int, ratio: float) -> float:
     "Theorem 3.1, (8); A.1, (32), (40)",
     "dispersion of the kernel of deep and wide networks",
     quote=(
-        "In the **chaotic phase** [...] the NTK dispersion grows exponentially with depth-to-width ratio "
-        r"$\lambda := L/M$ as follows: $\frac{\mathbb{E}[\Theta^2(x, x)]}{\mathbb{E}^2[\Theta(x, x)]} \rightarrow "
+        r"In the chaotic phase [...] the NTK dispersion grows exponentially with depth-to-width ratio $\lambda := "
+        r"L/M$ as follows: $\frac{\mathbb{E}[\Theta^2(x, x)]}{\mathbb{E}^2[\Theta(x, x)]} \rightarrow "
         r"\frac{1}{2\lambda} e^{5\lambda} \left( 1 - \frac{1}{4\lambda} (1 - e^{-4\lambda}) \right)$"
     ),
     latex=r"V = e^{5\lambda} \Bigl[\tfrac13 + \tfrac{2}{9\lambda} - \tfrac{1 - e^{-6\lambda}}{27\lambda^2}\Bigr]",

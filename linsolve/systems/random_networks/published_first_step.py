@@ -90,9 +90,9 @@ def decay_of_the_first_step() -> Evidence:
     "training dynamics of the NTK",
     "change by the first step at the edge of chaos",
     quote=(
-        "We proved that the expected relative change of the NTK value *during the first GD step* tends to "
-        "infinity with depth in the chaotic phase, to zero in the ordered phase, and grows exponentially with "
-        "the depth-to-width ratio at the EOC"
+        "We proved that the expected relative change of the NTK value during the first GD step tends to infinity "
+        "with depth in the chaotic phase, to zero in the ordered phase, and grows exponentially with the "
+        "depth-to-width ratio at the EOC"
     ),
     latex=r"\mathbb E \Delta\Theta/\mathbb E \Theta \sim F(L/M) \text{ at } \eta \sim 1/M",
     verdict="convention",

@@ -115,7 +115,7 @@ def gradient_flow_of_all_layers() -> Evidence:
 @formula(
     "C",
     "(29)",
-    "what gradient flow conserves, layer by layer",
+    "motion of the squares of a layer",
     quote=(
         r"$\frac{1}{\eta_\ell} \frac{d}{dt} (\mathbf{W}^\ell \mathbf{W}^{\ell\top}) = \sum_\mu \frac{\partial "
         r"\ell}{\partial f^\mu} \left[\frac{\partial f^\mu}{\partial \mathbf{W}^\ell} \mathbf{W}^{\ell\top} + "

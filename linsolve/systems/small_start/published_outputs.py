@@ -89,7 +89,7 @@ def regression_as_a_shortest_solution() -> Evidence:
 @formula(
     "F",
     "(51)",
-    "the norm that it minimizes",
+    "norm minimized by kernel regression",
     quote=(
         r"$\hat{\beta}^{\top} [A(t)\beta\beta^{\top} + \mathbf{I}]^{-1} \hat{\beta} = |\hat{\beta}|^2 - "
         r"\frac{A(t)}{1 + A(t)} (\beta \cdot \hat{\beta})^2$"
@@ -258,7 +258,7 @@ def strength_of_the_last_layer() -> Evidence:
 @formula(
     "G.2",
     "(59), g",
-    "its correction",
+    "sum of the corrections",
     quote=(
         r"$g = \sum_{\ell=1}^L g_\ell = \frac{L(L-1)}{2} - \sum_{\ell=1}^L \sum_{k=\ell}^L \frac{N_{k+1}}{N_k}$ "
         r"[...] Suppose all network widths were equal $N_\ell = N_k$, then the term $g = 0$"
@@ -284,7 +284,7 @@ def correction_of_the_strength() -> Evidence:
 @formula(
     "4.2",
     "first paragraph",
-    "when a mode is learned",
+    "time to learn a mode",
     quote=r"Each singular mode begins to be learned at $t_\alpha = \frac{1}{s_\alpha} \log(s_\alpha u_0^{-2})$",
     latex=r"t_\alpha = \tfrac{1}{2 s_\alpha} \log(s_\alpha u_0^{-2})",
     verdict="typographical",

@@ -135,7 +135,7 @@ def _early(epsilon: float, tau: float = 0.8) -> tuple[Any, Any, Any]:
 @formula(
     "A",
     "display above (12)",
-    "errors fall",
+    "motion of the errors",
     quote=(
         r"These satisfy the dynamics $\frac{d}{dt} \Delta(t) = \begin{cases} \epsilon \mathbf{K}_0(t) \Delta(t) & "
         r"t \leq \tau \\ h'(t) \mathbf{K}_\infty \Delta & t > \tau \end{cases}$"
@@ -156,7 +156,7 @@ def errors_fall() -> Evidence:
 @formula(
     "A",
     "(12)",
-    "errors hardly move in the first stage",
+    "errors after the first stage",
     quote=(
         r"$\Delta(\tau) = \exp\left(-\epsilon \int_0^\tau \mathbf{K}_0(t) dt\right) \Delta_0 = \mathbf{y} - "
         r"\mathbf{f}_0 + O(\epsilon)$"

@@ -120,7 +120,7 @@ def time_to_learn() -> Order:
 @formula(
     "4.1.1",
     "first paragraph",
-    "the same time, in the main text",
+    "time to learn, in the main text",
     quote=(
         r"spectral learning occurs over a timescale on the order of $t_{1/2} \approx \frac{L}{s(L-2)} "
         r"\sigma^{-L+2}$"

@@ -119,7 +119,7 @@ def balanced_strength() -> Evidence:
 @formula(
     "3.1.2",
     "time, below (8)",
-    "when learning begins",
+    "time at which learning begins",
     quote=(
         r"The transition time where active learning begins occurs when $e^{st} \approx s/u_0^2 \implies t \approx "
         r"s^{-1} \log(s/\sigma^2)$"
@@ -140,7 +140,7 @@ def when_learning_begins() -> Evidence:
 @formula(
     "3.1.1",
     "figure 2, caption",
-    "the same time",
+    "time of learning, in the caption",
     quote=r"significant evolution in the network predictions happens for $t > t_2 = \frac{1}{2} \log(s\sigma^{-2})$",
     latex=r"t_2 = \tfrac{1}{2s} \log(s \sigma^{-2})",
     verdict="typographical",

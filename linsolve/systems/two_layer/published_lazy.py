@@ -212,7 +212,7 @@ def _time_of_three_layers(target: float) -> float:
 )
 def weights_of_lazy_training() -> Evidence:
     """Compare with the smallest changes that reach the target in drawn networks of two hidden layers, and at L = 1."""
-    widths = 400, 1600
+    widths = 200, 800
     changes = [np.mean([_lazy_change(h, seed) for seed in range(10)]) for h in widths]
     deep = np.log(changes[1] / changes[0]) / np.log(4)
     shallow = np.log(_weight_change(64, 1e3) / _weight_change(4, 1e3)) / np.log(16)
@@ -312,7 +312,7 @@ def variance_of_the_output() -> Evidence:
 def velocity_of_the_preactivations() -> Evidence:
     """Compare with the velocities of drawn networks on one input, layer by layer, at two widths."""
     sizes = []
-    for h in (100, 600):
+    for h in (64, 384):
         squares = np.zeros(3)
         for seed in range(80):
             rng = np.random.default_rng(seed)

@@ -341,7 +341,7 @@ def saddle_of_a_start_without_p() -> Evidence:
 @formula(
     "3.1",
     "Theorem 1, condition",
-    "the case that its condition P != 0 leaves out",
+    "limit excluded by the condition",
     quote=r"If $P \neq 0$, then",
     latex=r"y = Q = 0:\; p_i = p_i(0)/\sqrt{1 + 4 \gamma^2 d \rho^2 P t}",
     verdict="holds under a condition",

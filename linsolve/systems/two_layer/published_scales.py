@@ -74,7 +74,7 @@ def output_of_order_one() -> Evidence:
 @formula(
     "B.4",
     "only paragraph",
-    "the same scales, in the appendix",
+    "the same scales in the appendix",
     quote=(
         r"we set $\kappa = 10$, $\sigma_u^2 = \kappa^c$, $\sigma_w^2 = \kappa^{\max\{c,0\}}$ and $\gamma = "
         r"\kappa^{-\min\{0,-c/2\}}$"
