@@ -21,6 +21,7 @@ __all__ = [
     "boolean",
     "choice",
     "integer",
+    "lengths",
     "number",
     "printable",
     "real_array",
@@ -211,6 +212,27 @@ def integer(
             f"{who}: {name} = {shown(value)} must be {rule} ({meaning}); say {low if example is None else example}"
         )
     return whole
+
+
+def lengths(who: str, name: str, value: Any, *, meaning: str) -> tuple[int, ...]:
+    """Return a positive integer or a sequence of them as a shape.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the value or a part of it is no positive integer.
+
+    Examples
+    --------
+    >>> lengths("init", "batch", 3, meaning="shape of the batch"), lengths("init", "batch", (), meaning="shape")
+    ((3,), ())
+    """
+    try:
+        parts = (value,) if isinstance(value, int | np.integer) else tuple(value)
+    except TypeError:
+        rule = "must be a tuple of positive integers"
+        raise TypeError(f"{who}: {name} = {shown(value)} {rule} ({meaning}); say (2,)") from None
+    return tuple(integer(who, name, part, meaning=meaning, example=2) for part in parts)
 
 
 _RULES = {"(0, inf)": "be positive and finite", "[0, inf)": "be finite and not negative", "(-inf, inf)": "be finite"}

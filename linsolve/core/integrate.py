@@ -100,7 +100,7 @@ def integrate(
     rtol = number(who, "rtol", rtol, meaning="relative tolerance of doubles", domain=_RTOL, example=1e-10)
     if atol is not None:
         atol = number(who, "atol", atol, meaning="absolute tolerance", domain="[0, inf)", example=1e-16)
-    if not isinstance(method, type):
+    if not (isinstance(method, type) and hasattr(method, "step")):  # a class of solvers
         choice(who, "method", method, _METHODS)
     most = integer(who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", example=200_000)
     problem = pose(flow, t, z0, who)
@@ -338,10 +338,11 @@ def refuse_steps(who: str, times: np.ndarray, step: float, most: float) -> None:
     """Raise ValueError for times that need more than `most` steps."""
     with np.errstate(over="ignore"):
         count = times.max() / np.float64(step)
+    most = min(most, 1e308)
     if count > most:
         raise ValueError(
-            f"{who}: t / step = {count:.3g} must be at most {most:.3g} (steps to take); take a larger step or an "
-            "earlier time"
+            f"{who}: t / step = {count:.3g} must be at most {most:.3g} (steps to take); take a larger "
+            "step or an earlier time"
         )
 
 

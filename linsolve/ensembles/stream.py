@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import integer, shown, times, unknown_name
+from linsolve.core.arguments import choice, integer, shown, times, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.execute import check_workers, run
@@ -115,8 +115,7 @@ def ensemble(
     block = tile if block is None else integer(who, "block", block, meaning="members of a task", example=100_000)
     clock = _ascending(who, t)
     observe, what = _names(who, observe), requested(reduce)
-    if nonfinite not in ("raise", "omit"):
-        raise ValueError(unknown_name(who, "nonfinite", nonfinite, ("raise", "omit")))
+    choice(who, "nonfinite", nonfinite, ("raise", "omit"))
     if members == 1 and {"variance", "standard_error"} & {v for v in what if isinstance(v, str)}:
         raise ValueError(f"{who}: members = 1 must be at least 2 for a variance (networks); take more, or the mean")
     if not callable(factory) or isinstance(factory, Flow):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.arguments import boolean
 from linsolve.core.trajectory import Trajectory
 from linsolve.plot.axes import LABELS, falls, label_axes, label_goals, line_labels, refuse_log, scale_axis, series
 from linsolve.plot.style import COLORS, STYLE, colors, drawing, figure, ladder
@@ -70,7 +71,7 @@ def trajectory(
     2
     """
     t, values = series(traj, name)
-    if log:
+    if log is not None and boolean("plot.trajectory", "log", log, meaning="logarithmic scale"):
         refuse_log("plot.trajectory", name, values)
     values = values[:, : _lines("trajectory", top, values.shape[1])]
     count = values.shape[1]
@@ -237,7 +238,7 @@ def routes(
         for (label, traj), style in zip(trajs.items(), ROUTES, strict=False):
             t, values = series(traj, name)
             values = values[:, : _lines("routes", top, values.shape[1])]
-            if log:
+            if log is not None and boolean("plot.routes", "log", log, meaning="logarithmic scale"):
                 refuse_log("plot.routes", name, values)
             every = {"markevery": max(1, len(t) // 22)} if "marker" in style else {}
             for k, column in enumerate(values.T):

@@ -38,6 +38,8 @@ WORDS = {
     "reduce": {"levels", "bins"},
     "rates": {"rate"},
     "rng": {"seed"},
+    "checks": {"check"},
+    "observe": {"observable"},
     "exact": {"traj"},
     "others": {"traj"},
     "trajs": {"traj"},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import unknown_name
+from linsolve.core.arguments import choice, shown
 from linsolve.core.flow import Flow
 from linsolve.core.law import Law
 from linsolve.core.notebook import html_table
@@ -153,12 +153,15 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
         raise ValueError(f"verify: dps = {dps!r} must be an integer of at least 15 (decimal digits); say 50")
     if dps > MOST_DIGITS:
         raise ValueError(f"verify: dps = {dps} must be at most {MOST_DIGITS} (decimal digits); say 50")
-    names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
+    try:
+        names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
+    except TypeError:
+        rule = "must be names of statements (to prove); leave it out for all"
+        raise TypeError(f"verify: checks = {shown(checks)} {rule}") from None
     if not names:
         raise ValueError("verify: checks = [] must name at least one (statements to prove); leave it out for all")
     for name in names:
-        if name not in CHECKS:
-            raise ValueError(unknown_name("verify", "check", name, CHECKS))
+        choice("verify", "check", name, CHECKS)
     case = prepare(flow, z0, int(dps))
     found = [(name, _checked(case, name)) for name in names]
     rows = tuple(Check(name, *row) for name, row in found if row is not None)

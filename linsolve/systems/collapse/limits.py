@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import real_array
+from linsolve.core.arguments import Interval, real_array
 from linsolve.systems.collapse.contrasts import averaged, contrasts, members, split
 from linsolve.systems.collapse.network import kernel
 from linsolve.systems.whitened import starts as whitened_start
@@ -141,7 +141,9 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> classifier.round(4).tolist(), (classifier * means).round(6).tolist()  # the product is 1 in every mode
     ([0.5275, 2.5275], [1.0, 1.0])
     """
-    epsilon, m = np.asarray(epsilon, dtype=float), int(flow.m)
+    who, domain = "aligned_limit", Interval("[-1e150, 1e150]")
+    epsilon = real_array(who, "epsilon", epsilon, meaning="imbalance of the modes", domain=domain)
+    m = int(flow.m)
     mu = float(flow.rates_of_features(np)[1])
     least = (
         4 / (m * mu) / (np.abs(epsilon) + np.sqrt(epsilon**2 + 4 / (m * mu)))

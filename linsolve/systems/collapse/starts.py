@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import real_array
+from linsolve.core.arguments import integer, lengths, number, real_array, refuse_beyond_memory
 from linsolve.core.parameters import batch_shape
 from linsolve.core.randomness import seeded
 from linsolve.systems.collapse.contrasts import contrasts, norm, split
@@ -133,14 +134,13 @@ def balanced(
     batch: tuple[int, ...], rng: np.random.Generator | int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Return features, classifier and bias, centered, with ``E = imbalance`` on the span of the weights."""
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"{who}: n = {n!r} must be a positive integer (features); say {classes}")
-    if not (np.isfinite(scale) and scale >= 0):
-        raise ValueError(f"{who}: scale = {scale!r} must be finite and not negative (size of weights); say 0.01")
-    if not np.isfinite(imbalance):
-        raise ValueError(f"{who}: imbalance = {imbalance!r} must be finite (lambda); say 0.0")
+    n = integer(who, "n", n, meaning="features", example=classes)
+    scale = number(who, "scale", scale, meaning="size of weights", domain="[0, inf)", example=0.01)
+    imbalance = number(who, "imbalance", imbalance, meaning="lambda", domain="(-inf, inf)", example=0.0)
+    batch = lengths(who, "batch", batch, meaning="leading shape")
+    refuse_beyond_memory(who, {"n": n, "batch": math.prod(batch), "classes": classes}, "features")
     rng, rank = seeded(who, rng), min(n, classes - 1)
-    batch = np.broadcast_shapes(batch, mu.shape)
+    batch = batch_shape(who, {"batch": batch, "the flow": mu.shape})
     drawn = rng.normal(size=(*batch, classes - 1, n)) * scale
     least = np.linalg.svd(drawn, compute_uv=False)[..., :rank]
     most = np.hypot(least, np.sqrt(abs(imbalance)))

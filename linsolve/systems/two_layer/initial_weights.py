@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array, shown
+from linsolve.core.arguments import Interval, integer, lengths, real_array, refuse_beyond_memory, shown
 from linsolve.core.flow import Flow
 from linsolve.core.query import NotExact
 from linsolve.core.randomness import seeded
@@ -109,10 +110,9 @@ def gaussian(
     batch : int or tuple of int
     rng : None, int or numpy.random.Generator
     """
-    batch = (batch,) if isinstance(batch, int | np.integer) else tuple(batch)
-    for name, size in (*sizes.items(), *(("batch", n) for n in batch)):
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise ValueError(f"{who}: {name} = {size!r} must be a positive integer (a number of things); say 10")
+    batch = lengths(who, "batch", batch, meaning="shape of the batch")
+    sizes = {name: integer(who, name, size, meaning="size of a layer", example=10) for name, size in sizes.items()}
+    refuse_beyond_memory(who, sizes | {"batch": math.prod(batch)}, "weights")
     scales = []
     for name, value in sigmas.items():
         scale = real_array(who, name, value, meaning="standard deviation", domain=Interval("[0, inf)"))
@@ -120,7 +120,7 @@ def gaussian(
             raise ValueError(f"{who}: {name} has shape {scale.shape} but must be one number (standard deviation)")
         scales.append(scale)
     rng = seeded(who, rng)
-    own = [tuple(int(sizes[axis]) for axis in axes) for axes in shapes]
+    own = [tuple(sizes[axis] for axis in axes) for axes in shapes]
     return [scale * rng.standard_normal(batch + shape) for scale, shape in zip(scales, own, strict=True)]
 
 

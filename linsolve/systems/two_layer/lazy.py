@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import real_array
+from linsolve.core.arguments import integer, real_array
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, observable
 from linsolve.core.parameters import parameter
@@ -231,6 +231,7 @@ class LazyTwoLayer(TwoLayer):
     ) -> tuple[LazyTwoLayer, Any]:
         """Return the flow and the initial weights of a scaled network; see `TwoLayer.from_lazy`."""
         who = "TwoLayer.from_lazy"
+        h = integer(who, "h", h, meaning="hidden units", example=10)
         X = np.asarray(real_array(who, "X", X, meaning="samples"))
         x, target = (X, y) if X.ndim == 1 else on_a_line(who, X, y, cls.tolerance)
         if z0 is None:

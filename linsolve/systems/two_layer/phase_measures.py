@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, real_array, shown, unknown_name
+from linsolve.core.arguments import Interval, number, real_array, shown, unknown_name
 from linsolve.core.parameters import batch_shape
 from linsolve.core.query import pose
 from linsolve.core.randomness import generator, seeded
@@ -296,7 +296,13 @@ def measured_phase(found: Slopes, tolerance: float = 0.02) -> Any:
     >>> phases.measured_phase(phases.Slopes(rate=0.0, kernel_change=-1.0, ntk=0.0))
     'kernel'
     """
-    rate, change = np.asarray(found.rate), np.asarray(found.kernel_change)
+    who = "measured_phase"
+    if not isinstance(found, Slopes):
+        raise TypeError(f"{who}: found = {shown(found)} must be Slopes (of the measured quantities); pass slopes(...)")
+    tolerance = number(who, "tolerance", tolerance, meaning="size of a zero slope", domain="[0, inf)", example=0.02)
+    rate, change = (
+        real_array(who, f"found.{name}", getattr(found, name), meaning="slope") for name in ("rate", "kernel_change")
+    )
     kernel, feature, frozen, unstable = PHASES
     phase = np.where(change < -tolerance, kernel, feature)
     phase = np.where(rate > tolerance, unstable, np.where(rate < -tolerance, frozen, phase))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import real_array
+from linsolve.core.arguments import number, real_array
 from linsolve.core.network import deep_weights
 from linsolve.core.trajectory import Trajectory
 from linsolve.systems.whitened.matrix_riccati import moved
@@ -88,6 +88,7 @@ def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tupl
     who = type(flow).__name__
     w1, w2 = (arithmetic.to_numpy(w) for w in checked(who, w1, w2))
     flow, times = flow.cast(np), real_array(who, "t", t, meaning="time")
+    rtol = number(f"{who}.weights", "rtol", rtol, meaning="relative tolerance", domain="[2.3e-14, 1]", example=1e-10)
     if times.min() < 0:
         raise ValueError(f"{who}.weights: t = {times.min()} must not be negative (time); give times from 0 on")
     z0 = flow.of(w1, w2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.arithmetic import precision, spacing
-from linsolve.core.arguments import real_array
+from linsolve.core.arguments import integer, lengths, number, real_array, refuse_beyond_memory
 from linsolve.core.randomness import seeded
 from linsolve.systems.whitened.imbalance import imbalance
 
@@ -196,14 +197,10 @@ def init(
     ValueError
         If no lambda-balanced weights of these sizes exist.
     """
-    sizes = {"n_in": n_in, "width": width, "n_out": n_out}
-    for name, size in sizes.items():
-        if not isinstance(size, int | np.integer) or size < 1:
-            raise ValueError(f"{WHO}.init: {name} = {size!r} must be a positive integer (units); say 4")
-    if not (np.isfinite(scale) and scale >= 0):
-        raise ValueError(f"{WHO}.init: scale = {scale!r} must be finite and not negative (size of weights); say 0.01")
-    if not np.isfinite(imbalance):
-        raise ValueError(f"{WHO}.init: imbalance = {imbalance!r} must be finite (lambda); say 0.0")
+    sizes, batch = _sizes(f"{WHO}.init", batch, n_in=n_in, width=width, n_out=n_out)
+    n_in, width, n_out = sizes.values()
+    scale = number(f"{WHO}.init", "scale", scale, meaning="size of weights", domain="[0, inf)", example=0.01)
+    imbalance = number(f"{WHO}.init", "imbalance", imbalance, meaning="lambda", domain="(-inf, inf)", example=0.0)
     limit = "n_out" if imbalance > 0 else "n_in"
     if imbalance != 0 and width > sizes[limit]:
         sign, full = ("> 0", "W2") if imbalance > 0 else ("< 0", "W1")
@@ -244,8 +241,23 @@ def gaussian(
     w1 : array, shape batch + (width, n_in)
     w2 : array, shape batch + (n_out, width)
     """
-    rng = seeded(f"{WHO}.gaussian", rng)
-    return sigma1 * rng.normal(size=(*batch, width, n_in)), sigma2 * rng.normal(size=(*batch, n_out, width))
+    who = f"{WHO}.gaussian"
+    sizes, batch = _sizes(who, batch, n_in=n_in, width=width, n_out=n_out)
+    n_in, width, n_out = sizes.values()
+    scales = [
+        number(who, name, value, meaning="standard deviation", domain="[0, 1e150]", example=1.0)
+        for name, value in (("sigma1", sigma1), ("sigma2", sigma2))
+    ]
+    rng = seeded(who, rng)
+    return scales[0] * rng.normal(size=(*batch, width, n_in)), scales[1] * rng.normal(size=(*batch, n_out, width))
+
+
+def _sizes(who: str, batch: Any, **units: Any) -> tuple[dict[str, int], tuple[int, ...]]:
+    """Return the checked numbers of units and the checked batch shape of two layers."""
+    sizes = {name: integer(who, name, size, meaning="units", example=4) for name, size in units.items()}
+    batch = lengths(who, "batch", batch, meaning="leading shape")
+    refuse_beyond_memory(who, sizes | {"batch": math.prod(batch)}, "weights")
+    return sizes, batch
 
 
 def dyadic(rng: np.random.Generator, n_in: int, width: int, n_out: int) -> tuple[np.ndarray, np.ndarray]:
