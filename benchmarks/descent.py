@@ -1,4 +1,4 @@
-"""Exact gradient descent of two layers against a NumPy loop over the weights, in one process: times, ratio, difference."""
+"""Exact gradient descent of two layers against a NumPy loop over the weights: processor times, ratio, difference."""
 
 from __future__ import annotations
 
