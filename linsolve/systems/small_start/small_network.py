@@ -152,11 +152,10 @@ class SmallNetwork:
         predict: Callable[[GivenNetwork], Mapping[str, Estimate]],
         *,
         small: float | None = None,
-        timed: bool = True,
         latest: float = np.inf,
     ) -> NetworkLaw:
         """Return the law of this network; its small parameter is the size of the start unless given."""
-        return NetworkLaw(law, self.given, self.small if small is None else small, predict, timed, latest)
+        return NetworkLaw(law, self.given, self.small if small is None else small, predict, latest)
 
     def observables(self, given: GivenNetwork, layers: list[np.ndarray]) -> dict[str, Callable[[], np.ndarray]]:
         """Return weights, map, loss and tangent kernel of layers at equal rates, by their names in `solve`."""
