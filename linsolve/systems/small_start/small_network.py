@@ -177,6 +177,6 @@ def spectral_difference(low: np.ndarray, high: np.ndarray) -> float:
     """Return the spectral norm of ``low low^T - high high^T`` from the columns of both, at their size."""
     stacked = np.concatenate([low, high], axis=1)
     if len(stacked) > stacked.shape[1]:
-        stacked = np.linalg.qr(stacked, mode="r")
+        stacked = np.asarray(np.linalg.qr(stacked, mode="r"))
     signs = np.where(np.arange(stacked.shape[1]) < low.shape[1], 1.0, -1.0)
     return float(np.abs(np.linalg.eigvalsh((stacked * signs) @ stacked.T)).max())
