@@ -44,6 +44,7 @@ class Law(Parametrized):
     batched: ClassVar[bool] = False  # whether parameters may have batch axes
     symbol: ClassVar[str] = "sigma"  # of the small parameter of one network
     meaning: ClassVar[str] = "size of the start"
+    timed: ClassVar[bool] = True  # whether the law of one network has a time
     unapplied: ClassVar[str] = ""  # reason why the law has no network of its own
 
     def __post_init__(self) -> None:
@@ -126,14 +127,15 @@ class Law(Parametrized):
         """
         from linsolve.core.network_law import GivenNetwork
 
-        cls._refuse_unapplied()
+        if reason := cls.without_network():
+            raise TypeError(f"{cls.__name__}.of: the law has no network of its own ({reason}); pass its parameters")
         return cls.applied(GivenNetwork.read(f"{cls.__name__}.of", weights, data, rates, covariances, tolerance))
 
     @classmethod
-    def _refuse_unapplied(cls) -> None:
-        if cls.applied.__func__ is Law.applied.__func__:  # type: ignore[attr-defined]
-            reason = cls.unapplied or "the class does not define applied"
-            raise TypeError(f"{cls.__name__}.of: the law has no network of its own ({reason}); pass its parameters")
+    def without_network(cls) -> str:
+        """Return the reason why the law has no network of its own, "" if `of` applies it to one."""
+        own = (getattr(cls, name).__func__ is not getattr(Law, name).__func__ for name in ("of", "applied"))
+        return "" if any(own) else cls.unapplied or "the class does not define applied"
 
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:

@@ -18,6 +18,10 @@ from linsolve.core.trajectory import Deferred
 
 __all__ = ["Estimate", "GivenNetwork", "LawTrajectory", "NetworkLaw"]
 
+_MISSING = {
+    "map": " (the law does not determine the map outside the span of the data, where the first layer does not vanish)",
+    **dict.fromkeys(("ntk", "train_loss"), " (second moments have no samples)"),
+}
 ROUNDING = 1e-12  # least error reported: rounding of the closed forms
 
 
@@ -88,12 +92,12 @@ class LawTrajectory(Series):
     Examples
     --------
     >>> import linsolve as ls
-    >>> law = ls.laws.MatchedOutputs.of([[[0.02, 0.0], [0.0, 0.01]], [[0.01, 0.0]]], ([[1.0, 0.0]], [2.0]))
+    >>> law = ls.laws.MatchedOutputs.of([[[0.02], [0.0]], [[0.01, 0.0]]], ([[1.0]], [2.0]))
     >>> traj = law([0.0, 2.0, 4.0])
     >>> traj.route, traj.keys()
     ('law MatchedOutputs, relative error O(sigma^2), about 1e-05', ['map', 'loss', 'train_loss', 'ntk'])
     >>> traj["map"][:, 0, 0].round(4).tolist()
-    [0.0002, 0.5074, 1.9977]
+    [0.0002, 0.5023, 1.998]
     """
 
     flow: ClassVar[None] = None  # as for a network that is integrated
@@ -118,7 +122,7 @@ class LawTrajectory(Series):
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self:
-            raise KeyError(unknown_name(self.law.__name__, "observable", name, self.keys()))
+            raise KeyError(unknown_name(self.law.__name__, "observable", name, self.keys()) + _MISSING.get(name, ""))
         return np.asarray(self.values[name])
 
     def __repr__(self) -> str:
@@ -150,8 +154,6 @@ class NetworkLaw:
         Value of the small parameter.
     predict : callable
         Function of the network at given times that returns an `Estimate` for every name.
-    timed : bool
-        Whether the law has a time.
     latest : float
         Latest time of the law.
     expansion : bool
@@ -167,7 +169,6 @@ class NetworkLaw:
     given: GivenNetwork
     small: float
     predict: Callable[[GivenNetwork], Mapping[str, Estimate]]
-    timed: bool = True
     latest: float = np.inf
     expansion: bool = True
 
@@ -179,11 +180,11 @@ class NetworkLaw:
     def __call__(self, t: Any = None) -> LawTrajectory:
         """Return the values at times `t`, any shape, in units of the network's time; without `t` if it has no time."""
         who = self.law.__name__
-        if self.timed != (t is not None):
-            rule = "needs times" if self.timed else "has no time"
-            raise TypeError(f"{who}: the law {rule}; call it as {'law(t)' if self.timed else 'law()'}")
+        if self.law.timed != (t is not None):
+            rule = "needs times" if self.law.timed else "has no time"
+            raise TypeError(f"{who}: the law {rule}; call it as {'law(t)' if self.law.timed else 'law()'}")
         times = None
-        if self.timed:
+        if self.law.timed:
             times = np.asarray(real_array(who, "t", t, meaning="time", domain=Interval("[0, inf]")))
             if not times.max() <= self.latest:
                 raise ValueError(

@@ -97,7 +97,7 @@ def card(item: Any) -> Card:
         body += [("From the code", _from_code(cls)), ("Parameters", [_parameters(cls)]), ("State", [_state(cls)])]
         body.append(("Conditions", _conditions(cls)))
     else:
-        body.append(("Parameters", [_parameters(cls)]))
+        body += [("Parameters", [_parameters(cls)]), ("Your network", [_applied(cls)])]
     body.append(("Exact for, not for", notes.pop("Exact for, not for", []) + _kind(cls)))
     body.append(("Accuracy", notes.pop("Accuracy", []) or _measured(cls)))
     remarks = notes.pop("", [])
@@ -199,6 +199,22 @@ def _kind(cls: Any) -> list[Block]:
         stated = ", ".join(f"{name}: {order:g}" for name, order in orders.items())
         return [Paragraph(f"An expansion of: {cls.approximates}. Order of the relative error: {stated}.")]
     return [Paragraph(f"A statement on averages: {cls.approximates}.")]
+
+
+def _applied(cls: Any) -> Paragraph:
+    """Return the call that applies a law to one network, or the reason why there is none."""
+    if reason := cls.without_network():
+        return Paragraph(f"The law has no network of its own: {reason}.")
+    asked = inspect.signature(cls.of).parameters.values()
+    more = "".join(
+        f", {each.name}=..." for each in asked if each.kind is each.KEYWORD_ONLY and each.default is each.empty
+    )
+    call = (
+        f"``law = ls.laws.{cls.__name__}.of(weights, (X, Y), rates{more})``, then ``law({'t' if cls.timed else ''})``"
+    )
+    described = inspect.getdoc(cls.of if "of" in vars(cls) else cls.applied) or ""
+    said = " ".join(described.splitlines()[0].removeprefix("Return ").split())
+    return Paragraph(f"{call}: {said} ``traj.error`` estimates the error of each quantity.")
 
 
 def _measured(cls: type) -> list[Block]:

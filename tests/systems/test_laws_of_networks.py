@@ -1,5 +1,8 @@
 """Each law of one network against `solve`: the order of its error, and its estimate within a factor of 30."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from laws_of_networks import aligned, learned, measured, network, on_line, pace, trained
@@ -333,18 +336,25 @@ def test_a_condition_that_fails_is_named_with_its_value(name, given, condition):
 
 def test_every_law_is_applied_or_gives_the_reason():
     weights, data, rates = case()
-    without = []
-    for law in ls.laws.ALL:
-        if law.applied.__func__ is ls.Law.applied.__func__:
-            if "of" in vars(law):  # TransferError asks for the task too
-                continue
-            without.append(law.__name__)
-            with pytest.raises(
-                TypeError, match=rf"^{law.__name__}\.of: the law has no network of its own \(.+\); pass"
-            ):
-                law.of(weights, data, rates)
-            assert law.unapplied, law.__name__
+    without = [law for law in ls.laws.ALL if law.without_network()]
     assert len(ls.laws.ALL) - len(without) == 19
+    for law in without:
+        with pytest.raises(TypeError, match=rf"^{law.__name__}\.of: the law has no network of its own \(.+\); pass"):
+            law.of(weights, data, rates)
+        assert law.unapplied, law.__name__
+
+
+def test_the_how_to_runs(capsys):
+    page = Path(__file__).parents[2] / "notebooks" / "site" / "laws.md"
+    told, names = page.read_text(encoding="utf-8"), {}
+    for block in re.findall(r"```python\n(.*?)```", told, re.DOTALL):
+        exec(compile(block, page.name, "exec"), names)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "law MatchedOutputs, relative error O(sigma^2), about 4e-05"
+    assert shown[2] == "True"
+    assert shown[3].startswith("MatchedOutputs.of: whiteness = 0.6 must be at most 1e-09 (")
+    for law in ls.laws.ALL:
+        assert f"(cards/{law.__name__}.md)" in told, law.__name__
 
 
 @pytest.mark.parametrize(
@@ -399,6 +409,21 @@ def test_moments_give_the_same_law_without_the_samples():
     np.testing.assert_allclose(bare["map"], full["map"], atol=1e-12)
     with pytest.raises(KeyError, match="ntk"):
         bare["ntk"]
+
+
+def test_a_map_that_the_law_does_not_determine_is_named():
+    traj = ls.laws.MatchedOutputs.of(*case(widths=(6, 5, 2), samples=4))(1.0)
+    with pytest.raises(KeyError, match=r"'map' is unknown; .* \(the law does not determine the map outside the span"):
+        traj["map"]
+
+
+def test_values_over_time_are_tabled():
+    pytest.importorskip("pandas")
+    law = ls.laws.MatchedOutputs.of(*case())
+    frame = law([0.0, 1.0]).to_dataframe(["loss"])
+    assert frame["value"].tolist() == law([0.0, 1.0])["loss"].tolist()
+    assert len(ls.laws.LearningTime.of(*case())().to_dataframe()) == 2
+    assert "O(sigma^2)" in law(1.0)._repr_html_()
 
 
 def test_a_trajectory_of_a_law_is_drawn():

@@ -74,6 +74,7 @@ class NTKMoments(RandomNetworks):
     """
 
     approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks of any widths"
+    timed: ClassVar[bool] = False
     draws: ClassVar[int] = 100_000
 
     symbol: ClassVar[str] = "n^(-1/2)"
@@ -106,7 +107,7 @@ class NTKMoments(RandomNetworks):
             return {"ntk": Estimate(lambda: mean * (X @ X.T), 1, float(spread))}
 
         narrow = min(widths[1:], default=np.inf)
-        return NetworkLaw(cls, given, narrow**-0.5, predict, timed=False, expansion=False)
+        return NetworkLaw(cls, given, narrow**-0.5, predict, expansion=False)
 
     def logs(self, xp: Any) -> Moments:
         """Return the logarithms of the moments by depth."""

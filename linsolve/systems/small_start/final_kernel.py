@@ -84,9 +84,13 @@ class FinalKernel(DeepStart):
     ([[3.0, 0.0], [0.0, 1.0]], 0.948683)
     >>> np.diagonal(law.exact(np, 0.1)["kernel"]).round(3).tolist()  # trained from layers of size 0.1
     [3.0, 0.993]
+    >>> network = ls.laws.FinalKernel.of([0.01 * np.eye(2), 0.01 * np.eye(2), [[0.01, 0.0]]], (np.eye(2), [1.0, 0.0]))
+    >>> network()["ntk"].round(6).tolist()  # on the samples
+    [[3.0, 0.0], [0.0, 1.0]]
     """
 
     approximates: ClassVar[str] = "the trained network of any depth on white inputs, from a start of size sigma"
+    timed: ClassVar[bool] = False
     orders: ClassVar[Mapping[str, float]] = {"kernel": 2, "driving kernel": 2, "alignment": 2, "driving alignment": 2}
     scales = (3e-2, 1e-2, 3e-3)
 
@@ -181,6 +185,7 @@ class FinalKernelAnisotropic(DeepStart):
     covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
 
     approximates: ClassVar[str] = "the trained network of any depth, from a start of size sigma"
+    timed: ClassVar[bool] = False
     orders: ClassVar[Mapping[str, float]] = {"alignment": 2}
     scales = (3e-2, 1e-2, 3e-3)
 
@@ -274,6 +279,7 @@ class FinalKernelOutputs(DeepStart):
     target: Any = parameter("S", "map to be learned", axes=("n_out", "n_in"))
 
     approximates: ClassVar[str] = "the trained network of any depth with several outputs, from a start of size sigma"
+    timed: ClassVar[bool] = False
     orders: ClassVar[Mapping[str, float]] = {"kernel": 2, "alignment": 2}
     scales = (3e-2, 1e-2, 3e-3)
 

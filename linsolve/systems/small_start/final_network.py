@@ -63,4 +63,4 @@ class FinalNetwork(SmallNetwork):
             errors = {"alignment": ALIGNED * error * np.sqrt(1 - cosine**2) / cosine}
             return {name: Estimate(value, 2, errors.get(name, error)) for name, value in kept.items()}
 
-        return self.law(law, predict, timed=False)
+        return self.law(law, predict)

@@ -81,6 +81,7 @@ class KernelRegression(SmallStart):
     target: Any = parameter(r"s\beta", "map to be learned, in the span of the inputs", axes=("n_in",))
 
     approximates: ClassVar[str] = "the two-layer network trained on fewer white samples than inputs"
+    timed: ClassVar[bool] = False
     orders: ClassVar[Mapping[str, float]] = {"function": 1, "gap": 2, "gap from the start": 2}
     scales = (3e-2, 1e-2, 3e-3)
 
@@ -160,7 +161,7 @@ class KernelRegression(SmallStart):
                 "regression": Estimate(lambda: learned + gap, 3, float(error * np.abs(gap).max() / size)),
             }
 
-        return net.law(cls, predict, timed=False)
+        return net.law(cls, predict)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> KernelRegression:

@@ -64,6 +64,7 @@ class LayerKernels(DeepStart):
     covariance: Any = parameter(r"\Sigma", "covariance of the inputs", axes=("n_in", "n_in"))
 
     approximates: ClassVar[str] = "the trained network of any depth, from a start of size sigma"
+    timed: ClassVar[bool] = False
     orders: ClassVar[Mapping[str, float]] = {"layer 1": 2, "across 1": 2, "layer 2": 2, "across 2": 4}
     scales = (1.2e-2, 6e-3, 3e-3)
 

@@ -60,11 +60,15 @@ class LearningTime(SmallStart):
     2.475859
     >>> float(ls.BalancedMode(s=2.0)(time, 1e-4)["a"].round(6))
     1.0
+    >>> network = ls.laws.LearningTime.of([[[0.01, 0.0], [0.0, 0.0]], [0.01, 0.0]], (np.eye(2), [2.0, 0.0]))
+    >>> round(float(network()["half of the target"]), 6)  # two samples: the second moment is 1/2
+    4.951719
     """
 
     eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", default=1.0)
 
     approximates: ClassVar[str] = "the two-layer network on white inputs from a start of size sigma"
+    timed: ClassVar[bool] = False
     orders: ClassVar[Mapping[str, float]] = {"half of the target": 2, "half of the loss": 2}
     scales = (1e-3, 3e-4, 1e-4)
 
@@ -111,7 +115,7 @@ class LearningTime(SmallStart):
             times = law.approximation(np, 1.0)
             return {name: Estimate(lambda t=t: t / clock, 2, error) for name, t in times.items()}  # type: ignore[misc]
 
-        return net.law(cls, predict, timed=False)
+        return net.law(cls, predict)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> LearningTime:
@@ -168,6 +172,7 @@ class DeepLearningTime(Expansion):
 
     batched: ClassVar[bool] = True
     approximates: ClassVar[str] = "DeepMode, started at sigma^depth"
+    timed: ClassVar[bool] = False
     orders: ClassVar[Mapping[str, float]] = {
         f"half of the {part} at depth {k}": k - 2 for k in (3, 4, 5) for part in ("target", "loss")
     }
@@ -233,7 +238,7 @@ class DeepLearningTime(Expansion):
             times = np.stack([next(iter(law.approximation(np, sigma).values())) for law, sigma in pairs])
             return {f"half of the {part}": Estimate(lambda: times, depth - 2, error) for part in ("target", "loss")}
 
-        return net.law(cls, predict, small=float(np.max(small)), timed=False)
+        return net.law(cls, predict, small=float(np.max(small)))
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> DeepLearningTime:

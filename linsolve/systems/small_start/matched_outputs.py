@@ -76,6 +76,13 @@ class MatchedOutputs(Expansion):
     >>> start = ls.WhitenedTwoLayer.of(0.1 * np.eye(2), 0.1 * np.eye(2))  # balanced: here the law is exact
     >>> ls.WhitenedTwoLayer(target=np.diag([3.0, 1.0]))(law.times(np, 0.1), start)["singular_values"].round(4).tolist()
     [[1.5025, 0.0633], [2.9999, 0.6546], [3.0, 1.0]]
+
+    The same law for a network and samples, with learning rates; the second layer is not balanced with the first:
+
+    >>> network = ls.laws.MatchedOutputs.of([0.1 * np.eye(2), 0.05 * np.eye(2)], (np.eye(2), np.diag([3.0, 1.0])))
+    >>> traj = network([0.0, 4.0, 20.0])
+    >>> traj["map"][:, 0, 0].round(3).tolist(), float(f"{traj.error['map']:.0e}")
+    ([0.005, 2.99, 3.0], 0.0002)
     """
 
     first: Any = parameter("W_1", "first layer at the start, over sigma", axes=("width", "n_in"))

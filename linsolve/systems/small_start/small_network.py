@@ -152,11 +152,10 @@ class SmallNetwork:
         predict: Callable[[GivenNetwork], Mapping[str, Estimate]],
         *,
         small: float | None = None,
-        timed: bool = True,
         latest: float = np.inf,
     ) -> NetworkLaw:
         """Return the law of this network; its small parameter is the size of the start unless given."""
-        return NetworkLaw(law, self.given, self.small if small is None else small, predict, timed, latest)
+        return NetworkLaw(law, self.given, self.small if small is None else small, predict, latest)
 
     def observables(self, given: GivenNetwork, layers: list[np.ndarray]) -> dict[str, Callable[[], np.ndarray]]:
         """Return weights, map, loss and tangent kernel of layers at equal rates, by their names in `solve`."""
@@ -178,6 +177,6 @@ def spectral_difference(low: np.ndarray, high: np.ndarray) -> float:
     """Return the spectral norm of ``low low^T - high high^T`` from the columns of both, at their size."""
     stacked = np.concatenate([low, high], axis=1)
     if len(stacked) > stacked.shape[1]:
-        stacked = np.linalg.qr(stacked, mode="r")
+        stacked = np.asarray(np.linalg.qr(stacked, mode="r"))
     signs = np.where(np.arange(stacked.shape[1]) < low.shape[1], 1.0, -1.0)
     return float(np.abs(np.linalg.eigvalsh((stacked * signs) @ stacked.T)).max())

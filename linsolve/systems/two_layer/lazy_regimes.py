@@ -21,6 +21,8 @@ class _Regime(Expansion):
 
     rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
 
+    timed: ClassVar[bool] = False
+
     def trained(self, xp: Any, G: Any) -> dict[str, Any]:
         """Return kernel change, weight change and the half time of the loss from the closed form."""
         one = xp.ones_like(G)
@@ -50,7 +52,7 @@ class _Regime(Expansion):
 
             return {name: estimate(name) for name in found}
 
-        return net.law(cls, predict, small, timed=False)
+        return net.law(cls, predict, small)
 
     @classmethod
     def small_of(cls, G: float) -> float:

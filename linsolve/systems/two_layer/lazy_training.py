@@ -163,6 +163,9 @@ class LazyTraining(Expansion):
     0.057735
     >>> law.approximation(np, 0.01)["F"].round(3).tolist(), law.exact(np, 0.01)["F"].round(3).tolist()
     ([0.335, 0.994], [0.335, 0.994])
+    >>> network = ls.laws.LazyTraining.of([[[3.0], [0.0]], [[0.1, 3.0]]], ([[1.0]], [6.0]))  # G = (6 - 0.3)/9.005
+    >>> network([0.0, 0.1, 1.0])["output"].round(3).tolist()
+    [0.3, 5.184, 6.0]
     """
 
     y: Any = parameter("y", "target")

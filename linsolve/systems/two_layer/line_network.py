@@ -96,7 +96,6 @@ class LineNetwork:
         law: type,
         predict: Callable[[GivenNetwork], Mapping[str, Estimate]],
         small: float,
-        timed: bool = True,
     ) -> NetworkLaw:
         """Return the law of this network."""
-        return NetworkLaw(law, self.given, small, predict, timed)
+        return NetworkLaw(law, self.given, small, predict)
