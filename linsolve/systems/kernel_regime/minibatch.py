@@ -122,7 +122,7 @@ class Averages:
     >>> import linsolve as ls
     >>> traj = ls.sgd([[0.0]], ([[1.0], [2.0]], [1.0, 3.0]), [0, 1], batch=1, step=0.1)
     >>> traj.keys(), traj["loss"].round(4).tolist()
-    (['w1', 'map', 'loss', 'train_loss', 'covariance'], [2.5, 1.5062])
+    (['w1', 'map', 'loss', 'train_loss', 'covariance', 'loss_std'], [2.5, 1.5062])
     """
 
     t: np.ndarray
@@ -141,7 +141,8 @@ class Averages:
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
-            raise KeyError(unknown_name("sgd", "average", name, self.keys()))
+            reason = unknown_name("sgd", "average", name, self.keys())
+            raise KeyError(f"{reason} (one output, no batch, rank at most 32)" if name == "loss_std" else reason)
         return self.values[name]
 
     def __repr__(self) -> str:
