@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import number, step_counts
+from linsolve.core.arguments import number
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.network import Network, read
 from linsolve.systems.kernel_regime.loss_spread import LARGEST, loss_deviation
-from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, sampling
+from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
 
 __all__ = ["sgd"]
 
@@ -90,7 +90,7 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
     network = _single(who, weights, data)
     X, Y = (np.asarray(each, dtype=float) for each in data)
     Y = Y.reshape(len(X), -1)
-    draw, counts = sampling(who, len(X), batch, replacement), step_counts(who, k)
+    draw, counts = sampling(who, len(X), batch, replacement), evaluated_steps(who, k)
     h = number(who, "step", step, meaning="length of a step, in units of time", example=0.01)
     (w0,), span = network.weights, network.span
     best = (network.cross @ span / network.power).T

@@ -250,6 +250,8 @@ def test_bad_arguments_are_named():
         ls.sgd([0.0, 0.0, 0.0], (X, Y), 3, **use)
     with pytest.raises(ValueError, match=r"sgd: k = -1 must be whole numbers"):
         ls.sgd(W, (X, Y), -1, **use)
+    with pytest.raises(ValueError, match=r"sgd: k = 100000000 must be at most 10000000 .*each step is evaluated"):
+        ls.sgd(W, (X, Y), 10**8, **use)
     with pytest.raises(OverflowError, match=r"sgd: k = 10000 is beyond step \d+, .*SGD diverges"):
         ls.sgd(W, (X, Y), 10_000, batch=2, step=5.0)
     with pytest.raises(OverflowError, match=r"sgd: k = \d+ is beyond the step at which the variance"):

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import number, step_counts
+from linsolve.core.arguments import number
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Deferred
 from linsolve.systems.kernel_regime.loss_spread import LARGEST, loss_deviation
-from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, sampling
+from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
 
 __all__ = ["KernelSGD"]
 
@@ -76,7 +76,7 @@ class KernelSGD:
         ([0.5, 0.35, 0.257], [[0.04, 0.02], [0.02, 0.01]])
         """
         who = f"{type(self).__name__}.sgd"
-        counts, problem = step_counts(who, k), pose(self, 0.0, z0)
+        counts, problem = evaluated_steps(who, k), pose(self, 0.0, z0)
         n, xp, flow = self.kernel.shape[-1], problem.xp, problem.flow
         draw = sampling(who, n, batch, replacement)
         length_ = number(who, "step", step, meaning="length of a step, in units of time", example=0.01)

@@ -23,7 +23,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import integer, refuse_beyond_memory, shown, step_counts, unknown_name
 from linsolve.core.trajectory import Deferred
 
-__all__ = ["Averages", "Model", "Sampling", "averages", "sampling"]
+__all__ = ["Averages", "Model", "Sampling", "averages", "evaluated_steps", "sampling"]
 
 
 class Model(NamedTuple):
@@ -84,6 +84,11 @@ class Sampling(NamedTuple):
     def __str__(self) -> str:
         """Return the sampling in words."""
         return f"minibatches of {self.batch} of {self.samples}, {'with' if self.replacement else 'without'} replacement"
+
+
+def evaluated_steps(who: str, k: Any) -> np.ndarray:
+    """Return numbers of steps that are evaluated one by one; at most ten million."""
+    return step_counts(who, k, most=10_000_000, fix="each step is evaluated; ask for fewer")
 
 
 def sampling(who: str, count: int, batch: Any, replacement: Any) -> Sampling:
@@ -183,7 +188,7 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
     OverflowError
         If the mean loss leaves the range of doubles; the message contains the step.
     """
-    counts = step_counts(who, k)
+    counts = evaluated_steps(who, k)
     _refuse_large(who, counts, start, every, kept)
     wanted, found = set(counts.ravel().tolist()), {}
     steps = _steps(xp, model, start, every)
