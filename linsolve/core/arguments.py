@@ -347,13 +347,19 @@ def _memory() -> int:
 _MEMORY = _memory()
 
 
-def step_counts(who: str, k: Any) -> np.ndarray:
+def step_counts(who: str, k: Any, *, most: int = 2**53, fix: str = "for the limit call flow.limit") -> np.ndarray:
     """Return numbers of steps as an array of integers.
 
     Raises
     ------
     ValueError
-        Unless the entries are whole numbers from 0 to 2^53.
+        Unless the entries are whole numbers from 0 to `most`; the message of larger ones ends with `fix`.
+
+    Examples
+    --------
+    >>> step_counts("sgd", 10**9, most=10**7, fix="each step is evaluated")
+    Traceback (most recent call last):
+    ValueError: sgd: k = 1000000000 must be at most 10000000 (numbers of steps); each step is evaluated
     """
     try:
         counts = np.asarray(k)
@@ -361,10 +367,9 @@ def step_counts(who: str, k: Any) -> np.ndarray:
         counts = np.asarray("ragged")
     if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
         raise ValueError(f"{who}: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100")
-    if (counts > 2**53).any():
-        raise ValueError(
-            f"{who}: k = {counts.max()} must be at most 2^53 (numbers of steps); for the limit call flow.limit"
-        )
+    if (counts > most).any():
+        limit = "2^53" if most == 2**53 else most
+        raise ValueError(f"{who}: k = {counts.max()} must be at most {limit} (numbers of steps); {fix}")
     return counts.astype(np.int64)
 
 

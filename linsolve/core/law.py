@@ -50,7 +50,9 @@ class Law(Parametrized):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._refuse_batch()
-        for name, value in self.conditions(arithmetic.namespace(*self.parameters().values())).items():
+        # defaults are NumPy numbers, beside parameters of any library
+        given = [value for value in self.parameters().values() if arithmetic.namespace(value) is not np]
+        for name, value in self.conditions(arithmetic.namespace(*given)).items():
             if not arithmetic.readable(value):
                 continue
             size = float(np.max(arithmetic.to_numpy(value)))

@@ -1,12 +1,15 @@
 """Averages of minibatch SGD against all sequences of minibatches, sampled runs, and limits."""
 
 import itertools
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import linsolve as ls
 from linsolve import arithmetic
+from linsolve.systems.kernel_regime.loss_spread import loss_deviation, partition_weight
 from linsolve.systems.kernel_regime.minibatch import Model, Sampling, averages
 
 XP = arithmetic.precise(50)
@@ -67,6 +70,29 @@ def test_averages_equal_those_over_all_sequences_to_fifty_digits(n, m, steps, re
     squares = mean([(X @ w[0] - Y[:, 0]) ** 2 for w in runs])
     for value, exact in ((found.delta[:, 0], average[0]), (found.covariance, covariance), (found.squares, squares)):
         assert float(XP.max(XP.abs(value - exact))) <= 1e-45
+    losses = [XP.sum((X @ w[0] - Y[:, 0]) ** 2) / (2 * n) for w in runs]
+    variance = mean([(each - mean(losses)) ** 2 for each in losses])
+    draw, start = Sampling(n, m, replacement), XP.matrix_transpose(W)
+    assert float(abs(loss_deviation("test", XP, model, start, np.array(steps), draw) ** 2 - variance)) <= 1e-45
+    if n > m > 1:
+        wrong = loss_deviation("test", XP, model, start, np.array(steps), draw._replace(replacement=not replacement))
+        assert float(abs(wrong**2 - variance)) > 1e-4
+
+
+@MODES
+@pytest.mark.parametrize(("n", "m"), [(5, 4), (3, 3), (6, 1), (4, 2)])
+def test_weights_of_set_partitions_are_those_of_all_minibatches(n, m, replacement):
+    values = np.array([Fraction(v) for v in (1, -2, 5, 3, 7, -4)[:n]])
+    p = [np.mean(values**k) for k in range(5)]
+    draw, means = Sampling(n, m, replacement), [sum(values[list(b)]) / m for b in batches(n, m, replacement)]
+    partitions = {
+        2: {(2,): 1, (1, 1): 1},
+        3: {(3,): 1, (2, 1): 3, (1, 1, 1): 1},
+        4: {(4,): 1, (3, 1): 4, (2, 2): 3, (2, 1, 1): 6, (1, 1, 1, 1): 1},
+    }
+    for order, types in partitions.items():
+        found = sum(c * partition_weight(s, draw) * math.prod(p[k] for k in s) for s, c in types.items())
+        assert found == sum(each**order for each in means) / len(means)
 
 
 @MODES
@@ -91,7 +117,10 @@ def test_your_data_with_several_outputs_or_more_inputs_than_samples(n, d, output
         assert far(traj["loss"][steps], np.mean((runs @ X.T - Y.T) ** 2) * outputs / 2) <= 1e-14
         exact = np.einsum("rij,rkl->ijkl", gaps, gaps) / len(runs)
         assert np.max(np.abs(traj["covariance"][steps] - exact)) <= 1e-14
-    assert traj.keys() == ["w1", "map", "loss", "train_loss", "covariance"]
+        if outputs == 1:
+            spread = np.std(np.mean((runs[:, 0] @ X.T - Y[:, 0]) ** 2, axis=-1)) / 2
+            assert abs(traj["loss_std"][steps] - spread) <= 1e-14 * max(1, spread)
+    assert traj.keys() == ["w1", "map", "loss", "train_loss", "covariance"] + ["loss_std"] * (outputs == 1)
     assert np.array_equal(traj["w1"][0], W)
     assert np.array_equal(traj.t, [0.0, step, 2 * step])
 
@@ -114,10 +143,13 @@ def test_a_frozen_kernel_is_a_linear_model_in_sample_space(replacement):
     loss = mean([XP.sum((f - XP.asarray(y)) ** 2) / 2 for f in runs])
     for value, exact in ((traj["f"], average), (traj["loss"], loss), (traj["covariance"], covariance)):
         assert float(XP.max(XP.abs(value[2] - exact))) <= 1e-44
+    variance = mean([(XP.sum((f - XP.asarray(y)) ** 2) / 2 - loss) ** 2 for f in runs])
+    assert float(XP.abs(traj["loss_std"][2] ** 2 - variance)) <= 1e-44
     assert far(traj["f"], flow.discrete([0, 1, 2], XP.asarray(f0), step=0.25)["f"]) <= 1e-15
     plain = ls.FrozenKernel(kernel, y, 0.5).sgd([0, 1, 2], f0, batch=2, step=0.25, replacement=replacement)
-    for name in ("f", "residual", "loss", "covariance"):
-        assert np.max(np.abs(plain[name] - arithmetic.to_numpy(traj[name]))) <= 1e-14, name
+    for name in ("f", "residual", "loss", "covariance", "loss_std"):
+        exact = arithmetic.to_numpy(traj[name])
+        assert np.max(np.abs(plain[name] - exact)) <= 1e-14 * max(1, np.max(np.abs(exact))), name
     assert np.array_equal(plain["f"][0], f0)
 
 
@@ -164,6 +196,7 @@ def test_sampled_runs_at_every_one_of_forty_steps(count, replacement):
     gaps = runs - traj["w1"]
     for drawn, value in (
         (losses, traj["loss"]),
+        ((losses - traj["loss"][:, None]) ** 2, traj["loss_std"] ** 2),
         (runs, traj["w1"][:, 0]),
         (gaps[..., :, None] * gaps[..., None, :], traj["covariance"][:, 0, :, 0]),
     ):
@@ -186,6 +219,8 @@ def test_the_whole_data_set_as_minibatch_is_gradient_descent():
             w = w - 0.2 / 12 * (w @ X.T - Y.T) @ X
         assert far(traj["w1"][i], w) <= 1e-13
     assert np.array_equal(traj["covariance"], np.zeros((3, 2, 3, 2, 3)))
+    alone = ls.sgd(W[0], (X, Y[:, 0]), [1, 10, 50], batch=12, step=0.2)
+    assert np.array_equal(alone["loss_std"], np.zeros(3))
     alone = ls.sgd(W[:, :1], (X[:1, :1], Y[:1]), 3, batch=1, step=0.2)
     assert not alone["covariance"].any()
 
@@ -215,10 +250,16 @@ def test_bad_arguments_are_named():
         ls.sgd([0.0, 0.0, 0.0], (X, Y), 3, **use)
     with pytest.raises(ValueError, match=r"sgd: k = -1 must be whole numbers"):
         ls.sgd(W, (X, Y), -1, **use)
+    with pytest.raises(ValueError, match=r"sgd: k = 100000000 must be at most 10000000 .*each step is evaluated"):
+        ls.sgd(W, (X, Y), 10**8, **use)
     with pytest.raises(OverflowError, match=r"sgd: k = 10000 is beyond step \d+, .*SGD diverges"):
         ls.sgd(W, (X, Y), 10_000, batch=2, step=5.0)
+    with pytest.raises(OverflowError, match=r"sgd: k = \d+ is beyond the step at which the variance"):
+        ls.sgd(W[0], (X, Y[:, 0]), [1, 40], batch=2, step=1000.0)["loss_std"]
     with pytest.raises(KeyError, match="did you mean 'loss'"):
         ls.sgd(W, (X, Y), 3, **use)["los"]
+    with pytest.raises(KeyError, match=r"'loss_std' is unknown; .*one output, no batch, rank at most 32"):
+        ls.sgd(np.eye(2), (X, X), 3, **use)["loss_std"]
     flow = ls.FrozenKernel(X @ X.T, Y[:, 0])
     with pytest.raises(ValueError, match=r"FrozenKernel.sgd: batch = 0 must be an integer from 1 to 5"):
         flow.sgd(3, Y[:, 0], batch=0, step=0.1)

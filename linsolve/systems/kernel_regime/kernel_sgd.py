@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import number, step_counts
+from linsolve.core.arguments import number
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Deferred
-from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, sampling
+from linsolve.systems.kernel_regime.loss_spread import LARGEST, loss_deviation
+from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
 
 __all__ = ["KernelSGD"]
 
@@ -46,7 +47,8 @@ class KernelSGD:
         -------
         Averages
             By name, with leading axes ``k.shape``: ``f``, ``residual`` (means, shape batch + (n,)), ``loss`` (mean of
-            ``|f - y|^2/2``, shape batch), ``covariance`` (of the outputs over runs, shape batch + (n, n)).
+            ``|f - y|^2/2``, shape batch), ``covariance`` (of the outputs over runs, shape batch + (n, n)); without
+            batch axes and up to rank 32 also ``loss_std``, the standard deviation of the loss of one run.
 
         Raises
         ------
@@ -60,8 +62,8 @@ class KernelSGD:
         -----
         Exact for: independent minibatches of any size, every kernel, one output (each entry of f is a sample). Not for:
         epochs that pass through shuffled data, whose minibatches depend on each other; minibatches over data points
-        with several outputs each, see `linsolve.sgd`. The standard deviation of the loss needs fourth moments, which
-        the recursion does not hold; the law `StreamingSGD` has it for Gaussian inputs.
+        with several outputs each, see `linsolve.sgd`. The standard deviation of the loss needs fourth moments,
+        O(n r^4) operations a step; see `linsolve.systems.kernel_regime.loss_spread`.
 
         Examples
         --------
@@ -74,7 +76,7 @@ class KernelSGD:
         ([0.5, 0.35, 0.257], [[0.04, 0.02], [0.02, 0.01]])
         """
         who = f"{type(self).__name__}.sgd"
-        counts, problem = step_counts(who, k), pose(self, 0.0, z0)
+        counts, problem = evaluated_steps(who, k), pose(self, 0.0, z0)
         n, xp, flow = self.kernel.shape[-1], problem.xp, problem.flow
         draw = sampling(who, n, batch, replacement)
         length_ = number(who, "step", step, meaning="length of a step, in units of time", example=0.01)
@@ -93,6 +95,8 @@ class KernelSGD:
             loss=lambda: xp.sum(found.squares, axis=-1) / 2,
             covariance=covariance,
         )
+        if model.rows.ndim == 2 and model.rows.shape[-1] <= LARGEST:
+            values |= {"loss_std": lambda: n * loss_deviation(who, xp, model, start, counts, draw)}
         return Averages(counts * length_, f"SGD, exact averages: {draw}", values)
 
     def _linear(self, xp: Any, f: Any, h: Any, phi: Any) -> tuple[Model, Any]:

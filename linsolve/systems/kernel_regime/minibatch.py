@@ -23,7 +23,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import integer, refuse_beyond_memory, shown, step_counts, unknown_name
 from linsolve.core.trajectory import Deferred
 
-__all__ = ["Averages", "Model", "Sampling", "averages", "sampling"]
+__all__ = ["Averages", "Model", "Sampling", "averages", "evaluated_steps", "sampling"]
 
 
 class Model(NamedTuple):
@@ -86,6 +86,11 @@ class Sampling(NamedTuple):
         return f"minibatches of {self.batch} of {self.samples}, {'with' if self.replacement else 'without'} replacement"
 
 
+def evaluated_steps(who: str, k: Any) -> np.ndarray:
+    """Return numbers of steps that are evaluated one by one; at most ten million."""
+    return step_counts(who, k, most=10_000_000, fix="each step is evaluated; ask for fewer")
+
+
 def sampling(who: str, count: int, batch: Any, replacement: Any) -> Sampling:
     """Return checked arguments of a minibatch.
 
@@ -122,7 +127,7 @@ class Averages:
     >>> import linsolve as ls
     >>> traj = ls.sgd([[0.0]], ([[1.0], [2.0]], [1.0, 3.0]), [0, 1], batch=1, step=0.1)
     >>> traj.keys(), traj["loss"].round(4).tolist()
-    (['w1', 'map', 'loss', 'train_loss', 'covariance'], [2.5, 1.5062])
+    (['w1', 'map', 'loss', 'train_loss', 'covariance', 'loss_std'], [2.5, 1.5062])
     """
 
     t: np.ndarray
@@ -141,7 +146,8 @@ class Averages:
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
-            raise KeyError(unknown_name("sgd", "average", name, self.keys()))
+            reason = unknown_name("sgd", "average", name, self.keys())
+            raise KeyError(f"{reason} (one output, no batch, rank at most 32)" if name == "loss_std" else reason)
         return self.values[name]
 
     def __repr__(self) -> str:
@@ -182,7 +188,7 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
     OverflowError
         If the mean loss leaves the range of doubles; the message contains the step.
     """
-    counts = step_counts(who, k)
+    counts = evaluated_steps(who, k)
     _refuse_large(who, counts, start, every, kept)
     wanted, found = set(counts.ravel().tolist()), {}
     steps = _steps(xp, model, start, every)

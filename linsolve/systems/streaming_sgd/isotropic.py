@@ -120,7 +120,8 @@ class StreamingSGD(Stream):
     def stationary_std(self) -> Any:
         """Return the limit of the standard deviation of the loss, inf if its variance diverges."""
         a, _, (v0, v1, v2) = self.coefficients(np)
-        left, mean = 1 - a**2 - v2, self.stationary_mean()
+        lost = 2 * self.step * self.input_variance * (1 - self.step / self.largest_step())  # 1 - a
+        left, mean = lost * (1 + a) - v2, self.stationary_mean()
         return np.inf + 0 * a if left <= 0 else np.sqrt((v0 + (v1 + v2 * mean) * mean) / left)
 
     def typical_rate(self) -> float:

@@ -27,6 +27,7 @@ class Stream(Statistic):
     step: Any = parameter(r"\eta", "length of a step, in units of time", domain="(0, inf)", typical=(0.01, 0.2))
 
     draws: ClassVar[int] = 20_000
+    most: ClassVar[int] = 2**53  # steps
     sampled: ClassVar[tuple[int, ...]] = (1, 3, 8)  # steps at which `prediction` is compared with samples
 
     def means(self, xp: Any, counts: np.ndarray) -> Any:
@@ -77,7 +78,8 @@ class Stream(Statistic):
 
     def _within(self, name: str, k: Any, formula: Callable[..., Any]) -> Any:
         who = f"{type(self).__name__}.{name}"
-        counts, given = step_counts(who, k), self.parameters()
+        fix = "for the limit call stationary_mean"
+        counts, given = step_counts(who, k, most=self.most, fix=fix), self.parameters()
         xp = arithmetic.namespace(*(v for v in given.values() if arithmetic.namespace(v) is not np))
         return in_range(who, lambda: formula(xp, self.cast(xp), counts), k=np.maximum(counts, 1), **given)
 
