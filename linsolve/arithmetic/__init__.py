@@ -28,6 +28,7 @@ __all__ = [
     "balls",
     "cast",
     "constant",
+    "holds",
     "implicit",
     "is_jax",
     "is_object",
@@ -141,6 +142,14 @@ def _is_array(value: Any) -> bool:
 def _labels(value: Any) -> bool:
     """Return whether a value is a labelled NumPy array (pandas, xarray)."""
     return type(value).__module__.split(".")[0] in ("pandas", "xarray")
+
+
+def holds(mask: Any, everywhere: bool = False) -> bool:
+    """Return whether a mask holds in some entry, or in every one; unknown entries count as both True and False."""
+    if not readable(mask):
+        return not everywhere
+    numbers = to_numpy(mask)
+    return bool(numbers.all() if everywhere else numbers.any())
 
 
 def constant(xp: Any, value: Any) -> Any:
