@@ -28,6 +28,7 @@ __all__ = [
     "balls",
     "cast",
     "constant",
+    "first_order",
     "holds",
     "implicit",
     "is_jax",
@@ -157,6 +158,11 @@ def constant(xp: Any, value: Any) -> Any:
     return xp.constant(value) if is_jax(xp) else value
 
 
+def first_order(xp: Any, value: Any, change: Any) -> Any:
+    """Return `value`, the limit of a removable singularity; JAX adds the derivative of `change`, which is 0 there."""
+    return value + (change - xp.constant(change)) if is_jax(xp) else value
+
+
 def repeated(xp: Any, count: int, step: Callable[..., Any], *state: Any) -> Any:
     """Return the arrays `state` after `count` applications of ``state = step(*state)``; one loop in JAX."""
     if is_jax(xp):
@@ -199,7 +205,7 @@ def is_object(xp: Any) -> bool:
 
 
 def readable(*values: Any) -> bool:
-    """Return whether the entries of arrays are known numbers, neither symbols nor traced by JAX: checks read only these.
+    """Return whether the entries of arrays are known numbers, neither symbols nor traced by JAX.
 
     Examples
     --------

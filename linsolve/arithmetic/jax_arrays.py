@@ -71,6 +71,10 @@ class JaxNamespace:
         """The type of double precision, or of single precision unless ``jax_enable_x64`` is set."""
         return self._jax.dtypes.canonicalize_dtype(self._numpy.float64)
 
+    def abs(self, x: Any) -> Any:
+        """Return the magnitude, of derivative 1 at 0."""
+        return self._numpy.where(x < 0, -x, x + 0.0)
+
     @cached_property
     def hypot(self) -> Any:
         """``sqrt(x^2 + y^2)``, of derivative 0 at the origin."""
