@@ -28,6 +28,8 @@ __all__ = [
     "balls",
     "cast",
     "constant",
+    "first_order",
+    "holds",
     "implicit",
     "is_jax",
     "is_object",
@@ -143,9 +145,22 @@ def _labels(value: Any) -> bool:
     return type(value).__module__.split(".")[0] in ("pandas", "xarray")
 
 
+def holds(mask: Any, everywhere: bool = False) -> bool:
+    """Return whether a mask holds in some entry, or in every one; unknown entries count as both True and False."""
+    if not readable(mask):
+        return not everywhere
+    numbers = to_numpy(mask)
+    return bool(numbers.all() if everywhere else numbers.any())
+
+
 def constant(xp: Any, value: Any) -> Any:
     """Return `value`, which JAX does not differentiate: a rounding error, or a choice between equal expressions."""
     return xp.constant(value) if is_jax(xp) else value
+
+
+def first_order(xp: Any, value: Any, change: Any) -> Any:
+    """Return `value`, the limit of a removable singularity; JAX adds the derivative of `change`, which is 0 there."""
+    return value + (change - xp.constant(change)) if is_jax(xp) else value
 
 
 def repeated(xp: Any, count: int, step: Callable[..., Any], *state: Any) -> Any:
@@ -190,7 +205,7 @@ def is_object(xp: Any) -> bool:
 
 
 def readable(*values: Any) -> bool:
-    """Return whether the entries of arrays are known numbers, neither symbols nor traced by JAX: checks read only these.
+    """Return whether the entries of arrays are known numbers, neither symbols nor traced by JAX.
 
     Examples
     --------

@@ -71,6 +71,10 @@ class JaxNamespace:
         """The type of double precision, or of single precision unless ``jax_enable_x64`` is set."""
         return self._jax.dtypes.canonicalize_dtype(self._numpy.float64)
 
+    def abs(self, x: Any) -> Any:
+        """Return the magnitude, of derivative 1 at 0."""
+        return self._numpy.where(x < 0, -x, x + 0.0)
+
     @cached_property
     def hypot(self) -> Any:
         """``sqrt(x^2 + y^2)``, of derivative 0 at the origin."""
@@ -139,6 +143,22 @@ class JaxNamespace:
         """Return a formula and its change."""
         return self._jax.jvp(formula, given, changes)
 
+    def scan(self, step: Any, state: Any, over: Any) -> Any:
+        """Return `state` after ``state, _ = step(state, entry)`` for the entries of `over` along the first axis."""
+        return self._jax.lax.scan(step, state, over)[0]
+
+    @property
+    def expm(self) -> Any:
+        """Exponential of a matrix."""
+        from jax.scipy.linalg import expm
+
+        return expm
+
+    @cached_property
+    def linalg(self) -> _Linear:
+        """`jax.numpy.linalg`, with a derivative of the complete singular value decomposition."""
+        return _Linear(self._jax)
+
     def on_host(self, formula: Any, shapes: Any, *given: Any) -> Any:
         """Return ``formula(*given)`` of NumPy arrays, evaluated by the host; `shapes` are those of the results."""
         jax, double = self._jax, self.float64
@@ -150,3 +170,53 @@ class JaxNamespace:
                 return tuple(np.asarray(value, dtype=double) for value in formula(*arrays))
 
         return jax.pure_callback(evaluated, results, *given, vmap_method="broadcast_all")
+
+
+class _Linear:
+    """`jax.numpy.linalg`, with a derivative of the complete singular value decomposition."""
+
+    def __init__(self, jax: Any) -> None:
+        self._jax, self._linalg = jax, jax.numpy.linalg
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._linalg, name)
+
+    def svd(self, a: Any, full_matrices: bool = True) -> Any:
+        """Return the decomposition; its derivative is nan at equal singular values, where the vectors have none."""
+        if not full_matrices:
+            return self._linalg.svd(a, full_matrices=False)
+        return self._complete(a)
+
+    @cached_property
+    def _complete(self) -> Any:
+        numpy = self._jax.numpy
+
+        @self._jax.custom_jvp
+        def complete(a: Any) -> Any:
+            return tuple(self._linalg.svd(a, full_matrices=True))
+
+        @complete.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            u, s, vh = complete(*primals)
+            inside = numpy.matrix_transpose(u) @ tangents[0] @ numpy.matrix_transpose(vh)
+            k = s.shape[-1]
+            ds = numpy.linalg.diagonal(inside)
+            turn_u = _turn(numpy, inside[..., :, :k] * s[..., None, :], s)
+            turn_v = _turn(numpy, numpy.matrix_transpose(inside[..., :k, :]) * s[..., None, :], s)
+            return (u, s, vh), (u @ turn_u, ds, -turn_v @ vh)
+
+        return complete
+
+
+def _turn(numpy: Any, weighted: Any, s: Any) -> Any:
+    """Return the antisymmetric rotation ``(M + M^T)_ij / (s_j^2 - s_i^2)``, 0 among the vectors beyond `s`."""
+    n, k = weighted.shape[-2:]
+    pad = [(0, 0)] * (weighted.ndim - 1) + [(0, n - k)]
+    whole, squares = numpy.pad(weighted, pad), numpy.pad(s * s, pad[1:])
+    gap = squares[..., None, :] - squares[..., :, None]
+    index = numpy.arange(n)
+    free = ((index[:, None] >= k) & (index >= k)) | (index[:, None] == index)
+    equal = numpy.abs(gap) <= 64 * numpy.finfo(s.dtype).eps * numpy.max(squares, axis=-1)[..., None, None]
+    safe = numpy.where(equal, 1, gap)
+    weight = numpy.where(free, 0, numpy.where(equal, numpy.nan, 1 / safe))
+    return weight * (whole + numpy.matrix_transpose(whole))

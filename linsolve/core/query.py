@@ -117,7 +117,8 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
     An overflow in an intermediate result is harmless if the state is finite. An invalid operation always raises.
     """
     if problem.xp is not np:
-        yield lambda state: state
+        with np.errstate(over="ignore"):  # of constants, in single precision
+            yield lambda state: state
         return
     raised: set[str] = set()
 

@@ -96,12 +96,12 @@ class Centered(NamedTuple):
     def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
         """Return ``W M``, ``W W^T`` and ``M^T M`` at times `t` in units of ``1/s``, centered."""
         u, closed = self.basis, self.closed[..., None, None]
-        found, both = arithmetic.to_numpy(self.closed), []
-        if found.any():
+        both = []
+        if arithmetic.holds(self.closed):
             both.append(
                 self.restored(xp, *matrix_riccati(xp, t, xp.eye(u.shape[-1], dtype=xp.float64), *self.outputs(xp)))
             )
-        if not found.all():
+        if not arithmetic.holds(self.closed, everywhere=True):
             y, x, z = matrix_riccati(xp, t, u, self.product, self.gram_in, self.gram_out)
             back = xp.matrix_transpose(u)
             both.append((y @ back, z / self.square, u @ x @ back * self.square))

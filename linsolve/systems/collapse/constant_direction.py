@@ -64,7 +64,7 @@ class ConstantMode:
         )
         bias = xp.where(used, xp.sum(z.b, axis=-1), xp.ones_like(ww))
         self.classes = classes
-        self.idle = not arithmetic.to_numpy(used).any()
+        self.idle = not arithmetic.holds(used)
         self.mode = BiasedMode(*(value + 0 * ww for value in rates))
         m, mu = self.mode.m, self.mode.mu
         self.start = self.mode.State(*plane(xp, ww, wh, hh, (m, mu)), bias)
@@ -155,7 +155,7 @@ class Scatter(NamedTuple):
             ``mu_s``.
         """
         none = xp.zeros_like(self.wh)
-        if not arithmetic.to_numpy(used).any():
+        if not arithmetic.holds(used):
             return 0 * self.along, none, self.gram
         ww, wh, hh = (xp.where(used, v, none) for v in (self.ww, self.wh, self.hh))
         rate = rate + none

@@ -12,6 +12,7 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.systems.collapse import metrics
 from linsolve.systems.collapse import starts as start
+from linsolve.systems.collapse.by_host import distance_by_host, evaluated_by_host
 from linsolve.systems.collapse.class_means import Centered, Modes
 from linsolve.systems.collapse.constant_direction import ConstantMode, Scatter
 from linsolve.systems.collapse.contrasts import averaged
@@ -243,6 +244,8 @@ class NeuralCollapse(BlockFeatures):
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
         self.residual(xp, z0)  # raises for a start of other sizes
+        if arithmetic.is_jax(xp):
+            return self.State(*evaluated_by_host(xp, self, t, z0))
         t = t + 0 * z0.b[..., 0]
         still = (t == 0)[..., None]
         shapes = still[..., None], still[..., None], still[..., None], still
@@ -255,6 +258,8 @@ class NeuralCollapse(BlockFeatures):
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the distances from the nearest solvable set, by name; conditions of other sets are 0."""
         self.residual(xp, z0)
+        if arithmetic.is_jax(xp):
+            return {"distance from the solvable sets": distance_by_host(xp, self, z0)}
         return SolvableSets(xp, self, z0).conditions(xp)
 
     def limit(self, xp: Any, z0: Any) -> Any:

@@ -69,10 +69,10 @@ class SolvableSets:
     def _between(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
         """Return ``W M``, ``W W^T`` and ``M^T M`` between contrasts; ``W W^T`` includes a mean output at rest."""
         pace = xp.sqrt(self.flow.rates_of_features(xp)[1] * self.flow._each)
-        found, both = arithmetic.to_numpy(self.decoupled), []
-        if found.any():
+        both = []
+        if arithmetic.holds(self.decoupled):
             both.append(self.centered.restored(xp, *self.modes.at(xp, pace * t)))
-        if not found.all():
+        if not arithmetic.holds(self.decoupled, everywhere=True):
             both.append(self.centered.without(xp, self.decoupled).at(xp, pace * t))
         chosen = self.decoupled[..., None, None]
         product, gram_w, means = (xp.where(chosen, a, b) for a, b in zip(both[0], both[-1], strict=True))

@@ -17,7 +17,7 @@ import numpy as np
 
 __all__ = ["traced_growth"]
 
-_LATE = 2.0**60  # times of JAX beyond this bound stand for inf
+_LATE = 2.0**63  # times beyond this bound stand for inf, in single precision as well
 
 
 def traced_growth(xp: Any, growth: Any, time: Any, *given: Any) -> tuple[Any, Any]:

@@ -82,9 +82,9 @@ class _Scaled(NamedTuple):
     def misfit(self, xp: Any, total: Any, spread: Any) -> Any:
         """Return the norm of ``P J P - total P - spread J``."""
         first, lower, last = self.pjp
-        if arithmetic.to_numpy(total != 0).any():
+        if arithmetic.holds(total != 0):
             first, lower, last = (r - total[..., None, None] * p for r, p in zip(self.pjp, self.p, strict=True))
-        if arithmetic.to_numpy(spread != 0).any():
+        if arithmetic.holds(spread != 0):
             first = first + (spread * self.j[0])[..., None, None] * xp.eye(first.shape[-1])
             last = last - (spread * self.j[1])[..., None, None] * xp.eye(last.shape[-1])
         rest = first, lower, last
@@ -128,7 +128,7 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     def above_rounding(amount: Any, total: Any, spread: Any) -> Any:
         """Return whether an amount exceeds the rounding error of the state and its distance from the class."""
         more = amount > grain * size * precision(xp)
-        if arithmetic.to_numpy(more).any():
+        if arithmetic.holds(more):
             more = more & (amount > grain * scaled.misfit(xp, total, spread))
         return more
 
@@ -138,6 +138,7 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     pair = (rp * jj - rj * pj) / safe, (rj * pp - rp * pj) / safe
     kept = regular & above_rounding(xp.where(regular, pair[1] * xp.sqrt(jj), none), *pair)
     single = rp * _inverse(xp, pp)
-    single = xp.where(above_rounding(xp.abs(single) * xp.sqrt(pp), single, none), single, none)
+    above = above_rounding(xp.abs(single) * xp.sqrt(pp), single, none)
+    single = xp.where(above, single, single - arithmetic.constant(xp, single))  # zero, which changes with the state
     total, spread = xp.where(kept, pair[0], single), xp.where(kept, pair[1], none)
     return Imbalance(total * of_total, spread * of_spread, scaled.misfit(xp, total, spread) / size)

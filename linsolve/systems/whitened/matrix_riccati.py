@@ -15,6 +15,7 @@ from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
 from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance
+from linsolve.systems.whitened.riccati_traced import traced_riccati
 from linsolve.systems.whitened.start_frame import Frame, Modes, start_frame
 
 __all__ = ["known_imbalance", "matrix_riccati", "moved"]
@@ -100,6 +101,8 @@ def matrix_riccati(
     [[0.01, 0.01], [1.723, 0.0695]]
     """
     target, t = xp.asarray(target), xp.asarray(t)
+    if arithmetic.is_jax(xp):
+        return traced_riccati(xp, matrix_riccati, t, target, product, gram_in, gram_out)
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):
         frame = _framed(xp, memory or Memory(), target, product, gram_in, gram_out)
         t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(frame.rate.shape[:-1])))

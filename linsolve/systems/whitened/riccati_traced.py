@@ -1,0 +1,142 @@
+r"""The matrix Riccati equation in JAX: values by the host, derivatives by the flow map along the solution.
+
+The rank decisions of the algorithms, which keep saddles exact, depend on values. In JAX they are made by the host. The
+flow map over a step h is ``P -> (C + D P)(A + B P)^-1`` with
+
+.. math:: \begin{pmatrix} A & B \\ C & D \end{pmatrix} = \exp h \begin{pmatrix} -\tilde F & 1 \\ \hat\delta & \tilde F
+    \end{pmatrix} .
+
+It is rational, so that a change of the start, the target or the time is carried from step to step by its derivative at
+the values of the solution; no eigenvector is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from linsolve.systems.whitened.imbalance import imbalance
+
+__all__ = ["traced_riccati"]
+
+_STEPS = 128
+_FAR = 400.0  # largest product of time and |F| that the steps cover; later the solution must have converged
+_CONVERGED = 1e-12
+
+
+def traced_riccati(xp: Any, riccati: Callable[..., Any], t: Any, *given: Any) -> tuple[Any, Any, Any]:
+    """Return product and Gram matrices at times `t`; `riccati` evaluates them in NumPy.
+
+    Parameters
+    ----------
+    xp : namespace
+    riccati : callable
+    t : array
+        Times, shape lead + (1,) * len(batch).
+    *given : array
+        Target, product and Gram matrices, shape batch + own.
+    """
+    full = np.broadcast_shapes(t.shape, *(a.shape[:-2] for a in given))
+    given = tuple(xp.broadcast_to(a, full + a.shape[-2:]) for a in given)
+
+    def values(t: Any, *given: Any) -> Any:
+        y, x, z = _on_host(xp, riccati, t[..., None], *given)
+        return y[..., 0, :, :], x[..., 0, :, :], z[..., 0, :, :]
+
+    def derivative(found: Any, given: Any, changes: Any) -> Any:
+        return _changes(xp, riccati, found, given, changes)
+
+    return xp.with_derivative(values, derivative, xp.broadcast_to(t, full), *given)
+
+
+def _on_host(xp: Any, riccati: Callable[..., Any], t: Any, *given: Any) -> tuple[Any, Any, Any]:
+    """Return the solution at times `t`, shape full + (times,), of the problems of shape full."""
+    shapes = tuple(t.shape + a.shape[-2:] for a in given[1:])
+
+    def evaluated(t: np.ndarray, *given: np.ndarray) -> list[np.ndarray]:
+        count = t.shape[-1]
+        clock = np.moveaxis(t.reshape(-1, count), -1, 0)
+        found = riccati(np, np.where(clock > _late(t), np.inf, clock), *(a.reshape(-1, *a.shape[-2:]) for a in given))
+        return [np.moveaxis(a, 0, 1).reshape(*t.shape, *a.shape[-2:]) for a in found]
+
+    return xp.on_host(evaluated, shapes, t, *given)
+
+
+def _late(t: np.ndarray) -> float:
+    return float(np.sqrt(np.finfo(np.float32).max)) / 2
+
+
+def _changes(
+    xp: Any, riccati: Callable[..., Any], found: Any, given: tuple[Any, ...], changes: tuple[Any, ...]
+) -> tuple[Any, Any, Any]:
+    t, n_in = given[0], given[1].shape[-1]
+    pace = _pace(xp, given)
+    far = t * pace > _FAR
+    end = xp.where(far, _FAR / pace, t)
+    grid = end[..., None] * xp.arange(_STEPS + 1) / _STEPS
+    path = _whole(xp, *_on_host(xp, riccati, grid, *given[1:]))
+    steps, flow = _flow_map(xp, (end, *given[1:]), (xp.where(far, xp.zeros_like(t), changes[0]), *changes[1:]))
+    carried = _whole(xp, *changes[2:])
+    path = xp.moveaxis(path, -3, 0)
+
+    def step(carried: Any, ends: Any) -> tuple[Any, None]:
+        here, there = ends
+        return _carried(xp, steps, flow, here, there, carried), None
+
+    carried = xp.scan(step, carried, (path[:-1], path[1:]))
+    gone = xp.max(xp.abs(path[-1] - _whole(xp, *found)), axis=(-2, -1))
+    lost = far & ~(gone <= _CONVERGED * xp.max(xp.abs(path[-1]), axis=(-2, -1)))
+    carried = xp.where(lost[..., None, None], xp.nan, carried)
+    return carried[..., n_in:, :n_in], carried[..., :n_in, :n_in], carried[..., n_in:, n_in:]
+
+
+def _pace(xp: Any, given: tuple[Any, ...]) -> Any:
+    """Return the norm of ``F~``, 1 where it is 0."""
+    _, target, *start = given
+    kind = imbalance(xp, *start)
+    size = xp.hypot(xp.sqrt(xp.sum(target * target, axis=(-2, -1))), kind.total) + xp.sqrt(kind.spread)
+    return xp.where(size > 0, size, xp.ones_like(size))
+
+
+def _whole(xp: Any, y: Any, x: Any, z: Any) -> Any:
+    """Return ``[[X, Y^T], [Y, Z]]``."""
+    upper = xp.concat([x, xp.matrix_transpose(y)], axis=-1)
+    return xp.concat([upper, xp.concat([y, z], axis=-1)], axis=-2)
+
+
+def _flow_map(xp: Any, given: tuple[Any, ...], changes: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    """Return the four blocks of the exponential of a step, and their changes."""
+
+    def exponential(t: Any, target: Any, *start: Any) -> Any:
+        kind, (n_out, n_in) = imbalance(xp, *start), target.shape[-2:]
+        total, spread = (v[..., None, None] for v in (kind.total, kind.spread))
+        zero, one = xp.zeros_like(target), xp.eye(n_in + n_out)
+        ends = -total / 2 * xp.eye(n_in), total / 2 * xp.eye(n_out)
+        f = _whole(xp, target, ends[0] + 0 * _gram(xp, zero), ends[1])
+        unit = one + 0 * f
+        upper, lower = xp.concat([-f, unit], axis=-1), xp.concat([spread * unit, f], axis=-1)
+        return xp.expm((t / _STEPS)[..., None, None] * xp.concat([upper, lower], axis=-2))
+
+    whole, moved = xp.jvp(exponential, given, changes)
+    n = whole.shape[-1] // 2
+    return _quarters(whole, n), _quarters(moved, n)
+
+
+def _gram(xp: Any, target: Any) -> Any:
+    return xp.matrix_transpose(target) @ target
+
+
+def _quarters(a: Any, n: int) -> list[Any]:
+    return [a[..., :n, :n], a[..., :n, n:], a[..., n:, :n], a[..., n:, n:]]
+
+
+def _carried(xp: Any, blocks: list[Any], moved: list[Any], here: Any, there: Any, change: Any) -> Any:
+    """Return the change of ``P`` after a step from `here` to `there`."""
+    a, b, _, d = blocks
+    da, db, dc, dd = moved
+    under, turned = a + b @ here, xp.matrix_transpose
+    over = dc + dd @ here + d @ change - there @ (da + db @ here + b @ change)
+    found = turned(xp.linalg.solve(turned(under), turned(over)))
+    return (found + turned(found)) / 2

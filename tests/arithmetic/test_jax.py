@@ -1,0 +1,276 @@
+"""JAX: every flow that has a closed form is traced, vectorized and differentiated, against fifty digits."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve import arithmetic
+
+jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
+
+every_flow = pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
+BY_HOST = ("NeuralCollapse",)  # without derivatives
+every_differentiable_flow = pytest.mark.parametrize(
+    "cls", [c for c in ls.flows.ALL if c.__name__ not in BY_HOST], ids=lambda c: c.__name__
+)
+# programs as long as these take most of their time in optimizations of the compiler
+FAST = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+DIGITS = 50
+
+
+def compiled(function):
+    return jax.jit(function, compiler_options=FAST)
+
+
+def whole(flow):
+    return {name for name, field in type(flow).__dataclass_fields__.items() if field.metadata.get("whole")}
+
+
+def free(flow, z0, rng):
+    """Return random directions for all real parameters and the state."""
+    parameters = {k: rng.normal(size=v.shape) * np.abs(v) for k, v in flow.parameters().items() if k not in whole(flow)}
+    return parameters, type(z0)(*(rng.normal(size=v.shape) * np.abs(v) for v in z0))
+
+
+def endless_depths_stay(flow, z0, rng):
+    parameters, z = free(flow, z0, rng)
+    return parameters | {"depth": np.where(np.isinf(flow.depth), 0.0, rng.normal(size=flow.depth.shape))}, z
+
+
+def kernels_keep_their_rank(flow, z0, rng):
+    parameters, z = free(flow, z0, rng)
+    turn = rng.normal(size=flow.kernel.shape)
+    return parameters | {"kernel": turn @ flow.kernel + flow.kernel @ turn.T}, z
+
+
+def pairs_stay_symmetric(flow, z0, rng):
+    parameters, z = free(flow, z0, rng)
+    return parameters | {"pairs": parameters["pairs"] + parameters["pairs"].T}, z
+
+
+def maps_stay_aligned(flow, z0, rng):
+    parameters, _ = free(flow, z0, rng)
+    strengths = rng.normal(size=flow.s.shape) * np.sum(flow.u * (z0.product @ flow.v), axis=-2)
+    still = {"u": np.zeros_like(flow.u), "v": np.zeros_like(flow.v)}
+    return parameters | still, type(z0)(flow.u * strengths @ flow.v.T)
+
+
+def weights_are_scaled(flow, z0, rng):
+    parameters, _ = free(flow, z0, rng)
+    factor = 2 * rng.normal()
+    return parameters, type(z0)(*(factor * v for v in z0))
+
+
+# directions in which the closed form holds, for flows that it restricts
+DIRECTIONS = {
+    "BalancedMap": maps_stay_aligned,
+    "DeepMode": endless_depths_stay,
+    "FrozenKernel": kernels_keep_their_rank,
+    "SpecializedKernel": pairs_stay_symmetric,
+    "WhitenedTwoLayer": weights_are_scaled,
+}
+
+
+def example(cls, rng):
+    flow, z0 = cls.example(rng)
+    if cls.__name__ == "FrozenHead":  # the derivative by a classifier with several zero singular values is not defined
+        parameters = flow.parameters() | {"w": flow.w[0]}
+        return cls(**parameters), type(z0)(*(v[0] for v in z0))
+    return flow, z0
+
+
+def moved(flow, z0, direction, amount, xp):
+    """Return flow and state, moved by an amount in a direction, in an arithmetic."""
+    changes, to = direction
+    own = {
+        k: arithmetic.cast(xp, v) + amount * arithmetic.cast(xp, changes[k]) if k in changes else v
+        for k, v in flow.parameters().items()
+    }
+    state = (arithmetic.cast(xp, a) + amount * arithmetic.cast(xp, b) for a, b in zip(z0, to, strict=True))
+    return type(flow)(**own), type(z0)(*state)
+
+
+def exact_derivative(flow, z0, direction, t, name="loss"):
+    """Return the derivative in a direction by a central difference in fifty digits."""
+    xp = arithmetic.precise(DIGITS)
+    step = xp.asarray(10) ** -20
+    ends = []
+    for amount in (step, -step):
+        there, start = moved(flow, z0, direction, amount, xp)
+        ends.append(xp.sum(there(xp.asarray(t), start)[name]))
+    return float(arithmetic.to_numpy((ends[0] - ends[1]) / (2 * step)))
+
+
+def slopes(cls, count, seed):
+    """Return values and derivatives of the loss by JAX at random points, and by NumPy and in fifty digits."""
+    points = []
+    for k in range(count):
+        rng = np.random.default_rng([seed, k])
+        flow, z0 = example(cls, rng)
+        direction = DIRECTIONS.get(cls.__name__, free)(flow, z0, rng)
+        points.append((flow, z0, direction, np.exp(rng.uniform(np.log(0.1), np.log(2.0)))))
+
+    def sizes(flow, z0, direction, t):
+        changes, to = direction
+        leaves = {k: v for k, v in flow.parameters().items() if k in changes}
+
+        def of(leaves, z):
+            return type(flow)(**(flow.parameters() | leaves))(t, z)["loss"].sum()
+
+        value, (by, by_state) = jax.value_and_grad(of, argnums=(0, 1))(leaves, z0)
+        terms = [by[k] * changes[k] for k in changes] + [a * b for a, b in zip(by_state, to, strict=True)]
+        return value, sum(v.sum() for v in terms), sum(abs(v).sum() for v in terms)
+
+    stacked = jax.tree.map(lambda *leaves: jax.numpy.stack([jax.numpy.asarray(v) for v in leaves]), *points)
+    value, slope, size = compiled(jax.vmap(sizes))(*stacked)
+    plain = np.array([flow(t, z0)["loss"].sum() for flow, z0, _, t in points])
+    exact = np.array([exact_derivative(*point) for point in points])
+    return plain, np.asarray(value), exact, np.asarray(slope), np.asarray(size)
+
+
+def assert_slopes(cls, count, seed):
+    plain, value, exact, slope, size = slopes(cls, count, seed)
+    assert np.all(np.abs(value - plain) <= 1e-12 * (1 + np.abs(plain)))
+    worst = np.abs(slope - exact) / size
+    assert np.all(worst <= 1e-9), (worst.max(), int(np.argmax(worst)))
+
+
+@every_differentiable_flow
+def test_gradients_agree_with_fifty_digits(cls):
+    assert_slopes(cls, 2, seed=0)
+
+
+@pytest.mark.exhaustive
+@every_differentiable_flow
+def test_gradients_agree_with_fifty_digits_at_a_hundred_points(cls):
+    assert_slopes(cls, 100, seed=1)
+
+
+def assert_same(cls, names=None):
+    """Compare compiled values with those of NumPy, in units of the largest entry."""
+    flow, z0 = cls.example(np.random.default_rng(3))
+    t = np.array([0.0, 0.1, 0.5, 2.0, np.inf])
+    expected = flow(t, z0)
+    found = compiled(lambda flow, t, z0: {name: flow(t, z0)[name] for name in names or expected.names})(flow, t, z0)
+    scale = max(np.max(np.abs(v)) for v in expected.state)
+    for name, value in found.items():
+        size = max(np.max(np.abs(expected[name])), 0 if name in (*z0._fields, *flow.declared, "loss") else scale**2)
+        assert value.shape == expected[name].shape, name
+        assert np.all(np.abs(value - expected[name]) <= 1e-12 * size), name
+
+
+@pytest.mark.parametrize("name", ["BalancedMode", "DeepMode", "FrozenKernel", "NeuralCollapse"])
+def test_compiled_states_equal_those_of_numpy(name):
+    assert_same(getattr(ls, name), getattr(ls, name).State._fields)
+
+
+@pytest.mark.exhaustive
+@every_flow
+def test_compiled_trajectories_equal_those_of_numpy(cls):
+    assert_same(cls)
+
+
+def test_flows_that_the_host_evaluates_refuse_derivatives_by_name():
+    flow, z0 = ls.NeuralCollapse.example(np.random.default_rng(0))
+    with pytest.raises(TypeError, match="NeuralCollapse: solution has no derivatives in JAX"):
+        jax.grad(lambda b: flow(0.5, z0._replace(b=b))["loss"].sum())(z0.b)
+
+
+@pytest.mark.parametrize("name", ["BalancedMode", "DeepMode", "FrozenKernel", "BlockKernel", "WhitenedTwoLayer"])
+def test_gradients_are_finite_at_the_ends_of_time(name):
+    flow, z0 = getattr(ls, name).example(np.random.default_rng(0))
+
+    def loss(t, flow, z0):
+        return flow(t, z0)["loss"].sum()
+
+    found = compiled(jax.vmap(jax.grad(loss, argnums=(1, 2)), in_axes=(0, None, None)))(
+        np.array([0.0, np.inf]), flow, z0
+    )
+    assert all(np.isfinite(v).all() for v in jax.tree.leaves(found))
+
+
+def test_limits_and_times_to_a_loss_are_differentiated():
+    def time(s):
+        return ls.BalancedMode(s=s).when(1e-2, loss=0.1)
+
+    h = 1e-5
+    slope = (time(2.0 + h) - time(2.0 - h)) / (2 * h)
+    assert np.isclose(jax.jit(jax.grad(time))(2.0), slope, rtol=1e-8)
+    flow = ls.BalancedMode(s=jax.numpy.asarray(2.0))
+    assert jax.grad(lambda s: ls.BalancedMode(s=s)(np.inf, 0.1)["a"])(2.0) == 1.0
+    assert jax.jit(lambda flow: flow.limit(jax.numpy, flow.state(0.1)).a)(flow) == 2.0
+
+
+@pytest.mark.parametrize("cls", [ls.BalancedMode, ls.DeepMode])
+def test_derivatives_at_removable_singularities(cls):
+    # a target 0, and depth 2, are limits of the general formulas
+    more = {} if cls is ls.BalancedMode else {"depth": np.array([2.0, 3.0])}
+    flow, z0 = cls(s=np.array([0.0, 1.3]), **more), cls.State(np.array([0.4, 0.3]))
+    for name in ("s", *more):
+        for k in range(2):
+            direction = {name: np.eye(2)[k]}, cls.State(np.zeros(2))
+            exact = exact_derivative(flow, z0, direction, 0.7)
+            found = jax.grad(lambda v, name=name: cls(**(flow.parameters() | {name: v}))(0.7, z0)["loss"].sum())
+            assert abs(found(flow.parameters()[name])[k] - exact) <= 1e-12
+
+
+def test_flows_states_and_trajectories_are_pytrees():
+    flow, z0 = ls.BlockKernel.example(np.random.default_rng(0))
+    leaves, tree = jax.tree.flatten(flow)
+    again = jax.tree.unflatten(tree, leaves)
+    assert len(leaves) == 4  # class sizes are static
+    assert np.array_equal(again(0.5, z0)["r"], flow(0.5, z0)["r"])
+    run = jax.jit(lambda flow, z0: flow(np.array([0.0, 0.5]), z0))(flow, z0)
+    assert isinstance(run, ls.Trajectory)
+    assert run.route == "closed form"
+    assert np.allclose(run["loss"], flow([0.0, 0.5], z0)["loss"], rtol=1e-14, atol=0)
+    assert not jax.tree.leaves(jax.tree.map(lambda a, b: None, flow, again))
+
+
+def test_known_values_are_checked_and_failed_conditions_of_traced_ones_give_nan():
+    with pytest.raises(ValueError, match="BalancedMode: tau = -1"):
+        ls.BalancedMode(s=1.0, tau=jax.numpy.asarray(-1.0))
+    with pytest.raises(ValueError, match="BalancedMode: tau = -1"):
+        jax.jit(lambda s: ls.BalancedMode(s=s, tau=-1.0)(1.0, 0.1)["a"])(1.0)
+    lost = ls.DeepMode(s=jax.numpy.asarray([1.0, 1.0]), depth=1.5), jax.numpy.asarray([-0.5, 0.5])
+    with pytest.raises(ls.NotExact, match="DeepMode"):
+        lost[0](1.0, lost[1])
+    found = jax.jit(lambda flow, a: flow(1.0, a)["loss"])(*lost)
+    assert np.isnan(found).tolist() == [True, False]
+    early = jax.jit(lambda t: ls.BalancedMode(s=1.0)(t, 0.1)["a"])(np.array([-1.0, 1.0]))
+    assert np.isnan(early).tolist() == [True, False]
+
+
+def test_counts_must_be_known():
+    def loss(classes):
+        return ls.NeuralCollapse(2.0, 1.0, 0.5, classes, 2)
+
+    with pytest.raises(TypeError, match="NeuralCollapse: classes"):
+        jax.jit(lambda n: loss(n).kappa_d)(3.0)
+    with pytest.raises(TypeError, match="BlockKernel: sizes"):
+        jax.jit(lambda n: ls.BlockKernel(2.0, 1.0, 0.5, n).eta)(np.array([2.0, 2.0]))
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_importing_the_package_does_not_import_jax():
+    run("import sys, linsolve; linsolve.BalancedMode(s=1.0)(1.0, 0.1)['loss']; assert 'jax' not in sys.modules")
+
+
+def test_single_precision_is_announced_once():
+    done = run(
+        "import jax, linsolve as ls\n"
+        "f = lambda s: ls.BalancedMode(s=s)(1.0, 0.1)['loss']\n"
+        "found = [float(jax.jit(f)(2.0)), float(jax.grad(f)(2.0)), float(f(jax.numpy.asarray(2.0)))]\n"
+        "assert abs(found[0] - float(f(2.0))) < 1e-6 and found[0] == found[2], found\n"
+    )
+    assert done.stderr.count("UserWarning") == 1
+    assert 'jax.config.update("jax_enable_x64", True)' in done.stderr
