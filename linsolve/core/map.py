@@ -301,7 +301,8 @@ def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: _Cours
 
 
 def _finite(now: Any) -> bool:
-    return all(np.isfinite(arithmetic.to_numpy(v)).all() for v in now)
+    """Return whether all numbers are finite, or are traced by JAX."""
+    return not arithmetic.readable(*now) or all(np.isfinite(arithmetic.to_numpy(v)).all() for v in now)
 
 
 def _refuse_divergence(who: str, problem: Problem, start: tuple[Any, Any], course: _Course, last: int) -> None:
