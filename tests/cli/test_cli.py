@@ -311,7 +311,7 @@ def test_failure_while_writing_leaves_nothing(tiny, capsys, monkeypatch):
     ("command", "message"),
     [
         ("verify BalancdMode", "did you mean 'BalancedMode'"),
-        ("verify --seeds 0", "seeds = 0 must be at least 1"),
+        ("verify --seeds 0", "seeds = 0 must be an integer from 1 to 100000"),
         ("verify --json --latex", "argument --latex: not allowed with argument --json"),
         ("verify --dps 3", "dps = 3 must be an integer of at least 15"),
         ("verify --dps 5000000000", "dps = 5000000000 must be at most 1000"),
