@@ -41,6 +41,7 @@ KNOWN: dict[str, set[str]] = {
     "laws.RefinedMatchedSolution": {"first", "last", "target"},
     "ntk.first_step.draw": {"norm_squared", "rng", "weight_variance", "widths"},
     "ntk.gradient_norms": {"slope"},
+    "ntk.mean_field.kernels": {"depth"},
     "ntk.moments": {"weights"},
     "ntk.printed.finite": {"weight_variance"},
     "ntk.sampling.explicit": {"norm_squared", "rng", "slope", "weight_variance", "widths"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,8 +127,8 @@ def prepare(flow: Flow, z0: Any, dps: int) -> Case:
 def sizes(flow: Flow, state: Any) -> Any:
     """Return the norm of each member of a batch, over all fields."""
     own = [len(flow.axes[name]) for name in state._fields]
-    squares = [np.sum(v * v, axis=tuple(range(-k, 0))) if k else v * v for v, k in zip(state, own, strict=True)]
-    return np.sqrt(sum(squares[1:], squares[0]))
+    flat = [np.reshape(v, (*v.shape[: v.ndim - k], -1)) for v, k in zip(state, own, strict=True)]
+    return reduce(np.hypot, [np.hypot.reduce(v, axis=-1) for v in flat])  # squares may overflow
 
 
 def clock(flow: Flow, z0: Any) -> float | None:
