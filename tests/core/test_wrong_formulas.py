@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from mutants.statements import CHANGES, FLOWS, LAWS, STATEMENTS
+from selection import quick
 
 import linsolve as ls
 from linsolve.core.verify import CHECKS
@@ -19,10 +20,6 @@ QUICK_LAWS = (
 )
 
 
-def _marked(names, slow):
-    return [pytest.param(n, marks=pytest.mark.exhaustive) if slow(n) else n for n in names]
-
-
 def _flow(name):
     wrong = FLOWS[name]
     flow, z0 = wrong.cls.__base__.example(np.random.default_rng(wrong.seed))
@@ -34,14 +31,14 @@ def _slow_flow(name):
     return name.startswith(SLOW_FLOWS) and statement in SLOW_STATEMENTS
 
 
-@pytest.mark.parametrize("name", _marked(FLOWS, _slow_flow))
+@pytest.mark.parametrize("name", quick(FLOWS, lambda name: not _slow_flow(name)))
 def test_each_wrong_statement_of_a_flow_is_rejected_by_its_check(name):
     flow, z0 = _flow(name)
     report = ls.verify(flow, z0, checks=FLOWS[name].seen_by)
     assert (FLOWS[name].seen_by in report.failed) == (name not in SURVIVORS), str(report)
 
 
-@pytest.mark.parametrize("name", _marked(LAWS, lambda n: not n.startswith(QUICK_LAWS) or n == "LearningTime"))
+@pytest.mark.parametrize("name", quick(LAWS, lambda name: name.startswith(QUICK_LAWS) and name != "LearningTime"))
 def test_each_wrong_law_is_rejected_by_its_check(name):
     report = ls.verify(LAWS[name].cls.example(np.random.default_rng(LAWS[name].seed)))
     assert any(each.startswith(LAWS[name].seen_by) for each in report.failed) == (name not in SURVIVORS), str(report)
