@@ -289,17 +289,17 @@ def _cupy() -> ModuleType:
 def to_numpy(array: Any) -> np.ndarray:
     """Return `array` as a NumPy array of float64, from a device or from high precision; booleans stay booleans.
 
+    Raises
+    ------
+    TypeError
+        If JAX traces the array.
+
     Examples
     --------
     >>> from linsolve import arithmetic
     >>> xp = arithmetic.precise(50)
     >>> arithmetic.to_numpy(xp.exp(xp.asarray([0.0, 1.0]))).round(6).tolist()
     [1.0, 2.718282]
-
-    Raises
-    ------
-    TypeError
-        If JAX traces the array.
     """
     if is_traced(array):
         raise TypeError(

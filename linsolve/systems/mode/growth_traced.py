@@ -48,8 +48,7 @@ def _changes(
     moving = ~straight & (a0 != 0) & (a != 0) & (gap != 0) & (t > 0) & (t < _LATE) & (s - a0 != 0)
     one = xp.ones_like(a)
     a0_, a_, gap_, s_, depth_ = (
-        xp.where(moving, v, safe * one)
-        for v, safe in zip((a0, a, gap, s, depth), (0.5, 1.0, 1.0, 2.0, 2.0), strict=True)
+        xp.where(moving, v, safe * one) for v, safe in ((a0, 0.5), (a, 1.0), (gap, 1.0), (s, 2.0), (depth, 2.0))
     )
     speed, before = _velocity(xp, a_, gap_, depth_), _velocity(xp, a0_, s_ - a0_, depth_)
     # the smaller of a and s - a is held while s and the depth change
