@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from linsolve.cli.result import add_json, print_json
+
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "follow a network to neural collapse, by theory and by simulation"
@@ -34,17 +36,20 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=float, metavar="T", help="stop at this time [settled]")
     parser.add_argument("--step", type=float, help="set the step of the descent, in units of time")
     parser.add_argument("--out", metavar="DIR", help="write the results to this folder [collapse-KIND]")
+    add_json(parser, "the numbers and the files")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
-    from linsolve.studies.collapse.report import check_destination, read_weights, summary, write
+    from linsolve.studies.collapse.report import check_destination, numbers, read_weights, summary, write
     from linsolve.studies.collapse.run import collapse
     from linsolve.studies.collapse.starts import KINDS
     from linsolve.systems.collapse.neural_collapse import NeuralCollapse
 
     if options.list:
-        options.parser.refuse_beside(options, "--list")
+        options.parser.refuse_beside(options, "--list", "json")
+        if print_json(options, KINDS):
+            return 0
         width = max(map(len, KINDS))
         for name, text in KINDS.items():
             print(f"{name:<{width}}  {text}")
@@ -61,11 +66,13 @@ def run(options: argparse.Namespace) -> int:
     chosen = {name: getattr(options, name) for name in names}
     weights = read_weights(options.weights) if options.weights is not None else None
     found = collapse(flow, weights=weights, **chosen)
-    rows = summary(found)
+    rows, files = summary(found), write(found, folder, source)
+    if print_json(options, numbers(found) | {"files": files}):
+        return 0
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         print(f"{name:<{width}}  {text}")
-    for path in write(found, folder, source):
+    for path in files:
         print(path)
     return 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from linsolve.cli.result import add_json, print_json
+
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "draw a figure of a paper, theory over simulation; without a name, list them"
@@ -15,6 +17,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="draw this figure; without it, list them")
     parser.add_argument("--out", metavar="FILE", help="write to this .png, .pdf or .svg file [figure-NAME.png]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the random starts [0]")
+    add_json(parser, "the list, or data and file")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -22,11 +25,14 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.studies.figures import FIGURES, draw
 
     if options.name is None:
-        options.parser.refuse_beside(options, "the list (NAME is missing)")
+        options.parser.refuse_beside(options, "the list (NAME is missing)", "json")
+        if print_json(options, {name: f"{about.source}, {about.title}" for name, about in FIGURES.items()}):
+            return 0
         for name, about in FIGURES.items():
             print(f"  {name:<4} {about.source}, {about.title}")
         return 0
     out = options.out or f"figure-{options.name}.png"
-    draw(options.name, out, options.seed)
-    print(out)
+    data = draw(options.name, out, options.seed)
+    if not print_json(options, {"name": options.name, "file": out, "data": data}):
+        print(out)
     return 0

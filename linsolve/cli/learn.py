@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import Any
+
+from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
@@ -27,6 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=float, help="set the step of the descent, in units of time [2%% of the largest]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the initial weights [0]")
     parser.add_argument("--out", metavar="DIR", help="write the results to this folder [learn-DATA]")
+    add_json(parser, "the numbers and the files")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,12 +49,16 @@ def run(options: argparse.Namespace) -> int:
     chosen = {name: getattr(options, name) for name in ("depth", "width", "scale", "imbalance", "rate", "step", "seed")}
     found = learn(dataset, **chosen)
     sections = summary(found)
+    notes = write(found, folder, source)
+    numbers: dict[str, Any] = {title: {row.name: row.value for row in rows} for title, rows in sections.items()}
+    if print_json(options, numbers | {"files": sorted(folder.iterdir()), "notes": notes}):
+        return 0
     width = max(len(row.name) for rows in sections.values() for row in rows)
     for title, rows in sections.items():
         print(title)
         for row in rows:
             print(f"  {row.name:<{width}}  {row.value}" + (f"  ({row.meaning})" if row.meaning else ""))
-    for name, note in write(found, folder, source).items():
+    for name, note in notes.items():
         print(f"{name}: {note}")
     print(f"Open {folder / 'report.html'}")
     return 0

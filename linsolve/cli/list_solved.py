@@ -6,6 +6,8 @@ import argparse
 import inspect
 from typing import Any
 
+from linsolve.cli.result import add_json, print_json
+
 __all__ = ["EXAMPLE", "HELP", "add", "known", "run"]
 
 HELP = "list the solved flows and laws, in a line each"
@@ -20,14 +22,17 @@ def known() -> dict[str, Any]:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments: none."""
+    """Declare the arguments."""
+    add_json(parser, "names and first lines")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     solved = known()
+    about = {name: (inspect.getdoc(cls) or "").split("\n", 1)[0] for name, cls in solved.items()}
+    if print_json(options, [{"name": name, "about": text} for name, text in about.items()]):
+        return 0
     width = max(map(len, solved))
-    for name, cls in solved.items():
-        first = (inspect.getdoc(cls) or "").split("\n", 1)[0]
-        print(f"{name:<{width}}  {first}")
+    for name, text in about.items():
+        print(f"{name:<{width}}  {text}")
     return 0

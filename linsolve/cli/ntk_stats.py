@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from linsolve.cli.result import add_json, print_json
+
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "measure the dispersion of random tangent kernels against depth: exact, in the limit, and sampled"
@@ -26,6 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--networks", type=int, default=50_000, help="sample this many networks at a depth [50000]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of random networks [0]")
     parser.add_argument("--out", metavar="DIR", help="write ntk-stats.png, .pdf and .npz to this folder [ntk-stats]")
+    add_json(parser, "all values and the files")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,8 +42,11 @@ def run(options: argparse.Namespace) -> int:
         options.width, options.inputs, options.depth, options.activation, _numbers(options.weight_variance),
         options.networks, options.seed,
     )  # fmt: skip
+    files = write(found, folder)
+    if print_json(options, found.arrays() | {"files": files}):
+        return 0
     print(table(found))
-    for path in write(found, folder):
+    for path in files:
         print(path)
     return 0
 

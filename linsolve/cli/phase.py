@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
+
+from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
@@ -17,6 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="write NAME.png, .pdf and .npz to this folder [phase-NAME]")
     parser.add_argument("--cells", type=int, default=121, help="set the points of the map along each axis [121]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of random networks [0]")
+    add_json(parser, "the list, the table, or boundaries and files")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,7 +31,9 @@ def run(options: argparse.Namespace) -> int:
 
     names = phases.DIAGRAMS | {"table": "table 1 of Xu and Ziyin (2024), with the lazy column corrected"}
     if options.list or options.name is None:
-        options.parser.refuse_beside(options, "--list" if options.list else "the list (NAME is missing)")
+        options.parser.refuse_beside(options, "--list" if options.list else "the list (NAME is missing)", "json")
+        if print_json(options, names):
+            return 0
         width = max(map(len, names))
         for name, title in names.items():
             print(f"{name:<{width}}  {title}")
@@ -35,10 +41,24 @@ def run(options: argparse.Namespace) -> int:
     if options.name not in names:
         raise ValueError(unknown_name("phase", "name", options.name, names))
     if options.name == "table":
-        options.parser.refuse_beside(options, "the table, which is printed", "name")
+        options.parser.refuse_beside(options, "the table, which is printed", "name", "json")
+        if print_json(options, [_entry(each) for each in phases.table()]):
+            return 0
         print(phases.table_text())
         return 0
     folder = folder_to_fill("phase", options.out if options.out is not None else f"phase-{options.name}")
-    for path in phases.write(phases.diagram(options.name, options.cells, options.seed), folder):
+    found = phases.diagram(options.name, options.cells, options.seed)
+    files = phases.write(found, folder)
+    about = {"name": found.name, "title": found.title, "boundaries": list(found.sides), "files": files}
+    if print_json(options, about):
+        return 0
+    for path in files:
         print(path)
     return 0
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    """Return an entry of the table with its exponents."""
+    return entry.exponents._asdict() | {
+        "start": entry.scaling, "block": entry.block, "phase": entry.found.phase, "published": entry.printed
+    }  # fmt: skip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from linsolve.cli.applies import add_network, read_rates
+from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
@@ -31,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--rtol", type=float, default=1e-10, help="set the relative tolerance of the integrator [1e-10]"
     )
     parser.add_argument("--out", metavar="DIR", help="write the results to this folder [solve-WEIGHTS]")
-    parser.add_argument("--json", action="store_true", help="print route, notes, losses and files as JSON")
+    add_json(parser, "route, notes, losses and files")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,8 +53,7 @@ def run(options: argparse.Namespace) -> int:
     )  # fmt: skip
     files = write(traj, data, folder, source, weights.notes)
     notes = [*weights.notes, *traj.notes, *left_out(traj, data)]
-    if options.json:
-        print(json.dumps(_numbers(traj, notes, files), allow_nan=False))
+    if print_json(options, _numbers(traj, notes, files)):
         return 0
     print(f"route: {traj.route}")
     for note in notes:
@@ -71,8 +70,8 @@ def _resolved(source: str) -> str:
 
 def _numbers(traj: Any, notes: list[str], files: list[Path]) -> dict[str, Any]:
     found = {"route": traj.route, "exact": traj.flow is not None, "notes": notes}
-    found |= {name: traj[name].tolist() for name in ("loss", "train_loss") if name in traj}
-    return found | {"t": traj.t.tolist(), "files": [str(each) for each in files]}
+    found |= {name: traj[name] for name in ("loss", "train_loss") if name in traj}
+    return found | {"t": traj.t, "files": files}
 
 
 def _times(text: str) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from linsolve.cli.result import add_json, print_json
+
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "evaluate a grid or an ensemble of networks that a file describes"
@@ -22,6 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="set the evaluation engine of a grid: plain, blocks (the same bits), or compiled (extra [fast])",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing result")
+    add_json(parser, "the range of each value and the files")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,11 +67,20 @@ def run(options: argparse.Namespace) -> int:
         found = perform(spec)
     except (BlockError, StoreError, TypeError, KeyError) as error:
         raise ValueError(str(error.args[0] if error.args else error)) from error
+    files = write(found, out)
+    if print_json(options, {"result": str(found), "values": _ranges(found), "files": files}):
+        return 0
     for line in _summary(found):
         print(line)
-    for path in write(found, out):
+    for path in files:
         print(path)
     return 0
+
+
+def _ranges(found: Any) -> dict[str, dict[str, Any]]:
+    """Return shape and range of each value by name."""
+    arrays = {name: value for name, value in found.arrays().items() if name not in getattr(found, "axes", {})}
+    return {name: {"shape": v.shape, "least": v.min(), "largest": v.max()} for name, v in arrays.items()}
 
 
 def _summary(found: Any) -> list[str]:

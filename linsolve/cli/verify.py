@@ -13,6 +13,7 @@ __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "prove flows (loss to velocity to closed form, simulation) and laws"
 EXAMPLE = "linsolve verify TwoLayer --seeds 5"
+MOST_SEEDS = 100_000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -29,14 +30,13 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     from tqdm import tqdm
 
-    from linsolve.core.arguments import unknown_name
+    from linsolve.core.arguments import integer, unknown_name
 
     solved = known()
     for name in options.names:
         if name not in solved:
             raise ValueError(unknown_name("verify", "flow", name, solved))
-    if options.seeds < 1:
-        raise ValueError(f"verify: seeds = {options.seeds} must be at least 1 (examples of each flow)")
+    integer("verify", "seeds", options.seeds, meaning="examples of each flow", high=MOST_SEEDS)
     chosen = [solved[name] for name in dict.fromkeys(options.names)] or list(solved.values())
     jobs = list(itertools.product(chosen, range(options.seeds)))
     worst: dict[tuple[str, str], Any] = {}

@@ -102,7 +102,7 @@ def integrate(
     if not isinstance(method, type):
         choice(who, "method", method, _METHODS)
     most = integer(who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", example=200_000)
-    problem = pose(flow, t, z0)
+    problem = pose(flow, t, z0, who)
     times = finite_times(who, problem, negative=True).ravel()
     problem_np = pose(flow.cast(np), times, type(flow).State(*(arithmetic.to_numpy(v) for v in problem.z0)))
     own = _own_shapes(problem)
@@ -302,7 +302,7 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     """
     step = number("descend", "step", step, meaning="units of time", example=1e-3)
     most = integer("descend", "max_steps", max_steps, meaning="steps to take", example=2_000_000)
-    problem = pose(flow, t, z0)
+    problem = pose(flow, t, z0, "descend")
     times = finite_times("descend", problem)
     refuse_steps("descend", times, step, most)
     xp, counts = problem.xp, np.rint(times / step).astype(int)

@@ -116,7 +116,8 @@ def _transposes(names: Sequence[str]) -> str:
 
 
 def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[np.ndarray, ...], Sequence[str]]:
-    if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
+    listed = isinstance(weights, Sequence | np.ndarray) and not isinstance(weights, str | bytes)
+    if not listed or (isinstance(weights, np.ndarray) and weights.ndim == 0) or len(weights) == 0:
         raise ValueError(
             f"{who}: weights = {shown(weights)} must be a list W1, ..., WL (layers, first to last); pass [W1, W2]"
         )
@@ -191,7 +192,8 @@ def _from_samples(
         raise ValueError(f"{who}: X reaches {np.abs(X).max():.3g} but must reach 1e-100 (inputs); rescale it")
     if not X.any():
         raise ValueError(f"{who}: X = 0 must have an entry other than 0 (inputs); there is nothing to learn from")
-    _, sigma, vt = np.linalg.svd(X / np.sqrt(len(X)), full_matrices=False)
+    tall = len(X) > 2 * X.shape[1]  # then the triangle of X = Q R has the same singular values and right vectors
+    _, sigma, vt = np.linalg.svd((np.linalg.qr(X, mode="r") if tall else X) / np.sqrt(len(X)), full_matrices=False)
     kept = sigma > max(max(X.shape) * EPS, tolerance) * sigma[0]
     return vt[kept].T, sigma[kept] ** 2, Y.T @ X / len(X)
 

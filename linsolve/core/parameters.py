@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from typing import Any, Self, dataclass_transform
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, refuse_fractions
+from linsolve.core.notebook import html_table
 
 __all__ = ["Parametrized", "axis_names", "batch_shape", "own_sizes", "parameter"]
 
@@ -108,6 +110,12 @@ def _own(value: Any) -> Any:
     return value
 
 
+def _tex(value: Any) -> str:
+    """Return a number in TeX."""
+    mantissa, _, exponent = f"{float(np.ravel(arithmetic.to_numpy(value))[0]):.6g}".partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa.replace("inf", r"\infty")
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
 class Parametrized:
     """Base of flows and laws: each field declared by `parameter` is a checked real array."""
@@ -137,6 +145,21 @@ class Parametrized:
     def parameters(self) -> dict[str, Any]:
         """Return the parameters by name, as arrays."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def _repr_latex_(self) -> str:
+        shown = {name: "" if np.size(value) > 1 else f" = {_tex(value)}" for name, value in self.parameters().items()}
+        fields = type(self).__dataclass_fields__  # type: ignore[attr-defined]
+        parts = r",\; ".join(fields[name].metadata["symbol"] + text for name, text in shown.items())
+        return rf"$\displaystyle \mathrm{{{type(self).__name__}}}\;({parts})$"
+
+    def _repr_html_(self) -> str:
+        first = (inspect.getdoc(type(self)) or type(self).__name__).split("\n", 1)[0]
+        fields = type(self).__dataclass_fields__  # type: ignore[attr-defined]
+        rows = [
+            (name, fields[name].metadata["doc"], str(value) if np.size(value) == 1 else f"shape {tuple(value.shape)}")
+            for name, value in self.parameters().items()
+        ]
+        return html_table(f"{type(self).__name__}: {first}", ("parameter", "meaning", "value"), rows)
 
     def cast(self, xp: Any) -> Self:
         """Return a copy whose parameters are arrays of `xp`."""

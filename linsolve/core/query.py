@@ -64,12 +64,12 @@ def evaluate_by(evaluator: Callable[..., Any]) -> None:
     _EVALUATORS[:] = [evaluator]
 
 
-def pose(flow: Any, t: Any, z0: Any) -> Problem:
-    """Check the arguments of a flow's call and convert them to the state's array namespace."""
+def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
+    """Check the arguments of a flow's call and convert them to the state's array namespace; `caller` is for errors."""
     if not (isinstance(flow, Parametrized) and hasattr(flow, "state")):
         what = flow.__name__ if isinstance(flow, type) else shown(flow)
         raise TypeError(
-            f"linsolve: flow = {what} must be a flow with its parameters (network); such as BalancedMode(s=1.0)"
+            f"{caller}: flow = {what} must be a flow with its parameters (network); such as BalancedMode(s=1.0)"
         )
     who = type(flow).__name__
     plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)

@@ -77,7 +77,7 @@ def _binding() -> Any:
         import llvmlite.binding as binding
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "linsolve: engine = 'compiled' needs llvmlite (compiler); install the extra [fast], or engine='blocks'"
+            'engine: compiled needs llvmlite (compiler); pip install ".[fast]" in the clone, or say engine="blocks"'
         ) from error
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

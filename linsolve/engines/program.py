@@ -308,8 +308,8 @@ def _traced(flow: Any) -> tuple[Tracer, Any, Any]:
     """Return a recording namespace, and a flow and a start made of its inputs."""
     if not elementwise(flow):
         raise ValueError(
-            f"program_of: flow = {flow.__name__} has parameters or states with axes of their own (only single numbers "
-            "can be one program); call the flow itself"
+            f"{flow.__name__}: parameters or states have axes of their own but must be single numbers (an engine runs "
+            "one program for all networks); leave the engine out"
         )
     xp = Tracer()
     traced = object.__new__(flow)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.results import folder_to_fill, whole_files
+from linsolve.core.table import chosen, frame, tidy, write_csv
 from linsolve.ensembles.axes import Axis
 from linsolve.plot.axes import LABELS
-from linsolve.plot.style import COLORS, drawing
+from linsolve.plot.style import drawing
 
 __all__ = ["Diagram"]
 
@@ -123,7 +124,45 @@ class Diagram:
             variables[name] = (grid + distinct(own), value, {"long_name": self.meanings.get(name, name)})
         return xarray.Dataset(variables, coordinates, dict(self.source))
 
-    def plot(self, name: str | None = None, ax: Any = None, *, log: bool = False, **style: Any) -> Any:
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    def to_dataframe(self, names: str | Iterable[str] | None = None) -> Any:
+        """Return a tidy ``pandas.DataFrame`` (extra ``[labelled]``) with one row for each number.
+
+        Parameters
+        ----------
+        names : str or iterable of str, optional
+            Values to list; by default all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: one for each axis; ``name``; ``axis0``, ..., the indices of own axes; ``value``.
+
+        Raises
+        ------
+        ImportError
+            If pandas is missing.
+        """
+        return frame("Diagram.to_dataframe", self._columns("to_dataframe", names))
+
+    def to_csv(self, path: str | os.PathLike[str], names: str | Iterable[str] | None = None) -> Path:
+        """Write the table of `to_dataframe` to a file of comma-separated values, and return its path.
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be written.
+        """
+        return write_csv("Diagram.to_csv", path, self._columns("to_csv", names))
+
+    def _columns(self, method: str, names: str | Iterable[str] | None) -> dict[str, np.ndarray]:
+        who = f"Diagram.{method}"
+        lead = dict(zip(self.axes, np.meshgrid(*(a.values for a in self.axes.values()), indexing="ij"), strict=True))
+        return tidy(who, lead, self.shape, {name: np.asarray(self[name]) for name in chosen(who, names, self.values)})
+
+    def plot(self, name: str | None = None, ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
         """Draw a value over one axis as a line, or over two axes as a map with the first axis vertical.
 
         Parameters
@@ -132,8 +171,9 @@ class Diagram:
             Value to draw; the first by default.
         ax : matplotlib Axes, optional
             Axes to draw on; new ones by default.
-        log : bool
-            Whether the values are drawn on a logarithmic scale. The scale of an axis is given by `Axis.logarithmic`.
+        log : bool, optional
+            Whether the values are drawn on a logarithmic scale; by default not. The scale of an axis is
+            given by `Axis.logarithmic`.
         **style
             Passed to ``Axes.plot`` or ``Axes.pcolormesh``.
 
@@ -147,7 +187,7 @@ class Diagram:
             For more than two axes, for own axes, for infinite values along an axis, or for the logarithm of a value
             that is not positive.
         """
-        return _draw(self, self.names[0] if name is None else name, ax, log, style)
+        return _draw(self, self.names[0] if name is None else name, ax, bool(log), style)
 
 
 def _draw(diagram: Diagram, name: str, ax: Any, log: bool, style: dict[str, Any]) -> Any:
@@ -178,7 +218,7 @@ def _draw(diagram: Diagram, name: str, ax: Any, log: bool, style: dict[str, Any]
 
 def _line(ax: Any, axis: Axis, values: np.ndarray, label: str, log: bool, style: dict[str, Any]) -> None:
     order = np.argsort(axis.values, kind="stable")
-    ax.plot(axis.values[order], values[order], **({"color": COLORS["blue"]} | style))
+    ax.plot(axis.values[order], values[order], **style)
     if axis.logarithmic:
         ax.set_xscale("log")
     if log:

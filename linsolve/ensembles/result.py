@@ -76,6 +76,9 @@ class Ensemble:
                 raise KeyError(unknown_name("Ensemble", what, name, known))
         return self.values[names]
 
+    def _ipython_key_completions_(self) -> list[tuple[str, str]]:
+        return list(self)
+
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield every pair of names that ``found[names]`` takes."""
         yield from self.values
@@ -132,7 +135,7 @@ class Ensemble:
         attributes = {"flow": type(self.flow).__name__, "members": self.members}
         return xarray.Dataset(variables, coordinates, attributes)
 
-    def plot(self, name: str | None = None, ax: Any = None, *, log: bool | None = None) -> Any:
+    def plot(self, name: str | None = None, ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
         """Draw an observable over time: the mean as a line, with bands between quantiles or of a standard deviation.
 
         Parameters
@@ -142,6 +145,8 @@ class Ensemble:
         ax : matplotlib Axes, optional
         log : bool, optional
             Whether the vertical axis is logarithmic; by default for a loss that decreases by more than a factor of 10.
+        **style
+            Passed to ``Axes.plot`` for the mean and the median.
 
         Returns
         -------
@@ -165,10 +170,11 @@ class Ensemble:
         with drawing(ax) as ax:
             shades = (0.24, 0.36, 0.45)
             for k, (label, low, high) in enumerate(bands):
-                style = {"color": COLORS["sky"], "alpha": shades[min(k, 2)], "linewidth": 0}
-                ax.fill_between(self.t[seen], low[seen], high[seen], label=label, **style)
+                shade = {"color": COLORS["sky"], "alpha": shades[min(k, 2)], "linewidth": 0}
+                ax.fill_between(self.t[seen], low[seen], high[seen], label=label, **shade)
             for (label, values), color, dash in zip(lines, ("blue", "vermilion"), ("-", (0, (5, 2))), strict=False):
-                ax.plot(self.t[seen], values[seen], label=label, color=COLORS[color], linestyle=dash)
+                look = {"label": label, "color": COLORS[color], "linestyle": dash} | style
+                ax.plot(self.t[seen], values[seen], **look)
             label_axes(ax, SimpleNamespace(flow=self.flow), name)  # type: ignore[arg-type]
             shown = np.stack([v[seen] for _, *values in [*lines, *bands] for v in values], axis=-1)
             central = lines[0][1][seen, None]

@@ -48,9 +48,9 @@ def _style() -> Any:
     import matplotlib as mpl
     from cycler import cycler
 
-    name = "axes.prop_cycle"
-    default = mpl.rcParams[name] == mpl.rcParamsDefault[name]
-    return STYLE | ({name: cycler(color=[COLORS[each] for each in CYCLE])} if default else {})
+    if mpl.rcParams["axes.prop_cycle"] != mpl.rcParamsDefault["axes.prop_cycle"]:
+        return STYLE
+    return STYLE | {"axes.prop_cycle": cycler(color=[COLORS[each] for each in CYCLE])}
 
 
 @contextmanager

@@ -2,9 +2,9 @@
 
 A wide network is integrated in the hidden directions that training can reach. Orthonormal bases ``Q_l`` of the hidden
 layers start from the columns of ``W_1`` and the rows of ``W_L`` and grow by ``W_l Q_{l-1}`` and ``W_{l+1}^T Q_{l+1}``.
-With two layers the first bases are invariant under training. With more layers, the truncation error decreases faster
-than exponentially with the number of rounds, as in a block Lanczos method. It is measured as the part of every layer's
-signal outside the bases; rounds are added until it is at rounding level.
+With two layers the first bases are invariant under training, and the reduced network is integrated. With more layers,
+the truncation error decreases faster than exponentially with the number of rounds, as in a block Lanczos method. It is
+measured as the part of every layer's signal outside the bases; rounds are added until it is at rounding level.
 """
 
 from __future__ import annotations
@@ -153,11 +153,14 @@ def _compressed(network: Network, red: Reduced, rounds: int) -> _Model:
 
 
 def _models(network: Network, red: Reduced) -> Iterator[_Model]:
-    """Yield models of increasing size, the last one the network itself."""
+    """Yield models of increasing size, the last one equivalent to the network."""
     covariance = (network.span * network.power) @ network.span.T
     whole = _Model(list(network.weights), list(network.rates), covariance, network.cross, red.inputs, red.outputs)
-    if len(whole.layers) > 1 and whole.size > SMALL:
-        for rounds in (1,) if len(whole.layers) == 2 else (6, 12, 24, 48):
+    if len(whole.layers) == 2 and whole.size > SMALL:  # two layers are reduced to the hidden units that learn
+        yield _Model(list(red.layers), [red.clock] * 2, red.covariance, red.cross, None, None)
+        return
+    if len(whole.layers) > 2 and whole.size > SMALL:
+        for rounds in (6, 12, 24, 48):
             small = _compressed(network, red, rounds)
             if small.size > 0.7 * whole.size:
                 break

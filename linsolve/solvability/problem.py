@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import refuse_beyond_memory
-from linsolve.core.flow import Flow
 from linsolve.core.integrate import integrate
 from linsolve.core.network import affine_maps, deep_weights, gradient_flow, maps
 from linsolve.core.network_arguments import Network
@@ -64,7 +63,7 @@ class Problem(NetworkObservables):
         return not any(move.any() for move in self.gradients[1])
 
     @cached_property
-    def flow(self) -> Flow:
+    def flow(self) -> Any:
         """Gradient flow of the weights on the span of the data."""
         net = self.network
         target = (net.cross @ net.span) / net.power
@@ -115,7 +114,7 @@ class BiasedProblem(Problem):
         return np.concatenate([X @ self.network.span, np.ones((len(X), 1))], axis=1)
 
     @cached_property
-    def flow(self) -> Flow:
+    def flow(self) -> Any:
         """Gradient flow of the weights on the span of the data."""
         net, inputs = self.network, self._inputs
         target = np.linalg.lstsq(inputs, self.samples[1], rcond=None)[0].T  # type: ignore[index]
@@ -129,7 +128,7 @@ class BiasedProblem(Problem):
         flow, net = self.flow, self.network
         first, *others = self.weights
         z = flow.State(first @ net.span, *others)
-        map_ = affine_maps(np, *flow.parts(z))[-1]  # type: ignore[attr-defined]
+        map_ = affine_maps(np, *flow.parts(z))[-1]
         rates = [*net.rates, *(rate for rate, each in zip(net.rates, net.biases, strict=True) if each is not None)]
         moves = [move / rate for move, rate in zip(flow.velocity(np, z), rates, strict=True)]
         return (flow.target - map_) @ flow.covariance, moves

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -60,28 +60,42 @@ def _saddle(problem: Problem) -> Iterator[str]:
 
 def _named(problem: Problem, weights: Callable[[], Arrays], **others: Callable[[], np.ndarray]) -> Deferred:
     """Return the observables: all weights once, by `weights`, the others from them unless given."""
-    values = Deferred(weights=weights)
+    found, values = Deferred(), Deferred(weights=weights)
     network, count = problem.network, len(problem.network.weights)
     names = [f"w{i + 1}" for i in range(count)] + [f"b{i}" for i, b in enumerate(network.biases, 1) if b is not None]
 
-    def part(i: int) -> Callable[[], np.ndarray]:
-        return lambda: values["weights"][i]
+    def affine() -> np.ndarray:
+        return affine_maps(np, values["weights"][:count], problem.biases(values["weights"]))[-1]
 
-    named: dict[str, Callable[[], Any]] = {name: part(i) for i, name in enumerate(names)}
+    def on_span() -> np.ndarray:
+        inside = found["map"] @ network.span
+        return np.concatenate([inside, found["offset"][..., None]], axis=-1) if network.biases else inside
+
+    for i, name in enumerate(names):
+        found[name] = partial(lambda i: values["weights"][i], i)
     if network.biases:
-        values["affine"] = lambda: affine_maps(np, values["weights"][:count], problem.biases(values["weights"]))[-1]
-        named["map"], named["offset"] = (lambda: values["affine"][..., :-1]), (lambda: values["affine"][..., -1])
-        on_span = lambda: np.concatenate([found["map"] @ network.span, found["offset"][..., None]], axis=-1)  # noqa: E731
+        values["affine"] = affine
+        found["map"] = lambda: values["affine"][..., :-1]
+        found["offset"] = lambda: values["affine"][..., -1]
     else:
-        named["map"] = lambda: maps(values["weights"])[-1]
-        on_span = lambda: found["map"] @ network.span  # noqa: E731
-    named["singular_values"] = lambda: np.linalg.svd(found["map"], compute_uv=False)
-    named["loss"] = lambda: problem.loss(on_span())
+        found["map"] = lambda: maps(values["weights"])[-1]
+    found["singular_values"] = lambda: _singular_values(found["map"])
+    found["loss"] = lambda: problem.loss(on_span())
     if problem.samples is not None:
-        named["train_loss"] = lambda: found["loss"]
-        named["ntk"] = lambda: problem.ntk(values["weights"])
-    found = Deferred(**(named | {name: value for name, value in others.items() if name in named}))
+        found["train_loss"] = lambda: found["loss"]
+        found["ntk"] = lambda: problem.ntk(values["weights"])
+    for name in others.keys() & set(found):
+        found[name] = others[name]
     return found
+
+
+def _singular_values(map_: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.svd(map_, compute_uv=False))
+
+
+def _passed(inner: Deferred, names: Iterable[str]) -> dict[str, Callable[[], np.ndarray]]:
+    """Return functions that return the values of another trajectory."""
+    return {name: partial(inner.__getitem__, name) for name in names}
 
 
 def by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> NetworkTrajectory:
@@ -130,12 +144,11 @@ def _evaluated(
 def split_first(found: NetworkTrajectory) -> NetworkTrajectory:
     """Return the trajectory of a network with a bias in its first layer, from that on the inputs ``(x, 1)``."""
     inner = found.values
-    layers = [name for name in inner if name[0] == "w"]
-    named: dict[str, Callable[[], np.ndarray]] = {name: (lambda name=name: inner[name]) for name in layers}
+    named = _passed(inner, [name for name in inner if name[0] == "w"])
     named |= {"w1": lambda: inner["w1"][..., :-1], "b1": lambda: inner["w1"][..., -1]}
     named |= {"map": lambda: inner["map"][..., :-1], "offset": lambda: inner["map"][..., -1]}
-    named["singular_values"] = lambda: np.linalg.svd(named["map"](), compute_uv=False)
-    named |= {name: (lambda name=name: inner[name]) for name in ("loss", "train_loss", "ntk")}
+    named["singular_values"] = lambda: _singular_values(inner["map"][..., :-1])
+    named |= _passed(inner, ("loss", "train_loss", "ntk"))
     notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
     return dataclasses.replace(found, notes=notes, values=Deferred(**named))
 
@@ -167,7 +180,7 @@ def on_centered(
     def constant(value: np.ndarray) -> Callable[[], np.ndarray]:
         return lambda: np.broadcast_to(value, (*t.shape, len(value)))
 
-    named: dict[str, Callable[[], Any]] = {name: (lambda name=name: inner[name]) for name in inner if name[0] == "w"}
+    named = _passed(inner, [name for name in inner if name[0] == "w"])
     named |= {f"b{i}": constant(each) for i, each in enumerate(biases[:-1], start=1) if each is not None}
     if biases[-1] is not None:
         named[f"b{count}"] = lambda: last

@@ -182,7 +182,8 @@ def _with_biases(
         inner, whole = (_again(network, weights, samples, each) for each in (tolerance, FINEST))
         return split_first(_without_biases(inner, Problem(whole, times, rtol, samples)))
     name, distance = worst(distances(weights, biases, X, Y))
-    failure, remarks = f"biases need {name}, relative distance {distance:.2g}", (UNSOLVED,)
+    failure = f"biases need {name}, relative distance {distance:.2g}"
+    remarks: tuple[str, ...] = (UNSOLVED,)
     if distance <= tolerance:
         centered = X, Y - Y.mean(axis=0)
         inner, whole = (_again(network, weights, centered, each) for each in (tolerance, FINEST))

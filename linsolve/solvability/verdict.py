@@ -9,6 +9,7 @@ from typing import Any
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.network_arguments import TOLERANCE
+from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.laws import NearLaw
@@ -160,6 +161,16 @@ class Verdict:
                 f"estimated {law.estimate:.1g}, O({law.scaling}))"
             )
         return found
+
+    def _repr_html_(self) -> str:
+        first, *rest = str(self).split("\n")
+        rows = [
+            (each.name, "ok" if c.ok else "fails" if c.needed else "", c.name, f"{c.distance:.1e}", c.detail)
+            for each in self.assessments
+            for c in each.conditions
+        ]
+        notes = [line for line in rest if line.startswith(("Nearest", "  error", "Note")) or line in self._laws()]
+        return html_table(first, ("flow", "", "condition", "distance", "measured"), rows, notes)
 
     def report(self) -> str:
         """Return the answer, every flow with every condition, every nearby case with its bound, and the remarks."""

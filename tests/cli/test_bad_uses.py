@@ -100,6 +100,15 @@ card TwoLayr
 card DeepMode --code
 verify TwoLayr
 verify BalancedMode --seeds 0
+verify BalancedMode --seeds 100000000000000000000
+verify BalancedMode --dps 100000000000000000000
+phase chaos --cells 100000000000000000000
+learn tree --width 100000000000000000000
+learn tree --depth 100000000000000000000
+ntk-stats --width 100000000000000000000
+ntk-stats --networks 100000000000000000000
+collapse --classes 100000000000000000000
+collapse --features 100000000000000000000
 verify BalancedMode --dps 3
 learn
 learn tree --classes 1

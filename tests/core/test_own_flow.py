@@ -183,11 +183,18 @@ def test_nothing_checked_is_nothing_proved():
     assert str(report) == "Mine: NOT PROVED: no such statement"
 
 
-@pytest.mark.parametrize("who", [ls.verify, lambda f, z0: ls.integrate(f, 1.0, z0)])
+CALLS = {
+    "verify": ls.verify,
+    "integrate": lambda f, z0: ls.integrate(f, 1.0, z0),
+    "descend": lambda f, z0: ls.descend(f, 1.0, z0, step=0.1),
+}
+
+
+@pytest.mark.parametrize("who", CALLS)
 @pytest.mark.parametrize("what", [Single, "BalancedMode", None, 3.0])
 def test_only_flows_with_their_parameters_are_followed(who, what):
-    with pytest.raises(TypeError, match=r"linsolve: flow = .* must be a flow with its parameters"):
-        who(what, 0.1)
+    with pytest.raises(TypeError, match=rf"^{who}: flow = .* must be a flow with its parameters"):
+        CALLS[who](what, 0.1)
 
 
 def test_a_start_at_rest_is_noted():

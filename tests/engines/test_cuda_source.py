@@ -369,7 +369,7 @@ def test_what_cannot_be_computed_is_refused(gpu, change, error, message):
 
 def test_flows_with_arrays_of_their_own_are_refused(gpu):
     flow, z0 = ls.TwoLayer.example(np.random.default_rng(0))
-    with pytest.raises(ValueError, match="TwoLayer has parameters or states with axes of their own"):
+    with pytest.raises(ValueError, match="TwoLayer: parameters or states have axes of their own"):
         cuda.evaluate(flow, 1.0, z0)
 
 

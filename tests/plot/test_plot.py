@@ -1,3 +1,4 @@
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -33,6 +34,40 @@ def test_trajectory_draws_every_line_on_the_given_axes(modes):
     assert plot.trajectory(modes, "a", ax) is ax
     np.testing.assert_array_equal([line.get_ydata() for line in ax.lines], modes["a"].T)
     assert (ax.get_xlabel(), ax.get_ylabel()) == (r"time $t$  (units of $\tau$)", "a")
+
+
+def colors_of(ax):
+    return [matplotlib.colors.to_hex(line.get_color()).upper() for line in ax.lines]
+
+
+def test_lines_are_labelled_by_the_parameter_of_their_member_their_mode_or_their_index(modes, network):
+    def labels(ax):
+        return [text.get_text() for text in ax.get_legend().get_texts()]
+
+    assert labels(plot.trajectory(modes, "a")) == ["$s$ = 2", "$s$ = 1"]
+    flow, z0 = network
+    traj = flow(T, z0)
+    assert labels(plot.trajectory(traj, "singular_values")) == ["$s_{1}$", "$s_{2}$"]
+    assert labels(plot.trajectory(traj, "gram_out"))[1:3] == ["gram_out[0, 1]", "gram_out[1, 0]"]
+    assert plot.trajectory(traj).get_legend() is None
+    assert plot.trajectory(modes, "a", label="mine").get_legend() is None
+    assert len(plot.trajectory(traj, "singular_values", top=1).lines) == 1
+    with pytest.raises(ValueError, match="top = 0 must be a positive integer"):
+        plot.trajectory(traj, top=0)
+
+
+def test_colors_are_those_of_the_cycle_of_the_axes_or_of_the_style(modes):
+    assert colors_of(plot.trajectory(modes, "a")) == [plot.COLORS["blue"], plot.COLORS["vermilion"]]
+    with plt.rc_context({"axes.prop_cycle": plt.cycler(color=["#112233", "#445566"])}):
+        assert colors_of(plot.trajectory(modes, "a")) == ["#112233", "#445566"]
+    _, ax = plt.subplots()
+    single = ls.BalancedMode(s=2.0)(T, 0.1)
+    for _ in range(3):
+        plot.trajectory(single, ax=ax)
+    assert len(set(colors_of(ax))) == 3
+    many = ls.BalancedMode(s=np.linspace(1.0, 2.0, 30))(T, 0.1)
+    assert len(set(colors_of(plot.trajectory(many)))) == 30
+    assert set(colors_of(plot.trajectory(modes, "a", color="#010203"))) == {"#010203"}
 
 
 def test_loss_is_logarithmic_only_where_it_falls(modes):

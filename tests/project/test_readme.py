@@ -21,6 +21,20 @@ def test_example_runs_and_prints_what_it_says(block, capsys):
     assert "NOT PROVED" not in out
 
 
+def test_the_lines_on_your_own_network_end_in_a_figure_that_names_the_integrated_route():
+    (block,) = [each for each in BLOCKS if "ls.solve(" in each]
+    assert len([line for line in block.splitlines() if line.strip()]) <= 8
+    scope = {"__name__": "readme"}
+    exec(compile(block, "README.md", "exec"), scope)
+    ax, traj = scope["ax"], scope["traj"]
+    assert len(scope["weights"]) == 3
+    assert traj.flow is None
+    assert ax.get_title() == traj.route
+    assert traj.route.startswith("DOP853: DeepMode needs alignment")
+    assert [len(line.get_ydata()) for line in ax.lines] == [200] * 3
+    plt.close("all")
+
+
 def test_there_are_exactly_two_setup_commands():
     section = README.read_text(encoding="utf-8").split("## Two commands\n")[1].split("\n## ")[0]
     commands = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)

@@ -323,6 +323,8 @@ PAIR = np.array([[1.0, 0.3], [0.2, 2.0]]), np.eye(2)
         ({"weights": [np.eye(2), np.eye(3)]}, r"solve: W2 has shape \(3, 3\) but must have 2 columns"),
         ({"weights": [np.eye(2), np.full((2, 2), np.nan)]}, r"solve: W2 = nan at index \(0, 0\) is not a number"),
         ({"weights": []}, r"solve: weights = \[\] must be a list"),
+        ({"weights": np.array(1.0)}, r"solve: weights = array\(1\.\) must be a list"),
+        ({"weights": np.zeros((0, 2, 2))}, r"solve: weights = array.* must be a list"),
     ],
 )
 def test_bad_input_is_refused_by_name(change, message):

@@ -12,6 +12,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.law import Law
+from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.core.verify.case import Case, prepare
 from linsolve.core.verify.checks import CHECKS
@@ -86,6 +87,10 @@ class Report:
             mark = "ok  " if check.ok else "FAIL"
             lines.append(f"  {mark} {check.name:<14} {check.value:8.1e} <= {check.tolerance:7.0e}  {check.detail}")
         return "\n".join([*lines, *(f"  note {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        rows = [("ok" if c.ok else "FAIL", c.name, f"{c.value:.1e} ≤ {c.tolerance:.0e}", c.detail) for c in self.checks]
+        return html_table(str(self).split("\n", 1)[0], ("", "check", "value", "meaning"), rows, self.notes)
 
     def to_json(self) -> str:
         """Return the report as JSON."""

@@ -115,7 +115,7 @@ class Case(_Fields):
 def prepare(flow: Flow, z0: Any, dps: int) -> Case:
     """Return the case of a flow and an initial state."""
     xp = arithmetic.precise(2 * dps)
-    posed = pose(flow, 0.0, z0)
+    posed = pose(flow, 0.0, z0, "verify")
     doubles = pose(flow.cast(np), 0.0, type(posed.z0)(*(arithmetic.to_numpy(v) for v in posed.z0)))
     refuse_ill_stated(doubles)
     exact, start = flow.cast(xp), type(posed.z0)(*(arithmetic.cast(xp, v) for v in posed.z0))
