@@ -169,7 +169,7 @@ class Verdict:
             for each in self.assessments
             for c in each.conditions
         ]
-        notes = [line for line in rest if line.startswith(("Nearest", "  error", "Note"))]
+        notes = [line for line in rest if line.startswith(("Nearest", "  error", "Note")) or line in self._laws()]
         return html_table(first, ("flow", "", "condition", "distance", "measured"), rows, notes)
 
     def report(self) -> str:

@@ -447,6 +447,32 @@ def test_a_wrong_coordinate_is_noticed(lost, monkeypatch):
         check(measured(ls.laws.MatchedOutputs, sized(SEVERAL["three outputs"]), whole, names=["map", "loss"]))
 
 
+def test_a_balanced_start_of_any_size_is_exact():
+    rng = np.random.default_rng(0)
+    weights, X = [np.diag([1.0, 0.5, 0.2]) @ np.eye(3, 4), np.diag([1.0, 0.5, 0.2])], rng.normal(size=(20, 4))
+    data, t = (np.linalg.qr(X)[0], rng.normal(size=(20, 3))), np.linspace(0.0, 50.0, 9)
+    traj = ls.laws.MatchedOutputs.of(weights, data)(t)
+    assert traj.error["map"] == 1e-12
+    np.testing.assert_allclose(traj["map"], ls.solve(weights, data, t)["map"], atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["MatchedSolution", "RefinedMatchedSolution"])
+def test_the_estimate_contains_the_start_that_the_law_neglects(name):
+    """The laws start at an output of 0; over early times alone that is the largest error."""
+    weights, data, rates = case()
+    _, error, estimate, _ = measured(getattr(ls.laws, name), [(weights, data, rates)], lambda law: 0.1 * early(law))
+    assert error["output"][0] > 0.05
+    assert 1 / FACTOR <= error["output"] / estimate["output"] <= FACTOR
+
+
+@pytest.mark.parametrize("name", ["FinalKernel", "LayerKernels", "FinalKernelOutputs", "TransferError"])
+def test_a_start_that_never_learns_is_refused(name):
+    weights, data, rates = case()
+    task = {"task": np.ones(5), "samples": 3} if name == "TransferError" else {}
+    with pytest.raises(ls.NotExact, match=rf"^{name}\.of: gradient at the start = 0 must not vanish"):
+        getattr(ls.laws, name).of([0 * each for each in weights], data, rates, **task)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_estimates_over_random_networks(seed):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Self
 
 import numpy as np
 
+from linsolve.core.network import gradient_flow, maps
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.reduced_network import row_space, spectral
 from linsolve.systems.small_start.small_network import SmallNetwork
@@ -18,6 +20,18 @@ LEFT, ALIGNED = 0.25, 0.15  # in random networks; a single number may be closer,
 
 class FinalNetwork(SmallNetwork):
     """A network of any depth, and the map that it learns."""
+
+    @classmethod
+    def of(
+        cls, given: GivenNetwork, *, depth: int | None = None, outputs: int | None = None, white: bool = False
+    ) -> Self:
+        """Return the network; raise NotExact also if it starts at a saddle, where training never begins."""
+        found = super().of(given, depth=depth, outputs=outputs, white=white)
+        red, made = found.red, maps(found.layers)
+        pull = red.cross - made[-1] @ red.covariance
+        if not any(move.any() for move in gradient_flow(np, found.layers, made, pull, [1.0] * red.depth)):
+            given.refuse("gradient at the start", 0, "must not vanish", "start that learns", "change the weights")
+        return found
 
     @property
     def learned(self) -> np.ndarray:

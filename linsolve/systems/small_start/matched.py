@@ -126,10 +126,12 @@ class MatchedSolution(SmallStart):
         return cls(last[0], first, net.target[0], net.phase(times, s, np.log(2 * s / p0)))
 
     def _lag(self) -> float:
-        """Return the relative error of the output by the part of the first layer orthogonal to the target."""
+        """Return the relative error of the output by its decaying part and the orthogonal first layer."""
         refined = RefinedMatchedSolution(**self.parameters()).approximation(np, 1.0)["r"]
-        gap = np.abs(self.approximation(np, 1.0)["r"] - refined).max()
-        return float(gap / np.abs(refined).max())
+        gap, size = np.abs(self.approximation(np, 1.0)["r"] - refined).max(), np.abs(refined).max()
+        s, _, w, _ = split(np, self.first, self.target)
+        decaying = abs(np.sum(self.last * w)) * np.exp(-2 * s * np.min(self.pace(np, 1.0)[2]))
+        return float((gap + decaying) / size) if size > 0 else 1.0
 
     def _across(self) -> float:
         """Return the largest output orthogonal to the target, relative to it: ``|W_perp^T g|/(2 sqrt(s) |g|)``."""
@@ -148,7 +150,7 @@ class MatchedSolution(SmallStart):
         found["map"] = Estimate(lambda: net.whole_map(product), 1, across + error)
         span_map = net.whole_map(product) @ given.network.span
         for name, value in named_losses(given, lambda: given.loss(span_map)).items():
-            found[name] = Estimate(value, 2, across**2 + error, self.scaling)
+            found[name] = Estimate(value, 2, across**2 + error * float(np.abs(r).max()) / net.strength, self.scaling)
         return found
 
     @classmethod

@@ -164,7 +164,7 @@ class TransferError(Statistic):
             return {"error": Estimate(lambda: values, 1, depth / n_in + 4 * net.error)}
 
         NetworkLaw(FinalKernel, given, net.small, predict)  # raises unless the start is small
-        return net.law(cls, predict, small=1 / n_in)
+        return NetworkLaw(cls, given, 1 / n_in, predict, expansion=False)
 
     def scale(self, xp: Any) -> Any:
         """Return ``kappa`` by Newton's method from above, which is monotone because the equation is convex."""
