@@ -35,7 +35,7 @@ def jax_namespace() -> JaxNamespace:
     """Return the namespace of JAX arrays; warn once if JAX computes in single precision."""
     import jax
 
-    if not jax.config.jax_enable_x64:
+    if not getattr(jax.config, "jax_enable_x64"):  # noqa: B009 - declared at run time
         warnings.warn(
             "linsolve: JAX computes in float32 (seven digits; closed forms with cancellations and long times lose "
             'more); for double precision call jax.config.update("jax_enable_x64", True) before the first array',

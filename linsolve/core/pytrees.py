@@ -40,7 +40,7 @@ def register_trajectory(cls: type) -> None:
     names = ("flow", "t", "state", "start", "given")
 
     def restored(route: str, leaves: Any) -> Any:
-        trajectory = object.__new__(cls)
+        trajectory: Any = object.__new__(cls)
         trajectory.__dict__.update(zip(names, leaves, strict=True), route=route, shared=None)
         return trajectory
 
@@ -64,7 +64,7 @@ def _leaves(flow: Any) -> dict[str, Any]:
 
 def _static(flow: Any) -> tuple[tuple[str, Any], ...]:
     """Return everything but the leaves, hashable; a cache is represented by its class."""
-    found = []
+    found: list[tuple[str, Any]] = []
     for name, value in vars(flow).items():
         if name in flow.parameters():
             if _whole(flow, name):
