@@ -390,9 +390,9 @@ def test_integers_beyond_doubles_are_named():
 
 def test_batch_shapes_name_their_arguments():
     start = {"P": [1.0, 2.0, 3.0], "Q": [1.0, 2.0], "R": 0.0}
-    with refused(ValueError, "TwoLayerOrder: batch shapes = Q (2,), P (3,) do not broadcast"):
+    with refused(ValueError, "TwoLayerOrder: batch shapes = P (3,), Q (2,) do not broadcast"):
         ls.TwoLayerOrder(y=1.0)(1.0, start)
-    with refused(ValueError, "TwoLayerOrder: batch shapes = P (2,), y (3,) do not broadcast"):
+    with refused(ValueError, "TwoLayerOrder: batch shapes = y (3,), P (2,) do not broadcast"):
         ls.TwoLayerOrder(y=[1.0, 2.0, 3.0])(1.0, start | {"P": [1.0, 2.0]})
 
 
