@@ -20,6 +20,7 @@ __all__ = [
     "Interval",
     "boolean",
     "choice",
+    "extreme",
     "integer",
     "lengths",
     "number",
@@ -155,6 +156,19 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
             "digits as an array of linsolve.arithmetic.precise(50)"
         )
     return arithmetic.cast(xp, value)
+
+
+def extreme(values: Any) -> float:
+    """Return the finite nonzero magnitude farthest from 1, 1 if there is none.
+
+    Examples
+    --------
+    >>> extreme([0.0, 1e-300, 1e200])
+    1e-300
+    """
+    sizes = np.abs(np.asarray(values, dtype=float))
+    sizes = np.append(sizes[(sizes > 0) & np.isfinite(sizes)], 1.0)
+    return float(sizes[np.argmax(np.abs(np.log(sizes)))])
 
 
 def refuse_fractions(who: str, what: str, value: Any, meaning: str) -> None:

@@ -26,6 +26,7 @@ __all__ = [
 
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 _TINY = 2.0**-1022  # smallest positive atol; solvers divide by it where the state is 0
+_FINEST = 1e-320  # smallest error that has two digits as a double
 _RTOL = "[2.3e-14, inf)"  # the smallest rtol of solve_ivp is 100 eps
 
 
@@ -100,8 +101,7 @@ def integrate(
     rtol = number(who, "rtol", rtol, meaning="relative tolerance of doubles", domain=_RTOL, example=1e-10)
     if atol is not None:
         atol = number(who, "atol", atol, meaning="absolute tolerance", domain="[0, inf)", example=1e-16)
-    if not (isinstance(method, type) and hasattr(method, "step")):  # a class of solvers
-        choice(who, "method", method, _METHODS)
+    _refuse_no_solver(who, method)
     most = integer(who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", example=200_000)
     problem = pose(flow, t, z0, who)
     times = finite_times(who, problem, negative=True).ravel()
@@ -116,6 +116,19 @@ def integrate(
     shape = tuple(problem.t.shape)
     state = type(problem.z0)(*(arithmetic.cast(problem.xp, f.reshape(shape + f.shape[1:])) for f in out))
     return Trajectory(problem.flow, problem.t, state, getattr(method, "__name__", method))
+
+
+def _refuse_no_solver(who: str, method: Any) -> None:
+    """Raise ValueError unless `method` is the name of a method of `solve_ivp` or a class of solvers."""
+    from scipy.integrate import OdeSolver
+
+    if not isinstance(method, type):
+        choice(who, "method", method, _METHODS)
+    elif not issubclass(method, OdeSolver) or method is OdeSolver:
+        raise ValueError(
+            f"{who}: method = {method.__name__} must be one of {', '.join(sorted(_METHODS))}, or a subclass of "
+            "scipy.integrate.OdeSolver (integrator); say 'DOP853'"
+        )
 
 
 def finite_times(who: str, problem: Problem, *, negative: bool = False) -> np.ndarray:
@@ -209,7 +222,13 @@ def _integrate_one(
 ) -> np.ndarray:
     rate = _Rate(flow, start, most)
     scale = np.abs(rate.start).max()
-    floor = max(1e-6 * rtol * (scale or 1.0), _TINY) if atol is None else atol
+    if atol is None and 0 < scale < _FINEST / rtol:
+        raise ValueError(
+            f"integrate: z0 = {scale:.3g} is too small for rtol = {rtol:g} (largest entry of the initial state; its "
+            "errors are no doubles); use flow(t, z0)"
+        )
+    # never 0, which would divide by zero where an entry of the state vanishes
+    floor = max(1e-6 * rtol * (scale if scale > 0 else 1.0) if atol is None else atol, _TINY)
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start
     for sign, side in ((1.0, times > 0), (-1.0, times < 0)):

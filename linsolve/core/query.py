@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import shown, times
+from linsolve.core.arguments import extreme, shown, times
 from linsolve.core.parameters import Parametrized, batch_shape, own_sizes
 
 __all__ = [
@@ -101,12 +101,12 @@ def refuse_overflow(problem: Problem) -> None:
     flow, who = problem.flow, type(problem.flow).__name__
     meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(flow)}
     given = {**problem.z0._asdict(), **flow.parameters()}
-    sizes = {name: float(np.abs(v[np.isfinite(v)]).max(initial=0.0)) for name, v in given.items()}
-    name = max(sizes, key=lambda name: abs(np.log(sizes[name])) if sizes[name] else 0.0)
+    sizes = {name: extreme(v) for name, v in given.items()}
+    name = max(sizes, key=lambda name: abs(np.log(sizes[name])))
     others = "the others" if name in meanings else "the parameters"
     raise OverflowError(
-        f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by {others} "
-        f"({meanings.get(name, 'state')}); rescale, or give it in linsolve.arithmetic.precise(50)"
+        f"{who}: {name} of up to {sizes[name]:.3g} leaves the range of doubles when squared or multiplied by "
+        f"{others} ({meanings.get(name, 'state')}); rescale, or give it in linsolve.arithmetic.precise(50)"
     ) from None
 
 

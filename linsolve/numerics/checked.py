@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array, refuse_fractions
+from linsolve.core.arguments import Interval, extreme, real_array, refuse_fractions
 from linsolve.core.parameters import batch_shape, own_sizes
 
 __all__ = ["Argument", "checked", "in_range"]
@@ -110,7 +110,7 @@ def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **g
             continue
         fine = xp.isfinite(value)
         if not bool(xp.all(fine | (value == -xp.inf) if logarithm else fine)):
-            sizes = {name: _extreme(arithmetic.to_numpy(v)) for name, v in given.items()}
+            sizes = {name: extreme(arithmetic.to_numpy(v)) for name, v in given.items()}
             name = max(sizes, key=lambda key: abs(np.log(sizes[key])))
             raise OverflowError(
                 f"{who}: {name} of magnitude {sizes[name]:.3g} leads beyond the range of doubles; rescale it, or give "
@@ -121,10 +121,3 @@ def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **g
 
 def _leaves(found: Any) -> Iterable[Any]:
     return [leaf for part in found for leaf in _leaves(part)] if isinstance(found, tuple | list) else (found,)
-
-
-def _extreme(values: np.ndarray) -> float:
-    """Return the nonzero magnitude that is farthest from 1."""
-    sizes = np.abs(np.asarray(values, dtype=float))
-    sizes = np.append(sizes[sizes > 0], 1.0)
-    return float(sizes[np.argmax(np.abs(np.log(sizes)))])

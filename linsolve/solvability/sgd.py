@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import number
-from linsolve.core.trajectory import Deferred
 from linsolve.core.network_arguments import Network, read
+from linsolve.core.trajectory import Deferred
 from linsolve.systems.kernel_regime.loss_spread import LARGEST, loss_deviation
 from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
 

@@ -6,6 +6,7 @@ import re
 import array_api_strict
 import numpy as np
 import pytest
+from scipy.integrate import OdeSolver
 
 import linsolve as ls
 
@@ -264,6 +265,28 @@ def test_integrate_refuses_tolerances_that_are_none(options):
     (name, value), *_ = options.items()
     with refused(ValueError, f"integrate: {name} = {value!r} must be"):
         ls.integrate(ls.BalancedMode(s=1.0), 1.0, 0.1, **options)
+
+
+@pytest.mark.parametrize("method", ["RK99", None, 3, int, OdeSolver])
+def test_integrate_names_the_methods_that_exist(method):
+    with refused(ValueError, "integrate: method = ", "BDF, DOP853, LSODA, RK23, RK45, Radau"):
+        ls.integrate(ls.BalancedMode(s=1.0), 1.0, 0.1, method=method)
+
+
+@pytest.mark.parametrize("start", [5e-324, -1e-322, 1e-312])
+def test_integrate_refuses_starts_whose_errors_are_no_doubles(start):
+    with refused(ValueError, "integrate: z0 = ", "use flow(t, z0)"):
+        ls.integrate(ls.BalancedMode(s=2.0), [0.0, 1.0], start)
+
+
+@pytest.mark.parametrize("start", [1e-305, 1e-300, 1e-150])
+def test_integrate_follows_tiny_starts(start):
+    flow, t = ls.BalancedMode(s=2.0), [0.0, 1.0, 50.0]
+    np.testing.assert_allclose(ls.integrate(flow, t, start)["a"], flow(t, start)["a"], rtol=1e-7)
+
+
+def test_integrate_stays_at_zero_without_tolerance():
+    np.testing.assert_array_equal(ls.integrate(ls.BalancedMode(s=2.0), [0.0, 1.0], 0.0, atol=0.0)["a"], 0.0)
 
 
 def test_integrate_says_where_it_stopped():

@@ -10,6 +10,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
+from linsolve.numerics.checked import in_range
 from linsolve.systems.collapse import metrics
 from linsolve.systems.collapse import starts as start
 from linsolve.systems.collapse.by_host import distance_by_host, evaluated_by_host
@@ -160,8 +161,13 @@ class NeuralCollapse(BlockFeatures):
         """Return ``E = (W^T W - H K^-1 H^T)/m``, eq. (26), shape batch + (n, n), conserved from any start."""
         xp = arithmetic.namespace(h, w)
         h, w, _ = start.weights(type(self).__name__, self._classes, self._each, h, w, xp.ones(self._classes))
-        back = self.cast(xp)._through(xp, h, inverse=True)
-        return (xp.matrix_transpose(w) @ w - back @ xp.matrix_transpose(h)) / self._each
+        flow, who = self.cast(xp), f"{type(self).__name__}.imbalance_of"
+
+        def imbalance() -> Any:
+            back = flow._through(xp, h, inverse=True)
+            return (xp.matrix_transpose(w) @ w - back @ xp.matrix_transpose(h)) / self._each
+
+        return in_range(who, imbalance, h=h, w=w)
 
     @classmethod
     def state(cls, z: Any) -> Any:

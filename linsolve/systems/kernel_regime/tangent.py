@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, number, real_array, shown
+from linsolve.core.flow import Flow
 from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.frozen_kernel import FrozenKernel
 
@@ -148,8 +149,11 @@ def tangent_kernel(flow: Any, z: Any, x: Any) -> Any:
     >>> ls.kernels.tangent_kernel(flow, z, np.eye(2)).tolist()  # w.x w.x' + |u|^2 x.x'
     [[5.0, 0.0], [0.0, 4.0]]
     """
+    if not isinstance(flow, Flow) or not {"u", "w"} <= set(flow.axes):
+        raise TypeError(f"tangent_kernel: flow = {_named(flow)} must be a TwoLayer (network); such as TwoLayer(y=1.0)")
     if not {"u", "w"} <= _fields(z):
         raise TypeError(f"tangent_kernel: z = {shown(z)} must be a TwoLayer.State (weights u, w); such as traj.state")
+    z = flow.state(z)
     x, width = real_array("tangent_kernel", "x", x, meaning="inputs"), z.w.shape[-1]
     if x.ndim != 2 or x.shape[-1] != width:
         raise ValueError(
@@ -198,20 +202,31 @@ def linearize(flow: Any, z: Any) -> FrozenKernel:
     >>> frozen([0.0, float("inf")], [0.5])["f"].round(6).tolist()
     [[0.5], [1.0]]
     """
-    if {"u", "w"} <= _fields(z):
+    if not _has_kernel(flow):
+        raise TypeError(f"linearize: flow = {_named(flow)} has no data set here; pass a TwoLayer or a WhitenedTwoLayer")
+    z = flow.state(z)
+    if "u" in flow.axes:
         xp = arithmetic.namespace(z.w)
         flow = flow.cast(xp)
         kernel = in_range("linearize", lambda: flow.ntk(xp, z), u=z.u, w=z.w)
         return FrozenKernel(kernel[..., None, None], _target(xp, flow, z), 2)
-    if {"gram_in", "gram_out"} <= _fields(z):
-        xp = arithmetic.namespace(z.product)
-        flow, (rows, columns) = flow.cast(xp), z.product.shape[-2:]
-        out = z.gram_out[..., :, None, :, None] * xp.eye(columns, dtype=xp.float64)[:, None, :]
-        both = out + xp.eye(rows, dtype=xp.float64)[:, None, :, None] * z.gram_in[..., None, :, None, :]
-        kernel = xp.reshape(both, (*both.shape[:-4], rows * columns, rows * columns))
-        return FrozenKernel(kernel, _target(xp, flow, z), 1 / flow.tau)
-    who = type(flow).__name__
-    raise TypeError(f"linearize: flow = {who} has no data set here; pass a TwoLayer or a WhitenedTwoLayer")
+    xp = arithmetic.namespace(z.product)
+    flow, (rows, columns) = flow.cast(xp), z.product.shape[-2:]
+    out = z.gram_out[..., :, None, :, None] * xp.eye(columns, dtype=xp.float64)[:, None, :]
+    both = out + xp.eye(rows, dtype=xp.float64)[:, None, :, None] * z.gram_in[..., None, :, None, :]
+    kernel = xp.reshape(both, (*both.shape[:-4], rows * columns, rows * columns))
+    return FrozenKernel(kernel, _target(xp, flow, z), 1 / flow.tau)
+
+
+def _has_kernel(flow: Any) -> bool:
+    """Return whether a flow is a `TwoLayer` or a `WhitenedTwoLayer`, by the fields of its state."""
+    fields = set(flow.axes) if isinstance(flow, Flow) else set()
+    return {"u", "w"} <= fields or {"gram_in", "gram_out"} <= fields
+
+
+def _named(flow: Any) -> str:
+    """Return the name of a flow, or any other value as text."""
+    return type(flow).__name__ if isinstance(flow, Flow) else shown(flow)
 
 
 def _target(xp: Any, flow: Any, z: Any) -> Any:
@@ -295,8 +310,8 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     >>> found.final.round(3).tolist()  # its kernel at the end the fastest
     [0.98, 0.018, 0.0, 0.0]
     """
-    if not callable(flow):
-        raise TypeError(f"convergence: flow = {shown(flow)} must be a TwoLayer or a WhitenedTwoLayer (the network)")
+    if not _has_kernel(flow):
+        raise TypeError(f"convergence: flow = {_named(flow)} must be a TwoLayer or a WhitenedTwoLayer (the network)")
     traj = flow(t, z0)
     z0, end = traj.start, flow(float("inf"), z0).state
     kernels, xp = [linearize(flow, z) for z in (z0, end)], arithmetic.namespace(*z0)

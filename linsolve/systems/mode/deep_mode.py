@@ -65,8 +65,9 @@ class DeepMode(Map):
     Accuracy: ``1e-13 (1 + condition)`` relative for the state and for the loss against 50 digits. The condition number
     ``|t a'/a|`` (``|t (s-a)'/(s-a)|`` for the loss) is the relative effect of a relative error of `t`. It is large
     after a long plateau: from ``a0 = 1e-12 s`` at infinite depth, rounding `t` moves ``a`` by 1e-4 at ``a = s/2``
-    (``tests/systems/mode/test_deep_mode.py``; ``benchmarks/accuracy_deep_mode.py``). OverflowError is raised where
-    ``a0/s`` leaves the range of doubles.
+    (``tests/systems/mode/test_deep_mode.py``; ``benchmarks/accuracy_deep_mode.py``). Where `a0`, `s`, `tau` or ``a0/s``
+    is beyond 1e90 or below 1e-90, the bound is ``1e-12 (1 + condition)``, up to the ends of the range of doubles
+    (``tests/systems/mode/test_deep_mode_extremes.py``). `when` raises OverflowError where ``a0/s`` leaves that range.
 
     Examples
     --------
@@ -115,7 +116,7 @@ class DeepMode(Map):
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
         """Return ``a`` and ``s - a`` at times `t`, each to full relative accuracy."""
-        return deep_growth(xp, t / self.tau, z0.a, self.s, self.depth)
+        return deep_growth(xp, t, z0.a, self.s, self.depth, self.tau)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the strength of the mode; at ``t = 0`` bitwise equal to the initial state."""

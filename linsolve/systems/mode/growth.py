@@ -6,6 +6,7 @@ from math import comb, factorial
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
+from linsolve.systems.mode.growth_far import LONGEST, PowerLaw
 from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
 from linsolve.systems.mode.growth_tables import Tables, cut, horner, tables_of
 from linsolve.systems.mode.growth_time import (
@@ -19,7 +20,6 @@ from linsolve.systems.mode.growth_time import (
     start_of,
     terms_of,
     unfolded,
-    unreachable,
 )
 from linsolve.systems.mode.growth_traced import traced_growth
 
@@ -29,10 +29,10 @@ _ORDER = 5  # order of the Taylor series of a step
 _SPARE = 3  # terms that doubles do not need: the series is multiplied by the square of ``|z| <= 1``
 
 
-def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]:
-    r"""Return ``a`` and ``s - a`` where ``a' = depth |a|^(2 - 2/depth) (s - a)``, each to full relative accuracy.
+def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1) -> tuple[Any, Any]:
+    r"""Return ``a`` and ``s - a`` where ``tau a' = depth |a|^(2 - 2/depth) (s - a)``, each to full relative accuracy.
 
-    ``depth = inf`` is the depth-normalized limit ``a' = a^2 (s - a)``. The closed form for the time,
+    ``depth = inf`` is the depth-normalized limit ``tau a' = a^2 (s - a)``. The closed form for the time,
     `deep_growth_time`, is inverted without iteration. In the tail the distance to the fixed point is a polynomial of
     its value without saturation. In the head, and where `a` falls toward 0, a polynomial guess is followed by one step
     of sixth order in ``l = log|a/a0|``, which does not saturate. The polynomials depend on the depth, see `tables_of`.
@@ -45,9 +45,9 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     xp : namespace
     t : array
         Time, not negative; inf allowed.
-    a0, s, depth : array
-        Initial value; fixed point; depth, at least 1. Where ``a0 s < 0`` and the depth lies between 1 and 2, ``a``
-        reaches 0 in finite time, and the result is meaningless. Shapes broadcast against `t`.
+    a0, s, depth, tau : array
+        Initial value; fixed point; depth, at least 1; time constant. Where ``a0 s < 0`` and the depth lies between 1
+        and 2, ``a`` reaches 0 in finite time, and the result is meaningless. Shapes broadcast against `t`.
 
     Returns
     -------
@@ -69,36 +69,49 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any) -> tuple[Any, Any]
     curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
     hard = curved < 9 * xp.ones_like(curved) / 4
     tables = tables_of(xp, curved, hard)  # functions of the depth alone, hence before broadcasting
-    a0, s, depth = xp.broadcast_arrays(a0, s, depth)
+    a0, s, depth, tau = xp.broadcast_arrays(a0, s, depth, tau + xp.zeros_like(depth))
     one = xp.ones_like(a0)
     still, straight = a0 == 0, depth == 1
     some = xp.where(still, one, a0)
     # a safe operand where the path would end at 0
     aim = xp.where((depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
-    at = start_of(xp, some, aim, curved + 0 * one, terms_of(getattr(xp, "dps", 16)))
     forever = xp.isinf(t)
-    rate = xp.where(straight, one, at.pace)
-    clock = xp.where(forever, xp.zeros_like(t), t) + 0 * one
-    own = _bounded_product(xp, clock, rate)
-    a, gap = _curved(xp, own, at, some, aim, tables, hard)
-    left, done = xp.exp(-own), -xp.expm1(-own)
-    a = xp.where(straight, a0 * left + s * done, xp.where(still, 0 * a, a))
-    gap = xp.where(straight, (s - a0) * left, xp.where(still, s + 0 * a, gap))
+    t = xp.where(forever, xp.zeros_like(t), t)
+    clock, terms = t / tau + 0 * one, terms_of(getattr(xp, "dps", 16))
+    if arithmetic.is_object(xp):
+        at = start_of(xp, some, aim, curved + 0 * one, terms)
+        own = clock * xp.where(straight, one, at.pace)
+        a, gap = _curved(xp, own, at, some, aim, tables, hard)
+    else:
+        law = PowerLaw.of(xp, some, aim, curved + 0 * one, tau)
+        at = start_of(xp, law.begin, aim, curved + 0 * one, terms)
+        rate = xp.where(straight | law.extreme, one, at.pace)
+        own, root = _bounded_product(xp, clock, rate), xp.pow(t, one / 8)
+        passed = law.clock(xp, root * law.goal_root)
+        own = xp.where(law.extreme & ~straight, law.clock(xp, root * law.root), own)
+        since = law.since(xp, root, own, passed)
+        # a small mode that falls keeps its ratio to the initial value
+        begin = xp.where(law.falls & ~law.big, some, law.begin)
+        a, gap = _curved(xp, xp.maximum(since, 0 * since), at, begin, aim, tables, hard)
+        a, changed = law.replaced(xp, a, some, root, own, passed, since)
+        gap = xp.where(changed, aim - a, gap)
+    faint = own > 700 + 0 * own  # exp(-own) is subnormal, the product with a large value is not
+    left, done = xp.exp(-xp.where(faint, own / 2, own)), -xp.expm1(-own)
+    again = xp.where(faint, left, 1 + 0 * own)
+    a = xp.where(straight, a0 * left * again + s * done, xp.where(still, 0 * a, a))
+    gap = xp.where(straight, (s - a0) * left * again, xp.where(still, s + 0 * a, gap))
     learned = straight | (~still & ~at.negative)
     a = xp.where(forever, xp.where(learned, s, 0 * s), a)
     gap = xp.where(forever, xp.where(learned, 0 * s, s), gap)
-    if not arithmetic.is_object(xp):  # nan lets the caller raise a named overflow
-        lost = unreachable(xp, some, aim) & ~straight & ~forever
-        a, gap = (xp.where(lost, xp.full_like(v, xp.nan), v) for v in (a, gap))
-    begin = clock + xp.where(forever, xp.ones_like(t), xp.zeros_like(t)) == 0
-    return xp.where(begin, a0, a), xp.where(begin, s - a0, gap)
+    start = t + xp.where(forever, xp.ones_like(t), xp.zeros_like(t)) == 0
+    return xp.where(start, a0, a), xp.where(start, s - a0, gap)
 
 
 def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
-    """Return the product, capped at 1e290 against overflow; the solution converges at far smaller values."""
+    """Return the product, capped at `LONGEST` against overflow; the solution converges at far smaller values."""
     if arithmetic.is_object(xp):
         return time * rate
-    longest = 1e290 / xp.where(rate > 1, rate, xp.ones_like(rate))
+    longest = LONGEST / xp.where(rate > 1, rate, xp.ones_like(rate))
     return xp.minimum(time, longest) * rate
 
 

@@ -11,7 +11,7 @@ from linsolve import arithmetic
 from linsolve.core.law import Expansion
 from linsolve.core.network import time_to_reach
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
-from linsolve.core.parameters import parameter
+from linsolve.core.parameters import batch_shape, parameter
 from linsolve.systems.mode.deep_mode import DeepMode
 from linsolve.systems.small_start.small_network import SmallNetwork
 from linsolve.systems.small_start.start import SmallStart, check_growth, check_range, outer, split, unit
@@ -181,14 +181,7 @@ class DeepLearningTime(Expansion):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self)
-        shapes = [tuple(value.shape) for value in self.parameters().values()]
-        try:
-            batch = np.broadcast_shapes(*shapes)
-        except ValueError:
-            raise ValueError(
-                f"{type(self).__name__}: batch shapes = {shapes} do not broadcast (values, depths and rates of modes); "
-                "give as many of each, or one"
-            ) from None
+        batch = batch_shape(type(self).__name__, {name: tuple(v.shape) for name, v in self.parameters().items()})
         depths = np.broadcast_to(arithmetic.to_numpy(self.depth).astype(float), batch).ravel()
         names: dict[str, float] = {}
         for mode, depth in enumerate(depths):

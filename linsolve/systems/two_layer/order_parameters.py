@@ -7,10 +7,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.arguments import shown
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
+from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
@@ -101,18 +103,27 @@ class TwoLayerOrder(Map):
             If a learning rate or the data point is 0, or if rounding the target of a `LazyTwoLayer` to a double changes
             it by more than 1e-9 of ``y/alpha``.
         """
+        if not isinstance(flow, TwoLayer):
+            raise TypeError(
+                f"{cls.__name__}.of: flow = {shown(flow)} must be a TwoLayer (network); say TwoLayer(y=1.0)"
+            )
         z = flow.state(z)
         xp = arithmetic.namespace(*z)
         flow = flow.cast(xp)
         rho = DoubleDouble(xp, flow.x).length()
         if arithmetic.readable(rho.hi) and np.any(arithmetic.to_numpy(rho.hi) == 0):
             raise ValueError(f"{cls.__name__}: x = 0 (data point) leaves p and q undefined; use TwoLayer")
-        order = cls.made(flow, rho.hi)
-        h = (DoubleDouble(xp, z.w) * flow.x[..., None, :]).sum() / rho[..., None]
-        b, a = h * DoubleDouble(xp, flow.eta_u).sqrt()[..., None], DoubleDouble(xp, flow.eta_w).sqrt()[..., None] * z.u
-        half = xp.ones_like(b.hi) / 2
-        p, q = (b + a).scaled(half), (b - a).scaled(half)
-        return order, cls.State((p * p).sum().hi, (q * q).sum().hi, (p * q).sum().hi)
+
+        def squares() -> tuple[Any, Any, Any]:
+            h = (DoubleDouble(xp, z.w) * flow.x[..., None, :]).sum() / rho[..., None]
+            b = h * DoubleDouble(xp, flow.eta_u).sqrt()[..., None]
+            a = DoubleDouble(xp, flow.eta_w).sqrt()[..., None] * z.u
+            half = xp.ones_like(b.hi) / 2
+            p, q = (b + a).scaled(half), (b - a).scaled(half)
+            return (p * p).sum().hi, (q * q).sum().hi, (p * q).sum().hi
+
+        given = z._asdict() | {"x": flow.x, "eta_u": flow.eta_u, "eta_w": flow.eta_w}
+        return cls.made(flow, rho.hi), cls.State(*in_range(f"{cls.__name__}.of", squares, **given))
 
     @classmethod
     def made(cls, flow: TwoLayer, rho: Any) -> TwoLayerOrder:

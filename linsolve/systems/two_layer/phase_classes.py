@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.core.arguments import shown
+from linsolve.core.parameters import batch_shape
 
 __all__ = ["PHASES", "Classification", "Exponents", "classify"]
 
@@ -265,9 +266,4 @@ def _integers(read: dict[str, tuple[list[Fraction], np.ndarray]]) -> tuple[list[
 def _shape(read: dict[str, tuple[list[Fraction], np.ndarray]], still: np.ndarray) -> tuple[int, ...]:
     """Return the broadcast shape of all exponents and the flag."""
     shapes = {name: index.shape for name, (_, index) in read.items()} | {"zero_output": still.shape}
-    try:
-        return np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        shown = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
-        rule = "do not broadcast (one axis a direction of the grid); add axes of length 1"
-        raise ValueError(f"classify: shapes {shown} {rule}") from None
+    return batch_shape("classify", shapes)

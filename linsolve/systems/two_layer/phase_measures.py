@@ -266,11 +266,7 @@ def slopes(
         raise ValueError(f"slopes: kappa = {shown(kappa)} must be two sizes that ascend from 1; say (1e10, 1e20)")
     rng = seeded("slopes", rng)
     low, high = sizes
-    try:
-        shape = np.broadcast_shapes(*(v.shape for v in exponents))
-    except ValueError:
-        shapes = [v.shape for v in exponents]
-        raise ValueError(f"slopes: shapes = {shapes} do not broadcast; add axes of length 1") from None
+    shape = batch_shape("slopes", {name: v.shape for name, v in exponents._asdict().items()})
     ends = [medians(exponents, np.full(shape, k), count=count, rng=rng) for k in (low, high)]
     scale = np.log(high / low)
     return Slopes(*(np.log(b / a) / scale for a, b in zip(*ends, strict=True)))

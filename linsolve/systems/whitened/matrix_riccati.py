@@ -24,6 +24,8 @@ __all__ = ["known_imbalance", "matrix_riccati", "moved"]
 THREADED = 32
 # products of rate and time are kept below LATE; for rates below SLOW they are at all times
 LATE, SLOW = 1e290, 1e-18
+# most digits of the formula in high precision, whose cancellation takes 0.87 digits per time constant: some seconds
+MOST_DIGITS = 50_000
 # number of initial states that are prepared together; parts are shared among threads
 PART = 125
 
@@ -289,6 +291,11 @@ def _formula(xp: Any, t: Any, frame: Frame) -> Any:
     growth = arithmetic.to_numpy(xp.max(t[..., None] * (xp.abs(frame.rate) + xp.sqrt(frame.spread)[..., None])))
     size = arithmetic.to_numpy(xp.max(xp.abs(frame.q)))
     lost = 0.87 * float(growth) + 2 * abs(np.log10(max(float(size), 1e-300)))
+    if not lost <= MOST_DIGITS:
+        raise ValueError(
+            f"linsolve: t = {float(growth):.3g} time constants of the fastest mode needs {lost:.2g} digits (time; "
+            f"exponentials cancel in the closed form), above {MOST_DIGITS}; give the start in doubles, or take t = inf"
+        )
     more = arithmetic.precise(xp.dps + 10 + int(lost))
     t, rate, q, spread = (more.asarray(a) for a in (t, frame.rate, frame.q, frame.spread))
     t, spread = t[..., None], spread[..., None]

@@ -114,3 +114,9 @@ def test_one_feature_one_sample_two_classes():
     for a, b in zip(f([0.5, 2.0], z).state, truth, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
     assert C * M == N == Y.shape[1]
+
+
+def test_imbalance_of_weights_whose_squares_overflow_is_refused_by_name():
+    h, w, _ = ls.NeuralCollapse(2.0, 1.0, 0.5, 3, 4).init(4, scale=0.3, rng=0)
+    with pytest.raises(OverflowError, match=r"NeuralCollapse.imbalance_of: h of magnitude"):
+        ls.NeuralCollapse(2.0, 1.0, 0.5, 3, 4).imbalance_of(1e200 * h, w)

@@ -191,3 +191,22 @@ def test_kernels_beyond_doubles_are_refused_by_name():
     ):
         with pytest.raises(OverflowError, match=r"(u|w|layers\[0\]) of magnitude 1e\+200 leads beyond the range"):
             call()
+
+
+@pytest.mark.parametrize("flow", [1, None, {}, "TwoLayer", np.eye(2), ls.BalancedMode(s=1.0), ls.TwoLayer])
+def test_kernels_name_a_flow_that_is_none(flow):
+    for name, arguments in {"linearize": (0.1,), "tangent_kernel": (0.1, np.eye(2)), "convergence": (1.0, 0.1)}.items():
+        with pytest.raises(TypeError, match=f"^{name}: flow = "):
+            getattr(ls.kernels, name)(flow, *arguments)
+
+
+@pytest.mark.parametrize(
+    "u",
+    ["a", [[1.0], [2.0, 3.0]], np.nan, [1j, 0.0], np.ones(3)],
+    ids=["text", "ragged", "nan", "complex", "width"],
+)
+def test_kernels_name_weights_that_are_none(u):
+    flow, z = ls.TwoLayer(y=1.0, x=[1.0, 0.0]), ls.TwoLayer.State(u, np.ones((2, 2)))
+    for call in (lambda: ls.kernels.linearize(flow, z), lambda: ls.kernels.tangent_kernel(flow, z, np.eye(2))):
+        with pytest.raises((TypeError, ValueError), match=r"^TwoLayer: "):
+            call()

@@ -104,3 +104,10 @@ def test_the_right_value_or_a_named_error(name):
 @pytest.mark.parametrize("name", FLOWS)
 def test_the_right_value_or_a_named_error_of_many(name):
     assert {seed: wrong for seed in range(600) if (wrong := compare(name, seed))} == {}
+
+
+def test_order_parameters_of_weights_whose_squares_overflow_are_refused_by_name():
+    with pytest.raises(OverflowError, match=r"TwoLayerOrder.of: u of magnitude 1e\+300"):
+        ls.TwoLayerOrder.of(ls.TwoLayer(y=1.0, x=[1.0]), ls.TwoLayer.State([1e300], [[1.0]]))
+    with pytest.raises(TypeError, match=r"TwoLayerOrder.of: flow = 3 must be a TwoLayer"):
+        ls.TwoLayerOrder.of(3, ls.TwoLayer.State([1.0], [[1.0]]))

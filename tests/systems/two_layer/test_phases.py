@@ -210,8 +210,12 @@ def test_zero_output_may_be_a_grid():
         ({"c_eta_w": [[1], [1, 2]]}, TypeError, "c_eta_w is not a rectangular array"),
         ({"c_d": -1}, ValueError, "c_d = -1 must be at least 0"),
         ({"c_d": [1, "-1/2"]}, ValueError, "c_d = -1/2 must be at least 0"),
-        ({"c_u": [0, 1], "c_w": [0, 1, 2]}, ValueError, r"shapes c_u \(2,\), c_w \(3,\) do not broadcast"),
-        ({"c_u": [0, 1], "zero_output": [True] * 3}, ValueError, r"shapes c_u \(2,\), zero_output \(3,\) do not"),
+        ({"c_u": [0, 1], "c_w": [0, 1, 2]}, ValueError, r"batch shapes = c_u \(2,\), c_w \(3,\) do not broadcast"),
+        (
+            {"c_u": [0, 1], "zero_output": [True] * 3},
+            ValueError,
+            r"batch shapes = c_u \(2,\), zero_output \(3,\) do not",
+        ),
         ({"zero_output": 0.5}, TypeError, "zero_output = 0.5 must be True or False"),
     ],
 )
@@ -349,7 +353,10 @@ def test_samples_are_reproducible_and_cost_nothing_in_width():
         (lambda: phases.medians((1, 0), 10.0), "medians: exponents = .1, 0. must be six or seven"),
         (lambda: phases.slopes(Exponents(1, 0, 0, 0, 0, 0), 1e10), "slopes: kappa = .* must be two sizes that ascend"),
         (lambda: phases.slopes(Exponents(1, 0, 0, 0, 0, 0), (9.0, 9.0)), "slopes: kappa = .* must be two sizes"),
-        (lambda: phases.slopes(Exponents([1, 2], [0] * 3, 0, 0, 0, 0)), "slopes: shapes = .* do not broadcast"),
+        (
+            lambda: phases.slopes(Exponents([1, 2], [0] * 3, 0, 0, 0, 0)),
+            "slopes: batch shapes = c_d .* broadcast",
+        ),
         (lambda: phases.medians(Exponents(1, 0, 0, 0, 0, 0), 0.5), r"medians: kappa = 0.5 must lie in \[1, inf\)"),
         (lambda: phases.diagnose(TwoLayer(y=1.0), ([0.0], [[0.0]])), "diagnose: kernel = 0 must be positive"),
         (lambda: phases.diagram("lasy"), "phase: name = 'lasy' is unknown; did you mean 'lazy'"),

@@ -6,7 +6,7 @@ import pytest
 from selection import quick
 
 from benchmarks import accuracy_whitened as accuracy
-from linsolve import WhitenedTwoLayer, arithmetic
+from linsolve import NeuralCollapse, WhitenedTwoLayer, arithmetic
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 
@@ -261,3 +261,14 @@ def test_formulas_write_into_no_array(monkeypatch):
     target, start, times = rng.normal(size=(5, 4, 3)), WhitenedTwoLayer.of(*weights), np.linspace(0.1, 3.0, 7)[:, None]
     found = matrix_riccati(xp, xp.asarray(times), xp.asarray(target), *(xp.asarray(v) for v in start))
     assert distance([np.asarray(v) for v in found], matrix_riccati(np, times, target, *start)).max() < 1e-13
+
+
+@pytest.mark.parametrize("flow", [WhitenedTwoLayer, NeuralCollapse])
+def test_high_precision_refuses_times_that_need_too_many_digits(flow):
+    xp = arithmetic.precise(60)
+    problem, start = flow.example(np.random.default_rng(0))
+    start = flow.State(*(xp.asarray(v) for v in start))
+    with pytest.raises(ValueError, match=r"t = .* time constants .* digits .*t = inf"):
+        problem(1e7, start)
+    limit = problem(np.inf, start)
+    assert all(np.isfinite(np.asarray(v, dtype=float)).all() for v in limit.state)
