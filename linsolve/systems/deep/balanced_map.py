@@ -170,7 +170,8 @@ class BalancedMap(Flow):
     def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
         """Return an initial map that couples modes, and one of a flow whose directions have length two."""
         flow, z0 = cls.example(rng)
-        lengthened = cls(2 * flow.u, flow.s, flow.v, depth=flow.depth, tau=flow.tau)
+        given = flow.parameters()
+        lengthened = cls(**given | {"u": 2 * given["u"]})
         return {
             "misalignment": (flow, cls.State(z0.product + 0.25)),
             "distance of u and v from orthonormal columns": (lengthened, cls.State(0 * z0.product)),
