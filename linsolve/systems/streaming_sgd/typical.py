@@ -110,8 +110,8 @@ def _direction_nodes(freedom: float) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights of the other inputs' variate ``Z``; the single node 0 in one dimension."""
     if freedom == 0:
         return np.zeros(1), np.ones(1)
-    ends = (_log(end / freedom) * 2 / math.pi for end in _reach(freedom))
-    t, h = _grid(*ends, math.sqrt(2 / freedom), 0.0)
+    low, high = (_log(end / freedom) * 2 / math.pi for end in _reach(freedom))
+    t, h = _grid(low, high, math.sqrt(2 / freedom), 0.0)
     log_z = math.log(freedom) + np.pi / 2 * np.sinh(t)
     weights = h * np.pi / 2 * np.cosh(t) * _density(freedom, log_z)
     return _pruned(weights, np.exp(log_z))  # type: ignore[return-value]
