@@ -240,11 +240,12 @@ def deep_weights(
     rates = np.broadcast_to(rates, (depth,)) if rates.ndim == 0 else rates
     if rates.shape[-1] != depth:
         raise ValueError(f"{who}: rates have shape {rates.shape} but need ({depth},), one for each layer")
-    if np.ndim(bias) == 0:
+    if isinstance(bias, bool | str) or np.ndim(bias) == 0:
         last = boolean(who, "bias", bias, meaning="whether the last layer has one")
         biased, names = (False,) * (depth - 1) + (last,), ("b",) * last
     else:
-        biased = tuple(boolean(who, f"bias[{k}]", has, meaning="of a layer") for k, has in enumerate(bias))
+        given = list(bias)  # type: ignore[arg-type]
+        biased = tuple(boolean(who, f"bias[{k}]", has, meaning="of a layer") for k, has in enumerate(given))
         if len(biased) != depth:
             raise ValueError(f"{who}: bias has {len(biased)} entries but needs {depth} (whether each layer has one)")
         names = tuple(f"b{k}" for k, has in enumerate(biased, start=1) if has)
