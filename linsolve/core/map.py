@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, integer, number, real_array, step_counts
+from linsolve.core.arguments import integer, number, step_counts
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import batch_shape
 from linsolve.core.query import Problem, pose
+from linsolve.core.step_rules import Course, Rule, rules_of
 from linsolve.core.trajectory import Trajectory
 
-__all__ = ["Map", "Rule"]
-
-
-class Rule(NamedTuple):
-    """One training step: ``v <- momentum v - h rates gradient``, ``weights <- kept weights + v``.
-
-    Parameters
-    ----------
-    h : array
-        Length of the step in units of time.
-    momentum, kept : array, optional
-        Factors of the last move and of the weights; left out for plain gradient descent.
-    weight, target : array, shape batch, optional
-        The gradient is that of ``(weight f - target)`` in place of the residual ``f - y``, for a batch of samples.
-
-    Examples
-    --------
-    >>> from linsolve.core.map import Rule
-    >>> Rule(0.1).plain, Rule(0.1, momentum=0.9, kept=1).plain
-    (True, False)
-    """
-
-    h: Any
-    momentum: Any = None
-    kept: Any = None
-    weight: Any = None
-    target: Any = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether momentum, decay and samples are absent."""
-        return self.momentum is None
+__all__ = ["Map"]
 
 
 class Map(Flow):
@@ -150,7 +120,7 @@ class Map(Flow):
                 f"{who}: k = {counts.max()} must be at most {most} (numbers of steps); raise max_steps, or ask for less"
             )
         problem = pose(self, counts, z0)
-        course = _course(who, problem, int(counts.max()), (step, momentum, decay, samples))
+        course = rules_of(who, problem, int(counts.max()), (step, momentum, decay, samples))
         if course.samples is not None:
             shapes = {"z0": problem.batch, "samples[2]": tuple(course.samples[0].shape[1:])}
             problem = problem._replace(batch=batch_shape(who, shapes))
@@ -194,13 +164,13 @@ class Map(Flow):
         --------
         >>> from linsolve import BalancedMode
         >>> BalancedMode(s=[3.0, 1.0]).first_step(1e-3, loss=0.01, step=0.01).tolist()
-        [182.0, 431.0]
+        [184.0, 437.0]
         """
         who = f"{type(self).__name__}.first_step"
         loss = number(who, "loss", loss, meaning="value to be reached", domain="[0, inf)", example=0.01)
         most = integer(who, "max_steps", max_steps, meaning="steps to take", example=1_000_000)
         problem = pose(self, 0.0, z0)
-        course = _course(who, problem, 1, (step, 0.0, 0.0, None))
+        course = rules_of(who, problem, 1, (step, 0.0, 0.0, None))
         flow, xp = problem.flow, problem.xp
         with np.errstate(over="ignore", invalid="ignore"):  # a member that diverges never reaches the loss
             fixed, now = flow.reduced(xp, problem.z0)
@@ -219,69 +189,7 @@ class Map(Flow):
         return given["loss"] if given else flow.loss(xp, flow.restored(xp, z0, *at))
 
 
-class _Course(NamedTuple):
-    """The rules of all steps, in the namespace of a problem."""
-
-    xp: Any
-    lengths: np.ndarray
-    momentum: float
-    decay: float
-    samples: tuple[Any, Any] | None
-
-    def rule(self, step: int) -> Rule:
-        xp = self.xp
-        h = arithmetic.cast(xp, self.lengths if self.lengths.ndim == 0 else self.lengths[step])
-        if self.momentum == 0 and self.decay == 0 and self.samples is None:
-            return Rule(h)
-        weight, target = (None, None) if self.samples is None else (v[step] for v in self.samples)
-        momentum = arithmetic.cast(xp, self.momentum)
-        return Rule(h, momentum, 1 - h * arithmetic.cast(xp, self.decay), weight, target)
-
-    def times(self, counts: np.ndarray) -> Any:
-        reached = (
-            np.concatenate([[0.0], np.cumsum(self.lengths)])[counts] if self.lengths.ndim else self.lengths * counts
-        )
-        return arithmetic.cast(self.xp, reached)
-
-
-def _course(who: str, problem: Problem, last: int, given: tuple[Any, Any, Any, Any]) -> _Course:
-    """Return the checked rules of `last` steps from step, momentum, decay and samples."""
-    step, momentum, decay, samples = given
-    lengths = np.asarray(real_array(who, "step", step, meaning="units of time", domain=Interval("(0, inf)")))
-    _refuse_short(who, "step", lengths.shape, last, 1)
-    momentum = number(who, "momentum", momentum, meaning="of the heavy ball", domain="[0, 1)", example=0.9)
-    decay = number(who, "decay", decay, meaning="rate of weight decay", domain="[0, inf)", example=0.1)
-    for name, value in (("momentum", momentum), ("decay", decay)):
-        if value != 0 and name not in problem.flow.rules:
-            raise ValueError(
-                f"{who}: {name} = {value:g} must be 0 (the state of {type(problem.flow).__name__} does not hold the "
-                "layers' moves); use TwoLayer or HiddenMode"
-            )
-    if decay * lengths.max() >= 1:
-        raise ValueError(
-            f"{who}: decay = {decay:g} must be below 1/step = {1 / lengths.max():g} (rate of weight decay)"
-        )
-    if samples is None:
-        return _Course(problem.xp, lengths, momentum, decay, None)
-    if "samples" not in problem.flow.rules:
-        raise ValueError(f"{who}: samples must be left out (data on a line of inputs); use TwoLayer")
-    found = problem.flow.sampled(who, problem.xp, samples)
-    _refuse_short(who, "samples", found[0].shape, last, None)
-    return _Course(problem.xp, lengths, momentum, decay, found)
-
-
-def _refuse_short(who: str, name: str, shape: tuple[int, ...], last: int, most: int | None) -> None:
-    """Raise ValueError unless there is an entry for each step."""
-    if most is not None and len(shape) > most:
-        raise ValueError(f"{who}: {name} has shape {shape} but must be one number or one for each step")
-    if shape and shape[0] < last:
-        raise ValueError(
-            f"{who}: {name} has {shape[0]} entries along its first axis but must have one for each of "
-            f"k = {last} steps; give more, or ask for fewer steps"
-        )
-
-
-def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: _Course, wanted: np.ndarray) -> list[Any]:
+def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: Course, wanted: np.ndarray) -> list[Any]:
     """Return the numbers after each of the wanted counts of steps, ascending."""
     flow, xp = problem.flow, problem.xp
     fixed, now = start
@@ -305,7 +213,7 @@ def _finite(now: Any) -> bool:
     return not arithmetic.readable(*now) or all(np.isfinite(arithmetic.to_numpy(v)).all() for v in now)
 
 
-def _refuse_divergence(who: str, problem: Problem, start: tuple[Any, Any], course: _Course, last: int) -> None:
+def _refuse_divergence(who: str, problem: Problem, start: tuple[Any, Any], course: Course, last: int) -> None:
     """Raise ArithmeticError that names the first step at which a number is beyond doubles."""
     fixed, now = start
     for index in range(last):

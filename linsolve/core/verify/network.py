@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.map import Map, Rule
+from linsolve.core.map import Map
+from linsolve.core.step_rules import Rule
 from linsolve.core.verify.case import Case, clock, distance, largest
 
 __all__ = ["check_definition", "check_discrete", "check_observables", "check_step"]

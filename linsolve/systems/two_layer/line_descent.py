@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.map import Rule
+from linsolve.core.step_rules import Rule
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.rotated_layers import LayersStart
 

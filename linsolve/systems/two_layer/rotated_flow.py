@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.core.flow import Deferred, observable
-from linsolve.core.map import Map, Rule
+from linsolve.core.map import Map
+from linsolve.core.step_rules import Rule
 from linsolve.numerics.double_double import cosine, length
 from linsolve.systems.two_layer import line_descent
 from linsolve.systems.two_layer.hyperbolic_rotation import Rotation, tangent_kernel
