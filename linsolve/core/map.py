@@ -203,7 +203,7 @@ def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: Course
             now = flow.advanced(xp, fixed, now, course.rule(index))
         done = int(count)
         if not _finite(now):
-            _refuse_divergence(who, problem, start, course, done)
+            _refuse_divergence(who, problem, start, course, int(wanted[-1]))
         kept.append(now)
     return kept
 
@@ -221,8 +221,8 @@ def _refuse_divergence(who: str, problem: Problem, start: tuple[Any, Any], cours
         if not _finite(now):
             size = float(course.rule(index).h)
             raise ArithmeticError(
-                f"{who}: k = {last} is beyond step {index + 1}, at which {type(problem.flow).__name__} leaves the "
-                f"range of doubles (descent diverges); take fewer steps, or a step below {size:g}"
+                f"{who}: {type(problem.flow).__name__} leaves the range of doubles at step {index + 1} of k = {last} "
+                f"(descent diverges); take fewer steps, or a step below {size:g}"
             )
 
 

@@ -93,7 +93,7 @@ def rules_of(who: str, problem: Problem, last: int, given: tuple[Any, Any, Any, 
     if "samples" not in problem.flow.rules:
         raise ValueError(f"{who}: samples must be left out (data on a line of inputs); use TwoLayer")
     found = problem.flow.sampled(who, problem.xp, samples)
-    _refuse_short(who, "samples", found[0].shape, last, None)
+    _refuse_short(who, "samples[2]", found[0].shape, last, None)
     return Course(problem.xp, lengths, momentum, decay, found)
 
 

@@ -50,6 +50,10 @@ class Deferred(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __repr__(self) -> str:
+        shown = [f"{name}: {value!r}" if not callable(value) else name for name, value in self._values.items()]
+        return f"{{{', '.join(shown)}}}"
+
     def __or__(self, other: Mapping[str, Any]) -> Deferred:
         found = Deferred(**self._values)
         found._values.update(other._values if isinstance(other, Deferred) else other)

@@ -86,8 +86,13 @@ class Problem(NetworkObservables):
         except ArithmeticError as spent:
             if size > SMALL:
                 raise ArithmeticError(f"{late} earlier times") from spent
+            learned = np.linalg.norm(np.asarray(flow.target), 2) ** (1 / len(self.network.weights))
+            # Newton's iteration of Radau does not converge for entries below the rounding errors of the others
+            floor = {"atol": 0.1 * self.rtol * max(learned, *(np.abs(w).max() for w in start))}
             try:
-                found = integrate(flow, self.times, start, rtol=self.rtol, method="Radau", max_evaluations=IMPLICIT)
+                found = integrate(
+                    flow, self.times, start, rtol=self.rtol, method="Radau", max_evaluations=IMPLICIT, **floor
+                )
             except ArithmeticError as failed:
                 raise ArithmeticError(f"{late} earlier times or a larger rtol") from failed
         w1, *others = found.state

@@ -380,7 +380,7 @@ def test_an_argument_that_does_not_fit_is_named(change, message):
 
 def test_phase_one_ends():
     law = ls.laws.EarlyAlignment.of(*case())
-    with pytest.raises(ls.NotExact, match="output at the last t"):
+    with pytest.raises(ls.NotExact, match="largest output"):
         law(20.0 / pace(law.given))
     with pytest.raises(ValueError, match=r"^EarlyAlignment: t = inf must be at most"):
         law(np.inf)

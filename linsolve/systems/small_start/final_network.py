@@ -25,12 +25,16 @@ class FinalNetwork(SmallNetwork):
     def of(
         cls, given: GivenNetwork, *, depth: int | None = None, outputs: int | None = None, white: bool = False
     ) -> Self:
-        """Return the network; raise NotExact also if it starts at a saddle, where training never begins."""
+        """Return the network; raise NotExact also at a saddle, and for hidden layers narrower than the target."""
         found = super().of(given, depth=depth, outputs=outputs, white=white)
         red, made = found.red, maps(found.layers)
         pull = red.cross - made[-1] @ red.covariance
         if not any(move.any() for move in gradient_flow(np, found.layers, made, pull, [1.0] * red.depth)):
             given.refuse("gradient at the start", 0, "must not vanish", "start that learns", "change the weights")
+        modes, narrow = np.linalg.matrix_rank(found.learned, rtol=1e-12), min(len(w) for w in found.layers[:-1])
+        if narrow < modes:
+            meaning = f"a network narrower than the {modes} modes of the target learns the strongest only"
+            given.refuse("hidden width", narrow, f"must be at least {modes}", meaning, "take MatchedOutputs")
         return found
 
     @property

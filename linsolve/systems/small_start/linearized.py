@@ -45,7 +45,7 @@ class LinearizedNetwork(SmallNetwork):
         found = size / float(np.linalg.norm(self.red.cross))
         if not found < 1:
             fix = "end earlier, or take MatchedOutputs or linsolve.solve"
-            self.given.refuse("output at the last t", f"{found:.3g} of the targets", "must be below 1", "phase I", fix)
+            self.given.refuse("largest output", f"{found:.3g} of the targets", "must be below 1", "phase I", fix)
         return found
 
     def phase_one(self, law: type) -> NetworkLaw:

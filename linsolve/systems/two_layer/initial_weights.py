@@ -86,8 +86,8 @@ def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> t
     distance = np.sqrt(np.sum(off**2, axis=(-2, -1)) / max(np.sum(X**2), np.finfo(float).tiny)).max()
     if not distance <= tolerance:
         raise NotExact(
-            f"{who}: distance of the samples from the line of x = {distance:.3g} must vanish (relative; at most "
-            f"{tolerance:g}); train numerically"
+            f"{who}: samples must lie on the line of the flow's x; their relative distance is {distance:.3g} "
+            f"(at most {tolerance:g}); train numerically"
         )
     X, y, c = (arithmetic.cast(xp, v) for v in (X, y, c))
     share = xp.sum(X * x[..., None, :], axis=-1) / xp.sum(x**2, axis=-1)[..., None]

@@ -243,15 +243,15 @@ def test_errors_name_the_argument():
         ({"momentum": 1.0}, r"momentum = 1\.0 must be a number in \[0, 1\)"),
         ({"decay": 20.0}, r"decay = 20 must be below 1/step = 10"),
         ({"samples": 3}, r"samples = 3 must be three arrays"),
-        ({"samples": ([[1.0]], [1.0], [[1.0]])}, r"samples has 1 entries along its first axis"),
+        ({"samples": ([[1.0]], [1.0], [[1.0]])}, r"samples\[2\] has 1 entries along its first axis"),
         ({"samples": ([[1.0]], [1.0], [[-1.0]] * 3)}, r"samples\[2\] = -1\.0 .* must lie in \[0, inf\)"),
-        ({"step": 3.0, "k": 400}, r"k = 400 is beyond step \d+, at which TwoLayer leaves the range of doubles"),
+        ({"step": 3.0, "k": 400}, r"TwoLayer leaves the range of doubles at step \d+ of k = 400 \(descent diverges\)"),
     ):
         given = {"k": 3, "step": 0.1} | arguments
         with pytest.raises((ValueError, ArithmeticError), match=message):
             flow.discrete(given.pop("k"), z0, **given)
     off = ls.TwoLayer(y=1.0, x=[1.0, 0.0])
-    with pytest.raises(ls.NotExact, match="distance of the samples from the line of x = 1 must vanish"):
+    with pytest.raises(ls.NotExact, match="samples must lie on the line of the flow's x"):
         off.discrete(1, ([0.5], [[0.5, 0.1]]), step=0.1, samples=([[0.0, 1.0]], [1.0], [[1.0]]))
     with pytest.raises(ValueError, match=r"BalancedMode\.discrete: momentum = 0\.5 must be 0"):
         ls.BalancedMode(s=1.0).discrete(3, 0.1, step=0.1, momentum=0.5)
