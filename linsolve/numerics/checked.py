@@ -112,7 +112,7 @@ def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **g
         found = formula()
     for value in _leaves(found):
         xp = arithmetic.namespace(value)
-        if arithmetic.is_object(xp):
+        if arithmetic.is_object(xp) or not arithmetic.readable(value):
             continue
         fine = xp.isfinite(value)
         if not bool(xp.all(fine | (value == -xp.inf) if logarithm else fine)):

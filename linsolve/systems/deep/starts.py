@@ -109,8 +109,8 @@ def symmetric(who: str, covariance: Any, n_in: int) -> np.ndarray:
 
 
 def _widths(widths: int | Sequence[int] | None, depth: int, default: int) -> list[int]:
-    given = default if widths is None else widths
-    several = isinstance(given, Sequence) or getattr(given, "ndim", 0)
+    given: Any = default if widths is None else widths
+    several = isinstance(given, Sequence) or getattr(given, "ndim", 0) > 0
     sizes: list[Any] = list(given) if several else [given] * (depth - 1)
     if len(sizes) != depth - 1:
         raise ValueError(

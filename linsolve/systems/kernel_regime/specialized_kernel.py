@@ -118,9 +118,9 @@ class SpecializedKernel(ClassKernel, Flow):
         between = np.where(mine[:, :, None] | mine[:, None, :], own[2], other[2])
         pairs = np.where(mine, np.where(mine, own[1], other[1])[:, :, None], between)
         diagonal = np.where(mine, own[0], other[0])
-        entries = (arithmetic.to_numpy(v) for v in (diagonal, pairs, sizes))
+        d, p, m = (arithmetic.to_numpy(v) for v in (diagonal, pairs, sizes))
         with np.errstate(over="ignore", invalid="ignore"):  # overflowing eigenvalues raise
-            blocks, fix = Blocks.of_pairs(np, *entries, 0), "raise the first number of each by {size}"  # no samples
+            blocks, fix = Blocks.of_pairs(np, d, p, m, 0), "raise the first number of each by {size}"  # no samples
             arguments.refuse_negative(who, blocks, fix, kernel="the kernel by own and other", contrasts=fix)
         return cls(diagonal, pairs, sizes, eta)
 

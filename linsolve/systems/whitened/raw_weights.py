@@ -119,7 +119,7 @@ def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tupl
     w1, w2 = (np.broadcast_to(w, batch + w.shape[-2:]) for w in (w1, w2))
     out = [np.empty(times.shape + w.shape) for w in (w1, w2)]
     for index in np.ndindex(batch):
-        found = _driven(f"{who}.weights", target[index], times.ravel(), tau[index], w1[index], w2[index], rtol)
+        found = _driven(f"{who}.weights", target[index], times.ravel(), float(tau[index]), w1[index], w2[index], rtol)
         for whole, part in zip(out, found, strict=True):
             whole[(slice(None),) * times.ndim + index] = part.reshape(times.shape + part.shape[1:])
     return out[0], out[1]
