@@ -105,7 +105,8 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
 
 def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
     """Return `value` as a NumPy array; masked entries raise, and integers beyond 64 bits become floats."""
-    if np.ma.is_masked(value):
+    parts = value if isinstance(value, list | tuple) else ()
+    if np.ma.is_masked(value) or any(part is np.ma.masked for part in parts):
         raise ValueError(f"{who}: {what} has masked entries ({meaning}); fill or drop them")
     try:
         array = np.asarray(value)

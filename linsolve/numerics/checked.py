@@ -32,7 +32,7 @@ class Argument(NamedTuple):
 
 
 def checked(
-    table: Mapping[str, Argument], *, logarithm: bool = False, **others: Argument
+    table: Mapping[str, Argument], *, logarithm: bool = False, single: bool = False, **others: Argument
 ) -> Callable[[Formula], Formula]:
     """Return a decorator for a formula ``(xp, ...)`` that checks its arguments, their shapes and its result.
 
@@ -42,6 +42,8 @@ def checked(
         Declarations by name, shared by the formulas of a module; parameters without declaration are not checked.
     logarithm : bool
         Whether the result may be -inf, the logarithm of 0.
+    single : bool
+        Whether arguments must have their trailing axes alone, without batch axes.
     **others : Argument
         Declarations that replace those of `table` for this formula.
 
@@ -85,6 +87,10 @@ def checked(
                 if about.whole:
                     refuse_fractions(who, name, value, about.meaning)
                 named[name] = value
+            for name in [name for name in shapes if single and shapes[name]]:
+                own = tuple(named[name].shape[len(shapes[name]) :])
+                rule = f"has shape {tuple(named[name].shape)} but needs {own}, without batch axes"
+                raise ValueError(f"{who}: {name} {rule} ({declared[name].meaning}); call it for each")
             batch_shape(who, shapes)
             xp = given["xp"] if "xp" in given else arithmetic.namespace(*named.values())
             named = {name: arithmetic.cast(xp, value) for name, value in named.items()}
@@ -106,7 +112,7 @@ def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **g
         found = formula()
     for value in _leaves(found):
         xp = arithmetic.namespace(value)
-        if arithmetic.is_object(xp):
+        if arithmetic.is_object(xp) or not arithmetic.readable(value):
             continue
         fine = xp.isfinite(value)
         if not bool(xp.all(fine | (value == -xp.inf) if logarithm else fine)):

@@ -195,7 +195,6 @@ def test_agrees_with_the_flow_where_it_does_not_fall_back():
 FALLBACKS = {
     "backward in time": lambda k, y: (k, y, [-0.1, 1.0]),
     "not symmetric to the last bit": lambda k, y: (np.where(np.eye(len(y), k=1) > 0, k * (1 + 2.0**-50), k), y, [1.0]),
-    "a list": lambda k, y: (k.tolist(), y, [1.0]),
     "out of steps": lambda k, y: (k, y, [1e6]),
 }
 
@@ -206,6 +205,14 @@ def test_falls_back_to_what_the_flow_gives(name):
     found = ls.FrozenKernel.one_target(kernel, y, t, 0 * y, most=20)
     assert found.route == "eigh"
     assert np.array_equal(found.f, ls.FrozenKernel(kernel, y)(t, 0 * y)["f"])
+
+
+@pytest.mark.parametrize("held", [np.ndarray.tolist, lambda k: k.astype(object)], ids=["list", "objects"])
+def test_one_target_takes_every_container_of_a_kernel(held):
+    kernel, y = kernel_of(SPECTRA["smooth"][:30]), vector()[:30]
+    found, same = (ls.FrozenKernel.one_target(k, y, [1.0], 0 * y) for k in (held(kernel), kernel))
+    assert found.route == "Lanczos"
+    assert np.array_equal(found.f, same.f)
 
 
 def test_one_target_on_strict_arrays():

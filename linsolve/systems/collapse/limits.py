@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array
+from linsolve.core.arguments import Interval, real_array, shown
 from linsolve.systems.collapse.contrasts import averaged, contrasts, members, split
+from linsolve.systems.collapse.features import BlockFeatures
 from linsolve.systems.collapse.network import kernel
 from linsolve.systems.whitened import starts as whitened_start
 
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 PARTS = ("sample", "class", "global")
+_SQUARES = Interval("[-1e150, 1e150]")  # numbers whose squares are doubles
 LARGEST = 2000  # largest number of rows of a tangent kernel that is diagonalized
 SETTLED = 0.02  # largest relative difference of two fitted slopes of one exponential
 EXCITED = 1e-8  # relative to the residual; smaller components are excluded by a symmetry
@@ -64,8 +66,8 @@ def balanced_limit(flow: Any, b: Any) -> Any:
     >>> (end.gram_w / end.gram_w[0, 0]).round(6).tolist()  # a simplex
     [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
     """
-    classes, m = int(flow.classes), int(flow.m)
-    b = real_array("balanced_limit", "b", b, meaning="final bias")
+    classes, m = _sizes("balanced_limit", flow)
+    b = real_array("balanced_limit", "b", b, meaning="final bias", domain=_SQUARES)
     if b.shape != (classes,):
         raise ValueError(f"balanced_limit: b has shape {b.shape} but needs ({classes},), a bias of each class")
     _, mu_c, mu_g = (float(v) for v in flow.rates_of_features(np))
@@ -74,6 +76,14 @@ def balanced_limit(flow: Any, b: Any) -> Any:
     half, back = (np.eye(classes) + (v - 1) / classes for v in (q, 1 / q))  # A^(1/2), A^(-1/2)
     means = root * back @ _root(half @ target.T @ target @ half) @ back
     return flow.State(target @ y, _root(target @ half @ half @ target.T) / root, y.T @ means @ y, b)
+
+
+def _sizes(who: str, flow: Any) -> tuple[int, int]:
+    """Return the numbers of classes and of samples of each; raise for another flow, or one with batch axes."""
+    if not isinstance(flow, BlockFeatures) or "gram_w" not in flow.axes or flow.kappa_d.ndim:
+        text = type(flow).__name__ if isinstance(flow, BlockFeatures) else shown(flow)
+        raise TypeError(f"{who}: flow = {text} must be one NeuralCollapse (network without batch axes); take a member")
+    return int(flow.classes), int(flow.m)
 
 
 def _root(a: np.ndarray) -> np.ndarray:
@@ -100,7 +110,8 @@ def equal_bias_limit(self: Any, beta: Any) -> Any:
     -------
     State
     """
-    beta = real_array(f"{type(self).__name__}.equal_bias_limit", "beta", beta, meaning="final bias")
+    who = f"{type(self).__name__}.equal_bias_limit"
+    beta = real_array(who, "beta", beta, meaning="final bias", domain=_SQUARES)
     xp = arithmetic.namespace(*(v for v in (beta, self.kappa_d) if arithmetic.namespace(v) is not np))
     beta, flow, n = arithmetic.cast(xp, beta), self.cast(xp), self._classes
     _, middle, large = flow.rates_of_features(xp)
@@ -141,9 +152,8 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> classifier.round(4).tolist(), (classifier * means).round(6).tolist()  # the product is 1 in every mode
     ([0.5275, 2.5275], [1.0, 1.0])
     """
-    who, domain = "aligned_limit", Interval("[-1e150, 1e150]")
-    epsilon = real_array(who, "epsilon", epsilon, meaning="imbalance of the modes", domain=domain)
-    m = int(flow.m)
+    _, m = _sizes("aligned_limit", flow)
+    epsilon = real_array("aligned_limit", "epsilon", epsilon, meaning="imbalance of the modes", domain=_SQUARES)
     mu = float(flow.rates_of_features(np)[1])
     least = (
         4 / (m * mu) / (np.abs(epsilon) + np.sqrt(epsilon**2 + 4 / (m * mu)))

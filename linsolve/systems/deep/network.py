@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import real_array
+from linsolve.core.arguments import boolean, integer, number, real_array
+from linsolve.numerics.checked import in_range
 from linsolve.systems.deep import closed_forms
 from linsolve.systems.deep.starts import POSITIVE, WHO, parts_of, refuse_frames, refuse_shapes
 from linsolve.systems.mode.deep_mode import DeepMode
@@ -250,31 +251,35 @@ class DeepNetwork:
         xp = arithmetic.namespace(self.s)
         x1 = self._inputs("x1", x1)
         x2 = x1 if x2 is None else self._inputs("x2", x2)
-        shares = closed_forms.share(xp, self.rates, weighted)
-        return closed_forms.ntk(xp, self.strengths(t), self.u, self.v, shares, x1, x2)
+        shares, c = self._shares(weighted), self.strengths(t)
+        return in_range(WHO, lambda: closed_forms.ntk(xp, c, self.u, self.v, shares, x1, x2), x1=x1, x2=x2)
 
     def layer_kernel(self, t: Any, layer: int, x1: Any, x2: Any = None) -> Any:
         """Return the kernel of the activations after `layer` layers (0: the inputs), shape t.shape + (m1, m2)."""
-        if isinstance(layer, bool) or layer not in range(self.depth + 1):
-            raise ValueError(f"{WHO}: layer = {layer!r} must be 0 to {self.depth} (0: the inputs); choose one of them")
+        meaning = "layers before the activations; 0: the inputs"
+        layer = integer(WHO, "layer", layer, meaning=meaning, low=0, high=self.depth)
         x1 = self._inputs("x1", x1)
         x2 = x1 if x2 is None else self._inputs("x2", x2)
         xp = arithmetic.namespace(self.s)
-        return closed_forms.layer_kernel(xp, self.strengths(t), self.v, self.rates, layer, x1, x2)
+        c, rates = self.strengths(t), self.rates
+        return in_range(WHO, lambda: closed_forms.layer_kernel(xp, c, self.v, rates, layer, x1, x2), x1=x1, x2=x2)
 
     def kernel_alignment(self, t: Any, *, weighted: bool = True) -> Any:
         """Return the cosine between the tangent kernel on white inputs and the target's ``y y^T``, shape t.shape."""
         xp = arithmetic.namespace(self.s)
-        shares = closed_forms.share(xp, self.rates, weighted)
+        shares = self._shares(weighted)
         sizes = self.u.shape[0], self.v.shape[0]
         return closed_forms.kernel_alignment(xp, self.strengths(t), self.s, shares, *sizes)
 
     def learning_times(self, fraction: float = 0.5) -> Any:
         """Return the times at which the modes reach `fraction` of their target strength, shape (k,); inf if never."""
-        if not 0 < fraction < 1:
-            raise ValueError(f"{WHO}: fraction = {fraction} must lie between 0 and 1 (of a mode's strength); say 0.5")
+        fraction = number(WHO, "fraction", fraction, meaning="of a mode's strength", domain="(0, 1)", example=0.5)
         xp = arithmetic.namespace(self.s)
         return self.flow.time_to(xp, DeepMode.State(self.start), loss=((1 - fraction) * self.s) ** 2 / 2)
+
+    def _shares(self, weighted: bool) -> Any:
+        weighted = boolean(WHO, "weighted", weighted, meaning="whether layers are weighted with their learning rates")
+        return closed_forms.share(arithmetic.namespace(self.s), self.rates, weighted)
 
     def _inputs(self, name: str, x: Any) -> Any:
         x = real_array(WHO, name, x, meaning="inputs, one in each row")

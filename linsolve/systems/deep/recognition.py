@@ -134,8 +134,10 @@ def _measured(given: _Given) -> tuple[dict[str, float], tuple[Any, ...], bool]:
     rates, depth = given.rates, len(given.layers)
     unit, one, power = (max(float(np.abs(a).max()) for a in some) or 1.0 for some in _in_units(given))
     target, covariance = given.target / one, given.covariance / power
-    ratios = [np.sqrt(mean_rate(np, rates) / rate) for rate in rates]
+    ratios = np.sqrt(mean_rate(np, rates)) / np.sqrt(rates)
     equal = [ratio * (w / unit) for w, ratio in zip(given.layers, ratios, strict=True)]
+    top = 2.0 ** np.round(np.log2(max(float(np.abs(layer).max()) for layer in equal) or 1.0))
+    equal = [layer / top for layer in equal]  # squares are doubles
     largest = max(float(np.linalg.norm(layer)) for layer in equal) or 1.0
     imbalance = max((float(np.linalg.norm(a @ a.T - b.T @ b)) for a, b in pairwise(equal)), default=0.0) / largest**2
     drive = target @ covariance
@@ -148,7 +150,7 @@ def _measured(given: _Given) -> tuple[dict[str, float], tuple[Any, ...], bool]:
         for layer, (before, after) in zip(equal, pairwise(frames), strict=True)
     )
     with np.errstate(over="ignore", under="ignore"):
-        strengths = (d * unit) ** depth
+        strengths = (d * top * unit) ** depth
     in_range = bool((np.isfinite(strengths) & (strengths > 0)).all())
     misalignment = _coupling(drive, frames[-1], frames[0]) / (float(np.linalg.norm(drive)) or 1.0)
     noise = 4 * min(given.tolerance, max(disagreement, misalignment, rest / largest))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array
+from linsolve.core.arguments import Interval, integer, real_array, refuse_beyond_memory, shown
 from linsolve.core.randomness import seeded
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
 WHO = "DeepNetwork"
 POSITIVE = Interval("(0, inf)")
 TOLERANCE = 1e-9
+DEEPEST = 10_000  # each layer is an array of its own
 
 
 def parts_of(
@@ -73,10 +74,10 @@ def _for_each_mode(name: str, values: np.ndarray, s: np.ndarray) -> np.ndarray:
 def whole_depth(who: str, depth: Any) -> int:
     """Return a depth as an integer; raise ValueError if it is not a positive whole number."""
     number = real_array(who, "depth", depth, meaning="number of layers", domain=Interval("[1, inf]"))
-    if number.ndim != 0 or not float(number).is_integer():
+    if number.ndim != 0 or not float(number).is_integer() or number > DEEPEST:
         raise ValueError(
-            f"{who}: depth = {depth} must be a whole number (number of layers); round it, or follow the modes alone "
-            "with DeepMode, whose depth is real"
+            f"{who}: depth = {shown(depth)} must be a whole number up to {DEEPEST} (number of layers); round it, or "
+            "follow the modes alone with DeepMode, whose depth is real"
         )
     return int(number)
 
@@ -108,16 +109,16 @@ def symmetric(who: str, covariance: Any, n_in: int) -> np.ndarray:
 
 
 def _widths(widths: int | Sequence[int] | None, depth: int, default: int) -> list[int]:
-    given = default if widths is None else widths
-    sizes: list[Any] = list(given) if isinstance(given, Sequence | np.ndarray) else [given] * (depth - 1)
+    given: Any = default if widths is None else widths
+    several = isinstance(given, Sequence) or getattr(given, "ndim", 0) > 0
+    sizes: list[Any] = list(given) if several else [given] * (depth - 1)
     if len(sizes) != depth - 1:
         raise ValueError(
             f"{WHO}: widths = {len(sizes)} numbers must be {depth - 1} (hidden layers of a network of depth {depth}); "
             "give one for each, or a single number"
         )
-    for size in sizes:
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise ValueError(f"{WHO}: width = {size!r} must be a positive integer (units of a hidden layer); say 4")
+    sizes = [integer(WHO, "width", size, meaning="units of a hidden layer", example=4) for size in sizes]
+    refuse_beyond_memory(WHO, {"widths": max(sizes, default=0), "layers": len(sizes), "modes": default}, "frames")
     return sizes
 
 
@@ -153,7 +154,7 @@ def refuse_frames(start: Any, frames: list[tuple[str, Any]]) -> None:
     moving = arithmetic.to_numpy(start) != 0
     for name, frame in frames:
         frame = arithmetic.to_numpy(frame)
-        columns = frame if name in ("u", "v") else frame[:, moving]
+        columns = (frame if name in ("u", "v") else frame[:, moving]).clip(-1e150, 1e150)  # squares are doubles
         off = np.abs(columns.T @ columns - np.eye(columns.shape[1])).max(initial=0.0)
         if not off <= TOLERANCE:
             raise ValueError(

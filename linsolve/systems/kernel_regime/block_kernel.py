@@ -12,6 +12,7 @@ from linsolve.core.parameters import parameter
 from linsolve.systems.kernel_regime import class_kernel_arguments as arguments
 from linsolve.systems.kernel_regime.block_matrix import Blocks
 from linsolve.systems.kernel_regime.class_kernel import ClassKernel, Eigenstructure
+from linsolve.systems.kernel_regime.kernel_matrix import refuse_infinite
 
 __all__ = ["BlockKernel"]
 
@@ -85,6 +86,11 @@ class BlockKernel(ClassKernel, Flow):
     def _checked(self, who: str, values: dict[str, np.ndarray]) -> None:
         arguments.refuse_mixed_batches(who, values, {"sizes": 1})
         arguments.refuse_disorder(who, values)
+        low, high, m = (values[name] for name in ("between", "within", "sizes"))
+        lift, shared = (high - low)[..., None] * m, low[..., None] * m  # on averages over classes
+        entries = f"within of up to {np.abs(high).max():.3g}, between of up to {np.abs(low).max():.3g}"
+        for part in (lift, lift + shared):
+            refuse_infinite(who, part, "the kernel", entries)
         arguments.refuse_negative(who, self.cast(np).blocks(np), "raise between")
 
     def _entries(self, xp: Any) -> tuple[Any, Any]:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import real_array, refuse_beyond_memory, shown
+from linsolve.core.arguments import Interval, real_array, refuse_beyond_memory, refuse_fractions, shown
 from linsolve.core.parameters import batch_shape
 from linsolve.systems.kernel_regime.block_matrix import Blocks
 from linsolve.systems.kernel_regime.kernel_matrix import MARGIN, refuse_infinite
 
 __all__ = [
     "counted",
+    "one_set",
     "refuse_asymmetry",
     "refuse_disorder",
     "refuse_drift",
@@ -48,6 +49,17 @@ def counted(who: str, sizes: Any) -> tuple[int, bool]:
     count = int(min(totals[0], 2.0**1000))
     refuse_beyond_memory(who, {"sum of sizes": count, "classes": sizes.shape[-1]}, "membership of the samples")
     return count, bool((sizes == sizes.reshape(-1)[0]).all())
+
+
+def one_set(who: str, sizes: Any) -> Any:
+    """Return the sizes of the classes of one data set, checked."""
+    meaning = "samples of each class"
+    sizes = real_array(who, "sizes", sizes, meaning=meaning, domain=Interval("[1, inf)"))
+    if sizes.ndim != 1:
+        raise ValueError(f"{who}: sizes has shape {tuple(sizes.shape)} but needs one axis ({meaning}); say [2, 2]")
+    refuse_fractions(who, "sizes", sizes, meaning)
+    counted(who, sizes)
+    return sizes
 
 
 def refuse_mixed_batches(who: str, values: Mapping[str, np.ndarray], axes: Mapping[str, int]) -> None:
@@ -85,13 +97,22 @@ def three(who: str, name: str, values: Any) -> np.ndarray:
     found = np.asarray(real_array(who, name, values, meaning=meaning))
     if found.shape != (3,):
         raise ValueError(f"{who}: {name} has shape {found.shape} but must be three numbers ({meaning}); say 2, 1, 0.5")
+    if not found[0] >= 0:
+        raise ValueError(f"{who}: {name} = {found[0]:g} at index (0,) must lie in [0, inf) ({meaning}); say 2, 1, 0.5")
     return found
 
 
-def refuse_negative(who: str, blocks: Blocks, fix: str) -> None:
-    """Raise if an eigenvalue is negative by more than rounding, or overflows."""
+def refuse_negative(
+    who: str,
+    blocks: Blocks,
+    fix: str,
+    *,
+    kernel: str = "the kernel",
+    contrasts: str = "raise diagonal of class {place} by {size}",
+) -> None:
+    """Raise if an eigenvalue is negative by more than rounding, or overflows; `contrasts` is the fix for those."""
     values, classes = np.asarray(arithmetic.to_numpy(blocks.values)), blocks.roots.shape[-1]
-    refuse_infinite(who, values, "the kernel")
+    refuse_infinite(who, values, kernel)
     top, least, where = np.abs(values).max(axis=-1), values.min(axis=-1), values.argmin(axis=-1)
     bad = least < -MARGIN * classes * _EPS * top
     if not bad.any():
@@ -99,11 +120,12 @@ def refuse_negative(who: str, blocks: Blocks, fix: str) -> None:
     value, place = float(least[bad].min()), int(where[bad][least[bad].argmin()])
     of = "on class averages"
     if place < values.shape[-1] - classes:
-        of, fix = f"of contrasts within class {place}: diagonal - pairs", f"raise diagonal of class {place} by {{}}"
+        of, fix = f"of contrasts within class {place}: diagonal - pairs", contrasts
     unit = 10 ** (np.floor(np.log10(-value)) - 2)
+    fix = fix.format(place=place, size=f"{np.ceil(-value / unit) * unit:.3g}")
     raise ValueError(
-        f"{who}: smallest eigenvalue of the kernel = {value:.6g} ({of}) must not be negative (tangent kernels are "
-        f"positive semi-definite); {fix.format(f'{np.ceil(-value / unit) * unit:.3g}')}"
+        f"{who}: smallest eigenvalue of {kernel} = {value:.6g} ({of}) must not be negative (tangent kernels are "
+        f"positive semi-definite); {fix}"
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array, step_counts
+from linsolve.core.arguments import Interval, boolean, real_array, step_counts
 from linsolve.core.definition import Definition
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Trajectory
@@ -135,6 +135,8 @@ class KernelDescent:
 
     def _stable(self, who: str, xp: Any, step: Any, momentum: Any, allow_divergence: bool) -> tuple[Any, Any]:
         """Return step and momentum as numbers of `xp`, inside the stability bound unless divergence is allowed."""
+        meaning = "whether to accept steps beyond the stability bound"
+        allow_divergence = boolean(who, "allow_divergence", allow_divergence, meaning=meaning)
         b = _momentum(who, momentum)
         step = _one_number(who, "step", step, "length of a step, in units of time", "(0, inf)", "best_step()")
         bound = float(np.min(arithmetic.to_numpy(self.largest_step(b))))

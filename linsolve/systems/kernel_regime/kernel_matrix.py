@@ -71,12 +71,12 @@ def is_symmetric(xp: Any, matrices: Any) -> bool:
     return all(bool(xp.all(matrices[..., i, j] == xp.matrix_transpose(matrices[..., j, i]))) for i, j in pairs)
 
 
-def refuse_infinite(who: str, values: Any, kernel: str = "kernel") -> None:
+def refuse_infinite(who: str, values: Any, kernel: str = "kernel", meaning: str = "tangent kernel") -> None:
     """Raise if eigenvalues overflow."""
     if not np.isfinite(arithmetic.to_numpy(values)).all():
         raise OverflowError(
-            f"{who}: largest eigenvalue of {kernel} is beyond the range of doubles (tangent kernel); divide the kernel "
-            "by a power of two and multiply eta by it, only their product enters"
+            f"{who}: largest eigenvalue of {kernel} is beyond the range of doubles ({meaning}); divide the kernel by a "
+            "power of two and multiply eta by it, only their product enters"
         )
 
 

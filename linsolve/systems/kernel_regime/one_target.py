@@ -50,6 +50,9 @@ def follow(
     who: str, flow: Callable[..., Any], kernel: Any, y: Any, t: Any, f0: Any, eta: Any, tolerance: float, most: int
 ) -> OneTarget:
     """Return the solution by Lanczos if that meets the tolerance, otherwise by the spectrum of `flow`."""
+    on_host = arithmetic.namespace(kernel) is np
+    if on_host and not (type(kernel) is np.ndarray and kernel.dtype == np.float64):
+        kernel = real_array(who, "kernel", kernel, meaning="tangent kernel on the training inputs")
     y, f0 = (real_array(who, name, v, meaning=what) for name, v, what in (("y", y, "targets"), ("f0", f0, "outputs")))
     t, eta = times(who, t), real_array(who, "eta", eta, meaning="learning rate", domain=Interval("(0, inf)"))
     shapes = tuple(np.shape(kernel)), tuple(y.shape), tuple(f0.shape), tuple(eta.shape)

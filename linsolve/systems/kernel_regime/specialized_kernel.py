@@ -110,17 +110,24 @@ class SpecializedKernel(ClassKernel, Flow):
         ValueError
             If `own` or `other` is not three numbers, or as for any kernel.
         """
-        own, other = (arguments.three(f"{cls.__name__}.of_outputs", n, v) for n, v in (("own", own), ("other", other)))
-        classes = np.arange(np.shape(sizes)[-1] if np.ndim(sizes) else 0)
+        who = f"{cls.__name__}.of_outputs"
+        own, other = (arguments.three(who, name, v) for name, v in (("own", own), ("other", other)))
+        sizes = arguments.one_set(who, sizes)
+        classes = np.arange(sizes.shape[-1])
         mine = classes[:, None] == classes  # output, class; and class, class
         between = np.where(mine[:, :, None] | mine[:, None, :], own[2], other[2])
         pairs = np.where(mine, np.where(mine, own[1], other[1])[:, :, None], between)
-        return cls(np.where(mine, own[0], other[0]), pairs, sizes, eta)
+        diagonal = np.where(mine, own[0], other[0])
+        d, p, m = (arithmetic.to_numpy(v) for v in (diagonal, pairs, sizes))
+        with np.errstate(over="ignore", invalid="ignore"):  # overflowing eigenvalues raise
+            blocks, fix = Blocks.of_pairs(np, d, p, m, 0), "raise the first number of each by {size}"  # no samples
+            arguments.refuse_negative(who, blocks, fix, kernel="the kernel by own and other", contrasts=fix)
+        return cls(diagonal, pairs, sizes, eta)
 
     def _checked(self, who: str, values: dict[str, np.ndarray]) -> None:
         arguments.refuse_asymmetry(who, values["pairs"])
         arguments.refuse_mixed_batches(who, values, {"diagonal": 1, "pairs": 2, "sizes": 1})
-        arguments.refuse_negative(who, self.cast(np).blocks(np), "raise diagonal by {}")
+        arguments.refuse_negative(who, self.cast(np).blocks(np), "raise diagonal by {size}")
 
     def _entries(self, xp: Any) -> tuple[Any, Any]:
         return self.diagonal, self.pairs

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, number, real_array, shown
+from linsolve.core.arguments import Interval, boolean, number, real_array, shown
 from linsolve.core.flow import Flow
 from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.frozen_kernel import FrozenKernel
@@ -63,7 +63,7 @@ def input_kernel(layers: Sequence[Any], *, scale: float = 1.0, rates: Sequence[f
         )
     named = {f"layers[{i}]": w for i, w in enumerate(weights)} | {"scale": scale, "rates": eta}
     rates = arithmetic.to_numpy(eta).tolist()
-    return in_range(who, lambda: scale**2 * _sum_over_layers(weights, rates), **named)
+    return in_range(who, lambda: scale * (scale * _sum_over_layers(weights, rates)), **named)
 
 
 def _sum_over_layers(weights: Sequence[Any], rates: Sequence[float]) -> Any:
@@ -312,6 +312,7 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     """
     if not _has_kernel(flow):
         raise TypeError(f"convergence: flow = {_named(flow)} must be a TwoLayer or a WhitenedTwoLayer (the network)")
+    unbiased = boolean("convergence", "unbiased", unbiased, meaning="whether linearizations start from output 0")
     traj = flow(t, z0)
     z0, end = traj.start, flow(float("inf"), z0).state
     kernels, xp = [linearize(flow, z) for z in (z0, end)], arithmetic.namespace(*z0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve.core.arguments import integer, refuse_beyond_memory
+from linsolve.core.randomness import seeded
 from linsolve.numerics.checked import checked
 from linsolve.systems.random_networks.kernel_moments import ARGUMENTS, log_shares, spread
 
@@ -176,7 +179,7 @@ def _back(w: np.ndarray, d: np.ndarray) -> np.ndarray:
     return (d[:, None, :] @ w)[:, 0, :]
 
 
-@checked(ARGUMENTS)
+@checked(ARGUMENTS, single=True)
 def draw(
     rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Networks:
@@ -204,12 +207,11 @@ def draw(
     >>> [w.shape for w in networks.weights]
     [(5, 4, 2), (5, 1, 4)]
     """
-    count, sizes = (
-        integer("draw", "count", count, meaning="networks", low=0, example=1000),
-        [*(int(n) for n in widths), 1],
-    )
-    largest = max(a * b for a, b in zip(sizes[1:], sizes[:-1], strict=True))
-    refuse_beyond_memory("draw", {"count": count, "weights of a layer": largest}, "weights of all networks")
+    rng, sizes = seeded("draw", rng), [*(int(n) for n in widths), 1]
+    count = integer("draw", "count", count, meaning="networks", low=0, example=1000)
+    low, high = max((sorted(pair) for pair in pairwise(sizes)), key=math.prod)
+    arrays = {"widths": high, "count": count, "units of the next layer": low, "weights and draws": 2}
+    refuse_beyond_memory("draw", arrays, "weights")
     x = np.zeros((count, sizes[0]))
     x[:, 0] = np.sqrt(norm_squared)
     shapes = list(zip(sizes[1:], sizes[:-1], strict=True))

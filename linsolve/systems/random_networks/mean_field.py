@@ -195,7 +195,7 @@ def kernels(
     >>> output.tolist(), tangent.tolist()  # the tangent kernel has a share of each of three layers
     ([[1.0, 0.5], [0.5, 1.0]], [[3.0, 1.5], [1.5, 3.0]])
     """
-    depth = integer("kernels", "depth", depth, meaning="layers of weights", example=3)
+    depth = integer("kernels", "depth", depth, meaning="layers of weights", high=100_000, example=3)
     unit = activation if isinstance(activation, Activation) else named(activation)
     unit_matrix = xp.eye(gram.shape[-1], dtype=xp.float64)
     own = xp.sum(unit_matrix * gram, axis=-1)

@@ -49,7 +49,7 @@ def edge_limit(xp: Any, ratio: Any, biases: Any) -> Any:
     return (weights_limit(xp, ratio) + 2 * biases * both + biases**2 * own) / (1 + biases) ** 2
 
 
-@checked(ARGUMENTS)
+@checked(ARGUMENTS, single=True)
 def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
     r"""Return :math:`E\Theta^2/(E\Theta)^2` of ReLU networks by (11)-(15) for all depths 1 to L, :math:`|x| = 1`.
 

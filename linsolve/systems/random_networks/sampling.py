@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, integer, real_array
+from linsolve.core.arguments import Interval, integer, real_array, refuse_beyond_memory
 from linsolve.core.randomness import generator, halves
 from linsolve.numerics.checked import checked, in_range
 from linsolve.systems.random_networks.first_step import draw
@@ -38,7 +38,7 @@ class Norms(NamedTuple):
         return np.sum(omega * self.gradients * self.inputs, axis=-1), np.sum(beta * self.gradients, axis=-1)
 
 
-@checked(ARGUMENTS)
+@checked(ARGUMENTS, single=True, widths=ARGUMENTS["widths"]._replace(domain=f"[1, {2**53}]"))
 def layer_by_layer(
     rng: Any, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:
@@ -85,6 +85,7 @@ def layer_by_layer(
     """
     xp, rng = generator("layer_by_layer", rng)
     count = integer("layer_by_layer", "count", count, meaning="networks", low=0, example=1000)
+    refuse_beyond_memory("layer_by_layer", {"count": count, "layers": len(widths), "arrays": 8}, "norms")
     n, weight_variance, slope = [int(width) for width in widths], float(weight_variance), float(slope)
     inputs, gradients = xp.full((len(n), count), float(norm_squared)), xp.ones((len(n), count))
     if len(n) > 1:
@@ -153,7 +154,7 @@ def _back(
         gradients[k, :] = on**2 + square * off**2 + variances[k, :] * rest[k, :] * gradients[k + 1, :]
 
 
-@checked(ARGUMENTS)
+@checked(ARGUMENTS, single=True)
 def explicit(
     rng: np.random.Generator, count: int, widths: Any, weight_variance: float, slope: float, norm_squared: float = 1.0
 ) -> Norms:

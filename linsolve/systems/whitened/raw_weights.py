@@ -10,12 +10,16 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import number, real_array
 from linsolve.core.network import deep_weights
+from linsolve.core.parameters import batch_shape, own_sizes
 from linsolve.core.trajectory import Trajectory
 from linsolve.systems.whitened.matrix_riccati import moved
-from linsolve.systems.whitened.start_frame import start_frame
+from linsolve.systems.whitened.start_frame import Frame, start_frame
 from linsolve.systems.whitened.starts import checked
 
 __all__ = ["simulate", "weights"]
+
+EPS = 2.0**-52
+LATEST = 16.0  # times rtol / EPS: largest time in units of the network that is integrated
 
 
 def simulate(route: Callable[..., Trajectory], flow: Any, t: Any, weights: Any, **options: Any) -> Trajectory:
@@ -67,7 +71,7 @@ def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tupl
     ----------
     flow : WhitenedTwoLayer
     t : array_like, any shape
-        Finite times, not negative.
+        Finite times, not negative. Once the state has reached its limit to rounding, the weights are constant.
     w1 : array, shape batch + (width, n_in)
     w2 : array, shape batch + (n_out, width)
     rtol : float
@@ -83,7 +87,9 @@ def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tupl
     NotExact
         If the closed form does not hold for these initial weights.
     ValueError
-        If a time is negative or infinite.
+        If a time is negative or infinite, or so late that rounding errors exceed the tolerance before the limit.
+    OverflowError
+        If the state of the weights, or its square, is beyond the range of doubles.
     """
     who = type(flow).__name__
     w1, w2 = (arithmetic.to_numpy(w) for w in checked(who, w1, w2))
@@ -91,24 +97,45 @@ def weights(flow: Any, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tupl
     rtol = number(f"{who}.weights", "rtol", rtol, meaning="relative tolerance", domain="[2.3e-14, 1]", example=1e-10)
     if times.min() < 0:
         raise ValueError(f"{who}.weights: t = {times.min()} must not be negative (time); give times from 0 on")
-    z0 = flow.of(w1, w2)
-    flow(0.0, z0)  # raises NotExact where the closed form does not hold
-    batch = np.broadcast_shapes(flow.tau.shape, flow.target.shape[:-2], w1.shape[:-2], w2.shape[:-2])
+    sizes: dict[str, tuple[int, str]] = {}
+    shapes = {
+        name: own_sizes(f"{who}.weights", name, value.shape, axes, sizes)
+        for name, value, axes in (
+            ("tau", flow.tau, ()),
+            ("target", flow.target, ("n_out", "n_in")),
+            ("w1", w1, ("width", "n_in")),
+            ("w2", w2, ("n_out", "width")),
+        )
+    }
+    batch, z0 = batch_shape(f"{who}.weights", shapes), flow.of(w1, w2)
+    try:
+        flow(0.0, z0)  # raises NotExact where the closed form does not hold
+    except OverflowError as error:
+        largest = f"w1 = {np.abs(w1).max():.3g} and w2 = {np.abs(w2).max():.3g} (largest entries)"
+        rule = "lead beyond the range of doubles (fourth powers, products with the flow's target)"
+        raise OverflowError(f"{who}.weights: {largest} {rule}; rescale weights, target and tau") from error
     target = np.broadcast_to(flow.target, batch + flow.target.shape[-2:])
     tau = np.broadcast_to(flow.tau, batch)
     w1, w2 = (np.broadcast_to(w, batch + w.shape[-2:]) for w in (w1, w2))
     out = [np.empty(times.shape + w.shape) for w in (w1, w2)]
     for index in np.ndindex(batch):
-        found = _driven(target[index], times.ravel() / tau[index], w1[index], w2[index], rtol)
+        found = _driven(f"{who}.weights", target[index], times.ravel(), float(tau[index]), w1[index], w2[index], rtol)
         for whole, part in zip(out, found, strict=True):
             whole[(slice(None),) * times.ndim + index] = part.reshape(times.shape + part.shape[1:])
     return out[0], out[1]
 
 
-def _driven(target: np.ndarray, times: np.ndarray, w1: np.ndarray, w2: np.ndarray, rtol: float) -> list[np.ndarray]:
+def _driven(
+    who: str, target: np.ndarray, times: np.ndarray, tau: float, w1: np.ndarray, w2: np.ndarray, rtol: float
+) -> list[np.ndarray]:
+    """Return the weights of one network at times of shape (k,), integrated in units of the largest entries."""
     from scipy.integrate import solve_ivp
 
+    largest = max(float(np.abs(v).max()) for v in (target, w2 @ w1, w1.T @ w1, w2 @ w2.T)) or 1.0
+    unit = 2.0 ** np.round(np.log2(largest) / 2)  # of the weights, a power of two
+    target, w1, w2 = target / unit / unit, w1 / unit, w2 / unit
     frame = start_frame(np, target, w2 @ w1, w1.T @ w1, w2 @ w2.T)
+    scaled = _until_the_limit(who, times, unit * unit / tau, frame, w1.shape[-1], rtol)
     cut = w1.size
 
     def rate(t: float, y: np.ndarray) -> np.ndarray:
@@ -118,10 +145,35 @@ def _driven(target: np.ndarray, times: np.ndarray, w1: np.ndarray, w2: np.ndarra
         return np.concatenate([(b.T @ gap).ravel(), (gap @ a.T).ravel()])
 
     y0 = np.concatenate([w1.ravel(), w2.ravel()])
-    stops, back = np.unique(times, return_inverse=True)
+    stops, back = np.unique(scaled, return_inverse=True)
     if stops[-1] == 0:
         path = np.repeat(y0[None], len(times), axis=0)
     else:
         floor = 1e-3 * rtol * max(float(np.abs(y0).max()), np.finfo(float).tiny)
         path = solve_ivp(rate, (0.0, stops[-1]), y0, "DOP853", stops, rtol=rtol, atol=floor).y.T[back]
+    path = unit * path
     return [path[:, :cut].reshape(-1, *w1.shape), path[:, cut:].reshape(-1, *w2.shape)]
+
+
+def _until_the_limit(who: str, times: np.ndarray, pace: float, frame: Frame, n_in: int, rtol: float) -> np.ndarray:
+    """Return ``pace times``, at most the time at which the state is its limit to rounding.
+
+    Rounding errors of the closed form accumulate in the weights, and exceed the tolerance after about ``rtol/eps``.
+    """
+    latest, small = LATEST * rtol / EPS, max(1e-3 * rtol, 64 * EPS)
+    grid = latest * 2.0 ** -np.arange(40.0)[::-1]
+    states, ends = (moved(np, t, frame, n_in) for t in (grid, np.asarray(np.inf)))
+    sizes = [np.abs(end).max() for end in ends]
+    far = [
+        np.abs(v - end).max(axis=(-2, -1)) > small * max(size, EPS * max(sizes))
+        for v, end, size in zip(states, ends, sizes, strict=True)
+    ]
+    settled = np.append(grid, np.inf)[np.flatnonzero(np.any(far, axis=0)).max(initial=-1) + 1]
+    with np.errstate(over="ignore"):  # times after the limit
+        scaled = times * pace
+    if min(scaled.max(), settled) > latest:
+        raise ValueError(
+            f"{who}: t = {times.max():g} must be at most {latest / pace:.3g} (rounding errors exceed rtol before the "
+            "limit); for product and Gram matrices call the flow"
+        )
+    return np.minimum(scaled, settled)

@@ -124,7 +124,7 @@ def refuse_large_target(who: str, target: Any) -> None:
     if arithmetic.is_object(arithmetic.namespace(target)) or not arithmetic.readable(target):
         return
     size = float(np.abs(arithmetic.to_numpy(target)).max())
-    if not size * np.sqrt(np.prod(target.shape[-2:])) <= LARGEST:
+    if not size <= LARGEST / math.sqrt(math.prod(target.shape[-2:])):
         raise OverflowError(
             f"{who}: target = {size:.3g} (largest entry) must be below {LARGEST:g} (its square is the loss); rescale "
             "it, weights and tau, or give it in linsolve.arithmetic.precise(50)"

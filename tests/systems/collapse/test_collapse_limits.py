@@ -151,6 +151,18 @@ def test_equal_biases_are_a_case_of_eqs_29_and_60():
         balanced_limit(f, [0.1, 0.2])
 
 
+def test_limits_name_flows_and_numbers_that_are_none():
+    for limit in (balanced_limit, aligned_limit):
+        for other in ({}, None, ls.BalancedMode(s=1.0), flow(kappas=([2.0, 3.0], 1.0, 0.5))):
+            with pytest.raises(TypeError, match=rf"{limit.__name__}: flow = .* must be one NeuralCollapse"):
+                limit(other, [0.1, 0.2, 0.3])
+        for bad in (1e200, np.nan):
+            with pytest.raises(ValueError, match=rf"{limit.__name__}: (b|epsilon) = "):
+                limit(flow(), [bad, 0.2, 0.3])
+    with pytest.raises(ValueError, match=r"equal_bias_limit: beta = -1\.7e\+308 must lie in"):
+        flow().equal_bias_limit(-1.7e308)
+
+
 # how fast
 
 

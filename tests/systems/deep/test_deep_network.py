@@ -309,6 +309,8 @@ def test_bad_networks_are_refused_by_name():
     for options, message in [
         ({"depth": 2.5}, "depth = 2.5 must be a whole number"),
         ({"depth": np.inf}, "depth = inf must be a whole number"),
+        ({"depth": 1e8}, "depth = 100000000.0 must be a whole number up to 10000"),
+        ({"depth": 3, "widths": 10**20}, r"widths = 1\.00e\+20 makes arrays"),
         ({"depth": 3, "widths": [4]}, r"widths = 1 numbers must be 2"),
         ({"depth": 3, "widths": 2}, "width = 2 must be at least 3"),
         ({"depth": 3, "widths": 4.5}, "width = 4.5 must be a positive integer"),
@@ -321,12 +323,19 @@ def test_bad_networks_are_refused_by_name():
     with pytest.raises(ValueError, match="orthonormal columns"):
         DeepNetwork.init((2 * u, s, v), 0.1, depth=2)
     network = DeepNetwork.init(modes, 0.1, depth=2)
-    with pytest.raises(ValueError, match="layer = 3 must be 0 to 2"):
+    with pytest.raises(ValueError, match="layer = 3 must be an integer from 0 to 2"):
         network.layer_kernel(0.0, 3, np.eye(5))
+    with pytest.raises(ValueError, match="weighted = 1 must be True or False"):
+        network.kernel_alignment(0.0, weighted=1)
+    with pytest.raises(OverflowError, match=r"DeepNetwork: x2 of magnitude 1.7e\+308 leads beyond"):
+        network.ntk(0.0, np.eye(5), np.full((1, 5), 1.7e308))
+    with pytest.raises(ValueError, match=r"v.T @ v - 1 = .*e\+300 must vanish"):
+        DeepNetwork.init((u, s, 1e300 * v), 0.1, depth=2)
     with pytest.raises(ValueError, match=r"x1 has shape \(4, 4\) but needs \(m, 5\)"):
         network.ntk(0.0, np.eye(4))
-    with pytest.raises(ValueError, match="fraction = 1"):
-        network.learning_times(1)
+    for fraction in (1, None, [0.5, 0.2]):
+        with pytest.raises(ValueError, match=r"fraction = .* must be a number in"):
+            network.learning_times(fraction)
     with pytest.raises(ValueError, match="must chain"):
         DeepNetwork.of([u, v], network.target)
     with pytest.raises(ValueError, match="target has shape"):

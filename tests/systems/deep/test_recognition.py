@@ -173,6 +173,13 @@ def test_networks_of_any_scale(depth, size):
             np.testing.assert_allclose(start, [0.2, 0.5, 1.1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("rates", [(1.0, 1.7e308), (1.0, 1e-320), (1e-150, 1e150)])
+def test_distances_of_very_different_rates_are_numbers(rates):
+    layers = [np.sqrt(rate / max(rates)) * np.diag([0.3, 0.1]) for rate in rates]  # balanced
+    assert max(distances(layers, np.diag([2.0, 1.0]), rates=rates).values()) <= 1e-12
+    assert distances([2 * layers[0], layers[1]], np.diag([2.0, 1.0]), rates=rates)["imbalance"] > 0.1
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (3, 1), (2, 2)], ids=str)
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_small_and_empty_problems(shape, depth):

@@ -271,6 +271,13 @@ def test_bad_kernels_are_refused(name):
         ls.BlockKernel(**{**GOOD, **change})
 
 
+def test_kernels_beyond_doubles_are_refused():
+    with pytest.raises(
+        OverflowError, match=r"beyond the range of doubles \(within of up to 1, between of up to 1\.7e\+308\)"
+    ):
+        ls.BlockKernel(**GOOD | {"between": -1.7e308})
+
+
 def test_bad_questions_are_refused():
     flow = ls.BlockKernel(**GOOD)
     for route in (

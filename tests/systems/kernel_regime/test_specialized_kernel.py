@@ -223,7 +223,17 @@ def test_bad_questions_are_refused():
         flow.predict(1.0, np.ones(4), [0, 2], [0.0, 0.0])
     with pytest.raises(ValueError, match=r"of_outputs: own has shape \(2,\) but must be three numbers"):
         ls.SpecializedKernel.of_outputs((1.0, 2.0), (2.0, 1.0, 0.5), [2, 2])
-    with pytest.raises(ValueError, match=r"SpecializedKernel: "):
+    for own, other, message in [
+        ((3.0, 2.0, 1.0), (0.0, 1.0, 0.5), r"the kernel by own and other = -1 .* raise the first number of each by 1"),
+        ((4.0, 1.0, 0.5), (2.0, 3.0, 0.5), "the kernel by own and other = -1 "),
+        ((-1e-8, 2.0, 1.0), (2.0, 1.0, 0.5), r"own = -1e-08 at index \(0,\) must lie in \[0, inf\)"),
+        ((3.0, 2.0, 1.0), (2.0, np.ma.masked, 0.5), "other has masked entries"),
+    ]:
+        with pytest.raises(ValueError, match="^SpecializedKernel.of_outputs: .*" + message):
+            ls.SpecializedKernel.of_outputs(own, other, [2, 2])
+    with pytest.raises(ValueError, match=r"discrete: allow_divergence = 'no' must be True or False"):
+        flow.discrete([1], np.ones(4), step=0.1, allow_divergence="no")
+    with pytest.raises(ValueError, match=r"SpecializedKernel.of_outputs: sizes has shape \(\) but needs one axis"):
         ls.SpecializedKernel.of_outputs((4.0, 1.0, 0.5), (2.0, 1.0, 0.5), 2)
 
 

@@ -193,6 +193,13 @@ def test_kernels_beyond_doubles_are_refused_by_name():
             call()
 
 
+def test_the_scale_of_a_kernel_may_be_beyond_the_root_of_doubles():
+    assert kernels.input_kernel([[[1e-150]], [[1.0]]], scale=1e150)[0, 0] == pytest.approx(1e300, rel=1e-15)
+    assert kernels.input_kernel([[[1e-150]], [[1e-150]]], scale=1e200)[0, 0] == pytest.approx(2e100, rel=1e-15)
+    with pytest.raises(OverflowError, match=r"input_kernel: scale of magnitude 1e\+200 leads beyond the range"):
+        kernels.input_kernel([[[1.0]], [[1.0]]], scale=1e200)
+
+
 @pytest.mark.parametrize("flow", [1, None, {}, "TwoLayer", np.eye(2), ls.BalancedMode(s=1.0), ls.TwoLayer])
 def test_kernels_name_a_flow_that_is_none(flow):
     for name, arguments in {"linearize": (0.1,), "tangent_kernel": (0.1, np.eye(2)), "convergence": (1.0, 0.1)}.items():

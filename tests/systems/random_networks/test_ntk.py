@@ -359,7 +359,7 @@ def test_edge_of_chaos_of_erf(q):
         ({"widths": 3}, r"moments: widths has shape \(\)"),
         ({"weight_variance": 0}, "moments: weight_variance = 0"),
         ({"bias_variance": -1}, "moments: bias_variance = -1"),
-        ({"weights": "mean"}, "parametrization: name = 'mean' is unknown"),
+        ({"weights": "mean"}, "moments: weights = 'mean' is unknown"),
     ],
 )
 def test_errors_name_value_and_rule(given, message):
@@ -370,7 +370,7 @@ def test_errors_name_value_and_rule(given, message):
 def test_errors_of_mean_field_and_limits():
     with pytest.raises(ValueError, match="named: activation = 'rellu' is unknown; did you mean 'relu'"):
         mean_field.named("rellu")
-    with pytest.raises(ValueError, match="kernels: depth = 0 must be a positive integer"):
+    with pytest.raises(ValueError, match="kernels: depth = 0 must be an integer from 1 to 100000"):
         mean_field.kernels(np, mean_field.named("relu"), np.eye(2), 0, 2.0, 0.0)
     with pytest.raises(ValueError, match="dispersion: found = 'chaos' is unknown"):
         limits.dispersion(np, "chaos", np.ones(1), np.ones(1), np.ones(1))

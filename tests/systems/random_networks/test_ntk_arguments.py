@@ -81,6 +81,21 @@ def test_batches_that_do_not_broadcast_are_refused(function):
             function(**given | bad)
 
 
+@pytest.mark.parametrize("function", [sampling.layer_by_layer, sampling.explicit, first_step.draw, printed.finite])
+def test_functions_of_one_network_refuse_batches(function):
+    given = arguments(function)
+    for name in ("widths", "weight_variance", "slope", "norm_squared"):
+        if name in given:
+            with pytest.raises(ValueError, match=rf"^{function.__name__}: {name} has shape \(2,.* without batch axes"):
+                function(**given | {name: np.stack([np.asarray(given[name])] * 2)})
+
+
+def test_gradient_norms_have_the_batch_of_the_slopes():
+    found = ntk.gradient_norms(np, [3, 4, 2], 1.5, np.array([0.0, 0.3]))
+    for part, slope in zip(found, (0.0, 0.3), strict=True):
+        np.testing.assert_allclose(part, ntk.gradient_norms(np, [3, 4, 2], 1.5, slope), rtol=1e-15)
+
+
 @every_function
 def test_every_magnitude_gives_numbers_or_a_named_refusal(function):
     """From the smallest to the largest double in each argument: finite results (or log 0), no warning."""
@@ -105,7 +120,15 @@ def test_every_magnitude_gives_numbers_or_a_named_refusal(function):
         (lambda: mean_field.phase(-0.1), "phase: found = -0.1 must be finite and not negative"),
         (lambda: mean_field.phase([1.0, 2.0]), r"phase: found = \[1.0, 2.0\] must be finite"),
         (lambda: mean_field.phase(1.0, error=-1.0), "phase: error = -1.0 must be finite and not negative"),
-        (lambda: mean_field.kernels(np, "relu", np.eye(2), 1.5, 2.0, 0.0), "kernels: depth = 1.5 must be a positive"),
+        (
+            lambda: mean_field.kernels(np, "relu", np.eye(2), 1.5, 2.0, 0.0),
+            "kernels: depth = 1.5 must be an integer from 1 to 100000",
+        ),
+        (
+            lambda: mean_field.kernels(np, "relu", np.eye(2), 10**400, 2.0, 0.0),
+            "kernels: depth = .* must be an integer",
+        ),
+        (lambda: ntk.moments([2, 4], 2.0, weights="nt"), "moments: weights = 'nt' is unknown; did you mean 'ntk'"),
         (lambda: mean_field.kernels(np, "relu", -np.eye(2), 3, 2.0, 0.0), "kernels: gram must be symmetric"),
         (lambda: mean_field.kernels(np, "relu", [[1, 2], [2, 1]], 3, 2.0, 0.0), "kernels: gram must be symmetric"),
         (lambda: mean_field.error_function(np, 1.0, 1.0, 2.0), "error_function: s12 = 2 must be at most"),
@@ -116,6 +139,13 @@ def test_every_magnitude_gives_numbers_or_a_named_refusal(function):
             "count = 2.5 must be an integer",
         ),
         (lambda: sampling.explicit(np.random.default_rng(0), 10**9, [2, 3000], 1.0, 0.0), "more than the memory"),
+        (lambda: sampling.explicit(0, 5, [2, 1e30], 1.0, 0.0), r"draw: widths = 1\.00e\+30 makes arrays"),
+        (lambda: sampling.layer_by_layer(0, 10**20, [3, 4], 1.0, 0.0), r"layer_by_layer: count = 1\.00e\+20 makes"),
+        (
+            lambda: sampling.layer_by_layer(0, 5, [3, 1e155], 1.0, 0.0),
+            r"layer_by_layer: widths = 1e\+155 at index \(1,\)",
+        ),
+        (lambda: first_step.draw(-1, 5, [3, 4], 1.0, 0.0), "draw: rng = -1 must be None, an integer of at least 0"),
     ],
 )
 def test_other_errors_name_value_and_rule(call, message):

@@ -151,6 +151,30 @@ def test_weights_follow_the_ode_of_the_weights():
     np.testing.assert_allclose(rate, np.swapaxes(b[1], -1, -2) @ gap, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-70, 1e70])
+def test_weights_are_constant_once_the_limit_is_reached(size):
+    flow, w1, w2 = network(tau=1.0)
+    flow = WhitenedTwoLayer(target=flow.target * size**2, tau=flow.tau)
+    w1, w2 = size * w1, size * w2
+    times = np.asarray([1e3, 1e16, 1e155]) / size**2
+    a, b = flow.weights(times, w1, w2)
+    np.testing.assert_array_equal(a[1], a[2])
+    for k in range(3):
+        np.testing.assert_allclose(b[k] @ a[k], flow(np.inf, flow.of(w1, w2))["product"], atol=1e-8 * size**2)
+
+
+def test_weights_name_what_is_wrong():
+    flow, w = WhitenedTwoLayer(target=np.diag([1.0, 0.0])), 0.1 * np.eye(2)
+    with pytest.raises(ValueError, match=r"weights: t = 1e\+16 must be at most .* \(rounding errors exceed rtol"):
+        flow.weights(1e16, w, w)  # the zero mode decays as 1/t
+    with pytest.raises(ValueError, match=r"weights: w1 has shape \(2, 1\), so n_in = 1, but target has n_in = 2"):
+        flow.weights(1.0, w[:, :1], w)
+    with pytest.raises(OverflowError, match=r"weights: w1 = 1e\+154 and w2 = 0\.1 \(largest entries\)"):
+        flow.weights(1.0, 1e155 * w, w)
+    with pytest.raises(OverflowError, match=r"target = 1\.7e\+308 \(largest entry\) must be below"):
+        WhitenedTwoLayer(target=1.7e308 * np.eye(3))
+
+
 @pytest.mark.parametrize(("n_in", "width", "n_out", "lam"), LEGAL)
 def test_init_is_balanced(n_in, width, n_out, lam):
     w1, w2 = WhitenedTwoLayer.init(n_in, width, n_out, scale=0.7, imbalance=lam, batch=(4,), rng=0)
