@@ -243,7 +243,7 @@ def gradient_norms(xp: Any, widths: Any, weight_variance: Any, slope: Any) -> An
     Source: Seleznova (2024), section 3.1, (8), (9). Published formulas, checked: ``linsolve card NTKMoments``.
     """
     second, _ = spread(slope)
-    zero = 0 * widths
+    zero = 0 * widths + 0 * (second * weight_variance)[..., None]
     may_die = xp.where((slope + 0 * second)[..., None] == 0, 2.0**-widths, zero)
     # the gradient at l is 0 if one of the layers 1..l-1 is dead; the gradient of the output is never 0
     hidden = xp.concat([zero[..., :1], xp.cumsum(xp.log1p(-may_die[..., 1:-1]), axis=-1), zero[..., :1]], axis=-1)
