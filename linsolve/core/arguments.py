@@ -19,6 +19,7 @@ from linsolve import arithmetic
 __all__ = [
     "Interval",
     "boolean",
+    "booleans",
     "choice",
     "extreme",
     "integer",
@@ -279,7 +280,7 @@ def number(who: str, name: str, value: Any, *, meaning: str, domain: str = "(0, 
     Traceback (most recent call last):
     ValueError: descend: step = 'fast' must be positive and finite (units of time); say 0.001
     """
-    plain = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    plain = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 and not np.ma.is_masked(value) else value
     try:
         real = float(plain) if isinstance(plain, numbers.Real) and not isinstance(plain, bool) else math.nan
     except OverflowError:
@@ -326,6 +327,25 @@ def boolean(who: str, name: str, value: Any, *, meaning: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{who}: {name} = {shown(value)} must be True or False ({meaning})")
     return bool(value)
+
+
+def booleans(who: str, name: str, value: Any, *, meaning: str) -> np.ndarray:
+    """Return `value`, True or False or an array of them, as an array of bool.
+
+    Raises
+    ------
+    TypeError
+        For any other value.
+
+    Examples
+    --------
+    >>> booleans("classify", "zero_output", [True, False], meaning="whether the output is 0").tolist()
+    [True, False]
+    """
+    found = _on_host(who, name, value, meaning)
+    if found.dtype.kind != "b" or found.size == 0:
+        raise TypeError(f"{who}: {name} = {shown(value)} must be True or False, or an array of them ({meaning})")
+    return found
 
 
 def refuse_beyond_memory(who: str, sizes: Mapping[str, int], meaning: str) -> None:

@@ -150,8 +150,7 @@ def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[
 
 def _real(who: str, name: str, value: Any, meaning: str, most: float) -> np.ndarray:
     """Return a finite real array; raise if powers of its entries would overflow."""
-    given = value if isinstance(value, np.ma.MaskedArray) else np.asarray(value)  # masked arrays raise below
-    found = np.asarray(real_array(who, name, given, meaning=meaning))
+    found = np.asarray(real_array(who, name, value, meaning=meaning))
     size = float(np.abs(found).max())
     if size > most:
         raise ValueError(f"{who}: {name} reaches {size:.3g} but must not exceed {most:g} ({meaning}); rescale it")

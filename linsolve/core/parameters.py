@@ -11,7 +11,7 @@ from typing import Any, Self, dataclass_transform
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array, refuse_fractions
+from linsolve.core.arguments import Interval, number, real_array, refuse_fractions, shown
 from linsolve.core.notebook import html_table
 from linsolve.core.pytrees import register
 
@@ -56,7 +56,14 @@ def parameter(
     >>> TwoRates(s=2.0, eta=[0.1, 0.2]).eta.tolist()
     [0.1, 0.2]
     """
-    axes, allowed = axis_names("parameter", axes), Interval(domain, "parameter", "domain")
+    who = "parameter"
+    axes, allowed = axis_names(who, axes), Interval(domain, who, "domain")
+    if default is not dataclasses.MISSING:
+        real_array(who, "default", default, meaning=doc, domain=allowed)
+    if not isinstance(typical, tuple | list) or len(typical) != 2:
+        raise ValueError(f"{who}: typical = {shown(typical)} must be two numbers (typical range); say (0.5, 2.0)")
+    for end in typical:
+        number(who, "typical", end, meaning="end of the typical range", domain="(-inf, inf)", example=0.5)
     metadata = {"symbol": symbol, "doc": doc, "domain": allowed, "typical": typical, "axes": axes, "whole": whole}
     return dataclasses.field(default=default, metadata=metadata)
 

@@ -8,6 +8,7 @@ and do not enter the loss. The same holds for input and output directions absent
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import cached_property, reduce
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ __all__ = [
     "Reduced",
     "commutator",
     "diagonal",
+    "fastest_rate",
     "joint",
     "norm",
     "reduced",
@@ -46,6 +48,18 @@ def spectral(a: np.ndarray) -> float:
         return float(np.linalg.norm(a, 2))
     gram = a @ a.T if len(a) <= a.shape[1] else a.T @ a
     return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
+
+
+@np.errstate(over="ignore")
+def fastest_rate(layers: Sequence[np.ndarray], target: np.ndarray, covariance: np.ndarray, rate: float) -> float:
+    """Return an estimate of the rate of a network's fastest mode.
+
+    It is the largest curvature of a balanced network, ``L |Sigma_xx| s^(2L-2)``, with ``s`` the norm of the layers at
+    the start or for the target, times the learning rate.
+    """
+    depth = len(layers)
+    size = max(spectral(target) ** (1 / depth), *(spectral(w) for w in layers))
+    return float(rate * depth * spectral(covariance) * size ** (2 * depth - 2))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import Interval, extreme, real_array, refuse_fractions
 from linsolve.core.parameters import batch_shape, own_sizes
 
-__all__ = ["Argument", "checked", "in_range"]
+__all__ = ["Argument", "checked", "in_range", "law_in_range"]
 
 T = TypeVar("T")
 Formula = TypeVar("Formula", bound=Callable[..., Any])
@@ -125,5 +125,16 @@ def in_range(who: str, formula: Callable[[], T], *, logarithm: bool = False, **g
     return found
 
 
+def law_in_range(formula: Formula) -> Formula:
+    """Return a law's method ``(xp, ...)`` that raises OverflowError for nan or infinities, naming a parameter."""
+
+    @functools.wraps(formula)
+    def call(self: Any, xp: Any, *args: Any) -> Any:
+        return in_range(type(self).__name__, lambda: formula(self, xp, *args), **self.parameters())
+
+    return call  # type: ignore[return-value]
+
+
 def _leaves(found: Any) -> Iterable[Any]:
+    found = tuple(found.values()) if isinstance(found, Mapping) else found
     return [leaf for part in found for leaf in _leaves(part)] if isinstance(found, tuple | list) else (found,)

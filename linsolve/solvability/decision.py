@@ -11,9 +11,9 @@ import numpy as np
 from linsolve.core.arguments import shown
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones
 from linsolve.core.network_arguments import Network, read
-from linsolve.core.reduced_network import Reduced, norm, reduced
+from linsolve.core.reduced_network import Reduced, fastest_rate, norm, reduced
 from linsolve.solvability.conditions import Assessment, Condition, assess
-from linsolve.solvability.integration import WHO, followed, kernel_change, refuse_endless
+from linsolve.solvability.integration import LONGEST, WHO, followed, kernel_change, refuse_endless
 from linsolve.solvability.laws import near_laws
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.neighbors import neighbors
@@ -49,7 +49,8 @@ def judge(
 def _judged(network: Network, until: float | None) -> Verdict:
     red = reduced(network)
     if until is not None:
-        refuse_endless(red, float(until))
+        rate = fastest_rate(red.layers, red.target, red.covariance, red.clock)
+        refuse_endless(WHO, "until", float(until), rate, LONGEST)
     path = followed(network, red, None if until is None else float(until))
     assessed = assess(network, red)
     near = neighbors(network, red, assessed, path.times, path.maps)

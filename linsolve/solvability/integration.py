@@ -21,7 +21,7 @@ from linsolve.core.network import gradient_flow, maps
 from linsolve.core.network_arguments import Network
 from linsolve.core.reduced_network import Reduced, spectral
 
-__all__ = ["WHO", "Path", "followed", "kernel_change", "refuse_endless"]
+__all__ = ["LONGEST", "WHO", "Path", "followed", "kernel_change", "refuse_endless"]
 
 WHO = "applies"
 STEPS = 1000
@@ -208,18 +208,12 @@ def _horizon(model: _Model, red: Reduced) -> tuple[float, list[np.ndarray]]:
 
 
 @np.errstate(over="ignore")
-def refuse_endless(red: Reduced, until: float) -> None:
-    """Raise if a time is too long for an explicit integrator, whose step is bounded by stability.
-
-    The rate of the fastest mode is estimated by the largest curvature of a balanced network, ``L |Sigma_xx| s^(2L-2)``,
-    with ``s`` the norm of the layers at the start or for the target.
-    """
-    size = max(spectral(red.target) ** (1 / red.depth), *(spectral(w) for w in red.layers))
-    rate = red.clock * red.depth * np.linalg.norm(red.covariance, 2) * size ** (2 * red.depth - 2)
-    if until * rate > LONGEST:
+def refuse_endless(who: str, name: str, until: float, rate: float, most: float) -> None:
+    """Raise if a time exceeds `most` time constants of a mode of this rate, too long for an integrator."""
+    if until * rate > most:
         raise ValueError(
-            f"{WHO}: until = {until:g} is {until * rate:.3g} times the time constant of the fastest mode but must be "
-            f"at most {LONGEST:.0e} (time; the network is integrated so far); say {LONGEST / rate:.2g}, or leave it out"
+            f"{who}: {name} = {until:g} is {until * rate:.3g} times the time constant of the fastest mode but must be "
+            f"at most {most:.0e} (time; the network is integrated so far); say {most / rate:.2g}"
         )
 
 

@@ -13,12 +13,15 @@ from linsolve.core.integrate import integrate
 from linsolve.core.network import affine_maps, deep_weights, gradient_flow, maps
 from linsolve.core.network_arguments import Network
 from linsolve.core.network_observables import NetworkObservables
+from linsolve.core.reduced_network import fastest_rate
+from linsolve.solvability.integration import refuse_endless
 from linsolve.solvability.trajectory import WHO
 
 __all__ = ["BiasedProblem", "Problem"]
 
 EVALUATIONS = 50_000  # of the velocity by DOP853, a few seconds; stiff networks need more
 IMPLICIT = 500_000  # of the velocity by Radau, Jacobians included
+LATEST = 1e14  # in time constants of the fastest mode; from about 1e16 on, Radau fails for rounding
 SMALL = 600  # weights of a network whose Jacobian is factorized
 
 
@@ -77,8 +80,10 @@ class Problem(NetworkObservables):
             return [np.broadcast_to(w, shape + w.shape) for w in weights], "constant"
         if not np.isfinite(self.times).all():
             raise ValueError(f"{WHO}: t = inf must be finite (time; the weights are integrated); say a late time")
-        flow = self.flow
+        flow, depth = self.flow, len(self.network.weights)
         start = flow.State(weights[0] @ span, *weights[1:])
+        rate = fastest_rate(start[:depth], flow.target, flow.covariance, self.network.rates.max())
+        refuse_endless(WHO, "t", float(self.times.max()), rate, LATEST)
         size = sum(w.size for w in start)
         late = f"{WHO}: t = {self.times.max():g} is too late (time): the network is stiff, with {size} weights; ask for"
         try:

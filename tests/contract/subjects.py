@@ -13,6 +13,7 @@ from good_values import BY_NAME, KERNEL, OWN, collapsing, deep
 import linsolve as ls
 from linsolve.core.flow import Flow
 from linsolve.core.law import Expansion, Law
+from linsolve.core.map import Map
 from linsolve.core.parameters import Parametrized
 from linsolve.engines.evaluate import traceable
 
@@ -121,6 +122,11 @@ def _flow_subjects(cls: Any) -> Iterator[Subject]:
         yield _subject(
             f"{cls.__name__}.when", lambda z0, loss: flow.when(z0, loss=loss), lambda: {"z0": z0, "loss": 0.1}
         )
+    if issubclass(cls, Map):
+        descent = {"k": np.array([0, 3]), "z0": z0, "step": 0.01, "momentum": 0.0, "decay": 0.0, "samples": None}
+        yield _subject(f"{cls.__name__}.discrete", flow.discrete, lambda: {**descent, "max_steps": 1000})
+        steps = {"z0": z0, "loss": 0.1, "step": 0.01, "max_steps": 1000}
+        yield _subject(f"{cls.__name__}.first_step", flow.first_step, lambda: dict(steps))
     yield from _methods(cls, INSTANCES.get(cls.__name__, lambda: flow)())
 
 
@@ -141,7 +147,12 @@ def _methods(cls: Any, made: Any) -> Iterator[Subject]:
     for name in dir(cls):
         raw = inspect.getattr_static(cls, name)
         method = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
-        if name.startswith("_") or name in (*FRAMEWORK, "when") or not inspect.isfunction(method):
+        if (
+            name.startswith("_")
+            or name in (*FRAMEWORK, "when")
+            or raw in (Map.discrete, Map.first_step)
+            or not inspect.isfunction(method)
+        ):
             continue
         names = [n for n in inspect.signature(method).parameters if n not in ("self", "cls")]
         if names and "xp" not in names and f"{cls.__name__}.{name}" not in INTERNAL:
@@ -175,6 +186,9 @@ SLOW = {
 }
 LEFT_OUT = {
     "arithmetic.cast": "passes any value on; its users check it",
+    "arithmetic.first_order": "a step of formulas",
+    "arithmetic.holds": "a predicate of masks",
+    "arithmetic.implicit": "takes functions of formulas",
     "arithmetic.is_object": "a predicate of namespaces",
     "arithmetic.namespace": "a function of any values",
     "arithmetic.precision": "a function of a namespace",

@@ -157,7 +157,7 @@ def test_wrong_declarations_are_refused_where_they_are_made(what):
 
 @pytest.mark.parametrize("text", ["positive", "(1, 0)", "0, 1", "", None, "(nan, 1)"])
 def test_domains_are_two_ends_in_brackets(text):
-    with pytest.raises(ValueError, match=r"Interval: text = .* must be two ends in brackets"):
+    with pytest.raises(ValueError, match=r"parameter: domain = .* must be two ends in brackets"):
         ls.parameter("s", "target", domain=text)
 
 

@@ -346,3 +346,10 @@ def test_a_kernel_beyond_the_memory_is_refused_with_its_size():
 @pytest.mark.parametrize("activation", [None, "linear"])
 def test_a_linear_activation_is_accepted(activation):
     close(ls.solve(SQUARE, PAIR, 0.0, activation=activation)["w2"], SQUARE[1], 0.0)
+
+
+def test_a_time_too_late_for_integration_is_refused_at_once():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(9, 3)), [rng.normal(size=(4, 3)), rng.normal(size=(2, 4))]
+    with pytest.raises(ValueError, match=r"solve: t = 1e\+200 is .* must be at most 1e\+14 \(time"):
+        ls.solve(weights, (X, X[:, :2]), [0.0, 1e200], [1.0, 0.5])

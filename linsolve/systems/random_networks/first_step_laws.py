@@ -81,13 +81,16 @@ class NTKFirstStep(RandomNetworks):
         return {"change": change, "neighbors": neighbors}
 
     def neighbors(self, xp: Any) -> Any:
-        """Return the means of squared output and neighboring layers, shape (layer,), for all layers but the last."""
-        second, c = spread(self.slope)
-        n, one = self.widths, xp.ones_like(self.widths[:1])
-        before = xp.concat([one, xp.cumprod(1 + c / n[1:])])[:-1]
-        after = xp.concat([one, xp.cumprod(xp.flip(1 + c / n[2:]))])
-        power = self.weight_variance * (self.weight_variance * second) ** (2 * n.shape[0] - 3)
-        return self.norm_squared**2 * power * n[:-1] / n[0] ** 2 * before * xp.flip(after)
+        """Return the means of squared output and neighboring layers, shape batch + (layer,), for all but the last."""
+        second, c = (value[..., None] for value in spread(self.slope))
+        variance, n = self.weight_variance[..., None], self.widths
+        grown = 1 + c / n
+        one = xp.ones_like(grown[..., :1])
+        before = xp.concat([one, xp.cumprod(grown[..., 1:-1], axis=-1)], axis=-1)
+        after = xp.concat([one, xp.cumprod(xp.flip(grown[..., 2:], axis=-1), axis=-1)], axis=-1)
+        power = variance * (variance * second) ** (2 * n.shape[-1] - 3)
+        shares = power * n[..., :-1] / n[..., :1] ** 2 * before * xp.flip(after, axis=-1)
+        return self.norm_squared[..., None] ** 2 * shares
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
         """Draw `count` explicit networks and differentiate their kernels."""

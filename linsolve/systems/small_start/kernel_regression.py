@@ -12,7 +12,7 @@ from linsolve.core.network import trained
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
 from linsolve.systems.small_start.small_network import SmallNetwork
-from linsolve.systems.small_start.start import SmallStart, check_growth, direction, outer, refuse
+from linsolve.systems.small_start.start import SmallStart, check_growth, check_small, direction, outer, refuse
 
 __all__ = ["KernelRegression"]
 
@@ -100,6 +100,7 @@ class KernelRegression(SmallStart):
         check_growth(self)
 
     def _trained(self, small: Any) -> tuple[np.ndarray, np.ndarray]:
+        check_small(self, small)
         first, last = trained(
             self.layers_at_start(small), self.target, covariance=self.inputs.T @ self.inputs / len(self.inputs)
         )

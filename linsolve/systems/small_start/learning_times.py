@@ -14,7 +14,7 @@ from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import batch_shape, parameter
 from linsolve.systems.mode.deep_mode import DeepMode
 from linsolve.systems.small_start.small_network import SmallNetwork
-from linsolve.systems.small_start.start import SmallStart, check_growth, check_range, outer, split, unit
+from linsolve.systems.small_start.start import SmallStart, check_growth, check_range, check_small, outer, split, unit
 
 __all__ = ["DeepLearningTime", "LearningTime"]
 
@@ -78,6 +78,7 @@ class LearningTime(SmallStart):
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return both times."""
+        check_small(self, small)
         s, _, w, _ = split(xp, self.first, self.target)
         odds = s / (small**2 * xp.sum((self.last + w) ** 2) / 4) - 1
         pace = 2 * self.eta * s

@@ -10,6 +10,7 @@ import numpy as np
 from linsolve.core.network import follow
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.numerics.checked import law_in_range
 from linsolve.systems.small_start.small_network import SmallNetwork, named_losses
 from linsolve.systems.small_start.start import SmallStart, check_growth, kernel, outer, split, unit
 
@@ -87,6 +88,7 @@ class MatchedSolution(SmallStart):
         """Return ``p0``, the initial value of the growing part."""
         return self.pace(xp, small)[1]
 
+    @law_in_range
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return ``q`` and ``r``, from decaying exponentials only."""
         s = self.pace(xp, small)[0]
@@ -210,10 +212,12 @@ class RefinedMatchedSolution(MatchedSolution):
         _, _, w, rest = split(xp, self.first, self.target)
         g = self.last + w
         b = small**2 * xp.sum((g @ rest) ** 2) / xp.sum(g**2)
-        k = 2 * s / p0 - 1
-        # log((e^x + K)/(1 + K)) - x without overflow
-        slowed = -xp.log((1 + k * xp.exp(-2 * s * t)) / (1 + k))
-        return 2 * s * t - b * (1 + k) / (2 * s * k) * slowed
+        r, down = 2 * s / p0, xp.exp(-2 * s * t)  # 1 + K
+        equal = r == 1
+        k = xp.where(equal, xp.ones_like(r), r - 1)
+        # log((e^x + K)/(1 + K)) - x over -K, without overflow
+        slowed = xp.where(equal, 1 - down, xp.log(r / (1 - down + r * down)) / k)
+        return 2 * s * t - b * r / (2 * s) * slowed
 
 
 class KernelAlignment(RefinedMatchedSolution):
@@ -305,6 +309,7 @@ class KernelAlignment(RefinedMatchedSolution):
         size = xp.sqrt(xp.sum(m * m, axis=(-2, -1)))
         return {"alignment": (m @ beta) @ beta / size, "kernel": m, "output": xp.sum(a * w, axis=-1)}
 
+    @law_in_range
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return alignment, kernel ``M`` and output ``r``."""
         return self._of(xp, *self.layers(xp, small))

@@ -14,7 +14,7 @@ from linsolve.core.parameters import Parametrized, parameter
 
 __all__ = [
     *("DeepStart", "SmallStart", "direction", "kernel", "outer", "refuse", "split"),
-    *("check_covariance", "check_direction", "check_growth", "check_range", "check_times", "unit"),
+    *("check_covariance", "check_direction", "check_growth", "check_range", "check_small", "check_times", "unit"),
 ]
 
 LARGEST = 1e60  # the laws multiply up to four entries
@@ -53,6 +53,19 @@ def check_growth(law: Any, along: str = "target") -> None:
     if not np.abs(growing).max() > ROUNDING * size:
         rule = f"must not be -first @ v / |v| with v = {along}"
         refuse(law, "last", "a start without the growing mode", rule, "the target is never learned; change last")
+
+
+def check_small(law: Any, small: Any) -> None:
+    """Raise if initial weights of size `small` are not small: their growing mode is stronger than the target."""
+    if not arithmetic.readable(law.first, law.last, law.target, small):
+        return
+    first, last, v = (arithmetic.to_numpy(a).astype(float) for a in (law.first, law.last, law.target))
+    s, sigma = np.linalg.norm(v), float(arithmetic.to_numpy(small))
+    strength = sigma**2 * np.sum((last + first @ v / s) ** 2) / 4
+    if not strength < s:
+        name = "first" if np.abs(first).max() > np.abs(last).max() else "last"
+        rule = f"at sigma = {sigma:g} must grow from below the target of strength {s:.3g}"
+        refuse(law, name, f"layers of strength {strength:.3g}", rule, "take a smaller sigma, or a larger target")
 
 
 def check_covariance(law: Any, *, definite: bool) -> None:

@@ -12,6 +12,7 @@ from linsolve.core.arguments import Interval, integer, lengths, real_array, refu
 from linsolve.core.flow import Flow
 from linsolve.core.query import NotExact
 from linsolve.core.randomness import seeded
+from linsolve.numerics.checked import in_range
 
 __all__ = ["TwoLayerNetworks", "gaussian", "line_samples", "on_a_line"]
 
@@ -29,8 +30,8 @@ def on_a_line(who: str, X: Any, y: Any, tolerance: float) -> tuple[np.ndarray, f
     tolerance : float
         Largest relative Frobenius distance from the line.
     """
-    X = np.asarray(real_array(who, "X", np.asarray(X), meaning="samples"))
-    y = np.asarray(real_array(who, "y", np.asarray(y), meaning="targets"))
+    X = np.asarray(real_array(who, "X", X, meaning="samples"))
+    y = np.asarray(real_array(who, "y", y, meaning="targets"))
     if X.ndim != 2 or y.shape != X.shape[:1]:
         raise ValueError(f"{who}: X, y = shapes {X.shape}, {y.shape} must be (N, d0) and (N,) (samples, targets)")
     scale = np.abs(X).max()
@@ -47,7 +48,8 @@ def on_a_line(who: str, X: Any, y: Any, tolerance: float) -> tuple[np.ndarray, f
             f"at most {tolerance:g}); use WhitenedTwoLayer for whitened data, or train numerically"
         )
     size = np.sqrt(np.mean(a**2))
-    return scale * size * n, float(np.mean(a * y) / size)
+    _, exponent = np.frexp(np.abs(y).max())  # scaled by a power of two, sums of targets do not overflow
+    return scale * (size * n), float(np.ldexp(np.mean(a * np.ldexp(y, -exponent)) / size, exponent))
 
 
 def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> tuple[Any, Any]:
@@ -121,7 +123,8 @@ def gaussian(
         scales.append(scale)
     rng = seeded(who, rng)
     own = [tuple(sizes[axis] for axis in axes) for axes in shapes]
-    return [scale * rng.standard_normal(batch + shape) for scale, shape in zip(scales, own, strict=True)]
+    drawn = [rng.standard_normal(batch + shape) for shape in own]
+    return in_range(who, lambda: [scale * each for scale, each in zip(scales, drawn, strict=True)], **sigmas)
 
 
 class TwoLayerNetworks(Flow):

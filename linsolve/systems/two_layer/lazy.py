@@ -12,6 +12,7 @@ from linsolve.core.arguments import integer, real_array
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, observable
 from linsolve.core.parameters import parameter
+from linsolve.core.randomness import seeded
 from linsolve.numerics.double_double import DoubleDouble
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.hyperbolic_rotation import Rotation
@@ -185,6 +186,7 @@ class LazyTwoLayer(TwoLayer):
         """
         x, target = on_a_line(f"{cls.__name__}.from_dataset", X, y, cls.tolerance)
         u0, w0 = cls.state(reference)
+        _refuse_other_inputs(f"{cls.__name__}.from_dataset", "reference", w0, x)
         return cls(y=target, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=x, alpha=alpha, u0=u0, w0=w0)
 
     def definition(self, xp: Any) -> Definition:
@@ -231,7 +233,7 @@ class LazyTwoLayer(TwoLayer):
     ) -> tuple[LazyTwoLayer, Any]:
         """Return the flow and the initial weights of a scaled network; see `TwoLayer.from_lazy`."""
         who = "TwoLayer.from_lazy"
-        h = integer(who, "h", h, meaning="hidden units", example=10)
+        h, rng = integer(who, "h", h, meaning="hidden units", example=10), seeded(who, rng)
         X = np.asarray(real_array(who, "X", X, meaning="samples"))
         x, target = (X, y) if X.ndim == 1 else on_a_line(who, X, y, cls.tolerance)
         if z0 is None:
@@ -242,6 +244,7 @@ class LazyTwoLayer(TwoLayer):
             raise ValueError(
                 f"{who}: h = {h} must be the number of hidden units of z0, whose u has shape {start.u.shape}"
             )
+        _refuse_other_inputs(who, "z0", start.w, x)
         gamma = 1 / np.sqrt(h * x.shape[-1])
         return cls(y=target, gamma=gamma, x=x, alpha=alpha, u0=start.u, w0=start.w), start
 
@@ -255,6 +258,12 @@ class LazyTwoLayer(TwoLayer):
         shift = parameters["y"] - parameters["gamma"] * u[0] * w[0][0] * parameters["x"][0]
         extra = {"y": alpha * sympy.expand(shift), "alpha": alpha, "u0": u, "w0": w}
         return parameters | extra, (u, w), point | {alpha: 1.7}
+
+
+def _refuse_other_inputs(who: str, name: str, w: Any, x: Any) -> None:
+    if w.shape[-1] != x.shape[-1]:
+        rule = f"has a first layer of {w.shape[-1]} inputs, but the samples X have {x.shape[-1]}"
+        raise ValueError(f"{who}: {name} {rule} (numbers of inputs); make them equal")
 
 
 def _divisor(xp: Any, x: Any) -> Any:

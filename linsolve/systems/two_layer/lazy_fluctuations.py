@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve.core.law import Statistic
 from linsolve.core.parameters import parameter
+from linsolve.numerics.checked import law_in_range
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
 from linsolve.systems.two_layer.lazy_training import angle, kernel_change, slopes, weight_change
 
@@ -87,6 +88,7 @@ class LazyFluctuations(Statistic):
     def _strength(self) -> Any:
         return self.y / (self.rho * self.scaled_alpha)
 
+    @law_in_range
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return the three variances, of ``sqrt(h) F/y`` at the times, of ``sqrt(h) K/K0`` and of ``sqrt(h) F/y``."""
         G = self._strength()
@@ -94,7 +96,7 @@ class LazyFluctuations(Statistic):
         return {
             "F": by_k**2 + by_e**2,
             "kernel": G**2,
-            "F across": (self.rho_across / self.rho / G) ** 2 * weight_change(xp, G),
+            "F across": (self.rho_across / self.rho * weight_change(xp, G)) ** 2,
         }
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:

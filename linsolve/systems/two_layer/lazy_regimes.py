@@ -10,6 +10,7 @@ import numpy as np
 from linsolve.core.law import Expansion
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.numerics.checked import law_in_range
 from linsolve.systems.two_layer.lazy_training import LazyTraining, moved, network
 from linsolve.systems.two_layer.line_network import LineNetwork
 
@@ -109,6 +110,7 @@ class LazyRegime(_Regime):
         """Return ``G``."""
         return G
 
+    @law_in_range
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the leading terms."""
         half = xp.ones_like(small) / 2
@@ -162,6 +164,7 @@ class FeatureRegime(_Regime):
         """Return ``1/G``."""
         return 1 / G
 
+    @law_in_range
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the leading terms."""
         speed = 2 * (xp.sqrt(2 * xp.ones_like(small)) - 1)

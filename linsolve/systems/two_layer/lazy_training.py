@@ -10,6 +10,7 @@ import numpy as np
 from linsolve.core.law import Expansion
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
+from linsolve.numerics.checked import law_in_range
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
 from linsolve.systems.two_layer.line_network import LineNetwork
 
@@ -56,45 +57,52 @@ def network(xp: Any, small: Any, target: Any, alpha: Any, rho: Any, xi: Any) -> 
     return flow.cast(xp), start
 
 
-def _clock(xp: Any, tau: Any, G: Any) -> tuple[Any, Any, Any]:
-    """Return ``T``, ``1 - q^2 T^2`` and ``(1 + T)^2 - G^2 T^2``, each as a sum of positive terms."""
-    q = xp.sqrt(1 + G**2)
-    e = xp.exp(-4 * q * tau)
-    T, rest = -xp.expm1(-4 * q * tau) / (1 + e) / q, 4 * e / (1 + e) ** 2
-    return T, rest, rest + 2 * T * (1 + T)
+def _root(xp: Any, G: Any) -> Any:
+    """Return ``q = sqrt(1 + G^2)``."""
+    return xp.hypot(xp.ones_like(G), G)
+
+
+def _clock(xp: Any, tau: Any, G: Any) -> tuple[Any, Any, Any, Any]:
+    """Return ``4 q tau``, ``T``, ``1 - q^2 T^2`` and ``(1 + T)^2 - G^2 T^2``, each as a sum of positive terms."""
+    q = _root(xp, G)
+    x = 4 * q * tau
+    x = xp.minimum(x, xp.full_like(x, 2.0**1000))  # finite, where exp(-x) vanishes
+    e = xp.exp(-x)
+    T, rest = -xp.expm1(-x) / (1 + e) / q, 4 * e / (1 + e) ** 2
+    return x, T, rest, rest + 2 * T * (1 + T)
 
 
 def angle(xp: Any, tau: Any, G: Any) -> tuple[Any, Any]:
     """Return ``sinh(2 theta) / G`` and ``cosh(2 theta)`` at times ``tau = rho^2 t`` at infinite width."""
-    T, _, size = _clock(xp, tau, G)
+    _, T, _, size = _clock(xp, tau, G)
     return 2 * T * (1 + T) / size, ((1 + T) ** 2 + (G * T) ** 2) / size
 
 
 def slopes(xp: Any, tau: Any, G: Any) -> tuple[Any, Any]:
     """Return the derivatives of ``1 - F/y`` by ``k0`` and ``e0`` at ``k0 = 1``, ``e0 = 0``."""
-    T, rest, size = _clock(xp, tau, G)
-    q = xp.sqrt(1 + G**2)
-    dT = (2 * tau * rest - T) / q  # derivative by the rate c, as in the next line
-    by_c = -rest * (4 * q * tau * T + 2 * dT * (1 + T - G**2 * T) / size) / size
-    return by_c / q - 2 * rest * T * (1 + T) / size**2, by_c * G / q
+    x, T, rest, size = _clock(xp, tau, G)
+    q = _root(xp, G)
+    dT = x * rest / (2 * q) - T  # q times the derivative by the rate c, as in the next line
+    by_c = -(rest / size) * (x * T + 2 * (dT / size) * ((1 + T) / q - (G / q) * (G * T)))
+    return by_c / q - 2 * (rest / size) * (T / size) * (1 + T), by_c * (G / q)
 
 
 def kernel_change(xp: Any, G: Any) -> Any:
     """Return ``q - 1``."""
-    return G**2 / (1 + xp.sqrt(1 + G**2))
+    return G * (G / (1 + _root(xp, G)))
 
 
 def weight_change(xp: Any, G: Any) -> Any:
-    """Return ``2 C (C - 1)``, ``C = cosh(theta(inf))``: the square of the relative change of each layer."""
-    C = xp.sqrt((1 + xp.sqrt(1 + G**2)) / 2)
-    twice = G**2 / (1 + xp.sqrt(1 + G**2)) / (1 + C)  # 2 (C - 1) without cancellation
-    return C * twice
+    r"""Return ``sqrt(2 C (C - 1)) / |G|``, ``C = cosh(theta(inf))``: the relative change of each layer over ``|G|``."""
+    q = _root(xp, G)
+    C = xp.sqrt((1 + q) / 2)
+    return xp.sqrt(C / (1 + C) / (1 + q))  # 2 (C - 1) = G^2 / ((1 + q) (1 + C)), without cancellation
 
 
 def half_time(xp: Any, G: Any) -> Any:
     """Return ``rho^2 t`` at half of the initial loss; ``1 - q T`` is rationalized against cancellation."""
     beta = 1 - 1 / xp.sqrt(2 + 0 * G)
-    q, root = xp.sqrt(1 + G**2), xp.sqrt(1 + (beta * G) ** 2)
+    q, root = _root(xp, G), _root(xp, beta * G)
     left = (1 - beta) * (1 + (1 + beta) / (root + beta * q))
     return xp.log1p(2 * q * beta / left) / (4 * q)
 
@@ -188,6 +196,14 @@ class LazyTraining(Expansion):
     scales: ClassVar[tuple[float, ...]] = (1e-4, 1e-5, 1e-6)
     dps = 40
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.xi.shape != (3,):
+            raise ValueError(
+                f"{type(self).__name__}: xi has shape {tuple(self.xi.shape)} but must be (3,) (fluctuations of the "
+                "start); give kernel, overlap and difference"
+            )
+
     def strength(self) -> Any:
         """Return ``G``, signed."""
         return self.y / (self.rho * self.scaled_alpha)
@@ -204,10 +220,11 @@ class LazyTraining(Expansion):
         """
         return kernel_change(xp, self.strength()) * xp.sqrt((d_in + 3) / (4 * d_in))
 
+    @law_in_range
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the limits; F and the kernel change include their fluctuations."""
         G, tau = self.strength(), self.rho**2 * self.times
-        q, change = xp.sqrt(1 + G**2), kernel_change(xp, G)
+        q, change = _root(xp, G), kernel_change(xp, G)
         output, kernel = angle(xp, tau, G)
         by_k, by_e = slopes(xp, tau, G)
         return {
@@ -215,9 +232,9 @@ class LazyTraining(Expansion):
             "F with fluctuations": self.y * (output - small * (by_k * self.xi[0] + by_e * self.xi[1])),
             "kernel": kernel,
             "kernel change": change,
-            "kernel change with fluctuations": change + small * (G * self.xi[1] - G**2 * self.xi[0]) / q,
+            "kernel change with fluctuations": change + small * (G / q) * (self.xi[1] - G * self.xi[0]),
             "kernel change at alpha*": xp.ones_like(q),
-            "weights": xp.sqrt(weight_change(xp, G)),
+            "weights": xp.abs(G) * weight_change(xp, G),
             "half time": half_time(xp, G) / self.rho**2,
         }
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import numbers
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import shown
+from linsolve.core.arguments import booleans, shown
 from linsolve.core.parameters import batch_shape
 
 __all__ = ["PHASES", "Classification", "Exponents", "classify"]
 
+HUGE = 10**300  # sums of smaller exponents are doubles
 PHASES = ("kernel", "feature", "frozen", "unstable")
 
 MEANINGS = {
@@ -171,11 +173,10 @@ def classify(
     read = {name: _read("classify", name, value) for name, value in given.items()}
     still = flags("classify", zero_output)
     single = _shape(read, still) == ()
+    _refuse_negative_width("classify", min(read["c_d"][0]))
+    if not single:
+        _refuse_huge("classify", read)
     (d, gamma, u, w, rate_u, rate_w), unit = _integers(read)
-    if np.any(d < 0):
-        least = Fraction(int(np.min(d)), unit)
-        rule = "must be at least 0 (exponent of the width); a network has at least one unit"
-        raise ValueError(f"classify: c_d = {least} {rule}")
     a, b = rate_w + u, rate_u + w
     A = 2 * gamma + rate_u + rate_w
     B = 2 * gamma + d + np.maximum(a, b)
@@ -203,12 +204,7 @@ def _grid(whole: Any, unit: int) -> Classification:
 
 def flags(who: str, zero_output: Any) -> np.ndarray:
     """Return `zero_output` as an array of bool; raise TypeError for other types."""
-    found = np.asarray(zero_output)
-    if found.dtype.kind != "b" or found.size == 0:
-        raise TypeError(
-            f"{who}: zero_output = {shown(zero_output)} must be True or False (whether the start has output 0)"
-        )
-    return found
+    return booleans(who, "zero_output", zero_output, meaning="whether the start has output 0")
 
 
 def decimals(who: str, exponents: Exponents) -> Exponents:
@@ -218,9 +214,33 @@ def decimals(who: str, exponents: Exponents) -> Exponents:
             f"{who}: exponents = {shown(exponents)} must be six or seven; say Exponents(1, -0.5, 0, 0, 0, 0)"
         )
     *given, zero_output = exponents if len(exponents) == 7 else (*exponents, False)
-    read = [_read(who, name, value) for name, value in zip(MEANINGS, given, strict=True)]
-    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w = (np.array([float(v) for v in some])[index] for some, index in read)
+    read = {name: _read(who, name, value) for name, value in zip(MEANINGS, given, strict=True)}
+    _refuse_negative_width(who, min(read["c_d"][0]))
+    _refuse_huge(who, read)
+    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w = (
+        np.array([float(v) for v in some])[index] for some, index in read.values()
+    )
     return Exponents(c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, flags(who, zero_output))
+
+
+def _refuse_negative_width(who: str, c_d: Fraction) -> None:
+    if c_d < 0:
+        rule = "must be at least 0 (exponent of the width); a network has at least one unit"
+        raise ValueError(f"{who}: c_d = {_text(c_d)} {rule}")
+
+
+def _text(value: Fraction) -> str:
+    """Return a number as text; Python does not print integers of more than 4300 digits."""
+    return str(value) if abs(value) < HUGE else f"{Decimal(int(value)):.3g}"
+
+
+def _refuse_huge(who: str, read: dict[str, tuple[list[Fraction], np.ndarray]]) -> None:
+    """Raise for exponents whose sums are beyond the range of doubles."""
+    for name, (values, _) in read.items():
+        largest = max(values, key=abs)
+        if abs(largest) > HUGE:
+            rule = "must be at most 1e300 in size as a double"
+            raise ValueError(f"{who}: {name} = {_text(largest)} {rule} ({MEANINGS[name]}); take a smaller one")
 
 
 def _read(who: str, name: str, value: Any) -> tuple[list[Fraction], np.ndarray]:

@@ -7,12 +7,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, number, real_array, shown, unknown_name
+from linsolve.core.arguments import (
+    Interval,
+    extreme,
+    integer,
+    number,
+    real_array,
+    refuse_beyond_memory,
+    shown,
+    unknown_name,
+)
 from linsolve.core.parameters import batch_shape
 from linsolve.core.query import pose
 from linsolve.core.randomness import generator, seeded
+from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import length
-from linsolve.systems.two_layer.phase_classes import PHASES, Exponents, decimals, flags
+from linsolve.systems.two_layer.phase_classes import MEANINGS, PHASES, Exponents, decimals, flags
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["Diagnosis", "Slopes", "diagnose", "measured_phase", "medians", "networks", "slopes", "wishart"]
@@ -43,12 +53,20 @@ def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.
     -------
     r, a, b : array, shape (count,) + shape of `width`
     """
-    who, meaning = "wishart", "number of hidden units"
-    width = np.asarray(real_array(who, "width", width, meaning=meaning, domain=Interval("[1, inf)")))
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise ValueError(f"{who}: count = {shown(count)} must be a positive integer (a number of networks); say 400")
+    return _wishart("wishart", _width("wishart", width), count, rng)
+
+
+def _width(who: str, width: Any) -> np.ndarray:
+    meaning = "number of hidden units"
+    return np.asarray(real_array(who, "width", width, meaning=meaning, domain=Interval("[1, inf)")))
+
+
+def _wishart(who: str, width: np.ndarray, count: Any, rng: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the Gram matrix for checked widths; see `wishart`."""
+    count = integer(who, "count", count, meaning="networks", example=400)
+    refuse_beyond_memory(who, {"count": count, "widths": width.size}, "one number a network")
     xp, rng = generator(who, rng)
-    width, shape = xp.asarray(width), (int(count), *width.shape)
+    width, shape = xp.asarray(width), (count, *width.shape)
     r = xp.sqrt(rng.chisquare(width, shape))
     a = rng.standard_normal(shape)
     alone = width == 1
@@ -107,7 +125,14 @@ def networks(
     >>> round(float(flow(0.0, z0)["ntk"].mean()), 1)  # gamma^2 (|u|^2 + |W x|^2), to be 2
     2.0
     """
-    who, known = "networks", {field.name for field in dataclasses.fields(TwoLayer)}  # type: ignore[arg-type]
+    return _networks("networks", width, count, sigma_u, sigma_w, zero_output, rng, parameters)
+
+
+def _networks(
+    who: str, width: Any, count: int, sigma_u: Any, sigma_w: Any, zero_output: Any, rng: Any, parameters: dict[str, Any]
+) -> tuple[TwoLayer, Any]:
+    """Return networks of two units for the caller `who`; see `networks`."""
+    known = {field.name for field in dataclasses.fields(TwoLayer)}  # type: ignore[arg-type]
     for name in parameters:
         if name not in known:
             raise ValueError(unknown_name(who, "parameter", name, known))
@@ -118,13 +143,19 @@ def networks(
         np.asarray(real_array(who, name, value, meaning="standard deviation", domain=Interval("[0, inf)")))
         for name, value in (("sigma_u", sigma_u), ("sigma_w", sigma_w))
     )
-    given = {"width": width, "sigma_u": scale_u, "sigma_w": scale_w, "zero_output": still}
+    given = {"width": _width(who, width), "sigma_u": scale_u, "sigma_w": scale_w, "zero_output": still}
     given |= flow.parameters() | {"x": flow.x[..., 0]}
-    width = np.broadcast_to(width, batch_shape(who, {name: np.shape(value) for name, value in given.items()}))
-    r, along, across = wishart(width, count, rng=rng)
+    shape = batch_shape(who, {name: np.shape(value) for name, value in given.items()})
+    r, along, across = _wishart(who, np.broadcast_to(given["width"], shape), count, rng)
     along = np.where(still, 0, along)
     u, w = np.stack([r, np.zeros_like(r)], axis=-1), np.stack([along, across], axis=-1)
-    return flow, TwoLayer.State(scale_u[..., None] * u, scale_w[..., None, None] * w[..., None])
+    layers = in_range(
+        who,
+        lambda: (scale_u[..., None] * u, scale_w[..., None, None] * w[..., None]),
+        sigma_u=scale_u,
+        sigma_w=scale_w,
+    )
+    return flow, TwoLayer.State(*layers)
 
 
 class Diagnosis(NamedTuple):
@@ -174,16 +205,25 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
     """
     if not isinstance(flow, TwoLayer):
         raise TypeError(f"diagnose: flow = {shown(flow)} must be a TwoLayer or a LazyTwoLayer (networks); pass one")
-    z0 = pose(flow, 0, z0).z0
+    return _diagnosis("diagnose", "z0", flow, pose(flow, 0, z0).z0)
+
+
+def _diagnosis(who: str, name: str, flow: TwoLayer, z0: Any) -> Diagnosis:
+    """Return the diagnosis of a checked state; errors of the caller `who` blame the argument `name`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _quantities(flow, z0)
+    kernel = found.ntk[~((found.ntk > 0) & (found.ntk < np.inf))]
+    if kernel.size:
+        rule, fix = "must be positive and finite", "leave out u = W x = 0 and gamma = 0, rescale others"
+        raise ValueError(f"{who}: {name} leads to a kernel of {kernel[0]}, which {rule} (weights squared); {fix}")
+    return in_range(who, lambda: found, **{name: found.ntk})
+
+
+def _quantities(flow: TwoLayer, z0: Any) -> Diagnosis:
     h, size = flow.hidden(np, z0), np.sqrt(np.sum(flow.x**2, axis=-1))
     root_h, root_u = np.sqrt(flow.eta_u)[..., None], (np.sqrt(flow.eta_w) * size)[..., None]
     p, q = (np.abs(flow.gamma) * length(np, (root_h * h + s * root_u * z0.u) / 2) for s in (1, -1))
-    with np.errstate(over="ignore"):
-        g, half = np.sqrt(flow.eta_u) * np.sqrt(flow.eta_w) * flow.gamma * size, p**2 + q**2
-    if np.any(half == 0):
-        raise ValueError("diagnose: kernel = 0 must be positive (u = W x = 0 or gamma = 0); leave such networks out")
-    if np.any(np.isinf(half)):
-        raise ValueError("diagnose: kernel = inf must be finite (weights squared, beyond a double); rescale them")
+    g, half = np.sqrt(flow.eta_u) * np.sqrt(flow.eta_w) * flow.gamma * size, p**2 + q**2
     f0, r0 = flow.output(np, z0), flow.residual(np, z0)
     c = np.hypot(g * (f0 - r0), 2 * p * q)
     excess = -(g * r0 / half) * (g * (2 * f0 - r0) / half)
@@ -208,21 +248,30 @@ def medians(exponents: Exponents, kappa: Any, *, count: int = 400, rng: Any = No
     Diagnosis
         Of the shape of `kappa`; the middle field is the median of ``|K_inf/K0 - 1|``.
     """
-    domain = Interval("[1, inf)")
-    kappa = np.asarray(real_array("medians", "kappa", kappa, meaning="base of all powers", domain=domain))
-    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, zero_output = decimals("medians", exponents)
-    flow, z0 = networks(
-        WIDTH * kappa**c_d,
-        count,
-        sigma_u=kappa ** (c_u / 2),
-        sigma_w=kappa ** (c_w / 2),
-        zero_output=zero_output,
-        rng=rng,
-        gamma=kappa**c_gamma,
-        eta_u=kappa**c_eta_u,
-        eta_w=kappa**c_eta_w,
-    )
-    found = diagnose(flow, z0)
+    who, kappa = "medians", _sizes("medians", kappa)
+    return _medians(who, decimals(who, exponents), kappa, count, rng)
+
+
+def _sizes(who: str, kappa: Any) -> np.ndarray:
+    return np.asarray(real_array(who, "kappa", kappa, meaning="base of all powers", domain=Interval("[1, inf)")))
+
+
+def _medians(who: str, exponents: Exponents, kappa: np.ndarray, count: int, rng: Any) -> Diagnosis:
+    """Return the medians for checked exponents and sizes; see `medians`."""
+    factors = {"c_d": (WIDTH, 1), "c_u": (1, 0.5), "c_w": (1, 0.5)}  # of the power, and of the exponent
+    powers = {}
+    for name, value in zip(Exponents._fields[:-1], exponents, strict=False):
+        factor, share = factors.get(name, (1, 1))
+        with np.errstate(over="ignore"):
+            powers[name] = factor * kappa ** (share * value)
+        if not (np.all(powers[name] > 0) and np.isfinite(powers[name]).all()):
+            far = extreme(value)
+            rule = f"makes powers of kappa = {kappa.max():g} that are no doubles"
+            raise ValueError(f"{who}: {name} = {far:g} {rule} ({MEANINGS[name]}); take a smaller one")
+    d, gamma, sigma_u, sigma_w, eta_u, eta_w = powers.values()
+    parameters = {"gamma": gamma, "eta_u": eta_u, "eta_w": eta_w}
+    flow, z0 = _networks(who, d, count, sigma_u, sigma_w, exponents.zero_output, rng, parameters)
+    found = _diagnosis(who, f"kappa = {kappa.max():g}", flow, z0)
     return Diagnosis(*(np.median(np.abs(v), axis=0) for v in found))
 
 
@@ -261,15 +310,20 @@ def slopes(
     >>> exponents, [round(abs(float(slope - exponent)), 1) for slope, exponent in zip(found, exponents)]
     ([0.0, -1.0, 0.0], [0.0, 0.0, 0.0])
     """
-    exponents, sizes = decimals("slopes", exponents), np.asarray(kappa)
-    if sizes.shape != (2,) or sizes.dtype.kind not in "iuf" or not 1 <= sizes[0] < sizes[1] < np.inf:
+    who = "slopes"
+    exponents, sizes = decimals(who, exponents), _sizes(who, kappa)
+    if sizes.shape != (2,) or not sizes[0] < sizes[1]:
         raise ValueError(f"slopes: kappa = {shown(kappa)} must be two sizes that ascend from 1; say (1e10, 1e20)")
-    rng = seeded("slopes", rng)
+    rng = seeded(who, rng)
     low, high = sizes
-    shape = batch_shape("slopes", {name: v.shape for name, v in exponents._asdict().items()})
-    ends = [medians(exponents, np.full(shape, k), count=count, rng=rng) for k in (low, high)]
-    scale = np.log(high / low)
-    return Slopes(*(np.log(b / a) / scale for a, b in zip(*ends, strict=True)))
+    shape = batch_shape(who, {name: v.shape for name, v in exponents._asdict().items()})
+    ends = [_medians(who, exponents, np.full(shape, k), count, rng) for k in (low, high)]
+    scale = np.log(high) - np.log(low)
+
+    def logarithms() -> list[Any]:
+        return [(np.log(b) - np.log(a)) / scale for a, b in zip(*ends, strict=True)]
+
+    return Slopes(*in_range(who, logarithms, kappa=sizes))
 
 
 def measured_phase(found: Slopes, tolerance: float = 0.02) -> Any:
