@@ -47,8 +47,10 @@ class Map(Flow):
 
     def repeated(self, xp: Any, fixed: Any, now: Any, rule: Rule, count: int) -> Any:
         """Return the numbers after `count` equal steps."""
-        for _ in range(count):
-            now = self.advanced(xp, fixed, now, rule)
+        for done in range(count):
+            before, now = now, self.advanced(xp, fixed, now, rule)
+            if done % 64 == 0 and _same(before, now):
+                break
         return now
 
     def restored(self, xp: Any, z0: Any, fixed: Any, now: Any) -> Any:
@@ -178,9 +180,9 @@ class Map(Flow):
             for count in range(most + 1):
                 value = arithmetic.to_numpy(self._loss(flow, xp, problem.z0, (fixed, now)))
                 found = np.where((value <= loss) & np.isinf(found), count, found)
-                if not (np.isinf(found) & np.isfinite(value)).any():
+                before, now = now, flow.advanced(xp, fixed, now, rule)
+                if not (np.isinf(found) & np.isfinite(value)).any() or (count % 64 == 0 and _same(before, now)):
                     break
-                now = flow.advanced(xp, fixed, now, rule)
         return found
 
     @staticmethod
@@ -206,6 +208,13 @@ def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: Course
             _refuse_divergence(who, problem, start, course, int(wanted[-1]))
         kept.append(now)
     return kept
+
+
+def _same(before: Any, now: Any) -> bool:
+    """Return whether a step changed nothing, so that no later one will."""
+    return arithmetic.readable(*now) and all(
+        np.array_equal(arithmetic.to_numpy(a), arithmetic.to_numpy(b)) for a, b in zip(before, now, strict=True)
+    )
 
 
 def _finite(now: Any) -> bool:

@@ -65,9 +65,9 @@ class Course(NamedTuple):
 
     def times(self, counts: np.ndarray) -> Any:
         """Return the times after numbers of steps."""
-        reached = (
-            np.concatenate([[0.0], np.cumsum(self.lengths)])[counts] if self.lengths.ndim else self.lengths * counts
-        )
+        with np.errstate(over="ignore"):  # a time beyond doubles is inf
+            whole = self.lengths.ndim > 0
+            reached = np.concatenate([[0.0], np.cumsum(self.lengths)])[counts] if whole else self.lengths * counts
         return arithmetic.cast(self.xp, reached)
 
 
@@ -84,10 +84,10 @@ def rules_of(who: str, problem: Problem, last: int, given: tuple[Any, Any, Any, 
                 f"{who}: {name} = {value:g} must be 0 (the state of {type(problem.flow).__name__} does not hold the "
                 "layers' moves); use TwoLayer or HiddenMode"
             )
-    if decay * lengths.max() >= 1:
-        raise ValueError(
-            f"{who}: decay = {decay:g} must be below 1/step = {1 / lengths.max():g} (rate of weight decay)"
-        )
+    with np.errstate(over="ignore"):
+        most = 1 / lengths.max()
+    if decay >= most:
+        raise ValueError(f"{who}: decay = {decay:g} must be below 1/step = {most:g} (rate of weight decay)")
     if samples is None:
         return Course(problem.xp, lengths, momentum, decay, None)
     if "samples" not in problem.flow.rules:

@@ -10,9 +10,17 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
+from linsolve.core.step_rules import Rule
 from linsolve.numerics.scalar import log1p_ratio, logistic, root_of_twice
 
-__all__ = ["BalancedMode"]
+__all__ = ["BalancedMode", "ModeDescent"]
+
+
+class ModeDescent(NamedTuple):
+    """Numbers of a mode under gradient descent: the product ``a`` and its distance ``s - a`` from the target."""
+
+    a: Any
+    gap: Any
 
 
 class BalancedMode(Map):
@@ -138,6 +146,23 @@ class BalancedMode(Map):
     def step(self, xp: Any, z: Any, h: Any) -> Any:
         """Return the product after one descent step on the two weights: ``a (1 + h (s - a) sign(a) / tau)^2``."""
         return self.State(z.a * (1 + h * xp.sign(z.a) * (self.s - z.a) / self.tau) ** 2)
+
+    def reduced(self, xp: Any, z0: Any) -> tuple[None, ModeDescent]:
+        """Return the product and its distance from the target."""
+        return None, ModeDescent(z0.a + 0 * self.s, self.s - z0.a)
+
+    def advanced(self, xp: Any, fixed: None, now: ModeDescent, rule: Rule) -> ModeDescent:
+        """Return both after one step."""
+        change = rule.h * xp.sign(now.a) * now.gap / self.tau
+        return ModeDescent(now.a * (1 + change) ** 2, now.gap - now.a * change * (2 + change))
+
+    def restored(self, xp: Any, z0: Any, fixed: None, now: ModeDescent) -> Any:
+        """Return the product."""
+        return self.State(now.a)
+
+    def described(self, xp: Any, fixed: None, now: ModeDescent) -> dict[str, Any]:
+        """Return the loss from the distance, which keeps its relative accuracy."""
+        return {"loss": now.gap**2 / 2}
 
     def definition(self, xp: Any) -> Definition:
         """Return the balanced layers ``|u|`` and ``u``, which share one weight."""

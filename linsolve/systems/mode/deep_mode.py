@@ -10,7 +10,9 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
+from linsolve.core.step_rules import Rule
 from linsolve.numerics.scalar import root_of_twice
+from linsolve.systems.mode.balanced_mode import ModeDescent
 from linsolve.systems.mode.growth import deep_growth
 from linsolve.systems.mode.growth_time import deep_growth_time
 
@@ -161,17 +163,41 @@ class DeepMode(Map):
 
         At infinite depth this is the limit ``a exp(h (s - a) |a| / tau)``; at depth 1, ``a + h (s - a) / tau``.
         """
+        return self.State(self._descended(xp, z.a, self.s - z.a, h).a)
+
+    def _descended(self, xp: Any, a: Any, gap: Any, h: Any) -> ModeDescent:
         endless, straight = xp.isinf(self.depth), self.depth == 1
         depth = xp.where(endless | straight, 2 * xp.ones_like(self.depth), self.depth)
-        still = z.a == 0
-        size = xp.where(still, xp.ones_like(z.a), xp.abs(z.a))
-        pull = h * (self.s - z.a) * xp.sign(z.a) / self.tau
-        factor = 1 + pull * xp.pow(size, 1 - 2 / depth)
+        size = xp.where(a == 0, xp.ones_like(a), xp.abs(a))
+        pull = h * gap * xp.sign(a) / self.tau
+        change = pull * xp.pow(size, 1 - 2 / depth)
+        near = change > -0.5  # the power of a factor close to 1 loses depth digits
+        power = depth * xp.log1p(xp.where(near, change, 0 * change))
+        power = xp.where(endless, pull * xp.where(endless, size, 0 * size), power)
         # at odd depths a long step that moves the weights across 0 changes the sign of their product
+        factor = 1 + change
         flip = xp.where((factor < 0) & (depth % 2 == 1), -xp.ones_like(factor), xp.ones_like(factor))
-        a = z.a * flip * xp.pow(xp.abs(factor), depth)
-        a = xp.where(endless, z.a * xp.exp(pull * xp.where(endless, size, 0 * size)), a)
-        return self.State(xp.where(straight, z.a + h * (self.s - z.a) / self.tau, a))
+        far = a * flip * xp.pow(xp.abs(factor), depth)
+        near = near | endless
+        move = xp.where(straight, h * gap / self.tau, a * xp.expm1(power))
+        found = xp.where(straight, a + move, xp.where(near, a * xp.exp(power), far))
+        return ModeDescent(found, xp.where(near | straight, gap - move, self.s - found))
+
+    def reduced(self, xp: Any, z0: Any) -> tuple[None, ModeDescent]:
+        """Return the product and its distance from the target."""
+        return None, ModeDescent(z0.a + 0 * self.s, self.s - z0.a)
+
+    def advanced(self, xp: Any, fixed: None, now: ModeDescent, rule: Rule) -> ModeDescent:
+        """Return both after one step."""
+        return self._descended(xp, now.a, now.gap, rule.h)
+
+    def restored(self, xp: Any, z0: Any, fixed: None, now: ModeDescent) -> Any:
+        """Return the product."""
+        return self.State(now.a)
+
+    def described(self, xp: Any, fixed: None, now: ModeDescent) -> dict[str, Any]:
+        """Return the loss from the distance, which keeps its relative accuracy."""
+        return {"loss": now.gap**2 / 2}
 
     def definition(self, xp: Any) -> Definition:
         """Return balanced layers that share one weight, ``a = u |u|^(D-1)``; at infinite depth ``sign(u) e^|u|``."""

@@ -50,7 +50,8 @@ def _changes(
     a0_, a_, gap_, s_, depth_ = (
         xp.where(moving, v, safe * one) for v, safe in ((a0, 0.5), (a, 1.0), (gap, 1.0), (s, 2.0), (depth, 2.0))
     )
-    speed, before = _velocity(xp, a_, gap_, depth_), _velocity(xp, a0_, s_ - a0_, depth_)
+    speed = _velocity(xp, a_, gap_, depth_)
+    carried = xp.pow(xp.abs(a_) / xp.abs(a0_), 2 - 2 / depth_) * (gap_ / (s_ - a0_))  # of both velocities
     # the smaller of a and s - a is held while s and the depth change
     early = xp.abs(a_) < xp.abs(gap_)
 
@@ -58,7 +59,7 @@ def _changes(
         return time(xp, a0_, xp.where(early, s - a_, gap_), s, depth)
 
     own = xp.jvp(duration, (s_, depth_), (ds, d_depth))[1]
-    small = speed * (dt - own) + speed / before * da0
+    small = speed * (dt - own) + carried * da0
     da, dgap = xp.where(early, small, ds + small), xp.where(early, ds - small, -small)
     return _at_rest(xp, moving, straight, (da, dgap), (t, a0, s, depth, a, gap), (dt, da0, ds))
 
@@ -78,5 +79,12 @@ def _at_rest(
     rest = xp.where(straight, left, xp.where(onto | (a0 != 0) & (t > 0), 0 * t, xp.where(a0 == 0, saddle, 1 + 0 * t)))
     share = xp.where(straight, -xp.expm1(-clock), xp.where(onto & (t > 0), 1 + 0 * t, 0 * t))
     share = xp.where(straight & forever, 1 + 0 * t, share)
+    # a start on the target: deviations decay at the rate there
+    gain = xp.where(xp.isinf(depth), xp.ones_like(depth), depth) * xp.pow(
+        xp.where(onto, xp.abs(s), 1 + 0 * s), 2 - 2 / depth
+    )
+    settled = onto & (s - a0 == 0) & ~straight & (t > 0)
+    faded = xp.where(forever, 0 * t, xp.exp(-gain * clock))
+    rest, share = xp.where(settled, faded, rest), xp.where(settled, 1 - faded, share)
     da = rest * da0 + share * ds + xp.where(forever, 0 * t, pull) * dt
     return xp.where(moving, changes[0], da), xp.where(moving, changes[1], ds - da)

@@ -83,9 +83,10 @@ def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> t
     square = np.sum(line**2, axis=-1)
     if not (square > 0).all():
         raise ValueError(f"{who}: samples need a flow whose x is not 0 (data point); set x to a point on their line")
-    along = np.sum(X * line[..., None, :], axis=-1)
-    off = X - (along / square[..., None])[..., None] * line[..., None, :]
-    distance = np.sqrt(np.sum(off**2, axis=(-2, -1)) / max(np.sum(X**2), np.finfo(float).tiny)).max()
+    size = np.abs(X).max() or 1.0
+    along = np.sum(X / size * line[..., None, :], axis=-1)
+    off = X / size - (along / square[..., None])[..., None] * line[..., None, :]
+    distance = (np.linalg.norm(off, axis=(-2, -1)) / max(np.linalg.norm(X / size), np.finfo(float).tiny)).max()
     if not distance <= tolerance:
         raise NotExact(
             f"{who}: samples must lie on the line of the flow's x; their relative distance is {distance:.3g} "

@@ -123,6 +123,11 @@ class LazyTwoLayer(TwoLayer):
 
         return super().along(xp, t, z0, shared) | Deferred(F=F, kernel_change=kernel_change)
 
+    def described(self, xp: Any, fixed: LayersStart, now: Any) -> dict[str, Any]:
+        """Return the observables of `TwoLayer` and F from the factors of gradient descent."""
+        found = super().described(xp, fixed, now)
+        return found | {"F": self.alpha * found["residual"] + self.y}
+
     def _first_change(self, xp: Any, start: LayersStart) -> Any:
         """Return the relative change of the initial tangent kernel from the reference."""
         root_h, root_u = DoubleDouble(xp, self.eta_u).sqrt(), DoubleDouble(xp, self.eta_w).sqrt() * start.s

@@ -12,6 +12,7 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
+from linsolve.core.step_rules import Rule
 from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
 from linsolve.systems.two_layer.hyperbolic_rotation import (
@@ -27,6 +28,15 @@ from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["TwoLayerOrder"]
+
+
+class OrderDescent(NamedTuple):
+    """Numbers of a network under gradient descent: order parameters and residual."""
+
+    P: Any
+    Q: Any
+    R: Any
+    residual: Any
 
 
 class TwoLayerOrder(Map):
@@ -258,6 +268,25 @@ class TwoLayerOrder(Map):
         """Return the order parameters after a descent step on the weights, ``p (1 - 2 h g r)``, ``q (1 + 2 h g r)``."""
         turn = 2 * h * self._coupling(xp) * self.residual(xp, z)
         return self.State(z.P * (1 - turn) ** 2, z.Q * (1 + turn) ** 2, z.R * (1 - turn) * (1 + turn))
+
+    def reduced(self, xp: Any, z0: Any) -> tuple[None, OrderDescent]:
+        """Return the order parameters and the residual."""
+        return None, OrderDescent(*z0, self.residual(xp, z0))
+
+    def advanced(self, xp: Any, fixed: None, now: OrderDescent, rule: Rule) -> OrderDescent:
+        """Return both after one step; the change of the residual is a product with the residual."""
+        turn = 2 * rule.h * self._coupling(xp) * now.residual
+        P, Q, R = now.P * (1 - turn) ** 2, now.Q * (1 + turn) ** 2, now.R * (1 - turn) * (1 + turn)
+        change = self._kappa(xp) * turn * (turn * (now.P - now.Q) - 2 * (now.P + now.Q))
+        return OrderDescent(P, Q, R, now.residual + change)
+
+    def restored(self, xp: Any, z0: Any, fixed: None, now: OrderDescent) -> Any:
+        """Return the order parameters."""
+        return self.State(now.P, now.Q, now.R)
+
+    def described(self, xp: Any, fixed: None, now: OrderDescent) -> dict[str, Any]:
+        """Return loss, residual and output from the residual, which keeps its relative accuracy."""
+        return {"loss": now.residual**2, "residual": now.residual, "output": now.residual + self.y}
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the time derivative of the output, ``-2 ntk (f - y)``."""

@@ -139,9 +139,9 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         """Return the weights after gradient descent."""
         u, h = line_descent.layers(xp, fixed, now)
         size = xp.where(fixed.s.hi == 0, xp.ones_like(fixed.s.hi), fixed.s.hi)[..., None]
-        onto = (self.x / size / size)[..., None, :]
-        change = h[..., :, None] - now.kept[..., None, None] * fixed.h.hi[..., :, None]
-        return self.State(u, now.kept[..., None, None] * z0.w + change * onto)
+        change = (h - now.kept[..., None] * fixed.h.hi) / size
+        along = change[..., :, None] * (self.x / size)[..., None, :]
+        return self.State(u, now.kept[..., None, None] * z0.w + along)
 
     def sampled(self, who: str, xp: Any, samples: Any) -> tuple[Any, Any]:
         """Return the weight of the output and the target of each step, for weighted samples on the line of `x`."""
