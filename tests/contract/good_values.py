@@ -242,6 +242,7 @@ OWN: dict[str, dict[str, Any]] = {
     "LazyTwoLayer.from_lazy": {"X": np.array([1.0, 2.0]), "y": 3.0, "z0": ls.TwoLayer.init(4, 2, rng=0)},
     "TwoLayerOrder.of": {},
     "FrozenKernel.discrete": {"z0": np.zeros(2), "step": 0.1, "allow_divergence": False},
+    "FrozenKernel.sgd": {"z0": np.zeros(2), "batch": 1, "step": 0.1},
     "FrozenKernel.largest_step": {},
     "BlockKernel.largest_step": {},
     "SpecializedKernel.largest_step": {},

@@ -189,6 +189,7 @@ LEFT_OUT = {
     "arithmetic.first_order": "a step of formulas",
     "arithmetic.holds": "a predicate of masks",
     "arithmetic.implicit": "takes functions of formulas",
+    "arithmetic.repeated": "takes a step of formulas",
     "arithmetic.is_object": "a predicate of namespaces",
     "arithmetic.namespace": "a function of any values",
     "arithmetic.precision": "a function of a namespace",

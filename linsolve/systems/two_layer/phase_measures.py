@@ -210,7 +210,7 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
 
 def _diagnosis(who: str, name: str, flow: TwoLayer, z0: Any) -> Diagnosis:
     """Return the diagnosis of a checked state; errors of the caller `who` blame the argument `name`."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = _quantities(flow, z0)
     kernel = found.ntk[~((found.ntk > 0) & (found.ntk < np.inf))]
     if kernel.size:
