@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from selection import quick
 
 import linsolve as ls
 from linsolve import arithmetic
@@ -139,7 +140,15 @@ def assert_slopes(cls, count, seed):
     assert np.all(worst <= 1e-9), (worst.max(), int(np.argmax(worst)))
 
 
-@every_differentiable_flow
+# the other flows take up to a minute to compile
+@pytest.mark.parametrize(
+    "cls",
+    quick(
+        [cls for cls in ls.flows.ALL if cls.__name__ not in BY_HOST],
+        lambda cls: cls.__name__ in ("BalancedMode", "FrozenKernel", "BlockKernel"),
+    ),
+    ids=lambda cls: cls.__name__,
+)
 def test_gradients_agree_with_fifty_digits(cls):
     assert_slopes(cls, 2, seed=0)
 
@@ -174,13 +183,22 @@ def test_compiled_trajectories_equal_those_of_numpy(cls):
     assert_same(cls)
 
 
+@pytest.mark.parametrize("depth", quick([3.0, 2.5, np.inf], 0))
+def test_a_deep_mode_on_its_target_relaxes_at_its_rate(depth):
+    rate = 1.0 if depth == np.inf else depth
+    found = jax.grad(lambda a: ls.DeepMode(s=1.0, depth=depth)(1.0, a)["a"])(1.0)
+    assert np.isclose(found, np.exp(-rate), rtol=1e-12)
+
+
 def test_flows_that_the_host_evaluates_refuse_derivatives_by_name():
     flow, z0 = ls.NeuralCollapse.example(np.random.default_rng(0))
     with pytest.raises(TypeError, match="NeuralCollapse: solution has no derivatives in JAX"):
         jax.grad(lambda b: flow(0.5, z0._replace(b=b))["loss"].sum())(z0.b)
 
 
-@pytest.mark.parametrize("name", ["BalancedMode", "DeepMode", "FrozenKernel", "BlockKernel", "WhitenedTwoLayer"])
+@pytest.mark.parametrize(
+    "name", quick(["BalancedMode", "FrozenKernel", "DeepMode", "BlockKernel", "WhitenedTwoLayer"], 2)
+)
 def test_gradients_are_finite_at_the_ends_of_time(name):
     flow, z0 = getattr(ls, name).example(np.random.default_rng(0))
 
@@ -205,7 +223,7 @@ def test_limits_and_times_to_a_loss_are_differentiated():
     assert jax.jit(lambda flow: flow.limit(jax.numpy, flow.state(0.1)).a)(flow) == 2.0
 
 
-@pytest.mark.parametrize("cls", [ls.BalancedMode, ls.DeepMode])
+@pytest.mark.parametrize("cls", quick([ls.BalancedMode, ls.DeepMode], 1))
 def test_derivatives_at_removable_singularities(cls):
     # a target 0, and depth 2, are limits of the general formulas
     more = {} if cls is ls.BalancedMode else {"depth": np.array([2.0, 3.0])}

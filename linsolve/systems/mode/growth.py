@@ -65,7 +65,7 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1) -> t
     ([0.5, 0.880797, 1.0], [0.5, 0.119203, 0.0])
     """
     if arithmetic.is_jax(xp):
-        return traced_growth(xp, deep_growth, deep_growth_time, t, a0, s, depth)
+        return traced_growth(xp, deep_growth, deep_growth_time, t / tau, a0, s, depth)
     curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
     hard = curved < 9 * xp.ones_like(curved) / 4
     tables = tables_of(xp, curved, hard)  # functions of the depth alone, hence before broadcasting

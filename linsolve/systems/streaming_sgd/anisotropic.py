@@ -73,6 +73,7 @@ class StreamingSGDAnisotropic(Stream):
 
     most: ClassVar[int] = 10_000_000  # steps, which are evaluated one by one
     approximates: ClassVar[str] = "averages over runs of SGD on a stream of Gaussian inputs"
+    unapplied: ClassVar[str] = "an average over streams of Gaussian inputs; linsolve.sgd averages over a data set"
 
     def means(self, xp: Any, counts: np.ndarray) -> Any:
         """Return the mean of the loss after `counts` steps, of the shape of `counts`."""

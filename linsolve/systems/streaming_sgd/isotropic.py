@@ -77,6 +77,7 @@ class StreamingSGD(Stream):
     input_variance: Any = parameter(r"\lambda", "variance of each input", domain="(0, inf)", default=1.0)
 
     approximates: ClassVar[str] = "averages over runs of SGD on a stream of isotropic Gaussian inputs"
+    unapplied: ClassVar[str] = "an average over streams of Gaussian inputs; linsolve.sgd averages over a data set"
 
     def coefficients(self, xp: Any) -> tuple[Any, Any, tuple[Any, Any, Any]]:
         """Return ``a``, ``b`` and ``(v0, v1, v2)``."""
