@@ -158,9 +158,12 @@ def constant(xp: Any, value: Any) -> Any:
     return xp.constant(value) if is_jax(xp) else value
 
 
-def first_order(xp: Any, value: Any, change: Any) -> Any:
-    """Return `value`, the limit of a removable singularity; JAX adds the derivative of `change`, which is 0 there."""
-    return value + (change - xp.constant(change)) if is_jax(xp) else value
+def first_order(xp: Any, value: Any, change: Callable[[], Any]) -> Any:
+    """Return `value`, the limit of a removable singularity; JAX adds the derivative of ``change()``, 0 there."""
+    if not is_jax(xp):
+        return value
+    small = change()
+    return value + (small - xp.constant(small))
 
 
 def repeated(xp: Any, count: int, step: Callable[..., Any], *state: Any) -> Any:

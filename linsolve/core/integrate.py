@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
-_TINY = 2.0**-1022  # smallest positive atol; solvers divide by it where the state is 0
+_TINY = 5e-324  # smallest positive atol; solvers divide by it where the state is 0
 _FINEST = 1e-320  # smallest error that has two digits as a double
 _RTOL = "[2.3e-14, inf)"  # the smallest rtol of solve_ivp is 100 eps
 

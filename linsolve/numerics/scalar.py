@@ -24,7 +24,7 @@ def phi(xp: Any, x: Any) -> Any:
     [1.0, 0.9999999999995, 0.0]
     """
     nonzero = xp.where(x == 0, xp.ones_like(x), x)
-    limit = arithmetic.first_order(xp, xp.ones_like(x), -x / 2)
+    limit = arithmetic.first_order(xp, xp.ones_like(x), lambda: -x / 2)
     return xp.where(x == 0, limit, -xp.expm1(-nonzero) / nonzero)
 
 
@@ -53,7 +53,7 @@ def log1p_ratio(xp: Any, x: Any) -> Any:
     [1.0, 1.0, 0.693147, inf]
     """
     inside = xp.where((x == 0) | (x <= -1), xp.ones_like(x), x)
-    limit = arithmetic.first_order(xp, xp.ones_like(x), -x / 2)
+    limit = arithmetic.first_order(xp, xp.ones_like(x), lambda: -x / 2)
     ratio = xp.where(x == 0, limit, xp.log1p(inside) / inside)
     return xp.where(x <= -1, xp.full_like(x, xp.inf), ratio)
 
@@ -133,7 +133,7 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     x = s * xp.where(flat, xp.zeros_like(t), t)
     if arithmetic.is_jax(xp):  # t = inf, a large number in JAX, has no derivative by s at s = 0
         soon = xp.where(t < 2.0**60, t, xp.zeros_like(t))
-        x = xp.where(flat, arithmetic.first_order(xp, xp.zeros_like(x), s * soon), x)
+        x = xp.where(flat, arithmetic.first_order(xp, xp.zeros_like(x), lambda: s * soon), x)
     size, rising = xp.abs(x), x >= 0
     decay, done = xp.exp(-size), -xp.expm1(-size)
     down = xp.where(rising, decay, xp.ones_like(x))
@@ -142,7 +142,7 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     # at a0 = 0, s = 0 and t = inf the integral is infinite, but its product with a0 is 0
     early = xp.where(a0 == 0, xp.zeros_like(t), t)
     if arithmetic.is_jax(xp):
-        early = arithmetic.first_order(xp, early, -x * soon / 2)
+        early = arithmetic.first_order(xp, early, lambda: -x * soon / 2)
     integral = xp.where(still, early, rate * xp.where(rising, done, -done))
     # where a0 S may overflow, numerator and denominator are divided by a0
     huge = (xp.abs(a0) > 1) & ((xp.abs(a0) > 2.0**100) | (xp.abs(t) > 2.0**900))

@@ -270,7 +270,7 @@ BAD = {
     "tiny.csv --imbalance -1e300": "imbalance = -1e.300 must be at most 1e.30 in size",
     "tiny.csv --scale 1000 --step 0.1": "step = 0.1 must be below",
     "tiny.csv --seed -1": "seed = -1 must not be negative",
-    "tiny.csv --depth 1e300": "depth = 1e.300 must be at most 1000",
+    "tiny.csv --depth 1e300": "depth = 1e.300 must be a whole number up to 10000",
     "tiny.csv --depth 1000": r"more than 10000 \(each of 1000 layers\); .* or fewer layers",
     "tiny.csv --classes \x1b[31m": r"class = '.x1b\[31m' is unknown",
     "tiny.csv --out .": "holds other files and is not overwritten",

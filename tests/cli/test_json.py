@@ -23,7 +23,7 @@ USES = {
     "solve": ("w.npz tree --t 0,1 --json", lambda found: found["exact"] is True and len(found["loss"]) == 2),
     "phase": ("chaos --cells 11 --json", lambda found: found["name"] == "chaos" and len(found["files"]) == 3),
     "published": ("--source atanasov_2022 --json", lambda found: isinstance(found, list)),
-    "errata": ("--json", lambda found: {row["verdict"] for row in found} == {"corrected"}),
+    "errata": ("--json", lambda found: {row["verdict"] for row in found} == {"typographical", "incorrect"}),
     "sweep": ("s.toml --json", lambda found: found["values"]["loss"]["shape"][0] == 2),
     "ntk-stats": ("--width 8 --depth 4 --networks 1000 --json", lambda found: found["width"] == 8),
     "collapse": ("--list --json", lambda found: "aligned" in found),

@@ -70,7 +70,7 @@ def test_no_message_prints_an_array(call, words):
     ("call", "who"),
     [
         (lambda rng: ls.phases.wishart(10, 3, rng=rng), "wishart"),
-        (lambda rng: ls.phases.networks(10, 3, rng=rng), "wishart"),
+        (lambda rng: ls.phases.networks(10, 3, rng=rng), "networks"),
         (lambda rng: ls.phases.slopes(ls.phases.Exponents(1, -0.5, 0, 0, 0, 0), rng=rng), "slopes"),
         (lambda rng: ls.TwoLayer.init(3, 2, rng=rng), "TwoLayer"),
         (lambda rng: ls.WhitenedTwoLayer.init(3, 2, 2, scale=0.1, rng=rng), "WhitenedTwoLayer.init"),

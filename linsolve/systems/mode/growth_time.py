@@ -123,7 +123,7 @@ def linear(xp: Any, l: Any, n: Any) -> Any:  # noqa: E741
     """Return ``e = (exp(n l) - 1)/n``, at ``n = 0`` its limit `l`; ``1/n`` is computed once per member."""
     return xp.where(
         n == 0,
-        arithmetic.first_order(xp, l, n * l * l / 2),
+        arithmetic.first_order(xp, l, lambda: n * l * l / 2),
         xp.expm1(n * l) * (1 / xp.where(n == 0, xp.ones_like(n), n)),
     )
 
@@ -132,7 +132,9 @@ def logarithmic(xp: Any, e: Any, n: Any) -> Any:
     """Return the inverse `l` of `linear`; infinite where ``n e <= -1``, outside the domain of the logarithm."""
     over = n * e <= -1
     found = xp.log1p(xp.where(over, 0 * e, n * e)) * (1 / xp.where(n == 0, xp.ones_like(n), n))
-    return xp.where(over, xp.inf + 0 * e, xp.where(n == 0, arithmetic.first_order(xp, e, -n * e * e / 2), found))
+    return xp.where(
+        over, xp.inf + 0 * e, xp.where(n == 0, arithmetic.first_order(xp, e, lambda: -n * e * e / 2), found)
+    )
 
 
 def saturation(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) -> Any:  # noqa: E741
