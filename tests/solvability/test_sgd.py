@@ -71,7 +71,8 @@ def test_averages_equal_those_over_all_sequences_to_fifty_digits(n, m, steps, re
     for value, exact in ((found.delta[:, 0], average[0]), (found.covariance, covariance), (found.squares, squares)):
         assert float(XP.max(XP.abs(value - exact))) <= 1e-45
     losses = [XP.sum((X @ w[0] - Y[:, 0]) ** 2) / (2 * n) for w in runs]
-    variance = mean([(each - mean(losses)) ** 2 for each in losses])
+    loss = mean(losses)
+    variance = mean([(each - loss) ** 2 for each in losses])
     draw, start = Sampling(n, m, replacement), XP.matrix_transpose(W)
     assert float(abs(loss_deviation("test", XP, model, start, np.array(steps), draw) ** 2 - variance)) <= 1e-45
     if n > m > 1:
