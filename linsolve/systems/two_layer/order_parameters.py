@@ -271,7 +271,7 @@ class TwoLayerOrder(Map):
 
     def reduced(self, xp: Any, z0: Any) -> tuple[None, OrderDescent]:
         """Return the order parameters and the residual."""
-        return None, OrderDescent(*z0, self.residual(xp, z0))
+        return None, OrderDescent(z0.P, z0.Q, z0.R, self.residual(xp, z0))
 
     def advanced(self, xp: Any, fixed: None, now: OrderDescent, rule: Rule) -> OrderDescent:
         """Return both after one step; the change of the residual is a product with the residual."""
