@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from linsolve.core.network_arguments import Network, read
 from linsolve.core.network_observables import NetworkObservables
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
-from linsolve.core.series import Series
+from linsolve.core.series import NamedSeries
 from linsolve.core.trajectory import Deferred
 
 __all__ = ["Estimate", "GivenNetwork", "LawTrajectory", "NetworkLaw"]
@@ -69,7 +69,7 @@ class GivenNetwork(NetworkObservables):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class LawTrajectory(Series):
+class LawTrajectory(NamedSeries):
     """Values of a law for one network, by name, each evaluated at its first access.
 
     Parameters
@@ -110,20 +110,11 @@ class LawTrajectory(Series):
     scalings: Mapping[str, str]
     error: Deferred
 
-    def keys(self) -> list[str]:
-        """Return the names of the quantities."""
-        return list(self.values)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self:
-            raise KeyError(unknown_name(self.law.__name__, "observable", name, self.keys()) + _MISSING.get(name, ""))
-        return np.asarray(self.values[name])
+        return np.asarray(super().__getitem__(name))
+
+    def _unknown(self, name: Any) -> str:
+        return unknown_name(self.law.__name__, "observable", name, self.keys()) + _MISSING.get(name, "")
 
     def __repr__(self) -> str:
         shape = "no time" if self.t is None else f"t: shape {self.t.shape}"
@@ -135,9 +126,6 @@ class LawTrajectory(Series):
 
     def _lead(self) -> dict[str, Any]:
         return {} if self.t is None else super()._lead()
-
-    def _tabled(self) -> list[str]:
-        return [name for name in self.keys() if name != "ntk"]  # its size is the square of the samples'
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -1,9 +1,9 @@
-"""Base of trajectories: table, figure and key completion of values over time."""
+"""Bases of trajectories: access by name, table, figure and key completion of values over time."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.table import Columns, chosen, frame, tidy, write_csv
 
-__all__ = ["Series", "draw_by"]
+__all__ = ["NamedSeries", "Series", "draw_by"]
 
 _drawer: list[Callable[..., Any]] = []
 
@@ -117,3 +117,32 @@ class Series:
 
     def _ipython_key_completions_(self) -> list[str]:
         return self.keys()
+
+
+class NamedSeries(Series):
+    """Values by name over times, from the mapping `values`, which may evaluate each at its first access."""
+
+    values: Mapping[str, Any]
+
+    def keys(self) -> list[str]:
+        """Return the names of the values."""
+        return list(self.values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(self._unknown(name))
+        return self.values[name]
+
+    def _unknown(self, name: Any) -> str:
+        """Return the message for a name that is not among the values."""
+        raise NotImplementedError
+
+    def _tabled(self) -> list[str]:
+        # arrays whose size is the square of that of the outputs or weights are listed on demand
+        return [name for name in self.keys() if name not in ("ntk", "covariance")]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.notebook import html_table
-from linsolve.core.series import Series
+from linsolve.core.series import NamedSeries
 from linsolve.core.trajectory import Deferred
 
 __all__ = ["WHO", "NetworkTrajectory"]
@@ -19,7 +19,7 @@ WHO = "solve"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class NetworkTrajectory(Series):
+class NetworkTrajectory(NamedSeries):
     """Weights, map, loss and tangent kernel of a network at given times, by name, each evaluated at its first access.
 
     Parameters
@@ -52,21 +52,12 @@ class NetworkTrajectory(Series):
     notes: tuple[str, ...]
     values: Deferred
 
-    def keys(self) -> list[str]:
-        """Return the names of the layers and of the observables."""
-        return list(self.values)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self:
-            reason = unknown_name(WHO, "observable", name, self.keys())
-            raise KeyError(f"{reason} (second moments have no samples)" if name in ("ntk", "train_loss") else reason)
-        return np.asarray(self.values[name])
+        return np.asarray(super().__getitem__(name))
+
+    def _unknown(self, name: Any) -> str:
+        reason = unknown_name(WHO, "observable", name, self.keys())
+        return f"{reason} (second moments have no samples)" if name in ("ntk", "train_loss") else reason
 
     def __repr__(self) -> str:
         return f"NetworkTrajectory(t: shape {self.t.shape}, route: {self.route}; {', '.join(self.keys())})"
@@ -74,6 +65,3 @@ class NetworkTrajectory(Series):
     def _repr_html_(self) -> str:
         title = f"{self.route}, t of shape {self.t.shape}"
         return html_table(title, (), (), [f"values: {', '.join(self.keys())}", *self.notes])
-
-    def _tabled(self) -> list[str]:
-        return [name for name in self.keys() if name != "ntk"]  # its size is the square of the samples'

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import integer, refuse_beyond_memory, shown, step_counts, unknown_name
+from linsolve.core.series import NamedSeries
 from linsolve.core.trajectory import Deferred
 
 __all__ = ["Averages", "Model", "Sampling", "averages", "evaluated_steps", "sampling"]
@@ -110,7 +111,7 @@ def sampling(who: str, count: int, batch: Any, replacement: Any) -> Sampling:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Averages:
+class Averages(NamedSeries):
     """Averages over all runs of SGD, by name, each evaluated at its first access.
 
     Parameters
@@ -130,25 +131,15 @@ class Averages:
     (['w1', 'map', 'loss', 'train_loss', 'covariance', 'loss_std'], [2.5, 1.5062])
     """
 
+    flow: ClassVar[None] = None
+
     t: np.ndarray
     route: str
     values: Deferred
 
-    def keys(self) -> list[str]:
-        """Return the names."""
-        return list(self.values)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self:
-            reason = unknown_name("sgd", "average", name, self.keys())
-            raise KeyError(f"{reason} (one output, no batch, rank at most 32)" if name == "loss_std" else reason)
-        return self.values[name]
+    def _unknown(self, name: Any) -> str:
+        reason = unknown_name("sgd", "average", name, self.keys())
+        return f"{reason} (one output, no batch, rank at most 32)" if name == "loss_std" else reason
 
     def __repr__(self) -> str:
         return f"Averages(t: shape {self.t.shape}, route: {self.route}; {', '.join(self.keys())})"
