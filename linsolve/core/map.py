@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,7 +57,7 @@ class Map(Flow):
         """Return the state with these numbers."""
         return now
 
-    def described(self, xp: Any, fixed: Any, now: Any) -> dict[str, Any]:
+    def described(self, xp: Any, fixed: Any, now: Any) -> Mapping[str, Any]:
         """Return observables from the numbers, more accurate than from the state, by name; `loss` among them."""
         return {}
 
@@ -135,7 +135,7 @@ class Map(Flow):
             state = flow.restored(xp, problem.z0, fixed, now)
             start = xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch)) == 0
             state = type(state)(*_unmoved(problem, start, state))
-            given = flow.described(xp, fixed, now)
+            given = dict(flow.described(xp, fixed, now))
         return Trajectory(flow, course.times(counts), state, "gradient descent, reduced", problem.z0, given=given)
 
     def first_step(self, z0: Any, *, loss: Any, step: float, max_steps: int = 1_000_000) -> Any:
@@ -172,6 +172,7 @@ class Map(Flow):
         loss = number(who, "loss", loss, meaning="value to be reached", domain="[0, inf)", example=0.01)
         most = integer(who, "max_steps", max_steps, meaning="steps to take", example=1_000_000)
         problem = pose(self, 0.0, z0)
+        step = number(who, "step", step, meaning="units of time", example=1e-3)
         course = rules_of(who, problem, 1, (step, 0.0, 0.0, None))
         flow, xp = problem.flow, problem.xp
         with np.errstate(over="ignore", invalid="ignore"):  # a member that diverges never reaches the loss

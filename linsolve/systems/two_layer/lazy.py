@@ -123,10 +123,10 @@ class LazyTwoLayer(TwoLayer):
 
         return super().along(xp, t, z0, shared) | Deferred(F=F, kernel_change=kernel_change)
 
-    def described(self, xp: Any, fixed: LayersStart, now: Any) -> dict[str, Any]:
+    def described(self, xp: Any, fixed: LayersStart, now: Any) -> Deferred:
         """Return the observables of `TwoLayer` and F from the factors of gradient descent."""
         found = super().described(xp, fixed, now)
-        return found | {"F": self.alpha * found["residual"] + self.y}
+        return found | Deferred(F=lambda: self.alpha * found["residual"] + self.y)
 
     def _first_change(self, xp: Any, start: LayersStart) -> Any:
         """Return the relative change of the initial tangent kernel from the reference."""

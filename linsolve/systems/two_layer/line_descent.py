@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.core.step_rules import Rule
+from linsolve.core.trajectory import Deferred
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.rotated_layers import LayersStart
 
@@ -156,20 +157,20 @@ def layers(xp: Any, start: LayersStart, now: Factors) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def described(xp: Any, start: LayersStart, now: Factors, weight: Any, pace: Any) -> dict[str, Any]:
+def described(xp: Any, start: LayersStart, now: Factors, weight: Any, pace: Any) -> Deferred:
     """Return loss, residual, output, ntk, sharpness and invariant from the factors.
 
     The flow's rates are those of `start` times ``pace/weight``.
     """
     b, (A, B) = start.rotation, _parts(start, now)
-    return {
-        "loss": weight * now.residual**2,
-        "residual": now.residual,
-        "output": now.residual + b.y,
-        "ntk": 2 * (A + B) * (pace / weight),
-        "sharpness": top_curvature(xp, A, B, b.g * now.residual) * pace,
-        "invariant": A * B * (pace / weight) ** 2,
-    }
+    return Deferred(
+        loss=lambda: weight * now.residual**2,
+        residual=lambda: now.residual,
+        output=lambda: now.residual + b.y,
+        ntk=lambda: 2 * (A + B) * (pace / weight),
+        sharpness=lambda: top_curvature(xp, A, B, b.g * now.residual) * pace,
+        invariant=lambda: A * B * (pace / weight) ** 2,
+    )
 
 
 def top_curvature(xp: Any, A: Any, B: Any, pull: Any) -> Any:

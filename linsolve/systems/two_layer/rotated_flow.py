@@ -86,7 +86,7 @@ class TwoRotatedLayers(Map):
             return super().repeated(xp, fixed, now, rule, count)
         return line_descent.repeated(xp, fixed, now, rule._replace(h=rule.h * self.pace), count)
 
-    def described(self, xp: Any, fixed: LayersStart, now: line_descent.Factors) -> dict[str, Any]:
+    def described(self, xp: Any, fixed: LayersStart, now: line_descent.Factors) -> Deferred:
         """Return loss, residual, output, ntk, sharpness and invariant from the factors."""
         return line_descent.described(xp, fixed, now, self.weight, self.pace)
 

@@ -222,6 +222,8 @@ def test_first_step_is_where_the_simulated_loss_falls():
     assert flow.first_step(z0, loss=goal, step=h).tolist() == expected
     assert flow.first_step(z0, loss=0.0, step=h, max_steps=10) == np.inf
     assert flow.first_step(z0, loss=goal, step=1e3 * h) == np.inf  # diverges
+    with pytest.raises(ValueError, match=r"TwoLayer\.first_step: step = \[0\.1, 0\.2\] must be"):
+        flow.first_step(z0, loss=goal, step=[0.1, 0.2])
 
 
 @pytest.mark.parametrize("wrong", WRONG)
