@@ -104,7 +104,7 @@ class Balls(ObjectNamespace):
         self.linalg = SimpleNamespace(
             solve=self._solve,
             inv=self._inv,
-            **{name: self._missing(name) for name in ("eigh", "svd", "qr", "cholesky")},
+            **{name: self._missing(name) for name in ("eigh", "eigvalsh", "svd", "qr", "cholesky")},
         )
         super().__init__()
 

@@ -38,6 +38,7 @@ class Precise(ObjectNamespace):
         self.inf = self.context.inf
         self.linalg = SimpleNamespace(
             eigh=self._eigh,
+            eigvalsh=self._eigvalsh,
             svd=self._svd,
             solve=self._solve,
             cholesky=self._cholesky,
@@ -110,6 +111,9 @@ class Precise(ObjectNamespace):
     def _eigh(self, a: Any) -> Any:
         values, vectors = self._each(lambda m: self.context.eigsy(m), a)
         return values[..., :, 0], vectors
+
+    def _eigvalsh(self, a: Any) -> Any:
+        return self._each(lambda m: (self.context.eigsy(m, eigvals_only=True),), a)[0][..., :, 0]
 
     def _svd(self, a: Any, *, full_matrices: bool = True) -> Any:
         u, s, vh = self._each(lambda m: self.context.svd_r(m, full_matrices=full_matrices), a)

@@ -151,8 +151,8 @@ class Symbolic(ObjectNamespace):
         claim = _RELATIONS[relation](a, b, evaluate=small)
         if claim in (sympy.true, sympy.false):
             return bool(claim)
-        difference = self._at_point(a - b, str(claim))
-        size = abs(self._at_point(a, str(claim))) + abs(self._at_point(b, str(claim)))
+        difference = self._at_point(a - b, claim)
+        size = abs(self._at_point(a, claim)) + abs(self._at_point(b, claim))
         if abs(difference) <= size * self.context.mpf(10) ** (-self.context.dps // 2):
             if prove_zero(a - b):
                 return bool(relation(0, 0))
@@ -163,7 +163,8 @@ class Symbolic(ObjectNamespace):
             self.assumed.append(held)
         return verdict
 
-    def _at_point(self, x: Any, what: str) -> Any:
+    def _at_point(self, x: Any, what: Any) -> Any:
+        # `what` is printed in an error only: printing a long claim takes longer than its decision
         missing = sorted(x.free_symbols - self.at.keys(), key=str)
         if missing:
             names = ", ".join(map(str, missing))

@@ -211,4 +211,4 @@ def hessian_top(xp: Any, sides: tuple[Any, Any, Any], rates: tuple[Any, Any], ga
     low = xp.concat([xp.matrix_transpose(block), xp.zeros_like(xp.matrix_transpose(block) @ block)], axis=-1)
     bent = xp.concat([left, low], axis=-2)
     full = 2 * gradient[..., :, None] * gradient[..., None, :] + 2 * residual[..., None, None] * bent
-    return xp.max(xp.linalg.eigh(full)[0], axis=-1)
+    return xp.max(xp.linalg.eigvalsh(full), axis=-1)
