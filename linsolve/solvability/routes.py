@@ -11,10 +11,11 @@ import numpy as np
 from linsolve.core.network import affine_maps, maps
 from linsolve.core.network_arguments import Network
 from linsolve.core.network_observables import kronecker
-from linsolve.core.reduced_network import joint, norm, reduced
+from linsolve.core.reduced_network import Reduced, joint, norm, reduced
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import notes
+from linsolve.solvability.deviation import ROUNDING, deviation
 from linsolve.solvability.matches import Match, PlaneMatch
 from linsolve.solvability.problem import Problem
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
@@ -23,19 +24,49 @@ __all__ = ["by_closed_form", "by_integration", "on_centered", "split_first"]
 
 Arrays = list[np.ndarray]
 
+FINER = 0.01  # of the tolerance of the integrator, for weights of a closed form
+LEAST = 2.3e-14  # tolerance of the integrator
 
-def by_closed_form(network: Network, problem: Problem) -> tuple[NetworkTrajectory | None, str, tuple[str, ...]]:
-    """Return the trajectory, None if no closed form holds, the condition that fails then, and notes."""
+
+def by_closed_form(
+    network: Network, problem: Problem, *, accept: bool
+) -> tuple[NetworkTrajectory | None, str, tuple[str, ...]]:
+    """Return the trajectory, None if no closed form is used, the reason then, and notes.
+
+    A closed form is used if its conditions hold up to rounding. If they hold up to the tolerance of the network, it is
+    used if its error is at most the tolerance of the integrator, or, with `accept`, whatever its error.
+    """
+    each, about = problem.network.at(min(ROUNDING, network.tolerance)), ""
+    red, assessed, found = _assessed(each)
+    if not found and each.tolerance < network.tolerance:
+        each = network
+        red, assessed, found = _assessed(each)
+        if found:
+            off, best = min(
+                ((deviation(problem.network, red, one, problem.times), one) for one in found),
+                key=lambda pair: pair[0].error,
+            )
+            error = f"up to {off.error:.2g}" if np.isfinite(off.error) else "without a bound"
+            about = f", error {error} (conditions hold to {off.distance:.2g})"
+            if not (accept or off.error <= problem.rtol):
+                failure = f"{best.name}{about}, more than rtol; tolerance={network.tolerance:.2g} accepts it"
+                return None, failure, tuple(notes(each, red, assessed))
+            found = [best]
+    remarks = tuple(notes(each, red, assessed))
+    if not found:
+        return None, _failure(assessed), remarks
+    match = found[0].match
+    if isinstance(match, PlaneMatch):  # in the network's own hidden units
+        red = reduced(each, idle=True)
+        match = PlaneMatch.of(red, joint(red))
+    return _evaluated(problem, each, match, red.clock, about, (*_saddle(problem), *remarks)), "", remarks
+
+
+def _assessed(network: Network) -> tuple[Reduced, list[Assessment], list[Assessment]]:
+    """Return the reduced network, every assessed case, and those that are exact."""
     red = reduced(network)
     assessed = assess(network, red)
-    match = next((each.match for each in assessed if each.match is not None), None)
-    remarks = tuple(notes(network, red, assessed))
-    if match is None:
-        return None, _failure(assessed), remarks
-    if isinstance(match, PlaneMatch):  # in the network's own hidden units
-        red = reduced(network, idle=True)
-        match = PlaneMatch.of(red, joint(red))
-    return _evaluated(problem, network, match, red.clock, (*_saddle(problem), *remarks)), "", remarks
+    return red, assessed, [each for each in assessed if each.match is not None]
 
 
 def _failure(assessed: list[Assessment]) -> str:
@@ -110,11 +141,11 @@ def by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> 
 
 
 def _evaluated(
-    problem: Problem, network: Network, match: Match, clock: float, remarks: tuple[str, ...]
+    problem: Problem, network: Network, match: Match, clock: float, about: str, remarks: tuple[str, ...]
 ) -> NetworkTrajectory:
     traj = match.flow(problem.times, match.z0)
     state = type(traj.state)(*(traj[name] for name in traj.state._fields))  # refuses overflow
-    route = f"closed form: {match.name}"
+    route = f"closed form: {match.name}{about}"
     layers = match.layers(state, network)
     if layers is not None:
         values = _named(problem, lambda: layers)
@@ -131,9 +162,10 @@ def _evaluated(
     def ntk() -> np.ndarray:
         return problem.ntk_of_grams(match.inputs, match.outputs, state.gram_in, state.gram_out, clock)
 
+    finer = dataclasses.replace(problem, rtol=max(FINER * problem.rtol, LEAST))  # errors accumulate over time
     values = _named(
         problem,
-        lambda: problem.integrated()[0],
+        lambda: finer.integrated()[0],
         map=whole_map,
         loss=lambda: problem.loss(on_span @ problem.network.span),
         ntk=ntk,
