@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
 from linsolve.core.network import affine_maps, maps
 from linsolve.core.network_arguments import Network
-from linsolve.core.network_observables import kronecker
 from linsolve.core.reduced_network import Reduced, joint, norm, reduced
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.conditions import Assessment, assess
@@ -20,7 +19,7 @@ from linsolve.solvability.matches import Match, PlaneMatch
 from linsolve.solvability.problem import Problem
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["by_closed_form", "by_integration", "on_centered", "split_first"]
+__all__ = ["by_closed_form", "by_integration"]
 
 Arrays = list[np.ndarray]
 
@@ -124,11 +123,6 @@ def _singular_values(map_: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.svd(map_, compute_uv=False))
 
 
-def _passed(inner: Deferred, names: Iterable[str]) -> dict[str, Callable[[], np.ndarray]]:
-    """Return functions that return the values of another trajectory."""
-    return {name: partial(inner.__getitem__, name) for name in names}
-
-
 def by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> NetworkTrajectory:
     """Return the trajectory of integrated weights; `failure` is the condition of a closed form that fails."""
     if not (problem.constant or np.isfinite(problem.times).all()):
@@ -171,54 +165,3 @@ def _evaluated(
         ntk=ntk,
     )
     return NetworkTrajectory(problem.times, route, match.flow, remarks, values)
-
-
-def split_first(found: NetworkTrajectory) -> NetworkTrajectory:
-    """Return the trajectory of a network with a bias in its first layer, from that on the inputs ``(x, 1)``."""
-    inner = found.values
-    named = _passed(inner, [name for name in inner if name[0] == "w"])
-    named |= {"w1": lambda: inner["w1"][..., :-1], "b1": lambda: inner["w1"][..., -1]}
-    named |= {"map": lambda: inner["map"][..., :-1], "offset": lambda: inner["map"][..., -1]}
-    named["singular_values"] = lambda: _singular_values(inner["map"][..., :-1])
-    named |= _passed(inner, ("loss", "train_loss", "ntk"))
-    notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
-    return dataclasses.replace(found, notes=notes, values=Deferred(**named))
-
-
-def on_centered(
-    found: NetworkTrajectory, network: Network, samples: tuple[np.ndarray, np.ndarray]
-) -> NetworkTrajectory:
-    """Return the trajectory of a network with biases on centered inputs, from that without biases on centered targets.
-
-    The hidden biases are zero and stay so; the last bias relaxes to the mean of the targets at its learning rate.
-    """
-    inner, biases, t = found.values, network.biases, found.t
-    count, mean = len(biases), samples[1].mean(axis=0)
-    start = np.zeros(len(mean)) if biases[-1] is None else biases[-1]
-    with np.errstate(under="ignore"):
-        last = mean + (start - mean) * np.exp(-network.rates[-1] * t)[..., None]
-    left = last - mean if biases[-1] is not None else np.broadcast_to(-mean, (*t.shape, len(mean)))
-
-    def ntk() -> np.ndarray:
-        total, after = np.array(inner["ntk"]), np.eye(len(mean))
-        ones = np.ones((len(samples[0]),) * 2)
-        for i in range(count - 1, -1, -1):
-            if biases[i] is not None:
-                total = total + kronecker(ones, network.rates[i] * after @ np.swapaxes(after, -1, -2))
-            if any(each is not None for each in biases[:i]):
-                after = after @ inner[f"w{i + 1}"]
-        return total
-
-    def constant(value: np.ndarray) -> Callable[[], np.ndarray]:
-        return lambda: np.broadcast_to(value, (*t.shape, len(value)))
-
-    named = _passed(inner, [name for name in inner if name[0] == "w"])
-    named |= {f"b{i}": constant(each) for i, each in enumerate(biases[:-1], start=1) if each is not None}
-    if biases[-1] is not None:
-        named[f"b{count}"] = lambda: last
-    named |= {"map": lambda: inner["map"], "offset": lambda: last if biases[-1] is not None else 0.0 * left}
-    named["singular_values"] = lambda: inner["singular_values"]
-    named["loss"] = named["train_loss"] = lambda: inner["loss"] + np.sum(left**2, axis=-1) / 2
-    named["ntk"] = ntk
-    notes = ("biases: on centered inputs the weights move as without them.", *found.notes)
-    return dataclasses.replace(found, notes=notes, values=Deferred(**named))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from linsolve.core.arguments import Interval, number, real_array, shown
+from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
 from linsolve.core.network_arguments import Network, read
+from linsolve.core.trajectory import Deferred
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.problem import BiasedProblem, Problem
-from linsolve.solvability.routes import by_closed_form, by_integration, on_centered, split_first
+from linsolve.solvability.routes import by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
 __all__ = ["NetworkTrajectory", "solve", "solved"]
@@ -109,7 +112,7 @@ def solve(
     Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
 
     Accuracy: layers, map and loss within 1e-10 (closed forms) and 1e-8 (integrated) of an independent integration of
-    the raw weights (``tests/solvability/test_solve.py``; 300 networks up to depth 6: ``python -m benchmarks networks``).
+    the raw weights (``tests/solvability/test_solve.py``, and 300 networks by ``python -m benchmarks networks``).
     Without `tolerance`, conditions that hold to 1e-13 count as exact; the error is this distance times its growth. The
     bound on the error of other closed forms is Gronwall's (`linsolve.applies`), which is large at large depth.
 
@@ -185,15 +188,19 @@ def _with_biases(
     if is_first_only(biases):
         weights, samples = on_ones(weights, biases, X, Y)
         inner, whole = (_again(network, weights, samples, each) for each in (tolerance, FINEST))
-        return split_first(_without_biases(inner, Problem(whole, times, rtol, samples), accept))
+        found = _without_biases(inner, Problem(whole, times, rtol, samples), accept)
+        notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
+        return dataclasses.replace(found, notes=notes, values=Deferred(**split_first(found.values)))
     name, distance = worst(distances(weights, biases, X, Y))
     failure = f"biases need {name}, relative distance {distance:.2g}"
     remarks: tuple[str, ...] = (UNSOLVED,)
     if distance <= (tolerance if accept else ROUNDING):
         centered = X, Y - Y.mean(axis=0)
         inner, whole = (_again(network, weights, centered, each) for each in (tolerance, FINEST))
-        found, failure, remarks = by_closed_form(inner, Problem(whole, times, rtol, centered), accept=accept)
-        if found is not None:
-            return on_centered(found, network, samples)
+        exact, failure, remarks = by_closed_form(inner, Problem(whole, times, rtol, centered), accept=accept)
+        if exact is not None:
+            notes = ("biases: on centered inputs the weights move as without them.", *exact.notes)
+            values = Deferred(**on_centered(exact.values, biases, network.rates, times, Y))
+            return dataclasses.replace(exact, notes=notes, values=values)
     fine = _again(network, weights, samples, FINEST)._replace(biases=biases)
     return by_integration(BiasedProblem(fine, times, rtol, samples), failure, remarks)
