@@ -58,10 +58,10 @@ def starts() -> str:
 
 def solved_networks() -> str:
     """Return the errors and wrong routes of 300 random networks through `linsolve.solve`."""
-    head = ("networks", "number", "wrong routes", "worst error of map", "of loss", "of layers")
+    head = ("networks", "number", "wrong routes", "beyond bound", "worst error of map", "of loss", "of layers")
     rows = [
-        (kind, str(count), str(wrong), *(f"{error:.1e}" for error in errors))
-        for kind, count, wrong, *errors in networks.rows()
+        (kind, str(count), str(wrong), str(beyond), *(f"{error:.1e}" for error in errors))
+        for kind, count, wrong, beyond, *errors in networks.rows()
     ]
     return table(head, rows)
 

@@ -75,7 +75,14 @@ class Law(Parametrized):
 
     @classmethod
     def of(
-        cls, weights: Any, data: Any, rates: Any = None, *, covariances: bool = False, tolerance: float | None = None
+        cls,
+        weights: Any,
+        data: Any,
+        rates: Any = None,
+        *,
+        bias: Any = None,
+        covariances: bool = False,
+        tolerance: float | None = None,
     ) -> NetworkLaw:
         r"""Return the law of a network on a data set, a function of time (of nothing if the law has no time).
 
@@ -89,6 +96,8 @@ class Law(Parametrized):
             ``(Sigma_xx, Sigma_yx) = (X^T X / P, Y^T X / P)``.
         rates : array_like, shape (L,), optional
             Learning rates, positive; 1 by default.
+        bias : sequence of array_like, or a number, optional
+            Trained biases, one entry a layer, as in `linsolve.solve`; they need samples.
         covariances : bool
             Whether `data` holds second moments instead of samples.
         tolerance : float, optional
@@ -103,7 +112,8 @@ class Law(Parametrized):
         Raises
         ------
         NotExact
-            If a condition of the law fails for this network; the message contains the condition and its value.
+            If a condition of the law fails for this network, or no network without biases is equivalent; the message
+            contains the condition and its value.
         TypeError
             If the law has no network of its own.
         ValueError
@@ -114,6 +124,12 @@ class Law(Parametrized):
         The loss is half the mean squared error, :math:`\dot W_l = -\eta_l \partial L / \partial W_l`. The estimates
         are the sizes of the leading omitted terms over all of training (of phase I): within a factor of
         30 of the error (``tests/systems/test_laws_of_networks.py``), unless errors of a single number cancel.
+
+        A bias of the first layer alone is a weight of the constant input 1: the law of the network on ``(x, 1)``. On
+        centered inputs, if only the last layer has a bias, or if the hidden biases are zero and the last is the mean of
+        the targets, the law is that of the network without biases on centered targets. Then ``offset`` is exact, and
+        observables that `linsolve.solve` does not have are left out. Other biases are refused, as are those of
+        statistics over random weights.
 
         Examples
         --------
@@ -127,11 +143,15 @@ class Law(Parametrized):
         >>> bool(np.abs(law(t)["map"] - exact["map"]).max() < 1e-3)
         True
         """
+        from linsolve.core.biased_law import biased_law
         from linsolve.core.network_law import GivenNetwork
 
         if reason := cls.without_network():
             raise TypeError(f"{cls.__name__}.of: the law has no network of its own ({reason}); pass its parameters")
-        return cls.applied(GivenNetwork.read(f"{cls.__name__}.of", weights, data, rates, covariances, tolerance))
+        given = GivenNetwork.read(f"{cls.__name__}.of", weights, data, rates, covariances, tolerance, bias)
+        if given.network.biases and issubclass(cls, Statistic):
+            given.refuse("bias", "given", "must be left out", "an average over weights without biases", "leave it out")
+        return biased_law(cls.applied, given) if given.network.biases else cls.applied(given)
 
     @classmethod
     def without_network(cls) -> str:

@@ -55,6 +55,11 @@ class Network(NamedTuple):
         """Numbers of units: inputs, hidden layers, outputs."""
         return (self.weights[0].shape[1], *(len(w) for w in self.weights))
 
+    def at(self, tolerance: float) -> Network:
+        """Return the network with another tolerance, without the directions of the inputs that are weaker."""
+        kept = np.sqrt(self.power) > tolerance * np.sqrt(self.power[0])
+        return self._replace(span=self.span[:, kept], power=self.power[kept], tolerance=tolerance)
+
 
 def read(
     who: str,

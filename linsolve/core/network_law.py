@@ -49,10 +49,17 @@ class GivenNetwork(NetworkObservables):
 
     @classmethod
     def read(
-        cls, who: str, weights: Any, data: Any, rates: Any = None, covariances: bool = False, tolerance: Any = None
+        cls,
+        who: str,
+        weights: Any,
+        data: Any,
+        rates: Any = None,
+        covariances: bool = False,
+        tolerance: Any = None,
+        bias: Any = None,
     ) -> GivenNetwork:
         """Return checked arguments; errors name the caller and the argument."""
-        network = read(who, weights, data, rates, covariances, tolerance)
+        network = read(who, weights, data, rates, covariances, tolerance, bias=bias)
         samples = None
         if not covariances:
             X, Y = (np.asarray(each, dtype=float) for each in data)

@@ -44,6 +44,9 @@ class Deferred(MutableMapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         del self._values[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 

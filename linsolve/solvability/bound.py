@@ -50,6 +50,8 @@ class Bound(NamedTuple):
         Largest residual ``r`` of the vector field, per unit of time.
     reach : float
         Time up to which Gronwall's bound is finite.
+    distance : float
+        Bound on the distance of the weights, in layers of equal learning rates, by Gronwall's lemma.
     """
 
     value: float
@@ -60,6 +62,7 @@ class Bound(NamedTuple):
     growth: float
     residual: float
     reach: float
+    distance: float
 
 
 def _others(size: np.ndarray) -> float:
@@ -141,12 +144,14 @@ def bounded(
     others = [1.0 if red.depth == 2 else _others(norms(i)) for i in range(len(times))]
     slopes = gaps * np.array(others)
     rho, reach, size = start, 0.0, norms(0)
+    distances = [rho]
     gronwalls = [top * _spread(size, rho)]
     for i in range(len(span)):
         following = norms(i + 1)
         gap_now, residual_now = max(gaps[i], gaps[i + 1]), max(residual[i], residual[i + 1])
         larger = np.maximum(size, following)
         rho = _step(rho, span[i], larger, float(gap_now), float(power[-1]), float(residual_now))
+        distances.append(rho)
         if not np.isfinite(rho):
             break
         reach, size = float(times[i + 1]), following
@@ -162,5 +167,6 @@ def bounded(
         float(np.sum(span * np.maximum(slopes[1:], slopes[:-1]))),
         float(np.max(residual)) * red.clock,
         reach,
+        float(np.max(distances)),
     )
     return found, product

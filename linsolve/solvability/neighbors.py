@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from linsolve.core.network_arguments import Network
-from linsolve.core.reduced_network import Reduced, diagonal, joint, norm, whiteness
+from linsolve.core.reduced_network import Joint, Reduced, diagonal, joint, norm, whiteness
 from linsolve.solvability.bound import Bound, bounded
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
@@ -16,7 +16,7 @@ from linsolve.solvability.projections import Start, chained, class_starts, moved
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
-__all__ = ["Neighbor", "neighbors"]
+__all__ = ["Model", "Neighbor", "neighbors", "on_line", "on_modes"]
 
 Model = tuple[np.ndarray, np.ndarray]
 
@@ -72,6 +72,20 @@ def _whitened(red: Reduced) -> Iterator[tuple[str, Model]]:
         yield "inputs whitened, same Sigma_yx", (white, red.cross)
 
 
+def on_line(red: Reduced) -> Model:
+    """Return the second moments of the data projected onto the line of largest power."""
+    axis = np.linalg.eigh(red.covariance)[1][:, -1:]
+    across = axis @ axis.T
+    return across @ red.covariance @ across, red.cross @ across
+
+
+def on_modes(red: Reduced, modes: Joint) -> Model:
+    """Return second moments that are diagonal in the modes."""
+    v, u = modes.pairs
+    power = diagonal(modes.inputs, red.covariance, modes.inputs)
+    return (modes.inputs * power) @ modes.inputs.T, (u * (modes.target * modes.power)) @ v.T
+
+
 def _starts(red: Reduced) -> list[Start]:
     if imbalance(np, *white_state(red)).distance <= WhitenedTwoLayer.tolerance:
         return [Start("", white_state(red), red.layers, None)]
@@ -93,16 +107,10 @@ def _candidates(network: Network, red: Reduced) -> Iterator[tuple[Match, str, Mo
                 yield match, _joined(start.change, data), model, *moved(red, start.layers)
         if len(red.cross) == 1:
             line = LineMatch.of(red, network)
-            axis = np.linalg.eigh(red.covariance)[1][:, -1:]
-            across = axis @ axis.T
-            yield line, "data projected onto a line", (across @ red.covariance @ across, red.cross @ across), 0.0, 0.0
+            yield line, "data projected onto a line", on_line(red), 0.0, 0.0
     for shared in (False, True):
         modes, strength, layers = chained(red, joint(red, start=shared))
-        v, u = modes.pairs
-        model = (
-            (modes.inputs * diagonal(modes.inputs, red.covariance, modes.inputs)) @ modes.inputs.T,
-            (u * (modes.target * modes.power)) @ v.T,
-        )
+        model = on_modes(red, modes)
         basis = "modes of start and data" if shared else "modes of the data"
         gaps = moved(red, layers)
         change = f"start balanced in the {basis}" if gaps[1] > red.tolerance else ""

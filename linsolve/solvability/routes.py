@@ -3,39 +3,69 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
 from linsolve.core.network import affine_maps, maps
 from linsolve.core.network_arguments import Network
-from linsolve.core.network_observables import kronecker
-from linsolve.core.reduced_network import joint, norm, reduced
+from linsolve.core.reduced_network import Reduced, joint, norm, reduced
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import notes
+from linsolve.solvability.deviation import ROUNDING, deviation
 from linsolve.solvability.matches import Match, PlaneMatch
 from linsolve.solvability.problem import Problem
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["by_closed_form", "by_integration", "on_centered", "split_first"]
+__all__ = ["by_closed_form", "by_integration"]
 
 Arrays = list[np.ndarray]
 
+FINER = 0.01  # of the tolerance of the integrator, for weights of a closed form
+LEAST = 2.3e-14  # tolerance of the integrator
 
-def by_closed_form(network: Network, problem: Problem) -> tuple[NetworkTrajectory | None, str, tuple[str, ...]]:
-    """Return the trajectory, None if no closed form holds, the condition that fails then, and notes."""
+
+def by_closed_form(
+    network: Network, problem: Problem, *, accept: bool
+) -> tuple[NetworkTrajectory | None, str, tuple[str, ...]]:
+    """Return the trajectory, None if no closed form is used, the reason then, and notes.
+
+    A closed form is used if its conditions hold up to rounding. If they hold up to the tolerance of the network, it is
+    used if its error is at most the tolerance of the integrator, or, with `accept`, whatever its error.
+    """
+    each, about = problem.network.at(min(ROUNDING, network.tolerance)), ""
+    red, assessed, found = _assessed(each)
+    if not found and each.tolerance < network.tolerance:
+        each = network
+        red, assessed, found = _assessed(each)
+        if found:
+            off, best = min(
+                ((deviation(problem.network, red, one, problem.times), one) for one in found),
+                key=lambda pair: pair[0].error,
+            )
+            error = f"up to {off.error:.2g}" if np.isfinite(off.error) else "without a bound"
+            about = f", error {error} (conditions hold to {off.distance:.2g})"
+            if not (accept or off.error <= problem.rtol):
+                failure = f"{best.name}{about}, more than rtol; tolerance={network.tolerance:.2g} accepts it"
+                return None, failure, tuple(notes(each, red, assessed))
+            found = [best]
+    remarks = tuple(notes(each, red, assessed))
+    if not found:
+        return None, _failure(assessed), remarks
+    match = found[0].match
+    if isinstance(match, PlaneMatch):  # in the network's own hidden units
+        red = reduced(each, idle=True)
+        match = PlaneMatch.of(red, joint(red))
+    return _evaluated(problem, each, match, red.clock, about, (*_saddle(problem), *remarks)), "", remarks
+
+
+def _assessed(network: Network) -> tuple[Reduced, list[Assessment], list[Assessment]]:
+    """Return the reduced network, every assessed case, and those that are exact."""
     red = reduced(network)
     assessed = assess(network, red)
-    match = next((each.match for each in assessed if each.match is not None), None)
-    remarks = tuple(notes(network, red, assessed))
-    if match is None:
-        return None, _failure(assessed), remarks
-    if isinstance(match, PlaneMatch):  # in the network's own hidden units
-        red = reduced(network, idle=True)
-        match = PlaneMatch.of(red, joint(red))
-    return _evaluated(problem, network, match, red.clock, (*_saddle(problem), *remarks)), "", remarks
+    return red, assessed, [each for each in assessed if each.match is not None]
 
 
 def _failure(assessed: list[Assessment]) -> str:
@@ -93,11 +123,6 @@ def _singular_values(map_: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.svd(map_, compute_uv=False))
 
 
-def _passed(inner: Deferred, names: Iterable[str]) -> dict[str, Callable[[], np.ndarray]]:
-    """Return functions that return the values of another trajectory."""
-    return {name: partial(inner.__getitem__, name) for name in names}
-
-
 def by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> NetworkTrajectory:
     """Return the trajectory of integrated weights; `failure` is the condition of a closed form that fails."""
     if not (problem.constant or np.isfinite(problem.times).all()):
@@ -110,11 +135,11 @@ def by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> 
 
 
 def _evaluated(
-    problem: Problem, network: Network, match: Match, clock: float, remarks: tuple[str, ...]
+    problem: Problem, network: Network, match: Match, clock: float, about: str, remarks: tuple[str, ...]
 ) -> NetworkTrajectory:
     traj = match.flow(problem.times, match.z0)
     state = type(traj.state)(*(traj[name] for name in traj.state._fields))  # refuses overflow
-    route = f"closed form: {match.name}"
+    route = f"closed form: {match.name}{about}"
     layers = match.layers(state, network)
     if layers is not None:
         values = _named(problem, lambda: layers)
@@ -131,62 +156,12 @@ def _evaluated(
     def ntk() -> np.ndarray:
         return problem.ntk_of_grams(match.inputs, match.outputs, state.gram_in, state.gram_out, clock)
 
+    finer = dataclasses.replace(problem, rtol=max(FINER * problem.rtol, LEAST))  # errors accumulate over time
     values = _named(
         problem,
-        lambda: problem.integrated()[0],
+        lambda: finer.integrated()[0],
         map=whole_map,
         loss=lambda: problem.loss(on_span @ problem.network.span),
         ntk=ntk,
     )
     return NetworkTrajectory(problem.times, route, match.flow, remarks, values)
-
-
-def split_first(found: NetworkTrajectory) -> NetworkTrajectory:
-    """Return the trajectory of a network with a bias in its first layer, from that on the inputs ``(x, 1)``."""
-    inner = found.values
-    named = _passed(inner, [name for name in inner if name[0] == "w"])
-    named |= {"w1": lambda: inner["w1"][..., :-1], "b1": lambda: inner["w1"][..., -1]}
-    named |= {"map": lambda: inner["map"][..., :-1], "offset": lambda: inner["map"][..., -1]}
-    named["singular_values"] = lambda: _singular_values(inner["map"][..., :-1])
-    named |= _passed(inner, ("loss", "train_loss", "ntk"))
-    notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
-    return dataclasses.replace(found, notes=notes, values=Deferred(**named))
-
-
-def on_centered(
-    found: NetworkTrajectory, network: Network, samples: tuple[np.ndarray, np.ndarray]
-) -> NetworkTrajectory:
-    """Return the trajectory of a network with biases on centered inputs, from that without biases on centered targets.
-
-    The hidden biases are zero and stay so; the last bias relaxes to the mean of the targets at its learning rate.
-    """
-    inner, biases, t = found.values, network.biases, found.t
-    count, mean = len(biases), samples[1].mean(axis=0)
-    start = np.zeros(len(mean)) if biases[-1] is None else biases[-1]
-    with np.errstate(under="ignore"):
-        last = mean + (start - mean) * np.exp(-network.rates[-1] * t)[..., None]
-    left = last - mean if biases[-1] is not None else np.broadcast_to(-mean, (*t.shape, len(mean)))
-
-    def ntk() -> np.ndarray:
-        total, after = np.array(inner["ntk"]), np.eye(len(mean))
-        ones = np.ones((len(samples[0]),) * 2)
-        for i in range(count - 1, -1, -1):
-            if biases[i] is not None:
-                total = total + kronecker(ones, network.rates[i] * after @ np.swapaxes(after, -1, -2))
-            if any(each is not None for each in biases[:i]):
-                after = after @ inner[f"w{i + 1}"]
-        return total
-
-    def constant(value: np.ndarray) -> Callable[[], np.ndarray]:
-        return lambda: np.broadcast_to(value, (*t.shape, len(value)))
-
-    named = _passed(inner, [name for name in inner if name[0] == "w"])
-    named |= {f"b{i}": constant(each) for i, each in enumerate(biases[:-1], start=1) if each is not None}
-    if biases[-1] is not None:
-        named[f"b{count}"] = lambda: last
-    named |= {"map": lambda: inner["map"], "offset": lambda: last if biases[-1] is not None else 0.0 * left}
-    named["singular_values"] = lambda: inner["singular_values"]
-    named["loss"] = named["train_loss"] = lambda: inner["loss"] + np.sum(left**2, axis=-1) / 2
-    named["ntk"] = ntk
-    notes = ("biases: on centered inputs the weights move as without them.", *found.notes)
-    return dataclasses.replace(found, notes=notes, values=Deferred(**named))

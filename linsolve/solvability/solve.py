@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from linsolve.core.arguments import Interval, number, real_array, shown
+from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
 from linsolve.core.network_arguments import Network, read
+from linsolve.core.trajectory import Deferred
+from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.problem import BiasedProblem, Problem
-from linsolve.solvability.routes import by_closed_form, by_integration, on_centered, split_first
+from linsolve.solvability.routes import by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
 __all__ = ["NetworkTrajectory", "solve", "solved"]
@@ -36,8 +40,8 @@ def solve(
     .. math:: L = \frac{1}{2P} \sum_\mu |y_\mu - W_L \cdots W_1 x_\mu|^2, \qquad
         \dot W_l = -\eta_l\, \partial L / \partial W_l .
 
-    If an exact solution holds, by the same conditions as in `applies`, it is evaluated; otherwise the weights are
-    integrated numerically. ``traj.route`` names the method and the reason.
+    If an exact solution holds, by the conditions of `applies`, it is evaluated; otherwise the weights are integrated
+    numerically. ``traj.route`` names the method and the reason.
 
     Parameters
     ----------
@@ -57,9 +61,11 @@ def solve(
     activation : None or "linear"
         Activation function of the hidden units.
     rtol : float
-        Relative tolerance of the integrator.
+        Relative tolerance of the integrator. A closed form whose conditions do not hold to rounding (1e-13) is used if
+        the bound on its relative error is at most `rtol`.
     tolerance : float, optional
-        Relative distance up to which a condition counts as holding, as in `applies`.
+        Relative distance, 1e-15 to 0.1, up to which conditions hold and the closed form is used whatever its error;
+        ``traj.route`` contains the bound on the error.
     covariances : bool
         Whether `data` holds second moments instead of samples.
 
@@ -93,8 +99,8 @@ def solve(
     -----
     The closed form of `WhitenedTwoLayer` holds for product and Gram matrices: ``loss`` and ``ntk`` come from it,
     ``map`` too if the data spans the inputs (or the first layer vanishes outside of their span). The layers, which
-    differ by a rotation of the hidden units that is not elementary, are integrated at their first access, and need
-    finite times. All other closed forms give every weight.
+    differ by a rotation of the hidden units that is not elementary, are integrated at their first access, to
+    ``rtol / 100``, and need finite times. All other closed forms give every weight.
 
     The integrator is DOP853; a small network that exceeds 50,000 evaluations of the velocity is stiff and integrated by
     Radau. Near a saddle rounding decides when a simulation leaves it: ``traj.notes`` says so if the start is one.
@@ -105,9 +111,10 @@ def solve(
 
     Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
 
-    Accuracy: layers, map and loss within 1e-9 (closed forms) and 1e-8 (integrated) of an independent integration of the
-    raw weights (``tests/solvability/test_solve.py``; 300 networks up to depth 6: ``python -m benchmarks networks``). A
-    network that meets the conditions only to within `tolerance` differs by that distance times its growth.
+    Accuracy: layers, map and loss within 1e-10 (closed forms) and 1e-8 (integrated) of an independent integration of
+    the raw weights (``tests/solvability/test_solve.py``, and 300 networks by ``python -m benchmarks networks``).
+    Without `tolerance`, conditions that hold to 1e-13 count as exact; the error is this distance times its growth. The
+    bound on the error of other closed forms is Gronwall's (`linsolve.applies`), which is large at large depth.
 
     Examples
     --------
@@ -149,10 +156,11 @@ def solved(
     times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
     samples = None if covariances else _samples(data)
+    accept = tolerance is not None
     if samples is not None and network.biases:
-        return _with_biases(network, samples, times, rtol)
+        return _with_biases(network, samples, times, rtol, accept)
     whole = network if covariances else read(WHO, weights, data, rates, covariances, FINEST, names)
-    return _without_biases(network, Problem(whole, times, rtol, samples))
+    return _without_biases(network, Problem(whole, times, rtol, samples), accept)
 
 
 def _samples(data: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -166,13 +174,13 @@ def _again(network: Network, weights: Any, samples: Any, tolerance: float) -> Ne
     return read(WHO, weights, samples, network.rates, False, tolerance)
 
 
-def _without_biases(network: Network, problem: Problem) -> NetworkTrajectory:
-    found, failure, remarks = by_closed_form(network, problem)
+def _without_biases(network: Network, problem: Problem, accept: bool) -> NetworkTrajectory:
+    found, failure, remarks = by_closed_form(network, problem, accept=accept)
     return by_integration(problem, failure, remarks) if found is None else found
 
 
 def _with_biases(
-    network: Network, samples: tuple[np.ndarray, np.ndarray], times: np.ndarray, rtol: float
+    network: Network, samples: tuple[np.ndarray, np.ndarray], times: np.ndarray, rtol: float, accept: bool
 ) -> NetworkTrajectory:
     """Return the trajectory of a network with biases, by an equivalent network without biases if there is one."""
     X, Y = samples
@@ -180,15 +188,19 @@ def _with_biases(
     if is_first_only(biases):
         weights, samples = on_ones(weights, biases, X, Y)
         inner, whole = (_again(network, weights, samples, each) for each in (tolerance, FINEST))
-        return split_first(_without_biases(inner, Problem(whole, times, rtol, samples)))
+        found = _without_biases(inner, Problem(whole, times, rtol, samples), accept)
+        notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
+        return dataclasses.replace(found, notes=notes, values=Deferred(**split_first(found.values)))
     name, distance = worst(distances(weights, biases, X, Y))
     failure = f"biases need {name}, relative distance {distance:.2g}"
     remarks: tuple[str, ...] = (UNSOLVED,)
-    if distance <= tolerance:
+    if distance <= (tolerance if accept else ROUNDING):
         centered = X, Y - Y.mean(axis=0)
         inner, whole = (_again(network, weights, centered, each) for each in (tolerance, FINEST))
-        found, failure, remarks = by_closed_form(inner, Problem(whole, times, rtol, centered))
-        if found is not None:
-            return on_centered(found, network, samples)
+        exact, failure, remarks = by_closed_form(inner, Problem(whole, times, rtol, centered), accept=accept)
+        if exact is not None:
+            notes = ("biases: on centered inputs the weights move as without them.", *exact.notes)
+            values = Deferred(**on_centered(exact.values, biases, network.rates, times, Y))
+            return dataclasses.replace(exact, notes=notes, values=values)
     fine = _again(network, weights, samples, FINEST)._replace(biases=biases)
     return by_integration(BiasedProblem(fine, times, rtol, samples), failure, remarks)

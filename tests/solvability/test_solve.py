@@ -177,12 +177,59 @@ def test_generic_networks_are_integrated(seed):
     assert "relative distance" in traj.route
 
 
-@pytest.mark.parametrize(("size", "route"), [(1e-12, "closed form: DeepMode"), (1e-7, "DOP853: DeepMode needs")])
-def test_nearly_exact_networks_are_right_on_either_side_of_the_tolerance(size, route):
+def moved(size, depth=3):
+    """Return an aligned network whose weights are moved by this size."""
     gen = np.random.default_rng(2)
-    weights, X, Y, rates = aligned(gen, 3, (3, 4, 4, 3), np.array([1.0, 0.8, 0.5]), (1.0, 0.6, 1.2))
-    weights = [w + size * gen.normal(size=w.shape) for w in weights]
-    assert_right((weights, X, Y, rates), route, 1e-8)
+    rates = (1.0, 0.6, 1.2)[:depth]
+    weights, X, Y, rates = aligned(gen, depth, (3, 4, 4, 3)[: depth + 1], np.array([1.0, 0.8, 0.5]), rates)
+    return [w + size * gen.normal(size=w.shape) for w in weights], X, Y, rates
+
+
+@pytest.mark.parametrize(
+    ("size", "route", "tolerance"),
+    [
+        (1e-15, "closed form: DeepMode", 1e-10),
+        (1e-12, "DOP853: DeepMode, error up to", 1e-8),
+        (1e-7, "DOP853: DeepMode needs", 1e-8),
+    ],
+)
+def test_nearly_exact_networks_are_right_on_either_side_of_the_tolerance(size, route, tolerance):
+    assert_right(moved(size), route, tolerance)
+
+
+def test_a_nearly_exact_network_has_a_closed_form_if_its_error_is_within_rtol_or_accepted():
+    weights, X, Y, rates = moved(1e-12, 3)
+    times = np.array([0.0, 0.2, 0.4])
+    right = train(weights, X, Y, rates, times)
+    for options in ({"rtol": 1e-5}, {"tolerance": 1e-9}):
+        traj = ls.solve(weights, (X, Y), times, rates, **options)
+        assert traj.route.startswith("closed form: DeepMode, error up to ")
+        error = float(traj.route.split("up to ")[1].split()[0])
+        off = max(np.abs(traj[f"w{i}"] - w).max() for i, w in enumerate(right, start=1))
+        assert 1e-14 < off <= error <= 1e-5
+    with pytest.raises(ValueError, match=r"solve: t = inf must be finite .*tolerance=1e-09 accepts it"):
+        ls.solve(weights, (X, Y), np.inf, rates)
+    assert ls.solve(weights, (X, Y), np.inf, rates, tolerance=1e-9).route.startswith("closed form: DeepMode, error wi")
+
+
+@pytest.mark.parametrize("make", ["white", "line", "left out"])
+def test_the_error_of_a_nearly_exact_closed_form_is_bounded(make):
+    gen = np.random.default_rng(11)
+    weights, (X, Y), size = init(4, 3, 3, scale=0.5, rng=gen), white(gen, 4, 3), 1e-8
+    if make == "line":
+        weights = [gen.normal(size=(3, 4)), gen.normal(size=(1, 3))]
+        X, Y = X[:, :1] * [1.0, -1.0, 0.5, 0.2], Y[:, :1]
+    elif make == "left out":  # one direction of the inputs is below the tolerance
+        (first, last), (X, Y) = init(3, 3, 3, scale=0.5, rng=gen), white(gen, 3, 3)
+        weights, X = [np.pad(first, ((0, 0), (0, 1))), last], np.pad(X, ((0, 0), (0, 1)))
+    X = X + size * gen.normal(size=X.shape)
+    times = np.array([0.0, 0.5, 2.0])
+    traj = ls.solve(weights, (X, Y), times, tolerance=1e-4)
+    right = train(weights, X, Y, (1.0, 1.0), times)
+    off = max(np.abs(traj[f"w{i}"] - w).max() for i, w in enumerate(right, start=1)) if make != "white" else 0.0
+    off = max(off, np.abs(traj["map"] - np.stack([product([w[i] for w in right]) for i in range(3)])).max())
+    assert traj.route.startswith("closed form: ")
+    assert 1e-10 < off <= float(traj.route.split("up to ")[1].split()[0]) * 3
 
 
 def test_the_route_names_the_condition_that_fails():
@@ -226,13 +273,17 @@ def test_times_have_any_order_and_shape():
         assert traj["ntk"].shape == (2, 3, 24, 24)
 
 
-def test_single_precision_is_judged_at_its_own_precision_and_computed_in_double():
+def test_single_precision_is_integrated_in_double_unless_its_rounding_is_accepted():
     gen = np.random.default_rng(8)
     weights, (X, Y) = init(4, 3, 3, scale=0.5, rng=gen), white(gen, 4, 3)
     rounded = [np.float32(w) for w in weights], (np.float32(X), np.float32(Y))
-    traj = ls.solve(*rounded, [0.0, 1.0])
-    assert traj.route == "closed form: WhitenedTwoLayer"
-    close(traj["map"], ls.solve(weights, (X, Y), [0.0, 1.0])["map"], 1e-5)
+    traj, loose = ls.solve(*rounded, [0.0, 1.0]), ls.solve(*rounded, [0.0, 1.0], tolerance=2e-6)
+    assert traj.route.startswith("DOP853: WhitenedTwoLayer, error up to ")
+    assert traj.route.endswith("tolerance=1.9e-06 accepts it")
+    assert loose.route.startswith("closed form: WhitenedTwoLayer, error up to ")
+    right = train([np.float64(w) for w in rounded[0]], *map(np.float64, rounded[1]), (1.0, 1.0), np.array([0.0, 1.0]))
+    close(traj["map"], product(right), 1e-9)
+    close(loose["map"], product(right), 1e-6)
     assert traj["w1"].dtype == np.float64
     generic = [np.float32(gen.normal(size=(3, 4))), np.float32(gen.normal(size=(3, 3)))]
     double = [np.float64(w) for w in generic]
