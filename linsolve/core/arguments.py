@@ -122,9 +122,10 @@ def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
 
 
 def shown(value: Any) -> str:
-    """Return a value as text for an error: one line, arrays by their shapes, other long text abbreviated."""
+    """Return a value as text for an error: one line, large arrays by their shapes, other long text abbreviated."""
+    plain = value.tolist() if isinstance(value, np.ndarray | np.generic) and 0 < value.size < 64 else value
     try:
-        text = " ".join(repr(value).split())
+        text = " ".join(repr(plain).split())
     except ValueError:  # Python does not print integers of more than 4300 digits
         text = f"{Decimal(value):.3g}" if isinstance(value, int) else type(value).__name__
     if len(text) <= 120:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -193,12 +194,15 @@ class _Rate:
             If the integrator fails or the budget is used up.
         """
         from scipy.integrate import solve_ivp
+        from scipy.linalg import LinAlgWarning
 
         name, self.left = type(self.flow).__name__, self.most
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # the integrator rejects steps beyond a blow-up
+            # the integrator rejects steps beyond a blow-up
+            with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("error", LinAlgWarning)
                 found = solve_ivp(self, (0.0, end), self.start, method, **options)
-        except np.linalg.LinAlgError as error:
+        except (np.linalg.LinAlgError, LinAlgWarning) as error:
             raise ArithmeticError(
                 f"{who}: {name} stopped after t = {self.time:g}: its velocity cannot be evaluated there ({error}); ask "
                 "for earlier times"

@@ -240,7 +240,7 @@ def deep_weights(
     rates = np.broadcast_to(rates, (depth,)) if rates.ndim == 0 else rates
     if rates.shape[-1] != depth:
         raise ValueError(f"{who}: rates have shape {rates.shape} but need ({depth},), one for each layer")
-    if isinstance(bias, bool | str) or np.ndim(bias) == 0:
+    if not isinstance(bias, Sequence | np.ndarray) or isinstance(bias, str) or getattr(bias, "ndim", 1) == 0:
         last = boolean(who, "bias", bias, meaning="whether the last layer has one")
         biased, names = (False,) * (depth - 1) + (last,), ("b",) * last
     else:

@@ -33,8 +33,10 @@ __all__ = [
 
 
 def norm(a: np.ndarray) -> float:
-    """Return the Frobenius norm."""
-    return float(np.linalg.norm(a))
+    """Return the Frobenius norm, also where the squares of the entries leave the range of doubles."""
+    size = float(np.abs(a).max(initial=0.0))
+    unit = size if size > 1e150 or 0 < size < 1e-150 else 1.0
+    return float(np.linalg.norm(a / unit)) * unit
 
 
 def diagonal(left: np.ndarray, matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -228,9 +230,10 @@ def joint(red: Reduced, *, start: bool = True) -> Joint:
 
 def commutator(red: Reduced) -> float:
     """Return the relative size of the commutator of ``Sigma_xx`` and ``Sigma_yx^T Sigma_yx``."""
-    back = red.cross.T @ red.cross
-    size = norm(red.covariance) * norm(back)
-    return norm(red.covariance @ back - back @ red.covariance) / size if size > 0 else 0.0
+    covariance, cross = (m / (norm(m) or 1.0) for m in (red.covariance, red.cross))
+    back = cross.T @ cross
+    size = norm(back)
+    return norm(covariance @ back - back @ covariance) / size if size > 0 else 0.0
 
 
 def _off(matrix: np.ndarray, modes: Joint, left: np.ndarray, right: np.ndarray, *, gram: bool) -> float:

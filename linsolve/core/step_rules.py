@@ -14,27 +14,27 @@ __all__ = ["Course", "Rule", "rules_of"]
 
 
 class Rule(NamedTuple):
-    """One training step: ``v <- momentum v - h rates gradient``, ``weights <- kept weights + v``.
+    """One training step: ``v <- momentum v - h rates gradient``, ``weights <- (1 - lost) weights + v``.
 
     Parameters
     ----------
     h : array
         Length of the step in units of time.
-    momentum, kept : array, optional
-        Factors of the last move and of the weights; left out for plain gradient descent.
+    momentum, lost : array, optional
+        Factor of the last move, and share of the weights that decay takes; left out for plain gradient descent.
     weight, target : array, shape batch, optional
         The gradient is that of ``(weight f - target)`` in place of the residual ``f - y``, for a batch of samples.
 
     Examples
     --------
     >>> from linsolve.core.step_rules import Rule
-    >>> Rule(0.1).plain, Rule(0.1, momentum=0.9, kept=1).plain
+    >>> Rule(0.1).plain, Rule(0.1, momentum=0.9, lost=0).plain
     (True, False)
     """
 
     h: Any
     momentum: Any = None
-    kept: Any = None
+    lost: Any = None
     weight: Any = None
     target: Any = None
 
@@ -61,7 +61,7 @@ class Course(NamedTuple):
             return Rule(h)
         weight, target = (None, None) if self.samples is None else (v[step] for v in self.samples)
         momentum = arithmetic.cast(xp, self.momentum)
-        return Rule(h, momentum, 1 - h * arithmetic.cast(xp, self.decay), weight, target)
+        return Rule(h, momentum, h * arithmetic.cast(xp, self.decay), weight, target)
 
     def times(self, counts: np.ndarray) -> Any:
         """Return the times after numbers of steps."""

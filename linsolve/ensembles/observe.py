@@ -301,7 +301,9 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
         if name in fixed:
             raise ValueError(f"sweep: {name} is an axis and a fixed parameter of {who} as well; give it once")
         if not known:
-            raise ValueError(f"sweep: {name} is an axis but {who} names no parameters; let it name those of the grid")
+            raise ValueError(
+                f"sweep: observe = {who} names no parameters, but {name} is an axis (of the grid); let it name it"
+            )
         if name not in known:
             raise ValueError(unknown_name("sweep", f"axis of {who}", name, known))
     missing = [name for name in needed if name not in names]

@@ -9,7 +9,7 @@ import numpy as np
 from linsolve.core.arguments import number
 from linsolve.core.network_arguments import Network, read
 from linsolve.core.trajectory import Deferred
-from linsolve.systems.kernel_regime.loss_spread import LARGEST, loss_deviation
+from linsolve.systems.kernel_regime.loss_spread import loss_deviation, without_spread
 from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
 
 __all__ = ["sgd"]
@@ -93,23 +93,25 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
     draw, counts = sampling(who, len(X), batch, replacement), evaluated_steps(who, k)
     h = number(who, "step", step, meaning="length of a step, in units of time", example=0.01)
     (w0,), span = network.weights, network.span
-    best = (network.cross @ span / network.power).T
-    rows, start = X @ span, span.T @ w0.T - best
+    unit = 2.0 ** np.round(np.log2(network.power[0]) / 2)  # of the inputs, so that products of them stay doubles
+    best = (network.cross @ span / network.power * unit).T
+    rows, start = X @ span / unit, span.T @ w0.T * unit - best
     rest = rows @ best - Y if len(X) > span.shape[1] else np.zeros_like(Y)
-    model = Model(rows, rest, np.asarray(h), draw.factor(np))
+    model = Model(rows, rest, np.asarray(h * unit * unit), draw.factor(np))
     found = averages(who, np, model, start, counts, kept=False)
 
     def covariance() -> np.ndarray:
         c = averages(who, np, model, start, counts, every=True).covariance
-        return np.moveaxis(span @ c @ span.T, -3, -2)
+        return np.moveaxis(span @ c @ span.T, -3, -2) / unit / unit
 
-    mean = w0 + np.swapaxes(span @ (found.delta - start), -1, -2)
+    mean = w0 + np.swapaxes(span @ found.moved, -1, -2) / unit
     loss = np.asarray(np.sum(found.squares, axis=-1) / (2 * len(X)))
     values = Deferred(w1=lambda: mean, map=lambda: mean, loss=lambda: loss, train_loss=lambda: loss)
     values |= {"covariance": covariance}
-    if Y.shape[1] == 1 and span.shape[1] <= LARGEST:
+    missing = without_spread(model)
+    if not missing:
         values |= {"loss_std": lambda: loss_deviation(who, np, model, start, counts, draw)}
-    return Averages(counts * h, f"SGD, exact averages: {draw}", values)
+    return Averages(counts * h, f"SGD, exact averages: {draw}", values, missing)
 
 
 def _single(who: str, weights: Any, data: Any) -> Network:

@@ -67,6 +67,7 @@ def _inside(random: Any, value: Any) -> Odd:
 def _no_number(value: Any) -> Odd:
     """Return junk, which is of kind "number" if it may stand for real numbers."""
     real = _is_real(value) or isinstance(value, Fraction | Decimal | bool)
+    real = real or (isinstance(value, int) and abs(value) < 10**308)
     return Odd("number" if real and not (isinstance(value, float) and np.isnan(value)) else "junk", value)
 
 

@@ -132,11 +132,14 @@ def _flow_subjects(cls: Any) -> Iterator[Subject]:
 
 def _law_subject(cls: Any) -> Subject:
     law = cls.example(np.random.default_rng(0))
+    own = [each for each in _public_methods(cls) if not hasattr(Expansion, each[0]) and each[0] != "drawn"]
+    methods = [name for name, about in own if not about.parameters]  # `drawn` is of the size of the dimension
 
     def call(**given: Any) -> Any:
         law = cls(**given)
         with np.errstate(all="ignore"):  # formulas are pure; their results count
-            return law.approximation(np, 1e-2) if isinstance(law, Expansion) else law.prediction(np)
+            found = law.approximation(np, 1e-2) if isinstance(law, Expansion) else law.prediction(np)
+        return found | {name: getattr(law, name)() for name in methods}
 
     cost = 50 if cls is ls.laws.KernelRegression else 1  # which integrates the network
     return _subject(f"laws.{cls.__name__}", call, lambda: {k: v.copy() for k, v in law.parameters().items()}, cost=cost)
@@ -144,19 +147,21 @@ def _law_subject(cls: Any) -> Subject:
 
 def _methods(cls: Any, made: Any) -> Iterator[Subject]:
     """Yield the methods that a user calls: all but formulas, which are functions of the namespace `xp`."""
+    for name, about in _public_methods(cls):
+        if about.parameters and "xp" not in about.parameters and f"{cls.__name__}.{name}" not in INTERNAL:
+            yield _function(f"{cls.__name__}.{name}", getattr(made, name))
+
+
+def _public_methods(cls: Any) -> Iterator[tuple[str, inspect.Signature]]:
+    """Yield the public methods of a class with their signatures without `self` and `cls`."""
     for name in dir(cls):
         raw = inspect.getattr_static(cls, name)
         method = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
-        if (
-            name.startswith("_")
-            or name in (*FRAMEWORK, "when")
-            or raw in (Map.discrete, Map.first_step)
-            or not inspect.isfunction(method)
-        ):
-            continue
-        names = [n for n in inspect.signature(method).parameters if n not in ("self", "cls")]
-        if names and "xp" not in names and f"{cls.__name__}.{name}" not in INTERNAL:
-            yield _function(f"{cls.__name__}.{name}", getattr(made, name))
+        hidden = name.startswith("_") or name in (*FRAMEWORK, "when") or raw in (Map.discrete, Map.first_step)
+        if not hidden and inspect.isfunction(method):
+            about = inspect.signature(method)
+            kept = [each for key, each in about.parameters.items() if key not in ("self", "cls")]
+            yield name, about.replace(parameters=kept)
 
 
 # functions
@@ -186,11 +191,13 @@ SLOW = {
 }
 LEFT_OUT = {
     "arithmetic.cast": "passes any value on; its users check it",
+    "arithmetic.constant": "passes any value on; its users check it",
     "arithmetic.first_order": "a step of formulas",
     "arithmetic.holds": "a predicate of masks",
     "arithmetic.implicit": "takes functions of formulas",
     "arithmetic.repeated": "takes a step of formulas",
     "arithmetic.is_object": "a predicate of namespaces",
+    "arithmetic.is_traced": "a predicate of any values",
     "arithmetic.namespace": "a function of any values",
     "arithmetic.precision": "a function of a namespace",
     "arithmetic.spacing": "a function of a checked double",

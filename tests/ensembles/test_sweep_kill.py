@@ -1,5 +1,6 @@
 """Sweeps that are killed: what is marked as finished is there, is never evaluated again, and the bits are the same."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -20,20 +21,37 @@ A, B = np.arange(120.0), np.arange(70.0)
 BLOCKS = 120  # of 1 x 70 cells
 
 # Forks a process for each sweep, so that twenty of them do not import everything twenty times. Each line of the input
-# is a store, and the number of the flush to the disk at which the process kills itself, or -1. It answers with the
-# process, and when that has ended with its status.
+# is a store, the number of the flush to the disk at which the process kills itself, or -1, and the executor: threads,
+# processes, loky, or the address of a Dask cluster. It answers with the process, and when that has ended with its
+# status. Every third block of x consists of zeros.
 ZYGOTE = """
 import os, signal, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 import numpy as np, tqdm, zarr
 import linsolve as ls
 import linsolve.ensembles.sweep_grid
 
+LOG = os.environ["LOG"]  # travels to workers with the function
+
 def observe(a, b, rng):
-    handle = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    handle = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(handle, f"{int(a[0, 0])}\\n".encode())
     os.close(handle)
     time.sleep(0.01)
-    return {"x": a + b * rng.standard_normal(b.shape), "y": np.stack([a + 0 * b, np.sin(b + a)], axis=-1)}
+    x = (a % 3 > 0) * (a + b * rng.standard_normal(b.shape))
+    return {"x": np.abs(x), "y": np.stack([a + 0 * b, np.sin(b + a)], axis=-1)}
+
+def workers(kind):
+    if kind == "threads":
+        return {"threads": 2}
+    if kind == "processes":
+        return {"executor": ProcessPoolExecutor(2, mp_context=get_context("fork"))}
+    if kind == "loky":
+        import loky
+        return {"executor": loky.ProcessPoolExecutor(2)}
+    from distributed import Client
+    return {"executor": Client(kind).get_executor()}
 
 def fsync(handle, real=os.fsync):
     global left
@@ -43,15 +61,16 @@ def fsync(handle, real=os.fsync):
     real(handle)
 
 for line in sys.stdin:
-    store, left = line.rsplit(maxsplit=1)
+    store, left, kind = line.rsplit(maxsplit=2)
     left = int(left)
     pid = os.fork()
     if pid == 0:
+        os.setpgid(0, 0)
         if left > 0:
             os.fsync = fsync
         status = 1
         try:
-            d = ls.sweep(observe, a=np.arange(120.0), b=np.arange(70.0), rng=7, store=store, threads=2)
+            d = ls.sweep(observe, a=np.arange(120.0), b=np.arange(70.0), rng=7, store=store, **workers(kind))
             status = 0
         finally:
             os._exit(status)
@@ -74,8 +93,8 @@ class Sweeps:
             text=True,
         )
 
-    def begin(self, store, kill_at=-1):
-        self.process.stdin.write(f"{store} {kill_at}\n")
+    def begin(self, store, kill_at=-1, executor="threads"):
+        self.process.stdin.write(f"{store} {kill_at} {executor}\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
@@ -126,25 +145,41 @@ def whole(zygote, tmp_path_factory):
 
 
 def test_twenty_random_kills(whole, sweeps, tmp_path):
-    rng, store, within = np.random.default_rng(20), tmp_path / "sweep.zarr", 0
-    for _ in range(20):
+    assert killed(whole, sweeps, tmp_path / "sweep.zarr", "threads", 20) >= 15
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("executor", ["threads", "processes", "loky", "dask"])
+def test_ten_random_kills_of_each_executor(whole, sweeps, tmp_path, executor, request):
+    if executor == "dask":
+        executor = request.getfixturevalue("cluster").scheduler.address
+    assert killed(whole, sweeps, tmp_path / "sweep.zarr", executor, 10) >= 5
+
+
+def killed(whole, sweeps, store, executor, kills):
+    """Kill a sweep again and again at random moments, finish it, and return the number of kills amid its blocks."""
+    rng, within = np.random.default_rng(20), 0
+    for _ in range(kills):
         known, before = marks(store), len(sweeps.evaluated())
-        process = sweeps.begin(store)
+        process = sweeps.begin(store, executor=executor)
         more, end = int(rng.integers(0, 5)), time.monotonic() + 30
         while len(marks(store)) < len(known) + more and time.monotonic() < end:
             time.sleep(0.001)
         time.sleep(float(rng.uniform(0, 0.012)))
         os.kill(process, signal.SIGKILL)
         assert sweeps.end() == -signal.SIGKILL
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)  # workers that outlive it
         within += 0 < len(marks(store)) < BLOCKS
         assert not set(known) & set(sweeps.evaluated()[before:])  # nothing twice
         assert set(known) <= set(marks(store))
-    assert within >= 15
+    time.sleep(0.1)  # a worker of a cluster ends its block
     known, before = marks(store), len(sweeps.evaluated())
     sweeps.begin(store)
     assert sweeps.end() == 0
     assert sorted(sweeps.evaluated()[before:], key=int) == [str(k) for k in range(BLOCKS) if str(k) not in known]
     assert content(store) == content(whole)
+    return within
 
 
 def test_killed_at_every_flush_to_the_disk(whole, sweeps, tmp_path):

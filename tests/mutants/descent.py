@@ -31,7 +31,7 @@ class MomentumWithoutDecayedWeights:
     """Decay is applied to the move in place of the weights."""
 
     def advanced(self, xp, fixed, now, rule):
-        changed = rule if rule.plain else rule._replace(kept=1, momentum=rule.momentum * rule.kept)
+        changed = rule if rule.plain else rule._replace(lost=0, momentum=rule.momentum * (1 - rule.lost))
         return super().advanced(xp, fixed, now, changed)
 
 

@@ -259,10 +259,35 @@ def test_bad_arguments_are_named():
         ls.sgd(W[0], (X, Y[:, 0]), [1, 40], batch=2, step=1000.0)["loss_std"]
     with pytest.raises(KeyError, match="did you mean 'loss'"):
         ls.sgd(W, (X, Y), 3, **use)["los"]
-    with pytest.raises(KeyError, match=r"'loss_std' is unknown; .*one output, no batch, rank at most 32"):
+    with pytest.raises(KeyError, match=r"'loss_std' is missing for 2 outputs \(it is evaluated for one\); one of w1"):
         ls.sgd(np.eye(2), (X, X), 3, **use)["loss_std"]
+    with pytest.raises(
+        KeyError, match=r"'loss_std' is missing for inputs of rank 33 \(it is evaluated up to rank 32\)"
+    ):
+        ls.sgd(np.ones(33), (np.eye(33), np.ones(33)), 3, **use)["loss_std"]
     flow = ls.FrozenKernel(X @ X.T, Y[:, 0])
     with pytest.raises(ValueError, match=r"FrozenKernel.sgd: batch = 0 must be an integer from 1 to 5"):
         flow.sgd(3, Y[:, 0], batch=0, step=0.1)
     with pytest.raises(ValueError, match=r"FrozenKernel.sgd: step = nan must be positive"):
         flow.sgd(3, Y[:, 0], batch=1, step=float("nan"))
+
+
+@pytest.mark.parametrize("size", [1e-90, 1e-99, 1e60])
+def test_inputs_of_any_size_move_the_weights_as_scaled_ones_do(size):
+    """Inputs of another unit, with weights and steps of its inverse and its inverse square; no false divergence."""
+    X, Y, W = data(3, 5, 2)
+    use = {"batch": 2, "replacement": False}
+    plain, scaled = ls.sgd(W, (X, Y), [0, 7], step=0.1, **use), ls.sgd(W, (X * size, Y), [0], step=0.1, **use)
+    assert scaled["loss"][0] == pytest.approx(np.mean((X * size @ W.T - Y) ** 2) / 2, rel=1e-12)
+    moved = ls.sgd(0 * W, (X * size, Y), [7], step=0.1 / size**2, **use)
+    expected = ls.sgd(0 * W, (X, Y), [7], step=0.1, **use)
+    np.testing.assert_allclose(moved["w1"] * size, expected["w1"], rtol=1e-12)
+    np.testing.assert_allclose(moved["loss"], expected["loss"], rtol=1e-12)
+    assert plain["loss"][1] < plain["loss"][0]
+
+
+def test_weights_that_move_by_less_than_the_rounding_of_the_minimum_move():
+    """The minimum is at 1e180, the step moves the weights by about 1."""
+    X, Y, W = data(3, 5, 2)
+    found = ls.sgd(W, (1e-90 * X, 1e90 * Y), [0, 1], batch=5, step=0.1)
+    np.testing.assert_allclose(found["w1"][1] - W, 0.1 * Y.T @ X / 5, rtol=1e-12)

@@ -375,7 +375,7 @@ PAIR = np.array([[1.0, 0.3], [0.2, 2.0]]), np.eye(2)
         ({"weights": [np.eye(2), np.eye(3)]}, r"solve: W2 has shape \(3, 3\) but must have 2 columns"),
         ({"weights": [np.eye(2), np.full((2, 2), np.nan)]}, r"solve: W2 = nan at index \(0, 0\) is not a number"),
         ({"weights": []}, r"solve: weights = \[\] must be a list"),
-        ({"weights": np.array(1.0)}, r"solve: weights = array\(1\.\) must be a list"),
+        ({"weights": np.array(1.0)}, r"solve: weights = 1\.0 must be a list"),
         ({"weights": np.zeros((0, 2, 2))}, r"solve: weights = array.* must be a list"),
     ],
 )
@@ -404,3 +404,33 @@ def test_a_time_too_late_for_integration_is_refused_at_once():
     X, weights = rng.normal(size=(9, 3)), [rng.normal(size=(4, 3)), rng.normal(size=(2, 4))]
     with pytest.raises(ValueError, match=r"solve: t = 1e\+200 is .* must be at most 1e\+14 \(time"):
         ls.solve(weights, (X, X[:, :2]), [0.0, 1e200], [1.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bias": 1e20}, r"solve: t = 0.5 is too late \(time\)"),
+        ({"X": 1e99}, r"solve: t = 0.5 is [\d.e+]+ times the time constant"),
+        ({"Y": 1e99}, r"solve: t = 0.5 is [\d.e+]+ times the time constant"),
+    ],
+    ids=["bias", "inputs", "targets"],
+)
+def test_large_data_are_refused_by_name_without_a_warning(given, message):
+    rng = np.random.default_rng(0)
+    X, layers = rng.normal(size=(9, 3)), [rng.normal(size=shape) / 2 for shape in ((4, 3), (2, 4))]
+    Y = X @ rng.normal(size=(3, 2))
+    with pytest.raises((ValueError, ArithmeticError), match=message):
+        ls.solve(layers, (X * given.get("X", 1.0), Y * given.get("Y", 1.0)), [0.0, 0.5], bias=given.get("bias"))
+
+
+@pytest.mark.parametrize("small", [1e-155, 1e-160, 5e-324])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_small_layers_are_solved_without_a_warning(layer, small):
+    """A layer whose Gram matrix leaves the doubles; the other starts the learning."""
+    rng = np.random.default_rng(0)
+    X, layers = rng.normal(size=(9, 3)), [rng.normal(size=shape) / 2 for shape in ((4, 3), (2, 4))]
+    zero = [0.0 * w if k == layer else w for k, w in enumerate(layers)]
+    data = (X, X @ rng.normal(size=(3, 2)))
+    layers[layer] = small * layers[layer] / np.abs(layers[layer]).max()
+    found, expected = (ls.solve(each, data, [0.0, 0.5]) for each in (layers, zero))
+    np.testing.assert_allclose(found["map"][1], expected["map"][1], rtol=1e-6)

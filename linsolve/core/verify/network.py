@@ -92,11 +92,11 @@ def _discrete_errors(case: Case, state: Any, unit: float, momentum: Any, decay: 
     moves = {name: 0 * value for name, value in w.items()}
     for length in _LENGTHS:
         h = xp.asarray(length * unit)
-        kept = 1 - h * decay
+        lost = h * decay
         after = raw.descended(xp, w, case.batch, raw.jacobian(xp, w, case.batch, case.step), h)
         moves = {name: momentum * moves[name] + after[name] - w[name] for name in w}
-        w = {name: kept * w[name] + moves[name] for name in w}
-        now = flow.advanced(xp, fixed, now, Rule(h, momentum, kept) if momentum else Rule(h))
+        w = {name: (1 - lost) * w[name] + moves[name] for name in w}
+        now = flow.advanced(xp, fixed, now, Rule(h, momentum, lost) if momentum else Rule(h))
     worst = [distance(a, b) for a, b in zip(flow.restored(xp, state, fixed, now), raw.state(w), strict=True)]
 
     def kernel(at: Any, *, rates: bool = True) -> Any:

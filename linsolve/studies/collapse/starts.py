@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import real_array, unknown_name
+from linsolve.core.arguments import number, real_array, unknown_name
 from linsolve.systems.collapse.contrasts import contrasts, members
 from linsolve.systems.collapse.neural_collapse import NeuralCollapse
 
@@ -189,13 +189,10 @@ def refuse_options(
             )
     if features > MOST:
         raise ValueError(f"collapse: features = {features} must be at most {MOST} (features); take fewer")
-    if not (isinstance(scale, int | float | np.number) and 0 < float(scale) <= LARGEST):
-        raise ValueError(f"collapse: scale = {scale!r} must lie in (0, {LARGEST:g}] (size of weights); say 0.3")
-    if bias is not None and not (isinstance(bias, int | float | np.number) and abs(float(bias)) <= LARGEST):
-        raise ValueError(
-            f"collapse: bias = {bias!r} must lie in [-{LARGEST:g}, {LARGEST:g}] (of every class at the start); "
-            f"say {1 / classes:.3g}"
-        )
+    number("collapse", "scale", scale, meaning="size of weights", domain=f"(0, {LARGEST:g}]", example=0.3)
+    if bias is not None:
+        bounds, meaning = f"[-{LARGEST:g}, {LARGEST:g}]", "of every class at the start"
+        number("collapse", "bias", bias, meaning=meaning, domain=bounds, example=round(1 / classes, 3))
     if kind == "scatter" and m < 2:
         raise ValueError(f"collapse: m = {m} must be at least 2 (samples of each class; start = 'scatter'); take more")
     if kind not in ("lambda", "aligned"):

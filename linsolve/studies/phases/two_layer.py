@@ -76,16 +76,24 @@ def exponents(cells: int, rng: np.random.Generator) -> Diagram:
 
 
 def lazy(cells: int, rng: np.random.Generator) -> Diagram:
-    """Return the kernel's change over output scale and width, and the curve where it is 1 for wide networks."""
+    """Return the kernel's change over output scale and width, with the curves of its two crossovers.
+
+    The change is 1 at the first. The change of the kernel's square has a part of even order in y, proportional to
+    ``(y/alpha)^2``, and one of odd order, proportional to ``2 f_0 y/alpha`` with the output ``f_0`` of the reference,
+    of mean square ``rho^2``. The root mean square of their ratio is 1 at the second, ``alpha = |y|/(2 rho)``.
+    """
     alpha, h = centers(-4, 1, cells, log=True), centers(1, 6, cells, log=True)
     ends = np.array([1e1, 1e6])
-    rows = []
+    rows, shares = [], []
     for width in h:
         gamma = width**-0.5
-        _, z0 = networks(width, 400, gamma=gamma, rng=rng)
+        _, z0 = networks(width, 2000, gamma=gamma, rng=rng)
         u, w = z0.u[:, None], z0.w[:, None]
-        flow = LazyTwoLayer(y=1.0, gamma=gamma, x=[1.0], alpha=alpha, u0=u, w0=w)
-        rows.append(np.median(np.abs(diagnose(flow, (u, w)).kernel_change), axis=0))
+        each = [LazyTwoLayer(y=y, gamma=gamma, x=[1.0], alpha=alpha, u0=u, w0=w) for y in (1.0, -1.0)]
+        found = [diagnose(flow, (u, w)).kernel_change for flow in each]
+        rows.append(np.median(np.abs(found[0]), axis=0))
+        above, below = (change * (2 + change) for change in found)  # of the kernel's square
+        shares.append(np.mean(((above - below) / (above + below)) ** 2, axis=0))
     change = np.array(rows)
     return Diagram(
         name="lazy",
@@ -94,9 +102,9 @@ def lazy(cells: int, rng: np.random.Generator) -> Diagram:
         y=Axis("y", h, "width  $h$   (hidden units)", log=True),
         values=np.log10(change),
         label=r"$\log_{10}$ of the kernel's relative change  $|K_\infty/K_0 - 1|$",
-        source="Curve: exact for wide networks, $\\rho = |x|/\\sqrt{d_{in}}$. Map: exact solution, medians of\n"
-        "400 random networks at each width. After Geiger et al. (2020), $\\alpha^* = O(h^{-1/2})$.",
-        sides={"alpha*": change > 1},
+        source="Curves: $\\alpha^*$ exact for wide networks, the other at every width; $\\rho = |x|/\\sqrt{d_{in}}$.\n"
+        "Map: exact solution, medians of 2000 random networks. After Geiger et al. (2020), $\\alpha^* = O(h^{-1/2})$.",
+        sides={"alpha*": change > 1, "fluctuations": np.array(shares) > 1},
         curves=(
             Curve(
                 r"kernel doubles:  $\alpha^* = |y|\,/\,(\sqrt{3}\,\rho\,\sqrt{h})$",
@@ -104,8 +112,19 @@ def lazy(cells: int, rng: np.random.Generator) -> Diagram:
                 ends,
                 "alpha*",
             ),
+            Curve(
+                r"output $f_0$ at the start fluctuates:  $\alpha = |y|\,/\,(2 \rho)$",
+                np.full(2, 0.5),
+                ends,
+                "fluctuations",
+                {"linestyle": (0, (4, 2.5))},
+            ),
         ),
-        notes=(Mark("feature", 3e-4, 80.0), Mark("lazy", 0.5, 1e5)),
+        notes=(
+            Mark("feature", 3e-4, 80.0),
+            Mark(r"lazy, $\propto \alpha^{-2}$", 0.02, 1e5),
+            Mark(r"$\propto \alpha^{-1}$", 2.0, 1e5),
+        ),
     )
 
 

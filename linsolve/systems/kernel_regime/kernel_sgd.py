@@ -10,7 +10,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import number
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Deferred
-from linsolve.systems.kernel_regime.loss_spread import LARGEST, loss_deviation
+from linsolve.systems.kernel_regime.loss_spread import loss_deviation, without_spread
 from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
 
 __all__ = ["KernelSGD"]
@@ -90,14 +90,15 @@ class KernelSGD:
 
         found = averages(who, xp, model, start, counts, kept=False)
         values = Deferred(
-            f=lambda: f + (model.rows @ (found.delta - start))[..., 0],
+            f=lambda: f + (model.rows @ found.moved)[..., 0],
             residual=lambda: model.residual(found.delta)[..., 0],
             loss=lambda: xp.sum(found.squares, axis=-1) / 2,
             covariance=covariance,
         )
-        if model.rows.ndim == 2 and model.rows.shape[-1] <= LARGEST:
+        missing = without_spread(model, batch=bool(problem.batch))
+        if not missing:
             values |= {"loss_std": lambda: n * loss_deviation(who, xp, model, start, counts, draw)}
-        return Averages(counts * length_, f"SGD, exact averages: {draw}", values)
+        return Averages(counts * length_, f"SGD, exact averages: {draw}", values, missing)
 
     def _linear(self, xp: Any, f: Any, h: Any, phi: Any) -> tuple[Model, Any]:
         """Return a linear model of which this is the kernel, and the distance of its start from the targets."""

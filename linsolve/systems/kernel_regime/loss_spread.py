@@ -23,7 +23,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.systems.kernel_regime.minibatch import Model, Sampling
 
-__all__ = ["LARGEST", "loss_deviation", "partition_weight"]
+__all__ = ["loss_deviation", "partition_weight", "without_spread"]
 
 LARGEST = 32  # parameters; the moments of more take more than a second a step
 STIRLING = ((1,), (1, 1), (1, 3, 1), (1, 7, 6, 1))  # partitions of 1 to 4 elements into 1, 2, ... blocks
@@ -54,6 +54,16 @@ def partition_weight(sizes: tuple[int, ...], draw: Sampling) -> Fraction:
     return total * n ** len(sizes) / Fraction(m) ** order
 
 
+def without_spread(model: Model, *, batch: bool = False) -> str:
+    """Return the reason why a model has no standard deviation of the loss, "" if it has one."""
+    rank, outputs = model.rows.shape[-1], model.rest.shape[-1]
+    if batch:
+        return "a batch of networks (it is evaluated for one)"
+    if outputs > 1:
+        return f"{outputs} outputs (it is evaluated for one)"
+    return f"inputs of rank {rank} (it is evaluated up to rank {LARGEST})" if rank > LARGEST else ""
+
+
 def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarray, draw: Sampling) -> Any:
     """Return the standard deviation of the mean of the samples' losses after `counts` steps, for one output.
 
@@ -76,6 +86,8 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
     OverflowError
         If the variance of the loss leaves the range of doubles; the message contains the step.
     """
+    unit = _unit(xp, model.residual(start))
+    model, start = model._replace(rest=model.rest / unit), start / unit
     rows, width = model.rows, model.rows.shape[1] + 1
     inputs = xp.concat([rows, 0 * rows[:, :1]], axis=1)
     weights = {sizes: _number(xp, partition_weight(sizes, draw)) for sizes in ((2,), (3,), (4,), (2, 2))}
@@ -93,7 +105,13 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
                 _refuse_divergence(who, xp, found[step], step)
             moments = _stepped(xp, moments, (inputs, lines), decay, model.h, weights)
             delta = delta - model.h * model.gradient(xp, residual)
-    return xp.reshape(xp.stack([found[k] for k in counts.ravel().tolist()]), counts.shape)
+    return xp.reshape(xp.stack([found[k] for k in counts.ravel().tolist()]), counts.shape) * unit * unit
+
+
+def _unit(xp: Any, residual: Any) -> Any:
+    """Return the power of two next to the largest residual, whose fourth power may leave the doubles; 1 for 0."""
+    size = float(np.abs(arithmetic.to_numpy(residual)).max())
+    return arithmetic.cast(xp, 2.0 ** np.round(np.log2(size)) if size > 0 else 1.0)
 
 
 def _refuse_divergence(who: str, xp: Any, deviation: Any, step: int) -> None:

@@ -122,6 +122,8 @@ class Averages(NamedSeries):
         The method and the minibatches.
     values : Deferred
         Means and covariances by name.
+    without_spread : str
+        Reason why the standard deviation of the loss is missing, if it is.
 
     Examples
     --------
@@ -136,19 +138,22 @@ class Averages(NamedSeries):
     t: np.ndarray
     route: str
     values: Deferred
+    without_spread: str = ""
 
     def _unknown(self, name: Any) -> str:
-        reason = unknown_name("sgd", "average", name, self.keys())
-        return f"{reason} (one output, no batch, rank at most 32)" if name == "loss_std" else reason
+        if name == "loss_std" and self.without_spread:
+            return f"sgd: average = 'loss_std' is missing for {self.without_spread}; one of {', '.join(self.keys())}"
+        return unknown_name("sgd", "average", name, self.keys())
 
     def __repr__(self) -> str:
         return f"Averages(t: shape {self.t.shape}, route: {self.route}; {', '.join(self.keys())})"
 
 
 class Course(NamedTuple):
-    """Averages at the wanted steps: ``delta``, mean squares of the residuals, covariances."""
+    """Averages at the wanted steps: ``delta``, its change, mean squares of the residuals, covariances."""
 
     delta: Any
+    moved: Any
     squares: Any
     covariance: Any
 
@@ -184,34 +189,39 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
     wanted, found = set(counts.ravel().tolist()), {}
     steps = _steps(xp, model, start, every)
     with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
-        for step, (delta, squares, c) in zip(range(max(wanted) + 1), steps, strict=False):
+        for step, (delta, moved, squares, c) in zip(range(max(wanted) + 1), steps, strict=False):
             if not bool(xp.all(xp.isfinite(squares))):
                 raise OverflowError(
                     f"{who}: k = {counts.max()} is beyond step {step}, at which the mean loss leaves the range of "
                     "doubles (SGD diverges); take fewer steps, a smaller step or a larger batch"
                 )
             if step in wanted:
-                found[step] = delta, squares, c if kept else None
+                found[step] = delta, moved, squares, c if kept else None
 
     def gathered(index: int) -> Any:
         stacked = xp.stack([found[each][index] for each in counts.ravel().tolist()])
         return xp.reshape(stacked, counts.shape + tuple(stacked.shape[1:]))
 
-    return Course(gathered(0), gathered(1), gathered(2) if kept else None)
+    return Course(gathered(0), gathered(1), gathered(2), gathered(3) if kept else None)
 
 
-def _steps(xp: Any, model: Model, delta: Any, every: bool) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield ``delta``, mean squares of the residuals and covariances after 0, 1, 2, ... steps."""
+def _steps(xp: Any, model: Model, delta: Any, every: bool) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Yield ``delta``, its change, mean squares of the residuals and covariances after 0, 1, 2, ... steps.
+
+    The change is summed by itself: it may be below the rounding errors of ``delta``, which vanishes at convergence.
+    """
     pairs = model._replace(rows=model.rows[..., None, None, :, :], h=model.h[..., None, None]) if every else model
-    c = 0 * (_outer(xp, delta) if every else delta @ xp.matrix_transpose(delta))
+    moved = 0 * delta
+    c = _outer(xp, moved) if every else moved @ xp.matrix_transpose(moved)
     while True:
         residual = model.residual(delta)
         pull = model.gradient(xp, residual)
         squares = pairs.squares(xp, c, _products(xp, residual) if every else xp.sum(residual**2, axis=-1))
-        yield delta, squares, c
+        yield delta, moved, squares, c
         push = _outer(xp, pull) if every else pull @ xp.matrix_transpose(pull)
         c = pairs.covariance(xp, c, squares, push)
-        delta = delta - model.h[..., None, None] * pull
+        move = model.h[..., None, None] * pull
+        delta, moved = delta - move, moved - move
 
 
 def _products(xp: Any, v: Any) -> Any:

@@ -127,24 +127,25 @@ class StreamingSGDAnisotropic(Stream):
     def largest_step(self) -> Any:
         """Return the step below which the mean of the loss converges.
 
-        ``2/u`` with the root u of ``sum_i lam_i / (u - (1 + 1/m) lam_i) = m``, by Newton's method on the inverse of the
-        sum, which is concave: the iterates increase towards the root.
+        ``2/(c + v)``, ``c = 1 + 1/m``, with the root v of ``sum_i lam_i / (v + c (1 - lam_i)) = m`` for a largest
+        eigenvalue of 1, by Newton's method on the inverse of the sum, which is concave: the iterates increase towards
+        the root.
         """
         lam, m = self.spectrum / np.max(self.spectrum), self.batch
-        c, u = 1 + 1 / m, 1 + 2 / m
+        c, v = 1 + 1 / m, 1 / m
         for _ in range(60):
-            rest = u - c * lam
+            rest = v + c * (1 - lam)
             total = np.sum(lam / rest)
-            u = u + (total / m - 1) * total / np.sum(lam / rest**2)
-        return 2 / (u * np.max(self.spectrum))
+            v = v + (total / m - 1) * total / np.sum(lam / rest**2)
+        return self._in_range("largest_step", lambda: 2 / (c + v) / np.max(self.spectrum))
 
     def stationary_mean(self) -> Any:
         """Return the limit of the mean of the loss, inf if the step is not below `largest_step`."""
         if not self.step < self.largest_step():
-            return np.inf + 0 * self.step
+            return np.float64(np.inf)
         rates = self.step * self.spectrum
         share = np.sum(rates / (2 - rates * (1 + 1 / self.batch))) / self.batch
-        return self.noise_variance * share / (2 * (1 - share))
+        return self._in_range("stationary_mean", lambda: share / (2 * (1 - share)) * self.noise_variance)
 
     def drawn(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the eigenvalues and the positive initial errors; their signs do not change the loss's distribution."""

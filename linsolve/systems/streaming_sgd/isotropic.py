@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve.core.parameters import parameter
-from linsolve.systems.streaming_sgd.stream import Stream
+from linsolve.systems.streaming_sgd.stream import COUNTS, Stream
 from linsolve.systems.streaming_sgd.typical import log_rate, neutral_step
 
 __all__ = ["StreamingSGD"]
@@ -71,7 +72,7 @@ class StreamingSGD(Stream):
     (0.5333, 0.0385)
     """
 
-    dimension: Any = parameter("d", "number of inputs", domain="[1, inf)", typical=(2, 20), whole=True)
+    dimension: Any = parameter("d", "number of inputs", domain=COUNTS, typical=(2, 20), whole=True)
     noise_variance: Any = parameter(r"\sigma^2", "variance of the labels' noise", domain="[0, inf)", default=0.0)
     distance_squared: Any = parameter("r_0", "squared distance of the start", domain="[0, inf)", default=1.0)
     input_variance: Any = parameter(r"\lambda", "variance of each input", domain="(0, inf)", default=1.0)
@@ -110,20 +111,29 @@ class StreamingSGD(Stream):
 
     def largest_step(self) -> Any:
         r"""Return :math:`2m / (\lambda (m + d + 1))`, below which the mean of the loss converges."""
-        return 2 * self.batch / (self.input_variance * (self.batch + self.dimension + 1))
+        share = self.batch / (self.batch + self.dimension + 1)
+        return self._in_range("largest_step", lambda: 2 * share / self.input_variance)
 
     def stationary_mean(self) -> Any:
         """Return the limit of the mean of the loss, inf if the step is not below `largest_step`."""
         left = 1 - self.step / self.largest_step()
-        mean = self.step * self.input_variance * self.dimension * self.noise_variance / (4 * self.batch)
-        return np.inf + 0 * mean if left <= 0 else mean / left
+        if left <= 0:
+            return np.float64(np.inf)
+        share = self.step * self.input_variance * self.dimension / (4 * self.batch)
+        return self._in_range("stationary_mean", lambda: share / left * self.noise_variance)
 
     def stationary_std(self) -> Any:
         """Return the limit of the standard deviation of the loss, inf if its variance diverges."""
-        a, _, (v0, v1, v2) = self.coefficients(np)
-        lost = 2 * self.step * self.input_variance * (1 - self.step / self.largest_step())  # 1 - a
-        left, mean = lost * (1 + a) - v2, self.stationary_mean()
-        return np.inf + 0 * a if left <= 0 else np.sqrt((v0 + (v1 + v2 * mean) * mean) / left)
+        unit = dataclasses.replace(self, noise_variance=1.0)  # the limit is proportional to the noise
+        with np.errstate(over="ignore", invalid="ignore"):  # of steps at which the variance diverges
+            a, _, (v0, v1, v2) = unit.coefficients(np)
+            lost = 2 * self.step * self.input_variance * (1 - self.step / self.largest_step())  # 1 - a
+            left = lost * (1 + a) - v2
+        if not left > 0:
+            return np.float64(np.inf)
+        mean = unit.stationary_mean()
+        share = (v0 + (v1 + v2 * mean) * mean) / left
+        return self._in_range("stationary_std", lambda: np.sqrt(share) * self.noise_variance)
 
     def typical_rate(self) -> float:
         r"""Return :math:`E \ln(\ell'/\ell)` without noise: the slope of the logarithm of almost every run's loss.
@@ -132,13 +142,15 @@ class StreamingSGD(Stream):
         :math:`\ell'/\ell = (1 - \kappa G)^2 + \kappa^2 G Z`, :math:`G \sim \chi^2_m`, :math:`Z \sim \chi^2_{d-1}`. It
         is at most :math:`\ln a`, the slope of the logarithm of the mean.
         """
-        m, d, variance, step = (float(v) for v in (self.batch, self.dimension, self.input_variance, self.step))
-        return log_rate(m, d, step * variance / m)
+        m, d = float(self.batch), float(self.dimension)
+        k = self._in_range("typical_rate", lambda: self.step * self.input_variance / m)
+        return log_rate(m, d, float(k))
 
     def typical_largest_step(self) -> float:
         """Return the step from which almost every run without noise diverges, above `largest_step`."""
         m, d = float(self.batch), float(self.dimension)
-        return m * neutral_step(m, d) / float(self.input_variance)
+        step = m * neutral_step(m, d)
+        return float(self._in_range("typical_largest_step", lambda: step / self.input_variance))
 
     def drawn(self) -> tuple[np.ndarray, np.ndarray]:
         """Return equal eigenvalues, and an initial error along the first input."""

@@ -11,9 +11,11 @@ from linsolve import arithmetic
 from linsolve.core.arguments import step_counts
 from linsolve.core.law import Statistic
 from linsolve.core.parameters import parameter
-from linsolve.numerics.checked import in_range
+from linsolve.numerics.checked import in_range, law_in_range
 
-__all__ = ["Stream", "losses"]
+__all__ = ["COUNTS", "Stream", "losses"]
+
+COUNTS = "[1, 9007199254740992]"  # whole numbers that doubles represent
 
 
 class Stream(Statistic):
@@ -23,7 +25,7 @@ class Stream(Statistic):
     steps, and `drawn`, the eigenvalues of the input covariance with the initial error along each.
     """
 
-    batch: Any = parameter("m", "samples in a minibatch", domain="[1, inf)", typical=(1, 10), whole=True)
+    batch: Any = parameter("m", "samples in a minibatch", domain=COUNTS, typical=(1, 10), whole=True)
     step: Any = parameter(r"\eta", "length of a step, in units of time", domain="(0, inf)", typical=(0.01, 0.2))
 
     draws: ClassVar[int] = 20_000
@@ -77,12 +79,16 @@ class Stream(Statistic):
         return self._within("std", k, lambda xp, law, counts: xp.sqrt(law.variances(xp, counts)))
 
     def _within(self, name: str, k: Any, formula: Callable[..., Any]) -> Any:
-        who = f"{type(self).__name__}.{name}"
-        fix = "for the limit call stationary_mean"
-        counts, given = step_counts(who, k, most=self.most, fix=fix), self.parameters()
+        who, given = f"{type(self).__name__}.{name}", self.parameters()
+        counts = step_counts(who, k, most=self.most, fix="for the limit call stationary_mean")
         xp = arithmetic.namespace(*(v for v in given.values() if arithmetic.namespace(v) is not np))
         return in_range(who, lambda: formula(xp, self.cast(xp), counts), k=np.maximum(counts, 1), **given)
 
+    def _in_range(self, name: str, formula: Callable[[], Any]) -> Any:
+        """Return a number of the law; raise OverflowError, naming a parameter, if it is beyond the doubles."""
+        return in_range(f"{type(self).__name__}.{name}", formula, **self.parameters())
+
+    @law_in_range
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return mean and variance of the loss after `sampled` steps."""
         counts = np.asarray(self.sampled)

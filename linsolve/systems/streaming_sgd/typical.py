@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import digamma
 
 __all__ = ["log_rate", "neutral_step"]
 
@@ -29,10 +30,16 @@ def log_rate(m: float, d: float, k: float) -> float:
     >>> bool(abs(draws.mean() - rate) < 4 * draws.std() / 1000)
     True
     """
+    if k * m < 1e-20 and k * d < 1e-20:  # linear in k
+        return -2 * k * m
+    if k > 1e30:  # the 1 in the rate is negligible
+        return 2 * math.log(2 * k) + float(digamma(m / 2) + digamma(m / 2 + (d - 1) / 2))
     left, rest, weights = _batch_nodes(m, k)
     spread, shares = _direction_nodes(d - 1)
-    values = np.log(rest[:, None] ** 2 + k * left[:, None] * spread)
-    return float(weights @ values @ shares)
+    change = left[:, None] * (k * spread + left[:, None] - 2)
+    near = change > -0.5  # the logarithm of a number close to 1 loses digits
+    far = np.log(np.where(near, 1.0, rest[:, None] ** 2 + k * left[:, None] * spread))
+    return float(weights @ np.where(near, np.log1p(np.where(near, change, 0.0)), far) @ shares)
 
 
 def neutral_step(m: float, d: float) -> float:

@@ -7,7 +7,7 @@ A step of length h of ``u' = -2 gamma eta_u r h``, ``h' = -2 gamma eta_w s^2 r u
 with the same residual in both, so that after any number of steps ``p = c_p p_0``, ``q = c_q q_0`` at any width. With
 ``A = gamma^2 |p|^2``, ``B = gamma^2 |q|^2``, ``g f = A - B``, the flow's invariant ``A B`` changes by
 :math:`(1 - e^2)^2`, and the residual by :math:`-4 h r\,(A + B - h g r (A - B))`, without cancellation. With momentum b
-and decay, where a step multiplies the weights by d, ``v_p <- b v_p - e c_p``, ``c_p <- d c_p + v_p``.
+and decay, where a step takes the share d of the weights, ``v_p <- b v_p - e c_p``, ``c_p <- (1 - d) c_p + v_p``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ from linsolve.core.trajectory import Deferred
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.rotated_layers import LayersStart
 
-__all__ = ["Factors", "advanced", "begun", "described", "hessian_top", "layers", "repeated", "top_curvature"]
+__all__ = [
+    "Factors",
+    "advanced",
+    "begun",
+    "described",
+    "hessian_top",
+    "kernel_growth",
+    "layers",
+    "repeated",
+    "top_curvature",
+]
 
 
 class Factors(NamedTuple):
@@ -39,7 +49,7 @@ class Factors(NamedTuple):
     move_up, move_down, move_mix : array
         Last moves of `up`, `down` and `mix`; 0 without momentum.
     low_up, low_down, low_mix, low_residual : array
-        Rounding errors of the sums over steps, added with the next step (Kahan); 0 with momentum, decay or samples.
+        Rounding errors of the sums over steps, added with the next step (Kahan).
     """
 
     up: Any
@@ -86,9 +96,12 @@ def advanced(xp: Any, start: LayersStart, now: Factors, rule: Rule) -> Factors:
         rule.momentum * now.move_down + e * now.down,
         rule.momentum * now.move_mix + turn,
     )
-    up, down, mix = (rule.kept * old + move for old, move in zip(now[:3], moves, strict=True))
-    found = Factors(up, down, mix, rule.kept * now.kept, now.residual, *moves, *now[8:])
-    return found._replace(residual=_output(xp, start, found) - b.y)
+    sums = (_added(old, low, move - rule.lost * old) for old, low, move in zip(now[:3], now[8:11], moves, strict=True))
+    (up, low_up), (down, low_down), (mix, low_mix) = sums
+    found = Factors(
+        up, down, mix, (1 - rule.lost) * now.kept, b.r0, *moves, low_up, low_down, low_mix, now.low_residual
+    )
+    return found._replace(residual=_residual(xp, start, found))
 
 
 def _added(value: Any, low: Any, change: Any) -> tuple[Any, Any]:
@@ -124,16 +137,41 @@ def _settled(start: LayersStart, now: Factors, rule: Rule) -> bool:
     return bool(np.all(still))
 
 
-def _output(xp: Any, start: LayersStart, now: Factors) -> Any:
-    """Return the output, from the form with the smaller terms: ``(A - B)/g`` or that of a frozen layer."""
+def _residual(xp: Any, start: LayersStart, now: Factors) -> Any:
+    """Return the residual, from the form with the smaller terms.
+
+    The output is ``(A - B)/g`` or that of a frozen layer; its change from the start keeps the digits of a residual that
+    is much smaller than the output.
+    """
     b, (A, B) = start.rotation, _parts(start, now)
-    mean, root = (now.up + now.down) / 2, start.root_h * start.root_u * now.mix
+    gained, root = _gained(now), start.root_h * start.root_u * now.mix
     lengths = [xp.sum((side / b.unit[..., None]) ** 2, axis=-1) for side in (start.p, start.q)]
-    own, other = (mean**2 + root**2) * b.f0, 2 * start.gamma * mean * now.mix * (lengths[0] + lengths[1])
+    other = 2 * start.gamma * (1 + gained) * now.mix * (lengths[0] + lengths[1])
+    own, change = ((1 + gained) ** 2 + root**2) * b.f0, (gained * (2 + gained) + root**2) * b.f0
     frozen = b.g == 0
     g = xp.where(frozen, xp.ones_like(b.g), b.g)
     bound = xp.where(frozen, xp.full_like(g, xp.inf), (A + B) / xp.abs(g))
-    return smallest(xp, (xp.abs(own) + xp.abs(other), own + other), (bound, (A - B) / g))
+    return smallest(
+        xp,
+        (xp.abs(b.y) + xp.abs(own) + xp.abs(other), own + other - b.y),
+        (xp.abs(b.y) + bound, (A - B) / g - b.y),
+        (xp.abs(b.r0) + xp.abs(change) + xp.abs(other), b.r0 + (change + other)),
+    )
+
+
+def _gained(now: Factors) -> Any:
+    """Return ``(c_p + c_q)/2 - 1``."""
+    return ((now.up - 1 + now.low_up) + (now.down - 1 + now.low_down)) / 2
+
+
+def kernel_growth(xp: Any, start: LayersStart, now: Factors) -> Any:
+    """Return the relative change of the tangent kernel since the start, without cancellation; 0 where that is 0."""
+    b = start.rotation
+    p, q = (side / b.unit for side in (b.p, b.q))
+    size = p**2 + q**2
+    share = b.g * b.f0 / xp.where(size == 0, xp.ones_like(size), size)
+    gained, root = _gained(now), start.root_h * start.root_u * now.mix
+    return gained * (2 + gained) + root**2 + 2 * share * (1 + gained) * root
 
 
 def layers(xp: Any, start: LayersStart, now: Factors) -> tuple[Any, Any]:

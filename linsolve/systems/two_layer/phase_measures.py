@@ -350,8 +350,8 @@ def measured_phase(found: Slopes, tolerance: float = 0.02) -> Any:
     if not isinstance(found, Slopes):
         raise TypeError(f"{who}: found = {shown(found)} must be Slopes (of the measured quantities); pass slopes(...)")
     tolerance = number(who, "tolerance", tolerance, meaning="size of a zero slope", domain="[0, inf)", example=0.02)
-    rate, change = (
-        real_array(who, f"found.{name}", getattr(found, name), meaning="slope") for name in ("rate", "kernel_change")
+    rate, change, _ = (
+        real_array(who, f"found.{n}", v, meaning="slope") for n, v in zip(found._fields, found, strict=True)
     )
     kernel, feature, frozen, unstable = PHASES
     phase = np.where(change < -tolerance, kernel, feature)

@@ -94,10 +94,11 @@ class _Scaled(NamedTuple):
 def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_Scaled, Any, Any]:
     """Return a state in units of the largest entries of its Gram matrices, and the units of `total` and `spread`."""
     (a, fine_a), (b, fine_b) = (_unit(xp, size) for size in sizes)
-    x, y, z = x * (a * a)[..., None, None], y * (a * b)[..., None, None], z * (b * b)[..., None, None]
-    u, v = _inverse(xp, a * a), _inverse(xp, b * b)
+    ahead, behind = a[..., None, None], b[..., None, None]  # one after the other: their squares may overflow
+    x, y, z = x * ahead * ahead, y * ahead * behind, z * behind * behind
+    u, v = _inverse(xp, a) ** 2, _inverse(xp, b) ** 2
     top = xp.maximum(u, v)  # in floats a power of two
-    u, v = (s * _inverse(xp, top) for s in (u, v))
+    u, v = (s / xp.where(top > 0, top, xp.ones_like(top)) for s in (u, v))
     u, v = u[..., None, None], v[..., None, None]
     xu, yt, zv = x * u, xp.matrix_transpose(y), z * v
     pjp = (yt * v) @ y - xu @ x, zv @ y - y @ xu, zv @ z - (y * u) @ yt
@@ -121,7 +122,8 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     jj = gram_in.shape[-1] * scaled.weights[0] * scaled.j[0] ** 2
     jj = jj + gram_out.shape[-1] * scaled.weights[2] * scaled.j[1] ** 2
     pj, rj = scaled.against_j(xp, scaled.p), scaled.against_j(xp, scaled.pjp)
-    size = xp.where(pp > 0, (xt * _inverse(xp, of_total) + zt * _inverse(xp, of_total)) * xp.sqrt(pp), xp.ones_like(pp))
+    unit = xp.where(of_total > 0, of_total, xp.ones_like(of_total))
+    size = xp.where(pp > 0, (xt / unit + zt / unit) * xp.sqrt(pp), xp.ones_like(pp))
     grain = 16 * (gram_in.shape[-1] + gram_out.shape[-1])
     none = xp.zeros_like(pp)
 

@@ -234,3 +234,38 @@ def test_bad_arguments_are_named():
         ANISOTROPIC(2, 0.1, [1.0, 2.0], [1.0, 1.0]).mean(10**7 + 1)
     with pytest.raises(OverflowError, match=r"StreamingSGD.mean: k of magnitude 1e"):
         ISOTROPIC(2, 5.0, 3).mean(10**5)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
+def test_a_step_measured_in_other_units_gives_the_same_law(scale):
+    """Inputs of another variance, and steps of its inverse; also where their squares leave the doubles."""
+    plain, scaled = (ISOTROPIC(4, 0.1 / v, 10, noise_variance=0.5, input_variance=v) for v in (1.0, scale))
+    for name in ("stationary_mean", "stationary_std", "typical_rate"):
+        assert getattr(scaled, name)() == pytest.approx(getattr(plain, name)(), rel=1e-12)
+    for name in ("largest_step", "typical_largest_step"):
+        assert getattr(scaled, name)() * scale == pytest.approx(getattr(plain, name)(), rel=1e-12)
+
+
+def test_extreme_steps_noise_and_batches_are_answered_or_refused_by_name():
+    assert ISOTROPIC(4, 1e300, 10, noise_variance=1.0).stationary_std() == np.inf
+    noisy = ISOTROPIC(4, 0.1, 10, noise_variance=1e300)  # its square leaves the doubles
+    assert noisy.stationary_std() / 1e300 == pytest.approx(ISOTROPIC(4, 0.1, 10, 1.0).stationary_std(), rel=1e-12)
+    for m in (10**8, 10**15):
+        assert ANISOTROPIC(m, 0.1, [1.0, 0.5], [1.0, 1.0]).largest_step() == pytest.approx(2, rel=3 / m + 1e-15)
+    with pytest.raises(
+        ValueError, match=r"StreamingSGDAnisotropic: batch = 1e\+17 must lie in \[1, 9007199254740992\]"
+    ):
+        ANISOTROPIC(1e17, 0.1, [1.0, 0.5], [1.0, 1.0])
+    with pytest.raises(OverflowError, match=r"StreamingSGD.largest_step: input_variance of magnitude 4.94e-324"):
+        ISOTROPIC(4, 0.1, 10, input_variance=5e-324).largest_step()
+    with pytest.raises(OverflowError, match=r"StreamingSGD: step of magnitude 1e\+300 leads beyond"):
+        ISOTROPIC(4, 1e300, 10).prediction(np)
+
+
+def test_the_typical_rate_keeps_its_digits_at_small_and_large_steps():
+    """It is -2 k m for small k, and 2 ln k + E ln G + E ln(G + Z) for large k, with chi-squared variates."""
+    for k in (1e-300, 1e-22, 1e-19, 1e-17):
+        assert log_rate(4.0, 10.0, k) == pytest.approx(-8 * k, rel=1e-14)
+    for k in (1e28, 1e200):  # digamma at 2 and at 13/2
+        expected = 2 * np.log(2 * k) + (1 - np.euler_gamma) + float(mpmath.digamma(6.5))
+        assert log_rate(4.0, 10.0, k) == pytest.approx(expected, rel=1e-14)

@@ -316,3 +316,15 @@ def test_order_parameters_of_a_network_too_lazy_for_doubles_are_refused():
     flow, z0 = ls.TwoLayer.from_lazy(1e12, 50, [1.0, 2.0], 3.0, rng=0)
     with pytest.raises(ValueError, match=r"TwoLayerOrder: alpha = 1e\+12 leaves too few digits of y/alpha"):
         ls.TwoLayerOrder.of(flow, z0)
+
+
+@pytest.mark.parametrize("rules", [{}, {"momentum": 0.5}, {"momentum": 0.5, "decay": 1e-3}, {"decay": 1e-14}])
+@pytest.mark.parametrize("alpha", quick([1e16, 1e-3, 1e8, 1e200], 1))
+def test_descent_keeps_the_digits_of_small_changes(alpha, rules):
+    """Kernel change, residual and F of finite steps against 60 digits; the weights move by 1/alpha of themselves."""
+    xp, step, k = arithmetic.precise(60), 0.002 * min(alpha, 1.0), [1, 30, 300]
+    flow, z0 = TwoLayer.from_lazy(alpha, 50, [1.0, 2.0], 3.0, rng=0)
+    found = flow.discrete(k, z0, step=step, **rules)
+    exact = flow.cast(xp).discrete(k, flow.State(*(xp.asarray(v) for v in z0)), step=step, **rules)
+    for name, tolerance in (("kernel_change", 1e-13), ("residual", 1e-11), ("F", 1e-11)):
+        assert relative(found[name], exact[name]) < tolerance, name

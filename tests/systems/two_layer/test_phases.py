@@ -415,6 +415,19 @@ def test_the_kernel_doubles_on_its_curves():
     np.testing.assert_allclose(flow(math.inf, z0)["kernel_change"], 1, rtol=1e-12)
 
 
+def test_both_parts_of_the_kernels_change_are_equal_at_the_second_crossover():
+    """At an output of root mean square 1, by the sign of the target."""
+    alpha, h = curve("lazy", "fluctuations")
+    u = np.sqrt(h)[:, None] * [1.0, 0.0]
+    w = (np.sqrt(h)[:, None] * np.stack([1 / np.sqrt(h), np.sqrt(1 - 1 / h)], -1))[..., None]
+    for y, ratio in ((1.0, 2.0), (-1.0, 0.0)):  # even part plus and minus odd part, over the even part
+        flow = LazyTwoLayer(y=y, gamma=h**-0.5, alpha=alpha, u0=u, w0=w)
+        np.testing.assert_allclose(flow.output(np, flow.State(u, w)), 1.0, rtol=1e-12)
+        change = flow(math.inf, (u, w))["kernel_change"]
+        even = 4 * (y / alpha) ** 2 / h / 2**2  # (2 gamma y / (alpha K_0))^2 with K_0 = 2
+        np.testing.assert_allclose(change * (2 + change), ratio * even, rtol=1e-10, atol=1e-14)
+
+
 def test_balanced_layers_move_equally_whatever_start_and_target():
     ratio, shape = curve("rates", "balance")
     np.testing.assert_allclose(shape**2, ratio, rtol=1e-12)
