@@ -225,7 +225,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement(
             "3.2: Theorem 4.1, (21), (22), (43), (44)", "first step of descent", _law("NTKFirstStepLimit", "chaotic")
         ),
-        Statement("3.2: (23), C.3", "blocks of an empirical kernel, its dispersion", reason=MISSING),
+        Statement(
+            "3.2: (23), Figure 4",
+            "blocks of an empirical kernel",
+            "ls.kernels.fit_blocks(np.kron(np.eye(2), np.ones((3, 3))) + np.eye(6), [0, 0, 0, 1, 1, 1]).within",
+        ),
+        Statement("3.2: C.3", "dispersion of a sample", "ls.ntk.estimate_dispersion(rng.exponential(size=99)).value"),
         Statement("3.2: Figures 4, 9-11", "trained ReLU networks", reason=NONLINEAR),
         Statement(
             "3.3: Table 1, (8)-(15)",

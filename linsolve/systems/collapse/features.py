@@ -61,7 +61,9 @@ class BlockFeatures(Flow):
         ValueError
             If class sizes are unequal, so that K has more eigenvalues.
         """
-        self.refuse_unequal("rates_of_features", "take eigenvalues of kernel_of_classes(xp)")
+        start.refuse_unequal(
+            f"{type(self).__name__}.rates_of_features", self._sizes, "take eigenvalues of kernel_of_classes(xp)"
+        )
         sample = self.kappa_d - self.kappa_c
         classes = sample + self._each * (self.kappa_c - self.kappa_n)
         return sample, classes, classes + self._count * self.kappa_n
@@ -72,14 +74,6 @@ class BlockFeatures(Flow):
         own, mate, other = (v[..., None, None] for v in (self.kappa_d, self.kappa_c, self.kappa_n))
         rows = roots[:, None] * roots
         return (own - mate + (mate - other) * rows) * xp.eye(self._classes, dtype=xp.float64) + other * rows
-
-    def refuse_unequal(self, what: str, fix: str) -> None:
-        """Raise if class sizes are unequal."""
-        if not self._equal:
-            raise ValueError(
-                f"{type(self).__name__}.{what}: m = {list(self._sizes)} must be one number (samples of each class); "
-                f"{fix}"
-            )
 
     @property
     def sizes(self) -> tuple[int, ...]:

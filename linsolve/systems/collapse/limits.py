@@ -12,6 +12,7 @@ from linsolve.core.arguments import Interval, real_array, shown
 from linsolve.systems.collapse.contrasts import averaged, contrasts, members, split
 from linsolve.systems.collapse.features import BlockFeatures
 from linsolve.systems.collapse.network import kernel
+from linsolve.systems.collapse.starts import refuse_unequal
 from linsolve.systems.whitened import starts as whitened_start
 
 __all__ = [
@@ -127,7 +128,7 @@ def equal_bias_limit(self: Any, beta: Any) -> Any:
     State
     """
     who = f"{type(self).__name__}.equal_bias_limit"
-    self.refuse_unequal("equal_bias_limit", "use linsolve.collapse.balanced_limit(flow, b)")
+    refuse_unequal(who, self.sizes, "use linsolve.collapse.balanced_limit(flow, b)")
     beta = real_array(who, "beta", beta, meaning="final bias", domain=_SQUARES)
     xp = arithmetic.namespace(*(v for v in (beta, self.kappa_d) if arithmetic.namespace(v) is not np))
     beta, flow, n = arithmetic.cast(xp, beta), self.cast(xp), self._classes
@@ -170,7 +171,7 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
     ([0.5275, 2.5275], [1.0, 1.0])
     """
     _classes("aligned_limit", flow)
-    flow.refuse_unequal("aligned_limit", "for unequal sizes use balanced_limit")
+    refuse_unequal("aligned_limit", flow.sizes, "for unequal sizes use balanced_limit")
     m = flow.sizes[0]
     epsilon = real_array("aligned_limit", "epsilon", epsilon, meaning="imbalance of the modes", domain=_SQUARES)
     mu = float(flow.rates_of_features(np)[1])

@@ -176,6 +176,12 @@ def balanced(
     return h, w, np.broadcast_to(np.asarray(sizes) / count, (*batch, classes)).copy()
 
 
+def refuse_unequal(who: str, sizes: tuple[int, ...], fix: str) -> None:
+    """Raise if class sizes are unequal."""
+    if len(set(sizes)) > 1:
+        raise ValueError(f"{who}: m = {list(sizes)} must be one number (samples of each class); {fix}")
+
+
 def refuse_blocks(who: str, sizes: tuple[int, ...], flow: Any) -> None:
     """Raise unless ``kappa_c = kappa_n``: for unequal class sizes no other kernel has a closed form."""
     if np.any(flow.kappa_c != flow.kappa_n):
