@@ -11,6 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, number
 from linsolve.core.flow import Flow
+from linsolve.core.parameters import own_axes
 from linsolve.core.query import Problem, pose
 from linsolve.core.trajectory import Trajectory
 
@@ -157,7 +158,7 @@ def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]
         return full[index] if lead else full
 
     chosen = {
-        name: pick(value, len(type(problem.flow).__dataclass_fields__[name].metadata["axes"]))
+        name: pick(value, len(own_axes(type(problem.flow).__dataclass_fields__[name], value)))
         for name, value in problem.flow.parameters().items()
     }
     return type(problem.flow)(**chosen), [pick(v, len(s)) for v, s in zip(problem.z0, own, strict=True)]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.parameters import own_axes
 
 __all__ = ["distinct", "meaning", "parameters_of", "to_dataset", "xarray_for"]
 
@@ -91,7 +92,8 @@ def parameters_of(flow: Any, batch: tuple[int, ...]) -> dict[str, tuple[tuple[st
     """Return own axes, value (broadcast to the batch if it has batch axes) and description of each parameter."""
     found = {}
     for field in dataclasses.fields(flow):
-        own, value = field.metadata["axes"], arithmetic.to_numpy(getattr(flow, field.name))
+        value = arithmetic.to_numpy(getattr(flow, field.name))
+        own = own_axes(field, value)
         if value.ndim > len(own):
             value = np.broadcast_to(value, batch + value.shape[value.ndim - len(own) :])
         about = {"long_name": field.metadata["doc"], "symbol": field.metadata["symbol"]}

@@ -15,7 +15,7 @@ from linsolve.core.arguments import Interval, number, real_array, refuse_fractio
 from linsolve.core.notebook import html_table
 from linsolve.core.pytrees import register
 
-__all__ = ["Parametrized", "axis_names", "batch_shape", "own_sizes", "parameter"]
+__all__ = ["Parametrized", "axis_names", "batch_shape", "own_axes", "own_sizes", "parameter"]
 
 
 def parameter(
@@ -27,6 +27,7 @@ def parameter(
     axes: tuple[str, ...] = (),
     default: Any = dataclasses.MISSING,
     whole: bool = False,
+    uniform: bool = False,
 ) -> Any:
     """Declare a parameter of a flow or a law.
 
@@ -46,6 +47,8 @@ def parameter(
         Default value.
     whole : bool
         Whether the entries must be integers.
+    uniform : bool
+        Whether one number may stand for all entries along `axes`.
 
     Examples
     --------
@@ -65,6 +68,7 @@ def parameter(
     for end in typical:
         number(who, "typical", end, meaning="end of the typical range", domain="(-inf, inf)", example=0.5)
     metadata = {"symbol": symbol, "doc": doc, "domain": allowed, "typical": typical, "axes": axes, "whole": whole}
+    metadata["uniform"] = uniform
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -73,6 +77,11 @@ def axis_names(who: str, axes: Any) -> tuple[str, ...]:
     if not isinstance(axes, tuple) or not all(isinstance(name, str) for name in axes):
         raise TypeError(f"{who}: axes = {axes!r} must be a tuple of strings (names of trailing axes); such as ('d',)")
     return axes
+
+
+def own_axes(field: Any, value: Any) -> tuple[str, ...]:
+    """Return the names of the trailing axes of a parameter's value; none for one number that stands for all."""
+    return () if field.metadata["uniform"] and value.ndim == 0 else field.metadata["axes"]
 
 
 def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
@@ -145,7 +154,7 @@ class Parametrized:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             about = field.metadata
             value = real_array(who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"])
-            own_sizes(who, field.name, value.shape, about["axes"], sizes)
+            own_sizes(who, field.name, value.shape, own_axes(field, value), sizes)
             if about["whole"]:
                 refuse_fractions(who, field.name, value, about["doc"])
             object.__setattr__(self, field.name, _own(value))

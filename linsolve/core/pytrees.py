@@ -70,7 +70,7 @@ def _static(flow: Any) -> tuple[tuple[str, Any], ...]:
             if _whole(flow, name):
                 found.append((name, _Counts(np.asarray(value))))
         else:
-            found.append((name, value if isinstance(value, int | float | str | bool) else type(value)))
+            found.append((name, value if isinstance(value, int | float | str | bool | tuple) else type(value)))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import extreme, shown, times
-from linsolve.core.parameters import Parametrized, batch_shape, own_sizes
+from linsolve.core.parameters import Parametrized, batch_shape, own_axes, own_sizes
 
 __all__ = [
     "NotExact",
@@ -82,8 +82,8 @@ def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
     sizes: dict[str, tuple[int, str]] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for field in dataclasses.fields(flow):  # type: ignore[arg-type]
-        shape = getattr(flow, field.name).shape
-        shapes[field.name] = own_sizes(who, field.name, shape, field.metadata["axes"], sizes)
+        value = getattr(flow, field.name)
+        shapes[field.name] = own_sizes(who, field.name, value.shape, own_axes(field, value), sizes)
     for name, value in zip(z0._fields, z0, strict=True):
         shapes[name] = own_sizes(who, name, value.shape, flow.axes[name], sizes)
     return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch_shape(who, shapes), [None])

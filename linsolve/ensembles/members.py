@@ -11,6 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.flow import Flow
+from linsolve.core.parameters import own_axes
 from linsolve.core.query import Problem, heard, pose, refuse_inexact, refuse_outside_lifetime, spread
 from linsolve.core.trajectory import Trajectory
 from linsolve.ensembles.blocks import stream
@@ -198,6 +199,7 @@ def _sliced(problem: Problem, first: int, last: int) -> Problem:
 
     flow = copy.copy(problem.flow)
     for field in dataclasses.fields(flow):
-        object.__setattr__(flow, field.name, some(getattr(flow, field.name), len(field.metadata["axes"])))
+        value = getattr(flow, field.name)
+        object.__setattr__(flow, field.name, some(value, len(own_axes(field, value))))
     z0 = type(problem.z0)(*(some(v, len(flow.axes[n])) for n, v in zip(problem.z0._fields, problem.z0, strict=True)))
     return problem._replace(flow=flow, z0=z0, batch=(last - first, *problem.batch[1:]))

@@ -225,7 +225,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement(
             "3.2: Theorem 4.1, (21), (22), (43), (44)", "first step of descent", _law("NTKFirstStepLimit", "chaotic")
         ),
-        Statement("3.2: (23), C.3", "blocks of an empirical kernel, its dispersion", reason=MISSING),
+        Statement(
+            "3.2: (23), Figure 4",
+            "blocks of an empirical kernel",
+            "ls.kernels.fit_blocks(np.kron(np.eye(2), np.ones((3, 3))) + np.eye(6), [0, 0, 0, 1, 1, 1]).within",
+        ),
+        Statement("3.2: C.3", "dispersion of a sample", "ls.ntk.estimate_dispersion(rng.exponential(size=99)).value"),
         Statement("3.2: Figures 4, 9-11", "trained ReLU networks", reason=NONLINEAR),
         Statement(
             "3.3: Table 1, (8)-(15)",
@@ -256,7 +261,18 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "flow = ls.collapse.GeneralBlocks(*(k * np.eye(4) for k in (1.0, 0.5, 0.1))); "
             "flow.velocity(np, flow.State(rng.normal(size=(4, 6)), rng.normal(size=(3, 4)), np.zeros(3))).w",
         ),
-        Statement("3.3: Figure 2 (linear), unequal class sizes", "unequal class sizes", reason=MISSING),
+        Statement(
+            "3.3: (25), unequal class sizes",
+            "features, classifier and bias",
+            "flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=0.5, kappa_n=0.5, classes=3, m=[3, 1, 2]); "
+            'flow(t, flow.of(*flow.init(5, scale=0.3, rng=rng)))["product"]',
+        ),
+        Statement(
+            "3.3: (29), (60), unequal class sizes",
+            "limit of balanced weights",
+            "flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=[3, 1, 2]); "
+            "ls.collapse.balanced_limit(flow, [0.2, 0.3, 0.4]).gram_w",
+        ),
         Statement("3.3: Figures 1-19", "residual and convolutional networks; linear counterpart", "linsolve collapse"),
     ),
 }

@@ -278,3 +278,60 @@ FROZEN = {
     "one rate": Mutant(HeadOfSamples(**HEAD[0].parameters()), HEAD[1], "along"),
     "unseen features forgotten": Mutant(HeadThatForgetsWhatItDoesNotSee(**HEAD[0].parameters()), HEAD[1], "limit"),
 }
+
+# classes of unequal sizes
+
+
+def hadamard(n=4):
+    """Return three classes of 2, 1, 1 samples, in binary fractions: balanced, white features of mean zero."""
+    rows = np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]) / 2
+    w = np.random.default_rng(3).integers(-12, 13, (3, n)) / 16
+    flow = ls.NeuralCollapse(kappa_d=4.375, kappa_c=0.375, kappa_n=0.375, classes=3, m=[2, 1, 1])
+    return flow, flow.of(2 * w.T @ rows, w, np.array([0.5, 0.25, 0.25]))
+
+
+UNEVEN = ls.FrozenHead(2.0, 1.0, 0.4, 3, [3, 1, 2], HEAD[0].w[0])
+UNEVEN_START = UNEVEN.State(HEAD[1].h[0], HEAD[1].b[0])
+
+
+class HeadOfTheMeanSize(ls.FrozenHead):
+    """Class sizes replaced by their mean in the kernel on class averages: right for equal sizes."""
+
+    def kernel_of_classes(self, xp):
+        mean = xp.asarray(self._count) / self._classes
+        lift = (self.kappa_d - self.kappa_c + mean * (self.kappa_c - self.kappa_n)) * xp.eye(self._classes)
+        return lift + self.kappa_n * mean * xp.ones((self._classes, self._classes))
+
+
+class PullOfClassesCountedOnce(ls.NeuralCollapse):
+    """``W' = -m R1 H1^T`` with the mean size in place of the class sizes; right for equal sizes."""
+
+    def velocity(self, xp, z):
+        v, y = super().velocity(xp, z), self._members(xp)
+        mean = xp.asarray(self._count) / self._classes
+        means = self.residual(xp, z) @ xp.matrix_transpose(y) / xp.sum(y, axis=-1)
+        return v._replace(b=-mean * xp.sum(means, axis=-1))
+
+
+class WhiteAtTheRateOfClasses(ls.NeuralCollapse):
+    """The time ``sqrt(kappa_d) t`` in place of ``sqrt(kappa_d - kappa_c) t``."""
+
+    def solution(self, xp, t, z0):
+        z = super().solution(xp, t * xp.sqrt(self.kappa_d / (self.kappa_d - self.kappa_c)), z0)
+        return z._replace(b=super().solution(xp, t, z0).b)
+
+
+class BiasToEvenFrequencies(ls.NeuralCollapse):
+    """The bias towards ``1/C``, as for equal sizes."""
+
+    def solution(self, xp, t, z0):
+        z = super().solution(xp, t, z0)
+        return z._replace(b=z0.b + (1 / xp.asarray(self._classes) - z0.b) * -xp.expm1(-self._count * t)[..., None])
+
+
+UNEQUAL = {
+    "mean size in the kernel": Mutant(HeadOfTheMeanSize(**UNEVEN.parameters()), UNEVEN_START, "residual"),
+    "mean size in the bias": Mutant(*seen(PullOfClassesCountedOnce, hadamard()), "velocity"),
+    "pace of the samples": Mutant(*seen(WhiteAtTheRateOfClasses, hadamard()), "residual"),
+    "even frequencies": Mutant(*seen(BiasToEvenFrequencies, hadamard()), "residual"),
+}

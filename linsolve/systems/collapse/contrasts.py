@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["averaged", "contrasts", "members", "norm", "split"]
+__all__ = ["averaged", "contrasts", "members", "norm", "overall", "shares", "split"]
 
 
-def members(xp: Any, classes: int, m: int) -> Any:
-    """Return the membership ``Y = I (x) 1^T``, shape (classes, classes m)."""
+def members(xp: Any, classes: int, m: int | Sequence[int]) -> Any:
+    """Return the membership ``Y``, shape (classes, N), of `m` samples of each class or of these class sizes."""
     return arithmetic.cast(xp, np.repeat(np.eye(classes), m, axis=1))
 
 
@@ -25,13 +26,23 @@ def contrasts(xp: Any, classes: int) -> Any:
 
 def averaged(xp: Any, a: Any, y: Any) -> Any:
     """Return averages over the samples of each class, shape batch + (rows, C)."""
-    return a @ xp.matrix_transpose(y) / (y.shape[1] // y.shape[0])
+    return a @ xp.matrix_transpose(y) / xp.sum(y, axis=-1)
+
+
+def shares(xp: Any, y: Any) -> Any:
+    """Return class sizes in units of their mean, shape (C,): 1 for equal sizes."""
+    return xp.sum(y, axis=-1) * y.shape[0] / y.shape[1]
+
+
+def overall(xp: Any, means: Any, y: Any) -> Any:
+    """Return the average over all samples of averages over classes, shape batch + (rows, 1)."""
+    return xp.sum(means * shares(xp, y), axis=-1, keepdims=True) / y.shape[0]
 
 
 def split(xp: Any, a: Any, y: Any) -> tuple[Any, Any, Any]:
     """Return the sample, class and global parts of rows over samples, whose sum is `a`."""
     means = averaged(xp, a, y)
-    whole = xp.sum(means, axis=-1, keepdims=True) / y.shape[0]
+    whole = overall(xp, means, y)
     return a - means @ y, (means - whole) @ y, whole + 0 * a
 
 

@@ -13,15 +13,9 @@ from linsolve.core.parameters import parameter
 from linsolve.numerics.spectrum import exponents, integral_weights, reach_backward
 from linsolve.systems.collapse.contrasts import split
 from linsolve.systems.collapse.features import BlockFeatures
+from linsolve.systems.collapse.unequal_head import UnequalHead, padded
 
 __all__ = ["FrozenHead"]
-
-
-def _rows(xp: Any, a: Any, count: int) -> Any:
-    """Return the first `count` rows, padded with zeros."""
-    if a.shape[-2] >= count:
-        return a[..., :count, :]
-    return xp.concat([a, xp.zeros((*a.shape[:-2], count - a.shape[-2], a.shape[-1]), dtype=xp.float64)], axis=-2)
 
 
 class _Decay(NamedTuple):
@@ -44,22 +38,27 @@ class FrozenHead(BlockFeatures):
     .. math:: R(t) = e^{-\mu_s W W^T t} R_s + e^{-\mu_c W W^T t} R_c + e^{-(\mu_g W W^T + N) t} R_g,
 
     H and b are integrals of the residual: with ``phi(x) = (1 - e^-x)/x`` and ``B = mu_g W W^T + N``,
-    ``b(t) = b_0 - t phi(B t) R_g 1``, ``H(t) = H_0 - W^T sum_j mu_j t phi(...) R_j``.
+    ``b(t) = b_0 - t phi(B t) R_g 1``, ``H(t) = H_0 - W^T sum_j mu_j t phi(...) R_j``. For classes of unequal sizes the
+    class and global parts are coupled; each singular mode of W is then a linear least-squares problem with C + 1
+    unknowns, solved by a singular value decomposition (`linsolve.systems.collapse.unequal_head`).
 
     Parameters
     ----------
     kappa_d, kappa_c, kappa_n : array_like, shape batch
         Feature kernel of a sample with itself, with its class, with other classes (per unit of time):
         ``kappa_d > kappa_c >= kappa_n >= 0``.
-    classes, m : int
-        Classes, at least two, and samples of each.
+    classes : int
+        Number of classes, at least two.
+    m : int, or array_like of int, shape (C,)
+        Samples of each class, one number or a number for each class.
     w : array_like, shape batch + (C, n)
         Classifier; any rank.
 
     Notes
     -----
-    Exact for: every classifier, singular ones and zero included, every start, every time, ``t = inf`` and ``t < 0``
-    included. The part of H in the null space of W is constant; contrasts outside the range of W are not learned.
+    Exact for: any class sizes, every classifier, singular ones and zero included, every start, every time,
+    ``t = inf`` and ``t < 0`` included. The part of H in the null space of W is constant; contrasts outside the range
+    of W are not learned.
     Not for: a classifier that learns, see `NeuralCollapse`.
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorem 4.1 without
@@ -69,7 +68,8 @@ class FrozenHead(BlockFeatures):
     the decayed initial value and the learned part of the target. The formula itself introduces no cancellation.
 
     Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, also for singular W
-    (``tests/systems/collapse/test_frozen_head.py``).
+    (``tests/systems/collapse/test_frozen_head.py``); unequal class sizes 1e-11 against simulated weights
+    (``tests/systems/collapse/test_unequal_sizes.py``).
 
     Examples
     --------
@@ -104,10 +104,10 @@ class FrozenHead(BlockFeatures):
 
     def residual(self, xp: Any, z: Any) -> Any:
         """Return ``R = W H + b 1^T - Y``, shape batch + (C, N)."""
-        if z.h.shape[-1] != self._classes * self._each:
+        if z.h.shape[-1] != self._count:
             raise ValueError(
-                f"{type(self).__name__}: h has {z.h.shape[-1]} columns but needs {self._classes * self._each} (samples "
-                f"of all classes, ordered by class); the flow has classes = {self._classes}, m = {self._each}"
+                f"{type(self).__name__}: h has {z.h.shape[-1]} columns but needs {self._count} (samples of all "
+                f"classes, ordered by class); the flow has classes = {self._classes}, m = {self._given_sizes()}"
             )
         return self.w @ z.h + z.b[..., :, None] - self._members(xp)
 
@@ -136,54 +136,60 @@ class FrozenHead(BlockFeatures):
     def _decays(self, xp: Any, t: Any, s: Any) -> list[_Decay]:
         """Return the decays of the three parts, samples, classes and average, for singular values `s`."""
         rates = [mu[..., None] * s[..., 0] ** 2 for mu in self.rates_of_features(xp)]
-        rates[2] = rates[2] + self._classes * self._each
+        rates[2] = rates[2] + self._count
         return [_Decay(xp.exp(-exponents(xp, v, t))[..., None], integral_weights(xp, v, t)[..., None]) for v in rates]
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start."""
         self.residual(xp, z0)  # refuses a start of other sizes
+        still = (t == 0)[..., None]
+        if not self._equal:
+            h, b = UnequalHead.of(xp, self).at(xp, t, z0.h, z0.b)
+            return self.State(xp.where(still[..., None], z0.h, h), xp.where(still, z0.b, b))
         u, v, s = self._modes(xp)
         outputs, features = self.w.shape[-2:]
-        count = self._classes * self._each
+        count = self._count
         y, (_, middle, large) = self._members(xp), (mu[..., None, None] for mu in self.rates_of_features(xp))
         inner, outer = xp.matrix_transpose(v), xp.matrix_transpose(u)
         sample, means, whole = (inner @ part for part in split(xp, z0.h, y))
-        goal = _rows(xp, outer @ (y - xp.ones_like(y) / self._classes), features)
+        goal = padded(xp, outer @ (y - xp.ones_like(y) / self._classes), features)
         bias, even = outer @ z0.b[..., :, None], outer @ xp.ones_like(z0.b)[..., :, None] / self._classes
         # one mode per feature
-        size = _rows(xp, s, features)
+        size = padded(xp, s, features)
         decays = self._decays(xp, t, size)
         full = large * size**2 + count
         h = (
             decays[0].left * sample
             + (decays[1].left * means + middle * size * decays[1].grown * goal)
             + ((count + large * size**2 * decays[2].left) / full * whole)
-            - large * size * decays[2].grown * _rows(xp, bias - even, features)
+            - large * size * decays[2].grown * padded(xp, bias - even, features)
         )
         # one mode per output
-        size = _rows(xp, s, outputs)
+        size = padded(xp, s, outputs)
         decay = self._decays(xp, t, size)[2]
         full = large * size**2 + count
         b = (large * size**2 + count * decay.left) / full * bias
-        b = b - count * decay.grown * (size * _rows(xp, whole[..., :1], outputs) - even)
-        still = (t == 0)[..., None]
+        b = b - count * decay.grown * (size * padded(xp, whole[..., :1], outputs) - even)
         return self.State(xp.where(still[..., None], z0.h, v @ h), xp.where(still, z0.b, (u @ b)[..., 0]))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return the loss and its three parts from exponentials, without subtracting the targets."""
-        u, _, s = self._modes(xp)
-        decays = self._decays(xp, t, _rows(xp, s, self.w.shape[-2]))
-        parts = split(xp, self.residual(xp, z0), self._members(xp))
-        losses = [
-            xp.sum((decay.left * (xp.matrix_transpose(u) @ part)) ** 2, axis=(-2, -1)) / 2
-            for decay, part in zip(decays, parts, strict=True)
-        ]
+        losses = self._losses(xp, t, z0) if self._equal else UnequalHead.of(xp, self).losses(xp, t, z0.h, z0.b)
         return {
             "loss": losses[0] + losses[1] + losses[2],
             "loss_sample": losses[0],
             "loss_class": losses[1],
             "loss_global": losses[2],
         }
+
+    def _losses(self, xp: Any, t: Any, z0: Any) -> list[Any]:
+        u, _, s = self._modes(xp)
+        decays = self._decays(xp, t, padded(xp, s, self.w.shape[-2]))
+        parts = split(xp, self.residual(xp, z0), self._members(xp))
+        return [
+            xp.sum((decay.left * (xp.matrix_transpose(u) @ part)) ** 2, axis=(-2, -1)) / 2
+            for decay, part in zip(decays, parts, strict=True)
+        ]
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``: zero residual within the range of the classifier."""
@@ -192,19 +198,24 @@ class FrozenHead(BlockFeatures):
 
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return the negative time at which the residual overflows, and inf."""
-        large, s = self.rates_of_features(xp)[2], self._modes(xp)[2][..., 0]
-        start = reach_backward(xp, large[..., None] * s**2 + self._classes * self._each)
+        large, s = self._fastest(), self._modes(xp)[2][..., 0]
+        start = reach_backward(xp, large[..., None] * s**2 + self._count)
         return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return the features in the null space of W, and ``mu_g W^T b - N <h>``, ``<h>`` the average of features."""
+        """Return the features in the null space of W, and ``mu_g (W^T b - H K^-1 1)``: ``mu_g W^T b - H 1``.
+
+        For unequal class sizes ``mu_g`` is replaced by a bound of the eigenvalues of K.
+        """
         _, v, s = self._modes(xp)
-        size = _rows(xp, s, v.shape[-1])
+        size = padded(xp, s, v.shape[-1])
         kept = xp.where(size == 0, xp.ones_like(size), xp.zeros_like(size))
         pulled = (xp.matrix_transpose(self.w) @ z.b[..., :, None])[..., 0]
+        large = self._fastest()[..., None]
+        back = z.h if self._equal else self._through(xp, z.h, inverse=True) * large[..., None]
         return {
             "unseen": v @ (kept * (xp.matrix_transpose(v) @ z.h)),
-            "mean_and_bias": self.rates_of_features(xp)[2][..., None] * pulled - xp.sum(z.h, axis=-1),
+            "mean_and_bias": large * pulled - xp.sum(back, axis=-1),
         }
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:

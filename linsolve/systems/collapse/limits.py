@@ -12,6 +12,7 @@ from linsolve.core.arguments import Interval, real_array, shown
 from linsolve.systems.collapse.contrasts import averaged, contrasts, members, split
 from linsolve.systems.collapse.features import BlockFeatures
 from linsolve.systems.collapse.network import kernel
+from linsolve.systems.collapse.starts import refuse_unequal
 from linsolve.systems.whitened import starts as whitened_start
 
 __all__ = [
@@ -40,7 +41,13 @@ def balanced_limit(flow: Any, b: Any) -> Any:
     .. math:: W W^T = \sqrt{m/\mu_c}\, (T A T^T)^{1/2}, \quad
         H_1^T H_1 = \sqrt{\mu_c/m}\, A^{-1/2} (A^{1/2} T^T T A^{1/2})^{1/2} A^{-1/2}, \quad T = I - b 1^T,
 
-    ``A = I - alpha J``, ``alpha = kappa_n m / mu_g``. The final bias depends on the path.
+    ``A = I - alpha J``, ``alpha = kappa_n m / mu_g``. For unequal class sizes, with ``S = diag(sqrt(m_c))`` and the
+    kernel ``B`` of class averages (`NeuralCollapse.kernel_of_classes`), ``G = S H_1^T H_1 S`` and ``T_S = T S``,
+
+    .. math:: W W^T = (T_S B^{-1} T_S^T)^{1/2}, \quad
+        G = B^{1/2} (B^{-1/2} T_S^T T_S B^{-1/2})^{1/2} B^{1/2} .
+
+    The final bias depends on the path.
 
     Parameters
     ----------
@@ -66,24 +73,34 @@ def balanced_limit(flow: Any, b: Any) -> Any:
     >>> (end.gram_w / end.gram_w[0, 0]).round(6).tolist()  # a simplex
     [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
     """
-    classes, m = _sizes("balanced_limit", flow)
+    classes = _classes("balanced_limit", flow)
     b = real_array("balanced_limit", "b", b, meaning="final bias", domain=_SQUARES)
     if b.shape != (classes,):
         raise ValueError(f"balanced_limit: b has shape {b.shape} but needs ({classes},), a bias of each class")
-    _, mu_c, mu_g = (float(v) for v in flow.rates_of_features(np))
-    root, q, y = np.sqrt(mu_c / m), np.sqrt(mu_c / mu_g), members(np, classes, m)
-    target = np.eye(classes) - b[:, None]
+    target, y = np.eye(classes) - b[:, None], members(np, classes, flow.sizes)
+    if len(set(flow.sizes)) > 1:
+        return _unequal_limit(flow, b, target, y)
+    m, (_, mu_c, mu_g) = flow.sizes[0], (float(v) for v in flow.rates_of_features(np))
+    root, q = np.sqrt(mu_c / m), np.sqrt(mu_c / mu_g)
     half, back = (np.eye(classes) + (v - 1) / classes for v in (q, 1 / q))  # A^(1/2), A^(-1/2)
     means = root * back @ _root(half @ target.T @ target @ half) @ back
     return flow.State(target @ y, _root(target @ half @ half @ target.T) / root, y.T @ means @ y, b)
 
 
-def _sizes(who: str, flow: Any) -> tuple[int, int]:
-    """Return the numbers of classes and of samples of each; raise for another flow, or one with batch axes."""
+def _unequal_limit(flow: Any, b: np.ndarray, target: np.ndarray, y: np.ndarray) -> Any:
+    roots, (values, vectors) = np.sqrt(flow.sizes), np.linalg.eigh(flow.kernel_of_classes(np))
+    half, back = ((vectors * v) @ vectors.T for v in (np.sqrt(values), 1 / np.sqrt(values)))
+    seen = target * roots @ back
+    means = half @ _root(seen.T @ seen) @ half / roots / roots[:, None]
+    return flow.State(target @ y, _root(seen @ seen.T), y.T @ means @ y, b)
+
+
+def _classes(who: str, flow: Any) -> int:
+    """Return the number of classes; raise for another flow, or one with batch axes."""
     if not isinstance(flow, BlockFeatures) or "gram_w" not in flow.axes or flow.kappa_d.ndim:
         text = type(flow).__name__ if isinstance(flow, BlockFeatures) else shown(flow)
         raise TypeError(f"{who}: flow = {text} must be one NeuralCollapse (network without batch axes); take a member")
-    return int(flow.classes), int(flow.m)
+    return int(flow.classes)
 
 
 def _root(a: np.ndarray) -> np.ndarray:
@@ -111,6 +128,7 @@ def equal_bias_limit(self: Any, beta: Any) -> Any:
     State
     """
     who = f"{type(self).__name__}.equal_bias_limit"
+    refuse_unequal(who, self.sizes, "use linsolve.collapse.balanced_limit(flow, b)")
     beta = real_array(who, "beta", beta, meaning="final bias", domain=_SQUARES)
     xp = arithmetic.namespace(*(v for v in (beta, self.kappa_d) if arithmetic.namespace(v) is not np))
     beta, flow, n = arithmetic.cast(xp, beta), self.cast(xp), self._classes
@@ -152,7 +170,9 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> classifier.round(4).tolist(), (classifier * means).round(6).tolist()  # the product is 1 in every mode
     ([0.5275, 2.5275], [1.0, 1.0])
     """
-    _, m = _sizes("aligned_limit", flow)
+    _classes("aligned_limit", flow)
+    refuse_unequal("aligned_limit", flow.sizes, "for unequal sizes use balanced_limit")
+    m = flow.sizes[0]
     epsilon = real_array("aligned_limit", "epsilon", epsilon, meaning="imbalance of the modes", domain=_SQUARES)
     mu = float(flow.rates_of_features(np)[1])
     least = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from linsolve.systems.collapse.contrasts import averaged, split
+from linsolve.systems.collapse.contrasts import averaged, overall, shares, split
 
 __all__ = [
     *("angle_misfit", "misclassified", "norm_spread", "scatter_ratio", "unaligned"),
@@ -13,10 +13,10 @@ __all__ = [
 
 
 def class_grams(xp: Any, gram_h: Any, y: Any) -> tuple[Any, Any]:
-    """Return the Gram matrices of class means and of centered class means, shape batch + (C, C)."""
+    """Return the Gram matrices of class means and of class means minus the mean of all samples, (C, C)."""
     means = averaged(xp, xp.matrix_transpose(averaged(xp, gram_h, y)), y)
-    rows = means - xp.sum(means, axis=-1, keepdims=True) / y.shape[0]
-    return means, rows - xp.sum(rows, axis=-2, keepdims=True) / y.shape[0]
+    rows = means - overall(xp, means, y)
+    return means, rows - xp.sum(rows * shares(xp, y)[:, None], axis=-2, keepdims=True) / y.shape[0]
 
 
 def diagonal(xp: Any, a: Any) -> Any:
@@ -44,7 +44,7 @@ def scatter_ratio(xp: Any, gram_h: Any, y: Any) -> Any:
     inner = gram_h - averaged(xp, gram_h, y) @ y
     turned = xp.matrix_transpose(inner)
     within = _positive(xp, trace(xp, turned - averaged(xp, turned, y) @ y) / y.shape[1])
-    between = trace(xp, class_grams(xp, gram_h, y)[1]) / y.shape[0]
+    between = trace(xp, class_grams(xp, gram_h, y)[1] * shares(xp, y)) / y.shape[0]
     none = (between <= 0) & (within > 0)
     return xp.where(none, xp.full_like(within, xp.inf), bounded_ratio(xp, within, between))
 
@@ -69,7 +69,7 @@ def angle_misfit(xp: Any, gram_h: Any, y: Any) -> Any:
 def unaligned(xp: Any, product: Any, gram_w: Any, gram_h: Any, y: Any) -> Any:
     """Return 1 minus the cosine between ``W`` and the centered class means, shape batch."""
     means = averaged(xp, product, y)
-    together = trace(xp, means) - xp.sum(means, axis=(-2, -1)) / y.shape[0]
+    together = trace(xp, means) - xp.sum(means * shares(xp, y), axis=(-2, -1)) / y.shape[0]
     size = _positive(xp, trace(xp, gram_w)) * _positive(xp, trace(xp, class_grams(xp, gram_h, y)[1]))
     return _positive(xp, 1 - bounded_ratio(xp, together, xp.sqrt(size)))
 
@@ -88,7 +88,7 @@ def defined(xp: Any, h: Any, w: Any, b: Any, y: Any) -> dict[str, Any]:
     """Return every metric by its definition, from features (n, N), classifier (C, n) and bias (C,)."""
     classes, samples = y.shape
     turned, means = xp.matrix_transpose, averaged(xp, h, y)
-    centered = means - xp.sum(means, axis=-1, keepdims=True) / classes
+    centered = means - xp.sum(h, axis=-1, keepdims=True) / samples
     length = xp.sqrt(xp.sum(centered**2, axis=-2))
     mean = xp.sum(length, axis=-1) / classes
     cosines = turned(centered) @ centered / (length[..., :, None] * length[..., None, :])
@@ -97,7 +97,8 @@ def defined(xp: Any, h: Any, w: Any, b: Any, y: Any) -> dict[str, Any]:
     far = xp.sum((h[..., :, None, :] - means[..., :, :, None]) ** 2, axis=-3)
     outputs = w @ h + b[..., :, None]
     differ = xp.argmax(outputs, axis=-2) != xp.argmax(-far, axis=-2)
-    within, between = xp.sum((h - means @ y) ** 2, axis=(-2, -1)) / samples, xp.sum(length**2, axis=-1) / classes
+    within = xp.sum((h - means @ y) ** 2, axis=(-2, -1)) / samples
+    between = xp.sum(xp.sum(y, axis=-1) * length**2, axis=-1) / samples
     parts = dict(zip(("sample", "class", "global"), split(xp, outputs - y, y), strict=True))
     return {
         "nc1": within / between,

@@ -66,7 +66,7 @@ class BlockNetwork(Flow):
 def kernel(flow: Any) -> np.ndarray:
     """Return the feature kernel ``K`` of a `NeuralCollapse` without batch, entry by entry, shape (N, N)."""
     own, mate, other = (float(v) for v in (flow.kappa_d, flow.kappa_c, flow.kappa_n))
-    label = np.repeat(np.arange(int(flow.classes)), int(flow.m))
+    label = np.repeat(np.arange(int(flow.classes)), flow.sizes)
     found = np.where(label[:, None] == label, mate, other)
     np.fill_diagonal(found, own)
     return found
@@ -102,6 +102,6 @@ def follow(
     values, vectors = np.linalg.eigh(kernel(flow))
     root = np.sqrt(values)
     inputs, inverse = (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
-    network = BlockNetwork(inputs, members(np, int(flow.classes), int(flow.m)))
+    network = BlockNetwork(inputs, members(np, int(flow.classes), flow.sizes))
     found = route(network, t, (w, h @ inverse, b), **options)
     return Trajectory(flow, found.t, flow.of(found["v"] @ inputs, found["w"], found["b"]), found.route)

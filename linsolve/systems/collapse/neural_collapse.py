@@ -16,10 +16,11 @@ from linsolve.systems.collapse import starts as start
 from linsolve.systems.collapse.by_host import distance_by_host, evaluated_by_host
 from linsolve.systems.collapse.class_means import Centered, Modes
 from linsolve.systems.collapse.constant_direction import ConstantMode, Scatter
-from linsolve.systems.collapse.contrasts import averaged
+from linsolve.systems.collapse.contrasts import averaged, contrasts
 from linsolve.systems.collapse.features import BlockFeatures
 from linsolve.systems.collapse.limits import equal_bias_limit
 from linsolve.systems.collapse.solvable_sets import SolvableSets
+from linsolve.systems.collapse.white_features import WhiteFeatures
 from linsolve.systems.whitened.starts import refuse_impossible
 
 __all__ = ["NeuralCollapse"]
@@ -31,7 +32,7 @@ class NeuralCollapse(BlockFeatures):
     .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad
         \dot W = -R H^T, \quad \dot b = -R 1, \quad \dot H = -W^T R K,
 
-    ``H`` (n, N) the features of C classes of m samples, ordered by class, ``Y`` their membership, and
+    ``H`` (n, N) the features of N samples in C classes, m of each, ordered by class, ``Y`` their membership, and
     :math:`K = (\kappa_d - \kappa_c) I + (\kappa_c - \kappa_n) Y^T Y + \kappa_n 1 1^T`, with eigenvalues
     :math:`\mu_s = \kappa_d - \kappa_c` (samples), :math:`\mu_c = \mu_s + m (\kappa_c - \kappa_n)` (classes),
     :math:`\mu_g = \mu_c + N \kappa_n` (global). A network with this kernel is ``f = W V Phi + b 1^T``,
@@ -59,12 +60,14 @@ class NeuralCollapse(BlockFeatures):
     kappa_d, kappa_c, kappa_n : array_like, shape batch
         Feature kernel of a sample with itself, with its class, with other classes (per unit of time):
         ``kappa_d > kappa_c >= kappa_n >= 0``.
-    classes, m : int
-        Classes, at least two, and samples of each.
+    classes : int
+        Number of classes, at least two.
+    m : int, or array_like of int, shape (C,)
+        Samples of each class, one number or a number for each class.
 
     Notes
     -----
-    Exact for the following cases, which may differ between the members of a batch:
+    Exact for the following cases, which may differ between the members of a batch, for classes of equal size:
 
     - contrasts, balanced (``E = 0``) or lambda-balanced (``E`` a multiple of the projector on the span of the weights),
       aligned or not, of any width and rank; one hidden feature; two classes with zero-sum classifier; two eigenvalues
@@ -78,6 +81,11 @@ class NeuralCollapse(BlockFeatures):
       feature zero, ``b = 1/C`` and ``D^T c`` an eigenvector of ``D^T D`` (true for one scattered hidden unit, rank one,
       lambda-balanced scatter, two eigenvalues). The scatter decays exponentially if ``mu_s c c^T - D D^T`` is positive,
       decays as ``1/(2 t)`` if it is zero, and converges to its negative part otherwise.
+
+    For classes of unequal sizes ``m_c``: ``kappa_c = kappa_n``, features of mean zero with any scatter, bias ``m_c/N``,
+    and an imbalance of at most two eigenvalues. Scatter is then learned together with class means, a matrix Riccati
+    equation with target ``Y - m 1^T/N``. For ``kappa_c > kappa_n`` the features of class averages have C different
+    rates, and no closed form is known. ``E`` is taken per N/C samples, and the mean is that of all samples.
 
     Not for the following starts; use `linsolve.integrate`. Not implemented: contrasts in blocks of two eigenvalues
     each; scatter coupled to contrasts where ``kappa_c = kappa_n`` makes features white; ``D^T c`` of changing direction
@@ -120,7 +128,7 @@ class NeuralCollapse(BlockFeatures):
 
     def of(self, h: Any, w: Any, b: Any) -> State:
         """Return the state of features `h` (n, N), classifier `w` (C, n) and bias `b` (C,), batch axes leading."""
-        h, w, b = start.weights(type(self).__name__, self._classes, self._each, h, w, b)
+        h, w, b = start.weights(type(self).__name__, self._sizes, h, w, b)
         xp = arithmetic.namespace(h, w, b)
         turned = xp.matrix_transpose
         for name, a in (("h", h), ("w", w)):
@@ -151,21 +159,26 @@ class NeuralCollapse(BlockFeatures):
         w : array, shape batch + (C, n)
         b : array, shape batch + (C,)
         """
-        mu = arithmetic.to_numpy(self.cast(np).rates_of_features(np)[1])
+        flow = self.cast(np)
+        if self._equal:
+            mu, basis = flow.rates_of_features(np)[1], contrasts(np, self._classes)
+        else:
+            start.refuse_blocks(f"{type(self).__name__}.init", self._sizes, flow)
+            mu, basis = (flow.kappa_d - flow.kappa_c) * self._count / self._classes, contrasts(np, self._count)
         return start.balanced(
-            f"{type(self).__name__}.init", self._classes, self._each, mu, n,
+            f"{type(self).__name__}.init", self._sizes, basis, mu, n,
             scale=scale, imbalance=imbalance, batch=batch, rng=rng,
         )  # fmt: skip
 
     def imbalance_of(self, h: Any, w: Any) -> Any:
         """Return ``E = (W^T W - H K^-1 H^T)/m``, eq. (26), shape batch + (n, n), conserved from any start."""
         xp = arithmetic.namespace(h, w)
-        h, w, _ = start.weights(type(self).__name__, self._classes, self._each, h, w, xp.ones(self._classes))
+        h, w, _ = start.weights(type(self).__name__, self._sizes, h, w, xp.ones(self._classes))
         flow, who = self.cast(xp), f"{type(self).__name__}.imbalance_of"
 
         def imbalance() -> Any:
             back = flow._through(xp, h, inverse=True)
-            return (xp.matrix_transpose(w) @ w - back @ xp.matrix_transpose(h)) / self._each
+            return (xp.matrix_transpose(w) @ w - back @ xp.matrix_transpose(h)) / (self._count / self._classes)
 
         return in_range(who, imbalance, h=h, w=w)
 
@@ -184,11 +197,11 @@ class NeuralCollapse(BlockFeatures):
 
     def residual(self, xp: Any, z: Any) -> Any:
         """Return ``R = W H + b 1^T - Y``, shape batch + (C, N)."""
-        if tuple(z.product.shape[-2:]) != (self._classes, self._classes * self._each):
+        if tuple(z.product.shape[-2:]) != (self._classes, self._count):
             raise ValueError(
                 f"{type(self).__name__}: product has shape {tuple(z.product.shape)} but needs trailing "
-                f"{(self._classes, self._classes * self._each)} (classes, samples of all classes); the flow has "
-                f"classes = {self._classes}, m = {self._each}"
+                f"{(self._classes, self._count)} (classes, samples of all classes); the flow has "
+                f"classes = {self._classes}, m = {self._given_sizes()}"
             )
         return z.product + z.b[..., :, None] - self._members(xp)
 
@@ -247,6 +260,9 @@ class NeuralCollapse(BlockFeatures):
     def _scattered(self, xp: Any, t: Any, scatter: Scatter, used: Any) -> tuple[Any, Any, Any]:
         return scatter.at(xp, t, used, self.rates_of_features(xp)[0])
 
+    def _solvable(self, xp: Any, z0: Any) -> SolvableSets | WhiteFeatures:
+        return (SolvableSets if self._equal else WhiteFeatures)(xp, self, z0)
+
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
         self.residual(xp, z0)  # raises for a start of other sizes
@@ -256,9 +272,9 @@ class NeuralCollapse(BlockFeatures):
         still = (t == 0)[..., None]
         shapes = still[..., None], still[..., None], still[..., None], still
         # later times, in units of the fastest rate, would overflow; the state has converged by then
-        rates = self.rates_of_features(xp)[2] * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
-        latest = 1e300 / (rates + self._classes * self._each)
-        later = SolvableSets(xp, self, z0).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
+        rates = self._fastest() * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
+        latest = 1e300 / (rates + self._count)
+        later = self._solvable(xp, z0).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
         return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
@@ -266,7 +282,7 @@ class NeuralCollapse(BlockFeatures):
         self.residual(xp, z0)
         if arithmetic.is_jax(xp):
             return {"distance from the solvable sets": distance_by_host(xp, self, z0)}
-        return SolvableSets(xp, self, z0).conditions(xp)
+        return self._solvable(xp, z0).conditions(xp)
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``."""

@@ -12,11 +12,11 @@ from linsolve import arithmetic
 from linsolve.core.arguments import integer, lengths, number, real_array, refuse_beyond_memory
 from linsolve.core.parameters import batch_shape
 from linsolve.core.randomness import seeded
-from linsolve.systems.collapse.contrasts import contrasts, norm, split
+from linsolve.systems.collapse.contrasts import norm, split
 from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
 
 __all__ = [
-    *("balanced", "counted", "decoupled", "distances", "dyadic", "one_unit", "weights"),
+    *("balanced", "counted", "decoupled", "distances", "dyadic", "one_unit", "sizes", "weights"),
     *("refuse_disorder", "refuse_large", "refuse_subnormal"),
 ]
 
@@ -32,6 +32,22 @@ def counted(who: str, name: str, value: Any, meaning: str) -> int:
             "for each"
         )
     return int(found[0])
+
+
+def sizes(who: str, classes: int, m: Any) -> tuple[int, ...]:
+    """Return the class sizes; `m` is one number or one for each class."""
+    if m.ndim == 0:
+        each = counted(who, "m", m, "samples of each class")
+        refuse_beyond_memory(who, {"classes": classes, "m": each, "outputs": classes}, "membership of all samples")
+        return (each,) * classes
+    if m.shape[-1] != classes:
+        raise ValueError(
+            f"{who}: m has shape {tuple(m.shape)} but must be one number or {classes} (samples of each class); the "
+            f"flow has classes = {classes}"
+        )
+    found = tuple(counted(who, "m", m[..., k], f"samples of class {k}") for k in range(classes))
+    refuse_beyond_memory(who, {"sum of m": sum(found), "outputs": classes}, "membership of all samples")
+    return found
 
 
 def refuse_disorder(who: str, values: Mapping[str, np.ndarray]) -> None:
@@ -75,7 +91,7 @@ def refuse_subnormal(who: str, name: str, a: Any) -> None:
         )
 
 
-def weights(who: str, classes: int, m: int, h: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
+def weights(who: str, sizes: tuple[int, ...], h: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
     """Return features, classifier and bias as real arrays; raise if their shapes do not fit."""
     h = real_array(who, "h", h, meaning="features")
     w = real_array(who, "w", w, meaning="classifier")
@@ -88,8 +104,9 @@ def weights(who: str, classes: int, m: int, h: Any, w: Any, b: Any) -> tuple[Any
             f"{who}: n = {h.shape[-2]} in h, shape {tuple(h.shape)}, must equal n = {w.shape[-1]} in w, shape "
             f"{tuple(w.shape)} (features); h is (n, N), w is (C, n)"
         )
+    classes, m = len(sizes), sizes[0] if len(set(sizes)) == 1 else list(sizes)
     for name, size, wanted, rule in (
-        ("h", h.shape[-1], classes * m, "samples of all classes, ordered by class"),
+        ("h", h.shape[-1], sum(sizes), "samples of all classes, ordered by class"),
         ("w", w.shape[-2], classes, "classes"),
         ("b", b.shape[-1], classes, "classes"),
     ):
@@ -130,10 +147,15 @@ def _frames(rng: np.random.Generator, batch: tuple[int, ...], rows: int, columns
 
 
 def balanced(
-    who: str, classes: int, m: int, mu: np.ndarray, n: int, *, scale: float, imbalance: float,
+    who: str, sizes: tuple[int, ...], basis: np.ndarray, mu: np.ndarray, n: int, *, scale: float, imbalance: float,
     batch: tuple[int, ...], rng: np.random.Generator | int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Return features, classifier and bias, centered, with ``E = imbalance`` on the span of the weights."""
+    """Return features, classifier and bias, centered, with ``E = imbalance`` on the span of the weights.
+
+    `basis` holds contrasts between classes, shape (C, C - 1), or between samples, shape (N, N - 1), and `mu` the
+    eigenvalue of the kernel on them, for samples times ``N/C``.
+    """
+    classes, count = len(sizes), sum(sizes)
     n = integer(who, "n", n, meaning="features", example=classes)
     scale = number(who, "scale", scale, meaning="size of weights", domain="[0, inf)", example=0.01)
     imbalance = number(who, "imbalance", imbalance, meaning="lambda", domain="(-inf, inf)", example=0.0)
@@ -146,11 +168,27 @@ def balanced(
     most = np.hypot(least, np.sqrt(abs(imbalance)))
     own, other = (most, least) if imbalance >= 0 else (least, most)
     hidden = np.swapaxes(_frames(rng, batch, n, rank), -1, -2)
-    w = np.sqrt(m) * (_frames(rng, batch, classes, rank) * own[..., None, :]) @ hidden
-    inputs = contrasts(np, classes) @ _frames(rng, batch, classes - 1, rank)
+    w = np.sqrt(count / classes) * (_frames(rng, batch, classes, rank) * own[..., None, :]) @ hidden
+    inputs = basis @ _frames(rng, batch, basis.shape[1], rank)
     means = np.sqrt(mu)[..., None, None] * (inputs * other[..., None, :]) @ hidden
-    h = np.repeat(np.swapaxes(means, -1, -2), m, axis=-1)
-    return h, w, np.full((*batch, classes), 1 / classes)
+    h = np.swapaxes(means, -1, -2)
+    h = h if len(basis) == count else np.repeat(h, count // classes, axis=-1)
+    return h, w, np.broadcast_to(np.asarray(sizes) / count, (*batch, classes)).copy()
+
+
+def refuse_unequal(who: str, sizes: tuple[int, ...], fix: str) -> None:
+    """Raise if class sizes are unequal."""
+    if len(set(sizes)) > 1:
+        raise ValueError(f"{who}: m = {list(sizes)} must be one number (samples of each class); {fix}")
+
+
+def refuse_blocks(who: str, sizes: tuple[int, ...], flow: Any) -> None:
+    """Raise unless ``kappa_c = kappa_n``: for unequal class sizes no other kernel has a closed form."""
+    if np.any(flow.kappa_c != flow.kappa_n):
+        raise ValueError(
+            f"{who}: m = {list(sizes)} must be one number (samples of each class) for kappa_c > kappa_n; take classes "
+            "of equal size, kappa_n = kappa_c, or draw your own weights for integrate(flow, t, flow.of(h, w, b))"
+        )
 
 
 def one_unit(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,8 @@ _MORE = {
     "input_kernel": "tangent",
     "linearize": "tangent",
     "tangent_kernel": "tangent",
+    "BlockFit": "block_fit",
+    "fit_blocks": "block_fit",
     "alignment": "measures",
     "alignment_from_jacobian": "measures",
     "cosine_alignment": "measures",

@@ -17,6 +17,8 @@ PUBLISHED = {
 }
 _MORE = {
     "Moments": "kernel_moments",
+    "DispersionEstimate": "dispersion_estimate",
+    "estimate_dispersion": "dispersion_estimate",
     "correlation": "kernel_moments",
     "gradient_norms": "kernel_moments",
     "log_moments": "kernel_moments",

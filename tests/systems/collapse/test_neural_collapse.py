@@ -417,7 +417,8 @@ BAD = {
     "one class": ({"classes": 1}, r"classes = 1.0 must lie in \[2, inf\) \(number of classes\)"),
     "no samples": ({"m": 0}, r"m = 0.0 must lie in \[1, inf\) \(samples of each class\)"),
     "half a class": ({"classes": 2.5}, r"classes = 2.5 must be a whole number"),
-    "two numbers": ({"m": [2, 3]}, r"m = 2 and 3 must be the same over a batch .*one flow for each"),
+    "two numbers": ({"m": [2, 3]}, r"m has shape \(2,\) but must be one number or 3 \(samples of each class\)"),
+    "two counts": ({"classes": [3, 2]}, r"classes = 2 and 3 must be the same over a batch .*one flow for each"),
     "batches": ({"kappa_d": [3.0] * 2, "kappa_c": [1.0] * 3}, r"batch shapes = .* do not broadcast"),
 }
 
