@@ -136,6 +136,17 @@ _RECORDS = (
         "Learning Curves for SGD on Structured Features", 2022, "Bordelon and Pehlevan",
         (("booktitle", "International Conference on Learning Representations"), *_arxiv("2106.02713")),
     ),
+    Reference(
+        "advani_2020", "article", ("Advani, Madhu S.", "Saxe, Andrew M.", "Sompolinsky, Haim"),
+        "High-dimensional dynamics of generalization error in neural networks", 2020,
+        "Advani, Saxe and Sompolinsky", (("journal", "Neural Networks"), ("volume", "132"), *_arxiv("1710.03667")),
+    ),
+    Reference(
+        "levi_2024", "inproceedings", ("Levi, Noam", "Beck, Alon", "Bar-Sinai, Yohai"),
+        "Grokking in Linear Estimators: A Solvable Model that Groks without Understanding", 2024,
+        "Levi, Beck and Bar-Sinai",
+        (("booktitle", "International Conference on Learning Representations"), *_arxiv("2310.16441")),
+    ),
 )  # fmt: skip
 
 REFERENCES = {record.key: record for record in _RECORDS}

@@ -22,6 +22,7 @@ SYSTEMS = (
     "collapse",
     "random_networks",
     "streaming_sgd",
+    "generalization",
 )
 
 
