@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
             name, help=command.HELP, description=description, epilog=f"Example: {command.EXAMPLE}"
         )
         command.add(each)
-        each.set_defaults(run=command.run, command=name, parser=each)
+        each.set_defaults(run=command.run, command=name, parser=each, root=parser)
     return parser
 
 

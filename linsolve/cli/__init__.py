@@ -22,4 +22,5 @@ COMMANDS = {
     "ntk-stats": "ntk_stats",
     "collapse": "collapse",
     "figure": "figure",
+    "completion": "completion",
 }

@@ -24,6 +24,11 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         metavar="DATA",
         help="take digits, breast_cancer, tree, a .npz file (X, Y, or Sigma_xx, Sigma_yx) or a .csv file",
     )
+    parser.add_argument(
+        "--layers",
+        metavar="A,B,...",
+        help="take the layers of these names, first to last, such as 0.weight,2.weight; leave other arrays out [all]",
+    )
     parser.add_argument("--target", metavar="COLUMN", help="take the labels from this column of a .csv file [last]")
     parser.add_argument("--rates", metavar="A,B,...", help="set the learning rates, one a layer [1]")
     parser.add_argument("--center", action="store_true", help="remove the means of inputs and targets first")
@@ -31,7 +36,8 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         "--tolerance",
         type=float,
         metavar="D",
-        help="count a condition as holding up to this relative distance [1e-9; 1.9e-6 for float32 weights or data]",
+        help="count a condition as holding up to this relative distance [1e-9; 1.9e-6 for float32 weights or data]; "
+        "solve then uses the closed form, whatever its error",
     )
 
 
@@ -63,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.solvability.decision import judge
     from linsolve.solvability.files import read_data, read_weights
 
-    weights = read_weights(options.weights)
+    weights = read_weights(options.weights, names=options.layers)
     rates = read_rates("applies", options.rates)
     data = read_data(options.data, target=options.target, center=options.center)
     verdict = judge(

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     path = Path(options.weights)
     source = f"{path.resolve()} and {_resolved(options.data)}"
     folder = check_destination(f"solve-{path.stem}" if options.out is None else options.out, source)
-    weights = read_weights(options.weights, "solve")
+    weights = read_weights(options.weights, "solve", options.layers)
     rates = read_rates("solve", options.rates)
     data = read_data(options.data, target=options.target, center=options.center, who="solve")
     traj = solved(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -106,6 +107,8 @@ class Map(Flow):
         ------
         ValueError
             If an argument is invalid, or if the flow's descent is not reduced with momentum, decay or samples.
+        TypeError
+            If JAX traces the number of steps or their rules; the flow and the start may be traced.
         ArithmeticError
             If the descent diverges; the message contains the step at which it leaves the range of doubles.
 
@@ -115,6 +118,7 @@ class Map(Flow):
         errors, as any simulation does; give the initial state in ``linsolve.arithmetic.precise(60)`` there.
         """
         who = f"{type(self).__name__}.discrete"
+        _refuse_traced(who, k=k, step=step, momentum=momentum, decay=decay)
         counts = step_counts(who, k)
         most = integer(who, "max_steps", max_steps, meaning="steps to take", example=2_000_000)
         if counts.max() > most:
@@ -169,6 +173,7 @@ class Map(Flow):
         [184.0, 437.0]
         """
         who = f"{type(self).__name__}.first_step"
+        _refuse_traced(who, loss=loss, step=step, start=z0, flow=self)
         loss = number(who, "loss", loss, meaning="value to be reached", domain="[0, inf)", example=0.01)
         most = integer(who, "max_steps", max_steps, meaning="steps to take", example=1_000_000)
         problem = pose(self, 0.0, z0)
@@ -190,6 +195,20 @@ class Map(Flow):
     def _loss(flow: Map, xp: Any, z0: Any, at: tuple[Any, Any]) -> Any:
         given = flow.described(xp, *at)
         return given["loss"] if given else flow.loss(xp, flow.restored(xp, z0, *at))
+
+
+def _refuse_traced(who: str, **given: Any) -> None:
+    """Raise if JAX traces an argument whose value decides about the steps."""
+    for name, value in given.items():
+        leaves = [value]
+        if name in ("start", "flow") and "jax" in sys.modules:
+            leaves = sys.modules["jax"].tree.leaves(value)
+        if any(map(arithmetic.is_traced, leaves)):
+            differentiable = "; differentiate discrete by the flow and the start" if name != "flow" else ""
+            raise TypeError(
+                f"{who}: {name} is traced by JAX but must be known (it decides which steps are taken); close over its "
+                f"value, or call outside jax.jit, jax.vmap and jax.grad{differentiable}"
+            )
 
 
 def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: Course, wanted: np.ndarray) -> list[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from linsolve.core.arguments import Interval, boolean, real_array, shown
 from linsolve.core.biases import Biases, read_biases
 
-__all__ = ["Network", "read"]
+__all__ = ["Network", "read", "refuse_unpaired"]
 
 EPS = float(np.finfo(float).eps)
 TOLERANCE = 1e-9
@@ -75,6 +75,7 @@ def read(
     layers, names = _layers(who, weights, names)
     covariances = boolean(who, "covariances", covariances, meaning="whether the data are moments")
     inputs, outputs = _pair(who, data, covariances)
+    _refuse_unchained(who, layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
     biases = read_biases(who, bias, layers)
     if biases and covariances:
         raise ValueError(
@@ -84,7 +85,6 @@ def read(
     precision = _precision([*weights, *data, *(bias if isinstance(bias, list | tuple) else [])])
     tolerance = _tolerance(who, tolerance, precision)
     moments = _moments if covariances else _from_samples
-    _refuse_transposed(who, layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
     span, power, cross = moments(who, inputs, outputs, layers[0].shape[1], len(layers[-1]), tolerance)
     return Network(layers, span, power, cross, _rates(who, rates, len(layers)), tolerance, precision, biases)
 
@@ -106,19 +106,31 @@ def _tolerance(who: str, given: Any, precision: str) -> float:
     return float(found)
 
 
-def _refuse_transposed(who: str, layers: tuple[np.ndarray, ...], names: Sequence[str], n_in: int, n_out: int) -> None:
-    """Raise if the layers fit the data only when each is transposed."""
+def _refuse_unchained(who: str, layers: tuple[np.ndarray, ...], names: Sequence[str], n_in: int, n_out: int) -> None:
+    """Raise if neighboring layers do not fit, or fit the data only when transposed or reversed."""
     first, last = layers[0].shape, layers[-1].shape
-    chained = all(before.shape[1] == len(after) for before, after in itertools.pairwise(layers))
-    if (first[1], last[0]) != (n_in, n_out) and (first[0], last[1]) == (n_in, n_out) and chained:
+    pairs = list(itertools.pairwise(layers))
+    back = all(before.shape[1] == len(after) for before, after in pairs)
+    turned = back and (first[0], last[1]) == (n_in, n_out)
+    reverse = back and len(layers) > 1 and (last[1], first[0]) == (n_in, n_out)
+    fixes = {
+        turned: f"the layers are transposed: pass {', '.join(f'{name}.T' for name in names)}",
+        reverse: f"the layers are in reversed order, last to first: pass [{', '.join(reversed(names))}]",
+    }
+    if turned and reverse:
+        fix = f"{fixes[True].split(': pass')[0]}, or transposed; order them from the first to the last"
+    else:
+        fix = fixes.get(True, "order the layers from the first to the last")
+    for i, (w, after) in enumerate(pairs):
+        if after.shape[1] != len(w):
+            raise ValueError(
+                f"{who}: {names[i + 1]} has shape {after.shape} but must have {len(w)} columns (the units of "
+                f"{names[i]}, shape {w.shape}); {fix}"
+            )
+    if (first[1], last[0]) != (n_in, n_out) and (turned or reverse):
         raise ValueError(
-            f"{who}: {names[0]} has shape {first} but must be (units, {n_in}) (a layer acts on columns); the layers "
-            f"are transposed: pass {_transposes(names)}"
+            f"{who}: {names[0]} has shape {first} but must be (units, {n_in}) (a layer acts on columns); {fix}"
         )
-
-
-def _transposes(names: Sequence[str]) -> str:
-    return ", ".join(f"{name}.T" for name in names)
 
 
 def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[np.ndarray, ...], Sequence[str]]:
@@ -137,19 +149,6 @@ def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[
                 f"{who}: {name} has shape {w.shape} but must be (units, inputs of the layer) (a matrix; only the last "
                 "layer may be a vector); pass a list of matrices"
             )
-    pairs = list(itertools.pairwise(layers))
-    transposed = all(before.shape[1] == len(after) for before, after in pairs)
-    for i, (w, after) in enumerate(pairs):
-        if after.shape[1] != len(w):
-            fix = (
-                f"the layers are transposed: pass {_transposes(names)}"
-                if transposed
-                else "order the layers from the first to the last"
-            )
-            raise ValueError(
-                f"{who}: {names[i + 1]} has shape {after.shape} but must have {len(w)} columns (the units of "
-                f"{names[i]}, shape {w.shape}); {fix}"
-            )
     return tuple(layers), names
 
 
@@ -162,10 +161,20 @@ def _real(who: str, name: str, value: Any, meaning: str, most: float) -> np.ndar
     return found
 
 
-def _pair(who: str, data: Any, covariances: bool) -> tuple[np.ndarray, np.ndarray]:
+def refuse_unpaired(who: str, data: Any, covariances: bool) -> tuple[str, str]:
+    """Return the names of a pair of data; raise if the data is none."""
     names = ("Sigma_xx", "Sigma_yx") if covariances else ("X", "Y")
     if not isinstance(data, tuple | list) or len(data) != 2:
-        raise ValueError(f"{who}: data must be the pair ({', '.join(names)}), not {type(data).__name__}; pass a tuple")
+        count = f" of {len(data)}" if isinstance(data, tuple | list) else ""
+        raise ValueError(
+            f"{who}: data must be the pair ({', '.join(names)}), not {type(data).__name__}{count} (samples, or second "
+            f"moments); pass ({', '.join(names)}) as one argument"
+        )
+    return names
+
+
+def _pair(who: str, data: Any, covariances: bool) -> tuple[np.ndarray, np.ndarray]:
+    names = refuse_unpaired(who, data, covariances)
     first, second = (_real(who, name, value, "data", 1e100) for name, value in zip(names, data, strict=True))
     if first.ndim != 2:
         axes = "(n_in, n_in)" if covariances else "(samples, n_in)"

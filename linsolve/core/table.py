@@ -96,6 +96,8 @@ def frame(who: str, columns: Columns) -> Any:
 
 def write_csv(who: str, path: str | os.PathLike[str], columns: Columns) -> Path:
     """Write columns to a file of comma-separated values, which replaces an existing one as a whole."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{who}: path = {path!r} must be the name of a file (where the table goes); say 'table.csv'")
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{who}: path = {path} is a folder (where the table goes); choose another name")

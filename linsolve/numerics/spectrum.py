@@ -13,7 +13,16 @@ from linsolve import arithmetic
 from linsolve.arithmetic import precision
 from linsolve.numerics.scalar import phi
 
-__all__ = ["Spectrum", "decay", "decayed_integral", "exponents", "integral_weights", "reach_backward", "rows_times"]
+__all__ = [
+    "Spectrum",
+    "decay",
+    "decayed_integral",
+    "exponents",
+    "integral_weights",
+    "reach_backward",
+    "rows_times",
+    "traced_decay",
+]
 
 _STEEPEST = 300  # largest exponent: squares of such exponentials, times other numbers, are doubles
 
@@ -145,6 +154,46 @@ def decayed_integral(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
     [0.125, 0.125]
     """
     return spectrum.vector(xp, integral_weights(xp, spectrum.values, t) * spectrum.coordinates(xp, v))
+
+
+def traced_decay(xp: Any, matrix: Any, spectrum: tuple[Any, Any], t: Any, v: Any) -> Any:
+    r"""Return ``exp(-K t) v`` for JAX, differentiable at equal eigenvalues, at which eigenvectors are not.
+
+    .. math:: d\, e^{-Kt} = -V \left(\Phi \circ V^\top dK\, V\right) V^\top, \quad
+        \Phi_{ij} = \int_0^t e^{-\lambda_i s - \lambda_j (t - s)} ds ,
+
+    the formula of Daleckii and Krein.
+
+    Parameters
+    ----------
+    xp : namespace
+        JAX.
+    matrix : array, shape batch + (n, n)
+        K, symmetric.
+    spectrum : (array, array)
+        Eigenvalues, 0 in the null space, and eigenvectors of K.
+    t : array
+        Times, inf allowed.
+    v : array, shape ... + (n,)
+    """
+
+    def value(matrix: Any, values: Any, vectors: Any, t: Any, v: Any) -> Any:
+        c = xp.exp(-exponents(xp, values, t)) * rows_times(xp, v, vectors)
+        return rows_times(xp, c, xp.matrix_transpose(vectors))
+
+    def derivative(found: Any, given: Any, changes: Any) -> Any:
+        (_, values, vectors, t, v), (dk, _, _, dt, dv) = given, changes
+        turned, left = xp.matrix_transpose(vectors), xp.exp(-exponents(xp, values, t))
+        c, dc = rows_times(xp, v, vectors), rows_times(xp, dv, vectors)
+        pairs = values[..., :, None], values[..., None, :]
+        gap, slow = xp.abs(pairs[0] - pairs[1]), xp.minimum(*pairs)
+        both = xp.exp(-exponents(xp, slow, t[..., None])) * integral_weights(xp, gap, t[..., None])
+        turn = ((both * (turned @ dk @ vectors)) @ c[..., :, None])[..., 0]
+        speed = xp.where(left > 0, values * left, xp.zeros_like(left)) * c
+        moved = xp.where(xp.isinf(t), xp.zeros_like(dt), dt)[..., None]
+        return rows_times(xp, left * dc - turn - speed * moved, turned)
+
+    return xp.with_derivative(value, derivative, matrix, *spectrum, t, v)
 
 
 def integral_weights(xp: Any, values: Any, t: Any) -> Any:

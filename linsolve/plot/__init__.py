@@ -14,7 +14,17 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import boolean
 from linsolve.core.trajectory import Trajectory
-from linsolve.plot.axes import LABELS, falls, label_axes, label_goals, line_labels, refuse_log, scale_axis, series
+from linsolve.plot.axes import (
+    LABELS,
+    falls,
+    label_axes,
+    label_goals,
+    line_labels,
+    refuse_log,
+    refuse_style,
+    scale_axis,
+    series,
+)
 from linsolve.plot.style import COLORS, STYLE, colors, drawing, figure, ladder
 
 __all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "routes", "trajectory"]
@@ -74,6 +84,7 @@ def trajectory(
     if log is not None and boolean("plot.trajectory", "log", log, meaning="logarithmic scale"):
         refuse_log("plot.trajectory", name, values)
     values = values[:, : _lines("trajectory", top, values.shape[1])]
+    refuse_style("plot.trajectory", style)
     count = values.shape[1]
     own = style.pop("color", None)
     several = 1 < count <= LEGEND and "label" not in style

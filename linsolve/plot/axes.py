@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,17 @@ from linsolve import arithmetic
 from linsolve.core.trajectory import Trajectory
 from linsolve.plot.style import ladder
 
-__all__ = ["LABELS", "falls", "label_axes", "label_goals", "line_labels", "refuse_log", "scale_axis", "series"]
+__all__ = [
+    "LABELS",
+    "falls",
+    "label_axes",
+    "label_goals",
+    "line_labels",
+    "refuse_log",
+    "refuse_style",
+    "scale_axis",
+    "series",
+]
 
 LABELS = {
     "loss": "loss $L$",
@@ -50,6 +61,22 @@ def line_labels(traj: Any, name: str) -> list[str]:
             symbol = type(traj.flow).__dataclass_fields__[field].metadata["symbol"]
             return [f"${symbol}$ = {float(each):.4g}" for each in arithmetic.to_numpy(values)]
     return [f"{name}[{', '.join(map(str, index))}]" for index in np.ndindex(own)]
+
+
+def refuse_style(who: str, style: Mapping[str, Any]) -> None:
+    """Raise if a keyword is no property of a line, or its value is not valid."""
+    from matplotlib.lines import Line2D
+
+    for name, value in style.items():
+        try:
+            Line2D([], [], **{name: value})
+        except AttributeError:
+            raise TypeError(
+                f"{who}: {name} = {value!r} is unknown (property of a line of matplotlib); say color, linestyle, "
+                "linewidth, marker or label"
+            ) from None
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{who}: {name} = {value!r} is not valid (property of a line): {error}") from None
 
 
 def falls(name: str, values: np.ndarray) -> bool:

@@ -65,9 +65,9 @@ def applies(
     Input directions outside the span of the data, and those that start and target both lack, do not count: the first
     layer is frozen there.
 
-    A bias of the first layer alone is a weight of the constant input 1. On centered inputs the weights move as without
-    biases if only the last layer has one, or if the hidden biases are zero and the last is the mean of the targets. For
-    other biases no closed form is known.
+    With biases a closed form is known in three cases. If only the first layer has a bias, it is a weight of the
+    constant input 1. If the inputs are centered, the weights move as without biases on centered targets in two cases:
+    only the last layer has a bias; or the hidden biases are zero and the last is the mean of the targets.
 
     Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
 

@@ -49,7 +49,7 @@ class _Entry(NamedTuple):
     kernel: bool
 
 
-def read_weights(source: str | os.PathLike[str], who: str = "applies") -> Weights:
+def read_weights(source: str | os.PathLike[str], who: str = "applies", names: str | None = None) -> Weights:
     """Return the layers and biases of a file. No part of it is executed; an array that is not used raises an error.
 
     Parameters
@@ -61,12 +61,15 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies") -> Weight
         of shape (inputs, units), which are transposed. Biases are ``b1`` or ``NAME.bias``.
     who : str
         Command that reads, for errors.
+    names : str, optional
+        Names of the layers, first to last, separated by commas. Biases of these layers are read, other arrays are left
+        out, and a note names them.
 
     Raises
     ------
     ValueError
-        If the file is not an archive of plain arrays, an array is neither a layer nor the bias of one, is not finite,
-        or the numbers have a gap.
+        If the file is not an archive of plain arrays, a name is not in the file, an array is neither a layer nor the
+        bias of one, is not finite, or the numbers have a gap.
     OSError
         If the file cannot be read.
     ImportError
@@ -74,7 +77,8 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies") -> Weight
     """
     path = Path(source)
     found = _safetensors(who, path) if path.suffix == ".safetensors" else plain_arrays(who, "weights", path, ".*")[0]
-    entries = [_entry(who, path, name) for name in found]
+    chosen = None if names is None else _chosen(who, path, names, found)
+    entries = [_entry(who, path, name) for name in (found if chosen is None else chosen)]
     for each in entries:
         _refuse_unusable(who, path, each.name, found[each.name])
     layers = [e for e in entries if not e.bias]
@@ -83,13 +87,29 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies") -> Weight
             f"{who}: weights = {path} must hold the layers W1, W2, ... (not {', '.join(found) or 'nothing'}); write "
             "numpy.savez(path, W1=..., W2=...)"
         )
-    layers = _ordered(who, path, layers)
+    layers = _ordered(who, path, layers) if chosen is None else layers
     biases = _biases(who, path, layers, [e for e in entries if e.bias], found)
     names, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
     notes = [f"{', '.join(kernels)}: shape (inputs, units), transposed."] if kernels else []
     if names != [f"W{i}" for i in range(1, len(names) + 1)]:
         notes.insert(0, f"layers, first to last: {', '.join(names)}.")
+    if left := [name for name in found if chosen is not None and name not in chosen]:
+        notes.append(f"left out of {path.name}: {', '.join(left)}.")
     return Weights([found[e.name].T if e.kernel else found[e.name] for e in layers], biases, names, notes)
+
+
+def _chosen(who: str, path: Path, names: str, found: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the named layers in their order, then their biases; raise for a name that is not one of a layer."""
+    layers = [name.strip() for name in names.split(",")]
+    for name in layers:
+        if name not in found or layers.count(name) > 1 or _entry(who, path, name).bias:
+            raise ValueError(
+                f"{who}: layers = {names} names {name or 'nothing'}, but must name layers of {path} once each, "
+                f"first to last (not biases); it has {', '.join(found)}"
+            )
+    labels = {_entry(who, path, name).label for name in layers}
+    others = [name for name in found if name not in layers and (_BIAS.match(name) or name.endswith("bias"))]
+    return layers + [name for name in others if _entry(who, path, name).label in labels]
 
 
 def _safetensors(who: str, path: Path) -> Mapping[str, np.ndarray]:
@@ -179,7 +199,7 @@ def _ordered(who: str, path: Path, layers: list[_Entry]) -> list[_Entry]:
     if len(stems) > 1 or lengths == {0} or len(lengths) > 1 or len({e.kernel for e in layers}) > 1:
         raise ValueError(
             f"{who}: weights = {path} has layers {names} (their order cannot be told from the names); name them W1, "
-            "W2, ..."
+            "W2, ..., or say --layers FIRST,...,LAST"
         )
     layers = sorted(layers, key=lambda e: e.order)
     steps = np.diff([e.order for e in layers], axis=0)
@@ -188,7 +208,8 @@ def _ordered(who: str, path: Path, layers: list[_Entry]) -> list[_Entry]:
     if len(moving) != 1 or (steps[:, moving[0]] != 1).any() or first > 1:
         raise ValueError(
             f"{who}: weights = {path} has layers {names} but must have all of them, numbered without a gap from 0 or 1 "
-            "(a gap may hide a layer or a nonlinear unit); if nothing is missing, name them W1, W2, ..."
+            f"(a gap may hide a layer or a nonlinear unit); if nothing is missing, say --layers "
+            f"{','.join(e.name for e in layers)}"
         )
     return layers
 

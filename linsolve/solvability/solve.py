@@ -11,7 +11,7 @@ import numpy as np
 from linsolve.core.arguments import Interval, number, real_array, shown
 from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
-from linsolve.core.network_arguments import Network, read
+from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.problem import BiasedProblem, Problem
@@ -105,9 +105,12 @@ def solve(
     The integrator is DOP853; a small network that exceeds 50,000 evaluations of the velocity is stiff and integrated by
     Radau. Near a saddle rounding decides when a simulation leaves it: ``traj.notes`` says so if the start is one.
 
-    A bias of the first layer alone is a weight of the constant input 1. On centered inputs the weights move as without
-    biases if only the last layer has one, :math:`b_L(t) = \bar y + (b_L(0) - \bar y) e^{-\eta_L t}`, or if the hidden
-    biases are zero and the last is the mean of the targets, which all stay. Other biases are integrated.
+    With biases a closed form holds in three cases. If only the first layer has a bias, it is a weight of the constant
+    input 1, and the network without biases on the inputs ``(x, 1)`` is solved. If the inputs are centered and only the
+    last layer has a bias, the weights move as without biases on centered targets, and
+    :math:`b_L(t) = \bar y + (b_L(0) - \bar y) e^{-\eta_L t}`. If the inputs are centered, the hidden biases are zero,
+    and the last bias is the mean of the targets, the weights move in the same way, and the biases do not change.
+    Other networks with biases are integrated.
 
     Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
 
@@ -152,6 +155,7 @@ def solved(
             f"{WHO}: activation = {shown(activation)} must be None or 'linear' (activation function of the hidden "
             "units); only linear networks are solved"
         )
+    refuse_unpaired(WHO, data, covariances is True)  # before t, which solve(weights, X, Y, t) would take for Y
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
     times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)

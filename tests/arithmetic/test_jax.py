@@ -14,10 +14,6 @@ jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
 
 every_flow = pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
-BY_HOST = ("NeuralCollapse",)  # without derivatives
-every_differentiable_flow = pytest.mark.parametrize(
-    "cls", [c for c in ls.flows.ALL if c.__name__ not in BY_HOST], ids=lambda c: c.__name__
-)
 # programs as long as these take most of their time in optimizations of the compiler
 FAST = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 DIGITS = 50
@@ -66,11 +62,21 @@ def weights_are_scaled(flow, z0, rng):
     return parameters, type(z0)(*(factor * v for v in z0))
 
 
+def collapse_stays_balanced(flow, z0, rng):
+    # the rate of the classes stays; the weights are scaled, the bias of the constant direction at rest is 1/C
+    kc, kn = rng.normal(size=2)
+    rates = {"kappa_d": kc - flow.m * (kc - kn), "kappa_c": kc, "kappa_n": kn}
+    factor = 2 * rng.normal()
+    z = type(z0)(factor * z0.product, factor * z0.gram_w, factor * z0.gram_h, np.zeros_like(z0.b))
+    return {name: np.asarray(value) for name, value in rates.items()}, z
+
+
 # directions in which the closed form holds, for flows that it restricts
 DIRECTIONS = {
     "BalancedMap": maps_stay_aligned,
     "DeepMode": endless_depths_stay,
     "FrozenKernel": kernels_keep_their_rank,
+    "NeuralCollapse": collapse_stays_balanced,
     "SpecializedKernel": pairs_stay_symmetric,
     "WhitenedTwoLayer": weights_are_scaled,
 }
@@ -144,7 +150,7 @@ def assert_slopes(cls, count, seed):
 @pytest.mark.parametrize(
     "cls",
     quick(
-        [cls for cls in ls.flows.ALL if cls.__name__ not in BY_HOST],
+        ls.flows.ALL,
         lambda cls: cls.__name__ in ("BalancedMode", "FrozenKernel", "BlockKernel"),
     ),
     ids=lambda cls: cls.__name__,
@@ -154,7 +160,7 @@ def test_gradients_agree_with_fifty_digits(cls):
 
 
 @pytest.mark.exhaustive
-@every_differentiable_flow
+@every_flow
 def test_gradients_agree_with_fifty_digits_at_a_hundred_points(cls):
     assert_slopes(cls, 100, seed=1)
 
@@ -188,12 +194,6 @@ def test_a_deep_mode_on_its_target_relaxes_at_its_rate(depth):
     rate = 1.0 if depth == np.inf else depth
     found = jax.grad(lambda a: ls.DeepMode(s=1.0, depth=depth)(1.0, a)["a"])(1.0)
     assert np.isclose(found, np.exp(-rate), rtol=1e-12)
-
-
-def test_flows_that_the_host_evaluates_refuse_derivatives_by_name():
-    flow, z0 = ls.NeuralCollapse.example(np.random.default_rng(0))
-    with pytest.raises(TypeError, match="NeuralCollapse: solution has no derivatives in JAX"):
-        jax.grad(lambda b: flow(0.5, z0._replace(b=b))["loss"].sum())(z0.b)
 
 
 @pytest.mark.parametrize(
@@ -236,6 +236,46 @@ def test_derivatives_at_removable_singularities(cls):
             assert abs(found(flow.parameters()[name])[k] - exact) <= 1e-12
 
 
+EQUAL = {  # kernels with equal eigenvalues, whose eigenvectors have no derivatives
+    "FrozenKernel": (ls.FrozenKernel(kernel=2 * np.eye(3), y=[0.3, -0.4, 1.0], eta=0.5), kernels_keep_their_rank),
+    "SpecializedKernel": (
+        ls.SpecializedKernel(diagonal=[1.5] * 3, pairs=0.3 + 0.5 * np.eye(3), sizes=[2, 2, 2], eta=0.3),
+        pairs_stay_symmetric,
+    ),
+    "BlockKernel": (ls.BlockKernel(2.0, 1.0, 0.5, [2, 2, 2, 3], 0.3), free),
+}
+
+
+@pytest.mark.parametrize("name", quick(EQUAL, lambda name: name == "FrozenKernel"))
+def test_gradients_are_finite_at_equal_eigenvalues(name):
+    flow, directions = EQUAL[name]
+    rng = np.random.default_rng(0)
+    size = flow.y.shape[-1] if name == "FrozenKernel" else int(np.sum(flow.sizes))
+    z0 = flow.State(rng.normal(size=size))
+    changes, to = directions(flow, z0, rng)
+    own = {k: flow.parameters()[k] for k in changes}
+
+    def loss(own, z0):
+        return type(flow)(**(flow.parameters() | own))(0.7, z0)["loss"]
+
+    by, by_state = jax.grad(loss, argnums=(0, 1))(own, z0)
+    found = sum((by[k] * changes[k]).sum() for k in changes) + sum(
+        (a * b).sum() for a, b in zip(by_state, to, strict=True)
+    )
+    assert abs(found - exact_derivative(flow, z0, (changes, to), 0.7)) <= 1e-12
+
+
+@pytest.mark.exhaustive
+def test_the_derivative_of_neural_collapse_is_nan_where_changes_grow():
+    flow, z0 = ls.NeuralCollapse.example(np.random.default_rng(5))
+    slope = jax.jit(
+        jax.vmap(jax.grad(lambda t, b: flow(t, z0._replace(b=b))["loss"].sum(), argnums=1), in_axes=(0, None))
+    )
+    found = np.asarray(slope(np.array([0.5, np.inf]), z0.b))
+    assert np.isfinite(found[0]).all()
+    assert np.isnan(found[1]).any()
+
+
 def test_flows_states_and_trajectories_are_pytrees():
     flow, z0 = ls.BlockKernel.example(np.random.default_rng(0))
     leaves, tree = jax.tree.flatten(flow)
@@ -271,6 +311,22 @@ def test_counts_must_be_known():
         jax.jit(lambda n: loss(n).kappa_d)(3.0)
     with pytest.raises(TypeError, match="BlockKernel: sizes"):
         jax.jit(lambda n: ls.BlockKernel(2.0, 1.0, 0.5, n).eta)(np.array([2.0, 2.0]))
+
+
+@pytest.mark.parametrize("name", ["k", "step", "momentum", "decay"])
+def test_the_steps_of_descent_must_be_known(name):
+    known = {"k": 3, "step": 0.1, "momentum": 0.0, "decay": 0.0}
+
+    def loss(value):
+        options = known | {name: value}
+        return ls.HiddenMode(s=1.0).discrete(options.pop("k"), ([0.1], [0.2]), **options)["loss"]
+
+    with pytest.raises(TypeError, match=rf"HiddenMode.discrete: {name} is traced by JAX but must be known"):
+        jax.jit(loss)(known[name])
+    with pytest.raises(TypeError, match=r"HiddenMode.first_step: step is traced by JAX"):
+        jax.jit(lambda h: ls.HiddenMode(s=1.0).first_step(([0.1], [0.2]), loss=0.1, step=h))(0.1)
+    with pytest.raises(TypeError, match=r"HiddenMode.first_step: flow is traced by JAX"):
+        jax.jit(lambda s: ls.HiddenMode(s=s).first_step(([0.1], [0.2]), loss=0.1, step=0.1))(1.0)
 
 
 def run(code):

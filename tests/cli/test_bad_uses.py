@@ -10,6 +10,7 @@ from linsolve.__main__ import _parser, main
 # a good use of each subcommand, to which one error is added
 GOOD = {
     "list": [],
+    "completion": ["bash"],
     "verify": ["BalancedMode"],
     "learn": ["tree"],
     "applies": ["w.npz", "tree"],

@@ -757,6 +757,27 @@ def test_transposed_layers_are_said_to_be(names):
         ls.applies([W1, np.ones((4, 6)), W3], (X, Y))
 
 
+def test_layers_in_reversed_order_are_said_to_be():
+    X, Y = rng(0).normal(size=(9, 3)), rng(1).normal(size=(9, 2))
+    with pytest.raises(ValueError, match=r"last to first: pass \[W3, W2, W1\]"):
+        ls.applies([W3, W2, W1], (X, Y))
+    square = [np.ones((2, 3)), np.ones((3, 2))]
+    with pytest.raises(ValueError, match=r"layers are in reversed order, last to first, or transposed; order them"):
+        ls.applies([np.ones((3, 4)), np.ones((4, 3))], (X, X))
+    with pytest.raises(
+        ValueError, match=r"W1 has shape \(2, 3\) but must be \(units, 2\) .* last to first: pass \[W2, W1\]"
+    ):
+        ls.applies(square, (Y, Y[:, [0, 1, 0]][:, :2]))
+
+
+def test_data_must_be_a_pair():
+    X, Y = rng(0).normal(size=(9, 3)), rng(1).normal(size=(9, 2))
+    with pytest.raises(ValueError, match=r"solve: data must be the pair \(X, Y\), not ndarray .*as one argument"):
+        ls.solve([W1, W2, W3], X, Y, 1.0)
+    with pytest.raises(ValueError, match=r"applies: data must be the pair \(Sigma_xx, Sigma_yx\), not tuple of 3"):
+        ls.applies([W1, W2, W3], (X, Y, Y), covariances=True)
+
+
 def test_the_command_tells_what_it_read_and_how_it_ends(files, capsys):
     np.savez("keras.npz", **{"d0.kernel": rng(0).normal(size=(3, 5)), "d1.kernel": rng(1).normal(size=(5, 1))})
     np.savez("zero.npz", W1=rng(0).normal(size=(5, 3)), W2=rng(1).normal(size=(1, 5)), b1=np.zeros(5))

@@ -72,3 +72,46 @@ def test_safetensors_are_read_by_their_library_or_refused(tmp_path, monkeypatch)
     library.load_file = fail
     with pytest.raises(ValueError, match=r"cannot be read \(header too large\)"):
         read_weights(path)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16"])
+def test_safetensors_written_by_the_library_are_read(tmp_path, kind):
+    library = pytest.importorskip("safetensors.numpy")
+    path = tmp_path / "w.safetensors"
+    if kind == "bfloat16":  # which NumPy lacks
+        header = b'{"0.weight":{"dtype":"BF16","shape":[1,1],"data_offsets":[0,2]}}'
+        path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0\0")
+        with pytest.raises(ValueError, match=r"solve: weights = .*cannot be read .*convert its arrays to float32"):
+            read_weights(path, "solve")
+        return
+    first, last = GEN.normal(size=(4, 3)).astype(kind), GEN.normal(size=(2, 4)).astype(kind)
+    library.save_file({"fc2.weight": last, "fc1.weight": first, "fc1.bias": np.ones(4, kind)}, path)
+    found = read_weights(path)
+    np.testing.assert_array_equal(found.layers[0], first)
+    np.testing.assert_array_equal(found.layers[1], last)
+    assert found.layers[0].dtype == kind
+    assert found.biases[1] is None
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_weights(path)
+
+
+def test_layers_are_taken_by_name_over_gaps(tmp_path):
+    path = tmp_path / "w.npz"
+    parts = {f"{i}.weight": GEN.normal(size=shape) for i, shape in ((0, (5, 3)), (2, (4, 5)), (4, (2, 4)))}
+    np.savez(path, **parts, **{"2.bias": np.zeros(4), "6.bias": np.ones(2), "running_mean": np.ones(3)})
+    with pytest.raises(ValueError, match=r"applies: weights = .* has an array running_mean"):
+        read_weights(path)
+    found = read_weights(path, names="0.weight,2.weight, 4.weight")
+    assert [w.shape for w in found.layers] == [(5, 3), (4, 5), (2, 4)]
+    np.testing.assert_array_equal(found.biases[1], np.zeros(4))
+    assert found.notes == [
+        "layers, first to last: 0.weight, 2.weight, 4.weight.",
+        "left out of w.npz: 6.bias, running_mean.",
+    ]
+    np.savez(path, **parts)
+    with pytest.raises(ValueError, match=r"if nothing is missing, say --layers 0.weight,2.weight,4.weight"):
+        read_weights(path)
+    for names in ("0.weight,1.weight", "0.weight,0.weight", "", "2.bias"):
+        with pytest.raises(ValueError, match=rf"solve: layers = {names} names .*, but must name layers of"):
+            read_weights(path, "solve", names)

@@ -12,7 +12,7 @@ from linsolve.core.flow import observable
 from linsolve.core.query import pose
 from linsolve.numerics.checked import in_range
 from linsolve.numerics.scalar import smallest
-from linsolve.numerics.spectrum import exponents, integral_weights, rows_times
+from linsolve.numerics.spectrum import exponents, integral_weights, rows_times, traced_decay
 from linsolve.systems.kernel_regime import class_kernel_arguments as arguments
 from linsolve.systems.kernel_regime.block_matrix import Blocks
 from linsolve.systems.kernel_regime.descent import KernelDescent, linear_model
@@ -118,8 +118,20 @@ class ClassKernel(KernelDescent):
 
     def _followed(self, xp: Any, t: Any, z0: Any) -> tuple[Blocks, Any, Any]:
         """Return the blocks, the contrasts within classes and the class averages at times t."""
-        blocks = self._blocks(xp, z0.r)
-        return blocks, *blocks.applied(xp, xp.exp(-exponents(xp, blocks.values, self.eta * t)), z0.r)
+        blocks, x = self._blocks(xp, z0.r), self.eta * t
+        if not arithmetic.is_jax(xp):
+            return blocks, *blocks.applied(xp, xp.exp(-exponents(xp, blocks.values, x)), z0.r)
+        contrasts, y = blocks.split(xp, z0.r)
+        own = xp.exp(-exponents(xp, blocks.own, x))
+        own = rows_times(xp, own, blocks.members) if own.shape[-1] > 1 else own
+        spectrum = blocks.averages, blocks.vectors
+        return blocks, own * contrasts, traced_decay(xp, self._averages(xp, blocks), spectrum, x, y)
+
+    def _averages(self, xp: Any, blocks: Blocks) -> Any:
+        """Return the kernel on the class averages, shape batch + (C, C)."""
+        roots, pairs = blocks.roots, self._entries(xp)[1]
+        own = self._own(xp)[..., None] * xp.eye(roots.shape[-1], dtype=xp.float64)
+        return own + roots[..., :, None] * pairs * roots[..., None, :]
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the residuals; at ``t = 0`` bitwise the start."""

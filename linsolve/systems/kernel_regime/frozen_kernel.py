@@ -12,7 +12,7 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import length, power_of_two
-from linsolve.numerics.spectrum import Spectrum, rows_times
+from linsolve.numerics.spectrum import Spectrum, rows_times, traced_decay
 from linsolve.systems.kernel_regime.descent import KernelDescent, linear_model
 from linsolve.systems.kernel_regime.kernel_matrix import Memo, refuse_negative, symmetric
 from linsolve.systems.kernel_regime.kernel_sgd import KernelSGD
@@ -180,6 +180,8 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
 
         At ``t = 0`` they are bitwise the start.
         """
+        if arithmetic.is_jax(xp):
+            return self.State(xp.where(t[..., None] == 0, z0.f, self.y + self._left(xp, t, z0)))
         x, c = self._modes(xp, t, z0)
         x = -x
         left, lost = xp.exp(x), xp.expm1(x)
@@ -193,8 +195,16 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         """Return the residual, its energy by mode and the loss, without subtracting y from f."""
         x, c = self._modes(xp, t, z0)
         c = xp.exp(-x) * c
-        residual, energy = self.spectrum(xp).vector(xp, c), c**2 / 2
-        return {"loss": xp.sum(energy, axis=-1), "residual": residual, "mode_energy": energy}
+        energy = c**2 / 2
+        if arithmetic.is_jax(xp):
+            residual = self._left(xp, t, z0)
+            return {"loss": xp.sum(residual**2, axis=-1) / 2, "residual": residual, "mode_energy": energy}
+        return {"loss": xp.sum(energy, axis=-1), "residual": self.spectrum(xp).vector(xp, c), "mode_energy": energy}
+
+    def _left(self, xp: Any, t: Any, z0: Any) -> Any:
+        """Return the residual in JAX."""
+        values, vectors, _ = self.spectrum(xp)
+        return traced_decay(xp, self.kernel, (values, vectors), self.eta * t, z0.f - self.y)
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return ``y`` plus the component of ``f0 - y`` in the kernel's null space."""

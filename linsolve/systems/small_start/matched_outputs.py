@@ -33,9 +33,9 @@ class MatchedOutputs(Expansion):
     .. math:: Q Q^\top = e^{F t} Q_0 \Bigl[I + Q_0^\top \frac{e^{2 F t} - 1}{2 F} Q_0\Bigr]^{-1} Q_0^\top e^{F t}
         + O(\sigma^2),
 
-    uniformly in time, up to a logarithm due to the time between the transitions of the modes. The modes are coupled
-    while they compete; afterwards each is a sigmoid. The blocks of :math:`Q Q^\top` are :math:`W_1^\top W_1`,
-    :math:`W_2 W_1` and :math:`W_2 W_2^\top`, hence the tangent kernel.
+    uniformly in time. With several outputs the error is :math:`O(\sigma^2 \log(1/\sigma))`: modes are learned at
+    different times, which are a multiple of :math:`\log(1/\sigma)` apart. The blocks of :math:`Q Q^\top` are
+    :math:`W_1^\top W_1`, :math:`W_2 W_1` and :math:`W_2 W_2^\top`, hence the tangent kernel.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class MatchedOutputs(Expansion):
     Approximates the two-layer network on white inputs, with numerically integrated weights. The formula is the balanced
     solution of Fukumizu (1998) and Braun et al. (2022), see `WhitenedTwoLayer`, applied to initial weights that are not
     balanced. It is evaluated by the matrix kernel of that flow, to 1e-12 of the largest entry at every time
-    (``tests/systems/small_start/test_matched_outputs.py``, to phase 1e4). For one output there is no logarithm, and the
-    law agrees with `RefinedMatchedSolution` to its order, because it keeps the part of the first layer orthogonal to
-    the target.
+    (``tests/systems/small_start/test_matched_outputs.py``, to phase 1e4). For one output the error has no logarithm.
+    Then the law agrees with `RefinedMatchedSolution` to its order: both keep the part of the first layer that is
+    orthogonal to the target.
 
     Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28) for one output and section 4.2. Published formulas,
     checked: ``linsolve card MatchedOutputs``.

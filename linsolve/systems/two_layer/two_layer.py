@@ -50,7 +50,8 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
     `from_dataset`. Not for: data off a line, or several outputs.
 
     Source: Xu and Ziyin, "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model"
-    (2024), Theorem 1. Sums over units are not divided by d here; in the source the factors d cancel.
+    (2024), Theorem 1. The source divides sums over hidden units by the width d; in its
+    solution these factors cancel, and here they are left out.
 
     Published formulas, checked: ``linsolve card TwoLayer``.
 
