@@ -200,7 +200,7 @@ def test_init_has_the_spectrum_of_a_gaussian_layer():
         ((3, 5, 4, 0.1, 0.5), "width = 5 must be at most n_out = 4"),
         ((3, 4, 5, 0.1, -0.5), "width = 4 must be at most n_in = 3"),
         ((3, 0, 5, 0.1, 0.0), "width = 0 must be a positive integer"),
-        ((3, 4, 5, -1.0, 0.0), "scale = -1.0 must be finite and not negative"),
+        ((3, 4, 5, -1.0, 0.0), r"scale = -1.0 must be a number in \[0, 1e150\]"),
         ((3, 4, 5, 1.0, np.inf), "imbalance = inf must be finite"),
     ],
 )
