@@ -7,6 +7,7 @@ import pytest
 import linsolve
 from benchmarks.accuracy_whitened import simulated, starts
 from linsolve import NotExact, WhitenedTwoLayer, arithmetic
+from linsolve.systems.whitened.raw_weights import simulate
 from linsolve.systems.whitened.starts import dyadic
 
 LEGAL = [
@@ -268,3 +269,9 @@ def test_array_api_strict():
     for name in right.names:
         assert isinstance(found[name], type(xp.asarray(1.0)))
         np.testing.assert_allclose(np.asarray(found[name]), right[name], atol=1e-13)
+
+
+def test_simulated_weights_have_the_time_constant_of_the_flow():
+    flow, w, t = WhitenedTwoLayer(np.diag([3.0, 1.0]), tau=2.5), 0.1 * np.eye(2), [0.5, 2.0]
+    found = simulate(linsolve.integrate, flow, t, (w, w), rtol=1e-10)
+    np.testing.assert_allclose(found["product"], flow(t, flow.of(w, w))["product"], rtol=1e-8)
