@@ -1,4 +1,4 @@
-"""Double-double numbers against rationals: every operation to about 2^-104, sums of any length, range of the scalings."""
+"""Double-double numbers against rationals: operations to about 2^-104, sums of any length, range of the scalings."""
 
 from fractions import Fraction
 
