@@ -145,7 +145,7 @@ def errors(d: Draw, kind: str) -> dict[str, float]:
     moved = max(mp.norm(v) for v in reached) + mp.norm(f0_x.tolist())
 
     def note(name: str, value: Any) -> None:
-        worst[name] = max(worst[name], float(value))
+        worst[name] = float(np.maximum(worst[name], float(value)))  # also nan
 
     for i, time in enumerate(t.tolist()):
         r = ref.residual(time)

@@ -112,7 +112,7 @@ def errors(d: Draw, momentum: float = 0.9) -> dict[str, float]:
     worst = dict.fromkeys(REACH, 0.0)
 
     def note(name: str, found: Any, exact: Any, size: Any) -> None:
-        worst[name] = max(worst[name], float(ref.error(found, exact) / size))
+        worst[name] = float(np.maximum(worst[name], float(ref.error(found, exact) / size)))  # also nan
 
     t = np.array(TIMES) / lam
     traj, rows, theta0 = flow(t, d.f0), d.test @ d.jacobian.T, np.linspace(-1, 1, ref.rank)

@@ -156,7 +156,7 @@ def biased_rows(seed: int = 0, draws: int = 20) -> list[tuple[str, float, str]]:
     rng, worst = np.random.default_rng(seed), dict.fromkeys(BIASED, 0.0)
 
     def note(name: str, value: Any) -> None:
-        worst[name] = max(worst[name], float(abs(value)))
+        worst[name] = float(np.maximum(worst[name], float(abs(value))))  # also nan
 
     for _ in range(draws):
         m, mu, N = (10 ** rng.uniform([-2, -2, -2], [2, 2, 2])).tolist()

@@ -208,7 +208,7 @@ def rows(draws: int = 5000, seed: int = 0) -> list[tuple[str, float, str]]:
     worst = dict.fromkeys(REACH, 0.0)
     for d, d0 in SHAPES:
         for name, values in errors(draw(rng, -(-draws // len(SHAPES)), d, d0)).items():
-            worst[name] = max(worst[name], float(values.max()))
+            worst[name] = float(np.maximum(worst[name], values.max()))  # also nan
     return [(name, worst[name], REACH[name]) for name in REACH]
 
 

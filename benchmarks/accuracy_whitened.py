@@ -112,7 +112,7 @@ def rows(seed: int = 0) -> list[tuple[str, float, float]]:
             for case in cases(shape, imbalance, rng):
                 got = matrix_riccati(np, TIMES, case.target, *case.start)
                 error, hard = difference(got, case.exact), 10 * case.condition > REACH
-                worst = max(worst, error[~hard].max(initial=0.0))
+                worst = float(np.maximum(worst, error[~hard].max(initial=0.0)))  # also nan
                 steep, reach = max(steep, error[hard].max(initial=0.0)), max(reach, case.condition.max())
                 count += int(hard.sum())
             name = f"{'-'.join(map(str, shape))}, imbalance {imbalance:g}"
@@ -145,7 +145,7 @@ def starts(count: int = 400, seed: int = 0) -> list[tuple[str, int, int, int, fl
                 refused += 1
                 continue
             size = np.abs(exact).max(axis=(-2, -1), keepdims=True)
-            worst = max(worst, float((np.abs(simulated(one, a, b, times) - exact) / size).max()))
+            worst = float(np.maximum(worst, (np.abs(simulated(one, a, b, times) - exact) / size).max()))  # also nan
         found.append(("-".join(map(str, shape)), count, refused, obstructed, worst))
     return found
 

@@ -108,7 +108,8 @@ def error_of_networks(problem: Networks, found: dict[str, np.ndarray]) -> float:
     for name in problem.names:
         exact = along[name] if name in along else getattr(flow, name)(xp, state)
         gap = found[name][at][:, : len(few.u)].astype(object) - exact
-        worst = max(worst, float(np.abs(arithmetic.to_numpy(gap)).max() / np.abs(arithmetic.to_numpy(exact)).max()))
+        off, size = (np.abs(arithmetic.to_numpy(each)).max() for each in (gap, exact))
+        worst = float(np.maximum(worst, off / size))  # also nan
     return worst
 
 
@@ -134,7 +135,7 @@ class Kernel(NamedTuple):
                     for t in (self.t[k],)]  # fmt: skip
             for j in range(0, n, max(1, n // 8)):
                 f = mp.mpf(self.y[j]) - mp.fsum(v * int(h) for v, h in zip(left, self.signs[:, j], strict=True)) / n
-                worst = max(worst, abs(float(mp.mpf(found[k, j]) - f)) / size)
+                worst = float(np.maximum(worst, abs(float(mp.mpf(found[k, j]) - f)) / size))  # also nan
         return worst
 
 

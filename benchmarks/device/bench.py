@@ -163,7 +163,7 @@ def _error(sample: Sample) -> float:
     worst = 0.0
     for name, value in sample.found.items():
         true = arithmetic.to_numpy(exact[name])
-        worst = max(worst, float(np.max(np.abs(value - true)) / np.max(np.abs(true))))
+        worst = float(np.maximum(worst, np.max(np.abs(value - true)) / np.max(np.abs(true))))  # also nan
     return worst
 
 

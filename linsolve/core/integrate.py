@@ -104,7 +104,9 @@ def integrate(
     if atol is not None:
         atol = number(who, "atol", atol, meaning="absolute tolerance", domain="[0, inf)", example=1e-16)
     _refuse_no_solver(who, method)
-    most = integer(who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", example=200_000)
+    most = integer(
+        who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", high=2**53, example=200_000
+    )
     problem = pose(flow, t, z0, who)
     times = finite_times(who, problem, negative=True).ravel()
     problem_np = pose(flow.cast(np), times, type(flow).State(*(arithmetic.to_numpy(v) for v in problem.z0)))
@@ -331,7 +333,7 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     [0.0955, 0.0516, 0.0268]
     """
     step = number("descend", "step", step, meaning="units of time", example=1e-3)
-    most = integer("descend", "max_steps", max_steps, meaning="steps to take", example=2_000_000)
+    most = integer("descend", "max_steps", max_steps, meaning="steps to take", high=2**53, example=2_000_000)
     problem = pose(flow, t, z0, "descend")
     times = finite_times("descend", problem)
     refuse_steps("descend", times, step, most)

@@ -120,7 +120,7 @@ class Map(Flow):
         who = f"{type(self).__name__}.discrete"
         _refuse_traced(who, k=k, step=step, momentum=momentum, decay=decay)
         counts = step_counts(who, k)
-        most = integer(who, "max_steps", max_steps, meaning="steps to take", example=2_000_000)
+        most = integer(who, "max_steps", max_steps, meaning="steps to take", high=2**53, example=2_000_000)
         if counts.max() > most:
             raise ValueError(
                 f"{who}: k = {counts.max()} must be at most {most} (numbers of steps); raise max_steps, or ask for less"
@@ -175,7 +175,7 @@ class Map(Flow):
         who = f"{type(self).__name__}.first_step"
         _refuse_traced(who, loss=loss, step=step, start=z0, flow=self)
         loss = number(who, "loss", loss, meaning="value to be reached", domain="[0, inf)", example=0.01)
-        most = integer(who, "max_steps", max_steps, meaning="steps to take", example=1_000_000)
+        most = integer(who, "max_steps", max_steps, meaning="steps to take", high=2**53, example=1_000_000)
         problem = pose(self, 0.0, z0)
         step = number(who, "step", step, meaning="units of time", example=1e-3)
         course = rules_of(who, problem, 1, (step, 0.0, 0.0, None))

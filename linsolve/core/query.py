@@ -164,7 +164,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
             raise
         bounded = at(np.where(late, np.sign(t) * _LATE, t), None)  # raises if the time is not the cause
     try:
-        limit = at(np.where(late, np.sign(t) * np.inf, t), out)
+        limit = at(np.where(late, np.copysign(np.inf, t), t), out)
         reached = all(np.allclose(a, b, rtol=1e-12, atol=0.0) for a, b in zip(bounded, limit, strict=True))
     except (OverflowError, ValueError):
         reached = False

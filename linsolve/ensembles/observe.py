@@ -302,7 +302,7 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
             raise ValueError(f"sweep: {name} is an axis and a fixed parameter of {who} as well; give it once")
         if not known:
             raise ValueError(
-                f"sweep: observe = {who} names no parameters, but {name} is an axis (of the grid); let it name it"
+                f"sweep: observe = {who} names no parameters, but {name} is an axis; give it the parameter {name}"
             )
         if name not in known:
             raise ValueError(unknown_name("sweep", f"axis of {who}", name, known))

@@ -36,7 +36,8 @@ def judge(
     """Return the verdict; see `linsolve.applies`. Error messages name the layers by `names`."""
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
     if until is not None and (
-        isinstance(until, bool) or not (isinstance(until, int | float | np.number) and 0 < until < np.inf)
+        isinstance(until, bool)
+        or not (isinstance(until, int | float | np.integer | np.floating) and 0 < until < np.inf)
     ):
         raise ValueError(
             f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"

@@ -9,6 +9,7 @@ import numpy as np
 from linsolve.core.arguments import number
 from linsolve.core.network_arguments import Network, read
 from linsolve.core.trajectory import Deferred
+from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.loss_spread import loss_deviation, without_spread
 from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
 
@@ -97,7 +98,8 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
     best = (network.cross @ span / network.power * unit).T
     rows, start = X @ span / unit, span.T @ w0.T * unit - best
     rest = rows @ best - Y if len(X) > span.shape[1] else np.zeros_like(Y)
-    model = Model(rows, rest, np.asarray(h * unit * unit), draw.factor(np))
+    length = in_range(who, lambda: np.asarray(h * unit * unit), step=h, X=unit)
+    model = Model(rows, rest, length, draw.factor(np))
     found = averages(who, np, model, start, counts, kept=False)
 
     def covariance() -> np.ndarray:

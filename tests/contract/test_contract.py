@@ -6,6 +6,7 @@ import random
 import time
 from typing import Any, NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from contract import Outcome, brief, faults, fingerprint, fresh, outcome, same
@@ -53,6 +54,7 @@ def called(subject: Subject, draw: Any) -> Call:
     arguments[name] = changed.value
     before = {key: fingerprint(value) for key, value in arguments.items()}
     found = outcome(subject.call, arguments)
+    plt.close("all")
     broken = faults(subject, name, changed, found)
     if {key: fingerprint(value) for key, value in arguments.items()} != before:
         broken.append("changed input")

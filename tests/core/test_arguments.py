@@ -92,3 +92,9 @@ def test_sizes_beyond_memory_are_refused(width):
     refuse_beyond_memory("f", {"width": 1000, "n_in": 1000}, "weights")
     with pytest.raises(ValueError, match=r"^f: width = 1\.00e\+\d+ makes arrays of .* bytes \(weights\), more than"):
         refuse_beyond_memory("f", {"n_in": 10**4, "width": width}, "weights")
+
+
+def test_small_arrays_are_shown_by_their_numbers():
+    assert [shown(v) for v in (np.array(0.1), np.float64(0.1), np.array([1.0, 2.0]))] == ["0.1", "0.1", "[1.0, 2.0]"]
+    assert shown(np.zeros((64, 2))) == "ndarray of shape (64, 2)"
+    assert shown(np.zeros((0, 3))).startswith("array([]")

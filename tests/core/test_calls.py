@@ -183,3 +183,16 @@ def test_integrators_are_named_and_tolerances_can_be_met():
     from scipy.integrate import RK45
 
     assert ls.integrate(flow, 1.0, 0.1, method=RK45).route == "RK45"
+
+
+def test_budgets_of_steps_are_integers_that_doubles_represent():
+    flow = ls.BalancedMode(s=1.0)
+    for call in (
+        lambda most: flow.first_step(0.1, loss=0.01, step=0.1, max_steps=most),
+        lambda most: flow.discrete(3, 0.1, step=0.1, max_steps=most),
+        lambda most: ls.descend(flow, 1.0, 0.1, step=0.1, max_steps=most),
+        lambda most: ls.integrate(flow, 1.0, 0.1, max_evaluations=most),
+    ):
+        call(10**6)
+        with pytest.raises(ValueError, match=r"max_\w+ = 100000000000000000000 must be an integer from 1"):
+            call(10**20)

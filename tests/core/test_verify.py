@@ -127,3 +127,17 @@ def test_when_refuses_what_has_no_answer():
         ls.FrozenKernel([[1.0]], [1.0]).when([0.0], loss=0.1)
     with pytest.raises(ValueError, match="BalancedMode: loss = -1"):
         ls.BalancedMode(s=1.0).when(0.1, loss=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("flow", "z0", "name"),
+    [
+        (ls.BalancedMode(s=[1.0, 2.0]), [0.1, -1e155], "a of up to 1e\\+155"),
+        (ls.BalancedMode(s=[1.0, 1e160]), [0.1, 0.2], "s of up to 1e\\+160"),
+        (ls.TwoLayer(y=1.0, x=[1.0]), ([1e160], [[1.0]]), "u of up to 1e\\+160"),
+    ],
+    ids=["start", "parameter", "weights"],
+)
+def test_a_loss_beyond_doubles_is_refused_by_name(flow, z0, name):
+    with pytest.raises(OverflowError, match=f"{name} leaves the range of doubles"):
+        ls.verify(flow, z0, checks=["residual"])

@@ -13,7 +13,11 @@ from selection import quick
 
 import linsolve as ls
 from benchmarks import floors, markdown, networks, ours, peers, peers_scipy, speed, speed_table, workloads
-from benchmarks.timing import Timing, Watch, Way, interleaved, short
+from benchmarks.timing import Timing, Watch, Way, interleaved, short, unknown
+
+# rows that are timed beside measured ones of the same calls; the sums of W8 have tests of their own
+TIMED_ONLY = {("W1", "ours, NumPy"), ("W1", "ours, compiled"), ("W6", "eigh"), ("W8", "ours, NumPy")}
+TIMED_ONLY |= {("W8", "explicit, NumPy")}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +33,10 @@ def test_every_workload_runs_and_ours_are_right(section):
     for way in ways:
         watch = Watch(way)
         assert watch() >= 0
-        assert not watch.error() > 1e-12, way
+        timed_only = way.error is unknown
+        assert not timed_only or way.who.startswith("floor: ") or (section, way.who) in TIMED_ONLY, way
+        assert timed_only or watch.error() <= 1e-12, way
+    assert section == "W8" or any(way.error is not unknown for way in ways if way.who.startswith("ours"))
 
 
 @pytest.mark.parametrize("way", peers_scipy.ways(True), ids=lambda way: f"{way.workload} {way.who}")
@@ -49,7 +56,7 @@ def test_other_peers_solve_the_same_problems_where_they_are_installed(library):
         assert worker.absent is None
         for k in range(len(worker.ways)):
             assert worker.run(k) > 0
-            assert not worker.error(k) > 1e-5
+            assert worker.ways[k][0] == "W8" or worker.error(k) <= 1e-5  # W8 is timed only
 
 
 def test_a_worker_answers_by_lines_and_ends_with_its_input():

@@ -120,3 +120,26 @@ def test_the_bound_holds_for_random_pairs(seed):
     distance = np.linalg.norm(network - near, axis=1)
     bound = marched(near, target, power, model_target, float(distance[0]), times)
     assert np.all(distance <= bound * (1 + 1e-9))
+
+
+@pytest.mark.parametrize(("gap", "residual"), [(2.0, 0.0), (0.0, 0.5), (2.0, 0.5), (4.0, 1e-3)])
+def test_a_step_of_constant_growth_is_exact(gap, residual):
+    """The solution of ``rho' = gap rho + residual``."""
+    grown = np.exp(gap)
+    exact = 0.1 * grown + residual * ((grown - 1) / gap if gap else 1.0)
+    assert _step(0.1, 1.0, np.zeros(2), gap, 0.0, residual) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [(1.0, 1.0), (0.5, 0.2, 0.1)])
+def test_a_step_allows_for_the_growth_of_the_distance_within_it(size):
+    """No smaller than the solution of ``rho' = mu(rho) rho + residual``, where mu grows with the distance."""
+    size, span, residual = np.array(size), 0.4, 0.1
+
+    def rate(_, rho):
+        grown = size + rho[0]
+        return [_others(grown) * (0.3 + np.prod(grown) - np.prod(size)) * rho[0] + residual]
+
+    exact = solve_ivp(rate, (0.0, span), [0.2], rtol=1e-10, atol=1e-12).y[0, -1]
+    assert exact > 0.2
+    found = _step(0.2, span, size, 0.3, 1.0, residual)
+    assert exact <= found <= 3 * exact

@@ -266,6 +266,10 @@ def test_bad_arguments_are_named():
     ):
         ls.sgd(np.ones(33), (np.eye(33), np.ones(33)), 3, **use)["loss_std"]
     flow = ls.FrozenKernel(X @ X.T, Y[:, 0])
+    with pytest.raises(KeyError, match=r"'loss_std' is missing for a batch of networks"):
+        flow.sgd(3, Y[:, :1].T, batch=1, step=0.1)["loss_std"]
+    with pytest.raises(OverflowError, match=r"FrozenKernel.sgd: step of magnitude 1.7e\+308 leads beyond"):
+        flow.sgd(3, Y[:, 0], batch=1, step=1.7e308)
     with pytest.raises(ValueError, match=r"FrozenKernel.sgd: batch = 0 must be an integer from 1 to 5"):
         flow.sgd(3, Y[:, 0], batch=0, step=0.1)
     with pytest.raises(ValueError, match=r"FrozenKernel.sgd: step = nan must be positive"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.flow import Flow
-from linsolve.core.query import NotExact, Problem
+from linsolve.core.query import NotExact, Problem, refuse_overflow
 
 __all__ = ["refuse_ill_stated", "refuse_unportable"]
 
@@ -23,13 +23,18 @@ def refuse_ill_stated(problem: Problem) -> None:
     ------
     TypeError
         If a method fails or returns a value of the wrong form; the message names the method and the form.
+    OverflowError
+        If the loss is beyond the range of doubles.
     NotImplementedError
         If the loss, the descent or the velocity is missing; a flow for numerical integration needs no solution.
     """
     flow, z0 = problem.flow, problem.z0
     solved = type(flow).solution is not Flow.solution
     clock = _TIMES.reshape(_TIMES.shape + (1,) * len(problem.batch))
-    _refuse_shape(problem, "loss", _said(problem, "loss", z0), problem.batch)
+    loss = _said(problem, "loss", z0)
+    _refuse_shape(problem, "loss", loss, problem.batch)
+    if problem.xp is np and np.isinf(loss).any():
+        refuse_overflow(problem)
     of_states = [("velocity", (z0,)), ("descent", (z0, z0)), *([("solution", (clock, z0))] if solved else [])]
     for name, arguments in of_states:
         lead = (len(_TIMES), *problem.batch) if name == "solution" else problem.batch
@@ -69,7 +74,8 @@ def refuse_unportable(error: Exception, case: Any) -> None:
 def _said(problem: Problem, name: str, *arguments: Any) -> Any:
     who = type(problem.flow).__name__
     try:
-        return getattr(problem.flow, name)(problem.xp, *arguments)
+        with np.errstate(over="ignore"):
+            return getattr(problem.flow, name)(problem.xp, *arguments)
     except (NotExact, NotImplementedError, Warning):
         raise
     except Exception as error:

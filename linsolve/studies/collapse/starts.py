@@ -202,8 +202,8 @@ def refuse_options(
                 "random); say start = 'lambda' or 'aligned'"
             )
         return 0.0
-    imbalance = 0.5 if imbalance is None else imbalance
-    if not (isinstance(imbalance, int | float | np.number) and 0 < abs(float(imbalance)) <= LARGEST):
+    imbalance = 0.5 if imbalance is None else imbalance[()] if isinstance(imbalance, np.ndarray) else imbalance
+    if not (isinstance(imbalance, int | float | np.integer | np.floating) and 0 < abs(float(imbalance)) <= LARGEST):
         raise ValueError(
             f"collapse: imbalance = {imbalance!r} must be at most {LARGEST:g} and not zero (lambda; start = {kind!r}); "
             "say 0.5, or start = 'balanced'"

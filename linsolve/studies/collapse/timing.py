@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.arguments import number
 from linsolve.core.integrate import integrate
 from linsolve.core.query import NotExact
 from linsolve.systems.collapse import limits
@@ -20,9 +21,7 @@ ENTRIES = 8_000_000
 def last_time(flow: Any, z0: Any, until: float | None, algebraic: bool) -> float:
     """Return the last time; by default the slowest part has then fallen by about ten orders of magnitude."""
     if until is not None:
-        if not (isinstance(until, int | float | np.number) and 0 < until < np.inf):
-            raise ValueError(f"collapse: until = {until!r} must be positive and finite (last time); say 20.0")
-        return float(until)
+        return number("collapse", "until", until, meaning="last time", example=20.0)
     sample, middle, _ = (float(v) for v in flow.rates_of_features(np))
     m = int(flow.m)
     unit = (np.trace(z0.gram_w) / m + np.trace(z0.gram_h) / (m * middle)) / int(flow.classes)
@@ -52,13 +51,10 @@ def times_and_step(
     sharp = samples + max(
         np.linalg.norm(h, 2) ** 2 + large * np.linalg.norm(w, 2) ** 2, large * frame + samples / frame
     )
-    if step is None:
-        step = 0.04 / sharp
-    if not (isinstance(step, int | float | np.number) and 0 < step < np.inf):
-        raise ValueError(
-            f"collapse: step = {step!r} must be positive and finite (units of time); say {0.04 / sharp:.2g}"
-        )
-    step = min(float(step), until / 20)
+    usual = 0.04 / sharp
+    if step is not None:
+        usual = number("collapse", "step", step, meaning="units of time", example=float(f"{usual:.2g}"))
+    step = min(usual, until / 20)
     if until / step > MOST_STEPS:
         raise ValueError(
             f"collapse: until / step = {until / step:.3g} must be at most {MOST_STEPS:.0e} (steps of the descent); "

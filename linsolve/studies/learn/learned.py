@@ -150,8 +150,11 @@ def refuse_options(
             isinstance(whole, bool) or not isinstance(whole, int | np.integer)
         ):
             raise TypeError(f"learn: {name} = {whole!r} must be an integer ({meaning}); say 4")
-    for name, real in (("scale", scale), ("imbalance", imbalance), ("rate", rate), ("step", step)):
-        if real is not None and (isinstance(real, bool) or not isinstance(real, int | float | np.number)):
+    for name, given in (("scale", scale), ("imbalance", imbalance), ("rate", rate), ("step", step)):
+        real = given[()] if isinstance(given, np.ndarray) else given
+        if real is not None and (
+            isinstance(real, bool) or not isinstance(real, int | float | np.integer | np.floating)
+        ):
             raise TypeError(f"learn: {name} = {real!r} must be a number; say 0.1")
     if width is not None and not 1 <= width <= WIDEST:
         raise ValueError(

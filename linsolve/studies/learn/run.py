@@ -95,6 +95,8 @@ def learn(
         raise TypeError(f"learn: dataset = {type(dataset).__name__} must be a Dataset (a problem); give data.load(...)")
     layers = whole_depth("learn", depth)
     refuse_options(width, scale, imbalance, rate, step, seed)
+    scale, step = (None if value is None else float(value) for value in (scale, step))
+    imbalance, rate = float(imbalance), float(rate)
     if layers != 2:
         from linsolve.studies.learn.deep import learn_deep
 

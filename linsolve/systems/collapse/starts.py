@@ -157,7 +157,7 @@ def balanced(
     """
     classes, count = len(sizes), sum(sizes)
     n = integer(who, "n", n, meaning="features", example=classes)
-    scale = number(who, "scale", scale, meaning="size of weights", domain="[0, inf)", example=0.01)
+    scale = number(who, "scale", scale, meaning="size of weights", domain="[0, 1e150]", example=0.01)
     imbalance = number(who, "imbalance", imbalance, meaning="lambda", domain="(-inf, inf)", example=0.0)
     batch = lengths(who, "batch", batch, meaning="leading shape")
     refuse_beyond_memory(who, {"n": n, "batch": math.prod(batch), "classes": classes}, "features")

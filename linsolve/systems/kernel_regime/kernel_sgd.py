@@ -10,6 +10,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import number
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Deferred
+from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.loss_spread import loss_deviation, without_spread
 from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
 
@@ -80,9 +81,9 @@ class KernelSGD:
         n, xp, flow = self.kernel.shape[-1], problem.xp, problem.flow
         draw = sampling(who, n, batch, replacement)
         length_ = number(who, "step", step, meaning="length of a step, in units of time", example=0.01)
-        f, h = problem.z0.f, arithmetic.cast(xp, length_) * flow.eta
-        f = xp.broadcast_to(f, (*problem.batch, n))
-        model, start = flow._linear(xp, f, h * n, draw.factor(xp))
+        h = in_range(who, lambda: arithmetic.cast(xp, length_) * flow.eta * n, step=length_, eta=flow.eta)
+        f = xp.broadcast_to(problem.z0.f, (*problem.batch, n))
+        model, start = flow._linear(xp, f, h, draw.factor(xp))
 
         def covariance() -> Any:
             c = averages(who, xp, model, start, counts).covariance

@@ -15,6 +15,8 @@ from linsolve.systems.random_networks.kernel_moments import ARGUMENTS, log_share
 
 __all__ = ["Networks", "Pass", "draw", "log_change", "tangent"]
 
+MOST = 10**9  # numbers that are drawn for a layer, in ten seconds
+
 _LOG_4 = np.log(4)
 
 
@@ -212,6 +214,11 @@ def draw(
     low, high = max((sorted(pair) for pair in pairwise(sizes)), key=math.prod)
     arrays = {"widths": high, "count": count, "units of the next layer": low, "weights and draws": 2}
     refuse_beyond_memory("draw", arrays, "weights")
+    if count * low * high > MOST:
+        raise ValueError(
+            f"draw: widths = {high}, {low} and count = {count} must have a product of at most {MOST} (numbers that are "
+            "drawn); take less"
+        )
     x = np.zeros((count, sizes[0]))
     x[:, 0] = np.sqrt(norm_squared)
     shapes = list(zip(sizes[1:], sizes[:-1], strict=True))

@@ -48,8 +48,9 @@ def _inverse(xp: Any, x: Any) -> Any:
 def _unit(xp: Any, size: Any) -> tuple[Any, Any]:
     """Return ``1/sqrt(size)``, 0 for 0, as two factors; in floats the first is a power of two, hence exact."""
     some = size > 0
-    unit = 1 / xp.sqrt(xp.where(some, size, xp.ones_like(size)))
-    coarse = unit if arithmetic.is_object(xp) else xp.pow(xp.full_like(unit, 2.0), xp.round(xp.log2(unit)))
+    size = xp.where(some, size, xp.ones_like(size))
+    unit = 1 / xp.sqrt(size)
+    coarse = unit if arithmetic.is_object(xp) else xp.pow(xp.full_like(unit, 2.0), xp.round(-xp.log2(size) / 2))
     return xp.where(some, coarse, xp.zeros_like(unit)), unit / coarse
 
 

@@ -199,7 +199,7 @@ def init(
     """
     sizes, batch = _sizes(f"{WHO}.init", batch, n_in=n_in, width=width, n_out=n_out)
     n_in, width, n_out = sizes.values()
-    scale = number(f"{WHO}.init", "scale", scale, meaning="size of weights", domain="[0, inf)", example=0.01)
+    scale = number(f"{WHO}.init", "scale", scale, meaning="size of weights", domain="[0, 1e150]", example=0.01)
     imbalance = number(f"{WHO}.init", "imbalance", imbalance, meaning="lambda", domain="(-inf, inf)", example=0.0)
     limit = "n_out" if imbalance > 0 else "n_in"
     if imbalance != 0 and width > sizes[limit]:

@@ -258,3 +258,8 @@ def test_phi_3(z):
 def test_errors():
     with pytest.raises(ValueError, match="first_step: found = 'chaos' is unknown"):
         limits.first_step(np, "chaos", *numbers(1, 5, 1, 1))
+
+
+def test_draws_that_take_minutes_are_refused():
+    with pytest.raises(ValueError, match=r"draw: widths = 100000000, 3 and count = 5 must have a product of at most"):
+        first_step.draw(np.random.default_rng(0), 5, [3, 10**8, 2], weight_variance=1.5, slope=0.0)

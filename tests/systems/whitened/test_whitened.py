@@ -7,6 +7,7 @@ import pytest
 import linsolve
 from benchmarks.accuracy_whitened import simulated, starts
 from linsolve import NotExact, WhitenedTwoLayer, arithmetic
+from linsolve.systems.whitened.raw_weights import simulate
 from linsolve.systems.whitened.starts import dyadic
 
 LEGAL = [
@@ -200,7 +201,7 @@ def test_init_has_the_spectrum_of_a_gaussian_layer():
         ((3, 5, 4, 0.1, 0.5), "width = 5 must be at most n_out = 4"),
         ((3, 4, 5, 0.1, -0.5), "width = 4 must be at most n_in = 3"),
         ((3, 0, 5, 0.1, 0.0), "width = 0 must be a positive integer"),
-        ((3, 4, 5, -1.0, 0.0), "scale = -1.0 must be finite and not negative"),
+        ((3, 4, 5, -1.0, 0.0), r"scale = -1.0 must be a number in \[0, 1e150\]"),
         ((3, 4, 5, 1.0, np.inf), "imbalance = inf must be finite"),
     ],
 )
@@ -268,3 +269,9 @@ def test_array_api_strict():
     for name in right.names:
         assert isinstance(found[name], type(xp.asarray(1.0)))
         np.testing.assert_allclose(np.asarray(found[name]), right[name], atol=1e-13)
+
+
+def test_simulated_weights_have_the_time_constant_of_the_flow():
+    flow, w, t = WhitenedTwoLayer(np.diag([3.0, 1.0]), tau=2.5), 0.1 * np.eye(2), [0.5, 2.0]
+    found = simulate(linsolve.integrate, flow, t, (w, w), rtol=1e-10)
+    np.testing.assert_allclose(found["product"], flow(t, flow.of(w, w))["product"], rtol=1e-8)
