@@ -248,7 +248,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "measures of neural collapse",
             _flow("NeuralCollapse", 'flow([t, np.inf], z0)["nc1"]'),
         ),
-        Statement("3.3: (44)-(50)", "closed form of the end of training", reason=MISSING),
+        Statement(
+            "3.3: (44)-(50)",
+            "closed form of the end of training",
+            "flow = ls.collapse.ZeroTarget(eta_w=4.0, eta_d=1.0); "
+            'flow(t, flow.of(rng.normal(size=(3, 5)), rng.normal(size=(5, 9))))["gram_d"]',
+        ),
         Statement(
             "3.3: (29), (30), (59)-(70)",
             "limits with any bias",

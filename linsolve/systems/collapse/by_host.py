@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 from typing import Any
 
@@ -10,7 +11,10 @@ import numpy as np
 
 __all__ = ["distance_by_host", "evaluated_by_host"]
 
-_RATES = ("kappa_d", "kappa_c", "kappa_n")
+
+def _rates(flow: Any) -> list[str]:
+    """Return the names of the parameters that are numbers, not counts."""
+    return [field.name for field in dataclasses.fields(flow) if not field.metadata["whole"]]
 
 
 def evaluated_by_host(xp: Any, flow: Any, t: Any, z0: Any) -> Any:
@@ -54,7 +58,7 @@ def distance_by_host(xp: Any, flow: Any, z0: Any) -> Any:
 
 def _broadcast(xp: Any, flow: Any, z0: Any, lead: tuple[int, ...]) -> tuple[tuple[int, ...], list[Any]]:
     """Return the common shape of `lead`, parameters and batch, and kernel values and state in this shape."""
-    axes = [*((getattr(flow, name), 0) for name in _RATES)]
+    axes = [*((getattr(flow, name), 0) for name in _rates(flow))]
     axes += [(v, len(flow.axes[name])) for name, v in z0._asdict().items()]
     shape = np.broadcast_shapes(lead, *(v.shape[: v.ndim - own] for v, own in axes))
     return shape, [xp.broadcast_to(v, shape + tuple(v.shape[v.ndim - own :])) for v, own in axes]
@@ -62,10 +66,10 @@ def _broadcast(xp: Any, flow: Any, z0: Any, lead: tuple[int, ...]) -> tuple[tupl
 
 def _host_problem(flow: Any, given: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
     """Return flow and state of NumPy arrays with one batch axis."""
-    own, batch = copy.copy(flow), given[0].shape
-    for name, value in zip(_RATES, given, strict=False):
+    own, batch, names = copy.copy(flow), given[0].shape, _rates(flow)
+    for name, value in zip(names, given, strict=False):
         object.__setattr__(own, name, value.reshape(-1))
-    fields = (v.reshape(-1, *v.shape[len(batch) :]) for v in given[len(_RATES) :])
+    fields = (v.reshape(-1, *v.shape[len(batch) :]) for v in given[len(names) :])
     return own, flow.State(*fields)
 
 

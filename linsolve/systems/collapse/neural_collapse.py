@@ -89,7 +89,7 @@ class NeuralCollapse(BlockFeatures):
 
     Not for the following starts; use `linsolve.integrate`. Not implemented: contrasts in blocks of two eigenvalues
     each; scatter coupled to contrasts where ``kappa_c = kappa_n`` makes features white; ``D^T c`` of changing direction
-    (``D D^T`` and ``c c^T`` follow a Riccati equation, ``D^T D`` does not). No closed form is known: scatter coupled to
+    (``D D^T`` and ``c c^T`` are a `linsolve.collapse.ZeroTarget`, ``D^T D`` has no closed form). No closed form is known: scatter coupled to
     contrasts otherwise, a mean that shares hidden units, other imbalances. For a frozen classifier use `FrozenHead`.
 
     Raises `ValueError` for products and Gram matrices that belong to no weights.
