@@ -91,7 +91,7 @@ class NeuralCollapse(BlockFeatures):
 
     Not for the following starts; use `linsolve.integrate`. Not implemented: contrasts in blocks of two eigenvalues
     each; scatter coupled to contrasts where ``kappa_c = kappa_n`` makes features white; ``D^T c`` of changing direction
-    (``D D^T`` and ``c c^T`` are a `linsolve.systems.collapse.ZeroTarget`, ``D^T D`` has no closed form). No closed form
+    (``D D^T`` and ``c c^T`` are a `linsolve.collapse.ZeroTarget`, ``D^T D`` has no closed form). No closed form
     is known: scatter coupled to contrasts otherwise, a mean that shares hidden units, other imbalances. For a frozen
     classifier use `FrozenHead`.
 

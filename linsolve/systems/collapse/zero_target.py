@@ -63,8 +63,8 @@ class ZeroTarget(Flow):
     Examples
     --------
     >>> import numpy as np
-    >>> from linsolve.systems.collapse import ZeroTarget
-    >>> flow = ZeroTarget(eta_w=4.0, eta_d=1.0)
+    >>> import linsolve as ls
+    >>> flow = ls.collapse.ZeroTarget(eta_w=4.0, eta_d=1.0)
     >>> traj = flow([0.0, 1.0, np.inf], flow.of([[1.0, 0.5]], [[0.2], [0.1]]))
     >>> traj["loss"].round(6).tolist()
     [0.03125, 0.002809, 0.0]
