@@ -89,7 +89,7 @@ class FrozenHead(BlockFeatures):
     [[0.5, 0.5, -0.5, -0.5], [1.0, -1.0, 0.0, 0.0]]
     """
 
-    w: Any = parameter("W", "classifier", typical=(-1.0, 1.0), axes=("C", "n"))
+    w: Any = parameter("W", "classifier", typical=(-1.0, 1.0), axes=("C", "n"))  # type: ignore[misc]
     eta_b: Any = bias_rate()
 
     class State(NamedTuple):

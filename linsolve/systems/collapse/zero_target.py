@@ -203,7 +203,8 @@ class ZeroTarget(Flow):
 def _riccati(xp: Any, t: Any, e: Any, gram: Any, eta: Any, size: Any, batch: tuple[int, ...]) -> Any:
     """Return ``X`` at times t with ``X' = E X + X E - 2 eta X^2``, by ``P = 2 eta X``: ``P' = E P + P E - P^2``."""
     eta = eta[..., None, None]
-    frame = _frame(xp, *(xp.broadcast_to(a, (*batch, *a.shape[-2:])) for a in (e, 2 * eta * gram)), size)
+    e, start = (xp.broadcast_to(a, (*batch, *a.shape[-2:])) for a in (e, 2 * eta * gram))
+    frame = _frame(xp, e, start, size)
     last = LATE / (xp.max(xp.abs(frame.rate), axis=-1) + xp.sum(frame.root**2, axis=(-2, -1)) + 1)
     n = gram.shape[-1]
     return moved(xp, xp.where((t > last) & (t < xp.inf), last, t), frame, n)[1] / (2 * eta)

@@ -19,6 +19,8 @@ _MORE = {
     "Moments": "kernel_moments",
     "DispersionEstimate": "dispersion_estimate",
     "estimate_dispersion": "dispersion_estimate",
+    "KernelDraws": "input_sampling",
+    "sample_kernels": "input_sampling",
     "StandardKernel": "standard_weights",
     "equicorrelated_variance": "standard_weights",
     "standard_kernel": "standard_weights",
