@@ -203,8 +203,27 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement(
             "3.1: edge of chaos, E.1, E.2", "edge of chaos", "ls.ntk.mean_field.edge_of_chaos(np, np.array([0.0, 1.0]))"
         ),
-        Statement("3.1: Lemma 2, Theorem 3", "kernels with standard weights, variance of the output", reason=MISSING),
-        Statement("3.1: Figures 1, 3, 5, 6", "tanh and erf by quadrature", reason=MISSING),
+        Statement(
+            "3.1: Lemma 2",
+            "kernels with standard weights",
+            f"ls.ntk.standard_kernel(np, 'tanh', {_GRAM}, [3, 10, 10], 1.5, 0.1).weights",
+        ),
+        Statement(
+            "3.1: Theorem 3",
+            "variance of the output",
+            "ls.ntk.equicorrelated_variance(10, 1.0, 0.5, 4.0, 1.0, np.inf)",
+        ),
+        Statement(
+            "3.1: Figures 5, 6",
+            "ratio of the kernel on and off the diagonal",
+            f"(lambda k: k[0, 0] / k[0, 1])(ls.ntk.standard_kernel(np, 'erf', {_GRAM}, np.ones(40), 3.0, 0.5).weights)",
+        ),
+        Statement(
+            "3.1: Figures 1(a), 3, edge of chaos",
+            "tanh by quadrature",
+            "ls.ntk.mean_field.edge_of_chaos(np, np.array([1.0, 3.0]), 'tanh').weight_variance",
+        ),
+        Statement("3.1: Figures 1, 3, experiments", "tanh networks of finite width and trained", reason=MISSING),
         Statement(
             "3.1: Figure 2; 3.2: Figures 1, 2",
             "dispersion against depth",
@@ -221,7 +240,11 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "moments of the kernel",
             "ls.ntk.moments(np.array([3, 10, 10, 10]), 2.0).log_dispersion(np)",
         ),
-        Statement("3.2: Theorem 3.3, (16)-(18), Figures 3, 7, 8", "kernel off the diagonal", reason=MISSING),
+        Statement(
+            "3.2: Theorem 3.3, (16)-(18), Figures 3, 7, 8",
+            "kernel off the diagonal, by exact sampling",
+            f"ls.ntk.sample_kernels(0, 200, 'relu', {_GRAM}, np.full(5, 20), 2.0, 0.0).weights.mean(axis=0)",
+        ),
         Statement(
             "3.2: Theorem 4.1, (21), (22), (43), (44)", "first step of descent", _law("NTKFirstStepLimit", "chaotic")
         ),
@@ -248,7 +271,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "measures of neural collapse",
             _flow("NeuralCollapse", 'flow([t, np.inf], z0)["nc1"]'),
         ),
-        Statement("3.3: (44)-(50)", "closed form of the end of training", reason=MISSING),
+        Statement(
+            "3.3: (44)-(50)",
+            "closed form of the end of training",
+            "flow = ls.collapse.ZeroTarget(eta_w=4.0, eta_d=1.0); "
+            'flow(t, flow.of(rng.normal(size=(3, 5)), rng.normal(size=(5, 9))))["gram_d"]',
+        ),
         Statement(
             "3.3: (29), (30), (59)-(70)",
             "limits with any bias",

@@ -3,6 +3,7 @@
 import numpy as np
 
 import linsolve as ls
+from linsolve.systems.collapse import ZeroTarget
 from mutants import Mutant
 
 EXAMPLE = ls.NeuralCollapse.example(np.random.default_rng(0))
@@ -334,4 +335,39 @@ UNEQUAL = {
     "mean size in the bias": Mutant(*seen(PullOfClassesCountedOnce, hadamard()), "velocity"),
     "pace of the samples": Mutant(*seen(WhiteAtTheRateOfClasses, hadamard()), "residual"),
     "even frequencies": Mutant(*seen(BiasToEvenFrequencies, hadamard()), "residual"),
+}
+
+# target zero
+
+NOTHING = ZeroTarget.example(np.random.default_rng(0))
+
+
+class ImbalanceScaledTwice(ZeroTarget):
+    """Seleznova 2024, eq. (46): ``H2' = -mu_s (E + m H2 H2^T) H2``, where E has the ``mu_s`` already."""
+
+    def solution(self, xp, t, z0):
+        return self.State(*super().solution(xp, self.eta_d * t, z0))
+
+
+class ScatterWithoutItsRate(ZeroTarget):
+    """Seleznova 2024, eqs. (47)-(49): ``A' = -E A - A E - 2 A^2``, the m missing."""
+
+    def solution(self, xp, t, z0):
+        rate = self.eta_w[..., None, None]
+        less = super().solution(xp, t, z0._replace(gram_d=z0.gram_d / rate))
+        return less._replace(gram_d=less.gram_d * rate)
+
+
+class EverythingDecays(ZeroTarget):
+    """Scatter that always vanishes, as if the imbalance were positive semi-definite."""
+
+    def limit(self, xp, z0):
+        z = super().limit(xp, z0)
+        return z._replace(gram_d=0 * z.gram_d)
+
+
+ZERO = {
+    "eq. (46): mu_s twice": Mutant(ImbalanceScaledTwice(**NOTHING[0].parameters()), NOTHING[1], "residual"),
+    "eq. (47): m": Mutant(ScatterWithoutItsRate(**NOTHING[0].parameters()), NOTHING[1], "residual"),
+    "all scatter decays": Mutant(EverythingDecays(**NOTHING[0].parameters()), NOTHING[1], "limit"),
 }

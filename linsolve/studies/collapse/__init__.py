@@ -7,12 +7,14 @@ from linsolve.studies.collapse.starts import KINDS
 from linsolve.systems.collapse.general_blocks import GeneralBlocks
 from linsolve.systems.collapse.limits import aligned_limit, balanced_limit
 from linsolve.systems.collapse.network import BlockNetwork, follow
+from linsolve.systems.collapse.zero_target import ZeroTarget
 
 __all__ = [
     "KINDS",
     "BlockNetwork",
     "Collapsed",
     "GeneralBlocks",
+    "ZeroTarget",
     "aligned_limit",
     "balanced_limit",
     "collapse",

@@ -15,6 +15,7 @@ PUBLISHED = {
 _MORE = {
     "BlockNetwork": "network",
     "GeneralBlocks": "general_blocks",
+    "ZeroTarget": "zero_target",
     "aligned_limit": "limits",
     "balanced_limit": "limits",
     "follow": "network",

@@ -9,6 +9,7 @@ with time, as the fast modes decay. A derivative is nan where a generic change g
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 from typing import Any
 
@@ -16,12 +17,24 @@ import numpy as np
 
 __all__ = ["distance_by_host", "evaluated_by_host"]
 
-_RATES = ("kappa_d", "kappa_c", "kappa_n")
 _STEPS = 128
 _GRADED = 1.5  # power of the grid of times
 _FAR = 200.0  # largest product of time and rate that the steps cover; later the solution must have converged
 _CONVERGED = 1e-12
 _GROWTH = 1e6  # largest growth of a change; beyond it, near a saddle, rounding errors of the derivative are large
+
+
+def _rates(flow: Any) -> list[str]:
+    """Return the names of the parameters that are numbers, not counts."""
+    return [field.name for field in dataclasses.fields(flow) if not field.metadata["whole"]]
+
+
+def _with(flow: Any, values: Any) -> Any:
+    """Return the flow with these values of the parameters that are numbers."""
+    own = copy.copy(flow)
+    for name, value in zip(_rates(flow), values, strict=True):
+        object.__setattr__(own, name, value)
+    return own
 
 
 def evaluated_by_host(xp: Any, flow: Any, t: Any, z0: Any) -> Any:
@@ -40,7 +53,8 @@ def evaluated_by_host(xp: Any, flow: Any, t: Any, z0: Any) -> Any:
 def _path(xp: Any, flow: Any, t: Any, given: Any) -> list[tuple[Any, int]]:
     """Return the fields of the state at times `t`, shape batch + (times,), each with the number of its own axes."""
     owns = [len(flow.axes[name]) for name in flow.State._fields]
-    ends = [tuple(t.shape) + tuple(v.shape[v.ndim - own :]) for v, own in zip(given[len(_RATES) :], owns, strict=True)]
+    state = given[len(_rates(flow)) :]
+    ends = [tuple(t.shape) + tuple(v.shape[v.ndim - own :]) for v, own in zip(state, owns, strict=True)]
 
     def values(t: np.ndarray, *given: np.ndarray) -> Any:
         own, z = _host_problem(flow, given)
@@ -55,13 +69,10 @@ def _changes(xp: Any, flow: Any, found: Any, given: Any, changes: Any) -> Any:
     from scipy.integrate import DOP853
 
     (t, *given), (dt, *changes) = given, changes
-    count = len(_RATES)
+    count = len(_rates(flow))
 
     def velocity(*values: Any) -> Any:
-        own = copy.copy(flow)
-        for name, value in zip(_RATES, values[:count], strict=True):
-            object.__setattr__(own, name, value)
-        return tuple(own.velocity(xp, flow.State(*values[count:])))
+        return tuple(_with(flow, values[:count]).velocity(xp, flow.State(*values[count:])))
 
     pace = _pace(xp, flow, given, found)
     far = t * pace > _FAR
@@ -122,14 +133,14 @@ def _combined(state: Any, h: Any, row: Any, slopes: list[Any]) -> Any:
 
 def _pace(xp: Any, flow: Any, given: Any, found: Any) -> Any:
     """Return a bound on the rates of the velocity at the start and at the end."""
-    kd, kc, kn, *z0 = given
-    samples, classes = z0[2].shape[-1], z0[1].shape[-1]
-    kernel = kd + (samples // classes) * kc + samples * kn
+    count = len(_rates(flow))
+    own, z0 = _with(flow, given[:count]), given[count:]
+    samples, kernel = sum(own.sizes), own._fastest()
     traces = [
         kernel * xp.sum(xp.linalg.diagonal(z[1]), axis=-1) + xp.sum(xp.linalg.diagonal(z[2]), axis=-1)
         for z in (z0, found)
     ]
-    return samples + kernel + xp.maximum(*traces)
+    return samples * own.eta_b + kernel + xp.maximum(*traces)
 
 
 def distance_by_host(xp: Any, flow: Any, z0: Any) -> Any:
@@ -146,7 +157,7 @@ def distance_by_host(xp: Any, flow: Any, z0: Any) -> Any:
 
 def _broadcast(xp: Any, flow: Any, z0: Any, lead: tuple[int, ...]) -> tuple[tuple[int, ...], list[Any]]:
     """Return the common shape of `lead`, parameters and batch, and kernel values and state in this shape."""
-    axes = [*((getattr(flow, name), 0) for name in _RATES)]
+    axes = [*((getattr(flow, name), 0) for name in _rates(flow))]
     axes += [(v, len(flow.axes[name])) for name, v in z0._asdict().items()]
     shape = np.broadcast_shapes(lead, *(v.shape[: v.ndim - own] for v, own in axes))
     return shape, [xp.broadcast_to(v, shape + tuple(v.shape[v.ndim - own :])) for v, own in axes]
@@ -154,11 +165,9 @@ def _broadcast(xp: Any, flow: Any, z0: Any, lead: tuple[int, ...]) -> tuple[tupl
 
 def _host_problem(flow: Any, given: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
     """Return flow and state of NumPy arrays with one batch axis."""
-    own, batch = copy.copy(flow), given[0].shape
-    for name, value in zip(_RATES, given, strict=False):
-        object.__setattr__(own, name, value.reshape(-1))
-    fields = (v.reshape(-1, *v.shape[len(batch) :]) for v in given[len(_RATES) :])
-    return own, flow.State(*fields)
+    batch, count = given[0].shape, len(_rates(flow))
+    fields = (v.reshape(-1, *v.shape[len(batch) :]) for v in given[count:])
+    return _with(flow, [value.reshape(-1) for value in given[:count]]), flow.State(*fields)
 
 
 def _late() -> float:

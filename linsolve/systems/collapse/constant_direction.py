@@ -43,11 +43,13 @@ def unevenness(xp: Any, z: Any, y: Any) -> Any:
 class ConstantMode:
     """The constant mode as a `BiasedMode` in the plane spanned by ``w = W^T e`` and ``h = H1 e``, ``e = 1/sqrt(C)``.
 
+    For a frozen bias it is a `HiddenMode` with target ``1 - sum b``.
+
     Parameters
     ----------
     xp : namespace
     rates : tuple
-        ``m``, ``mu_g`` and ``N``.
+        ``m``, ``mu_g`` and ``eta_b N``.
     z : State
         State of the whole network.
     y : array, shape (C, N)
@@ -65,9 +67,16 @@ class ConstantMode:
         bias = xp.where(used, xp.sum(z.b, axis=-1), xp.ones_like(ww))
         self.classes = classes
         self.idle = not arithmetic.holds(used)
-        self.mode = BiasedMode(*(value + 0 * ww for value in rates))
-        m, mu = self.mode.m, self.mode.mu
-        self.start = self.mode.State(*plane(xp, ww, wh, hh, (m, mu)), bias)
+        m, mu, rate = (value + 0 * ww for value in rates)
+        self.frozen = rate == 0
+        w, h = plane(xp, ww, wh, hh, (m, mu))
+        self.mode = BiasedMode(m, mu, xp.where(self.frozen, xp.ones_like(rate), rate))
+        one = self.frozen[..., None]
+        at_rest = xp.where(self.frozen, xp.ones_like(bias), bias)
+        self.start = self.mode.State(xp.where(one, 0 * w, w), xp.where(one, 0 * h, h), at_rest)
+        self.held = xp.where(self.frozen, bias, xp.ones_like(bias))
+        self.kept = HiddenMode(s=1 - self.held, eta_w=m, eta_h=mu)
+        self.kept_start = self.kept.State(xp.where(one, w, 0 * w), xp.where(one, h, 0 * h))
 
     def excess(self, xp: Any) -> Any:
         """Return the excess of the mode's path over the range of validity of `BiasedMode`."""
@@ -76,8 +85,14 @@ class ConstantMode:
     def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any, Any]:
         """Return the mode's contribution to an entry of ``W H``, ``W W^T``, ``H^T H`` and b, shape lead + batch."""
         z = self.start if self.idle else self.mode.solution(xp, t, self.start)
-        sizes = (xp.sum(a * b, axis=-1) / self.classes for a, b in ((z.w, z.h), (z.w, z.w), (z.h, z.h)))
-        return *sizes, z.B / self.classes
+        pairs = (z.w, z.h), (z.w, z.w), (z.h, z.h)
+        sizes = [xp.sum(a * b, axis=-1) / self.classes for a, b in pairs]
+        if self.idle or not arithmetic.holds(self.frozen):
+            return *sizes, z.B / self.classes
+        kept = self.kept.solution(xp, t, self.kept_start)
+        pairs = (kept.w, kept.h), (kept.w, kept.w), (kept.h, kept.h)
+        sizes = [size + xp.sum(a * b, axis=-1) / self.classes for size, (a, b) in zip(sizes, pairs, strict=True)]
+        return *sizes, xp.where(self.frozen, self.held + 0 * z.B, z.B) / self.classes
 
 
 class Scatter(NamedTuple):
@@ -87,8 +102,8 @@ class Scatter(NamedTuple):
     outputs it is a network of one output and target 0, ``c' = -D D^T c``, ``D' = -mu_s c c^T D`` (eq. (25) with all N
     columns in ``D``, hence without its ``m``). If ``g`` along ``D^T c`` is an eigenvector of ``D^T D``, it remains one:
     ``c`` and ``d = D g`` are a `HiddenMode` with ``s = 0``, rates 1 and ``mu_s``, and the rest of D is constant.
-    Otherwise the direction of ``D^T c`` changes: ``D D^T`` and ``c c^T`` then follow a matrix Riccati equation, which
-    is not implemented here.
+    Otherwise the direction of ``D^T c`` changes: ``D D^T`` and ``c c^T`` then are a `ZeroTarget`, but ``D^T D``, which
+    the state needs, has no closed form.
 
     Parameters
     ----------

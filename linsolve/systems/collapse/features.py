@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,12 @@ from linsolve.systems.collapse import metrics
 from linsolve.systems.collapse import starts as start
 from linsolve.systems.collapse.contrasts import members, split
 
-__all__ = ["BlockFeatures"]
+__all__ = ["BlockFeatures", "bias_rate"]
+
+
+def bias_rate() -> Any:
+    """Return the declaration of the learning rate of the bias."""
+    return parameter(r"\eta_b", "learning rate of the bias", domain="[0, inf)", typical=(0.5, 2.0), default=1.0)
 
 
 class BlockFeatures(Flow):
@@ -36,6 +41,8 @@ class BlockFeatures(Flow):
         "m", "samples of each class", domain="[1, inf)", typical=(2, 20), axes=("C",), whole=True, uniform=True
     )
 
+    if TYPE_CHECKING:
+        eta_b: Any  # declared by the subclasses, after their own parameters
     _classes: ClassVar[int]
     _sizes: ClassVar[tuple[int, ...]]
     _equal: ClassVar[bool]
@@ -74,6 +81,11 @@ class BlockFeatures(Flow):
         own, mate, other = (v[..., None, None] for v in (self.kappa_d, self.kappa_c, self.kappa_n))
         rows = roots[:, None] * roots
         return (own - mate + (mate - other) * rows) * xp.eye(self._classes, dtype=xp.float64) + other * rows
+
+    def _bias_done(self, xp: Any, t: Any) -> Any:
+        """Return the learned fraction of a bias that relaxes alone, 0 at all times for a frozen bias."""
+        learning = self.eta_b > 0
+        return -xp.expm1(-self._count * self.eta_b * xp.where(learning, t, xp.zeros_like(t)))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -152,7 +164,7 @@ class BlockFeatures(Flow):
 
         return Definition(
             weights={"v": (4, y.shape[1]), "b": (y.shape[0],)},
-            rates={"v": one, "b": one},
+            rates={"v": one, "b": self.eta_b + 0 * one},
             output=output,
             target=y,
             state=lambda w: state(w["v"] @ phi, classifier(w), w["b"]),

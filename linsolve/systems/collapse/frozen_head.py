@@ -12,7 +12,7 @@ from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
 from linsolve.numerics.spectrum import exponents, integral_weights, reach_backward
 from linsolve.systems.collapse.contrasts import split
-from linsolve.systems.collapse.features import BlockFeatures
+from linsolve.systems.collapse.features import BlockFeatures, bias_rate
 from linsolve.systems.collapse.unequal_head import UnequalHead, padded
 
 __all__ = ["FrozenHead"]
@@ -23,6 +23,10 @@ class _Decay(NamedTuple):
 
     left: Any
     grown: Any
+
+
+def _positive(xp: Any, a: Any) -> Any:
+    return xp.where(a > 0, a, xp.ones_like(a))
 
 
 class FrozenHead(BlockFeatures):
@@ -53,6 +57,9 @@ class FrozenHead(BlockFeatures):
         Samples of each class, one number or a number for each class.
     w : array_like, shape batch + (C, n)
         Classifier; any rank.
+    eta_b : array_like, shape batch
+        Learning rate of the bias, ``b' = -eta_b R 1``; 0 keeps it at its initial value, 0 for a network without bias.
+        Above, N stands for ``eta_b N``.
 
     Notes
     -----
@@ -82,7 +89,8 @@ class FrozenHead(BlockFeatures):
     [[0.5, 0.5, -0.5, -0.5], [1.0, -1.0, 0.0, 0.0]]
     """
 
-    w: Any = parameter("W", "classifier", typical=(-1.0, 1.0), axes=("C", "n"))
+    w: Any = parameter("W", "classifier", typical=(-1.0, 1.0), axes=("C", "n"))  # type: ignore[misc]
+    eta_b: Any = bias_rate()
 
     class State(NamedTuple):
         """Features ``h``, shape batch + (n, N), and bias ``b``, shape batch + (C,)."""
@@ -118,12 +126,13 @@ class FrozenHead(BlockFeatures):
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
         """Return ``-G K`` for the features and ``-g`` for the bias."""
-        return self.State(-self._through(xp, gradient.h), -gradient.b)
+        return self.State(-self._through(xp, gradient.h), -self.eta_b[..., None] * gradient.b)
 
     def velocity(self, xp: Any, z: Any) -> Any:
-        """Return ``(-W^T R K, -R 1)``."""
+        """Return ``(-W^T R K, -eta_b R 1)``."""
         r = self.residual(xp, z)
-        return self.State(-xp.matrix_transpose(self.w) @ self._pulled(xp, r), -xp.sum(r, axis=-1))
+        pull = xp.sum(r, axis=-1)
+        return self.State(-xp.matrix_transpose(self.w) @ self._pulled(xp, r), -self.eta_b[..., None] * pull)
 
     # the closed form
 
@@ -136,7 +145,7 @@ class FrozenHead(BlockFeatures):
     def _decays(self, xp: Any, t: Any, s: Any) -> list[_Decay]:
         """Return the decays of the three parts, samples, classes and average, for singular values `s`."""
         rates = [mu[..., None] * s[..., 0] ** 2 for mu in self.rates_of_features(xp)]
-        rates[2] = rates[2] + self._count
+        rates[2] = rates[2] + self._count * self.eta_b[..., None]
         return [_Decay(xp.exp(-exponents(xp, v, t))[..., None], integral_weights(xp, v, t)[..., None]) for v in rates]
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
@@ -148,7 +157,7 @@ class FrozenHead(BlockFeatures):
             return self.State(xp.where(still[..., None], z0.h, h), xp.where(still, z0.b, b))
         u, v, s = self._modes(xp)
         outputs, features = self.w.shape[-2:]
-        count = self._count
+        count = self._count * self.eta_b[..., None, None]
         y, (_, middle, large) = self._members(xp), (mu[..., None, None] for mu in self.rates_of_features(xp))
         inner, outer = xp.matrix_transpose(v), xp.matrix_transpose(u)
         sample, means, whole = (inner @ part for part in split(xp, z0.h, y))
@@ -157,18 +166,20 @@ class FrozenHead(BlockFeatures):
         # one mode per feature
         size = padded(xp, s, features)
         decays = self._decays(xp, t, size)
-        full = large * size**2 + count
+        full = _positive(xp, large * size**2 + count)
+        kept = xp.where(large * size**2 + count > 0, (count + large * size**2 * decays[2].left) / full, 1 + 0 * full)
         h = (
             decays[0].left * sample
             + (decays[1].left * means + middle * size * decays[1].grown * goal)
-            + ((count + large * size**2 * decays[2].left) / full * whole)
+            + (kept * whole)
             - large * size * decays[2].grown * padded(xp, bias - even, features)
         )
         # one mode per output
         size = padded(xp, s, outputs)
         decay = self._decays(xp, t, size)[2]
-        full = large * size**2 + count
-        b = (large * size**2 + count * decay.left) / full * bias
+        full = _positive(xp, large * size**2 + count)
+        kept = xp.where(large * size**2 + count > 0, (large * size**2 + count * decay.left) / full, 1 + 0 * full)
+        b = kept * bias
         b = b - count * decay.grown * (size * padded(xp, whole[..., :1], outputs) - even)
         return self.State(xp.where(still[..., None], z0.h, v @ h), xp.where(still, z0.b, (u @ b)[..., 0]))
 
@@ -199,7 +210,7 @@ class FrozenHead(BlockFeatures):
     def lifetime(self, xp: Any, z0: Any) -> tuple[Any, Any]:
         """Return the negative time at which the residual overflows, and inf."""
         large, s = self._fastest(), self._modes(xp)[2][..., 0]
-        start = reach_backward(xp, large[..., None] * s**2 + self._count)
+        start = reach_backward(xp, large[..., None] * s**2 + self._count * self.eta_b[..., None])
         return start, xp.full_like(start, xp.inf)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
@@ -215,15 +226,16 @@ class FrozenHead(BlockFeatures):
         back = z.h if self._equal else self._through(xp, z.h, inverse=True) * large[..., None]
         return {
             "unseen": v @ (kept * (xp.matrix_transpose(v) @ z.h)),
-            "mean_and_bias": large * pulled - xp.sum(back, axis=-1),
+            "mean_and_bias": large * pulled - self.eta_b[..., None] * xp.sum(back, axis=-1),
         }
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return ``dL/dt = -tr(W^T R K R^T W) - |R 1|^2``."""
+        """Return ``dL/dt = -tr(W^T R K R^T W) - eta_b |R 1|^2``."""
         r = self.residual(xp, z)
         back = xp.matrix_transpose(self.w)
         total = xp.sum(r, axis=-1)
-        return {"loss": -xp.sum((back @ r) * (back @ self._pulled(xp, r)), axis=(-2, -1)) - xp.sum(total**2, axis=-1)}
+        pull = xp.sum((back @ r) * (back @ self._pulled(xp, r)), axis=(-2, -1))
+        return {"loss": -pull - self.eta_b * xp.sum(total**2, axis=-1)}
 
     def definition(self, xp: Any) -> Definition:
         """Return the network in which features and bias learn."""

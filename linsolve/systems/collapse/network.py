@@ -12,6 +12,7 @@ from linsolve.core.network import gradient_flow, maps
 from linsolve.core.parameters import parameter
 from linsolve.core.trajectory import Trajectory
 from linsolve.systems.collapse.contrasts import members
+from linsolve.systems.collapse.features import bias_rate
 
 __all__ = ["BlockNetwork", "follow", "kernel"]
 
@@ -20,7 +21,7 @@ class BlockNetwork(Flow):
     r"""A linear network on fixed inputs, with a bias; for `integrate` and `descend`, from any start.
 
     .. math:: L = |R|_F^2/2, \quad R = W V \Phi + b 1^T - Y, \qquad
-        \dot W = -R\, (V \Phi)^T, \quad \dot V = -W^T R\, \Phi^T, \quad \dot b = -R 1 .
+        \dot W = -R\, (V \Phi)^T, \quad \dot V = -W^T R\, \Phi^T, \quad \dot b = -\eta_b R 1 .
 
     Parameters
     ----------
@@ -28,6 +29,8 @@ class BlockNetwork(Flow):
         :math:`\Phi`. If :math:`\Phi^T \Phi` is the block kernel, ``V Phi`` are the features of `NeuralCollapse`.
     targets : array_like, shape (C, N)
         ``Y``.
+    eta_b : float
+        Learning rate of the bias; 0 freezes it.
 
     Examples
     --------
@@ -41,6 +44,7 @@ class BlockNetwork(Flow):
 
     inputs: Any = parameter(r"\Phi", "inputs, one a column", axes=("K", "N"))
     targets: Any = parameter("Y", "targets, one a column", axes=("C", "N"))
+    eta_b: Any = bias_rate()
 
     class State(NamedTuple):
         """Classifier ``w`` (C, n), first layer ``v`` (n, K), bias ``b`` (C,)."""
@@ -60,7 +64,7 @@ class BlockNetwork(Flow):
         pull = self.targets - z.w @ z.v @ self.inputs - z.b[..., :, None]
         layers = z.v, z.w
         v, w = gradient_flow(xp, layers, maps(layers), pull @ xp.matrix_transpose(self.inputs), (1.0, 1.0))
-        return self.State(w, v, xp.sum(pull, axis=-1))
+        return self.State(w, v, self.eta_b[..., None] * xp.sum(pull, axis=-1))
 
 
 def kernel(flow: Any) -> np.ndarray:
@@ -102,6 +106,6 @@ def follow(
     values, vectors = np.linalg.eigh(kernel(flow))
     root = np.sqrt(values)
     inputs, inverse = (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
-    network = BlockNetwork(inputs, members(np, int(flow.classes), flow.sizes))
+    network = BlockNetwork(inputs, members(np, int(flow.classes), flow.sizes), flow.eta_b)
     found = route(network, t, (w, h @ inverse, b), **options)
     return Trajectory(flow, found.t, flow.of(found["v"] @ inputs, found["w"], found["b"]), found.route)

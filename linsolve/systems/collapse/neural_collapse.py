@@ -17,7 +17,7 @@ from linsolve.systems.collapse.by_host import distance_by_host, evaluated_by_hos
 from linsolve.systems.collapse.class_means import Centered, Modes
 from linsolve.systems.collapse.constant_direction import ConstantMode, Scatter
 from linsolve.systems.collapse.contrasts import averaged, contrasts
-from linsolve.systems.collapse.features import BlockFeatures
+from linsolve.systems.collapse.features import BlockFeatures, bias_rate
 from linsolve.systems.collapse.limits import equal_bias_limit
 from linsolve.systems.collapse.solvable_sets import SolvableSets
 from linsolve.systems.collapse.white_features import WhiteFeatures
@@ -50,8 +50,8 @@ class NeuralCollapse(BlockFeatures):
     - contrasts of classes, ``W' = -m (W M - Pi) M^T``, ``M' = -mu_c W^T (W M - Pi)``, ``Pi = 1 - 1 1^T/C``: a two-layer
       network on white inputs in the time :math:`\sqrt{m \mu_c}\, t`, a matrix Riccati equation; or decoupled modes,
       each a `HiddenMode` with ``s = 1`` and rates ``m``, ``mu_c``;
-    - the constant direction: at rest, where the bias relaxes alone, :math:`b = 1/C + (b_0 - 1/C) e^{-N t}`, or a
-      `BiasedMode` of mean feature, mean output and bias;
+    - the constant direction: at rest, where the bias relaxes alone, :math:`b = 1/C + (b_0 - 1/C) e^{-\eta_b N t}`, or
+      a `BiasedMode` of mean feature, mean output and bias; for a frozen bias a `HiddenMode` with ``s = 1 - sum b``;
     - scatter within classes: at rest, where ``W D = 0``; or coupled to the mean output alone, ``c' = -D D^T c``,
       ``D' = -mu_s c c^T D``, a `HiddenMode` with ``s = 0`` and rates 1, ``mu_s``.
 
@@ -64,6 +64,8 @@ class NeuralCollapse(BlockFeatures):
         Number of classes, at least two.
     m : int, or array_like of int, shape (C,)
         Samples of each class, one number or a number for each class.
+    eta_b : array_like, shape batch
+        Learning rate of the bias, ``b' = -eta_b R 1``; 0 keeps it at its initial value, 0 for a network without bias.
 
     Notes
     -----
@@ -89,8 +91,9 @@ class NeuralCollapse(BlockFeatures):
 
     Not for the following starts; use `linsolve.integrate`. Not implemented: contrasts in blocks of two eigenvalues
     each; scatter coupled to contrasts where ``kappa_c = kappa_n`` makes features white; ``D^T c`` of changing direction
-    (``D D^T`` and ``c c^T`` follow a Riccati equation, ``D^T D`` does not). No closed form is known: scatter coupled to
-    contrasts otherwise, a mean that shares hidden units, other imbalances. For a frozen classifier use `FrozenHead`.
+    (``D D^T`` and ``c c^T`` are a `linsolve.collapse.ZeroTarget`, ``D^T D`` has no closed form). No closed form
+    is known: scatter coupled to contrasts otherwise, a mean that shares hidden units, other imbalances. For a frozen
+    classifier use `FrozenHead`.
 
     Raises `ValueError` for products and Gram matrices that belong to no weights.
 
@@ -113,6 +116,8 @@ class NeuralCollapse(BlockFeatures):
     >>> bool(traj["nc2_angles"][0] > 0.1), bool(traj["nc2_angles"][-1] < 1e-12), bool(traj["nc3"][-1] < 1e-12)
     (True, True, True)
     """
+
+    eta_b: Any = bias_rate()
 
     class State(NamedTuple):
         """``W H`` (C, N), ``W W^T`` (C, C), ``H^T H`` (N, N) and bias ``b`` (C,)."""
@@ -215,7 +220,10 @@ class NeuralCollapse(BlockFeatures):
         moved = self._through(xp, g)
         out, features = g @ turned(z.product), turned(moved) @ z.product
         return self.State(
-            -(g @ z.gram_h + z.gram_w @ moved), -(out + turned(out)), -(features + turned(features)), -gradient.b
+            -(g @ z.gram_h + z.gram_w @ moved),
+            -(out + turned(out)),
+            -(features + turned(features)),
+            -self.eta_b[..., None] * gradient.b,
         )
 
     def velocity(self, xp: Any, z: Any) -> Any:
@@ -227,7 +235,7 @@ class NeuralCollapse(BlockFeatures):
             -(r @ z.gram_h + z.gram_w @ pulled),
             -(out + turned(out)),
             -(features + turned(features)),
-            -xp.sum(r, axis=-1),
+            -self.eta_b[..., None] * xp.sum(r, axis=-1),
         )
 
     def step(self, xp: Any, z: Any, h: Any) -> Any:
@@ -255,7 +263,8 @@ class NeuralCollapse(BlockFeatures):
     def _constant(self, xp: Any, z: Any, used: Any) -> ConstantMode:
         n = self._classes * self._each
         large = self.rates_of_features(xp)[2]
-        return ConstantMode(xp, (self._each + 0 * large, large, n + 0 * large), z, self._members(xp), used)
+        rates = self._each + 0 * large, large, n * self.eta_b + 0 * large
+        return ConstantMode(xp, rates, z, self._members(xp), used)
 
     def _scattered(self, xp: Any, t: Any, scatter: Scatter, used: Any) -> tuple[Any, Any, Any]:
         return scatter.at(xp, t, used, self.rates_of_features(xp)[0])
@@ -273,7 +282,7 @@ class NeuralCollapse(BlockFeatures):
         shapes = still[..., None], still[..., None], still[..., None], still
         # later times, in units of the fastest rate, would overflow; the state has converged by then
         rates = self._fastest() * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
-        latest = 1e300 / (rates + self._count)
+        latest = 1e300 / (rates + self._count * (1 + self.eta_b))
         later = self._solvable(xp, z0).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
         return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
 
@@ -311,7 +320,7 @@ class NeuralCollapse(BlockFeatures):
             return self.State(w @ h, w @ turned(w), turned(h) @ h, b)
 
         network = self.network(xp, lambda w: w["w"], state)
-        weights, rates = {**network.weights, "w": (self._classes, 4)}, {**network.rates, "w": network.rates["b"]}
+        weights, rates = {**network.weights, "w": (self._classes, 4)}, {**network.rates, "w": network.rates["v"]}
         return network._replace(weights=weights, rates=rates)
 
     @classmethod

@@ -84,7 +84,7 @@ class SolvableSets:
         row, ww, scatter = self.flow._scattered(xp, t, self.scatter, self.scattering)
         whole = self._constant(xp).at(xp, t)
         classes = self.y.shape[0]
-        done = -xp.expm1(-self.y.shape[1] * t)[..., None]
+        done = self.flow._bias_done(xp, t)[..., None]
         b = self.z.b + (xp.ones_like(self.z.b) / classes - self.z.b) * done
         row = row / xp.sqrt(xp.full_like(ww, classes))[..., None]
         return (

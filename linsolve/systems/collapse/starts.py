@@ -129,10 +129,13 @@ def distances(xp: Any, z: Any, y: Any) -> dict[str, Any]:
         )
 
     rows, outputs = split(xp, z.gram_h, y)[2], split(xp, z.product, y)[2]
-    # 1 - C b is the residual of the bias; classifier and class means must be orthogonal to it
+    # 1 - C b is the residual of the bias; classifier and class means must be orthogonal to its even and uneven parts,
+    # each of which class means would otherwise turn into the other
     unlearned = (y.shape[0] * z.b - 1)[..., None]
+    even = xp.sum(unlearned, axis=-2, keepdims=True) / y.shape[0]
+    uneven, even = unlearned - even, even + 0 * unlearned
     means = class_grams(xp, z.gram_h, y)[1]
-    seen = norm(xp, z.gram_w @ unlearned), norm(xp, means @ unlearned)
+    seen = xp.maximum(norm(xp, z.gram_w @ even), norm(xp, z.gram_w @ uneven)), norm(xp, means @ uneven)
     share = [bounded_ratio(xp, s, trace(xp, g) + 0 * s) for s, g in zip(seen, (z.gram_w, means), strict=True)]
     return {
         "mean of the features": relative(rows, outputs),

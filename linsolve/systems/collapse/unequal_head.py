@@ -3,9 +3,11 @@ r"""Closed form of a frozen classifier for classes of unequal sizes, mode by mod
 On ``sqrt(m_c)`` times the averages over classes the kernel of the features is ``B = L L^T`` (`kernel_of_classes`). A
 singular mode of the classifier, of singular value s, has the residual
 
-.. math:: r = A x - y, \qquad A = [s L, \sqrt m], \qquad x = (L^{-1} h, b), \qquad \dot x = -A^\top (A x - y),
+.. math:: r = A x - y, \qquad A = [s L, \sqrt{\eta_b m}], \qquad x = (L^{-1} h, \beta), \qquad
+    \dot x = -A^\top (A x - y), \qquad b = b_0 + \sqrt{\eta_b}\, \beta, \quad \beta_0 = 0,
 
-a linear least-squares problem with ``C + 1`` unknowns. With the singular value decomposition ``A = P S Q^T``,
+a linear least-squares problem with ``C + 1`` unknowns; ``b_0`` is subtracted from the target y. With the singular value
+decomposition ``A = P S Q^T``,
 
 .. math:: x(t) = Q \big[ e^{-S^2 t} Q^\top x_0 + S\, t\, \varphi(S^2 t)\, P^\top y \big], \quad
     r(t) = P e^{-S^2 t} P^\top r_0, \quad \varphi(x) = (1 - e^{-x})/x .
@@ -44,6 +46,8 @@ class UnequalHead(NamedTuple):
         Singular vectors of the classifier, as columns.
     size : array, shape batch + (C, 1)
         Singular values, decreasing, then zeros.
+    bias : array, shape batch
+        ``sqrt(eta_b)``.
     roots, frame : array, shape (C,), (C, N)
         ``sqrt(m_c)``, and the membership divided by it.
     root : array, shape batch + (C, C)
@@ -57,6 +61,7 @@ class UnequalHead(NamedTuple):
     outputs: Any
     features: Any
     size: Any
+    bias: Any
     roots: Any
     frame: Any
     root: Any
@@ -73,13 +78,14 @@ class UnequalHead(NamedTuple):
         root, s = xp.linalg.cholesky(flow.kernel_of_classes(xp)), padded(xp, s, classes)
         roots = xp.sqrt(xp.sum(y, axis=-1))
         features = s[..., None] * root[..., None, :, :]
-        bias = roots[:, None] + 0 * features[..., :1]
-        p, values, qh = xp.linalg.svd(xp.concat([features, bias], axis=-1), full_matrices=True)
+        rate = xp.sqrt(flow.eta_b)
+        bias = rate[..., None, None, None] * roots[:, None] + 0 * features[..., :1]
+        p, values, qh = xp.linalg.svd(xp.concat([features + 0 * bias, bias], axis=-1), full_matrices=True)
         floor = (classes + 1) * precision(xp) * values[..., :1]
         values = xp.where(values > floor, values, xp.zeros_like(values))
         values = xp.concat([values, 0 * values[..., :1]], axis=-1)
-        rate = flow.kappa_d - flow.kappa_c
-        return cls(u, v, s, roots, y / roots[:, None], root, rate, p, values, xp.matrix_transpose(qh))
+        sample = flow.kappa_d - flow.kappa_c
+        return cls(u, v, s, rate, roots, y / roots[:, None], root, sample, p, values, xp.matrix_transpose(qh))
 
     def _split(self, xp: Any, h: Any) -> tuple[Any, Any]:
         """Return features on class averages and their deviations, a row for each singular vector of the features."""
@@ -87,32 +93,32 @@ class UnequalHead(NamedTuple):
         averages = rows @ xp.matrix_transpose(self.frame)
         return averages, rows - averages @ self.frame
 
-    def _unknowns(self, xp: Any, averages: Any, b: Any) -> Any:
-        """Return ``x`` of each mode, shape batch + (C, C + 1)."""
+    def _unknowns(self, xp: Any, averages: Any) -> Any:
+        """Return ``x`` of each mode at the start, shape batch + (C, C + 1)."""
         seen, turned = padded(xp, averages, self.size.shape[-2]), xp.matrix_transpose
         scaled = turned(xp.linalg.solve(self.root, turned(seen)))
-        bias = turned(self.outputs) @ b[..., :, None]
-        return xp.concat([scaled + 0 * bias, bias + 0 * scaled[..., :1]], axis=-1)
+        return xp.concat([scaled, 0 * scaled[..., :1]], axis=-1)
 
-    def _goal(self, xp: Any) -> Any:
+    def _goal(self, xp: Any, b: Any) -> Any:
         """Return ``P^T y`` of each mode, with one zero appended."""
-        inside = _times(xp, xp.matrix_transpose(self.left), xp.matrix_transpose(self.outputs) * self.roots)
+        turned = xp.matrix_transpose(self.outputs)
+        inside = _times(xp, xp.matrix_transpose(self.left), (turned - turned @ b[..., :, None]) * self.roots)
         return xp.concat([inside, 0 * inside[..., :1]], axis=-1)
 
     def at(self, xp: Any, t: Any, h: Any, b: Any) -> tuple[Any, Any]:
         """Return features and bias at times `t`, shape lead + batch."""
         averages, rest = self._split(xp, h)
-        inside = _times(xp, xp.matrix_transpose(self.right), self._unknowns(xp, averages, b))
+        inside = _times(xp, xp.matrix_transpose(self.right), self._unknowns(xp, averages))
         squares, moment = self.values**2, t[..., None]
         left, grown = xp.exp(-exponents(xp, squares, moment)), integral_weights(xp, squares, moment)
-        x = _times(xp, self.right, left * inside + self.values * grown * self._goal(xp))
+        x = _times(xp, self.right, left * inside + self.values * grown * self._goal(xp, b))
         seen = x[..., :-1] @ xp.matrix_transpose(self.root)
         count = min(averages.shape[-2], self.size.shape[-2])
         unseen = averages[..., count:, :] + 0 * seen[..., :1, :]
         averages = xp.concat([seen[..., :count, :], unseen], axis=-2)
         decay = padded(xp, self._decay(xp, t) - 1, averages.shape[-2]) + 1
-        bias = (self.outputs @ x[..., -1:])[..., 0]
-        return self.features @ (averages @ self.frame + decay * rest), bias
+        change = self.bias[..., None] * (self.outputs @ x[..., -1:])[..., 0]
+        return self.features @ (averages @ self.frame + decay * rest), b + change
 
     def _decay(self, xp: Any, t: Any) -> Any:
         """Return the decay of deviations from class averages in each mode, shape lead + batch + (C, 1)."""
@@ -121,8 +127,8 @@ class UnequalHead(NamedTuple):
     def losses(self, xp: Any, t: Any, h: Any, b: Any) -> tuple[Any, Any, Any]:
         """Return the losses of deviations, of contrasts of class averages, and of the average, from exponentials."""
         averages, rest = self._split(xp, h)
-        x = _times(xp, xp.matrix_transpose(self.right), self._unknowns(xp, averages, b))
-        r = (self.values * x - self._goal(xp))[..., :-1]
+        x = _times(xp, xp.matrix_transpose(self.right), self._unknowns(xp, averages))
+        r = (self.values * x - self._goal(xp, b))[..., :-1]
         r = xp.exp(-exponents(xp, self.values[..., :-1] ** 2, t[..., None])) * r
         r = _times(xp, self.left, r)
         sample = self._decay(xp, t) * self.size * padded(xp, rest, self.size.shape[-2])

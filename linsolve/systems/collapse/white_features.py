@@ -23,7 +23,7 @@ class WhiteFeatures:
 
     where scatter within classes is not separate: ``H U / a`` and ``a W``, ``a^4 = mu_s``, are a two-layer network on
     white inputs with target ``Y U`` in the time ``sqrt(mu_s) t``, a matrix Riccati equation. A bias ``m/N + beta 1``
-    relaxes alone, ``beta' = -N beta``, if ``1^T W = 0``.
+    relaxes alone, ``beta' = -eta_b N beta``, if ``1^T W = 0``.
 
     Parameters
     ----------
@@ -60,5 +60,5 @@ class WhiteFeatures:
         product, inner, outer = matrix_riccati(xp, pace * t, self.y @ self.basis, *self.start)
         back = xp.matrix_transpose(self.basis)
         goal = shares(xp, self.y) / self.y.shape[0]
-        b = self.z.b + (goal - self.z.b) * -xp.expm1(-self.y.shape[1] * t)[..., None]
+        b = self.z.b + (goal - self.z.b) * self.flow._bias_done(xp, t)[..., None]
         return product @ back, outer / self.square, self.basis @ inner @ back * self.square, b

@@ -104,9 +104,8 @@ def fit_blocks(kernel: Any, labels: Any, *, average: str = "samples") -> BlockFi
         )
     power = power_of_two(xp, xp.max(xp.abs(kernel), axis=(-2, -1)))
     scaled, y = kernel * power[..., None, None], arithmetic.cast(xp, y)
-    fit = _fitted(xp, scaled, y, sizes, average)
-    score = _score(xp, scaled, y, sizes)
-    return BlockFit(*(v / power for v in fit[:3]), fit[3], score)
+    diagonal, within, between, distance = _fitted(xp, scaled, y, sizes, average)
+    return BlockFit(diagonal / power, within / power, between / power, distance, _score(xp, scaled, y, sizes))
 
 
 def _members(who: str, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:

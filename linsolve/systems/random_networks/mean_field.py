@@ -12,6 +12,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, number
 from linsolve.numerics.checked import Argument, checked
+from linsolve.systems.random_networks import hyperbolic_tangent
 from linsolve.systems.random_networks.limits import PHASES
 
 __all__ = [
@@ -127,6 +128,7 @@ ACTIVATIONS = {
     "relu": _line(0.0),
     "linear": _line(1.0),
     "erf": Activation(error_function, _erf, lambda h: 2 / math.sqrt(math.pi) * np.exp(-(h**2))),
+    "tanh": Activation(hyperbolic_tangent.averages, np.tanh, lambda h: 1 - np.tanh(h) ** 2),
 }
 
 
@@ -258,7 +260,8 @@ def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: A
     r"""Return :math:`\chi_1 = \sigma_w^2 E \phi'^2` at the fixed point, the growth of squared gradients per layer.
 
     It is :math:`\sigma_w^2 (1 + s^2)/2` for units with slope ``s`` at negative arguments (ReLU :math:`\sigma_w^2/2`,
-    linear :math:`\sigma_w^2`), for any biases. For erf it is evaluated at :math:`q^*`, see `fixed_point`.
+    linear :math:`\sigma_w^2`), for any biases. For erf and tanh it is evaluated at :math:`q^*`, see `fixed_point`; for
+    tanh by quadrature.
 
     The relative error is below 8 eps, including rounding of the arguments
     (``test_chi_is_accurate_enough_to_decide_the_phase``); `phase` relies on it.
@@ -278,6 +281,9 @@ def chi(xp: Any, activation: str | float, weight_variance: Any, bias_variance: A
     if isinstance(activation, str) and activation == "erf":
         q = fixed_point(xp, weight_variance, bias_variance)
         return weight_variance * _erf_averages(xp, q)[1]
+    if isinstance(activation, str) and activation == "tanh":
+        q = hyperbolic_tangent.fixed_point(xp, weight_variance, bias_variance)
+        return weight_variance * hyperbolic_tangent.line(xp, q)[1]
     one = xp.ones_like(weight_variance)
     return weight_variance * named(activation).averages(xp, one, one, one)[1] + 0 * bias_variance
 
@@ -323,11 +329,19 @@ class Edge(NamedTuple):
 
 
 @_checked()
-def edge_of_chaos(xp: Any, q: Any) -> Edge:
-    r"""Return the edge of chaos of erf networks, parametrized by the fixed-point variance :math:`q^* \ge 0`.
+def edge_of_chaos(xp: Any, q: Any, activation: str = "erf") -> Edge:
+    r"""Return the edge of chaos of erf or tanh networks, parametrized by the fixed-point variance :math:`q^* \ge 0`.
 
-    .. math:: \sigma_w^2 = \frac\pi4 \sqrt{1 + 4 q^*}, \qquad
-        \sigma_b^2 = q^* - \frac12 \sqrt{1 + 4 q^*} \arcsin \frac{2 q^*}{1 + 2 q^*} .
+    .. math:: \sigma_w^2 = \frac1{E \phi'^2}, \qquad \sigma_b^2 = q^* - \sigma_w^2 E \phi^2 ;
+
+    for erf :math:`\sigma_w^2 = \frac\pi4 \sqrt{1 + 4 q^*}` and :math:`\sigma_b^2 = q^* - \frac12 \sqrt{1 + 4 q^*}
+    \arcsin \frac{2 q^*}{1 + 2 q^*}`, for tanh both by quadrature.
+
+    Parameters
+    ----------
+    q : array
+        :math:`q^*`.
+    activation : {"erf", "tanh"}
 
     Examples
     --------
@@ -339,6 +353,9 @@ def edge_of_chaos(xp: Any, q: Any) -> Edge:
     >>> mean_field.chi(np, "erf", *edge).round(6).tolist()
     [1.0, 1.0]
     """
+    if choice("edge_of_chaos", "activation", activation, ("erf", "tanh")) == "tanh":
+        value, slope, _ = hyperbolic_tangent.line(xp, q)
+        return Edge(1 / slope, q - value / slope)
     root = xp.sqrt(1 + 4 * q)
     # with y = 2 q/root, the arcsin is arctan y and sigma_b^2 = (y - arctan y) root/2, which is of third order
     y = 2 * q / root

@@ -112,7 +112,7 @@ def test_matrix_blocks_follow_the_raw_weights(seeds):
         rng, sizes, _ = drawn(seed)
         n = int(rng.integers(1, 5))
         h, w, b = weights(rng, n, sizes)
-        roots = rng.normal(size=(3, n, n)) / 2 + np.eye(n)
+        roots = rng.normal(size=(3, n, n)) / 6 + np.eye(n)
         y, one = np.repeat(np.eye(len(sizes)), sizes, axis=1), np.ones((1, sizes.sum()))
 
         def features(v1, v2, v3, w, b, roots=roots, y=y, one=one):
