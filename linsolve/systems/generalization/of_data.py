@@ -29,8 +29,9 @@ class GeneralizationOfData(ErrorCurves):
     .. math:: \dot w = -\tfrac1n X^T (X w - y) - \mu w .
 
     Teacher and start are isotropic Gaussian vectors, the label noise :math:`\varepsilon` has the variance
-    :math:`\sigma^2`. Along the eigenvectors of :math:`X^T X/n = V \mathrm{diag}(\lambda_i) V^T`, with :math:`\rho_i = \lambda_i + \mu`,
-    :math:`q_i = (1 - e^{-\rho_i t})/\rho_i`, the errors of the weights are independent, of mean square
+    :math:`\sigma^2`. Along the eigenvectors of :math:`X^T X/n = V \mathrm{diag}(\lambda_i) V^T`, with
+    :math:`\rho_i = \lambda_i + \mu`, :math:`q_i = (1 - e^{-\rho_i t})/\rho_i`, the errors of the weights are
+    independent, of mean square
 
     .. math:: c_i = \tfrac1d E |w_*|^2 (e^{-\rho_i t} + \mu q_i)^2 + \tfrac1d E |w(0)|^2 e^{-2 \rho_i t}
         + \tfrac1n \sigma^2 \lambda_i q_i^2 ,
