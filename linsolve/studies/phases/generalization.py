@@ -72,8 +72,8 @@ def errors_on_grid(law: GeneralizationInTime, t: np.ndarray) -> np.ndarray:
     middle = np.full(law.samples.shape, np.exp((low + high) / 2))
     found = bulk(np, law.dimension, law.samples, middle)
     weights, values = 2 * found.weights[:, ::2], found.values[:, ::2]
-    kept = np.flatnonzero((weights > 1e-10 * weights.max()).any(axis=0))
-    kept = slice(kept[0], kept[-1] + 1)
+    counted = np.flatnonzero((weights > 1e-10 * weights.max()).any(axis=0))
+    kept = slice(counted[0], counted[-1] + 1)
     weights, values, sizes = weights[:, kept], values[:, kept], law._sizes()
     parts = [np.sum(weights * Mode.of(np, values, np.exp(s)).weights(*sizes), axis=-1) for s in nodes]
     interpolant = BarycentricInterpolator(nodes, np.array(parts), axis=0)

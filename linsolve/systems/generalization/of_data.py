@@ -94,8 +94,10 @@ class GeneralizationOfData(ErrorCurves):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if arithmetic.readable(self.covariance):
-            _refuse_indefinite(type(self).__name__, arithmetic.to_numpy(self.covariance))
+        who = type(self).__name__
+        if arithmetic.readable(self.inputs, self.covariance):
+            in_range(who, lambda: self.inputs.ravel() @ self.inputs.ravel(), inputs=self.inputs)
+            _refuse_indefinite(who, arithmetic.to_numpy(self.covariance))
 
     def test_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
         """Return mean and variance of the squared error on new inputs, without label noise."""
@@ -145,11 +147,11 @@ class GeneralizationOfData(ErrorCurves):
             return np.sum(np.diagonal(mixed) * modes.start * (noise * modes.values * modes.noise - pull), axis=-1)
 
         times = np.geomspace(1e-3 / rates.max(), 1e3 / rates.min(), _GRID)
-        signs = np.sign(slope(times))
+        signs = np.sign(in_range(who, lambda: slope(times), **law.parameters()))
         turns = np.flatnonzero((signs[:-1] < 0) & (signs[1:] > 0))
         found = [brentq(slope, times[k], times[k + 1], xtol=1e-300, rtol=1e-15) for k in turns]
         candidates = np.array([0.0, *found, np.inf])
-        errors = law.test_moments(np, candidates)[0]
+        errors = in_range(who, lambda: law.test_moments(np, candidates)[0], **law.parameters())
         return float(candidates[errors <= errors.min() * (1 + 1e-14)][-1])  # the last of those equal to rounding
 
     @classmethod
@@ -205,8 +207,8 @@ class GeneralizationOfData(ErrorCurves):
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors of `count` teachers, starts and label noises, shape (count, times)."""
         sizes = float(self.signal), float(self.start), float(self.noise_variance)
-        more = {"decay": float(self.ridge), "covariance": np.asarray(self.covariance)}
-        return raw_weights.errors(rng, count, np.asarray(self.inputs), t, *sizes, **more)
+        X, covariance = np.asarray(self.inputs), np.asarray(self.covariance)
+        return raw_weights.errors(rng, count, X, t, *sizes, decay=float(self.ridge), covariance=covariance)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> GeneralizationOfData:
@@ -214,7 +216,8 @@ class GeneralizationOfData(ErrorCurves):
         n, d = rng.permutation([6, 9])
         scales, tests = 1 / np.sqrt(np.arange(1, d + 1)), rng.normal(size=(2 * d, d))
         inputs = rng.normal(size=(n, d)) * scales
-        return cls(inputs, tests.T @ tests / len(tests), *rng.uniform(0.2, 1.0, 3), rng.uniform(0.05, 0.3))
+        signal, start, noise = rng.uniform(0.2, 1.0, 3)
+        return cls(inputs, tests.T @ tests / len(tests), signal, start, noise, rng.uniform(0.05, 0.3))
 
 
 def _refuse_indefinite(

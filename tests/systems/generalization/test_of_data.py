@@ -147,3 +147,5 @@ def test_bad_arguments_are_named():
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(OverflowError, match=r"GeneralizationOfData: inputs of magnitude 1e\+200 leads beyond"):
+        LAW(1e200 * X, np.eye(2))
