@@ -199,10 +199,9 @@ class GeneralizationOfData(ErrorCurves):
         values, vectors = _refuse_indefinite(who, matrix, "kernel", "kernel on all inputs")
         features = vectors * np.sqrt(np.maximum(values, 0))
         train, test = features[:n], features[n:]
-        sizes = (
-            real_array(who, *each, meaning="mean square") * count for each in (("signal", signal), ("start", start))
-        )
-        return cls(train, test.T @ test / len(test), *sizes, noise_variance, ridge)
+        given = (("signal", signal), ("start", start))
+        signal, start = (count * real_array(who, name, value, meaning="variance, over K") for name, value in given)
+        return cls(train, test.T @ test / len(test), signal, start, noise_variance, ridge)
 
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors of `count` teachers, starts and label noises, shape (count, times)."""
