@@ -16,6 +16,7 @@ from benchmarks import (
     accuracy_whitened,
     descent,
     ensembles,
+    generalization,
     imports,
     networks,
     sgd,
@@ -70,6 +71,11 @@ def averages_of_sgd() -> str:
     """Return the times of exact averages of SGD over 200 steps, against 10^4 simulated runs."""
     head = ("200 steps of SGD", "exact averages", f"{sgd.RUNS:,} simulated runs", "ratio", "worst z of mean, variance")
     return table(head, sgd.rows())
+
+
+def map_of_generalization() -> str:
+    """Return the time of the map of double descent in time, against one simulated cell."""
+    return table(("double descent in time", "processor time", "against the law"), generalization.rows())
 
 
 def exact_descent() -> str:
@@ -133,6 +139,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "networks": solved_networks,
     "descent": exact_descent,
     "sgd": averages_of_sgd,
+    "generalization": map_of_generalization,
     "imports": import_time,
     "ensembles": ensemble_cost,
     "sweeps": sweep_cost,

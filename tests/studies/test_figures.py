@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.plot import figure
 from linsolve.studies import figures
-from linsolve.studies.figures import classes, depth, linearized, networks, phases, transfer
+from linsolve.studies.figures import classes, depth, generalization, linearized, networks, phases, transfer
 
 
 def panels(name, data, module):
@@ -49,6 +50,19 @@ def test_figure_3_theory_lies_on_the_simulation():
     waits = np.interp(np.log(list(data["found"])), np.log(data["sigma"]), data["wait"])
     np.testing.assert_allclose(list(data["found"].values()), waits, rtol=5e-3)
     panels("3", data, phases)
+
+
+def test_double_descent_theory_is_within_four_standard_errors_of_sampled_networks():
+    data, noise = generalization.compute_double_descent(), generalization.NOISE
+    for (d, ratio), (test, _) in data["sampled"].items():
+        law = ls.laws.GeneralizationInTime(d, round(ratio * d), noise_variance=noise)
+        kept = (np.inf if ratio != 1 else d) > generalization.TIMES  # at n = d later times are those of finite size
+        error = law.test_error_std(generalization.TIMES) / np.sqrt(len(test))
+        z = (test.mean(axis=0) + noise - law.test_error(generalization.TIMES)) / error
+        assert np.abs(z[kept]).max() <= 4, (d, ratio)
+    for exact, share in zip(data["accuracy"], data["shares"], strict=True):
+        assert np.abs(np.interp(np.log(generalization.TIMES), np.log(data["t"]), exact) - share).max() <= 0.1
+    panels("double-descent", data, generalization)
 
 
 def test_figure_b1_on_digits():

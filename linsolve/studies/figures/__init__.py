@@ -18,6 +18,7 @@ __all__ = ["FIGURES", "Figure", "draw"]
 
 FORMATS = (".png", ".pdf", ".svg")
 ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
+ADVANI = "Advani, Saxe, Sompolinsky (2020)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 
 
@@ -59,6 +60,9 @@ FIGURES = {
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
     "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
     "8": Figure("linearized", "8", 2, "figure 8: kernels frozen before and after training", ORTIZ),
+    "double-descent": Figure(
+        "generalization", "double_descent", 3, "double descent in time: exact curves over sampled networks", ADVANI
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from linsolve.studies.comparison import save_arrays, save_figure
 
 __all__ = ["DIAGRAMS", "Axis", "Curve", "Diagram", "Mark", "diagram", "write"]
 
-# name and title of each diagram, a function of this name in the module in `WHERE`
+# name and title of each diagram, a function of this name (with underscores) in the module in `WHERE`
 DIAGRAMS = {
     "exponents": "kernel, feature, frozen and unstable over the exponents of model scale and learning rate",
     "lazy": "lazy and feature training over output scale and width, with the crossover alpha*",
@@ -30,9 +30,11 @@ DIAGRAMS = {
     "dispersion": "dispersion of the tangent kernel over depth and gain, through the three phases",
     "depth": "time to learn over the start and the depth of a balanced mode, and what takes the time",
     "descent": "gradient descent over learning rate and imbalance: convergence, catapult, cycles, chaos, divergence",
+    "double-descent": "test error of a linear model over samples and time, with the optimal stopping time",
+    "grokking": "time to learn the test set over that to learn the training set, over samples and tolerance",
 }
 WHERE = dict.fromkeys(DIAGRAMS, "two_layer") | dict.fromkeys(("chaos", "dispersion"), "kernel")
-WHERE |= {"depth": "depth", "descent": "descent"}
+WHERE |= {"depth": "depth", "descent": "descent"} | dict.fromkeys(("double-descent", "grokking"), "generalization")
 
 MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow the memory of a laptop
 
@@ -236,7 +238,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
             f"phase: seed = {rng!r} must be an integer of at least 0 (of random networks); say 0"
         ) from None
     maps = importlib.import_module(f"linsolve.studies.phases.{WHERE[name]}")
-    return getattr(maps, name)(int(cells), random)
+    return getattr(maps, name.replace("-", "_"))(int(cells), random)
 
 
 def write(found: Diagram, out: str | os.PathLike[str]) -> list[Path]:

@@ -31,6 +31,10 @@ class ErrorCurves(Statistic):
     draws: ClassVar[int] = 500
     resolution: ClassVar[float] = 0.4
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._batch()
+
     def test_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
         """Return mean and variance of the squared error on new inputs, without label noise."""
         raise NotImplementedError
@@ -131,6 +135,7 @@ class ErrorCurves(Statistic):
         return xp.reshape(xp.concat(parts), (*t.shape, *batch))
 
     def _batch(self) -> tuple[int, ...]:
+        """Return the shape of the batch axes; raise ValueError unless those of the parameters broadcast."""
         fields = type(self).__dataclass_fields__  # type: ignore[attr-defined]
         own = {name: len(fields[name].metadata["axes"]) for name in self.parameters()}
         shapes = {name: value.shape[: value.ndim - own[name]] for name, value in self.parameters().items()}
@@ -139,9 +144,9 @@ class ErrorCurves(Statistic):
     @law_in_range
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return means and variances of test and train error at the times `sampled`."""
-        found = {}
+        found, t = {}, arithmetic.cast(xp, np.reshape(self.sampled, (-1, *(1 for _ in self._batch()))))
         for name, moments in (("test", self.test_moments), ("train", self.train_moments)):
-            found[f"{name} error"], found[f"{name} variance"] = moments(xp, arithmetic.cast(xp, self.sampled))
+            found[f"{name} error"], found[f"{name} variance"] = moments(xp, t)
         return found
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:

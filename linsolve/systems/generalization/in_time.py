@@ -159,8 +159,14 @@ class GeneralizationInTime(ErrorCurves):
 
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors of `count` networks on as many data sets at times `t`, shape (count, times)."""
+        who = "GeneralizationInTime.sample"
+        for name, value in self.parameters().items():
+            if value.size > 1:
+                raise ValueError(
+                    f"{who}: {name} has shape {value.shape} but must be one number; sample one law at a time"
+                )
         for name in ("dimension", "samples"):
-            refuse_fractions("GeneralizationInTime.sample", name, getattr(self, name), "of sampled networks")
+            refuse_fractions(who, name, getattr(self, name), "of sampled networks")
         shape = int(self.samples), int(self.dimension)
         sizes = float(self.signal), float(self.start), float(self.noise_variance)
         drawn = [raw_weights.errors(rng, 1, rng.normal(size=shape), t, *sizes) for _ in range(count)]

@@ -29,8 +29,9 @@ class GeneralizationOfData(ErrorCurves):
     .. math:: \dot w = -\tfrac1n X^T (X w - y) - \mu w .
 
     Teacher and start are isotropic Gaussian vectors, the label noise :math:`\varepsilon` has the variance
-    :math:`\sigma^2`. Along the eigenvectors of :math:`X^T X/n = V \mathrm{diag}(\lambda_i) V^T`, with :math:`\rho_i = \lambda_i + \mu`,
-    :math:`q_i = (1 - e^{-\rho_i t})/\rho_i`, the errors of the weights are independent, of mean square
+    :math:`\sigma^2`. Along the eigenvectors of :math:`X^T X/n = V \mathrm{diag}(\lambda_i) V^T`, with
+    :math:`\rho_i = \lambda_i + \mu`, :math:`q_i = (1 - e^{-\rho_i t})/\rho_i`, the errors of the weights are
+    independent, of mean square
 
     .. math:: c_i = \tfrac1d E |w_*|^2 (e^{-\rho_i t} + \mu q_i)^2 + \tfrac1d E |w(0)|^2 e^{-2 \rho_i t}
         + \tfrac1n \sigma^2 \lambda_i q_i^2 ,
@@ -93,8 +94,10 @@ class GeneralizationOfData(ErrorCurves):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if arithmetic.readable(self.covariance):
-            _refuse_indefinite(type(self).__name__, arithmetic.to_numpy(self.covariance))
+        who = type(self).__name__
+        if arithmetic.readable(self.inputs, self.covariance):
+            in_range(who, lambda: self.inputs.ravel() @ self.inputs.ravel(), inputs=self.inputs)
+            _refuse_indefinite(who, arithmetic.to_numpy(self.covariance))
 
     def test_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
         """Return mean and variance of the squared error on new inputs, without label noise."""
@@ -144,11 +147,12 @@ class GeneralizationOfData(ErrorCurves):
             return np.sum(np.diagonal(mixed) * modes.start * (noise * modes.values * modes.noise - pull), axis=-1)
 
         times = np.geomspace(1e-3 / rates.max(), 1e3 / rates.min(), _GRID)
-        signs = np.sign(slope(times))
+        signs = np.sign(in_range(who, lambda: slope(times), **law.parameters()))
         turns = np.flatnonzero((signs[:-1] < 0) & (signs[1:] > 0))
         found = [brentq(slope, times[k], times[k + 1], xtol=1e-300, rtol=1e-15) for k in turns]
         candidates = np.array([0.0, *found, np.inf])
-        return float(candidates[np.argmin(law.test_error(candidates))])
+        errors = in_range(who, lambda: law.test_moments(np, candidates)[0], **law.parameters())
+        return float(candidates[errors <= errors.min() * (1 + 1e-14)][-1])  # the last of those equal to rounding
 
     @classmethod
     def of_kernel(
@@ -195,16 +199,15 @@ class GeneralizationOfData(ErrorCurves):
         values, vectors = _refuse_indefinite(who, matrix, "kernel", "kernel on all inputs")
         features = vectors * np.sqrt(np.maximum(values, 0))
         train, test = features[:n], features[n:]
-        sizes = (
-            real_array(who, *each, meaning="mean square") * count for each in (("signal", signal), ("start", start))
-        )
-        return cls(train, test.T @ test / len(test), *sizes, noise_variance, ridge)
+        given = (("signal", signal), ("start", start))
+        signal, start = (count * real_array(who, name, value, meaning="variance, over K") for name, value in given)
+        return cls(train, test.T @ test / len(test), signal, start, noise_variance, ridge)
 
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors of `count` teachers, starts and label noises, shape (count, times)."""
         sizes = float(self.signal), float(self.start), float(self.noise_variance)
-        more = {"decay": float(self.ridge), "covariance": np.asarray(self.covariance)}
-        return raw_weights.errors(rng, count, np.asarray(self.inputs), t, *sizes, **more)
+        X, covariance = np.asarray(self.inputs), np.asarray(self.covariance)
+        return raw_weights.errors(rng, count, X, t, *sizes, decay=float(self.ridge), covariance=covariance)
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> GeneralizationOfData:
@@ -212,7 +215,8 @@ class GeneralizationOfData(ErrorCurves):
         n, d = rng.permutation([6, 9])
         scales, tests = 1 / np.sqrt(np.arange(1, d + 1)), rng.normal(size=(2 * d, d))
         inputs = rng.normal(size=(n, d)) * scales
-        return cls(inputs, tests.T @ tests / len(tests), *rng.uniform(0.2, 1.0, 3), rng.uniform(0.05, 0.3))
+        signal, start, noise = rng.uniform(0.2, 1.0, 3)
+        return cls(inputs, tests.T @ tests / len(tests), signal, start, noise, rng.uniform(0.05, 0.3))
 
 
 def _refuse_indefinite(

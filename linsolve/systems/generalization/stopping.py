@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from linsolve import arithmetic
+from linsolve.numerics.scalar import log1p_ratio
 
 __all__ = ["rise", "stopping_time"]
 
@@ -45,16 +46,11 @@ def stopping_time(xp: Any, low: Any, high: Any, ratio: Any, rate: Callable[..., 
             rising = rate(xp.exp(middle), ratio, *given) > 0
             return xp.where(rising, a, middle), xp.where(rising, middle, b)
 
-        ends = arithmetic.repeated(xp, _STEPS, halve, *(xp.log(_least(xp, v, ratio)) for v in (high, low)))
+        ends = arithmetic.repeated(
+            xp, _STEPS, halve, *(xp.log(ratio * log1p_ratio(xp, ratio * v)) for v in (high, low))
+        )
         return xp.exp((ends[0] + ends[1]) / 2)
 
     return arithmetic.implicit(
         xp, solve, lambda t, low, high, ratio, *given: rate(t, ratio, *given), low, high, ratio, *given
     )
-
-
-def _least(xp: Any, value: Any, ratio: Any) -> Any:
-    r"""Return :math:`\ln(1 + c \lambda)/\lambda`, c at 0."""
-    x = ratio * value
-    safe = xp.where(x > 0, x, xp.ones_like(x))
-    return ratio * xp.where(x > 0, xp.log1p(safe) / safe, xp.ones_like(x))

@@ -260,6 +260,8 @@ def test_bad_arguments_are_named():
         (lambda: LAW(10, 10).accuracy(1.0, 0.0), r"accuracy: threshold = 0.0 must lie in \(0, inf\)"),
         (lambda: LAW(10, 10).accuracy(1.0, [0.1, 0.2]), r"accuracy: threshold has shape \(2,\) but must be one number"),
         (lambda: LAW(10, 10).train_error(1e260), r"train_error: t = 1e\+260 must be at most 1e\+250 \(time\); say inf"),
+        (lambda: LAW([1.0, 2.0], [1.0, 2.0, 3.0]), r"dimension \(2,\), samples \(3,\) do not broadcast"),
+        (lambda: LAW([5.0, 6.0], 2).sample(np.random.default_rng(0), 2), r"sample: dimension has shape \(2,\)"),
         (lambda: LAW(10.5, 10).sample(np.random.default_rng(0), 2), r"dimension = 10.5 must be a whole number"),
     ]  # fmt: skip
     for call, message in cases:

@@ -100,7 +100,7 @@ def test_the_optimal_stopping_time_is_where_the_error_is_least():
     assert made(8, 5, signal=0.0, start=0.0).optimal_stopping_time() == 0
     rng = np.random.default_rng(0)  # a weight decay of gamma sigma^2/|w*|^2 is the best estimator: no stopping helps
     X = rng.normal(size=(12, 6))
-    for share, finite in ((0.98, True), (1.02, False)):
+    for share, finite in ((0.98, True), (1.0, False), (1.02, False)):
         law = LAW(X, np.eye(6), signal=2.0, noise_variance=0.4, ridge=share * 0.5 * 0.4 / 2.0)
         assert np.isfinite(law.optimal_stopping_time()) == finite
 
@@ -147,3 +147,5 @@ def test_bad_arguments_are_named():
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(OverflowError, match=r"GeneralizationOfData: inputs of magnitude 1e\+200 leads beyond"):
+        LAW(1e200 * X, np.eye(2))
