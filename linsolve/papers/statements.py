@@ -52,9 +52,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(9)", "final weights", _flow("TwoLayer", "flow.limit(np, z0).w")),
         Statement("after (9)", "directions across the data", _flow("TwoLayer", 'flow(t, z0)["w_across"]')),
         Statement("(10)", "tangent kernel", _flow("TwoLayer", 'flow(t, z0)["ntk"]')),
-        Statement(
-            "(11), (12), Figure 1 (linear)", "alignment", _flow("TwoLayer", 'flow([0, t, np.inf], z0)["alignment"]')
-        ),
+        Statement("(11), (12)", "alignment", _flow("TwoLayer", 'flow([0, t, np.inf], z0)["alignment"]')),
         Statement("(13), section 3.3", "mechanism of learning", _flow("TwoLayer", "ls.phases.diagnose(flow, z0)")),
         Statement(
             "section 3.3", "lengths of the layers", _flow("TwoLayer", 'flow(t, z0)["u_norm"], flow(t, z0)["h_norm"]')
@@ -62,14 +60,17 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(14)-(16), (36)-(38), Theorem 2", "phase of exponents", "ls.phases.classify(1, -0.5, 0, 0, 0, 0)"),
         Statement("Corollaries 1-3, section 4.2", "map of the phases", "linsolve phase exponents"),
         Statement("Table 1", "phases of common scalings", "ls.phases.table()"),
-        Statement("below (16)", "bound of the final alignment as a law", reason=MISSING),
+        Statement("below (16)", "final alignment, and its bound", _law("FinalAlignment", "alignment")),
+        Statement(
+            "below (16), bound", "lower bound of the final alignment", "ls.laws.FinalAlignment.example(rng).bound(np)"
+        ),
         Statement(
             "(19)-(25)", "conserved quantities", _flow("TwoLayer", 'flow(t, z0)["balance"], flow(t, z0)["bivector"]')
         ),
         Statement(
             "(31)-(35)", "a start with P = 0", 'ls.TwoLayerOrder(y=-1.0)(t, dict(P=0.0, Q=0.5, R=0.0))["output"]'
         ),
-        Statement("Figure 1 as a command", "alignment and disalignment", reason=MISSING),
+        Statement("Figure 1 (linear)", "alignment and disalignment", "linsolve figure xu-ziyin-1"),
         Statement("Figures 2-7", "ReLU networks, CIFAR-10", reason=NONLINEAR),
     ),
     "atanasov_2022": (

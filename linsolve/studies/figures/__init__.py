@@ -20,6 +20,8 @@ FORMATS = (".png", ".pdf", ".svg")
 ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 
+XU_ZIYIN = "Xu and Ziyin (2024)"
+
 
 class Figure(NamedTuple):
     """Module, panels, title and source of a figure.
@@ -59,6 +61,7 @@ FIGURES = {
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
     "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
     "8": Figure("linearized", "8", 2, "figure 8: kernels frozen before and after training", ORTIZ),
+    "xu-ziyin-1": Figure("layers", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 
 
