@@ -34,8 +34,8 @@ def _flow(name: str, call: str) -> str:
     return f"flow, z0 = ls.{name}.example(rng); {call}"
 
 
-def _law(name: str, what: str) -> str:
-    return f'ls.laws.{name}.example(rng).approximation(np, 1e-3)["{what}"]'
+def _law(name: str, what: str, small: float = 1e-3) -> str:
+    return f'ls.laws.{name}.example(rng).approximation(np, {small:g})["{what}"]'
 
 
 def _mean(name: str) -> str:
@@ -75,7 +75,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
     ),
     "atanasov_2022": (
         Statement("(1)", "outputs under a kernel", _flow("FrozenKernel", 'flow(t, z0)["f"]')),
-        Statement("(2), (3), (12)-(14)", "model kernel that grows in scale", reason=MISSING),
+        Statement("(2), (3), (12)-(14)", "model kernel that grows in scale", _law("TwoPhaseKernel", "function")),
         Statement("(15), section 2", "regression with the final kernel", _law("KernelRegression", "gap")),
         Statement("(4)", "two layers on white inputs", _flow("WhitenedTwoLayer", 'flow(t, z0)["product"]')),
         Statement("(5)", "tangent kernel", _flow("WhitenedTwoLayer", 'flow(t, z0)["kernel_alignment"]')),
@@ -101,7 +101,23 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(20)-(24)", "phase I on any covariance", _law("EarlyAnisotropic", "output")),
         Statement("(25)", "direction of the kernel", _law("EarlyKernelDirection", "kernel")),
         Statement("(27), (28)", "output and size from start to end", _law("MatchedSolution", "r")),
-        Statement("(41)", "alignment of the first layer as a law", reason=MISSING),
+        Statement("(41)", "alignment of the first layer", _law("FirstLayerAlignment", "slope", 0.1)),
+        Statement(
+            "section 4.1.1, figure 4(c)",
+            "times to learn and to align from any start",
+            _law("UnalignedLearningTime", "alignment", 0.1),
+        ),
+        Statement(
+            "section 4.1.1, prefactor",
+            "blow-up time of the draw",
+            "ls.deep.blow_up([[[1.0]], [[2.0]], [[3.0]]], [[1.0]]).time",
+        ),
+        Statement("section 4.2, Figure 5(b)", "drops of the loss", _law("SaddleToSaddle", "drop 2")),
+        Statement(
+            "section 4.2, Figure 5(a)",
+            "alignment of several outputs over time",
+            "ls.deep.DeepNetwork.init((np.eye(3)[:, :2], [2.0, 1.0], np.eye(2)), 1e-3, depth=3).kernel_alignment([t])",
+        ),
         Statement("(43)", "kernels of the activations", _law("LayerKernels", "layer 1")),
         Statement("(44)-(48)", "error on a new task", _mean("TransferError")),
         Statement("(49)-(52)", "kernels in training learn one function", reason=MISSING),

@@ -183,7 +183,9 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "collapse.aligned_limit": {"flow": collapsing(), "epsilon": np.array([-0.5, 0.5])},
     "collapse.balanced_limit": {"flow": collapsing()},
+    "deep.blow_up": {"layers": [np.eye(2), np.eye(2), np.ones((1, 2))], "target": np.array([1.0, 0.5])},
     "deep.deep_weights": {"depth": 2},
+    "deep.nahm": {"w": np.ones(2), "M": np.ones((3, 2)), "a": np.ones(3)},
     "ensemble": {
         "factory": ls.ensembles.random_networks(100),
         "reduce": ("mean", "max"),

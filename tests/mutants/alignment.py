@@ -1,5 +1,7 @@
 """Wrong laws of alignment; each names the quantity whose check must reject it."""
 
+import numpy as np
+
 import linsolve as ls
 from mutants.laws import Mutant
 
@@ -20,7 +22,66 @@ class OverlapOfTheStart(ls.laws.FinalAlignment):
         return {name: value + small * self.xi[1] * (name != "alignment") for name, value in found.items()}
 
 
+class EqualLayersOfSizeOne(ls.laws.UnalignedLearningTime):
+    """Section 4.1.1: the prefactor 1/(L - 2) of equal, aligned layers, for any draw."""
+
+    def approximation(self, xp, small):
+        found, (growth, time, _) = super().approximation(xp, small), self.leading
+        depth, s = growth.depth, np.linalg.norm(self.target)
+        moved = (1 / (depth - 2) - time) * float(small) ** (2 - depth) / (s * self.clock)
+        return {name: value + moved for name, value in found.items()}
+
+
+class SlopeWithoutTheTarget(ls.laws.FirstLayerAlignment):
+    """(41): 2 beta^T W^T ... w / |W v|^2, without s."""
+
+    def approximation(self, xp, small):
+        found = super().approximation(xp, small)
+        return found | {"slope": found["slope"] / np.linalg.norm(self.target)}
+
+
+class GrowthOfOneLayer(ls.laws.FirstLayerAlignment):
+    """The integral of g for twice the integral of g."""
+
+    def approximation(self, xp, small):
+        found = super().approximation(xp, small)
+        first = self.equal_layers()[0]
+        start = np.sum((first @ self.target) ** 2) / np.sum(self.target**2) / np.sum((first @ self.across) ** 2)
+        return found | {"ratio": (found["ratio"] + start) / 2}
+
+
+class DropsByTheValuesAlone(ls.laws.SaddleToSaddle):
+    """Section 4.2 from a near-equal start: drop times proportional to 1/s_k."""
+
+    def approximation(self, xp, small):
+        found, s = super().approximation(xp, small), np.linalg.svd(self.target)[1]
+        return {name: found["drop 1"] * s[0] / each for name, each in zip(found, s, strict=True)}
+
+
+class PhaseOneAlone(ls.laws.TwoPhaseKernel):
+    """The outputs of phase I added without what they spare the second phase."""
+
+    def approximation(self, xp, small):
+        found, n = super().approximation(xp, small), self.y.shape[0]
+        moved = self.eta * small * self.tau * (self.early[:, :n] @ (self.y - self.f0[:n]))
+        return found | {"function with phase I": found["function"] + moved}
+
+
+class WithoutTheRate(ls.laws.TwoPhaseKernel):
+    """(12) with the learning rate left out of phase I."""
+
+    def approximation(self, xp, small):
+        found = super().approximation(xp, small / self.eta)
+        return found
+
+
 LAWS = {
+    "phase one alone": Mutant(PhaseOneAlone, "order function with phase I"),
+    "without the rate": Mutant(WithoutTheRate, "order function with phase I"),
+    "equal layers of size one": Mutant(EqualLayersOfSizeOne, "order half of the target"),
+    "slope without the target": Mutant(SlopeWithoutTheTarget, "order slope"),
+    "growth of one layer": Mutant(GrowthOfOneLayer, "order ratio"),
+    "drops by the values alone": Mutant(DropsByTheValuesAlone, "order drop 2"),
     "bound for the alignment": Mutant(BoundForTheAlignment, "order alignment"),
     "overlap of the start": Mutant(OverlapOfTheStart, "order alignment with fluctuations"),
 }

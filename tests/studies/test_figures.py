@@ -4,7 +4,7 @@ import pytest
 from linsolve.__main__ import main
 from linsolve.plot import figure
 from linsolve.studies import figures
-from linsolve.studies.figures import classes, depth, layers, linearized, networks, phases, transfer
+from linsolve.studies.figures import alignment, classes, depth, linearized, networks, phases, transfer
 
 
 def panels(name, data, module):
@@ -41,18 +41,18 @@ def test_figure_8_trained_kernels_learn_fastest_and_theory_lies_on_the_simulatio
 
 
 def test_figure_1_of_xu_and_ziyin_aligned_or_disaligned():
-    data = layers.compute_xu_ziyin_1()
+    data = alignment.compute_xu_ziyin_1()
     kernel, feature, parallel, falling = data["curves"].values()
     for curve in data["curves"].values():
         theory = np.interp(curve["marks"], curve["t"], curve["theory"])
         assert np.max(np.abs(curve["simulated"] - theory)) <= 1e-3
     assert abs(feature["end"] - data["limit"]) <= 0.01
     assert data["bound"] <= feature["theory"][-1]
-    assert abs(kernel["end"]) <= 5 / np.sqrt(layers.WIDTH)
+    assert abs(kernel["end"]) <= 5 / np.sqrt(alignment.WIDTH)
     assert np.min(parallel["simulated"]) >= 1 - 1e-9
     assert np.all(np.diff(feature["theory"]) > 0)
     assert np.all(np.diff(falling["simulated"]) < 0)
-    panels("xu-ziyin-1", data, layers)
+    panels("xu-ziyin-1", data, alignment)
 
 
 def test_figure_3_theory_lies_on_the_simulation():

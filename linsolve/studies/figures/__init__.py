@@ -61,7 +61,7 @@ FIGURES = {
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
     "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
     "8": Figure("linearized", "8", 2, "figure 8: kernels frozen before and after training", ORTIZ),
-    "xu-ziyin-1": Figure("layers", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
+    "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 
 

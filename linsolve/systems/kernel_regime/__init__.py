@@ -9,7 +9,7 @@ FLOWS = {
     "FrozenKernel": "frozen_kernel",
     "SpecializedKernel": "specialized_kernel",
 }
-LAWS: dict[str, str] = {}
+LAWS = {"TwoPhaseKernel": "two_phase"}
 PUBLISHED = {
     "ortiz_jimenez_2021": ("published",),
 }
