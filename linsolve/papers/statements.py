@@ -142,7 +142,11 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement(
             "(10)-(14)", "one hidden layer in their scaling", "ls.TwoLayer.from_lazy(0.5, 50, [1.0, 2.0], 3.0, rng=0)"
         ),
-        Statement("(10)-(14), (20)-(23)", "several hidden layers", reason=MISSING),
+        Statement(
+            "(10)-(14), (20)-(23)",
+            "several hidden layers in feature training",
+            _law("DeepFeatureRegime", "half time", 1e-5),
+        ),
         Statement("(15)-(17), (33)", "variance over initial weights", _mean("LazyFluctuations")),
         Statement("(18), (24)", "kernel after training", _law("LazyTraining", "kernel change")),
         Statement("(18), lazy training", "kernel at fixed width", _mean("FixedWidthKernelChange")),
@@ -150,7 +154,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(29)", "weights in lazy training", _law("LazyRegime", "weights")),
         Statement("(30)", "weights in feature training", _law("FeatureRegime", "weights")),
         Statement("section 6, Figure 3(a)", "crossover of the regimes", "linsolve phase lazy"),
-        Statement("Table 2", "exponents at several depths", reason=MISSING),
+        Statement("Table 2", "exponents at several depths", _law("DeepFeatureRegime", "kernel", 1e-5)),
         Statement("Figures 3(b)-(d), 4, 5, 9, 10", "linear versions", reason=MISSING),
         Statement(
             "Table 1, Figures 1, 2, 6-8, 11-16", "Softplus, convolutional and residual networks", reason=NONLINEAR

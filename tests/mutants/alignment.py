@@ -75,7 +75,24 @@ class WithoutTheRate(ls.laws.TwoPhaseKernel):
         return found
 
 
+class ExponentOfOneHiddenLayer(ls.laws.DeepFeatureRegime):
+    """a = 1, the exponent of one hidden layer, at every depth."""
+
+    def approximation(self, xp, small):
+        return super().approximation(xp, small) | {"kernel": xp.asarray(1 / small)}
+
+
+class TimeOfEqualLayers(ls.laws.DeepFeatureRegime):
+    """t_1 = 1/((L - 1) G), as if the layers were equal and aligned at the start."""
+
+    def approximation(self, xp, small):
+        found = super().approximation(xp, small)
+        return found | {"half time": xp.asarray(small / (self.start.shape[0] - 2))}
+
+
 LAWS = {
+    "exponent of one hidden layer": Mutant(ExponentOfOneHiddenLayer, "order kernel"),
+    "time of equal layers": Mutant(TimeOfEqualLayers, "order half time"),
     "phase one alone": Mutant(PhaseOneAlone, "order function with phase I"),
     "without the rate": Mutant(WithoutTheRate, "order function with phase I"),
     "equal layers of size one": Mutant(EqualLayersOfSizeOne, "order half of the target"),

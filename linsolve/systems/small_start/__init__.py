@@ -18,6 +18,7 @@ LAWS = {
     "DeepLearningTime": "learning_times",
     "UnalignedLearningTime": "unaligned",
     "FirstLayerAlignment": "first_layer",
+    "DeepFeatureRegime": "deep_feature",
     "SaddleToSaddle": "saddle_to_saddle",
     "FinalKernel": "final_kernel",
     "FinalKernelAnisotropic": "final_kernel",

@@ -18,6 +18,7 @@ from linsolve.systems.small_start.start import DeepStart, refuse, unit
 
 __all__ = ["UnalignedLearningTime", "UnalignedStart", "cosine", "deep_network"]
 
+FAR = 1e20  # largest size of layers, target and rates
 LATE = 1e14  # times at which the networks of `exact` are given up
 
 
@@ -51,6 +52,12 @@ class UnalignedStart(DeepStart):
                 f"{type(self).__name__}: start has shape {tuple(self.start.shape)} but needs at least 3 layers "
                 "(layers at the start); for two take LearningTime"
             )
+        for name in ("start", "target", "rates"):
+            size = float(np.abs(arithmetic.to_numpy(getattr(self, name))).max())
+            if not 1 / FAR <= size <= FAR:
+                refuse(
+                    self, name, f"{size:.3g} at most", f"must lie between {1 / FAR:g} and {FAR:g} in size", "rescale"
+                )
         object.__setattr__(self, "orders", dict.fromkeys(self.names, depth))
 
     @property

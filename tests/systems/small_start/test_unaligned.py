@@ -9,7 +9,8 @@ from scipy.optimize import brentq
 
 import linsolve as ls
 
-MINE = (ls.laws.UnalignedLearningTime, ls.laws.FirstLayerAlignment, ls.laws.SaddleToSaddle)
+MINE = (ls.laws.UnalignedLearningTime, ls.laws.FirstLayerAlignment, ls.laws.SaddleToSaddle, ls.laws.DeepFeatureRegime)
+OF_NETWORKS = MINE[:3]
 WRONG = [name for name, mutant in LAWS.items() if issubclass(mutant.law, MINE)]
 
 
@@ -98,7 +99,19 @@ def test_drops_of_a_network_with_two_outputs():
     assert max(errors) <= 5
 
 
-@pytest.mark.parametrize("cls", MINE, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("hidden", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
+def test_exponents_of_table_2(hidden):
+    """Kernel and weights of trained networks in G: a = 2/(1 + 1/L), and b = 1/(L + 1), approached from above."""
+    rng = np.random.default_rng(hidden)
+    start = rng.normal(size=(hidden + 1, 5, 5)) / np.sqrt(5)
+    law = ls.laws.DeepFeatureRegime(start=start, target=[1.0], rates=np.ones(hidden + 1))
+    found = [law.exact(np, small) for small in (1e-4, 1e-5)]
+    slopes = {name: float(np.log10(found[1][name] / found[0][name])) for name in law.orders}
+    assert abs(slopes["kernel"] - 2 / (1 + 1 / hidden)) <= 1e-3
+    assert 1 / (hidden + 1) <= slopes["weights"] <= 1 / (hidden + 1) + 0.03
+
+
+@pytest.mark.parametrize("cls", OF_NETWORKS, ids=lambda c: c.__name__)
 def test_conditions_are_named(cls):
     weights, data, rates = network(0, (4, 5, 1), 0.05)
     with pytest.raises(ls.NotExact, match=rf"^{cls.__name__}\.of: depth = 2 must be at least 3"):
@@ -116,5 +129,9 @@ def test_odd_parameters_are_refused_by_name():
     with pytest.raises(ValueError, match=r"^SaddleToSaddle: target = a map of singular values .* must have distinct"):
         ls.laws.SaddleToSaddle(start=start, target=np.eye(2), rates=rates)
     tied = [np.diag([-1.0, 0.0]), np.diag([1.0, 0.0]), np.diag([2.0, 0.0])]
+    with pytest.raises(ValueError, match=r"^DeepFeatureRegime: target = \[2\.0\] must be \[1\] or \[-1\]"):
+        ls.laws.DeepFeatureRegime(start=start, target=[2.0], rates=rates)
+    with pytest.raises(ValueError, match=r"^DeepFeatureRegime: rates = \[1\.0, 2\.0, 1\.0\] must be 1"):
+        ls.laws.DeepFeatureRegime(start=start, target=[1.0], rates=[1.0, 2.0, 1.0])
     with pytest.raises(ValueError, match=r"^UnalignedLearningTime: start = a start that converges to 0 output must"):
         ls.laws.UnalignedLearningTime(start=tied, target=[1.0, 0.0], rates=rates).approximation(np, 0.1)
