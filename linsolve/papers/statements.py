@@ -95,7 +95,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "section 4.1.1, after (40)", "time to learn", _law("DeepLearningTime", "half of the loss at depth 3")
         ),
         Statement("section 4.2", "several outputs over the whole of training", _law("MatchedOutputs", "product")),
-        Statement("(11), (60)-(62)", "speed of features and loss", reason=MISSING),
+        Statement("(11), (60)-(62)", "speed of features and loss", _law("KernelSpeed", "ratio")),
         Statement("(16)", "overlaps in phase I", _law("EarlyAlignment", "q")),
         Statement("(17)", "overlaps of Gaussian weights", _mean("InitialOverlaps")),
         Statement("(20)-(24)", "phase I on any covariance", _law("EarlyAnisotropic", "output")),
@@ -120,7 +120,11 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         ),
         Statement("(43)", "kernels of the activations", _law("LayerKernels", "layer 1")),
         Statement("(44)-(48)", "error on a new task", _mean("TransferError")),
-        Statement("(49)-(52)", "kernels in training learn one function", reason=MISSING),
+        Statement(
+            "(49)-(52)",
+            "kernels in training learn one function",
+            "ls.kernels.regression(np.diag([4.0, 1.0, 1.0]), [[3.0, 0.0, 0.0]], [6.0]).map",
+        ),
         Statement("(53), (54)", "kernel of several outputs", _law("FinalKernelOutputs", "kernel")),
         Statement("(55), (57)-(59)", "strengths at unequal widths", _law("WidthCorrection", "strengths squared")),
         Statement("(56)", "imbalance of two layers", _mean("LayerImbalance")),
@@ -162,6 +166,11 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
     ),
     "ortiz_jimenez_2021": (
         Statement("(1)", "linearized network", _flow("TwoLayer", "ls.kernels.linearize(flow, z0)")),
+        Statement(
+            "(1), deep networks",
+            "linearized deep network",
+            "ls.kernels.linearize(ls.deep.deep_weights(np.eye(2), 3), [np.eye(2)] * 3).kernel",
+        ),
         Statement("(2)", "bound of the risk", reason=MISSING),
         Statement("(3), (7)", "norm of a function", "ls.kernels.rkhs_norm(np.diag([4.0, 1.0]), [2.0, 1.0])"),
         Statement(

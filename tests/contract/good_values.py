@@ -229,6 +229,7 @@ OWN: dict[str, dict[str, Any]] = {
     "published.about": {"name": "BalancedMode"},
     "data.load": {"source": "tree", "target": None},
     "kernels.energy_concentration": {"top": 1},
+    "kernels.regression": {"X": np.array([[1.0, 0.5], [0.0, 1.0]])},
     "WhitenedTwoLayer.of": {"w1": np.eye(3)[:2], "w2": np.eye(3)[:, :2]},
     "WhitenedTwoLayer.weights": {"w1": 0.1 * np.eye(3), "w2": 0.1 * np.eye(4)[:, :3]},
     "NeuralCollapse.of": {"h": np.full((4, 12), 0.1), "w": np.full((3, 4), 0.1), "b": np.zeros(3)},

@@ -90,7 +90,16 @@ class TimeOfEqualLayers(ls.laws.DeepFeatureRegime):
         return found | {"half time": xp.asarray(small / (self.start.shape[0] - 2))}
 
 
+class LossInTheDenominator(ls.laws.KernelSpeed):
+    """(11): |D^2 f| / (L |D f|^2), with the loss in the denominator."""
+
+    def approximation(self, xp, small):
+        loss = xp.sum(self.target**2) / 2
+        return {name: value / loss**2 for name, value in super().approximation(xp, small).items()}
+
+
 LAWS = {
+    "loss in the denominator": Mutant(LossInTheDenominator, "order ratio"),
     "exponent of one hidden layer": Mutant(ExponentOfOneHiddenLayer, "order kernel"),
     "time of equal layers": Mutant(TimeOfEqualLayers, "order half time"),
     "phase one alone": Mutant(PhaseOneAlone, "order function with phase I"),

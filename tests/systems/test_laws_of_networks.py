@@ -338,7 +338,7 @@ def test_a_condition_that_fails_is_named_with_its_value(name, given, condition):
 def test_every_law_is_applied_or_gives_the_reason():
     weights, data, rates = case()
     without = [law for law in ls.laws.ALL if law.without_network()]
-    assert len(ls.laws.ALL) - len(without) == 23
+    assert len(ls.laws.ALL) - len(without) == 24
     for law in without:
         with pytest.raises(TypeError, match=rf"^{law.__name__}\.of: the law has no network of its own \(.+\); pass"):
             law.of(weights, data, rates)

@@ -16,6 +16,7 @@ PUBLISHED = {
 _MORE = {
     "Convergence": "tangent",
     "anisotropy_directions": "tangent",
+    "Regression": "least_norm",
     "convergence": "tangent",
     "input_kernel": "tangent",
     "linearize": "tangent",
@@ -24,6 +25,7 @@ _MORE = {
     "alignment_from_jacobian": "measures",
     "cosine_alignment": "measures",
     "energy_concentration": "measures",
+    "regression": "least_norm",
     "rkhs_norm": "measures",
     "rkhs_norm_bound": "measures",
 }

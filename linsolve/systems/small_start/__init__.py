@@ -18,6 +18,7 @@ LAWS = {
     "DeepLearningTime": "learning_times",
     "UnalignedLearningTime": "unaligned",
     "FirstLayerAlignment": "first_layer",
+    "KernelSpeed": "kernel_speed",
     "DeepFeatureRegime": "deep_feature",
     "SaddleToSaddle": "saddle_to_saddle",
     "FinalKernel": "final_kernel",
