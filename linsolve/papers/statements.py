@@ -142,7 +142,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             _flow("TwoLayer", "ls.kernels.linearize(flow, z0)"),
         ),
         Statement("(6), (7), (31), (32)", "scaled output, one hidden layer", _flow("LazyTwoLayer", 'flow(t, z0)["F"]')),
-        Statement("(8), (9)", "adaptive steps of descent", reason=MISSING),
+        Statement("(8), (9)", "adaptive steps of descent", "ls.adaptive_descent(ls.BalancedMode(s=2.0), 0.5, t).t"),
         Statement(
             "(10)-(14)", "one hidden layer in their scaling", "ls.TwoLayer.from_lazy(0.5, 50, [1.0, 2.0], 3.0, rng=0)"
         ),

@@ -167,6 +167,7 @@ OWN: dict[str, dict[str, Any]] = {
     "verify": {"flow": mode(), "z0": np.array([0.1, 0.2])},
     "integrate": {"flow": mode(), "z0": np.array([0.1, 0.2]), "method": "RK45", "max_evaluations": 500, "atol": 1e-9},
     "descend": {"flow": mode(), "z0": np.array([0.1, 0.2])},
+    "adaptive_descent": {"flow": ls.BalancedMode(s=2.0), "z0": 0.5, "epsilon": 0.01, "output": "a", "change": 0.1},
     "cite": {"item": "BalancedMode"},
     "parameter": {"axes": ("d",)},
     "observable": {"axes": ("d",)},

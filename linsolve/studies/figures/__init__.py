@@ -20,6 +20,7 @@ FORMATS = (".png", ".pdf", ".svg")
 ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 
+GEIGER = "Geiger, Spigler, Jacot, Wyart (2020)"
 XU_ZIYIN = "Xu and Ziyin (2024)"
 
 
@@ -61,6 +62,9 @@ FIGURES = {
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
     "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
     "8": Figure("linearized", "8", 2, "figure 8: kernels frozen before and after training", ORTIZ),
+    "geiger-4a": Figure("lazy", "geiger_4a", 1, "figure 4(a) (linear): variance of the output", GEIGER),
+    "geiger-5": Figure("lazy", "geiger_5", 4, "figure 5 (linear): kernel, loss and half time", GEIGER),
+    "geiger-9": Figure("lazy", "geiger_9", 2, "figure 9 (linear): change of the weights", GEIGER),
     "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 
