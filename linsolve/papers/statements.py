@@ -159,7 +159,14 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(30)", "weights in feature training", _law("FeatureRegime", "weights")),
         Statement("section 6, Figure 3(a)", "crossover of the regimes", "linsolve phase lazy"),
         Statement("Table 2", "exponents at several depths", _law("DeepFeatureRegime", "kernel", 1e-5)),
-        Statement("Figures 3(b)-(d), 4, 5, 9, 10", "linear versions", reason=MISSING),
+        *(
+            Statement(
+                f"Figure {name} (linear)", "one hidden layer", f"linsolve figure geiger-{name.replace('(a)', 'a')}"
+            )
+            for name in ("4(a)", "5", "9")
+        ),
+        Statement("Figures 3(b)-(d), 4(c)-(d)", "test error of classifiers", reason=NONLINEAR),
+        Statement("Figures 4(b), 10", "linear versions", reason=MISSING),
         Statement(
             "Table 1, Figures 1, 2, 6-8, 11-16", "Softplus, convolutional and residual networks", reason=NONLINEAR
         ),
@@ -171,7 +178,11 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "linearized deep network",
             "ls.kernels.linearize(ls.deep.deep_weights(np.eye(2), 3), [np.eye(2)] * 3).kernel",
         ),
-        Statement("(2)", "bound of the risk", reason=MISSING),
+        Statement(
+            "(2)",
+            "bound of the risk, the term of the norm",
+            "K = np.diag([4.0, 1.0]); ls.kernels.rkhs_norm(K, [2.0, 1.0]) * np.sqrt(np.trace(K)) / 2",
+        ),
         Statement("(3), (7)", "norm of a function", "ls.kernels.rkhs_norm(np.diag([4.0, 1.0]), [2.0, 1.0])"),
         Statement(
             "Lemma 1, (6), (8), (9)", "bound of the norm", "ls.kernels.rkhs_norm_bound(np.diag([4.0, 1.0]), [2.0, 1.0])"
@@ -193,7 +204,10 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "ls.kernels.energy_concentration(np.diag([4.0, 1.0]), [3.0, 4.0], top=1)",
         ),
         Statement("Figure 8", "kernels frozen before and after training", "linsolve figure 8"),
-        Statement("Figures 6, 7, 9", "linear versions", reason=MISSING),
+        *(
+            Statement(f"Figure {name} (linear)", "kernels during training", f"linsolve figure ortiz-{name}")
+            for name in ("6", "7", "9")
+        ),
         Statement("Figures 1-5, 10-16", "convolutional and residual networks", reason=NONLINEAR),
     ),
     "seleznova_2024": (
