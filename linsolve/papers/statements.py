@@ -101,6 +101,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(20)-(24)", "phase I on any covariance", _law("EarlyAnisotropic", "output")),
         Statement("(25)", "direction of the kernel", _law("EarlyKernelDirection", "kernel")),
         Statement("(27), (28)", "output and size from start to end", _law("MatchedSolution", "r")),
+        Statement(
+            "(27), (28), rates of the layers",
+            "the same at learning rates of their own",
+            "ls.laws.MatchedSolution.of([0.01 * np.eye(2), [[0.01, 0.0]]], (np.eye(2), [1.0, 0.0]), [3.0, 0.4])(t)"
+            '["output"]',
+        ),
         Statement("(41)", "alignment of the first layer", _law("FirstLayerAlignment", "slope", 0.1)),
         Statement(
             "section 4.1.1, figure 4(c)",

@@ -81,6 +81,7 @@ def test_figure_5_of_geiger_networks_lie_on_infinite_width():
     panels("geiger-5", data, lazy)
 
 
+@pytest.mark.exhaustive
 def test_figure_9_of_geiger_weights_lie_on_infinite_width():
     data = lazy.compute_geiger_9()
     line, theory = data["theory"]
@@ -110,7 +111,7 @@ def test_figure_6_of_ortiz_jimenez_energy_rises_before_the_loss_falls():
     for sigma, curve in data["curves"].items():
         assert np.max(np.abs(curve["theory"][::6] - curve["simulated"])) < 5 * sigma**2
         assert curve["simulated"][0] < 0.5
-        assert curve["simulated"][-1] > 1 - 1e-6
+        assert 1 - curve["simulated"][-1] < max(10 * sigma**6, 1e-8)
     assert curve["theory"][curve["loss"] > 0.9].max() > 0.98  # silent alignment at the smaller start
     one_panel("ortiz-6", data, directions)
 

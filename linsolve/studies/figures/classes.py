@@ -134,6 +134,7 @@ def compute_d4(seed: int = 0) -> dict[str, Any]:
             "t": t,
             "alignment": np.array([y @ k @ y / (np.linalg.norm(k) * (y @ y)) for k in kernels]),
             "final": float(law.approximation(np, 0.0)["alignment"]),
+            "sigma": sigma,
         }
         s = np.linalg.norm(target)
         closed = (depth - 1) * np.outer(y, y) / s**2 + inputs @ inputs.T
@@ -144,9 +145,15 @@ def compute_d4(seed: int = 0) -> dict[str, Any]:
 def draw_d4(axes: Any, data: dict[str, Any]) -> None:
     """Draw the alignment over time, and the final kernel matrix, simulated and in closed form."""
     for color, (depth, curve) in zip(INK, data["curves"].items(), strict=False):
-        axes[0].plot(curve["t"], curve["alignment"], **MARKS, color=color, label=f"$L$ = {depth}, simulated")
+        axes[0].plot(
+            curve["t"], curve["alignment"], **MARKS, color=color, label=rf"$L$ = {depth}, $\sigma$ = {curve['sigma']:g}"
+        )
         axes[0].axhline(curve["final"], color=color, linestyle="--", linewidth=1.3)
-    axes[0].set(xlabel="time $t$  (rate 1, mean loss)", ylabel="kernel alignment", title="(a) dashed: closed form, end")
+    axes[0].set(
+        xlabel="time $t$  (rate 1, mean loss)",
+        ylabel="kernel alignment",
+        title="(a) simulated; dashed: closed form, end",
+    )
     axes[0].legend()
     names = ("(b) final kernel, $L$ = 3, simulated", r"(c) $(L-1)\, y y^\top/s^2 + X^\top X$")
     for ax, key, name in zip(axes[1:], ("simulated", "theory"), names, strict=True):

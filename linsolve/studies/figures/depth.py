@@ -160,7 +160,7 @@ def draw_d3(axes: Any, data: dict[int, dict[str, Any]]) -> None:
         for ax, key in zip(axes, ("loss", "alignment", "first"), strict=True):
             ax.plot(x[::6], curve[key][::6], **MARKS, color=color)
         axes[1].axhline(curve["final"], color=color, linestyle="--", linewidth=1.3)
-        axes[0].plot([], [], color=color, label=f"$L$ = {depth}")
+        axes[0].plot([], [], color=color, label=rf"$L$ = {depth}, $\sigma$ = {curve['sigma']:g}")
     axes[0].set(ylabel="loss $L$", title="(a) loss; lines: closed form from 5 %")
     axes[1].set(ylabel="kernel alignment", title=r"(b) kernel; dashed: $L/\sqrt{L^2 + r - 1}$", ylim=(0, 1))
     axes[2].set(ylabel=r"cosine of $W_1^\top W_1$ and $\beta\beta^\top$", title="(c) first layer", ylim=(0, 1.03))
