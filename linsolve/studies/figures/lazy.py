@@ -115,7 +115,7 @@ def draw_geiger_9(axes: Any, data: dict[str, Any]) -> None:
     _draw_over_alpha(axes, data, r"$|w - w_0| / |w_0|$", "change of the weights")
 
 
-def compute_geiger_4a(seed: int = 0) -> dict[str, Any]:
+def compute_geiger_4a(seed: int = 0) -> dict[Any, Any]:
     """Return the variance of the output orthogonal to the data over the width, in theory and of sampled networks."""
     rng, found = np.random.default_rng(seed), {}
     for scaled in CURVES:
@@ -128,7 +128,7 @@ def compute_geiger_4a(seed: int = 0) -> dict[str, Any]:
     return found
 
 
-def draw_geiger_4a(axes: Any, data: dict[str, Any]) -> None:
+def draw_geiger_4a(axes: Any, data: dict[Any, Any]) -> None:
     """Draw the variances, whose lines fall as 1/h."""
     (ax,) = np.atleast_1d(axes)
     for color, (scaled, (h, theory, mean, error)) in zip(INK, data.items(), strict=False):

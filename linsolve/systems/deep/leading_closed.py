@@ -137,9 +137,13 @@ def nahm(w: Any, M: Any, a: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             f"nahm: M has shape {M.shape} but must be (n_2, n_1) for w of shape {w.shape} and a of shape {a.shape} "
             "(the three layers); transpose it"
         )
-    first, second, size = slice(1, 1 + len(w)), slice(1 + len(w), None), 1 + len(w) + len(a)
-    found = [np.zeros((size, size), dtype=float) for _ in range(3)]
-    for T, block, rows, columns in zip(found, (w, M.T, a), (0, first, 0), (first, second, second), strict=True):
-        T[rows, columns] = block
-        T[columns, rows] = -block.T
-    return found[0], found[1], found[2]
+    root, first, second = slice(0, 1), slice(1, 1 + len(w)), slice(1 + len(w), 1 + len(w) + len(a))
+
+    def antisymmetric(block: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        T = np.zeros((second.stop, second.stop))
+        T[rows, columns], T[columns, rows] = block, -block.T
+        return T
+
+    blocks = (w[None], root, first), (M.T, first, second), (a[None], root, second)
+    one, two, three = (antisymmetric(*each) for each in blocks)
+    return one, two, three

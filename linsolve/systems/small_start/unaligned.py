@@ -19,6 +19,8 @@ from linsolve.systems.small_start.start import DeepStart, refuse, unit
 __all__ = ["UnalignedLearningTime", "UnalignedStart", "cosine", "deep_network"]
 
 FAR = 1e20  # largest size of layers, target and rates
+ALIGNED = 1 - 1e-12  # cosine above which the first layer counts as aligned
+_Leading = tuple[Growth, float, list[np.ndarray]]
 LATE = 1e14  # times at which the networks of `exact` are given up
 
 
@@ -80,7 +82,7 @@ class UnalignedStart(DeepStart):
         target = net.target[0] if cls.__dataclass_fields__["target"].metadata["axes"] == ("n_in",) else net.target
         return cls(start=start, target=target, rates=np.ones(net.red.depth), **more)
 
-    def blown_up(self, target: np.ndarray, layers: list[np.ndarray]) -> tuple[Growth, float, list[np.ndarray]]:
+    def blown_up(self, target: np.ndarray, layers: list[np.ndarray]) -> _Leading:
         """Return the leading system, its blow-up time and its layers there; refuse a start that converges to 0."""
         growth = Growth(layers, target)
         time, end = growth.until()
@@ -90,7 +92,7 @@ class UnalignedStart(DeepStart):
         return growth, time + growth.left(end), end
 
     @cached_property
-    def leading(self) -> tuple[Growth, float, list[np.ndarray]]:
+    def leading(self) -> _Leading:
         """The leading system of the direction of one target, its blow-up time and its layers there."""
         target = np.asarray(self.target)[None]
         return self.blown_up(target / np.linalg.norm(target), self.equal_layers())
@@ -153,7 +155,7 @@ class UnalignedLearningTime(UnalignedStart):
         """Return the times."""
         s = float(np.linalg.norm(self.target))
         beta = np.asarray(self.target) / s
-        times = _times(*self.leading, beta, s, float(small), float(np.log(1 / small)))
+        times = _times(self.leading, beta, s, float(small), float(np.log(1 / small)))
         return {name: xp.asarray(time / self.clock) for name, time in times.items()}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
@@ -163,13 +165,16 @@ class UnalignedLearningTime(UnalignedStart):
         flow = deep_weights(np.atleast_2d(self.target), len(layers), rates=rates)
         beta = np.asarray(self.target) / np.linalg.norm(self.target)
 
-        level = (1 + float(cosine(layers[0], beta))) / 2
+        start = float(cosine(layers[0], beta))
 
         def gap(z: Any) -> float:
-            return float(cosine(z[0], beta)) - level
+            return float(cosine(z[0], beta)) - (1 + start) / 2
 
-        start = flow.State(*layers)
-        times.append(first_zero(flow, start, gap, until=LATE, rtol=1e-13, atol=1e-18, newton=2)[0])
+        aligned = 0.0
+        if start < ALIGNED:
+            z0 = flow.State(*layers)
+            aligned = first_zero(flow, z0, gap, until=LATE, rtol=1e-13, atol=1e-18, newton=2)[0]
+        times.append(aligned)
         return dict(zip(self.names, map(xp.asarray, times), strict=True))
 
     @classmethod
@@ -178,7 +183,7 @@ class UnalignedLearningTime(UnalignedStart):
         net = deep_network(given, outputs=1)
         s, depth = net.strength, net.red.depth
         beta = net.target[0] / s
-        found = _times(*cls.of_network(net).leading, beta, s, 1.0, -np.log(net.small))
+        found = _times(cls.of_network(net).leading, beta, s, 1.0, -float(np.log(net.small)))
 
         def predict(given: GivenNetwork) -> dict[str, Estimate]:
             times = {name: np.asarray(time / net.clock) for name, time in found.items()}
@@ -196,12 +201,11 @@ class UnalignedLearningTime(UnalignedStart):
         return cls(start=start, target=rng.uniform(0.8, 1.4) * beta, rates=rng.uniform(0.6, 1.6, 3))
 
 
-def _times(
-    growth: Growth, time: float, end: list[np.ndarray], beta: np.ndarray, s: float, small: float, log: float
-) -> dict[str, float]:
+def _times(leading: _Leading, beta: np.ndarray, s: float, small: float, log: float) -> dict[str, float]:
     """Return the times at rate 1."""
     from scipy.special import hyp2f1
 
+    growth, time, end = leading
     first, depth = growth.layers[0], growth.depth
     g, across = end[0] @ beta, first - np.outer(first @ beta, beta)
     b, m, scale = float(np.sum((across.T @ g) ** 2) / np.sum(g**2)), 1 - 2 / depth, s * small ** (depth - 2)
@@ -210,6 +214,8 @@ def _times(
     def late(y: float) -> float:
         return wait - y**-m / m * float(hyp2f1(1, -m, 1 - m, y)) / (depth * s ** (2 - 2 / depth))
 
-    level = (1 + float(cosine(first, beta))) / 2
-    aligned = growth.until(lambda v: float(cosine(v[0], beta)) - level)[0] / scale
+    start = float(cosine(first, beta))
+    aligned = 0.0  # of a first layer along the target at the start
+    if start < ALIGNED:
+        aligned = growth.until(lambda v: float(cosine(v[0], beta)) - (1 + start) / 2)[0] / scale
     return {"half of the target": late(0.5), "half of the loss": late(1 - 0.5**0.5), "alignment": aligned}

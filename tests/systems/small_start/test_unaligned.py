@@ -122,6 +122,13 @@ def test_conditions_are_named(cls):
         cls(start=np.ones((2, 2, 2)), target=target, rates=[1.0, 1.0], **more)
 
 
+def test_a_first_layer_along_the_target_is_aligned_at_once():
+    law = ls.laws.UnalignedLearningTime(start=[[[1.0]], [[2.0]], [[1.0]]], target=[1.0], rates=[1.0] * 3)
+    found = law.approximation(np, 0.01)
+    assert found["alignment"] == 0
+    assert abs(found["half of the target"] / law.exact(np, 0.01)["half of the target"] - 1) <= 1e-5
+
+
 def test_odd_parameters_are_refused_by_name():
     start, rates = [np.eye(2)] * 3, [1.0] * 3
     with pytest.raises(ValueError, match=r"^FirstLayerAlignment: across = a vector at cosine 1 must be across"):
