@@ -21,6 +21,7 @@ from linsolve.systems import flows, laws
 
 # the other public names and where they stand; each is imported on first access
 _WHERE = {
+    "adaptive_descent": "linsolve.core.adaptive",
     "card": "linsolve.papers.cards",
     "cite": "linsolve.papers.references",
     "collapse": "linsolve.studies.collapse:",

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
         if print_json(options, {name: f"{about.source}, {about.title}" for name, about in FIGURES.items()}):
             return 0
         for name, about in FIGURES.items():
-            print(f"  {name:<4} {about.source}, {about.title}")
+            print(f"  {name:<12} {about.source}, {about.title}")
         return 0
     out = options.out or f"figure-{options.name}.png"
     data = draw(options.name, out, options.seed)

@@ -34,8 +34,8 @@ def _flow(name: str, call: str) -> str:
     return f"flow, z0 = ls.{name}.example(rng); {call}"
 
 
-def _law(name: str, what: str) -> str:
-    return f'ls.laws.{name}.example(rng).approximation(np, 1e-3)["{what}"]'
+def _law(name: str, what: str, small: float = 1e-3) -> str:
+    return f'ls.laws.{name}.example(rng).approximation(np, {small:g})["{what}"]'
 
 
 def _mean(name: str) -> str:
@@ -52,9 +52,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(9)", "final weights", _flow("TwoLayer", "flow.limit(np, z0).w")),
         Statement("after (9)", "directions across the data", _flow("TwoLayer", 'flow(t, z0)["w_across"]')),
         Statement("(10)", "tangent kernel", _flow("TwoLayer", 'flow(t, z0)["ntk"]')),
-        Statement(
-            "(11), (12), Figure 1 (linear)", "alignment", _flow("TwoLayer", 'flow([0, t, np.inf], z0)["alignment"]')
-        ),
+        Statement("(11), (12)", "alignment", _flow("TwoLayer", 'flow([0, t, np.inf], z0)["alignment"]')),
         Statement("(13), section 3.3", "mechanism of learning", _flow("TwoLayer", "ls.phases.diagnose(flow, z0)")),
         Statement(
             "section 3.3", "lengths of the layers", _flow("TwoLayer", 'flow(t, z0)["u_norm"], flow(t, z0)["h_norm"]')
@@ -62,19 +60,22 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(14)-(16), (36)-(38), Theorem 2", "phase of exponents", "ls.phases.classify(1, -0.5, 0, 0, 0, 0)"),
         Statement("Corollaries 1-3, section 4.2", "map of the phases", "linsolve phase exponents"),
         Statement("Table 1", "phases of common scalings", "ls.phases.table()"),
-        Statement("below (16)", "bound of the final alignment as a law", reason=MISSING),
+        Statement("below (16)", "final alignment, and its bound", _law("FinalAlignment", "alignment")),
+        Statement(
+            "below (16), bound", "lower bound of the final alignment", "ls.laws.FinalAlignment.example(rng).bound(np)"
+        ),
         Statement(
             "(19)-(25)", "conserved quantities", _flow("TwoLayer", 'flow(t, z0)["balance"], flow(t, z0)["bivector"]')
         ),
         Statement(
             "(31)-(35)", "a start with P = 0", 'ls.TwoLayerOrder(y=-1.0)(t, dict(P=0.0, Q=0.5, R=0.0))["output"]'
         ),
-        Statement("Figure 1 as a command", "alignment and disalignment", reason=MISSING),
+        Statement("Figure 1 (linear)", "alignment and disalignment", "linsolve figure xu-ziyin-1"),
         Statement("Figures 2-7", "ReLU networks, CIFAR-10", reason=NONLINEAR),
     ),
     "atanasov_2022": (
         Statement("(1)", "outputs under a kernel", _flow("FrozenKernel", 'flow(t, z0)["f"]')),
-        Statement("(2), (3), (12)-(14)", "model kernel that grows in scale", reason=MISSING),
+        Statement("(2), (3), (12)-(14)", "model kernel that grows in scale", _law("TwoPhaseKernel", "function")),
         Statement("(15), section 2", "regression with the final kernel", _law("KernelRegression", "gap")),
         Statement("(4)", "two layers on white inputs", _flow("WhitenedTwoLayer", 'flow(t, z0)["product"]')),
         Statement("(5)", "tangent kernel", _flow("WhitenedTwoLayer", 'flow(t, z0)["kernel_alignment"]')),
@@ -94,16 +95,42 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "section 4.1.1, after (40)", "time to learn", _law("DeepLearningTime", "half of the loss at depth 3")
         ),
         Statement("section 4.2", "several outputs over the whole of training", _law("MatchedOutputs", "product")),
-        Statement("(11), (60)-(62)", "speed of features and loss", reason=MISSING),
+        Statement("(11), (60)-(62)", "speed of features and loss", _law("KernelSpeed", "ratio")),
         Statement("(16)", "overlaps in phase I", _law("EarlyAlignment", "q")),
         Statement("(17)", "overlaps of Gaussian weights", _mean("InitialOverlaps")),
         Statement("(20)-(24)", "phase I on any covariance", _law("EarlyAnisotropic", "output")),
         Statement("(25)", "direction of the kernel", _law("EarlyKernelDirection", "kernel")),
         Statement("(27), (28)", "output and size from start to end", _law("MatchedSolution", "r")),
-        Statement("(41)", "alignment of the first layer as a law", reason=MISSING),
+        Statement(
+            "(27), (28), rates of the layers",
+            "the same at learning rates of their own",
+            "ls.laws.MatchedSolution.of([0.01 * np.eye(2), [[0.01, 0.0]]], (np.eye(2), [1.0, 0.0]), [3.0, 0.4])(t)"
+            '["output"]',
+        ),
+        Statement("(41)", "alignment of the first layer", _law("FirstLayerAlignment", "slope", 0.1)),
+        Statement(
+            "section 4.1.1, figure 4(c)",
+            "times to learn and to align from any start",
+            _law("UnalignedLearningTime", "alignment", 0.1),
+        ),
+        Statement(
+            "section 4.1.1, prefactor",
+            "blow-up time of the draw",
+            "ls.deep.blow_up([[[1.0]], [[2.0]], [[3.0]]], [[1.0]]).time",
+        ),
+        Statement("section 4.2, Figure 5(b)", "drops of the loss", _law("SaddleToSaddle", "drop 2")),
+        Statement(
+            "section 4.2, Figure 5(a)",
+            "alignment of several outputs over time",
+            "ls.deep.DeepNetwork.init((np.eye(3)[:, :2], [2.0, 1.0], np.eye(2)), 1e-3, depth=3).kernel_alignment([t])",
+        ),
         Statement("(43)", "kernels of the activations", _law("LayerKernels", "layer 1")),
         Statement("(44)-(48)", "error on a new task", _mean("TransferError")),
-        Statement("(49)-(52)", "kernels in training learn one function", reason=MISSING),
+        Statement(
+            "(49)-(52)",
+            "kernels in training learn one function",
+            "ls.kernels.regression(np.diag([4.0, 1.0, 1.0]), [[3.0, 0.0, 0.0]], [6.0]).map",
+        ),
         Statement("(53), (54)", "kernel of several outputs", _law("FinalKernelOutputs", "kernel")),
         Statement("(55), (57)-(59)", "strengths at unequal widths", _law("WidthCorrection", "strengths squared")),
         Statement("(56)", "imbalance of two layers", _mean("LayerImbalance")),
@@ -121,11 +148,15 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             _flow("TwoLayer", "ls.kernels.linearize(flow, z0)"),
         ),
         Statement("(6), (7), (31), (32)", "scaled output, one hidden layer", _flow("LazyTwoLayer", 'flow(t, z0)["F"]')),
-        Statement("(8), (9)", "adaptive steps of descent", reason=MISSING),
+        Statement("(8), (9)", "adaptive steps of descent", "ls.adaptive_descent(ls.BalancedMode(s=2.0), 0.5, t).t"),
         Statement(
             "(10)-(14)", "one hidden layer in their scaling", "ls.TwoLayer.from_lazy(0.5, 50, [1.0, 2.0], 3.0, rng=0)"
         ),
-        Statement("(10)-(14), (20)-(23)", "several hidden layers", reason=MISSING),
+        Statement(
+            "(10)-(14), (20)-(23)",
+            "several hidden layers in feature training",
+            _law("DeepFeatureRegime", "half time", 1e-5),
+        ),
         Statement("(15)-(17), (33)", "variance over initial weights", _mean("LazyFluctuations")),
         Statement("(18), (24)", "kernel after training", _law("LazyTraining", "kernel change")),
         Statement("(18), lazy training", "kernel at fixed width", _mean("FixedWidthKernelChange")),
@@ -133,15 +164,31 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(29)", "weights in lazy training", _law("LazyRegime", "weights")),
         Statement("(30)", "weights in feature training", _law("FeatureRegime", "weights")),
         Statement("section 6, Figure 3(a)", "crossover of the regimes", "linsolve phase lazy"),
-        Statement("Table 2", "exponents at several depths", reason=MISSING),
-        Statement("Figures 3(b)-(d), 4, 5, 9, 10", "linear versions", reason=MISSING),
+        Statement("Table 2", "exponents at several depths", _law("DeepFeatureRegime", "kernel", 1e-5)),
+        *(
+            Statement(
+                f"Figure {name} (linear)", "one hidden layer", f"linsolve figure geiger-{name.replace('(a)', 'a')}"
+            )
+            for name in ("4(a)", "5", "9")
+        ),
+        Statement("Figures 3(b)-(d), 4(c)-(d)", "test error of classifiers", reason=NONLINEAR),
+        Statement("Figures 4(b), 10", "linear versions", reason=MISSING),
         Statement(
             "Table 1, Figures 1, 2, 6-8, 11-16", "Softplus, convolutional and residual networks", reason=NONLINEAR
         ),
     ),
     "ortiz_jimenez_2021": (
         Statement("(1)", "linearized network", _flow("TwoLayer", "ls.kernels.linearize(flow, z0)")),
-        Statement("(2)", "bound of the risk", reason=MISSING),
+        Statement(
+            "(1), deep networks",
+            "linearized deep network",
+            "ls.kernels.linearize(ls.deep.deep_weights(np.eye(2), 3), [np.eye(2)] * 3).kernel",
+        ),
+        Statement(
+            "(2)",
+            "bound of the risk, the term of the norm",
+            "K = np.diag([4.0, 1.0]); ls.kernels.rkhs_norm(K, [2.0, 1.0]) * np.sqrt(np.trace(K)) / 2",
+        ),
         Statement("(3), (7)", "norm of a function", "ls.kernels.rkhs_norm(np.diag([4.0, 1.0]), [2.0, 1.0])"),
         Statement(
             "Lemma 1, (6), (8), (9)", "bound of the norm", "ls.kernels.rkhs_norm_bound(np.diag([4.0, 1.0]), [2.0, 1.0])"
@@ -163,7 +210,10 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "ls.kernels.energy_concentration(np.diag([4.0, 1.0]), [3.0, 4.0], top=1)",
         ),
         Statement("Figure 8", "kernels frozen before and after training", "linsolve figure 8"),
-        Statement("Figures 6, 7, 9", "linear versions", reason=MISSING),
+        *(
+            Statement(f"Figure {name} (linear)", "kernels during training", f"linsolve figure ortiz-{name}")
+            for name in ("6", "7", "9")
+        ),
         Statement("Figures 1-5, 10-16", "convolutional and residual networks", reason=NONLINEAR),
     ),
     "seleznova_2024": (

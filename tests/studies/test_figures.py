@@ -5,7 +5,18 @@ import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.plot import figure
 from linsolve.studies import figures
-from linsolve.studies.figures import classes, depth, generalization, linearized, networks, phases, transfer
+from linsolve.studies.figures import (
+    alignment,
+    classes,
+    depth,
+    directions,
+    generalization,
+    lazy,
+    linearized,
+    networks,
+    phases,
+    transfer,
+)
 
 
 def panels(name, data, module):
@@ -39,6 +50,91 @@ def test_figure_8_trained_kernels_learn_fastest_and_theory_lies_on_the_simulatio
         later[:50] = False
         assert (panel["theory"]["final"][later] < panel["theory"]["initial"][later]).all()
     panels("8", data, linearized)
+
+
+def test_figure_1_of_xu_and_ziyin_aligned_or_disaligned():
+    data = alignment.compute_xu_ziyin_1()
+    kernel, feature, parallel, falling = data["curves"].values()
+    for curve in data["curves"].values():
+        theory = np.interp(curve["marks"], curve["t"], curve["theory"])
+        assert np.max(np.abs(curve["simulated"] - theory)) <= 1e-3
+    assert abs(feature["end"] - data["limit"]) <= 0.01
+    assert data["bound"] <= feature["theory"][-1]
+    assert abs(kernel["end"]) <= 5 / np.sqrt(alignment.WIDTH)
+    assert np.min(parallel["simulated"]) >= 1 - 1e-9
+    assert np.all(np.diff(feature["theory"]) > 0)
+    assert np.all(np.diff(falling["simulated"]) < 0)
+    panels("xu-ziyin-1", data, alignment)
+
+
+def test_figure_5_of_geiger_networks_lie_on_infinite_width():
+    data = lazy.compute_geiger_5()
+    line, theory = data["kernel change"]["theory"]
+    wide = data["kernel change"]["networks"][lazy.WIDTHS[-1]]
+    limit = np.exp(np.interp(np.log(lazy.SCALED), np.log(line), np.log(theory)))
+    feature = lazy.SCALED < 1
+    assert np.max(np.abs(wide / limit - 1)[feature]) < 0.1
+    assert wide[-1] > 2 * limit[-1]  # the fluctuation of fixed width
+    line, theory = data["half time"]["theory"]
+    limit = np.exp(np.interp(np.log(lazy.SCALED), np.log(line), np.log(theory)))
+    assert np.max(np.abs(data["half time"]["networks"][lazy.WIDTHS[-1]] / limit - 1)) < 0.1
+    for curve in data["losses"].values():
+        assert np.max(np.abs(curve["network"] - curve["theory"][::8])) < 0.1
+    panels("geiger-5", data, lazy)
+
+
+@pytest.mark.exhaustive
+def test_figure_9_of_geiger_weights_lie_on_infinite_width():
+    data = lazy.compute_geiger_9()
+    line, theory = data["theory"]
+    limit = np.exp(np.interp(np.log(lazy.SCALED), np.log(line), np.log(theory)))
+    assert np.max(np.abs(data["networks"][lazy.WIDTHS[-1]] / limit - 1)) < 0.1
+    panels("geiger-9", data, lazy)
+
+
+def test_figure_4a_of_geiger_variance_falls_as_one_over_the_width():
+    data = lazy.compute_geiger_4a()
+    for h, theory, mean, error in data.values():
+        assert np.max((np.abs(mean - theory) - 3 * theory / h) / error) < 4
+        np.testing.assert_allclose(theory * h, theory[0] * h[0], rtol=1e-12)
+    one_panel("geiger-4a", data, lazy)
+
+
+def one_panel(name, data, module):
+    with figure(1, 1) as (fig, ax):
+        getattr(module, f"draw_{figures.FIGURES[name].name}")(ax, data)
+        fig.canvas.draw()
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
+
+
+def test_figure_6_of_ortiz_jimenez_energy_rises_before_the_loss_falls():
+    data = directions.compute_ortiz_6()
+    for sigma, curve in data["curves"].items():
+        assert np.max(np.abs(curve["theory"][::6] - curve["simulated"])) < 5 * sigma**2
+        assert curve["simulated"][0] < 0.5
+        assert 1 - curve["simulated"][-1] < max(10 * sigma**6, 1e-8)
+    assert curve["theory"][curve["loss"] > 0.9].max() > 0.98  # silent alignment at the smaller start
+    one_panel("ortiz-6", data, directions)
+
+
+def test_figure_7_of_ortiz_jimenez_ends_at_the_closed_form():
+    data = directions.compute_ortiz_7()
+    assert np.max(np.abs(data["end"] - data["theory"])) < 5 * data["sigma"] ** 2
+    assert np.argmax(data["end"]) == data["task"]
+    assert np.argmax(data["start"]) == 0
+    panels("ortiz-7", data, directions)
+
+
+def test_figure_9_of_ortiz_jimenez_needs_the_task_of_the_training():
+    data = directions.compute_ortiz_9()
+    for name in ("the trained task", "a task across it"):
+        mean, error = data[name]["sampled"].T
+        theory = np.interp(data["t"], data["line"], data[name]["theory"])
+        assert np.max((np.abs(mean - theory) / error)[2:]) < 5  # before, the kernel is not of the law's form
+    assert data["the trained task"]["sampled"][-1, 0] < 0.6 * data["the trained task"]["sampled"][0, 0]
+    assert data["a task across it"]["theory"][-1] > data["a task across it"]["theory"][0]
+    one_panel("ortiz-9", data, directions)
 
 
 def test_figure_3_theory_lies_on_the_simulation():
@@ -108,6 +204,10 @@ def test_figure_5_two_layers_follow_the_closed_form_and_end_aligned():
     assert np.max(np.abs(two["theory"]["alignment"] - two["alignment"])) < 1e-3
     for found in data.values():
         assert found["alignment"][-1] == pytest.approx(found["final"], rel=0.01)
+    three = data[3]
+    learned = np.isfinite(three["theory"]["alignment"])
+    assert np.max(np.abs(three["theory"]["loss"] - three["loss"])[learned]) < 0.1 * three["loss"][0]
+    assert np.max(np.abs(three["theory"]["alignment"] - three["alignment"])[learned]) < 0.1 * three["final"]
     panels("5", data, classes)
 
 

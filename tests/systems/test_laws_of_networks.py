@@ -325,6 +325,7 @@ REFUSED = [
     ("LazyRegime", on_line(0, 0.0, gap=3.0), "G = 3"),
     ("FeatureRegime", on_line(0, 0.0, gap=0.5), "1/G = 2"),
     ("NTKMoments", case(widths=(5, 7, 2)), "outputs = 2"),
+    ("FinalAlignment", case(), "distance from a line"),
 ]
 
 
@@ -337,7 +338,7 @@ def test_a_condition_that_fails_is_named_with_its_value(name, given, condition):
 def test_every_law_is_applied_or_gives_the_reason():
     weights, data, rates = case()
     without = [law for law in ls.laws.ALL if law.without_network()]
-    assert len(ls.laws.ALL) - len(without) == 19
+    assert len(ls.laws.ALL) - len(without) == 24
     for law in without:
         with pytest.raises(TypeError, match=rf"^{law.__name__}\.of: the law has no network of its own \(.+\); pass"):
             law.of(weights, data, rates)

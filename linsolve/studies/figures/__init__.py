@@ -20,6 +20,8 @@ FORMATS = (".png", ".pdf", ".svg")
 ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
 ADVANI = "Advani, Saxe, Sompolinsky (2020)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
+GEIGER = "Geiger, Spigler, Jacot, Wyart (2020)"
+XU_ZIYIN = "Xu and Ziyin (2024)"
 
 
 class Figure(NamedTuple):
@@ -59,10 +61,17 @@ FIGURES = {
     "D.3": Figure("depth", "d3", 3, "figure D.3: loss, kernel and first layer at several depths"),
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
     "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
-    "8": Figure("linearized", "8", 2, "figure 8: kernels frozen before and after training", ORTIZ),
     "double-descent": Figure(
         "generalization", "double_descent", 3, "double descent in time: exact curves over sampled networks", ADVANI
     ),
+    "8": Figure("linearized", "8", 3, "figure 8: kernels frozen before and after training", ORTIZ),
+    "geiger-4a": Figure("lazy", "geiger_4a", 1, "figure 4(a) (linear): variance of the output", GEIGER),
+    "geiger-5": Figure("lazy", "geiger_5", 4, "figure 5 (linear): kernel, loss and half time", GEIGER),
+    "geiger-9": Figure("lazy", "geiger_9", 2, "figure 9 (linear): change of the weights", GEIGER),
+    "ortiz-6": Figure("directions", "ortiz_6", 1, "figure 6 (linear): energy of the target", ORTIZ),
+    "ortiz-7": Figure("directions", "ortiz_7", 2, "figure 7 (linear): alignment of eigenvectors", ORTIZ),
+    "ortiz-9": Figure("directions", "ortiz_9", 1, "figure 9 (linear): kernels frozen in training", ORTIZ),
+    "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 
 
@@ -95,7 +104,7 @@ def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
     about = FIGURES[name]
     module = importlib.import_module(f"linsolve.studies.figures.{about.module}")
     data = getattr(module, f"compute_{about.name}")(seed)
-    with figure(1, about.panels, figsize=(4.6 * about.panels, 4.2)) as (fig, axes):
+    with figure(1, about.panels, figsize=(max(7.5, 4.6 * about.panels), 4.2)) as (fig, axes):
         getattr(module, f"draw_{about.name}")(axes, data)
         fig.suptitle(f"After {about.source}, {about.title}", fontsize=11, x=0.01, ha="left")
         with whole_files(Path(out).parent) as made:

@@ -10,6 +10,7 @@ from linsolve.core.network import follow
 from linsolve.plot.style import COLORS
 from linsolve.studies.figures.depth import mode_after
 from linsolve.studies.figures.networks import MARKS, deep_start, simulated
+from linsolve.systems.deep.closed_forms import kernel_alignment
 from linsolve.systems.small_start.final_kernel import FinalKernelAnisotropic, tangent_kernel
 from linsolve.systems.small_start.matched_outputs import MatchedOutputs
 
@@ -58,7 +59,7 @@ def compute_5(seed: int = 0) -> dict[int, dict[str, Any]]:
             }
         else:
             modes = [mode_after(t, path["modes"][:, k], s, depth, 0.2) for k, s in enumerate(values[: n_out - 1])]
-            theory = {"modes": np.stack(modes, axis=1)}
+            theory = {"modes": np.stack(modes, axis=1)} | _learned(np.stack(modes, axis=1), values[: n_out - 1], n_in)
         found[depth] = path | {
             "theory": theory,
             "sigma": sigma,
@@ -66,6 +67,13 @@ def compute_5(seed: int = 0) -> dict[int, dict[str, Any]]:
             "values": values,
         }
     return found
+
+
+def _learned(modes: np.ndarray, s: np.ndarray, n_in: int) -> dict[str, np.ndarray]:
+    """Return loss and alignment of a balanced network of three layers whose modes not yet learned are 0."""
+    c, n_out = np.nan_to_num(modes), len(s) + 1
+    alignment = kernel_alignment(np, c, s, np.ones(3), n_out, n_in)
+    return {"loss": np.sum((s - c) ** 2, axis=1) / 2, "alignment": np.where(c[:, 0] > 0, alignment, np.nan)}
 
 
 def _two_layers(target: np.ndarray, gram_in: np.ndarray, gram_out: np.ndarray) -> np.ndarray:

@@ -8,8 +8,11 @@ FLOWS = {"BalancedMap": "balanced_map"}
 LAWS: dict[str, str] = {}
 PUBLISHED: dict[str, tuple[str, ...]] = {}
 _MORE = {
+    "BlowUp": "leading",
     "DeepNetwork": "network",
+    "blow_up": "leading",
     "distances": "recognition",
+    "nahm": "leading_closed",
 }
 
 _WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS, **_MORE}.items()}

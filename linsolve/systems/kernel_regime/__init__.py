@@ -9,13 +9,14 @@ FLOWS = {
     "FrozenKernel": "frozen_kernel",
     "SpecializedKernel": "specialized_kernel",
 }
-LAWS: dict[str, str] = {}
+LAWS = {"TwoPhaseKernel": "two_phase"}
 PUBLISHED = {
     "ortiz_jimenez_2021": ("published",),
 }
 _MORE = {
     "Convergence": "tangent",
     "anisotropy_directions": "tangent",
+    "Regression": "least_norm",
     "convergence": "tangent",
     "input_kernel": "tangent",
     "linearize": "tangent",
@@ -26,6 +27,7 @@ _MORE = {
     "alignment_from_jacobian": "measures",
     "cosine_alignment": "measures",
     "energy_concentration": "measures",
+    "regression": "least_norm",
     "rkhs_norm": "measures",
     "rkhs_norm_bound": "measures",
 }

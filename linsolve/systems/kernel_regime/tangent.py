@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, boolean, number, real_array, shown
 from linsolve.core.flow import Flow
+from linsolve.core.integrate import integrate
+from linsolve.core.network import trained
 from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.frozen_kernel import FrozenKernel
+from linsolve.systems.kernel_regime.tangent_deep import is_deep, linearized_deep, outputs_of
 
 __all__ = ["Convergence", "anisotropy_directions", "convergence", "input_kernel", "linearize", "tangent_kernel"]
 
@@ -180,7 +183,8 @@ def linearize(flow: Any, z: Any) -> FrozenKernel:
 
     Parameters
     ----------
-    flow : TwoLayer or WhitenedTwoLayer
+    flow : TwoLayer, WhitenedTwoLayer or deep network
+        A deep network is the flow of raw weights without biases of `linsolve.deep.deep_weights`.
     z : State, fields of shape lead + own
         State in which the kernel is evaluated; for a trained network ``flow.limit`` or ``flow(t, z0).state``.
 
@@ -189,7 +193,9 @@ def linearize(flow: Any, z: Any) -> FrozenKernel:
     FrozenKernel
         For `TwoLayer` the outputs ``f`` have shape lead + (1,) and ``eta = 2``; the network's loss, without 1/2, is
         twice the frozen one. For `WhitenedTwoLayer` the outputs are the entries of the product, row by row,
-        ``K = Z (x) 1 + 1 (x) X`` with the Gram matrices ``Z = w2 w2^T``, ``X = w1^T w1``, and ``eta = 1/tau``.
+        ``K = Z (x) 1 + 1 (x) X`` with the Gram matrices ``Z = w2 w2^T``, ``X = w1^T w1``, and ``eta = 1/tau``. For a
+        deep network they are the entries of ``W Sigma^(1/2)``, ``W`` the map and ``Sigma`` the covariance,
+        ``K = (1 (x) Sigma^(1/2)) [sum_l eta_l W_>l W_>l^T (x) W_<l^T W_<l] (1 (x) Sigma^(1/2))``, and ``eta = 1``.
 
     Examples
     --------
@@ -202,6 +208,8 @@ def linearize(flow: Any, z: Any) -> FrozenKernel:
     >>> frozen([0.0, float("inf")], [0.5])["f"].round(6).tolist()
     [[0.5], [1.0]]
     """
+    if is_deep(flow):
+        return linearized_deep(flow, flow.state(z))
     if not _has_kernel(flow):
         raise TypeError(f"linearize: flow = {_named(flow)} has no data set here; pass a TwoLayer or a WhitenedTwoLayer")
     z = flow.state(z)
@@ -281,9 +289,10 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
 
     Parameters
     ----------
-    flow : TwoLayer or WhitenedTwoLayer
+    flow : TwoLayer, WhitenedTwoLayer or deep network
+        As for `linearize`; a deep network is integrated, to its end as well.
     t : array_like, any shape
-        Times; ``inf`` included.
+        Times; ``inf`` included, but not for a deep network.
     z0 : State
         Start of the network.
     unbiased : bool
@@ -310,6 +319,8 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     >>> found.final.round(3).tolist()  # its kernel at the end the fastest
     [0.98, 0.018, 0.0, 0.0]
     """
+    if is_deep(flow):
+        return _deep_convergence(flow, t, z0, boolean("convergence", "unbiased", unbiased, meaning="start at output 0"))
     if not _has_kernel(flow):
         raise TypeError(f"convergence: flow = {_named(flow)} must be a TwoLayer or a WhitenedTwoLayer (the network)")
     unbiased = boolean("convergence", "unbiased", unbiased, meaning="whether linearizations start from output 0")
@@ -320,4 +331,16 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     # from the residual itself; output minus target may cancel
     start = -_target(xp, traj.flow, z0) if unbiased else _residual(xp, traj.flow, z0)
     losses = [weight * FrozenKernel(k.kernel, 0 * k.y, k.eta)(traj.t, start)["loss"] for k in kernels]
+    return Convergence(traj.t, traj["loss"], *losses)
+
+
+def _deep_convergence(flow: Any, t: Any, z0: Any, unbiased: bool) -> Convergence:
+    """Return the losses of a deep network, integrated, and of its linearizations, in closed form."""
+    traj = integrate(flow, t, z0)
+    start = flow.state(z0)
+    xp = arithmetic.namespace(*start)
+    end = trained(list(start), flow.target, covariance=flow.covariance, rates=flow.rates)
+    kernels = [linearized_deep(flow, z) for z in (start, type(start)(*map(xp.asarray, end)))]
+    first = -kernels[0].y if unbiased else outputs_of(xp, flow, list(start)) - kernels[0].y
+    losses = [FrozenKernel(k.kernel, 0 * k.y, k.eta)(traj.t, first)["loss"] for k in kernels]
     return Convergence(traj.t, traj["loss"], *losses)

@@ -287,6 +287,7 @@ def _speeds(sigma: float) -> tuple[float, ...]:
     verdict="leading order",
     reason="order -L in sigma, as printed",
     setting="homogeneous networks, small initial weights, targets of order 1",
+    about=("KernelSpeed",),
     tolerance=0.005,
 )
 def laziness_of_small_networks() -> Order:
@@ -310,6 +311,7 @@ def laziness_of_small_networks() -> Order:
     verdict="typographical",
     reason="(60) and (61) give (62), with the loss in the numerator; the order in sigma is the same",
     setting="homogeneous networks, small initial weights, targets of order 1",
+    about=("KernelSpeed",),
 )
 def laziness_in_the_main_text() -> Evidence:
     """Compare with the quotient of the right sides of (60) and (61), with norms taken from a network."""

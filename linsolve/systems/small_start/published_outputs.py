@@ -291,7 +291,7 @@ def correction_of_the_strength() -> Evidence:
     reason="the factor 1/2 of figure 2 is missing, as in section 3.1.2",
     setting="two layers, aligned modes",
     follows="when_learning_begins",
-    about=("MatchedOutputs", "LearningTime"),
+    about=("MatchedOutputs", "LearningTime", "SaddleToSaddle"),
     tolerance=1e-08,
 )
 def when_a_mode_is_learned() -> Evidence:

@@ -102,7 +102,7 @@ def _two_kernels() -> tuple[Any, Any, Any]:
         "exponential is time-ordered and the integral carries eta"
     ),
     setting="any kernel in time, rate eta",
-    about=("FrozenKernel",),
+    about=("FrozenKernel", "TwoPhaseKernel"),
     tolerance=1e-8,
 )
 def learned_function() -> Evidence:
@@ -165,7 +165,7 @@ def errors_fall() -> Evidence:
     verdict="leading order",
     reason="order 1 in epsilon, as printed",
     setting="model (3)",
-    about=("KernelRegression",),
+    about=("KernelRegression", "TwoPhaseKernel"),
     tolerance=5e-3,
 )
 def errors_of_the_first_stage() -> Order:

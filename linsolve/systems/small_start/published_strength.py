@@ -108,7 +108,7 @@ def growth_while_small() -> Evidence:
     latex=r"t \sim \sigma^{-L+2}/s",
     verdict="typographical",
     reason="the power is -L+2, as in section 4.1.1 and figures 4 and D.3; the prefactor rests on (39)",
-    about=("DeepLearningTime",),
+    about=("DeepLearningTime", "UnalignedLearningTime"),
     tolerance=0.001,
 )
 def time_to_learn() -> Order:
@@ -129,7 +129,7 @@ def time_to_learn() -> Order:
     verdict="leading order",
     reason="an order of magnitude, as printed: the power of sigma holds; the prefactor rests on (39)",
     follows="motion_of_the_strength",
-    about=("DeepLearningTime",),
+    about=("DeepLearningTime", "UnalignedLearningTime"),
     tolerance=0.001,
 )
 def time_in_the_main_text() -> Order:
@@ -155,6 +155,7 @@ def time_in_the_main_text() -> Order:
         "terms are of order 2L - 2"
     ),
     setting="deep linear network, white inputs, small initial weights",
+    about=("FirstLayerAlignment",),
     tolerance=0.005,
 )
 def alignment_of_the_first_layer() -> Evidence:

@@ -11,6 +11,7 @@ FLOWS = {
     "TwoLayerOrder": "order_parameters",
 }
 LAWS = {
+    "FinalAlignment": "final_alignment",
     "LazyTraining": "lazy_training",
     "LazyRegime": "lazy_regimes",
     "FeatureRegime": "lazy_regimes",

@@ -167,7 +167,7 @@ def _final_scale(p: Any, q: Any, alpha: float) -> Any:
         "two or more hidden layers, as in the source, whose weights grow in a finite time; with one hidden layer "
         "growth is exponential and a logarithm multiplies"
     ),
-    about=("FeatureRegime",),
+    about=("FeatureRegime", "DeepFeatureRegime"),
     tolerance=1e-3,
 )
 def half_time_of_feature_training() -> Evidence:
@@ -256,7 +256,7 @@ def weights_of_feature_training() -> Order:
     latex=r"b = \tfrac{1}{L + 1}",
     verdict="leading order",
     reason="order -1/(L + 1), measured at L = 1; the value 0.17 is that of L = 5",
-    about=("FeatureRegime",),
+    about=("FeatureRegime", "DeepFeatureRegime"),
     tolerance=6e-3,
 )
 def exponent_of_the_weights() -> Order:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.network import trained as trained_layers
 from linsolve.core.published_formula import Evidence, Source
 from linsolve.systems.two_layer.published_line import (
     AT_SADDLE,
@@ -131,6 +132,36 @@ def condition_of_alignment() -> Evidence:
         truth.append(np.sign(grown))
         stated.append(np.sign(x + np.sqrt(x**2 + kQ / kP) - 1))
     return Evidence(truth, stated)
+
+
+@formula(
+    "3.2",
+    "after (13)",
+    "effect of unequal learning rates on the alignment",
+    quote=(
+        r"For example, when $\eta_u \gg \eta_w$ (or vice versa), this condition depends monotonically and "
+        r"(essentially) linearly on $\eta_w$, and making $\eta_w$ close to $\eta_u$ has the effect of making the two "
+        "layers more aligned."
+    ),
+    latex=r"\zeta(\infty) = y \big/ \sqrt{y^2 + \gamma^2 |u_0 \wedge w_0|^2} \text{ at any learning rates}",
+    verdict="incorrect",
+    reason=(
+        "the bivector of the layers is conserved at any rates, so that the alignment at the end does not depend on "
+        "them; nor does condition (13), which says that gamma (y - f) is positive at the start"
+    ),
+    setting="one input, x = 1, gamma > 0, y > 0",
+    about=(*FLOWS, "FinalAlignment"),
+)
+def unequal_rates_and_the_alignment() -> Evidence:
+    """Compare with the cosine of layers trained at three ratios of the rates: its changes as the ratio tends to 1."""
+    u, w, y = LINE.u, LINE.w[:, 0], 2.0
+    found = []
+    for ratio in (0.01, 0.1, 1.0):
+        first, last = trained_layers([w[:, None], u[None]], [y], rates=[ratio, 1.0])
+        found.append((last @ first).item() / (np.linalg.norm(last) * np.linalg.norm(first)))
+    closed = y / np.sqrt(y**2 + (u @ u) * (w @ w) - (u @ w) ** 2)
+    changes = np.where(np.abs(np.diff(found)) < 1e-8, 0.0, np.sign(np.diff(found)))
+    return Evidence([*changes, found[0]], [0.0, 0.0, closed], [1.0, 1.0, closed])
 
 
 @formula(

@@ -211,7 +211,7 @@ def condition_of_the_kernel_phase() -> Evidence:
     verdict="typographical",
     reason="the inequality is a lower bound, as printed; the word upper contradicts it",
     setting="P = Q, sum of p_i q_i = 0, feature learning phase",
-    about=("TwoLayerOrder",),
+    about=("TwoLayerOrder", "FinalAlignment"),
 )
 def bound_of_the_final_alignment() -> Evidence:
     """Compare with the final alignment by (8), (11) at several K: the largest violation of each inequality."""
