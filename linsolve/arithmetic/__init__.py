@@ -28,6 +28,7 @@ __all__ = [
     "balls",
     "cast",
     "constant",
+    "extremes",
     "first_order",
     "holds",
     "implicit",
@@ -265,7 +266,7 @@ def _namespace_of(array: Any) -> Any:
         return array.namespace
     if isinstance(array, np.ndarray):
         return np
-    if type(array).__module__.split(".")[0] == "cupy":
+    if _is_cupy(array):
         return _cupy()
     if _is_jax(array):
         return jax_namespace()
@@ -277,6 +278,10 @@ def _namespace_of(array: Any) -> Any:
 def _is_jax(array: Any) -> bool:
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(array, jax.Array)
+
+
+def _is_cupy(array: Any) -> bool:
+    return type(array).__module__.split(".")[0] == "cupy"
 
 
 def _cupy() -> ModuleType:
@@ -311,9 +316,22 @@ def to_numpy(array: Any) -> np.ndarray:
         )
     if isinstance(array, ObjectArray):
         return np.asarray([array.namespace.to_float(v) for v in array.flat], dtype=float).reshape(array.shape)
-    if hasattr(array, "get") and type(array).__module__.split(".")[0] == "cupy":
+    if _is_cupy(array):
         return array.get()
     return np.asarray(array)
+
+
+def extremes(array: Any) -> tuple[float, float]:
+    """Return the smallest and the largest entry of an array, nan if an entry is nan; a GPU finds them itself.
+
+    Examples
+    --------
+    >>> from linsolve import arithmetic
+    >>> arithmetic.extremes([2.0, -1.0, 0.5])
+    (-1.0, 2.0)
+    """
+    held = array if _is_cupy(array) else to_numpy(array)
+    return float(held.min()), float(held.max())
 
 
 def cast(xp: Any, value: Any) -> Any:

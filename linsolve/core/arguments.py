@@ -90,9 +90,9 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     if not arithmetic.readable(value):
         return value
     domain = domain or Interval("(-inf, inf)")
-    numbers = arithmetic.to_numpy(value)
-    if numbers.min() in domain and numbers.max() in domain:  # no interval contains nan
+    if all(end in domain for end in arithmetic.extremes(value)):  # no interval contains nan
         return value
+    numbers = arithmetic.to_numpy(value)
     bad = np.isnan(numbers)
     if bad.any():
         raise ValueError(f"{who}: {what} = {_first(bad, numbers)} is not a number ({meaning}); remove or replace it")
