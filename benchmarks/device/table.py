@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,12 +32,13 @@ __all__ = ["WORKLOADS", "Way", "device", "rows"]
 ROUNDS = 5
 STEPS = 8  # steps of Runge-Kutta between two times
 SHARE = 64  # the processor evaluates one of so many members
+SAMPLE = 4  # members evaluated to 50 digits
 ENGINE = "compiled" if importlib.util.find_spec("llvmlite") else "blocks"
 MOMENTS = ("mean", "variance")
 
 
 class Way(NamedTuple):
-    """One evaluation: label, call that returns observables by name or None, members, steps between two times."""
+    """One evaluation: label, call that returns observables by name, members, steps between two times."""
 
     who: str
     call: Callable[[], Any]
@@ -89,22 +91,23 @@ def in_jax(given: Problem, names: tuple[str, ...], kept: Callable[[Any], Any] = 
         traj = flow(t, z0)
         return {name: kept(traj[name]) for name in names}
 
-    call = lambda: jax.block_until_ready(run(flow, jax.numpy.asarray(given.t), z0))  # noqa: E731
-    return [Way("JAX", call, given.batch[0])]
+    t = jax.numpy.asarray(given.t)
+    return [Way("JAX", lambda: jax.block_until_ready(run(flow, t, z0)), given.batch[0])]
 
 
 def share(given: Problem) -> Problem:
     """Return the members that the processor evaluates."""
-    return sliced(given, 0, max(2, given.batch[0] // SHARE))
+    return sliced(given, 0, max(SAMPLE, given.batch[0] // SHARE))
 
 
 def written(xp: Any, given: Problem, names: tuple[str, ...] = ("a",)) -> list[Way]:
     """Return the evaluations of a flow of single numbers, every value written."""
     (flow, z0), few = on(xp, given), share(given)
-    out = {name: xp.empty((given.t.size, *given.batch)) for name in names}
-    kernel = Way("kernel", lambda: cuda.evaluate(flow, given.t, z0, names, out=out), given.batch[0])
-    processor = lambda: evaluate(few.flow, few.t, few.z0, names, engine=ENGINE)  # noqa: E731
-    return [kernel, *in_jax(given, names), Way("processor", processor, few.batch[0])]
+    kernel = partial(cuda.evaluate, flow, given.t, z0, names)
+    processor = partial(evaluate, few.flow, few.t, few.z0, names, engine=ENGINE)
+    return [
+        Way("kernel", kernel, given.batch[0]), *in_jax(given, names), Way("processor", processor, few.batch[0])
+    ]  # fmt: skip
 
 
 def integrated(xp: Any, given: Problem) -> list[Way]:
@@ -116,13 +119,13 @@ def reduced(xp: Any, given: Problem) -> list[Way]:
     """Return the evaluations of mean and variance over the members, none of which is written."""
     (flow, z0), few = on(xp, given), share(given)
 
-    def kernel() -> None:
+    def kernel() -> Any:
         gathering = Reduction(("a",), given.t.size)
         gathering.absorb(cuda.checked(flow, given.t, z0))
-        gathering.results()
+        return gathering.results()
 
-    jax = [way._replace(call=_dropped(way.call)) for way in in_jax(given, ("a",), lambda a: (a.mean(-1), a.var(-1)))]
-    processor = _dropped(lambda: reduce(few.flow, few.t, few.z0, "a", MOMENTS, engine=ENGINE))
+    jax = in_jax(given, ("a",), lambda a: (a.mean(axis=-1), a.var(axis=-1)))
+    processor = partial(reduce, few.flow, few.t, few.z0, "a", MOMENTS, engine=ENGINE)
     return [Way("kernel", kernel, given.batch[0]), *jax, Way("processor", processor, few.batch[0])]
 
 
@@ -136,17 +139,10 @@ def arrays(xp: Any, given: Problem) -> list[Way]:
 
 def streamed(xp: Any, members: int) -> list[Way]:
     """Return the streamed statistics of random networks, drawn where they are evaluated."""
-    few = max(2, members // SHARE**2)
-
-    def statistics(members: int, **device: str) -> Callable[[], None]:
-        t, factory = np.linspace(0.0, 2.0, 8), random_networks(10**6, 1e-3, 1e-3)
-        return _dropped(lambda: ls.ensemble(factory, members, t, reduce=MOMENTS, rng=0, **device))
-
-    return [Way("kernel", statistics(members, device="cuda"), members), Way("processor", statistics(few), few)]
-
-
-def _dropped(call: Callable[[], Any]) -> Callable[[], None]:
-    return lambda: call() and None
+    few, t, factory = max(SAMPLE, members // SHARE**2), np.linspace(0.0, 2.0, 8), random_networks(10**6, 1e-3, 1e-3)
+    kernel = partial(ls.ensemble, factory, members, t, reduce=MOMENTS, rng=0, device="cuda")
+    processor = partial(ls.ensemble, factory, few, t, reduce=MOMENTS, rng=0)
+    return [Way("kernel", kernel, members), Way("processor", processor, few)]
 
 
 class Workload(NamedTuple):
@@ -176,54 +172,58 @@ WORKLOADS = {
 # the table
 
 
-def error(given: Problem, found: dict[str, Any]) -> float:
-    """Return the largest difference of sampled results from 50 digits, relative to the largest entry of each name."""
-    xp, worst = arithmetic.precise(50), 0.0
-    few, at = sliced(given, 0, 2), np.s_[:: len(given.t) // 4, :2]
-    exact = few.flow.cast(xp)(xp.asarray(few.t[at[0]]), type(few.z0)(*(xp.asarray(v) for v in few.z0)))
+def exact(given: Problem) -> tuple[Any, dict[str, Any]]:
+    """Return sampled times and members as an index, and the trajectory there to 50 digits."""
+    xp, few, at = arithmetic.precise(50), sliced(given, 0, SAMPLE), np.s_[:: len(given.t) // 4, :SAMPLE]
+    return at, few.flow.cast(xp)(xp.asarray(few.t[at[0]]), type(few.z0)(*(xp.asarray(v) for v in few.z0)))
+
+
+def error(found: dict[str, Any], at: Any, right: Any) -> float:
+    """Return the largest difference of sampled results, relative to the largest entry of each name."""
+    worst = 0.0
     for name, value in found.items():
-        right = arithmetic.to_numpy(exact[name])
-        worst = max(worst, float(np.abs(arithmetic.to_numpy(value[at]) - right).max() / np.abs(right).max()))
+        true = arithmetic.to_numpy(right[name])
+        worst = max(worst, float(np.abs(arithmetic.to_numpy(value[at]) - true).max() / np.abs(true).max()))
     return worst
 
 
-def seconds(xp: Any, call: Callable[[], Any]) -> float:
-    """Return the time until the device has done a call."""
+def seconds(xp: Any, call: Callable[[], Any], see: Callable[[Any], Any] = lambda result: None) -> float:
+    """Return the time until the device has done a call, and pass its result on."""
     begin = time.perf_counter()
-    call()
+    result = call()
     xp.cuda.Stream.null.synchronize()
-    return time.perf_counter() - begin
+    taken = time.perf_counter() - begin
+    see(result)
+    return taken
 
 
 def copied(xp: Any, count: int) -> float:
     """Return the bytes that a copy of `count` doubles reads and writes per second."""
-    target, source = xp.empty(count), xp.ones(count)
-    copy = lambda: seconds(xp, lambda: target.__setitem__(..., source))  # noqa: E731
-    return 16 * count / interleaved({"copy": copy}, ROUNDS)["copy"]
+    source = xp.ones(count)
+    return 16 * count / interleaved({"copy": lambda: seconds(xp, source.copy)}, ROUNDS)["copy"]
 
 
 def rows(xp: Any, title: str, scale: float, copy: float) -> list[tuple[str, ...]]:
     """Return the rows of one workload, at a share of its size."""
     work, errors, found = WORKLOADS[title], dict[str, str](), []
-    size = max(2, int(work.size * scale))
+    size = max(SAMPLE, int(work.size * scale))
     given = work.problem(size)
-    ways = work.ways(xp, given)
+    ways = {way.who: way for way in work.ways(xp, given)}
+    right = exact(given) if work.is_written else None
 
     def timed(way: Way) -> float:
-        results: list[Any] = []
-        spent = seconds(xp, lambda: results.append(way.call()))
-        if way.who not in errors:
-            errors[way.who] = "" if results[0] is None else f"{error(given, results[0]):.1e}"
-        return spent
+        def see(result: Any) -> None:
+            if way.who not in errors:
+                errors[way.who] = f"{error(result, *right):.1e}" if right else ""
 
-    spent = interleaved({way.who: lambda way=way: timed(way) for way in ways}, ROUNDS)
-    for way in ways:
-        rate = way.members * work.each / spent[way.who]
+        return seconds(xp, way.call, see)
+
+    spent = interleaved({who: partial(timed, way) for who, way in ways.items()}, ROUNDS)
+    for who, way in ways.items():
+        rate = way.members * work.each / spent[who]
         steps = f", {way.steps * rate:.2g} steps" if way.steps else ""
-        share = f"{100 * 8 * rate / copy:.0f} %" if work.is_written and way.who != "processor" else ""
-        found.append(
-            (f"{size:,} {title}", way.who, f"{1e12 / rate:.3g} ps", f"{rate:.2g}{steps}", share, errors[way.who])
-        )
+        part = f"{100 * 8 * rate / copy:.0f} %" if work.is_written and who != "processor" else ""
+        found.append((f"{size:,} {title}", who, f"{1e12 / rate:.3g} ps", f"{rate:.2g}{steps}", part, errors[who]))
     return found
 
 

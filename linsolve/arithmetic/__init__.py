@@ -28,7 +28,6 @@ __all__ = [
     "balls",
     "cast",
     "constant",
-    "extremes",
     "first_order",
     "holds",
     "implicit",
@@ -319,19 +318,6 @@ def to_numpy(array: Any) -> np.ndarray:
     if _is_cupy(array):
         return array.get()
     return np.asarray(array)
-
-
-def extremes(array: Any) -> tuple[float, float]:
-    """Return the smallest and the largest entry of an array, nan if an entry is nan; a GPU finds them itself.
-
-    Examples
-    --------
-    >>> from linsolve import arithmetic
-    >>> arithmetic.extremes([2.0, -1.0, 0.5])
-    (-1.0, 2.0)
-    """
-    held = array if _is_cupy(array) else to_numpy(array)
-    return float(held.min()), float(held.max())
 
 
 def cast(xp: Any, value: Any) -> Any:

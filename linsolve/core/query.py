@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import extreme, shown, times
+from linsolve.core.arguments import bounds, extreme, shown, times
 from linsolve.core.parameters import Parametrized, batch_shape, own_sizes
 
 __all__ = [
@@ -236,7 +236,7 @@ def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None
     if conditions is None:
         conditions = flow.conditions(problem.xp, problem.z0)
     for name, distance in conditions.items():
-        worst = arithmetic.extremes(distance)[1]
+        worst = bounds(distance)[1]
         if not worst <= flow.tolerance:
             raise NotExact(
                 f"{who}: {name} = {worst:.3g} must vanish (relative distance; at most {flow.tolerance:g}) for the "
@@ -251,7 +251,7 @@ def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None =
     if lifetime is None and problem.flow.forward_complete and not arithmetic.to_numpy(problem.t).min() < 0:
         return
     starts, ends = lifetime or problem.flow.lifetime(problem.xp, problem.z0)
-    low, high = arithmetic.extremes(starts)[1], arithmetic.extremes(ends)[0]
+    low, high = bounds(starts)[1], bounds(ends)[0]
     t = arithmetic.to_numpy(problem.t)
     who = type(problem.flow).__name__
     if t.min() < 0 and -np.inf < low and t.min() <= low:

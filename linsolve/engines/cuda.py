@@ -7,14 +7,14 @@ Kernels are printed from the program of the flow, compiled once and cached. See 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import unknown_name
+from linsolve.core.arguments import bounds
 from linsolve.core.query import Problem, pose, refuse_inexact, refuse_outside_lifetime, refuse_overflow
 from linsolve.engines.cuda_source import OPTIONS, evaluation
 from linsolve.engines.interval import UNKNOWN, Range
@@ -93,7 +93,7 @@ def prepared(xp: Any, problem: Problem, names: tuple[str, ...]) -> Prepared:
 
 def _range(value: Any) -> Range:
     """Return a range that holds all entries of an array, found on its device; zeros may have either sign."""
-    low, high = arithmetic.extremes(value)
+    low, high = bounds(value)
     return UNKNOWN if math.isnan(low + high) else rounded(Range(low or -0.0, high or 0.0, False))
 
 
@@ -105,20 +105,19 @@ def column(xp: Any, value: Any, batch: tuple[int, ...]) -> tuple[Any, np.int32]:
     return xp.ascontiguousarray(xp.asarray(value)), np.int32(not one)
 
 
-def computed(problem: Problem, names: tuple[str, ...], outs: list[Any]) -> bool:
-    """Write observables of a checked query into C-contiguous arrays; return whether all of them are finite."""
-    xp = device()
+def computed(problem: Problem, names: tuple[str, ...]) -> tuple[dict[str, Any], bool]:
+    """Return observables of a checked query, and whether all of them are finite."""
+    xp, members = device(), math.prod(problem.batch)
     program, clock, inputs = prepared(xp, problem, names)
-    members, lost = math.prod(problem.batch), xp.zeros(1, dtype=xp.int32)
+    found = {name: xp.empty((*problem.t.shape, *problem.batch)) for name in names}
+    lost = xp.zeros(1, dtype=xp.int32)
     grid = -(-members // THREADS), min(clock.size, LAST, -(-BUSY // members))
-    arguments = (np.int64(members), np.int32(clock.size), clock, *inputs, *outs, lost)
+    arguments = (np.int64(members), np.int32(clock.size), clock, *inputs, *found.values(), lost)
     kernel(xp, evaluation, "follow", program)(grid, (THREADS,), arguments)
-    return not int(lost[0])
+    return found, not int(lost[0])
 
 
-def evaluate(
-    flow: Any, t: Any, z0: Any, names: Iterable[str] | str | None = None, *, out: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def evaluate(flow: Any, t: Any, z0: Any, names: Iterable[str] | str | None = None) -> dict[str, Any]:
     """Return state and observables of the closed form, computed on a GPU in one pass.
 
     Parameters
@@ -129,20 +128,18 @@ def evaluate(
         Times and start, as for the flow itself; arrays of NumPy or CuPy.
     names : str or iterable of str, optional
         State fields and observables of a `Trajectory`; by default the state.
-    out : mapping of str to array, optional
-        CuPy arrays to write into, C-contiguous doubles of shape ``t.shape + batch``.
 
     Returns
     -------
     dict of str to array
-        CuPy arrays.
+        CuPy arrays of shape ``t.shape + batch``.
 
     Raises
     ------
     ImportError, OSError
         If CuPy or a device is missing.
     ValueError, TypeError, NotExact, OverflowError
-        As for the flow; also for an unknown name, or an `out` that does not fit.
+        As for the flow; also for an unknown name.
     MemoryError
         If results do not fit in device memory.
 
@@ -155,34 +152,16 @@ def evaluate(
     on a device.
     """
     xp, problem = device(), checked(flow, t, z0)
-    wanted = problem.z0._fields if names is None else (names,) if isinstance(names, str) else tuple(names)
-    wanted, shape = tuple(dict.fromkeys(wanted)), (*problem.t.shape, *problem.batch)
-    found = _checked_out(xp, type(flow).__name__, out, wanted, shape)
+    wanted = (
+        problem.z0._fields if names is None else (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    )
     try:
-        found = {name: found[name] if name in found else xp.empty(shape) for name in wanted}
-        finite = computed(problem, wanted, list(found.values()))
+        found, finite = computed(problem, wanted)
     except xp.cuda.memory.OutOfMemoryError as error:
         raise MemoryError(
-            f"cuda: {' and '.join(wanted)} of shape {shape} (times and members) do not fit the device; take fewer "
-            "members or times at once, or reduce"
+            f"cuda: {' and '.join(wanted)} of shape {(*problem.t.shape, *problem.batch)} (times and members) do not "
+            "fit the device; take fewer members or times at once, or reduce"
         ) from error
     if not finite:
         refuse_overflow(problem)
     return found
-
-
-def _checked_out(
-    xp: Any, who: str, out: Mapping[str, Any] | None, names: tuple[str, ...], shape: tuple[int, ...]
-) -> dict[str, Any]:
-    """Return the arrays to write into; raise if they do not fit."""
-    for name, value in (out or {}).items():
-        if name not in names:
-            raise ValueError(unknown_name(who, "out", name, names))
-        if not isinstance(value, xp.ndarray):
-            raise TypeError(f"{who}: out[{name!r}] = {type(value).__name__} must be a CuPy array (array to write into)")
-        if tuple(value.shape) != shape or value.dtype != np.float64 or not value.flags.c_contiguous:
-            raise ValueError(
-                f"{who}: out[{name!r}] has shape {tuple(value.shape)} and dtype {value.dtype} but must be C-contiguous "
-                f"doubles of shape {shape} (times and members); make it by cupy.empty({shape})"
-            )
-    return dict(out or {})

@@ -10,6 +10,7 @@ from host_cuda import DeviceArray
 import linsolve as ls
 from benchmarks.speed_matrix import networks
 from linsolve import arithmetic
+from linsolve.core.arguments import bounds
 from linsolve.core.query import pose
 from linsolve.engines.cuda import checked
 
@@ -116,7 +117,7 @@ def test_valid_input_is_checked_where_it_is(cls, monkeypatch):
         cls(**values | {name: -values[name] for name in values if name in ("tau", "eta_u")})
 
 
-def test_extremes_are_those_of_numpy_and_nan_is_not_lost():
-    assert arithmetic.extremes(np.array([2.0, -1.0]).view(DeviceArray)) == (-1.0, 2.0)
-    assert all(np.isnan(arithmetic.extremes(np.array([1.0, np.nan]).view(DeviceArray))))
-    assert arithmetic.extremes(arithmetic.precise(30).asarray([1, 3])) == (1.0, 3.0)
+def test_bounds_are_those_of_numpy_and_nan_is_not_lost():
+    assert bounds(np.array([2.0, -1.0]).view(DeviceArray)) == (-1.0, 2.0)
+    assert all(np.isnan(bounds(np.array([1.0, np.nan]).view(DeviceArray))))
+    assert bounds(arithmetic.precise(30).asarray([1, 3])) == (1.0, 3.0)
