@@ -82,15 +82,17 @@ class Reduction:
         mean, squares, low, high = np.moveaxis(arithmetic.to_numpy(self.kept), -1, 0)
         number = self.members // LANES + (np.arange(LANES) < self.members % LANES)
         low, high, counts = low.min(axis=-1), high.max(axis=-1), arithmetic.to_numpy(self.counts).astype(np.int64)
-        if lost := [name for name, a, b in zip(self.names, low, high, strict=True) if not np.isfinite([a, b]).all()]:
-            raise ValueError(
-                f"ensemble: {lost[0]} = nan or inf for some member must be finite; look for it on the host, where "
-                "linsolve.ensemble says which, or leaves it out by nonfinite='omit'"
-            )
-        # the spread of all members is that within the threads plus that between their means
-        total = mean[..., 0] + (number * (mean - mean[..., :1])).sum(axis=-1) / self.members
-        spread = squares.sum(axis=-1) + (number * (mean - total[..., None]) ** 2).sum(axis=-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # the spread of all members is that within the threads plus that between their means
+            total = mean[..., 0] + (number * (mean - mean[..., :1])).sum(axis=-1) / self.members
+            spread = squares.sum(axis=-1) + (number * (mean - total[..., None]) ** 2).sum(axis=-1)
         variance = spread / max(1, self.members - 1)
+        for name, *values in zip(self.names, low, high, total, variance, strict=True):
+            if not np.isfinite(values).all():
+                raise ValueError(
+                    f"ensemble: {name} = nan or inf for some member, or squared, must be finite; look for it on the "
+                    "host, where linsolve.ensemble says which, or leaves it out by nonfinite='omit'"
+                )
         found = {
             "mean": total,
             "variance": variance,

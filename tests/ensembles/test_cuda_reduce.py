@@ -125,13 +125,14 @@ def test_bins_have_their_lower_edges_and_the_last_one_both():
 
 
 @needs_compiler
-def test_values_that_are_not_finite_are_refused(gpu):
+@pytest.mark.parametrize("value", [np.nan, 1e200])
+def test_values_that_are_not_finite_or_too_large_for_a_variance_are_refused(gpu, value):
     start = np.full(5, 0.1)
-    start[3] = np.nan
-    problem = checked(ls.BalancedMode(s=1.0), [1.0], np.full(5, 0.1))
+    start[3] = value
+    problem = checked(ls.BalancedMode(s=1.0), [0.0], np.full(5, 0.1))
     gathering = cuda_reduce.Reduction(("a",), 1)
     gathering.absorb(problem._replace(z0=ls.BalancedMode.State(start)))
-    with pytest.raises(ValueError, match="ensemble: a = nan or inf for some member must be finite"):
+    with pytest.raises(ValueError, match="ensemble: a = nan or inf for some member, or squared, must be finite"):
         gathering.results()
 
 
