@@ -24,6 +24,8 @@ from benchmarks import (
     speed_table,
     sweeps,
 )
+from benchmarks.device import compiler
+from benchmarks.device import table as device_table
 from benchmarks.markdown import table, write
 
 
@@ -144,6 +146,8 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "ensembles": ensemble_cost,
     "sweeps": sweep_cost,
     "speed": speed_of_all,
+    "kernels": compiler.kernels,
+    "device": device_table.device,
 }
 
 
@@ -157,7 +161,7 @@ def main() -> None:
     for name in options.names or MEASUREMENTS:
         text = speed_of_all(options.out) if name == "speed" else MEASUREMENTS[name]()
         print(f"## {name}\n\n{text}\n", flush=True)
-        if options.write:
+        if options.write and not text.startswith("Not measured"):  # figures of another machine stay
             write(options.write, name, text)
 
 

@@ -24,7 +24,7 @@ def undrawn(monkeypatch):
         monkeypatch.setattr(f"linsolve.studies.{study}.report.save_figure", save_figure)
 
 
-EXPECTED = r"no C\+\+ compiler on this computer"  # reasons of skips that no installation mends
+EXPECTED = r"no (C\+\+|CUDA) compiler on this computer"  # reasons of skips that no installation mends
 
 
 def skips(reporter) -> collections.Counter:

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -14,56 +15,58 @@ import pytest
 COMPILER = next((path for name in ("g++", "clang++", "c++") if (path := shutil.which(name))), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this computer")
 
-# a thread is all of its block, so that what a block shares needs no waiting
 HOST = r"""
 #include <math.h>
 #include <string.h>
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __shared__ static
 #define __restrict__
-#define __syncthreads()
 #define __longlong_as_double(bits) as_double(bits)
 struct Place { unsigned x, y; };
 static Place blockIdx, gridDim, blockDim = {1, 1}, threadIdx = {0, 0};
 static inline double as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
 template <class T> static inline void atomicAdd(T* place, T what) { *place += what; }
 """
+TYPES = {"whole": ctypes.c_longlong, "int": ctypes.c_int, "double": ctypes.c_double}
 
 
 @functools.cache
-def compiled(source, name):
+def compiled(source, name, options=("--fmad=false",)):
     """Return the kernel of a source as a function of (grid, arguments)."""
     declared = source.split(f"void {name}(")[1].split(") {")[0].replace("\n", " ").split(",")
     types = [d.replace("const", "").replace("__restrict__", "").rsplit(maxsplit=1)[0].strip() for d in declared]
-    host = {"whole": ctypes.c_longlong, "int": ctypes.c_int, "double": ctypes.c_double}
     calls = ", ".join(f"a{k}" for k in range(len(types)))
     entry = f'extern "C" void run(unsigned nx, unsigned ny, {", ".join(f"{t} a{k}" for k, t in enumerate(types))}) {{\n'
     entry += "  gridDim = {nx, ny};\n  for (blockIdx.y = 0; blockIdx.y < ny; ++blockIdx.y)\n"
     entry += f"    for (blockIdx.x = 0; blockIdx.x < nx; ++blockIdx.x) {name}({calls});\n}}\n"
+    # by default CUDA contracts products and sums; so does the host
+    fused = ["-O2", "-ffp-contract=fast", *(["-mfma"] if platform.machine() == "x86_64" else [])]
+    contraction = ["-O1", "-ffp-contract=off"] if "--fmad=false" in options else fused
     with tempfile.TemporaryDirectory() as folder:
         text, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
         text.write_text(HOST + source + entry)
-        # nothing is contracted, and no function of a constant is computed by the compiler instead of the library
-        options = ["-O1", "-ffp-contract=off", "-fno-builtin", "-std=c++17", "-shared", "-fPIC"]
-        command = [COMPILER, *options, str(text), "-o", str(library), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # no function of a constant is computed by the compiler instead of the library
+        command = [COMPILER, "-fno-builtin", "-std=c++17", *contraction, "-shared", "-fPIC"]
+        done = subprocess.run(
+            [*command, str(text), "-o", str(library), "-lm"], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise SyntaxError(done.stderr[:2000])
         function = ctypes.CDLL(str(library)).run
     function.restype = None
-    function.argtypes = [
-        ctypes.c_uint, ctypes.c_uint, *(ctypes.c_void_p if "*" in t else host[t] for t in types)
-    ]  # fmt: skip
+    function.argtypes = [ctypes.c_uint, ctypes.c_uint, *(ctypes.c_void_p if "*" in t else TYPES[t] for t in types)]
     return function
 
 
 class DeviceArray(np.ndarray):
-    """An array of the fake device; it comes to the host by `get`."""
+    """An array of the simulated device; it comes to the host by `get`."""
 
     def get(self):
         return np.array(self)
+
+
+DeviceArray.__module__ = "cupy"  # what the package looks at
 
 
 class RawKernel:
@@ -77,12 +80,12 @@ class RawKernel:
         for a in arguments:
             if isinstance(a, np.ndarray):
                 assert isinstance(a, DeviceArray), "an array of the host was given to a kernel"
+                assert a.flags.c_contiguous
                 plain.append(a.ctypes.data)
             else:
-                plain.append(a.item() if isinstance(a, np.generic) else a)
-        # where threads are numbered through, each is a block of its own; where a block works together, it is one thread
-        threads = block[0] if "blockDim.x + threadIdx.x" in self.code else 1
-        compiled(self.code, self.name)(grid[0] * threads, grid[1] if len(grid) > 1 else 1, *plain)
+                plain.append(a.item())
+        # threads are numbered through, so that each is a block of its own
+        compiled(self.code, self.name, self.options)(grid[0] * block[0], grid[1], *plain)
 
 
 class Generator:
@@ -99,7 +102,7 @@ class Generator:
         return drawn
 
 
-Generator.__module__ = "cupy.random"  # what the package looks at
+Generator.__module__ = "cupy.random"
 
 
 class OutOfMemoryError(MemoryError):
@@ -109,10 +112,11 @@ class OutOfMemoryError(MemoryError):
 class FakeCupy:
     """What the package uses of CuPy, on NumPy arrays; memory for more than `limit` numbers at once is refused."""
 
+    ndarray, float64, int32, uint64 = DeviceArray, np.float64, np.int32, np.uint64
+
     def __init__(self, limit=None):
-        self.limit, self.largest, self.refused = limit, 0, 0
+        self.limit = limit
         self.RawKernel = RawKernel
-        self.float64, self.uint64 = np.float64, np.uint64
         runtime = SimpleNamespace(
             getDeviceCount=lambda: 1,
             getDeviceProperties=lambda k: {"name": b"no device"},
@@ -126,13 +130,8 @@ class FakeCupy:
 
     def _made(self, value):
         if self.limit is not None and value.size > self.limit:
-            self.refused += 1
             raise OutOfMemoryError(f"{value.size} numbers")
-        self.largest = max(self.largest, value.size)
         return value.view(DeviceArray)
-
-    def get_default_memory_pool(self):
-        return SimpleNamespace(free_all_blocks=lambda: None)
 
     def __getattr__(self, name):
         function = getattr(np, name)

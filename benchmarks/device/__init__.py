@@ -1,1 +1,1 @@
-"""Device benchmark: ensembles on a GPU against its memory bandwidth, the processor and fifty digits."""
+"""Ensembles on a GPU: speed and accuracy, and the resources of the printed kernels."""

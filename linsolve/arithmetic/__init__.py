@@ -265,7 +265,7 @@ def _namespace_of(array: Any) -> Any:
         return array.namespace
     if isinstance(array, np.ndarray):
         return np
-    if type(array).__module__.split(".")[0] == "cupy":
+    if _is_cupy(array):
         return _cupy()
     if _is_jax(array):
         return jax_namespace()
@@ -277,6 +277,10 @@ def _namespace_of(array: Any) -> Any:
 def _is_jax(array: Any) -> bool:
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(array, jax.Array)
+
+
+def _is_cupy(array: Any) -> bool:
+    return type(array).__module__.split(".")[0] == "cupy"
 
 
 def _cupy() -> ModuleType:
@@ -311,7 +315,7 @@ def to_numpy(array: Any) -> np.ndarray:
         )
     if isinstance(array, ObjectArray):
         return np.asarray([array.namespace.to_float(v) for v in array.flat], dtype=float).reshape(array.shape)
-    if hasattr(array, "get") and type(array).__module__.split(".")[0] == "cupy":
+    if _is_cupy(array):
         return array.get()
     return np.asarray(array)
 

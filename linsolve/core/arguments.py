@@ -20,6 +20,7 @@ __all__ = [
     "Interval",
     "boolean",
     "booleans",
+    "bounds",
     "choice",
     "extreme",
     "integer",
@@ -90,9 +91,9 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     if not arithmetic.readable(value):
         return value
     domain = domain or Interval("(-inf, inf)")
-    numbers = arithmetic.to_numpy(value)
-    if numbers.min() in domain and numbers.max() in domain:  # no interval contains nan
+    if all(end in domain for end in bounds(value)):  # no interval contains nan
         return value
+    numbers = arithmetic.to_numpy(value)
     bad = np.isnan(numbers)
     if bad.any():
         raise ValueError(f"{who}: {what} = {_first(bad, numbers)} is not a number ({meaning}); remove or replace it")
@@ -159,6 +160,18 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
             "digits as an array of linsolve.arithmetic.precise(50)"
         )
     return arithmetic.cast(xp, value)
+
+
+def bounds(values: Any) -> tuple[float, float]:
+    """Return the smallest and the largest entry of an array, nan if an entry is nan; a GPU finds those of its arrays.
+
+    Examples
+    --------
+    >>> bounds([2.0, -1.0, 0.5])
+    (-1.0, 2.0)
+    """
+    held = values if arithmetic._is_cupy(values) else arithmetic.to_numpy(values)
+    return float(held.min()), float(held.max())
 
 
 def extreme(values: Any) -> float:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import extreme, shown, times
+from linsolve.core.arguments import bounds, extreme, shown, times
 from linsolve.core.parameters import Parametrized, batch_shape, own_axes, own_sizes
 
 __all__ = [
@@ -101,7 +101,7 @@ def refuse_overflow(problem: Problem) -> None:
     flow, who = problem.flow, type(problem.flow).__name__
     meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(flow)}
     given = {**problem.z0._asdict(), **flow.parameters()}
-    sizes = {name: extreme(v) for name, v in given.items()}
+    sizes = {name: extreme(arithmetic.to_numpy(v)) for name, v in given.items()}
     name = max(sizes, key=lambda name: abs(np.log(sizes[name])))
     others = "the others" if name in meanings else "the parameters"
     raise OverflowError(
@@ -236,7 +236,7 @@ def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None
     if conditions is None:
         conditions = flow.conditions(problem.xp, problem.z0)
     for name, distance in conditions.items():
-        worst = float(np.max(arithmetic.to_numpy(distance)))
+        worst = bounds(distance)[1]
         if not worst <= flow.tolerance:
             raise NotExact(
                 f"{who}: {name} = {worst:.3g} must vanish (relative distance; at most {flow.tolerance:g}) for the "
@@ -250,8 +250,8 @@ def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None =
         return
     if lifetime is None and problem.flow.forward_complete and not arithmetic.to_numpy(problem.t).min() < 0:
         return
-    ends = [arithmetic.to_numpy(end) for end in lifetime or problem.flow.lifetime(problem.xp, problem.z0)]
-    low, high = float(np.max(ends[0])), float(np.min(ends[1]))
+    starts, ends = lifetime or problem.flow.lifetime(problem.xp, problem.z0)
+    low, high = bounds(starts)[1], bounds(ends)[0]
     t = arithmetic.to_numpy(problem.t)
     who = type(problem.flow).__name__
     if t.min() < 0 and -np.inf < low and t.min() <= low:

@@ -1,24 +1,19 @@
-"""CUDA C++ of a program: kernels that evaluate, or reduce, every member of a batch at all times.
+"""CUDA C++ of a program: one kernel writes every member of a batch at all times, one reduces them without writing.
 
-Each line of a kernel is a step of the program, in double precision and in the order of the formula. Steps that depend
-only on scalars are computed once per thread, steps that depend on the member once per member, and the rest at every
-time. The source depends on CUDA only through its index variables, so that a host compiler can also compile it. See the
-device bench in ``benchmarks/RESULTS.md``.
+Each line of a kernel is a step of the program, in double precision and in the order of the formula. Steps that do not
+depend on the time are computed once per member. The source depends on CUDA only through its index variables, so that a
+host compiler compiles it, too. See the device table in ``benchmarks/RESULTS.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from linsolve.core.arguments import unknown_name
 from linsolve.engines.program import BOOLEAN, Program, Step
 
-__all__ = ["GRAM", "KINDS", "OPTIONS", "TIMES", "evaluation", "gram", "reduction"]
+__all__ = ["OPTIONS", "PRELUDE", "TIMES", "Statements", "evaluation", "reduction", "statements"]
 
-KINDS = ("scalar", "member", "axis")
 OPTIONS = ("--std=c++17", "--fmad=false")  # no contraction: rounding as in NumPy
 TIMES = 8  # times held in registers by a thread of a reduction
 
@@ -36,6 +31,71 @@ __device__ __forceinline__ double modulo(double x, double y) {  // of the sign o
 }
 """
 
+_EVALUATION = """
+extern "C" __global__ void follow(
+    const whole count, const int times, const double* __restrict__ clock, {inputs}
+    {outputs}, int* __restrict__ lost) {{
+  const whole j = blockIdx.x * (whole)blockDim.x + threadIdx.x;
+  if (j >= count) return;
+{member}
+  for (int k = blockIdx.y; k < times; k += gridDim.y) {{
+{time}
+  }}
+}}
+"""
+
+_MOMENTS = """
+struct Moments {  // of the members so far, by Welford's recurrence
+  double mean, spread, low, high;
+  __device__ __forceinline__ void add(double x, double share) {
+    const double away = x - mean;
+    mean += away * share;
+    spread += away * (x - mean);
+    low = smaller(x, low);
+    high = larger(x, high);
+  }
+};
+
+// as numpy.histogram: a bin has its lower edge, the last one both; 0 is below the edges, `count` above
+__device__ __forceinline__ int bin(double x, const double* edges, int count) {
+  int a = 0, b = count;
+  while (a < b) { const int m = (a + b) / 2; if (x < edges[m]) b = m; else a = m + 1; }
+  return a - (x == edges[count - 1]);
+}
+"""
+
+_REDUCTION = """
+extern "C" __global__ void reduce(
+    const whole first, const whole count, const whole lanes, const int times, const double* __restrict__ clock,
+    {inputs}
+    Moments* __restrict__ kept, const int edges, const double* __restrict__ edge, unsigned long long* counts) {{
+  const whole lane = blockIdx.x * (whole)blockDim.x + threadIdx.x;
+  const int from = blockIdx.y * {TIMES}, here = times - from < {TIMES} ? times - from : {TIMES};
+  Moments sums[{outputs}][{TIMES}];
+#pragma unroll
+  for (int q = 0; q < {TIMES}; ++q)
+    for (int o = 0; o < {outputs}; ++o)
+      if (q < here) sums[o][q] = kept[(o * (whole)times + from + q) * lanes + lane];
+  double number = (double)(first / lanes);
+  for (whole j = lane; j < count; j += lanes) {{
+    number += 1.0;
+    const double share = 1.0 / number;
+{member}
+#pragma unroll
+    for (int q = 0; q < {TIMES}; ++q) if (q < here) {{
+      const int k = from + q;
+{time}
+    }}
+  }}
+#pragma unroll
+  for (int q = 0; q < {TIMES}; ++q)
+    for (int o = 0; o < {outputs}; ++o)
+      if (q < here) kept[(o * (whole)times + from + q) * lanes + lane] = sums[o][q];
+}}
+"""
+
+_COUNT = "if (edges) atomicAdd(&counts[({o} * (whole)times + k) * (edges + 1) + bin({x}, edge, edges)], 1ULL);"
+
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
     "ne": "!=", "and": "&", "or": "|", "xor": "!=",
@@ -50,12 +110,28 @@ _FORM = {
 }  # fmt: skip
 
 
-class _Lines(NamedTuple):
-    """Lines of a program by frequency: once per thread, once per member, at every time."""
+class Statements(NamedTuple):
+    """Statements of a program: those that do not depend on the time, the others, and the name of each output."""
 
-    thread: list[str]
     member: list[str]
     time: list[str]
+    outputs: list[str]
+
+
+def statements(program: Program, loads: Mapping[str, str]) -> Statements:
+    """Return a program in C++; `loads` has an expression for each input."""
+    steps, timed, found = program.steps, program.depends({"t"}), Statements([], [], [])
+    for k in program.used():
+        if steps[k].op != "constant":
+            kind = "bool" if steps[k].kind == BOOLEAN else "double"
+            value = loads[steps[k].data] if steps[k].op == "input" else _expression(steps[k], steps)
+            found[timed[k]].append(f"const {kind} {_name(k, steps)} = {value};")
+    found.outputs.extend(_name(k, steps) for k in program.outputs.values())
+    return found
+
+
+def _name(k: int, steps: list[Step]) -> str:
+    return _literal(steps[k].data) if steps[k].op == "constant" else f"v{k}"
 
 
 def _literal(value: Any) -> str:
@@ -70,8 +146,8 @@ def _literal(value: Any) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def _expression(step: Step, steps: list[Step], name: Callable[[int], str]) -> str:
-    args = [name(k) for k in step.args]
+def _expression(step: Step, steps: list[Step]) -> str:
+    args = [_name(k, steps) for k in step.args]
     if step.op == "pow" and steps[step.args[1]].op == "constant" and steps[step.args[1]].data == 2:
         return f"{args[0]} * {args[0]}"  # as in NumPy
     if step.op in _INFIX:
@@ -81,122 +157,51 @@ def _expression(step: Step, steps: list[Step], name: Callable[[int], str]) -> st
     return _FORM[step.op].format(*args)
 
 
-def _loads(program: Program, kinds: Mapping[str, str]) -> dict[int, str]:
-    """Return the C++ expression that loads each input."""
-    found = {}
-    for k, (name, index) in enumerate(program.inputs.items()):
-        if name == "t":
-            found[index] = "clock[k]"
-        elif kinds[name] == "axis":
-            found[index] = f"in{k}[(first + j) / inner{k} % size{k}]"
-        else:
-            found[index] = f"in{k}[j]" if kinds[name] == "member" else f"in{k}"
-    return found
-
-
-def _lines(program: Program, kinds: Mapping[str, str]) -> _Lines:
-    steps, loads = program.steps, _loads(program, kinds)
-    timed = program.depends({"t"})
-    own = program.depends({name for name in program.inputs if name != "t" and kinds[name] != "scalar"})
-
-    def name(index: int) -> str:
-        return _literal(steps[index].data) if steps[index].op == "constant" else f"v{index}"
-
-    lines = _Lines([], [], [])
-    for index in program.used():
-        step = steps[index]
-        if step.op == "constant":
-            continue
-        value = loads[index] if step.op == "input" else _expression(step, steps, name)
-        kind = "bool" if step.kind == BOOLEAN else "double"
-        lines[2 if timed[index] else 1 if own[index] else 0].append(f"const {kind} v{index} = {value};")
-    return lines
-
-
-def _result(program: Program, name: str) -> str:
-    index = program.outputs[name]
-    return _literal(program.steps[index].data) if program.steps[index].op == "constant" else f"v{index}"
-
-
-def _arguments(program: Program, kinds: Mapping[str, str]) -> list[str]:
-    """Return the declarations of all inputs except the time, used or not."""
-    found = []
-    for k, name in enumerate(program.inputs):
-        if name == "t":
-            continue
-        if kinds.get(name) not in KINDS:
-            raise ValueError(unknown_name("cuda", f"kind of {name}", str(kinds.get(name)), KINDS))
-        found.append(f"const double in{k}" if kinds[name] == "scalar" else f"const double* __restrict__ in{k}")
-        if kinds[name] == "axis":
-            found.append(f"const whole inner{k}, const whole size{k}")
-    return found
+def _inputs(program: Program) -> tuple[str, dict[str, str]]:
+    """Return the declarations of the inputs except the time, and the expression that loads each input."""
+    declared, loads = "", {"t": "clock[k]"}
+    for k, name in enumerate(name for name in program.inputs if name != "t"):
+        declared += f"const double* __restrict__ in{k}, const int step{k}, "
+        loads[name] = f"in{k}[j * step{k}]"
+    return declared, loads
 
 
 def _indented(lines: list[str], depth: int) -> str:
-    return "".join("  " * depth + line + "\n" for line in lines)
+    return "\n".join("  " * depth + line for line in lines)
 
 
-def evaluation(program: Program, kinds: Mapping[str, str], name: str = "follow") -> str:
-    """Return the source of a kernel that writes a program's outputs for members and times.
+def evaluation(program: Program) -> str:
+    """Return the source of a kernel that writes a program's outputs for all members and times.
 
     Parameters
     ----------
     program : Program
         Result of `program_of`.
-    kinds : dict of str
-        Kind of every input except ``t``: ``"scalar"``, a single number; ``"member"``, one number per member of the
-        launch; ``"axis"``, entry ``i // inner % size`` for member ``i`` of the whole batch, for an input that varies
-        only along some adjacent axes of the batch.
-    name : str
-        Name of the kernel.
 
     Returns
     -------
     str
-        ``name(first, count, pitch, times, chunk, clock, inputs..., outputs...)``: `count` members of the batch from
-        `first`, with outputs of shape (times, pitch), whose first `count` columns are written. Each index of the second
-        grid axis covers `chunk` times. An axis input is followed by its ``inner`` and ``size``.
+        ``follow(count, times, clock, (input, step)..., outputs..., lost)``. An input of step 1 has one number per
+        member; of step 0, one for all. Outputs have shape (times, count). The second grid axis divides the times.
+        ``lost`` is set to 1 if an output is not finite.
 
     Examples
     --------
     >>> from linsolve import BalancedMode
     >>> from linsolve.engines.program import program_of
-    >>> text = evaluation(program_of(BalancedMode), {"s": "member", "tau": "scalar", "start.a": "member"})
-    >>> text.count("exp(")
+    >>> evaluation(program_of(BalancedMode)).count("exp(")
     1
     """
-    lines = _lines(program, kinds)
-    outputs = [f"double* __restrict__ out{k}" for k in range(len(program.outputs))]
-    heads = ["const whole first, const whole count, const whole pitch", "const int times, const int chunk"]
-    arguments = [*heads, "const double* __restrict__ clock", *_arguments(program, kinds), *outputs]
-    stores = [f"out{k}[k * pitch + j] = {_result(program, output)};" for k, output in enumerate(program.outputs)]
-    return (
-        f'{PRELUDE}\nextern "C" __global__ void {name}(\n    {", ".join(arguments)}) {{\n'
-        "  const int from = (int)blockIdx.y * chunk, to = from + chunk < times ? from + chunk : times;\n"
-        f"{_indented(lines.thread, 1)}"
-        "  for (whole j = blockIdx.x * (whole)blockDim.x + threadIdx.x; j < count; j += (whole)gridDim.x * blockDim.x)"
-        " {\n"
-        f"{_indented(lines.member, 2)}    for (whole k = from; k < to; ++k) {{\n{_indented([*lines.time, *stores], 3)}"
-        "    }\n  }\n}\n"
-    )
+    inputs, loads = _inputs(program)
+    made = statements(program, loads)
+    stores = [f"out{o}[k * count + j] = {x};" for o, x in enumerate(made.outputs)]
+    stores.append(f"if (!({' && '.join(f'fabs({x}) < INF' for x in made.outputs)})) *lost = 1;")
+    outputs = ", ".join(f"double* __restrict__ out{o}" for o in range(len(made.outputs)))
+    member, time = _indented(made.member, 1), _indented([*made.time, *stores], 2)
+    return PRELUDE + _EVALUATION.format(inputs=inputs, outputs=outputs, member=member, time=time)
 
 
-_MOMENTS = """\
-const double d{o} = {x} - mean{o}[q], e{o} = d{o} * share;
-mean{o}[q] += e{o};
-spread{o}[q] += d{o} * ({x} - mean{o}[q]);
-low{o}[q] = smaller({x}, low{o}[q]);
-high{o}[q] = larger({x}, high{o}[q]);"""
-
-_BIN = """\
-{{  // as numpy.histogram: a bin has its lower edge, the last one both; below and above are counted too
-  int a = 0, b = {edges};
-  while (a < b) {{ const int m = (a + b) / 2; if ({x} < edges[m]) b = m; else a = m + 1; }}
-  atomicAdd(&counts[({o} * {times} + q) * {cells} + a - ({x} == edges[{edges} - 1])], 1u);
-}}"""
-
-
-def reduction(program: Program, kinds: Mapping[str, str], edges: int = 0, name: str = "reduce") -> str:
+def reduction(program: Program) -> str:
     """Return the source of a kernel that reduces a program's outputs to moments, extremes and counts in bins.
 
     Thread ``l`` of ``lanes`` adds the members ``l, l + lanes, ...`` of the launch, in order, to its results of earlier
@@ -205,132 +210,21 @@ def reduction(program: Program, kinds: Mapping[str, str], edges: int = 0, name: 
 
     Parameters
     ----------
-    program, kinds
-        As for `evaluation`.
-    edges : int
-        Number of edges of a histogram, at least 2; 0 for no histogram.
+    program : Program
+        Result of `program_of`.
 
     Returns
     -------
     str
-        ``name(first, count, lanes, times, clock, inputs..., mean, spread, low, high[, edges, histogram])``: arrays of
-        shape (outputs, times, lanes), which are read and written, with `spread` the sum of squared deviations from the
-        mean; ``edges`` ascending, ``histogram`` unsigned 64-bit, shape (outputs, times, edges + 1). Each index of the
-        second grid axis covers `TIMES` times.
+        ``reduce(first, count, lanes, times, clock, (input, step)..., kept, edges, edge, counts)``. ``kept`` is read and
+        written, of shape (outputs, times, lanes, 4): mean, sum of squared deviations, minimum, maximum. ``edge`` holds
+        `edges` ascending numbers (0: no histogram), ``counts`` unsigned 64-bit integers of shape (outputs, times,
+        edges + 1). Each index of the second grid axis covers `TIMES` times.
     """
-    lines, outputs = _lines(program, kinds), list(program.outputs)
-    heads = ["const whole first, const whole count, const whole lanes, const int times"]
-    arguments = [*heads, "const double* __restrict__ clock", *_arguments(program, kinds)]
-    arguments.append("double* __restrict__ mean, double* __restrict__ spread, double* __restrict__ low")
-    arguments.append("double* __restrict__ high")
-    if edges:
-        arguments.append("const double* __restrict__ edges, unsigned long long* __restrict__ histogram")
-    cells = len(outputs) * TIMES * (edges + 1)
-    fields, declared, loaded, stored, each = ("mean", "spread", "low", "high"), [], [], [], []
-    for o, output in enumerate(outputs):
-        declared.append("double " + ", ".join(f"{field}{o}[{TIMES}]" for field in fields) + ";")
-        place = f"({o} * (whole)times + k) * lanes + lane"
-        loaded += [f"{field}{o}[q] = {field}[{place}];" for field in fields]
-        stored += [f"{field}[{place}] = {field}{o}[q];" for field in fields]
-        x = _result(program, output)
-        each += _MOMENTS.format(o=o, x=x).split("\n")
-        if edges:
-            each += _BIN.format(o=o, x=x, edges=edges, times=TIMES, cells=edges + 1).split("\n")
-    loop = f"for (int q = 0; q < {TIMES}; ++q) if (from + q < times) {{"
-    zero = [
-        f"__shared__ unsigned int counts[{cells}];",
-        f"for (int c = threadIdx.x; c < {cells}; c += blockDim.x) counts[c] = 0u;",
-        "__syncthreads();",
-    ]
-    flush = [
-        "__syncthreads();",
-        f"for (int c = threadIdx.x; c < {cells}; c += blockDim.x) {{",
-        f"  const int o = c / {TIMES * (edges + 1)}, q = c / {edges + 1} % {TIMES}, b = c % {edges + 1};",
-        f"  if (counts[c]) atomicAdd(&histogram[(o * (whole)times + from + q) * {edges + 1} + b],",
-        "                           (unsigned long long)counts[c]);",
-        "}",
-    ]
-    return (
-        f'{PRELUDE}\nextern "C" __global__ void {name}(\n    {", ".join(arguments)}) {{\n'
-        f"  const int from = (int)blockIdx.y * {TIMES};\n"
-        "  const whole lane = blockIdx.x * (whole)blockDim.x + threadIdx.x;\n"
-        f"{_indented([*(zero if edges else []), *lines.thread, *declared], 1)}"
-        f"  if (lane < lanes) {{\n#pragma unroll\n    {loop}\n      const whole k = from + q;\n{_indented(loaded, 3)}"
-        "    }\n"
-        "    double number = (double)(first / lanes);\n"
-        "    for (whole j = lane; j < count; j += lanes) {\n"
-        "      number += 1.0;\n      const double share = 1.0 / number;\n"
-        f"{_indented(lines.member, 3)}#pragma unroll\n      {loop}\n        const whole k = from + q;\n"
-        f"{_indented([*lines.time, *each], 4)}      }}\n    }}\n"
-        f"#pragma unroll\n    {loop}\n      const whole k = from + q;\n{_indented(stored, 3)}    }}\n  }}\n"
-        f"{_indented(flush if edges else [], 1)}}}\n"
-    )
-
-
-# inner products of weights
-
-GRAM_THREADS = 32  # threads per network
-
-GRAM = r"""
-typedef long long whole;
-
-extern "C" __global__ void gram(
-    const whole count, const whole width, const double b, const double a, const double* __restrict__ h,
-    const double* __restrict__ u, double* __restrict__ out) {
-  __shared__ double sums[96];
-  double pp = 0.0, qq = 0.0, pq = 0.0;
-  const whole row = (whole)blockIdx.x * width;
-#pragma unroll 4
-  for (whole i = threadIdx.x; i < width; i += blockDim.x) {
-    const double x = b * h[row + i], y = a * u[row + i], p = x + y, q = x - y;
-    pp += p * p;
-    qq += q * q;
-    pq += p * q;
-  }
-  sums[threadIdx.x] = pp;
-  sums[32 + threadIdx.x] = qq;
-  sums[64 + threadIdx.x] = pq;
-  __syncthreads();
-  for (int half = blockDim.x / 2; half > 0; half /= 2) {  // in pairs, always the same
-    if (threadIdx.x < half)
-      for (int k = 0; k < 96; k += 32) sums[k + threadIdx.x] += sums[k + threadIdx.x + half];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0)
-    for (int k = 0; k < 3; ++k) out[k * count + blockIdx.x] = sums[32 * k];
-}
-"""
-
-_kernels: dict[Any, Any] = {}
-
-
-def gram(xp: Any, h: Any, u: Any, b: float, a: float) -> Any:
-    """Return ``|p|^2``, ``|q|^2``, ``p.q`` of ``p, q = b h + a u, b h - a u`` for each row, reading each weight once.
-
-    With ``b = sqrt(eta_u)/2``, ``a = sqrt(eta_w)/2`` and ``h = W x/rho`` these are the order parameters of
-    `TwoLayerOrder`.
-
-    Parameters
-    ----------
-    xp : module
-        CuPy; with NumPy three products are computed instead.
-    h, u : array, shape (networks, width)
-        C-contiguous doubles.
-    b, a : float
-
-    Returns
-    -------
-    array, shape (3, networks)
-        The order of summation is fixed, so that results are reproducible.
-    """
-    count, width = h.shape
-    if xp is np:
-        p, q = b * h + a * u, b * h - a * u
-        return np.stack([np.vecdot(p, p), np.vecdot(q, q), np.vecdot(p, q)])
-    if id(xp) not in _kernels:
-        _kernels[id(xp)] = xp.RawKernel(GRAM, "gram", options=OPTIONS)
-    out = xp.empty((3, count))
-    _kernels[id(xp)](
-        (count,), (GRAM_THREADS,), (np.int64(count), np.int64(width), np.float64(b), np.float64(a), h, u, out)
-    )
-    return out
+    inputs, loads = _inputs(program)
+    made = statements(program, loads)
+    adds = [f"sums[{o}][q].add({x}, share);" for o, x in enumerate(made.outputs)]
+    counts = [_COUNT.format(o=o, x=x) for o, x in enumerate(made.outputs)]
+    member, time = _indented(made.member, 2), _indented([*made.time, *adds, *counts], 3)
+    kernel = _REDUCTION.format(inputs=inputs, outputs=len(made.outputs), TIMES=TIMES, member=member, time=time)
+    return PRELUDE + _MOMENTS + kernel

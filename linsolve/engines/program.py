@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from linsolve.core.arguments import unknown_name
 
-__all__ = ["BOOLEAN", "REAL", "Program", "Step", "Tracer", "Value", "elementwise", "limits_of", "program_of"]
+__all__ = ["BOOLEAN", "REAL", "Program", "Step", "Tracer", "Value", "elementwise", "limits_of", "program_of", "traced"]
 
 REAL, BOOLEAN = "real", "boolean"
 _TO_REAL = ("neg", "abs", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")
@@ -282,10 +282,10 @@ def program_of(flow: Any, names: Iterable[str] | None = None) -> Program:
     ValueError
         If the flow has own axes, or a name is unknown.
     """
-    xp, traced, z0 = _traced(flow)
+    xp, own, z0 = traced(flow)
     t = xp.input("t")
-    state = traced.solution(xp, t, z0)
-    found = _Found(traced, xp, t, z0, state)
+    state = own.solution(xp, t, z0)
+    found = _Found(own, xp, t, z0, state)
     for name in names if names is not None else flow.State._fields:  # type: ignore[attr-defined]
         xp.program.outputs[name] = xp.asarray(found[name]).index
     return xp.program
@@ -296,15 +296,15 @@ def limits_of(flow: Any, forward: bool = False) -> Program:
 
     "low" is omitted if all times are nonnegative, `forward`.
     """
-    xp, traced, z0 = _traced(flow)
-    low, high = traced.lifetime(xp, z0)
-    found = {**traced.conditions(xp, z0), **({} if forward else {"low": low}), "high": high}
+    xp, own, z0 = traced(flow)
+    low, high = own.lifetime(xp, z0)
+    found = {**own.conditions(xp, z0), **({} if forward else {"low": low}), "high": high}
     for name, value in found.items():
         xp.program.outputs[name] = xp.asarray(value).index
     return xp.program
 
 
-def _traced(flow: Any) -> tuple[Tracer, Any, Any]:
+def traced(flow: Any) -> tuple[Tracer, Any, Any]:
     """Return a recording namespace, and a flow and a start made of its inputs."""
     if not elementwise(flow):
         raise ValueError(
@@ -312,10 +312,10 @@ def _traced(flow: Any) -> tuple[Tracer, Any, Any]:
             "one program for all networks); leave the engine out"
         )
     xp = Tracer()
-    traced = object.__new__(flow)
+    own = object.__new__(flow)
     for name in (field.name for field in dataclasses.fields(flow)):  # type: ignore[arg-type]
-        object.__setattr__(traced, name, xp.input(name))
-    return xp, traced, flow.State(*(xp.input(f"start.{name}") for name in flow.State._fields))  # type: ignore[attr-defined]
+        object.__setattr__(own, name, xp.input(name))
+    return xp, own, flow.State(*(xp.input(f"start.{name}") for name in flow.State._fields))  # type: ignore[attr-defined]
 
 
 class _Found:

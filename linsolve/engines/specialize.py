@@ -20,7 +20,7 @@ from linsolve.engines.interval import OF, UNKNOWN, Range, Truth, hull, largest, 
 from linsolve.engines.plan import Grid
 from linsolve.engines.program import BOOLEAN, Program, Step
 
-__all__ = ["BELOW_ZERO", "MODERATE", "facts", "range_of", "ranges", "rounded", "specialized", "without"]
+__all__ = ["BELOW_ZERO", "MODERATE", "facts", "range_of", "ranges", "rounded", "specialized", "variant", "without"]
 
 ENOUGH, SHARE = 2**13, 8  # least number of outputs, and of outputs per step, for which the input ranges are computed
 ENOUGH_TO_COMPILE = 2**16  # least number of outputs for which another compilation pays
@@ -41,8 +41,6 @@ _choosing = threading.Lock()
 def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program:
     """Return a program with bitwise identical values for all members and times of a grid.
 
-    At most `VARIANTS` are created per program; afterwards the most specialized valid variant is used.
-
     Parameters
     ----------
     program : Program
@@ -56,6 +54,14 @@ def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program
     inputs = {name: range_of(grid.given[name]) for name in program.inputs}
     if size < EXACT:
         inputs = {name: rounded(r) for name, r in inputs.items()}
+    return variant(program, inputs)
+
+
+def variant(program: Program, inputs: dict[str, Range]) -> Program:
+    """Return a program with bitwise identical values for all inputs in the given ranges.
+
+    At most `VARIANTS` are created per program; afterwards the most specialized valid variant is used.
+    """
     found = facts(program, inputs)
     with _choosing:
         made = _variants.setdefault(program, {})

@@ -16,7 +16,7 @@ from linsolve.core.query import Problem, heard, pose, refuse_inexact, refuse_out
 from linsolve.core.trajectory import Trajectory
 from linsolve.ensembles.blocks import stream
 
-__all__ = ["Answer", "Tiles", "drawn", "names_of", "values_of"]
+__all__ = ["Answer", "Tiles", "drawn", "names_of", "sliced", "values_of"]
 
 PIECE = 1 << 14  # entries per state field of a piece; larger pieces do not fit the cache
 
@@ -156,7 +156,7 @@ def values_of(problem: Problem, names: Sequence[str]) -> list[np.ndarray]:
     found: dict[str, np.ndarray] = {}
     for first in range(0, members, those):
         last = min(first + those, members)
-        part = problem if last - first == members else _sliced(problem, first, last)
+        part = problem if last - first == members else sliced(problem, first, last)
         for start in range(0, t.shape[0], at_once):
             stop = min(start + at_once, t.shape[0])
             for name, value in _observed(part, t[start:stop], names).items():
@@ -190,7 +190,7 @@ def _own_size(problem: Problem) -> int:
     return max(int(np.prod(size, dtype=np.int64)) for size in sizes)
 
 
-def _sliced(problem: Problem, first: int, last: int) -> Problem:
+def sliced(problem: Problem, first: int, last: int) -> Problem:
     """Return the problem restricted to members `first` to `last`."""
 
     def some(value: Any, own: int) -> Any:

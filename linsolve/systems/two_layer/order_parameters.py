@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import shown
+from linsolve.core.arguments import bounds, shown
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.map import Map
@@ -155,13 +155,15 @@ class TwoLayerOrder(Map):
         z = super().state(z)
         if not arithmetic.readable(*z):
             return z
-        P, Q, R = np.broadcast_arrays(*(arithmetic.to_numpy(v) for v in z))
-        for name, values in (("P", P), ("Q", Q)):
-            if (values < 0).any():
-                raise ValueError(f"{cls.__name__}: {name} = {values.min()} must be at least 0 (a squared length)")
+        for name in ("P", "Q"):
+            if (smallest := bounds(getattr(z, name))[0]) < 0:
+                raise ValueError(f"{cls.__name__}: {name} = {smallest} must be at least 0 (a squared length)")
         # |R| is at most sqrt(P Q) in exact arithmetic; for a one-unit network rounding may exceed this bound
-        excess = np.abs(R) - np.sqrt(P) * np.sqrt(Q) * (1 + cls.tolerance)
-        if (excess > 0).any():
+        xp = arithmetic.namespace(*z)
+        most = xp.sqrt(z.P) * xp.sqrt(z.Q) * (1 + cls.tolerance)
+        if bounds(xp.abs(z.R) - most)[1] > 0:
+            P, Q, R = np.broadcast_arrays(*(arithmetic.to_numpy(v) for v in z))
+            excess = np.abs(R) - np.sqrt(P) * np.sqrt(Q) * (1 + cls.tolerance)
             worst = np.unravel_index(np.argmax(excess), excess.shape)
             raise ValueError(
                 f"{cls.__name__}: |R| = {abs(R[worst])} must be at most sqrt(P Q) = {np.sqrt(P[worst] * Q[worst])} "

@@ -1,0 +1,212 @@
+"""Reductions on a GPU, whose source is compiled and run on the host: NumPy's statistics, in a fixed order."""
+
+import numpy as np
+import pytest
+from host_cuda import DeviceArray, FakeCupy, Generator, compiled, needs_compiler
+
+import linsolve as ls
+from linsolve import arithmetic
+from linsolve.engines import cuda, cuda_source
+from linsolve.engines.cuda import checked
+from linsolve.engines.cuda_source import TIMES, reduction
+from linsolve.engines.program import Tracer
+from linsolve.ensembles import Histogram, cuda_reduce, random_networks
+from linsolve.studies.phases import wishart
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A CuPy of NumPy arrays, whose kernels are compiled by the compiler of the host."""
+    fake = FakeCupy()
+    for module in (cuda, cuda_reduce):
+        monkeypatch.setattr(module, "device", lambda: fake)
+    monkeypatch.setattr(arithmetic, "_cupy", lambda: fake)
+    return fake
+
+
+def same(found, expected):
+    return np.array_equal(np.asarray(found), np.asarray(expected))
+
+
+def in_parts(flow, t, start, cuts):
+    """Return what a reduction keeps of the members of a flow, given in parts."""
+    gathering = cuda_reduce.Reduction(("a",), len(t))
+    for first, last in zip([0, *cuts], [*cuts, len(start)], strict=True):
+        gathering.absorb(checked(ls.BalancedMode(s=flow.s[first:last]), t, start[first:last]))
+    return np.asarray(gathering.kept)
+
+
+def compare_with_welford():
+    """Compare a reduction with Welford's recurrence in NumPy, over the members of each thread in order."""
+    members, t = 2 * cuda_reduce.LANES + 5000, np.linspace(0.0, 3.0, TIMES + 1)
+    flow, start = ls.BalancedMode(s=np.linspace(0.5, 3.0, members)), np.linspace(1e-3, 0.1, members)
+    kept = in_parts(flow, t, start, [])
+    assert same(kept, in_parts(flow, t, start, [cuda_reduce.LANES]))  # of any division into batches
+    values = np.asarray(cuda.evaluate(flow, t, start, "a")["a"])
+    mean, spread = np.zeros((2, len(t), cuda_reduce.LANES))
+    for number, first in enumerate(range(0, members, cuda_reduce.LANES), 1):
+        x = values[:, first : first + cuda_reduce.LANES]
+        some = np.s_[:, : x.shape[1]]
+        away = x - mean[some]
+        mean[some] += away * (1 / number)
+        spread[some] += away * (x - mean[some])
+    assert same(kept[0, ..., 0], mean)
+    assert same(kept[0, ..., 1], spread)
+
+
+@needs_compiler
+def test_members_are_added_in_order_by_welfords_recurrence_to_the_last_bit(gpu):
+    compare_with_welford()
+
+
+def compare_with_numpy():
+    members, t = 40_001, np.array([0.0, 0.3, 0.6, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, np.inf])
+    flow, edges = ls.BalancedMode(s=np.linspace(0.5, 3.0, members)), np.linspace(0.0, 2.5, 31)
+    assert t.size > TIMES
+    plain, gathering = flow(t, 0.1), cuda_reduce.Reduction(("a", "loss"), t.size, edges)
+    gathering.absorb(checked(flow, t, 0.1))
+    found = gathering.results()
+    for name in ("a", "loss"):
+        values, variance = plain[name], plain[name].var(-1, ddof=1)
+        np.testing.assert_allclose(found[name, "mean"], values.mean(-1), rtol=1e-14)
+        np.testing.assert_allclose(found[name, "variance"], variance, rtol=1e-12, atol=1e-30)
+        np.testing.assert_allclose(found[name, "standard_error"] ** 2, variance / members, rtol=1e-12, atol=1e-30)
+        np.testing.assert_allclose(found[name, "min"], values.min(-1), rtol=1e-14)
+        np.testing.assert_allclose(found[name, "max"], values.max(-1), rtol=1e-14)
+        assert (found[name, "count"] == members).all()
+        counts = np.stack([np.histogram(v, edges)[0] for v in values])
+        # a value may be an ulp to the other side of an edge
+        assert np.abs(found[name, "histogram"] - counts).max() <= 1
+        inside = found[name, "histogram"].sum(-1)
+        assert (inside + found[name, "below"] + found[name, "above"] == members).all()
+
+
+@needs_compiler
+def test_reductions_are_numpys(gpu):
+    compare_with_numpy()
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("template", "right", "wrong", "compare"),
+    [
+        ("_MOMENTS", "away * (x - mean)", "away * away", compare_with_numpy),  # from the earlier mean
+        ("_MOMENTS", "mean += away * share", "mean += away * share * 0.999", compare_with_numpy),
+        ("_MOMENTS", "low = smaller", "low = larger", compare_with_numpy),
+        ("_MOMENTS", "x < edges[m]", "x <= edges[m]", compare_with_numpy),
+        # the members of a thread from last to first
+        (
+            "_REDUCTION",
+            "for (whole j = lane; j < count; j += lanes)",
+            "if (lane < count) for (whole j = lane + (count - 1 - lane) / lanes * lanes; j >= 0; j -= lanes)",
+            compare_with_welford,
+        ),
+        ("_REDUCTION", "(double)(first / lanes)", "0.0", compare_with_welford),  # forgets the earlier batches
+    ],
+    ids=["square", "share", "low", "bin", "order", "number"],
+)
+def test_a_wrong_reduction_is_seen(gpu, monkeypatch, template, right, wrong, compare):
+    text = getattr(cuda_source, template)
+    assert right in text
+    monkeypatch.setattr(cuda_source, template, text.replace(right, wrong))
+    with pytest.raises((AssertionError, ValueError)):
+        compare()
+
+
+@needs_compiler
+def test_bins_have_their_lower_edges_and_the_last_one_both():
+    tracer = Tracer()
+    tracer.program.outputs["x"] = tracer.input("x").index
+    values, edges = np.array([-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 2.0, 2.5, -np.inf, np.inf]), np.array([0.0, 1.0, 2.0])
+    kept, counts = np.array([0.0, 0.0, np.inf, -np.inf]), np.zeros(4, np.uint64)
+    clock, x, kept, edge, counted = (v.ctypes.data for v in (np.zeros(1), values, kept, edges, counts))
+    compiled(reduction(tracer.program), "reduce")(1, 1, 0, len(values), 1, 1, clock, x, 1, kept, 3, edge, counted)
+    assert counts.tolist() == [2, 2, 4, 2]
+
+
+@needs_compiler
+@pytest.mark.parametrize("value", [np.nan, 1e200])
+def test_values_that_are_not_finite_or_too_large_for_a_variance_are_refused(gpu, value):
+    start = np.full(5, 0.1)
+    start[3] = value
+    problem = checked(ls.BalancedMode(s=1.0), [0.0], np.full(5, 0.1))
+    gathering = cuda_reduce.Reduction(("a",), 1)
+    gathering.absorb(problem._replace(z0=ls.BalancedMode.State(start)))
+    with pytest.raises(ValueError, match="ensemble: a = nan or inf for some member, or squared, must be finite"):
+        gathering.results()
+
+
+@needs_compiler
+def test_a_batch_after_a_part_of_the_lanes_is_refused(gpu):
+    gathering, problem = cuda_reduce.Reduction(("a",), 1), checked(ls.BalancedMode(s=1.0), [1.0], np.full(5, 0.1))
+    gathering.absorb(problem)
+    with pytest.raises(ValueError, match="cuda: members = 5 must be a multiple of 16384"):
+        gathering.absorb(problem)
+
+
+@needs_compiler
+def test_an_ensemble_on_a_device_is_that_of_its_members(gpu):
+    members, tile, t = 40_000, 2 * cuda_reduce.LANES, np.array([0.0, 0.5, 2.0])
+    factory = random_networks(10**6, 1e-3, 1e-3, gamma=0.7, y=1.5)
+    edges = np.linspace(0, 4, 2001)
+    found = ls.ensemble(
+        factory, members, t, observe=("loss", "ntk"), reduce=("mean", "variance", "max", Histogram(edges=edges)), rng=3,
+        device="cuda", tile=tile,
+    )  # fmt: skip
+    drawn = []
+    for k, count in enumerate((tile, members - tile)):
+        flow, z0 = factory(cuda_reduce.generator(np.random.SeedSequence(3), k), count)
+        drawn.append(flow(t, type(z0)(*(v.get() for v in z0)), engine="plain"))
+    for name in ("loss", "ntk"):
+        values = np.concatenate([traj[name] for traj in drawn], axis=-1)
+        np.testing.assert_allclose(found[name, "mean"], values.mean(-1), rtol=1e-13)
+        np.testing.assert_allclose(found[name, "variance"], values.var(-1, ddof=1), rtol=1e-9)
+        np.testing.assert_allclose(found[name, "max"], values.max(-1), rtol=1e-13)
+        assert (found[name, "histogram"].sum(-1) + found[name, "above"] + found[name, "below"] == members).all()
+    assert found.edges["loss"].tolist() == edges.tolist()
+    on_host = ls.ensemble(factory, members, t, observe="loss", reduce=("mean", "standard_error"), rng=3)
+    assert np.all(np.abs(found["loss", "mean"] - on_host["loss", "mean"]) <= 8 * on_host["loss", "standard_error"])
+
+
+@needs_compiler
+def test_a_tile_larger_than_the_device_is_refused(gpu):
+    gpu.limit = 4 * TIMES * cuda_reduce.LANES
+    with pytest.raises(MemoryError, match=r"memory of the device is lacking for tile = 1048576 \(members"):
+        ls.ensemble(random_networks(10), 10**6, 1.0, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"device": "tpu"}, "ensemble: device = 'tpu' is unknown"),
+        ({"threads": 2}, "ensemble: threads = 2 does not go with device = 'cuda'"),
+        ({"nonfinite": "omit"}, "nonfinite = 'omit' must be 'raise' on a device"),
+        ({"reduce": "quantiles"}, "statistic on a device = 'quantiles' is unknown"),
+        ({"reduce": Histogram()}, "Histogram must have edges"),
+        ({"members": 1}, "members = 1 must be at least 2 for a variance"),
+        ({"tile": 5000}, "tile = 5000 must be a multiple of 16384"),
+        ({"members": 0}, "members = 0 must be a positive integer"),
+    ],
+)
+def test_impossible_ensembles_are_refused(gpu, change, message):
+    given = {"members": 10, "device": "cuda"} | change
+    with pytest.raises(ValueError, match=message):
+        ls.ensemble(random_networks(10), given.pop("members"), 1.0, **given)
+
+
+def test_batches_of_several_axes_are_refused(gpu):
+    with pytest.raises(ValueError, match=r"ensemble: batch = \(10, 2\) must be members only on a device"):
+        ls.ensemble(random_networks([10, 20]), 10, 1.0, device="cuda")
+
+
+def test_generators_of_a_device_draw_there(gpu):
+    width = np.array([1.0, 5.0, 1e9])
+    drawn = wishart(width, 4, rng=Generator(np.random.Philox(1)))
+    host = wishart(width, 4, rng=np.random.Generator(np.random.Philox(1)))
+    assert all(type(v) is DeviceArray and same(v, h) for v, h in zip(drawn, host, strict=True))
+    norms, same_norms = (
+        ls.ntk.sampling.layer_by_layer(rng, 7, [20, 1010, 1005], 2.0, 0.1)  # so wide that NumPy draws binomials too
+        for rng in (Generator(np.random.Philox(2)), np.random.Generator(np.random.Philox(2)))
+    )
+    assert type(norms.inputs) is DeviceArray
+    assert same(norms.gradients, same_norms.gradients)
