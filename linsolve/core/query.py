@@ -22,6 +22,8 @@ __all__ = [
     "detached",
     "evaluate_by",
     "heard",
+    "iterate_by",
+    "iterator",
     "pose",
     "refuse_inexact",
     "refuse_outside_lifetime",
@@ -64,6 +66,19 @@ _EVALUATORS: list[Callable[..., Any]] = []  # one, given by the package: engines
 def evaluate_by(evaluator: Callable[..., Any]) -> None:
     """Set the function of ``(problem, out, engine, threads)`` that evaluates checked queries."""
     _EVALUATORS[:] = [evaluator]
+
+
+_ITERATORS: list[Callable[..., Any]] = []  # one, given by the package
+
+
+def iterate_by(iterator: Callable[..., Any]) -> None:
+    """Set the function of ``(problem, fixed, now, rules, threads)`` that compiles the steps of gradient descent."""
+    _ITERATORS[:] = [iterator]
+
+
+def iterator(*query: Any) -> Callable[[Any, int, int], Any]:
+    """Return the function ``(now, begin, end)`` that takes steps of gradient descent in machine code."""
+    return _ITERATORS[0](*query)
 
 
 def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.core.map import Take, chunks
 from linsolve.core.step_rules import Rule
 from linsolve.core.trajectory import Deferred
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.rotated_layers import LayersStart
 
-__all__ = ["Factors", "advanced", "begun", "described", "hessian_top", "layers", "repeated", "top_curvature"]
+__all__ = ["Factors", "Fixed", "advanced", "begun", "described", "hessian_top", "layers", "repeated", "top_curvature"]
 
 
 class Factors(NamedTuple):
@@ -56,21 +57,41 @@ class Factors(NamedTuple):
     low_residual: Any
 
 
-def begun(xp: Any, start: LayersStart) -> Factors:
-    """Return the factors before the first step."""
-    one, zero = xp.ones_like(start.rotation.r0), xp.zeros_like(start.rotation.r0)
-    return Factors(one, one, zero, one, start.rotation.r0, *[zero] * 7)
+class Fixed(NamedTuple):
+    """Constants of the steps, shape batch except for the layers of the start.
+
+    Parameters
+    ----------
+    start : LayersStart
+    scale : array
+        Inverse of the unit of the start.
+    span : array
+        ``|p0|^2 + |q0|^2``.
+    """
+
+    start: LayersStart
+    scale: Any
+    span: Any
 
 
-def _parts(start: LayersStart, now: Factors) -> tuple[Any, Any]:
-    """Return ``gamma^2 |p|^2`` and ``gamma^2 |q|^2``; the unit is divided after the multiplication by the factor."""
+def begun(xp: Any, start: LayersStart) -> tuple[Fixed, Factors]:
+    """Return the constants, and the factors before the first step."""
     b = start.rotation
-    return (b.p * now.up / b.unit) ** 2, (b.q * now.down / b.unit) ** 2
+    one, zero, scale = xp.ones_like(b.r0), xp.zeros_like(b.r0), 1 / b.unit
+    lengths = [xp.sum((side * scale[..., None]) ** 2, axis=-1) for side in (start.p, start.q)]
+    return Fixed(start, scale, lengths[0] + lengths[1]), Factors(one, one, zero, one, b.r0, *[zero] * 7)
 
 
-def advanced(xp: Any, start: LayersStart, now: Factors, rule: Rule) -> Factors:
+def _parts(fixed: Fixed, now: Factors) -> tuple[Any, Any]:
+    """Return ``gamma^2 |p|^2`` and ``gamma^2 |q|^2``; the unit is divided after the multiplication by the factor."""
+    b = fixed.start.rotation
+    return (b.p * now.up * fixed.scale) ** 2, (b.q * now.down * fixed.scale) ** 2
+
+
+def advanced(xp: Any, fixed: Fixed, now: Factors, rule: Rule) -> Factors:
     """Return the factors after one step."""
-    b, (A, B) = start.rotation, _parts(start, now)
+    start, (A, B) = fixed.start, _parts(fixed, now)
+    b = start.rotation
     pull = now.residual if rule.weight is None else rule.weight * (now.residual + b.y) - rule.target
     e = 2 * rule.h * b.g * pull
     turn = -rule.h * start.gamma * pull * (now.up + now.down)
@@ -88,7 +109,7 @@ def advanced(xp: Any, start: LayersStart, now: Factors, rule: Rule) -> Factors:
     )
     up, down, mix = (rule.kept * old + move for old, move in zip(now[:3], moves, strict=True))
     found = Factors(up, down, mix, rule.kept * now.kept, now.residual, *moves, *now[8:])
-    return found._replace(residual=_output(xp, start, found) - b.y)
+    return found._replace(residual=_output(xp, fixed, found) - b.y)
 
 
 def _added(value: Any, low: Any, change: Any) -> tuple[Any, Any]:
@@ -98,46 +119,42 @@ def _added(value: Any, low: Any, change: Any) -> tuple[Any, Any]:
     return found, total - (found - value)
 
 
-CHUNK = 64  # steps between two looks at convergence
-
-
-def repeated(xp: Any, start: LayersStart, now: Factors, rule: Rule, count: int) -> Factors:
+def repeated(fixed: Fixed, now: Factors, h: Any, count: int, take: Take) -> Factors:
     """Return the factors after `count` equal steps in doubles; converged factors are constant, the residual decays."""
-    while count > 0:
-        if rule.plain and _settled(start, now, rule):
-            A, B = _parts(start, now)
-            decay = 1 - 4 * rule.h * (A + B)
-            return now._replace(residual=now.residual * decay**count)
-        for _ in range(min(CHUNK, count)):
-            now = advanced(xp, start, now, rule)
-        count -= CHUNK
+    for length in chunks(count):
+        if _settled(fixed, now, h):
+            A, B = _parts(fixed, now)
+            return now._replace(residual=now.residual * (1 - 4 * h * (A + B)) ** count)
+        now = take(now, 0, length)
+        count -= length
     return now
 
 
-def _settled(start: LayersStart, now: Factors, rule: Rule) -> bool:
+def _settled(fixed: Fixed, now: Factors, h: Any) -> bool:
     """Return whether the sum of all later changes of every factor is below its rounding."""
-    b, (A, B) = start.rotation, _parts(start, now)
-    left = 1 - np.abs(1 - 4 * rule.h * (A + B))  # the residual decays by this share of itself in each step
-    e = np.abs(2 * rule.h * b.g * now.residual)
-    turn = np.abs(2 * rule.h * start.gamma * now.residual * now.up)
+    start, (A, B) = fixed.start, _parts(fixed, now)
+    left = 1 - np.abs(1 - 4 * h * (A + B))  # the residual decays by this share of itself in each step
+    e = np.abs(2 * h * start.rotation.g * now.residual)
+    turn = np.abs(2 * h * start.gamma * now.residual * now.up)
     still = (e < left * 2.0**-54) & (turn <= left * np.abs(now.mix) * 2.0**-54) & (left > 0)
     return bool(np.all(still))
 
 
-def _output(xp: Any, start: LayersStart, now: Factors) -> Any:
+def _output(xp: Any, fixed: Fixed, now: Factors) -> Any:
     """Return the output, from the form with the smaller terms: ``(A - B)/g`` or that of a frozen layer."""
-    b, (A, B) = start.rotation, _parts(start, now)
+    start, (A, B) = fixed.start, _parts(fixed, now)
+    b = start.rotation
     mean, root = (now.up + now.down) / 2, start.root_h * start.root_u * now.mix
-    lengths = [xp.sum((side / b.unit[..., None]) ** 2, axis=-1) for side in (start.p, start.q)]
-    own, other = (mean**2 + root**2) * b.f0, 2 * start.gamma * mean * now.mix * (lengths[0] + lengths[1])
+    own, other = (mean**2 + root**2) * b.f0, 2 * start.gamma * mean * now.mix * fixed.span
     frozen = b.g == 0
     g = xp.where(frozen, xp.ones_like(b.g), b.g)
     bound = xp.where(frozen, xp.full_like(g, xp.inf), (A + B) / xp.abs(g))
     return smallest(xp, (xp.abs(own) + xp.abs(other), own + other), (bound, (A - B) / g))
 
 
-def layers(xp: Any, start: LayersStart, now: Factors) -> tuple[Any, Any]:
+def layers(xp: Any, fixed: Fixed, now: Factors) -> tuple[Any, Any]:
     """Return the two layers ``u`` and ``h``, shape k + batch + (d,)."""
+    start = fixed.start
     mean = ((now.up + now.down) / 2)[..., None]
     up, down = (
         start.p * (now.up / start.rotation.unit)[..., None],
@@ -157,12 +174,12 @@ def layers(xp: Any, start: LayersStart, now: Factors) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def described(xp: Any, start: LayersStart, now: Factors, weight: Any, pace: Any) -> Deferred:
+def described(xp: Any, fixed: Fixed, now: Factors, weight: Any, pace: Any) -> Deferred:
     """Return loss, residual, output, ntk, sharpness and invariant from the factors.
 
-    The flow's rates are those of `start` times ``pace/weight``.
+    The flow's rates are those of the start times ``pace/weight``.
     """
-    b, (A, B) = start.rotation, _parts(start, now)
+    b, (A, B) = fixed.start.rotation, _parts(fixed, now)
     return Deferred(
         loss=lambda: weight * now.residual**2,
         residual=lambda: now.residual,
