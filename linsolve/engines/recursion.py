@@ -23,7 +23,7 @@ from linsolve.engines.vectors import Vectors
 
 __all__ = ["Machine", "descent", "recorded", "recursion"]
 
-LANES = 16  # members of a block, two of the widest vectors, whose instruction chains overlap
+LANES = 4  # members of a block: more are slower, as the numbers of a step leave the registers
 _SHARE = 2**22  # least work of a thread, in members x steps: about 10 ms
 _TILE = 2**14  # members whose numbers are packed at once
 _made: dict[tuple, tuple[Any, ...]] = {}
