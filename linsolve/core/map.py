@@ -11,7 +11,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, number, step_counts
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import batch_shape
-from linsolve.core.query import Problem, iterator, pose
+from linsolve.core.query import Problem, iterator, library, pose
 from linsolve.core.step_rules import Course, Rule, rules_of
 from linsolve.core.trajectory import Trajectory
 
@@ -220,7 +220,7 @@ def _is_compiled(who: str, engine: str | None, xp: Any) -> bool:
     if engine is not None:
         choice(who, "engine", engine, ("plain", "compiled"))
     if engine == "compiled" and xp is not np:
-        raise ValueError(f"{who}: engine = 'compiled' must be 'plain' for arrays of {xp.__name__}")
+        raise ValueError(f"{who}: engine = 'compiled' must be 'plain' for arrays of {library(xp)}")
     return engine == "compiled"
 
 

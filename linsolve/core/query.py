@@ -24,6 +24,7 @@ __all__ = [
     "heard",
     "iterate_by",
     "iterator",
+    "library",
     "pose",
     "refuse_inexact",
     "refuse_outside_lifetime",
@@ -79,6 +80,11 @@ def iterate_by(iterator: Callable[..., Any]) -> None:
 def iterator(*query: Any) -> Callable[[Any, int, int], Any]:
     """Return the function ``(now, begin, end)`` that takes steps of gradient descent in machine code."""
     return _ITERATORS[0](*query)
+
+
+def library(xp: Any) -> str:
+    """Return the name of an array library for messages."""
+    return getattr(xp, "__name__", type(xp).__name__)
 
 
 def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:

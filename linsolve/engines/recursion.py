@@ -26,15 +26,15 @@ __all__ = ["Machine", "descent", "recorded", "recursion"]
 LANES = 4  # members of a block: more are slower, as the numbers of a step leave the registers
 _SHARE = 2**22  # least work of a thread, in members x steps: about 10 ms
 _TILE = 2**14  # members whose numbers are packed at once
-_made: dict[tuple, tuple[Any, ...]] = {}
+_made: dict[tuple, Machine] = {}
 _making = threading.Lock()
 
 
 def recorded(step: Callable[..., Any], *trees: Any) -> Program:
     """Return the program of ``step(xp, first, *others)``, whose outputs are the fields of `first` after the step.
 
-    The trees are nested NamedTuples and dictionaries. Their leaves are inputs of the program, named by
-    their path, such as ``0.up``.
+    The trees are nested tuples and dictionaries. Their leaves are inputs of the program, named by their
+    path, such as ``0.up``.
     """
     xp = Tracer()
     inputs = [_replaced(tree, str(k), lambda path, _: xp.input(path)) for k, tree in enumerate(trees)]
@@ -48,6 +48,8 @@ def _replaced(tree: Any, path: str, leaf: Callable[[str, Any], Any]) -> Any:
     """Return a tree with other leaves; None stays None."""
     if hasattr(tree, "_fields"):
         return type(tree)(*(_replaced(v, f"{path}.{n}", leaf) for n, v in zip(tree._fields, tree, strict=True)))
+    if type(tree) is tuple:
+        return tuple(_replaced(v, f"{path}.{k}", leaf) for k, v in enumerate(tree))
     if isinstance(tree, dict):
         return {name: _replaced(v, f"{path}.{name}", leaf) for name, v in tree.items()}
     return None if tree is None else leaf(path, tree)
@@ -200,7 +202,7 @@ def _packed(values: list[np.ndarray]) -> np.ndarray:
 
 
 def recursion(
-    key: Any, step: Callable[..., Any], now: Any, *others: Any, rules: Any = None, batch: tuple[int, ...], threads: Any
+    key: Any, step: Callable[..., Any], now: Any, given: Any, rules: Any, batch: tuple[int, ...], threads: int | None
 ) -> Callable[[Any, int, int], Any]:
     """Return a function ``(now, begin, end)`` that takes the steps from `begin` to `end` in machine code.
 
@@ -209,32 +211,36 @@ def recursion(
     key : hashable
         Name of the recursion in the cache of machine code.
     step : callable
-        Pure function ``(xp, now, *others, rules)`` of single numbers that returns the numbers after a step.
-    now, *others : NamedTuple, dict or None
-        Numbers before a step, and constants, whose shapes broadcast to `batch`.
-    rules : NamedTuple or None
+        Pure function ``(xp, now, given, rule)`` of single numbers that returns the numbers after a step.
+    now : NamedTuple
+        Numbers before a step, which broadcast to `batch`.
+    given : tree
+        Constants, which broadcast to `batch` if the step uses them.
+    rules : tree
         Numbers, or arrays with a leading axis of steps, and then possibly the axes of `batch`.
     batch : tuple of int
     threads : int or None
+        One per processor by default.
     """
-    trees, most = (now, *others, rules), checked_threads(threads)
+    trees, most = (now, given, rules), checked_threads(threads)
     leaves = {name: np.asarray(v) for name, v in _leaves(trees).items() if not hasattr(v, "hi")}
-    prefix = f"{len(trees) - 1}."
-    varying = {n: v.ndim > 1 for n, v in leaves.items() if n.startswith(prefix) and v.ndim > 0}
+    varying = {name: v.ndim > 1 for name, v in leaves.items() if name.startswith("2") and v.ndim > 0}
     whole = (key, tuple(varying.items()), tuple(leaves))
     with _making:
         if whole not in _made:
-            program = recorded(step, *trees)
-            _made[whole] = (Machine(program, varying),)
-    (machine,) = _made[whole]
+            _made[whole] = Machine(recorded(step, *trees), varying)
+    machine = _made[whole]
     size = int(np.prod(batch, dtype=int))
 
-    def flat(v: np.ndarray, lead: int = 0) -> np.ndarray:
-        shape = (*v.shape[:lead], *batch)
-        return np.broadcast_to(v, shape).reshape(*v.shape[:lead], size)
+    def flat(v: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(v, batch).reshape(size)
+
+    def flat_steps(v: np.ndarray) -> np.ndarray:
+        aligned = v.reshape(len(v), *(1,) * (len(batch) + 1 - v.ndim), *v.shape[1:])
+        return np.broadcast_to(aligned, (len(v), *batch)).reshape(len(v), size)
 
     given = {name: flat(leaves[name]) for name in machine.fixed}
-    own = {name: flat(leaves[name], 1) if wide else leaves[name] for name, wide in machine.rules.items()}
+    own = {name: flat_steps(leaves[name]) if wide else leaves[name] for name, wide in machine.rules.items()}
 
     def take(now: Any, begin: int, end: int) -> Any:
         values = {f"0.{name}": np.array(flat(v)) for name, v in zip(now._fields, now, strict=True)}
@@ -249,11 +255,11 @@ def descent(problem: Any, fixed: Any, now: Any, rules: Any, threads: int | None)
     flow = problem.flow
     names = [field.name for field in dataclasses.fields(flow) if not field.metadata["axes"]]
 
-    def step(xp: Any, now: Any, fixed: Any, given: Any, rule: Any) -> Any:
+    def step(xp: Any, now: Any, given: Any, rule: Any) -> Any:
         traced = object.__new__(type(flow))
-        for name, value in given.items():
+        for name, value in given[1].items():
             object.__setattr__(traced, name, value)
-        return traced.advanced(xp, fixed, now, rule)
+        return traced.advanced(xp, given[0], now, rule)
 
-    given = {name: getattr(flow, name) for name in names}
-    return recursion(type(flow), step, now, fixed, given, rules=rules, batch=problem.batch, threads=threads)
+    parameters = {name: getattr(flow, name) for name in names}
+    return recursion(type(flow), step, now, (fixed, parameters), rules, problem.batch, threads)

@@ -194,7 +194,8 @@ def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign
     """Return the magnitude of the terms, and the other layer from layer `v`, the output and the conserved bivector.
 
     With ``M = u h^T - h u^T`` conserved, ``u = ((u.h) h + M h)/|h|^2`` and ``h = ((u.h) u - M u)/|u|^2``, each a sum of
-    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u; `rest` is from `_rest`. The magnitude is infinite where this form fails.
+    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u; `rest` is from `_rest`. The magnitude is infinite
+    where this form fails.
     """
     f, spread = output
     far = length(xp, v)

@@ -233,6 +233,54 @@ def test_verify_rejects_wrong_steps(wrong):
     assert ls.verify(mutant, z0, checks="discrete").failed == ["discrete"]
 
 
+SCHEDULE = 0.01 * np.linspace(0.5, 1.0, 500)
+WITH_MOVES = {"momentum": 0.8, "decay": 0.1}
+COMPILED = [
+    (flow, given)
+    for flow in (ls.TwoLayer, ls.HiddenMode, ls.TwoLayerOrder, ls.BalancedMode)
+    for given in ({"step": 0.01}, {"step": SCHEDULE}, WITH_MOVES | {"step": 0.01}, WITH_MOVES | {"step": SCHEDULE})
+    if set(given) <= {"step", *flow.rules}
+]
+
+
+@pytest.mark.parametrize(("flow", "given"), COMPILED)
+def test_machine_code_takes_the_same_steps_to_the_last_bit(flow, given):
+    flow, z0 = flow.example(np.random.default_rng(8))
+    plain, fast = (flow.discrete([[0, 500], [7, 64]], z0, engine=engine, **given) for engine in ("plain", "compiled"))
+    for name in (*plain.state._fields, "loss"):
+        np.testing.assert_array_equal(fast[name], plain[name])
+
+
+def test_machine_code_takes_minibatches_and_ragged_batches_to_the_last_bit():
+    rng = np.random.default_rng(9)
+    X, y = rng.normal(size=(6, 1)) * np.array([0.6, -0.8]), rng.normal(size=6)
+    flow, z0 = ls.TwoLayer.from_dataset(X, y), (0.3 * rng.normal(size=(3, 1, 4)), 0.3 * rng.normal(size=(3, 1, 4, 2)))
+    picks = (rng.random((50, 7, 6)) < 0.4) / 2.0  # seven sequences of minibatches, three networks
+    for samples in ((X, y, picks), (X, y, picks[:, 0])):
+        fast, plain = (
+            flow.discrete(50, z0, step=0.05, samples=samples, engine=engine) for engine in ("compiled", "plain")
+        )
+        np.testing.assert_array_equal(fast["w"], plain["w"])
+    threads = [flow.discrete(50, z0, step=0.05, engine="compiled", threads=n)["w"] for n in (1, 2)]
+    np.testing.assert_array_equal(*threads)
+
+
+def test_machine_code_takes_powers_within_an_ulp():
+    flow, z0 = ls.DeepMode.example(np.random.default_rng(0))
+    fast, plain = (flow.discrete([3, 300], z0, step=0.01, engine=engine)["a"] for engine in ("compiled", "plain"))
+    np.testing.assert_allclose(fast, plain, rtol=1e-14)
+
+
+def test_machine_code_refuses_divergence_at_the_same_step():
+    flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ([[0.5], [0.2]], [[[0.5]], [[0.1]]])
+    said = []
+    for engine in ("plain", "compiled"):
+        with pytest.raises(ArithmeticError, match=r"leaves the range of doubles at step \d+ of k = 4000") as caught:
+            flow.discrete([2, 4000], z0, step=2.1, engine=engine)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
 def test_errors_name_the_argument():
     flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ([0.5], [[0.5]])
     for arguments, message in (
@@ -247,11 +295,15 @@ def test_errors_name_the_argument():
         ({"samples": 3}, r"samples = 3 must be three arrays"),
         ({"samples": ([[1.0]], [1.0], [[1.0]])}, r"samples\[2\] has 1 entries along its first axis"),
         ({"samples": ([[1.0]], [1.0], [[-1.0]] * 3)}, r"samples\[2\] = -1\.0 .* must lie in \[0, inf\)"),
+        ({"engine": "blocks"}, r"TwoLayer\.discrete: engine = 'blocks' is unknown"),
         ({"step": 3.0, "k": 400}, r"TwoLayer leaves the range of doubles at step \d+ of k = 400 \(descent diverges\)"),
     ):
         given = {"k": 3, "step": 0.1} | arguments
         with pytest.raises((ValueError, ArithmeticError), match=message):
             flow.discrete(given.pop("k"), z0, **given)
+    xp = arithmetic.precise(30)
+    with pytest.raises(ValueError, match=r"engine = 'compiled' must be 'plain' for arrays of"):
+        flow.cast(xp).discrete(1, (xp.asarray([0.5]), xp.asarray([[0.5]])), step=0.1, engine="compiled")
     off = ls.TwoLayer(y=1.0, x=[1.0, 0.0])
     with pytest.raises(ls.NotExact, match="samples must lie on the line of the flow's x"):
         off.discrete(1, ([0.5], [[0.5, 0.1]]), step=0.1, samples=([[0.0, 1.0]], [1.0], [[1.0]]))
