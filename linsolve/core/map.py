@@ -15,9 +15,17 @@ from linsolve.core.query import Problem, iterator, library, pose
 from linsolve.core.step_rules import Course, Rule, rules_of
 from linsolve.core.trajectory import Trajectory
 
-__all__ = ["Map", "Take", "chunks"]
+__all__ = ["Divergence", "Map", "Take", "chunks"]
 
 Take = Callable[[Any, int, int], Any]  # from the numbers after `begin` steps to those after `end`
+
+
+class Divergence(ArithmeticError):
+    """Gradient descent that leaves the range of doubles after `step` steps."""
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 class Map(Flow):
@@ -268,7 +276,7 @@ def _finite(now: Any) -> bool:
 def _refuse_divergence(
     who: str, problem: Problem, now: Any, course: Course, steps: tuple[int, int, int], take: Take
 ) -> None:
-    """Raise ArithmeticError that names the first step at which a number is beyond doubles, by bisection."""
+    """Raise Divergence that names the first step at which a number is beyond doubles, by bisection."""
     low, high, last = steps
     while high - low > 1:
         middle = (low + high) // 2
@@ -278,9 +286,10 @@ def _refuse_divergence(
         else:
             high = middle
     size = float(course.steps()(high - 1).h)
-    raise ArithmeticError(
+    raise Divergence(
         f"{who}: {type(problem.flow).__name__} leaves the range of doubles at step {high} of k = {last} "
-        f"(descent diverges); take fewer steps, or a step below {size:g}"
+        f"(descent diverges); take fewer steps, or a step below {size:g}",
+        high,
     )
 
 
