@@ -15,6 +15,7 @@ from benchmarks import (
     accuracy_two_layer,
     accuracy_whitened,
     descent,
+    edges,
     ensembles,
     imports,
     networks,
@@ -79,6 +80,11 @@ def exact_descent() -> str:
     return table(head, descent.rows())
 
 
+def edges_of_descent() -> str:
+    """Return the boundaries of the diagram of descent in closed form and measured."""
+    return table(("boundary", "imbalance", "closed form", "measured", "difference"), edges.rows())
+
+
 def import_time() -> str:
     """Return the import time relative to NumPy and the heavy modules loaded."""
     found = imports.ratio()
@@ -126,6 +132,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "starts": starts,
     "networks": solved_networks,
     "descent": exact_descent,
+    "edges": edges_of_descent,
     "sgd": averages_of_sgd,
     "imports": import_time,
     "ensembles": ensemble_cost,
