@@ -76,11 +76,11 @@ def _draw(*arguments: Any, **options: Any) -> Any:
     return trajectory(*arguments, **options)
 
 
-def _iterate(*query: Any) -> Any:
+def _iterate(name: str, *query: Any) -> Any:
     """Compile the steps of gradient descent; the engines are imported at the first call."""
-    from linsolve.engines.recursion import descent
+    from linsolve.engines import recursion
 
-    return descent(*query)
+    return getattr(recursion, name)(*query)
 
 
 evaluate_by(_evaluate)

@@ -152,7 +152,11 @@ class Map(Flow):
             fixed, now = flow.reduced(xp, problem.z0)
             wanted = np.unique(counts)
             whole = course.whole()
-            take = iterator(problem, fixed, now, whole, threads) if compiled else _plainly(problem, fixed, course)
+            take = (
+                iterator("descent", problem, fixed, now, whole, threads)
+                if compiled
+                else _plainly(problem, fixed, course)
+            )
             kept = _followed(who, problem, (fixed, now), course, wanted, take)
             now = _gathered(problem, kept, np.searchsorted(wanted, counts))
             state = flow.restored(xp, problem.z0, fixed, now)
@@ -161,7 +165,16 @@ class Map(Flow):
             given = dict(flow.described(xp, fixed, now))
         return Trajectory(flow, course.times(counts), state, "gradient descent, reduced", problem.z0, given=given)
 
-    def first_step(self, z0: Any, *, loss: Any, step: float, max_steps: int = 1_000_000) -> Any:
+    def first_step(
+        self,
+        z0: Any,
+        *,
+        loss: Any,
+        step: float,
+        max_steps: int = 1_000_000,
+        engine: str | None = None,
+        threads: int | None = None,
+    ) -> Any:
         """Return the smallest number of steps after which the loss is at most `loss`, inf where `max_steps` do not do.
 
         Parameters
@@ -174,6 +187,8 @@ class Map(Flow):
             Length of a step in units of time.
         max_steps : int
             Largest number of steps.
+        engine, threads : optional
+            As for `discrete`.
 
         Returns
         -------
@@ -198,16 +213,42 @@ class Map(Flow):
         step = number(who, "step", step, meaning="units of time", example=1e-3)
         course = rules_of(who, problem, 1, (step, 0.0, 0.0, None))
         flow, xp = problem.flow, problem.xp
+        compiled = _is_compiled(who, engine, xp)
         with np.errstate(over="ignore", invalid="ignore"):  # a member that diverges never reaches the loss
             fixed, now = flow.reduced(xp, problem.z0)
-            found, rule = np.full(problem.batch, np.inf), course.whole()
-            for count in range(most + 1):
-                value = arithmetic.to_numpy(self._loss(flow, xp, problem.z0, (fixed, now)))
-                found = np.where((value <= loss) & np.isinf(found), count, found)
-                before, now = now, flow.advanced(xp, fixed, now, rule)
-                if not (np.isinf(found) & np.isfinite(value)).any() or (count % 64 == 0 and _same(before, now)):
+            rule = course.whole()
+            value = arithmetic.to_numpy(self._loss(flow, xp, problem.z0, (fixed, now)))
+            found = np.where(value <= loss, 0.0, np.full(problem.batch, np.inf))
+            if compiled:
+                take = iterator("search", problem, fixed, now, rule, loss, threads)
+            else:
+                take = self._search(problem, fixed, rule, loss)
+            done = 0
+            for length in chunks(most):
+                if not (np.isinf(found) & _alive(now)).any():
+                    break
+                now, first = take(now, done, done + length)
+                found, done = np.minimum(found, first), done + length
+                if _same(now, flow.advanced(xp, fixed, now, rule)):
                     break
         return found
+
+    @staticmethod
+    def _search(problem: Problem, fixed: Any, rule: Rule, loss: float) -> Callable[..., Any]:
+        """Return a function that takes equal steps, and returns the first number of them after which a loss is low."""
+        flow, xp = problem.flow, problem.xp
+
+        def take(now: Any, begin: int, end: int) -> tuple[Any, np.ndarray]:
+            found = np.full(problem.batch, np.inf)
+            for count in range(begin + 1, end + 1):
+                now = flow.advanced(xp, fixed, now, rule)
+                value = arithmetic.to_numpy(Map._loss(flow, xp, problem.z0, (fixed, now)))
+                found = np.where((value <= loss) & np.isinf(found), count, found)
+                if not (np.isinf(found) & np.isfinite(value)).any():
+                    break
+            return now, found
+
+        return take
 
     @staticmethod
     def _loss(flow: Map, xp: Any, z0: Any, at: tuple[Any, Any]) -> Any:
@@ -221,6 +262,11 @@ def chunks(count: int) -> Iterator[int]:
     while count > 0:
         yield min(length, count)
         count, length = count - length, 2 * length
+
+
+def _alive(now: Any) -> np.ndarray:
+    """Return where all numbers are finite."""
+    return np.all([np.isfinite(arithmetic.to_numpy(v)) for v in np.broadcast_arrays(*now)], axis=0)
 
 
 def _is_compiled(who: str, engine: str | None, xp: Any) -> bool:

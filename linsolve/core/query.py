@@ -73,13 +73,13 @@ _ITERATORS: list[Callable[..., Any]] = []  # one, given by the package
 
 
 def iterate_by(iterator: Callable[..., Any]) -> None:
-    """Set the function of ``(problem, fixed, now, rules, threads)`` that compiles the steps of gradient descent."""
+    """Set the function of ``(name, problem, fixed, now, rules, ...)`` that compiles the steps of gradient descent."""
     _ITERATORS[:] = [iterator]
 
 
-def iterator(*query: Any) -> Callable[[Any, int, int], Any]:
-    """Return the function ``(now, begin, end)`` that takes steps of gradient descent in machine code."""
-    return _ITERATORS[0](*query)
+def iterator(name: str, *query: Any) -> Callable[[Any, int, int], Any]:
+    """Return the function ``(now, begin, end)`` that takes steps in machine code: "descent", or "search" for a loss."""
+    return _ITERATORS[0](name, *query)
 
 
 def library(xp: Any) -> str:

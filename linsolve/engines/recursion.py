@@ -9,19 +9,21 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import threading
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from linsolve.core.query import Problem
 from linsolve.engines.compiled import machine_code
 from linsolve.engines.instructions import Instructions
 from linsolve.engines.plan import checked_threads
 from linsolve.engines.program import Program, Tracer
 from linsolve.engines.vectors import Vectors
 
-__all__ = ["Machine", "descent", "recorded", "recursion"]
+__all__ = ["Machine", "descent", "recorded", "recursion", "search"]
 
 LANES = 4  # members of a block: more are slower, as the numbers of a step leave the registers
 _SHARE = 2**22  # least work of a thread, in members x steps: about 10 ms
@@ -250,16 +252,50 @@ def recursion(
     return take
 
 
-def descent(problem: Any, fixed: Any, now: Any, rules: Any, threads: int | None) -> Callable[[Any, int, int], Any]:
+def descent(problem: Problem, fixed: Any, now: Any, rules: Any, threads: int | None) -> Callable[[Any, int, int], Any]:
     """Return the steps of gradient descent of a `Map` in machine code; see `recursion`."""
-    flow = problem.flow
-    names = [field.name for field in dataclasses.fields(flow) if not field.metadata["axes"]]
+    kind = type(problem.flow)
 
     def step(xp: Any, now: Any, given: Any, rule: Any) -> Any:
-        traced = object.__new__(type(flow))
-        for name, value in given[1].items():
-            object.__setattr__(traced, name, value)
-        return traced.advanced(xp, given[0], now, rule)
+        return _made_of(kind, given[1]).advanced(xp, given[0], now, rule)
 
-    parameters = {name: getattr(flow, name) for name in names}
-    return recursion(type(flow), step, now, (fixed, parameters), rules, problem.batch, threads)
+    return recursion(kind, step, now, (fixed, _parameters(problem.flow)), rules, problem.batch, threads)
+
+
+def search(problem: Problem, fixed: Any, now: Any, rules: Any, loss: float, threads: int | None) -> Callable[..., Any]:
+    """Return a function ``(now, begin, end)`` that takes equal steps in machine code, and finds the first small loss.
+
+    It returns the numbers after the steps, and the first number of steps after which the loss is at most `loss`, inf
+    where there is none.
+    """
+    kind, numbers = type(problem.flow), type(now)
+    tracked: Any = namedtuple("tracked", (*numbers._fields, "first", "count"))
+
+    def step(xp: Any, now: Any, given: Any, rule: Any) -> Any:
+        flow, count = _made_of(kind, given[1]), now.count + 1
+        after = flow.advanced(xp, given[0], numbers(*now[:-2]), rule)
+        low = flow.described(xp, given[0], after)["loss"] <= given[2]
+        return tracked(*after, xp.where(low, xp.minimum(now.first, count), now.first), count)
+
+    none, zero = np.asarray(np.inf), np.asarray(0.0)
+    given = fixed, _parameters(problem.flow), np.asarray(loss)
+    take = recursion((kind, "loss"), step, tracked(*now, none, zero), given, rules, problem.batch, threads)
+
+    def found(now: Any, begin: int, end: int) -> tuple[Any, np.ndarray]:
+        after = take(tracked(*now, none, zero), 0, end - begin)
+        return numbers(*after[:-2]), begin + after.first
+
+    return found
+
+
+def _parameters(flow: Any) -> dict[str, Any]:
+    """Return the parameters of a flow that are single numbers of each member."""
+    return {f.name: getattr(flow, f.name) for f in dataclasses.fields(flow) if not f.metadata["axes"]}
+
+
+def _made_of(kind: type, parameters: dict[str, Any]) -> Any:
+    """Return a flow of recorded parameters, unchecked."""
+    flow = object.__new__(kind)
+    for name, value in parameters.items():
+        object.__setattr__(flow, name, value)
+    return flow

@@ -221,6 +221,11 @@ def test_first_step_is_where_the_simulated_loss_falls():
     expected = 1 + next(k for k, value in enumerate(losses) if value <= goal)
     assert flow.first_step(z0, loss=goal, step=h).tolist() == expected
     assert flow.first_step(z0, loss=0.0, step=h, max_steps=10) == np.inf
+    for other in (ls.TwoLayer, ls.TwoLayerOrder, ls.BalancedMode, ls.HiddenMode):
+        others, start = other.example(np.random.default_rng(3))
+        counts = [others.first_step(start, loss=1e-3, step=0.01, engine=engine) for engine in ("plain", "compiled")]
+        assert counts[0].tolist() == counts[1].tolist()
+        assert np.isfinite(counts[0]).any()
     assert flow.first_step(z0, loss=goal, step=1e3 * h) == np.inf  # diverges
     with pytest.raises(ValueError, match=r"TwoLayer\.first_step: step = \[0\.1, 0\.2\] must be"):
         flow.first_step(z0, loss=goal, step=[0.1, 0.2])
