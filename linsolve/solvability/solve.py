@@ -140,10 +140,10 @@ def solve(
 
 def checked_step(who: str, step: Any, within: Any) -> tuple[float, float] | None:
     """Return the checked step and tolerance of gradient descent, None without a step."""
+    within = number(who, "within", within, meaning="difference of the outputs", domain="(0, inf)", example=0.01)
     if step is None:
         return None
-    size = number(who, "step", step, meaning="of gradient descent, in units of time", example=0.01)
-    return size, number(who, "within", within, meaning="difference of the outputs", domain="(0, inf)", example=0.01)
+    return number(who, "step", step, meaning="of gradient descent, in units of time", example=0.01), within
 
 
 def solved(

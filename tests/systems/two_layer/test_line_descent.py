@@ -242,7 +242,7 @@ SCHEDULE = 0.01 * np.linspace(0.5, 1.0, 500)
 WITH_MOVES = {"momentum": 0.8, "decay": 0.1}
 COMPILED = [
     (flow, given)
-    for flow in (ls.TwoLayer, ls.HiddenMode, ls.TwoLayerOrder, ls.BalancedMode)
+    for flow in (ls.TwoLayer, ls.HiddenMode, ls.LazyTwoLayer, ls.TwoLayerOrder, ls.BalancedMode)
     for given in ({"step": 0.01}, {"step": SCHEDULE}, WITH_MOVES | {"step": 0.01}, WITH_MOVES | {"step": SCHEDULE})
     if set(given) <= {"step", *flow.rules}
 ]
