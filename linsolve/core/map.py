@@ -59,7 +59,7 @@ class Map(Flow):
         """Return the numbers after `count` equal steps; ``take(now, 0, n)`` returns those after n steps."""
         for length in chunks(count):
             now = take(now, 0, length)
-            if _same(now, take(now, 0, 1)):
+            if arithmetic.readable(*now) and _same(now, take(now, 0, 1)):
                 break
         return now
 

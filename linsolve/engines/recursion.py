@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import threading
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -33,7 +32,7 @@ _making = threading.Lock()
 
 
 def recorded(step: Callable[..., Any], *trees: Any) -> Program:
-    """Return the program of ``step(xp, first, *others)``, whose outputs are the fields of `first` after the step.
+    """Return the program of ``step(xp, first, *others)``, whose outputs are the leaves of `first` after the step.
 
     The trees are nested tuples and dictionaries. Their leaves are inputs of the program, named by their
     path, such as ``0.up``.
@@ -41,8 +40,8 @@ def recorded(step: Callable[..., Any], *trees: Any) -> Program:
     xp = Tracer()
     inputs = [_replaced(tree, str(k), lambda path, _: xp.input(path)) for k, tree in enumerate(trees)]
     found = step(xp, *inputs)
-    for name, value in zip(found._fields, found, strict=True):
-        xp.program.outputs[f"0.{name}"] = xp.asarray(value).index
+    for name, value in _leaves((found,)).items():
+        xp.program.outputs[name] = xp.asarray(value).index
     return xp.program
 
 
@@ -214,7 +213,7 @@ def recursion(
         Name of the recursion in the cache of machine code.
     step : callable
         Pure function ``(xp, now, given, rule)`` of single numbers that returns the numbers after a step.
-    now : NamedTuple
+    now : tree
         Numbers before a step, which broadcast to `batch`.
     given : tree
         Constants, which broadcast to `batch` if the step uses them.
@@ -245,9 +244,9 @@ def recursion(
     own = {name: flat_steps(leaves[name]) if wide else leaves[name] for name, wide in machine.rules.items()}
 
     def take(now: Any, begin: int, end: int) -> Any:
-        values = {f"0.{name}": np.array(flat(v)) for name, v in zip(now._fields, now, strict=True)}
+        values = {name: np.array(flat(np.asarray(v))) for name, v in _leaves((now,)).items()}
         machine(given | {name: v[begin:end] for name, v in own.items()}, values, end - begin, most)
-        return type(now)(*(values[f"0.{name}"].reshape(batch) for name in now._fields))
+        return _replaced(now, "0", lambda path, _: values[path].reshape(batch))
 
     return take
 
@@ -268,22 +267,19 @@ def search(problem: Problem, fixed: Any, now: Any, rules: Any, loss: float, thre
     It returns the numbers after the steps, and the first number of steps after which the loss is at most `loss`, inf
     where there is none.
     """
-    kind, numbers = type(problem.flow), type(now)
-    tracked: Any = namedtuple("tracked", (*numbers._fields, "first", "count"))
+    kind, given = type(problem.flow), (fixed, _parameters(problem.flow), loss)
 
     def step(xp: Any, now: Any, given: Any, rule: Any) -> Any:
-        flow, count = _made_of(kind, given[1]), now.count + 1
-        after = flow.advanced(xp, given[0], numbers(*now[:-2]), rule)
+        (before, first, count), flow = now, _made_of(kind, given[1])
+        after = flow.advanced(xp, given[0], before, rule)
         low = flow.described(xp, given[0], after)["loss"] <= given[2]
-        return tracked(*after, xp.where(low, xp.minimum(now.first, count), now.first), count)
+        return after, xp.where(low, xp.minimum(first, count + 1), first), count + 1
 
-    none, zero = np.asarray(np.inf), np.asarray(0.0)
-    given = fixed, _parameters(problem.flow), np.asarray(loss)
-    take = recursion((kind, "loss"), step, tracked(*now, none, zero), given, rules, problem.batch, threads)
+    take = recursion((kind, "loss"), step, (now, np.inf, 0.0), given, rules, problem.batch, threads)
 
     def found(now: Any, begin: int, end: int) -> tuple[Any, np.ndarray]:
-        after = take(tracked(*now, none, zero), 0, end - begin)
-        return numbers(*after[:-2]), begin + after.first
+        after, first, _ = take((now, np.inf, 0.0), 0, end - begin)
+        return after, begin + first
 
     return found
 
@@ -293,7 +289,7 @@ def _parameters(flow: Any) -> dict[str, Any]:
     return {f.name: getattr(flow, f.name) for f in dataclasses.fields(flow) if not f.metadata["axes"]}
 
 
-def _made_of(kind: type, parameters: dict[str, Any]) -> Any:
+def _made_of(kind: Any, parameters: dict[str, Any]) -> Any:
     """Return a flow of recorded parameters, unchecked."""
     flow = object.__new__(kind)
     for name, value in parameters.items():

@@ -41,7 +41,7 @@ class Departure(NamedTuple):
     >>> import linsolve as ls
     >>> traj = ls.solve([[[0.1]], [[0.1]]], ([[1.0]], [1.0]), [0.0, 10.0], step=0.1)
     >>> round(traj.departure.time, 6), traj.departure.method
-    (0.8, 'exact descent of TwoLayer')
+    (1.3, 'exact descent of TwoLayer')
     """
 
     time: float

@@ -178,12 +178,15 @@ def outcome(scaled: np.ndarray, imbalance: np.ndarray, engine: str | None = None
 
 
 def _outcome(scaled: np.ndarray, imbalance: np.ndarray, engine: str) -> np.ndarray:
-    h = scaled / 4  # the flattest minimum has sharpness 4
+    h: np.ndarray = scaled / 4  # the flattest minimum has sharpness 4
     P = (np.sqrt(1 + imbalance) + 1) / 2
-    first, zero = np.full(scaled.shape, FIRST), np.zeros(scaled.shape)
+    first: np.ndarray = np.full(scaled.shape, FIRST)
+    zero = np.zeros(scaled.shape)
     run = Run(P + FIRST, imbalance / 4 / P, first, first, zero, zero)
     found: np.ndarray = np.empty(scaled.shape, dtype=int)
-    open_, largest, done = np.arange(scaled.size), first, 0
+    open_: np.ndarray = np.arange(scaled.size)
+    largest: np.ndarray = first
+    done = 0
     while open_.size and done < LONGEST:
         last, count = run.top, min(max(done, PERIODS), 1024)
         run = _taken(_followed, run._replace(drift=0 * h, top=0 * h), h, count, engine)
