@@ -23,7 +23,7 @@ Take = Callable[[Any, int, int], Any]  # from the numbers after `begin` steps to
 class Divergence(ArithmeticError):
     """Gradient descent that leaves the range of doubles after `step` steps."""
 
-    def __init__(self, message: str, step: int) -> None:
+    def __init__(self, message: str, step: int = 0) -> None:  # pickle calls it with the message alone
         super().__init__(message)
         self.step = step
 
@@ -147,16 +147,14 @@ class Map(Flow):
             shapes = {"z0": problem.batch, "samples[2]": tuple(course.samples[0].shape[1:])}
             problem = problem._replace(batch=batch_shape(who, shapes))
         flow, xp = problem.flow, problem.xp
-        compiled = _is_compiled(who, engine, xp)
+        compiled = _is_compiled(who, engine, threads, xp)
         with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
             fixed, now = flow.reduced(xp, problem.z0)
             wanted = np.unique(counts)
-            whole = course.whole()
-            take = (
-                iterator("descent", problem, fixed, now, whole, threads)
-                if compiled
-                else _plainly(problem, fixed, course)
-            )
+            if compiled:
+                take = iterator("descent", problem, fixed, now, course.whole(), threads)
+            else:
+                take = _plainly(problem, fixed, course)
             kept = _followed(who, problem, (fixed, now), course, wanted, take)
             now = _gathered(problem, kept, np.searchsorted(wanted, counts))
             state = flow.restored(xp, problem.z0, fixed, now)
@@ -213,7 +211,7 @@ class Map(Flow):
         step = number(who, "step", step, meaning="units of time", example=1e-3)
         course = rules_of(who, problem, 1, (step, 0.0, 0.0, None))
         flow, xp = problem.flow, problem.xp
-        compiled = _is_compiled(who, engine, xp)
+        compiled = _is_compiled(who, engine, threads, xp)
         with np.errstate(over="ignore", invalid="ignore"):  # a member that diverges never reaches the loss
             fixed, now = flow.reduced(xp, problem.z0)
             rule = course.whole()
@@ -244,7 +242,7 @@ class Map(Flow):
                 now = flow.advanced(xp, fixed, now, rule)
                 value = arithmetic.to_numpy(Map._loss(flow, xp, problem.z0, (fixed, now)))
                 found = np.where((value <= loss) & np.isinf(found), count, found)
-                if not (np.isinf(found) & np.isfinite(value)).any():
+                if not np.isinf(found).any():
                     break
             return now, found
 
@@ -266,11 +264,13 @@ def chunks(count: int) -> Iterator[int]:
 
 def _alive(now: Any) -> np.ndarray:
     """Return where all numbers are finite."""
-    return np.all([np.isfinite(arithmetic.to_numpy(v)) for v in np.broadcast_arrays(*now)], axis=0)
+    return np.all([np.isfinite(v) for v in np.broadcast_arrays(*map(arithmetic.to_numpy, now))], axis=0)
 
 
-def _is_compiled(who: str, engine: str | None, xp: Any) -> bool:
+def _is_compiled(who: str, engine: str | None, threads: Any, xp: Any) -> bool:
     """Return whether the engine is "compiled"; check that it is an engine for this library."""
+    if threads is not None:
+        integer(who, "threads", threads, meaning="number of threads", example=2)
     if engine is not None:
         choice(who, "engine", engine, ("plain", "compiled"))
     if engine == "compiled" and xp is not np:

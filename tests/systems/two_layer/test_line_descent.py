@@ -300,6 +300,7 @@ def test_errors_name_the_argument():
         ({"samples": 3}, r"samples = 3 must be three arrays"),
         ({"samples": ([[1.0]], [1.0], [[1.0]])}, r"samples\[2\] has 1 entries along its first axis"),
         ({"samples": ([[1.0]], [1.0], [[-1.0]] * 3)}, r"samples\[2\] = -1\.0 .* must lie in \[0, inf\)"),
+        ({"threads": 0}, r"TwoLayer\.discrete: threads = 0 must be"),
         ({"engine": "blocks"}, r"TwoLayer\.discrete: engine = 'blocks' is unknown"),
         ({"step": 3.0, "k": 400}, r"TwoLayer leaves the range of doubles at step \d+ of k = 400 \(descent diverges\)"),
     ):
