@@ -97,6 +97,37 @@ def test_two_hundred_draws_over_ten_thousand_steps():
     assert errors.max() <= 1e-12
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("minibatches", [False, True])
+def test_two_hundred_draws_of_schedules_and_of_sgd_over_ten_thousand_steps(minibatches):
+    """Random step lengths, and random pairs of six samples on a line, in machine code against the raw weights."""
+    rng, count, line = np.random.default_rng(11), 10_000, np.array([0.6, -0.8])
+    a = rng.normal(size=6)
+    X, y = a[:, None] * line, 0.7 * a + 0.1 * rng.normal(size=6)
+    data = ls.TwoLayer.from_dataset(X, y)
+    singles = [drawn(rng) for _ in range(200)]
+    singles = [(dataclasses.replace(flow, x=data.x, y=data.y), z) for flow, z in singles]
+    h = np.array([step_for(*single, 0.15 if minibatches else 0.6) for single in singles])
+    rates = [np.stack([getattr(flow, n) for flow, _ in singles]) for n in ("gamma", "eta_u", "eta_w")]
+    gamma, eta_u, eta_w = rates[0], rates[1] * h, rates[2] * h  # a step of 1
+    flow = ls.TwoLayer(y=data.y, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=data.x)
+    u, w = (np.stack([getattr(z, name) for _, z in singles]) for name in ("u", "w"))
+    lengths = rng.uniform(0.3, 1.0, count)
+    picks = (rng.random((count, 6)).argsort(axis=1) < 2) / 2.0 if minibatches else np.full((count, 6), 1 / 6)
+    samples = (X, y, picks) if minibatches else None
+    traj = flow.discrete(count, flow.State(u, w), step=lengths, samples=samples, engine="compiled")
+    u, w, gamma = (np.asarray(v, dtype=np.longdouble) for v in (u, w, gamma))  # the simulation rounds, too
+    for length, weights in zip(lengths, picks, strict=True):
+        hidden = (w * line).sum(axis=2)
+        output = gamma * (u * hidden).sum(axis=1)
+        pull = (2 * length * gamma * ((output[:, None] * a - y) @ (weights * a)))[:, None]
+        move = (eta_w[:, None] * pull * u)[..., None] * line
+        u, w = u - eta_u[:, None] * pull * hidden, w - move
+    size = np.maximum(np.abs(u).max(axis=1), np.abs(w).max(axis=(1, 2)))
+    errors = np.maximum(np.abs(traj["u"] - u).max(axis=1), np.abs(traj["w"] - w).max(axis=(1, 2))) / size
+    assert errors.max() <= 1e-13
+
+
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.9, 0.0), (0.0, 0.05), (0.8, 0.05)])
 def test_fifty_digits_with_schedules_momentum_and_decay(momentum, decay):
     xp = arithmetic.precise(60)
