@@ -37,10 +37,11 @@ def departure(problem: Problem, match: Match | None, flow: Maps, rule: tuple[flo
     rule : tuple of float
         Step and tolerance.
     until : float
-        Horizon, positive.
+        Horizon, positive; a step is taken even if it is longer.
     """
     step, within = rule
-    length, count = step, _steps(until, step)
+    until = max(until, step)
+    length, count = step, int(np.floor(until / step * (1 + 1e-12)))
     most = min(SIMULATED, max(int(WORK / sum(w.size for w in problem.weights)), 100))
     if match is not None and count <= EXACT:
         descent, method = _exact(match, problem, step), f"exact descent of {match.name}"
@@ -49,7 +50,7 @@ def departure(problem: Problem, match: Match | None, flow: Maps, rule: tuple[flo
     else:
         length, count = until / most, most
         descent, method = _simulated(problem, length), f"leading correction, O(step), measured at step {length:.3g}"
-    low, high, largest, scale = 0, count, None, 0.0
+    low, high, time, largest, scale = 0, count, np.inf, None, 0.0
     while True:
         steps = np.unique(np.linspace(low, high, POINTS).round().astype(int))
         gap, outputs = _distances(problem, flow(steps * length), descent(steps))
@@ -62,16 +63,11 @@ def departure(problem: Problem, match: Match | None, flow: Maps, rule: tuple[flo
         gap = step / length * np.where(np.isfinite(gap), gap, np.inf) / scale
         largest = float(gap.max()) if largest is None else largest
         above = np.nonzero(gap > within)[0]
-        if not above.size:
-            return Departure(np.inf, step, within, until, largest, method)
-        low, high = int(steps[max(above[0] - 1, 0)]), int(steps[above[0]])
-        if high - low <= 1:
-            return Departure(high * length, step, within, until, largest, method)
-
-
-def _steps(until: float, step: float) -> int:
-    """Return the number of steps up to a time, at least 1."""
-    return max(1, int(np.floor(until / step * (1 + 1e-12))))
+        if above.size:
+            low, high = int(steps[max(above[0] - 1, 0)]), int(steps[above[0]])
+            time = high * length
+        if not above.size or high - low <= 1:
+            return Departure(time, step, within, until, largest, method)
 
 
 def _distances(problem: Problem, flow: np.ndarray, descent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

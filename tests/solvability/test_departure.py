@@ -95,6 +95,8 @@ def test_divergence_is_an_infinite_difference():
     weights, data, rates, *_ = NETWORKS["line"]
     found = ls.solve(weights, data, [0.0, 100.0], rates, step=2.0).departure
     assert (found.largest, found.time) == (np.inf, 2.0)
+    long = ls.solve(weights, data, [0.0, 0.5], rates, step=2.0).departure
+    assert (long.time, long.until) == (2.0, 2.0)
     deep = ls.solve(NETWORKS["deep"][0], CLOUD, [0.0, 1000.0], step=10.0).departure
     assert (deep.largest, deep.time) == (np.inf, 10.0)
 
