@@ -15,6 +15,7 @@ from benchmarks import (
     accuracy_two_layer,
     accuracy_whitened,
     descent,
+    edges,
     ensembles,
     generalization,
     imports,
@@ -81,16 +82,15 @@ def map_of_generalization() -> str:
 
 
 def exact_descent() -> str:
-    """Return the times of 10^4 exact descent steps of two layers, against a NumPy loop over the weights."""
-    head = (
-        "networks",
-        "width",
-        f"{descent.STEPS:,} steps, exact",
-        "NumPy loop over the weights",
-        "ratio",
-        "difference",
-    )
+    """Return the times of exact descent steps of two layers, against a NumPy loop over the weights."""
+    head = ("networks", "width", "steps", "rule", "exact", "NumPy loop over the weights")
+    head += ("ratio", "difference")
     return table(head, descent.rows())
+
+
+def edges_of_descent() -> str:
+    """Return the boundaries of the diagram of descent in closed form and measured."""
+    return table(("boundary", "imbalance", "closed form", "measured", "difference"), edges.rows())
 
 
 def import_time() -> str:
@@ -140,6 +140,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "starts": starts,
     "networks": solved_networks,
     "descent": exact_descent,
+    "edges": edges_of_descent,
     "sgd": averages_of_sgd,
     "generalization": map_of_generalization,
     "imports": import_time,

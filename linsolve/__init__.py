@@ -10,7 +10,7 @@ from linsolve.core.integrate import descend, integrate
 from linsolve.core.law import Law
 from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
-from linsolve.core.query import NotExact, evaluate_by
+from linsolve.core.query import NotExact, evaluate_by, iterate_by
 from linsolve.core.registry import on_use
 from linsolve.core.series import draw_by
 from linsolve.core.trajectory import Trajectory
@@ -77,7 +77,15 @@ def _draw(*arguments: Any, **options: Any) -> Any:
     return trajectory(*arguments, **options)
 
 
+def _iterate(name: str, *query: Any) -> Any:
+    """Compile the steps of gradient descent; the engines are imported at the first call."""
+    from linsolve.engines import recursion
+
+    return getattr(recursion, name)(*query)
+
+
 evaluate_by(_evaluate)
+iterate_by(_iterate)
 draw_by(_draw)
 
 _get, _ = on_use(__name__, _WHERE)

@@ -39,6 +39,15 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         help="count a condition as holding up to this relative distance [1e-9; 1.9e-6 for float32 weights or data]; "
         "solve then uses the closed form, whatever its error",
     )
+    parser.add_argument(
+        "--step",
+        type=float,
+        metavar="H",
+        help="also find the first time at which gradient descent with this step leaves gradient flow",
+    )
+    parser.add_argument(
+        "--within", type=float, default=0.01, metavar="D", help="by this share of the largest outputs [0.01]"
+    )
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -66,15 +75,16 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     import dataclasses
 
-    from linsolve.solvability.decision import judge
     from linsolve.solvability.files import read_data, read_weights
+    from linsolve.solvability.finite_steps import judged
 
     weights = read_weights(options.weights, names=options.layers)
     rates = read_rates("applies", options.rates)
     data = read_data(options.data, target=options.target, center=options.center)
-    verdict = judge(
+    verdict = judged(
         weights.layers, data.pair, rates, covariances=data.covariances, until=options.until,
-        tolerance=options.tolerance, names=weights.names, bias=weights.biases,
+        tolerance=options.tolerance, names=weights.names, bias=weights.biases, step=options.step,
+        within=options.within,
     )  # fmt: skip
     verdict = dataclasses.replace(verdict, remarks=(*weights.notes, *verdict.remarks))
     print(verdict.to_json() if options.json else verdict.report() if options.all else verdict)

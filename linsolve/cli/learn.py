@@ -29,6 +29,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, default=1.0, help="set the learning rate, 1/tau [1]")
     parser.add_argument("--step", type=float, help="set the step of the descent, in units of time [2%% of the largest]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the initial weights [0]")
+    parser.add_argument(
+        "--descent", action="store_true", help="start aligned, and compare the descent with its exact theory, too"
+    )
     parser.add_argument("--out", metavar="DIR", help="write the results to this folder [learn-DATA]")
     add_json(parser, "the numbers and the files")
 
@@ -46,7 +49,10 @@ def run(options: argparse.Namespace) -> int:
     folder = check_destination(out, source)
     classes = [c.strip() for c in options.classes.split(",") if c.strip()] if options.classes is not None else None
     dataset = data.load(options.data, classes=classes, target=options.target)
-    chosen = {name: getattr(options, name) for name in ("depth", "width", "scale", "imbalance", "rate", "step", "seed")}
+    chosen = {
+        name: getattr(options, name)
+        for name in ("depth", "width", "scale", "imbalance", "rate", "step", "seed", "descent")
+    }
     found = learn(dataset, **chosen)
     sections = summary(found)
     notes = write(found, folder, source)

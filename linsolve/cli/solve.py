@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     from linsolve.solvability.files import read_data, read_weights
-    from linsolve.solvability.solve import solved
+    from linsolve.solvability.solve import checked_step, solved
     from linsolve.studies.network.report import check_destination, left_out, write
 
     times = _times(options.t)
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     data = read_data(options.data, target=options.target, center=options.center, who="solve")
     traj = solved(
         weights.layers, data.pair, times, rates, weights.biases, None, options.rtol, options.tolerance,
-        data.covariances, weights.names,
+        data.covariances, weights.names, checked_step("solve", options.step, options.within),
     )  # fmt: skip
     files = write(traj, data, folder, source, weights.notes)
     notes = [*weights.notes, *traj.notes, *left_out(traj, data)]
@@ -71,6 +71,8 @@ def _resolved(source: str) -> str:
 def _numbers(traj: Any, notes: list[str], files: list[Path]) -> dict[str, Any]:
     found = {"route": traj.route, "exact": traj.flow is not None, "notes": notes}
     found |= {name: traj[name] for name in ("loss", "train_loss") if name in traj}
+    if traj.departure is not None:
+        found["departure"] = traj.departure._asdict()
     return found | {"t": traj.t, "files": files}
 
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import integer, number, step_counts
+from linsolve.core.arguments import choice, integer, number, step_counts
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import batch_shape
-from linsolve.core.query import Problem, pose
+from linsolve.core.query import Problem, iterator, library, pose
 from linsolve.core.step_rules import Course, Rule, rules_of
 from linsolve.core.trajectory import Trajectory
 
-__all__ = ["Map"]
+__all__ = ["Divergence", "Map", "Take", "chunks"]
+
+Take = Callable[[Any, int, int], Any]  # from the numbers after `begin` steps to those after `end`
+
+
+class Divergence(ArithmeticError):
+    """Gradient descent that leaves the range of doubles after `step` steps."""
+
+    def __init__(self, message: str, step: int = 0) -> None:  # pickle calls it with the message alone
+        super().__init__(message)
+        self.step = step
 
 
 class Map(Flow):
@@ -46,11 +56,11 @@ class Map(Flow):
         """Return the numbers after one step."""
         return self.step(xp, now, rule.h)
 
-    def repeated(self, xp: Any, fixed: Any, now: Any, rule: Rule, count: int) -> Any:
-        """Return the numbers after `count` equal steps."""
-        for done in range(count):
-            before, now = now, self.advanced(xp, fixed, now, rule)
-            if done % 64 == 0 and _same(before, now):
+    def repeated(self, xp: Any, fixed: Any, now: Any, rule: Rule, count: int, take: Take) -> Any:
+        """Return the numbers after `count` equal steps; ``take(now, 0, n)`` returns those after n steps."""
+        for length in chunks(count):
+            now = take(now, 0, length)
+            if arithmetic.readable(*now) and _same(now, take(now, 0, 1)):
                 break
         return now
 
@@ -76,6 +86,8 @@ class Map(Flow):
         decay: float = 0.0,
         samples: Any = None,
         max_steps: int = 2_000_000,
+        engine: str | None = None,
+        threads: int | None = None,
     ) -> Trajectory:
         """Return the exact result of `k` steps of gradient descent, not its approximation by gradient flow.
 
@@ -97,6 +109,12 @@ class Map(Flow):
             ``sum_n weight_n (f(x_n) - y_n)^2``; a minibatch of m samples has m weights of 1/m.
         max_steps : int
             Largest number of steps.
+        engine : str, optional
+            "plain", the default, takes the steps in the state's library. "compiled" (extra ``[fast]``) takes them in
+            machine code, with NumPy states: the same numbers, bitwise for two layers and balanced modes; powers and
+            exponentials of `DeepMode` are accurate to 1.05 ulp in each step.
+        threads : int, optional
+            Number of threads of "compiled"; by default as for the flow itself.
 
         Returns
         -------
@@ -109,6 +127,8 @@ class Map(Flow):
             If an argument is invalid, or if the flow's descent is not reduced with momentum, decay or samples.
         TypeError
             If JAX traces the number of steps or their rules; the flow and the start may be traced.
+        ModuleNotFoundError
+            If the engine is "compiled" and the extra is not installed.
         ArithmeticError
             If the descent diverges; the message contains the step at which it leaves the range of doubles.
 
@@ -131,10 +151,15 @@ class Map(Flow):
             shapes = {"z0": problem.batch, "samples[2]": tuple(course.samples[0].shape[1:])}
             problem = problem._replace(batch=batch_shape(who, shapes))
         flow, xp = problem.flow, problem.xp
+        compiled = _is_compiled(who, engine, threads, xp)
         with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
             fixed, now = flow.reduced(xp, problem.z0)
             wanted = np.unique(counts)
-            kept = _followed(who, problem, (fixed, now), course, wanted)
+            if compiled:
+                take = iterator("descent", problem, fixed, now, course.whole(), threads)
+            else:
+                take = _plainly(problem, fixed, course)
+            kept = _followed(who, problem, (fixed, now), course, wanted, take)
             now = _gathered(problem, kept, np.searchsorted(wanted, counts))
             state = flow.restored(xp, problem.z0, fixed, now)
             start = xp.reshape(problem.t, problem.t.shape + (1,) * len(problem.batch)) == 0
@@ -142,7 +167,16 @@ class Map(Flow):
             given = dict(flow.described(xp, fixed, now))
         return Trajectory(flow, course.times(counts), state, "gradient descent, reduced", problem.z0, given=given)
 
-    def first_step(self, z0: Any, *, loss: Any, step: float, max_steps: int = 1_000_000) -> Any:
+    def first_step(
+        self,
+        z0: Any,
+        *,
+        loss: Any,
+        step: float,
+        max_steps: int = 1_000_000,
+        engine: str | None = None,
+        threads: int | None = None,
+    ) -> Any:
         """Return the smallest number of steps after which the loss is at most `loss`, inf where `max_steps` do not do.
 
         Parameters
@@ -155,6 +189,8 @@ class Map(Flow):
             Length of a step in units of time.
         max_steps : int
             Largest number of steps.
+        engine, threads : optional
+            As for `discrete`.
 
         Returns
         -------
@@ -180,16 +216,42 @@ class Map(Flow):
         step = number(who, "step", step, meaning="units of time", example=1e-3)
         course = rules_of(who, problem, 1, (step, 0.0, 0.0, None))
         flow, xp = problem.flow, problem.xp
+        compiled = _is_compiled(who, engine, threads, xp)
         with np.errstate(over="ignore", invalid="ignore"):  # a member that diverges never reaches the loss
             fixed, now = flow.reduced(xp, problem.z0)
-            found, rule = np.full(problem.batch, np.inf), course.rule(0)
-            for count in range(most + 1):
-                value = arithmetic.to_numpy(self._loss(flow, xp, problem.z0, (fixed, now)))
-                found = np.where((value <= loss) & np.isinf(found), count, found)
-                before, now = now, flow.advanced(xp, fixed, now, rule)
-                if not (np.isinf(found) & np.isfinite(value)).any() or (count % 64 == 0 and _same(before, now)):
+            rule = course.whole()
+            value = arithmetic.to_numpy(self._loss(flow, xp, problem.z0, (fixed, now)))
+            found = np.where(value <= loss, 0.0, np.full(problem.batch, np.inf))
+            if compiled:
+                take = iterator("search", problem, fixed, now, rule, loss, threads)
+            else:
+                take = self._search(problem, fixed, rule, loss)
+            done = 0
+            for length in chunks(most):
+                if not (np.isinf(found) & _alive(now)).any():
+                    break
+                now, first = take(now, done, done + length)
+                found, done = np.minimum(found, first), done + length
+                if _same(now, flow.advanced(xp, fixed, now, rule)):
                     break
         return found
+
+    @staticmethod
+    def _search(problem: Problem, fixed: Any, rule: Rule, loss: float) -> Callable[..., Any]:
+        """Return a function that takes equal steps, and returns the first number of them after which a loss is low."""
+        flow, xp = problem.flow, problem.xp
+
+        def take(now: Any, begin: int, end: int) -> tuple[Any, np.ndarray]:
+            found = np.full(problem.batch, np.inf)
+            for count in range(begin + 1, end + 1):
+                now = flow.advanced(xp, fixed, now, rule)
+                value = arithmetic.to_numpy(Map._loss(flow, xp, problem.z0, (fixed, now)))
+                found = np.where((value <= loss) & np.isinf(found), count, found)
+                if not np.isinf(found).any():
+                    break
+            return now, found
+
+        return take
 
     @staticmethod
     def _loss(flow: Map, xp: Any, z0: Any, at: tuple[Any, Any]) -> Any:
@@ -211,21 +273,55 @@ def _refuse_traced(who: str, **given: Any) -> None:
             )
 
 
-def _followed(who: str, problem: Problem, start: tuple[Any, Any], course: Course, wanted: np.ndarray) -> list[Any]:
+def chunks(count: int) -> Iterator[int]:
+    """Yield numbers of steps, 64 first and then doubled, that add up to `count`."""
+    length = 64
+    while count > 0:
+        yield min(length, count)
+        count, length = count - length, 2 * length
+
+
+def _alive(now: Any) -> np.ndarray:
+    """Return where all numbers are finite."""
+    return np.all([np.isfinite(v) for v in np.broadcast_arrays(*map(arithmetic.to_numpy, now))], axis=0)
+
+
+def _is_compiled(who: str, engine: str | None, threads: Any, xp: Any) -> bool:
+    """Return whether the engine is "compiled"; check that it is an engine for this library."""
+    if threads is not None:
+        integer(who, "threads", threads, meaning="number of threads", example=2)
+    if engine is not None:
+        choice(who, "engine", engine, ("plain", "compiled"))
+    if engine == "compiled" and xp is not np:
+        raise ValueError(f"{who}: engine = 'compiled' must be 'plain' for arrays of {library(xp)}")
+    return engine == "compiled"
+
+
+def _plainly(problem: Problem, fixed: Any, course: Course) -> Take:
+    """Return a function that takes steps in the library of the state."""
+    flow, xp, rule = problem.flow, problem.xp, course.steps()
+
+    def take(now: Any, begin: int, end: int) -> Any:
+        for index in range(begin, end):
+            now = flow.advanced(xp, fixed, now, rule(index))
+        return now
+
+    return take
+
+
+def _followed(
+    who: str, problem: Problem, start: tuple[Any, Any], course: Course, wanted: np.ndarray, take: Take
+) -> list[Any]:
     """Return the numbers after each of the wanted counts of steps, ascending."""
     flow, xp = problem.flow, problem.xp
     fixed, now = start
     kept, done = [], 0
-    constant = course.lengths.ndim == 0 and course.samples is None
-    rule = course.rule(0) if constant else None
-    for count in wanted:
-        if rule is not None:
-            now = flow.repeated(xp, fixed, now, rule, int(count) - done)
-        for index in range(done, count) if rule is None else ():
-            now = flow.advanced(xp, fixed, now, course.rule(index))
-        done = int(count)
-        if not _finite(now):
-            _refuse_divergence(who, problem, start, course, int(wanted[-1]))
+    rule = course.whole() if course.lengths.ndim == 0 and course.samples is None else None
+    for count in wanted.tolist():
+        after = take(now, done, count) if rule is None else flow.repeated(xp, fixed, now, rule, count - done, take)
+        if not _finite(after):
+            _refuse_divergence(who, problem, now, course, (done, count, int(wanted[-1])), take)
+        now, done = after, count
         kept.append(now)
     return kept
 
@@ -242,17 +338,24 @@ def _finite(now: Any) -> bool:
     return not arithmetic.readable(*now) or all(np.isfinite(arithmetic.to_numpy(v)).all() for v in now)
 
 
-def _refuse_divergence(who: str, problem: Problem, start: tuple[Any, Any], course: Course, last: int) -> None:
-    """Raise ArithmeticError that names the first step at which a number is beyond doubles."""
-    fixed, now = start
-    for index in range(last):
-        now = problem.flow.advanced(problem.xp, fixed, now, course.rule(index))
-        if not _finite(now):
-            size = float(course.rule(index).h)
-            raise ArithmeticError(
-                f"{who}: {type(problem.flow).__name__} leaves the range of doubles at step {index + 1} of k = {last} "
-                f"(descent diverges); take fewer steps, or a step below {size:g}"
-            )
+def _refuse_divergence(
+    who: str, problem: Problem, now: Any, course: Course, steps: tuple[int, int, int], take: Take
+) -> None:
+    """Raise Divergence that names the first step at which a number is beyond doubles, by bisection."""
+    low, high, last = steps
+    while high - low > 1:
+        middle = (low + high) // 2
+        after = take(now, low, middle)
+        if _finite(after):
+            now, low = after, middle
+        else:
+            high = middle
+    size = float(course.steps()(high - 1).h)
+    raise Divergence(
+        f"{who}: {type(problem.flow).__name__} leaves the range of doubles at step {high} of k = {last} "
+        f"(descent diverges); take fewer steps, or a step below {size:g}",
+        high,
+    )
 
 
 def _gathered(problem: Problem, kept: list[Any], where: np.ndarray) -> Any:

@@ -22,6 +22,9 @@ __all__ = [
     "detached",
     "evaluate_by",
     "heard",
+    "iterate_by",
+    "iterator",
+    "library",
     "pose",
     "refuse_inexact",
     "refuse_outside_lifetime",
@@ -64,6 +67,24 @@ _EVALUATORS: list[Callable[..., Any]] = []  # one, given by the package: engines
 def evaluate_by(evaluator: Callable[..., Any]) -> None:
     """Set the function of ``(problem, out, engine, threads)`` that evaluates checked queries."""
     _EVALUATORS[:] = [evaluator]
+
+
+_ITERATORS: list[Callable[..., Any]] = []  # one, given by the package
+
+
+def iterate_by(iterator: Callable[..., Any]) -> None:
+    """Set the function of ``(name, problem, fixed, now, rules, ...)`` that compiles the steps of gradient descent."""
+    _ITERATORS[:] = [iterator]
+
+
+def iterator(name: str, *query: Any) -> Callable[[Any, int, int], Any]:
+    """Return the function ``(now, begin, end)`` that takes steps in machine code: "descent", or "search" for a loss."""
+    return _ITERATORS[0](name, *query)
+
+
+def library(xp: Any) -> str:
+    """Return the name of an array library for messages."""
+    return getattr(xp, "__name__", type(xp).__name__)
 
 
 def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:

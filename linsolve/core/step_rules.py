@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,15 +54,17 @@ class Course(NamedTuple):
     decay: float
     samples: tuple[Any, Any] | None
 
-    def rule(self, step: int) -> Rule:
-        """Return the rule of one step, counted from 0."""
-        xp = self.xp
-        h = arithmetic.cast(xp, self.lengths if self.lengths.ndim == 0 else self.lengths[step])
+    def whole(self) -> Rule:
+        """Return the rules of all steps: numbers, or arrays with an entry for each step."""
+        h, momentum, decay = (arithmetic.cast(self.xp, v) for v in (self.lengths, self.momentum, self.decay))
         if self.momentum == 0 and self.decay == 0 and self.samples is None:
             return Rule(h)
-        weight, target = (None, None) if self.samples is None else (v[step] for v in self.samples)
-        momentum = arithmetic.cast(xp, self.momentum)
-        return Rule(h, momentum, h * arithmetic.cast(xp, self.decay), weight, target)
+        return Rule(h, momentum, h * decay, *(self.samples or (None, None)))
+
+    def steps(self) -> Callable[[int], Rule]:
+        """Return a function of the number of a step, counted from 0, that returns its rule."""
+        whole = self.whole()
+        return lambda step: Rule(*(v if v is None or v.ndim == 0 else v[step] for v in whole))
 
     def times(self, counts: np.ndarray) -> Any:
         """Return the times after numbers of steps."""

@@ -77,7 +77,7 @@ def _binding() -> Any:
         import llvmlite.binding as binding
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            'engine: compiled needs llvmlite (compiler); pip install ".[fast]" in the clone, or say engine="blocks"'
+            'engine: compiled needs llvmlite (compiler); pip install ".[fast]" in the clone, or leave the engine out'
         ) from error
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

@@ -18,6 +18,7 @@ from linsolve.core.query import (
     clock,
     closed_form,
     heard,
+    library,
     pose,
     refuse_inexact,
     refuse_outside_lifetime,
@@ -174,7 +175,7 @@ def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None,
         small = problem.xp is not np or np.prod(shape_of(problem), dtype=float) < enough
         return "plain" if small or not traceable(type(problem.flow), names) else "blocks"
     if problem.xp is not np:
-        raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {problem.xp.__name__}")
+        raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {library(problem.xp)}")
     if engine == "compiled" and hasattr(problem.flow, "compiled_solution"):
         return OWN
     _known(type(problem.flow), names)  # raises for unknown names

@@ -19,6 +19,8 @@ def applies(
     covariances: bool = False,
     until: float | None = None,
     tolerance: float | None = None,
+    step: float | None = None,
+    within: float = 0.01,
 ) -> Verdict:
     r"""Return the exact solutions that hold for a linear network on a data set, and the errors of the nearest others.
 
@@ -48,6 +50,12 @@ def applies(
         Relative distance, 1e-15 to 0.1, up to which a condition counts as holding; weaker directions of data and
         weights are dropped. By default 1e-9, and 16 units of rounding (1.9e-6) if weights or data are float32: the
         verdict says so.
+    step : float, optional
+        Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
+        from those of gradient flow by more than `within` of the largest, ``verdict.departure``. From the exact descent
+        where the network reduces to a `Map`, otherwise from a simulation or the leading correction, as it says.
+    within : float
+        Tolerance of that difference.
 
     Returns
     -------
@@ -87,6 +95,6 @@ def applies(
     >>> flow(float("inf"), z0)["output"].round(6).item() == flow.y.round(6).item()
     True
     """
-    from linsolve.solvability.decision import judge  # imported on use: it needs SciPy
+    from linsolve.solvability.finite_steps import judged  # imported on use: it needs SciPy
 
-    return judge(weights, data, rates, covariances, until, tolerance, bias=bias)
+    return judged(weights, data, rates, covariances, until, tolerance, bias=bias, step=step, within=within)

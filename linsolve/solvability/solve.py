@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,13 @@ from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
 from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred
+from linsolve.solvability.departure import departure, map_match
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.problem import BiasedProblem, Problem
 from linsolve.solvability.routes import by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["NetworkTrajectory", "solve", "solved"]
+__all__ = ["NetworkTrajectory", "checked_step", "solve", "solved"]
 
 FINEST = 1e-15  # directions of the samples below it are rounding
 
@@ -34,6 +35,8 @@ def solve(
     rtol: float = 1e-10,
     tolerance: float | None = None,
     covariances: bool = False,
+    step: float | None = None,
+    within: float = 0.01,
 ) -> NetworkTrajectory:
     r"""Return the training trajectory of a linear network on a data set.
 
@@ -68,6 +71,12 @@ def solve(
         ``traj.route`` contains the bound on the error.
     covariances : bool
         Whether `data` holds second moments instead of samples.
+    step : float, optional
+        Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
+        from those of gradient flow by more than `within` of the largest, ``traj.departure``. From the exact descent
+        where the network reduces to a `Map`, otherwise from a simulation or the leading correction, as it says.
+    within : float
+        Tolerance of that difference.
 
     Returns
     -------
@@ -134,7 +143,16 @@ def solve(
     >>> traj.route, float(traj["loss"][1].round(12))
     ('closed form: TwoLayer', 0.0)
     """
-    return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances)
+    rule = checked_step(WHO, step, within)
+    return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, rule=rule)
+
+
+def checked_step(who: str, step: Any, within: Any) -> tuple[float, float] | None:
+    """Return the checked step and tolerance of gradient descent, None without a step."""
+    within = number(who, "within", within, meaning="difference of the outputs", domain="(0, inf)", example=0.01)
+    if step is None:
+        return None
+    return number(who, "step", step, meaning="of gradient descent, in units of time", example=0.01), within
 
 
 def solved(
@@ -148,8 +166,9 @@ def solved(
     tolerance: Any,
     covariances: bool,
     names: Sequence[str] | None = None,
+    rule: tuple[float, float] | None = None,
 ) -> NetworkTrajectory:
-    """Return the trajectory; see `solve`. Error messages name the layers by `names`."""
+    """Return the trajectory; see `solve`. Error messages name the layers by `names`; `rule` is from `checked_step`."""
     if not (activation is None or (isinstance(activation, str) and activation == "linear")):
         raise ValueError(
             f"{WHO}: activation = {shown(activation)} must be None or 'linear' (activation function of the hidden "
@@ -161,10 +180,38 @@ def solved(
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
     samples = None if covariances else _samples(data)
     accept = tolerance is not None
-    if samples is not None and network.biases:
-        return _with_biases(network, samples, times, rtol, accept)
     whole = network if covariances else read(WHO, weights, data, rates, covariances, FINEST, names)
-    return _without_biases(network, Problem(whole, times, rtol, samples), accept)
+
+    def at(times: np.ndarray) -> NetworkTrajectory:
+        if samples is not None and network.biases:
+            return _with_biases(network, samples, times, rtol, accept)
+        return _without_biases(network, Problem(whole, times, rtol, samples), accept)
+
+    found = at(times)
+    return found if rule is None else _departing(found, at, network, Problem(whole, times, rtol, samples), rule)
+
+
+def _departing(
+    found: NetworkTrajectory, at: Callable[[np.ndarray], NetworkTrajectory], network: Network, problem: Problem,
+    rule: tuple[float, float],
+) -> NetworkTrajectory:  # fmt: skip
+    """Return the trajectory with the departure of gradient descent from it, up to the last finite time."""
+    until = float(np.max(problem.times, where=np.isfinite(problem.times), initial=0.0))
+    if until == 0:
+        raise ValueError(f"{WHO}: t must hold a finite time after 0 (horizon of the comparison with step); add one")
+    span = problem.network.span
+
+    def maps(times: np.ndarray) -> np.ndarray:
+        traj = at(times)
+        inside = traj["map"] @ span
+        return np.concatenate([inside, traj["offset"][..., None]], axis=-1) if network.biases else inside
+
+    if network.biases:
+        fine = problem.network._replace(biases=network.biases)
+        problem = BiasedProblem(fine, problem.times, problem.rtol, problem.samples)
+    match = None if network.biases else map_match(network)
+    left = departure(problem, match, maps, rule, until)
+    return dataclasses.replace(found, departure=left, notes=(str(left), *found.notes))
 
 
 def _samples(data: Any) -> tuple[np.ndarray, np.ndarray]:

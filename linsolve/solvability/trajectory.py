@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,51 @@ from linsolve.core.notebook import html_table
 from linsolve.core.series import NamedSeries
 from linsolve.core.trajectory import Deferred
 
-__all__ = ["WHO", "NetworkTrajectory"]
+__all__ = ["WHO", "Departure", "NetworkTrajectory"]
 
 WHO = "solve"
+
+
+class Departure(NamedTuple):
+    """Time at which gradient flow stops to predict gradient descent with a given step.
+
+    Parameters
+    ----------
+    time : float
+        First multiple of the step at which the outputs differ by more than `within`; inf if none up to `until`.
+    step : float
+        Length of a descent step, in units of time.
+    within : float
+        Tolerance of the root-mean-square difference of the outputs over samples, relative to the largest outputs.
+    until : float
+        Horizon, in units of time.
+    largest : float
+        Largest difference up to the horizon; inf if descent diverges.
+    method : str
+        Source of the descent: its exact solution, a simulation, or the leading correction, O(step).
+
+    Examples
+    --------
+    >>> import linsolve as ls
+    >>> traj = ls.solve([[[0.1]], [[0.1]]], ([[1.0]], [1.0]), [0.0, 10.0], step=0.1)
+    >>> round(traj.departure.time, 6), traj.departure.method
+    (1.3, 'exact descent of TwoLayer')
+    """
+
+    time: float
+    step: float
+    within: float
+    until: float
+    largest: float
+    method: str
+
+    def __str__(self) -> str:
+        """Return the finding in a sentence."""
+        first = f"from t = {self.time:.4g} on" if np.isfinite(self.time) else "at no time"
+        return (
+            f"step {self.step:g}: gradient descent differs from gradient flow by more than {self.within:.2g} of the "
+            f"outputs {first}, by up to {self.largest:.2g} until t = {self.until:.4g} ({self.method})."
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +77,8 @@ class NetworkTrajectory(NamedSeries):
         Saddles, parity, limits of rank, biases, cases without a closed form.
     values : Deferred
         Layers and observables by name.
+    departure : Departure, optional
+        Where gradient descent with the given step leaves gradient flow.
 
     Examples
     --------
@@ -51,6 +95,7 @@ class NetworkTrajectory(NamedSeries):
     flow: Flow | None
     notes: tuple[str, ...]
     values: Deferred
+    departure: Departure | None = None
 
     def __getitem__(self, name: str) -> np.ndarray:
         return np.asarray(super().__getitem__(name))

@@ -15,6 +15,7 @@ from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.laws import NearLaw
 from linsolve.solvability.matches import Match
 from linsolve.solvability.neighbors import Neighbor
+from linsolve.solvability.trajectory import Departure
 
 __all__ = ["Verdict"]
 
@@ -49,6 +50,8 @@ class Verdict:
         Coarsest floating-point type of the arguments.
     laws : tuple of NearLaw
         Laws of small starts with smaller measured errors than `nearest`, if no flow is exact.
+    departure : Departure, optional
+        Where gradient descent with the given step leaves gradient flow.
     """
 
     widths: tuple[int, ...]
@@ -60,6 +63,7 @@ class Verdict:
     tolerance: float = TOLERANCE
     precision: str = "float64"
     laws: tuple[NearLaw, ...] = ()
+    departure: Departure | None = None
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -230,4 +234,7 @@ class Verdict:
         found = {"widths": self.widths, "exact": self.exact, "flows": flows, "until": self.until}
         found["laws"] = [dataclasses.asdict(law) for law in self.laws]
         found |= {"tolerance": self.tolerance, "precision": self.precision}
+        if self.departure is not None:
+            given = self.departure._asdict()
+            found["departure"] = {key: None if value == float("inf") else value for key, value in given.items()}
         return json.dumps(found | {"neighbors": near, "remarks": self.remarks}, allow_nan=False)

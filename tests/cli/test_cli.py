@@ -200,6 +200,21 @@ def test_parity_obstruction_is_reported(tiny, capsys):
     assert "This start is obstructed by parity" in (tiny / "result" / "report.html").read_text(encoding="utf-8")
 
 
+def test_learn_compares_descent_with_its_exact_theory(tiny, capsys):
+    assert main(["learn", "tiny.npz", "--descent", "--out", "result"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "theory of gradient descent" in line)
+    assert float(row.split()[4]) <= 1e-13
+    page = (tiny / "result" / "report.html").read_text(encoding="utf-8")
+    assert "descent.png" in page
+    assert "along the singular modes" in page
+    saved = np.load(tiny / "result" / "trajectories.npz")
+    far = {name: np.abs(saved["descended_product"] - saved[f"{name}_product"]).max() for name in ("theory", "exact")}
+    assert far["theory"] <= 1e-13
+    assert far["exact"] >= 1e-3
+    assert main(["learn", "tiny.npz", "--descent", "--imbalance", "0.1", "--out", "other"]) == 2
+    assert "imbalance = 0.1 must be 0 at depth = 2 (descent is solved for balanced layers)" in capsys.readouterr().err
+
+
 def test_learn_waits_for_the_smallest_starts():
     from linsolve.studies.learn.run import learn
 

@@ -40,7 +40,7 @@ class FirstOrderResidual:
 
     def advanced(self, xp, fixed, now, rule):
         found = super().advanced(xp, fixed, now, rule)
-        b, h = fixed.rotation, rule.h * self.pace
+        b, h = fixed.start.rotation, rule.h * self.pace
         e = 2 * h * b.g * now.residual
         A, B = (b.p * now.up) ** 2, (b.q * now.down) ** 2
         return found._replace(residual=found.residual - e**2 * (A - B) / b.g)

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import sympy
 
 import linsolve as ls
 from linsolve import phases
@@ -58,3 +59,46 @@ def test_regions_of_single_runs():
     scaled = np.array([1.0, 1.9, 2.2, 2.5, 3.3, 4.3, 1.0])
     imbalance = np.array([0.5, 0.5, 0.5, 0.5, 0.1, 0.1, 30.0])
     assert outcome(scaled, imbalance).tolist() == [0, 1, 2, 3, 4, 5, 5]
+
+
+def test_machine_code_finds_the_same_regions():
+    rng = np.random.default_rng(0)
+    scaled, imbalance = rng.uniform(0, 4.4, 40), 10 ** rng.uniform(-2, 2, 40)
+    plain, fast = (outcome(scaled, imbalance, engine) for engine in ("plain", "compiled"))
+    assert plain.tolist() == fast.tolist()
+    assert len(set(plain.tolist())) >= 5
+
+
+def stepped(e, T, mu):
+    """Return residual and half kernel, times the step, after a step of ``p (1 - e)``, ``q (1 + e)``."""
+    A, B = (T + e + mu) / 2, (T - e - mu) / 2
+    A, B = A * (1 - e) ** 2, B * (1 + e) ** 2
+    return A - B - mu, A + B
+
+
+def test_the_edge_of_divergence_is_an_invariant_line():
+    """The distance from ``T = 2 + mu e/2`` is multiplied by ``1 + mu e + e^2``, which is positive for ``mu < 2``."""
+    e, T, mu = sympy.symbols("e T mu")
+    after, kernel = stepped(e, T, mu)
+    gap, gap_after = 2 + mu * e / 2 - T, 2 + mu * after / 2 - kernel
+    assert sympy.expand(gap_after - gap * (1 + mu * e + e**2)) == 0
+    on_line = sympy.expand(after.subs(T, 2 + mu * e / 2))
+    assert sympy.expand(on_line - (e**3 - 3 * e)) == 0  # 2 sin(phi) -> 2 sin(-3 phi)
+    wrong = 2 + mu * after / 3 - kernel
+    assert sympy.expand(wrong - (2 + mu * e / 3 - T) * (1 + mu * e + e**2)) != 0
+
+
+def test_runs_below_the_line_stay_in_a_triangle_and_those_above_diverge():
+    rng = np.random.default_rng(1)
+    mu, e, share = rng.uniform(0.1, 1.99, 500), rng.uniform(-2, 2, 500), rng.uniform(0, 1, 500)
+    low, high = np.abs(e + mu), 2 + mu * e / 2  # corners at e = -2, 2 and -mu
+    T = low + share * (high - low)
+    with np.errstate(all="ignore"):
+        for _ in range(2000):
+            e, T = stepped(e, T, mu)
+            assert np.abs(e).max() <= 2 + 1e-9
+            assert np.max(T - mu * e / 2) <= 2 + 1e-9
+        e, T = np.full(500, 1e-4), 2.01 + 0.01 * share  # next to minima beyond the line
+        for _ in range(4000):
+            e, T = stepped(e, T, mu)
+    assert not np.isfinite(T).any()

@@ -22,12 +22,15 @@ from linsolve.studies.learn.learned import (
     stable_step,
 )
 from linsolve.systems.deep.balanced_map import BalancedMap
+from linsolve.systems.deep.closed_forms import product
 from linsolve.systems.deep.network import DeepNetwork
+from linsolve.systems.mode.deep_mode import DeepMode
 
 __all__ = ["learn_deep"]
 
 START = 1e-3  # of the map, relative to its strongest mode
 RTOL = 1e-12  # between the long steps taken once a mode has settled, DOP853 interpolates worse than its tolerance
+DESCENT = "gradient descent, reduced"
 WEAK = 0.05  # modes weaker than this, relative to the strongest, are not waited for
 
 
@@ -40,13 +43,12 @@ def learn_deep(
     rate: float,
     step: float | None,
     seed: int,
+    descent: bool = False,
 ) -> Learned:
-    """Follow a deep network on a data set along three routes; the arguments are those of ``learn.learn``."""
+    """Follow an aligned network on a data set along three routes; the arguments are those of ``learn.learn``."""
     if imbalance != 0:
-        raise ValueError(
-            f"learn: imbalance = {imbalance:g} must be 0 at depth = {depth} (unbalanced layers are solved only for "
-            "two); leave it out"
-        )
+        why = "descent is solved for balanced layers" if descent else "unbalanced layers are solved only for two"
+        raise ValueError(f"learn: imbalance = {imbalance:g} must be 0 at depth = {depth} ({why}); leave it out")
     if depth > DEEPEST:
         raise ValueError(f"learn: depth = {depth:g} must be at most {DEEPEST} (layers, all simulated); take fewer")
     problem = whiten(dataset.inputs, dataset.targets)
@@ -62,10 +64,10 @@ def learn_deep(
     raw = deep_weights(problem.target, depth, rates=rate)
 
     def mapped(found: Trajectory) -> Trajectory:
-        product = found.state[0]
+        whole = found.state[0]
         for layer in found.state[1:]:
-            product = layer @ product
-        return Trajectory(flow, found.t, BalancedMap.State(product), found.route)
+            whole = layer @ whole
+        return Trajectory(flow, found.t, BalancedMap.State(whole), found.route)
 
     ways = {
         "exact": lambda: flow(t, network.product(0.0)),
@@ -73,9 +75,18 @@ def learn_deep(
         "descended": lambda: mapped(descend(raw, t, tuple(weights), step=step, max_steps=BUDGET)),
         "halved": lambda: mapped(descend(raw, t, tuple(weights), step=step / 2, max_steps=BUDGET)),
     }
+    if descent:
+        ways["theory"] = lambda: Trajectory(flow, t, BalancedMap.State(_descended(network, t, step)), DESCENT)
     used: dict[str, Any] = {"depth": depth, "width": width, "scale": scale, "imbalance": 0.0}
     used |= {"rate": rate, "step": step, "seed": seed}
     return Learned(dataset, problem, modes, used, **followed(ways, max(problem.target.shape)), network=network)
+
+
+def _descended(network: DeepNetwork, t: np.ndarray, step: float) -> np.ndarray:
+    """Return the map after the steps of gradient descent that end at times `t`, exactly, mode by mode."""
+    counts = np.rint(t / step).astype(int)
+    strengths = network.flow.discrete(counts, DeepMode.State(network.start), step=step, max_steps=BUDGET)["a"]
+    return np.asarray(product(np, strengths, network.u, network.v))
 
 
 def _start(modes: Modes, depth: int, width: int, scale: float, rate: float, seed: int) -> DeepNetwork:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from linsolve import plot
+from linsolve.plot.style import COLORS
 from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import map_tex
 from linsolve.studies.learn.rows import ROUTES
 
-__all__ = ["FIGURES", "Figure"]
+__all__ = ["FIGURES", "Figure", "figures_of"]
 
 
 class Figure(NamedTuple):
@@ -40,6 +41,15 @@ def _draw_differences(found: Learned, ax: Any) -> None:
         ROUTES["integrated"]: found.integrated,
     }
     plot.differences(found.exact, others, "product", ax)
+    ax.set_ylabel(f"relative difference of {map_tex(found.settings['depth'])}")
+
+
+def _draw_descent(found: Learned, ax: Any) -> None:
+    step, theory = found.settings["step"], found.theory
+    plot.differences(found.exact, {f"from gradient flow, O(step), step {step:.3g}": found.descended}, "product", ax)
+    plot.differences(theory, {"from the theory of descent": found.descended}, "product", ax)  # type: ignore[arg-type]
+    ax.lines[-1].set(color=COLORS["blue"], linestyle="-")
+    ax.legend()
     ax.set_ylabel(f"relative difference of {map_tex(found.settings['depth'])}")
 
 
@@ -91,4 +101,16 @@ FIGURES = {
         "Distance of each simulation from the closed form, in the Frobenius norm, relative to the largest map. Half "
         "the step halves the distance of gradient descent; the ODE integrator stays at its tolerance.",
     ),
+    "descent": Figure(
+        _draw_descent,
+        "Gradient descent, solved",
+        "Relative distance of the simulated descent from gradient flow and from its own theory over time, logarithmic.",
+        "Distance of the simulated gradient descent from gradient flow, which is O(step), and from the exact result of "
+        "the same number of descent steps, which is rounding.",
+    ),
 }
+
+
+def figures_of(found: Learned) -> dict[str, Figure]:
+    """Return the figures of a run; that of descent only if its theory was followed."""
+    return {name: each for name, each in FIGURES.items() if name != "descent" or found.theory is not None}

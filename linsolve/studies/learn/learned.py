@@ -66,13 +66,16 @@ class Learned:
     exact, integrated, descended, halved : Trajectory
         Closed form; ODE integrator; gradient descent with the step and with half of it. All on the same times.
     differences : dict of Difference
-        ``"integrated"``, ``"descended"``, ``"halved"``, each from the closed form.
+        ``"integrated"``, ``"descended"``, ``"halved"``, each from the closed form; ``"theory"``, the distance of the
+        simulated descent from its exact theory.
     seconds : dict of float
         Wall time of each route.
     obstructed : bool
         Whether parity keeps this start from the target: the exact solution then ends on a saddle.
     network : DeepNetwork, optional
-        The network in its layers, where its depth is not 2.
+        The network in its layers, where it starts aligned.
+    theory : Trajectory, optional
+        Gradient descent itself, exactly.
     """
 
     dataset: Dataset
@@ -87,6 +90,7 @@ class Learned:
     seconds: dict[str, float]
     obstructed: bool = False
     network: Any = None
+    theory: Trajectory | None = None
 
     @property
     def order(self) -> float:
@@ -106,8 +110,10 @@ class Learned:
 def followed(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[str, Any]:
     """Follow each route, ``"exact"`` first, and return the fields of `Learned` that depend on it."""
     found = compare(ways, size)
-    others = [name for name in ways if name != "exact"]
+    others = [name for name in ways if name not in ("exact", "theory")]
     differences = {name: _difference(found.routes[name], found.routes["exact"]) for name in others}
+    if "theory" in ways:
+        differences["theory"] = _difference(found.routes["descended"], found.routes["theory"])
     return {**found.routes, "differences": differences, "seconds": found.seconds}
 
 

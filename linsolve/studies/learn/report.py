@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import plot
 from linsolve.studies.comparison import destination, save_arrays, save_figure, whole_results
-from linsolve.studies.learn.figures import FIGURES
+from linsolve.studies.learn.figures import FIGURES, figures_of
 from linsolve.studies.learn.learned import Learned
 from linsolve.studies.learn.page import BODY, captions, network_words
 from linsolve.studies.learn.rows import ROUTES, summary
@@ -70,7 +70,7 @@ def write(found: Learned, folder: str | os.PathLike[str], of: str | None = None)
 def _write_into(found: Learned, folder: Path) -> dict[str, str]:
     notes = {"trajectories.nc": _write_netcdf(found, folder / "trajectories.nc")}
     save_arrays(folder / "trajectories.npz", _arrays(found))
-    for name, shown in FIGURES.items():
+    for name, shown in figures_of(found).items():
         with plot.figure(figsize=shown.size) as (fig, ax):
             shown.draw(found, ax)
             save_figure(fig, folder, name)
@@ -90,7 +90,7 @@ def _arrays(found: Learned) -> dict[str, np.ndarray]:
     else:
         arrays["strengths"] = found.network.strengths(found.exact.t)
         arrays |= {f"w{k + 1}": layer for k, layer in enumerate(found.network.layers(found.exact.t))}
-    for route in ROUTES:
+    for route in (*ROUTES, *(("theory",) if found.theory is not None else ())):
         traj = getattr(found, route)
         for name in ("product", "loss", "singular_values", "kernel_alignment"):
             arrays[f"{route}_{name}"] = traj[name]
@@ -107,13 +107,14 @@ def _write_netcdf(found: Learned, path: Path) -> str:
 
 
 def _page(found: Learned, files: dict[str, str]) -> str:
-    own = captions(found.settings["depth"])
+    depth, aligned = found.settings["depth"], found.network is not None
+    own = captions(depth, aligned)
     sections = "\n".join(table(title, rows) for title, rows in summary(found).items())
     figures = "\n".join(
-        figure(name, shown.title, shown.alt, own.get(name, shown.caption)) for name, shown in FIGURES.items()
+        figure(name, shown.title, shown.alt, own.get(name, shown.caption)) for name, shown in figures_of(found).items()
     )
     verdict = f"<p><strong>{html.escape(OBSTRUCTED)}</strong></p>" if found.obstructed else ""
-    words = network_words(found.settings["depth"])
+    words = network_words(depth, aligned)
     name = html.escape(found.dataset.name)
     body = BODY.substitute(name=name, verdict=verdict, sections=sections, figures=figures, **words)
     return document(f"Exact training dynamics: {found.dataset.name}", body, files)

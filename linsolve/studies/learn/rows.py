@@ -77,8 +77,12 @@ def _difference_rows(found: Learned) -> list[Row]:
     }
     rows = [
         Row(label, f"{d.product:.1e}", f"from the closed form, of the map {product}; {d.loss:.1e} of the loss")
-        for label, d in ((labels[name], d) for name, d in found.differences.items())
+        for label, d in ((labels[name], found.differences[name]) for name in labels)
     ]
+    if found.theory is not None:
+        own = found.differences["theory"]
+        meaning = f"from gradient descent, step {step:.3g}, of the map {product}; {own.loss:.1e} of the loss"
+        rows.append(Row("theory of gradient descent", f"{own.product:.1e}", meaning))
     rows.append(Row("error ratio when the step is halved", f"{found.order:.3f}", "2 for a method of first order"))
     spent = ", ".join(f"{label} {seconds[name]:.2g} s" for name, label in ROUTES.items())
     rows.append(Row("time spent", f"{sum(seconds.values()):.2g} s", spent))

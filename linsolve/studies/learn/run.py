@@ -40,12 +40,15 @@ def learn(
     rate: float = 1.0,
     step: float | None = None,
     seed: int = 0,
+    descent: bool = False,
 ) -> Learned:
     """Train a linear network on a data set: exactly, by an ODE integrator, and by gradient descent.
 
     Inputs are whitened in their span and centered, as the closed form needs. The two simulations follow the weights.
     Two layers start at random, balanced up to the `imbalance`; fewer or more start balanced and aligned with the
-    singular modes of the data, the only starts for which they are solved.
+    singular modes of the data, the only starts for which they are solved. With `descent`, two layers start so, too, and
+    gradient descent is solved as well: the simulated descent differs from gradient flow by O(step), from its own theory
+    by rounding.
 
     Parameters
     ----------
@@ -70,6 +73,8 @@ def learn(
         ``2 tau / (depth s_max^(2 - 2/depth))`` for others.
     seed : int
         Seed of the weights; of a deep network it turns the hidden layers, which changes nothing in the map.
+    descent : bool
+        Whether to start aligned, and to compare the simulated descent with its exact theory, too.
 
     Returns
     -------
@@ -90,6 +95,9 @@ def learn(
     ([0.7071], [0.71])
     >>> found.differences["integrated"].product < 1e-8, round(found.order)
     (True, 2)
+    >>> found = ls.learn(ls.data.tree(1), descent=True)
+    >>> found.differences["descended"].product > 1e-3, found.differences["theory"].product < 1e-12
+    (True, True)
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(f"learn: dataset = {type(dataset).__name__} must be a Dataset (a problem); give data.load(...)")
@@ -97,10 +105,10 @@ def learn(
     refuse_options(width, scale, imbalance, rate, step, seed)
     scale, step = (None if value is None else float(value) for value in (scale, step))
     imbalance, rate = float(imbalance), float(rate)
-    if layers != 2:
+    if layers != 2 or descent:
         from linsolve.studies.learn.deep import learn_deep
 
-        return learn_deep(dataset, layers, width, scale, imbalance, rate, step, seed)
+        return learn_deep(dataset, layers, width, scale, imbalance, rate, step, seed, descent)
     scale = SCALE if scale is None else scale
     problem = whiten(dataset.inputs, dataset.targets)
     modes, (n_out, n_in) = modes_of(problem.target), problem.target.shape

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from linsolve.core.step_rules import Rule
+from linsolve.numerics.threads import shared
 from linsolve.plot.style import COLORS
 from linsolve.studies.phases.diagrams import Axis, Curve, Diagram, Mark
 from linsolve.studies.phases.two_layer import centers
-from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
+from linsolve.systems.two_layer.order_parameters import OrderDescent, TwoLayerOrder
 
 __all__ = ["descent"]
 
+FLOW = TwoLayerOrder(y=1.0)
 STEPS, LONGEST = 4096, 16384  # of all runs, and of runs that still come to rest
 PERIODS = 64  # longest period that counts as a cycle
 FIRST, SMALL = 1e-4, 0.3  # residual over the target: at the start, and of runs on their way to rest
@@ -35,8 +42,14 @@ def descent(cells: int, rng: np.random.Generator) -> Diagram:
     - ``X sqrt(1 + i) = 2``: the minimum loses its stability, and descent leaves for a flatter one;
     - ``X = 2``: the flattest minimum loses its stability to the 2-cycle of the balanced map;
     - ``X = 2 (sqrt 5 - 1)``: the multiplier ``9 - 2 (1 + X/2)^2`` of the 2-cycle falls to -1;
-    - ``X sqrt(1 + i) = 4``: descent diverges. On the balanced line (i = 0), where ``X = 4`` is the exactly solvable map
-      ``x = 4 sin^2(3^k theta)``, this is proved; at positive imbalance it is measured.
+    - ``X sqrt(1 + i) = 4``: descent diverges.
+
+    The last edge, at any imbalance: with ``e`` the residual and ``T = A + B``, both in units in which a step multiplies
+    the layers by ``1 -+ e``, and ``mu = X/2``, a step multiplies ``2 + mu e/2 - T`` by ``1 + mu e + e^2``, which is
+    positive for ``mu < 2``. The line ``T = 2 + mu e/2`` is thus invariant, and on it ``e = 2 sin(3^k phi)`` up to sign:
+    solvable chaos at every imbalance. Runs below the line stay in the triangle that it forms with ``A = 0`` and
+    ``B = 0``. Every minimum above it has ``T > 2`` and repels, so that no run above it converges; that these runs
+    diverge is proved on the balanced line (i = 0), and measured elsewhere.
     """
     scaled, imbalance = centers(0, 4.4, cells), centers(-2, 2, cells, log=True)
     found = outcome(np.repeat(scaled[None], cells, axis=0).ravel(), np.repeat(imbalance, cells)).reshape(cells, cells)
@@ -54,7 +67,8 @@ def descent(cells: int, rng: np.random.Generator) -> Diagram:
         values=found,
         label="long-time behavior",
         source="Curves: multipliers of $A \\to A(1 - \\rho e)^2$, $B \\to B(1 + \\rho e)^2$, $e = f - y$;\n"
-        "the edge of divergence at positive imbalance is measured. Map: order parameters,\n"
+        r"edge of divergence: invariant line $\rho (A + B) = 2 + \rho^2 y e/2$. Map: order parameters,"
+        "\n"
         f"{STEPS} steps, at any width. Catapult after Lewkowycz et al. (2020).",
         sides={
             "stays": found < 1,
@@ -86,54 +100,117 @@ def _first_two(found: np.ndarray, scaled: np.ndarray) -> np.ndarray:
     return (found < 2) | ((found == 2) & (scaled < 3))
 
 
-def outcome(scaled: np.ndarray, imbalance: np.ndarray) -> np.ndarray:
+class Run(NamedTuple):
+    """Descent in its order parameters, and extremes of its residual over a window of steps.
+
+    Parameters
+    ----------
+    P, Q, residual : array
+    before : array
+        Residual before the last step.
+    drift, top : array
+        Largest change of the residual in two steps, and largest residual, both in absolute value.
+    """
+
+    P: Any
+    Q: Any
+    residual: Any
+    before: Any
+    drift: Any
+    top: Any
+
+
+class Return(NamedTuple):
+    """Descent, and the smallest distance of two successive residuals from two given ones."""
+
+    P: Any
+    Q: Any
+    residual: Any
+    before: Any
+    gap: Any
+
+
+def _moved(xp: Any, now: Any, h: Any) -> Any:
+    """Return the order parameters after one step."""
+    return FLOW.advanced(xp, None, OrderDescent(now.P, now.Q, 0 * now.P, now.residual), Rule(h))
+
+
+def _followed(xp: Any, now: Run, h: Any, _: None = None) -> Run:
+    """Return a run after one step."""
+    at = _moved(xp, now, h)
+    drift = xp.maximum(now.drift, xp.abs(at.residual - now.before))
+    return Run(at.P, at.Q, at.residual, now.residual, drift, xp.maximum(now.top, xp.abs(at.residual)))
+
+
+def _returned(xp: Any, now: Return, given: tuple[Any, Any, Any], _: None = None) -> Return:
+    """Return a run after one step; `given` are the step and the two residuals."""
+    h, last, before = given
+    at = _moved(xp, now, h)
+    off = xp.maximum(xp.abs(at.residual - last), xp.abs(now.residual - before))
+    return Return(at.P, at.Q, at.residual, now.residual, xp.minimum(now.gap, off))
+
+
+def _taken(step: Callable[..., Any], now: Any, given: Any, count: int, engine: str) -> Any:
+    """Return a run after `count` steps, in machine code or NumPy, with the same bits."""
+    if engine == "compiled":
+        from linsolve.engines.recursion import recursion
+
+        return recursion(step, step, now, given, None, now.P.shape, 1)(now, 0, count)
+    with np.errstate(over="ignore", invalid="ignore"):  # runs that diverge are recognized by it
+        for _ in range(count):
+            now = step(np, now, given)
+    return now
+
+
+def outcome(scaled: np.ndarray, imbalance: np.ndarray, engine: str | None = None) -> np.ndarray:
     """Return the number of the region of each run, as in `REGIONS`.
 
     Parameters
     ----------
     scaled, imbalance : array, shape (n,)
         Step times the sharpness of the flattest minimum, and ``4 A B/y^2`` at the initial minimum, for ``y = 1``.
+    engine : str, optional
+        "plain" (NumPy) or "compiled" (extra ``[fast]``), with equal results; by default "compiled" if it is installed.
     """
-    found = np.full(scaled.shape, 4)
-    for block in np.array_split(np.arange(scaled.size), max(scaled.size // 2**15, 1)):  # a block stays in a cache
-        found[block] = _outcome(scaled[block], imbalance[block])
-    return found
+    engine = engine or ("compiled" if find_spec("llvmlite") else "plain")
+    parts = np.array_split(np.arange(scaled.size), max(scaled.size // 2**14, 1))  # a part stays in a cache
+    return np.concatenate(shared(lambda part: _outcome(scaled[part], imbalance[part], engine), parts))
 
 
-def _outcome(scaled: np.ndarray, imbalance: np.ndarray) -> np.ndarray:
-    flow, h = TwoLayerOrder(y=1.0), scaled / 4  # the flattest minimum has sharpness 4
+def _outcome(scaled: np.ndarray, imbalance: np.ndarray, engine: str) -> np.ndarray:
+    h: np.ndarray = scaled / 4  # the flattest minimum has sharpness 4
     P = (np.sqrt(1 + imbalance) + 1) / 2
-    z = flow.State(P + FIRST, imbalance / 4 / P, np.zeros_like(P))
+    first: np.ndarray = np.full(scaled.shape, FIRST)
+    zero = np.zeros(scaled.shape)
+    run = Run(P + FIRST, imbalance / 4 / P, first, first, zero, zero)
     found: np.ndarray = np.empty(scaled.shape, dtype=int)
     open_: np.ndarray = np.arange(scaled.size)
-    largest = last = np.full(scaled.shape, FIRST)
-    for count in range(LONGEST // PERIODS):
-        path, before = [], last
-        with np.errstate(over="ignore", invalid="ignore"):  # runs that diverge are recognized by it
-            for _ in range(PERIODS):
-                z = flow.step(np, z, h)
-                path.append(flow.residual(np, z))
-            drift = np.abs(np.subtract(path[2:], path[:-2])).max(axis=0)
-        last = np.abs(path).max(axis=0)
-        largest = np.fmax(largest, last)
-        two = (drift < 1e-7 * last) & (np.abs(last - before) < 1e-6 * last) & (last > 2 * FIRST)
-        slow = drift < 0.1 * last  # next to an edge of stability the alternating residual grows or falls slowly
-        others = np.where(slow, -1, _cycle(np.array(path))) if count >= STEPS // PERIODS else -1
-        region = np.select([~np.isfinite(last), last < FIRST / 100, two], [5, _at_rest(largest), 2], others)
-        still = np.where(last < SMALL, _at_rest(largest), 4)  # the answer if this is the last look
-        found[open_] = np.where(region < 0, still, region)
+    largest: np.ndarray = first
+    done = 0
+    while open_.size and done < LONGEST:
+        last, count = run.top, min(max(done, PERIODS), 1024)
+        run = _taken(_followed, run._replace(drift=0 * h, top=0 * h), h, count, engine)
+        done += count
+        largest = np.fmax(largest, run.top)
+        with np.errstate(invalid="ignore"):
+            two = (run.drift < 1e-7 * run.top) & (np.abs(run.top - last) < 1e-6 * run.top) & (run.top > 2 * FIRST)
+            slow = run.drift < 0.1 * run.top  # next to an edge of stability the residual grows or falls slowly
+        region = np.select([~np.isfinite(run.top), run.top < FIRST / 100, two], [5, _at_rest(largest), 2], -1)
+        if done >= STEPS:
+            left = np.nonzero((region < 0) & ~slow)[0]
+            region[left] = _cycle(Run(*(v[left] for v in run)), h[left], engine)
+        found[open_] = np.where(region < 0, np.where(run.top < SMALL, _at_rest(largest), 4), region)
         going = region < 0
-        open_, h, largest, last = (v[going] for v in (open_, h, largest, last))
-        z = flow.State(*(v[going] for v in z))
-        if not open_.size:
-            break
+        open_, h, largest = (v[going] for v in (open_, h, largest))
+        run = Run(*(v[going] for v in run))
     return found
 
 
-def _cycle(path: np.ndarray) -> np.ndarray:
-    """Return 3 where the residuals repeat, 4 where they do not."""
-    gaps = np.maximum(np.abs(path[-1] - path[-2:1:-1]), np.abs(path[-2] - path[-3:0:-1]))
-    return np.where((gaps < 1e-6 * np.abs(path).max(axis=0)).any(axis=0), 3, 4)
+def _cycle(run: Run, h: np.ndarray, engine: str) -> np.ndarray:
+    """Return 3 where the residuals repeat within `PERIODS` steps, 4 where they do not."""
+    start = Return(run.P, run.Q, run.residual, run.before, np.full(h.shape, np.inf))
+    gap = _taken(_returned, start, (h, run.residual, run.before), PERIODS, engine).gap if h.size else h
+    return np.where(gap < 1e-6 * run.top, 3, 4)
 
 
 def _at_rest(largest: np.ndarray) -> np.ndarray:

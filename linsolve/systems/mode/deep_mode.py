@@ -161,7 +161,8 @@ class DeepMode(Map):
     def step(self, xp: Any, z: Any, h: Any) -> Any:
         """Return the product after one descent step of all layers, ``a (1 + h (s - a) a |a|^(-2/depth) / tau)^depth``.
 
-        At infinite depth this is the limit ``a exp(h (s - a) |a| / tau)``; at depth 1, ``a + h (s - a) / tau``.
+        At infinite depth this is the limit ``a exp(h (s - a) |a| / tau)``; at depth 1, ``a + h (s - a) / tau``. The
+        minimum attracts descent if ``h depth |s|^(2 - 2/depth) < 2 tau``, at infinite depth ``h s^2 < 2 tau``.
         """
         return self.State(self._descended(xp, z.a, self.s - z.a, h).a)
 

@@ -59,7 +59,7 @@ class StreamingSGD(Stream):
     slope is `typical_rate`: most runs converge up to `typical_largest_step`, although the mean diverges before.
 
     The mean is the isotropic case of Bordelon and Pehlevan, "Learning curves for SGD on structured features" (2022);
-    the variance was derived here. Accuracy: each entry within ``10 k`` rounding errors of 50 digits
+    the variance was derived here. Accuracy: 1e-12 relative at every number of steps up to 2^53, against 50 digits
     (``tests/systems/streaming_sgd/test_streaming_sgd.py``).
 
     Examples
@@ -94,7 +94,8 @@ class StreamingSGD(Stream):
         """Return the mean of the loss after `counts` steps, of the shape of `counts`."""
         a, b, _ = self.coefficients(xp)
         one, loss = 0 * a + 1, self.input_variance * self.distance_squared / 2
-        return _powers(xp, counts, ((one, 0 * a), (b, a)), (one, loss))[1]
+        logs = 0 * a, _log(xp, a, self._lost())
+        return _powers(xp, counts, ((one, 0 * a), (b, a)), logs, (one, loss))[1]
 
     def variances(self, xp: Any, counts: np.ndarray) -> Any:
         """Return the variance of the loss after `counts` steps, of the shape of `counts`."""
@@ -107,7 +108,14 @@ class StreamingSGD(Stream):
             (b**2, 2 * a * b, a**2, zero),
             (v0, v1, v2, a**2 + v2),
         )
-        return _powers(xp, counts, rows, (one, loss, loss**2, zero))[3]
+        lost = self._lost()
+        fall, spread = _log(xp, a, lost), _log(xp, a**2 + v2, lost * (1 + a) - v2)
+        return _powers(xp, counts, rows, (zero, fall, 2 * fall, spread), (one, loss, loss**2, zero))[3]
+
+    def _lost(self) -> Any:
+        """Return ``1 - a`` without cancellation."""
+        m, k = self.batch, self.step * self.input_variance / self.batch
+        return k * m * (2 - k * (m + self.dimension + 1))
 
     def largest_step(self) -> Any:
         r"""Return :math:`2m / (\lambda (m + d + 1))`, below which the mean of the loss converges."""
@@ -127,8 +135,7 @@ class StreamingSGD(Stream):
         unit = dataclasses.replace(self, noise_variance=1.0)  # the limit is proportional to the noise
         with np.errstate(over="ignore", invalid="ignore"):  # of steps at which the variance diverges
             a, _, (v0, v1, v2) = unit.coefficients(np)
-            lost = 2 * self.step * self.input_variance * (1 - self.step / self.largest_step())  # 1 - a
-            left = lost * (1 + a) - v2
+            left = unit._lost() * (1 + a) - v2
         if not left > 0:
             return np.float64(np.inf)
         mean = unit.stationary_mean()
@@ -166,14 +173,27 @@ class StreamingSGD(Stream):
         return cls(m, step / variance, d, rng.uniform(0.1, 0.5), rng.uniform(0.5, 2.0), variance)
 
 
-def _powers(xp: Any, counts: np.ndarray, rows: Any, start: Any) -> list[Any]:
-    """Return the entries of powers `counts` of a matrix times a vector, by repeated squaring."""
+def _log(xp: Any, factor: Any, lost: Any) -> Any:
+    """Return the logarithm of a factor, from its distance `lost` from 1 where it is close to 1."""
+    near = lost < 0.5
+    zero, one = 0 * factor, 0 * factor + 1
+    return xp.where(near, xp.log1p(-xp.where(near, lost, zero)), xp.log(xp.where(near, one, factor)))
+
+
+def _powers(xp: Any, counts: np.ndarray, rows: Any, logs: Any, start: Any) -> list[Any]:
+    """Return powers `counts` of a lower triangular matrix times a vector, by repeated squaring.
+
+    The entries are not negative, and the diagonal of each square comes from its logarithms: a squaring then adds few
+    rounding errors to the entries, where it would double those of the diagonal.
+    """
     matrix = xp.stack([xp.stack(list(row)) for row in rows])
     state = [value + xp.zeros(counts.shape) for value in start]
+    own, logs = xp.eye(len(start)), xp.stack(list(logs))
     bits = int(counts.max()).bit_length()
     for bit in range(bits):
         taken = xp.asarray((counts >> bit) % 2 == 1)
         moved = [sum(matrix[i, j] * state[j] for j in range(i + 1)) for i in range(len(start))]
         state = [xp.where(taken, new, old) for new, old in zip(moved, state, strict=True)]
-        matrix = matrix @ matrix if bit + 1 < bits else matrix
+        if bit + 1 < bits:
+            matrix = (1 - own) * (matrix @ matrix) + own * xp.exp(2.0 ** (bit + 1) * logs)
     return state

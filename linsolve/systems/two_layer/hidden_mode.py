@@ -107,7 +107,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
         _, layers = shared or self.shared(xp, t, z0)
         return self.State(layers.u, layers.h)
 
-    def restored(self, xp: Any, z0: Any, fixed: LayersStart, now: line_descent.Factors) -> Any:
+    def restored(self, xp: Any, z0: Any, fixed: line_descent.Fixed, now: line_descent.Factors) -> Any:
         """Return the weights after gradient descent."""
         return self.State(*line_descent.layers(xp, fixed, now))
 

@@ -17,7 +17,7 @@ from linsolve.numerics.double_double import DoubleDouble
 from linsolve.numerics.scalar import smallest
 from linsolve.systems.two_layer.hyperbolic_rotation import Rotation
 from linsolve.systems.two_layer.initial_weights import gaussian, on_a_line
-from linsolve.systems.two_layer.line_descent import kernel_growth
+from linsolve.systems.two_layer.line_descent import Fixed, kernel_growth
 from linsolve.systems.two_layer.rotated_layers import LayersStart
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
@@ -125,12 +125,12 @@ class LazyTwoLayer(TwoLayer):
 
         return super().along(xp, t, z0, shared) | Deferred(F=F, kernel_change=kernel_change)
 
-    def described(self, xp: Any, fixed: LayersStart, now: Any) -> Deferred:
+    def described(self, xp: Any, fixed: Fixed, now: Any) -> Deferred:
         """Return the observables of `TwoLayer`, F and the kernel change from the factors of gradient descent."""
         found = super().described(xp, fixed, now)
 
         def kernel_change() -> Any:
-            first = self._first_change(xp, fixed)
+            first = self._first_change(xp, fixed.start)
             return first + (1 + first) * kernel_growth(xp, fixed, now)
 
         return found | Deferred(F=lambda: self.alpha * found["residual"] + self.y, kernel_change=kernel_change)

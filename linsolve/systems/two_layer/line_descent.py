@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.core.map import Take, chunks
 from linsolve.core.step_rules import Rule
 from linsolve.core.trajectory import Deferred
 from linsolve.numerics.scalar import smallest
@@ -23,6 +24,7 @@ from linsolve.systems.two_layer.rotated_layers import LayersStart
 
 __all__ = [
     "Factors",
+    "Fixed",
     "advanced",
     "begun",
     "described",
@@ -66,21 +68,41 @@ class Factors(NamedTuple):
     low_residual: Any
 
 
-def begun(xp: Any, start: LayersStart) -> Factors:
-    """Return the factors before the first step."""
-    one, zero = xp.ones_like(start.rotation.r0), xp.zeros_like(start.rotation.r0)
-    return Factors(one, one, zero, one, start.rotation.r0, *[zero] * 7)
+class Fixed(NamedTuple):
+    """Constants of the steps, shape batch except for the layers of the start.
+
+    Parameters
+    ----------
+    start : LayersStart
+    scale : array
+        Inverse of the unit of the start.
+    span : array
+        ``|p0|^2 + |q0|^2``.
+    """
+
+    start: LayersStart
+    scale: Any
+    span: Any
 
 
-def _parts(start: LayersStart, now: Factors) -> tuple[Any, Any]:
-    """Return ``gamma^2 |p|^2`` and ``gamma^2 |q|^2``; the unit is divided after the multiplication by the factor."""
+def begun(xp: Any, start: LayersStart) -> tuple[Fixed, Factors]:
+    """Return the constants, and the factors before the first step."""
     b = start.rotation
-    return (b.p * now.up / b.unit) ** 2, (b.q * now.down / b.unit) ** 2
+    one, zero, scale = xp.ones_like(b.r0), xp.zeros_like(b.r0), 1 / b.unit
+    lengths = [xp.sum((side * scale[..., None]) ** 2, axis=-1) for side in (start.p, start.q)]
+    return Fixed(start, scale, lengths[0] + lengths[1]), Factors(one, one, zero, one, b.r0, *[zero] * 7)
 
 
-def advanced(xp: Any, start: LayersStart, now: Factors, rule: Rule) -> Factors:
+def _parts(fixed: Fixed, now: Factors) -> tuple[Any, Any]:
+    """Return ``gamma^2 |p|^2`` and ``gamma^2 |q|^2``; the unit is divided after the multiplication by the factor."""
+    b = fixed.start.rotation
+    return (b.p * now.up * fixed.scale) ** 2, (b.q * now.down * fixed.scale) ** 2
+
+
+def advanced(xp: Any, fixed: Fixed, now: Factors, rule: Rule) -> Factors:
     """Return the factors after one step."""
-    b, (A, B) = start.rotation, _parts(start, now)
+    start, (A, B) = fixed.start, _parts(fixed, now)
+    b = start.rotation
     pull = now.residual if rule.weight is None else rule.weight * (now.residual + b.y) - rule.target
     e = 2 * rule.h * b.g * pull
     turn = -rule.h * start.gamma * pull * (now.up + now.down)
@@ -98,10 +120,9 @@ def advanced(xp: Any, start: LayersStart, now: Factors, rule: Rule) -> Factors:
     )
     sums = (_added(old, low, move - rule.lost * old) for old, low, move in zip(now[:3], now[8:11], moves, strict=True))
     (up, low_up), (down, low_down), (mix, low_mix) = sums
-    found = Factors(
-        up, down, mix, (1 - rule.lost) * now.kept, b.r0, *moves, low_up, low_down, low_mix, now.low_residual
-    )
-    return found._replace(residual=_residual(xp, start, found))
+    kept = (1 - rule.lost) * now.kept
+    found = Factors(up, down, mix, kept, now.residual, *moves, low_up, low_down, low_mix, now.low_residual)
+    return found._replace(residual=_residual(xp, fixed, found))
 
 
 def _added(value: Any, low: Any, change: Any) -> tuple[Any, Any]:
@@ -111,42 +132,37 @@ def _added(value: Any, low: Any, change: Any) -> tuple[Any, Any]:
     return found, total - (found - value)
 
 
-CHUNK = 64  # steps between two looks at convergence
-
-
-def repeated(xp: Any, start: LayersStart, now: Factors, rule: Rule, count: int) -> Factors:
+def repeated(fixed: Fixed, now: Factors, h: Any, count: int, take: Take) -> Factors:
     """Return the factors after `count` equal steps in doubles; converged factors are constant, the residual decays."""
-    while count > 0:
-        if rule.plain and _settled(start, now, rule):
-            A, B = _parts(start, now)
-            decay = 1 - 4 * rule.h * (A + B)
-            return now._replace(residual=now.residual * decay**count)
-        for _ in range(min(CHUNK, count)):
-            now = advanced(xp, start, now, rule)
-        count -= CHUNK
+    for length in chunks(count):
+        if _settled(fixed, now, h):
+            A, B = _parts(fixed, now)
+            return now._replace(residual=now.residual * (1 - 4 * h * (A + B)) ** count)
+        now = take(now, 0, length)
+        count -= length
     return now
 
 
-def _settled(start: LayersStart, now: Factors, rule: Rule) -> bool:
+def _settled(fixed: Fixed, now: Factors, h: Any) -> bool:
     """Return whether the sum of all later changes of every factor is below its rounding."""
-    b, (A, B) = start.rotation, _parts(start, now)
-    left = 1 - np.abs(1 - 4 * rule.h * (A + B))  # the residual decays by this share of itself in each step
-    e = np.abs(2 * rule.h * b.g * now.residual)
-    turn = np.abs(2 * rule.h * start.gamma * now.residual * now.up)
+    start, (A, B) = fixed.start, _parts(fixed, now)
+    left = 1 - np.abs(1 - 4 * h * (A + B))  # the residual decays by this share of itself in each step
+    e = np.abs(2 * h * start.rotation.g * now.residual)
+    turn = np.abs(2 * h * start.gamma * now.residual * now.up)
     still = (e < left * 2.0**-54) & (turn <= left * np.abs(now.mix) * 2.0**-54) & (left > 0)
     return bool(np.all(still))
 
 
-def _residual(xp: Any, start: LayersStart, now: Factors) -> Any:
-    """Return the residual, from the form with the smaller terms.
+def _residual(xp: Any, fixed: Fixed, now: Factors) -> Any:
+    """Return the residual, from the form with the smallest terms.
 
     The output is ``(A - B)/g`` or that of a frozen layer; its change from the start keeps the digits of a residual that
     is much smaller than the output.
     """
-    b, (A, B) = start.rotation, _parts(start, now)
+    start, (A, B) = fixed.start, _parts(fixed, now)
+    b = start.rotation
     gained, root = _gained(now), start.root_h * start.root_u * now.mix
-    lengths = [xp.sum((side / b.unit[..., None]) ** 2, axis=-1) for side in (start.p, start.q)]
-    other = 2 * start.gamma * (1 + gained) * now.mix * (lengths[0] + lengths[1])
+    other = 2 * start.gamma * (1 + gained) * now.mix * fixed.span
     own, change = ((1 + gained) ** 2 + root**2) * b.f0, (gained * (2 + gained) + root**2) * b.f0
     frozen = b.g == 0
     g = xp.where(frozen, xp.ones_like(b.g), b.g)
@@ -164,18 +180,19 @@ def _gained(now: Factors) -> Any:
     return ((now.up - 1 + now.low_up) + (now.down - 1 + now.low_down)) / 2
 
 
-def kernel_growth(xp: Any, start: LayersStart, now: Factors) -> Any:
+def kernel_growth(xp: Any, fixed: Fixed, now: Factors) -> Any:
     """Return the relative change of the tangent kernel since the start, without cancellation; 0 where that is 0."""
-    b = start.rotation
-    p, q = (side / b.unit for side in (b.p, b.q))
+    start, b = fixed.start, fixed.start.rotation
+    p, q = b.p * fixed.scale, b.q * fixed.scale
     size = p**2 + q**2
     share = b.g * b.f0 / xp.where(size == 0, xp.ones_like(size), size)
     gained, root = _gained(now), start.root_h * start.root_u * now.mix
     return gained * (2 + gained) + root**2 + 2 * share * (1 + gained) * root
 
 
-def layers(xp: Any, start: LayersStart, now: Factors) -> tuple[Any, Any]:
+def layers(xp: Any, fixed: Fixed, now: Factors) -> tuple[Any, Any]:
     """Return the two layers ``u`` and ``h``, shape k + batch + (d,)."""
+    start = fixed.start
     mean = ((now.up + now.down) / 2)[..., None]
     up, down = (
         start.p * (now.up / start.rotation.unit)[..., None],
@@ -195,12 +212,12 @@ def layers(xp: Any, start: LayersStart, now: Factors) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def described(xp: Any, start: LayersStart, now: Factors, weight: Any, pace: Any) -> Deferred:
+def described(xp: Any, fixed: Fixed, now: Factors, weight: Any, pace: Any) -> Deferred:
     """Return loss, residual, output, ntk, sharpness and invariant from the factors.
 
-    The flow's rates are those of `start` times ``pace/weight``.
+    The flow's rates are those of the start times ``pace/weight``.
     """
-    b, (A, B) = start.rotation, _parts(start, now)
+    b, (A, B) = fixed.start.rotation, _parts(fixed, now)
     return Deferred(
         loss=lambda: weight * now.residual**2,
         residual=lambda: now.residual,

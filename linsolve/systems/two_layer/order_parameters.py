@@ -24,6 +24,7 @@ from linsolve.systems.two_layer.hyperbolic_rotation import (
     unless,
 )
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
+from linsolve.systems.two_layer.line_descent import hessian_top, top_curvature
 from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
@@ -287,8 +288,16 @@ class TwoLayerOrder(Map):
         return self.State(now.P, now.Q, now.R)
 
     def described(self, xp: Any, fixed: None, now: OrderDescent) -> dict[str, Any]:
-        """Return loss, residual and output from the residual, which keeps its relative accuracy."""
-        return {"loss": now.residual**2, "residual": now.residual, "output": now.residual + self.y}
+        """Return loss, residual, output and sharpness from the residual, which keeps its relative accuracy.
+
+        The product ``P Q``, which the flow conserves, is multiplied by ``(1 - turn^2)^2`` in each step.
+        """
+        return {
+            "loss": now.residual**2,
+            "residual": now.residual,
+            "output": now.residual + self.y,
+            "sharpness": self._sharpness(xp, now, now.residual),
+        }
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the time derivative of the output, ``-2 ntk (f - y)``."""
@@ -310,6 +319,18 @@ class TwoLayerOrder(Map):
     def ntk(self, xp: Any, z: Any) -> Any:
         """Return the tangent kernel on the data point, ``2 gamma^2 rho^2 (P + Q)``."""
         return 2 * (self.gamma * self.rho) ** 2 * (z.P + z.Q)
+
+    @observable(bounds="[0, inf)")
+    def sharpness(self, xp: Any, z: Any) -> Any:
+        """Return the largest eigenvalue of the loss's Hessian in the metric of the learning rates.
+
+        A minimum attracts gradient descent if ``step * sharpness < 2``.
+        """
+        return self._sharpness(xp, z, self.residual(xp, z))
+
+    def _sharpness(self, xp: Any, z: Any, residual: Any) -> Any:
+        unit = (self.gamma * self.rho) ** 2
+        return top_curvature(xp, unit * z.P, unit * z.Q, self._coupling(xp) * residual)
 
     @observable(bounds="[-1, 1]")
     def alignment(self, xp: Any, z: Any) -> Any:
@@ -343,6 +364,13 @@ class TwoLayerOrder(Map):
                 "output": output(w),
                 "residual": output(w) - self.y,
                 "ntk": kernel(w)[..., 0, 0],
+                "sharpness": hessian_top(
+                    xp,
+                    (w["u"], w["w"][..., None], self.rho[..., None]),
+                    (self.eta_u, self.eta_w),
+                    self.gamma,
+                    output(w) - self.y,
+                ),
                 "alignment": xp.sum(w["u"] * w["w"], axis=-1) / (lengths[0] * lengths[1]),
                 "u_norm": lengths[0],
                 "h_norm": self.rho * lengths[1],

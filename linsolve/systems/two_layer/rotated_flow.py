@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.core.flow import Deferred, observable
-from linsolve.core.map import Map
+from linsolve.core.map import Map, Take
 from linsolve.core.step_rules import Rule
 from linsolve.numerics.double_double import cosine, length
 from linsolve.systems.two_layer import line_descent
@@ -71,22 +71,25 @@ class TwoRotatedLayers(Map):
 
     # gradient descent
 
-    def reduced(self, xp: Any, z0: Any) -> tuple[LayersStart, line_descent.Factors]:
+    def reduced(self, xp: Any, z0: Any) -> tuple[line_descent.Fixed, line_descent.Factors]:
         """Return the initial values, and the factors before the first step."""
-        start = self._start(xp, z0)
-        return start, line_descent.begun(xp, start)
+        return line_descent.begun(xp, self._start(xp, z0))
 
-    def advanced(self, xp: Any, fixed: LayersStart, now: line_descent.Factors, rule: Rule) -> line_descent.Factors:
+    def advanced(
+        self, xp: Any, fixed: line_descent.Fixed, now: line_descent.Factors, rule: Rule
+    ) -> line_descent.Factors:
         """Return the factors after one step."""
         return line_descent.advanced(xp, fixed, now, rule._replace(h=rule.h * self.pace))
 
-    def repeated(self, xp: Any, fixed: LayersStart, now: line_descent.Factors, rule: Rule, count: int) -> Any:
+    def repeated(
+        self, xp: Any, fixed: line_descent.Fixed, now: line_descent.Factors, rule: Rule, count: int, take: Take
+    ) -> Any:
         """Return the factors after `count` equal steps."""
-        if xp is not np:
-            return super().repeated(xp, fixed, now, rule, count)
-        return line_descent.repeated(xp, fixed, now, rule._replace(h=rule.h * self.pace), count)
+        if xp is not np or not rule.plain:
+            return super().repeated(xp, fixed, now, rule, count, take)
+        return line_descent.repeated(fixed, now, rule.h * self.pace, count, take)
 
-    def described(self, xp: Any, fixed: LayersStart, now: line_descent.Factors) -> Deferred:
+    def described(self, xp: Any, fixed: line_descent.Fixed, now: line_descent.Factors) -> Deferred:
         """Return loss, residual, output, ntk, sharpness and invariant from the factors."""
         return line_descent.described(xp, fixed, now, self.weight, self.pace)
 

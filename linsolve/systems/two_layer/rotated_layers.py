@@ -30,8 +30,6 @@ class LayersStart(NamedTuple):
         The layers.
     p, q : array, shape batch + (d,)
         ``(root_h h +- root_u u)/2``, times the unit of `rotation`.
-    rest : array, shape batch + (d,)
-        ``h`` minus a multiple of ``u``, exactly 0 where the two are parallel.
     root_h, root_u : array, shape batch
         ``sqrt(eta_u)`` and ``sqrt(eta_w) s``, the factors of ``h`` and ``u`` in ``p``, ``q``.
     gamma : array, shape batch
@@ -56,7 +54,6 @@ class LayersStart(NamedTuple):
     h: DoubleDouble
     p: Any
     q: Any
-    rest: Any
     root_h: Any
     root_u: Any
     gamma: Any
@@ -88,7 +85,7 @@ class LayersStart(NamedTuple):
         p, q = ((b + side).scaled(half(xp, b.hi)) for side in (a, -a))
         f0 = (h * u).sum() * gamma
         start = RotationStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
-        return cls(start, u, h, p.hi, q.hi, _rest(xp, u, h), root_h.hi, root_u.hi, gamma, s)
+        return cls(start, u, h, p.hi, q.hi, root_h.hi, root_u.hi, gamma, s)
 
 
 class Layers(NamedTuple):
@@ -121,8 +118,9 @@ class Layers(NamedTuple):
         size_h, h = _rotated(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
         side = xp.sum(start.p * start.q, axis=-1)  # conserved; its sign determines the smaller layer at all times
         f, spread = rotated_output(xp, b, start.rotation)
-        through_h = _through(xp, start, h, (f, spread), 1)
-        through_u = _through(xp, start, u, (f, spread), -1)
+        rest = _rest(xp, start.u, start.h)
+        through_h = _through(xp, start, h, rest, (f, spread), 1)
+        through_u = _through(xp, start, u, rest, (f, spread), -1)
         u = xp.where(((side > 0) & (through_h[0] < length(xp, size_u)))[..., None], through_h[1], u)
         h = xp.where(((side < 0) & (through_u[0] < length(xp, size_h)))[..., None], through_u[1], h)
         moves_u, moves_h = ((b.moved & (root != 0))[..., None] for root in (start.root_h, start.root_u))
@@ -159,7 +157,10 @@ def _turns(start: LayersStart, b: Rotation) -> tuple[Any, Any]:
 
 
 def _rest(xp: Any, u: Any, h: DoubleDouble) -> Any:
-    """Return ``(u_k h - h_k u)/u_k`` for the largest ``u_k``: each entry is one difference of two products."""
+    """Return ``h`` minus a multiple of ``u``, exactly 0 where the two are parallel.
+
+    It is ``(u_k h - h_k u)/u_k`` for the largest ``u_k``: each entry is one difference of two products.
+    """
     units = xp.arange(u.shape[-1])
     at = xp.argmax(xp.abs(u), axis=-1)[..., None] == units
     u_k = xp.sum(xp.where(at, u, xp.zeros_like(u)), axis=-1)[..., None]
@@ -189,15 +190,16 @@ def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tupl
     return xp.minimum(bound, other), smallest(xp, (bound, first + second), (other, up + down))
 
 
-def _through(xp: Any, start: LayersStart, v: Any, output: tuple, sign: int) -> tuple[Any, Any]:
+def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign: int) -> tuple[Any, Any]:
     """Return the magnitude of the terms, and the other layer from layer `v`, the output and the conserved bivector.
 
     With ``M = u h^T - h u^T`` conserved, ``u = ((u.h) h + M h)/|h|^2`` and ``h = ((u.h) u - M u)/|u|^2``, each a sum of
-    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u. The magnitude is infinite where this form fails.
+    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u; `rest` is from `_rest`. The magnitude is infinite
+    where this form fails.
     """
     f, spread = output
     far = length(xp, v)
-    useless, rest, grow = (far == 0) | (start.gamma == 0), start.rest, xp.ones_like(far)
+    useless, grow = (far == 0) | (start.gamma == 0), xp.ones_like(far)
     if not arithmetic.is_object(xp):  # scale subnormal numbers; count products that underflow as a magnitude
         grow = unless(xp, far < 1 / 2.0**900, grow, 2.0**600)
         v, rest = v * grow[..., None], rest * grow[..., None]

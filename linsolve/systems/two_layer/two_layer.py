@@ -136,11 +136,11 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         w = smallest(xp, (terms, z0.w + grown), (usable(xp, xp.abs(across) + xp.abs(whole)), across + whole))
         return self.State(layers.u, xp.where(b.moved[..., None, None], w, z0.w))
 
-    def restored(self, xp: Any, z0: Any, fixed: LayersStart, now: line_descent.Factors) -> Any:
+    def restored(self, xp: Any, z0: Any, fixed: line_descent.Fixed, now: line_descent.Factors) -> Any:
         """Return the weights after gradient descent."""
-        u, h = line_descent.layers(xp, fixed, now)
-        size = xp.where(fixed.s.hi == 0, xp.ones_like(fixed.s.hi), fixed.s.hi)[..., None]
-        change = (h - now.kept[..., None] * fixed.h.hi) / size
+        (u, h), start = line_descent.layers(xp, fixed, now), fixed.start
+        size = xp.where(start.s.hi == 0, xp.ones_like(start.s.hi), start.s.hi)[..., None]
+        change = (h - now.kept[..., None] * start.h.hi) / size
         along = change[..., :, None] * (self.x / size)[..., None, :]
         return self.State(u, now.kept[..., None, None] * z0.w + along)
 

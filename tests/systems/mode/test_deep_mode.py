@@ -254,3 +254,13 @@ def test_bad_parameters_are_refused(field, value, message):
 def test_negative_times_are_refused():
     with pytest.raises(ValueError, match="must be at least 0"):
         ls.DeepMode(s=1.0, depth=3.0)(-0.1, 0.2)
+
+
+@pytest.mark.parametrize("depth", [1.0, 2.0, 3.0, 7.0, np.inf])
+def test_the_minimum_attracts_descent_up_to_a_closed_step(depth):
+    s, tau = 1.7, 0.6
+    edge = 2 * tau / (s**2 if depth == np.inf else depth * s ** (2 - 2 / depth))
+    flow, near = ls.DeepMode(s=s, depth=depth, tau=tau), s * (1 + 1e-4)
+    gaps = [np.abs(s - flow.discrete([1000, 1001], near, step=share * edge)["a"]) for share in (0.999, 1.001)]
+    assert max(gaps[0]) <= 0.5e-4 * s  # (1 - 0.002)^1000 is 0.14
+    assert max(gaps[1]) >= 2e-4 * s

@@ -97,6 +97,37 @@ def test_two_hundred_draws_over_ten_thousand_steps():
     assert errors.max() <= 1e-12
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("minibatches", [False, True])
+def test_two_hundred_draws_of_schedules_and_of_sgd_over_ten_thousand_steps(minibatches):
+    """Random step lengths, and random pairs of six samples on a line, in machine code against the raw weights."""
+    rng, count, line = np.random.default_rng(11), 10_000, np.array([0.6, -0.8])
+    a = rng.normal(size=6)
+    X, y = a[:, None] * line, 0.7 * a + 0.1 * rng.normal(size=6)
+    data = ls.TwoLayer.from_dataset(X, y)
+    singles = [drawn(rng) for _ in range(200)]
+    singles = [(dataclasses.replace(flow, x=data.x, y=data.y), z) for flow, z in singles]
+    h = np.array([step_for(*single, 0.15 if minibatches else 0.6) for single in singles])
+    rates = [np.stack([getattr(flow, n) for flow, _ in singles]) for n in ("gamma", "eta_u", "eta_w")]
+    gamma, eta_u, eta_w = rates[0], rates[1] * h, rates[2] * h  # a step of 1
+    flow = ls.TwoLayer(y=data.y, gamma=gamma, eta_u=eta_u, eta_w=eta_w, x=data.x)
+    u, w = (np.stack([getattr(z, name) for _, z in singles]) for name in ("u", "w"))
+    lengths = rng.uniform(0.3, 1.0, count)
+    picks = (rng.random((count, 6)).argsort(axis=1) < 2) / 2.0 if minibatches else np.full((count, 6), 1 / 6)
+    samples = (X, y, picks) if minibatches else None
+    traj = flow.discrete(count, flow.State(u, w), step=lengths, samples=samples, engine="compiled")
+    u, w, gamma = (np.asarray(v, dtype=np.longdouble) for v in (u, w, gamma))  # the simulation rounds, too
+    for length, weights in zip(lengths, picks, strict=True):
+        hidden = (w * line).sum(axis=2)
+        output = gamma * (u * hidden).sum(axis=1)
+        pull = (2 * length * gamma * ((output[:, None] * a - y) @ (weights * a)))[:, None]
+        move = (eta_w[:, None] * pull * u)[..., None] * line
+        u, w = u - eta_u[:, None] * pull * hidden, w - move
+    size = np.maximum(np.abs(u).max(axis=1), np.abs(w).max(axis=(1, 2)))
+    errors = np.maximum(np.abs(traj["u"] - u).max(axis=1), np.abs(traj["w"] - w).max(axis=(1, 2))) / size
+    assert errors.max() <= 1e-13
+
+
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.9, 0.0), (0.0, 0.05), (0.8, 0.05)])
 def test_fifty_digits_with_schedules_momentum_and_decay(momentum, decay):
     xp = arithmetic.precise(60)
@@ -221,6 +252,11 @@ def test_first_step_is_where_the_simulated_loss_falls():
     expected = 1 + next(k for k, value in enumerate(losses) if value <= goal)
     assert flow.first_step(z0, loss=goal, step=h).tolist() == expected
     assert flow.first_step(z0, loss=0.0, step=h, max_steps=10) == np.inf
+    for other in (ls.TwoLayer, ls.TwoLayerOrder, ls.BalancedMode, ls.HiddenMode):
+        others, start = other.example(np.random.default_rng(3))
+        counts = [others.first_step(start, loss=1e-3, step=0.01, engine=engine) for engine in ("plain", "compiled")]
+        assert counts[0].tolist() == counts[1].tolist()
+        assert np.isfinite(counts[0]).any()
     assert flow.first_step(z0, loss=goal, step=1e3 * h) == np.inf  # diverges
     with pytest.raises(ValueError, match=r"TwoLayer\.first_step: step = \[0\.1, 0\.2\] must be"):
         flow.first_step(z0, loss=goal, step=[0.1, 0.2])
@@ -231,6 +267,54 @@ def test_verify_rejects_wrong_steps(wrong):
     flow, z0 = ls.HiddenMode.example(np.random.default_rng(0))
     mutant = type("Mutant", (WRONG[wrong], ls.HiddenMode), {})(*flow.parameters().values())
     assert ls.verify(mutant, z0, checks="discrete").failed == ["discrete"]
+
+
+SCHEDULE = 0.01 * np.linspace(0.5, 1.0, 500)
+WITH_MOVES = {"momentum": 0.8, "decay": 0.1}
+COMPILED = [
+    (flow, given)
+    for flow in (ls.TwoLayer, ls.HiddenMode, ls.LazyTwoLayer, ls.TwoLayerOrder, ls.BalancedMode)
+    for given in ({"step": 0.01}, {"step": SCHEDULE}, WITH_MOVES | {"step": 0.01}, WITH_MOVES | {"step": SCHEDULE})
+    if set(given) <= {"step", *flow.rules}
+]
+
+
+@pytest.mark.parametrize(("flow", "given"), COMPILED)
+def test_machine_code_takes_the_same_steps_to_the_last_bit(flow, given):
+    flow, z0 = flow.example(np.random.default_rng(8))
+    plain, fast = (flow.discrete([[0, 500], [7, 64]], z0, engine=engine, **given) for engine in ("plain", "compiled"))
+    for name in (*plain.state._fields, "loss"):
+        np.testing.assert_array_equal(fast[name], plain[name])
+
+
+def test_machine_code_takes_minibatches_and_ragged_batches_to_the_last_bit():
+    rng = np.random.default_rng(9)
+    X, y = rng.normal(size=(6, 1)) * np.array([0.6, -0.8]), rng.normal(size=6)
+    flow, z0 = ls.TwoLayer.from_dataset(X, y), (0.3 * rng.normal(size=(3, 1, 4)), 0.3 * rng.normal(size=(3, 1, 4, 2)))
+    picks = (rng.random((50, 7, 6)) < 0.4) / 2.0  # seven sequences of minibatches, three networks
+    for samples in ((X, y, picks), (X, y, picks[:, 0])):
+        fast, plain = (
+            flow.discrete(50, z0, step=0.05, samples=samples, engine=engine) for engine in ("compiled", "plain")
+        )
+        np.testing.assert_array_equal(fast["w"], plain["w"])
+    threads = [flow.discrete(50, z0, step=0.05, engine="compiled", threads=n)["w"] for n in (1, 2)]
+    np.testing.assert_array_equal(*threads)
+
+
+def test_machine_code_takes_powers_within_an_ulp():
+    flow, z0 = ls.DeepMode.example(np.random.default_rng(0))
+    fast, plain = (flow.discrete([3, 300], z0, step=0.01, engine=engine)["a"] for engine in ("compiled", "plain"))
+    np.testing.assert_allclose(fast, plain, rtol=1e-14)
+
+
+def test_machine_code_refuses_divergence_at_the_same_step():
+    flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ([[0.5], [0.2]], [[[0.5]], [[0.1]]])
+    said = []
+    for engine in ("plain", "compiled"):
+        with pytest.raises(ArithmeticError, match=r"leaves the range of doubles at step \d+ of k = 4000") as caught:
+            flow.discrete([2, 4000], z0, step=2.1, engine=engine)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
 
 
 def test_errors_name_the_argument():
@@ -247,11 +331,16 @@ def test_errors_name_the_argument():
         ({"samples": 3}, r"samples = 3 must be three arrays"),
         ({"samples": ([[1.0]], [1.0], [[1.0]])}, r"samples\[2\] has 1 entries along its first axis"),
         ({"samples": ([[1.0]], [1.0], [[-1.0]] * 3)}, r"samples\[2\] = -1\.0 .* must lie in \[0, inf\)"),
+        ({"threads": 0}, r"TwoLayer\.discrete: threads = 0 must be"),
+        ({"engine": "blocks"}, r"TwoLayer\.discrete: engine = 'blocks' is unknown"),
         ({"step": 3.0, "k": 400}, r"TwoLayer leaves the range of doubles at step \d+ of k = 400 \(descent diverges\)"),
     ):
         given = {"k": 3, "step": 0.1} | arguments
         with pytest.raises((ValueError, ArithmeticError), match=message):
             flow.discrete(given.pop("k"), z0, **given)
+    xp = arithmetic.precise(30)
+    with pytest.raises(ValueError, match=r"engine = 'compiled' must be 'plain' for arrays of"):
+        flow.cast(xp).discrete(1, (xp.asarray([0.5]), xp.asarray([[0.5]])), step=0.1, engine="compiled")
     off = ls.TwoLayer(y=1.0, x=[1.0, 0.0])
     with pytest.raises(ls.NotExact, match="samples must lie on the line of the flow's x"):
         off.discrete(1, ([0.5], [[0.5, 0.1]]), step=0.1, samples=([[0.0, 1.0]], [1.0], [[1.0]]))

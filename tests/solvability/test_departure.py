@@ -1,0 +1,127 @@
+"""Where gradient descent leaves gradient flow: against descent of raw weights that shares nothing with the package."""
+
+import json
+
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve.__main__ import main
+from linsolve.solvability import departure
+
+RNG = np.random.default_rng(0)
+LINE = np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([[1.0], [3.0]])
+CLOUD = (X := RNG.normal(size=(30, 3)), X[:, :2] + 0.1 * RNG.normal(size=(30, 2)))
+
+
+def layers(*shapes):
+    return [0.4 * RNG.normal(size=shape) for shape in shapes]
+
+
+NETWORKS = {
+    "line": (layers((3, 2), (1, 3)), LINE, [0.5, 2.0], 0.02, 5.0, "exact descent of TwoLayer"),
+    "one layer": (layers((2, 3)), CLOUD, [1.0], 0.1, 10.0, "exact descent of DeepMode"),
+    "two layers": ([0.1 * np.eye(3)[:2], 0.2 * np.eye(2)], CLOUD, [1.0, 1.0], 0.05, 20.0, "simulated descent"),
+    "deep": (layers((4, 3), (4, 4), (2, 4)), CLOUD, [1.0, 0.5, 2.0], 0.05, 20.0, "simulated descent"),
+}
+
+
+def simulated(weights, X, Y, rates, step, count, biases=None):
+    """Return the outputs after each step of descent on half the mean square."""
+    weights, biases, path = [w.copy() for w in weights], list(biases or [0.0] * len(weights)), []
+    trained = [np.ndim(b) > 0 for b in biases]
+    for _ in range(count + 1):
+        signals = [X.T]
+        for w, b in zip(weights, biases, strict=True):
+            signals.append(w @ signals[-1] + (b[:, None] if np.ndim(b) else 0.0))
+        path.append(signals[-1])
+        back, moves = (signals[-1] - Y.T) / len(X), []
+        for w, signal in zip(reversed(weights), reversed(signals[:-1]), strict=True):
+            moves.insert(0, (back @ signal.T, back.sum(axis=1)))
+            back = w.T @ back
+        for k, (move, shift) in enumerate(moves):
+            weights[k] = weights[k] - step * rates[k] * move
+            biases[k] = biases[k] - step * rates[k] * shift if trained[k] else biases[k]
+    return np.array(path)
+
+
+def truth(flow_outputs, descent_outputs, step, within):
+    """Return the first time of a difference above `within`, and the largest difference."""
+    gap, size = (
+        np.sqrt(np.mean(np.sum(v**2, axis=1), axis=-1)) for v in (descent_outputs - flow_outputs, flow_outputs)
+    )
+    above = np.nonzero(gap > within * size.max())[0]
+    return step * above[0] if above.size else np.inf, float(gap.max() / size.max())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_first_time_and_size_are_those_of_simulated_descent(name):
+    weights, (X, Y), rates, step, until, method = NETWORKS[name]
+    count = round(until / step)
+    path = ls.solve(weights, (X, Y), step * np.arange(count + 1), rates)["map"] @ X.T
+    descent = simulated(weights, X, Y, rates, step, count)
+    largest = truth(path, descent, step, 1.0)[1]
+    for within in (0.3 * largest, 0.9 * largest, 2 * largest):
+        found = ls.solve(weights, (X, Y), [0.0, until], rates, step=step, within=within).departure
+        first, size = truth(path, descent, step, within)
+        assert found.time == pytest.approx(first, rel=1e-9)
+        assert found.largest == pytest.approx(size, rel=0.02)  # of 257 times
+        assert found.method == method
+
+
+def test_biases_are_simulated():
+    weights, (X, Y) = layers((3, 3), (2, 3)), CLOUD
+    biases, step, count = [0.1 * np.ones(3), np.zeros(2)], 0.05, 100
+    t = step * np.arange(count + 1)
+    traj = ls.solve(weights, (X, Y), t, bias=biases, step=step, within=0.005)
+    path = traj["map"] @ X.T + traj["offset"][..., None]
+    first, size = truth(path, simulated(weights, X, Y, [1.0, 1.0], step, count, biases), step, 0.005)
+    assert np.isfinite(first)
+    assert (traj.departure.time, traj.departure.largest) == (pytest.approx(first), pytest.approx(size, rel=0.02))
+    assert traj.notes[0] == str(traj.departure)
+
+
+def test_short_steps_are_judged_by_their_leading_correction(monkeypatch):
+    weights, data, rates, _, until, _ = NETWORKS["deep"]
+    whole = ls.solve(weights, data, [0.0, until], rates, step=0.005).departure
+    monkeypatch.setattr(departure, "SIMULATED", 1000)
+    found = ls.solve(weights, data, [0.0, until], rates, step=0.005).departure
+    assert found.method == "leading correction, O(step), measured at step 0.02"
+    assert found.largest == pytest.approx(whole.largest, rel=0.05)
+    assert whole.method == "simulated descent"
+
+
+def test_divergence_is_an_infinite_difference():
+    weights, data, rates, *_ = NETWORKS["line"]
+    found = ls.solve(weights, data, [0.0, 100.0], rates, step=2.0).departure
+    assert (found.largest, found.time) == (np.inf, 2.0)
+    long = ls.solve(weights, data, [0.0, 0.5], rates, step=2.0).departure
+    assert (long.time, long.until) == (2.0, 2.0)
+    deep = ls.solve(NETWORKS["deep"][0], CLOUD, [0.0, 1000.0], step=10.0).departure
+    assert (deep.largest, deep.time) == (np.inf, 10.0)
+
+
+def test_applies_says_it_with_its_horizon(tmp_path, capsys):
+    weights, (X, Y), rates, step, *_ = NETWORKS["line"]
+    verdict = ls.applies(weights, (X, Y), rates, step=step)
+    assert verdict.departure.until == verdict.until
+    assert str(verdict.departure) in str(verdict)
+    assert json.loads(verdict.to_json())["departure"]["step"] == step
+    assert ls.applies(weights, (X, Y), rates).departure is None
+    np.savez(tmp_path / "weights.npz", W1=weights[0], W2=weights[1])
+    np.savez(tmp_path / "data.npz", X=X, Y=Y)
+    files = [str(tmp_path / name) for name in ("weights.npz", "data.npz")]
+    assert main(["applies", *files, "--rates", "0.5,2", "--step", "0.02"]) == 0
+    assert "exact descent of TwoLayer" in capsys.readouterr().out
+
+
+def test_errors_name_the_argument():
+    weights, data, *_ = NETWORKS["line"]
+    for call, message in (
+        (lambda: ls.solve(weights, data, [0.0, 1.0], step=-1.0), r"solve: step = -1\.0 must be"),
+        (lambda: ls.solve(weights, data, [0.0, 1.0], step=0.1, within=0.0), r"solve: within = 0\.0 must be"),
+        (lambda: ls.applies(weights, data, step="x"), r"applies: step = 'x' must be"),
+        (lambda: ls.solve(weights, data, [0.0, np.inf], step=0.1), r"solve: t must hold a finite time after 0"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            call()
