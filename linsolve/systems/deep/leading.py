@@ -184,8 +184,8 @@ def blow_up(layers: Sequence[Any], target: Any) -> BlowUp:
     >>> found = deep.blow_up([np.eye(2), np.eye(2), [[1.0, 0.0]]], [2.0, 0.0])
     >>> round(found.time, 10), found.lower <= found.time <= found.upper
     (0.5, True)
-    >>> round(deep.blow_up([[[-1.0]], [[2.0]], [[3.0]]], [[1.0]]).time, 6)  # it first converges to 0 output
-    0.844936
+    >>> round(deep.blow_up([[[-1.0]], [[2.0]], [[3.0]]], [[1.0]]).time, 6)  # the output turns from -6 sigma^3
+    0.889684
     """
     given, S = _checked("blow_up", layers, target)
     depth, growth = len(given), Growth(given, S)
