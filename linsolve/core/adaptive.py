@@ -107,8 +107,8 @@ def adaptive_descent(
     >>> import linsolve as ls
     >>> flow = ls.FrozenKernel(kernel=[[2.0]], y=[1.0])
     >>> path = ls.adaptive_descent(flow, [0.0], 3.0)
-    >>> round(float(path.t[1] * 2.0), 9)  # the step times the rate
-    0.009950125
+    >>> round(float(path.t[1] * 2.0), 7)  # the step times the rate
+    0.0099501
     >>> bool(np.abs(path.state.f - flow(path.t, [0.0])["f"]).max() < 2e-3)
     True
     """

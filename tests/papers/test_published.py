@@ -60,6 +60,7 @@ def test_an_incorrect_formula_says_what_remains():
         "inverse_of_the_root",
         "correlation_of_lengths",
         "decay_of_the_first_step",
+        "unequal_rates_and_the_alignment",
     }
 
 

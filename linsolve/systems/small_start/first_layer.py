@@ -37,7 +37,7 @@ class FirstLayerAlignment(UnalignedStart):
     across : array_like, shape (n_in,)
         ``v``, orthogonal to the target.
     fractions : array_like, shape (time,)
-        Increasing times over the blow-up time, between 0 and 1.
+        Times over the blow-up time, between 0 and 1.
 
     Notes
     -----
@@ -80,10 +80,10 @@ class FirstLayerAlignment(UnalignedStart):
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return ratio and cosine at the times, and the slope at the start."""
-        layers, s = self.equal_layers(), np.linalg.norm(self.target)
+        layers = self.equal_layers()
         g = float(maps(layers)[-1][0] @ self.target) * self.clock * float(small) ** (len(layers) - 2)
         slope = 2 * g / np.sum((layers[0] @ np.asarray(self.across)) ** 2)
-        return self._values(xp, self._grown()[1][0], float(slope * s / s))
+        return self._values(xp, self._grown()[1][0], float(slope))
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same quantities of the integrated network, the slope from its velocity."""
@@ -106,11 +106,8 @@ class FirstLayerAlignment(UnalignedStart):
         growth, time, _ = UnalignedStart.blown_up(UnalignedLearningTime.of_network(net), net.target, list(net.layers))
 
         def predict(given: GivenNetwork) -> dict[str, Estimate]:
-            order = np.argsort(given.times, axis=None)
-            times = np.ravel(given.times)[order] * net.clock
-            grown = growth.at(times)
-            found = np.empty(len(times))
-            found[order] = cosine(grown[0], beta)
+            grown = growth.at(np.ravel(given.times) * net.clock)
+            found = cosine(grown[0], beta)
             output = np.abs(maps(grown)[-1] @ beta).max() / net.strength
             return {"cosine": Estimate(lambda: found.reshape(given.times.shape), depth, float(output))}
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.law import Expansion
 from linsolve.core.network import gradient_flow, maps
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
@@ -111,7 +112,7 @@ class KernelSpeed(Expansion):
         moves = gradient_flow(xp, layers, maps(layers), pull, [1.0] * len(layers))
         size, speed = feature_speed(xp, layers, moves)
         fall = sum(xp.sum(move * move) for move in moves)
-        if not float(fall) > 0:
+        if arithmetic.readable(fall) and not float(fall) > 0:
             rule, fix = "must have a gradient", "a saddle never moves; change start"
             refuse(self, "start", "layers without gradient", rule, fix)
         return {"ratio": speed / size * xp.sum(pull**2) / (2 * fall)}

@@ -143,8 +143,8 @@ class UnalignedLearningTime(UnalignedStart):
     >>> import linsolve as ls
     >>> weights = [0.01 * np.array(w) for w in ([[1.0, 1.0]], [[1.0]], [[1.0]])]
     >>> network = ls.laws.UnalignedLearningTime.of(weights, (np.sqrt(2) * np.eye(2), np.sqrt(2) * np.array([1.0, 0.0])))
-    >>> round(float(network()["half of the target"]), 3)  # tau* = 1 for weights of 1 along the target
-    100.139
+    >>> round(float(network()["half of the target"]), 3)  # tau*/sigma = 100, and G(1/2)/3 = -0.85
+    99.15
     """
 
     timed: ClassVar[bool] = False

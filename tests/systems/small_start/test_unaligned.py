@@ -69,13 +69,13 @@ def test_times_of_a_network_have_the_stated_error():
 def test_first_layer_of_a_network_over_time():
     weights, data, rates = network(1, (4, 5, 5, 1), 0.05)
     law = ls.laws.FirstLayerAlignment.of(weights, data, rates)
-    t = np.linspace(0.0, 0.8, 5) * law.latest
+    t = np.array([0.0, 0.8, 0.2, 0.4, 0.6]) * law.latest
     found, first = law(t)["cosine"], ls.solve(weights, data, t, rates)["w1"]
     target = data[1][:, 0] @ data[0]
     beta, gram = target / np.linalg.norm(target), np.swapaxes(first, 1, 2) @ first
     cosine = np.einsum("i,tij,j->t", beta, gram, beta) / np.linalg.norm(gram, axis=(1, 2))
     np.testing.assert_allclose(found, cosine, atol=law(t).error["cosine"])
-    assert found[-1] > found[0]
+    assert found[1] > found[0]
     with pytest.raises(ValueError, match=r"^FirstLayerAlignment: t = .* must be at most"):
         law(1.1 * law.latest)
 
