@@ -17,8 +17,6 @@ from linsolve.numerics.quadrature import legendre
 
 __all__ = ["ErrorCurves", "share_within"]
 
-_BLOCK = 2**13  # values evaluated at a time: at some hundred nodes each they stay in a cache
-
 
 class ErrorCurves(Statistic):
     """Test and train error of a linear model under gradient flow, averaged over random teachers and label noise.
@@ -30,6 +28,7 @@ class ErrorCurves(Statistic):
     sampled: ClassVar[tuple[float, ...]] = (0.3, 1.0, 2.0)  # times at which `prediction` is compared with samples
     draws: ClassVar[int] = 500
     resolution: ClassVar[float] = 0.4
+    block: ClassVar[int] = 2**13  # values evaluated at a time
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,7 +129,7 @@ class ErrorCurves(Statistic):
     def _in_blocks(self, xp: Any, t: Any, formula: Callable[..., Any]) -> Any:
         """Return a formula at times of any shape, which lead the batch axes of the parameters."""
         batch = self._batch()
-        rows, flat = max(1, _BLOCK // math.prod(batch)), xp.reshape(t, (-1, *(1 for _ in batch)))
+        rows, flat = max(1, self.block // math.prod(batch)), xp.reshape(t, (-1, *(1 for _ in batch)))
         parts = [formula(xp, self, flat[k : k + rows]) for k in range(0, flat.shape[0], rows)]
         return xp.reshape(xp.concat(parts), (*t.shape, *batch))
 

@@ -85,6 +85,7 @@ class GeneralizationInTime(ErrorCurves):
 
     batched: ClassVar[bool] = True
     latest: ClassVar[float] = LATEST
+    block: ClassVar[int] = 2**9  # at some hundred nodes each they stay in a cache
     approximates: ClassVar[str] = "averages over Gaussian data sets, teachers and starts"
     unapplied: ClassVar[str] = "an average over Gaussian inputs; GeneralizationOfData averages over your own"
 
@@ -162,9 +163,8 @@ class GeneralizationInTime(ErrorCurves):
         who = "GeneralizationInTime.sample"
         for name, value in self.parameters().items():
             if value.size > 1:
-                raise ValueError(
-                    f"{who}: {name} has shape {value.shape} but must be one number; sample one law at a time"
-                )
+                rule = "but must be one number (of sampled networks); sample each law"
+                raise ValueError(f"{who}: {name} has shape {value.shape} {rule}")
         for name in ("dimension", "samples"):
             refuse_fractions(who, name, getattr(self, name), "of sampled networks")
         shape = int(self.samples), int(self.dimension)
@@ -175,7 +175,7 @@ class GeneralizationInTime(ErrorCurves):
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> GeneralizationInTime:
-        """Return networks of some hundred inputs with label noise, with fewer or more samples than inputs."""
+        """Return networks of 60 to 89 inputs with label noise, with fewer or more samples than inputs."""
         d = int(rng.integers(60, 90))
         n = round(d / rng.choice([0.4, 1.6]))
         return cls(d, n, rng.uniform(0.5, 1.5), rng.uniform(0.1, 0.5), rng.uniform(0.1, 0.5))
