@@ -7,16 +7,15 @@ import argparse
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "print the completion script of a shell"
-EXAMPLE = 'eval "$(linsolve completion bash)"'
+EXAMPLE = "linsolve completion bash >> ~/.bashrc"
 SHELLS = ("bash", "zsh")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description = (
-        "Print a script that completes commands, options and files of linsolve in a shell. Load it at the start of the "
-        "shell: write the example into ~/.bashrc, or the script into a folder of $fpath as _linsolve (zsh). Needs the "
-        "extra [completion]."
+        "Print a script that completes commands, options and files of linsolve in a shell. Append it to ~/.bashrc, or "
+        "write it to _linsolve in a folder of $fpath (zsh). Needs the extra [completion]."
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"take {', '.join(SHELLS)}")
 

@@ -92,4 +92,4 @@ def _left_out(network: Network, red: Reduced) -> tuple[float, float]:
     share = np.sqrt(network.power / network.power[0])
     lost = (first - (first @ inside) @ inside.T) * share, last - red.outputs @ (red.outputs.T @ last)
     seen = red.outputs @ (red.outputs.T @ (cross @ inside)) @ inside.T
-    return float(np.hypot(*map(norm, lost))), norm(cross - seen)
+    return float(np.hypot(norm(lost[0]), norm(lost[1]))), norm(cross - seen)

@@ -313,6 +313,35 @@ def test_counts_must_be_known():
         jax.jit(lambda n: ls.BlockKernel(2.0, 1.0, 0.5, n).eta)(np.array([2.0, 2.0]))
 
 
+UNTRACED = ("MatchedOutputs", "DeepLearningTime", "KernelRegression", "LayerKernels", "TransferError")
+
+
+@pytest.mark.parametrize(
+    "cls",
+    quick(
+        [cls for cls in ls.laws.ALL if issubclass(cls, ls.laws.Expansion) and cls.__name__ not in UNTRACED],
+        lambda cls: cls.__name__ in ("LearningTime", "FinalKernel", "EarlyAlignment"),
+    ),
+    ids=lambda cls: cls.__name__,
+)
+def test_formulas_of_laws_are_traced_and_differentiated(cls):
+    law, small = cls.example(np.random.default_rng(0)), cls.scales[0]
+    xp = arithmetic.namespace(jax.numpy.zeros(1))
+
+    def formula(law, small):
+        return law.approximation(xp, small)
+
+    given = law.cast(xp), xp.asarray(small)
+    found, slope = jax.jit(formula)(*given), jax.jit(jax.jacfwd(formula, argnums=1))(*given)
+    step = 1e-4 * small
+    ends = [law.cast(np).approximation(np, np.float64(small + sign * step)) for sign in (1, -1)]
+    for name, right in law.cast(np).approximation(np, np.float64(small)).items():
+        size = np.max(np.abs(right))
+        assert np.max(np.abs(found[name] - right)) <= 1e-12 * size, name
+        change = (ends[0][name] - ends[1][name]) / (2 * step)
+        assert np.max(np.abs(slope[name] - change)) <= 1e-5 * (size / small + np.max(np.abs(change))), name
+
+
 @pytest.mark.parametrize("name", ["k", "step", "momentum", "decay"])
 def test_the_steps_of_descent_must_be_known(name):
     known = {"k": 3, "step": 0.1, "momentum": 0.0, "decay": 0.0}
