@@ -341,7 +341,7 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     wanted, z, done, kept = np.unique(counts), problem.z0, 0, []
     h = arithmetic.cast(xp, step)
     for count in wanted:
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error below
+        with np.errstate(all="ignore"):  # divergence raises a named error below
             try:
                 for _ in range(count - done):
                     z = problem.flow.step(xp, z, h)

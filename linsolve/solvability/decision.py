@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import shown
+from linsolve.core.arguments import number
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones
 from linsolve.core.network_arguments import Network, read
 from linsolve.core.reduced_network import Reduced, fastest_rate, norm, reduced
@@ -35,13 +35,8 @@ def judge(
 ) -> Verdict:
     """Return the verdict; see `linsolve.applies`. Error messages name the layers by `names`."""
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
-    if until is not None and (
-        isinstance(until, bool)
-        or not (isinstance(until, int | float | np.integer | np.floating) and 0 < until < np.inf)
-    ):
-        raise ValueError(
-            f"{WHO}: until = {shown(until)} must be positive and finite (time); leave it out for a learning time"
-        )
+    if until is not None:
+        until = number(WHO, "until", until, meaning="time; left out, a learning time", example=10.0)
     if network.biases:
         return _with_biases(network, data, until)
     return _judged(network, until)

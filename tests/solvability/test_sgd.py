@@ -295,3 +295,12 @@ def test_weights_that_move_by_less_than_the_rounding_of_the_minimum_move():
     X, Y, W = data(3, 5, 2)
     found = ls.sgd(W, (1e-90 * X, 1e90 * Y), [0, 1], batch=5, step=0.1)
     np.testing.assert_allclose(found["w1"][1] - W, 0.1 * Y.T @ X / 5, rtol=1e-12)
+
+
+def test_kernels_of_different_ranks_in_one_batch_are_averaged_as_alone():
+    kernels, y = np.array([[[2.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]]), np.array([1.0, 0.5])
+    together = ls.FrozenKernel(kernels, y).sgd([0, 1, 5], [0.0, 0.0], batch=1, step=0.1)
+    for k, kernel in enumerate(kernels):
+        alone = ls.FrozenKernel(kernel, y).sgd([0, 1, 5], [0.0, 0.0], batch=1, step=0.1)
+        for name in ("f", "loss", "covariance"):
+            np.testing.assert_allclose(together[name][:, k], alone[name], rtol=1e-12, atol=1e-15)

@@ -115,8 +115,9 @@ class BalancedMap(Flow):
         a, b, depth = out[..., :, None], inner[..., None, :], self.depth[..., None, None]
         high, low = xp.maximum(a, b), xp.minimum(a, b)
         one = xp.ones_like(high)
-        equal, none = low == high, (low == 0) & (high > 0)
-        ratio = xp.where(equal | none, one / 2, low / xp.where(high > 0, high, one))
+        equal, share = low == high, low / xp.where(high > 0, high, one)
+        none = (share == 0) & (high > 0)  # also where the ratio underflows
+        ratio = xp.where(equal | none, one / 2, share)
         log = 2 * xp.log(ratio) / depth
         factor = xp.where(equal, depth * one, xp.where(none, one, xp.expm1(depth * log) / xp.expm1(log)))
         return xp.where(high > 0, xp.pow(high, 2 - 2 / depth + 0 * high), xp.where(depth == 1, one, 0 * one)) * factor

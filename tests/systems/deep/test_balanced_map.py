@@ -94,3 +94,11 @@ def test_small_problems_of_any_size_at_any_time(shape, depth, size):
             np.testing.assert_allclose(traj["product"][-1], u * learned @ v.T, rtol=0, atol=1e-14 * (size or 1e-300))
     with pytest.raises(ValueError, match="BalancedMap: t = -1"):
         flow(-1.0, u @ v.T)
+
+
+def test_descent_from_strengths_whose_ratio_underflows_is_refused_by_name():
+    flow, z = BalancedMap.example(np.random.default_rng(0))
+    start = np.zeros_like(z.product)
+    start.flat[0], start.flat[start.shape[-1] + 1] = 1.7e308, 1e-300
+    with pytest.raises(ArithmeticError, match=r"descend: BalancedMap diverged before t = 0.1"):
+        ls.descend(flow, [0.0, 0.1], (start,), step=0.01)
