@@ -94,9 +94,13 @@ class Collapsed:
         return np.sqrt(2 * self.routes[route][f"loss_{name}"])
 
     def tangent_kernel(self, when: int) -> np.ndarray:
-        """Return the outputs' tangent kernel on average, ``tr W W^T/C K + H^T H + 1``, at a time's index, (N, N)."""
+        """Return the outputs' mean tangent kernel, ``tr W W^T/C K + H^T H + eta_b``, at a time's index, (N, N)."""
         state = self.theory.state
-        return np.trace(state.gram_w[when]) / int(self.flow.classes) * kernel(self.flow) + state.gram_h[when] + 1
+        return (
+            np.trace(state.gram_w[when]) / int(self.flow.classes) * kernel(self.flow)
+            + state.gram_h[when]
+            + self.flow.eta_b
+        )
 
 
 def collapse(

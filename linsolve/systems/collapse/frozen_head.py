@@ -58,7 +58,8 @@ class FrozenHead(BlockFeatures):
     w : array_like, shape batch + (C, n)
         Classifier; any rank.
     eta_b : array_like, shape batch
-        Learning rate of the bias, ``b' = -eta_b R 1``; 0 keeps it at its initial value, 0 for a network without bias.
+        Learning rate of the bias, ``b' = -eta_b R 1``; 0 keeps it at its initial value; with ``b = 0``
+        the network has no bias.
         Above, N stands for ``eta_b N``.
 
     Notes

@@ -238,7 +238,7 @@ def final_rates(flow: Any, end: Any, residual: np.ndarray) -> dict[str, float | 
     r"""Return the exponential rates of the parts of the residual at the end of training.
 
     At the end ``R' = -Theta R`` with the tangent kernel
-    :math:`\Theta = I \otimes (H^T H + 1 1^T) + W W^T \otimes K`. A part of the residual decays with the smallest
+    :math:`\Theta = I \otimes (H^T H + \eta_b 1 1^T) + W W^T \otimes K`. A part of the residual decays with the smallest
     positive eigenvalue whose eigenspace it overlaps, or with twice the rate of the sample part if that is slower: the
     sample part drives the others in second order, and the global part only where features have a nonzero mean.
 
@@ -278,7 +278,7 @@ def slowest(flow: Any, end: Any, residual: np.ndarray | None = None) -> float | 
     classes, m = int(flow.classes), int(flow.m)
     y, (_, middle, _) = members(np, classes, m), (float(v) for v in flow.rates_of_features(np))
     means = averaged(np, averaged(np, end.gram_h, y).T, y)
-    theta = np.kron(np.eye(classes), m * (means + 1))
+    theta = np.kron(np.eye(classes), m * (means + float(flow.eta_b)))
     theta += np.kron(end.gram_w, middle * np.eye(classes) + m * float(flow.kappa_n))
     values = np.linalg.eigvalsh(theta)
     return float(values[values > 1e-6 * values[-1]][0])
@@ -286,7 +286,7 @@ def slowest(flow: Any, end: Any, residual: np.ndarray | None = None) -> float | 
 
 def _eigenspaces(flow: Any, end: Any, residual: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
     """Yield eigenvalues of the tangent kernel, largest first, and the residual's projection on each eigenspace."""
-    theta = np.kron(np.eye(int(flow.classes)), end.gram_h + 1) + np.kron(end.gram_w, kernel(flow))
+    theta = np.kron(np.eye(int(flow.classes)), end.gram_h + float(flow.eta_b)) + np.kron(end.gram_w, kernel(flow))
     values, vectors = np.linalg.eigh(theta)
     share = vectors.T @ residual.ravel()
     groups = np.cumsum(np.diff(values, prepend=values[0]) > 1e-7 * values[-1])

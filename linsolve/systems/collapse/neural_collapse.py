@@ -65,7 +65,8 @@ class NeuralCollapse(BlockFeatures):
     m : int, or array_like of int, shape (C,)
         Samples of each class, one number or a number for each class.
     eta_b : array_like, shape batch
-        Learning rate of the bias, ``b' = -eta_b R 1``; 0 keeps it at its initial value, 0 for a network without bias.
+        Learning rate of the bias, ``b' = -eta_b R 1``; 0 keeps it at its initial value; with ``b = 0``
+        the network has no bias.
 
     Notes
     -----
