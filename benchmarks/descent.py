@@ -12,7 +12,8 @@ import numpy as np
 import linsolve as ls
 from benchmarks.timing import short
 
-SIMULATED = 100  # steps of the loop, whose time is proportional to its steps
+SIMULATED = 100  # steps after which the weights are compared
+TIMED = 10**7  # weights times steps of the loop, whose time is proportional to its steps; at least 100 steps
 ENGINE = "compiled" if find_spec("llvmlite") else "plain"
 
 
@@ -83,9 +84,11 @@ def row(case: Case) -> tuple[str, ...]:
 
     here = exact(SIMULATED, few)["u"]  # compiles
     time_of_maps = clocked(lambda: exact(case.steps, rules))
-    begin = time.process_time()
     after = simulated(u, w, few, SIMULATED)
-    loop = (time.process_time() - begin) * case.steps / SIMULATED
+    timed = max(SIMULATED, min(TIMED // w.size, case.steps))
+    begin = time.process_time()
+    simulated(u, w, case.rules(step, timed), timed)
+    loop = (time.process_time() - begin) * case.steps / timed
     off = np.max(np.abs(here - after[0])) / np.max(np.abs(here))
     size = f"{case.networks:,}", f"{case.width:,}", f"{case.steps:,}", case.kind
     return *size, short(time_of_maps), short(loop), f"{loop / time_of_maps:,.0f}", f"{off:.0e}"
