@@ -89,13 +89,13 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies", names: st
         )
     layers = _ordered(who, path, layers) if chosen is None else layers
     biases = _biases(who, path, layers, [e for e in entries if e.bias], found)
-    names, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
+    called, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
     notes = [f"{', '.join(kernels)}: shape (inputs, units), transposed."] if kernels else []
-    if names != [f"W{i}" for i in range(1, len(names) + 1)]:
-        notes.insert(0, f"layers, first to last: {', '.join(names)}.")
+    if called != [f"W{i}" for i in range(1, len(called) + 1)]:
+        notes.insert(0, f"layers, first to last: {', '.join(called)}.")
     if left := [name for name in found if chosen is not None and name not in chosen]:
         notes.append(f"left out of {path.name}: {', '.join(left)}.")
-    return Weights([found[e.name].T if e.kernel else found[e.name] for e in layers], biases, names, notes)
+    return Weights([found[e.name].T if e.kernel else found[e.name] for e in layers], biases, called, notes)
 
 
 def _chosen(who: str, path: Path, names: str, found: Mapping[str, np.ndarray]) -> list[str]:

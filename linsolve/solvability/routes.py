@@ -52,9 +52,9 @@ def by_closed_form(
                 return None, failure, tuple(notes(each, red, assessed))
             found = [best]
     remarks = tuple(notes(each, red, assessed))
-    if not found:
+    match = found[0].match if found else None
+    if match is None:
         return None, _failure(assessed), remarks
-    match = found[0].match
     if isinstance(match, PlaneMatch):  # in the network's own hidden units
         red = reduced(each, idle=True)
         match = PlaneMatch.of(red, joint(red))
