@@ -12,7 +12,7 @@ from linsolve.cli.exit_status import OneLine, ended
 
 __all__ = ["main"]
 
-DESCRIPTION = "Exact training dynamics of solvable linear networks, proved against simulation."
+DESCRIPTION = "Exact training dynamics of solvable linear networks, proved from the loss and against simulation."
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -30,7 +30,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         help="take the layers of these names, first to last, such as 0.weight,2.weight; leave other arrays out [all]",
     )
     parser.add_argument("--target", metavar="COLUMN", help="take the labels from this column of a .csv file [last]")
-    parser.add_argument("--rates", metavar="A,B,...", help="set the learning rates, one a layer [1]")
+    parser.add_argument("--rates", metavar="A,B,...", help="set the learning rates, one for each layer [1]")
     parser.add_argument("--center", action="store_true", help="remove the means of inputs and targets first")
     parser.add_argument(
         "--tolerance",

@@ -1,4 +1,4 @@
-"""`linsolve collapse`: a network followed to neural collapse, by theory and by simulation."""
+"""`linsolve collapse`: the training of a network to neural collapse, by theory and by simulation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "follow a network to neural collapse, by theory and by simulation"
+HELP = "compute the training of a network to neural collapse, by theory and by simulation"
 EXAMPLE = "linsolve collapse --start aligned --classes 4"
 
 
@@ -19,22 +19,32 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=4, metavar="M", help="set the samples of each class [4]")
     parser.add_argument(
         "--kappas", default="2,1,0.5", metavar="D,C,N",
-        help="set the feature kernel of a sample with itself, its class, other classes [2,1,0.5]",
+        help="set the feature kernel of a sample with itself (D), its class (C) and other classes (N) [2,1,0.5]",
     )  # fmt: skip
-    parser.add_argument("--features", type=int, metavar="n", help="set the number of features [two more than classes]")
+    parser.add_argument(
+        "--features", type=int, metavar="n", help="set the number of features [the number of classes plus two]"
+    )
     parser.add_argument("--scale", type=float, default=0.3, help="set the size of the initial weights [0.3]")
     parser.add_argument(
         "--start", metavar="KIND",
-        help="start balanced, lambda, aligned, mean, scatter or generic, as --list describes [scatter with bias 0.1, "
-        "of which all three parts of the residual decay; balanced with --weights]",
+        help="set the kind of start: balanced, lambda, aligned, mean, scatter or generic, described by --list [scatter "
+        "with --bias 0.1, where all three parts of the residual decay; balanced with --weights]",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the kinds of starts, in a line each")
-    parser.add_argument("--imbalance", type=float, help="set lambda of the starts 'lambda' and 'aligned' [0.5]")
-    parser.add_argument("--bias", type=float, help="set the initial bias of every class [the start's own]")
+    parser.add_argument(
+        "--imbalance", type=float, help="set lambda for 'lambda', or the largest imbalance for 'aligned' [0.5]"
+    )
+    parser.add_argument(
+        "--bias", type=float, help="set the initial bias of every class [1/C; 0 for 'mean', random for 'generic']"
+    )
     parser.add_argument("--weights", metavar="FILE", help="take h, w, b from a .npz file instead of random weights")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the initial weights [0]")
-    parser.add_argument("--until", type=float, metavar="T", help="stop at this time [settled]")
-    parser.add_argument("--step", type=float, help="set the step of the descent, in units of time")
+    parser.add_argument(
+        "--until", type=float, metavar="T", help="stop at this time [when the slowest part of the residual is small]"
+    )
+    parser.add_argument(
+        "--step", type=float, help="set the step of the descent, in units of time [2%% of the largest stable step]"
+    )
     parser.add_argument("--out", metavar="DIR", help="write the results to this folder [collapse-KIND]")
     add_json(parser, "the numbers and the files")
 

@@ -8,13 +8,13 @@ from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "draw a figure of a paper, theory over simulation; without a name, list them"
+HELP = "draw a figure of a paper, with theory over simulation; without NAME, list the figures"
 EXAMPLE = "linsolve figure 2 --out figure-2.pdf"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="draw this figure; without it, list them")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="draw this figure; without NAME, list the figures")
     parser.add_argument("--out", metavar="FILE", help="write to this .png, .pdf or .svg file [figure-NAME.png]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the random starts [0]")
     add_json(parser, "the list, or data and file")

@@ -1,4 +1,4 @@
-"""`linsolve learn`: a network on a data set, followed by three routes."""
+"""`linsolve learn`: a network trained on a data set, in closed form, by integration and by gradient descent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "follow a network on a data set, exactly and by simulation"
+HELP = "train a linear network on a data set, in closed form and by simulation"
 EXAMPLE = "linsolve learn digits --classes 0,1,2"
 
 
@@ -23,11 +23,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--classes", metavar="A,B,...", help="keep only these classes")
     parser.add_argument("--target", metavar="COLUMN", help="take the labels from this column of a .csv file [last]")
     parser.add_argument("--depth", type=float, default=2, help="set the number of layers [2]")
-    parser.add_argument("--width", type=int, help="set the units of a hidden layer [the smaller of inputs and outputs]")
-    parser.add_argument("--scale", type=float, help="set the size of the initial weights [1e-3; more if deeper]")
-    parser.add_argument("--imbalance", type=float, default=0.0, help="set the imbalance of two initial layers [0]")
+    parser.add_argument("--width", type=int, help="set the number of hidden units [the smaller of inputs and outputs]")
+    parser.add_argument("--scale", type=float, help="set the size of the initial weights [1e-3; larger if deeper]")
+    parser.add_argument(
+        "--imbalance", type=float, default=0.0, help="set lambda of two layers: W2^T W2 = W1 W1^T + lambda I [0]"
+    )
     parser.add_argument("--rate", type=float, default=1.0, help="set the learning rate, 1/tau [1]")
-    parser.add_argument("--step", type=float, help="set the step of the descent, in units of time [2%% of the largest]")
+    parser.add_argument(
+        "--step", type=float, help="set the step of the descent, in units of time [2%% of the largest stable step]"
+    )
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the initial weights [0]")
     parser.add_argument(
         "--descent", action="store_true", help="start aligned, and compare the descent with its exact theory, too"

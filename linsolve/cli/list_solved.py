@@ -1,4 +1,4 @@
-"""`linsolve list`: what is solved, in a line each."""
+"""`linsolve list`: the solved flows and laws, in a line each."""
 
 from __future__ import annotations
 

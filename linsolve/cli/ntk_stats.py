@@ -8,13 +8,13 @@ from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "measure the dispersion of random tangent kernels against depth: exact, in the limit, and sampled"
+HELP = "compute the dispersion of the tangent kernel of random networks by depth: exact, in the limit, and sampled"
 EXAMPLE = "linsolve ntk-stats --width 50 --depth 50 --networks 2000"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--width", type=int, default=100, help="set the units of a hidden layer [100]")
+    parser.add_argument("--width", type=int, default=100, help="set the number of units of a hidden layer [100]")
     parser.add_argument("--inputs", type=int, help="set the dimension of the input [the width]")
     parser.add_argument("--depth", type=int, default=100, help="go up to this number of layers of weights [100]")
     parser.add_argument(
@@ -23,9 +23,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weight-variance",
         metavar="A,B,...",
-        help="set variances of the weights times fan-in [two in each phase and the edge of chaos]",
+        help="set the variances of the weights times fan-in [the edge of chaos and two values on each side of it]",
     )
-    parser.add_argument("--networks", type=int, default=50_000, help="sample this many networks at a depth [50000]")
+    parser.add_argument("--networks", type=int, default=50_000, help="sample this many networks at each depth [50000]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of random networks [0]")
     parser.add_argument("--out", metavar="DIR", help="write ntk-stats.png, .pdf and .npz to this folder [ntk-stats]")
     add_json(parser, "all values and the files")

@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="draw this diagram, or print 'table'; see --list")
     parser.add_argument("--list", action="store_true", help="list the diagrams, in a line each")
     parser.add_argument("--out", metavar="DIR", help="write NAME.png, .pdf and .npz to this folder [phase-NAME]")
-    parser.add_argument("--cells", type=int, default=121, help="set the points of the map along each axis [121]")
+    parser.add_argument("--cells", type=int, default=121, help="set the number of points along each axis [121]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of random networks [0]")
     add_json(parser, "the list, the table, or boundaries and files")
 

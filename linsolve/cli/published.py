@@ -1,4 +1,4 @@
-"""`linsolve published`: published formulas on record, each with place, quote, verdict, form that holds and test."""
+"""`linsolve published`: published formulas, each with place, quote, verdict, the form that holds, and its test."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "follow the training of a network, in closed form or integrated, with figures and a page"
+HELP = "compute the training trajectory of a network, in closed form or by integration, with figures and a page"
 EXAMPLE = "linsolve solve weights.npz data.npz --t 0:5:200 --out training"
 MOST = 1_000_000  # times
 
@@ -19,7 +19,7 @@ MOST = 1_000_000  # times
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description = (
-        "Follow the training of the linear network in WEIGHTS on the data set DATA by gradient flow: in closed form if "
+        "Train the linear network in WEIGHTS on the data set DATA by gradient flow: in closed form if "
         "an exact solution holds, otherwise by integrating the weights. Write weights, map, losses and tangent kernel, "
         "figures and a page."
     )

@@ -16,12 +16,12 @@ EXAMPLE = "linsolve sweep --example > sweep.toml; linsolve sweep sweep.toml"
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("spec", nargs="?", metavar="SPEC", help="read this .toml or .json file; --example prints one")
-    parser.add_argument("--example", action="store_true", help="print a spec that runs, with comments")
+    parser.add_argument("--example", action="store_true", help="print a specification with comments that can be run")
     parser.add_argument("--out", metavar="FILE", help="write the result to this .npz or .nc file [as in SPEC]")
     parser.add_argument(
         "--engine",
         metavar="NAME",
-        help="set the evaluation engine of a grid: plain, blocks (the same bits), or compiled (extra [fast])",
+        help="set the evaluation engine of a grid: plain, blocks (bitwise equal), or compiled (extra [fast])",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing result")
     add_json(parser, "the range of each value and the files")

@@ -11,7 +11,7 @@ from linsolve.cli.list_solved import known
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "prove flows (loss to velocity to closed form, simulation) and laws"
+HELP = "prove flows, from the loss to the velocity to the closed form and against simulation, and prove laws"
 EXAMPLE = "linsolve verify TwoLayer --seeds 5"
 MOST_SEEDS = 100_000
 
@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="draw this many examples of each flow [1]")
     parser.add_argument("--dps", type=int, default=50, help="set the decimal digits of the exact checks [50]")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print the worst of each check as JSON")
+    form.add_argument("--json", action="store_true", help="print the worst value of each check as JSON")
     form.add_argument("--latex", action="store_true", help="also print the closed forms that SymPy proved, in LaTeX")
 
 

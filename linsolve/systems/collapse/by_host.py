@@ -156,7 +156,7 @@ def distance_by_host(xp: Any, flow: Any, z0: Any) -> Any:
 
 
 def _broadcast(xp: Any, flow: Any, z0: Any, lead: tuple[int, ...]) -> tuple[tuple[int, ...], list[Any]]:
-    """Return the common shape of `lead`, parameters and batch, and kernel values and state in this shape."""
+    """Return the common shape of `lead`, parameters and batch; then kernel values and state, broadcast to it."""
     axes = [*((getattr(flow, name), 0) for name in _rates(flow))]
     axes += [(v, len(flow.axes[name])) for name, v in z0._asdict().items()]
     shape = np.broadcast_shapes(lead, *(v.shape[: v.ndim - own] for v, own in axes))

@@ -1,4 +1,4 @@
-"""Dynamics of class means between contrasts: a matrix Riccati equation, or decoupled modes."""
+"""Dynamics of class means, projected on contrasts of classes: a matrix Riccati equation, or decoupled modes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def _above_rounding(xp: Any, part: Any, whole: Any) -> Any:
 
 
 class Centered(NamedTuple):
-    r"""Classifier and class means between contrasts of classes, as a two-layer network on white inputs.
+    r"""Classifier and class means, projected on contrasts of classes, as a two-layer network on white inputs.
 
-    With ``U`` the `contrasts`, ``M`` the class means (n, C), and ``W' = -m (W M - Pi) M^T``,
-    ``M' = -mu W^T (W M - Pi)``, the matrices ``w1 = M U/a``, ``w2 = a W``, ``a^4 = mu/m`` obey
-    ``w1' = s w2^T (S - w2 w1)``, ``w2' = s (S - w2 w1) w1^T``, ``s = sqrt(m mu)``: a matrix Riccati equation whose
-    target is ``S = U``. Where ``1^T W = 0`` the outputs are reduced as well, and ``S = I``.
+    The columns of ``U`` are the `contrasts`, ``Pi = U U^T``, and ``M`` are the class means (n, C). They obey
+    ``W' = -m (W M - Pi) M^T``, ``M' = -mu W^T (W M - Pi)``. With ``a^4 = mu/m`` and ``s = sqrt(m mu)``, the matrices
+    ``w1 = M U/a`` and ``w2 = a W`` obey ``w1' = s w2^T (S - w2 w1)``, ``w2' = s (S - w2 w1) w1^T``. This is a matrix
+    Riccati equation with the target ``S = U``. If ``1^T W = 0``, the outputs are projected on contrasts, too, and
+    ``S = I``.
 
     Parameters
     ----------
@@ -58,8 +59,8 @@ class Centered(NamedTuple):
     def of(cls, xp: Any, product: Any, gram_w: Any, gram_m: Any, square: Any, gram_h: Any) -> Centered:
         """Return the reduced problem of ``W M``, ``W W^T`` and ``M^T M``, each shape batch + (C, C).
 
-        Class means that do not exceed the rounding error of the features' Gram matrix `gram_h` are set to zero, so
-        that features with scatter alone stay at their saddle in floating point as well.
+        Class means that do not exceed the rounding error of the Gram matrix `gram_h` of the features are set to zero.
+        Features with scatter alone then stay at their saddle in floating point, too.
         """
         u, square = contrasts(xp, gram_w.shape[-1]), square[..., None, None]
         size = xp.max(xp.abs(gram_w), axis=(-2, -1))
@@ -78,7 +79,7 @@ class Centered(NamedTuple):
         return xp.where(some, back @ self.product, 0 * (back @ self.product)), self.gram_in, outer
 
     def distances(self, xp: Any) -> tuple[Any, Any]:
-        """Return relative distances from the solvable class, with all outputs and with contrasts, shape batch."""
+        """Return relative distances from the solvable class, with all outputs and with projected ones, shape batch."""
         whole = imbalance(xp, self.product, self.gram_in, self.gram_out).distance
         return whole, imbalance(xp, *self.outputs(xp)).distance
 
@@ -110,7 +111,7 @@ class Centered(NamedTuple):
 
 
 def plane(xp: Any, ww: Any, wh: Any, hh: Any, rates: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Return two vectors in a plane with these products, shape batch + (2,); exactly parallel if parallel to rounding.
+    """Return two plane vectors with these inner products, shape batch + (2,), exactly parallel if so up to rounding.
 
     The longer one, in units set by its learning rate in `rates`, lies on the first axis.
     """
@@ -127,7 +128,7 @@ def plane(xp: Any, ww: Any, wh: Any, hh: Any, rates: tuple[Any, Any]) -> tuple[A
 
 
 class Modes(NamedTuple):
-    r"""A two-layer network with target 1 as decoupled modes ``w' = (1 - w.h) h``, ``h' = (1 - w.h) w``.
+    r"""A two-layer network with target I as decoupled modes ``w' = (1 - w.h) h``, ``h' = (1 - w.h) w``.
 
     ``W2 W1``, ``W1^T W1`` and ``W2 W2^T`` are diagonal in one basis: modes occupy mutually orthogonal hidden
     subspaces, each with its own imbalance and its own vectors of hidden units.

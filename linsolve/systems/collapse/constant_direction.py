@@ -1,4 +1,4 @@
-"""Dynamics of the constant direction: mean feature, mean output, bias, and the scatter coupled to the mean output."""
+"""Dynamics along the vector 1 over classes: mean feature, mean output, bias, scatter coupled to the mean output."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ConstantMode:
     y : array, shape (C, N)
         Membership.
     used : array of bool, shape batch
-        Members whose mode is evaluated; the others get zero weights.
+        Members of the batch whose mode is evaluated; the others get zero weights.
     """
 
     def __init__(self, xp: Any, rates: tuple[Any, Any, Any], z: Any, y: Any, used: Any) -> None:
@@ -79,7 +79,7 @@ class ConstantMode:
         self.kept_start = self.kept.State(xp.where(one, w, 0 * w), xp.where(one, h, 0 * h))
 
     def excess(self, xp: Any) -> Any:
-        """Return the excess of the mode's path over the range of validity of `BiasedMode`."""
+        """Return by how much the path of the mode exceeds the range of validity of `BiasedMode`."""
         return xp.zeros_like(self.start.B) if self.idle else self.mode.conditions(xp, self.start)["span"]
 
     def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any, Any]:
@@ -114,9 +114,9 @@ class Scatter(NamedTuple):
     ww, wh, hh : array, shape batch
         ``|c|^2``, ``c.d`` and ``|d|^2``.
     shared : array, shape batch
-        Relative product of the scatter with class means and contrasts of outputs.
+        Relative size of the products of the scatter with class means and with contrasts of outputs.
     seen : array, shape batch
-        Relative product with the mean output.
+        Relative size of the product of the scatter with the mean output.
     turning : array, shape batch
         Relative distance of ``D^T c`` from the nearest eigenvector of ``D^T D``.
     """
@@ -157,7 +157,7 @@ class Scatter(NamedTuple):
         return cls(gram, along, ww + 0 * wh, wh, hh + 0 * wh, shared, bounded_ratio(xp, wh, both), turning)
 
     def at(self, xp: Any, t: Any, used: Any, rate: Any) -> tuple[Any, Any, Any]:
-        """Return its contributions to ``W H`` (a row) and ``W W^T`` (a number), equal for every output, and ``D^T D``.
+        """Return the parts of ``W H`` (a row) and ``W W^T`` (a number), equal for every output, and ``D^T D``.
 
         Parameters
         ----------

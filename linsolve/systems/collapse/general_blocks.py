@@ -184,7 +184,7 @@ class GeneralBlocks(Flow):
         return turned(z.w) @ z.w - c_1 * ((means * share) @ turned(means)) - c_2 * within
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
-        r"""Return the time derivative of ``E``, eqs. (77), (78) as corrected, and the term of ``A_n``.
+        r"""Return the time derivative of ``E``: eqs. (77), (78) as corrected, plus the term with ``A_n``.
 
         .. math:: \dot E = [(a_1 A_d - I) W^T R_1 D H_1^T + a_1 A_c W^T R_1 D^2 H_1^T
             + (a_2 A_d - I) W^T W H_2 H_2^T + a_1 A_n W^T R_1 m (H_1 m)^T] + \mathrm{h.c.}, \quad a_i = c_i C/N .

@@ -110,7 +110,7 @@ def _root(a: np.ndarray) -> np.ndarray:
 
 
 def equal_bias_limit(self: Any, beta: Any) -> Any:
-    r"""Return the limit from ``E = 0`` at zero loss and with ``b = beta 1``, (62) and (66) with its angle.
+    r"""Return the limit from ``E = 0`` at zero loss and with ``b = beta 1``: eqs. (62) and (66), with ``theta``.
 
     .. math:: W W^T = \sqrt{m/\mu_c}\,(I - \gamma J), \quad H_1^T H_1 = \sqrt{\mu_c/m}\,(I - \theta J), \quad
         \gamma = \frac{1 - |1 - \beta C| q}{C}, \;\; \theta = \frac{1 - |1 - \beta C|/q}{C}, \;\;
@@ -183,7 +183,7 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def frame_of(flow: Any, z: Any) -> tuple[float, float]:
-    """Return ``gamma``, ``theta``: ``W W^T`` is a multiple of ``I - gamma J``, class means of ``I - theta J``."""
+    """Return gamma, theta: ``W W^T``, Gram matrix of class means are multiples of ``I - gamma J``, ``I - theta J``."""
     classes, y = int(flow.classes), members(np, int(flow.classes), int(flow.m))
     off, found = ~np.eye(classes, dtype=bool), []
     for gram in (z.gram_w, averaged(np, averaged(np, z.gram_h, y).T, y)):
@@ -272,7 +272,7 @@ def final_rates(flow: Any, end: Any, residual: np.ndarray) -> dict[str, float | 
 
 
 def slowest(flow: Any, end: Any, residual: np.ndarray | None = None) -> float | None:
-    """Return the smallest rate of the residual at the end, by default the smallest positive rate of class means."""
+    """Return the smallest final rate of the residual; without `residual`, the smallest positive one of class means."""
     if residual is not None:
         return min((v for v in final_rates(flow, end, residual).values() if v is not None), default=None)
     classes, m = int(flow.classes), int(flow.m)

@@ -27,7 +27,7 @@ __all__ = ["NeuralCollapse"]
 
 
 class NeuralCollapse(BlockFeatures):
-    r"""Features, classifier and bias of a network whose feature kernel has blocks, in products and Gram matrices.
+    r"""Features, classifier and bias under a feature kernel with blocks, described by products and Gram matrices.
 
     .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad
         \dot W = -R H^T, \quad \dot b = -R 1, \quad \dot H = -W^T R K,
@@ -82,8 +82,8 @@ class NeuralCollapse(BlockFeatures):
       feature and ``c`` orthogonal to contrasts of W and M;
     - scatter with ``W D = 0``, ``D^T H1 = 0``; scatter coupled to ``c``, with ``c`` orthogonal to contrasts, mean
       feature zero, ``b = 1/C`` and ``D^T c`` an eigenvector of ``D^T D`` (true for one scattered hidden unit, rank one,
-      lambda-balanced scatter, two eigenvalues). The scatter decays exponentially if ``mu_s c c^T - D D^T`` is positive,
-      decays as ``1/(2 t)`` if it is zero, and converges to its negative part otherwise.
+      lambda-balanced scatter, two eigenvalues). The scatter decays exponentially if ``mu_s c c^T - D D^T`` is positive.
+      It decays as ``1/(2 t)`` if this matrix is zero, and otherwise converges to the negative part of this matrix.
 
     For classes of unequal sizes ``m_c``: ``kappa_c = kappa_n``, features of mean zero with any scatter, bias ``m_c/N``,
     and an imbalance of at most two eigenvalues. Scatter is then learned together with class means, a matrix Riccati
@@ -102,12 +102,12 @@ class NeuralCollapse(BlockFeatures):
     5.2; Seleznova, thesis (2024), section 3.3 and appendix B, whose equation numbers are used. The thesis proves
     limits; the solutions are derived here. Published formulas, checked: ``linsolve card NeuralCollapse``.
 
-    Accuracy: 1e-12 of each field's largest entry against sixty digits, t from 1e-6 to 1e3 and inf, on twenty generic
-    starts and kernels each of lambda-balanced contrasts, of modes, of modes with a constant mode, and of scatter
-    coupled to the mean output (``tests/systems/collapse``; typically 1e-14). Near a saddle the state at late times is
-    ill-conditioned, and rounding of the start changes it by more. A start within `tolerance` of a solvable set is
-    replaced by the nearest start in the set. The loss is computed as a difference, with an absolute error at the
-    rounding level of ``|Y|^2``.
+    Accuracy: 1e-12 of each field's largest entry against sixty digits, typically 1e-14, at t from 1e-6 to 1e3 and inf
+    (``tests/systems/collapse``). The tests take twenty generic starts and kernels of each kind: lambda-balanced
+    contrasts, modes, modes with a constant mode, and scatter coupled to the mean output. Near a saddle the state at
+    late times is ill-conditioned, and rounding of the start changes it by more than 1e-12. A start within `tolerance`
+    of a solvable set is replaced by the nearest start in the set. The loss is computed as a difference, with an
+    absolute error at the rounding level of ``|Y|^2``.
 
     Examples
     --------

@@ -17,8 +17,8 @@ class SolvableSets:
     """A batch of starts, each with its nearest solvable set.
 
     The constant direction (mean feature, mean output, bias) is at rest, decoupled, or coupled to the scatter within
-    classes. The contrasts follow a matrix Riccati equation or are decoupled modes. For each member a mask selects the
-    nearer of two forms.
+    classes. The contrasts follow a matrix Riccati equation or are decoupled modes. For each member of the batch, masks
+    select the nearest of these forms.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class SolvableSets:
         self.centered = self.centered._replace(closed=closed)
 
     def conditions(self, xp: Any) -> dict[str, Any]:
-        """Return, by name, the distances from the solvable set of each start; distances of other sets are 0."""
+        """Return, by name, the distances of each start from its nearest solvable set; those from other sets are 0."""
         none = xp.zeros_like(self.imbalance + self.crossed)
         rest, own = ~self.constant, self.constant | self.scattering
         return {
@@ -67,7 +67,7 @@ class SolvableSets:
         return self.flow._constant(xp, self.z, self.constant)
 
     def _between(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
-        """Return ``W M``, ``W W^T`` and ``M^T M`` between contrasts; ``W W^T`` includes a mean output at rest."""
+        """Return ``W M``, ``W W^T`` and ``M^T M``, projected on contrasts; ``W W^T`` includes a mean output at rest."""
         pace = xp.sqrt(self.flow.rates_of_features(xp)[1] * self.flow._each)
         both = []
         if arithmetic.holds(self.decoupled):

@@ -1,4 +1,4 @@
-"""Initial features, classifiers and biases: checks, distances from rest, random draws."""
+"""Initial features, classifiers and biases: checks, distances of the constant direction from rest, random draws."""
 
 from __future__ import annotations
 
@@ -219,7 +219,8 @@ def decoupled(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]
 def dyadic(rng: np.random.Generator, n: int, ratio: float) -> tuple[np.ndarray, np.ndarray]:
     """Return class means and classifier of two active features, C = 3, ``W^T W - M M^T / ratio^2`` a multiple of P_S.
 
-    All entries are binary fractions: balanced to any number of digits where `ratio` is one.
+    ``P_S`` is the projector on the span of the weights. All entries are binary fractions: the weights are balanced
+    without rounding error if `ratio` is one.
     """
     while True:
         a, b = (_centered(rng.integers(-5, 6, size=(4000, 2, 2))) for _ in range(2))

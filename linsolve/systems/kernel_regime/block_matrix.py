@@ -133,11 +133,11 @@ class Blocks(NamedTuple):
         return rows_times(xp, y / self.roots, self.members)
 
     def weighted(self, xp: Any, weights: Any, y: Any) -> Any:
-        """Return the function of the matrix with eigenvalues `weights`, ``... + (C,)``, applied to class averages."""
+        """Apply to class averages `y` the matrix with these eigenvectors and eigenvalues `weights`, ``... + (C,)``."""
         return rows_times(xp, weights * rows_times(xp, y, self.vectors), xp.matrix_transpose(self.vectors))
 
     def applied(self, xp: Any, weights: Any, r: Any) -> tuple[Any, Any]:
-        """Return contrasts and class averages of a function of the matrix, with `weights` for `values`, of `r`."""
+        """Return contrasts and class averages of M r, M the matrix with eigenvalues `weights` in place of `values`."""
         contrasts, y = self.split(xp, r)
         classes = self.roots.shape[-1]
         own = weights[..., :-classes]
@@ -172,7 +172,7 @@ def _raised(xp: Any, lift: Any, between: Any, roots: Any) -> tuple[Any, Any]:
 
 
 def _contrasts(xp: Any, classes: int, shared: Any) -> tuple[Any, Any]:
-    """Return orthonormal contrasts between classes, then their average, and eigenvalues: `shared` for it, else 0."""
+    """Return orthonormal contrasts between classes, then the average, and eigenvalues: 0, and `shared` for the last."""
     k = xp.astype(xp.arange(classes), xp.float64)
     i, last, zero = k[:, None], k == classes - 1, xp.zeros_like(k)
     raw = xp.where(i <= k, zero + 1, xp.where(i == k + 1, -(k + 1), zero))

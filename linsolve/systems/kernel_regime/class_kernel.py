@@ -197,7 +197,7 @@ class ClassKernel(KernelDescent):
         return blocks.split(xp, z.r)[1] / blocks.roots
 
     def definition(self, xp: Any) -> Definition:
-        """Return a linear model: its Jacobian is a square root of the kernel, its output counts from the targets."""
+        """Return a linear model whose Jacobian is a square root of the kernel and whose output is the residual."""
 
         def observables(w: Any, kernel: Any) -> dict[str, Any]:
             r, members = model.output(w), self.blocks(xp).members
@@ -220,7 +220,7 @@ class ClassKernel(KernelDescent):
     # beyond the training outputs
 
     def predict(self, t: Any, r0: Any, labels: Any, f0_x: Any) -> Any:
-        """Return the outputs at test points of known class, whose kernel with a sample depends on the two classes.
+        """Return the outputs at test points of known class; their kernel with a sample depends on the two classes only.
 
         The outputs depend on the class averages of the residuals only.
 

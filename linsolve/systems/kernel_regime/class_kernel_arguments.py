@@ -110,7 +110,7 @@ def refuse_negative(
     kernel: str = "the kernel",
     contrasts: str = "raise diagonal of class {place} by {size}",
 ) -> None:
-    """Raise if an eigenvalue is negative by more than rounding, or overflows; `contrasts` is the fix for those."""
+    """Raise if an eigenvalue is negative beyond rounding, or overflows; `contrasts` is the fix for contrasts."""
     values, classes = np.asarray(arithmetic.to_numpy(blocks.values)), blocks.roots.shape[-1]
     refuse_infinite(who, values, kernel)
     top, least, where = np.abs(values).max(axis=-1), values.min(axis=-1), values.argmin(axis=-1)

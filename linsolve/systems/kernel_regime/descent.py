@@ -95,7 +95,7 @@ class KernelDescent:
         z0 : array_like, shape batch + own
             Start.
         step : float
-            Length of one step in units of time, below `largest_step`; best without momentum is `best_step`.
+            Length of one step in units of time, below `largest_step`; without momentum `best_step` is the best.
         momentum : float
             Momentum of the heavy ball, in [0, 1).
         allow_divergence : bool
@@ -142,8 +142,8 @@ class KernelDescent:
         bound = float(np.min(arithmetic.to_numpy(self.largest_step(b))))
         if not allow_divergence and not float(step) < bound:
             raise ValueError(
-                f"{who}: step = {float(step):.6g} must be below {bound:.6g} (2 (1 + momentum) / (eta lam_max), from "
-                "which gradient descent does not converge); take best_step(), or pass allow_divergence=True"
+                f"{who}: step = {float(step):.6g} must be below {bound:.6g} (2 (1 + momentum) / (eta lam_max); "
+                "from this step on gradient descent does not converge); take best_step(), or pass allow_divergence=True"
             )
         return arithmetic.cast(xp, step), arithmetic.cast(xp, b)
 
@@ -232,7 +232,7 @@ def heavy_ball(xp: Any, k: Any, parity: Any, m: Any, b: Any) -> Any:
 
 
 def _real_roots(xp: Any, k: Any, parts: tuple[Any, Any, Any, Any], real: Any, back: Any, b: Any) -> Any:
-    """Return the mode for real roots of the same sign; if positive, ``(1 - r)(1 - b/r) = m`` gives log r."""
+    """Return the mode for two real roots of one sign; for positive roots ``(1 - r)(1 - b/r) = m`` gives log r."""
     m, near, d, half = parts
     beta = xp.sqrt(b)
     d = xp.where(real, d, xp.zeros_like(d))

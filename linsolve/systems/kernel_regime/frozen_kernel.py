@@ -56,9 +56,10 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
     Eigenvalues below ``n eps`` of the largest count as zero, since this is the rounding error of an eigensolver in
     doubles. One eigendecomposition is reused for all times, starts and observables of a flow.
 
-    Accuracy: a few rounding errors of ``|f0| + |y|``, times ``1 + eta lam_max t`` for modes not yet converged at t, the
-    effect of rounding K; 1e-13 at n = 40 (``test_rank_deficient_kernels_agree_with_fifty_digits``; over broad
-    draws ``benchmarks/accuracy_frozen_kernel.py``).
+    Accuracy: a few rounding errors of ``|f0| + |y|``. For modes that have not converged at t the error is
+    ``1 + eta lam_max t`` times larger, the effect of rounding K. It is 1e-13 at n = 40
+    (``test_rank_deficient_kernels_agree_with_fifty_digits``; over broad draws
+    ``benchmarks/accuracy_frozen_kernel.py``).
 
     Examples
     --------
@@ -228,7 +229,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
 
     @observable(bounds="[0, inf)", axes=("mode",))
     def mode_energy(self, xp: Any, z: Any) -> Any:
-        """Return the loss by eigenvector of the kernel, by increasing eigenvalue, shape batch + (n,)."""
+        """Return the loss along each eigenvector of the kernel, by increasing eigenvalue, shape batch + (n,)."""
         return self.spectrum(xp).coordinates(xp, z.f - self.y) ** 2 / 2
 
     @observable(bounds="[0, inf)")

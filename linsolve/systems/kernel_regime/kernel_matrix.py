@@ -76,7 +76,7 @@ def refuse_infinite(who: str, values: Any, kernel: str = "kernel", meaning: str 
     if not np.isfinite(arithmetic.to_numpy(values)).all():
         raise OverflowError(
             f"{who}: largest eigenvalue of {kernel} is beyond the range of doubles ({meaning}); divide the kernel by a "
-            "power of two and multiply eta by it, only their product enters"
+            "power of two and multiply eta by it: only their product matters"
         )
 
 

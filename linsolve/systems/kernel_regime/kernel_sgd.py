@@ -1,4 +1,4 @@
-"""Minibatch SGD under a frozen kernel, as SGD on a linear model of which it is the kernel."""
+"""Minibatch SGD under a frozen kernel, as SGD on a linear model that has this tangent kernel."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class KernelSGD:
         r"""Return the exact averages of minibatch SGD after `k` steps, over all runs.
 
         A step draws a minibatch B of m of the n samples and adds
-        :math:`-\mathrm{step}\, \eta\, \frac{n}{m} \sum_{i \in B} K_{\cdot i} (f_i - y_i)` to the outputs: in the mean a
-        step of `discrete`. See `linsolve.systems.kernel_regime.minibatch` for the recursion, O(n r^2) a step at rank r.
+        :math:`-\mathrm{step}\, \eta\, \frac{n}{m} \sum_{i \in B} K_{\cdot i} (f_i - y_i)` to the outputs. The mean
+        of this change is a step of `discrete`. See `linsolve.systems.kernel_regime.minibatch` for the recursion,
+        O(n r^2) a step at rank r.
 
         Parameters
         ----------
@@ -54,7 +55,7 @@ class KernelSGD:
         Raises
         ------
         ValueError
-            If `k` holds other than whole numbers, `step` is not positive, `batch` is no number of samples, or
+            If `k` holds other than whole numbers, `step` is not positive, `batch` is not a valid number of samples, or
             `replacement` is neither True nor False.
         OverflowError
             If SGD diverges beyond the range of doubles; the message contains the step.
@@ -102,7 +103,7 @@ class KernelSGD:
         return Averages(counts * length_, f"SGD, exact averages: {draw}", values, missing)
 
     def _linear(self, xp: Any, f: Any, h: Any, phi: Any) -> tuple[Model, Any]:
-        """Return a linear model of which this is the kernel, and the distance of its start from the targets."""
+        """Return a linear model that has this kernel, and the initial distance of its parameters from the minimum."""
         spectrum, r = self.spectrum(xp), f - self.y
         rank = max(int(np.max(np.sum(arithmetic.to_numpy(spectrum.values) > 0, axis=-1))), 1)
         values, vectors = spectrum.values[..., -rank:], spectrum.vectors[..., -rank:]

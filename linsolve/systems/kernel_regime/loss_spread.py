@@ -1,14 +1,16 @@
 r"""Standard deviation of the loss of one run of minibatch SGD on a fixed data set, exactly, from fourth moments.
 
 With :math:`v = (\delta - E\delta, 1)`, of D entries, the gradient of sample i is
-:math:`g_i = \hat x_i\, (l_i \cdot v)`, :math:`\hat x_i = (x_i, 0)`, :math:`l_i = (x_i, \mu_i)` with its mean residual.
+:math:`g_i = \hat x_i\, (l_i \cdot v)`, :math:`\hat x_i = (x_i, 0)`, :math:`l_i = (x_i, \mu_i)`, where
+:math:`\mu_i` is the mean residual of the sample.
 A step is :math:`v' = A v - h \bar\xi`, with :math:`A = 1 - h S` on :math:`\delta` and the minibatch mean of
 :math:`\xi_i = g_i - \bar g`. So the moments :math:`M = E v^{\otimes 4}` obey a linear recursion, with
 
 .. math:: E\, \bar\xi^{\otimes j} = \sum_{\tau} w_\tau \prod_{B \in \tau} p_{|B|} , \qquad
     p_k = \frac 1n \sum_i \xi_i^{\otimes k}, \quad p_1 = 0 ,
 
-over set partitions :math:`\tau`, whose weights depend on the draw. A step takes O(n D^4) operations.
+where the sum is over set partitions :math:`\tau`; the weights :math:`w_\tau` depend on the sampling. A step takes
+O(n D^4) operations.
 """
 
 from __future__ import annotations
@@ -127,7 +129,7 @@ def _number(xp: Any, value: Fraction) -> Any:
 
 
 def _deviation(xp: Any, lines: Any, moments: Any) -> Any:
-    """Return the standard deviation of the mean over samples of ``(l.v)^2 / 2``, less its value at the mean."""
+    """Return the standard deviation of the mean over samples of ``(l.v)^2 / 2``, minus its value at mean weights."""
     n, width = lines.shape
     form = xp.matrix_transpose(lines) @ lines / (2 * n)
     corner = xp.concat([xp.zeros((width - 1,)), xp.ones((1,))])
@@ -140,7 +142,7 @@ def _deviation(xp: Any, lines: Any, moments: Any) -> Any:
 
 
 def _stepped(xp: Any, moments: Any, sides: tuple[Any, Any], decay: Any, h: Any, weights: Any) -> Any:
-    """Return the fourth moments after a step; axes that no gradient has replaced come first."""
+    """Return the fourth moments after a step; in products, axes not yet multiplied by a gradient come first."""
     inputs, lines = sides
     n, width = lines.shape
     both, moved = (xp.reshape(v[:, :, None] * v[:, None, :], (n, -1)) for v in (lines, inputs))

@@ -189,7 +189,7 @@ def alignment_from_jacobian(jacobian: Any, f: Any) -> Any:
 
 
 def rkhs_norm_bound(kernel: Any, f: Any) -> Any:
-    """Return ``|f|_2^2 / sqrt(alpha(f))``, at most `rkhs_norm` (Lemma 1), equal on eigenfunctions; 0 for ``f = 0``.
+    """Return the lower bound ``|f|_2^2 / sqrt(alpha(f))`` of `rkhs_norm` (Lemma 1), sharp on eigenfunctions, 0 at 0.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def cosine_alignment(kernel: Any, f: Any) -> Any:
 
 
 def energy_concentration(kernel: Any, f: Any, top: int) -> Any:
-    """Return ``|Phi f| / |f|``, Phi the `top` eigenvectors of largest eigenvalue (section 4.1); 0 for ``f = 0``.
+    """Return ``|Phi f| / |f|``, Phi the `top` leading eigenvectors as rows (section 4.1); 0 for ``f = 0``.
 
     It is not well-defined if the eigenvalues number `top` and `top` + 1 are equal.
 

@@ -2,7 +2,8 @@ r"""Mean and covariance of minibatch SGD on a linear model and a fixed data set,
 
 The residual of sample i is :math:`x_i \cdot \delta + \rho_i`, with the distance :math:`\delta` of the parameters from
 a minimum and the residual :math:`\rho` there, one column for each output. For a step h on the gradient of a minibatch
-of m among n samples, the mean of :math:`\delta` descends the whole loss; its covariance C over runs obeys
+of m among n samples, the mean of :math:`\delta` follows gradient descent on the loss of all samples. The covariance
+C of :math:`\delta` over runs obeys
 
 .. math:: C' = (1 - h S)\, C\, (1 - h S) + h^2 \varphi \Bigl( \frac1n \sum_i q_i x_i x_i^T - S C S - g g^T \Bigr),
     \qquad S = \frac1n X^T X, \quad g = \frac1n X^T (X \delta + \rho) ,
@@ -56,11 +57,11 @@ class Model(NamedTuple):
         return xp.matrix_transpose(self.rows) @ residual / self.rows.shape[-2]
 
     def squares(self, xp: Any, c: Any, means: Any) -> Any:
-        """Return second moments of the residuals, from the covariance and the products of their means."""
+        """Return second moments of the residuals, from the covariance of delta and products of mean residuals."""
         return xp.sum((self.rows @ c) * self.rows, axis=-1) + means
 
     def covariance(self, xp: Any, c: Any, squares: Any, pull: Any) -> Any:
-        """Return the covariance after a step, from that before, `squares`, and the product ``g g^T``."""
+        """Return the covariance after a step, from the previous covariance, `squares`, and the product ``g g^T``."""
         x, h = self.rows, self.h[..., None, None]
         turned, n = xp.matrix_transpose(x), x.shape[-2]
         second = turned @ x / n
@@ -159,7 +160,7 @@ class Course(NamedTuple):
 
 
 def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool = False, kept: bool = True) -> Course:
-    """Return averages after `k` steps from a certain start, with leading axes ``k.shape``.
+    """Return averages after `k` steps from a deterministic start, with leading axes ``k.shape``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One target under a frozen kernel at given times, without an eigendecomposition if an error bound allows it."""
+"""One target under a frozen kernel at given times, by Lanczos if its error bound meets the tolerance."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def follow(
     if shapes != ((n, n), (n,), (n,), ()):
         raise ValueError(
             f"{who}: kernel, y, f0, eta have shapes {shapes} but must be (n, n), (n,), (n,), () (one target); "
-            "for batches call the flow, whose spectrum serves all targets"
+            "for batches call the flow, which diagonalizes the kernel once for all targets"
         )
-    tolerance = number(who, "tolerance", tolerance, meaning="error, of |f0 - y|", domain="(0, 1)", example=1e-13)
+    tolerance = number(who, "tolerance", tolerance, meaning="error over |f0 - y|", domain="(0, 1)", example=1e-13)
     most = integer(who, "most", most, meaning="products with K", example=200)
     if _suits(kernel, y, f0, t):
         xp = arithmetic.namespace(kernel)

@@ -139,7 +139,7 @@ def _refuse_other_kernel(problem: Any, jacobian: Any) -> None:
 
 
 def _onto_modes(problem: Any, spectrum: Spectrum, rows: Any) -> Any:
-    """Return ``rows V``, cleared of rounding in the null space; at ``t = inf`` raise if rows overlap with it."""
+    """Return ``rows V``, without rounding in the null space; raise at ``t = inf`` if rows have a part in that space."""
     xp = problem.xp
     found = rows @ spectrum.vectors
     size = length(xp, rows)[..., None]

@@ -145,7 +145,7 @@ class SpecializedKernel(ClassKernel, Flow):
         return Eigenstructure(values, np.concatenate([contrasts, np.ones_like(contrasts)], axis=-1))
 
     def alignment(self) -> Any:
-        """Return ``y_c^T K y_c / (|K| |y_c|^2)``, ``y_c`` the members of class c: shape batch + (C,); 0 for ``K = 0``.
+        """Return ``y_c^T K y_c / (|K| |y_c|^2)``, ``y_c`` the indicator of class c, shape batch + (C,); 0 at ``K = 0``.
 
         A kernel is specialized if its alignment with one class exceeds that with the others.
         """

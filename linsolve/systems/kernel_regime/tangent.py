@@ -179,7 +179,7 @@ def _fields(z: Any) -> set[str]:
 
 
 def linearize(flow: Any, z: Any) -> FrozenKernel:
-    r"""Return the frozen kernel of a network's training data, linearized in state `z`.
+    r"""Return the `FrozenKernel` flow of a network on its training data, linearized in state `z`.
 
     Parameters
     ----------
@@ -283,8 +283,8 @@ class Convergence(NamedTuple):
 def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Convergence:
     r"""Return the losses of a network and of its linearizations at the start and at the end (Fig. 8).
 
-    Each loss has a closed form: that of the network, and those of `linearize` of its state at ``t = 0`` and at
-    ``t = inf``. Training aligns the kernel with the task, so that from small initial weights the final kernel learns
+    Each loss has a closed form. The linearizations are those by `linearize` in the state at ``t = 0`` and in the state
+    at ``t = inf``. Training aligns the kernel with the task, so that from small initial weights the final kernel learns
     fastest; the network starts as slowly as the first linearization and ends as fast as the second.
 
     Parameters

@@ -28,8 +28,8 @@ class EarlyAlignment(SmallStart):
     .. math:: q \pm r = (q_0 \pm r_0) e^{\pm 2 \eta s t}, \qquad
         M = M_0 + (q - q_0)(\beta \beta^\top + I) + W_{0\perp}^\top (w - w_0) \beta^\top + \mathrm{h.c.},
 
-    and :math:`v^\top M v = v^\top M_0 v + q - q_0` for every unit vector :math:`v \perp \beta`. Relative error
-    :math:`O(\sigma^2)`.
+    and :math:`v^\top M v = v^\top M_0 v + q - q_0` for every unit vector :math:`v \perp \beta`, where
+    :math:`W_{0\perp} = W_0 (I - \beta \beta^\top)`. The relative error is :math:`O(\sigma^2)`.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class EarlyAlignment(SmallStart):
     target : array_like, shape (n_in,)
         Target map ``s beta``, not zero.
     times : array_like, shape (time,)
-        Increasing (units of 1 over learning rate times target), ``2 eta s t`` at most 700.
+        Increasing, in the units of ``1/(eta s)``; ``2 eta s t`` is at most 700.
     eta : array_like
         Learning rate of both layers.
 
@@ -51,8 +51,8 @@ class EarlyAlignment(SmallStart):
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, with numerically integrated weights. Valid for ``eta s t`` much
-    less than ``log(1/sigma)``.
+    Approximates the two-layer network on white inputs; `exact` integrates its weights numerically. Valid for
+    ``eta s t`` much less than ``log(1/sigma)``.
 
     Source: Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent alignment effect" (2022),
     eqs. (7), (16), (18), (19). Published formulas, checked: ``linsolve card EarlyAlignment``.
@@ -159,8 +159,8 @@ class InitialOverlaps(Statistic):
 
     Notes
     -----
-    Exact at every size. Source: Atanasov et al. (2022), eq. (17). Published formulas, checked: ``linsolve card
-    InitialOverlaps``.
+    Exact for every width, number of inputs and sigma. Source: Atanasov et al. (2022), eq. (17). Published formulas,
+    checked: ``linsolve card InitialOverlaps``.
 
     Examples
     --------

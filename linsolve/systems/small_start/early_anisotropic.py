@@ -64,8 +64,8 @@ class EarlyAnisotropic(SmallStart):
 
     Notes
     -----
-    Approximates the two-layer network with numerically integrated weights. Source: Atanasov, Bordelon, Pehlevan (2022),
-    eqs. (20)-(24); for the resulting kernel, (25), see `EarlyKernelDirection`. Published formulas, checked:
+    Approximates the two-layer network; `exact` integrates its weights numerically. Source: Atanasov, Bordelon, Pehlevan
+    (2022), eqs. (20)-(24); for the resulting kernel, (25), see `EarlyKernelDirection`. Published formulas, checked:
     ``linsolve card EarlyAnisotropic``.
 
     Examples
@@ -199,7 +199,7 @@ class EarlyKernelDirection(SmallStart):
         return {"kernel": outer(turned, turned) / b + xp.eye(turned.shape[0])}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the kernel of the linearized network when its slower growing mode has the factor 1/small."""
+        """Return the kernel of the linearized network at the time when ``exp(s sqrt(b) t) = 1/small``."""
         from scipy.linalg import expm
 
         s, _, turned, b = _teacher(xp, self.target, self.covariance)

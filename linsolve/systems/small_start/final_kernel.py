@@ -21,7 +21,7 @@ __all__ = ["FinalKernel", "FinalKernelAnisotropic", "FinalKernelOutputs", "tange
 def tangent_kernel(layers: list[np.ndarray], rates: Any = None) -> np.ndarray:
     """Return ``M`` of shape (n_out, n_out, n_in, n_in) with ``K_cc'(x, x') = x^T M_cc' x'``, from raw layers.
 
-    If `rates` are given, each layer's contribution is multiplied by its learning rate: the kernel that drives the
+    If `rates` are given, the contribution of each layer is multiplied by its learning rate. This kernel drives the
     output.
     """
     n_out, n_in = layers[-1].shape[0], layers[0].shape[1]
@@ -70,9 +70,9 @@ class FinalKernel(DeepStart):
 
     Notes
     -----
-    Approximates the network with numerically integrated weights. Source: Atanasov, Bordelon, Pehlevan (2022), eqs.
-    (35)-(37), (42) and the maximal alignment of their figures 1, 3, 5. Published formulas, checked: ``linsolve card
-    FinalKernel``.
+    Approximates the network; `exact` integrates its weights numerically. Source: Atanasov, Bordelon, Pehlevan (2022),
+    eqs. (35)-(37), (42) and the maximal alignment of their figures 1, 3, 5. Published formulas, checked:
+    ``linsolve card FinalKernel``.
 
     Examples
     --------
@@ -166,8 +166,8 @@ class FinalKernelAnisotropic(DeepStart):
 
     Notes
     -----
-    Approximates the network with numerically integrated weights. Source: Atanasov et al. (2022), section 3.2, for
-    :math:`K_\infty = s (\beta \beta^\top + I)` at every full-rank :math:`\Sigma`; the alignment is derived here.
+    Approximates the network; `exact` integrates its weights numerically. Source: Atanasov et al. (2022), section 3.2,
+    for :math:`K_\infty = s (\beta \beta^\top + I)` at every full-rank :math:`\Sigma`; the alignment is derived here.
 
     Examples
     --------
@@ -263,8 +263,8 @@ class FinalKernelOutputs(DeepStart):
 
     Notes
     -----
-    Approximates the network with numerically integrated weights; for ``alignment`` with equal rates. Source: Atanasov
-    et al. (2022), eq. (53). Published formulas, checked: ``linsolve card FinalKernelOutputs``.
+    Approximates the network, for ``alignment`` at equal rates; `exact` integrates the weights numerically. Source:
+    Atanasov et al. (2022), eq. (53). Published formulas, checked: ``linsolve card FinalKernelOutputs``.
 
     Examples
     --------
@@ -304,7 +304,7 @@ class FinalKernelOutputs(DeepStart):
         """Return the same quantities of trained networks."""
         values = np.linalg.svd(arithmetic.to_numpy(self.target).astype(float), compute_uv=False)
         if not values[-1] > 1e-3 * values[0]:
-            least, rule = f"a matrix with singular value {values[-1]:.3g}", "must have values of 1e-3 of the largest"
+            least, rule = f"a matrix with singular value {values[-1]:.3g}", "must have values above 1e-3 of the largest"
             refuse(self, "target", least, rule, "slower modes are not integrated; take approximation alone")
         start = self.layers_at_start(small)
         found = tangent_kernel(trained(start, self.target, rates=self.rates))

@@ -25,7 +25,7 @@ class FinalNetwork(SmallNetwork):
     def of(
         cls, given: GivenNetwork, *, depth: int | None = None, outputs: int | None = None, white: bool = False
     ) -> Self:
-        """Return the network; raise NotExact also at a saddle, and for hidden layers narrower than the target."""
+        """Return the network; raise NotExact also at a saddle, and for a hidden width below the rank of the target."""
         found = super().of(given, depth=depth, outputs=outputs, white=white)
         red, made = found.red, maps(found.layers)
         pull = red.cross - made[-1] @ red.covariance
@@ -71,7 +71,7 @@ class FinalNetwork(SmallNetwork):
     def end(self, law: type, values: Mapping[str, Callable[[], np.ndarray]]) -> NetworkLaw:
         """Return the law of quantities at the end of training; the tangent kernel needs samples.
 
-        A change of the kernel changes its alignment, a cosine, in proportion to the sine.
+        The alignment is a cosine: its error is proportional to the error of the kernel and to the sine of the angle.
         """
         error = self.error
         kept = {name: value for name, value in values.items() if name != "ntk" or self.given.samples is not None}

@@ -55,11 +55,11 @@ class KernelRegression(SmallStart):
 
     Notes
     -----
-    Approximates the two-layer network with numerically integrated weights. ``function`` compares the two maps. ``gap``
-    compares their difference with :math:`V^\top a_\infty / 2`, and ``gap from the start`` with the same expression
-    computed from the initial weights. In the latter the term in ``T``, derived here, describes the rotation of
-    :math:`\hat g` before the loss decreases. It is :math:`O(\sigma^2 \log(1/\sigma))`, and so would be the error
-    without it.
+    Approximates the two-layer network; `exact` integrates its weights numerically. ``function`` compares the two maps.
+    ``gap`` compares their difference with :math:`V^\top a_\infty / 2`. ``gap from the start`` compares the difference
+    with the same expression, computed from the initial weights. There the term in ``T``, derived here, describes the
+    rotation of :math:`\hat g` before the loss decreases. This term is :math:`O(\sigma^2 \log(1/\sigma))`; without it
+    the error would be of the same order.
 
     Source: Atanasov, Bordelon, Pehlevan (2022), eq. (15) and section 2. Published formulas, checked: ``linsolve card
     KernelRegression``.
@@ -91,12 +91,13 @@ class KernelRegression(SmallStart):
         count = len(x)
         off = np.max(np.abs(x @ x.T / count - np.eye(count)))
         if not off <= WHITE:
-            size, fix = f"rows with a Gram matrix {off:.3g} off", "take sqrt(P) times np.linalg.qr(inputs.T)[0].T"
+            size = f"rows whose Gram matrix over P differs from I by {off:.3g}"
+            fix = "take sqrt(P) times np.linalg.qr(inputs.T)[0].T"
             refuse(self, "inputs", size, f"must be orthogonal, of squared length P = {count}", fix)
         away = np.linalg.norm(y - y @ x.T @ x / count) / np.linalg.norm(y)
         if not away <= WHITE:
             fix = f"take target @ inputs.T @ inputs / {count}"
-            refuse(self, "target", f"a vector {away:.3g} off the inputs' span", "must lie in it", fix)
+            refuse(self, "target", f"a vector {away:.3g} (relative) outside the span of inputs", "must lie in it", fix)
         check_growth(self)
 
     def _trained(self, small: Any) -> tuple[np.ndarray, np.ndarray]:

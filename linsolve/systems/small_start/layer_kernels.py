@@ -33,7 +33,7 @@ class LayerKernels(DeepStart):
     .. math:: h_\ell(x) \cdot h_\ell(x') \to s^{2 \ell / L} \prod_{k \le \ell} \frac{\eta_k}{\bar\eta} \;
         x^\top \beta \beta^\top x' + O(\sigma^2),
 
-    for inputs of any full-rank covariance. Orthogonal to the target the kernel is smaller: :math:`O(\sigma^{2 \ell})`.
+    for inputs of any full-rank covariance. Orthogonal to the target, the kernel is only :math:`O(\sigma^{2 \ell})`.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class LayerKernels(DeepStart):
 
     Notes
     -----
-    Approximates the network with numerically integrated weights. ``layer k`` is the kernel of hidden layer ``k``;
-    ``across k`` is its spike plus its block orthogonal to the target. Source: Atanasov, Bordelon, Pehlevan (2022), eq.
-    (43). Published formulas, checked: ``linsolve card LayerKernels``.
+    Approximates the network; `exact` integrates its weights numerically. ``layer k`` is the kernel of hidden layer
+    ``k``. ``across k`` is its limit of rank one, the spike, plus its block orthogonal to the target. Source: Atanasov,
+    Bordelon, Pehlevan (2022), eq. (43). Published formulas, checked: ``linsolve card LayerKernels``.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class LayerKernels(DeepStart):
         object.__setattr__(self, "orders", {name: stated.get(name, order) for name, order in orders.items()})
 
     def spike(self, xp: Any, layer: int) -> Any:
-        """Return the kernel matrix of a layer, shape (n_in, n_in)."""
+        """Return the spike, the limit of the kernel matrix of a layer, shape (n_in, n_in)."""
         depth, (s, beta) = self.rates.shape[0], direction(xp, self.target)
         logs = xp.log(self.rates)
         size = 2 * layer * xp.log(s) / depth + xp.sum(logs[:layer]) - layer * xp.sum(logs) / depth
@@ -160,7 +160,7 @@ class WidthCorrection(Expansion):
     )
 
     approximates: ClassVar[str] = "the strengths of a mode in layers of fixed imbalance at the end of training"
-    unapplied: ClassVar[str] = "its imbalance in the ratio of the widths holds for random layers on average only"
+    unapplied: ClassVar[str] = "its condition on the imbalance holds for random layers only on average"
     orders: ClassVar[Mapping[str, float]] = {"strengths squared": 4}
     dps = 50
 
@@ -186,7 +186,7 @@ class WidthCorrection(Expansion):
         return {"strengths squared": level + small**2 * (offsets - xp.sum(offsets) / depth)}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the same by Newton's method for the logarithm of the smallest one, which solves a convex equation."""
+        """Return the same by Newton's method for the logarithm of the smallest square, a root of a convex equation."""
         offsets = self.offsets(xp)
         above, least = small**2 * (offsets - xp.min(offsets)), xp.pow(self.s, 2 * self.s / self.s / offsets.shape[0])
         for _ in range(40):
@@ -218,8 +218,8 @@ class LayerImbalance(Statistic):
 
     Notes
     -----
-    Exact at every ``N`` and ``D`` as :math:`\sigma \to 0`: :math:`u_1^2 - u_2^2 = \hat g^\top (W_0 W_0^\top - a_0
-    a_0^\top) \hat g`, is conserved. Training selects the direction :math:`\hat g` of :math:`a_0 + W_0 \beta`,
+    Exact at every ``N`` and ``D`` as :math:`\sigma \to 0`, because :math:`u_1^2 - u_2^2 = \hat g^\top (W_0 W_0^\top -
+    a_0 a_0^\top) \hat g` is conserved. Training selects the direction :math:`\hat g` of :math:`a_0 + W_0 \beta`,
     which is correlated with both layers. The mean is sampled by training networks. The imbalance of wide random layers
     has the Marchenko-Pastur spectrum. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (56), (57). Published formulas,
     checked: ``linsolve card LayerImbalance``.

@@ -46,7 +46,7 @@ class LearningTime(SmallStart):
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, with numerically integrated weights. Source: Atanasov, Bordelon,
+    Approximates the two-layer network on white inputs; `exact` integrates its weights. Source: Atanasov, Bordelon,
     Pehlevan (2022), section 3.1.2 and caption of figure 2. Published formulas, checked: ``linsolve card
     LearningTime``.
 
@@ -133,12 +133,12 @@ class LearningTime(SmallStart):
 class DeepLearningTime(Expansion):
     r"""Half-learning time of a balanced mode of three or more layers: a power of the size of the initial weights.
 
-    With :math:`c_0 = \sigma^L` the initial strength of the mode, value ``s``, and :math:`\bar\eta` the geometric mean
-    of the layers' learning rates,
+    A mode of singular value ``s`` has the initial strength :math:`c_0 = \sigma^L`. With the geometric mean
+    :math:`\bar\eta` of the learning rates of the layers,
 
     .. math:: t_{1/2} = \frac{\sigma^{2-L}}{(L - 2)\, \bar\eta s} \bigl(1 + O(\sigma^{L-2})\bigr),
 
-    the same for half of the target and half of the loss, since the transition is short compared with the plateau.
+    for half of the target and for half of the loss alike, since the transition is short compared with the plateau.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class LinearizedNetwork(SmallNetwork):
 
 
 def _of_growth(error: float, value: Callable[[], np.ndarray], start: Callable[[], np.ndarray]) -> Callable[[], float]:
-    """Return the relative error of a quantity whose change since the start has a relative error."""
+    """Return the relative error of a quantity, given the relative error of its change since the start."""
 
     def relative() -> float:
         now = value()

@@ -43,8 +43,8 @@ class MatchedSolution(SmallStart):
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, with numerically integrated weights. The reported errors are
-    divided by :math:`\log(2s/p_0)`; the quotient has order 2. `RefinedMatchedSolution` accounts for the logarithm.
+    Approximates the two-layer network on white inputs; `exact` integrates its weights numerically. The reported errors
+    are divided by :math:`\log(2s/p_0)`; the quotient has order 2. `RefinedMatchedSolution` accounts for the logarithm.
 
     Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28). The logarithm is absent if the initial first layer
     has only components along the target. Published formulas, checked: ``linsolve card MatchedSolution``.
@@ -103,7 +103,7 @@ class MatchedSolution(SmallStart):
         return {"q": xp.sum(a * a + w * w, axis=-1) / 2, "r": xp.sum(a * w, axis=-1)}
 
     def errors(self) -> dict[str, np.ndarray]:
-        """Return the relative errors, those of `logarithmic` over ``log(2 s / p0)``."""
+        """Return the relative errors; those of the quantities in `logarithmic` are divided by ``log(2 s / p0)``."""
         s = split(np, self.first, self.target)[0]
         logs = np.asarray([np.log(2 * s / self.head_start(np, scale)) for scale in self.scales])
         return {name: e / (logs if name in self.logarithmic else 1) for name, e in super().errors().items()}
@@ -122,13 +122,13 @@ class MatchedSolution(SmallStart):
 
     @classmethod
     def at(cls, net: SmallNetwork, times: np.ndarray) -> Self:
-        """Return the law of a network, with ``sigma = 1``, at times of the network."""
+        """Return the law of one network, to be evaluated at ``sigma = 1``; `times` are times of the network."""
         (first, last), s = net.layers, net.strength
         p0 = float(np.sum(net.growing(net.target[0]) ** 2)) / 2
         return cls(last[0], first, net.target[0], net.phase(times, s, np.log(2 * s / p0)))
 
     def _lag(self) -> float:
-        """Return the relative error of the output by its decaying part and the orthogonal first layer."""
+        """Return the relative error of the output from its decaying part and from the orthogonal first layer."""
         refined = RefinedMatchedSolution(**self.parameters()).approximation(np, 1.0)["r"]
         gap, size = np.abs(self.approximation(np, 1.0)["r"] - refined).max(), np.abs(refined).max()
         s, _, w, _ = split(np, self.first, self.target)
@@ -136,7 +136,7 @@ class MatchedSolution(SmallStart):
         return float((gap + decaying) / size) if size > 0 else 1.0
 
     def _across(self) -> float:
-        """Return the largest output orthogonal to the target, relative to it: ``|W_perp^T g|/(2 sqrt(s) |g|)``."""
+        """Return the largest output orthogonal to the target over the target, ``|W_perp^T g|/(2 sqrt(s) |g|)``."""
         s, _, w, rest = split(np, self.first, self.target)
         g = self.last + w
         return float(np.linalg.norm(g @ rest) / np.linalg.norm(g) / np.sqrt(s) / 2)
@@ -188,8 +188,8 @@ class RefinedMatchedSolution(MatchedSolution):
     -----
     Approximates the two-layer network on white inputs. Derived here by averaging :math:`\dot q = 2 r (s - r) - a^\top
     B a`, :math:`\dot r = 2 q (s - r) - a^\top B w`, :math:`B = W_\perp W_\perp^\top`, along the matched solution; it
-    has no published source. The error over :math:`\sigma^2` is 0.1598 at 1e-1 to 1e-4 (6 inputs, 4 hidden units), and
-    0.32 to 1.20 without the logarithm.
+    has no published source. For :math:`\sigma` from 1e-1 to 1e-4 (6 inputs, 4 hidden units) the error divided by
+    :math:`\sigma^2` is 0.1598; without the correction for the logarithm it is 0.32 to 1.20.
 
     Examples
     --------
@@ -247,7 +247,7 @@ class KernelAlignment(RefinedMatchedSolution):
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, with numerically integrated weights. Derived here from
+    Approximates the two-layer network on white inputs; `exact` integrates its weights numerically. Derived here from
     :math:`\dot W_\perp = -a a^\top W_\perp`, which removes the part of :math:`W_\perp` along the hidden direction
     :math:`\hat g = g/|g|`. Source: the alignment of Atanasov et al. (2022), section 2, and their eq. (8) for phase II.
     Published formulas, checked: ``linsolve card KernelAlignment``.

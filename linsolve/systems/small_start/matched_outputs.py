@@ -55,7 +55,7 @@ class MatchedOutputs(Expansion):
 
     Notes
     -----
-    Approximates the two-layer network on white inputs, with numerically integrated weights. The formula is the balanced
+    Approximates the two-layer network on white inputs; `exact` integrates its weights. The formula is the balanced
     solution of Fukumizu (1998) and Braun et al. (2022), see `WhitenedTwoLayer`, applied to initial weights that are not
     balanced. It is evaluated by the matrix kernel of that flow, to 1e-12 of the largest entry at every time
     (``tests/systems/small_start/test_matched_outputs.py``, to phase 1e4). For one output the error has no logarithm.

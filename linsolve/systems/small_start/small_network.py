@@ -105,11 +105,11 @@ class SmallNetwork:
 
     @property
     def clock(self) -> float:
-        """Units of the laws' time in a unit of the network's time."""
+        """Time of the laws, divided by time of the network."""
         return self.red.clock * self.kappa
 
     def phase(self, t: Any, rate: float, start: float) -> np.ndarray:
-        """Return ``2 rate clock t - start`` as a list, with infinite times replaced by late ones."""
+        """Return ``2 rate clock t - start`` as a flat array, with infinite times replaced by late finite times."""
         return np.minimum(2 * rate * self.clock * np.ravel(t), 2000.0 + abs(start)) - start
 
     def aligned(self) -> DeepNetwork:
@@ -174,7 +174,7 @@ def named_losses(given: GivenNetwork, loss: Callable[[], np.ndarray]) -> dict[st
 
 
 def spectral_difference(low: np.ndarray, high: np.ndarray) -> float:
-    """Return the spectral norm of ``low low^T - high high^T`` from the columns of both, at their size."""
+    """Return the spectral norm of ``low low^T - high high^T``; the eigenvalue problem has at most the size of both."""
     stacked = np.concatenate([low, high], axis=1)
     if len(stacked) > stacked.shape[1]:
         stacked = np.asarray(np.linalg.qr(stacked, mode="r"))

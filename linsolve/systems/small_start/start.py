@@ -83,7 +83,8 @@ def check_covariance(law: Any, *, definite: bool) -> None:
     target = arithmetic.to_numpy(law.target).astype(float)
     if not np.linalg.norm(sigma @ target) > ROUNDING * size * np.linalg.norm(target):
         rule = "must not have the target in its null space"
-        refuse(law, "covariance", "a singular matrix", rule, "no input shows this target; change one of the two")
+        fix = "the inputs have no component along the target; change one of the two"
+        refuse(law, "covariance", "a singular matrix", rule, fix)
 
 
 def check_times(law: Any, rate: float) -> None:

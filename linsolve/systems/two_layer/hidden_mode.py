@@ -24,8 +24,8 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
     .. math:: L = (w \cdot h - s)^2 / 2, \qquad \dot w = -\eta_w \partial L/\partial w, \quad
         \dot h = -\eta_h \partial L/\partial h .
 
-    With ``p = w.h``, ``k = sqrt(eta_w eta_h)`` and ``g+- = sqrt(eta_h) w +- sqrt(eta_w) h``, whose directions are
-    conserved, ``G = |g+|^2`` obeys a scalar Riccati equation:
+    Let ``k = sqrt(eta_w eta_h)`` and ``g+- = sqrt(eta_h) w +- sqrt(eta_w) h``. The directions of ``g+`` and ``g-`` are
+    conserved, and ``G = |g+|^2`` obeys a scalar Riccati equation:
 
     .. math:: G(t) = \frac{G_0 (\Omega + 2 k s \vartheta) + K \vartheta}{\Omega + (G_0 - 2 k s) \vartheta}, \quad
         \vartheta = \tanh\frac{\Omega t}{2}, \quad K = |g_+|^2 |g_-|^2, \quad \Omega^2 = 4 k^2 s^2 + K, \quad
@@ -51,7 +51,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
     networks" (2014), supplementary hyperbolic solution of one mode (scalar weights, equal rates); Seleznova, thesis
     (2024), eqs. (25), (26) restricted to one class mode, with ``eta_w = m``, ``eta_h = mu_c`` and ``s = 1``.
 
-    Evaluated by the hyperbolic rotation of `TwoLayer`: this is the case of one input, with time halved.
+    The closed form is evaluated by the hyperbolic rotation of `TwoLayer` with one input, at half the time.
 
     Accuracy: weights 1e-13 norm-wise, loss and residual 1e-12 relative, also long after convergence, against 60 digits.
     Tested for initial weights of 1e-12 to 10 (``tests/systems/two_layer/test_hidden_mode.py``), and of 1e-100 down to
@@ -172,7 +172,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return one unit; symbols ``p, q, k > 0`` parametrize weights and target so that the rate is rational."""
+        """Return one unit; symbols ``p, q, k > 0`` parametrize weights and target, which makes the rate rational."""
         import sympy
 
         p, q, k, a, b = sympy.symbols("p q k a b", positive=True)

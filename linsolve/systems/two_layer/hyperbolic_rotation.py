@@ -1,6 +1,7 @@
 r"""The hyperbolic rotation that solves every two-layer linear network with data on a line.
 
-With ``p' = -2 g r p``, ``q' = 2 g r q``, ``g f = |p|^2 - |q|^2``, ``r = f - y`` the two vectors keep their directions:
+Let p and q be the vectors of `TwoLayer` times ``|gamma|``, f the output, y the target and ``r = f - y`` the residual,
+with ``g f = |p|^2 - |q|^2``. From ``p' = -2 g r p`` and ``q' = 2 g r q`` the two vectors keep their directions:
 ``p = p0 exp(theta)``, ``q = q0 exp(-theta)``. With ``c^2 = g^2 y^2 + 4 |p0|^2 |q0|^2``, ``e = exp(-2 c t)``,
 ``W = (1 - e^2)/(2 c)``,
 
@@ -41,7 +42,7 @@ class RotationStart(NamedTuple):
     Parameters
     ----------
     p, q : array
-        Lengths ``|p0|, |q0|`` times `unit`; without it ``K0 = 2 (p^2 + q^2)`` is the tangent kernel.
+        Lengths ``|p0|, |q0|`` times `unit`; the initial tangent kernel is ``K0 = 2 (p^2 + q^2) / unit^2``.
     g : array
         Coupling, signed: ``g f0 = p^2 - q^2``.
     y, f0, r0, r0_low : array
@@ -49,8 +50,9 @@ class RotationStart(NamedTuple):
     c : DoubleDouble
         Convergence rate ``hypot(g y, 2 p q)``.
     mild : array of bool
-        Whether ``2^-99 < p, q < 2^99`` and ``|g|, |y| < 2^99``. Then N and D, which change from 1 to ``n^2/(2c)`` and
-        ``m^2/(2c)``, stay between ``2^-400`` and ``2^400``. False in object arithmetic.
+        Whether ``2^-99 < p, q < 2^99`` and ``|g|, |y| < 2^99``. Then N and D, which change from 1 to
+        ``(c + g y + 2 q^2)/(2 c)`` and ``(c - g y + 2 p^2)/(2 c)``, stay between ``2^-400`` and ``2^400``. False in
+        object arithmetic.
     unit : array
         Power of two from `unit_for`; 1 unless the weights are so small that N or D would leave the range of doubles.
     """
@@ -81,7 +83,7 @@ class RotationStart(NamedTuple):
         """Return the initial values from the lengths times `unit`, coupling, target and output in double-double.
 
         `r0` is the residual, if it is known more accurately than the difference of output and target. `about` holds
-        ``p, q, g`` to a few rounding errors, as formulas whose ranges interval arithmetic can bound.
+        ``|p0|``, ``|q0|`` and ``g`` up to a few rounding errors, from formulas that interval arithmetic can bound.
         """
         r0 = f0 - y if r0 is None else r0
         target = y.hi if isinstance(y, DoubleDouble) else y
@@ -118,8 +120,8 @@ class Rotation(NamedTuple):
     Parameters
     ----------
     up, down : array
-        ``exp(theta)``, ``exp(-theta)`` divided by the unit, by which the vectors are multiplied. An infinite factor, at
-        a saddle, would multiply a zero vector; it is replaced by a finite number.
+        Factors of the vectors p and q: ``exp(theta)`` and ``exp(-theta)``, divided by the unit. At a saddle the factor
+        of a zero vector would be infinite; it is replaced by a finite number.
     lift : array
         ``-sinh(theta) / (g r0)``; see `tame`.
     bend : array
@@ -127,7 +129,7 @@ class Rotation(NamedTuple):
     fade, done : array
         ``sqrt(r / r0)`` and ``1 - r / r0``, each to full relative accuracy.
     tame : array of bool
-        Whether `lift` and `bend` are finite; elsewhere, in the limit at a saddle, they are set to 0.
+        Whether `lift` and `bend` are finite. In the limit at a saddle they are not, and are set to 0.
     moved : array of bool
         False at ``t = 0`` and for stationary weights; there the other fields may have a few rounding errors.
     """
@@ -148,7 +150,7 @@ def still(start: RotationStart) -> Any:
 
 
 def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
-    """Return `x`, replaced by the safe operand `instead` where `flag` holds."""
+    """Return `x`, with its entries replaced by the safe operand `instead` where `flag` holds."""
     return xp.where(flag, xp.full_like(x, instead), x)
 
 
@@ -187,7 +189,7 @@ def _decay(xp: Any, age: Any, start: RotationStart) -> tuple[Any, Any]:
 def roots(xp: Any, a: Any, hypotenuse: Any, leg: Any, unit: Any) -> tuple[Any, Any]:
     """Return `unit` times the square roots of ``hypotenuse + a`` and ``hypotenuse - a``.
 
-    ``hypotenuse^2 = a^2 + (leg/unit^2)^2``: the leg is a product of two lengths times the unit.
+    `leg` is a product of two lengths that each contain the unit: ``hypotenuse^2 = a^2 + (leg/unit^2)^2``.
     """
     large = xp.sqrt(hypotenuse + xp.abs(a)) * unit
     small = leg / unless(xp, large == 0, large)
@@ -202,7 +204,7 @@ def forward(xp: Any, start: RotationStart) -> tuple[tuple[Any, Any], tuple[Any, 
 
 
 def _backward(xp: Any, k: Any, rate: Any, c: Any, push: Any, unit: Any) -> tuple[Any, Any]:
-    """Return `unit` times the root, and the sign, of ``c - rate``, where ``c^2 - rate^2 = 4 (k/unit)^2 push``."""
+    """Return `unit` times ``sqrt(|c - rate|)``, and whether ``c < rate``; ``c^2 - rate^2 = 4 (k/unit)^2 push``."""
     rises = rate > 0
     size = unless(xp, ~rises, c + rate)
     through = 2 * k * xp.sqrt(xp.abs(push) / size)

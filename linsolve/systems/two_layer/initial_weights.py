@@ -55,7 +55,8 @@ def on_a_line(who: str, X: Any, y: Any, tolerance: float) -> tuple[np.ndarray, f
 def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> tuple[Any, Any]:
     """Return weight and target of the output at each step, shape (K,) + batch, for weighted samples on the line of `x`.
 
-    The loss ``sum_n c_n (f(x_n) - y_n)^2`` has the gradient of ``f(x)`` times ``2 (weight f(x) - target)``.
+    The gradient of the loss ``sum_n c_n (f(x_n) - y_n)^2`` is ``2 (weight f(x) - target)`` times the gradient of
+    ``f(x)``.
 
     Parameters
     ----------
@@ -100,14 +101,14 @@ def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> t
 def gaussian(
     who: str, shapes: tuple[tuple[str, ...], ...], sizes: dict[str, Any], sigmas: dict[str, Any], batch: Any, rng: Any
 ) -> list[np.ndarray]:
-    """Return independent Gaussian arrays of shapes named by `sizes`, with standard deviations `sigmas`.
+    """Return independent Gaussian arrays whose axes have the lengths `sizes`, with standard deviations `sigmas`.
 
     Parameters
     ----------
     who : str
         Name for error messages.
     shapes : tuple of tuple of str
-        Own axes of each array.
+        Names of the axes of each array, without batch axes.
     sizes, sigmas : dict
         Arguments of the caller, by name; one sigma for each array.
     batch : int or tuple of int
@@ -129,7 +130,7 @@ def gaussian(
 
 
 class TwoLayerNetworks(Flow):
-    """Constructors of `TwoLayer` flows and their initial weights, inherited by the flows that extend it."""
+    """Constructors of `TwoLayer` flows and their initial weights, inherited by the flows that extend `TwoLayer`."""
 
     @classmethod
     def from_lazy(cls, alpha: Any, h: int, X: Any, y: Any, *, z0: Any = None, rng: Any = None) -> tuple[Any, Any]:
@@ -152,7 +153,7 @@ class TwoLayerNetworks(Flow):
         z0 : State, optional
             Initial weights; standard Gaussian by default.
         rng : None, int or numpy.random.Generator
-            For the initial weights, as in SPEC 7.
+            For the initial weights; passed to ``numpy.random.default_rng`` (SPEC 7).
 
         Returns
         -------
@@ -202,7 +203,7 @@ class TwoLayerNetworks(Flow):
 
     @classmethod
     def symbols(cls) -> tuple[dict[str, Any], tuple[Any, ...], dict[Any, Any]]:
-        """Return one unit, one input; symbols ``p, q, k > 0`` parametrize weights and target: ``c`` is rational."""
+        """Return one unit, one input; symbols ``p, q, k > 0`` parametrize weights and target, so ``c`` is rational."""
         import sympy
 
         p, q, k, gamma, a, b, s = sympy.symbols("p q k gamma a b s", positive=True)

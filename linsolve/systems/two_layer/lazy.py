@@ -32,7 +32,7 @@ class LazyTwoLayer(TwoLayer):
         \dot u = -\eta_u \partial L/\partial u, \quad \dot W = -\eta_w \partial L/\partial W .
 
     This is `TwoLayer` with the target ``f_ref + y/alpha``. At the reference weights the residual of ``f`` is exactly
-    ``-y/alpha``. The difference of output and target would lose its digits, all of them where ``alpha`` is 1e16.
+    ``-y/alpha``. Computed as output minus target, the residual would lose digits, at ``alpha = 1e16`` all of them.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class LazyTwoLayer(TwoLayer):
         Scale of the output, positive; large values give lazy training, small values feature training.
     u0 : array_like, shape batch + (d,)
     w0 : array_like, shape batch + (d, d0)
-        The reference weights, usually the initial weights. Any other initial weights are solved as exactly.
+        The reference weights, usually the initial weights. The solution is as exact from other initial weights.
 
     Notes
     -----
@@ -136,7 +136,7 @@ class LazyTwoLayer(TwoLayer):
         return found | Deferred(F=lambda: self.alpha * found["residual"] + self.y, kernel_change=kernel_change)
 
     def _first_change(self, xp: Any, start: LayersStart) -> Any:
-        """Return the relative change of the initial tangent kernel from the reference."""
+        """Return the relative difference of the initial tangent kernel from that of the reference weights."""
         root_h, root_u = DoubleDouble(xp, self.eta_u).sqrt(), DoubleDouble(xp, self.eta_w).sqrt() * start.s
 
         def root(h: DoubleDouble, u: Any) -> DoubleDouble:
@@ -164,7 +164,7 @@ class LazyTwoLayer(TwoLayer):
 
     @observable(bounds="[-1, inf)")
     def kernel_change(self, xp: Any, z: Any) -> Any:
-        """Return the relative change of the tangent kernel from the reference, shape batch; 0 where that is 0."""
+        """Return the relative change of the tangent kernel from the reference, shape batch; 0 where the latter is 0."""
         reference = self.ntk(xp, self.State(self.u0, self.w0))
         change = (self.ntk(xp, z) - reference) / _divisor(xp, reference)
         return xp.where(reference == 0, xp.zeros_like(change), change)

@@ -78,7 +78,7 @@ class LazyFluctuations(Statistic):
     scaled_alpha: Any = parameter(r"\sqrt{h}\alpha", "scale of the output times sqrt(h)", domain="(0, inf)")
     times: Any = parameter("t", "times", domain="(0, inf)", axes=("time",))
     rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
-    rho_across: Any = parameter(r"\rho_\perp", "the same of a point across", domain="(0, inf)", default=1.0)
+    rho_across: Any = parameter(r"\rho_\perp", "the same of a point orthogonal to it", domain="(0, inf)", default=1.0)
     h: Any = parameter("h", "width", domain="[2, inf)", default=1e8)
 
     approximates: ClassVar[str] = "averages over random starts of LazyTwoLayer at large width"
@@ -90,7 +90,7 @@ class LazyFluctuations(Statistic):
 
     @law_in_range
     def prediction(self, xp: Any) -> dict[str, Any]:
-        """Return the three variances, of ``sqrt(h) F/y`` at the times, of ``sqrt(h) K/K0`` and of ``sqrt(h) F/y``."""
+        """Return variances: of ``sqrt(h) F/y`` at the times, of ``sqrt(h) K/K0``, of ``sqrt(h) F_perp/y``."""
         G = self._strength()
         by_k, by_e = slopes(xp, self.rho**2 * self.times, G)
         return {
@@ -131,8 +131,8 @@ class LazyFluctuations(Statistic):
 class FixedWidthKernelChange(Statistic):
     r"""Change of the kernel at fixed width and very large ``alpha``: a fluctuation, linear in ``1/alpha``.
 
-    For :math:`G \ll h^{-1/2}` the overlap of the initial layers changes the kernel by more than :math:`G^2/2`, the
-    change at infinite width, and
+    For :math:`G \ll h^{-1/2}`, with ``G`` of `LazyTraining`, the overlap of the initial layers changes the kernel by
+    more than at infinite width, where the change is :math:`G^2/2`:
 
     .. math:: \frac{\Delta K}{K_0} = \frac{|y|}{\rho h \alpha}\, \xi, \qquad \xi \sim N(0, 1), \qquad
         \Bigl\langle\Bigl| \frac{\Delta K}{K_0} \Bigr|\Bigr\rangle = \sqrt{\frac{2}{\pi}}\, \frac{|y|}{\rho h \alpha} .

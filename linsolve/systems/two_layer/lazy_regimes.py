@@ -18,7 +18,7 @@ __all__ = ["FeatureRegime", "LazyRegime"]
 
 
 class _Regime(Expansion):
-    """A limit in ``G`` at infinite width, realized by a network of two orthogonal layers of equal length."""
+    """A limit in ``G`` at infinite width, computed from a network of two orthogonal layers of equal length."""
 
     rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
 
@@ -36,7 +36,7 @@ class _Regime(Expansion):
 
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
-        """Return kernel change, weight change and half time of a two-layer network with one output, on a line."""
+        """Return kernel change, weight change and half time of a two-layer network with one output, data on a line."""
         net = LineNetwork.of(given)
         G, law = net.strength, LazyTraining.at(net, np.ones(1))
         small = cls.small_of(abs(G))
@@ -127,7 +127,8 @@ class FeatureRegime(_Regime):
     .. math:: \frac{\Delta K}{K_0} = G, \qquad \frac{|\Delta w|}{|w_0|} = G^{1/2}, \qquad
         \rho^2 t_{1/2} = \frac{\log[2 (\sqrt 2 - 1) G]}{4 G},
 
-    up to factors :math:`1 + O(1/G)`, :math:`1 + O(G^{-1/2})`, :math:`1 + O(1/(G \log G))`.
+    up to factors :math:`1 + O(1/G)`, :math:`1 + O(G^{-1/2})`, :math:`1 + O(1/(G \log G))`, in this order, with
+    ``G``, ``rho``, ``t`` of `LazyTraining`.
 
     Parameters
     ----------

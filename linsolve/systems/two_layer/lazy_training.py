@@ -222,7 +222,7 @@ class LazyTraining(Expansion):
 
     @law_in_range
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the limits; F and the kernel change include their fluctuations."""
+        """Return the limits at infinite width, and F and the kernel change with their fluctuations."""
         G, tau = self.strength(), self.rho**2 * self.times
         q, change = _root(xp, G), kernel_change(xp, G)
         output, kernel = angle(xp, tau, G)
@@ -284,7 +284,7 @@ class LazyTraining(Expansion):
 
     @classmethod
     def at(cls, net: LineNetwork, times: np.ndarray) -> LazyTraining:
-        """Return the law of a network for `small` = 1, at times of the network."""
+        """Return the law of one network, to be evaluated at ``small = 1``; `times` are times of the network."""
         latest = 400.0 / np.sqrt(1 + net.strength**2)
         law_times = np.clip(times * net.clock, 1e-300, latest)
         return cls(y=net.strength, scaled_alpha=1.0, xi=[0.0, net.overlap, 0.0], times=law_times)

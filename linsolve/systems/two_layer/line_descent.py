@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Factors(NamedTuple):
-    """The numbers that a step changes, shape batch.
+    """State of gradient descent, shape batch: factors, residual, last moves and rounding errors.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Factors(NamedTuple):
     mix : array
         ``(c_p - c_q)/(2 root_h root_u)``, also where a layer is frozen: ``u = (c_p + c_q)/2 u0 + root_h^2 mix h0``.
     kept : array
-        Factor of weights without a gradient.
+        Factor of the part of the weights that has no gradient, which only decays.
     residual : array
     move_up, move_down, move_mix : array
         Last moves of `up`, `down` and `mix`; 0 without momentum.
@@ -94,7 +94,7 @@ def begun(xp: Any, start: LayersStart) -> tuple[Fixed, Factors]:
 
 
 def _parts(fixed: Fixed, now: Factors) -> tuple[Any, Any]:
-    """Return ``gamma^2 |p|^2`` and ``gamma^2 |q|^2``; the unit is divided after the multiplication by the factor."""
+    """Return ``gamma^2 |p|^2`` and ``gamma^2 |q|^2``; multiply by the factor before the division by the unit."""
     b = fixed.start.rotation
     return (b.p * now.up * fixed.scale) ** 2, (b.q * now.down * fixed.scale) ** 2
 
@@ -133,7 +133,7 @@ def _added(value: Any, low: Any, change: Any) -> tuple[Any, Any]:
 
 
 def repeated(fixed: Fixed, now: Factors, h: Any, count: int, take: Take) -> Factors:
-    """Return the factors after `count` equal steps in doubles; converged factors are constant, the residual decays."""
+    """Return the factors after `count` equal steps in doubles; once they have converged, only the residual changes."""
     for length in chunks(count):
         if _settled(fixed, now, h):
             A, B = _parts(fixed, now)
@@ -144,7 +144,7 @@ def repeated(fixed: Fixed, now: Factors, h: Any, count: int, take: Take) -> Fact
 
 
 def _settled(fixed: Fixed, now: Factors, h: Any) -> bool:
-    """Return whether the sum of all later changes of every factor is below its rounding."""
+    """Return whether all later changes of each factor add up to less than its rounding error."""
     start, (A, B) = fixed.start, _parts(fixed, now)
     left = 1 - np.abs(1 - 4 * h * (A + B))  # the residual decays by this share of itself in each step
     e = np.abs(2 * h * start.rotation.g * now.residual)

@@ -1,8 +1,9 @@
 r"""One network with one output on data on a line, in the parameters of the laws of lazy training.
 
-With layers at equal rates, ``a`` and ``v = W n`` along the line, :math:`p = a \cdot v` has the kernel :math:`2 k_0 =
-|a|^2 + |v|^2` at the start, and :math:`F = (p - p_0)/k_0` the target :math:`G = (s - p_0)/k_0`. The overlap
-:math:`\epsilon = p_0/k_0` is :math:`O(h^{-1/2})` for random weights of width ``h``.
+Let ``a`` and ``v = W n`` be the layers, scaled to equal learning rates, with n the direction of the line. The output
+:math:`p = a \cdot v` has the kernel :math:`2 k_0 = |a|^2 + |v|^2` at the start. If s is the target of p, then
+:math:`F = (p - p_0)/k_0` has the target :math:`G = (s - p_0)/k_0`. The overlap :math:`\epsilon = p_0/k_0` is
+:math:`O(h^{-1/2})` for random weights of width ``h``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class LineNetwork:
         if not found.size > 0:
             given.refuse("kernel at the start", 0, "must be positive", "layers along the data", "change the start")
         if not abs(found.strength) > 0:
-            given.refuse("gap at the start", 0, "must not vanish", "target minus output", "it is trained already")
+            given.refuse("gap at the start", 0, "must not vanish", "target minus output", "change the start")
         return found
 
     @property
@@ -73,7 +74,7 @@ class LineNetwork:
 
     @property
     def clock(self) -> float:
-        """Units of the laws' time in a unit of the network's time."""
+        """Time of the laws, divided by time of the network."""
         return self.size * self.red.clock * float(self.red.covariance[0, 0]) / 2
 
     def observables(self, given: GivenNetwork, F: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
@@ -87,7 +88,7 @@ class LineNetwork:
         return found if given.samples is None else found | {"train_loss": found["loss"]}
 
     def ntk(self, given: GivenNetwork, growth: np.ndarray) -> np.ndarray:
-        """Return the tangent kernel on the samples for its growth since the start."""
+        """Return the tangent kernel on the samples, given its growth ``K/K0`` since the start."""
         inputs = given.refuse_large_kernel() @ self.red.inputs
         return 2 * self.size * self.red.clock * growth[..., None, None] * (inputs @ inputs.T)
 

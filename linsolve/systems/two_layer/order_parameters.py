@@ -32,7 +32,7 @@ __all__ = ["TwoLayerOrder"]
 
 
 class OrderDescent(NamedTuple):
-    """Numbers of a network under gradient descent: order parameters and residual."""
+    """State of gradient descent: order parameters and residual."""
 
     P: Any
     Q: Any
@@ -47,12 +47,12 @@ class TwoLayerOrder(Map):
         P = |p|^2, \; Q = |q|^2, \; R = p \cdot q, \quad
         p, q = \tfrac12 (\sqrt{\eta_u}\, W x / \rho \pm \sqrt{\eta_w}\, u) .
 
-    Gradient descent on the weights induces on P, Q, R a metric that depends on them:
+    Gradient flow of the weights is a gradient flow of P, Q, R, in a metric that depends on P, Q, R (``L_P = dL/dP``):
 
     .. math:: \dot P = -\eta (2 P L_P + R L_R), \quad \dot Q = -\eta (2 Q L_Q + R L_R), \quad
         \dot R = -\eta (R (L_P + L_Q) + (P + Q) L_R / 2), \qquad \eta = \eta_u \eta_w .
 
-    Hence ``P(t) = P0 A(t)``, ``Q(t) = Q0/A(t)``, ``R`` constant, with the ``A = exp(2 theta)`` of `TwoLayer`.
+    Hence ``P(t) = P0 A(t)``, ``Q(t) = Q0/A(t)``, and R is constant, with ``A = exp(2 theta)``, theta of `TwoLayer`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class TwoLayerOrder(Map):
     -----
     Exact for: every ``P, Q >= 0``, every sign of ``gamma`` and ``y``. Not for: rates equal to 0.
 
-    Source: Xu and Ziyin (2024), Theorem 1, with ``d P``, ``d Q`` here called P, Q. Published formulas, checked:
+    Source: Xu and Ziyin (2024), Theorem 1; ``d P``, ``d Q`` of the source are P, Q here. Published formulas, checked:
     ``linsolve card TwoLayerOrder``.
 
     Accuracy: 1e-13 for P and Q, 1e-12 for the loss (``tests/systems/two_layer/test_two_layer.py``). Lengths and
@@ -277,7 +277,7 @@ class TwoLayerOrder(Map):
         return None, OrderDescent(z0.P, z0.Q, z0.R, self.residual(xp, z0))
 
     def advanced(self, xp: Any, fixed: None, now: OrderDescent, rule: Rule) -> OrderDescent:
-        """Return both after one step; the change of the residual is a product with the residual."""
+        """Return order parameters and residual after one step; the step adds a multiple of the residual to it."""
         turn = 2 * rule.h * self._coupling(xp) * now.residual
         P, Q, R = now.P * (1 - turn) ** 2, now.Q * (1 + turn) ** 2, now.R * (1 - turn) * (1 + turn)
         change = self._kappa(xp) * turn * (turn * (now.P - now.Q) - 2 * (now.P + now.Q))

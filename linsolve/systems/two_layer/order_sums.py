@@ -34,16 +34,16 @@ def order_parameters(
     z : State
         NumPy arrays.
     engine : str
-        "blocks" (NumPy, in blocks that fit the cache) or "compiled" (extra ``[fast]``: 32 sums side by side).
+        "blocks" (NumPy, in blocks that fit the cache) or "compiled" (extra ``[fast]``: 32 partial sums).
     threads : int, optional
-        By default one per processor, but only as many as have a millisecond of work each. The result does not depend
-        on it.
+        By default one per processor, but no more threads than have a millisecond of work each. The result does not
+        depend on this number.
 
     Returns
     -------
     TwoLayerOrder, State
-        The errors of P, Q and R are at most ``2 (n + d0 + 8) 2^-53`` of ``P``, ``Q`` and ``sqrt(P Q)``, with `n` the
-        width or, compiled, ``width/32``, plus the cancellation in ``W x`` and, for few units, in ``p`` or ``q``
+        The errors of P, Q and R are at most ``2 (n + d0 + 8) 2^-53`` times ``P``, ``Q`` and ``sqrt(P Q)``. Here `n` is
+        the width, or ``width/32`` if compiled. Cancellation in ``W x`` and, for few units, in ``p`` or ``q`` adds to it
         (``tests/engines/test_fused.py``, ``test_fused_compiled.py``). `TwoLayerOrder.of` computes with twice the
         digits.
 

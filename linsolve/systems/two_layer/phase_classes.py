@@ -67,13 +67,13 @@ class Classification(NamedTuple):
     phase : str or array of str
         One of `PHASES`.
     log_slow : bool or array of bool
-        Whether feature learning first leaves a saddle, in a time ``(|B|/4) log(kappa) t_c``.
+        Whether the network must leave a saddle before it learns features, in a time ``(|B|/4) log(kappa) t_c``.
     speed : Fraction or array
-        ``t_c ~ kappa^-speed``.
+        The learning time is ``t_c ~ kappa^-speed``.
     B, A : Fraction or array
-        Initial tangent kernel ``K0 ~ kappa^B``, and ``(g y)^2 ~ kappa^A``.
+        Initial tangent kernel ``K0 ~ kappa^B``, and ``(g y)^2 ~ kappa^A`` with ``g`` of `TwoLayer`.
     mis : Fraction or array, or -inf
-        ``((P - Q)/(P + Q))^2 ~ kappa^mis``: initial imbalance of the two order parameters.
+        ``((P - Q)/(P + Q))^2 ~ kappa^mis``: initial imbalance of the order parameters P, Q of `TwoLayerOrder`.
     chg : Fraction or array
         ``|(K_inf/K0)^2 - 1| ~ kappa^chg``; see `kernel_change`.
 
@@ -155,10 +155,10 @@ def classify(
     ================  ==================================================  =========================================
     after Theorem 2   ``0 = c_gamma + c_d + max(a, b)``, greater than     ``0 = B > A``
     and 4.1           ``c_eta_u + c_eta_w``
-    Theorem 2         kernel only if ``P/Q -> 1``                         only if so, or ``f0 -> y``
+    Theorem 2         kernel only if ``P/Q -> 1``                         only if ``P/Q -> 1`` or ``f0 -> y``
     Corollary 3       kernel for every ``c_u, c_w, c_d``                  not where ``c_d = 0, a = b, f0 != 0``
     Table 1, lazy     kernel                                              kernel for zero output, feature otherwise
-    4.2               ``c_u = max(0, c_w)`` gives ``f0 = O(1)``           ``c_u = min(0, c_w)`` does
+    4.2               ``c_u = max(0, c_w)`` gives ``f0 = O(1)``           ``c_u = min(0, c_w)`` gives it
     ================  ==================================================  =========================================
 
     Examples

@@ -38,7 +38,7 @@ def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.
     .. math:: u = (r, 0), \quad v = (a, b), \qquad r^2 \sim \chi^2_{\rm width}, \quad a \sim N(0, 1), \quad
         b^2 \sim \chi^2_{{\rm width} - 1},
 
-    independently: three numbers for any width.
+    with independent ``r, a, b``. Three numbers suffice for any width.
 
     Parameters
     ----------
@@ -184,13 +184,14 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
     Raises
     ------
     TypeError, ValueError
-        If the flow is another one, the state does not fit it, or the kernel is 0 or beyond the range of doubles.
+        If the flow is of another class, the state does not fit it, or the kernel is 0 or beyond the range of doubles.
 
     Notes
     -----
-    Source: Xu and Ziyin (2024), (7). The kernel change follows from it; the source states it for ``alpha_+ = 1`` only,
-    where it vanishes (as for ``f0 = -y``). Exact for: initial weights that do not converge to the saddle; random
-    weights never do. The error of the kernel change is relative to ``|y| + |f0|``, not to ``|y| - |f0|``.
+    Source: Xu and Ziyin (2024), (7), which implies the kernel change. The source states this change only for its
+    ``alpha_+ = 1``, where the change vanishes (as for ``f0 = -y``). Exact for: initial weights that do not converge to
+    the saddle; random weights never do. The error of the kernel change is relative to ``|y| + |f0|``, not to
+    ``|y| - |f0|``.
 
     Examples
     --------
@@ -209,12 +210,12 @@ def diagnose(flow: TwoLayer, z0: Any) -> Diagnosis:
 
 
 def _diagnosis(who: str, name: str, flow: TwoLayer, z0: Any) -> Diagnosis:
-    """Return the diagnosis of a checked state; errors of the caller `who` blame the argument `name`."""
+    """Return the diagnosis of a checked state; error messages name the caller `who` and the argument `name`."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = _quantities(flow, z0)
     kernel = found.ntk[~((found.ntk > 0) & (found.ntk < np.inf))]
     if kernel.size:
-        rule, fix = "must be positive and finite", "leave out u = W x = 0 and gamma = 0, rescale others"
+        rule, fix = "must be positive and finite", "leave out networks with u = W x = 0 or gamma = 0, rescale others"
         raise ValueError(f"{who}: {name} leads to a kernel of {kernel[0]}, which {rule} (weights squared); {fix}")
     return in_range(who, lambda: found, **{name: found.ntk})
 
@@ -266,7 +267,7 @@ def _medians(who: str, exponents: Exponents, kappa: np.ndarray, count: int, rng:
             powers[name] = factor * kappa ** (share * value)
         if not (np.all(powers[name] > 0) and np.isfinite(powers[name]).all()):
             far = extreme(value)
-            rule = f"makes powers of kappa = {kappa.max():g} that are no doubles"
+            rule = f"makes powers of kappa = {kappa.max():g} that exceed the range of doubles"
             raise ValueError(f"{who}: {name} = {far:g} {rule} ({MEANINGS[name]}); take a smaller one")
     d, gamma, sigma_u, sigma_w, eta_u, eta_w = powers.values()
     parameters = {"gamma": gamma, "eta_u": eta_u, "eta_w": eta_w}

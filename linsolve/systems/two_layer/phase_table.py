@@ -107,8 +107,8 @@ def table_text() -> str:
         "",
         "Two-layer linear networks whose sizes are powers of kappa; both layers learn at the rate kappa^c_eta.",
         "Source: Xu and Ziyin (2024), Table 1, for independent Gaussian weights.",
-        f"* printed as kernel, {wrong} entries: so only with an initial output of 0. It is of order kappa here, and is",
-        "  unlearned by disalignment.",
+        f"* printed as kernel, {wrong} entries: true only for an initial output of 0. Here the output starts at order",
+        "  kappa, and training removes it by disalignment of the layers.",
     ]
     return "\n".join(lines)
 

@@ -21,7 +21,7 @@ __all__ = ["TwoRotatedLayers"]
 class TwoRotatedLayers(Map):
     """Base of flows of two layers with the loss ``weight r^2``, solved as ``r^2`` with rates times ``weight/pace``.
 
-    Times of that problem are divided by `pace`, a power of two.
+    The time t of the flow is the time ``pace t`` of that problem; `pace` is a power of two.
     """
 
     forward_complete: ClassVar[bool] = True

@@ -133,7 +133,7 @@ class Layers(NamedTuple):
 
 
 def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
-    """Return the unit for layers with this largest entry, on the scale of p and q, for an output of scale `gamma`."""
+    """Return the unit; `largest` is the largest entry of the layers in units of p and q, `gamma` the output scale."""
     small = (largest < 1 / 2.0**50) & (largest * gamma < 1 / 2.0**50)
     return unit_for(xp, small & ((largest < 1 / 2.0**400) | (largest * gamma < 1 / 2.0**400)), largest * gamma)
 
@@ -150,7 +150,7 @@ def _widening(start: LayersStart, b: Rotation) -> Any:
 
 
 def _turns(start: LayersStart, b: Rotation) -> tuple[Any, Any]:
-    """Return the factors of the other layer in u and in h, ``sinh(theta)`` times a ratio of roots."""
+    """Return the coefficients of ``h0`` in u and of ``u0`` in h: ``sinh(theta)`` times a ratio of roots."""
     twice = start.gamma * start.rotation.r0
     u, h = ((-(twice * root * b.lift) * root)[..., None] for root in (start.root_h, start.root_u))
     return u, h
@@ -174,7 +174,7 @@ def _pick(xp: Any, at: Any, v: Any) -> Any:
 
 
 def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
-    """Return, per unit, the magnitude of the terms and the sum, from the form with the smaller terms.
+    """Return, for each hidden unit, the magnitude of the terms and their sum, from the form with the smaller terms.
 
     The forms are ``own cosh(theta) + other sinh(theta)`` and ``(p exp(theta) + q exp(-theta))/root``.
     """
@@ -191,7 +191,7 @@ def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tupl
 
 
 def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign: int) -> tuple[Any, Any]:
-    """Return the magnitude of the terms, and the other layer from layer `v`, the output and the conserved bivector.
+    """Compute the other layer from layer `v`, the output and the conserved bivector; return its error bound first.
 
     With ``M = u h^T - h u^T`` conserved, ``u = ((u.h) h + M h)/|h|^2`` and ``h = ((u.h) u - M u)/|u|^2``, each a sum of
     two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u; `rest` is from `_rest`. The magnitude is infinite

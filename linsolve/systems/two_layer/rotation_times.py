@@ -16,8 +16,8 @@ def blow_up_time(xp: Any, start: RotationStart) -> Any:
     r"""Return the negative time at which the backward solution blows up, ``-inf`` where it does not.
 
     ``t* = -log(1 + X)/(4 c)``, ``X = c (m + c)/(2 k^2 |g r0|)`` with ``k = p`` and ``m = 2 p^2 - g y`` where
-    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``. The root of X is computed divided by the unit of the rotation,
-    since X overflows for the smallest initial weights.
+    ``g r0 > 0``, else ``k = q`` and ``m = 2 q^2 + g y``. The code computes ``sqrt(X)`` divided by the unit of the
+    rotation, since X overflows for the smallest initial weights.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def time_to_loss(xp: Any, start: RotationStart, *, loss: Any) -> Any:
 
 
 def _kept_away(xp: Any, start: RotationStart, target: Any) -> Any:
-    """Return whether one of p, q is 0, so that the output keeps its sign, and this is not the sign of `target`."""
+    """Return whether p or q is 0, so that the output keeps its sign, and `target` does not have this sign."""
     side = xp.where(start.p == 0, -target, target)
     side = xp.where(start.g < 0, -side, side)
     return ((start.p == 0) | (start.q == 0)) & ((side <= 0) | (start.g == 0))
@@ -124,7 +124,7 @@ def _late_time(xp: Any, start: RotationStart, then: tuple[Any, Any], log_part: A
 
 
 def _log_ratio(xp: Any, x: Any, y: Any, unit: Any, unused: Any) -> Any:
-    """Return ``log(x/y)``; as a difference for the smallest initial weights, where the quotient may overflow."""
+    """Return ``log(x/y)``, as ``log(x) - log(y)`` for the smallest initial weights, where ``x/y`` may overflow."""
     tiny, unused = unit != 1, unused | (x == 0)
     quotient = unless(xp, unused, x) / unless(xp, unused | tiny, y)
     return xp.log(quotient) - xp.log(unless(xp, unused | ~tiny, y))

@@ -145,7 +145,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         return self.State(u, now.kept[..., None, None] * z0.w + along)
 
     def sampled(self, who: str, xp: Any, samples: Any) -> tuple[Any, Any]:
-        """Return the weight of the output and the target of each step, for weighted samples on the line of `x`."""
+        """Return, for each step, the weight of the output and the target that represent the weighted samples."""
         return line_samples(who, xp, samples, self.x, self.tolerance)
 
     def invariants(self, xp: Any, z: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ NOISE = 2e-15
 
 
 def log_flow_map(xp: Any, t: Any, rate: Any, spread: Any) -> tuple[Any, Any]:
-    """Return ``ln(n/c) / 2`` and ``-ln(n c) / 2`` of each mode, from decaying exponentials only.
+    """Return ``ln(n/c) / 2`` and ``-ln(n c) / 2`` of each mode (n, c of `matrix_riccati`), from decaying exponentials.
 
     The second is ``ln(1/c)`` minus the first, computed without their large common part.
     """
@@ -46,7 +46,7 @@ def _log(xp: Any, a: Any) -> Any:
 
 
 def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]:
-    """Return the factors of one flow map ``q -> c^-1 q L^-T``, ``L L^T = 1 + q^T (n/c) q``: the new q, and ``L^-T``.
+    """Return ``c^-1 q L^-T``, the root after one flow map, and ``L^-T``; ``L L^T = 1 + q^T (n/c) q`` is the bracket.
 
     ``L^-T`` is upper triangular: it adds to a column only multiples of earlier columns, so that zeros of the echelon
     form stay exact. Both factors are nan where the bracket is numerically singular.
@@ -67,7 +67,7 @@ def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]
 
 
 def _scaled(xp: Any, q: Any, weigh: Any, lean: Any, near: Any) -> tuple[Any, Any, Any]:
-    """Return rows times ``sqrt(n/c)`` and ``1/c``, columns scaled to largest weight one, so that no step overflows.
+    """Return rows times ``sqrt(n/c)`` and ``1/c``; columns are scaled to a largest entry of 1, so none overflows.
 
     A logarithm loses digits in proportion to its size, so it is used only for rows that may overflow.
     """
@@ -153,9 +153,9 @@ def carried(xp: Any, h: Any, short: Any, old: Any, root: Any, q: Any, right: Any
 def relaxed(xp: Any, frame: Frame) -> Any:
     """Return ``P`` at ``t = inf``, shape batch + (n, n).
 
-    With `spread` the limit is ``f + sqrt(f^2 + spread)``. Without it, each growing mode that is reachable from the
-    initial state tends to ``2 f``, the others to 0. Rates that agree to rounding error count as equal; the initial
-    state determines the limit within such a group.
+    If ``spread > 0``, the limit is ``f + sqrt(f^2 + spread)``. If ``spread = 0``, each growing mode that is reachable
+    from the initial state tends to ``2 f``, and the others tend to 0. Rates that agree to rounding error count as
+    equal; the initial state determines the limit within such a group.
     """
     n = frame.rate.shape[-1]
     top = xp.max(xp.abs(frame.rate), axis=-1, keepdims=True)

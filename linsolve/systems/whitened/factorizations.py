@@ -51,10 +51,10 @@ def inverted(xp: Any, factor: Any) -> Any:
 def echelon(xp: Any, q: Any, root: Any, growing: int, noise: Any) -> tuple[Any, Any]:
     """Rotate columns of `q` into echelon form, with exact zeros wherever growing rows are numerically zero.
 
-    An exact saddle is a rank deficiency of the growing rows; a rounding error would leave it at the rate of the missing
-    row. First the right null vectors of all growing rows are moved to the front. Then, in order of decreasing rate, the
-    remaining entries of each row are moved into the last unused column. The same rotations are applied to `root`. One
-    QR factorization suffices at full rank or a rank deficiency of one.
+    At an exact saddle the growing rows are rank-deficient; after a rounding error the solution would leave the saddle
+    at the rate of the missing row. First the right null vectors of all growing rows are moved to the front. Then, in
+    order of decreasing rate, the remaining entries of each row are moved into the last unused column. The same
+    rotations are applied to `root`. One QR factorization suffices at full rank or a rank deficiency of one.
     """
     r = q.shape[-1]
     size = noise[..., None] * xp.sqrt(xp.sum(q * q, axis=(-2, -1)))[..., None]
@@ -80,8 +80,9 @@ def _independent(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[t
     """Return `q` and `root` rotated by one QR factorization, and a mask where its rank decision is certain.
 
     The singular values of a triangle are at most its diagonal entries and at least one over the norm of its inverse.
-    Either the fastest rows are independent, or all rows but the slowest growing one, whose entry is then set to zero.
-    The latter case occurs where parity forbids the target; it requires that all rows grow.
+    Two cases are certain: the fastest rows are independent, or all rows except the slowest growing row are independent.
+    In the second case the entry of that row is set to zero. This case occurs where parity forbids the target; it
+    requires that all rows grow.
     """
     n, r = q.shape[-2:]
     q, root, pivots = _triangular(xp, q, root, n - growing)

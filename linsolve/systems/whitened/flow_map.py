@@ -1,11 +1,13 @@
 """The flow map of the matrix Riccati equation from the initial state to any time, for all times and networks at once.
 
-The state at time t is ``P = R R^T`` with ``R = basis c^-1 q (1 + q^T (n/c) q)^(-1/2)``. Weights n/c span hundreds of
-orders of magnitude. Rows of `q` are sorted by them and in echelon form, so that the first nonzero entry of each column
-has the largest weight. The bracket is therefore graded by columns: with columns scaled to a unit diagonal it is
-well-conditioned, unless the initial state is nearly rank-deficient among modes of nearly equal weight. The accuracy of
-a Cholesky factor depends only on the condition number of that scaled matrix (Demmel, "On floating point errors in
-Cholesky", 1989). The trace of its inverse bounds the condition number, and is computed at every time of every network.
+In the notation of `matrix_riccati`, the state at time t is ``P = R R^T`` with
+``R = basis c^-1 q (1 + q^T (n/c) q)^(-1/2)``. The weights n/c span hundreds of orders of magnitude. Rows of `q` are
+sorted by weight and in echelon form, so that the first nonzero entry of each column has the largest weight. The matrix
+``1 + q^T (n/c) q``, called the bracket in this package, is therefore graded by columns: with columns scaled to a unit
+diagonal it is well-conditioned, unless the initial state is nearly rank-deficient among modes of nearly equal weight.
+The accuracy of a Cholesky factor depends only on the condition number of that scaled matrix (Demmel, "On floating point
+errors in Cholesky", 1989). The trace of its inverse bounds the condition number, and is computed at every time of every
+network.
 """
 
 from __future__ import annotations
@@ -263,7 +265,7 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
 
 
 def _fed(xp: Any, t: Any, frame: Frame) -> Any:
-    """Return the root of the second term of the formula, ``spread n/c``."""
+    """Return ``basis sqrt(spread n/c)``, a square root of the first term of the formula in `matrix_riccati`."""
     spread = frame.spread[..., None]
     safe = xp.where(spread > 0, spread, xp.ones_like(spread))
     weigh, _ = log_flow_map(xp, t, frame.rate, frame.spread)

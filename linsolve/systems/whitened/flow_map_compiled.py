@@ -1,10 +1,10 @@
-"""The flow map of small networks, compiled (extra ``[fast]``): SIMD vectors hold eight times of one network.
+"""The flow map of small networks, compiled (extra ``[fast]``): a SIMD vector holds eight time points of one network.
 
 The formulas are those of `flow_map`; for matrices this small, library calls cost more than the arithmetic. The kernel
 requires ``spread = 0`` and times early enough that weights are not stored as logarithms.
 
-Sums of products are accumulated four at a time, which shares loads and hides latency. In a remainder of fewer than four
-some are computed twice.
+Sums of products are accumulated four at a time, which shares loads and hides latency. If fewer than four sums remain,
+some of them are computed twice.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _inverse(factor, r, column, diagonal, turn):
 
 @njit(**OPTIONS)
 def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, add):
-    """Set ``into = left right``, or add to it if `add`; `left` is common to all cases, its rows zero before `begin`.
+    """Set ``into = left right``, or add to it if `add`; `left` is common to all times; row i is 0 before `begin[i]`.
 
     `left` begins at entry `at`, a row every `stride` entries; `right` and `into` begin at vectors `low` and `top`.
     """
@@ -218,7 +218,7 @@ def _outer(found, top, rows, low, columns, r, number):
 
 @njit(**OPTIONS)
 def _written(number, size, active, into, where, step):
-    """Write the matrices of the active cases to flat memory from `where` on, `step` apart, in units of their size."""
+    """Write the matrices of the active times to flat memory from `where` on, `step` apart, in units of their size."""
     where, step = where * size, step * size
     if active == WIDTH and size >= WIDTH:
         for at in range(0, size, WIDTH):
@@ -240,7 +240,7 @@ def fill(t, start, n_in, halved, members, out):
     start : tuple of arrays
         basis, rate, q, root; first nonzero row of each column of `q`, and its magnitude; the fastest rate.
     n_in, halved : int
-        Number of inputs, and of pairs ``(v, u), (v, -u)`` of columns of the basis: all or none.
+        Number of inputs; number of pairs ``(v, u), (v, -u)`` of columns of the basis, 0 unless all are paired.
     members : tuple of int
         First member, and one beyond the last.
     out : tuple of arrays

@@ -88,9 +88,10 @@ def matrix_riccati(
 
     Notes
     -----
-    The initial state is replaced by the nearest one in the class; the change is of the order of its rounding error, or
-    of its distance from the class where `Flow.conditions` accepts one. Entries of its root that are numerically zero
-    are set to zero, so that rounding errors do not leave a saddle that the exact flow never leaves. Accuracy:
+    The initial state is replaced by the nearest state in the solvable class. The change is of the order of the rounding
+    error of the initial state, or of its distance from the class if this is within the tolerance of `Flow.conditions`.
+    Numerically zero entries of the root are set to zero; otherwise rounding errors would drive the solution away from a
+    saddle that the exact flow never leaves. Accuracy:
     ``tests/systems/whitened/test_matrix_riccati.py``, and ``test_flow_map.py`` for the errors of the flow map.
 
     Examples
@@ -121,7 +122,7 @@ def matrix_riccati(
 
 
 def _bounded(xp: Any, t: Any, frame: Frame) -> Any:
-    """Return the times, infinite where their product with the fastest rate would overflow: the limit is reached."""
+    """Return the times; inf replaces those whose product with the fastest rate overflows, as the limit is reached."""
     pace = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
     fast = pace > SLOW
     last = LATE / xp.where(fast, pace, xp.ones_like(pace))

@@ -156,7 +156,7 @@ def _driven(
 
 
 def _until_the_limit(who: str, times: np.ndarray, pace: float, frame: Frame, n_in: int, rtol: float) -> np.ndarray:
-    """Return ``pace times``, at most the time at which the state is its limit to rounding.
+    """Return ``pace * times``, capped at the time at which the state equals its limit up to rounding.
 
     Rounding errors of the closed form accumulate in the weights, and exceed the tolerance after about ``rtol/eps``.
     """

@@ -6,8 +6,8 @@ flow map over a step h is ``P -> (C + D P)(A + B P)^-1`` with
 .. math:: \begin{pmatrix} A & B \\ C & D \end{pmatrix} = \exp h \begin{pmatrix} -\tilde F & 1 \\ \hat\delta & \tilde F
     \end{pmatrix} .
 
-It is rational, so that a change of the start, the target or the time is carried from step to step by its derivative at
-the values of the solution; no eigenvector is differentiated.
+This map is rational. Its derivative at the values of the solution carries a change of the start, the target or the time
+from step to step; no eigenvector is differentiated.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def start_frame(
 def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
     """Return eigenvectors and eigenvalues of ``F~``, by decreasing eigenvalue.
 
-    Directions that only the inputs or only the outputs have give ``-total/2`` and ``total/2``.
+    Input directions without a singular value have the eigenvalue ``-total/2``, such output directions ``total/2``.
     """
     cin, cout, rate = modes.weighed(xp, total)
     batch, k, half = tuple(rate.shape[:-1]), rate.shape[-1], total[..., None] / 2
@@ -242,7 +242,7 @@ def _full_root(xp: Any, product: Any, kind: Imbalance) -> Any:
     """Return ``Q0`` of a state with two eigenvalues, shape batch + (n, n); the product determines ``P0``.
 
     ``X = sqrt(kappa^2 + Y^T Y) - total/2``, ``Z = sqrt(kappa^2 + Y Y^T) + total/2``,
-    ``kappa^2 = total^2/4 + spread``: one block of two for each singular value of the product.
+    ``kappa^2 = total^2/4 + spread``: one 2 x 2 block for each singular value of the product.
     """
     v, s, u = Modes.of(xp, product)
     k, rows_in, rows_out = s.shape[-1], v.shape[-1], u.shape[-1]

@@ -182,7 +182,7 @@ def init(
     scale : float
         Scale of the weights that the imbalance does not determine, not negative.
     imbalance : float
-        ``lambda``; positive needs ``width <= n_out``, negative ``width <= n_in``.
+        ``lambda``; a positive value needs ``width <= n_out``, a negative value ``width <= n_in``.
     batch : tuple of int
         Leading shape.
     rng : Generator or int, optional
@@ -297,7 +297,7 @@ def _parity(xp: Any, orthogonal: Any) -> Any:
 
 
 def prospect(flow: Any, z0: Any) -> str:
-    """Return the limit of the flow from `z0`, and its reason, as a sentence."""
+    """Return a sentence that states the limit of the flow from `z0` and the reason."""
     xp = arithmetic.namespace(*(z0 := flow.state(z0)))
     flow = flow.cast(xp)
     stuck = arithmetic.to_numpy(flow.obstructed(xp, z0)) > 0
@@ -307,6 +307,6 @@ def prospect(flow: Any, z0: Any) -> str:
     if stuck:
         return (
             f"The flow ends on a saddle, at loss {final:.6g}: a balanced square network keeps the sign of det W2 W1, "
-            "and the target's is the other"
+            "and the determinant of the target has the other sign"
         )
     return f"The flow ends at loss {final:.6g}"
