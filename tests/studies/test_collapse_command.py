@@ -344,3 +344,9 @@ def test_prediction_follows_the_bias_that_given_weights_end_with():
     for name, value in found.predicted.items():
         if name not in ("gamma", "theta"):
             assert value == pytest.approx(float(found.theory[name][-1]), abs=1e-8)
+
+
+@pytest.mark.parametrize("start", [np.ma.masked, [], {}, None, 1.5], ids=str)
+def test_a_start_that_is_no_name_is_refused(start):
+    with pytest.raises(ValueError, match=r"collapse: start = .* is unknown"):
+        ls.collapse.collapse(start=start)

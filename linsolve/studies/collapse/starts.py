@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import number, real_array, unknown_name
+from linsolve.core.arguments import choice, number, real_array
 from linsolve.systems.collapse.contrasts import contrasts, members
 from linsolve.systems.collapse.neural_collapse import NeuralCollapse
 
@@ -119,8 +119,7 @@ def _generic(
 
 def refuse_kind(kind: str) -> None:
     """Raise if the kind of start is unknown."""
-    if kind not in KINDS:
-        raise ValueError(unknown_name("collapse", "start", kind, KINDS))
+    choice("collapse", "start", kind, KINDS)
 
 
 def refuse_other_kind(flow: Any, kind: str, weights: Weights, imbalance: float) -> None:
