@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import real_array, shown, times, unknown_name
+from linsolve.core.parameters import own_axes
 from linsolve.ensembles.axes import Axis
 from linsolve.ensembles.blocks import check_engine, observed
 from linsolve.ensembles.record import named, signature
@@ -181,7 +182,7 @@ class FlowObservation:
     def _check_fixed(self, name: str, value: Any) -> None:
         about = self.parameters[name].metadata
         array = real_array("ensembles.of", name, value, meaning=about["doc"], domain=about["domain"])
-        if array.ndim != len(about["axes"]):
+        if array.ndim != len(own_axes(self.parameters[name], array)):
             own = f"its own axes {about['axes']} only" if about["axes"] else "one number"
             remedy = "give one such array" if about["axes"] else "make it an axis of the sweep"
             raise ValueError(

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linsolve as ls
+from linsolve.core.parameters import own_axes
 
 EPS = 2.0**-52
 every_flow = pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
@@ -19,7 +20,12 @@ def own(value, axes):
 
 
 def axes_of(flow):
-    return {field.name: field.metadata["axes"] for field in dataclasses.fields(flow)}
+    return {field.name: own_axes(field, getattr(flow, field.name)) for field in dataclasses.fields(flow)}
+
+
+def batched(cls, name):
+    """Return whether a parameter may differ between members; a number that stands for all entries may not."""
+    return not cls.__dataclass_fields__[name].metadata["uniform"]
 
 
 def member(flow, z0):
@@ -49,16 +55,17 @@ def test_a_batch_is_its_members_one_by_one(cls, seed, batch, time_shape):
     # it varies inside the closed form's reach
     about = {k: cls.__dataclass_fields__[k].metadata for k in parameters}
     counts = [k for k in parameters if about[k]["whole"] or "directions" in about[k]["doc"]]
+    same = {k: parameters.pop(k) for k in list(parameters) if not batched(cls, k)}
     factors = {k: rng.uniform(0.8, 1.25, batch + (1,) * v.ndim) for k, v in parameters.items()}
     values = {k: np.ones_like(factors[k]) * v if k in counts else factors[k] * v for k, v in parameters.items()}
     ages = rng.uniform(0.0, 0.5, batch)
-    aged = cls(**parameters)(ages, cls.State(*start)).state
-    together = cls(**values)(t, aged)
+    aged = cls(**parameters, **same)(ages, cls.State(*start)).state
+    together = cls(**values, **same)(t, aged)
     for name, axes in cls.axes.items():
         assert together[name].shape == time_shape + batch + own(getattr(aged, name), axes)
     assert together["loss"].shape == time_shape + batch
     for index in np.ndindex(batch):
-        alone = cls(**{k: v[index] for k, v in values.items()})(t, cls.State(*(v[index] for v in aged)))
+        alone = cls(**{k: v[index] for k, v in values.items()}, **same)(t, cls.State(*(v[index] for v in aged)))
         assert alone.names == together.names
         size = max(1.0, *(np.max(np.abs(v)) for v in alone.state))
         for name in alone.names:
@@ -72,7 +79,7 @@ def test_a_batch_is_its_members_one_by_one(cls, seed, batch, time_shape):
 def test_parameters_alone_make_a_batch(cls, seed, batch):
     rng = np.random.default_rng(seed)
     parameters, start = member(*cls.example(rng))
-    values = {k: np.broadcast_to(v, batch + v.shape) for k, v in parameters.items()}
+    values = {k: np.broadcast_to(v, batch + v.shape) if batched(cls, k) else v for k, v in parameters.items()}
     traj, alone = cls(**values)([0.0, 0.5], cls.State(*start)), cls(**parameters)([0.0, 0.5], cls.State(*start))
     for name, axes in cls.axes.items():
         assert traj[name].shape == (2, *batch, *own(alone[name], axes))

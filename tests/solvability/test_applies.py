@@ -761,13 +761,11 @@ def test_layers_in_reversed_order_are_said_to_be():
     X, Y = rng(0).normal(size=(9, 3)), rng(1).normal(size=(9, 2))
     with pytest.raises(ValueError, match=r"last to first: pass \[W3, W2, W1\]"):
         ls.applies([W3, W2, W1], (X, Y))
-    square = [np.ones((2, 3)), np.ones((3, 2))]
-    with pytest.raises(ValueError, match=r"layers are in reversed order, last to first, or transposed; order them"):
+    either = "the layers are in reversed order, last to first, or transposed; order them"
+    with pytest.raises(ValueError, match=either):
         ls.applies([np.ones((3, 4)), np.ones((4, 3))], (X, X))
-    with pytest.raises(
-        ValueError, match=r"W1 has shape \(2, 3\) but must be \(units, 2\) .* last to first: pass \[W2, W1\]"
-    ):
-        ls.applies(square, (Y, Y[:, [0, 1, 0]][:, :2]))
+    with pytest.raises(ValueError, match=rf"W1 has shape \(2, 3\) but must be \(units, 2\) .*{either}"):
+        ls.applies([np.ones((2, 3)), np.ones((3, 2))], (Y, Y))
 
 
 def test_data_must_be_a_pair():

@@ -78,10 +78,10 @@ def test_safetensors_are_read_by_their_library_or_refused(tmp_path, monkeypatch)
 def test_safetensors_written_by_the_library_are_read(tmp_path, kind):
     library = pytest.importorskip("safetensors.numpy")
     path = tmp_path / "w.safetensors"
-    if kind == "bfloat16":  # which NumPy lacks
+    if kind == "bfloat16":  # which NumPy lacks, unless another library has added it
         header = b'{"0.weight":{"dtype":"BF16","shape":[1,1],"data_offsets":[0,2]}}'
         path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0\0")
-        with pytest.raises(ValueError, match=r"solve: weights = .*cannot be read .*convert its arrays to float32"):
+        with pytest.raises(ValueError, match=r"solve: (weights = .*cannot be read .*convert its|.*bfloat16.*convert)"):
             read_weights(path, "solve")
         return
     first, last = GEN.normal(size=(4, 3)).astype(kind), GEN.normal(size=(2, 4)).astype(kind)
