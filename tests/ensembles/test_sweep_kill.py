@@ -239,6 +239,7 @@ def cluster():
         yield client
 
 
+@pytest.mark.exhaustive  # a cluster takes seconds to start and stop
 def test_a_dask_worker_killed_in_mid_sweep(cluster, tmp_path):
     log, store = str(tmp_path / "log"), tmp_path / "sweep.zarr"
 

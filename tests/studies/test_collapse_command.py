@@ -183,9 +183,7 @@ def drawn(found, name):
     return fig
 
 
-@pytest.mark.parametrize(
-    ("kind", "classes"), [("balanced", 2), ("scatter", 3), pytest.param("generic", 3, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize(("kind", "classes"), quick([("balanced", 2), ("scatter", 3), ("generic", 3)], 1))
 def test_figures_have_their_scales_marks_and_source(kind, classes):
     found = collapse(flow(classes), start=kind, until=6.0, step=0.01)
     metrics, residuals, kernels = (drawn(found, name) for name in FIGURES)

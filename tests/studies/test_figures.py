@@ -148,6 +148,7 @@ def test_figure_3_theory_lies_on_the_simulation():
     panels("3", data, phases)
 
 
+@pytest.mark.exhaustive
 def test_double_descent_theory_is_within_four_standard_errors_of_sampled_networks():
     data, noise = generalization.compute_double_descent(), generalization.NOISE
     for (d, ratio), (test, _) in data["sampled"].items():

@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+from selection import quick
 
 import linsolve as ls
 from benchmarks.accuracy_deep_mode import time_between
@@ -71,7 +72,7 @@ def test_a_start_of_any_size_falls_to_the_target_after_an_infinitesimal_time():
     np.testing.assert_allclose(found[:, 0], near, rtol=1e-13)  # eighth roots
 
 
-@pytest.mark.parametrize("engine", ["blocks", "compiled"])
+@pytest.mark.parametrize("engine", quick(["blocks", "compiled"], 1))  # the code of deep modes takes seconds to compile
 def test_every_engine_returns_the_same_extreme_strengths(engine):
     if engine == "compiled":
         pytest.importorskip("llvmlite")
