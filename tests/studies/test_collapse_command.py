@@ -107,6 +107,9 @@ def test_starts_that_are_solvable_are_followed_in_closed_form(kind):
 
 
 @pytest.mark.parametrize("bias", [None, 0.1])
+LONG = [pytest.param(kind, 3, marks=pytest.mark.exhaustive) for kind in ("scatter", "generic")]
+
+
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_balanced_weights_of_either_classifier_reach_the_simplex_whatever_the_seed(classes, bias):
     f = flow(classes)
@@ -183,7 +186,7 @@ def drawn(found, name):
     return fig
 
 
-@pytest.mark.parametrize(("kind", "classes"), quick([("balanced", 2), ("scatter", 3), ("generic", 3)], 1))
+@pytest.mark.parametrize(("kind", "classes"), [("balanced", 2), *LONG])
 def test_figures_have_their_scales_marks_and_source(kind, classes):
     found = collapse(flow(classes), start=kind, until=6.0, step=0.01)
     metrics, residuals, kernels = (drawn(found, name) for name in FIGURES)
