@@ -107,9 +107,6 @@ def test_starts_that_are_solvable_are_followed_in_closed_form(kind):
 
 
 @pytest.mark.parametrize("bias", [None, 0.1])
-LONG = [pytest.param(kind, 3, marks=pytest.mark.exhaustive) for kind in ("scatter", "generic")]
-
-
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_balanced_weights_of_either_classifier_reach_the_simplex_whatever_the_seed(classes, bias):
     f = flow(classes)
@@ -184,6 +181,9 @@ def drawn(found, name):
     fig.canvas.draw()
     plt.close(fig)
     return fig
+
+
+LONG = [pytest.param(kind, 3, marks=pytest.mark.exhaustive) for kind in ("scatter", "generic")]
 
 
 @pytest.mark.parametrize(("kind", "classes"), [("balanced", 2), *LONG])
