@@ -10,6 +10,7 @@ from linsolve.plot.style import COLORS, drawing
 
 __all__ = ["draw"]
 
+_ROW = 90  # letters of two labels beyond which they stand in two rows
 HALO = 2.6  # width of the light line around text and curves that cross dark parts of a map
 
 
@@ -104,11 +105,13 @@ def _frame(ax: Any, found: Any) -> None:
     if areas:  # curves in the left column, regions in the right one
         blank = [Patch(alpha=0.0, label=" ") for _ in range(abs(len(areas) - len(handles)))]
         handles = handles + blank * (len(handles) < len(areas)) + areas
-    rows = -(-len(handles) // 2)
+    wide = not areas and sum(len(handle.get_label()) for handle in handles[:2]) > _ROW
+    columns = 1 if wide else 2
+    rows = -(-len(handles) // columns)
     # in points below the axes, whatever its size
     below = ax.transAxes + ScaledTranslation(-6 / 72, -44 / 72, ax.figure.dpi_scale_trans)
     corner = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": below, "borderaxespad": 0}
-    ax.legend(handles=handles, ncols=2, fontsize=9.5, **corner)
+    ax.legend(handles=handles, ncols=columns, fontsize=9.5, **corner)
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top", "annotation_clip": False}
     text = found.source if found.strength is None else f"{found.source}\nColors: {found.label}."
     ax.annotate(text, (0, 0), (0, -54 - 15.5 * rows), fontsize=8.2, color="#444444", linespacing=1.35, **place)
