@@ -1,14 +1,21 @@
 """The verifier verified: every known-wrong formula is rejected, and every check is needed for at least one of them."""
 
 import pytest
-from mutants import BALANCED
+from mutants import BALANCED, Mutant
+from mutants.descent import NewResidualInDown
 from mutants.two_layer import BOUNDED, RATES, TWO_LAYER, AsItShouldBe, start
 from selection import quick
 
 import linsolve as ls
 from linsolve.core.verify import CHECKS
 
-ALL = BALANCED | TWO_LAYER | BOUNDED
+
+class WrongDescent(NewResidualInDown, ls.TwoLayer):
+    """A network whose gradient descent is wrong and whose gradient flow is right."""
+
+
+DESCENT = {"residual after the step": Mutant(WrongDescent(**RATES), start(), "discrete")}
+ALL = BALANCED | TWO_LAYER | BOUNDED | DESCENT
 
 
 @pytest.fixture(scope="module")
