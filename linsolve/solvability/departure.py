@@ -95,7 +95,7 @@ def _refuse_long(flow: Maps, step: float, horizon: float) -> None:
         return
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            known = np.isfinite(flow(np.asarray([0.0, step]))).all()
+            known = bool(np.isfinite(flow(np.asarray([0.0, step]))).all())
     except (ValueError, ArithmeticError):
         known = False
     if not known:

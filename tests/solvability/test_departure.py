@@ -79,6 +79,7 @@ def test_biases_are_simulated():
     assert np.isfinite(first)
     assert (traj.departure.time, traj.departure.largest) == (pytest.approx(first), pytest.approx(size, rel=1e-6))
     assert traj.notes[0] == str(traj.departure)
+    assert f"from t = {first:.4g} on, by more than 0.5 % of the largest output up to t = 5; " in traj.notes[0]
 
 
 def test_one_sample_with_biases_has_a_finite_difference():
