@@ -43,10 +43,14 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         "--step",
         type=float,
         metavar="H",
-        help="also find the first time at which gradient descent with this step leaves gradient flow",
+        help="also find the first time at which gradient descent with this step differs from gradient flow",
     )
     parser.add_argument(
-        "--within", type=float, default=0.01, metavar="D", help="by this share of the largest outputs [0.01]"
+        "--within",
+        type=float,
+        default=0.01,
+        metavar="D",
+        help="size of that difference, as a share of the largest output [0.01]",
     )
 
 

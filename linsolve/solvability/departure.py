@@ -17,10 +17,15 @@ from linsolve.solvability.trajectory import WHO, Departure
 
 __all__ = ["departure", "map_match"]
 
-POINTS = 257  # times at which flow and descent are compared, and again between the two around the first difference
-EXACT, SIMULATED = 100_000, 20_000  # steps, beyond which the leading correction is measured at a longer step
+POINTS = 4096  # times at which flow and descent are compared, at most
+LINE = 257  # times between the two around the first difference, and of a large network
+STORED = 3e7  # weights times times of comparison
+SHARE = 0.1  # of the tolerance, by which outputs move between two times of comparison
+EXACT, SIMULATED = 100_000, 20_000  # steps; later ones are taken only if descent still moves, at a longer step
 WORK = 1e9  # weights times steps of a simulation
-Maps = Callable[[np.ndarray], np.ndarray]  # from numbers of steps to maps on the span of the data
+SETTLED = 1e-3  # of the tolerance, by which outputs that have converged move
+COUNTED = 2.0**53  # steps that doubles count
+Maps = Callable[[np.ndarray], np.ndarray]  # from numbers of steps, or times, to maps on the span of the data
 
 
 def departure(problem: Problem, match: Match | None, flow: Maps, rule: tuple[float, float], until: float) -> Departure:
@@ -40,40 +45,111 @@ def departure(problem: Problem, match: Match | None, flow: Maps, rule: tuple[flo
         Horizon, positive; a step is taken even if it is longer.
     """
     step, within = rule
-    until = max(until, step)
+    horizon, until = until, max(until, step)
+    if until / step > COUNTED:
+        raise ValueError(
+            f"{WHO}: step = {step!r} must be at least {until / COUNTED:.2g} (of gradient descent, in units of time; "
+            f"more than 2^53 steps to t = {until:g}); say {until / 1000:g}"
+        )
+    _refuse_long(flow, step, horizon)
+    size = sum(w.size for w in problem.weights)
     length, count = step, int(np.floor(until / step * (1 + 1e-12)))
-    most = min(SIMULATED, max(int(WORK / sum(w.size for w in problem.weights)), 100))
-    if match is not None and count <= EXACT:
-        descent, method = _exact(match, problem, step), f"exact descent of {match.name}"
-    elif count <= most:
-        descent, method = _simulated(problem, step), "simulated descent"
+    if match is not None:
+        descent, method, most = _exact(match, problem, step), f"exact descent of {match.name}", EXACT
     else:
-        length, count = until / most, most
-        descent, method = _simulated(problem, length), f"leading correction, O(step), measured at step {length:.3g}"
-    low, high, time, largest, scale = 0, count, np.inf, None, 0.0
+        descent, method, most = _simulated(problem, step), "simulated descent", SIMULATED
+        most = min(most, max(int(WORK / size), 100))
+    if count > most:
+        ended = _ended(
+            problem, descent(np.asarray([most // 2, most - 1, most])), flow(np.asarray([most * step, until])), within
+        )
+        if ended:
+            count, method = most, f"{method}, which {ended} by t = {most * step:.4g}"
+        else:
+            most = min(SIMULATED, max(int(WORK / size), 100))
+            length, count = until / most, most
+            descent, method = _simulated(problem, length), f"leading correction, O(step), measured at step {length:.3g}"
+    most = int(np.clip(STORED / size, LINE, POINTS))
+    steps, flows, descents = _resolved(problem, lambda k: flow(k * length), descent, (count, most), within)
+    scale = float(_sizes(problem, flows).max()) or 1.0
+    gap = step / length * _sizes(problem, descents - flows) / scale
+    if length != step and not np.isfinite(gap).all():
+        raise ArithmeticError(
+            f"{WHO}: step = {step:g} takes {until / step:.3g} steps to t = {until:g}, and descent diverges at the "
+            f"longer step {length:.3g}, at which its leading correction would be measured; ask for earlier times"
+        )
+    largest = float(gap.max())
+    while (above := np.nonzero(gap > within)[0]).size:
+        low, high = int(steps[max(above[0] - 1, 0)]), int(steps[above[0]])
+        if high - low <= 1:
+            return Departure(high * length, step, within, until, largest, method)
+        steps = np.unique(np.linspace(low, high, LINE).round().astype(int))
+        gap = step / length * _sizes(problem, descent(steps) - flow(steps * length)) / scale
+        gap[-1] = np.inf  # above the tolerance, whatever the rounding of the flow at other times
+    return Departure(np.inf, step, within, until, largest, method)
+
+
+def _refuse_long(flow: Maps, step: float, horizon: float) -> None:
+    """Raise an error that names the step if gradient flow is not known after one."""
+    if step <= horizon:
+        return
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = bool(np.isfinite(flow(np.asarray([0.0, step]))).all())
+    except (ValueError, ArithmeticError):
+        known = False
+    if not known:
+        raise ValueError(
+            f"{WHO}: step = {step!r} is too long (of gradient descent, in units of time; gradient flow is not solved "
+            f"to that time); say at most {horizon:g}"
+        )
+
+
+def _resolved(
+    problem: Problem, flow: Maps, descent: Maps, numbers: tuple[int, int], within: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return numbers of steps, ascending, and the maps of flow and descent after them.
+
+    Every early step is among them, later ones at spacings of about a percent, and as many in between as either
+    output moves by `SHARE` of the tolerance, up to a largest number.
+    """
+    count, most = numbers
+    early, spread = np.arange(most // 8), np.geomspace(1, count, most // 4)
+    steps = np.unique(np.minimum(np.concatenate([early, spread, [count]]).round().astype(int), count))
+    flows, descents = flow(steps), descent(steps)
     while True:
-        steps = np.unique(np.linspace(low, high, POINTS).round().astype(int))
-        gap, outputs = _distances(problem, flow(steps * length), descent(steps))
-        scale = scale or float(outputs.max()) or 1.0
-        if length != step and not np.isfinite(gap).all():
-            raise ArithmeticError(
-                f"{WHO}: step = {step:g} takes {until / step:.3g} steps to t = {until:g}, and descent diverges at the "
-                f"longer step {length:.3g}, at which its leading correction would be measured; ask for earlier times"
-            )
-        gap = step / length * np.where(np.isfinite(gap), gap, np.inf) / scale
-        largest = float(gap.max()) if largest is None else largest
-        above = np.nonzero(gap > within)[0]
-        if above.size:
-            low, high = int(steps[max(above[0] - 1, 0)]), int(steps[above[0]])
-            time = high * length
-        if not above.size or high - low <= 1:
-            return Departure(time, step, within, until, largest, method)
+        scale = float(_sizes(problem, flows).max()) or 1.0
+        moved = np.maximum(*(_sizes(problem, np.diff(path, axis=0)) for path in (flows, descents))) / scale
+        moved = np.where(np.isfinite(moved), moved, 0.0)  # descent has diverged
+        share = float(np.clip(SHARE * within, 1e-3, 0.02))
+        spaces, left = np.diff(steps), most - len(steps)
+        while (pieces := np.minimum(np.ceil(np.minimum(moved, 1.0) / share), spaces)).clip(1).sum() > left + len(moved):
+            share *= 2
+        between = np.nonzero(pieces > 1)[0]
+        if not between.size:
+            return steps, flows, descents
+        inner = [np.linspace(steps[i], steps[i + 1], int(pieces[i]) + 1)[1:-1].round().astype(int) for i in between]
+        more = np.concatenate(inner)
+        order = np.argsort(np.concatenate([steps, more]))
+        steps = np.concatenate([steps, more])[order]
+        flows = np.concatenate([flows, flow(more)])[order]
+        descents = np.concatenate([descents, descent(more)])[order]
 
 
-def _distances(problem: Problem, flow: np.ndarray, descent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the root mean square over samples of the difference of outputs, and of the outputs of the flow."""
-    with np.errstate(over="ignore", invalid="ignore"):  # descent that diverges
-        return tuple(np.sqrt(np.sum((v @ problem.flow.covariance) * v, axis=(-2, -1))) for v in (descent - flow, flow))  # type: ignore[return-value]
+def _ended(problem: Problem, descents: np.ndarray, flows: np.ndarray, within: float) -> str:
+    """Return how descent and flow have ended between late times, "" if they still move."""
+    if not np.isfinite(descents).all():
+        return "diverges"
+    scale = float(_sizes(problem, flows).max()) or 1.0
+    moved = max(float(_sizes(problem, path[:-1] - path[-1]).max()) for path in (descents, flows))
+    return "has converged" if moved <= SETTLED * within * scale else ""
+
+
+def _sizes(problem: Problem, maps: np.ndarray) -> np.ndarray:
+    """Return root mean squares over samples of the outputs of maps, inf beyond doubles: of descent that diverges."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = np.linalg.norm(maps @ problem.root, axis=(-2, -1))
+    return np.where(np.isfinite(sizes), sizes, np.inf)
 
 
 def _exact(match: Match, problem: Problem, step: float) -> Maps:

@@ -72,6 +72,11 @@ class Problem(NetworkObservables):
         target = (net.cross @ net.span) / net.power
         return deep_weights(target, len(net.weights), rates=net.rates, covariance=np.diag(net.power))
 
+    @cached_property
+    def root(self) -> np.ndarray:
+        """Matrix ``R`` with ``R R^T`` the second moment of the inputs: a map M has outputs of size ``|M R|``."""
+        return np.diag(np.sqrt(self.network.power))
+
     def integrated(self) -> tuple[list[np.ndarray], str]:
         """Return all weights at all times, and the integrator."""
         weights, shape, span = self.weights, self.times.shape, self.network.span
@@ -131,6 +136,11 @@ class BiasedProblem(Problem):
         has = [each is not None for each in net.biases]
         second = inputs.T @ inputs / len(inputs)
         return deep_weights(target, len(has), rates=net.rates, covariance=second, bias=has)
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """Matrix ``R`` with ``R R^T`` the second moment of the inputs ``(x, 1)``, from them: without squares."""
+        return np.linalg.qr(self._inputs / np.sqrt(len(self._inputs)))[1].T
 
     @cached_property
     def gradients(self) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -73,10 +73,11 @@ def solve(
         Whether `data` holds second moments instead of samples.
     step : float, optional
         Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
-        from those of gradient flow by more than `within` of the largest, ``traj.departure``. From the exact descent
-        where the network reduces to a `Map`, otherwise from a simulation or the leading correction, as it says.
+        from those of gradient flow by more than `within` times the largest output of the flow (root mean square over
+        samples), ``traj.departure``. Its `method` says whether descent is exact, for a network that reduces to a
+        `Map`, simulated, or a leading correction.
     within : float
-        Tolerance of that difference.
+        Size of that difference, as a share of the largest output.
 
     Returns
     -------

@@ -28,11 +28,11 @@ class Departure(NamedTuple):
     step : float
         Length of a descent step, in units of time.
     within : float
-        Tolerance of the root-mean-square difference of the outputs over samples, relative to the largest outputs.
+        Tolerance of the difference (root mean square over samples), as a share of the largest output of the flow.
     until : float
         Horizon, in units of time.
     largest : float
-        Largest difference up to the horizon; inf if descent diverges.
+        Largest difference up to the horizon, as a share of the largest output; inf if descent diverges.
     method : str
         Source of the descent: its exact solution, a simulation, or the leading correction, O(step).
 
@@ -42,6 +42,8 @@ class Departure(NamedTuple):
     >>> traj = ls.solve([[[0.1]], [[0.1]]], ([[1.0]], [1.0]), [0.0, 10.0], step=0.1)
     >>> round(traj.departure.time, 6), traj.departure.method
     (1.3, 'exact descent of TwoLayer')
+    >>> print(str(traj.departure).split(" on, ")[1])
+    by more than 1 % of the largest output up to t = 10; by at most 3.29 % (exact descent of TwoLayer).
     """
 
     time: float
@@ -53,10 +55,11 @@ class Departure(NamedTuple):
 
     def __str__(self) -> str:
         """Return the finding in a sentence."""
-        first = f"from t = {self.time:.4g} on" if np.isfinite(self.time) else "at no time"
+        first = f"from t = {self.time:.4g} on," if np.isfinite(self.time) else "at no time"
+        size = f"by at most {100 * self.largest:.3g} %" if np.isfinite(self.largest) else "without bound"
         return (
-            f"step {self.step:g}: gradient descent differs from gradient flow by more than {self.within:.2g} of the "
-            f"outputs {first}, by up to {self.largest:.2g} until t = {self.until:.4g} ({self.method})."
+            f"step {self.step:g}: gradient descent differs from gradient flow {first} by more than "
+            f"{100 * self.within:.3g} % of the largest output up to t = {self.until:.4g}; {size} ({self.method})."
         )
 
 

@@ -65,7 +65,7 @@ def test_first_time_and_size_are_those_of_simulated_descent(name):
         found = ls.solve(weights, (X, Y), [0.0, until], rates, step=step, within=within).departure
         first, size = truth(path, descent, step, within)
         assert found.time == pytest.approx(first, rel=1e-9)
-        assert found.largest == pytest.approx(size, rel=0.02)  # of 257 times
+        assert found.largest == pytest.approx(size, rel=1e-6)
         assert found.method == method
 
 
@@ -77,8 +77,39 @@ def test_biases_are_simulated():
     path = traj["map"] @ X.T + traj["offset"][..., None]
     first, size = truth(path, simulated(weights, X, Y, [1.0, 1.0], step, count, biases), step, 0.005)
     assert np.isfinite(first)
-    assert (traj.departure.time, traj.departure.largest) == (pytest.approx(first), pytest.approx(size, rel=0.02))
+    assert (traj.departure.time, traj.departure.largest) == (pytest.approx(first), pytest.approx(size, rel=1e-6))
     assert traj.notes[0] == str(traj.departure)
+    assert f"from t = {first:.4g} on, by more than 0.5 % of the largest output up to t = 5; " in traj.notes[0]
+
+
+def test_one_sample_with_biases_has_a_finite_difference():
+    weights, (X, Y), step, count = [np.full((1, 2), 0.5), np.full((1, 1), 0.5)], ([[1.0, -2.0]], [[1.0]]), 0.1, 50
+    X, Y, biases = np.array(X), np.array(Y), [np.full(1, 0.1), np.array([0.2])]
+    traj = ls.solve(weights, (X, Y), step * np.arange(count + 1), bias=biases, step=step)
+    path = traj["map"] @ X.T + traj["offset"][..., None]
+    first, size = truth(path, simulated(weights, X, Y, [1.0, 1.0], step, count, biases), step, 0.01)
+    assert (traj.departure.time, traj.departure.largest) == (pytest.approx(first), pytest.approx(size, rel=1e-6))
+
+
+@pytest.mark.parametrize("until", [300.0, 1000.0, 3000.0, 1e6])
+def test_late_horizons_of_an_exact_descent_change_nothing(until):
+    X, weights, step, count = np.array([[1.0], [-1.0]]), [np.array([[0.1]])] * 2, 0.1, 200
+    path = ls.solve(weights, (X, X), step * np.arange(count + 1))["map"] @ X.T
+    first, size = truth(path, simulated(weights, X, X, [1.0, 1.0], step, count), step, 0.01)
+    found = ls.solve(weights, (X, X), [0.0, until], step=step).departure
+    assert (found.time, found.largest) == (pytest.approx(first), pytest.approx(size, rel=1e-5))
+    assert found.until == until
+    assert found.method.endswith("which has converged by t = 1e+04") == (until == 1e6)
+
+
+@pytest.mark.parametrize("most", [20_000, 2000])
+def test_late_horizons_of_a_simulation_change_nothing(monkeypatch, most):
+    monkeypatch.setattr(departure, "SIMULATED", most)
+    weights, data, rates, step, *_ = NETWORKS["deep"]
+    found, short = (ls.solve(weights, data, [0.0, t], rates, step=step).departure for t in (400.0, 60.0))
+    assert np.isfinite(short.time)
+    assert (found.time, found.largest) == (pytest.approx(short.time), pytest.approx(short.largest, rel=1e-4))
+    assert found.method == "simulated descent" + (", which has converged by t = 100" if most == 2000 else "")
 
 
 def test_short_steps_are_judged_by_their_leading_correction(monkeypatch):
@@ -117,7 +148,10 @@ def test_applies_says_it_with_its_horizon(tmp_path, capsys):
 
 def test_errors_name_the_argument():
     weights, data, *_ = NETWORKS["line"]
+    deep = NETWORKS["deep"][0]
     for call, message in (
+        (lambda: ls.solve(weights, data, [0.0, 1.0], step=5e-324), r"solve: step = 5e-324 must be at least"),
+        (lambda: ls.solve(deep, CLOUD, [0.0, 1.0], step=1e308), r"solve: step = 1e\+308 is too long .*say at most 1"),
         (lambda: ls.solve(weights, data, [0.0, 1.0], step=-1.0), r"solve: step = -1\.0 must be"),
         (lambda: ls.solve(weights, data, [0.0, 1.0], step=0.1, within=0.0), r"solve: within = 0\.0 must be"),
         (lambda: ls.applies(weights, data, step="x"), r"applies: step = 'x' must be"),
