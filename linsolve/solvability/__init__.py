@@ -53,7 +53,8 @@ def applies(
     step : float, optional
         Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
         from those of gradient flow by more than `within` of the largest, ``verdict.departure``. From the exact descent
-        where the network reduces to a `Map`, otherwise from a simulation or the leading correction, as it says.
+        where the network reduces to a `Map`, otherwise from a simulation or the leading correction, as it says. Needs
+        `until` if the network has biases and none without is equivalent.
     within : float
         Tolerance of that difference.
 
