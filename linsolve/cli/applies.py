@@ -62,7 +62,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "exact, 3 not exact, 2 bad input."
     )
     add_network(parser)
-    parser.add_argument("--until", type=float, metavar="T", help="measure errors up to this time [a learning time]")
+    parser.add_argument(
+        "--until",
+        type=float,
+        metavar="T",
+        help="measure errors, and compare the descent of --step, up to this time [a learning time]; --step needs "
+        "it if the biases have no exact solution",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--all", action="store_true", help="print every flow with every condition, and all nearby cases")
     form.add_argument("--json", action="store_true", help="print the verdict as JSON")

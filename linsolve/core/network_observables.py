@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,19 +28,28 @@ class NetworkObservables:
         w1, span = self.network.weights[0], self.network.span
         return np.asarray(w1 - (w1 @ span) @ span.T)
 
-    def loss(self, span_map: np.ndarray) -> np.ndarray:
-        """Return the loss of maps on the span of the data."""
-        net = self.network
-        target = (net.cross @ net.span) / net.power
-        gap = (target - span_map) * np.sqrt(net.power)
-        return np.asarray(np.sum(gap**2, axis=(-2, -1)) / 2 + self._unexplained(target))
+    @property
+    def inputs(self) -> np.ndarray:
+        """Inputs of the samples in the coordinates of their span."""
+        X, _ = self.samples  # type: ignore[misc]
+        return np.asarray(X @ self.network.span)
 
-    def _unexplained(self, target: np.ndarray) -> float:
-        """Return the loss of the best map; 0 for second moments, which do not contain it."""
+    @cached_property
+    def _triangle(self) -> np.ndarray:
+        """The triangle R of ``(inputs, Y) / sqrt(2 P) = Q R``, or this matrix itself if it has few rows."""
+        both = np.concatenate([self.inputs, self.samples[1]], axis=1)  # type: ignore[index]
+        both = both / np.sqrt(2 * len(both))
+        return np.asarray(np.linalg.qr(both, mode="r")) if len(both) > both.shape[1] else both
+
+    def loss(self, span_map: np.ndarray) -> np.ndarray:
+        """Return the loss of maps on the span of the data, from second moments above its minimum."""
         if self.samples is None:
-            return 0.0
-        X, Y = self.samples
-        return float(np.sum((Y - (X @ self.network.span) @ target.T) ** 2)) / (2 * len(X))
+            net = self.network
+            gap = ((net.cross @ net.span) / net.power - span_map) * np.sqrt(net.power)
+            return np.asarray(np.sum(gap**2, axis=(-2, -1)) / 2)
+        size = span_map.shape[-1]
+        inputs, targets = self._triangle[:, :size], self._triangle[:, size:]
+        return np.asarray(np.sum((targets - inputs @ np.swapaxes(span_map, -1, -2)) ** 2, axis=(-2, -1)))
 
     def refuse_large_kernel(self) -> np.ndarray:
         """Return the inputs of the samples if their kernel fits into the memory."""

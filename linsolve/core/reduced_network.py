@@ -8,7 +8,7 @@ and do not enter the loss. The same holds for input and output directions absent
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 from typing import NamedTuple
 
@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+GROWTH = 0.1  # of a layer's norm, below which an input direction is not learned
+
+
 def norm(a: np.ndarray) -> float:
     """Return the Frobenius norm, also where the squares of the entries leave the range of doubles."""
     size = float(np.abs(a).max(initial=0.0))
@@ -52,16 +55,35 @@ def spectral(a: np.ndarray) -> float:
     return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
 
 
-@np.errstate(over="ignore")
-def fastest_rate(layers: Sequence[np.ndarray], target: np.ndarray, covariance: np.ndarray, rate: float) -> float:
-    """Return an estimate of the rate of a network's fastest mode.
+@np.errstate(over="ignore", invalid="ignore")
+def fastest_rate(
+    layers: Sequence[np.ndarray], target: np.ndarray, covariance: np.ndarray, rate: float
+) -> Callable[[float], float]:
+    """Return an estimate of the rate of a network's fastest mode up to a time, as a function of this time.
 
     It is the largest curvature of a balanced network, ``L |Sigma_xx| s^(2L-2)``, with ``s`` the norm of the layers at
-    the start or for the target, times the learning rate.
+    the start or for the learned part of the target, times the learning rate. Along an input direction of power p the
+    first layer grows at most at the speed ``eta s^(L-1) sqrt(p) |r|``, with ``|r|`` the largest norm of the residual. A
+    direction in which it grows by less than a tenth of s is not learned: its target, of order ``1 / sqrt(p)``, does not
+    count.
     """
-    depth = len(layers)
-    size = max(spectral(target) ** (1 / depth), *(spectral(w) for w in layers))
-    return float(rate * depth * spectral(covariance) * size ** (2 * depth - 2))
+    depth, start = len(layers), max(spectral(w) for w in layers)
+    power, axes = np.linalg.eigh(covariance)
+    power, axes = np.maximum(power[::-1], 0.0), axes[:, ::-1]
+    goals = np.minimum(np.sqrt(np.cumsum(np.sum((target @ axes) ** 2, axis=0))), spectral(target)) ** (1 / depth)
+    residual = norm((target @ axes) * np.sqrt(power)) + np.sqrt(power[0]) * np.float64(start) ** depth
+    speeds = rate * np.sqrt(power) * residual
+
+    @np.errstate(over="ignore")
+    def fastest(until: float) -> float:
+        size = np.float64(start)
+        for speed, goal in zip(speeds, goals, strict=True):
+            if until * speed * size ** max(depth - 2, 0) < GROWTH:
+                break
+            size = np.maximum(size, goal)
+        return float(rate * depth * power[0] * size ** (2 * depth - 2))
+
+    return fastest
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

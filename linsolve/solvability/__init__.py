@@ -54,7 +54,8 @@ def applies(
         Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
         from those of gradient flow by more than `within` times the largest output of the flow (root mean square over
         samples), ``verdict.departure``. Its `method` says whether descent is exact, for a network that reduces to a
-        `Map`, simulated, or a leading correction.
+        `Map`, simulated, or a leading correction. Needs `until` if the network has biases and none without is
+        equivalent.
     within : float
         Size of that difference, as a share of the largest output.
 

@@ -25,7 +25,8 @@ def judged(
     end = found.until or until
     if not end:
         raise ValueError(
-            f"{WHO}: until = None must be given (time; the integrator of this network has no horizon); say until=10"
+            f"{WHO}: step = {rule[0]:g} needs a horizon (no equivalent network without biases sets one); say until=10, "
+            "on the command line --until 10"
         )
     traj = solved(weights, data, [0.0, end], rates, bias, None, 1e-10, tolerance, covariances, names, rule)
     return dataclasses.replace(found, departure=traj.departure, remarks=(*found.remarks, str(traj.departure)))

@@ -10,7 +10,7 @@ measured as the part of every layer's signal outside the bases; rounds are added
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -208,13 +208,20 @@ def _horizon(model: _Model, red: Reduced) -> tuple[float, list[np.ndarray]]:
 
 
 @np.errstate(over="ignore")
-def refuse_endless(who: str, name: str, until: float, rate: float, most: float) -> None:
-    """Raise if a time exceeds `most` time constants of a mode of this rate, too long for an integrator."""
-    if until * rate > most:
-        raise ValueError(
-            f"{who}: {name} = {until:g} is {until * rate:.3g} times the time constant of the fastest mode but must be "
-            f"at most {most:.0e} (time; the network is integrated so far); say {most / rate:.2g}"
-        )
+def refuse_endless(who: str, name: str, until: float, rate: Callable[[float], float], most: float) -> None:
+    """Raise if a time exceeds `most` time constants of the fastest mode up to it, too long for an integrator."""
+    spent = until * rate(until)
+    if spent <= most:
+        return
+    early, late = np.log10(max(most / rate(until), 1e-300)), np.log10(until)
+    while late - early > 0.01:
+        middle = (early + late) / 2
+        early, late = (middle, late) if 10**middle * rate(10**middle) <= most else (early, middle)
+    unit = 10.0 ** (np.floor(early) - 1)
+    raise ValueError(
+        f"{who}: {name} = {until:g} is {spent:.3g} times the time constant of the fastest mode but must be at most "
+        f"{most:.0e} (time; the network is integrated so far); say {np.floor(10**early / unit) * unit:.2g}"
+    )
 
 
 def followed(network: Network, red: Reduced, until: float | None) -> Path:

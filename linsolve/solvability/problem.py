@@ -122,16 +122,16 @@ class BiasedProblem(Problem):
         found = iter(weights[len(self.network.weights) :])
         return [None if each is None else next(found) for each in self.network.biases]
 
-    @cached_property
-    def _inputs(self) -> np.ndarray:
+    @property
+    def inputs(self) -> np.ndarray:
         """The inputs ``(x, 1)``, with x in the coordinates of its span."""
-        X, _ = self.samples  # type: ignore[misc]
-        return np.concatenate([X @ self.network.span, np.ones((len(X), 1))], axis=1)
+        inside = super().inputs
+        return np.concatenate([inside, np.ones((len(inside), 1))], axis=1)
 
     @cached_property
     def flow(self) -> Any:
         """Gradient flow of the weights on the span of the data."""
-        net, inputs = self.network, self._inputs
+        net, inputs = self.network, self.inputs
         target = np.linalg.lstsq(inputs, self.samples[1], rcond=None)[0].T  # type: ignore[index]
         has = [each is not None for each in net.biases]
         second = inputs.T @ inputs / len(inputs)
@@ -152,10 +152,3 @@ class BiasedProblem(Problem):
         rates = [*net.rates, *(rate for rate, each in zip(net.rates, net.biases, strict=True) if each is not None)]
         moves = [move / rate for move, rate in zip(flow.velocity(np, z), rates, strict=True)]
         return (flow.target - map_) @ flow.covariance, moves
-
-    def loss(self, span_map: np.ndarray) -> np.ndarray:
-        """Return the loss of maps ``[W, c]`` on the span of the data."""
-        flow, (_, Y) = self.flow, self.samples  # type: ignore[misc]
-        gap = flow.target - span_map
-        least = np.sum((Y - self._inputs @ flow.target.T) ** 2) / (2 * len(Y))
-        return np.asarray(np.sum((gap @ flow.covariance) * gap, axis=(-2, -1)) / 2 + least)

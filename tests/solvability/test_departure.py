@@ -146,6 +146,20 @@ def test_applies_says_it_with_its_horizon(tmp_path, capsys):
     assert "exact descent of TwoLayer" in capsys.readouterr().out
 
 
+def test_without_a_horizon_of_its_own_the_network_needs_one(tmp_path, capsys):
+    weights, (X, Y), rates, *_ = NETWORKS["line"]
+    biases = [np.full(len(w), 0.1) for w in weights]
+    with pytest.raises(ValueError, match=r"^applies: step = 0.1 needs a horizon .*; say until=10, .* --until 10$"):
+        ls.applies(weights, (X, Y), rates, bias=biases, step=0.1)
+    assert ls.applies(weights, (X, Y), rates, bias=biases, step=0.1, until=10.0).departure.until == 10.0
+    np.savez(tmp_path / "weights.npz", W1=weights[0], W2=weights[1], b1=biases[0], b2=biases[1])
+    np.savez(tmp_path / "data.npz", X=X, Y=Y)
+    files = [str(tmp_path / name) for name in ("weights.npz", "data.npz")]
+    assert main(["applies", *files, "--step", "0.1"]) == 2
+    assert "step = 0.1 needs a horizon" in capsys.readouterr().err
+    assert main(["applies", *files, "--step", "0.1", "--until", "10"]) == 3
+
+
 def test_errors_name_the_argument():
     weights, data, *_ = NETWORKS["line"]
     deep = NETWORKS["deep"][0]

@@ -10,7 +10,7 @@ from selection import quick
 from trained import orthonormal, product
 
 import linsolve as ls
-from linsolve.solvability import problem
+from linsolve.solvability import integration, problem
 from linsolve.systems.whitened.starts import init
 
 
@@ -404,6 +404,35 @@ def test_a_time_too_late_for_integration_is_refused_at_once():
     X, weights = rng.normal(size=(9, 3)), [rng.normal(size=(4, 3)), rng.normal(size=(2, 4))]
     with pytest.raises(ValueError, match=r"solve: t = 1e\+200 is .* must be at most 1e\+14 \(time"):
         ls.solve(weights, (X, X[:, :2]), [0.0, 1e200], [1.0, 0.5])
+
+
+def nearly_collinear(digits):
+    """Return a deep network on inputs with a direction of relative size 10^-digits."""
+    gen = np.random.default_rng(0)
+    X = gen.normal(size=(50, 5))
+    X[:, 4] = X[:, 0] + X[:, 1]
+    Y = gen.normal(size=(50, 3))
+    return [gen.normal(size=shape) / 2 for shape in ((6, 5), (6, 6), (3, 6))], X.round(digits), Y, np.ones(3)
+
+
+@pytest.mark.parametrize("digits", [6, 9, 12, 14])
+def test_nearly_collinear_inputs_limit_neither_time_nor_the_accuracy_of_the_loss(digits):
+    case = nearly_collinear(digits)
+    found = ls.solve(case[0], case[1:3], [0.0, 10.0])
+    assert found.route.startswith("DOP853")
+    direct = np.sum((case[2] - case[1] @ np.swapaxes(found["map"], 1, 2)) ** 2, axis=(1, 2)) / 100
+    np.testing.assert_allclose(found["loss"], direct, rtol=1e-13)
+    close(found["map"][1], product([w[1] for w in train(*case, [0.0, 10.0])]), 1e-9)
+
+
+@pytest.mark.parametrize("rate", [lambda t: 0.00089, lambda t: 7.0 if t < 3.3e7 else 1e12, lambda t: t])
+def test_the_time_that_a_refusal_names_is_accepted(rate):
+    with pytest.raises(ValueError, match="time constant") as refused:
+        integration.refuse_endless("solve", "t", 1e20, rate, 1e14)
+    latest = float(str(refused.value).rsplit("say ", 1)[1])
+    integration.refuse_endless("solve", "t", latest, rate, 1e14)
+    with pytest.raises(ValueError, match="time constant"):
+        integration.refuse_endless("solve", "t", 1.2 * latest, rate, 1e14)
 
 
 @pytest.mark.parametrize(
