@@ -111,8 +111,9 @@ class Map(Flow):
             Largest number of steps.
         engine : str, optional
             "plain", the default, takes the steps in the state's library. "compiled" (extra ``[fast]``) takes them in
-            machine code, with NumPy states: the same numbers, bitwise for two layers and balanced modes; powers and
-            exponentials of `DeepMode` are accurate to 1.05 ulp in each step.
+            machine code, with NumPy states: the same numbers, bitwise for two layers and balanced modes if the state
+            has batch axes, since NumPy rounds powers of single numbers differently. Powers and exponentials of
+            `DeepMode` are accurate to 1.05 ulp in each step.
         threads : int, optional
             Number of threads of "compiled"; by default as for the flow itself.
 

@@ -181,7 +181,11 @@ class Parametrized:
 
     def cast(self, xp: Any) -> Self:
         """Return a copy whose parameters are arrays of `xp`."""
+        return self._with(**{name: arithmetic.cast(xp, value) for name, value in self.parameters().items()})
+
+    def _with(self, **values: Any) -> Self:
+        """Return a copy with these parameters, unchecked arrays."""
         other = copy.copy(self)
-        for name, value in self.parameters().items():
-            object.__setattr__(other, name, arithmetic.cast(xp, value))
+        for name, value in values.items():
+            object.__setattr__(other, name, value)
         return other

@@ -11,7 +11,15 @@ from linsolve.core.network_arguments import Network, read
 from linsolve.core.trajectory import Deferred
 from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.loss_spread import loss_deviation, without_spread
-from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
+from linsolve.systems.kernel_regime.minibatch import (
+    Averages,
+    Model,
+    averages,
+    evaluated_steps,
+    sampling,
+    scaled,
+    without_negative,
+)
 
 __all__ = ["sgd"]
 
@@ -99,15 +107,20 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
     rows, start = X @ span / unit, span.T @ w0.T * unit - best
     rest = rows @ best - Y if len(X) > span.shape[1] else np.zeros_like(Y)
     length = in_range(who, lambda: np.asarray(h * unit * unit), step=h, X=unit)
-    model = Model(rows, rest, length, draw.factor(np))
+    equal = all((v[:1] == v).all() for v in (X, Y))  # samples, and then runs
+    phi = draw.factor(np) * (0.0 if equal else 1.0)
+    model, start, own = scaled(np, Model(rows, rest, length, phi), start)
+    unit = unit * own / model.unit  # of the inputs over that of the residuals: delta is in units of its inverse
     found = averages(who, np, model, start, counts, kept=False)
 
     def covariance() -> np.ndarray:
         c = averages(who, np, model, start, counts, every=True).covariance
-        return np.moveaxis(span @ c @ span.T, -3, -2) / unit / unit
+        pairs = np.moveaxis(span @ c @ span.T, -3, -2)
+        flat = without_negative(np, pairs.reshape(*counts.shape, w0.size, w0.size))
+        return flat.reshape(pairs.shape) / unit / unit
 
     mean = w0 + np.swapaxes(span @ found.moved, -1, -2) / unit
-    loss = np.asarray(np.sum(found.squares, axis=-1) / (2 * len(X)))
+    loss = np.asarray(np.sum(found.squares, axis=-1) / (2 * len(X)) * model.unit * model.unit)
     values = Deferred(w1=lambda: mean, map=lambda: mean, loss=lambda: loss, train_loss=lambda: loss)
     values |= {"covariance": covariance}
     missing = without_spread(model)

@@ -304,3 +304,40 @@ def test_kernels_of_different_ranks_in_one_batch_are_averaged_as_alone():
         alone = ls.FrozenKernel(kernel, y).sgd([0, 1, 5], [0.0, 0.0], batch=1, step=0.1)
         for name in ("f", "loss", "covariance"):
             np.testing.assert_allclose(together[name][:, k], alone[name], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e-80, 1e76, 1e100])
+def test_products_beyond_doubles_do_not_change_the_band(size):
+    kernel = np.array([[1.87, 0.485], [0.485, 1.966]])
+    names = ("f", "residual", "loss", "covariance", "loss_std")
+
+    def band(rate, target):
+        flow = ls.FrozenKernel(kernel=kernel * rate, y=np.array([0.9, -0.3]) * target)
+        found = flow.sgd([3], np.array([0.2, 0.1]) * target, batch=1, step=0.05 / rate)
+        powers = (1, 1, 2, 2, 2)
+        return [found[name] / target**power for name, power in zip(names, powers, strict=True)]
+
+    for other in (band(size, 1.0), band(1.0, size), band(size, 1 / size)):
+        for value, expected in zip(other, band(1.0, 1.0), strict=True):
+            np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
+def test_equal_samples_and_whole_batches_have_no_spread():
+    n = 4
+    cases = [
+        ls.sgd([0.1, 0.2], (np.full((n, 2), 0.7), np.full(n, 0.37)), [0, 5, 100], batch=1, step=0.13),
+        ls.sgd([0.1, 0.2], ([[0.3, 0.7]], [0.37]), [0, 5, 100], batch=3, step=0.13, replacement=True),
+        ls.sgd([0.1, 0.2], (np.eye(2), [0.37, 1.0]), [0, 5, 100], batch=2, step=0.13),
+        ls.FrozenKernel(np.full((n, n), 0.37), np.full(n, 0.9)).sgd([0, 5, 100], np.full(n, 0.2), batch=1, step=0.05),
+    ]
+    for found in cases:
+        for name in ("loss_std", "covariance"):
+            assert (found[name] == 0).all()
+            assert not np.signbit(found[name]).any()
+
+
+def test_variances_at_rounding_level_are_not_negative():
+    X = np.array([[1.0, 0.3], [1.0, 0.3], [2.0, 0.6]])  # residuals vanish together: a spread of rounding errors
+    found = ls.sgd([0.1, 0.2], (X, X @ [0.5, -0.4]), np.arange(60), batch=1, step=0.3)
+    assert (np.einsum("kijij->kij", found["covariance"]) >= 0).all()
+    assert (found["loss_std"] >= 0).all()

@@ -47,7 +47,7 @@ class WhiteFeatures:
         even = xp.sum(off, axis=-1, keepdims=True) / self.y.shape[0]
         sums = norm(xp, z.gram_w @ (even + 0 * off)[..., None])
         return {
-            "class sizes and kappa_c - kappa_n together": lift / (flow.kappa_d - flow.kappa_c + lift) + 0 * sums,
+            "kappa_c - kappa_n (classes are of unequal size)": lift / (flow.kappa_d - flow.kappa_c + lift) + 0 * sums,
             "mean of the features": start.distances(xp, z, self.y)["mean of the features"] + 0 * sums,
             "bias off the class frequencies": norm(xp, (off - even)[..., None]),
             "bias that the classifier sees": bounded_ratio(xp, sums, trace(xp, z.gram_w) + 0 * sums),

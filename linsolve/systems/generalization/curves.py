@@ -42,6 +42,14 @@ class ErrorCurves(Statistic):
         """Return mean and variance of the mean squared error on the training samples."""
         raise NotImplementedError
 
+    def test_std(self, xp: Any, t: Any) -> Any:
+        """Return the standard deviation of the squared error on new inputs."""
+        return xp.sqrt(self.test_moments(xp, t)[1])
+
+    def train_std(self, xp: Any, t: Any) -> Any:
+        """Return the standard deviation of the mean squared error on the training samples."""
+        return xp.sqrt(self.train_moments(xp, t)[1])
+
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors of `count` networks at times `t`, shape (count, times)."""
         raise NotImplementedError
@@ -69,7 +77,7 @@ class ErrorCurves(Statistic):
 
     def test_error_std(self, t: Any) -> Any:
         """Return the standard deviation of the test error from network to network; arguments as for `test_error`."""
-        return self._at("test_error_std", t, lambda xp, law, t: xp.sqrt(law.test_moments(xp, t)[1]))
+        return self._at("test_error_std", t, lambda xp, law, t: law.test_std(xp, t))
 
     def train_error(self, t: Any) -> Any:
         """Return the mean squared error on the training samples; arguments as for `test_error`."""
@@ -77,7 +85,7 @@ class ErrorCurves(Statistic):
 
     def train_error_std(self, t: Any) -> Any:
         """Return the standard deviation of the train error from network to network; arguments as for `test_error`."""
-        return self._at("train_error_std", t, lambda xp, law, t: xp.sqrt(law.train_moments(xp, t)[1]))
+        return self._at("train_error_std", t, lambda xp, law, t: law.train_std(xp, t))
 
     def accuracy(self, t: Any, threshold: Any) -> Any:
         r"""Return the share of new inputs whose squared error, without label noise, is at most `threshold`.
@@ -174,4 +182,5 @@ def share_within(xp: Any, error: Any, threshold: Any) -> Any:
     square = xp.where(large, far**2 + 0 * error, threshold / xp.where(large, 1 + 0 * error, 2 * error))
     s, weights = legendre(xp, count)
     total = xp.sum(weights * xp.exp(-square[..., None] * s**2), axis=-1)
-    return xp.where(large, 1 + 0 * error, 2 * xp.sqrt(square / (2 * xp.asin(xp.ones_like(square)))) * total)
+    share = 2 * xp.sqrt(square / (2 * xp.asin(xp.ones_like(square)))) * total
+    return xp.where(large | (share > 1), 1 + 0 * error, share)  # rounding errors lead beyond 1

@@ -11,6 +11,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import integer, real_array
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import in_range
+from linsolve.numerics.double_double import length, power_of_two
 from linsolve.numerics.spectrum import Spectrum
 from linsolve.systems.generalization import raw_weights
 from linsolve.systems.generalization.curves import ErrorCurves
@@ -113,6 +114,22 @@ class GeneralizationOfData(ErrorCurves):
         parts = Mode.of(xp, values, t, self.ridge).residuals(*self._sizes()) / d
         left, noise = max(0, n - d), self.noise_variance / n
         return xp.sum(parts, axis=-1) + left * noise, 2 * (xp.sum(parts**2, axis=-1) + left * noise**2)
+
+    def test_std(self, xp: Any, t: Any) -> Any:
+        """Return the standard deviation of the squared error on new inputs; the squares of its terms stay doubles."""
+        spectrum, mixed = self._modes(xp)
+        c = Mode.of(xp, spectrum.values, t, self.ridge).weights(*self._sizes()) / spectrum.values.shape[0]
+        factor, power = power_of_two(xp, xp.max(xp.abs(c), axis=-1)), power_of_two(xp, xp.max(xp.abs(mixed)))
+        c = c * factor[..., None]
+        return xp.sqrt(2 * xp.sum(c @ (mixed * power) ** 2 * c, axis=-1)) / factor / power
+
+    def train_std(self, xp: Any, t: Any) -> Any:
+        """Return the standard deviation of the mean squared error on the training samples, as `test_std`."""
+        n, d = self.inputs.shape
+        values = self._modes(xp)[0].values[max(0, d - n) :]
+        parts = Mode.of(xp, values, t, self.ridge).residuals(*self._sizes()) / d
+        noise = (max(0, n - d)) ** 0.5 * self.noise_variance / n + 0 * parts[..., :1]
+        return 2**0.5 * length(xp, xp.concat([parts, noise], axis=-1))
 
     def _modes(self, xp: Any) -> tuple[Spectrum, Any]:
         """Return the spectrum of the training inputs, and the covariance of new inputs in its eigenvectors."""

@@ -110,6 +110,8 @@ def fit_blocks(kernel: Any, labels: Any, *, average: str = "samples") -> BlockFi
 
 def _members(who: str, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return class sizes and membership, shape (C, N)."""
+    if np.ma.is_masked(labels):
+        raise ValueError(f"{who}: labels has masked entries (class of each row of the kernel); fill or drop them")
     try:
         found = np.asarray(labels)
     except ValueError:

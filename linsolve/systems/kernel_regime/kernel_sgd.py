@@ -12,7 +12,15 @@ from linsolve.core.query import pose
 from linsolve.core.trajectory import Deferred
 from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.loss_spread import loss_deviation, without_spread
-from linsolve.systems.kernel_regime.minibatch import Averages, Model, averages, evaluated_steps, sampling
+from linsolve.systems.kernel_regime.minibatch import (
+    Averages,
+    Model,
+    averages,
+    evaluated_steps,
+    sampling,
+    scaled,
+    without_negative,
+)
 
 __all__ = ["KernelSGD"]
 
@@ -84,17 +92,19 @@ class KernelSGD:
         length_ = number(who, "step", step, meaning="length of a step, in units of time", example=0.01)
         h = in_range(who, lambda: arithmetic.cast(xp, length_) * flow.eta * n, step=length_, eta=flow.eta)
         f = xp.broadcast_to(problem.z0.f, (*problem.batch, n))
-        model, start = flow._linear(xp, f, h, draw.factor(xp))
+        model, start, _ = scaled(xp, *flow._linear(xp, f, h, draw.factor(xp)))
+        unit = model.unit
 
         def covariance() -> Any:
             c = averages(who, xp, model, start, counts).covariance
-            return model.rows @ c @ xp.matrix_transpose(model.rows)
+            outputs = without_negative(xp, model.rows @ c @ xp.matrix_transpose(model.rows))
+            return outputs * unit[..., None, None] * unit[..., None, None]
 
         found = averages(who, xp, model, start, counts, kept=False)
         values = Deferred(
-            f=lambda: f + (model.rows @ found.moved)[..., 0],
-            residual=lambda: model.residual(found.delta)[..., 0],
-            loss=lambda: xp.sum(found.squares, axis=-1) / 2,
+            f=lambda: f + (model.rows @ found.moved)[..., 0] * unit[..., None],
+            residual=lambda: model.residual(found.delta)[..., 0] * unit[..., None],
+            loss=lambda: xp.sum(found.squares, axis=-1) / 2 * unit * unit,
             covariance=covariance,
         )
         missing = without_spread(model, batch=bool(problem.batch))
@@ -111,4 +121,6 @@ class KernelSGD:
         root = xp.sqrt(xp.where(learned, values, 0 * values))
         start = spectrum.coordinates(xp, r)[..., -rank:] / xp.where(learned, root, 1 + 0 * root)
         start = xp.where(learned, start, 0 * start)[..., None]
+        equal = xp.all(self.kernel == self.kernel[..., :1, :1]) & xp.all(r == r[..., :1])
+        phi = 0 * phi if bool(equal) else phi
         return Model(vectors * root[..., None, :], spectrum.null_part(xp, r)[..., None], h, phi), start

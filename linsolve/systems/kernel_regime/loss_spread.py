@@ -75,7 +75,7 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
         Name for error messages.
     xp : namespace
     model : Model
-        Without batch axes, with one output.
+        Without batch axes, with one output, rows and residuals of order 1 (`minibatch.scaled`).
     start : array, shape (r, 1)
         Initial ``delta``.
     counts : ndarray of int
@@ -88,8 +88,8 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
     OverflowError
         If the variance of the loss leaves the range of doubles; the message contains the step.
     """
-    unit = _unit(xp, model.residual(start))
-    model, start = model._replace(rest=model.rest / unit), start / unit
+    if not bool(xp.any(model.phi != 0)):
+        return xp.zeros(counts.shape)
     rows, width = model.rows, model.rows.shape[1] + 1
     inputs = xp.concat([rows, 0 * rows[:, :1]], axis=1)
     weights = {sizes: _number(xp, partition_weight(sizes, draw)) for sizes in ((2,), (3,), (4,), (2, 2))}
@@ -103,17 +103,11 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
             residual = model.residual(delta)
             lines = xp.concat([rows, residual], axis=1)
             if step in wanted:
-                found[step] = _deviation(xp, lines, moments)
+                found[step] = _deviation(xp, lines, moments) * model.unit * model.unit
                 _refuse_divergence(who, xp, found[step], step)
             moments = _stepped(xp, moments, (inputs, lines), decay, model.h, weights)
             delta = delta - model.h * model.gradient(xp, residual)
-    return xp.reshape(xp.stack([found[k] for k in counts.ravel().tolist()]), counts.shape) * unit * unit
-
-
-def _unit(xp: Any, residual: Any) -> Any:
-    """Return the power of two next to the largest residual, whose fourth power may leave the doubles; 1 for 0."""
-    size = float(np.abs(arithmetic.to_numpy(residual)).max())
-    return arithmetic.cast(xp, 2.0 ** np.round(np.log2(size)) if size > 0 else 1.0)
+    return xp.reshape(xp.stack([found[k] for k in counts.ravel().tolist()]), counts.shape)
 
 
 def _refuse_divergence(who: str, xp: Any, deviation: Any, step: int) -> None:
@@ -138,7 +132,7 @@ def _deviation(xp: Any, lines: Any, moments: Any) -> Any:
     table = xp.reshape(moments, (width**2, width**2))
     mean = xp.sum(flat * table[:, -1])
     variance = xp.sum(flat * (table @ flat)) - mean**2
-    return xp.sqrt(xp.where(variance > 0, variance, 0 * variance))
+    return xp.sqrt(xp.where(variance < 0, xp.zeros_like(variance), variance))
 
 
 def _stepped(xp: Any, moments: Any, sides: tuple[Any, Any], decay: Any, h: Any, weights: Any) -> Any:

@@ -24,8 +24,9 @@ from linsolve import arithmetic
 from linsolve.core.arguments import integer, refuse_beyond_memory, shown, step_counts, unknown_name
 from linsolve.core.series import NamedSeries
 from linsolve.core.trajectory import Deferred
+from linsolve.numerics.double_double import power_of_two
 
-__all__ = ["Averages", "Model", "Sampling", "averages", "evaluated_steps", "sampling"]
+__all__ = ["Averages", "Model", "Sampling", "averages", "evaluated_steps", "sampling", "scaled", "without_negative"]
 
 
 class Model(NamedTuple):
@@ -40,13 +41,16 @@ class Model(NamedTuple):
     h : array, shape batch
         Step on the gradient of the mean of the samples' losses.
     phi : array
-        Covariance of the mean over a minibatch, relative to that over one sample.
+        Covariance of the mean over a minibatch, relative to that over one sample; 0 where all samples are equal.
+    unit : array, shape batch
+        Unit of the residuals, a power of two.
     """
 
     rows: Any
     rest: Any
     h: Any
     phi: Any
+    unit: Any = 1.0
 
     def residual(self, delta: Any) -> Any:
         """Return the mean residuals, shape batch + (n, o)."""
@@ -86,6 +90,24 @@ class Sampling(NamedTuple):
     def __str__(self) -> str:
         """Return the sampling in words."""
         return f"minibatches of {self.batch} of {self.samples}, {'with' if self.replacement else 'without'} replacement"
+
+
+def scaled(xp: Any, model: Model, start: Any) -> tuple[Model, Any, Any]:
+    """Return an equal model and start with rows and residuals of order 1, whose products are doubles.
+
+    The third value is the unit of the rows, a power of two: ``delta`` is in units of ``model.unit`` over it.
+    """
+    sizes = (xp.max(xp.abs(v), axis=(-2, -1)) for v in (model.rows, model.residual(start)))
+    rows, residual = (power_of_two(xp, size) for size in sizes)
+    own, rest = rows[..., None, None], residual[..., None, None]
+    equal = Model(model.rows * own, model.rest * rest, model.h / rows / rows, model.phi, 1 / residual)
+    return equal, start / own * rest, 1 / rows
+
+
+def without_negative(xp: Any, covariance: Any) -> Any:
+    """Return a covariance whose variances at rounding level are not negative."""
+    own = xp.eye(covariance.shape[-1]) > 0
+    return xp.where(own & (covariance < 0), xp.zeros_like(covariance), covariance)
 
 
 def evaluated_steps(who: str, k: Any) -> np.ndarray:
@@ -168,6 +190,7 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
         Name for error messages.
     xp : namespace
     model : Model
+        Results are in its units, see `scaled`.
     start : array, shape batch + (r, o)
         Initial ``delta``.
     k : array_like of int, any shape
@@ -188,10 +211,11 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
     counts = evaluated_steps(who, k)
     _refuse_large(who, counts, start, every, kept)
     wanted, found = set(counts.ravel().tolist()), {}
+    unit = np.max(arithmetic.to_numpy(model.unit))
     steps = _steps(xp, model, start, every)
     with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
         for step, (delta, moved, squares, c) in zip(range(max(wanted) + 1), steps, strict=False):
-            if not bool(xp.all(xp.isfinite(squares))):
+            if not bool(xp.all(xp.isfinite(squares * unit * unit))):
                 raise OverflowError(
                     f"{who}: k = {counts.max()} is beyond step {step}, at which the mean loss leaves the range of "
                     "doubles (SGD diverges); take fewer steps, a smaller step or a larger batch"

@@ -8,7 +8,8 @@ import numpy as np
 
 from linsolve.core.arguments import integer, refuse_beyond_memory
 from linsolve.core.randomness import seeded
-from linsolve.numerics.checked import Argument, checked
+from linsolve.numerics.checked import Argument, checked, in_range
+from linsolve.numerics.double_double import power_of_two
 from linsolve.systems.random_networks.mean_field import Activation, named
 
 __all__ = ["KernelDraws", "sample_kernels"]
@@ -109,12 +110,34 @@ def sample_kernels(
     rng, sizes, k = seeded(who, rng), [int(n) for n in widths], gram.shape[-1]
     refuse_beyond_memory(who, {"count": count, "widths": 2 * sum(sizes), "inputs": k}, "preactivations")
     gram = np.asarray(gram)
-    least = np.linalg.eigvalsh((gram + gram.T) / 2)[0]
-    if np.abs(gram - gram.T).max() > 1e-9 * np.abs(gram).max() or least < -1e-9 * np.abs(gram).max():
+    scaled = gram * power_of_two(np, np.abs(gram).max())
+    least, margin = np.linalg.eigvalsh((scaled + scaled.T) / 2)[0], 1e-9 * np.abs(scaled).max()
+    if np.abs(scaled - scaled.T).max() > margin or least < -margin:
         raise ValueError(
             f"{who}: gram must be symmetric and positive semi-definite (x.x'/n_0 of the inputs); pass x @ x.T / n_0"
         )
+    given = {"gram": gram, "weight_variance": weight_variance, "bias_variance": bias_variance}
+    given |= {"activation": activation} if isinstance(activation, int | float | np.number) else {}
     bias, variances = float(bias_variance), [float(weight_variance) / n for n in sizes]
+
+    def found() -> Any:
+        try:
+            return _drawn(rng, (count, unit, bias), gram, sizes, variances)
+        except np.linalg.LinAlgError:  # of covariances that are subnormal or not finite
+            return np.array(np.nan)
+
+    return in_range(who, found, **given)
+
+
+def _drawn(
+    rng: np.random.Generator,
+    network: tuple[int, Activation, float],
+    gram: np.ndarray,
+    sizes: list[int],
+    variances: list[float],
+) -> KernelDraws:
+    """Return outputs and kernels of networks with a number of draws, a unit and a variance of the biases."""
+    (count, unit, bias), k = network, gram.shape[-1]
     grams, hidden = [np.broadcast_to(gram * sizes[0], (count, k, k))], []
     for n, s in zip(sizes[1:], variances, strict=False):
         hidden.append(_normal(rng, n, s * grams[-1] + bias))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.core.parameters import parameter
+from linsolve.numerics.double_double import power_of_two
 from linsolve.systems.streaming_sgd.stream import Stream
 
 __all__ = ["StreamingSGDAnisotropic"]
@@ -74,6 +75,15 @@ class StreamingSGDAnisotropic(Stream):
     most: ClassVar[int] = 10_000_000  # steps, which are evaluated one by one
     approximates: ClassVar[str] = "averages over runs of SGD on a stream of Gaussian inputs"
     unapplied: ClassVar[str] = "an average over streams of Gaussian inputs; linsolve.sgd averages over a data set"
+
+    def scaled(self, xp: Any) -> tuple[StreamingSGDAnisotropic, Any]:
+        """Return the law of inputs and losses of order 1, and the unit of its losses."""
+        rates = power_of_two(xp, xp.max(self.spectrum))
+        distances = self.distances_squared / rates
+        top = xp.max(self.spectrum * rates * distances)
+        factor = power_of_two(xp, xp.maximum(top, self.noise_variance))
+        sizes = {"distances_squared": distances * factor, "noise_variance": self.noise_variance * factor}
+        return self._with(spectrum=self.spectrum * rates, step=self.step / rates, **sizes), 1 / factor
 
     def means(self, xp: Any, counts: np.ndarray) -> Any:
         """Return the mean of the loss after `counts` steps, of the shape of `counts`."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linsolve.core.parameters import parameter
+from linsolve.numerics.double_double import power_of_two
 from linsolve.systems.streaming_sgd.stream import COUNTS, Stream
 from linsolve.systems.streaming_sgd.typical import log_rate, neutral_step
 
@@ -79,6 +80,14 @@ class StreamingSGD(Stream):
 
     approximates: ClassVar[str] = "averages over runs of SGD on a stream of isotropic Gaussian inputs"
     unapplied: ClassVar[str] = "an average over streams of Gaussian inputs; linsolve.sgd averages over a data set"
+
+    def scaled(self, xp: Any) -> tuple[StreamingSGD, Any]:
+        """Return the law of inputs of variance 1, and the unit of its losses."""
+        distance = self.input_variance * self.distance_squared
+        factor = power_of_two(xp, xp.maximum(distance, self.noise_variance))
+        sizes = {"distance_squared": distance * factor, "noise_variance": self.noise_variance * factor}
+        own = {"input_variance": xp.ones_like(distance), "step": self.step * self.input_variance}
+        return self._with(**sizes, **own), 1 / factor
 
     def coefficients(self, xp: Any) -> tuple[Any, Any, tuple[Any, Any, Any]]:
         """Return ``a``, ``b`` and ``(v0, v1, v2)``."""

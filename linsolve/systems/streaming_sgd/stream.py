@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,7 +22,8 @@ class Stream(Statistic):
     """A linear model that sees a fresh minibatch of Gaussian inputs at every step.
 
     A subclass declares ``noise_variance``, and defines `means` and `variances` of the loss after given numbers of
-    steps, and `drawn`, the eigenvalues of the input covariance with the initial error along each.
+    steps, `scaled`, an equal law in other units, and `drawn`, the eigenvalues of the input covariance with the initial
+    error along each.
     """
 
     batch: Any = parameter("m", "samples in a minibatch", domain=COUNTS, typical=(1, 10), whole=True)
@@ -38,6 +39,10 @@ class Stream(Statistic):
 
     def variances(self, xp: Any, counts: np.ndarray) -> Any:
         """Return the variance of the loss after `counts` steps, of the shape of `counts`."""
+        raise NotImplementedError
+
+    def scaled(self, xp: Any) -> tuple[Self, Any]:
+        """Return a law with rates and losses of order 1, whose products are doubles, and the unit of its losses."""
         raise NotImplementedError
 
     def drawn(self) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +64,7 @@ class Stream(Statistic):
         OverflowError
             If the mean is beyond the range of doubles: the run diverges.
         """
-        return self._within("mean", k, lambda xp, law, counts: law.means(xp, counts))
+        return self._within("mean", k, lambda xp, law, unit, counts: law.means(xp, counts) * unit)
 
     def std(self, k: Any) -> Any:
         """Return the standard deviation of the loss of one run after `k` steps.
@@ -76,13 +81,13 @@ class Stream(Statistic):
         OverflowError
             If the variance is beyond the range of doubles: the run diverges.
         """
-        return self._within("std", k, lambda xp, law, counts: xp.sqrt(law.variances(xp, counts)))
+        return self._within("std", k, lambda xp, law, unit, counts: xp.sqrt(law.variances(xp, counts)) * unit)
 
     def _within(self, name: str, k: Any, formula: Callable[..., Any]) -> Any:
         who, given = f"{type(self).__name__}.{name}", self.parameters()
         counts = step_counts(who, k, most=self.most, fix="for the limit call stationary_mean")
         xp = arithmetic.namespace(*(v for v in given.values() if arithmetic.namespace(v) is not np))
-        return in_range(who, lambda: formula(xp, self.cast(xp), counts), k=np.maximum(counts, 1), **given)
+        return in_range(who, lambda: formula(xp, *self.cast(xp).scaled(xp), counts), k=np.maximum(counts, 1), **given)
 
     def _in_range(self, name: str, formula: Callable[[], Any]) -> Any:
         """Return a number of the law; raise OverflowError, naming a parameter, if it is beyond the doubles."""
@@ -91,8 +96,8 @@ class Stream(Statistic):
     @law_in_range
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return mean and variance of the loss after `sampled` steps."""
-        counts = np.asarray(self.sampled)
-        return {"loss": self.means(xp, counts), "variance": self.variances(xp, counts)}
+        counts, (law, unit) = np.asarray(self.sampled), self.scaled(xp)
+        return {"loss": law.means(xp, counts) * unit, "variance": law.variances(xp, counts) * unit * unit}
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
         """Draw `count` runs of the weights: their losses, and the squared deviations from the predicted mean."""

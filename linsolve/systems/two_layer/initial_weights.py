@@ -13,6 +13,7 @@ from linsolve.core.flow import Flow
 from linsolve.core.query import NotExact
 from linsolve.core.randomness import seeded
 from linsolve.numerics.checked import in_range
+from linsolve.numerics.double_double import power_of_two
 
 __all__ = ["TwoLayerNetworks", "gaussian", "line_samples", "on_a_line"]
 
@@ -80,6 +81,9 @@ def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> t
             f"{who}: samples have shapes {X.shape}, {y.shape}, {c.shape} but must have (N, {x.shape[-1]}), (N,) and "
             "(K, N) (samples, targets, weights of the samples at each step)"
         )
+    given = {"samples[0]": X, "samples[1]": y, "samples[2]": c, "x": arithmetic.to_numpy(x)}
+    factor, power = power_of_two(xp, xp.max(xp.abs(x), axis=-1)), power_of_two(np, np.abs(X).max())
+    x = x * factor[..., None]  # scaled, neither squares nor products leave the doubles
     line = arithmetic.to_numpy(x)
     square = np.sum(line**2, axis=-1)
     if not (square > 0).all():
@@ -93,9 +97,14 @@ def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> t
             f"{who}: samples must lie on the line of the flow's x; their relative distance is {distance:.3g} "
             f"(at most {tolerance:g}); train numerically"
         )
-    X, y, c = (arithmetic.cast(xp, v) for v in (X, y, c))
-    share = xp.sum(X * x[..., None, :], axis=-1) / xp.sum(x**2, axis=-1)[..., None]
-    return xp.sum(c * share**2, axis=-1), xp.sum(c * share * y, axis=-1)
+    back = factor[..., None] / arithmetic.cast(xp, power)
+    X, y, c = (arithmetic.cast(xp, v) for v in (X * power, y, c))
+
+    def moments() -> tuple[Any, Any]:
+        share = xp.sum(X * x[..., None, :], axis=-1) / xp.sum(x**2, axis=-1)[..., None] * back
+        return xp.sum(c * share**2, axis=-1), xp.sum(c * share * y, axis=-1)
+
+    return in_range(who, moments, **given)
 
 
 def gaussian(

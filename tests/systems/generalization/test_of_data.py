@@ -149,3 +149,22 @@ def test_bad_arguments_are_named():
             call()
     with pytest.raises(OverflowError, match=r"GeneralizationOfData: inputs of magnitude 1e\+200 leads beyond"):
         LAW(1e200 * X, np.eye(2))
+
+
+@pytest.mark.parametrize("count", [12, 30])
+@pytest.mark.parametrize("size", [1e-300, 1e-168, 1e160])
+def test_standard_deviations_keep_their_digits_at_any_size(count, size):
+    X, t = np.random.default_rng(0).normal(size=(count, 20)), [0.0, 1.0, np.inf]
+
+    def stds(signal=0.7, covariance=1.0):
+        law = LAW(X, covariance * np.eye(20), signal, 0.4 * signal, 0.3 * signal, 0.1)
+        return np.array([law.test_error_std(t), law.train_error_std(t)])
+
+    np.testing.assert_allclose(stds(0.7 * size) / size, stds(), rtol=1e-13)
+    np.testing.assert_allclose(stds(covariance=size)[0] / size, stds()[0], rtol=1e-13)
+
+
+def test_accuracies_are_at_most_1():
+    law = LAW(np.random.default_rng(0).normal(size=(30, 20)), np.eye(20), noise_variance=0.25)
+    shares = np.array([law.accuracy(np.linspace(0, 9, 200), limit) for limit in np.geomspace(1, 1e3, 30)])
+    assert shares.max() <= 1

@@ -128,3 +128,9 @@ def test_bad_input_is_refused(name):
     with pytest.raises(ValueError, match="^fit_blocks: " + message):
         ls.kernels.fit_blocks(k, labels, **options)
     assert shown(labels)
+
+
+def test_masked_labels_are_refused():
+    labels = np.ma.array([0, 0, 1, 1], mask=[True, False, False, False])
+    with pytest.raises(ValueError, match="fit_blocks: labels has masked entries"):
+        ls.kernels.fit_blocks(np.eye(4), labels)

@@ -88,3 +88,10 @@ def test_bad_input_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             ls.ntk.sample_kernels(**{**good, "bias_variance": 0.0, **changes})
+
+
+def test_sizes_beyond_doubles_are_named():
+    cases = [("gram", ("relu", np.eye(2) * 1e-320)), ("activation", (1e200, np.eye(2)))]
+    for name, (unit, gram) in cases:
+        with pytest.raises(OverflowError, match=f"sample_kernels: {name} of magnitude"):
+            ls.ntk.sample_kernels(0, 50, unit, gram, [5, 10, 10], 2.0, 0.0)

@@ -271,3 +271,23 @@ def test_the_typical_rate_keeps_its_digits_at_small_and_large_steps():
     for k in (1e28, 1e200):  # digamma at 2 and at 13/2
         expected = 2 * np.log(2 * k) + (1 - np.euler_gamma) + float(mpmath.digamma(6.5))
         assert log_rate(4.0, 10.0, k) == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-162, 1e-100, 1e160])
+@pytest.mark.parametrize("rate", [1e-100, 1.0, 1e80])
+def test_products_beyond_doubles_do_not_change_the_band(size, rate):
+    given = {"batch": 5, "step": 0.4, "noise_variance": 0.1}
+    one = ls.laws.StreamingSGDAnisotropic(spectrum=[1.0, 0.5], distances_squared=[1.0, 2.0], **given)
+    given |= {"step": 0.4 / rate, "noise_variance": 0.1 * size}
+    other = ls.laws.StreamingSGDAnisotropic(
+        spectrum=np.array([1.0, 0.5]) * rate, distances_squared=np.array([1.0, 2.0]) * (size / rate), **given
+    )
+    for name in ("mean", "std"):
+        np.testing.assert_allclose(getattr(other, name)([1, 8]) / size, getattr(one, name)([1, 8]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-162, 1e160])
+def test_a_tiny_or_huge_start_keeps_the_standard_deviation(size):
+    laws_of = [ls.laws.StreamingSGD(5, 0.4, 2, 0.0, distance) for distance in (1.0, size)]
+    one, other = (law.std([1, 8]) for law in laws_of)
+    np.testing.assert_allclose(other / size, one, rtol=1e-12)

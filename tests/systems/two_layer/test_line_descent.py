@@ -348,3 +348,15 @@ def test_errors_name_the_argument():
         ls.BalancedMode(s=1.0).discrete(3, 0.1, step=0.1, momentum=0.5)
     with pytest.raises(ValueError, match=r"HiddenMode\.discrete: samples must be left out"):
         ls.HiddenMode(s=1.0).discrete(3, ([0.1], [0.1]), step=0.1, samples=([[1.0]], [1.0], [[1.0]] * 3))
+
+
+def test_samples_of_any_size():
+    def u(size, x):
+        flow, samples = ls.TwoLayer(y=1.0, x=[x, 0.0]), ([[size, 0.0], [2 * size, 0.0]], [1.0, 2.0], [[0.5, 0.5]])
+        return flow.discrete(1, ([0.5], [[0.5, 0.1]]), step=0.1, samples=samples)["u"]
+
+    assert u(1e-200, 1e-200).tolist() == [0.5]  # the gradient vanishes in doubles
+    with pytest.raises(OverflowError, match=r"samples\[0\] of magnitude 2e\+200 leads beyond"):
+        u(1e200, 1.0)
+    with pytest.raises(OverflowError, match=r"discrete: x of magnitude 1e-200 leads beyond"):
+        u(1.0, 1e-200)
