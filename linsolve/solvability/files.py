@@ -58,7 +58,8 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies", names: st
         A ``.npz`` file, or a ``.safetensors`` file (extra ``[safetensors]``), with arrays ``W1, W2, ...`` (or ``w1``,
         or from 0), ``arr_0, arr_1, ...`` as `numpy.savez` names them, or ``NAME.weight`` as in PyTorch (``0.weight``,
         ``fc1.weight``), numbered consecutively, all of shape (units, inputs); or ``NAME.kernel`` as in Keras and Flax,
-        of shape (inputs, units), which are transposed. Biases are ``b1`` or ``NAME.bias``.
+        of shape (inputs, units), which are transposed. ``NAME, NAME_1, NAME_2, ...`` counts from 0. Biases are ``b1``
+        or ``NAME.bias``.
     who : str
         Command that reads, for errors.
     names : str, optional
@@ -87,7 +88,7 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies", names: st
             f"{who}: weights = {path} must hold the layers W1, W2, ... (not {', '.join(found) or 'nothing'}); write "
             "numpy.savez(path, W1=..., W2=...)"
         )
-    layers = _ordered(who, path, layers) if chosen is None else layers
+    layers = _ordered(who, path, _counted(layers)) if chosen is None else layers
     biases = _biases(who, path, layers, [e for e in entries if e.bias], found)
     called, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
     notes = [f"{', '.join(kernels)}: shape (inputs, units), transposed."] if kernels else []
@@ -108,8 +109,13 @@ def _chosen(who: str, path: Path, names: str, found: Mapping[str, np.ndarray]) -
                 f"first to last (not biases); it has {', '.join(found)}"
             )
     labels = {_entry(who, path, name).label for name in layers}
-    others = [name for name in found if name not in layers and (_BIAS.match(name) or name.endswith("bias"))]
+    others = [name for name in found if name not in layers and _is_bias(name)]
     return layers + [name for name in others if _entry(who, path, name).label in labels]
+
+
+def _is_bias(name: str) -> bool:
+    named = _NAMED.match(name)
+    return bool(_BIAS.match(name)) or name in ("b", "bias") or (named is not None and named["role"] == "bias")
 
 
 def _safetensors(who: str, path: Path) -> Mapping[str, np.ndarray]:
@@ -141,7 +147,7 @@ def _entry(who: str, path: Path, name: str) -> _Entry:
         numbers = tuple(int(n) for n in re.findall(r"\d+", label))
         return _Entry(name, label, re.sub(r"\d+", "#", label), numbers, role == "bias", role == "kernel")
     if name in ("weight", "kernel", "bias", "W", "w", "b"):
-        return _Entry(name, "", "", (), name in ("bias", "b"), name == "kernel")
+        return _Entry(name, "", "", (), _is_bias(name), name == "kernel")
     raise ValueError(
         f"{who}: weights = {path} has an array {name} (neither a layer nor a bias); leave it out, or name the "
         "layers W1, W2, ..."
@@ -187,6 +193,12 @@ def _biases(
             )
         result[i] = value.reshape(units)
     return result
+
+
+def _counted(layers: list[_Entry]) -> list[_Entry]:
+    """Return the layers with number 0 for NAME beside NAME_1, NAME_2, ..., as Keras counts."""
+    stems = {e.stem for e in layers if e.stem.endswith("_#")}
+    return [e._replace(stem=f"{e.stem}_#", order=(*e.order, 0)) if f"{e.stem}_#" in stems else e for e in layers]
 
 
 def _ordered(who: str, path: Path, layers: list[_Entry]) -> list[_Entry]:

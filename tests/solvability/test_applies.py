@@ -694,6 +694,8 @@ NAMES = {
     "keras with biases": {"fc1.kernel": W1.T, "fc1.bias": np.ones(5), "fc2.kernel": W2.T, "fc3.kernel": W3.T},
     "keras": {"layers.0.kernel": W1.T, "layers.1.kernel": W2.T, "layers.2.kernel": W3.T},
     "flax": {"params/Dense_0/kernel": W1.T, "params/Dense_1/kernel": W2.T, "params/Dense_2/kernel": W3.T},
+    "keras by default": {"dense_1/kernel:0": W2.T, "dense_2/kernel:0": W3.T, "dense/kernel:0": W1.T},
+    "torch by default": {"net.fc_1.weight": W2, "net.fc.weight": W1, "net.fc_2.weight": W3},
     "numbered biases": {"W1": W1, "b1": np.zeros(5), "W2": W2, "W3": W3, "b3": np.ones((2, 1))},
 }
 
@@ -712,7 +714,23 @@ def test_every_layer_of_a_file_is_read_under_the_names_of_common_frameworks(tmp_
     assert any(note.startswith("layers, first to last") for note in found.notes) == ("W3" not in found.names)
 
 
+@pytest.mark.parametrize("end", ["", ":0"])
+def test_biases_of_chosen_layers_are_read(tmp_path, end):
+    layers = {f"dense/kernel{end}": W1.T, f"dense_1/kernel{end}": W2.T, f"dense_2/kernel{end}": W3.T}
+    biases = {f"dense/bias{end}": np.arange(5.0), f"dense_2/bias{end}": np.ones(2), f"out/bias{end}": np.ones(2)}
+    np.savez(tmp_path / "w.npz", **layers, **biases)
+    for names in (list(layers), list(layers)[:2]):
+        found = read_weights(tmp_path / "w.npz", names=",".join(names))
+        assert found.names == names
+        np.testing.assert_array_equal(found.biases[0], np.arange(5.0))
+        assert [b is None for b in found.biases] == [False, True, False][: len(names)]
+        assert f"out/bias{end}" in found.notes[-1]
+        assert f"dense/bias{end}" not in found.notes[-1]
+
+
 REFUSED = {
+    "gap of default names": ({"dense/kernel:0": W1.T, "dense_2/kernel:0": W2.T}, "dense_2/kernel:0 but must have all"),
+    "zero twice": ({"fc.weight": W1, "fc_0.weight": W2, "fc_1.weight": W3}, "layers .* but must have all"),
     "bias of no layer": ({"W1": W1, "W2": W2, "b3": np.ones(5)}, "a bias b3 that belongs to none of the layers W1, W2"),
     "two biases": ({"W1": W1, "b1": np.ones(5), "B1": np.ones(5)}, "a bias B1 that belongs to none of the layers W1"),
     "bias of another shape": ({"W1": W1, "b1": np.ones(4)}, r"b1 of .* has shape \(4,\) but must be \(5,\)"),

@@ -148,6 +148,11 @@ def test_figure_3_theory_lies_on_the_simulation():
     panels("3", data, phases)
 
 
+def test_curves_of_double_descent_are_labelled_by_their_times():
+    assert generalization.TIMES[list(generalization.AT)].tolist() == [0.05, 4.0, 60.0, 2000.0]
+    assert "in the limit of many inputs" in figures.FIGURES["double-descent"].title
+
+
 @pytest.mark.exhaustive
 def test_double_descent_theory_is_within_four_standard_errors_of_sampled_networks():
     data, noise = generalization.compute_double_descent(), generalization.NOISE

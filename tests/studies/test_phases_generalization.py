@@ -39,6 +39,8 @@ def test_a_map_of_other_noise_and_times():
 
 def test_learned_is_95_percent_accurate(diagrams):
     found = diagrams["grokking"]
+    assert f"{QUANTILE:.2f}" == f"{1.96**2:.2f}" == "3.84"
+    assert found.source.count(r"\epsilon/(3.84\,D_0)") == 2
     for row, column in ((5, 40), (50, 30)):
         tolerance = found.y.values[row]
         law = ls.laws.GeneralizationInTime(1.0, found.x.values[column])

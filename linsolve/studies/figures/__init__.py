@@ -62,7 +62,11 @@ FIGURES = {
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
     "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
     "double-descent": Figure(
-        "generalization", "double_descent", 3, "double descent in time: exact curves over sampled networks", ADVANI
+        "generalization",
+        "double_descent",
+        3,
+        "double descent in time: curves in the limit of many inputs, networks (bars: standard deviation)",
+        ADVANI,
     ),
     "8": Figure("linearized", "8", 3, "figure 8: kernels frozen before and after training", ORTIZ),
     "geiger-4a": Figure("lazy", "geiger_4a", 1, "figure 4(a) (linear): variance of the output", GEIGER),

@@ -1,4 +1,4 @@
-"""Double descent in time: test error, train error and accuracy of sampled linear models over the exact curves."""
+"""Double descent in time: errors and accuracies of sampled linear models, and curves in the limit of many inputs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DRAWS = {100: 16, 400: 4}  # networks by their number of inputs
 RATIOS = (0.2, 0.4, 0.7, 1.0, 1.4, 2.5, 5.0)  # samples per input
 SHOWN = (0.4, 1.0, 2.5)
 NOISE = 0.25
-TIMES = np.geomspace(0.05, 2000.0, 13)
+TIMES = np.array([0.05, 0.12, 0.3, 0.7, 1.7, 4.0, 10.0, 24.0, 60.0, 140.0, 340.0, 800.0, 2000.0])
 AT = (0, 5, 8, 12)  # times of the curves over samples
 TOLERANCE, ENOUGH = 0.01, 1.25  # of the accuracies, and their samples per input
 
 
 def compute_double_descent(seed: int = 0) -> dict[str, Any]:
-    """Return test and train errors over time and samples, and accuracies over time, exact and sampled."""
+    """Return errors over time and samples, and accuracies over time: in the limit of many inputs, and sampled."""
     rng, t, line = np.random.default_rng(seed), np.geomspace(0.02, 3000.0, 200), np.geomspace(0.1, 10, 161)
     law = GeneralizationInTime(1.0, np.array(SHOWN), noise_variance=NOISE)
     sampled = {
@@ -66,22 +66,22 @@ def draw_double_descent(axes: Any, data: dict[str, Any]) -> None:
             for errors, more in zip(data["sampled"][d, ratio], (NOISE, 0.0), strict=True):
                 ax.errorbar(TIMES, errors.mean(axis=0) + more, errors.std(axis=0), color=color, fmt=shape, **dots)
     ax.set(xscale="log", yscale="log", ylim=(0.02, 20), xlabel="time $t$", ylabel="mean squared error")
-    ax.set(title="(a) test, train (dashed), when to stop (dotted)")
-    ax.legend(fontsize=9.5)
+    ax.set(title="(a) test, train (dashed), optimal stopping (dotted)")
+    ax.legend(fontsize=9.5, title=f"noise variance {NOISE:g}", title_fontsize=9.5)
     ax = axes[1]
     for k, (color, row) in enumerate(zip(INK, AT, strict=True)):
-        ax.plot(data["ratio"], data["descent"][k], color=color, label=f"$t$ = {TIMES[row]:.3g}")
+        ax.plot(data["ratio"], data["descent"][k], color=color, label=f"$t$ = {TIMES[row]:g}")
         for d, shape in shapes.items():
             drawn = [data["sampled"][d, ratio][0][:, row] + NOISE for ratio in RATIOS]
             mean, spread = np.mean(drawn, axis=1), np.std(drawn, axis=1)
             ax.errorbar(RATIOS, mean, spread, color=color, fmt=shape, **dots)
     ax.set(xscale="log", yscale="log", xlabel="samples per input $n/d$", ylabel="mean squared test error")
-    ax.set(title="(b) circles $d$ = 100, squares $d$ = 400", xlim=(0.1, 10))
+    ax.set(title="(b) circles $d$ = 100, squares 400, bars: std", xlim=(0.1, 10))
     ax.legend(fontsize=9.5)
     ax = axes[2]
     for color, name, exact, share in zip(INK, ("train", "test"), data["accuracy"], data["shares"], strict=False):
         ax.plot(data["t"], exact, color=color, label=name)
         ax.plot(TIMES, share, "s", color=color, markersize=4.5, markerfacecolor="none")
     ax.set(xscale="log", xlabel="time $t$", ylabel=f"share of squared errors below {TOLERANCE:g}")
-    ax.set(title=f"(c) accuracy without noise, $n/d$ = {ENOUGH:g}")
+    ax.set(title=f"(c) no noise, $n/d$ = {ENOUGH:g}, one network, $d$ = {max(DRAWS)}")
     ax.legend(fontsize=9.5)

@@ -105,7 +105,7 @@ def grokking(cells: int, rng: np.random.Generator) -> Diagram:
     A set is learned when 95 % of its squared errors are within the tolerance :math:`\epsilon`: at
     :math:`D_0 K(2t) = \epsilon/3.84` for the training set, :math:`D_0 S(2t) = \epsilon/3.84` for new samples.
     Boundaries: delays of equal ratio r, :math:`K(2t) = S(2rt)`; and the floor :math:`D_0 (1 - n/d) = \epsilon/3.84`,
-    below which the test set is never learned.
+    below which the test set is never learned; :math:`3.84 = 1.96^2` is the 95 % limit of a squared Gaussian.
     """
     ratio, tolerance = centers(-0.15, 0.45, cells, log=True), centers(-5, 0, cells, log=True)
     t, d = np.geomspace(1e-3, 1e12, 400), np.array(1.0)
@@ -122,9 +122,9 @@ def grokking(cells: int, rng: np.random.Generator) -> Diagram:
         y=Axis("y", tolerance, r"tolerance  $\epsilon$   (squared error that counts as correct, over $D_0$)", log=True),
         values=delay,
         label=r"$\log_{10}\; t_{test}/t_{train}$",
-        source="Curves: exact, $K(2t) = S(2rt) = \\epsilon/3.84\\,D_0$ and $1 - n/d = \\epsilon/3.84\\,D_0$. "
-        "Map: inverses of $K$ and $S$,\ninterpolated. No label noise; $D_0 = E|w(0) - w_*|^2$, $\\gamma = d/n$. "
-        "After Levi, Beck and Bar-Sinai (2024).",
+        source="Curves: exact, $K(2t) = S(2rt) = \\epsilon/(3.84\\,D_0)$ and $1 - n/d = \\epsilon/(3.84\\,D_0)$; "
+        "$3.84 = 1.96^2$,\nthe 95 % limit of a Gaussian. Map: inverses of $K$ and $S$, interpolated. No label noise; "
+        "$\\gamma = d/n$,\n$D_0 = E|w(0) - w_*|^2$. After Levi, Beck and Bar-Sinai (2024).",
         sides=sides,
         curves=(
             *(
@@ -132,7 +132,7 @@ def grokking(cells: int, rng: np.random.Generator) -> Diagram:
                 for r, style in DELAYS.items()
             ),
             Curve(
-                "never (left):  $1 - n/d = \\epsilon/3.84\\,D_0$", floor, (1 - floor) * QUANTILE, "never",
+                "never (left):  $1 - n/d = \\epsilon/(3.84\\,D_0)$", floor, (1 - floor) * QUANTILE, "never",
                 {"color": COLORS["vermilion"], "linewidth": 2.6},
             ),
         ),

@@ -25,6 +25,7 @@ class ErrorCurves(Statistic):
     """
 
     latest: ClassVar[float] = np.inf  # time, other than infinity
+    diverges: ClassVar[bool] = True  # whether an error may grow without bound in time
     sampled: ClassVar[tuple[float, ...]] = (0.3, 1.0, 2.0)  # times at which `prediction` is compared with samples
     draws: ClassVar[int] = 500
     resolution: ClassVar[float] = 0.4
@@ -42,11 +43,11 @@ class ErrorCurves(Statistic):
         """Return mean and variance of the mean squared error on the training samples."""
         raise NotImplementedError
 
-    def test_std(self, xp: Any, t: Any) -> Any:
+    def test_deviation(self, xp: Any, t: Any) -> Any:
         """Return the standard deviation of the squared error on new inputs."""
         return xp.sqrt(self.test_moments(xp, t)[1])
 
-    def train_std(self, xp: Any, t: Any) -> Any:
+    def train_deviation(self, xp: Any, t: Any) -> Any:
         """Return the standard deviation of the mean squared error on the training samples."""
         return xp.sqrt(self.train_moments(xp, t)[1])
 
@@ -77,7 +78,7 @@ class ErrorCurves(Statistic):
 
     def test_error_std(self, t: Any) -> Any:
         """Return the standard deviation of the test error from network to network; arguments as for `test_error`."""
-        return self._at("test_error_std", t, lambda xp, law, t: law.test_std(xp, t))
+        return self._at("test_error_std", t, lambda xp, law, t: law.test_deviation(xp, t))
 
     def train_error(self, t: Any) -> Any:
         """Return the mean squared error on the training samples; arguments as for `test_error`."""
@@ -85,7 +86,7 @@ class ErrorCurves(Statistic):
 
     def train_error_std(self, t: Any) -> Any:
         """Return the standard deviation of the train error from network to network; arguments as for `test_error`."""
-        return self._at("train_error_std", t, lambda xp, law, t: law.train_std(xp, t))
+        return self._at("train_error_std", t, lambda xp, law, t: law.train_deviation(xp, t))
 
     def accuracy(self, t: Any, threshold: Any) -> Any:
         r"""Return the share of new inputs whose squared error, without label noise, is at most `threshold`.
@@ -118,7 +119,7 @@ class ErrorCurves(Statistic):
         return self._at(name, t, lambda xp, law, t: share_within(xp, error(xp, law, t), arithmetic.cast(xp, limit)))
 
     def _at(self, name: str, t: Any, formula: Callable[..., Any]) -> Any:
-        """Return ``formula(xp, law, t)`` at checked times; only at infinite times the value may be infinite."""
+        """Return ``formula(xp, law, t)`` at checked times; at infinite times inf is allowed if the law `diverges`."""
         who, given = f"{type(self).__name__}.{name}", self.parameters()
         times = real_array(who, "t", t, meaning="time", domain=Interval("[0, inf]"))
         xp = arithmetic.namespace(*(v for v in (times, *given.values()) if arithmetic.namespace(v) is not np))
@@ -130,8 +131,12 @@ class ErrorCurves(Statistic):
         found = in_range(who, lambda: law._in_blocks(xp, finite, formula), t=finite, **given)
         if not arithmetic.holds(forever):
             return found
-        with np.errstate(all="ignore"):
-            limit = law._in_blocks(xp, xp.where(forever, times, xp.zeros_like(times)), formula)
+        ends = xp.where(forever, times, xp.zeros_like(times))
+        if self.diverges:
+            with np.errstate(all="ignore"):
+                limit = law._in_blocks(xp, ends, formula)
+        else:
+            limit = in_range(who, lambda: law._in_blocks(xp, ends, formula), **given)
         return xp.where(xp.reshape(forever, forever.shape + (1,) * (found.ndim - forever.ndim)), limit, found)
 
     def _in_blocks(self, xp: Any, t: Any, formula: Callable[..., Any]) -> Any:

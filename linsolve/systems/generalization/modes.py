@@ -16,18 +16,23 @@ __all__ = ["Mode"]
 
 
 class Mode(NamedTuple):
-    """Eigenvalues, along the last axis, and factors of the start, of the teacher and of the noise."""
+    r"""Eigenvalues, along the last axis, and factors of the start, of the teacher and of the noise.
+
+    For inputs in a unit u, the eigenvalues are :math:`u^2 \lambda` and the factor of the noise is :math:`q/u`.
+    """
 
     values: Any
     start: Any
     teacher: Any
     noise: Any
+    unit: Any = 1.0
 
     @classmethod
-    def of(cls, xp: Any, values: Any, t: Any, decay: Any = 0.0) -> Mode:
+    def of(cls, xp: Any, values: Any, t: Any, decay: Any = 0.0, unit: Any = 1.0) -> Mode:
         """Return the factors at times `t`, whose shape leads that of the eigenvalues; infinity is allowed."""
-        start, noise = xp.exp(-exponents(xp, values + decay, t)), integral_weights(xp, values + decay, t)
-        return cls(values, start, start + decay * noise, noise)
+        rates, t, decay = values / unit + decay * unit, t / unit, decay * unit
+        start, noise = xp.exp(-exponents(xp, rates, t)), integral_weights(xp, rates, t)
+        return cls(values, start, start + decay * noise, noise, unit)
 
     def weights(self, signal: Any, start: Any, noise: Any) -> Any:
         r"""Return d times the mean square of an error of the weights; `noise` is :math:`\gamma \sigma^2`."""
@@ -35,4 +40,5 @@ class Mode(NamedTuple):
 
     def residuals(self, signal: Any, start: Any, noise: Any) -> Any:
         r"""Return :math:`\gamma` times the mean square of a residual; `noise` is :math:`\gamma \sigma^2`."""
-        return self.values * (signal * self.teacher**2 + start * self.start**2) + noise * self.teacher**2
+        values = self.values / self.unit / self.unit
+        return values * (signal * self.teacher**2 + start * self.start**2) + noise * self.teacher**2

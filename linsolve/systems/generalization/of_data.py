@@ -11,7 +11,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import integer, real_array
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import in_range
-from linsolve.numerics.double_double import length, power_of_two
+from linsolve.numerics.double_double import power_of_two
 from linsolve.numerics.spectrum import Spectrum
 from linsolve.systems.generalization import raw_weights
 from linsolve.systems.generalization.curves import ErrorCurves
@@ -88,6 +88,7 @@ class GeneralizationOfData(ErrorCurves):
     noise_variance: Any = parameter(r"\sigma^2", "variance of the label noise", domain="[0, inf)", default=0.0)
     ridge: Any = parameter(r"\mu", "weight decay", domain="[0, inf)", typical=(0.01, 0.5), default=0.0)
 
+    diverges: ClassVar[bool] = False
     draws: ClassVar[int] = 20_000
     sampled: ClassVar[tuple[float, ...]] = (0.5, 3.0, 20.0)
     approximates: ClassVar[str] = "averages over teachers and label noise"
@@ -102,38 +103,50 @@ class GeneralizationOfData(ErrorCurves):
 
     def test_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
         """Return mean and variance of the squared error on new inputs, without label noise."""
-        spectrum, mixed = self._modes(xp)
-        d = spectrum.values.shape[0]
-        c = Mode.of(xp, spectrum.values, t, self.ridge).weights(*self._sizes()) / d
-        return xp.sum(c * xp.sum(mixed * xp.eye(d), axis=-1), axis=-1), 2 * xp.sum(c @ mixed**2 * c, axis=-1)
+        c, mixed = self._test_terms(xp, t)
+        mean = xp.sum(c * xp.sum(mixed * xp.eye(c.shape[-1]), axis=-1), axis=-1)
+        return mean, 2 * xp.sum(c @ mixed**2 * c, axis=-1)
+
+    def test_deviation(self, xp: Any, t: Any) -> Any:
+        """Return the standard deviation of the squared error on new inputs; its square may be no double."""
+        c, mixed = self._test_terms(xp, t)
+        u, v = power_of_two(xp, xp.max(c, axis=-1)), power_of_two(xp, xp.max(xp.abs(mixed)))
+        scaled = c * u[..., None]
+        return xp.sqrt(2 * xp.sum(scaled @ (mixed * v) ** 2 * scaled, axis=-1)) / u / v
 
     def train_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
         """Return mean and variance of the mean squared error on the training samples."""
-        n, d = self.inputs.shape
-        values = self._modes(xp)[0].values[max(0, d - n) :]  # the others are no directions of the labels
-        parts = Mode.of(xp, values, t, self.ridge).residuals(*self._sizes()) / d
-        left, noise = max(0, n - d), self.noise_variance / n
+        parts, left, noise = self._train_terms(xp, t)
         return xp.sum(parts, axis=-1) + left * noise, 2 * (xp.sum(parts**2, axis=-1) + left * noise**2)
 
-    def test_std(self, xp: Any, t: Any) -> Any:
-        """Return the standard deviation of the squared error on new inputs; the squares of its terms stay doubles."""
-        spectrum, mixed = self._modes(xp)
-        c = Mode.of(xp, spectrum.values, t, self.ridge).weights(*self._sizes()) / spectrum.values.shape[0]
-        factor, power = power_of_two(xp, xp.max(xp.abs(c), axis=-1)), power_of_two(xp, xp.max(xp.abs(mixed)))
-        c = c * factor[..., None]
-        return xp.sqrt(2 * xp.sum(c @ (mixed * power) ** 2 * c, axis=-1)) / factor / power
+    def train_deviation(self, xp: Any, t: Any) -> Any:
+        """Return the standard deviation of the mean squared error on the samples; its square may be no double."""
+        parts, left, noise = self._train_terms(xp, t)
+        u = power_of_two(xp, xp.sum(parts, axis=-1) + left * noise)
+        return xp.sqrt(2 * (xp.sum((parts * u[..., None]) ** 2, axis=-1) + left * (noise * u) ** 2)) / u
 
-    def train_std(self, xp: Any, t: Any) -> Any:
-        """Return the standard deviation of the mean squared error on the training samples, as `test_std`."""
+    def _test_terms(self, xp: Any, t: Any) -> tuple[Any, Any]:
+        """Return mean squares of the errors of the weights, and the covariance of new inputs, in the eigenvectors."""
+        spectrum, mixed = self._modes(xp)
+        modes = Mode.of(xp, spectrum.values, t, self.ridge, self._unit(xp))
+        return modes.weights(*self._sizes()) / spectrum.values.shape[0], mixed
+
+    def _train_terms(self, xp: Any, t: Any) -> tuple[Any, int, Any]:
+        """Return mean squares of the residuals, and number and mean square of those that are label noise alone."""
         n, d = self.inputs.shape
-        values = self._modes(xp)[0].values[max(0, d - n) :]
-        parts = Mode.of(xp, values, t, self.ridge).residuals(*self._sizes()) / d
-        noise = (max(0, n - d)) ** 0.5 * self.noise_variance / n + 0 * parts[..., :1]
-        return 2**0.5 * length(xp, xp.concat([parts, noise], axis=-1))
+        values = self._modes(xp)[0].values[max(0, d - n) :]  # the others are no directions of the labels
+        parts = Mode.of(xp, values, t, self.ridge, self._unit(xp)).residuals(*self._sizes()) / d
+        return parts, max(0, n - d), self.noise_variance / n
+
+    def _unit(self, xp: Any) -> Any:
+        """Return a power of two by which tiny or huge inputs are multiplied, 1 for others."""
+        size = xp.max(xp.abs(self.inputs))
+        return power_of_two(xp, xp.where(size > 0, size, xp.ones_like(size)))
 
     def _modes(self, xp: Any) -> tuple[Spectrum, Any]:
-        """Return the spectrum of the training inputs, and the covariance of new inputs in its eigenvectors."""
-        spectrum = Spectrum.of(xp, xp.matrix_transpose(self.inputs) @ self.inputs / self.inputs.shape[0])
+        """Return the spectrum of the training inputs times `_unit`, and the covariance in its eigenvectors."""
+        inputs = self.inputs * self._unit(xp)
+        spectrum = Spectrum.of(xp, xp.matrix_transpose(inputs) @ inputs / inputs.shape[0])
         return spectrum, xp.matrix_transpose(spectrum.vectors) @ self.covariance @ spectrum.vectors
 
     def _sizes(self) -> tuple[Any, Any, Any]:
@@ -151,23 +164,24 @@ class GeneralizationOfData(ErrorCurves):
         """
         law, who = self.cast(np), f"{type(self).__name__}.optimal_stopping_time"
         spectrum, mixed = in_range(who, lambda: law._modes(np), **law.parameters())
-        rates = spectrum.values + law.ridge
-        rates = rates[rates > 0]
-        if not rates.size:
-            return 0.0
+        unit = law._unit(np)
+        values = spectrum.values / unit
+        rates = values + law.ridge * unit
         signal, start, noise = law._sizes()
 
         def slope(t: Any) -> Any:
-            """Return half the time derivative of the test error, times d."""
-            modes = Mode.of(np, spectrum.values, np.asarray(t), law.ridge)
-            pull = signal * modes.values * modes.teacher + start * (modes.values + law.ridge) * modes.start
+            """Return half the derivative of the test error by the time t in units of `unit`, times d."""
+            modes = Mode.of(np, spectrum.values, np.asarray(t) * unit, law.ridge, unit)
+            pull = signal * values * modes.teacher + start * rates * modes.start
             return np.sum(np.diagonal(mixed) * modes.start * (noise * modes.values * modes.noise - pull), axis=-1)
 
-        times = np.geomspace(1e-3 / rates.max(), 1e3 / rates.min(), _GRID)
+        if not (moving := rates[rates > 0]).size:
+            return 0.0
+        times = np.geomspace(1e-3 / moving.max(), 1e3 / moving.min(), _GRID)
         signs = np.sign(in_range(who, lambda: slope(times), **law.parameters()))
         turns = np.flatnonzero((signs[:-1] < 0) & (signs[1:] > 0))
         found = [brentq(slope, times[k], times[k + 1], xtol=1e-300, rtol=1e-15) for k in turns]
-        candidates = np.array([0.0, *found, np.inf])
+        candidates = np.array([0.0, *found, np.inf]) * unit
         errors = in_range(who, lambda: law.test_moments(np, candidates)[0], **law.parameters())
         return float(candidates[errors <= errors.min() * (1 + 1e-14)][-1])  # the last of those equal to rounding
 

@@ -81,6 +81,29 @@ def test_ends_of_training():
     assert float(law.test_error(1e9)) == pytest.approx(ridge, rel=1e-13)
 
 
+@pytest.mark.parametrize("size", [1e-100, 1e-158, 1e-170, 1e120])
+def test_inputs_of_any_size_have_the_curves_of_inputs_of_order_one(size):
+    X, t = np.random.default_rng(0).normal(size=(6, 4)), np.array([0.0, 0.5, 4.0, np.inf])
+    unit, one = LAW(X, np.eye(4), start=0.3), LAW(X * size, np.eye(4), start=0.3)
+    forever = np.array([0.0, np.inf])
+    assert one.test_error(forever) == pytest.approx(unit.test_error(forever), rel=1e-12, abs=1e-25)
+    assert one.test_error_std(forever) == pytest.approx(unit.test_error_std(forever), rel=1e-12, abs=1e-25)
+    if size == 1e-100:
+        assert one.train_error(0.0) == pytest.approx(unit.train_error(0.0) * size**2, rel=1e-12)
+        assert one.train_error_std(0.0) == pytest.approx(unit.train_error_std(0.0) * size**2, rel=1e-12)
+        unit, one = LAW(X, np.eye(4), noise_variance=1.0), LAW(X * size, np.eye(4), noise_variance=size**2)
+        assert one.test_error(t / size / size) == pytest.approx(unit.test_error(t) - 1.0, rel=1e-12)
+        assert one.optimal_stopping_time() * size**2 == pytest.approx(unit.optimal_stopping_time(), rel=1e-7)
+        noisy = LAW(X * size, np.eye(4), noise_variance=1.0).test_error_std(np.inf)
+        only_noise = LAW(X, np.eye(4), signal=0.0, noise_variance=1.0).test_error_std(np.inf)
+        assert noisy == pytest.approx(only_noise / size**2, rel=1e-12)  # 1.85e200
+    if size == 1e-170:
+        noisy = LAW(X * size, np.eye(4), noise_variance=1.0)
+        assert noisy.test_error(1.0) == pytest.approx(2.0, rel=1e-15)  # nothing is learned by then
+        with pytest.raises(OverflowError, match=r"test_error: inputs of magnitude .* leads beyond"):
+            noisy.test_error(np.inf)
+
+
 def test_large_gaussian_data_have_the_curves_of_the_limit():
     rng, t = np.random.default_rng(0), np.array([0.3, 1.0])
     for n in (600, 200, 80):
