@@ -167,7 +167,7 @@ class Trajectory(Series):
             return self._observed(name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # shared quantities hold a namespace and deferred ones functions; both are evaluated again where they are missing
+        # namespaces and functions are not pickled; the quantities are evaluated again where they are missing
         return {name: value for name, value in self.__dict__.items() if name not in ("shared", "_along", "_invariants")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
