@@ -46,7 +46,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         help="also find the first time at which gradient descent with this step leaves gradient flow",
     )
     parser.add_argument(
-        "--within", type=float, default=0.01, metavar="D", help="by this share of the largest outputs [0.01]"
+        "--within", type=float, metavar="D", help="by this share of the largest outputs [0.01]; needs --step"
     )
 
 

@@ -20,7 +20,7 @@ def applies(
     until: float | None = None,
     tolerance: float | None = None,
     step: float | None = None,
-    within: float = 0.01,
+    within: float | None = None,
 ) -> Verdict:
     r"""Return the exact solutions that hold for a linear network on a data set, and the errors of the nearest others.
 
@@ -54,8 +54,8 @@ def applies(
         Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
         from those of gradient flow by more than `within` of the largest, ``verdict.departure``. From the exact descent
         where the network reduces to a `Map`, otherwise from a simulation or the leading correction, as it says.
-    within : float
-        Tolerance of that difference.
+    within : float, optional
+        Tolerance of that difference, 0.01 by default; needs `step`.
 
     Returns
     -------

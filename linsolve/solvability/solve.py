@@ -36,7 +36,7 @@ def solve(
     tolerance: float | None = None,
     covariances: bool = False,
     step: float | None = None,
-    within: float = 0.01,
+    within: float | None = None,
 ) -> NetworkTrajectory:
     r"""Return the training trajectory of a linear network on a data set.
 
@@ -75,8 +75,8 @@ def solve(
         Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
         from those of gradient flow by more than `within` of the largest, ``traj.departure``. From the exact descent
         where the network reduces to a `Map`, otherwise from a simulation or the leading correction, as it says.
-    within : float
-        Tolerance of that difference.
+    within : float, optional
+        Tolerance of that difference, 0.01 by default; needs `step`.
 
     Returns
     -------
@@ -148,7 +148,10 @@ def solve(
 
 
 def checked_step(who: str, step: Any, within: Any) -> tuple[float, float] | None:
-    """Return the checked step and tolerance of gradient descent, None without a step."""
+    """Return the checked step and tolerance (0.01 by default) of gradient descent, None without a step."""
+    if step is None and within is not None:
+        raise ValueError(f"{who}: within = {shown(within)} needs a step (of gradient descent); give step as well")
+    within = 0.01 if within is None else within
     within = number(who, "within", within, meaning="difference of the outputs", domain="(0, inf)", example=0.01)
     if step is None:
         return None

@@ -54,9 +54,11 @@ class Departure(NamedTuple):
     def __str__(self) -> str:
         """Return the finding in a sentence."""
         first = f"from t = {self.time:.4g} on" if np.isfinite(self.time) else "at no time"
+        end = f"t = {self.until:.4g}"
         return (
-            f"step {self.step:g}: gradient descent differs from gradient flow by more than {self.within:.2g} of the "
-            f"outputs {first}, by up to {self.largest:.2g} until t = {self.until:.4g} ({self.method})."
+            f"step {self.step:g}: gradient descent differs from gradient flow by more than "
+            f"{100 * self.within:.3g} % of the largest output up to {end} {first}, by up to {self.largest:.2g} of it "
+            f"({self.method})."
         )
 
 
