@@ -48,9 +48,8 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within",
         type=float,
-        default=0.01,
         metavar="D",
-        help="size of that difference, as a share of the largest output [0.01]",
+        help="size of that difference, as a share of the largest output [0.01]; needs --step",
     )
 
 

@@ -163,8 +163,8 @@ class Flow(Parametrized):
         """Return the conditions of `solution` by name: relative distances that vanish where the solution is exact."""
         return {}
 
-    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
-        """Return conserved quantities by name."""
+    def invariants(self, xp: Any, z: Any) -> Mapping[str, Any]:
+        """Return conserved quantities by name; a `Deferred` mapping evaluates each at its first access."""
         return {}
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from linsolve.core.trajectory import Trajectory
 
 __all__ = ["Divergence", "Map", "Take", "chunks"]
 
+UNDERFLOW = 2.0**-900  # a loss that vanishes in one step from above this value is 0
 Take = Callable[[Any, int, int], Any]  # from the numbers after `begin` steps to those after `end`
 
 
@@ -178,14 +179,16 @@ class Map(Flow):
         engine: str | None = None,
         threads: int | None = None,
     ) -> Any:
-        """Return the smallest number of steps after which the loss is at most `loss`, inf where `max_steps` do not do.
+        """Return the smallest number of equal steps after which the loss is at most `loss`, inf beyond `max_steps`.
+
+        The steps are those of plain gradient descent, without schedules, momentum or decay.
 
         Parameters
         ----------
         z0 : State, tuple, mapping, or array for a state of one field
             Initial state, each field of shape ``batch + own``.
         loss : float
-            Value to be reached, not negative.
+            Value to be reached, not negative. A loss that tends to 0 below the doubles does not reach 0.
         step : float
             Length of a step in units of time.
         max_steps : int
@@ -235,6 +238,9 @@ class Map(Flow):
                 found, done = np.minimum(found, first), done + length
                 if _same(now, flow.advanced(xp, fixed, now, rule)):
                     break
+        if loss == 0 and np.any((found > 0) & np.isfinite(found)):
+            small = self.first_step(z0, loss=UNDERFLOW, step=step, max_steps=most, engine=engine, threads=threads)
+            found = np.where(small < found, np.inf, found)  # it passed small values and vanished by underflow
         return found
 
     @staticmethod

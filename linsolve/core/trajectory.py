@@ -138,7 +138,7 @@ class Trajectory(Series):
         return value.ndim - self.t.ndim - len(self.flow.axes[name])
 
     @cached_property
-    def _invariants(self) -> dict[str, Any]:
+    def _invariants(self) -> Mapping[str, Any]:
         return self.flow.invariants(self._xp, self.state)
 
     def __iter__(self) -> Iterator[str]:
@@ -167,8 +167,8 @@ class Trajectory(Series):
             return self._observed(name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # the shared quantities hold a namespace, and are evaluated again where they are missing
-        return {name: value for name, value in self.__dict__.items() if name not in ("shared", "_along")}
+        # namespaces and functions are not pickled; the quantities are evaluated again where they are missing
+        return {name: value for name, value in self.__dict__.items() if name not in ("shared", "_along", "_invariants")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, shared=None)

@@ -20,7 +20,7 @@ def applies(
     until: float | None = None,
     tolerance: float | None = None,
     step: float | None = None,
-    within: float = 0.01,
+    within: float | None = None,
 ) -> Verdict:
     r"""Return the exact solutions that hold for a linear network on a data set, and the errors of the nearest others.
 
@@ -56,8 +56,8 @@ def applies(
         samples), ``verdict.departure``. Its `method` says whether descent is exact, for a network that reduces to a
         `Map`, simulated, or a leading correction. Needs `until` if the network has biases and none without is
         equivalent.
-    within : float
-        Size of that difference, as a share of the largest output.
+    within : float, optional
+        Size of that difference, as a share of the largest output, 0.01 by default; needs `step`.
 
     Returns
     -------

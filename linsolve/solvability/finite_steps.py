@@ -15,7 +15,7 @@ __all__ = ["judged"]
 
 def judged(
     weights: Any, data: Any, rates: Any, covariances: bool, until: float | None, tolerance: float | None,
-    names: Any = None, bias: Any = None, step: float | None = None, within: float = 0.01,
+    names: Any = None, bias: Any = None, step: float | None = None, within: float | None = None,
 ) -> Verdict:  # fmt: skip
     """Return the verdict of `judge`, and where descent with this step leaves gradient flow."""
     rule = checked_step(WHO, step, within)

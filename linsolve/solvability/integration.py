@@ -193,7 +193,8 @@ def _horizon(model: _Model, red: Reduced) -> tuple[float, list[np.ndarray]]:
     most = 1000.0 / unit
     if first <= 0 or not np.any(model.rate(0.0, y)):
         return most / 1000, model.layers
-    solver = DOP853(model.rate, 0.0, y, most, rtol=1e-6, atol=1e-9 * float(np.abs(y).max()))
+    scale = float(np.abs(y).max() or np.abs(model.rate(0.0, y)).max() / unit)  # of weights 0: their first move
+    solver = DOP853(model.rate, 0.0, y, most, rtol=1e-6, atol=1e-9 * scale)
     mark, before = 0.0, first
     for _ in range(STEPS):
         left = excess(model.split(solver.y)) - least

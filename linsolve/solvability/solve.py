@@ -36,7 +36,7 @@ def solve(
     tolerance: float | None = None,
     covariances: bool = False,
     step: float | None = None,
-    within: float = 0.01,
+    within: float | None = None,
 ) -> NetworkTrajectory:
     r"""Return the training trajectory of a linear network on a data set.
 
@@ -76,8 +76,8 @@ def solve(
         from those of gradient flow by more than `within` times the largest output of the flow (root mean square over
         samples), ``traj.departure``. Its `method` says whether descent is exact, for a network that reduces to a
         `Map`, simulated, or a leading correction.
-    within : float
-        Size of that difference, as a share of the largest output.
+    within : float, optional
+        Size of that difference, as a share of the largest output, 0.01 by default; needs `step`.
 
     Returns
     -------
@@ -149,7 +149,10 @@ def solve(
 
 
 def checked_step(who: str, step: Any, within: Any) -> tuple[float, float] | None:
-    """Return the checked step and tolerance of gradient descent, None without a step."""
+    """Return the checked step and tolerance (0.01 by default) of gradient descent, None without a step."""
+    if step is None and within is not None:
+        raise ValueError(f"{who}: within = {shown(within)} needs a step (of gradient descent); give step as well")
+    within = 0.01 if within is None else within
     within = number(who, "within", within, meaning="difference of the outputs", domain="(0, inf)", example=0.01)
     if step is None:
         return None

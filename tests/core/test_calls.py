@@ -109,6 +109,18 @@ def test_flows_and_trajectories_survive_copies(cls):
 # what is given by name
 
 
+def test_names_are_found_without_the_values():
+    n = 300_000
+    flow = ls.TwoLayer(y=1.0, x=[1.0])
+    z0 = flow.State(u=np.ones(n) / n, w=np.ones((n, 1)) / n)
+    for traj in (flow.discrete(10, z0, step=0.1), flow([1.0], z0)):
+        assert {"loss", "bivector"} <= set(traj.keys())  # the bivector has n x n entries
+        assert all("bivector" in text for text in (repr(traj), traj._repr_html_()))
+    traj = flow([1.0], ([0.5, 0.2], [[0.5], [0.1]]))
+    assert traj["bivector"].shape == (1, 2, 2)
+    assert pickle.loads(pickle.dumps(traj))["balance"].tolist() == traj["balance"].tolist()
+
+
 def test_a_trajectory_is_a_mapping_of_its_names():
     traj = ls.BalancedMode(s=1.0)([0.0, 1.0], 0.1)
     assert "loss" in traj

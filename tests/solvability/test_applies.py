@@ -808,6 +808,13 @@ def test_the_command_tells_what_it_read_and_how_it_ends(files, capsys):
     assert main(["applies", "w.npz", "d.npz", "--tolerance", "1e-20"]) == 2
 
 
+def test_one_layer_of_zero_weights_has_a_horizon():
+    X = rng().normal(size=(40, 4))
+    verdict = ls.applies([np.zeros(4)], (X, X[:, 0]))
+    assert "DeepMode" in verdict.exact
+    assert 0.5 < verdict.until < 50.0
+
+
 def test_applies_costs_nothing_to_import():
     code = "import sys, linsolve; print('scipy' in sys.modules, 'linsolve.solvability.decision' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -168,6 +168,8 @@ def test_errors_name_the_argument():
         (lambda: ls.solve(deep, CLOUD, [0.0, 1.0], step=1e308), r"solve: step = 1e\+308 is too long .*say at most 1"),
         (lambda: ls.solve(weights, data, [0.0, 1.0], step=-1.0), r"solve: step = -1\.0 must be"),
         (lambda: ls.solve(weights, data, [0.0, 1.0], step=0.1, within=0.0), r"solve: within = 0\.0 must be"),
+        (lambda: ls.solve(weights, data, [0.0, 1.0], within=0.1), r"solve: within = 0\.1 needs a step"),
+        (lambda: ls.applies(weights, data, within=0.1), r"applies: within = 0\.1 needs a step"),
         (lambda: ls.applies(weights, data, step="x"), r"applies: step = 'x' must be"),
         (lambda: ls.solve(weights, data, [0.0, np.inf], step=0.1), r"solve: t must hold a finite time after 0"),
     ):

@@ -233,6 +233,17 @@ def test_losses_that_vanish_keep_their_digits():
     assert late[2] / late[1] == pytest.approx(late[1] / late[0], rel=1e-6)
 
 
+def test_a_fixed_point_ends_the_recursion(monkeypatch):
+    flow = ls.FrozenKernel(kernel=np.eye(2) + 0.5, y=[1.0, 2.0])
+    ended = dict(flow.sgd([3, 200, 4_000, 10**7], np.zeros(2), batch=1, step=0.3))  # evaluated before the patch
+    monkeypatch.setattr("linsolve.systems.kernel_regime.minibatch.settled", lambda *given: False)
+    monkeypatch.setattr("linsolve.systems.kernel_regime.loss_spread.settled", lambda *given: False)
+    whole = flow.sgd([3, 200], np.zeros(2), batch=1, step=0.3)
+    for name in ended:
+        assert ended[name][:2].tolist() == whole[name].tolist(), name
+        assert ended[name][3].tolist() == ended[name][2].tolist(), name
+
+
 def test_bad_arguments_are_named():
     X, Y, W = data(0, 5, 2)
     use = {"batch": 2, "step": 0.1}

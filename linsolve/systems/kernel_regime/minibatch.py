@@ -26,7 +26,17 @@ from linsolve.core.series import NamedSeries
 from linsolve.core.trajectory import Deferred
 from linsolve.numerics.double_double import power_of_two
 
-__all__ = ["Averages", "Model", "Sampling", "averages", "evaluated_steps", "sampling", "scaled", "without_negative"]
+__all__ = [
+    "Averages",
+    "Model",
+    "Sampling",
+    "averages",
+    "evaluated_steps",
+    "sampling",
+    "scaled",
+    "settled",
+    "without_negative",
+]
 
 
 class Model(NamedTuple):
@@ -212,22 +222,35 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
     _refuse_large(who, counts, start, every, kept)
     wanted, found = set(counts.ravel().tolist()), {}
     unit = np.max(arithmetic.to_numpy(model.unit))
-    steps = _steps(xp, model, start, every)
+    steps, before = _steps(xp, model, start, every), ()
     with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
-        for step, (delta, moved, squares, c) in zip(range(max(wanted) + 1), steps, strict=False):
+        for step, now in zip(range(max(wanted) + 1), steps, strict=False):
+            delta, moved, squares, c = now
             if not bool(xp.all(xp.isfinite(squares * unit * unit))):
                 raise OverflowError(
                     f"{who}: k = {counts.max()} is beyond step {step}, at which the mean loss leaves the range of "
                     "doubles (SGD diverges); take fewer steps, a smaller step or a larger batch"
                 )
+            last = delta, moved, squares, c if kept else None
             if step in wanted:
-                found[step] = delta, moved, squares, c if kept else None
+                found[step] = last
+            if settled(xp, step, before, now):
+                break
+            before = now
 
     def gathered(index: int) -> Any:
-        stacked = xp.stack([found[each][index] for each in counts.ravel().tolist()])
+        stacked = xp.stack([found.get(each, last)[index] for each in counts.ravel().tolist()])
         return xp.reshape(stacked, counts.shape + tuple(stacked.shape[1:]))
 
     return Course(gathered(0), gathered(1), gathered(2), gathered(3) if kept else None)
+
+
+def settled(xp: Any, step: int, before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
+    """Return whether a recursion has reached a fixed point, bitwise, so that no later step changes it.
+
+    Only every 64th step is compared.
+    """
+    return step % 64 == 1 and all(bool(xp.all(a == b)) for a, b in zip(before, now, strict=True))
 
 
 def _steps(xp: Any, model: Model, delta: Any, every: bool) -> Iterator[tuple[Any, Any, Any, Any]]:

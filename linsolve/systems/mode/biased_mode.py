@@ -8,7 +8,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.definition import Definition
-from linsolve.core.flow import Flow, observable
+from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import root_of_twice, smallest
@@ -201,7 +201,7 @@ class BiasedMode(HiddenUnits):
             time = xp.where((y == 0) & ~never, xp.full_like(time, xp.nan), time)
         return xp.where(there, xp.zeros_like(time), time)
 
-    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+    def invariants(self, xp: Any, z: Any) -> Deferred:
         """Return ``mu w^2 - m h^2``, the bivector ``w h^T - h w^T`` and ``B - N log(|g+|/|g-|)/(2 s)``.
 
         The last is undefined where ``g+`` or ``g-`` vanishes; 0 is returned there.
@@ -212,11 +212,11 @@ class BiasedMode(HiddenUnits):
         none = (plus == 0) | (minus == 0)
         # |g+||g-| is conserved, so the ratio of the two determines each of them
         ratio = xp.log(xp.where(none, xp.ones_like(plus), plus) / xp.where(none, xp.ones_like(plus), minus))
-        return {
-            "balance": self.mu[..., None] * z.w**2 - self.m[..., None] * z.h**2,
-            "bivector": z.w[..., :, None] * z.h[..., None, :] - z.h[..., :, None] * z.w[..., None, :],
-            "bias_growth": xp.where(none, xp.zeros_like(z.B + ratio), z.B - pace * ratio),
-        }
+        return Deferred(
+            balance=lambda: self.mu[..., None] * z.w**2 - self.m[..., None] * z.h**2,
+            bivector=lambda: z.w[..., :, None] * z.h[..., None, :] - z.h[..., :, None] * z.w[..., None, :],
+            bias_growth=lambda: xp.where(none, xp.zeros_like(z.B + ratio), z.B - pace * ratio),
+        )
 
     def rates(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return the time derivative of the output, ``-ntk (w.h + B - 1)``."""

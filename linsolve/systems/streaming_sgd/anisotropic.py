@@ -9,7 +9,7 @@ import numpy as np
 
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import power_of_two
-from linsolve.systems.streaming_sgd.stream import Stream
+from linsolve.systems.streaming_sgd.stream import Stream, finite
 
 __all__ = ["StreamingSGDAnisotropic"]
 
@@ -175,7 +175,11 @@ class StreamingSGDAnisotropic(Stream):
 
 
 def _kept(xp: Any, counts: np.ndarray, values: Iterator[Any]) -> Any:
-    """Return the entries of a sequence at `counts`."""
-    wanted = set(counts.ravel().tolist())
-    found = {k: value for k, value in zip(range(max(wanted) + 1), values, strict=False) if k in wanted}
-    return xp.reshape(xp.stack([found[k] for k in counts.ravel().tolist()]), counts.shape)
+    """Return the entries of a sequence at `counts`; from the first one on that is not finite all are equal."""
+    wanted, found = set(counts.ravel().tolist()), {}
+    for k, value in zip(range(max(wanted) + 1), values, strict=False):
+        if k in wanted:
+            found[k] = value
+        if not finite(value):
+            break
+    return xp.reshape(xp.stack([found.get(k, value) for k in counts.ravel().tolist()]), counts.shape)

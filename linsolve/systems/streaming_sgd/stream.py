@@ -13,7 +13,7 @@ from linsolve.core.law import Statistic
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import in_range, law_in_range
 
-__all__ = ["COUNTS", "Stream", "losses"]
+__all__ = ["COUNTS", "Stream", "finite", "losses"]
 
 COUNTS = "[1, 9007199254740992]"  # whole numbers that doubles represent
 
@@ -87,7 +87,34 @@ class Stream(Statistic):
         who, given = f"{type(self).__name__}.{name}", self.parameters()
         counts = step_counts(who, k, most=self.most, fix="for the limit call stationary_mean")
         xp = arithmetic.namespace(*(v for v in given.values() if arithmetic.namespace(v) is not np))
-        return in_range(who, lambda: formula(xp, *self.cast(xp).scaled(xp), counts), k=np.maximum(counts, 1), **given)
+
+        def at(steps: np.ndarray) -> Any:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return formula(xp, *self.cast(xp).scaled(xp), steps)
+
+        found = at(counts)
+        if not finite(found):
+            self._refuse_divergence(who, counts, at)
+        return in_range(who, lambda: found, k=np.maximum(counts, 1), **given)
+
+    def _refuse_divergence(self, who: str, counts: np.ndarray, at: Callable[[np.ndarray], Any]) -> None:
+        """Raise OverflowError, with the first step at which the loss leaves the doubles, if the loss diverges."""
+        low, high = 0, int(counts.max())
+        if not finite(at(np.array(low))):
+            return
+        while high - low > 1:
+            steps = np.unique(np.linspace(low, high, 65).astype(int))
+            low = int(max(k for k, value in zip(steps, at(steps), strict=True) if finite(value)))
+            high = int(min(steps[steps > low]))
+        step, most = float(self.step), float(self.largest_step())
+        name = "mean" if who.endswith("mean") else "variance"
+        if step < most and (name == "mean" or high == 1):  # other parameters are too large
+            return
+        bound = "diverges (" if step >= most else "is too large for the variance (the mean converges; "
+        raise OverflowError(
+            f"{who}: step = {step:g} {bound}largest_step = {most:.3g}): the {name} of the loss leaves the doubles at "
+            f"step {high} of k = {counts.max()}; take fewer steps or a smaller step"
+        )
 
     def _in_range(self, name: str, formula: Callable[[], Any]) -> Any:
         """Return a number of the law; raise OverflowError, naming a parameter, if it is beyond the doubles."""
@@ -103,6 +130,13 @@ class Stream(Statistic):
         """Draw `count` runs of the weights: their losses, and the squared deviations from the predicted mean."""
         found = losses(rng, count, self, self.sampled)
         return {"loss": found, "variance": (found - self.means(np, np.asarray(self.sampled))) ** 2}
+
+
+def finite(found: Any) -> bool:
+    """Return whether all numbers are finite, or have no values yet or unlimited exponents."""
+    if arithmetic.is_object(arithmetic.namespace(found)) or not arithmetic.readable(found):
+        return True
+    return bool(np.isfinite(arithmetic.to_numpy(found)).all())
 
 
 def losses(rng: np.random.Generator, count: int, law: Any, k: Sequence[int]) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve.core.definition import Definition
-from linsolve.core.flow import Flow, observable
+from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble
 from linsolve.systems.mode.biased_mode import HiddenUnits
@@ -111,12 +111,12 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
         """Return the weights after gradient descent."""
         return self.State(*line_descent.layers(xp, fixed, now))
 
-    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+    def invariants(self, xp: Any, z: Any) -> Deferred:
         """Return the balance ``eta_h w^2 - eta_w h^2`` per unit, and the bivector ``w h^T - h w^T``."""
-        return {
-            "balance": self.eta_h[..., None] * z.w**2 - self.eta_w[..., None] * z.h**2,
-            "bivector": z.w[..., :, None] * z.h[..., None, :] - z.h[..., :, None] * z.w[..., None, :],
-        }
+        return Deferred(
+            balance=lambda: self.eta_h[..., None] * z.w**2 - self.eta_w[..., None] * z.h**2,
+            bivector=lambda: z.w[..., :, None] * z.h[..., None, :] - z.h[..., :, None] * z.w[..., None, :],
+        )
 
     # observables
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve.core.definition import Definition
-from linsolve.core.flow import observable
+from linsolve.core.flow import Deferred, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import smallest
@@ -148,16 +148,16 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         """Return, for each step, the weight of the output and the target that represent the weighted samples."""
         return line_samples(who, xp, samples, self.x, self.tolerance)
 
-    def invariants(self, xp: Any, z: Any) -> dict[str, Any]:
+    def invariants(self, xp: Any, z: Any) -> Deferred:
         """Return the balance per unit, the bivector ``u h^T - h u^T`` and the part of ``w`` orthogonal to the data."""
         u, h, rate_u, rate_w = z.u, self.hidden(xp, z), self.eta_u[..., None], self.eta_w[..., None]
         square = xp.sum(self.x**2, axis=-1)
         safe = xp.where(square == 0, xp.ones_like(square), square)
-        return {
-            "balance": rate_u * h**2 - rate_w * square[..., None] * u**2,
-            "bivector": u[..., :, None] * h[..., None, :] - h[..., :, None] * u[..., None, :],
-            "w_across": z.w - h[..., :, None] * (self.x / safe[..., None])[..., None, :],
-        }
+        return Deferred(
+            balance=lambda: rate_u * h**2 - rate_w * square[..., None] * u**2,
+            bivector=lambda: u[..., :, None] * h[..., None, :] - h[..., :, None] * u[..., None, :],
+            w_across=lambda: z.w - h[..., :, None] * (self.x / safe[..., None])[..., None, :],
+        )
 
     # observables
 

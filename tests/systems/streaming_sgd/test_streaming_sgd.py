@@ -234,8 +234,24 @@ def test_bad_arguments_are_named():
         ValueError, match=r"StreamingSGDAnisotropic.mean: k = 10000001 must be at most .*stationary_mean"
     ):
         ANISOTROPIC(2, 0.1, [1.0, 2.0], [1.0, 1.0]).mean(10**7 + 1)
-    with pytest.raises(OverflowError, match=r"StreamingSGD.mean: k of magnitude 1e"):
-        ISOTROPIC(2, 5.0, 3).mean(10**5)
+
+
+def test_a_divergent_loss_stops_at_its_first_overflow():
+    for law in (ISOTROPIC(2, 5.0, 3), ANISOTROPIC(4, 0.1, [1.0, 200.0], [1.0, 2.0])):
+        for name, what in (("mean", "mean"), ("std", "variance")):
+            ask = getattr(law, name)
+            with pytest.raises(
+                OverflowError, match=rf"step = .* diverges \(largest_step = .*the {what} of the loss leaves"
+            ) as end:
+                ask(10**5)
+            first = int(str(end.value).split("at step ")[1].split()[0])
+            assert np.isfinite(ask(first - 1))
+            with pytest.raises(OverflowError, match=f"at step {first} of k = {first};"):
+                ask([0, first])
+    heavy = ISOTROPIC(1, 0.33, 4)  # the mean converges below a step of 1/3
+    assert heavy.mean(10**5) < 1e-100
+    with pytest.raises(OverflowError, match=r"step = 0.33 is too large for the variance \(the mean converges; larg"):
+        heavy.std(10**5)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])

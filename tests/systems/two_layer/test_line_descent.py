@@ -252,6 +252,9 @@ def test_first_step_is_where_the_simulated_loss_falls():
     expected = 1 + next(k for k, value in enumerate(losses) if value <= goal)
     assert flow.first_step(z0, loss=goal, step=h).tolist() == expected
     assert flow.first_step(z0, loss=0.0, step=h, max_steps=10) == np.inf
+    for engine in ("plain", "compiled"):
+        assert flow.first_step(z0, loss=0.0, step=h, engine=engine) == np.inf  # the loss underflows
+    assert ls.DeepMode(s=2.0, depth=1.0).first_step([0.5, 2.0], loss=0.0, step=1.0).tolist() == [1.0, 0.0]
     for other in (ls.TwoLayer, ls.TwoLayerOrder, ls.BalancedMode, ls.HiddenMode):
         others, start = other.example(np.random.default_rng(3))
         counts = [others.first_step(start, loss=1e-3, step=0.01, engine=engine) for engine in ("plain", "compiled")]
@@ -323,6 +326,7 @@ def test_errors_name_the_argument():
         ({"k": 1.5}, r"TwoLayer\.discrete: k = 1\.5 must be whole numbers"),
         ({"k": -1}, r"k = -1 must be whole numbers"),
         ({"k": 10**7}, r"k = 10000000 must be at most 2000000"),
+        ({"step": True}, r"TwoLayer\.discrete: step = True must be positive"),
         ({"step": 0.0}, r"step = 0\.0 must lie in \(0, inf\)"),
         ({"step": [0.1, 0.2]}, r"step has 2 entries along its first axis but must have one for each of k = 3 steps"),
         ({"step": np.ones((3, 2))}, r"step has shape \(3, 2\) but must be one number or one for each step"),
