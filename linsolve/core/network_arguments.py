@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ class Network(NamedTuple):
     span : ndarray, shape (n_in, rank)
         Orthonormal basis of the span of the inputs, eigenvectors of their second moment.
     power : ndarray, shape (rank,)
-        Eigenvalues, decreasing, all above rounding.
+        Eigenvalues, decreasing, all above rounding; one 0 if all inputs are 0.
     cross : ndarray, shape (n_out, n_in)
         ``Sigma_yx``.
     rates : ndarray, shape (L,)
@@ -70,8 +71,13 @@ def read(
     tolerance: Any = None,
     names: Sequence[str] | None = None,
     bias: Any = None,
+    *,
+    idle: bool = False,
 ) -> Network:
-    """Return the arguments of the caller `who` as a `Network`; errors name the layers W1, W2, ... or by `names`."""
+    """Return the arguments of the caller `who` as a `Network`; errors name the layers W1, W2, ... or by `names`.
+
+    With `idle` all inputs may be 0: the span is then one direction of power 0, and only biases learn.
+    """
     layers, names = _layers(who, weights, names)
     covariances = boolean(who, "covariances", covariances, meaning="whether the data are moments")
     inputs, outputs = _pair(who, data, covariances)
@@ -84,7 +90,7 @@ def read(
         )
     precision = _precision([*weights, *data, *(bias if isinstance(bias, list | tuple) else [])])
     tolerance = _tolerance(who, tolerance, precision)
-    moments = _moments if covariances else _from_samples
+    moments = _moments if covariances else partial(_from_samples, idle=idle)
     span, power, cross = moments(who, inputs, outputs, layers[0].shape[1], len(layers[-1]), tolerance)
     return Network(layers, span, power, cross, _rates(who, rates, len(layers)), tolerance, precision, biases)
 
@@ -195,7 +201,7 @@ def _refuse_width(who: str, name: str, size: int, wanted: int, meaning: str) -> 
 
 
 def _from_samples(
-    who: str, X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int, tolerance: float
+    who: str, X: np.ndarray, Y: np.ndarray, n_in: int, n_out: int, tolerance: float, *, idle: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return span, power and cross moment of samples from the SVD of the inputs, at full accuracy."""
     _refuse_width(who, "X", X.shape[1], n_in, "columns (inputs)")
@@ -205,7 +211,12 @@ def _from_samples(
     if 0 < np.abs(X).max() < 1e-100:
         raise ValueError(f"{who}: X reaches {np.abs(X).max():.3g} but must reach 1e-100 (inputs); rescale it")
     if not X.any():
-        raise ValueError(f"{who}: X = 0 must have an entry other than 0 (inputs); there is nothing to learn from")
+        if idle:
+            return np.eye(n_in, 1), np.zeros(1), np.zeros((n_out, n_in))
+        raise ValueError(
+            f"{who}: X = 0 must have an entry other than 0 (inputs; weights learn nothing from it); biases alone are "
+            "trained by linsolve.solve"
+        )
     tall = len(X) > 2 * X.shape[1]  # then the triangle of X = Q R has the same singular values and right vectors
     _, sigma, vt = np.linalg.svd((np.linalg.qr(X, mode="r") if tall else X) / np.sqrt(len(X)), full_matrices=False)
     kept = sigma > max(max(X.shape) * EPS, tolerance) * sigma[0]

@@ -120,7 +120,7 @@ def solve(
     last layer has a bias, the weights move as without biases on centered targets, and
     :math:`b_L(t) = \bar y + (b_L(0) - \bar y) e^{-\eta_L t}`. If the inputs are centered, the hidden biases are zero,
     and the last bias is the mean of the targets, the weights move in the same way, and the biases do not change.
-    Other networks with biases are integrated.
+    Other networks with biases are integrated. If all inputs are 0, biases learn alone.
 
     Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
 
@@ -181,10 +181,11 @@ def solved(
     refuse_unpaired(WHO, data, covariances is True)  # before t, which solve(weights, X, Y, t) would take for Y
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
     times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
-    network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
+    network = read(WHO, weights, data, rates, covariances, tolerance, names, bias, idle=True)
     samples = None if covariances else _samples(data)
     accept = tolerance is not None
-    whole = network if covariances else read(WHO, weights, data, rates, covariances, FINEST, names)
+    idle = bool(network.biases)
+    whole = network if covariances else read(WHO, weights, data, rates, covariances, FINEST, names, idle=idle)
 
     def at(times: np.ndarray) -> NetworkTrajectory:
         if samples is not None and network.biases:
@@ -225,8 +226,8 @@ def _samples(data: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _again(network: Network, weights: Any, samples: Any, tolerance: float) -> Network:
-    """Return a network with other weights and samples and the same rates."""
-    return read(WHO, weights, samples, network.rates, False, tolerance)
+    """Return a network with other weights and samples and the same rates, without biases."""
+    return read(WHO, weights, samples, network.rates, False, tolerance, idle=True)
 
 
 def _without_biases(network: Network, problem: Problem, accept: bool) -> NetworkTrajectory:
@@ -252,7 +253,12 @@ def _with_biases(
     if distance <= (tolerance if accept else ROUNDING):
         centered = X, Y - Y.mean(axis=0)
         inner, whole = (_again(network, weights, centered, each) for each in (tolerance, FINEST))
-        exact, failure, remarks = by_closed_form(inner, Problem(whole, times, rtol, centered), accept=accept)
+        problem = Problem(whole, times, rtol, centered)
+        exact: NetworkTrajectory | None
+        if whole.power[0] == 0:
+            exact = by_integration(problem, "all inputs are 0", ())
+        else:
+            exact, failure, remarks = by_closed_form(inner, problem, accept=accept)
         if exact is not None:
             notes = ("biases: on centered inputs the weights move as without them.", *exact.notes)
             values = Deferred(**on_centered(exact.values, biases, network.rates, times, Y))

@@ -148,6 +148,28 @@ def test_zero_biases_on_data_that_are_not_centered_are_trained():
         ls.solve(weights, data, np.inf, bias=0.0)
 
 
+@pytest.mark.parametrize("has", ["001", "010", "101", "100", "111"])
+@pytest.mark.parametrize("count", [5, 1])
+def test_biases_learn_alone_if_all_inputs_are_0(has, count):
+    gen = np.random.default_rng(3)
+    weights, biases = network(gen, [3, 4, 4, 2], map(int, has))
+    route = "constant: all inputs are 0" if has == "001" else "DOP853"
+    assert_right(weights, biases, (np.zeros((count, 3)), gen.normal(size=(count, 2))), route, 1e-8)
+
+
+def test_inputs_that_are_all_0_have_a_limit_or_are_refused():
+    weights, data = [np.ones((2, 3)), np.ones((2, 2))], (np.zeros((1, 3)), np.array([[1.0, 2.0]]))
+    found = ls.solve(weights, data, [0.0, np.inf], bias=[None, np.zeros(2)])
+    assert np.array_equal(found["b2"], [[0.0, 0.0], [1.0, 2.0]])
+    assert np.array_equal(found["w1"][1], weights[0])
+    assert np.array_equal(found["loss"], [2.5, 0.0])
+    for call in (lambda: ls.solve(weights, data, 1.0), lambda: ls.applies(weights, data, bias=0.1)):
+        with pytest.raises(
+            ValueError, match=r"X = 0 must have an entry .*; biases alone are trained by linsolve.solve"
+        ):
+            call()
+
+
 def test_saddles_of_biases_are_noted():
     gen = np.random.default_rng(9)
     X, Y = samples(gen, 3, 2)
