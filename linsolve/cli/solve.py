@@ -25,7 +25,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_network(parser)
     parser.add_argument(
-        "--t", required=True, metavar="TIMES", help="take these times: A,B,... or FIRST:LAST:NUMBER, such as 0:5:200"
+        "--t",
+        required=True,
+        metavar="TIMES",
+        help="take these finite times: A,B,... or FIRST:LAST:NUMBER, such as 0:5:200",
     )
     parser.add_argument(
         "--rtol", type=float, default=1e-10, help="set the relative tolerance of the integrator [1e-10]"

@@ -62,6 +62,13 @@ class Interval:
     def __repr__(self) -> str:
         return self.text
 
+    def example(self) -> float:
+        """Return a typical finite number of the interval: 1 or 0.5, else the geometric mean, an end or the middle."""
+        low, high = self.low, self.high
+        mean = math.sqrt(low) * math.sqrt(high) if low > 0 and high < math.inf else math.nan
+        likely = (1.0, 0.5, mean, low, high, low + 1, high - 1, (low + high) / 2)
+        return next((value for value in likely if math.isfinite(value) and value in self), 0.0)
+
     def __contains__(self, value: float) -> bool:
         above = value >= self.low if self.closed_low else value > self.low
         below = value <= self.high if self.closed_high else value < self.high
@@ -101,7 +108,8 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     below = numbers <= domain.high if domain.closed_high else numbers < domain.high
     bad = ~(above & below)
     if bad.any():
-        raise ValueError(f"{who}: {what} = {_first(bad, numbers)} must lie in {domain} ({meaning})")
+        rule = f"must lie in {domain} ({meaning})"
+        raise ValueError(f"{who}: {what} = {_first(bad, numbers)} {rule}; say {domain.example():g}")
     return value
 
 

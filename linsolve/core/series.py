@@ -42,18 +42,20 @@ class Series:
         """Return the names of a table by default."""
         return self.keys()
 
-    def _columns(self, method: str, names: str | Iterable[str] | None) -> Columns:
+    def _columns(self, method: str, names: str | Iterable[str] | None, more: tuple[str, ...]) -> Columns:
         who, lead = f"{type(self).__name__}.{method}", self._lead()
-        fields = {name: arithmetic.to_numpy(self[name]) for name in chosen(who, names, self._tabled())}
+        fields = {name: arithmetic.to_numpy(self[name]) for name in chosen(who, names, more, self._tabled())}
         return tidy(who, lead, np.broadcast_shapes(*(np.shape(each) for each in lead.values())), fields)
 
-    def to_dataframe(self, names: str | Iterable[str] | None = None) -> Any:
+    def to_dataframe(self, names: str | Iterable[str] | None = None, *more: str) -> Any:
         """Return a tidy ``pandas.DataFrame`` (extra ``[labelled]``) with one row for each number.
 
         Parameters
         ----------
         names : str or iterable of str, optional
             Values to list; by default all, without the tangent kernel of a `NetworkTrajectory`.
+        *more : str
+            Further names.
 
         Returns
         -------
@@ -75,9 +77,9 @@ class Series:
         >>> traj.to_dataframe(["loss", "u"]).shape  # 2 times, one loss and two entries of u
         (6, 4)
         """
-        return frame(f"{type(self).__name__}.to_dataframe", self._columns("to_dataframe", names))
+        return frame(f"{type(self).__name__}.to_dataframe", self._columns("to_dataframe", names, more))
 
-    def to_csv(self, path: str | os.PathLike[str], names: str | Iterable[str] | None = None) -> Path:
+    def to_csv(self, path: str | os.PathLike[str], names: str | Iterable[str] | None = None, *more: str) -> Path:
         """Write the table of `to_dataframe` to a file of comma-separated values, and return its path.
 
         Parameters
@@ -86,6 +88,8 @@ class Series:
             An existing file is replaced as a whole.
         names : str or iterable of str, optional
             Values to list, as in `to_dataframe`.
+        *more : str
+            Further names.
 
         Raises
         ------
@@ -94,7 +98,7 @@ class Series:
         KeyError
             If a name is unknown.
         """
-        return write_csv(f"{type(self).__name__}.to_csv", path, self._columns("to_csv", names))
+        return write_csv(f"{type(self).__name__}.to_csv", path, self._columns("to_csv", names, more))
 
     def plot(self, name: str = "loss", ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
         """Draw a value over time and return the matplotlib axes; the same as ``linsolve.plot.trajectory``.

@@ -18,11 +18,11 @@ __all__ = ["chosen", "frame", "tidy", "write_csv"]
 Columns = dict[str, np.ndarray]
 
 
-def chosen(who: str, names: Any, known: Iterable[str]) -> list[str]:
-    """Return the names of the fields of a table, by default all known ones; one name may be a string."""
+def chosen(who: str, names: Any, more: Iterable[Any], known: Iterable[str]) -> list[str]:
+    """Return the names of the fields of a table, a string or several, and `more`; by default all known ones."""
     if names is None:
         return list(known)
-    found = [names] if isinstance(names, str) else list(names)
+    found = [*([names] if isinstance(names, str) else names), *more]
     if not found:
         raise ValueError(f"{who}: names = [] must name at least one (fields of the table); leave it out")
     return found

@@ -160,7 +160,9 @@ class Diagram:
     def _columns(self, method: str, names: str | Iterable[str] | None) -> dict[str, np.ndarray]:
         who = f"Diagram.{method}"
         lead = dict(zip(self.axes, np.meshgrid(*(a.values for a in self.axes.values()), indexing="ij"), strict=True))
-        return tidy(who, lead, self.shape, {name: np.asarray(self[name]) for name in chosen(who, names, self.values)})
+        return tidy(
+            who, lead, self.shape, {name: np.asarray(self[name]) for name in chosen(who, names, (), self.values)}
+        )
 
     def plot(self, name: str | None = None, ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
         """Draw a value over one axis as a line, or over two axes as a map with the first axis vertical.

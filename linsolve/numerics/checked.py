@@ -64,7 +64,7 @@ def checked(
     1.0
     >>> growth(np, -1.0)
     Traceback (most recent call last):
-    ValueError: growth: ratio = -1.0 must lie in [0, inf) (depth over width)
+    ValueError: growth: ratio = -1.0 must lie in [0, inf) (depth over width); say 1
     """
 
     def decorate(formula: Formula) -> Formula:

@@ -88,8 +88,10 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies", names: st
             f"{who}: weights = {path} must hold the layers W1, W2, ... (not {', '.join(found) or 'nothing'}); write "
             "numpy.savez(path, W1=..., W2=...)"
         )
+    given = _biases(who, path, layers, [e for e in entries if e.bias], found)
+    named = dict(zip([e.name for e in layers], given or [], strict=False))
     layers = _ordered(who, path, _counted(layers)) if chosen is None else layers
-    biases = _biases(who, path, layers, [e for e in entries if e.bias], found)
+    biases = [named[e.name] for e in layers] if named else None
     called, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
     notes = [f"{', '.join(kernels)}: shape (inputs, units), transposed."] if kernels else []
     if called != [f"W{i}" for i in range(1, len(called) + 1)]:

@@ -76,7 +76,7 @@ def draw_double_descent(axes: Any, data: dict[str, Any]) -> None:
             mean, spread = np.mean(drawn, axis=1), np.std(drawn, axis=1)
             ax.errorbar(RATIOS, mean, spread, color=color, fmt=shape, **dots)
     ax.set(xscale="log", yscale="log", xlabel="samples per input $n/d$", ylabel="mean squared test error")
-    ax.set(title="(b) circles $d$ = 100, squares 400, bars: std", xlim=(0.1, 10))
+    ax.set(title="(b) circles $d$ = 100, squares $d$ = 400", xlim=(0.1, 10))
     ax.legend(fontsize=9.5)
     ax = axes[2]
     for color, name, exact, share in zip(INK, ("train", "test"), data["accuracy"], data["shares"], strict=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -34,6 +34,11 @@ class ErrorCurves(Statistic):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._batch()
+
+    def __call__(self, *t: Any) -> NoReturn:
+        """Raise TypeError: the curves are methods."""
+        who = type(self).__name__
+        raise TypeError(f"{who}: law(t) is not defined (the law has several curves); say law.test_error(t)")
 
     def test_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
         """Return mean and variance of the squared error on new inputs, without label noise."""

@@ -226,7 +226,8 @@ class GeneralizationOfData(ErrorCurves):
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"{who}: kernel has shape {matrix.shape} but must be square (kernel on all inputs)")
         count = len(matrix)
-        n = integer(who, "samples", samples, meaning="training inputs", high=count - 1)
+        meaning = f"training inputs of {count}; leave at least one test input"
+        n = integer(who, "samples", samples, meaning=meaning, high=count - 1, example=count - 1)
         values, vectors = _refuse_indefinite(who, matrix, "kernel", "kernel on all inputs")
         features = vectors * np.sqrt(np.maximum(values, 0))
         train, test = features[:n], features[n:]
@@ -261,6 +262,10 @@ def _refuse_indefinite(
         raise ValueError(f"{who}: {name} - {name}^T = {gap:.3g} must vanish ({meaning}, relative); pass (A + A.T) / 2")
     values, vectors = np.linalg.eigh(unit)
     if not values[0] >= -margin:
-        rule = "must be at least 0, relative to the largest entry"
-        raise ValueError(f"{who}: {name} has the eigenvalue {values[0]:.3g}, which {rule} ({meaning}); add its size")
+        rule, shift = "must be at least 0, relative to the largest entry", -values[0] * size
+        shift = shift if float(f"{shift:.3g}") >= shift * (1 - 1e-14) else 1.01 * shift  # not rounded down
+        raise ValueError(
+            f"{who}: {name} has the eigenvalue {values[0]:.3g}, which {rule} ({meaning}); "
+            f"add {shift:.3g} to the diagonal"
+        )
     return values * size, vectors

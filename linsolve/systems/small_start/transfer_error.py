@@ -18,6 +18,9 @@ from linsolve.systems.small_start.start import check_range, refuse
 __all__ = ["TransferError"]
 
 
+_MEANINGS = {"task": "new tasks", "samples": "number of samples of the new task"}
+
+
 class TransferError(Statistic):
     r"""Mean generalization error on a new task of kernel ridge regression with the kernel of a trained linear network.
 
@@ -91,8 +94,8 @@ class TransferError(Statistic):
         data: Any,
         rates: Any = None,
         *,
-        task: Any,
-        samples: int,
+        task: Any = None,
+        samples: int | None = None,
         ridge: float = 0.0,
         covariances: bool = False,
         tolerance: float | None = None,
@@ -120,6 +123,8 @@ class TransferError(Statistic):
         ------
         NotExact
             If the network has several outputs, or its start is not small.
+        TypeError
+            If the task or the number of samples is missing.
         ValueError
             If an argument is invalid.
 
@@ -135,10 +140,13 @@ class TransferError(Statistic):
         0.228
         """
         who = f"{cls.__name__}.of"
+        for name, value, fix in (("task", task, "task=[1.0, 0.0] for two inputs"), ("samples", samples, "samples=20")):
+            if value is None:
+                raise TypeError(f"{who}: {name} = None must be given ({_MEANINGS[name]}); say {fix}")
         given = GivenNetwork.read(who, weights, data, rates, covariances, tolerance)
         net, network = FinalNetwork.of(given, outputs=1), given.network
         n_in = network.weights[0].shape[1]
-        tasks = np.asarray(real_array(who, "task", task, meaning="new tasks"))
+        tasks = np.asarray(real_array(who, "task", task, meaning=_MEANINGS["task"]))
         if tasks.ndim not in (1, 2) or tasks.shape[-1] != n_in:
             raise ValueError(
                 f"{who}: task has shape {tasks.shape} but must be ({n_in},) or (tasks, {n_in}) (new tasks)"
@@ -146,7 +154,7 @@ class TransferError(Statistic):
         sizes = np.linalg.norm(tasks, axis=-1)
         if not (sizes > 0).all():
             raise ValueError(f"{who}: task = 0 must have an entry other than 0 (new tasks); drop it")
-        count = integer(who, "samples", samples, meaning="number of samples of the new task", low=0, example=20)
+        count = integer(who, "samples", samples, meaning=_MEANINGS["samples"], low=0, example=20)
         ridge = number(who, "ridge", ridge, meaning="ridge", domain="[0, inf)", example=0.0)
         learned = (net.learned @ network.span.T)[0]
         overlap = np.clip(tasks @ learned / (sizes * np.linalg.norm(learned)), -1.0, 1.0)
