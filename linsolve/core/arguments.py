@@ -162,6 +162,8 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
     kind = value.dtype.kind if xp is np else ("c" if "complex" in str(value.dtype) else "f")
     if kind == "c":
         raise TypeError(f"{who}: {what} is complex ({meaning}); pass its real part if the imaginary part is zero")
+    if kind == "b" and not value.shape:
+        raise TypeError(f"{who}: {what} = {shown(value)} is a boolean ({meaning}); pass a number")
     if kind not in "fiub":
         raise TypeError(
             f"{who}: {what} = {shown(value)} is not made of real numbers ({meaning}); pass floats, or numbers of more "

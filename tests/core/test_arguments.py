@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import linsolve as ls
 from linsolve.core.arguments import choice, integer, number, refuse_beyond_memory, shown
 
 NO_INTEGERS = [True, np.True_, np.array(True), 2.0, np.float64(2), "2", None, [2], np.array([2]), 2j, {}, Fraction(2)]
@@ -98,3 +99,15 @@ def test_small_arrays_are_shown_by_their_numbers():
     assert [shown(v) for v in (np.array(0.1), np.float64(0.1), np.array([1.0, 2.0]))] == ["0.1", "0.1", "[1.0, 2.0]"]
     assert shown(np.zeros((64, 2))) == "ndarray of shape (64, 2)"
     assert shown(np.zeros((0, 3))).startswith("array([]")
+
+
+@pytest.mark.parametrize("flag", [True, np.True_])
+def test_a_boolean_is_no_number(flag):
+    flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ([0.5], [[0.5]])
+    cases = {
+        "step": lambda: flow.discrete(1, z0, step=flag),
+        "weight_variance": lambda: ls.ntk.sample_kernels(0, 5, "relu", np.eye(2), [5, 10], flag, 0.0),
+    }
+    for name, call in cases.items():
+        with pytest.raises(TypeError, match=f"{name} = True is a boolean"):
+            call()

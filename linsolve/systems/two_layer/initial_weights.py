@@ -81,7 +81,7 @@ def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> t
             f"{who}: samples have shapes {X.shape}, {y.shape}, {c.shape} but must have (N, {x.shape[-1]}), (N,) and "
             "(K, N) (samples, targets, weights of the samples at each step)"
         )
-    given = {"samples[0]": X, "samples[1]": y, "samples[2]": c, "x": arithmetic.to_numpy(x)}
+    given: dict[str, Any] = {"samples[0]": X, "samples[1]": y, "samples[2]": c, "x": arithmetic.to_numpy(x)}
     factor, power = power_of_two(xp, xp.max(xp.abs(x), axis=-1)), power_of_two(np, np.abs(X).max())
     x = x * factor[..., None]  # scaled, neither squares nor products leave the doubles
     line = arithmetic.to_numpy(x)
