@@ -79,6 +79,7 @@ def test_biases_are_simulated():
     assert np.isfinite(first)
     assert (traj.departure.time, traj.departure.largest) == (pytest.approx(first), pytest.approx(size, rel=0.02))
     assert traj.notes[0] == str(traj.departure)
+    assert "by more than 0.5 % of the largest output up to t = 5 from t = " in traj.notes[0]
 
 
 def test_short_steps_are_judged_by_their_leading_correction(monkeypatch):

@@ -40,6 +40,10 @@ class Stream(Statistic):
         """Return the variance of the loss after `counts` steps, of the shape of `counts`."""
         raise NotImplementedError
 
+    def largest_step(self) -> Any:
+        """Return the step below which the mean of the loss converges."""
+        raise NotImplementedError
+
     def drawn(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the eigenvalues of the input covariance and the initial errors of the weights."""
         raise NotImplementedError
