@@ -92,6 +92,10 @@ class Map(Flow):
     ) -> Trajectory:
         """Return the exact result of `k` steps of gradient descent, not its approximation by gradient flow.
 
+        ``invariant`` of two layers is ``A B``, which the flow conserves and a step multiplies by ``(1 - e^2)^2``.
+        Flows with this method: `TwoLayer`, `HiddenMode`, `LazyTwoLayer`, `TwoLayerOrder`, `BalancedMode`, `DeepMode`;
+        `FrozenKernel` has one of its own, in closed form.
+
         Parameters
         ----------
         k : array_like of int, any shape
@@ -357,12 +361,24 @@ def _refuse_divergence(
             now, low = after, middle
         else:
             high = middle
-    size = float(course.steps()(high - 1).h)
+    size, lost = float(course.steps()(high - 1).h), _lost(problem, take(now, low, high))
     raise Divergence(
         f"{who}: {type(problem.flow).__name__} leaves the range of doubles at step {high} of k = {last} "
-        f"(descent diverges); take fewer steps, or a step below {size:g}",
+        f"(descent diverges); {lost}; take fewer steps, or a step below {size:g}",
         high,
     )
+
+
+def _lost(problem: Problem, after: Any) -> str:
+    """Return the first member with an infinite number in words, and whether it is of the output or of the weights."""
+    count, found = len(problem.batch), {}
+    for name, value in zip(after._fields, after, strict=True):
+        bad = ~np.isfinite(arithmetic.to_numpy(value))
+        found[name] = np.broadcast_to(bad.any(axis=tuple(range(count, bad.ndim))), problem.batch)
+    member = tuple(np.argwhere(np.any(list(found.values()), axis=0))[0].tolist())
+    names = {name for name, bad in found.items() if bad[member]}
+    what = "the output leaves it" if names <= {"residual", "gap"} else "the weights leave it"
+    return what + (f" first, at member {list(member)} of the batch" if member else " first")
 
 
 def _gathered(problem: Problem, kept: list[Any], where: np.ndarray) -> Any:

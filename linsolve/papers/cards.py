@@ -10,6 +10,7 @@ import numpy as np
 
 from linsolve.core.flow import Flow
 from linsolve.core.law import Expansion
+from linsolve.core.map import Map
 from linsolve.papers.card_blocks import Block, Formula, Paragraph, Table, blocks, paragraphs, sections
 from linsolve.papers.card_text import as_html, as_markdown, as_text
 
@@ -98,7 +99,7 @@ def card(item: Any) -> Card:
         body.append(("Conditions", _conditions(cls)))
     else:
         body += [("Parameters", [_parameters(cls)]), ("Your network", [_applied(cls)])]
-    body.append(("Exact for, not for", notes.pop("Exact for, not for", []) + _kind(cls)))
+    body.append(("Exact for, not for", notes.pop("Exact for, not for", []) + _kind(cls) + _descent(cls)))
     body.append(("Accuracy", notes.pop("Accuracy", []) or _measured(cls)))
     remarks = notes.pop("", [])
     papers: list[Block] = [Paragraph(f"• [{each.key}] {each}") for each in sources(cls)]
@@ -107,6 +108,14 @@ def card(item: Any) -> Card:
     if remarks:
         body.append(("Remarks", remarks))
     return Card(cls.__name__, body)
+
+
+def _descent(cls: type) -> list[Block]:
+    """Return the methods of gradient descent and the rules that they include, for a `Map`."""
+    if not issubclass(cls, Map):
+        return []
+    rules = f"with {', '.join(cls.rules)}" if cls.rules else "plain steps"
+    return [Paragraph(f"Gradient descent with finite steps: discrete ({rules}), first_step (plain steps).")]
 
 
 def _notes(text: str) -> dict[str, list[Block]]:

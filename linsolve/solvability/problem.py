@@ -140,7 +140,7 @@ class BiasedProblem(Problem):
     @cached_property
     def root(self) -> np.ndarray:
         """Matrix ``R`` with ``R R^T`` the second moment of the inputs ``(x, 1)``, from them: without squares."""
-        return np.linalg.qr(self._inputs / np.sqrt(len(self._inputs)))[1].T
+        return np.linalg.qr(self.inputs / np.sqrt(len(self.inputs)))[1].T
 
     @cached_property
     def gradients(self) -> tuple[np.ndarray, list[np.ndarray]]:

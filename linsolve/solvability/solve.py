@@ -122,7 +122,8 @@ def solve(
     and the last bias is the mean of the targets, the weights move in the same way, and the biases do not change.
     Other networks with biases are integrated. If all inputs are 0, biases learn alone.
 
-    Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
+    Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum. The trajectory is
+    that of gradient flow; `step` only finds the time at which gradient descent leaves it.
 
     Accuracy: layers, map and loss within 1e-10 (closed forms) and 1e-8 (integrated) of an independent integration of
     the raw weights (``tests/solvability/test_solve.py``, and 300 networks by ``python -m benchmarks networks``).

@@ -228,3 +228,10 @@ def test_cards_and_citations_load_nothing_heavy():
     check = f"{use}; print([m for m in ('scipy.integrate', 'sympy', 'mpmath', 'matplotlib') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_card_of_a_map_names_its_descent():
+    assert "discrete (with momentum, decay, samples), first_step (plain steps)" in " ".join(
+        str(ls.card("TwoLayer")).split()
+    )
+    assert "first_step" not in str(ls.card("WhitenedTwoLayer"))

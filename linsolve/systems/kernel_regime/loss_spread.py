@@ -97,7 +97,8 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
     corner = xp.concat([xp.zeros((width - 1,)), xp.ones((1,))])
     moments = corner[:, None, None, None] * corner[:, None, None] * corner[:, None] * corner
     decay = xp.eye(width) - model.h * xp.matrix_transpose(inputs) @ inputs / rows.shape[0]
-    delta, before = start, ()
+    delta = start
+    before: tuple[Any, ...] = ()
     with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
         for step in range(max(wanted) + 1):
             residual = model.residual(delta)

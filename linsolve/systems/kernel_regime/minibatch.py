@@ -222,7 +222,8 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
     _refuse_large(who, counts, start, every, kept)
     wanted, found = set(counts.ravel().tolist()), {}
     unit = np.max(arithmetic.to_numpy(model.unit))
-    steps, before = _steps(xp, model, start, every), ()
+    steps = _steps(xp, model, start, every)
+    before: tuple[Any, ...] = ()
     with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
         for step, now in zip(range(max(wanted) + 1), steps, strict=False):
             delta, moved, squares, c = now

@@ -42,8 +42,8 @@ class BalancedMode(Map):
 
     Notes
     -----
-    Exact for: every ``a0``, every sign of `s`; a balanced mode keeps its sign, so ``a0`` and `s` of opposite sign
-    converge to 0, the saddle. Not for: unbalanced modes.
+    Exact for: every ``a0``, every sign of `s`; under gradient flow a balanced mode keeps its sign, so ``a0`` and `s` of
+    opposite sign converge to 0, the saddle. Not for: unbalanced modes. Steps of finite size: `discrete`, `first_step`.
 
     Source: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
     networks" (2014), eqs. (9)-(12). There ``a >= 0``; the absolute value extends the equation to the networks with

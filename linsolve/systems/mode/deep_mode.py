@@ -54,10 +54,11 @@ class DeepMode(Map):
 
     Notes
     -----
-    Exact for: every ``a0`` where ``a0 s >= 0``; at depth 1 and at depth 2 or more also where ``a0 s < 0``. A balanced
-    mode of depth 2 or more keeps its sign; with ``a0 s < 0`` it converges to the saddle at 0. A mode of depth 1 crosses
-    0. ``a0 = 0`` is a stationary point of gradient descent unless the depth is 1. Not for: unbalanced modes; negative
-    times; ``a0 s < 0`` at depths between 1 and 2 (`NotExact`). There ``a`` reaches 0 in finite time and, as
+    Exact for: every ``a0`` where ``a0 s >= 0``; at depth 1 and at depth 2 or more also where ``a0 s < 0``. Under
+    gradient flow a balanced mode of depth 2 or more keeps its sign; with ``a0 s < 0`` it converges to the saddle at 0.
+    A mode of depth 1 crosses 0. Steps of finite size: `discrete`, `first_step`. ``a0 = 0``
+    is a stationary point of gradient descent unless the depth is 1. Not for: unbalanced modes; negative times;
+    ``a0 s < 0`` at depths between 1 and 2 (`NotExact`). There ``a`` reaches 0 in finite time and, as
     ``|a|^(2 - 2/depth)`` is not Lipschitz at 0, the continuation is not unique.
 
     Sources: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural

@@ -45,6 +45,10 @@ class Stream(Statistic):
         """Return a law with rates and losses of order 1, whose products are doubles, and the unit of its losses."""
         raise NotImplementedError
 
+    def largest_step(self) -> Any:
+        """Return the step below which the mean of the loss converges."""
+        raise NotImplementedError
+
     def drawn(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the eigenvalues of the input covariance and the initial errors of the weights."""
         raise NotImplementedError

@@ -337,11 +337,16 @@ def test_errors_name_the_argument():
         ({"samples": ([[1.0]], [1.0], [[-1.0]] * 3)}, r"samples\[2\] = -1\.0 .* must lie in \[0, inf\)"),
         ({"threads": 0}, r"TwoLayer\.discrete: threads = 0 must be"),
         ({"engine": "blocks"}, r"TwoLayer\.discrete: engine = 'blocks' is unknown"),
-        ({"step": 3.0, "k": 400}, r"TwoLayer leaves the range of doubles at step \d+ of k = 400 \(descent diverges\)"),
+        (
+            {"step": 3.0, "k": 400},
+            r"TwoLayer leaves the range of doubles at step \d+ of k = 400 \(descent diverges\); the \w+ leaves? it",
+        ),
     ):
         given = {"k": 3, "step": 0.1} | arguments
         with pytest.raises((ValueError, ArithmeticError), match=message):
             flow.discrete(given.pop("k"), z0, **given)
+    with pytest.raises(ArithmeticError, match=r"the \w+ leaves? it first, at member \[1\] of the batch; take fewer"):
+        flow.discrete(400, ([[0.5], [5.0]], [[[0.5]], [[5.0]]]), step=0.1)
     xp = arithmetic.precise(30)
     with pytest.raises(ValueError, match=r"engine = 'compiled' must be 'plain' for arrays of"):
         flow.cast(xp).discrete(1, (xp.asarray([0.5]), xp.asarray([[0.5]])), step=0.1, engine="compiled")
