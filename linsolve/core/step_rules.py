@@ -77,8 +77,6 @@ class Course(NamedTuple):
 def rules_of(who: str, problem: Problem, last: int, given: tuple[Any, Any, Any, Any]) -> Course:
     """Return the checked rules of `last` steps from step, momentum, decay and samples."""
     step, momentum, decay, samples = given
-    if np.asarray(step).dtype.kind == "b":  # True is no length
-        number(who, "step", step, meaning="units of time", example=1e-3)
     lengths = np.asarray(real_array(who, "step", step, meaning="units of time", domain=Interval("(0, inf)")))
     _refuse_short(who, "step", lengths.shape, last, 1)
     momentum = number(who, "momentum", momentum, meaning="of the heavy ball", domain="[0, 1)", example=0.9)

@@ -106,6 +106,7 @@ def test_a_boolean_is_no_number(flag):
     flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ([0.5], [[0.5]])
     cases = {
         "step": lambda: flow.discrete(1, z0, step=flag),
+        "a": lambda: ls.BalancedMode(s=2.0)(0, flag),
         "weight_variance": lambda: ls.ntk.sample_kernels(0, 5, "relu", np.eye(2), [5, 10], flag, 0.0),
     }
     for name, call in cases.items():
