@@ -123,7 +123,7 @@ def adaptive_descent(
         raise ValueError(f"{who}: z0 has batch shape {problem.batch} but {rule}")
     flow = flow.cast(np)
     names = {**type(flow).declared, **dict.fromkeys(flow.axes)}
-    if output is not None and output not in names:
+    if output is not None and not (isinstance(output, str) and output in names):
         raise ValueError(unknown_name(who, "output", output, names))
     start = [arithmetic.to_numpy(v).astype(float) for v in problem.z0]
     shapes, kind = [v.shape for v in start], type(problem.z0)
@@ -141,7 +141,13 @@ def adaptive_descent(
     v = velocity(path[0])
     fastest = 0.0
     while times[-1] < until:
-        z, size = path[-1], float(np.linalg.norm(v))
+        with np.errstate(over="ignore", invalid="ignore"):
+            z, size = path[-1], float(np.linalg.norm(v))
+        if not np.isfinite(size):
+            raise OverflowError(
+                f"{who}: z0 leads to squares of the velocity beyond the range of doubles at t = {times[-1]:.6g} "
+                "(initial weights); rescale the problem"
+            )
         fastest = max(fastest, size)
         if not size > AT_REST * fastest:
             v, h, limited = 0 * v, until - times[-1], False

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import unknown_name
+from linsolve.core.arguments import shown
 from linsolve.core.query import Problem
 from linsolve.engines.cuda import device, kernel, prepared
 from linsolve.engines.cuda_source import TIMES, reduction
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.members import drawn
-from linsolve.ensembles.reductions import Histogram
+from linsolve.ensembles.reductions import Histogram, requested
 from linsolve.ensembles.result import Ensemble
 
 __all__ = ["LANES", "TILE", "Reduction", "ensemble"]
@@ -85,13 +85,15 @@ class Reduction:
         with np.errstate(over="ignore", invalid="ignore"):
             # the spread of all members is that within the threads plus that between their means
             total = mean[..., 0] + (number * (mean - mean[..., :1])).sum(axis=-1) / self.members
-            spread = squares.sum(axis=-1) + (number * (mean - total[..., None]) ** 2).sum(axis=-1)
+            apart = (mean - total[..., None]) ** 2
+            between = np.where(number > 0, number * apart, 0)  # of threads with members
+            spread = squares.sum(axis=-1) + between.sum(axis=-1)
         variance = spread / max(1, self.members - 1)
-        for name, *values in zip(self.names, low, high, total, variance, strict=True):
+        for name, *values in zip(self.names, low, high, total, strict=True):
             if not np.isfinite(values).all():
                 raise ValueError(
-                    f"ensemble: {name} = nan or inf for some member, or squared, must be finite; look for it on the "
-                    "host, where linsolve.ensemble says which, or leaves it out by nonfinite='omit'"
+                    f"ensemble: {name} = nan or inf for some member must be finite; look for it on the host, where "
+                    "linsolve.ensemble says which, or leaves it out by nonfinite='omit'"
                 )
         found = {
             "mean": total,
@@ -110,20 +112,23 @@ class Reduction:
 def _requested(what: Any, members: int) -> tuple[tuple[str, ...], np.ndarray | None]:
     """Return the requested statistics and edges."""
     names, edges = [], None
-    for one in (what,) if isinstance(what, str | Histogram) else tuple(what):
+    for one in what:
         if isinstance(one, Histogram):
             if one.edges is None:
                 raise ValueError(
-                    "cuda: Histogram must have edges on a device (a device has one pass); give Histogram(edges=...)"
+                    "ensemble: Histogram must have edges on a device (a device has one pass); give Histogram(edges=...)"
                 )
             edges = np.asarray(one.edges)
             names += ["histogram", "below", "above"]
         elif one in STATISTICS:
             names.append(one)
         else:
-            raise ValueError(unknown_name("cuda", "statistic on a device", str(one), STATISTICS))
+            raise ValueError(
+                f"ensemble: reduce = {type(one).__name__} is not available on a GPU, which has {', '.join(STATISTICS)} "
+                "and Histogram(edges=...); leave out device"
+            )
     if members == 1 and {"variance", "standard_error"} & set(names):
-        raise ValueError("cuda: members = 1 must be at least 2 for a variance (networks); take more, or the mean")
+        raise ValueError("ensemble: members = 1 must be at least 2 for a variance (networks); take more, or the mean")
     return tuple(dict.fromkeys(names)), edges
 
 
@@ -139,7 +144,7 @@ def ensemble(
 ) -> Ensemble:
     """Return statistics over random networks that are drawn, evaluated and reduced on a GPU.
 
-    ``linsolve.ensemble(..., device="cuda")`` calls this function after checking its arguments.
+    ``linsolve.ensemble(..., device="cuda")`` calls this function.
 
     Parameters
     ----------
@@ -149,19 +154,23 @@ def ensemble(
     members, t, observe, reduce, rng
         As for `linsolve.ensemble`; `reduce` without quantiles, histograms with edges.
     tile : int, optional
-        Members drawn from one seed, a multiple of `LANES`. The networks depend on it, so it is not reduced
-        automatically if memory is insufficient: pass a smaller value.
+        Members drawn from one seed, a multiple of `LANES`. If memory runs out, pass a smaller tile; this draws other
+        networks.
 
     Notes
     -----
     Tile k is drawn by ``cupy.random.Philox4x3210(SeedSequence(rng, spawn_key=(k,)))``: the same networks on every
     device, but different from those of NumPy's generators.
     """
-    xp, seed, flow = device(), sequence(rng), None
     tile = TILE if tile is None else int(tile)
     if tile % LANES:
         raise ValueError(f"ensemble: tile = {tile} must be a multiple of {LANES} on a device (members from one seed)")
-    statistics, edges = _requested(reduce, members)
+    if not callable(factory):
+        raise TypeError(
+            f"ensemble: factory = {shown(factory)} must be a function of rng and count; pass random_networks(...)"
+        )
+    statistics, edges = _requested(requested(reduce), members)
+    xp, seed, flow = device(), sequence(rng), None
     gathering = Reduction(tuple(observe), t.size, edges)
     for number, first in enumerate(range(0, members, tile)):
         own = generator(seed, number)
@@ -181,6 +190,9 @@ def ensemble(
     bins = {} if edges is None else dict.fromkeys(observe, edges)
     lost = {name: np.zeros(t.shape, np.int64) for name in observe}
     found = {key: value for key, value in gathering.results().items() if key[1] in statistics}
+    for (name, statistic), value in found.items():
+        if not np.isfinite(value).all():
+            raise OverflowError(f"ensemble: {statistic} of {name} leaves the range of doubles; leave it out of reduce")
     values = {key: value.reshape(t.shape + value.shape[1:]) for key, value in found.items()}
     return Ensemble(flow, members, t, values, (), bins, lost, 1)
 

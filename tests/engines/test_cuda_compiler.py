@@ -10,8 +10,8 @@ from linsolve.engines.cuda_source import OPTIONS, evaluation
 from linsolve.engines.program import Tracer
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no CUDA compiler on this computer")
-# registers that leave a quarter, a half, ... of the threads of a multiprocessor resident, without spills: no array of a
-# thread lies in memory, and each input, time and output of a member is in one place of the code
+# registers that leave an eighth to three quarters of the threads of a multiprocessor resident, without spills: no array
+# of a thread lies in memory, and each input, time and output of a member is in one place of the code
 REGISTERS = dict(zip(KERNELS, (40, 128, 128, 184, 255), strict=True))
 PLACES = dict(zip(KERNELS, ((4, 2), None, (9, 4), None, (5, 2)), strict=True))
 

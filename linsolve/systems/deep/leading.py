@@ -188,6 +188,17 @@ def blow_up(layers: Sequence[Any], target: Any) -> BlowUp:
     0.889684
     """
     given, S = _checked("blow_up", layers, target)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        found = _blow_up(given, S)
+    if np.isnan([found.time, found.lower, found.upper]).any() or found.time > found.upper * (1 + 1e-9):
+        raise OverflowError(
+            "blow_up: layers differ by so many decades that the leading system leaves the range of doubles (weights); "
+            "give layers of similar size"
+        )
+    return found
+
+
+def _blow_up(given: list[np.ndarray], S: np.ndarray) -> BlowUp:
     depth, growth = len(given), Growth(given, S)
     n0, g0 = sum(float(np.sum(v**2)) for v in given) / depth, growth.output(given)
     upper = n0 / ((depth - 2) * g0) if g0 > 0 else np.inf

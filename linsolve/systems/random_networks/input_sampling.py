@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import integer, refuse_beyond_memory
+from linsolve.core.arguments import integer, refuse_beyond_memory, shown
 from linsolve.core.randomness import seeded
 from linsolve.numerics.checked import Argument, checked, in_range
 from linsolve.numerics.double_double import power_of_two
@@ -14,6 +14,7 @@ from linsolve.systems.random_networks.mean_field import Activation, named
 
 __all__ = ["KernelDraws", "sample_kernels"]
 
+MOST = 1 << 28  # largest number of normal numbers, minutes of work
 NULL = 1e-13  # eigenvalues below this share of the largest are zero: equal, opposite or dead inputs
 
 
@@ -109,6 +110,11 @@ def sample_kernels(
     count = integer(who, "count", count, meaning="networks", example=1000)
     rng, sizes, k = seeded(who, rng), [int(n) for n in widths], gram.shape[-1]
     refuse_beyond_memory(who, {"count": count, "widths": 2 * sum(sizes), "inputs": k}, "preactivations")
+    if count * sum(sizes) * k > MOST:
+        raise ValueError(
+            f"{who}: widths = {shown(widths)} for {count} networks and {k} inputs make {count * sum(sizes) * k:.2g} "
+            f"normal numbers but must make at most {MOST} (minutes); take smaller widths or fewer networks"
+        )
     gram = np.asarray(gram)
     scaled = gram * power_of_two(np, np.abs(gram).max())
     least, margin = np.linalg.eigvalsh((scaled + scaled.T) / 2)[0], 1e-9 * np.abs(scaled).max()
