@@ -129,7 +129,8 @@ def adaptive_descent(
     shapes, kind = [v.shape for v in start], type(problem.z0)
 
     def velocity(z: np.ndarray) -> np.ndarray:
-        return joined(flow.velocity(np, kind(*parted(z, shapes))))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            return joined(flow.velocity(np, kind(*parted(z, shapes))))
 
     def value(z: np.ndarray) -> np.ndarray:
         if output is None:

@@ -214,7 +214,8 @@ def _blow_up(given: list[np.ndarray], S: np.ndarray) -> BlowUp:
 
 def _checked(who: str, layers: Any, target: Any) -> tuple[list[np.ndarray], np.ndarray]:
     """Return at least three layers that chain, and a target of their shape."""
-    if not isinstance(layers, Sequence | np.ndarray) or len(layers) < 3:
+    listed = isinstance(layers, Sequence) or (isinstance(layers, np.ndarray) and layers.ndim > 0)
+    if not listed or len(layers) < 3:
         rule = "must be at least three matrices (weights, first layer first)"
         raise ValueError(f"{who}: layers = {shown(layers)} {rule}; for two take laws.LearningTime")
     given = [np.asarray(real_array(who, f"layers[{k}]", v, meaning="weights")) for k, v in enumerate(layers)]
