@@ -12,6 +12,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from linsolve import arithmetic
+from linsolve.engines import cuda
+from linsolve.ensembles import cuda_reduce
+
 COMPILER = next((path for name in ("g++", "clang++", "c++") if (path := shutil.which(name))), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this computer")
 
@@ -110,7 +114,7 @@ class OutOfMemoryError(MemoryError):
 
 
 class FakeCupy:
-    """What the package uses of CuPy, on NumPy arrays; memory for more than `limit` numbers at once is refused."""
+    """CuPy as the package uses it, on NumPy arrays; memory for more than `limit` numbers at once is refused."""
 
     ndarray, float64, int32, uint64 = DeviceArray, np.float64, np.int32, np.uint64
 
@@ -141,3 +145,12 @@ class FakeCupy:
             return self._made(value) if isinstance(value, np.ndarray) else value
 
         return made if callable(function) and not isinstance(function, type) else function
+
+
+def simulated(monkeypatch):
+    """Put a simulated device in the place of CuPy, and return it."""
+    fake = FakeCupy()
+    for module in (cuda, cuda_reduce):
+        monkeypatch.setattr(module, "device", lambda: fake)
+    monkeypatch.setattr(arithmetic, "_cupy", lambda: fake)
+    return fake

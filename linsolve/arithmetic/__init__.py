@@ -31,6 +31,7 @@ __all__ = [
     "first_order",
     "holds",
     "implicit",
+    "is_cupy",
     "is_jax",
     "is_object",
     "is_traced",
@@ -265,7 +266,7 @@ def _namespace_of(array: Any) -> Any:
         return array.namespace
     if isinstance(array, np.ndarray):
         return np
-    if _is_cupy(array):
+    if is_cupy(array):
         return _cupy()
     if _is_jax(array):
         return jax_namespace()
@@ -279,7 +280,8 @@ def _is_jax(array: Any) -> bool:
     return jax is not None and isinstance(array, jax.Array)
 
 
-def _is_cupy(array: Any) -> bool:
+def is_cupy(array: Any) -> bool:
+    """Return whether an array is one of CuPy."""
     return type(array).__module__.split(".")[0] == "cupy"
 
 
@@ -315,7 +317,7 @@ def to_numpy(array: Any) -> np.ndarray:
         )
     if isinstance(array, ObjectArray):
         return np.asarray([array.namespace.to_float(v) for v in array.flat], dtype=float).reshape(array.shape)
-    if _is_cupy(array):
+    if is_cupy(array):
         return array.get()
     return np.asarray(array)
 

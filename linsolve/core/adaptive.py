@@ -129,8 +129,7 @@ def adaptive_descent(
     shapes, kind = [v.shape for v in start], type(problem.z0)
 
     def velocity(z: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            return joined(flow.velocity(np, kind(*parted(z, shapes))))
+        return joined(flow.velocity(np, kind(*parted(z, shapes))))
 
     def value(z: np.ndarray) -> np.ndarray:
         if output is None:
@@ -139,30 +138,30 @@ def adaptive_descent(
         return np.ravel(getattr(state, output) if output in flow.axes else getattr(flow, output)(np, state))
 
     path, times, by_gradient, h = [joined(start)], [0.0], [], min(until, 1.0)
-    v = velocity(path[0])
     fastest = 0.0
-    while times[-1] < until:
-        with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a velocity beyond doubles is refused
+        v = velocity(path[0])
+        while times[-1] < until:
             z, size = path[-1], float(np.linalg.norm(v))
-        if not np.isfinite(size):
-            raise OverflowError(
-                f"{who}: z0 leads to squares of the velocity beyond the range of doubles at t = {times[-1]:.6g} "
-                "(initial weights); rescale the problem"
-            )
-        fastest = max(fastest, size)
-        if not size > AT_REST * fastest:
-            v, h, limited = 0 * v, until - times[-1], False
-        else:
-            h, limited = _largest(z, v, h, until - times[-1], velocity, value, value(z), epsilon, change)
-        if len(times) > most or times[-1] + h == times[-1]:
-            raise ArithmeticError(
-                f"{who}: until = {until:g} is too late (time); {len(times) - 1} steps have reached t = "
-                f"{times[-1]:.6g}; use a larger epsilon, or max_steps"
-            )
-        path.append(z + h * v)
-        v = velocity(path[-1])
-        times.append(until if h >= until - times[-1] else times[-1] + h)
-        by_gradient.append(limited)
+            if not np.isfinite(size):
+                raise OverflowError(
+                    f"{who}: z0 leads to squares of the velocity beyond the range of doubles at t = {times[-1]:.6g} "
+                    "(initial weights); rescale the problem"
+                )
+            fastest = max(fastest, size)
+            if not size > AT_REST * fastest:
+                v, h, limited = 0 * v, until - times[-1], False
+            else:
+                h, limited = _largest(z, v, h, until - times[-1], velocity, value, value(z), epsilon, change)
+            if len(times) > most or times[-1] + h == times[-1]:
+                raise ArithmeticError(
+                    f"{who}: until = {until:g} is too late (time); {len(times) - 1} steps have reached t = "
+                    f"{times[-1]:.6g}; use a larger epsilon, or max_steps"
+                )
+            path.append(z + h * v)
+            v = velocity(path[-1])
+            times.append(until if h >= until - times[-1] else times[-1] + h)
+            by_gradient.append(limited)
     return AdaptivePath(np.array(times), kind(*parted(np.stack(path), shapes)), np.array(by_gradient, dtype=bool))
 
 
@@ -187,19 +186,18 @@ def _largest(
         turned = not float(np.sum((v - w) ** 2)) < epsilon * product
         return turned, not float(np.abs(value(later) - f).max()) < change
 
-    with np.errstate(over="ignore", invalid="ignore"):
-        h = min(h, most)
-        while any(breaks(h)):
-            h /= 2
-        if h == most:
-            return h, False
-        low = h
-        while low < most and not any(breaks(min(2 * low, most))):
-            low = min(2 * low, most)
-        if low == most:
-            return most, False
-        high = min(2 * low, most)
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if any(breaks(middle)) else (middle, high)
-        return low, breaks(high)[0]
+    h = min(h, most)
+    while h > 0 and any(breaks(h)):  # an output beyond doubles admits no step
+        h /= 2
+    if h == most:
+        return h, False
+    low = h
+    while 0 < low < most and not any(breaks(min(2 * low, most))):
+        low = min(2 * low, most)
+    if low == most:
+        return most, False
+    high = min(2 * low, most)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if any(breaks(middle)) else (middle, high)
+    return low, breaks(high)[0]

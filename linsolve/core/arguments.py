@@ -180,7 +180,7 @@ def bounds(values: Any) -> tuple[float, float]:
     >>> bounds([2.0, -1.0, 0.5])
     (-1.0, 2.0)
     """
-    held = values if arithmetic._is_cupy(values) else arithmetic.to_numpy(values)
+    held = values if arithmetic.is_cupy(values) else arithmetic.to_numpy(values)
     return float(held.min()), float(held.max())
 
 

@@ -12,11 +12,13 @@ import numpy as np
 from linsolve.core.arguments import Interval, boolean, real_array, shown
 from linsolve.core.biases import Biases, read_biases
 
-__all__ = ["Network", "read", "refuse_unpaired"]
+__all__ = ["Network", "meeting", "read", "refuse_unpaired"]
 
 EPS = float(np.finfo(float).eps)
 TOLERANCE = 1e-9
 UNITS = 16  # tolerance of a condition on rounded numbers, in units of their rounding
+
+Layer = tuple[str, Any, str, str]  # name, value, meaning and names of the axes
 
 
 class Network(NamedTuple):
@@ -95,6 +97,36 @@ def read(
     return Network(layers, span, power, cross, _rates(who, rates, len(layers)), tolerance, precision, biases)
 
 
+def meeting(who: str, first: Layer, second: Layer, counted: str) -> tuple[Any, Any]:
+    """Return two matrices as real arrays, batch axes leading; raise unless they agree along the axis that both have.
+
+    Parameters
+    ----------
+    who : str
+        Name of the caller for error messages.
+    first, second : tuple
+        Name, value, meaning, and the names of the last two axes, such as ``"width, n_in"``; one of them is shared.
+    counted : str
+        Units along the shared axis.
+    """
+    matrices, sizes = [], []
+    (shared,) = set(first[3].split(", ")) & set(second[3].split(", "))
+    for name, value, meaning, axes in (first, second):
+        a = real_array(who, name, value, meaning=meaning)
+        if a.ndim < 2:
+            raise ValueError(f"{who}: {name} has shape {tuple(a.shape)} but needs trailing axes ({axes}); add them")
+        matrices.append(a)
+        sizes.append(a.shape[-2:][axes.split(", ").index(shared)])
+    if sizes[0] != sizes[1]:
+        (one, *_, its), (other, *_, others) = first, second
+        shapes = [tuple(a.shape) for a in matrices]
+        raise ValueError(
+            f"{who}: {shared} = {sizes[0]} in {one}, shape {shapes[0]}, must equal {shared} = {sizes[1]} in {other}, "
+            f"shape {shapes[1]} ({counted}); {one} is ({its}), {other} is ({others})"
+        )
+    return matrices[0], matrices[1]
+
+
 def _precision(arrays: list[Any]) -> str:
     """Return the coarsest floating-point type of the arrays."""
     kinds = [np.asarray(each).dtype for each in arrays if each is not None]
@@ -119,14 +151,13 @@ def _refuse_unchained(who: str, layers: tuple[np.ndarray, ...], names: Sequence[
     back = all(before.shape[1] == len(after) for before, after in pairs)
     turned = back and (first[0], last[1]) == (n_in, n_out)
     reverse = back and len(layers) > 1 and (last[1], first[0]) == (n_in, n_out)
-    fixes = {
-        turned: f"the layers are transposed: pass {', '.join(f'{name}.T' for name in names)}",
-        reverse: f"the layers are in reversed order, last to first: pass [{', '.join(reversed(names))}]",
-    }
+    fix = "order the layers from the first to the last"
     if turned and reverse:
-        fix = f"{fixes[True].split(': pass')[0]}, or transposed; order them from the first to the last"
-    else:
-        fix = fixes.get(True, "order the layers from the first to the last")
+        fix = "the layers are in reversed order, last to first, or transposed; order them from the first to the last"
+    elif turned:
+        fix = f"the layers are transposed: pass {', '.join(f'{name}.T' for name in names)}"
+    elif reverse:
+        fix = f"the layers are in reversed order, last to first: pass [{', '.join(reversed(names))}]"
     for i, (w, after) in enumerate(pairs):
         if after.shape[1] != len(w):
             raise ValueError(

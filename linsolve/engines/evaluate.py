@@ -5,7 +5,6 @@ See W1, W3, W4 and W7 in ``benchmarks/RESULTS.md``.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -294,10 +293,8 @@ def reevaluate_extremes(problem: Problem, found: dict[str, np.ndarray], finite: 
 
 def _members(problem: Problem, at: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
     """Return flow and start of some members of a batch, along one axis if there is one."""
-    flow = copy.copy(problem.flow)
-    for name, v in problem.flow.parameters().items():
-        object.__setattr__(flow, name, np.broadcast_to(v, problem.batch)[at])
-    return flow, type(problem.z0)(*(np.broadcast_to(v, problem.batch)[at] for v in problem.z0))
+    own = {name: np.broadcast_to(v, problem.batch)[at] for name, v in problem.flow.parameters().items()}
+    return problem.flow._with(**own), type(problem.z0)(*(np.broadcast_to(v, problem.batch)[at] for v in problem.z0))
 
 
 def _viewed(v: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -197,9 +196,8 @@ def sliced(problem: Problem, first: int, last: int) -> Problem:
         lead = value.ndim - own == len(problem.batch) and value.shape[0] == problem.batch[0]
         return value[first:last, ...] if lead else value
 
-    flow = copy.copy(problem.flow)
-    for field in dataclasses.fields(flow):
-        value = getattr(flow, field.name)
-        object.__setattr__(flow, field.name, some(value, len(own_axes(field, value))))
+    given = {field.name: (field, getattr(problem.flow, field.name)) for field in dataclasses.fields(problem.flow)}
+    own = {name: some(value, len(own_axes(field, value))) for name, (field, value) in given.items()}
+    flow = problem.flow._with(**own)
     z0 = type(problem.z0)(*(some(v, len(flow.axes[n])) for n, v in zip(problem.z0._fields, problem.z0, strict=True)))
     return problem._replace(flow=flow, z0=z0, batch=(last - first, *problem.batch[1:]))

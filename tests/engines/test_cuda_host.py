@@ -13,7 +13,7 @@ import types
 import numpy as np
 import pytest
 from fused_cases import FLOWS, NAMES, TIMES, beyond, drawn
-from host_cuda import DeviceArray, FakeCupy, compiled, needs_compiler
+from host_cuda import DeviceArray, compiled, needs_compiler, simulated
 from selection import quick
 
 import linsolve as ls
@@ -96,9 +96,7 @@ def everything(cls, count=400, seed=0):
 @pytest.fixture
 def gpu(monkeypatch):
     """A CuPy of NumPy arrays, whose kernels are compiled by the compiler of the host."""
-    fake = FakeCupy()
-    monkeypatch.setattr(cuda, "device", lambda: fake)
-    return fake
+    return simulated(monkeypatch)
 
 
 def computed(flow, t, z0, names=None):

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from host_cuda import DeviceArray, FakeCupy, Generator, compiled, needs_compiler
+from host_cuda import DeviceArray, Generator, compiled, needs_compiler, simulated
 
 import linsolve as ls
-from linsolve import arithmetic
 from linsolve.engines import cuda, cuda_source
 from linsolve.engines.cuda import checked
 from linsolve.engines.cuda_source import TIMES, reduction
@@ -17,11 +16,7 @@ from linsolve.studies.phases import wishart
 @pytest.fixture
 def gpu(monkeypatch):
     """A CuPy of NumPy arrays, whose kernels are compiled by the compiler of the host."""
-    fake = FakeCupy()
-    for module in (cuda, cuda_reduce):
-        monkeypatch.setattr(module, "device", lambda: fake)
-    monkeypatch.setattr(arithmetic, "_cupy", lambda: fake)
-    return fake
+    return simulated(monkeypatch)
 
 
 def same(found, expected):

@@ -4,17 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from host_cuda import FakeCupy, needs_compiler
+from host_cuda import needs_compiler, simulated
 from selection import quick
 
 import linsolve as ls
 from benchmarks import __main__ as command
 from benchmarks.device import compiler, table
 from benchmarks.device.runge_kutta import runge_kutta
-from linsolve import arithmetic
 from linsolve.core.query import pose
 from linsolve.engines import cuda, cuda_source
-from linsolve.ensembles import cuda_reduce
 
 needs_jax = pytest.mark.skipif(table.importlib.util.find_spec("jax") is None, reason="could not import 'jax'")
 TINY = {title: 1e-6 if "streamed" in title else 1e-4 for title in table.WORKLOADS}
@@ -22,13 +20,9 @@ TINY = {title: 1e-6 if "streamed" in title else 1e-4 for title in table.WORKLOAD
 
 @pytest.fixture
 def gpu(monkeypatch):
-    fake = FakeCupy()
-    for module in (cuda, cuda_reduce):
-        monkeypatch.setattr(module, "device", lambda: fake)
-    monkeypatch.setattr(arithmetic, "_cupy", lambda: fake)
     monkeypatch.setattr(table, "ROUNDS", 1)
     monkeypatch.setattr(table, "ENGINE", "blocks")
-    return fake
+    return simulated(monkeypatch)
 
 
 @needs_compiler

@@ -1,4 +1,4 @@
-"""Where gradient descent leaves gradient flow: against descent of raw weights that shares nothing with the package."""
+"""Departure of gradient descent from gradient flow, against descent of raw weights by code of its own."""
 
 import json
 

@@ -8,7 +8,6 @@ with time, as the fast modes decay. A derivative is nan where a generic change g
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 from typing import Any
@@ -31,10 +30,7 @@ def _rates(flow: Any) -> list[str]:
 
 def _with(flow: Any, values: Any) -> Any:
     """Return the flow with these values of the parameters that are numbers."""
-    own = copy.copy(flow)
-    for name, value in zip(_rates(flow), values, strict=True):
-        object.__setattr__(own, name, value)
-    return own
+    return flow._with(**dict(zip(_rates(flow), values, strict=True)))
 
 
 def evaluated_by_host(xp: Any, flow: Any, t: Any, z0: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import integer, lengths, number, real_array, refuse_beyond_memory
+from linsolve.core.network_arguments import meeting
 from linsolve.core.parameters import batch_shape
 from linsolve.core.randomness import seeded
 from linsolve.systems.collapse.contrasts import norm, split
@@ -93,17 +94,10 @@ def refuse_subnormal(who: str, name: str, a: Any) -> None:
 
 def weights(who: str, sizes: tuple[int, ...], h: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
     """Return features, classifier and bias as real arrays; raise if their shapes do not fit."""
-    h = real_array(who, "h", h, meaning="features")
-    w = real_array(who, "w", w, meaning="classifier")
+    h, w = meeting(who, ("h", h, "features", "n, N"), ("w", w, "classifier", "C, n"), "features")
     b = real_array(who, "b", b, meaning="bias")
-    for name, a, axes in (("h", h, "(n, N)"), ("w", w, "(C, n)"), ("b", b, "(C,)")):
-        if a.ndim < axes.count(",") + (name != "b"):
-            raise ValueError(f"{who}: {name} has shape {tuple(a.shape)} but needs trailing axes {axes}; add them")
-    if h.shape[-2] != w.shape[-1]:
-        raise ValueError(
-            f"{who}: n = {h.shape[-2]} in h, shape {tuple(h.shape)}, must equal n = {w.shape[-1]} in w, shape "
-            f"{tuple(w.shape)} (features); h is (n, N), w is (C, n)"
-        )
+    if b.ndim < 1:
+        raise ValueError(f"{who}: b has shape {tuple(b.shape)} but needs trailing axes (C,); add them")
     classes, m = len(sizes), sizes[0] if len(set(sizes)) == 1 else list(sizes)
     for name, size, wanted, rule in (
         ("h", h.shape[-1], sum(sizes), "samples of all classes, ordered by class"),

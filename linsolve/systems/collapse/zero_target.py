@@ -8,9 +8,9 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
-from linsolve.core.arguments import real_array
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
+from linsolve.core.network_arguments import meeting
 from linsolve.core.parameters import parameter
 from linsolve.systems.collapse.by_host import evaluated_by_host
 from linsolve.systems.whitened.factorizations import echelon
@@ -86,15 +86,8 @@ class ZeroTarget(Flow):
     def of(self, w: Any, d: Any) -> State:
         """Return the state of weights `w` (C, n) and `d` (n, N), batch axes leading."""
         who = f"{type(self).__name__}.of"
-        w, d = real_array(who, "w", w, meaning="outer layer"), real_array(who, "d", d, meaning="inner layer")
-        for name, a, axes in (("w", w, "(C, n)"), ("d", d, "(n, N)")):
-            if a.ndim < 2:
-                raise ValueError(f"{who}: {name} has shape {tuple(a.shape)} but needs trailing axes {axes}; add them")
-        if w.shape[-1] != d.shape[-2]:
-            raise ValueError(
-                f"{who}: n = {w.shape[-1]} in w, shape {tuple(w.shape)}, must equal n = {d.shape[-2]} in d, shape "
-                f"{tuple(d.shape)} (hidden units); w is (C, n), d is (n, N)"
-            )
+        layers = ("w", w, "outer layer", "C, n"), ("d", d, "inner layer", "n, N")
+        w, d = meeting(who, *layers, "hidden units")
         turned = arithmetic.namespace(w, d).matrix_transpose
         return self.State(turned(w) @ w, d @ turned(d))
 

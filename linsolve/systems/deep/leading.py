@@ -192,8 +192,8 @@ def blow_up(layers: Sequence[Any], target: Any) -> BlowUp:
         found = _blow_up(given, S)
     if np.isnan([found.time, found.lower, found.upper]).any() or found.time > found.upper * (1 + 1e-9):
         raise OverflowError(
-            "blow_up: layers differ by so many decades that the leading system leaves the range of doubles (weights); "
-            "give layers of similar size"
+            "blow_up: layers differ by too many decades (weights): their growth is below 1e-9 of its scale, or beyond "
+            "doubles; give layers of similar size"
         )
     return found
 

@@ -137,10 +137,7 @@ class KernelSpeed(Expansion):
         whole = np.zeros((len(given.network.weights[-1]), len(given.network.power)))
         whole[: net.target.shape[0], : net.target.shape[1]] = net.target
         depth, width = net.red.depth, max(*whole.shape, *(max(layer.shape) for layer in net.layers))
-        start = np.zeros((depth, width, width))
-        for place, layer in zip(start, net.layers, strict=True):
-            place[: len(layer), : layer.shape[1]] = layer
-        law = cls(start=start, target=whole)
+        law = cls(start=net.stacked(width), target=whole)
         small = float(np.linalg.norm(net.red.product) / np.linalg.norm(net.target)) ** (1 / depth)
 
         def predict(given: GivenNetwork) -> dict[str, Estimate]:

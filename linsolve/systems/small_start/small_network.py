@@ -65,6 +65,13 @@ class SmallNetwork:
         """The layers at equal rates."""
         return self.red.layers
 
+    def stacked(self, width: int) -> np.ndarray:
+        """Return the layers as matrices of one size, padded with zeros, shape (L, width, width)."""
+        found = np.zeros((self.red.depth, width, width))
+        for place, layer in zip(found, self.layers, strict=True):
+            place[: len(layer), : layer.shape[1]] = layer
+        return found
+
     @property
     def target(self) -> np.ndarray:
         """The map of the data, shape (c, r)."""

@@ -76,11 +76,8 @@ class UnalignedStart(DeepStart):
     def of_network(cls, net: SmallNetwork, **more: Any) -> Any:
         """Return the law of a network's own layers, with ``sigma = 1`` and rates 1."""
         width = max(max(layer.shape) for layer in net.layers)
-        start = np.zeros((net.red.depth, width, width))
-        for place, layer in zip(start, net.layers, strict=True):
-            place[: len(layer), : layer.shape[1]] = layer
         target = net.target[0] if cls.__dataclass_fields__["target"].metadata["axes"] == ("n_in",) else net.target
-        return cls(start=start, target=target, rates=np.ones(net.red.depth), **more)
+        return cls(start=net.stacked(width), target=target, rates=np.ones(net.red.depth), **more)
 
     def blown_up(self, target: np.ndarray, layers: list[np.ndarray]) -> _Leading:
         """Return the leading system, its blow-up time and its layers there; refuse a start that converges to 0."""

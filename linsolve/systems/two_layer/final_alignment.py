@@ -11,7 +11,7 @@ from linsolve.core.law import Expansion
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import law_in_range
-from linsolve.systems.two_layer.line_network import LineNetwork
+from linsolve.systems.two_layer.line_network import LineNetwork, refuse_other_fluctuations
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["FinalAlignment"]
@@ -83,11 +83,7 @@ class FinalAlignment(Expansion):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.xi.shape != (3,):
-            raise ValueError(
-                f"{type(self).__name__}: xi has shape {tuple(self.xi.shape)} but must be (3,) (fluctuations of the "
-                "start); give kernel, overlap and difference"
-            )
+        refuse_other_fluctuations(type(self).__name__, self.xi)
 
     def bound(self, xp: Any) -> Any:
         """Return the published lower bound of ``|zeta|`` at infinite width, with the sign of ``K``."""

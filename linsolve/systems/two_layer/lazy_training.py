@@ -12,7 +12,7 @@ from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import law_in_range
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
-from linsolve.systems.two_layer.line_network import LineNetwork
+from linsolve.systems.two_layer.line_network import LineNetwork, refuse_other_fluctuations
 
 __all__ = [
     "LazyTraining",
@@ -198,11 +198,7 @@ class LazyTraining(Expansion):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.xi.shape != (3,):
-            raise ValueError(
-                f"{type(self).__name__}: xi has shape {tuple(self.xi.shape)} but must be (3,) (fluctuations of the "
-                "start); give kernel, overlap and difference"
-            )
+        refuse_other_fluctuations(type(self).__name__, self.xi)
 
     def strength(self) -> Any:
         """Return ``G``, signed."""

@@ -10,13 +10,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.reduced_network import Reduced, norm, reduced
 
-__all__ = ["LineNetwork"]
+__all__ = ["LineNetwork", "refuse_other_fluctuations"]
+
+
+def refuse_other_fluctuations(who: str, xi: Any) -> None:
+    """Raise unless `xi` holds the three fluctuations of a wide start: of kernel, overlap and difference."""
+    if xi.shape != (3,):
+        raise ValueError(
+            f"{who}: xi has shape {tuple(xi.shape)} but must be (3,) (fluctuations of the start); give kernel, overlap "
+            "and difference"
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

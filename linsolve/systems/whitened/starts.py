@@ -11,7 +11,8 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.arithmetic import precision, spacing
-from linsolve.core.arguments import integer, lengths, number, real_array, refuse_beyond_memory
+from linsolve.core.arguments import integer, lengths, number, refuse_beyond_memory
+from linsolve.core.network_arguments import meeting
 from linsolve.core.randomness import seeded
 from linsolve.systems.whitened.imbalance import imbalance
 
@@ -34,16 +35,8 @@ TOLERANCE = 1e-9
 
 def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
     """Return weights as real arrays; raise ValueError if their shapes do not fit."""
-    w1, w2 = real_array(who, "w1", w1, meaning="first layer"), real_array(who, "w2", w2, meaning="second layer")
-    for name, w, axes in (("w1", w1, "(width, n_in)"), ("w2", w2, "(n_out, width)")):
-        if w.ndim < 2:
-            raise ValueError(f"{who}: {name} has shape {tuple(w.shape)} but needs trailing axes {axes}; add them")
-    if w1.shape[-2] != w2.shape[-1]:
-        raise ValueError(
-            f"{who}: width = {w1.shape[-2]} in w1, shape {tuple(w1.shape)}, must equal width = {w2.shape[-1]} in w2, "
-            f"shape {tuple(w2.shape)} (hidden units); w1 is (width, n_in), w2 is (n_out, width)"
-        )
-    return w1, w2
+    layers = ("w1", w1, "first layer", "width, n_in"), ("w2", w2, "second layer", "n_out, width")
+    return meeting(who, *layers, "hidden units")
 
 
 def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Iterable[Any] = ()) -> None:
