@@ -11,6 +11,7 @@ from linsolve import arithmetic
 from linsolve.core.law import Expansion
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import law_in_range
+from linsolve.numerics.spectrum import exponents, integral_weights
 
 __all__ = ["TwoPhaseKernel"]
 
@@ -122,11 +123,8 @@ class TwoPhaseKernel(Expansion):
         n = self.y.shape[0]
         values, vectors = xp.linalg.eigh(kernel[:n, :n])
         values = xp.maximum(values, xp.zeros_like(values))
-        c, x = xp.matrix_transpose(vectors) @ residual, span * values
-        left = xp.exp(-x)
-        positive = values > 0
-        safe = xp.where(positive, values, xp.ones_like(values))
-        gone = xp.where(positive, -xp.expm1(-x) / safe, span + 0 * values)  # the integral of exp(-t values)
+        c, left = xp.matrix_transpose(vectors) @ residual, xp.exp(-exponents(xp, values, span))
+        gone = integral_weights(xp, values, span)
         return kernel[:, :n] @ (vectors @ (gone * c)), vectors @ (left * c)
 
     def _after_phase_one(self, xp: Any, small: Any) -> tuple[Any, Any]:
