@@ -30,6 +30,8 @@ __all__ = [
     "real_array",
     "refuse_beyond_memory",
     "refuse_fractions",
+    "refuse_shape",
+    "rounded_up",
     "shown",
     "step_counts",
     "times",
@@ -205,6 +207,32 @@ def refuse_fractions(who: str, what: str, value: Any, meaning: str) -> None:
     bad = numbers != np.floor(numbers)
     if bad.any():
         raise ValueError(f"{who}: {what} = {_first(bad, numbers)} must be a whole number ({meaning}); round it")
+
+
+def refuse_shape(who: str, name: str, value: Any, wanted: tuple[int, ...], *, meaning: str, fix: str) -> None:
+    """Raise ValueError unless an array has the shape `wanted`.
+
+    Examples
+    --------
+    >>> refuse_shape("solve", "rates", np.ones(3), (2,), meaning="learning rates", fix="give one for each layer")
+    Traceback (most recent call last):
+    ValueError: solve: rates has shape (3,) but must be (2,) (learning rates); give one for each layer
+    """
+    if tuple(value.shape) != wanted:
+        rule = f"has shape {tuple(value.shape)} but must be {wanted}"
+        raise ValueError(f"{who}: {name} {rule} ({meaning}); {fix}")
+
+
+def rounded_up(value: float) -> str:
+    """Return a positive number as text of three digits that is not below it.
+
+    Examples
+    --------
+    >>> rounded_up(1 / 3), rounded_up(2.0)
+    ('0.334', '2')
+    """
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.ceil(value / unit) * unit:.3g}"
 
 
 def integer(

@@ -239,7 +239,8 @@ def deep_weights(
     rates = real_array(who, "rates", rates, meaning="learning rates of the layers")
     rates = np.broadcast_to(rates, (depth,)) if rates.ndim == 0 else rates
     if rates.shape[-1] != depth:
-        raise ValueError(f"{who}: rates have shape {rates.shape} but need ({depth},), one for each layer")
+        rule = f"has shape {rates.shape} but must be ({depth},) (learning rates of the layers)"
+        raise ValueError(f"{who}: rates {rule}; give one for each layer")
     if not isinstance(bias, Sequence | np.ndarray) or isinstance(bias, str) or getattr(bias, "ndim", 1) == 0:
         last = boolean(who, "bias", bias, meaning="whether the last layer has one")
         biased, names = (False,) * (depth - 1) + (last,), ("b",) * last

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, boolean, real_array, shown
+from linsolve.core.arguments import Interval, boolean, real_array, refuse_shape, shown
 from linsolve.core.biases import Biases, read_biases
+from linsolve.core.matrix_arguments import semidefinite
 
 __all__ = ["Network", "meeting", "read", "refuse_unpaired"]
 
@@ -261,19 +262,11 @@ def _moments(
     _refuse_width(who, "Sigma_xx", sxx.shape[0], n_in, "rows (inputs)")
     _refuse_width(who, "Sigma_yx", syx.shape[1], n_in, "columns (inputs)")
     _refuse_width(who, "Sigma_yx", syx.shape[0], n_out, "rows (outputs)")
-    size = float(np.abs(sxx).max())
-    uneven = float(np.abs(sxx - sxx.T).max())
-    if uneven > max(1e-10, tolerance) * size:
-        raise ValueError(
-            f"{who}: asymmetry of Sigma_xx = {uneven:.3g} must vanish (second moment of the inputs); pass X.T @ X / P"
-        )
-    power, span = np.linalg.eigh((sxx + sxx.T) / 2)
+    meaning = "second moment of the inputs"
+    power, span = semidefinite(who, "Sigma_xx", sxx, meaning=meaning, margin=max(1e-10, tolerance))
     power, span = power[::-1], span[:, ::-1]
-    if not power[0] > 0 or power[-1] < -max(1e-10, tolerance) * size:
-        raise ValueError(
-            f"{who}: smallest and largest eigenvalue of Sigma_xx = {power[-1]:.3g}, {power[0]:.3g} must not be "
-            "negative, and positive (second moment of the inputs); pass X.T @ X / P"
-        )
+    if not power[0] > 0:
+        raise ValueError(f"{who}: Sigma_xx = 0 must have an entry other than 0 ({meaning}); pass X.T @ X / P")
     loose = tolerance > TOLERANCE  # then rounding of the moments creates directions of this power
     kept = power > (tolerance if loose else 8 * n_in * EPS) * power[0]
     outside = float(np.linalg.norm(syx @ span[:, ~kept]))
@@ -288,9 +281,7 @@ def _moments(
 def _rates(who: str, rates: Any, depth: int) -> np.ndarray:
     if rates is None:
         return np.ones(depth)
-    found = real_array(who, "rates", rates, meaning="learning rates, one a layer", domain=Interval("[1e-100, 1e100]"))
-    if found.shape != (depth,):
-        raise ValueError(
-            f"{who}: rates has shape {found.shape} but must be ({depth},) (one learning rate a layer); give {depth}"
-        )
+    meaning = "one learning rate a layer"
+    found = real_array(who, "rates", rates, meaning=meaning, domain=Interval("[1e-100, 1e100]"))
+    refuse_shape(who, "rates", found, (depth,), meaning=meaning, fix=f"give {depth}")
     return np.asarray(found)

@@ -126,7 +126,7 @@ def test_an_event_that_does_not_happen_is_an_error():
         (lambda: deep_weights([1.0, 2.0], 2), r"target has shape \(2,\) but needs \(n_out, n_in\)"),
         (lambda: deep_weights(np.eye(2), 2.0), "depth = 2.0 must be an integer from 1 to 1000"),
         (lambda: deep_weights(np.eye(2), 10**20), "depth = 1.* must be an integer from 1 to 1000"),
-        (lambda: deep_weights(np.eye(2), 2, rates=[1.0]), r"rates have shape \(1,\) but need \(2,\)"),
+        (lambda: deep_weights(np.eye(2), 2, rates=[1.0]), r"rates has shape \(1,\) but must be \(2,\)"),
         (lambda: deep_weights(np.eye(2), 2, bias=[True]), "bias has 1 entries but needs 2"),
         (lambda: deep_weights(np.eye(2), 2, covariance=np.eye(3)), r"covariance has shape \(3, 3\), so n_in = 3"),
         (lambda: follow([np.eye(3), np.eye(2)], np.eye(2), [1.0]), "w2 has shape .* but w1 has width1 = 3"),

@@ -498,13 +498,14 @@ LAYERS = [np.ones((3, 2)), np.ones((1, 3))]
         (LAYERS, GOOD, {"until": 1e300}, r"until = 1e\+300 is .* times the time constant of the fastest mode but must"),
         (LAYERS, GOOD, {"until": np.ones(999)}, r"until = ndarray of shape \(999,\) must be positive"),
         (LAYERS, GOOD, {"covariances": True}, "Sigma_xx has 3 rows .* but the weights have 2"),
-        (LAYERS, ([[1.0, 2.0], [0.0, 1.0]], [1.0, 0.0]), {"covariances": True}, "asymmetry of Sigma_xx = 2"),
         (
             LAYERS,
-            ([[1.0, 2.0], [2.0, 1.0]], [1.0, 0.0]),
+            ([[1.0, 2.0], [0.0, 1.0]], [1.0, 0.0]),
             {"covariances": True},
-            "smallest and largest eigenvalue of Sigma_xx = -1",
+            r"Sigma_xx - Sigma_xx\^T = 1 must vanish",
         ),
+        (LAYERS, ([[1.0, 2.0], [2.0, 1.0]], [1.0, 0.0]), {"covariances": True}, "Sigma_xx has the eigenvalue -1"),
+        (LAYERS, (np.zeros((2, 2)), [1.0, 0.0]), {"covariances": True}, "Sigma_xx = 0 must have an entry other than 0"),
         (
             LAYERS,
             ([[1.0, 0.0], [0.0, 0.0]], [1.0, 1.0]),

@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.flow import Flow, observable
+from linsolve.core.matrix_arguments import semidefinite
 from linsolve.core.parameters import parameter
 from linsolve.core.query import NotExact
 from linsolve.core.trajectory import Trajectory
@@ -97,8 +98,9 @@ class GeneralBlocks(Flow):
         regular = True
         if arithmetic.readable(*self.parameters().values()):
             for name in ("A_d", "A_c", "A_n"):
-                smallest, largest = _semidefinite(type(self).__name__, name, arithmetic.to_numpy(getattr(self, name)))
-                regular &= name != "A_d" or bool((smallest > 1e-12 * largest).all())
+                block = getattr(self, name)
+                values, _ = semidefinite(type(self).__name__, name, block, meaning="block of a kernel")
+                regular &= name != "A_d" or bool((values[..., 0] > 1e-12 * values[..., -1]).all())
         object.__setattr__(self, "_regular", regular)
         given = start.sizes(type(self).__name__, self.m.shape[-1] if self.m.ndim else 1, self.m)
         if 0 in given and len(given) > 1:
@@ -233,21 +235,3 @@ class GeneralBlocks(Flow):
         kernels = blocks @ np.swapaxes(blocks, -1, -2) / 4 + np.eye(4) / 8
         flow = cls(*(kernels + np.swapaxes(kernels, -1, -2)) / 2, *rng.uniform(0.5, 2, 2))
         return flow, cls.State(rng.normal(size=(4, 6)) / 2, rng.normal(size=(3, 4)) / 2, rng.normal(size=3) / 4)
-
-
-def _semidefinite(who: str, name: str, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return smallest and largest eigenvalue; raise unless the matrix is symmetric and positive semi-definite."""
-    size = np.abs(a).max(axis=(-2, -1))
-    uneven = np.abs(a - np.swapaxes(a, -1, -2)).max(axis=(-2, -1))
-    if (uneven > 1e-12 * size).any():
-        raise ValueError(
-            f"{who}: {name} = a matrix that differs from its transpose by {uneven.max():.3g} must be symmetric (block "
-            f"of a kernel); take ({name} + {name}.T) / 2"
-        )
-    values = np.linalg.eigvalsh(a)
-    if (values[..., 0] < -1e-12 * size).any():
-        raise ValueError(
-            f"{who}: {name} = a matrix with eigenvalue {values.min():.3g} must be positive semi-definite (block of a "
-            "kernel); add to its diagonal"
-        )
-    return values[..., 0], values[..., -1]

@@ -8,13 +8,13 @@ at :math:`\sigma \to 0` is :math:`\dot V_l = V_{>l}^T S V_{<l}^T`, the gradient 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import real_array, shown
+from linsolve.core.arguments import real_array, refuse_shape
 from linsolve.core.integrate import joined, parted
+from linsolve.core.matrix_arguments import chained
 from linsolve.core.network import gradient_flow, maps
 from linsolve.systems.deep.leading_closed import closed_time
 
@@ -214,17 +214,10 @@ def _blow_up(given: list[np.ndarray], S: np.ndarray) -> BlowUp:
 
 def _checked(who: str, layers: Any, target: Any) -> tuple[list[np.ndarray], np.ndarray]:
     """Return at least three layers that chain, and a target of their shape."""
-    listed = isinstance(layers, Sequence) or (isinstance(layers, np.ndarray) and layers.ndim > 0)
-    if not listed or len(layers) < 3:
-        rule = "must be at least three matrices (weights, first layer first)"
-        raise ValueError(f"{who}: layers = {shown(layers)} {rule}; for two take laws.LearningTime")
-    given = [np.asarray(real_array(who, f"layers[{k}]", v, meaning="weights")) for k, v in enumerate(layers)]
+    given = [np.asarray(w) for w in chained(who, layers, least=3)]
     S = np.atleast_2d(np.asarray(real_array(who, "target", target, meaning="map to be learned")))
-    shapes = [v.shape for v in given]
-    if any(v.ndim != 2 for v in given) or any(a[0] != b[1] for a, b in pairwise(shapes)):
-        raise ValueError(f"{who}: layers have shapes {shapes}, which must chain, the first first; transpose some")
-    if S.shape != (shapes[-1][0], shapes[0][1]):
-        raise ValueError(f"{who}: target has shape {S.shape} but must be {(shapes[-1][0], shapes[0][1])} as the map")
+    ends = (given[-1].shape[0], given[0].shape[1])
+    refuse_shape(who, "target", S, ends, meaning="map to be learned", fix="the layers have these outputs and inputs")
     for name, values in (("layers", given), ("target", [S])):
         size = max(float(np.abs(v).max()) for v in values)
         if not 1e-30 <= size <= 1e30:

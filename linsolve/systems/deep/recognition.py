@@ -10,10 +10,11 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.arithmetic import spacing
-from linsolve.core.arguments import Interval, real_array, shown
+from linsolve.core.arguments import Interval, real_array, refuse_shape
+from linsolve.core.matrix_arguments import chained, layer_rates, semidefinite
 from linsolve.core.query import NotExact
 from linsolve.systems.deep.closed_forms import mean_rate
-from linsolve.systems.deep.starts import TOLERANCE, layer_rates, symmetric
+from linsolve.systems.deep.starts import TOLERANCE
 
 __all__ = ["distances", "recognized"]
 
@@ -102,21 +103,11 @@ class _Given(NamedTuple):
 
 
 def _checked(layers: Any, target: Any, rates: Any, covariance: Any, tolerance: Any) -> _Given:
-    try:
-        given = list(layers)
-    except TypeError:
-        raise TypeError(f"{WHO}: layers = {shown(layers)} must be a list of matrices, the first layer first") from None
-    weights = [real_array(WHO, f"layers[{i}]", w, meaning="weights of a layer") for i, w in enumerate(given)]
-    weights = [arithmetic.to_numpy(w) for w in weights]
-    shapes = [tuple(w.shape) for w in weights]
-    chained = all(len(s) == 2 for s in shapes) and all(a[0] == b[1] for a, b in pairwise(shapes))
-    if not weights or not chained:
-        raise ValueError(f"{WHO}: layers have shapes {shapes}, which must chain; give matrices, the first layer first")
+    weights = [arithmetic.to_numpy(w) for w in chained(WHO, layers)]
+    ends = (weights[-1].shape[0], weights[0].shape[1])
     goal = arithmetic.to_numpy(real_array(WHO, "target", target, meaning="map to be learned"))
-    ends = (shapes[-1][0], shapes[0][1])
-    if tuple(goal.shape) != ends:
-        raise ValueError(f"{WHO}: target has shape {tuple(goal.shape)} but the layers map as {ends}; transpose it?")
-    coarsest, kind = max((spacing(w), str(getattr(w, "dtype", "float64"))) for w in (*given, target, 0.0))
+    refuse_shape(WHO, "target", goal, ends, meaning="map to be learned", fix="the layers have these outputs and inputs")
+    coarsest, kind = max((spacing(w), str(getattr(w, "dtype", "float64"))) for w in (*layers, target, 0.0))
     reason = "as given"
     if tolerance is None:
         tolerance, reason = max(TOLERANCE, SPACINGS * coarsest), f"for weights of {kind.rpartition('.')[2]}"
@@ -125,7 +116,10 @@ def _checked(layers: Any, target: Any, rates: Any, covariance: Any, tolerance: A
         if tolerance.ndim:
             raise ValueError(f"{WHO}: tolerance has shape {tolerance.shape} but must be one number (relative distance)")
         coarsest = max(coarsest, float(tolerance) / SPACINGS)
-    matrix = symmetric(WHO, covariance, ends[1])
+    matrix = np.eye(ends[1]) if covariance is None else covariance
+    matrix = arithmetic.to_numpy(real_array(WHO, "covariance", matrix, meaning="covariance of the inputs"))
+    refuse_shape(WHO, "covariance", matrix, (ends[1],) * 2, meaning="covariance of the inputs", fix="pass X.T @ X / P")
+    semidefinite(WHO, "covariance", matrix, meaning="covariance of the inputs", margin=TOLERANCE)
     return _Given(weights, goal, layer_rates(WHO, rates, len(weights)), matrix, float(tolerance), reason, coarsest)
 
 

@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, integer, real_array, refuse_beyond_memory, shown
+from linsolve.core.arguments import Interval, integer, real_array, refuse_beyond_memory, refuse_shape, shown
+from linsolve.core.matrix_arguments import layer_rates
 from linsolve.core.randomness import seeded
 
 __all__ = [
     "POSITIVE",
     "TOLERANCE",
     "WHO",
-    "layer_rates",
     "parts_of",
     "refuse_frames",
     "refuse_shapes",
-    "symmetric",
     "whole_depth",
 ]
 
@@ -82,32 +81,6 @@ def whole_depth(who: str, depth: Any) -> int:
     return int(number)
 
 
-def layer_rates(who: str, rates: Any, depth: int) -> np.ndarray:
-    """Return one learning rate per layer, from a single rate or one rate per layer."""
-    rates = real_array(who, "rates", rates, meaning="learning rates of the layers", domain=POSITIVE)
-    if rates.ndim == 0:
-        return np.broadcast_to(rates, (depth,))
-    if tuple(rates.shape) != (depth,):
-        raise ValueError(f"{who}: rates have shape {tuple(rates.shape)} but need ({depth},), one for each layer")
-    return rates  # type: ignore[no-any-return]
-
-
-def symmetric(who: str, covariance: Any, n_in: int) -> np.ndarray:
-    """Return a covariance of `n_in` inputs, white by default; check that it is symmetric positive semidefinite."""
-    covariance = np.eye(n_in) if covariance is None else covariance
-    covariance = real_array(who, "covariance", covariance, meaning="covariance of the inputs")
-    size = float(np.abs(covariance).max())
-    if tuple(covariance.shape) != (n_in, n_in) or np.abs(covariance - covariance.T).max() > TOLERANCE * size:
-        raise ValueError(f"{who}: covariance, shape {tuple(covariance.shape)}, must be symmetric, ({n_in}, {n_in})")
-    least = float(np.linalg.eigvalsh(covariance / (size or 1.0))[0])
-    if not least >= -TOLERANCE:
-        raise ValueError(
-            f"{who}: covariance = {size:.3g} (largest entry) must have no negative eigenvalue (covariance of the "
-            f"inputs), least {least:.3g} relative to it; pass X.T @ X / len(X)"
-        )
-    return covariance  # type: ignore[no-any-return]
-
-
 def _widths(widths: int | Sequence[int] | None, depth: int, default: int) -> list[int]:
     given: Any = default if widths is None else widths
     several = isinstance(given, Sequence) or getattr(given, "ndim", 0) > 0
@@ -136,12 +109,9 @@ def refuse_shapes(s: Any, start: Any, variances: Any, rates: Any, frames: list[t
         raise ValueError(f"{WHO}: s has shape {tuple(s.shape)} but needs one axis (modes); pass a list")
     count = s.shape[0]
     for name, value in (("start", start), ("variances", variances)):
-        if tuple(value.shape) != (count,):
-            shape = tuple(value.shape)
-            raise ValueError(f"{WHO}: {name} has shape {shape} but needs ({count},), one for each mode of s")
-    if rates.ndim != 1 or rates.shape[0] != len(frames) - 1:
-        shape, need = tuple(rates.shape), len(frames) - 1
-        raise ValueError(f"{WHO}: rates have shape {shape} but need ({need},), one for each layer")
+        refuse_shape(WHO, name, value, (count,), meaning="modes", fix="give one number for each mode of s")
+    meaning = "learning rates of the layers"
+    refuse_shape(WHO, "rates", rates, (len(frames) - 1,), meaning=meaning, fix="give one for each layer")
     for name, frame in frames:
         if frame.ndim != 2 or frame.shape[1] != count:
             raise ValueError(

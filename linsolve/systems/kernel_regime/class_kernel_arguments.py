@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array, refuse_beyond_memory, refuse_fractions, shown
+from linsolve.core.arguments import Interval, real_array, refuse_beyond_memory, refuse_fractions, rounded_up, shown
 from linsolve.core.parameters import batch_shape
 from linsolve.systems.kernel_regime.block_matrix import Blocks
 from linsolve.systems.kernel_regime.kernel_matrix import MARGIN, refuse_infinite
@@ -121,8 +121,7 @@ def refuse_negative(
     of = "on class averages"
     if place < values.shape[-1] - classes:
         of, fix = f"of contrasts within class {place}: diagonal - pairs", contrasts
-    unit = 10 ** (np.floor(np.log10(-value)) - 2)
-    fix = fix.format(place=place, size=f"{np.ceil(-value / unit) * unit:.3g}")
+    fix = fix.format(place=place, size=rounded_up(-value))
     raise ValueError(
         f"{who}: smallest eigenvalue of {kernel} = {value:.6g} ({of}) must not be negative (tangent kernels are "
         f"positive semi-definite); {fix}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, boolean, number, real_array, shown
+from linsolve.core.arguments import boolean, number, real_array, shown
 from linsolve.core.flow import Flow
 from linsolve.core.integrate import integrate
+from linsolve.core.matrix_arguments import chained, layer_rates
 from linsolve.core.network import trained
 from linsolve.numerics.checked import in_range
 from linsolve.systems.kernel_regime.frozen_kernel import FrozenKernel
@@ -50,20 +50,12 @@ def input_kernel(layers: Sequence[Any], *, scale: float = 1.0, rates: Sequence[f
     [[5.0, 0.0], [0.0, 2.0]]
     """
     who = "input_kernel"
-    if not isinstance(layers, Sequence):
-        raise TypeError(f"{who}: layers = {shown(layers)} must be a list of matrices (weights, first layer first)")
-    weights = [real_array(who, f"layers[{i}]", w, meaning="weights of a layer") for i, w in enumerate(layers)]
-    shapes = [tuple(w.shape) for w in weights]
-    chained = all(len(s) == 2 for s in shapes) and all(a[0] == b[1] for a, b in pairwise(shapes))
-    if not weights or not chained or shapes[-1][0] != 1:
-        raise ValueError(f"{who}: layers have shapes {shapes}, which must chain, the first first, to one output row")
+    weights = chained(who, layers)
+    if len(weights[-1]) != 1:
+        rule = f"layers[{len(weights) - 1}] has shape {tuple(weights[-1].shape)} but must have one row"
+        raise ValueError(f"{who}: {rule} (the kernel is that of one output); pass one row of the last layer")
     scale = number(who, "scale", scale, meaning="scale of the output", domain="(-inf, inf)", example=1.0)
-    rates, domain = [1.0] * len(weights) if rates is None else rates, Interval("[0, inf)")
-    eta = real_array(who, "rates", rates, meaning="learning rates of the layers", domain=domain)
-    if tuple(eta.shape) != (len(weights),):
-        raise ValueError(
-            f"{who}: rates have shape {tuple(eta.shape)} but must be one for each of {len(weights)} layers"
-        )
+    eta = layer_rates(who, rates, len(weights), "[0, inf)")
     named = {f"layers[{i}]": w for i, w in enumerate(weights)} | {"scale": scale, "rates": eta}
     rates = arithmetic.to_numpy(eta).tolist()
     return in_range(who, lambda: scale * (scale * _sum_over_layers(weights, rates)), **named)

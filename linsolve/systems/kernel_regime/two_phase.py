@@ -9,6 +9,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.law import Expansion
+from linsolve.core.matrix_arguments import semidefinite
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import law_in_range
 from linsolve.numerics.spectrum import exponents, integral_weights
@@ -102,15 +103,7 @@ class TwoPhaseKernel(Expansion):
                 "first inputs); give at most one for each"
             )
         for name in ("early", "late"):
-            kernel = arithmetic.to_numpy(getattr(self, name)).astype(float)
-            size = float(np.abs(kernel).max())
-            if not np.abs(kernel - kernel.T).max() <= 1e-12 * size:
-                raise ValueError(f"{who}: {name} = a matrix that must be symmetric (kernel); take (K + K.T) / 2")
-            least = float(np.linalg.eigvalsh(kernel)[0])
-            if not least >= -1e-12 * size:
-                raise ValueError(
-                    f"{who}: {name} = a matrix of eigenvalue {least:.3g}, which must not be negative (kernel)"
-                )
+            semidefinite(who, name, getattr(self, name), meaning="kernel on all inputs")
         values = np.linalg.eigvalsh(arithmetic.to_numpy(self.late).astype(float)[:n, :n])
         if not values[0] > SINGULAR * values[-1]:
             raise ValueError(

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.core.arguments import integer, refuse_beyond_memory, shown
+from linsolve.core.matrix_arguments import semidefinite
 from linsolve.core.randomness import seeded
 from linsolve.numerics.checked import Argument, checked, in_range
-from linsolve.numerics.double_double import power_of_two
 from linsolve.systems.random_networks.mean_field import Activation, named
 
 __all__ = ["KernelDraws", "sample_kernels"]
@@ -116,12 +116,7 @@ def sample_kernels(
             f"normal numbers but must make at most {MOST} (minutes); take smaller widths or fewer networks"
         )
     gram = np.asarray(gram)
-    scaled = gram * power_of_two(np, np.abs(gram).max())
-    least, margin = np.linalg.eigvalsh((scaled + scaled.T) / 2)[0], 1e-9 * np.abs(scaled).max()
-    if np.abs(scaled - scaled.T).max() > margin or least < -margin:
-        raise ValueError(
-            f"{who}: gram must be symmetric and positive semi-definite (x.x'/n_0 of the inputs); pass x @ x.T / n_0"
-        )
+    semidefinite(who, "gram", gram, meaning="x.x'/n_0 of the inputs", margin=1e-9)
     given = {"gram": gram, "weight_variance": weight_variance, "bias_variance": bias_variance}
     given |= {"activation": activation} if isinstance(activation, int | float | np.number) else {}
     bias, variances = float(bias_variance), [float(weight_variance) / n for n in sizes]

@@ -7,15 +7,21 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.core.arguments import integer
+from linsolve.core.matrix_arguments import semidefinite
 from linsolve.numerics.checked import Argument, checked
 from linsolve.numerics.spectrum import Spectrum, integral_weights
 from linsolve.systems.random_networks.mean_field import Activation, kernels, named
 
 __all__ = ["StandardKernel", "equicorrelated_variance", "standard_kernel", "trained_variance"]
 
+_MATRICES = {
+    "covariance": Argument("output covariance, training points first", axes=("point", "point")),
+    "kernel": Argument("tangent kernel, training points first", axes=("point", "point")),
+}
 _checked = functools.partial(
     checked,
     {
+        **_MATRICES,
         "gram": Argument("x.x'/n_0 of the inputs", axes=("sample", "sample")),
         "widths": Argument("input and hidden widths", "[1, inf)", ("layer",), whole=True),
         "weight_variance": Argument("variance of the weights times fan-in", "[0, inf)"),
@@ -24,8 +30,6 @@ _checked = functools.partial(
         "q_pair": Argument("covariance of two outputs"),
         "theta": Argument("tangent kernel of an input with itself", "[0, inf)"),
         "theta_pair": Argument("tangent kernel of two inputs"),
-        "covariance": Argument("output covariance, training points first", axes=("point", "point")),
-        "kernel": Argument("tangent kernel, training points first", axes=("point", "point")),
         "t": Argument("time", "[0, inf]"),
     },
 )
@@ -209,7 +213,8 @@ def trained_variance(covariance: Any, kernel: Any, samples: int, t: Any) -> Any:
     Raises
     ------
     ValueError
-        If a matrix is not symmetric, or `samples` does not lie between 1 and the number of points minus 1.
+        If a matrix is not symmetric and positive semi-definite, or `samples` does not lie between 1 and the number of
+        points minus 1.
 
     Notes
     -----
@@ -228,12 +233,7 @@ def trained_variance(covariance: Any, kernel: Any, samples: int, t: Any) -> Any:
     samples = integer(who, "samples", samples, meaning="training points", high=points - 1, example=1)
     xp = arithmetic.namespace(covariance, kernel)
     for name, a in (("covariance", covariance), ("kernel", kernel)):
-        gap = arithmetic.to_numpy(xp.max(xp.abs(a - xp.matrix_transpose(a))) / (xp.max(xp.abs(a)) + 1e-300))
-        if gap > 1e-9:
-            raise ValueError(
-                f"{who}: {name} - {name}^T = {float(gap):.3g} must vanish (relative; kernels are symmetric); pass "
-                f"({name} + {name}.T) / 2"
-            )
+        semidefinite(who, name, a, meaning=_MATRICES[name].meaning, margin=1e-9)
     spectrum = Spectrum.of(xp, kernel[..., :samples, :samples] / samples)
     across = xp.matrix_transpose(spectrum.vectors) @ kernel[..., :samples, samples:] / samples
     weights = integral_weights(xp, spectrum.values, t)

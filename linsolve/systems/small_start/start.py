@@ -9,6 +9,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.law import Expansion
+from linsolve.core.matrix_arguments import semidefinite
 from linsolve.core.network import layers_of
 from linsolve.core.parameters import Parametrized, parameter
 
@@ -71,15 +72,11 @@ def check_small(law: Any, small: Any) -> None:
 def check_covariance(law: Any, *, definite: bool) -> None:
     """Raise unless the covariance is symmetric and positive definite, or semi-definite and nonzero on the target."""
     sigma = arithmetic.to_numpy(law.covariance).astype(float)
-    size = np.max(np.abs(sigma))
-    if np.max(np.abs(sigma - sigma.T)) > ROUNDING * size:
-        off = np.max(np.abs(sigma - sigma.T))
-        rule = "must be symmetric"
-        refuse(law, "covariance", f"a matrix that differs from its transpose by {off:.3g}", rule, "take (A + A.T) / 2")
-    least = np.linalg.eigvalsh(sigma)[0]
-    if least < (ROUNDING if definite else -ROUNDING) * size or size == 0:
-        rule = f"must be positive {'definite' if definite else 'semi-definite and not zero'}"
-        refuse(law, "covariance", f"a matrix with eigenvalue {least:.3g}", rule, "add to its diagonal")
+    size, meaning = np.max(np.abs(sigma)), "covariance of the inputs"
+    values, _ = semidefinite(type(law).__name__, "covariance", sigma, meaning=meaning, margin=ROUNDING)
+    if definite and not values[0] > ROUNDING * size:
+        rule = "must be positive definite"
+        refuse(law, "covariance", f"a matrix with eigenvalue {values[0]:.3g}", rule, "add to its diagonal")
     target = arithmetic.to_numpy(law.target).astype(float)
     if not np.linalg.norm(sigma @ target) > ROUNDING * size * np.linalg.norm(target):
         rule = "must not have the target in its null space"

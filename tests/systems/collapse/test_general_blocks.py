@@ -182,8 +182,8 @@ def test_bad_input_is_refused():
     one, z = np.eye(FEATURES), example()[1]
     skew = one + np.triu(np.ones((FEATURES, FEATURES)), 1)
     for blocks, message in (
-        ((skew, one, one), r"A_d = a matrix that differs from its transpose by 1 must be symmetric"),
-        ((one, -one, one), r"A_c = a matrix with eigenvalue -1 must be positive semi-definite"),
+        ((skew, one, one), r"A_d - A_d\^T = 1 must vanish"),
+        ((one, -one, one), r"A_c has the eigenvalue -1, which must not be negative"),
         ((one, one, np.eye(3)), r"A_n has shape \(3, 3\), so n = 3, but A_d has n = 4"),
     ):
         with pytest.raises(ValueError, match="GeneralBlocks: " + message):

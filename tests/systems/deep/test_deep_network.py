@@ -314,7 +314,7 @@ def test_bad_networks_are_refused_by_name():
         ({"depth": 3, "widths": [4]}, r"widths = 1 numbers must be 2"),
         ({"depth": 3, "widths": 2}, "width = 2 must be at least 3"),
         ({"depth": 3, "widths": 4.5}, "width = 4.5 must be a positive integer"),
-        ({"depth": 3, "rates": [1.0, 2.0]}, r"rates have shape \(2,\) but need \(3,\)"),
+        ({"depth": 3, "rates": [1.0, 2.0]}, r"rates has shape \(2,\) but must be \(3,\)"),
         ({"depth": 3, "rates": 0.0}, "rates = 0.0 must lie in"),
         ({"depth": 3, "variances": [1.0, 2.0]}, r"variances has shape \(2,\) but needs \(3,\)"),
     ]:
@@ -340,5 +340,5 @@ def test_bad_networks_are_refused_by_name():
         DeepNetwork.of([u, v], network.target)
     with pytest.raises(ValueError, match="target has shape"):
         DeepNetwork.of(network.layers(0.0), network.target.T)
-    with pytest.raises(ValueError, match="must be symmetric"):
+    with pytest.raises(ValueError, match="must vanish, relative to the largest entry"):
         DeepNetwork.of(network.layers(0.0), network.target, covariance=np.triu(np.ones((5, 5))))

@@ -175,7 +175,7 @@ BAD = {
         "top = 3 must be an integer from 1 to 2",
     ),
     "chain": (lambda: kernels.input_kernel([np.eye(2), np.ones((1, 3))]), "layers have shapes .* chain"),
-    "rates": (lambda: kernels.input_kernel([np.ones((1, 2))], rates=[1, 2]), "rates have shape"),
+    "rates": (lambda: kernels.input_kernel([np.ones((1, 2))], rates=[1, 2]), "rates has shape"),
     "jacobian": (
         lambda: kernels.alignment_from_jacobian(np.ones((2, 2)), [1.0]),
         r"f has shape \(1,\) .* last axis of 2",

@@ -79,7 +79,7 @@ def test_equal_and_opposite_inputs():
 def test_bad_input_is_refused():
     good = {"rng": 0, "count": 3, "activation": "relu", "gram": np.eye(2), "widths": [2, 3], "weight_variance": 2.0}
     for changes, message in (
-        ({"gram": 2 - np.eye(2)}, "sample_kernels: gram must be symmetric and positive"),
+        ({"gram": 2 - np.eye(2)}, "sample_kernels: gram has the eigenvalue -1, which must not be negative"),
         ({"count": 0}, "sample_kernels: count = 0 must be a positive integer"),
         ({"widths": [2, 0]}, r"sample_kernels: widths = 0.0 .* must lie in \[1"),
         ({"weight_variance": 0.0}, r"sample_kernels: weight_variance = 0.0 must lie in \(0, inf\)"),
