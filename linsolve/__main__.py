@@ -12,7 +12,9 @@ from linsolve.cli.exit_status import OneLine, ended
 
 __all__ = ["main"]
 
-DESCRIPTION = "Exact training dynamics of solvable linear networks, proved from the loss and against simulation."
+DESCRIPTION = (
+    "Exact training dynamics of solvable linear networks, proved from the loss and checked against simulation."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -22,14 +22,14 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data",
         metavar="DATA",
-        help="take digits, breast_cancer, tree, a .npz file (X, Y, or Sigma_xx, Sigma_yx) or a .csv file",
+        help="use digits, breast_cancer or tree, or read a .npz file (X, Y, or Sigma_xx, Sigma_yx) or a .csv file",
     )
     parser.add_argument(
         "--layers",
         metavar="A,B,...",
-        help="take the layers of these names, first to last, such as 0.weight,2.weight; leave other arrays out [all]",
+        help="use the layers of these names, first to last, such as 0.weight,2.weight; leave other arrays out [all]",
     )
-    parser.add_argument("--target", metavar="COLUMN", help="take the labels from this column of a .csv file [last]")
+    parser.add_argument("--target", metavar="COLUMN", help="read the labels from this column of a .csv file [last]")
     parser.add_argument("--rates", metavar="A,B,...", help="set the learning rates, one for each layer [1]")
     parser.add_argument("--center", action="store_true", help="remove the means of inputs and targets first")
     parser.add_argument(
@@ -49,7 +49,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         "--within",
         type=float,
         metavar="D",
-        help="size of that difference, as a share of the largest output [0.01]; needs --step",
+        help="set the size of that difference, as a share of the largest output [0.01]; needs --step",
     )
 
 

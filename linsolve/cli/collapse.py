@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from linsolve.cli.result import add_json, print_json
+from linsolve.cli.result import add_json, print_json, print_rows
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
@@ -19,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=4, metavar="M", help="set the samples of each class [4]")
     parser.add_argument(
         "--kappas", default="2,1,0.5", metavar="D,C,N",
-        help="set the feature kernel of a sample with itself (D), its class (C) and other classes (N) [2,1,0.5]",
+        help="set the feature kernel of a sample with itself (D), with its class (C), with other classes (N) [2,1,0.5]",
     )  # fmt: skip
     parser.add_argument(
         "--features", type=int, metavar="n", help="set the number of features [the number of classes plus two]"
@@ -28,16 +28,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start", metavar="KIND",
         help="set the kind of start: balanced, lambda, aligned, mean, scatter or generic, described by --list [scatter "
-        "with --bias 0.1, where all three parts of the residual decay; balanced with --weights]",
+        "with --bias 0.1; balanced with --weights]",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="list the kinds of starts, in a line each")
+    parser.add_argument("--list", action="store_true", help="list the kinds of starts, one a line")
     parser.add_argument(
         "--imbalance", type=float, help="set lambda for 'lambda', or the largest imbalance for 'aligned' [0.5]"
     )
     parser.add_argument(
         "--bias", type=float, help="set the initial bias of every class [1/C; 0 for 'mean', random for 'generic']"
     )
-    parser.add_argument("--weights", metavar="FILE", help="take h, w, b from a .npz file instead of random weights")
+    parser.add_argument("--weights", metavar="FILE", help="read h, w, b from a .npz file instead of drawing weights")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the initial weights [0]")
     parser.add_argument(
         "--until", type=float, metavar="T", help="stop at this time [when the slowest part of the residual is small]"
@@ -60,9 +60,7 @@ def run(options: argparse.Namespace) -> int:
         options.parser.refuse_beside(options, "--list", "json")
         if print_json(options, KINDS):
             return 0
-        width = max(map(len, KINDS))
-        for name, text in KINDS.items():
-            print(f"{name:<{width}}  {text}")
+        print_rows(KINDS.items())
         return 0
     if options.start is None:
         options.start = "scatter" if options.weights is None else "balanced"
@@ -79,9 +77,7 @@ def run(options: argparse.Namespace) -> int:
     rows, files = summary(found), write(found, folder, source)
     if print_json(options, numbers(found) | {"files": files}):
         return 0
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        print(f"{name:<{width}}  {text}")
+    print_rows(rows)
     for path in files:
         print(path)
     return 0

@@ -17,7 +17,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Print a script that completes commands, options and files of linsolve in a shell. Append it to ~/.bashrc, or "
         "write it to _linsolve in a folder of $fpath (zsh). Needs the extra [completion]."
     )
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"take {', '.join(SHELLS)}")
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"print the script of {', '.join(SHELLS)}")
 
 
 def run(options: argparse.Namespace) -> int:

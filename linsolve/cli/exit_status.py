@@ -91,7 +91,7 @@ def ended(program: str, work: Callable[[], int]) -> int:
         _hush(sys.stdout)
         return READER_GONE
     except MemoryError as error:
-        print(f"{program}: out of memory: {error or 'the input is too large'}; ask for less", file=sys.stderr)
+        print(f"{program}: out of memory: {error or 'the input is too large'}; use a smaller problem", file=sys.stderr)
         return USAGE_ERROR
     except (ValueError, OSError, ImportError, ArithmeticError) as error:
         from linsolve.core.arguments import printable  # with NumPy, which `linsolve --help` does without

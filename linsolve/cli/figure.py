@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from linsolve.cli.result import add_json, print_json
+from linsolve.cli.result import add_json, print_json, print_rows
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
@@ -26,10 +26,9 @@ def run(options: argparse.Namespace) -> int:
 
     if options.name is None:
         options.parser.refuse_beside(options, "the list (NAME is missing)", "json")
-        if print_json(options, {name: f"{about.source}, {about.title}" for name, about in FIGURES.items()}):
-            return 0
-        for name, about in FIGURES.items():
-            print(f"  {name:<12} {about.source}, {about.title}")
+        titles = {name: f"{about.source}, {about.title}" for name, about in FIGURES.items()}
+        if not print_json(options, titles):
+            print_rows(titles.items())
         return 0
     out = options.out or f"figure-{options.name}.png"
     data = draw(options.name, out, options.seed)

@@ -18,10 +18,10 @@ EXAMPLE = "linsolve learn digits --classes 0,1,2"
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "data", metavar="DATA", help="take digits, breast_cancer, tree, a .npz file (X, Y) or a .csv file"
+        "data", metavar="DATA", help="use digits, breast_cancer or tree, or read a .npz file (X, Y) or a .csv file"
     )
     parser.add_argument("--classes", metavar="A,B,...", help="keep only these classes")
-    parser.add_argument("--target", metavar="COLUMN", help="take the labels from this column of a .csv file [last]")
+    parser.add_argument("--target", metavar="COLUMN", help="read the labels from this column of a .csv file [last]")
     parser.add_argument("--depth", type=float, default=2, help="set the number of layers [2]")
     parser.add_argument("--width", type=int, help="set the number of hidden units [the smaller of inputs and outputs]")
     parser.add_argument("--scale", type=float, help="set the size of the initial weights [1e-3; larger if deeper]")
@@ -34,7 +34,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the initial weights [0]")
     parser.add_argument(
-        "--descent", action="store_true", help="start aligned, and compare the descent with its exact theory, too"
+        "--descent",
+        action="store_true",
+        help="start from aligned weights, and also compare the descent with its exact theory",
     )
     parser.add_argument("--out", metavar="DIR", help="write the results to this folder [learn-DATA]")
     add_json(parser, "the numbers and the files")

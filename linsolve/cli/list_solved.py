@@ -1,4 +1,4 @@
-"""`linsolve list`: the solved flows and laws, in a line each."""
+"""`linsolve list`: the solved flows and laws, one a line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 import inspect
 from typing import Any
 
-from linsolve.cli.result import add_json, print_json
+from linsolve.cli.result import add_json, print_json, print_rows
 
 __all__ = ["EXAMPLE", "HELP", "add", "known", "run"]
 
-HELP = "list the solved flows and laws, in a line each"
+HELP = "list the solved flows and laws, one a line"
 EXAMPLE = "linsolve list"
 
 
@@ -32,7 +32,5 @@ def run(options: argparse.Namespace) -> int:
     about = {name: (inspect.getdoc(cls) or "").split("\n", 1)[0] for name, cls in solved.items()}
     if print_json(options, [{"name": name, "about": text} for name, text in about.items()]):
         return 0
-    width = max(map(len, solved))
-    for name, text in about.items():
-        print(f"{name:<{width}}  {text}")
+    print_rows(about.items())
     return 0

@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", type=int, help="set the dimension of the input [the width]")
     parser.add_argument("--depth", type=int, default=100, help="go up to this number of layers of weights [100]")
     parser.add_argument(
-        "--activation", default="relu", metavar="UNIT", help="take relu, linear, or a leaky unit of this slope [relu]"
+        "--activation", default="relu", metavar="UNIT", help="use relu, linear, or a leaky unit of this slope [relu]"
     )
     parser.add_argument(
         "--weight-variance",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from linsolve.cli.result import add_json, print_json
+from linsolve.cli.result import add_json, print_json, print_rows
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
@@ -16,7 +16,7 @@ EXAMPLE = "linsolve phase chaos --cells 61"
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="draw this diagram, or print 'table'; see --list")
-    parser.add_argument("--list", action="store_true", help="list the diagrams, in a line each")
+    parser.add_argument("--list", action="store_true", help="list the diagrams, one a line")
     parser.add_argument("--out", metavar="DIR", help="write NAME.png, .pdf and .npz to this folder [phase-NAME]")
     parser.add_argument("--cells", type=int, default=121, help="set the number of points along each axis [121]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of random networks [0]")
@@ -34,9 +34,7 @@ def run(options: argparse.Namespace) -> int:
         options.parser.refuse_beside(options, "--list" if options.list else "the list (NAME is missing)", "json")
         if print_json(options, names):
             return 0
-        width = max(map(len, names))
-        for name, title in names.items():
-            print(f"{name:<{width}}  {title}")
+        print_rows(names.items())
         return 0
     if options.name not in names:
         raise ValueError(unknown_name("phase", "name", options.name, names))

@@ -1,14 +1,14 @@
-"""Results of commands as JSON."""
+"""Results of commands as JSON and as rows of text."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["add_json", "print_json"]
+__all__ = ["add_json", "print_json", "print_rows"]
 
 
 def add_json(parser: Any, what: str = "the result") -> None:
@@ -21,6 +21,14 @@ def print_json(options: argparse.Namespace, result: Any) -> bool:
     if options.json:
         print(json.dumps(_plain(result), allow_nan=False, indent=1))
     return bool(options.json)
+
+
+def print_rows(rows: Iterable[tuple[str, str]]) -> None:
+    """Print names and texts in two columns."""
+    rows = list(rows)
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        print(f"{name:<{width}}  {text}")
 
 
 def _plain(value: Any) -> Any:

@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--t",
         required=True,
         metavar="TIMES",
-        help="take these finite times: A,B,... or FIRST:LAST:NUMBER, such as 0:5:200",
+        help="evaluate at these finite times: A,B,... or FIRST:LAST:NUMBER, such as 0:5:200",
     )
     parser.add_argument(
         "--rtol", type=float, default=1e-10, help="set the relative tolerance of the integrator [1e-10]"

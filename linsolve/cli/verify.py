@@ -11,7 +11,7 @@ from linsolve.cli.list_solved import known
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "prove flows, from the loss to the velocity to the closed form and against simulation, and prove laws"
+HELP = "prove flows from the loss to the closed form, check them against simulation, and prove laws"
 EXAMPLE = "linsolve verify TwoLayer --seeds 5"
 MOST_SEEDS = 100_000
 

@@ -14,7 +14,7 @@ from linsolve.core.query import pose
 
 __all__ = ["AdaptivePath", "adaptive_descent"]
 
-HALVINGS = 20  # of the interval of the largest admissible step
+HALVINGS = 20  # number of bisections of the interval that contains the largest admissible step
 AT_REST = 1e-9  # velocity, relative to its largest value, at which descent ends
 
 
@@ -60,8 +60,8 @@ def adaptive_descent(
 
     .. math:: \frac{|v_i - v_{i+1}|^2}{|v_i| |v_{i+1}|} < \epsilon, \qquad \max |F_i - F_{i+1}| < \delta .
 
-    Each step is the end of the interval of admissible steps from 0, by doubling and bisection. For one linear mode of
-    rate :math:`\lambda`
+    Each step is the largest one below which all steps are admissible, found by doubling and bisection. For one linear
+    mode of rate :math:`\lambda`
 
     .. math:: h \lambda = x = \frac{\sqrt{\epsilon^2 + 4 \epsilon} - \epsilon}{2},
 

@@ -288,7 +288,7 @@ def lengths(who: str, name: str, value: Any, *, meaning: str) -> tuple[int, ...]
     Raises
     ------
     ValueError, TypeError
-        If the value or a part of it is no positive integer.
+        If the value or a part of it is not a positive integer.
 
     Examples
     --------
@@ -412,14 +412,14 @@ def refuse_beyond_memory(who: str, sizes: Mapping[str, int], meaning: str) -> No
     --------
     >>> refuse_beyond_memory("init", {"width": 10**20, "n_in": 2}, "first layer")
     Traceback (most recent call last):
-    ValueError: init: width = 1.00e+20 makes arrays of 1.6e+21 bytes (first layer), more than the memory; take less
+    ValueError: init: width = 1.00e+20 makes arrays of 1.6e+21 bytes (first layer), more than the memory; reduce it
     """
     size = 8 * math.prod(sizes.values())
     if size > _MEMORY:
         name = max(sizes, key=sizes.__getitem__)
         raise ValueError(
             f"{who}: {name} = {Decimal(sizes[name]):.3g} makes arrays of {Decimal(size):.2g} bytes ({meaning}), more "
-            "than the memory; take less"
+            "than the memory; reduce it"
         )
 
 

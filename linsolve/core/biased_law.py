@@ -34,7 +34,7 @@ def biased_law(applied: Callable[[GivenNetwork], NetworkLaw], given: GivenNetwor
         return dataclasses.replace(found, predict=lambda at: _split(found.predict(at)))
     name, distance = worst(distances(weights, network.biases, X, Y))
     if not distance <= network.tolerance:
-        fix = "a law holds for a bias of the first layer alone, and on centered inputs as in linsolve.solve; take solve"
+        fix = "laws hold for a bias of the first layer alone, and on centered inputs as in linsolve.solve; use solve"
         given.refuse(name, f"{distance:.2g}", "must vanish", "relative distance; biases", fix)
     found = applied(_plain(given, weights, (X, Y - Y.mean(axis=0))))
 

@@ -219,7 +219,7 @@ class _Rate:
             reached = found.t[-1] if len(found.t) else 0.0
             raise ArithmeticError(
                 f"{who}: {name} stopped after t = {reached}: {found.message} "
-                "The solution may blow up there; ask for earlier times or another method"
+                "The solution may blow up there; use earlier times or another method"
             )
         return found
 
@@ -292,7 +292,7 @@ def first_zero(
         move = 1e-6 * time * rate(0.0, y)
         time -= 2e-6 * time * reached(time, y) / (reached(time, y + move) - reached(time, y - move))
     if found.status != 1 or not np.isfinite(time):
-        raise ArithmeticError(f"{who}: t = {time:g} must be when the event happens, which is not seen; start elsewhere")
+        raise ArithmeticError(f"{who}: t = {time:g} is reached without the event (time); use another start")
     return time, rate.state(y)
 
 
@@ -367,7 +367,7 @@ def refuse_steps(who: str, times: np.ndarray, step: float, most: float) -> None:
     most = min(most, 1e308)
     if count > most:
         raise ValueError(
-            f"{who}: t / step = {count:.3g} must be at most {most:.3g} (steps to take); take a larger "
+            f"{who}: t / step = {count:.3g} must be at most {most:.3g} (steps to take); use a larger "
             "step or an earlier time"
         )
 
@@ -376,5 +376,5 @@ def refuse_divergence(who: str, problem: Problem, z: Any, time: float, step: flo
     """Raise ArithmeticError if the state at `time` is not finite."""
     if not all(np.isfinite(arithmetic.to_numpy(v)).all() for v in z):
         raise ArithmeticError(
-            f"{who}: {type(problem.flow).__name__} diverged before t = {time:g} at step = {step:g}; take a smaller one"
+            f"{who}: {type(problem.flow).__name__} diverged before t = {time:g} at step = {step:g}; use a smaller one"
         )

@@ -1,4 +1,4 @@
-"""Maps: gradient descent itself, k finite steps of it, through few numbers of each network."""
+"""Maps: k finite steps of gradient descent, exactly, through few numbers of each network."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Divergence(ArithmeticError):
 
 
 class Map(Flow):
-    """A flow whose gradient descent is solved as well: the weights after k finite steps, at any width.
+    """A flow whose gradient descent is also solved: the weights after k finite steps, at any width.
 
     A step of descent changes few numbers of a network. A subclass defines four pure functions: `reduced`, the numbers
     of an initial state; `advanced`, the numbers after one step; `restored`, the state with these numbers; and
@@ -115,9 +115,9 @@ class Map(Flow):
         max_steps : int
             Largest number of steps.
         engine : str, optional
-            "plain", the default, takes the steps in the state's library. "compiled" (extra ``[fast]``) takes them in
-            machine code, with NumPy states: the same numbers, bitwise for two layers and balanced modes if the state
-            has batch axes, since NumPy rounds powers of single numbers differently. Powers and exponentials of
+            "plain", the default, evaluates the steps in the state's library. "compiled" (extra ``[fast]``) evaluates
+            them in machine code, for NumPy states. For two layers and balanced modes the results are bitwise equal if
+            the state has batch axes; NumPy rounds powers of single numbers differently. Powers and exponentials of
             `DeepMode` are accurate to 1.05 ulp in each step.
         threads : int, optional
             Number of threads of "compiled"; by default as for the flow itself.
@@ -149,7 +149,7 @@ class Map(Flow):
         most = integer(who, "max_steps", max_steps, meaning="steps to take", high=2**53, example=2_000_000)
         if counts.max() > most:
             raise ValueError(
-                f"{who}: k = {counts.max()} must be at most {most} (numbers of steps); raise max_steps, or ask for less"
+                f"{who}: k = {counts.max()} must be at most {most} (numbers of steps); raise max_steps, or reduce k"
             )
         problem = pose(self, counts, z0)
         course = rules_of(who, problem, int(counts.max()), (step, momentum, decay, samples))
@@ -364,7 +364,7 @@ def _refuse_divergence(
     size, lost = float(course.steps()(high - 1).h), _lost(problem, take(now, low, high))
     raise Divergence(
         f"{who}: {type(problem.flow).__name__} leaves the range of doubles at step {high} of k = {last} "
-        f"(descent diverges); {lost}; take fewer steps, or a step below {size:g}",
+        f"(descent diverges); {lost}; use fewer steps, or a step below {size:g}",
         high,
     )
 

@@ -200,7 +200,7 @@ def _real(who: str, name: str, value: Any, meaning: str, most: float) -> np.ndar
 
 
 def refuse_unpaired(who: str, data: Any, covariances: bool) -> tuple[str, str]:
-    """Return the names of a pair of data; raise if the data is none."""
+    """Return the names of a pair of data; raise for anything but a pair."""
     names = ("Sigma_xx", "Sigma_yx") if covariances else ("X", "Y")
     if not isinstance(data, tuple | list) or len(data) != 2:
         count = f" of {len(data)}" if isinstance(data, tuple | list) else ""

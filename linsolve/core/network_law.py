@@ -123,10 +123,6 @@ class LawTrajectory(NamedSeries):
     def _unknown(self, name: Any) -> str:
         return unknown_name(self.law.__name__, "observable", name, self.keys()) + _MISSING.get(name, "")
 
-    def __repr__(self) -> str:
-        shape = "no time" if self.t is None else f"t: shape {self.t.shape}"
-        return f"LawTrajectory({shape}, route: {self.route}; {', '.join(self.keys())})"
-
     def _repr_html_(self) -> str:
         rows = [(name, f"O({self.scalings[name]})", f"{self.error[name]:.1g}") for name in self.keys()]
         return html_table(self.route, ("value", "relative error", "estimate"), rows)
@@ -169,7 +165,7 @@ class NetworkLaw:
 
     def __post_init__(self) -> None:
         if self.expansion and not self.small < 1:
-            meaning, fix = self.law.meaning, "scale the start, or take linsolve.solve"
+            meaning, fix = self.law.meaning, "scale the start, or use linsolve.solve"
             self.given.refuse(self.law.symbol, f"{self.small:.3g}", "must be below 1", meaning, fix)
 
     def __call__(self, t: Any = None) -> LawTrajectory:

@@ -61,7 +61,7 @@ class Problem(NamedTuple):
     shared: list[Any] | None = None
 
 
-_EVALUATORS: list[Callable[..., Any]] = []  # one, given by the package: engines import this module
+_EVALUATORS: list[Callable[..., Any]] = []  # set by the package, since engines import this module
 
 
 def evaluate_by(evaluator: Callable[..., Any]) -> None:
@@ -69,7 +69,7 @@ def evaluate_by(evaluator: Callable[..., Any]) -> None:
     _EVALUATORS[:] = [evaluator]
 
 
-_ITERATORS: list[Callable[..., Any]] = []  # one, given by the package
+_ITERATORS: list[Callable[..., Any]] = []  # set by the package
 
 
 def iterate_by(iterator: Callable[..., Any]) -> None:
@@ -192,7 +192,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     if not reached:
         raise OverflowError(
             f"{type(problem.flow).__name__}: t = {t[late][0]:g} leaves the range of doubles when "
-            "multiplied by the rates (time); take an earlier time, or inf"
+            "multiplied by the rates (time); use an earlier time, or inf"
         ) from None
     return limit
 

@@ -9,7 +9,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import shown
 
-__all__ = ["generator", "halves", "seeded"]
+__all__ = ["generator", "halves", "orthonormal", "seeded"]
 
 _BITS = 1000  # for more trials, NumPy's binomial variates are faster than counting bits
 
@@ -72,3 +72,9 @@ def halves(rng: Any, n: int, shape: tuple[int, ...]) -> Any:
     for first in range(0, n, 64):
         found += np.bitwise_count(rng.integers(0, 2 ** min(64, n - first), shape, np.uint64))
     return found
+
+
+def orthonormal(rng: np.random.Generator, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:
+    """Return matrices with orthonormal columns, uniformly distributed."""
+    q, r = np.linalg.qr(rng.normal(size=(*batch, rows, columns)))
+    return q * np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[..., None, :]

@@ -1,4 +1,4 @@
-"""Lazy imports: names are imported on first access, so that `import linsolve` is hardly slower than `import numpy`."""
+"""Lazy imports: names are imported on first access, so that `import linsolve` is nearly as fast as `import numpy`."""
 
 from __future__ import annotations
 

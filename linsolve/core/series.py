@@ -126,6 +126,7 @@ class Series:
 class NamedSeries(Series):
     """Values by name over times, from the mapping `values`, which may evaluate each at its first access."""
 
+    route: str
     values: Mapping[str, Any]
 
     def keys(self) -> list[str]:
@@ -142,6 +143,10 @@ class NamedSeries(Series):
         if name not in self:
             raise KeyError(self._unknown(name))
         return self.values[name]
+
+    def __repr__(self) -> str:
+        shape = "no time" if self.t is None else f"t: shape {self.t.shape}"
+        return f"{type(self).__name__}({shape}, route: {self.route}; {', '.join(self.keys())})"
 
     def _unknown(self, name: Any) -> str:
         """Return the message for a name that is not among the values."""

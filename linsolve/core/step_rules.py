@@ -107,5 +107,5 @@ def _refuse_short(who: str, name: str, shape: tuple[int, ...], last: int, most: 
     if shape and shape[0] < last:
         raise ValueError(
             f"{who}: {name} has {shape[0]} entries along its first axis but must have one for each of "
-            f"k = {last} steps; give more, or ask for fewer steps"
+            f"k = {last} steps; give more, or use fewer steps"
         )

@@ -70,7 +70,7 @@ def items(levels: Any = 3) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(levels, bool) or not 1 <= count <= MOST_LEVELS:
         raise ValueError(
             f"data.tree: levels = {levels!r} must be a whole number from 1 to {MOST_LEVELS} (branchings from the root "
-            "to a leaf); take 3"
+            "to a leaf); say 3"
         )
     leaves = np.eye(2**count)
     features = [np.repeat(np.eye(2**level), 2 ** (count - level), axis=0) for level in range(1, count + 1)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -30,22 +29,14 @@ _making = threading.Lock()
 
 
 class Machine:
-    """Machine code of a loop.
-
-    Attributes
-    ----------
-    seconds : float
-        Time of compilation.
-    """
+    """Machine code of a loop."""
 
     def __init__(self, plan: Plan, totals: bool) -> None:
-        before = perf_counter()
         self.loop = assembly(plan, text=False)
         self.engine, address, self.text, self.assembly = machine_code(
             lambda wide: assembly(plan, avx512=wide, totals=totals).text, "loop"
         )
         self.call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(address)
-        self.seconds = perf_counter() - before
 
 
 def machine_code(write: Callable[[bool], str], name: str) -> tuple[Any, int, str, Callable[[], str]]:
@@ -109,11 +100,6 @@ class Compiled:
             self.common[:, j] = np.asarray(self.early[k], dtype=float).reshape(-1)
         self.inputs = [_on_columns(grid.given[self.program.steps[k].data]) for k in self.loop.inputs]
         self._local = threading.local()
-
-    @property
-    def compile_seconds(self) -> float:
-        """Time of compilation."""
-        return self.machine.seconds
 
     def tiles(self) -> list[Tile]:
         """Return a division into tiles of moderate size."""

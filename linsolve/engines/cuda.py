@@ -160,7 +160,7 @@ def evaluate(flow: Any, t: Any, z0: Any, names: Iterable[str] | str | None = Non
     except xp.cuda.memory.OutOfMemoryError as error:
         raise MemoryError(
             f"cuda: {' and '.join(wanted)} of shape {(*problem.t.shape, *problem.batch)} (times and members) do not "
-            "fit the device; take fewer members or times at once, or reduce"
+            "fit the device; use fewer members or times at once, or reduce"
         ) from error
     if not finite:
         refuse_overflow(problem)

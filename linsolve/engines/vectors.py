@@ -7,7 +7,6 @@ import struct
 
 __all__ = ["Vectors", "hexadecimal"]
 
-_ONE_BIT = {"and", "or", "xor"}
 _SIMPLE = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 

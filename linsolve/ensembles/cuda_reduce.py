@@ -128,7 +128,7 @@ def _requested(what: Any, members: int) -> tuple[tuple[str, ...], np.ndarray | N
                 "and Histogram(edges=...); leave out device"
             )
     if members == 1 and {"variance", "standard_error"} & set(names):
-        raise ValueError("ensemble: members = 1 must be at least 2 for a variance (networks); take more, or the mean")
+        raise ValueError("ensemble: members = 1 must be at least 2 for a variance (networks); use more, or the mean")
     return tuple(dict.fromkeys(names)), edges
 
 

@@ -130,5 +130,5 @@ def _refuse_large(who: str, name: str, scale: np.ndarray, per_unit: np.ndarray) 
     if (length > LARGEST).any():
         raise ValueError(
             f"{who}: {name} = {scale.max():g} makes layers of length {length.max():.3g}, which must be at most "
-            f"{LARGEST:g} (standard deviation; order parameters are squares); take less, and rescale y by its square"
+            f"{LARGEST:g} (standard deviation; order parameters are squares); reduce it, and rescale y by its square"
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import Interval, real_array
+from linsolve.ensembles.gatherer import OnePass
 
 __all__ = ["Counts", "Quantiles", "float_of", "key_of"]
 
@@ -149,7 +150,7 @@ class Quantiles:
         if rows * len(self.levels) > MOST_ROWS:
             raise ValueError(
                 f"Quantiles: levels x times = {rows * len(self.levels)} must be at most {MOST_ROWS} "
-                "(quantiles followed at once); ask for fewer times"
+                "(quantiles followed at once); use fewer times"
             )
         return Refined(self.levels, rows, self.exact)
 
@@ -161,24 +162,18 @@ def ranks(levels: tuple[float, ...], count: np.ndarray) -> np.ndarray:
     return np.clip(np.ceil(place).astype(np.int64), 1, np.maximum(count, 1))
 
 
-class Held:
+class Held(OnePass):
     """Order statistics of few values, held in memory."""
 
+    of_tile = staticmethod(whole)
+
     def __init__(self, levels: tuple[float, ...]) -> None:
-        self.levels, self.asked = levels, False
+        self.levels = levels
         self.parts: list[np.ndarray] = []
 
-    def question(self) -> Any:
-        """Return `whole`, once."""
-        return None if self.asked else whole
-
     def absorb(self, answer: np.ndarray) -> None:
-        """Take a tile."""
+        """Merge a tile."""
         self.parts.append(answer)
-
-    def close(self) -> None:
-        """End the only pass."""
-        self.asked = True
 
     def results(self) -> dict[str, np.ndarray]:
         """Return the quantiles, shape (levels, rows); nan for an empty row."""
@@ -214,7 +209,7 @@ class Refined:
         return partial(within, self.low, width, self.shift)
 
     def absorb(self, answer: tuple[np.ndarray, np.ndarray]) -> None:
-        """Take a tile."""
+        """Merge a tile."""
         self.counts.add(*answer)
 
     def close(self) -> None:
@@ -248,7 +243,7 @@ class Refined:
         if (total[open_] != self.inside.ravel()[open_]).any():
             raise ValueError(
                 "ensemble: factory gave other members when drawn again (quantiles need the same ones in every pass); "
-                "draw from its rng alone, or ask for Quantiles(exact=False)"
+                "draw from its rng alone, or use Quantiles(exact=False)"
             )
         before, below = np.cumsum(total) - total, np.cumsum(numbers)
         place = np.searchsorted(below, (before + self.rank.ravel())[open_])

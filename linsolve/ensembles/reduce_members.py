@@ -14,6 +14,7 @@ from linsolve.core.flow import Flow
 from linsolve.core.query import heard, pose, refuse_overflow
 from linsolve.engines.evaluate import prepared, reevaluate_extremes, shape_of
 from linsolve.engines.plan import Tile, run_tiles, tiles
+from linsolve.ensembles.gatherer import OnePass
 from linsolve.ensembles.reductions import gatherers, requested
 
 __all__ = ["reduce"]
@@ -159,17 +160,19 @@ def _shaped(each: list[Any], shape: tuple[int, ...], count: int) -> dict[str, np
     return found
 
 
-class _MeanOnly:
+def _sums(values: np.ndarray, finite: np.ndarray | None) -> tuple[int, np.ndarray]:
+    return values.shape[-1], values.sum(axis=-1)
+
+
+class _MeanOnly(OnePass):
     """Mean from one sum per tile, added by compensated summation (Neumaier)."""
+
+    of_tile = staticmethod(_sums)
 
     def __init__(self) -> None:
         self.total: Any = 0.0
         self.low: Any = 0.0
-        self.count, self.asked = 0, False
-
-    def question(self) -> Any:
-        """Return the row sum of a tile for the only pass, then None."""
-        return None if self.asked else _sums
+        self.count = 0
 
     def absorb(self, answer: tuple[int, np.ndarray]) -> None:
         """Add a tile."""
@@ -179,14 +182,6 @@ class _MeanOnly:
         self.low = self.low + ((self.total - (total - back)) + (part - back))
         self.total, self.count = total, self.count + count
 
-    def close(self) -> None:
-        """End the only pass."""
-        self.asked = True
-
     def results(self) -> dict[str, np.ndarray]:
         """Return the mean of each row."""
         return {"mean": (self.total + self.low) / self.count}
-
-
-def _sums(values: np.ndarray, finite: np.ndarray | None) -> tuple[int, np.ndarray]:
-    return values.shape[-1], values.sum(axis=-1)

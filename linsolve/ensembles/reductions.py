@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve.core.arguments import real_array, shown, unknown_name
+from linsolve.ensembles.gatherer import Gatherer, OnePass
 from linsolve.ensembles.quantiles import Quantiles
 
-__all__ = ["Extremes", "Gatherer", "Histogram", "Moments", "gatherers", "requested"]
+__all__ = ["Extremes", "Histogram", "Moments", "gatherers", "requested"]
 
 MOMENTS = ("mean", "variance", "standard_error", "count")
 NAMES = (*MOMENTS, "min", "max", "quantiles", "histogram")
-
-
-class Gatherer(Protocol):
-    """Reduction of one observable over passes through the members.
-
-    In each pass `question` returns a function of the values of a tile, an array of shape (rows, members), and of the
-    mask of finite values (None if all are finite). Workers evaluate it in any order; `absorb` takes the results in the
-    order of the tiles.
-    """
-
-    def question(self) -> Callable[[np.ndarray, np.ndarray | None], Any] | None:
-        """Return the function of a tile for the next pass, or None after the last."""
-
-    def absorb(self, answer: Any) -> None:
-        """Merge the result of the next tile."""
-
-    def close(self) -> None:
-        """End the pass."""
-
-    def results(self) -> Mapping[str, np.ndarray]:
-        """Return the results by name, each with the rows as its first axis unless noted."""
 
 
 class Sums(NamedTuple):
@@ -61,7 +41,7 @@ def moments(values: np.ndarray, finite: np.ndarray | None) -> Sums:
     return Sums(count, mean + rest, np.maximum(squares, 0))
 
 
-class Moments:
+class Moments(OnePass):
     r"""Mean and variance, merged in the order of the tiles (Chan, Golub, LeVeque 1983).
 
     .. math:: m \leftarrow m + \delta \frac{n'}{n + n'}, \qquad
@@ -70,16 +50,14 @@ class Moments:
     The mean is kept as an unevaluated sum of two doubles; `squares` is a sum of terms that are not negative.
     """
 
+    of_tile = staticmethod(moments)
+
     def __init__(self, wanted: Iterable[str]) -> None:
-        self.wanted, self.asked = tuple(wanted), False
+        self.wanted = tuple(wanted)
         self.count: Any = 0
         self.mean: Any = 0.0
         self.low: Any = 0.0
         self.squares: Any = 0.0
-
-    def question(self) -> Any:
-        """Return `moments`, once."""
-        return None if self.asked else moments
 
     def absorb(self, answer: Sums) -> None:
         """Merge a tile."""
@@ -93,10 +71,6 @@ class Moments:
             back = moved - self.mean  # rounding error of the sum
             self.low = (self.mean - (moved - back)) + (step - back)
         self.mean, self.count = moved, self.count + count
-
-    def close(self) -> None:
-        """End the only pass."""
-        self.asked = True
 
     def results(self) -> dict[str, np.ndarray]:
         """Return mean, variance (over ``n - 1``), standard error and count, as requested; nan for too few members."""
@@ -116,25 +90,19 @@ def extremes(values: np.ndarray, finite: np.ndarray | None) -> tuple[np.ndarray,
     return np.where(finite, values, np.inf).min(axis=-1), np.where(finite, values, -np.inf).max(axis=-1)
 
 
-class Extremes:
+class Extremes(OnePass):
     """Smallest and largest value."""
 
+    of_tile = staticmethod(extremes)
+
     def __init__(self, wanted: Iterable[str] = ("min", "max")) -> None:
-        self.wanted, self.asked = tuple(wanted), False
+        self.wanted = tuple(wanted)
         self.low: Any = np.inf
         self.high: Any = -np.inf
 
-    def question(self) -> Any:
-        """Return `extremes`, once."""
-        return None if self.asked else extremes
-
     def absorb(self, answer: tuple[np.ndarray, np.ndarray]) -> None:
-        """Take a tile."""
+        """Merge a tile."""
         self.low, self.high = np.minimum(self.low, answer[0]), np.maximum(self.high, answer[1])
-
-    def close(self) -> None:
-        """End the only pass."""
-        self.asked = True
 
     def results(self) -> dict[str, np.ndarray]:
         """Return minimum and maximum, as requested; nan for an empty row."""
@@ -226,7 +194,7 @@ class Binned:
         return None if self.done else partial(binned, self.edges)
 
     def absorb(self, answer: Any) -> None:
-        """Take a tile."""
+        """Merge a tile."""
         if self.edges is None:
             self.extremes.absorb(answer)
         else:

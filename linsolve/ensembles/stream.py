@@ -16,8 +16,9 @@ from linsolve.core.arguments import choice, integer, shown, times, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.execute import check_workers, run
+from linsolve.ensembles.gatherer import Gatherer
 from linsolve.ensembles.members import Answer, Tiles, drawn, names_of, values_of
-from linsolve.ensembles.reductions import Gatherer, gatherers, requested
+from linsolve.ensembles.reductions import gatherers, requested
 from linsolve.ensembles.result import Ensemble
 
 __all__ = ["TILE", "Ensemble", "ensemble"]
@@ -117,7 +118,7 @@ def ensemble(
     observe, what = _names(who, observe), requested(reduce)
     choice(who, "nonfinite", nonfinite, ("raise", "omit"))
     if members == 1 and {"variance", "standard_error"} & {v for v in what if isinstance(v, str)}:
-        raise ValueError(f"{who}: members = 1 must be at least 2 for a variance (networks); take more, or the mean")
+        raise ValueError(f"{who}: members = 1 must be at least 2 for a variance (networks); use more, or the mean")
     if not callable(factory) or isinstance(factory, Flow):
         rule = "must be callable, of rng and count (members), and return a flow and a start"
         raise TypeError(f"{who}: factory = {shown(factory)} {rule}; ensembles.random_networks makes one")
@@ -253,7 +254,7 @@ def _refuse_results(name: str, key: str, value: np.ndarray, fewest: int) -> None
     if fewest < 2:
         raise ValueError(
             f"ensemble: {key} of {name} needs more members than the {fewest} whose values are finite at some time "
-            "(others were left out); take more, or other times"
+            "(others were left out); use more, or other times"
         )
     raise OverflowError(f"ensemble: {key} of {name} overflows (values are too large to be summed or squared)")
 

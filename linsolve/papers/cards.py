@@ -24,7 +24,7 @@ _ABOUT = {
     "Source": "Sources",
     "Accuracy": "Accuracy",
     "Errat": "left out",  # the table shows the records
-    "Published formulas, checked": "left out",
+    "``linsolve card": "left out",
 }
 
 

@@ -44,18 +44,17 @@ def applies(
         Whether `data` holds second moments instead of samples.
     until : float, optional
         Horizon of error bounds and measurements, in units of time; by default the time at which the removable loss has
-        fallen to 5 %, or the network stays at a saddle. At most 1e6 time constants of the fastest mode: the network is
-        integrated so far, which takes minutes.
+        fallen to 5 %, or the network stays at a saddle. At most 1e6 time constants of the fastest mode; the integration
+        of the network up to this time takes minutes.
     tolerance : float, optional
         Relative distance, 1e-15 to 0.1, up to which a condition counts as holding; weaker directions of data and
-        weights are dropped. By default 1e-9, and 16 units of rounding (1.9e-6) if weights or data are float32: the
-        verdict says so.
+        weights are dropped. By default 1e-9, or 16 units of rounding (1.9e-6) if weights or data are float32; the
+        verdict states it.
     step : float, optional
-        Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
-        from those of gradient flow by more than `within` times the largest output of the flow (root mean square over
-        samples), ``verdict.departure``. Its `method` says whether descent is exact, for a network that reduces to a
-        `Map`, simulated, or a leading correction. Needs `until` if the network has biases and none without is
-        equivalent.
+        Length of a step of gradient descent, in units of time. ``verdict.departure`` is then the first time at which
+        its outputs differ from those of gradient flow by more than `within` times the largest output of the flow (root
+        mean square over samples). Its `method` names the source: exact descent, for a network that reduces to a `Map`;
+        a simulation; or a leading correction. If no network without biases is equivalent, `step` needs `until`.
     within : float, optional
         Size of that difference, as a share of the largest output, 0.01 by default; needs `step`.
 
@@ -72,8 +71,8 @@ def applies(
 
     Notes
     -----
-    Input directions outside the span of the data, and those that start and target both lack, do not count: the first
-    layer is frozen there.
+    Input directions outside the span of the data do not count, nor do those absent from both start and target: the
+    first layer is constant there.
 
     With biases a closed form is known in three cases. If only the first layer has a bias, it is a weight of the
     constant input 1. If the inputs are centered, the weights move as without biases on centered targets in two cases:

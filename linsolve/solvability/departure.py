@@ -17,19 +17,19 @@ from linsolve.solvability.trajectory import WHO, Departure
 
 __all__ = ["departure", "map_match"]
 
-POINTS = 4096  # times at which flow and descent are compared, at most
-LINE = 257  # times between the two around the first difference, and of a large network
-STORED = 3e7  # weights times times of comparison
-SHARE = 0.1  # of the tolerance, by which outputs move between two times of comparison
-EXACT, SIMULATED = 100_000, 20_000  # steps; later ones are taken only if descent still moves, at a longer step
-WORK = 1e9  # weights times steps of a simulation
-SETTLED = 1e-3  # of the tolerance, by which outputs that have converged move
-COUNTED = 2.0**53  # steps that doubles count
+POINTS = 4096  # largest number of times at which flow and descent are compared
+LINE = 257  # number of times around the first difference, and of times for a large network
+STORED = 3e7  # product of the numbers of weights and of times of comparison
+SHARE = 0.1  # change of the outputs between two times of comparison, over the tolerance
+EXACT, SIMULATED = 100_000, 20_000  # numbers of steps; descent that still moves is then followed at a longer step
+WORK = 1e9  # product of the numbers of weights and of steps of a simulation
+SETTLED = 1e-3  # change of outputs that have converged, over the tolerance
+COUNTED = 2.0**53  # largest number of steps that a double counts exactly
 Maps = Callable[[np.ndarray], np.ndarray]  # from numbers of steps, or times, to maps on the span of the data
 
 
 def departure(problem: Problem, match: Match | None, flow: Maps, rule: tuple[float, float], until: float) -> Departure:
-    """Return where descent leaves the flow.
+    """Return the first time at which descent differs from the flow.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def departure(problem: Problem, match: Match | None, flow: Maps, rule: tuple[flo
     rule : tuple of float
         Step and tolerance.
     until : float
-        Horizon, positive; a step is taken even if it is longer.
+        Horizon, positive. At least one step is evaluated, even if it is longer.
     """
     step, within = rule
     horizon, until = until, max(until, step)
@@ -76,7 +76,7 @@ def departure(problem: Problem, match: Match | None, flow: Maps, rule: tuple[flo
     if length != step and not np.isfinite(gap).all():
         raise ArithmeticError(
             f"{WHO}: step = {step:g} takes {until / step:.3g} steps to t = {until:g}, and descent diverges at the "
-            f"longer step {length:.3g}, at which its leading correction would be measured; ask for earlier times"
+            f"longer step {length:.3g}, at which its leading correction would be measured; give earlier times"
         )
     largest = float(gap.max())
     while (above := np.nonzero(gap > within)[0]).size:
@@ -110,8 +110,8 @@ def _resolved(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return numbers of steps, ascending, and the maps of flow and descent after them.
 
-    Every early step is among them, later ones at spacings of about a percent, and as many in between as either
-    output moves by `SHARE` of the tolerance, up to a largest number.
+    They contain every early step, and later steps at spacings of about a percent. More are inserted where an output
+    changes by more than `SHARE` of the tolerance, up to a largest number.
     """
     count, most = numbers
     early, spread = np.arange(most // 8), np.geomspace(1, count, most // 4)

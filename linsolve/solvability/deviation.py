@@ -38,8 +38,8 @@ class Deviation(NamedTuple):
 def deviation(network: Network, red: Reduced, found: Assessment, times: np.ndarray) -> Deviation:
     """Return the distance of a network from the exact case it was assessed as, and the error of that closed form.
 
-    The start is taken to differ from an exact one by the sum of all relative distances, and by the parts of layers and
-    data that the tolerance leaves out.
+    The assumed distance of the start from an exact one is the sum of all relative distances, plus the parts of layers
+    and data that the tolerance leaves out.
 
     Parameters
     ----------

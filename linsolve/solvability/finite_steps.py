@@ -17,7 +17,7 @@ def judged(
     weights: Any, data: Any, rates: Any, covariances: bool, until: float | None, tolerance: float | None,
     names: Any = None, bias: Any = None, step: float | None = None, within: float | None = None,
 ) -> Verdict:  # fmt: skip
-    """Return the verdict of `judge`, and where descent with this step leaves gradient flow."""
+    """Return the verdict of `judge`, and the first time at which descent with this step differs from gradient flow."""
     rule = checked_step(WHO, step, within)
     found = judge(weights, data, rates, covariances, until, tolerance, names, bias)
     if rule is None:

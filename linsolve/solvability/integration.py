@@ -27,7 +27,7 @@ WHO = "applies"
 STEPS = 1000
 LEARNED = 0.05
 STILL = 0.98
-LONGEST = 1e6  # in time constants of the fastest mode; an integration step covers a few, the total takes minutes
+LONGEST = 1e6  # in time constants of the fastest mode, some minutes: an integration step covers a few of them
 SMALL = 20_000  # networks with fewer weights are integrated without compression
 LARGE = 100_000  # networks with more weights are evaluated at fewer times
 LEAK = 1e-13
@@ -256,7 +256,7 @@ def _follow(model: _Model, times: np.ndarray) -> tuple[Path, float]:
     while len(found) < len(times):
         message = solver.step()
         if solver.status == "failed":
-            raise ArithmeticError(f"{WHO}: integration stopped at t = {solver.t}: {message}; ask for less time")
+            raise ArithmeticError(f"{WHO}: integration stopped at t = {solver.t}: {message}; use an earlier time")
         between = None
         while len(found) < len(times) and times[len(found)] <= solver.t:
             between = between or solver.dense_output()

@@ -14,7 +14,7 @@ from linsolve.solvability.neighbors import Neighbor
 
 __all__ = ["NearLaw", "near_laws"]
 
-ENTRIES = 4_000_000  # of the matrices that a law makes for all times; larger networks are compared at fewer times
+ENTRIES = 4_000_000  # entries of the matrices of a law at all times; larger networks are compared at fewer times
 FEWEST = 8
 
 

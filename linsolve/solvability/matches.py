@@ -247,7 +247,7 @@ class DeepMatch(Match):
         return self._through(state.a)
 
     def layers(self, state: Any, network: Network) -> list[np.ndarray]:
-        """Return the weights: the frames that the modes have in the hidden layers do not move."""
+        """Return the weights: the frames of the modes in the hidden layers are constant."""
         start = self.z0.a  # type: ignore[attr-defined]
         grown = np.abs(state.a) ** (1 / self.depth) - np.abs(start) ** (1 / self.depth)
         frame, found = self.inputs @ self.axes[0], []

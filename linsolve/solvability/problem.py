@@ -90,7 +90,7 @@ class Problem(NetworkObservables):
         rate = fastest_rate(start[:depth], flow.target, flow.covariance, self.network.rates.max())
         refuse_endless(WHO, "t", float(self.times.max()), rate, LATEST)
         size = sum(w.size for w in start)
-        late = f"{WHO}: t = {self.times.max():g} is too late (time): the network is stiff, with {size} weights; ask for"
+        late = f"{WHO}: t = {self.times.max():g} is too late (time): the network is stiff, with {size} weights; use"
         try:
             found = integrate(flow, self.times, start, rtol=self.rtol, max_evaluations=EVALUATIONS)
         except ArithmeticError as spent:

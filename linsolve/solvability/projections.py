@@ -45,7 +45,7 @@ def moved(red: Reduced, layers: Layers) -> tuple[float, float]:
 def class_starts(red: Reduced) -> Iterator[Start]:
     """Yield nearby starts in the class of `WhitenedTwoLayer`."""
     for lam in _imbalances(red):
-        layers = _balanced(red, lam)  # if the layers vanish, for example if one is zero, only rounding is left
+        layers = _balanced(red, lam)  # of vanishing layers, for example if one is zero, only rounding remains
         if layers is not None:
             state = WhitenedTwoLayer.of(*layers)
             if imbalance(np, *state).distance <= WhitenedTwoLayer.tolerance:

@@ -65,8 +65,8 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
     Raises
     ------
     ValueError
-        If shapes do not fit, entries are not finite, `k` holds other than whole numbers, the step is not positive, the
-        batch is no number of samples, there is more than one layer, or the covariance exceeds the memory (at its
+        If shapes do not fit, entries are not finite, an entry of `k` is not a whole number, the step is not positive,
+        the batch is no number of samples, there is more than one layer, or the covariance exceeds the memory (at its
         access).
     OverflowError
         If SGD diverges beyond the range of doubles; the message contains the step.

@@ -55,7 +55,7 @@ def solve(
         Samples ``(X, Y)``, shapes (P, n_in) and (P, n_out) or (P,); with ``covariances=True`` the moments
         ``(Sigma_xx, Sigma_yx) = (X^T X / P, Y^T X / P)``.
     t : array_like, any shape
-        Times, not negative, in any order; the weights are those of time 0. ``inf`` needs a closed form.
+        Times, not negative, in any order. The given weights are those at time 0. ``inf`` needs a closed form.
     rates : array_like, shape (L,), optional
         Learning rates, positive; 1 by default. For the loss summed over samples multiply them by P.
     bias : sequence of array_like, or a number, optional
@@ -72,10 +72,10 @@ def solve(
     covariances : bool
         Whether `data` holds second moments instead of samples.
     step : float, optional
-        Length of a step of gradient descent, in units of time: also find the first time at which its outputs differ
-        from those of gradient flow by more than `within` times the largest output of the flow (root mean square over
-        samples), ``traj.departure``. Its `method` says whether descent is exact, for a network that reduces to a
-        `Map`, simulated, or a leading correction.
+        Length of a step of gradient descent, in units of time. ``traj.departure`` is then the first time at which its
+        outputs differ from those of gradient flow by more than `within` times the largest output of the flow (root mean
+        square over samples). Its `method` names the source: exact descent, for a network that reduces to a `Map`; a
+        simulation; or a leading correction.
     within : float, optional
         Size of that difference, as a share of the largest output, 0.01 by default; needs `step`.
 
@@ -113,7 +113,7 @@ def solve(
     ``rtol / 100``, and need finite times. All other closed forms give every weight.
 
     The integrator is DOP853; a small network that exceeds 50,000 evaluations of the velocity is stiff and integrated by
-    Radau. Near a saddle rounding decides when a simulation leaves it: ``traj.notes`` says so if the start is one.
+    Radau. Rounding determines when a simulation leaves a saddle; if the start is a saddle, ``traj.notes`` states it.
 
     With biases a closed form holds in three cases. If only the first layer has a bias, it is a weight of the constant
     input 1, and the network without biases on the inputs ``(x, 1)`` is solved. If the inputs are centered and only the

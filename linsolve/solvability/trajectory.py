@@ -19,7 +19,7 @@ WHO = "solve"
 
 
 class Departure(NamedTuple):
-    """Time at which gradient flow stops to predict gradient descent with a given step.
+    """First time at which gradient descent with a given step differs from gradient flow.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class NetworkTrajectory(NamedSeries):
     values : Deferred
         Layers and observables by name.
     departure : Departure, optional
-        Where gradient descent with the given step leaves gradient flow.
+        First time at which gradient descent with the given step differs from gradient flow.
 
     Examples
     --------
@@ -106,9 +106,6 @@ class NetworkTrajectory(NamedSeries):
     def _unknown(self, name: Any) -> str:
         reason = unknown_name(WHO, "observable", name, self.keys())
         return f"{reason} (second moments have no samples)" if name in ("ntk", "train_loss") else reason
-
-    def __repr__(self) -> str:
-        return f"NetworkTrajectory(t: shape {self.t.shape}, route: {self.route}; {', '.join(self.keys())})"
 
     def _repr_html_(self) -> str:
         title = f"{self.route}, t of shape {self.t.shape}"

@@ -51,7 +51,7 @@ class Verdict:
     laws : tuple of NearLaw
         Laws of small starts with smaller measured errors than `nearest`, if no flow is exact.
     departure : Departure, optional
-        Where gradient descent with the given step leaves gradient flow.
+        First time at which gradient descent with the given step differs from gradient flow.
     """
 
     widths: tuple[int, ...]

@@ -277,7 +277,7 @@ BAD = {
     "tiny.csv --rate nan": "rate = nan must be positive",
     "tiny.csv --imbalance inf": "imbalance = inf must be finite",
     "tiny.csv --step 100": "step = 100 must be below",
-    "tiny.csv --step 1e-9": "take a larger step",
+    "tiny.csv --step 1e-9": "use a larger step",
     "tiny.csv --width 1000000000": "width = 1000000000 must be at least 1 and at most 100000",
     "tiny.csv --scale 1e-300": r"scale = 1e-300 must lie in \[1e-30, 1e\+30\]",
     "tiny.csv --scale 1e6": "takes .* steps .* or smaller weights",

@@ -315,7 +315,7 @@ def test_descend_refuses_bad_times(cls):
 
 
 def test_diverging_descent_is_reported_with_its_step():
-    with refused(ArithmeticError, "descend: BalancedMode diverged before t = 500 at step = 5; take a smaller one"):
+    with refused(ArithmeticError, "descend: BalancedMode diverged before t = 500 at step = 5; use a smaller one"):
         ls.descend(ls.BalancedMode(s=100.0), [0.0, 500.0], 1.0, step=5.0)
 
 

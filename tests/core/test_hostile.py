@@ -105,7 +105,7 @@ def test_a_grid_beyond_memory_is_one_line(monkeypatch, capsys):
 
     monkeypatch.setattr(phases, "diagram", filled)
     assert main(["phase", "rates"]) == 2
-    assert capsys.readouterr().err == "linsolve: out of memory: Unable to allocate 7 TiB; ask for less\n"
+    assert capsys.readouterr().err == "linsolve: out of memory: Unable to allocate 7 TiB; use a smaller problem\n"
 
 
 def test_a_missing_extra_is_named_before_the_work(here, monkeypatch, capsys):

@@ -223,7 +223,6 @@ def test_machine_code_is_made_once():
     count = len(compiled._made)
     flow(TIMES, z0, engine="compiled")
     assert len(compiled._made) == count
-    assert all(machine.seconds > 0 for machine in compiled._made.values())
 
 
 def test_code_for_any_processor_gives_the_same_bits(monkeypatch):

@@ -61,7 +61,7 @@ def test_biases_that_do_not_reduce_are_refused():
     rng = np.random.default_rng(0)
     X, Y = samples(rng)
     weights = [0.01 * rng.normal(size=(4, 3)), 0.01 * rng.normal(size=(2, 4))]
-    with pytest.raises(ls.NotExact, match=r"MatchedOutputs.of: centered inputs = 0\.\d+ must vanish .*take solve"):
+    with pytest.raises(ls.NotExact, match=r"MatchedOutputs.of: centered inputs = 0\.\d+ must vanish .*use solve"):
         ls.laws.MatchedOutputs.of(weights, (X + 1.0, Y), bias=[None, [0.0, 1.0]])
     with pytest.raises(ls.NotExact, match=r"MatchedOutputs.of: zero hidden biases = 1 must vanish"):
         ls.laws.MatchedOutputs.of(weights, (X, Y), bias=[np.ones(4), Y.mean(axis=0)])

@@ -179,7 +179,11 @@ def _checked(case: Case, name: str) -> Any:
 
 
 def _notes(case: Case) -> tuple[str, ...]:
-    notes = [] if case.moving else ["start: at rest, where the flow stays; prove it from a start that moves, too"]
+    notes = (
+        []
+        if case.moving
+        else ["start: stationary, so that the flow stays there; also prove it from a start that moves"]
+    )
     for name, distance in case.exact.conditions(case.xp, case.start).items():
         size = float(np.max(arithmetic.to_numpy(distance)))
         if size > case.tolerance:

@@ -48,7 +48,7 @@ def refuse_ill_stated(problem: Problem) -> None:
                 raise TypeError(_wrong(problem, name, each, f"rates or forms of observables: {', '.join(known)}"))
     ends = _said(problem, "lifetime", z0)
     if not (isinstance(ends, tuple) and len(ends) == 2):
-        raise TypeError(_wrong(problem, "lifetime", ends, "two times, where the solution begins and where it ends"))
+        raise TypeError(_wrong(problem, "lifetime", ends, "two times, the beginning and the end of the solution"))
 
 
 def refuse_unportable(error: Exception, case: Any) -> None:

@@ -159,7 +159,7 @@ def refuse_extremes(flow: NeuralCollapse) -> None:
     if samples > MOST:
         raise ValueError(
             f"collapse: classes * m = {samples} must be at most {MOST} (samples; Gram matrices hold their squares); "
-            "take fewer"
+            "use fewer"
         )
 
 
@@ -187,13 +187,13 @@ def refuse_options(
                 f"say {low}"
             )
     if features > MOST:
-        raise ValueError(f"collapse: features = {features} must be at most {MOST} (features); take fewer")
+        raise ValueError(f"collapse: features = {features} must be at most {MOST} (features); use fewer")
     number("collapse", "scale", scale, meaning="size of weights", domain=f"(0, {LARGEST:g}]", example=0.3)
     if bias is not None:
         bounds, meaning = f"[-{LARGEST:g}, {LARGEST:g}]", "of every class at the start"
         number("collapse", "bias", bias, meaning=meaning, domain=bounds, example=round(1 / classes, 3))
     if kind == "scatter" and m < 2:
-        raise ValueError(f"collapse: m = {m} must be at least 2 (samples of each class; start = 'scatter'); take more")
+        raise ValueError(f"collapse: m = {m} must be at least 2 (samples of each class; start = 'scatter'); use more")
     if kind not in ("lambda", "aligned"):
         if imbalance:
             raise ValueError(

@@ -54,7 +54,7 @@ class Figure(NamedTuple):
 FIGURES = {
     "2": Figure("phases", "2", 3, "figure 2: the kernel aligns first (phase I), the network learns later (phase II)"),
     "3": Figure("phases", "3", 3, "figure 3: the size of the start sets the wait, and alignment is silent"),
-    "4": Figure("depth", "4", 3, "figure 4: with three and more layers the wait is a power of the size of the start"),
+    "4": Figure("depth", "4", 3, "figure 4: with three or more layers the wait is a power of the size of the start"),
     "5": Figure("classes", "5", 2, "figure 5 (a), (b): many classes, on whitened digits"),
     "B.1": Figure("phases", "b1", 2, "figure B.1: from start to end in closed form"),
     "D.1": Figure("depth", "d1", 2, "figure D.1: a faster first layer makes a stronger spike"),

@@ -50,7 +50,7 @@ def learn_deep(
         why = "descent is solved for balanced layers" if descent else "unbalanced layers are solved only for two"
         raise ValueError(f"learn: imbalance = {imbalance:g} must be 0 at depth = {depth} ({why}); leave it out")
     if depth > DEEPEST:
-        raise ValueError(f"learn: depth = {depth:g} must be at most {DEEPEST} (layers, all simulated); take fewer")
+        raise ValueError(f"learn: depth = {depth:g} must be at most {DEEPEST} (layers, all simulated); use fewer")
     problem = whiten(dataset.inputs, dataset.targets)
     modes = modes_of(problem.target)
     scale = float((START * modes.s[0]) ** (1 / depth)) if scale is None else scale
@@ -95,7 +95,7 @@ def _start(modes: Modes, depth: int, width: int, scale: float, rate: float, seed
     if not 0 < start[0] < np.inf:
         raise ValueError(
             f"learn: scale = {scale:g} to the power of depth = {depth} is {start[0]:g} but must be positive and finite "
-            "(start of the map); take a scale nearer to 1"
+            "(start of the map); use a scale nearer to 1"
         )
     if depth > 1:
         start[width:] = 0.0

@@ -123,7 +123,7 @@ def stable_step(step: float | None, limit: float) -> float:
         return 0.02 * limit
     if step >= limit:
         raise ValueError(
-            f"learn: step = {step:g} must be below {limit:.4g} (beyond it gradient descent does not settle); take less"
+            f"learn: step = {step:g} must be below {limit:.4g} (beyond it gradient descent does not settle); reduce it"
         )
     return step
 
@@ -134,7 +134,7 @@ def sampled_times(end: float, step: float, points: int, depth: int = 2) -> np.nd
     if count > most:
         raise ValueError(
             f"learn: step = {step:g} takes {count:.3g} steps to t = {end:.3g}, more than {most} (each of {depth} "
-            "layers); take a larger step, or smaller weights" + (", or fewer layers" if depth > 2 else "")
+            "layers); use a larger step, or smaller weights" + (", or fewer layers" if depth > 2 else "")
         )
     stride = math.ceil(count / points)
     return step * stride * np.arange(math.ceil(count / stride) + 1)

@@ -1,8 +1,8 @@
 r"""Neural collapse in JAX: values by the host, derivatives by the variational equation along the solution.
 
-The solvable set of a start and its modes are chosen by values, which the host does. A change of the start and the
-kernel is carried by :math:`\delta z' = (\partial v/\partial z)\, \delta z + (\partial v/\partial p)\, \delta p`, v the
-velocity at the values of the solution, by the Runge-Kutta method of order 8 of `scipy.integrate.DOP853`. The steps grow
+The solvable set of a start and its modes depend on values, so the host chooses them. A change of the start and the
+kernel obeys :math:`\delta z' = (\partial v/\partial z)\, \delta z + (\partial v/\partial p)\, \delta p`, v the velocity
+along the solution. It is integrated by the Runge-Kutta method of order 8 of `scipy.integrate.DOP853`. The steps grow
 with time, as the fast modes decay. A derivative is nan where a generic change grows by more than 1e6, near a saddle.
 """
 

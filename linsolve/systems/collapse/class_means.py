@@ -84,7 +84,7 @@ class Centered(NamedTuple):
         return whole, imbalance(xp, *self.outputs(xp)).distance
 
     def without(self, xp: Any, gone: Any) -> Centered:
-        """Return the problem with zero weights where `gone` holds."""
+        """Return the problem with weights set to zero where `gone` holds."""
         gone = gone[..., None, None]
         none = (xp.where(gone, 0 * a, a) for a in (self.product, self.gram_in, self.gram_out))
         return self._replace(**dict(zip(("product", "gram_in", "gram_out"), none, strict=True)))

@@ -98,12 +98,12 @@ class ConstantMode:
 class Scatter(NamedTuple):
     r"""Scatter ``D = H - H1 Y`` of features within classes, and the mean output ``c = W^T 1/sqrt(C)`` coupled to it.
 
-    Where ``W D = 0`` the scatter is constant. On hidden units orthogonal to those of class means and contrasts of
-    outputs it is a network of one output and target 0, ``c' = -D D^T c``, ``D' = -mu_s c c^T D`` (eq. (25) with all N
-    columns in ``D``, hence without its ``m``). If ``g`` along ``D^T c`` is an eigenvector of ``D^T D``, it remains one:
-    ``c`` and ``d = D g`` are a `HiddenMode` with ``s = 0``, rates 1 and ``mu_s``, and the rest of D is constant.
-    Otherwise the direction of ``D^T c`` changes: ``D D^T`` and ``c c^T`` then are a `ZeroTarget`, but ``D^T D``, which
-    the state needs, has no closed form.
+    Where ``W D = 0`` the scatter is constant. Otherwise, on hidden units orthogonal to those of class means and
+    contrasts of outputs, it is a network of one output and target 0, ``c' = -D D^T c``, ``D' = -mu_s c c^T D`` (eq.
+    (25) with all N columns in ``D``, hence without its ``m``). If ``g`` along ``D^T c`` is an eigenvector of ``D^T D``,
+    it remains one: ``c`` and ``d = D g`` are a `HiddenMode` with ``s = 0``, rates 1 and ``mu_s``, and the rest of D is
+    constant. Otherwise the direction of ``D^T c`` changes: ``D D^T`` and ``c c^T`` then are a `ZeroTarget`, but
+    ``D^T D``, which the state needs, has no closed form.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class BlockFeatures(Flow):
             If class sizes are unequal, so that K has more eigenvalues.
         """
         start.refuse_unequal(
-            f"{type(self).__name__}.rates_of_features", self._sizes, "take eigenvalues of kernel_of_classes(xp)"
+            f"{type(self).__name__}.rates_of_features", self._sizes, "use the eigenvalues of kernel_of_classes(xp)"
         )
         sample = self.kappa_d - self.kappa_c
         classes = sample + self._each * (self.kappa_c - self.kappa_n)
@@ -134,7 +134,7 @@ class BlockFeatures(Flow):
         return sum(p / v if inverse else p * v for p, v in zip(parts, mu, strict=True))
 
     def _pulled(self, xp: Any, r: Any) -> Any:
-        """Return ``r K`` from the entries of K: an independent check of `_through`, which uses its eigenvalues."""
+        """Return ``r K`` from the entries of K, to check `_through`, which uses the eigenvalues of K."""
         y = self._members(xp)
         own, mate, other = (v[..., None, None] for v in (self.kappa_d, self.kappa_c, self.kappa_n))
         total = xp.sum(r, axis=-1)[..., :, None]

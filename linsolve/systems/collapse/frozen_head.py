@@ -34,17 +34,17 @@ class FrozenHead(BlockFeatures):
 
     .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad \dot H = -W^T R K, \quad \dot b = -R 1,
 
-    as in `NeuralCollapse` with learning rate zero for the classifier (gradient flow, or gradient descent, of H and b
-    alone): for example a random head or a fixed simplex head. The flow is linear. The residual splits into contrasts
-    within classes, contrasts between classes and the average over samples, with kernel eigenvalues
+    as in `NeuralCollapse` with learning rate zero for the classifier, which may be a random head or a fixed simplex
+    head. Gradient flow, or gradient descent, acts on H and b alone. The flow is linear. The residual splits into
+    contrasts within classes, contrasts between classes and the average over samples, with kernel eigenvalues
     :math:`\mu_s, \mu_c, \mu_g`:
 
     .. math:: R(t) = e^{-\mu_s W W^T t} R_s + e^{-\mu_c W W^T t} R_c + e^{-(\mu_g W W^T + N) t} R_g,
 
     H and b are integrals of the residual: with ``phi(x) = (1 - e^-x)/x`` and ``B = mu_g W W^T + N``,
     ``b(t) = b_0 - t phi(B t) R_g 1``, ``H(t) = H_0 - W^T sum_j mu_j t phi(...) R_j``. For classes of unequal sizes the
-    class and global parts are coupled; each singular mode of W is then a linear least-squares problem with C + 1
-    unknowns, solved by a singular value decomposition (`linsolve.systems.collapse.unequal_head`).
+    class and global parts are coupled. Each singular mode of W is then a linear least-squares problem with C + 1
+    unknowns. A singular value decomposition solves it (`linsolve.systems.collapse.unequal_head`).
 
     Parameters
     ----------
@@ -64,9 +64,8 @@ class FrozenHead(BlockFeatures):
 
     Notes
     -----
-    Exact for: any class sizes, every classifier, singular ones and zero included, every start, every time,
-    ``t = inf`` and ``t < 0`` included. The part of H in the null space of W is constant; contrasts outside the range
-    of W are not learned.
+    Exact for: any class sizes; every classifier, also a singular one or zero; every start; every time, also ``t = inf``
+    and ``t < 0``. The part of H in the null space of W is constant; contrasts outside the range of W are not learned.
     Not for: a classifier that learns, see `NeuralCollapse`.
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorem 4.1 without

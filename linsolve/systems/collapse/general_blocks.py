@@ -58,8 +58,8 @@ class GeneralBlocks(Flow):
     ``A_d + m A_c + N A_n`` on the average. The whole matrix ``E`` is conserved if :math:`A_d = (m/c_2) I`
     and :math:`A_d + m A_c = (m/c_1) I`, and either the features have mean zero or ``A_n`` is zero.
 
-    Source: Seleznova, thesis (2024), Assumption D.1 and appendix D. Published formulas, checked: ``linsolve card
-    NeuralCollapse``.
+    Source: Seleznova, thesis (2024), Assumption D.1 and appendix D. ``linsolve card NeuralCollapse`` lists the
+    published formulas and their verdicts.
 
     Examples
     --------

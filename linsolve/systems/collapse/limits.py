@@ -99,7 +99,7 @@ def _classes(who: str, flow: Any) -> int:
     """Return the number of classes; raise for another flow, or one with batch axes."""
     if not isinstance(flow, BlockFeatures) or "gram_w" not in flow.axes or flow.kappa_d.ndim:
         text = type(flow).__name__ if isinstance(flow, BlockFeatures) else shown(flow)
-        raise TypeError(f"{who}: flow = {text} must be one NeuralCollapse (network without batch axes); take a member")
+        raise TypeError(f"{who}: flow = {text} must be one NeuralCollapse (network without batch axes); use a member")
     return int(flow.classes)
 
 
@@ -197,8 +197,8 @@ def obstructed(flow: Any, weights: tuple[np.ndarray, np.ndarray, np.ndarray]) ->
 
     With ``E = 0``, no scatter, and a constant mode decoupled from the contrasts of classes, the contrasts of outputs
     and of class means form a balanced square network. Training conserves the sign of the determinant of its map. The
-    target is the identity, whose determinant is positive. From a negative determinant all modes but one are learned:
-    training converges to a saddle where the loss of contrasts is ``m/2``, and only rounding errors leave it.
+    target is the identity, whose determinant is positive. From a negative determinant all modes but one are learned.
+    Training converges to a saddle where the loss of contrasts is ``m/2``. Only rounding errors leave the saddle.
 
     Parameters
     ----------
@@ -237,10 +237,10 @@ def slows_down(flow: Any, weights: tuple[Any, Any, Any]) -> bool:
 def final_rates(flow: Any, end: Any, residual: np.ndarray) -> dict[str, float | None]:
     r"""Return the exponential rates of the parts of the residual at the end of training.
 
-    At the end ``R' = -Theta R`` with the tangent kernel
-    :math:`\Theta = I \otimes (H^T H + \eta_b 1 1^T) + W W^T \otimes K`. A part of the residual decays with the smallest
-    positive eigenvalue whose eigenspace it overlaps, or with twice the rate of the sample part if that is slower: the
-    sample part drives the others in second order, and the global part only where features have a nonzero mean.
+    At the end ``R' = -Theta R`` with the tangent kernel :math:`\Theta = I \otimes (H^T H + \eta_b 1 1^T) + W W^T
+    \otimes K`. A part of the residual decays with the smallest positive eigenvalue whose eigenspace it overlaps, or
+    with twice the rate of the sample part if that is slower. The reason is that the sample part drives the class part
+    in second order, and the global part, too, if the features have a nonzero mean.
 
     Parameters
     ----------

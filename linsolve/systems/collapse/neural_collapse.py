@@ -27,7 +27,7 @@ __all__ = ["NeuralCollapse"]
 
 
 class NeuralCollapse(BlockFeatures):
-    r"""Features, classifier and bias under a feature kernel with blocks, described by products and Gram matrices.
+    r"""Features, classifier and bias under a feature kernel with blocks; the state holds products and Gram matrices.
 
     .. math:: L = |R|_F^2/2, \quad R = W H + b 1^T - Y, \qquad
         \dot W = -R H^T, \quad \dot b = -R 1, \quad \dot H = -W^T R K,
@@ -90,17 +90,18 @@ class NeuralCollapse(BlockFeatures):
     equation with target ``Y - m 1^T/N``. For ``kappa_c > kappa_n`` the features of class averages have C different
     rates, and no closed form is known. ``E`` is taken per N/C samples, and the mean is that of all samples.
 
-    Not for the following starts; use `linsolve.integrate`. Not implemented: contrasts in blocks of two eigenvalues
-    each; scatter coupled to contrasts where ``kappa_c = kappa_n`` makes features white; ``D^T c`` of changing direction
-    (``D D^T`` and ``c c^T`` are a `linsolve.collapse.ZeroTarget`, ``D^T D`` has no closed form). No closed form
-    is known: scatter coupled to contrasts otherwise, a mean that shares hidden units, other imbalances. For a frozen
-    classifier use `FrozenHead`.
+    Not for the following starts; use `linsolve.integrate`. Not implemented are contrasts in blocks of two eigenvalues
+    each, and scatter coupled to contrasts where ``kappa_c = kappa_n`` makes features white. No closed form is known for
+    scatter coupled to contrasts otherwise, for a mean that shares hidden units, and for other imbalances. If ``D^T c``
+    changes its direction, ``D D^T`` and ``c c^T`` are a `linsolve.collapse.ZeroTarget`, but ``D^T D`` has no closed
+    form. For a frozen classifier use `FrozenHead`.
 
     Raises `ValueError` for products and Gram matrices that belong to no weights.
 
     Sources: Seleznova, Weitzner, Giryes, Kutyniok, Chou, "Neural (tangent kernel) collapse" (2023), Theorems 4.1, 5.1,
     5.2; Seleznova, thesis (2024), section 3.3 and appendix B, whose equation numbers are used. The thesis proves
-    limits; the solutions are derived here. Published formulas, checked: ``linsolve card NeuralCollapse``.
+    limits; the solutions are derived here. ``linsolve card NeuralCollapse`` lists the published formulas and their
+    verdicts.
 
     Accuracy: 1e-12 of each field's largest entry against sixty digits, typically 1e-14, at t from 1e-6 to 1e3 and inf
     (``tests/systems/collapse``). The tests take twenty generic starts and kernels of each kind: lambda-balanced

@@ -12,7 +12,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import integer, lengths, number, real_array, refuse_beyond_memory
 from linsolve.core.network_arguments import meeting
 from linsolve.core.parameters import batch_shape
-from linsolve.core.randomness import seeded
+from linsolve.core.randomness import orthonormal, seeded
 from linsolve.systems.collapse.contrasts import norm, split
 from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
 
@@ -137,12 +137,6 @@ def distances(xp: Any, z: Any, y: Any) -> dict[str, Any]:
     }
 
 
-def _frames(rng: np.random.Generator, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:
-    """Return matrices with orthonormal columns, uniformly distributed."""
-    q, r = np.linalg.qr(rng.normal(size=(*batch, rows, columns)))
-    return q * np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[..., None, :]
-
-
 def balanced(
     who: str, sizes: tuple[int, ...], basis: np.ndarray, mu: np.ndarray, n: int, *, scale: float, imbalance: float,
     batch: tuple[int, ...], rng: np.random.Generator | int | None,
@@ -164,9 +158,9 @@ def balanced(
     least = np.linalg.svd(drawn, compute_uv=False)[..., :rank]
     most = np.hypot(least, np.sqrt(abs(imbalance)))
     own, other = (most, least) if imbalance >= 0 else (least, most)
-    hidden = np.swapaxes(_frames(rng, batch, n, rank), -1, -2)
-    w = np.sqrt(count / classes) * (_frames(rng, batch, classes, rank) * own[..., None, :]) @ hidden
-    inputs = basis @ _frames(rng, batch, basis.shape[1], rank)
+    hidden = np.swapaxes(orthonormal(rng, batch, n, rank), -1, -2)
+    w = np.sqrt(count / classes) * (orthonormal(rng, batch, classes, rank) * own[..., None, :]) @ hidden
+    inputs = basis @ orthonormal(rng, batch, basis.shape[1], rank)
     means = np.sqrt(mu)[..., None, None] * (inputs * other[..., None, :]) @ hidden
     h = np.swapaxes(means, -1, -2)
     h = h if len(basis) == count else np.repeat(h, count // classes, axis=-1)
@@ -183,7 +177,7 @@ def refuse_blocks(who: str, sizes: tuple[int, ...], flow: Any) -> None:
     """Raise unless ``kappa_c = kappa_n``: for unequal class sizes no other kernel has a closed form."""
     if np.any(flow.kappa_c != flow.kappa_n):
         raise ValueError(
-            f"{who}: m = {list(sizes)} must be one number (samples of each class) for kappa_c > kappa_n; take classes "
+            f"{who}: m = {list(sizes)} must be one number (samples of each class) for kappa_c > kappa_n; use classes "
             "of equal size, kappa_n = kappa_c, or draw your own weights for integrate(flow, t, flow.of(h, w, b))"
         )
 

@@ -6,8 +6,8 @@ singular mode of the classifier, of singular value s, has the residual
 .. math:: r = A x - y, \qquad A = [s L, \sqrt{\eta_b m}], \qquad x = (L^{-1} h, \beta), \qquad
     \dot x = -A^\top (A x - y), \qquad b = b_0 + \sqrt{\eta_b}\, \beta, \quad \beta_0 = 0,
 
-a linear least-squares problem with ``C + 1`` unknowns; ``b_0`` is subtracted from the target y. With the singular value
-decomposition ``A = P S Q^T``,
+This is a linear least-squares problem with ``C + 1`` unknowns. The target y is reduced by ``b_0``. With the singular
+value decomposition ``A = P S Q^T``,
 
 .. math:: x(t) = Q \big[ e^{-S^2 t} Q^\top x_0 + S\, t\, \varphi(S^2 t)\, P^\top y \big], \quad
     r(t) = P e^{-S^2 t} P^\top r_0, \quad \varphi(x) = (1 - e^{-x})/x .

@@ -21,9 +21,9 @@ class WhiteFeatures:
 
     .. math:: \dot W = -(W H - T) H^\top, \quad \dot H = -\mu_s W^\top (W H - T), \quad T = Y - m 1^\top/N,
 
-    where scatter within classes is not separate: ``H U / a`` and ``a W``, ``a^4 = mu_s``, are a two-layer network on
-    white inputs with target ``Y U`` in the time ``sqrt(mu_s) t``, a matrix Riccati equation. A bias ``m/N + beta 1``
-    relaxes alone, ``beta' = -eta_b N beta``, if ``1^T W = 0``.
+    Scatter within classes is then learned together with class means: ``H U / a`` and ``a W``, with ``a^4 = mu_s``, are
+    a two-layer network on white inputs with target ``Y U`` in the time ``sqrt(mu_s) t``. It obeys a matrix Riccati
+    equation. A bias ``m/N + beta 1`` relaxes alone, ``beta' = -eta_b N beta``, if ``1^T W = 0``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Two layers whose product has target zero: the end of training, and scatter that the mean output sees."""
+"""Two layers whose product has target zero: the end of training, and scatter coupled to the mean output."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ZeroTarget(Flow):
     .. math:: A = e^{-\tilde E t} D_0 \big[ I + \eta_w D_0^\top \Phi D_0 \big]^{-1} D_0^\top e^{-\tilde E t}, \quad
         \Phi = \tilde E^{-1} (I - e^{-2 \tilde E t}) .
 
-    - The end of training of `NeuralCollapse`, with class means fitted and held: ``D = H2``, ``eta_w = m``,
+    - The end of training of `NeuralCollapse`, when class means are fitted and constant: ``D = H2``, ``eta_w = m``,
       ``eta_d = mu_s``. There ``D`` tends to zero if and only if :math:`\tilde E` has no negative eigenvalue; with a
       negative one, :math:`\eta_w A` tends to the negative part of :math:`-\tilde E`. Along a null vector of
       :math:`\tilde E` it decays as ``1/(2 t)``.
-    - Scatter ``D`` within classes on hidden units of its own and the mean output ``c``: ``W = c^T``, ``eta_w = 1``,
+    - Scatter ``D`` within classes on separate hidden units, and the mean output ``c``: ``W = c^T``, ``eta_w = 1``,
       ``eta_d = mu_s``, also where ``D^T c`` changes its direction.
 
     Parameters
@@ -55,7 +55,7 @@ class ZeroTarget(Flow):
     no closed form: ``D = e^{-E t} D_0 T`` with an orthogonal factor in ``T`` that depends on the path.
 
     Sources: Seleznova, thesis (2024), section 3.3, (44)-(50), with the factors of (46)-(49) corrected; the solution is
-    derived here. Published formulas, checked: ``linsolve card NeuralCollapse``.
+    derived here. ``linsolve card NeuralCollapse`` lists the published formulas and their verdicts.
 
     Accuracy: 1e-11 of each field's largest entry against simulated weights; 1e-12 against sixty digits
     (``tests/systems/collapse/test_zero_target.py``).
@@ -204,7 +204,7 @@ def _riccati(xp: Any, t: Any, e: Any, gram: Any, eta: Any, size: Any, batch: tup
 
 
 def _frame(xp: Any, e: Any, start: Any, size: Any) -> Frame:
-    """Return the initial state in the eigenbasis of ``E``; the other half of a `Frame`, as many inputs, is empty.
+    """Return the initial state in the eigenbasis of ``E``, as a `Frame` whose other half is empty.
 
     Eigenvalues below the rounding error of `size` are zero.
     """

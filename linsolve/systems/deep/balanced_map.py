@@ -48,7 +48,8 @@ class BalancedMap(Flow):
 
     Sources: Arora, Cohen, Hazan, "On the optimization of deep networks: implicit acceleration by overparameterization"
     (2018), Theorem 1, for the equation; Saxe, McClelland, Ganguli (2014), eqs. (14)-(16), and Atanasov, Bordelon,
-    Pehlevan (2022), eq. (39), for the modes. Published formulas, checked: ``linsolve card DeepMode``.
+    Pehlevan (2022), eq. (39), for the modes. ``linsolve card DeepMode`` lists the published formulas and their
+    verdicts.
 
     Accuracy: that of `DeepMode` for each mode; residual at 40 digits (``tests/systems/deep/test_deep_network.py``).
 

@@ -1,4 +1,4 @@
-r"""Growth of three and more layers from a small start: the leading system and the time at which it blows up.
+r"""Growth of three or more layers from a small start: the leading system and the time at which it blows up.
 
 With :math:`W_l(0) = \sigma V_l`, white inputs, target ``S`` and :math:`\tau = \sigma^{L-2} t`, the flow of the network
 at :math:`\sigma \to 0` is :math:`\dot V_l = V_{>l}^T S V_{<l}^T`, the gradient ascent of
@@ -141,7 +141,7 @@ class Growth:
 
 
 def blow_up(layers: Sequence[Any], target: Any) -> BlowUp:
-    r"""Return the time :math:`\tau^*` at which three and more layers leave a small start, a function of the draw.
+    r"""Return the time :math:`\tau^*` at which three or more layers leave a small start, a function of the draw.
 
     From initial weights :math:`W_l = \sigma V_l` on white inputs, at rate 1, the strongest mode of the target is
     learned at :math:`t = \sigma^{2-L} \tau^* (1 + o(1))`; see the law `UnalignedLearningTime`. The time is closed

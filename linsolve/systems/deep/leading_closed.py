@@ -13,7 +13,7 @@ __all__ = ["closed_time", "nahm", "narrow_time", "scalar_time"]
 
 
 def scalar_time(xp: Any, weights: Any, step: float = 0.25) -> Any:
-    r"""Return the blow-up time of a chain of three and more weights, :math:`\dot w_l = \prod_{k \ne l} w_k`.
+    r"""Return the blow-up time of a chain of three or more weights, :math:`\dot w_l = \prod_{k \ne l} w_k`.
 
     .. math:: \tau^* = I(w_1^2, \dots, w_L^2), \qquad
         I(x) = \frac12 \int_0^\infty \frac{dz}{\sqrt{\prod_l (z + x_l)}},

@@ -63,8 +63,8 @@ class DeepNetwork:
     strength. Not for: weights that are not balanced or not aligned (`of` raises `NotExact` with their distance).
 
     Sources: Saxe, McClelland, Ganguli (2014), eqs. (14)-(16); Atanasov, Bordelon, Pehlevan, "Neural networks as kernel
-    learners: the silent alignment effect" (2022), eqs. (32)-(43), (53)-(55), with unequal rates. Published formulas,
-    checked: ``linsolve card DeepMode``.
+    learners: the silent alignment effect" (2022), eqs. (32)-(43), (53)-(55), with unequal rates.
+    ``linsolve card DeepMode`` lists the published formulas and their verdicts.
 
     Accuracy: layers within 1e-8 of an eighth-order integrator of the raw weights (its own accuracy) at depths 1, 2, 3
     and 5 with unequal rates, white and commuting covariances; kernels within 1e-6 of finite differences

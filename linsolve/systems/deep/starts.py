@@ -10,7 +10,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, integer, real_array, refuse_beyond_memory, refuse_shape, shown
 from linsolve.core.matrix_arguments import layer_rates
-from linsolve.core.randomness import seeded
+from linsolve.core.randomness import orthonormal, seeded
 
 __all__ = [
     "POSITIVE",
@@ -56,7 +56,8 @@ def parts_of(
                 "a direction of its own); widen the layer or start the weakest modes at 0"
             )
         frame = np.zeros((size, len(s)))
-        frame[:, moving] = _orthonormal(random, size, len(moving))
+        turned = np.eye(size, len(moving)) if random is None else orthonormal(random, (), size, len(moving))
+        frame[:, moving] = turned
         frames.append(frame)
     variances = real_array(WHO, "variances", variances, meaning="variances of the inputs", domain=POSITIVE)
     return u, s, v, start, layer_rates(WHO, rates, depth), tuple(frames), _for_each_mode("variances", variances, s)
@@ -95,14 +96,6 @@ def _widths(widths: int | Sequence[int] | None, depth: int, default: int) -> lis
     return sizes
 
 
-def _orthonormal(rng: np.random.Generator | None, rows: int, columns: int) -> np.ndarray:
-    """Return orthonormal columns: those of the identity, or uniformly distributed ones."""
-    if rng is None:
-        return np.eye(rows, columns)
-    q, r = np.linalg.qr(rng.normal(size=(rows, columns)))
-    return q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
-
-
 def refuse_shapes(s: Any, start: Any, variances: Any, rates: Any, frames: list[tuple[str, Any]]) -> None:
     """Raise ValueError if the shapes of the parts do not fit; `frames` by name, input to output."""
     if s.ndim != 1:
@@ -129,5 +122,5 @@ def refuse_frames(start: Any, frames: list[tuple[str, Any]]) -> None:
         if not off <= TOLERANCE:
             raise ValueError(
                 f"{WHO}: {name}.T @ {name} - 1 = {off:.3g} must vanish (orthonormal columns; at most "
-                f"{TOLERANCE:g}); take singular vectors, or the Q of a QR decomposition"
+                f"{TOLERANCE:g}); use singular vectors, or the Q of a QR decomposition"
             )

@@ -24,8 +24,8 @@ class BlockFit(NamedTuple):
     distance : array, shape batch
         ``|K - B|_F / |K|_F``, ``B`` the kernel of these three values.
     score : array, shape batch
-        Gap of the averages over pairs within and between classes, in units of its standard deviation under a uniformly
-        random assignment of the same labels; 0 where the kernel has one value off the diagonal.
+        Difference of the averages over pairs within and between classes, in units of its standard deviation under a
+        uniformly random assignment of the same labels. It is 0 where the kernel has one value off the diagonal.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def fit_blocks(kernel: Any, labels: Any, *, average: str = "samples") -> BlockFi
     .. math:: 2 S (\pi_2 - \pi_2^2) + 4 (R - S)(\pi_3 - \pi_2^2) + (2 S - 4 R)(\pi_4 - \pi_2^2), \quad
         \pi_2 = E s_{ij}, \; \pi_3 = E s_{ij} s_{ik}, \; \pi_4 = E s_{ij} s_{kl} .
 
-    The gap of the averages over all pairs is proportional to this sum, so the ratio is its score.
+    The difference of the averages over all pairs is proportional to this sum, so the ratio is its score.
 
     Source: Seleznova, thesis (2024), section 3.2, eq. (23) and Figure 4; the distance and the score are derived here.
 
@@ -155,7 +155,7 @@ def _fitted(xp: Any, k: Any, y: Any, sizes: np.ndarray, average: str) -> tuple[A
 
 
 def _score(xp: Any, k: Any, y: Any, sizes: np.ndarray) -> Any:
-    """Return the gap of pooled averages divided by its standard deviation under random labels."""
+    """Return the difference of pooled averages divided by its standard deviation under random labels."""
     n = y.shape[1]
     near = float((sizes * (sizes - 1)).sum())
     if not near:
@@ -175,6 +175,6 @@ def _score(xp: Any, k: Any, y: Any, sizes: np.ndarray) -> Any:
     )
     same = xp.matrix_transpose(y) @ y
     gap = xp.sum(k * same, axis=(-2, -1))
-    # rounding errors of a kernel with one value off the diagonal are no gap
+    # rounding errors of a kernel with one value off the diagonal are no difference
     some = variance > 1e-24 * squares
     return xp.where(some, gap / xp.sqrt(xp.where(some, variance, xp.ones_like(variance))), xp.zeros_like(gap))

@@ -50,8 +50,8 @@ class BlockKernel(ClassKernel, Flow):
     N^3. Several outputs are a batch axis. For the mean loss ``|r|^2/(2N)`` pass ``eta/N``. Not for: kernels that change
     during training. For kernel values that differ from class to class see `SpecializedKernel`.
 
-    Source: Seleznova, thesis (2024), Table 1 and eqs. (8)-(15), for equal sizes. Published formulas, checked:
-    ``linsolve card BlockKernel``.
+    Source: Seleznova, thesis (2024), Table 1 and eqs. (8)-(15), for equal sizes. ``linsolve card BlockKernel`` lists
+    the published formulas and their verdicts.
 
     Accuracy: residuals 1e-13 norm-wise at every time; eigenvalues 1e-13 of the largest, and for ``between >= 0`` 1e-13
     of themselves (``tests/systems/kernel_regime/test_block_kernel.py``, against fifty digits and ``eigvalsh``; over

@@ -164,5 +164,5 @@ def refuse_drift(problem: Any, blocks: Blocks, pull: Any) -> None:
     if np.isinf(arithmetic.to_numpy(problem.t)).any() and drifts.any():
         raise ValueError(
             f"{type(problem.flow).__name__}.predict: t = inf must be finite for this kernel (it is singular on class "
-            "averages, and outputs at test points grow without bound); ask for a finite time"
+            "averages, and outputs at test points grow without bound); give a finite time"
         )

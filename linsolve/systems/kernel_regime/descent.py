@@ -95,7 +95,7 @@ class KernelDescent:
         z0 : array_like, shape batch + own
             Start.
         step : float
-            Length of one step in units of time, below `largest_step`; without momentum `best_step` is the best.
+            Length of one step in units of time, below `largest_step`. Without momentum `best_step` converges fastest.
         momentum : float
             Momentum of the heavy ball, in [0, 1).
         allow_divergence : bool
@@ -109,8 +109,8 @@ class KernelDescent:
         Raises
         ------
         ValueError
-            If `k` holds other than whole numbers, or if the step is beyond the stability bound and `allow_divergence`
-            is false.
+            If an entry of `k` is not a whole number, or if the step is beyond the stability bound and
+            `allow_divergence` is false.
         OverflowError
             If the outputs are beyond the range of doubles, for example in a divergent descent.
         """
@@ -143,7 +143,7 @@ class KernelDescent:
         if not allow_divergence and not float(step) < bound:
             raise ValueError(
                 f"{who}: step = {float(step):.6g} must be below {bound:.6g} (2 (1 + momentum) / (eta lam_max); "
-                "from this step on gradient descent does not converge); take best_step(), or pass allow_divergence=True"
+                "from this step on gradient descent does not converge); use best_step(), or pass allow_divergence=True"
             )
         return arithmetic.cast(xp, step), arithmetic.cast(xp, b)
 

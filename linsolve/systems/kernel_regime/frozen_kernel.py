@@ -50,14 +50,14 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
     `TwoLayer`.
 
     Sources: Ortiz-Jimenez, Moosavi-Dezfooli, Frossard, "What can linearized neural networks actually say about
-    generalization?" (2021), section 2; Seleznova, thesis (2024), eqs. (2.59)-(2.61). Published formulas, checked:
-    ``linsolve card FrozenKernel``.
+    generalization?" (2021), section 2; Seleznova, thesis (2024), eqs. (2.59)-(2.61). ``linsolve card FrozenKernel``
+    lists the published formulas and their verdicts.
 
     Eigenvalues below ``n eps`` of the largest count as zero, since this is the rounding error of an eigensolver in
-    doubles. One eigendecomposition is reused for all times, starts and observables of a flow.
+    doubles. One eigendecomposition serves all times, starts and observables of a flow.
 
-    Accuracy: a few rounding errors of ``|f0| + |y|``. For modes that have not converged at t the error is
-    ``1 + eta lam_max t`` times larger, the effect of rounding K. It is 1e-13 at n = 40
+    Accuracy: a few rounding errors of ``|f0| + |y|``. Rounding of K makes the error of modes that have not converged at
+    t larger by the factor ``1 + eta lam_max t``. It is 1e-13 at n = 40
     (``test_rank_deficient_kernels_agree_with_fifty_digits``; over broad draws
     ``benchmarks/accuracy_frozen_kernel.py``).
 
@@ -177,7 +177,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         return spectrum.exponents(xp, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return the outputs, as start plus change or as target plus residual, whichever rounds less.
+        """Return the outputs: start plus change, or target plus residual, whichever has the smaller rounding error.
 
         At ``t = 0`` they are bitwise the start.
         """

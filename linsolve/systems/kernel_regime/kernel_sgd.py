@@ -63,8 +63,8 @@ class KernelSGD:
         Raises
         ------
         ValueError
-            If `k` holds other than whole numbers, `step` is not positive, `batch` is not a valid number of samples, or
-            `replacement` is neither True nor False.
+            If an entry of `k` is not a whole number, `step` is not positive, `batch` is not a valid number of samples,
+            or `replacement` is neither True nor False.
         OverflowError
             If SGD diverges beyond the range of doubles; the message contains the step.
 

@@ -27,7 +27,7 @@ from linsolve.systems.kernel_regime.minibatch import Model, Sampling, settled
 
 __all__ = ["loss_deviation", "partition_weight", "without_spread"]
 
-LARGEST = 32  # parameters; the moments of more take more than a second a step
+LARGEST = 32  # parameters; with more of them a step of the moments takes more than a second
 STIRLING = ((1,), (1, 1), (1, 3, 1), (1, 7, 6, 1))  # partitions of 1 to 4 elements into 1, 2, ... blocks
 
 
@@ -119,7 +119,7 @@ def _refuse_divergence(who: str, xp: Any, deviation: Any, step: int) -> None:
     if not bool(xp.isfinite(deviation)):
         raise OverflowError(
             f"{who}: k = {step} is beyond the step at which the variance of the loss leaves the range of doubles (SGD "
-            "diverges); take fewer steps, a smaller step or a larger batch"
+            "diverges); use fewer steps, a smaller step or a larger batch"
         )
 
 
@@ -132,7 +132,7 @@ def _deviation(xp: Any, lines: Any, moments: Any) -> Any:
     n, width = lines.shape
     form = xp.matrix_transpose(lines) @ lines / (2 * n)
     corner = xp.concat([xp.zeros((width - 1,)), xp.ones((1,))])
-    form = form - form[-1, -1] * corner[:, None] * corner  # the value at the mean is certain
+    form = form - form[-1, -1] * corner[:, None] * corner  # the value at the mean has no variance
     flat = xp.reshape(form, (-1,))
     table = xp.reshape(moments, (width**2, width**2))
     mean = xp.sum(flat * table[:, -1])

@@ -250,7 +250,7 @@ def cosine_alignment(kernel: Any, f: Any) -> Any:
 def energy_concentration(kernel: Any, f: Any, top: int) -> Any:
     """Return ``|Phi f| / |f|``, Phi the `top` leading eigenvectors as rows (section 4.1); 0 for ``f = 0``.
 
-    It is not well-defined if the eigenvalues number `top` and `top` + 1 are equal.
+    It is not unique if the eigenvalues `top` and `top` + 1, in decreasing order, are equal.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def without_negative(xp: Any, covariance: Any) -> Any:
 
 def evaluated_steps(who: str, k: Any) -> np.ndarray:
     """Return numbers of steps that are evaluated one by one; at most ten million."""
-    return step_counts(who, k, most=10_000_000, fix="each step is evaluated; ask for fewer")
+    return step_counts(who, k, most=10_000_000, fix="each step is evaluated; use fewer")
 
 
 def sampling(who: str, count: int, batch: Any, replacement: Any) -> Sampling:
@@ -178,9 +178,6 @@ class Averages(NamedSeries):
             return f"sgd: average = 'loss_std' is missing for {self.without_spread}; one of {', '.join(self.keys())}"
         return unknown_name("sgd", "average", name, self.keys())
 
-    def __repr__(self) -> str:
-        return f"Averages(t: shape {self.t.shape}, route: {self.route}; {', '.join(self.keys())})"
-
 
 class Course(NamedTuple):
     """Averages at the wanted steps: ``delta``, its change, mean squares of the residuals, covariances."""
@@ -214,7 +211,7 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
     Raises
     ------
     ValueError
-        If `k` holds other than whole numbers, or if the covariances exceed the memory.
+        If an entry of `k` is not a whole number, or if the covariances exceed the memory.
     OverflowError
         If the mean loss leaves the range of doubles; the message contains the step.
     """
@@ -230,7 +227,7 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
             if not bool(xp.all(xp.isfinite(squares * unit * unit))):
                 raise OverflowError(
                     f"{who}: k = {counts.max()} is beyond step {step}, at which the mean loss leaves the range of "
-                    "doubles (SGD diverges); take fewer steps, a smaller step or a larger batch"
+                    "doubles (SGD diverges); use fewer steps, a smaller step or a larger batch"
                 )
             last = delta, moved, squares, c if kept else None
             if step in wanted:
@@ -257,7 +254,7 @@ def settled(xp: Any, step: int, before: tuple[Any, ...], now: tuple[Any, ...]) -
 def _steps(xp: Any, model: Model, delta: Any, every: bool) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield ``delta``, its change, mean squares of the residuals and covariances after 0, 1, 2, ... steps.
 
-    The change is summed by itself: it may be below the rounding errors of ``delta``, which vanishes at convergence.
+    The change is summed separately, because it may be below the rounding errors of ``delta``.
     """
     pairs = model._replace(rows=model.rows[..., None, None, :, :], h=model.h[..., None, None]) if every else model
     moved = 0 * delta

@@ -62,7 +62,9 @@ def follow(
             f"{who}: kernel, y, f0, eta have shapes {shapes} but must be (n, n), (n,), (n,), () (one target); "
             "for batches call the flow, which diagonalizes the kernel once for all targets"
         )
-    tolerance = number(who, "tolerance", tolerance, meaning="error over |f0 - y|", domain="(0, 1)", example=1e-13)
+    tolerance = number(
+        who, "tolerance", tolerance, meaning="error relative to |f0 - y|", domain="(0, 1)", example=1e-13
+    )
     most = integer(who, "most", most, meaning="products with K", example=200)
     if _suits(kernel, y, f0, t):
         xp = arithmetic.namespace(kernel)

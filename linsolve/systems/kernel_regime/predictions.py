@@ -150,7 +150,7 @@ def _onto_modes(problem: Any, spectrum: Spectrum, rows: Any) -> Any:
     if np.isinf(arithmetic.to_numpy(problem.t)).any() and worst > _OUTSIDE:
         raise ValueError(
             f"{type(problem.flow).__name__}.predict: part of k_x outside the range of the kernel = {worst:.3g} must "
-            "vanish at t = inf (relative; otherwise outputs grow without bound); ask for a finite time"
+            "vanish at t = inf (relative; otherwise outputs grow without bound); give a finite time"
         )
     return xp.where(noise, xp.zeros_like(found), found)
 

@@ -56,7 +56,7 @@ class SpecializedKernel(ClassKernel, Flow):
     Exact for: every positive semi-definite kernel that is constant on pairs of classes, singular ones included, any
     class sizes, every time, ``t = inf`` and ``t < 0`` included. Costs C^3 + N C. Not for: kernels that change during
     training, and tangent kernels that couple outputs (``Theta_ks = 0`` for ``k != s`` is assumed, as in the source). Of
-    the three parts of the loss only the sample part decouples: global and class averages mix, except in `BlockKernel`.
+    the three parts of the loss only the sample part decouples. Global and class averages mix, except in `BlockKernel`.
 
     Sources: Seleznova, thesis (2024), section 3.3, Assumption 3.2 and "Limitations": specialization means different
     values in blocks of different classes, which the thesis does not treat; the term is from Shan and Bordelon (2021).

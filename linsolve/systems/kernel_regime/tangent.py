@@ -276,8 +276,8 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     r"""Return the losses of a network and of its linearizations at the start and at the end (Fig. 8).
 
     Each loss has a closed form. The linearizations are those by `linearize` in the state at ``t = 0`` and in the state
-    at ``t = inf``. Training aligns the kernel with the task, so that from small initial weights the final kernel learns
-    fastest; the network starts as slowly as the first linearization and ends as fast as the second.
+    at ``t = inf``. Training aligns the kernel with the task. From small initial weights the final kernel therefore
+    learns fastest. The network starts as slowly as the first linearization and ends as fast as the second.
 
     Parameters
     ----------

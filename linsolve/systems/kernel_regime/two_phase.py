@@ -63,9 +63,9 @@ class TwoPhaseKernel(Expansion):
     Notes
     -----
     Approximates training under the model kernel. Source: Atanasov, Bordelon, Pehlevan (2022), (2), (3), (12)-(14). In
-    (2) the exponential is ordered in time unless the kernels commute; here each phase has one kernel. A linear
-    network with more inputs than samples differs from regression with its final kernel by more, see `KernelRegression`.
-    Published formulas, checked: ``linsolve card TwoPhaseKernel``.
+    (2) the exponential is ordered in time unless the kernels commute; here each phase has one kernel. For a linear
+    network with more inputs than samples, the difference from regression with its final kernel is larger, see
+    `KernelRegression`. ``linsolve card TwoPhaseKernel`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class TwoPhaseKernel(Expansion):
     eta: Any = parameter(r"\eta", "learning rate", domain="(0, inf)", default=1.0)
 
     approximates: ClassVar[str] = "training under a kernel of two phases, small in the first"
-    unapplied: ClassVar[str] = "a model of the kernel; KernelRegression.of takes a network"
+    unapplied: ClassVar[str] = "a model of the kernel; use KernelRegression.of for a network"
     timed: ClassVar[bool] = False
     symbol: ClassVar[str] = "epsilon"
     meaning: ClassVar[str] = "size of the kernel of phase I"

@@ -53,7 +53,7 @@ class BalancedMode(Map):
     error that rounding the arguments may cause. Backward in time, toward the blow-up, differences cancel and the errors
     reach 20 times that bound (``tests/numerics/test_stable.py``).
 
-    Published formulas, checked: ``linsolve card BalancedMode``.
+    ``linsolve card BalancedMode`` lists the published formulas and their verdicts.
 
     Examples
     --------

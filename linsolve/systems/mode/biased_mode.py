@@ -82,7 +82,7 @@ class BiasedMode(HiddenUnits):
     a loss 1e-12 relative; residual 1e-12 relative, times ``1 + rate t``. Where ``X = 2 s |sigma(inf)|`` is large, fast
     transients are accurate to the rounding error of ``X``.
 
-    Published formulas, checked: ``linsolve card BiasedMode``.
+    ``linsolve card BiasedMode`` lists the published formulas and their verdicts.
 
     Examples
     --------

@@ -63,7 +63,8 @@ class DeepMode(Map):
 
     Sources: Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear neural
     networks" (2014), eqs. (14)-(16); Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent
-    alignment effect" (2022), eqs. (38)-(40). Published formulas, checked: ``linsolve card DeepMode``.
+    alignment effect" (2022), eqs. (38)-(40). ``linsolve card DeepMode`` lists the published formulas and their
+    verdicts.
 
     Accuracy: ``1e-13 (1 + condition)`` relative for the state and for the loss against 50 digits. The condition number
     ``|t a'/a|`` (``|t (s-a)'/(s-a)|`` for the loss) is the relative effect of a relative error of `t`. It is large

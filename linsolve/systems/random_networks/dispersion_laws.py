@@ -26,9 +26,17 @@ class RandomNetworks(Statistic):
     weight_variance: Any = parameter(r"\sigma_w^2", "variance of the weights times fan-in", domain="(0, inf)")
     slope: Any = parameter("s", "slope of the units at negative arguments")
     omega: Any = parameter(
-        r"\omega", "rates of the weights, their part of the kernel", domain="(0, inf)", axes=("layer",)
+        r"\omega",
+        "learning rates of the weights, factors of their part of the kernel",
+        domain="(0, inf)",
+        axes=("layer",),
     )
-    beta: Any = parameter(r"\beta", "rates of the biases, their part of the kernel", domain="(0, inf)", axes=("layer",))
+    beta: Any = parameter(
+        r"\beta",
+        "learning rates of the biases, factors of their part of the kernel",
+        domain="(0, inf)",
+        axes=("layer",),
+    )
     norm_squared: Any = parameter("|x|^2", "squared length of the input", domain="(0, inf)", default=1.0)
 
     def numbers(self) -> tuple[Any, ...]:
@@ -59,9 +67,9 @@ class NTKMoments(RandomNetworks):
     Notes
     -----
     Exact; checked against forward and backward passes of explicit networks. The relative variance of :math:`\Theta^2`
-    grows as :math:`e^{20 L/M}` for ReLU units of large width ``M``, so that sample means are unreliable for :math:`L/M
-    > 0.3`; the example has few layers of few units. Sources: `log_moments`, `gradient_norms`. Published formulas,
-    checked: ``linsolve card NTKMoments``.
+    grows as :math:`e^{20 L/M}` for ReLU units of large width ``M``, so that sample means are unreliable for
+    :math:`L/M > 0.3`; the example therefore has few layers of few units. Sources: `log_moments`, `gradient_norms`.
+    ``linsolve card NTKMoments`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -211,8 +219,8 @@ class NTKDispersionLimit(DeepLimit):
 
     Notes
     -----
-    Approximates the moments of `NTKMoments`. Source: `linsolve.ntk.limits`. Published formulas, checked:
-    ``linsolve card NTKDispersionLimit``.
+    Approximates the moments of `NTKMoments`. Source: `linsolve.ntk.limits`. ``linsolve card NTKDispersionLimit`` lists
+    the published formulas and their verdicts.
 
     Examples
     --------

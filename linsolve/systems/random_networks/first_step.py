@@ -52,9 +52,10 @@ def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: An
     contribute 0. The law ``NTKFirstStep`` checks this function.
 
     Source: Seleznova (2024), section 3.2, theorem 4.1 (A.10), for ReLU: the relative change tends to infinity in the
-    chaotic phase and to 0 in the ordered phase. Both hold for the magnitude: to first order in the learning rate the
+    chaotic phase and to 0 in the ordered phase. Both hold for the magnitude; to first order in the learning rate the
     mean change is negative. At the edge of chaos it grows with depth at a constant ratio of depth and width, see
-    `linsolve.systems.random_networks.limits.first_step`. Published formulas, checked: ``linsolve card NTKFirstStep``.
+    `linsolve.systems.random_networks.limits.first_step`. ``linsolve card NTKFirstStep`` lists the published formulas
+    and their verdicts.
 
     Examples
     --------
@@ -217,7 +218,7 @@ def draw(
     if count * low * high > MOST:
         raise ValueError(
             f"draw: widths = {high}, {low} and count = {count} must have a product of at most {MOST} (numbers that are "
-            "drawn); take less"
+            "drawn); use fewer"
         )
     x = np.zeros((count, sizes[0]))
     x[:, 0] = np.sqrt(norm_squared)

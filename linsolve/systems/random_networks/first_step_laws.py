@@ -44,8 +44,8 @@ class NTKFirstStep(RandomNetworks):
     Exact; checked against explicit networks, whose kernel is differentiated exactly along the gradient step. The
     sampled quantity has the degree of :math:`\Theta^2` in the weights and a relative variance of the order of
     :math:`e^{20 L/M}` for ReLU units, so the example has few layers. Source:
-    `linsolve.systems.random_networks.first_step.log_change`. Published formulas, checked:
-    ``linsolve card NTKFirstStep``.
+    `linsolve.systems.random_networks.first_step.log_change`. ``linsolve card NTKFirstStep`` lists the published
+    formulas and their verdicts.
 
     Examples
     --------
@@ -134,7 +134,8 @@ class NTKFirstStepLimit(DeepLimit):
     Notes
     -----
     Approximates the means of `NTKFirstStep`. Source: Seleznova (2024), theorem 4.1: the limit is 0 in the ordered phase
-    and infinity in the chaotic phase. Published formulas, checked: ``linsolve card NTKFirstStepLimit``.
+    and infinity in the chaotic phase. ``linsolve card NTKFirstStepLimit`` lists the published formulas and their
+    verdicts.
 
     Examples
     --------

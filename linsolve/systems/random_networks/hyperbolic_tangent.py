@@ -29,7 +29,7 @@ def _grid(xp: Any, who: str, q: Any, most: int) -> tuple[Any, Any]:
     if 2 * count + 1 > most:
         raise ValueError(
             f"{who}: q = {top:.4g} needs {2 * count + 1} nodes, more than {most} (variance of the preactivations of "
-            "tanh units); take smaller variances"
+            "tanh units); reduce the variances"
         )
     k = xp.astype(xp.arange(2 * count + 1), xp.float64) - count
     z = k * (arithmetic.cast(xp, float(count)) ** -1 * arithmetic.cast(xp, reach))

@@ -57,8 +57,8 @@ def sample_kernels(
 
     Forward, the rows of :math:`h^\ell` are independent normal vectors with covariance
     :math:`s^2 G^{\ell-1} + \sigma_b^2 J`, :math:`s^2 = \sigma_w^2/n_{\ell-1}`, ``G`` the products of the activations.
-    Backward, the weights of a layer are known through :math:`h` only; orthogonally to their inputs they are fresh. With
-    :math:`\bar x` the activations and a row :math:`\sigma_b/s`, and z of independent rows of covariance
+    Backward, :math:`h` determines the weights of a layer along their inputs; orthogonal to these they are independent.
+    With :math:`\bar x` the activations and a row :math:`\sigma_b/s`, and z of independent rows of covariance
     :math:`s^2 Q^{\ell+1}`,
 
     .. math:: Y = z + \bar x\, (\bar x^\top \bar x)^+ (B^\top - \bar x^\top z), \quad
@@ -113,7 +113,7 @@ def sample_kernels(
     if count * sum(sizes) * k > MOST:
         raise ValueError(
             f"{who}: widths = {shown(widths)} for {count} networks and {k} inputs make {count * sum(sizes) * k:.2g} "
-            f"normal numbers but must make at most {MOST} (minutes); take smaller widths or fewer networks"
+            f"normal numbers but must make at most {MOST} (minutes); use smaller widths or fewer networks"
         )
     gram = np.asarray(gram)
     semidefinite(who, "gram", gram, meaning="x.x'/n_0 of the inputs", margin=1e-9)

@@ -156,8 +156,8 @@ def log_moments(
     -----
     Exact at every width (``test_the_moments_agree_with_sampled_networks``).
 
-    Source: Seleznova (2024), section 3.2, (11)-(15) and lemma A.4, for ReLU and standard weights. Published formulas,
-    checked: ``linsolve card NTKMoments``.
+    Source: Seleznova (2024), section 3.2, (11)-(15) and lemma A.4, for ReLU and standard weights.
+    ``linsolve card NTKMoments`` lists the published formulas and their verdicts.
     """
     p, b, (up, down), a = log_shares(xp, widths, weight_variance, slope, omega, beta, norm_squared)
     zero = 0 * up  # finite zeros of the full shape
@@ -240,7 +240,8 @@ def _across(xp: Any, p: Any, b: Any, steps: tuple[Any, Any, Any]) -> Any:
 def gradient_norms(xp: Any, widths: Any, weight_variance: Any, slope: Any) -> Any:
     r"""Return :math:`E |\delta^\ell|^2 = D_\ell a^{L-\ell}` for ``l = 1..L``, shape ``batch + (L,)``.
 
-    Source: Seleznova (2024), section 3.1, (8), (9). Published formulas, checked: ``linsolve card NTKMoments``.
+    Source: Seleznova (2024), section 3.1, (8), (9). ``linsolve card NTKMoments`` lists the published formulas and their
+    verdicts.
     """
     second, _ = spread(slope)
     zero = 0 * widths + 0 * (second * weight_variance)[..., None]

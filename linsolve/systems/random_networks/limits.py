@@ -129,8 +129,9 @@ def of_weights(xp: Any, ratio: Any, c: Any) -> Any:
 
     Notes
     -----
-    Source: Seleznova (2024), section 3.2, (8). Published formulas, checked: ``linsolve card NTKDispersionLimit``. The
-    error is a few rounding errors times ``1 + c ratio`` (``test_limits_have_full_accuracy_at_every_ratio``).
+    Source: Seleznova (2024), section 3.2, (8). ``linsolve card NTKDispersionLimit`` lists the published formulas and
+    their verdicts. The error is a few rounding errors times ``1 + c ratio``
+    (``test_limits_have_full_accuracy_at_every_ratio``).
 
     Examples
     --------
@@ -196,7 +197,8 @@ def dispersion(xp: Any, found: str, ratio: Any, c: Any, biases: Any) -> Any:
 
     Notes
     -----
-    Source: Seleznova (2024), section 3.2, (8)-(10). Published formulas, checked: ``linsolve card NTKDispersionLimit``.
+    Source: Seleznova (2024), section 3.2, (8)-(10). ``linsolve card NTKDispersionLimit`` lists the published formulas
+    and their verdicts.
 
     Examples
     --------

@@ -88,7 +88,8 @@ def error_function(xp: Any, s11: Any, s22: Any, s12: Any) -> tuple[Any, Any]:
     .. math:: E \phi \phi = \frac2\pi \arcsin \frac{2 \Sigma_{12}}{\sqrt{(1 + 2\Sigma_{11})(1 + 2\Sigma_{22})}},
         \qquad E \phi' \phi' = \frac4\pi \bigl[(1 + 2\Sigma_{11})(1 + 2\Sigma_{22}) - 4\Sigma_{12}^2\bigr]^{-1/2} .
 
-    Source: Seleznova (2024), appendix E.2. Published formulas, checked: ``linsolve card NTKMoments``.
+    Source: Seleznova (2024), appendix E.2. ``linsolve card NTKMoments`` lists the published formulas and their
+    verdicts.
     """
     _refuse_no_covariance(xp, "error_function", s11, s22, s12)
     # the determinant s11 s22 - s12^2 is exactly 0 for equal inputs
@@ -186,7 +187,8 @@ def kernels(
 
     Notes
     -----
-    Source: Seleznova (2024), (2.30), (2.31), (2.55), (2.56). Published formulas, checked: ``linsolve card NTKMoments``.
+    Source: Seleznova (2024), (2.30), (2.31), (2.55), (2.56). ``linsolve card NTKMoments`` lists the published formulas
+    and their verdicts.
 
     Examples
     --------

@@ -139,7 +139,7 @@ def _back_through_relu(gradients: Any, along: Any, rest: Any) -> None:
 def _back(
     xp: Any, rng: Any, gradients: Any, along: Any, variances: Any, rest: Any, parts: list[Any], square: float
 ) -> None:
-    r"""Do the same for units of any slope; `parts` holds the squared norms of ``x`` over active and inactive units.
+    r"""Fill the squared norms for units of any slope; `parts` holds those of ``x`` over active and inactive units.
 
     These two parts of ``x`` span a plane, in which :math:`W^\top \delta` also has a component orthogonal to ``x``.
     `rest` is the part of :math:`W^\top \delta` orthogonal to that plane.
@@ -147,7 +147,7 @@ def _back(
     cos, sin = (xp.sqrt(part / (parts[0] + parts[1])) for part in parts)
     # the sign of f is irrelevant, since `across` is symmetric about 0
     along, across = xp.sqrt(along), xp.sqrt(variances) * rng.standard_normal(along.shape)
-    across = xp.where((cos > 0) & (sin > 0), across, xp.zeros_like(across))  # one part alone spans no plane
+    across = xp.where((cos > 0) & (sin > 0), across, xp.zeros_like(across))  # a single part does not span a plane
     for k in range(len(along) - 1, -1, -1):
         turned = xp.sqrt(gradients[k + 1, :]) * across[k, :]
         on, off = cos[k, :] * along[k, :] - sin[k, :] * turned, sin[k, :] * along[k, :] + cos[k, :] * turned

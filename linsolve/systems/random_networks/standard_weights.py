@@ -161,8 +161,8 @@ def equicorrelated_variance(samples: int, q: Any, q_pair: Any, theta: Any, theta
 
     Notes
     -----
-    Exact for these matrices. For data in general position it is an estimate with the mean entries, which is above the
-    variance in the cases tried; `trained_variance` takes the matrices. The variance falls with time if
+    Exact for these matrices. For data in general position it is an estimate from the mean entries, which exceeds the
+    variance in the cases tried; `trained_variance` computes it from the matrices. The variance falls with time if
     :math:`\theta_1/\theta_2 \ge q/q_{sr}`, and otherwise has a minimum where :math:`A_t = S/(q/q_{sr} + S - 1)`.
 
     Source: Seleznova, thesis (2024), section 3.1, Theorem 3, for ``t = inf``.

@@ -1,4 +1,4 @@
-"""Feature training of several hidden layers: kernel, weights and time when the target is large against the start."""
+"""Feature training of several hidden layers for a large target: change of kernel and weights, and learning time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DeepFeatureRegime"]
 
 
 class DeepFeatureRegime(UnalignedStart):
-    r"""Feature training with two and more hidden layers, ``small`` :math:`= 1/G \ll 1`.
+    r"""Feature training with two or more hidden layers, ``small`` :math:`= 1/G \ll 1`.
 
     With ``L`` hidden layers and :math:`G = |y| / (\rho \sqrt h\, \alpha)`, for :math:`F = \alpha (f - f_0)`, :math:`f =
     h^{-1/2} W_{L+1} z_L`, :math:`z_l = h^{-1/2} W_l z_{l-1}`, :math:`z_1 = W_1 x`, weights of order 1, width ``h`` and
@@ -41,7 +41,7 @@ class DeepFeatureRegime(UnalignedStart):
     start : array_like, shape (layer, width, width)
         :math:`V_l`, ``L + 1`` layers; the first column of the first and the first row of the last are used.
     target, rates
-        ``[1]`` or ``[-1]``, the sign of ``y``; rates 1.
+        The target is the sign of ``y``, ``[1]`` or ``[-1]``. All rates are 1.
 
     Raises
     ------
@@ -52,10 +52,10 @@ class DeepFeatureRegime(UnalignedStart):
     -----
     Approximates the network with numerically integrated weights. The imbalance of the layers changes the kernel only at
     second order; its error at ``L = 2`` is that of the output at the start. Exponents measured at finite ``G`` exceed
-    their limits, since the corrections fall slowly. Not for: one hidden layer, see `FeatureRegime`.
+    their limits, since the corrections decay slowly. Not for: one hidden layer, see `FeatureRegime`.
 
-    Source: Geiger, Spigler, Jacot, Wyart (2020), (18), (19), (30) and table 2. Published formulas, checked:
-    ``linsolve card DeepFeatureRegime``.
+    Source: Geiger, Spigler, Jacot, Wyart (2020), (18), (19), (30) and table 2. ``linsolve card DeepFeatureRegime``
+    lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -70,9 +70,9 @@ class DeepFeatureRegime(UnalignedStart):
     target: Any = parameter("y", "sign of the target", axes=("n_in",))
 
     timed: ClassVar[bool] = False
-    unapplied: ClassVar[str] = "a scaling with the scale of the output; UnalignedLearningTime.of takes one network"
+    unapplied: ClassVar[str] = "a scaling with the scale of the output; use UnalignedLearningTime.of for one network"
     symbol: ClassVar[str] = "1/G"
-    meaning: ClassVar[str] = "start over the gap to be learned"
+    meaning: ClassVar[str] = "size of the start over the initial residual"
     names: ClassVar[tuple[str, ...]] = ("kernel", "weights", "half time")
     orders: ClassVar[Mapping[str, float]] = {"kernel": 1, "weights": 1 / 3, "half time": 1 / 3}
     scales: ClassVar[tuple[float, ...]] = (1e-6, 1e-7, 1e-8)

@@ -54,8 +54,8 @@ class EarlyAlignment(SmallStart):
     Approximates the two-layer network on white inputs; `exact` integrates its weights numerically. Valid for
     ``eta s t`` much less than ``log(1/sigma)``.
 
-    Source: Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent alignment effect" (2022),
-    eqs. (7), (16), (18), (19). Published formulas, checked: ``linsolve card EarlyAlignment``.
+    Source: Atanasov, Bordelon, Pehlevan, "Neural networks as kernel learners: the silent alignment effect" (2022), eqs.
+    (7), (16), (18), (19). ``linsolve card EarlyAlignment`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -159,8 +159,8 @@ class InitialOverlaps(Statistic):
 
     Notes
     -----
-    Exact for every width, number of inputs and sigma. Source: Atanasov et al. (2022), eq. (17). Published formulas,
-    checked: ``linsolve card InitialOverlaps``.
+    Exact for every width, number of inputs and sigma. Source: Atanasov et al. (2022), eq. (17).
+    ``linsolve card InitialOverlaps`` lists the published formulas and their verdicts.
 
     Examples
     --------

@@ -65,8 +65,8 @@ class EarlyAnisotropic(SmallStart):
     Notes
     -----
     Approximates the two-layer network; `exact` integrates its weights numerically. Source: Atanasov, Bordelon, Pehlevan
-    (2022), eqs. (20)-(24); for the resulting kernel, (25), see `EarlyKernelDirection`. Published formulas, checked:
-    ``linsolve card EarlyAnisotropic``.
+    (2022), eqs. (20)-(24); for the resulting kernel, (25), see `EarlyKernelDirection`.
+    ``linsolve card EarlyAnisotropic`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -167,8 +167,8 @@ class EarlyKernelDirection(SmallStart):
     Notes
     -----
     Approximates the network linearized about zero weights, solved by a matrix exponential. The small parameter is
-    :math:`e^{-s \sqrt b t}`. Source: Atanasov et al. (2022), eq. (25). Published formulas, checked: ``linsolve card
-    EarlyKernelDirection``.
+    :math:`e^{-s \sqrt b t}`. Source: Atanasov et al. (2022), eq. (25). ``linsolve card EarlyKernelDirection`` lists the
+    published formulas and their verdicts.
 
     Examples
     --------

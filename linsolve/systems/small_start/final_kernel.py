@@ -71,8 +71,8 @@ class FinalKernel(DeepStart):
     Notes
     -----
     Approximates the network; `exact` integrates its weights numerically. Source: Atanasov, Bordelon, Pehlevan (2022),
-    eqs. (35)-(37), (42) and the maximal alignment of their figures 1, 3, 5. Published formulas, checked:
-    ``linsolve card FinalKernel``.
+    eqs. (35)-(37), (42) and the maximal alignment of their figures 1, 3, 5. ``linsolve card FinalKernel`` lists the
+    published formulas and their verdicts.
 
     Examples
     --------
@@ -264,7 +264,8 @@ class FinalKernelOutputs(DeepStart):
     Notes
     -----
     Approximates the network, for ``alignment`` at equal rates; `exact` integrates the weights numerically. Source:
-    Atanasov et al. (2022), eq. (53). Published formulas, checked: ``linsolve card FinalKernelOutputs``.
+    Atanasov et al. (2022), eq. (53). ``linsolve card FinalKernelOutputs`` lists the published formulas and their
+    verdicts.
 
     Examples
     --------
@@ -305,7 +306,7 @@ class FinalKernelOutputs(DeepStart):
         values = np.linalg.svd(arithmetic.to_numpy(self.target).astype(float), compute_uv=False)
         if not values[-1] > 1e-3 * values[0]:
             least, rule = f"a matrix with singular value {values[-1]:.3g}", "must have values above 1e-3 of the largest"
-            refuse(self, "target", least, rule, "slower modes are not integrated; take approximation alone")
+            refuse(self, "target", least, rule, "slower modes are not integrated; use approximation alone")
         start = self.layers_at_start(small)
         found = tangent_kernel(trained(start, self.target, rates=self.rates))
         equal = tangent_kernel(trained(start, self.target))

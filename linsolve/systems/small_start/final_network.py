@@ -14,8 +14,9 @@ from linsolve.systems.small_start.small_network import SmallNetwork
 
 __all__ = ["FinalNetwork"]
 
-# relative error of a final kernel over imbalance and idle weights, and of its alignment, a cosine, over the sine
-LEFT, ALIGNED = 0.25, 0.15  # in random networks; a single number may be closer, where errors cancel
+# factors of the error estimates, measured in random networks: of a final kernel, over imbalance and weights without a
+# mode; of its alignment, a cosine, over the sine. A single number may be closer where errors cancel.
+LEFT, ALIGNED = 0.25, 0.15
 
 
 class FinalNetwork(SmallNetwork):
@@ -34,7 +35,7 @@ class FinalNetwork(SmallNetwork):
         modes, narrow = np.linalg.matrix_rank(found.learned, rtol=1e-12), min(len(w) for w in found.layers[:-1])
         if narrow < modes:
             meaning = f"a network narrower than the {modes} modes of the target learns the strongest only"
-            given.refuse("hidden width", narrow, f"must be at least {modes}", meaning, "take MatchedOutputs")
+            given.refuse("hidden width", narrow, f"must be at least {modes}", meaning, "use MatchedOutputs")
         return found
 
     @property
@@ -56,7 +57,7 @@ class FinalNetwork(SmallNetwork):
 
     @property
     def error(self) -> float:
-        """Estimated relative error of final kernels: imbalance, and weights in directions that learn nothing."""
+        """Estimated relative error of final kernels, from the imbalance and the weights that belong to no mode."""
         v, u = (row_space(each, cut=1e-12) for each in (self.target, self.target.T))
         first, last = self.layers[0], self.layers[-1]
         idle = max(spectral(first - (first @ v) @ v.T), spectral(last - u @ (u.T @ last))) ** 2 / self.level

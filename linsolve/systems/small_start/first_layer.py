@@ -1,4 +1,4 @@
-"""Alignment of the first of three and more layers with the target, before the loss falls."""
+"""Alignment of the first of three or more layers with the target, before the loss falls."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["FirstLayerAlignment"]
 
 
 class FirstLayerAlignment(UnalignedStart):
-    r"""Alignment of the first of three and more layers with the target before the loss falls.
+    r"""Alignment of the first of three or more layers with the target before the loss falls.
 
-    In the setting of `UnalignedLearningTime` the part of the first layer across the target is constant, and all layers
-    grow alike: :math:`|V_l|^2(\tau) - |V_l|^2(0) = R(\tau)`. At :math:`t = \sigma^{2-L} \tau / (\bar\eta s)` and for
-    any :math:`v \perp \beta`
+    In the setting of `UnalignedLearningTime` the part of the first layer orthogonal to the target is constant, and all
+    layers grow alike: :math:`|V_l|^2(\tau) - |V_l|^2(0) = R(\tau)`. At :math:`t = \sigma^{2-L} \tau / (\bar\eta s)` and
+    for any :math:`v \perp \beta`
 
     .. math:: \frac{|W_1 \beta|^2}{|W_1 v|^2} = \frac{|V_1 \beta|^2 + R(\tau)}{|V_1 v|^2}\, (1 + O(\sigma^L)), \qquad
         R(\tau) = 2 \int_0^\tau g,
 
     with slope :math:`2 s \bar\eta \sigma^{L-2} g_0 / |V_1 v|^2` at the start, which may be negative. The cosine between
-    :math:`W_1^T W_1` and :math:`\beta \beta^T` follows with the same order.
+    :math:`W_1^T W_1` and :math:`\beta \beta^T` has an error of the same order.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class FirstLayerAlignment(UnalignedStart):
     Notes
     -----
     Approximates the network with numerically integrated weights. Source: Atanasov, Bordelon, Pehlevan (2022), (41),
-    which states the order of the slope. Published formulas, checked: ``linsolve card FirstLayerAlignment``.
+    which states the order of the slope. ``linsolve card FirstLayerAlignment`` lists the published formulas and their
+    verdicts.
 
     Examples
     --------

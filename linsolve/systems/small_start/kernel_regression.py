@@ -61,8 +61,8 @@ class KernelRegression(SmallStart):
     rotation of :math:`\hat g` before the loss decreases. This term is :math:`O(\sigma^2 \log(1/\sigma))`; without it
     the error would be of the same order.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), eq. (15) and section 2. Published formulas, checked: ``linsolve card
-    KernelRegression``.
+    Source: Atanasov, Bordelon, Pehlevan (2022), eq. (15) and section 2. ``linsolve card KernelRegression`` lists the
+    published formulas and their verdicts.
 
     Examples
     --------
@@ -92,11 +92,11 @@ class KernelRegression(SmallStart):
         off = np.max(np.abs(x @ x.T / count - np.eye(count)))
         if not off <= WHITE:
             size = f"rows whose Gram matrix over P differs from I by {off:.3g}"
-            fix = "take sqrt(P) times np.linalg.qr(inputs.T)[0].T"
+            fix = "use sqrt(P) times np.linalg.qr(inputs.T)[0].T"
             refuse(self, "inputs", size, f"must be orthogonal, of squared length P = {count}", fix)
         away = np.linalg.norm(y - y @ x.T @ x / count) / np.linalg.norm(y)
         if not away <= WHITE:
-            fix = f"take target @ inputs.T @ inputs / {count}"
+            fix = f"use target @ inputs.T @ inputs / {count}"
             refuse(self, "target", f"a vector {away:.3g} (relative) outside the span of inputs", "must lie in it", fix)
         check_growth(self)
 

@@ -52,7 +52,7 @@ class KernelSpeed(Expansion):
         = \sigma^{-L} \frac{|S|^2\, |D^2 F[\nabla g]|}{2\, |\nabla F|\, |\nabla g|^2}\, (1 + O(\sigma^L)), \qquad
         g = \mathrm{tr}(S^T V_L \cdots V_1),
 
-    at :math:`V`: the kernel turns before the loss falls.
+    at :math:`V`: the kernel rotates before the loss decreases.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class KernelSpeed(Expansion):
         Layers over ``sigma``; the first ``n_in`` columns of the first and the first ``n_out`` rows of the last are
         used.
     target : array_like, shape (n_out, n_in)
-        ``S``.
+        Target map ``S``.
 
     Raises
     ------
@@ -70,8 +70,8 @@ class KernelSpeed(Expansion):
     Notes
     -----
     Approximates the network at time 0, exactly. Source: Atanasov, Bordelon, Pehlevan (2022), (11), (60)-(62), which
-    bound both speeds from above and state the order; in (11) the loss belongs in the numerator. Published
-    formulas, checked: ``linsolve card KernelSpeed``.
+    bound both speeds from above and state the order; in (11) the loss should stand in the numerator.
+    ``linsolve card KernelSpeed`` lists the published formulas and their verdicts.
 
     Examples
     --------

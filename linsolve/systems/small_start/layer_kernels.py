@@ -49,7 +49,7 @@ class LayerKernels(DeepStart):
     -----
     Approximates the network; `exact` integrates its weights numerically. ``layer k`` is the kernel of hidden layer
     ``k``. ``across k`` is its limit of rank one, the spike, plus its block orthogonal to the target. Source: Atanasov,
-    Bordelon, Pehlevan (2022), eq. (43). Published formulas, checked: ``linsolve card LayerKernels``.
+    Bordelon, Pehlevan (2022), eq. (43). ``linsolve card LayerKernels`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -122,9 +122,9 @@ class LayerKernels(DeepStart):
 class WidthCorrection(Expansion):
     r"""Strengths of a learned mode in layers of unequal widths.
 
-    With :math:`N_1, \dots, N_{L+1}` inputs, hidden units and outputs, initial weights that satisfy :math:`W_\ell
-    W_\ell^\top - W_{\ell+1}^\top W_{\ell+1} = \sigma^2 (1 - N_{\ell+2}/N_{\ell+1}) I`, and equal learning rates, the
-    strengths of a mode of value ``s`` end at
+    With :math:`N_1, \dots, N_{L+1}` inputs, hidden units and outputs, equal learning rates, and initial weights that
+    satisfy :math:`W_\ell W_\ell^\top - W_{\ell+1}^\top W_{\ell+1} = \sigma^2 (1 - N_{\ell+2}/N_{\ell+1}) I`, the
+    strengths of a mode of singular value ``s`` end at
 
     .. math:: u_\ell^2 = s^{2/L} + \sigma^2 \Bigl(g_\ell - \frac{g}{L}\Bigr) + O(\sigma^4), \qquad
         g_\ell = \sum_{k=\ell}^{L-1} \Bigl(1 - \frac{N_{k+2}}{N_{k+1}}\Bigr), \qquad
@@ -133,7 +133,7 @@ class WidthCorrection(Expansion):
     Parameters
     ----------
     s : array_like
-        Value of the mode, positive.
+        Singular value of the mode, positive.
     sizes : array_like, shape (boundary,)
         :math:`N_1, \dots, N_{L+1}`, at least two integers.
 
@@ -141,7 +141,7 @@ class WidthCorrection(Expansion):
     -----
     Approximates the solution of :math:`\prod_\ell (u_L^2 + \sigma^2 g_\ell) = s^2`. Wide random layers satisfy the
     condition on the initial weights only on average, see `LayerImbalance`. Source: Atanasov, Bordelon, Pehlevan (2022),
-    eqs. (57)-(59). Published formulas, checked: ``linsolve card WidthCorrection``.
+    eqs. (57)-(59). ``linsolve card WidthCorrection`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class WidthCorrection(Expansion):
     [1.0025, 0.9975]
     """
 
-    s: Any = parameter("s", "value of the mode", domain="(0, inf)")
+    s: Any = parameter("s", "singular value of the mode", domain="(0, inf)")
     sizes: Any = parameter(
         "N", "numbers of inputs, hidden units, outputs", domain="[1, inf)", axes=("boundary",), whole=True
     )
@@ -219,10 +219,10 @@ class LayerImbalance(Statistic):
     Notes
     -----
     Exact at every ``N`` and ``D`` as :math:`\sigma \to 0`, because :math:`u_1^2 - u_2^2 = \hat g^\top (W_0 W_0^\top -
-    a_0 a_0^\top) \hat g` is conserved. Training selects the direction :math:`\hat g` of :math:`a_0 + W_0 \beta`,
-    which is correlated with both layers. The mean is sampled by training networks. The imbalance of wide random layers
-    has the Marchenko-Pastur spectrum. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (56), (57). Published formulas,
-    checked: ``linsolve card LayerImbalance``.
+    a_0 a_0^\top) \hat g` is conserved. Training selects the direction :math:`\hat g` of :math:`a_0 + W_0 \beta`, which
+    is correlated with both layers. The mean is sampled by training networks. The imbalance of wide random layers has
+    the Marchenko-Pastur spectrum. Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (56), (57).
+    ``linsolve card LayerImbalance`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -254,7 +254,7 @@ class LayerImbalance(Statistic):
         first = sigma / np.sqrt(d) * rng.normal(size=(count, n, d))
         last = sigma / np.sqrt(n) * rng.normal(size=(count, 1, n))
         target = np.eye(1, d)
-        end = np.log(1 / sigma) + 10.0  # the slowest of several thousand is 3 to 4 later than the mean
+        end = np.log(1 / sigma) + 10.0  # the slowest of several thousand networks is later than the mean by 3 to 4
         first, last = march([first, last], target, end, int(20 * end))
         strongest = np.linalg.norm(first, ord=2, axis=(-2, -1))
         return {"imbalance": (strongest**2 - np.sum(last**2, axis=(-2, -1))) / sigma**2}

@@ -47,8 +47,8 @@ class LearningTime(SmallStart):
     Notes
     -----
     Approximates the two-layer network on white inputs; `exact` integrates its weights. Source: Atanasov, Bordelon,
-    Pehlevan (2022), section 3.1.2 and caption of figure 2. Published formulas, checked: ``linsolve card
-    LearningTime``.
+    Pehlevan (2022), section 3.1.2 and caption of figure 2. ``linsolve card LearningTime`` lists the published formulas
+    and their verdicts.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class DeepLearningTime(Expansion):
     Parameters
     ----------
     s : array_like, shape batch
-        Values of the modes, positive.
+        Singular values of the modes, positive.
     depth : array_like, shape batch
         Numbers of layers ``L``, above 2 and at most 60.
     eta : array_like, shape batch
@@ -152,8 +152,8 @@ class DeepLearningTime(Expansion):
     Notes
     -----
     Approximates `DeepMode`. Times are named by depth, ``half of the target at depth 3``; modes of the same depth are
-    also numbered, ``(mode 1)``. Source: Atanasov et al. (2022), section 4.1.1 and the line after (40). Published
-    formulas, checked: ``linsolve card DeepLearningTime``.
+    also numbered, ``(mode 1)``. Source: Atanasov et al. (2022), section 4.1.1 and the line after (40).
+    ``linsolve card DeepLearningTime`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -214,7 +214,7 @@ class DeepLearningTime(Expansion):
         """Return the learning times of the modes of a balanced network, the largest singular value first."""
         depth = len(given.network.weights)
         if not 2 < depth <= 60:
-            meaning, fix = "number of layers", "for two layers take LearningTime"
+            meaning, fix = "number of layers", "for two layers use LearningTime"
             given.refuse("depth", depth, "must be above 2 and at most 60", meaning, fix)
         net = SmallNetwork.of(given)
         modes = net.aligned()

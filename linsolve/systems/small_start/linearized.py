@@ -44,7 +44,7 @@ class LinearizedNetwork(SmallNetwork):
         size = max(float(np.abs(np.linalg.norm(each, axis=(-2, -1))).max()) for each in (pull, start))
         found = size / float(np.linalg.norm(self.red.cross))
         if not found < 1:
-            fix = "end earlier, or take MatchedOutputs or linsolve.solve"
+            fix = "end earlier, or use MatchedOutputs or linsolve.solve"
             self.given.refuse("largest output", f"{found:.3g} of the targets", "must be below 1", "phase I", fix)
         return found
 

@@ -46,8 +46,8 @@ class MatchedSolution(SmallStart):
     Approximates the two-layer network on white inputs; `exact` integrates its weights numerically. The reported errors
     are divided by :math:`\log(2s/p_0)`; the quotient has order 2. `RefinedMatchedSolution` accounts for the logarithm.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28). The logarithm is absent if the initial first layer
-    has only components along the target. Published formulas, checked: ``linsolve card MatchedSolution``.
+    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28). The logarithm is absent if the initial first layer has
+    only components along the target. ``linsolve card MatchedSolution`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class MatchedSolution(SmallStart):
     [0.0474, 0.5, 0.9526]
     """
 
-    phases: Any = parameter(r"2st - \log(2s/p_0)", "times on the clock of the transition", axes=("time",))
+    phases: Any = parameter(r"2st - \log(2s/p_0)", "times relative to the transition", axes=("time",))
 
     approximates: ClassVar[str] = "the two-layer network on white inputs from a start of size sigma, at all times"
     orders: ClassVar[Mapping[str, float]] = {"q": 2, "r": 2}
@@ -250,7 +250,7 @@ class KernelAlignment(RefinedMatchedSolution):
     Approximates the two-layer network on white inputs; `exact` integrates its weights numerically. Derived here from
     :math:`\dot W_\perp = -a a^\top W_\perp`, which removes the part of :math:`W_\perp` along the hidden direction
     :math:`\hat g = g/|g|`. Source: the alignment of Atanasov et al. (2022), section 2, and their eq. (8) for phase II.
-    Published formulas, checked: ``linsolve card KernelAlignment``.
+    ``linsolve card KernelAlignment`` lists the published formulas and their verdicts.
 
     Examples
     --------

@@ -62,8 +62,8 @@ class MatchedOutputs(Expansion):
     Then the law agrees with `RefinedMatchedSolution` to its order: both keep the part of the first layer that is
     orthogonal to the target.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28) for one output and section 4.2. Published formulas,
-    checked: ``linsolve card MatchedOutputs``.
+    Source: Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28) for one output and section 4.2.
+    ``linsolve card MatchedOutputs`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -88,7 +88,9 @@ class MatchedOutputs(Expansion):
     first: Any = parameter("W_1", "first layer at the start, over sigma", axes=("width", "n_in"))
     last: Any = parameter("W_2", "second layer at the start, over sigma", axes=("n_out", "width"))
     target: Any = parameter("S", "map to be learned", axes=("n_out", "n_in"))
-    phases: Any = parameter(r"2st - \log(s/\sigma^2)", "times on the clock of the strongest mode", axes=("time",))
+    phases: Any = parameter(
+        r"2st - \log(s/\sigma^2)", "times relative to the transition of the strongest mode", axes=("time",)
+    )
 
     approximates: ClassVar[str] = "the two-layer network with several outputs on white inputs, from a small start"
     orders: ClassVar[Mapping[str, float]] = {"product": 2, "gram_in": 2, "gram_out": 2}

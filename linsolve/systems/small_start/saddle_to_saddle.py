@@ -1,4 +1,4 @@
-"""Times of the successive drops of the loss of three and more layers with several outputs."""
+"""Times of the successive drops of the loss of three or more layers with several outputs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NEAR = 1e-3  # least relative distance of two singular values that are learned i
 
 
 class SaddleToSaddle(UnalignedStart):
-    r"""Times of the drops of the loss of three and more layers with several outputs, from any small start.
+    r"""Times of the drops of the loss of three or more layers with several outputs, from any small start.
 
-    From :math:`\sigma V_l` on white inputs, target :math:`S = \sum_k s_k z_k v_k^T`, mode 1 is learned where the
-    leading system of `linsolve.deep.blow_up` blows up, at :math:`\tau_1^*`. There each layer is projected off its
-    exploded pair,
+    From :math:`\sigma V_l` on white inputs, target :math:`S = \sum_k s_k z_k v_k^T`, mode 1 is learned when the leading
+    system of `linsolve.deep.blow_up` blows up, at :math:`\tau_1^*`. There the singular pair that blew up is removed
+    from each layer,
 
     .. math:: V_l \to (I - r_{l+1} r_{l+1}^T) V_l (I - r_l r_l^T), \qquad S \to S - s_1 z_1 v_1^T,
 
@@ -39,7 +39,7 @@ class SaddleToSaddle(UnalignedStart):
     start : array_like, shape (layer, width, width)
         Layers over ``sigma``, at least three.
     target : array_like, shape (n_out, n_in)
-        Of distinct singular values that are not 0.
+        Target map ``S``, with distinct singular values other than 0.
     rates : array_like, shape (layer,)
         Learning rates.
 
@@ -51,10 +51,11 @@ class SaddleToSaddle(UnalignedStart):
     Notes
     -----
     Approximates the network with numerically integrated weights, whose drop k is the time at which its map along
-    :math:`z_k v_k^T` is :math:`s_k/2`. The exploded pairs are the first singular vectors of the layers at the blow-up.
+    :math:`z_k v_k^T` is :math:`s_k/2`. The pairs that blow up are the first singular vectors of the layers at that
+    time.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), section 4.2 and figure 5(b). Published formulas, checked: ``linsolve
-    card SaddleToSaddle``.
+    Source: Atanasov, Bordelon, Pehlevan (2022), section 4.2 and figure 5(b). ``linsolve card SaddleToSaddle`` lists the
+    published formulas and their verdicts.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class SaddleToSaddle(UnalignedStart):
 
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
-        """Return the times of the drops of a network of three and more layers on white inputs."""
+        """Return the times of the drops of a network of three or more layers on white inputs."""
         net = deep_network(given)
         law, depth = cls.of_network(net), net.red.depth
         times = [tau / net.clock for tau in law.drops]

@@ -27,7 +27,7 @@ GROWING = 1e-12  # least size of the growing mode, relative to the start
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SmallNetwork:
-    """A network with equal learning rates, in the directions that learn.
+    """A network with equal learning rates, restricted to the directions in which it learns.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ class SmallNetwork:
         network = given.network
         layers, ends = len(network.weights), len(network.weights[-1])
         if depth is not None and layers != depth:
-            given.refuse("depth", layers, f"must be {depth}", "number of layers", "take linsolve.solve")
+            given.refuse("depth", layers, f"must be {depth}", "number of layers", "use linsolve.solve")
         if layers < 2:
-            given.refuse("depth", layers, "must be at least 2", "number of layers", "take linsolve.solve")
+            given.refuse("depth", layers, "must be at least 2", "number of layers", "use linsolve.solve")
         if outputs is not None and ends != outputs:
-            fix = "take MatchedOutputs or FinalKernelOutputs"
+            fix = "use MatchedOutputs or FinalKernelOutputs"
             given.refuse("outputs", ends, f"must be {outputs}", "one output", fix)
         if not np.abs(network.cross @ network.span).max() > 0:
             given.refuse("Sigma_yx", 0, "must not vanish", "correlation of inputs and targets", "give a target")
@@ -106,7 +106,7 @@ class SmallNetwork:
             meaning = (
                 "relative distance of the second moment of the inputs from a multiple of a projector: white inputs"
             )
-            fix = "whiten the inputs with data.whiten, or take linsolve.solve"
+            fix = "whiten the inputs with data.whiten, or use linsolve.solve"
             self.given.refuse("whiteness", f"{distance:.3g}", f"must be at most {self.red.tolerance:.2g}", meaning, fix)
         return kappa
 

@@ -57,7 +57,7 @@ def check_growth(law: Any, along: str = "target") -> None:
 
 
 def check_small(law: Any, small: Any) -> None:
-    """Raise if initial weights of size `small` are not small: their growing mode is stronger than the target."""
+    """Raise if the growing mode of initial weights of size `small` is stronger than the target."""
     if not arithmetic.readable(law.first, law.last, law.target, small):
         return
     first, last, v = (arithmetic.to_numpy(a).astype(float) for a in (law.first, law.last, law.target))
@@ -66,7 +66,7 @@ def check_small(law: Any, small: Any) -> None:
     if not strength < s:
         name = "first" if np.abs(first).max() > np.abs(last).max() else "last"
         rule = f"at sigma = {sigma:g} must grow from below the target of strength {s:.3g}"
-        refuse(law, name, f"layers of strength {strength:.3g}", rule, "take a smaller sigma, or a larger target")
+        refuse(law, name, f"layers of strength {strength:.3g}", rule, "use a smaller sigma, or a larger target")
 
 
 def check_covariance(law: Any, *, definite: bool) -> None:

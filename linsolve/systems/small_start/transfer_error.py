@@ -53,8 +53,8 @@ class TransferError(Statistic):
     the limit of large ``D`` and ``P``, with an error :math:`O(1/D)` (at ``A = 50, D = 100, P = 20``: 0.0075, sampled
     0.0086(3)). Without ridge and with ``P >= D`` the error is 0.
 
-    Source: Atanasov, Bordelon, Pehlevan (2022), appendix E, eqs. (45)-(48). Published formulas, checked: ``linsolve
-    card TransferError``.
+    Source: Atanasov, Bordelon, Pehlevan (2022), appendix E, eqs. (45)-(48). ``linsolve card TransferError`` lists the
+    published formulas and their verdicts.
 
     Examples
     --------

@@ -21,7 +21,7 @@ __all__ = ["UnalignedLearningTime", "UnalignedStart", "cosine", "deep_network"]
 FAR = 1e20  # largest size of layers, target and rates
 ALIGNED = 1 - 1e-12  # cosine above which the first layer counts as aligned
 _Leading = tuple[Growth, float, list[np.ndarray]]
-LATE = 1e14  # times at which the networks of `exact` are given up
+LATE = 1e14  # latest time of the networks of `exact`
 
 
 def cosine(first: np.ndarray, beta: np.ndarray) -> np.ndarray:
@@ -31,19 +31,19 @@ def cosine(first: np.ndarray, beta: np.ndarray) -> np.ndarray:
 
 
 def deep_network(given: GivenNetwork, outputs: int | None = None) -> SmallNetwork:
-    """Return a network of three and more layers on white inputs; raise NotExact for others."""
+    """Return a network of three or more layers on white inputs; raise NotExact for others."""
     net = SmallNetwork.of(given, outputs=outputs, white=True)
     if net.red.depth < 3:
-        fix = "for two layers take LearningTime"
+        fix = "for two layers use LearningTime"
         given.refuse("depth", net.red.depth, "must be at least 3", "number of layers", fix)
     return net
 
 
 class UnalignedStart(DeepStart):
-    """Network of three and more layers, at rates of their own, that is neither balanced nor aligned."""
+    """Network of three or more layers with layer-wise learning rates, neither balanced nor aligned."""
 
     names: ClassVar[tuple[str, ...]]
-    approximates: ClassVar[str] = "networks of three and more layers on white inputs, from a start of size sigma"
+    approximates: ClassVar[str] = "networks of three or more layers on white inputs, from a start of size sigma"
     scales: ClassVar[tuple[float, ...]] = (0.1, 0.05, 0.025)
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class UnalignedStart(DeepStart):
         if depth < 3:
             raise ValueError(
                 f"{type(self).__name__}: start has shape {tuple(self.start.shape)} but needs at least 3 layers "
-                "(layers at the start); for two take LearningTime"
+                "(layers at the start); for two use LearningTime"
             )
         for name in ("start", "target", "rates"):
             size = float(np.abs(arithmetic.to_numpy(getattr(self, name))).max())
@@ -96,7 +96,7 @@ class UnalignedStart(DeepStart):
 
 
 class UnalignedLearningTime(UnalignedStart):
-    r"""Learning and alignment times of three and more layers from any small start, a function of the draw.
+    r"""Learning and alignment times of three or more layers from any small start, a function of the draw.
 
     For one output, white inputs, ``target`` :math:`= s \beta`, initial weights :math:`\sigma V_l` at equal rates
     :math:`\bar\eta`, let :math:`\tau^*` be the blow-up time of the leading system (`linsolve.deep.blow_up`) for
@@ -132,7 +132,7 @@ class UnalignedLearningTime(UnalignedStart):
     :math:`\tau^* = 1/(L-2)`, the published form and `DeepLearningTime`.
 
     Source: Atanasov, Bordelon, Pehlevan (2022), section 4.1.1, (40) and figure 4(c), which state the powers of
-    :math:`\sigma`. Published formulas, checked: ``linsolve card UnalignedLearningTime``.
+    :math:`\sigma`. ``linsolve card UnalignedLearningTime`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -176,7 +176,7 @@ class UnalignedLearningTime(UnalignedStart):
 
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
-        """Return the times of a network of three and more layers with one output on white inputs."""
+        """Return the times of a network of three or more layers with one output on white inputs."""
         net = deep_network(given, outputs=1)
         s, depth = net.strength, net.red.depth
         beta = net.target[0] / s

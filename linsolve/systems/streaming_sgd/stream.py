@@ -117,7 +117,7 @@ class Stream(Statistic):
         bound = "diverges (" if step >= most else "is too large for the variance (the mean converges; "
         raise OverflowError(
             f"{who}: step = {step:g} {bound}largest_step = {most:.3g}): the {name} of the loss leaves the doubles at "
-            f"step {high} of k = {counts.max()}; take fewer steps or a smaller step"
+            f"step {high} of k = {counts.max()}; use fewer steps or a smaller step"
         )
 
     def _in_range(self, name: str, formula: Callable[[], Any]) -> Any:

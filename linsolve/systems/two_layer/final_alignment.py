@@ -40,20 +40,20 @@ class FinalAlignment(Expansion):
     strength : array_like
         ``K``, any sign but not 0.
     xi : array_like, shape (3,)
-        Fluctuations of the initial weights, ``sqrt(d)`` times ``(|u|^2 + |v|^2)/(2d) - 1``, ``u.v/d``, ``(|u|^2 -
-        |v|^2)/(2d)``: independent standard normal at large ``d``.
+        Fluctuations of the initial weights: ``(|u|^2 + |v|^2)/(2d) - 1``, ``u.v/d`` and ``(|u|^2 - |v|^2)/(2d)``, times
+        ``sqrt(d)``. At large ``d`` they are independent standard normal numbers.
     eta_u, eta_w : array_like
         Learning rates; the alignment at the end does not depend on them.
 
     Notes
     -----
-    Approximates `TwoLayer` in ``small = d^(-1/2)``. `of` takes ``K`` from the lengths of the layers of a network at
-    equal rates, with the data line oriented along the target; its error is quadratic in the overlap of the layers and
-    in the difference of their squared lengths.
+    Approximates `TwoLayer` in ``small = d^(-1/2)``. `of` computes ``K`` from the lengths of the layers of a network,
+    scaled to equal rates. Its error is quadratic in the overlap of the layers and in the difference of their squared
+    lengths.
 
     Source: Xu and Ziyin (2024), (11) and the statement below (16) on the alignment at the end, which assumes
-    :math:`P \approx Q` and :math:`\sum p_i q_i \approx 0`. For :math:`Q > P` the bound fails. Published formulas,
-    checked: ``linsolve card FinalAlignment``.
+    :math:`P \approx Q` and :math:`\sum p_i q_i \approx 0`. For :math:`Q > P` the bound fails.
+    ``linsolve card FinalAlignment`` lists the published formulas and their verdicts.
 
     Examples
     --------

@@ -57,7 +57,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
     Tested for initial weights of 1e-12 to 10 (``tests/systems/two_layer/test_hidden_mode.py``), and of 1e-100 down to
     the smallest doubles (``tests/systems/two_layer/test_tiny_starts.py``).
 
-    Published formulas, checked: ``linsolve card HiddenMode``.
+    ``linsolve card HiddenMode`` lists the published formulas and their verdicts.
 
     Examples
     --------

@@ -150,7 +150,7 @@ def still(start: RotationStart) -> Any:
 
 
 def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
-    """Return `x`, with its entries replaced by the safe operand `instead` where `flag` holds."""
+    """Return `x` with the safe operand `instead` in the entries where `flag` holds."""
     return xp.where(flag, xp.full_like(x, instead), x)
 
 

@@ -32,7 +32,7 @@ class LazyTwoLayer(TwoLayer):
         \dot u = -\eta_u \partial L/\partial u, \quad \dot W = -\eta_w \partial L/\partial W .
 
     This is `TwoLayer` with the target ``f_ref + y/alpha``. At the reference weights the residual of ``f`` is exactly
-    ``-y/alpha``. Computed as output minus target, the residual would lose digits, at ``alpha = 1e16`` all of them.
+    ``-y/alpha``. The difference of output and target would lose digits: all of them at ``alpha = 1e16``.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class LazyTwoLayer(TwoLayer):
         Scale of the output, positive; large values give lazy training, small values feature training.
     u0 : array_like, shape batch + (d,)
     w0 : array_like, shape batch + (d, d0)
-        The reference weights, usually the initial weights. The solution is as exact from other initial weights.
+        The reference weights, usually the initial weights. The solution is equally exact from other initial weights.
 
     Notes
     -----
@@ -61,10 +61,10 @@ class LazyTwoLayer(TwoLayer):
     weights. Laws at large width: `LazyTraining` and the laws named there.
 
     Accuracy for ``alpha`` from 1e-3 to 1e12 against 80 digits (``tests/systems/two_layer/test_lazy.py``): loss,
-    residual, F and time to a loss 1e-13 relative, kernel_change 1e-13 of its two terms, u and w 1e-13 norm-wise. For a
-    state that is not on a closed-form trajectory, and for `integrate`, ``f - f_ref`` is limited by the rounding of the
-    weights, hence ``F`` to about ``1e-15 alpha``. Descent by `discrete` keeps the digits of F, residual and
-    kernel_change for ``alpha`` up to 1e200, to 1e-11 in the same file.
+    residual, F and time to a loss 1e-13 relative, kernel_change 1e-13 of its two terms, u and w 1e-13 norm-wise. For
+    `integrate`, and for a state that is not on a closed-form trajectory, the rounding of the weights limits
+    ``f - f_ref``, and the error of ``F`` is about ``1e-15 alpha``. `discrete` keeps F, residual and kernel_change to
+    1e-11 for ``alpha`` up to 1e200 (same file).
 
     Examples
     --------

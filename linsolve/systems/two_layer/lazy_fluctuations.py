@@ -78,11 +78,13 @@ class LazyFluctuations(Statistic):
     scaled_alpha: Any = parameter(r"\sqrt{h}\alpha", "scale of the output times sqrt(h)", domain="(0, inf)")
     times: Any = parameter("t", "times", domain="(0, inf)", axes=("time",))
     rho: Any = parameter(r"\rho", "length of the data point over sqrt(d_in)", domain="(0, inf)", default=1.0)
-    rho_across: Any = parameter(r"\rho_\perp", "the same of a point orthogonal to it", domain="(0, inf)", default=1.0)
+    rho_across: Any = parameter(
+        r"\rho_\perp", "length of an orthogonal point over sqrt(d_in)", domain="(0, inf)", default=1.0
+    )
     h: Any = parameter("h", "width", domain="[2, inf)", default=1e8)
 
     approximates: ClassVar[str] = "averages over random starts of LazyTwoLayer at large width"
-    unapplied: ClassVar[str] = "a variance over random starts; LazyTraining.of takes the fluctuations of one network"
+    unapplied: ClassVar[str] = "a variance over random starts; LazyTraining.of includes the fluctuations of one network"
     draws: ClassVar[int] = 20000
 
     def _strength(self) -> Any:
@@ -151,7 +153,8 @@ class FixedWidthKernelChange(Statistic):
     Notes
     -----
     Approximates averages over standard Gaussian initial weights of `LazyTwoLayer`; for infinite width see `LazyRegime`.
-    Source: Geiger et al. (2020), after (18). Published formulas, checked: ``linsolve card FixedWidthKernelChange``.
+    Source: Geiger et al. (2020), after (18). ``linsolve card FixedWidthKernelChange`` lists the published formulas and
+    their verdicts.
 
     Examples
     --------
@@ -168,7 +171,7 @@ class FixedWidthKernelChange(Statistic):
     alpha: Any = parameter(r"\alpha", "scale of the output", domain="(0, inf)", default=1e6)
 
     approximates: ClassVar[str] = "averages over random starts of LazyTwoLayer at fixed width, as alpha grows"
-    unapplied: ClassVar[str] = "a variance over random starts; LazyTraining.of takes the fluctuations of one network"
+    unapplied: ClassVar[str] = "a variance over random starts; LazyTraining.of includes the fluctuations of one network"
     draws: ClassVar[int] = 20000
 
     def prediction(self, xp: Any) -> dict[str, Any]:

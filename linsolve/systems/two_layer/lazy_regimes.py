@@ -84,8 +84,8 @@ class LazyRegime(_Regime):
     Exact for: infinite width. Not for: ``G`` below ``h^(-1/2)``, see `FixedWidthKernelChange`.
 
     Source: Geiger et al. (2020). At fixed width the kernel keeps a fluctuation of size
-    :math:`G h^{-1/2} \sim 1/(h \alpha)`, see `FixedWidthKernelChange`. Published formulas, checked:
-    ``linsolve card LazyRegime``.
+    :math:`G h^{-1/2} \sim 1/(h \alpha)`, see `FixedWidthKernelChange`. ``linsolve card LazyRegime`` lists the published
+    formulas and their verdicts.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class LazyRegime(_Regime):
 
     approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in G"
     symbol: ClassVar[str] = "G"
-    meaning: ClassVar[str] = "gap to be learned over half of the kernel at the start"
+    meaning: ClassVar[str] = "initial residual over half of the initial kernel"
     orders: ClassVar[Mapping[str, float]] = {"kernel change": 2, "weights": 2, "half time": 2}
     constants: ClassVar[Mapping[str, float]] = {"kernel change": 0.26, "weights": 0.095, "half time": 0.016}
     dps = 50
@@ -140,8 +140,8 @@ class FeatureRegime(_Regime):
     Exact for: infinite width. Not for: ``G`` near ``h^(1/2)`` and above, where the initial weights are small relative
     to the target.
 
-    Source: Geiger et al. (2020), (19), (24), (30) at ``L = 1``. Published formulas, checked:
-    ``linsolve card FeatureRegime``.
+    Source: Geiger et al. (2020), (19), (24), (30) at ``L = 1``. ``linsolve card FeatureRegime`` lists the published
+    formulas and their verdicts.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class FeatureRegime(_Regime):
 
     approximates: ClassVar[str] = "LazyTwoLayer at infinite width, in 1/G"
     symbol: ClassVar[str] = "1/G"
-    meaning: ClassVar[str] = "half of the kernel at the start over the gap to be learned"
+    meaning: ClassVar[str] = "half of the initial kernel over the initial residual"
     orders: ClassVar[Mapping[str, float]] = {"kernel change": 1, "weights": 0.5, "half time": 1}
     constants: ClassVar[Mapping[str, float]] = {"kernel change": 1.01, "weights": 0.72, "half time": 0.03}
     scales: ClassVar[tuple[float, ...]] = (1e-20, 1e-22, 1e-24)  # the logarithm in the error must vary slowly

@@ -147,8 +147,8 @@ class LazyTraining(Expansion):
     rho : array_like
         ``|x| / sqrt(d_in)``.
     xi : array_like, shape (3,)
-        Fluctuations of the initial weights, ``sqrt(h)`` times ``(|u|^2 + |v|^2)/(2h) - 1``, ``u.v/h``, ``(|u|^2 -
-        |v|^2)/(2h)``: independent standard normal at large ``h``.
+        Fluctuations of the initial weights: ``(|u|^2 + |v|^2)/(2h) - 1``, ``u.v/h`` and ``(|u|^2 - |v|^2)/(2h)``, times
+        ``sqrt(h)``. At large ``h`` they are independent standard normal numbers.
     times : array_like, shape (time,)
         Positive, for the loss ``(F - y)^2 / alpha^2``; double the times for half of that loss.
 
@@ -158,7 +158,7 @@ class LazyTraining(Expansion):
     Not for: outputs off the line of the data (see `LazyFluctuations`).
 
     Source: Geiger, Spigler, Jacot, Wyart, "Disentangling feature and lazy training in deep neural networks" (2020).
-    Published formulas, checked: ``linsolve card LazyTraining``.
+    ``linsolve card LazyTraining`` lists the published formulas and their verdicts.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class LazyTraining(Expansion):
         refuse_other_fluctuations(type(self).__name__, self.xi)
 
     def strength(self) -> Any:
-        """Return ``G``, signed."""
+        """Return ``G``, with its sign."""
         return self.y / (self.rho * self.scaled_alpha)
 
     def alpha_star(self, xp: Any, h: Any) -> Any:

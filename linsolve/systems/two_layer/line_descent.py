@@ -6,8 +6,8 @@ A step of length h of ``u' = -2 gamma eta_u r h``, ``h' = -2 gamma eta_w s^2 r u
 
 with the same residual in both, so that after any number of steps ``p = c_p p_0``, ``q = c_q q_0`` at any width. With
 ``A = gamma^2 |p|^2``, ``B = gamma^2 |q|^2``, ``g f = A - B``, the flow's invariant ``A B`` changes by
-:math:`(1 - e^2)^2`, and the residual by :math:`-4 h r\,(A + B - h g r (A - B))`, without cancellation. With momentum b
-and decay, where a step takes the share d of the weights, ``v_p <- b v_p - e c_p``, ``c_p <- (1 - d) c_p + v_p``.
+:math:`(1 - e^2)^2`, and the residual by :math:`-4 h r\,(A + B - h g r (A - B))`, without cancellation. With momentum b,
+and weight decay by the share d in each step, ``v_p <- b v_p - e c_p``, ``c_p <- (1 - d) c_p + v_p``.
 """
 
 from __future__ import annotations

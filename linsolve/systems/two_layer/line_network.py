@@ -48,18 +48,18 @@ class LineNetwork:
         """Return the network; raise NotExact unless it has two layers, one output and data on a line."""
         network, red = given.network, reduced(given.network, idle=True)
         if len(network.weights) != 2:
-            given.refuse("depth", len(network.weights), "must be 2", "number of layers", "take linsolve.solve")
+            given.refuse("depth", len(network.weights), "must be 2", "number of layers", "use linsolve.solve")
         if len(network.weights[-1]) != 1:
-            given.refuse("outputs", len(network.weights[-1]), "must be 1", "one output", "take linsolve.solve")
+            given.refuse("outputs", len(network.weights[-1]), "must be 1", "one output", "use linsolve.solve")
         if red.covariance.shape[0] > 1:
             off = float(np.sqrt(np.sum(network.power[1:]) / np.sum(network.power)))
-            meaning, fix = "relative distance of the inputs from a line through the origin", "take linsolve.solve"
+            meaning, fix = "relative distance of the inputs from a line through the origin", "use linsolve.solve"
             given.refuse("distance from a line", f"{off:.3g}", "must vanish", meaning, fix)
         found = cls(given, red)
         if not found.size > 0:
             given.refuse("kernel at the start", 0, "must be positive", "layers along the data", "change the start")
         if not abs(found.strength) > 0:
-            given.refuse("gap at the start", 0, "must not vanish", "target minus output", "change the start")
+            given.refuse("initial residual", 0, "must not vanish", "output minus target", "change the start")
         return found
 
     @property
@@ -79,7 +79,7 @@ class LineNetwork:
 
     @property
     def strength(self) -> float:
-        """``G``, signed."""
+        """The strength ``G``, with its sign."""
         return (float(self.red.target[0, 0]) - self.start) / self.size
 
     @property

@@ -69,8 +69,8 @@ class TwoLayerOrder(Map):
     -----
     Exact for: every ``P, Q >= 0``, every sign of ``gamma`` and ``y``. Not for: rates equal to 0.
 
-    Source: Xu and Ziyin (2024), Theorem 1; ``d P``, ``d Q`` of the source are P, Q here. Published formulas, checked:
-    ``linsolve card TwoLayerOrder``.
+    Source: Xu and Ziyin (2024), Theorem 1; ``d P``, ``d Q`` of the source are P, Q here.
+    ``linsolve card TwoLayerOrder`` lists the published formulas and their verdicts.
 
     Accuracy: 1e-13 for P and Q, 1e-12 for the loss (``tests/systems/two_layer/test_two_layer.py``). Lengths and
     alignment are limited by the rounding of P, Q, R. The product of the lengths is
@@ -168,7 +168,7 @@ class TwoLayerOrder(Map):
             worst = np.unravel_index(np.argmax(excess), excess.shape)
             raise ValueError(
                 f"{cls.__name__}: |R| = {abs(R[worst])} must be at most sqrt(P Q) = {np.sqrt(P[worst] * Q[worst])} "
-                "(R = p.q); take all three from weights with TwoLayerOrder.of"
+                "(R = p.q); compute all three from weights with TwoLayerOrder.of"
             )
         return z
 

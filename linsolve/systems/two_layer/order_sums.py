@@ -36,7 +36,7 @@ def order_parameters(
     engine : str
         "blocks" (NumPy, in blocks that fit the cache) or "compiled" (extra ``[fast]``: 32 partial sums).
     threads : int, optional
-        By default one per processor, but no more threads than have a millisecond of work each. The result does not
+        By default one per processor, or fewer, so that each thread has a millisecond of work. The result does not
         depend on this number.
 
     Returns
@@ -44,8 +44,8 @@ def order_parameters(
     TwoLayerOrder, State
         The errors of P, Q and R are at most ``2 (n + d0 + 8) 2^-53`` times ``P``, ``Q`` and ``sqrt(P Q)``. Here `n` is
         the width, or ``width/32`` if compiled. Cancellation in ``W x`` and, for few units, in ``p`` or ``q`` adds to it
-        (``tests/engines/test_fused.py``, ``test_fused_compiled.py``). `TwoLayerOrder.of` computes with twice the
-        digits.
+        (``tests/engines/test_fused.py``, ``test_fused_compiled.py``). `TwoLayerOrder.of` computes in double-double
+        arithmetic.
 
     Raises
     ------

@@ -240,7 +240,7 @@ def _refuse_huge(who: str, read: dict[str, tuple[list[Fraction], np.ndarray]]) -
         largest = max(values, key=abs)
         if abs(largest) > HUGE:
             rule = "must be at most 1e300 in size as a double"
-            raise ValueError(f"{who}: {name} = {_text(largest)} {rule} ({MEANINGS[name]}); take a smaller one")
+            raise ValueError(f"{who}: {name} = {_text(largest)} {rule} ({MEANINGS[name]}); use a smaller one")
 
 
 def _read(who: str, name: str, value: Any) -> tuple[list[Fraction], np.ndarray]:

@@ -259,7 +259,7 @@ def _sizes(who: str, kappa: Any) -> np.ndarray:
 
 def _medians(who: str, exponents: Exponents, kappa: np.ndarray, count: int, rng: Any) -> Diagnosis:
     """Return the medians for checked exponents and sizes; see `medians`."""
-    factors = {"c_d": (WIDTH, 1), "c_u": (1, 0.5), "c_w": (1, 0.5)}  # of the power, and of the exponent
+    factors = {"c_d": (WIDTH, 1), "c_u": (1, 0.5), "c_w": (1, 0.5)}  # factors of the power and of the exponent
     powers = {}
     for name, value in zip(Exponents._fields[:-1], exponents, strict=False):
         factor, share = factors.get(name, (1, 1))
@@ -268,7 +268,7 @@ def _medians(who: str, exponents: Exponents, kappa: np.ndarray, count: int, rng:
         if not (np.all(powers[name] > 0) and np.isfinite(powers[name]).all()):
             far = extreme(value)
             rule = f"makes powers of kappa = {kappa.max():g} that exceed the range of doubles"
-            raise ValueError(f"{who}: {name} = {far:g} {rule} ({MEANINGS[name]}); take a smaller one")
+            raise ValueError(f"{who}: {name} = {far:g} {rule} ({MEANINGS[name]}); use a smaller one")
     d, gamma, sigma_u, sigma_w, eta_u, eta_w = powers.values()
     parameters = {"gamma": gamma, "eta_u": eta_u, "eta_w": eta_w}
     flow, z0 = _networks(who, d, count, sigma_u, sigma_w, exponents.zero_output, rng, parameters)

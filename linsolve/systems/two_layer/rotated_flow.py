@@ -19,9 +19,10 @@ __all__ = ["TwoRotatedLayers"]
 
 
 class TwoRotatedLayers(Map):
-    """Base of flows of two layers with the loss ``weight r^2``, solved as ``r^2`` with rates times ``weight/pace``.
+    """Base of flows of two layers with the loss ``weight r^2``.
 
-    The time t of the flow is the time ``pace t`` of that problem; `pace` is a power of two.
+    They are solved with the loss ``r^2`` and learning rates multiplied by ``weight/pace``, at the time ``pace t``;
+    `pace` is a power of two.
     """
 
     forward_complete: ClassVar[bool] = True

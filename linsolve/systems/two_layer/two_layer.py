@@ -53,7 +53,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
     (2024), Theorem 1. The source divides sums over hidden units by the width d; in its
     solution these factors cancel, and here they are left out.
 
-    Published formulas, checked: ``linsolve card TwoLayer``.
+    ``linsolve card TwoLayer`` lists the published formulas and their verdicts.
 
     Accuracy over scales of 1e-15 to 1e15 against 500 digits (``tests/systems/two_layer/test_two_layer.py``, printed by
     ``benchmarks/accuracy_two_layer.py``): u and W 1e-13 norm-wise; ntk 1e-13 relative, output 1e-13 of ``|f| + |y|``;

@@ -6,7 +6,7 @@ sorted by weight and in echelon form, so that the first nonzero entry of each co
 ``1 + q^T (n/c) q``, called the bracket in this package, is therefore graded by columns: with columns scaled to a unit
 diagonal it is well-conditioned, unless the initial state is nearly rank-deficient among modes of nearly equal weight.
 The accuracy of a Cholesky factor depends only on the condition number of that scaled matrix (Demmel, "On floating point
-errors in Cholesky", 1989). The trace of its inverse bounds the condition number, and is computed at every time of every
+errors in Cholesky", 1989). The trace of its inverse bounds the condition number. It is computed at every time of every
 network.
 """
 

@@ -1,6 +1,6 @@
 """The flow map of small networks, compiled (extra ``[fast]``): a SIMD vector holds eight time points of one network.
 
-The formulas are those of `flow_map`; for matrices this small, library calls cost more than the arithmetic. The kernel
+The formulas are those of `flow_map`. For small matrices, library calls cost more than the arithmetic. The kernel
 requires ``spread = 0`` and times early enough that weights are not stored as logarithms.
 
 Sums of products are accumulated four at a time, which shares loads and hides latency. If fewer than four sums remain,

@@ -24,7 +24,7 @@ __all__ = ["known_imbalance", "matrix_riccati", "moved"]
 THREADED = 32
 # products of rate and time are kept below LATE; for rates below SLOW they are at all times
 LATE, SLOW = 1e290, 1e-18
-# most digits of the formula in high precision, whose cancellation takes 0.87 digits per time constant: some seconds
+# most digits of the formula in high precision, a few seconds; cancellation costs 0.87 digits per time constant
 MOST_DIGITS = 50_000
 # number of initial states that are prepared together; parts are shared among threads
 PART = 125
@@ -295,7 +295,7 @@ def _formula(xp: Any, t: Any, frame: Frame) -> Any:
     if not lost <= MOST_DIGITS:
         raise ValueError(
             f"linsolve: t = {float(growth):.3g} time constants of the fastest mode needs {lost:.2g} digits (time; "
-            f"exponentials cancel in the closed form), above {MOST_DIGITS}; give the start in doubles, or take t = inf"
+            f"exponentials cancel in the closed form), above {MOST_DIGITS}; give the start in doubles, or say t = inf"
         )
     more = arithmetic.precise(xp.dps + 10 + int(lost))
     t, rate, q, spread = (more.asarray(a) for a in (t, frame.rate, frame.q, frame.spread))

@@ -1,13 +1,13 @@
 r"""The matrix Riccati equation in JAX: values by the host, derivatives by the flow map along the solution.
 
-The rank decisions of the algorithms, which keep saddles exact, depend on values. In JAX they are made by the host. The
-flow map over a step h is ``P -> (C + D P)(A + B P)^-1`` with
+The rank decisions of the algorithms keep saddles exact and depend on values. In JAX the host makes them. The flow map
+over a step h is ``P -> (C + D P)(A + B P)^-1`` with
 
 .. math:: \begin{pmatrix} A & B \\ C & D \end{pmatrix} = \exp h \begin{pmatrix} -\tilde F & 1 \\ \hat\delta & \tilde F
     \end{pmatrix} .
 
-This map is rational. Its derivative at the values of the solution carries a change of the start, the target or the time
-from step to step; no eigenvector is differentiated.
+This map is rational. Its derivative along the solution maps a change of the start, the target or the time from step to
+step. No eigenvector is differentiated.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from linsolve import arithmetic
 from linsolve.arithmetic import precision, spacing
 from linsolve.core.arguments import integer, lengths, number, refuse_beyond_memory
 from linsolve.core.network_arguments import meeting
-from linsolve.core.randomness import seeded
+from linsolve.core.randomness import orthonormal, seeded
 from linsolve.systems.whitened.imbalance import imbalance
 
 __all__ = [
@@ -89,8 +89,8 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
         largest = float(np.broadcast_to(sizes[k], violation.shape)[index])
         where = f"largest entry, at index {index}" if index else "largest entry"
         raise ValueError(
-            f"{who}: {names[k]} = {largest:.3g} ({where}) {rule}, and violates that by {violation[index]:.3g} "
-            f"(relative; at most {tolerance:.2g} is rounding): no weights have this state; make it with {made_by}"
+            f"{who}: {names[k]} = {largest:.3g} ({where}) {rule}, and violates this rule by {violation[index]:.3g} "
+            f"(relative; at most {tolerance:.2g} is rounding): no weights have this state; compute it with {made_by}"
         )
 
     turned = partial(np.swapaxes, axis1=-1, axis2=-2)
@@ -147,12 +147,6 @@ def _fit(product: tuple[int, ...], gram_in: tuple[int, ...], gram_out: tuple[int
     return len(product) > 1 and gram_in[-2:] == product[-1:] * 2 and gram_out[-2:] == product[-2:-1] * 2
 
 
-def _orthonormal(rng: np.random.Generator, batch: tuple[int, ...], rows: int, columns: int) -> np.ndarray:
-    """Return matrices with orthonormal columns, uniformly distributed."""
-    q, r = np.linalg.qr(rng.normal(size=(*batch, rows, columns)))
-    return q * np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[..., None, :]
-
-
 def init(
     n_in: int,
     width: int,
@@ -199,7 +193,7 @@ def init(
         sign, full = ("> 0", "W2") if imbalance > 0 else ("< 0", "W1")
         raise ValueError(
             f"{WHO}.init: width = {width} must be at most {limit} = {sizes[limit]} for imbalance = {imbalance} {sign} "
-            f"({full} then has full rank width); take a smaller width or imbalance = 0"
+            f"({full} then has full rank width); use a smaller width or imbalance = 0"
         )
     rng = seeded(f"{WHO}.init", rng)
     rank = min(n_in, width, n_out)
@@ -208,11 +202,11 @@ def init(
     least[..., :rank] = np.linalg.svd(drawn, compute_uv=False)[..., :rank]
     most = np.hypot(least, np.sqrt(abs(imbalance)))
     a, b = (least, most) if imbalance >= 0 else (most, least)
-    hidden = _orthonormal(rng, batch, width, width)
+    hidden = orthonormal(rng, batch, width, width)
 
     def layer(values: np.ndarray, n: int) -> np.ndarray:
         k = min(n, width)
-        return (hidden[..., :, :k] * values[..., None, :k]) @ np.swapaxes(_orthonormal(rng, batch, n, k), -1, -2)
+        return (hidden[..., :, :k] * values[..., None, :k]) @ np.swapaxes(orthonormal(rng, batch, n, k), -1, -2)
 
     return layer(a, n_in), np.swapaxes(layer(b, n_out), -1, -2)
 

@@ -26,7 +26,7 @@ def _trace(xp: Any, a: Any, b: Any) -> Any:
 
 
 class WhitenedTwoLayer(Flow):
-    r"""A two-layer linear network on white inputs, described by its product and Gram matrices.
+    r"""A two-layer linear network on white inputs; the state holds its product and Gram matrices.
 
     .. math:: L = |S - W_2 W_1|_F^2 / 2, \qquad
         \tau \dot W_1 = W_2^\top (S - W_2 W_1), \quad \tau \dot W_2 = (S - W_2 W_1) W_1^\top.
@@ -53,12 +53,12 @@ class WhitenedTwoLayer(Flow):
     Exact for: balanced weights (:math:`W_2^\top W_2 = W_1 W_1^\top`) of any width, bottlenecks included;
     lambda-balanced weights (:math:`W_2^\top W_2 - W_1 W_1^\top = \lambda I`), lambda of either sign; one hidden unit;
     one input and one output; imbalances with two eigenvalues :math:`\lambda_1 > 0 > \lambda_2`, the limit of wide
-    random networks; any rank of target and weights. Not for: other imbalances (no closed form is known; with three
-    distinct eigenvalues there is no closed form that is rational in exponentials), inputs that are not white, more
-    layers; use `linsolve.integrate`. The weights themselves include a rotation of hidden units that is not elementary:
+    random networks; any rank of target and weights. Not for: other imbalances, inputs that are not white, more layers;
+    use `linsolve.integrate`. For other imbalances no closed form is known. With three distinct eigenvalues, no closed
+    form is rational in exponentials. The weights themselves include a rotation of hidden units that is not elementary:
     `weights` integrates it numerically. In a bottleneck, numerical integration of the Gram matrices is unreliable: they
-    do not contain the number of hidden units, and rounding errors excite modes that the bottleneck forbids. Simulate
-    weights instead (`linsolve.deep.deep_weights`).
+    do not contain the number of hidden units, and rounding errors excite modes that the bottleneck forbids. Integrate
+    the weights instead (`linsolve.deep.deep_weights`).
 
     Sources: Fukumizu, "Effect of batch learning in multilayer neural networks" (1998); Braun, Domine, Fitzgerald,
     Saxe, "Exact learning dynamics of deep linear networks with prior knowledge" (2022), Theorem 3.1; Domine et al.,

@@ -83,7 +83,7 @@ def test_a_frozen_head_at_late_times(w):
 )
 def test_sizes_beyond_memory_are_refused(cls, name, sizes):
     more = {"w": np.eye(2)} if cls is ls.FrozenHead else {}
-    with pytest.raises(ValueError, match=rf"^{cls.__name__}: {name} = .* more than the memory; take less"):
+    with pytest.raises(ValueError, match=rf"^{cls.__name__}: {name} = .* more than the memory; reduce it"):
         cls(**KAPPAS, classes=sizes[0], m=sizes[1], **more)
 
 

@@ -254,7 +254,7 @@ BAD = {
     "an empty class": ([3, 0, 1], r"m = 0.0 at index \(1,\) must lie in \[1, inf\) \(samples of each class\)"),
     "half a sample": ([3, 1, 1.5], r"m = 1.5 at index \(2,\) must be a whole number"),
     "a batch": ([[3, 1, 2], [3, 2, 1]], r"m = 1 and 2 must be the same over a batch \(samples of class 1\)"),
-    "beyond memory": ([1e9, 1e9, 1], r"sum of m = .* more than the memory; take less"),
+    "beyond memory": ([1e9, 1e9, 1], r"sum of m = .* more than the memory; reduce it"),
 }
 
 

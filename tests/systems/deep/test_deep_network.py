@@ -290,7 +290,7 @@ BAD = {
     "--depth 3 --imbalance 0.1": "imbalance = 0.1 must be 0 at depth = 3",
     "--depth 3 --step 9": "step = 9 must be below",
     "--depth 3 --scale 1e-200": "scale = 1e-200 must lie in [1e-30, 1e+30]",
-    "--depth 8 --scale 1e-5": "take a larger step",
+    "--depth 8 --scale 1e-5": "use a larger step",
     "--depth 3 --width 0": "width = 0 must be at least 1",
 }
 

@@ -1,4 +1,4 @@
-"""Blow-up of the leading system of three and more layers: closed forms, bounds, Nahm's equations, simulation."""
+"""Blow-up of the leading system of three or more layers: closed forms, bounds, Nahm's equations, simulation."""
 
 from itertools import pairwise
 

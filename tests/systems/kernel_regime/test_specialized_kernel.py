@@ -156,7 +156,7 @@ def test_steps_are_bounded_and_best(case):
     positive = values[values > 1e-12]
     assert flow.largest_step() == pytest.approx(2 / (0.7 * values[-1]), rel=1e-13)
     assert flow.best_step() == pytest.approx(2 / (0.7 * (positive[0] + positive[-1])), rel=1e-12)
-    with pytest.raises(ValueError, match=r"SpecializedKernel.discrete: step = .* must be below .*take best_step"):
+    with pytest.raises(ValueError, match=r"SpecializedKernel.discrete: step = .* must be below .*use best_step"):
         flow.discrete(5, residuals(case), step=1.01 * flow.largest_step())
 
 

@@ -344,7 +344,7 @@ def test_errors_name_the_argument():
         given = {"k": 3, "step": 0.1} | arguments
         with pytest.raises((ValueError, ArithmeticError), match=message):
             flow.discrete(given.pop("k"), z0, **given)
-    with pytest.raises(ArithmeticError, match=r"the \w+ leaves? it first, at member \[1\] of the batch; take fewer"):
+    with pytest.raises(ArithmeticError, match=r"the \w+ leaves? it first, at member \[1\] of the batch; use fewer"):
         flow.discrete(400, ([[0.5], [5.0]], [[[0.5]], [[5.0]]]), step=0.1)
     xp = arithmetic.precise(30)
     with pytest.raises(ValueError, match=r"engine = 'compiled' must be 'plain' for arrays of"):
