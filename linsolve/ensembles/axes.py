@@ -224,7 +224,7 @@ def read_axes(who: str, axes: Mapping[str, Any], labels: Mapping[str, tuple[str,
     TypeError, ValueError
     """
     if not axes:
-        raise ValueError(f"{who}: axes = none, but at least one is needed (what varies); say sigma=[0.1, 0.2]")
+        raise ValueError(f"{who}: axes = none, but at least one is needed (varied parameters); say sigma=[0.1, 0.2]")
     return tuple(_axis(who, name, given, *labels.get(name, (name, ""))) for name, given in axes.items())
 
 

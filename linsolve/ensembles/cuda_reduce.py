@@ -92,8 +92,8 @@ class Reduction:
         for name, *values in zip(self.names, low, high, total, strict=True):
             if not np.isfinite(values).all():
                 raise ValueError(
-                    f"ensemble: {name} = nan or inf for some member must be finite; look for it on the host, where "
-                    "linsolve.ensemble says which, or leaves it out by nonfinite='omit'"
+                    f"ensemble: {name} = nan or inf for some member must be finite; use the host, where "
+                    "linsolve.ensemble names the member, or omits it with nonfinite='omit'"
                 )
         found = {
             "mean": total,

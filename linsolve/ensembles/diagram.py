@@ -95,7 +95,7 @@ class Diagram:
         if path.is_dir():
             raise ValueError(f"Diagram.save: path = {path} is a folder (where the archive goes); choose another name")
         if taken := {"file", "allow_pickle"} & set(arrays):
-            raise ValueError(f"Diagram.save: name = {min(taken)!r} is not free in NumPy's archives; call it otherwise")
+            raise ValueError(f"Diagram.save: name = {min(taken)!r} is reserved in NumPy's archives; rename it")
         with whole_files(folder_to_fill("Diagram.save", path.parent)) as made:
             np.savez_compressed(made / path.name, **arrays)  # type: ignore[arg-type]
         return path

@@ -154,9 +154,7 @@ class FlowObservation:
         if callable(self.start) and "t" in named("start", self.start):
             raise ValueError(f"{who}: start = {shown(self.start)} takes t, but it is the state at t = 0; leave t out")
         if callable(self.start) and any(p.kind is p.VAR_KEYWORD for p in signature("start", self.start).values()):
-            raise TypeError(
-                f"ensembles.of: start = {shown(self.start)} takes any name; let it name what the start varies with"
-            )
+            raise TypeError(f"ensembles.of: start = {shown(self.start)} takes any name; declare its parameters")
         if self.start is not None and not callable(self.start):
             self._check_start()
 
@@ -209,7 +207,7 @@ class FlowObservation:
                 )
             if axis.name in self.names:
                 raise ValueError(
-                    f"sweep: {axis.name} is an axis (the start of it) and observed as well; call the axis otherwise, "
+                    f"sweep: {axis.name} is an axis (its initial value) and also observed; rename the axis, "
                     f"by start=lambda {axis.name}0: ..., or observe other names"
                 )
 
@@ -300,7 +298,7 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
     names = tuple(names)
     for name in names:
         if name in fixed:
-            raise ValueError(f"sweep: {name} is an axis and a fixed parameter of {who} as well; give it once")
+            raise ValueError(f"sweep: {name} is both an axis and a fixed parameter of {who}; give it once")
         if not known:
             raise ValueError(
                 f"sweep: observe = {who} names no parameters, but {name} is an axis; give it the parameter {name}"
@@ -309,7 +307,7 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
             raise ValueError(unknown_name("sweep", f"axis of {who}", name, known))
     missing = [name for name in needed if name not in names]
     if taken := [name for name in missing if name in _TAKEN]:
-        raise ValueError(f"sweep: {who} names {taken[0]}, an argument of sweep itself; call it otherwise there")
+        raise ValueError(f"sweep: {who} names {taken[0]}, an argument of sweep itself; rename it there")
     if missing:
         raise ValueError(
             f"sweep: {who} needs {', '.join(missing)} as well (parameters without a default); give axes, or fix them "

@@ -154,7 +154,7 @@ class Histogram:
             object.__setattr__(self, "edges", tuple(edges.tolist()))
             for name, value in (("bins", self.bins), ("spacing", self.spacing)):
                 if value is not None:
-                    what = f"{name} = {value!r} does not go with edges = ... (they say where the bins are); give one"
+                    what = f"{name} = {value!r} does not go with edges = ... (they determine the bins); give one"
                     raise ValueError(f"Histogram: {what}")
             return
         object.__setattr__(self, "bins", 64 if self.bins is None else self.bins)
@@ -242,7 +242,7 @@ def requested(reduce: Any) -> tuple[Any, ...]:
     single = isinstance(reduce, str | Quantiles | Histogram) or not isinstance(reduce, Iterable)
     what = (reduce,) if single else tuple(reduce)
     if not what:
-        raise ValueError("ensemble: reduce = () must name at least one reduction (what is kept); say ('mean',)")
+        raise ValueError("ensemble: reduce = () must name at least one reduction (statistics); say ('mean',)")
     known: dict[str, Any] = {"quantiles": Quantiles(), "histogram": Histogram()}
     found = []
     for each in what:
@@ -253,11 +253,11 @@ def requested(reduce: Any) -> tuple[Any, ...]:
         elif isinstance(each, Quantiles | Histogram):
             found.append(each)
         else:
-            raise TypeError(f"ensemble: reduce = {shown(each)} must be a name, Quantiles or Histogram (what is kept)")
+            raise TypeError(f"ensemble: reduce = {shown(each)} must be a name, Quantiles or Histogram (statistics)")
     names = [each if isinstance(each, str) else type(each).__name__.lower() for each in found]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"ensemble: reduce = {names} must not have {name!r} twice (what is kept); give it once")
+            raise ValueError(f"ensemble: reduce = {names} must not have {name!r} twice (statistics); give it once")
     return tuple(found)
 
 

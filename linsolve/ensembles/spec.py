@@ -290,7 +290,7 @@ def _refuse_combinations(spec: Spec) -> None:
     if spec.store is not None:
         raise ValueError(f"{WHO}: store = {spec.store!r} does not go with [ensemble] (it is not resumed); leave it out")
     if people.weights is None and not people.draw:
-        raise ValueError(f"{WHO}: ensemble has neither 'draw' nor 'weights' (what is random); add one")
+        raise ValueError(f"{WHO}: ensemble has neither 'draw' nor 'weights' (random quantities); add one")
     if people.weights is not None:
         if spec.flow is not TwoLayerOrder:
             raise ValueError(f"{WHO}: ensemble.weights does not go with {name} (a start of TwoLayerOrder); use draw")

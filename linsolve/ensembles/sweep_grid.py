@@ -173,7 +173,7 @@ def _check_rest(observe: Any, executor: Any, block: Any) -> None:
     if isinstance(executor, ProcessPoolExecutor):
         try:
             pickle.dumps(observe)
-        except Exception as error:  # the type depends on the unpicklable object
+        except Exception as error:  # the type of the error depends on the object
             raise TypeError(
                 f"sweep: observe = {observe!r} cannot be sent to other processes ({error}); define it at the top of a "
                 "module, or use executor=loky.get_reusable_executor()"

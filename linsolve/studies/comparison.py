@@ -1,4 +1,4 @@
-"""Routes of one problem, followed and timed, and the folder of results that shows them."""
+"""Comparison of routes of one problem, with wall times, and the folder of results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Comparison(NamedTuple):
 
 
 def compare(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> Comparison:
-    """Follow each route.
+    """Evaluate each route.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def compare(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> Comparis
 
 
 def destination(who: str, out: str | os.PathLike[str], of: str, figures: Mapping[str, Any], *others: str) -> Path:
-    """Return the folder of the results of a command; refuse one that holds anything but an earlier result on `of`.
+    """Return the folder of the results of a command; raise if it contains anything but an earlier result on `of`.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def destination(who: str, out: str | os.PathLike[str], of: str, figures: Mapping
 
 @contextmanager
 def whole_results(who: str, folder: Path, of: str) -> Iterator[Path]:
-    """Give a folder to write into, which takes the place of `folder` once the block has ended without an error."""
+    """Yield a temporary folder that replaces `folder` if the block ends without an error."""
     with whole_folder(folder) as made:
         mark(made, who, of)
         yield made

@@ -252,15 +252,15 @@ def test_start_gets_parameters_of_the_flow_too():
         ),
         (
             lambda: ls.sweep(ls.ensembles.of(ls.BalancedMode, "loss", t=1.0, start=0.1), s=A, t=A),
-            "t is an axis and a fixed",
+            "t is both an axis and a fixed",
         ),
         (
             lambda: ls.sweep(ls.ensembles.of(ls.DeepMode, "loss", t=1.0, start={"a": 0.1}), s=A, a=A),
-            "a is an axis and a fix",
+            "a is both an axis and a fix",
         ),
         (
             lambda: ls.sweep(ls.ensembles.of(ls.BalancedMode, "a", t=1.0), s=A, a=A),
-            "observed as well; call the axis otherwise",
+            "and also observed; rename the axis",
         ),
         (lambda: ls.sweep(ls.ensembles.of(ls.BalancedMode, t=1.0), s=A, a=A), "start=lambda a0: "),
         (lambda: ls.ensembles.of(ls.BalancedMode, "loss", start=lambda **any: 1.0), "takes any name"),
@@ -324,7 +324,7 @@ def test_names_can_be_listed_and_looked_for():
 @pytest.mark.parametrize("name", ["file", "allow_pickle"])
 def test_an_archive_never_loses_a_name(tmp_path, name):
     d = ls.sweep(lambda a: {name: a}, a=A)
-    with pytest.raises(ValueError, match=f"{name}.* not free in NumPy's archives"):
+    with pytest.raises(ValueError, match=f"{name}.* reserved in NumPy's archives"):
         d.save(tmp_path / "d.npz")
     assert not list(tmp_path.iterdir())
 
@@ -394,7 +394,7 @@ def counted(a, b):
         ({"observe": lambda a, b, block: a}, "block, an argument of sweep itself"),
         ({"axes": {"a": A, "b": np.ma.masked_less(B, 1.0)}}, "b has masked entries"),
         ({"axes": {"a": A, "b": np.array(["1.0", "1e4000"], np.longdouble)}}, r"b = 1e\+4000 at index 1"),
-        ({"observe": functools.partial(counted, b=2.0)}, "b is an axis and a fixed parameter"),
+        ({"observe": functools.partial(counted, b=2.0)}, "b is both an axis and a fixed parameter"),
         ({"observe": noisy, "rng": -1}, "rng = -1"),
         ({"observe": noisy, "rng": "x"}, "rng = 'x'"),
         ({"observe": noisy, "rng": True}, "rng = True"),

@@ -1,4 +1,4 @@
-"""Neural collapse of one network, followed by theory and by simulation, and kernels of matrix blocks."""
+"""Neural collapse of one network, by theory and by simulation, and kernels of matrix blocks."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _is_log(found: Collapsed) -> bool:
 
 
 def _lines(ax: Any, found: Collapsed, values: dict[str, np.ndarray], end: float, color: str, label: str) -> None:
-    """Draw theory as a line up to a time and both simulations as marks on it, evenly spread."""
+    """Draw theory as a line up to a time, and both simulations as evenly spaced marks."""
     t, log = found.theory.t, _is_log(found)
     shown = (t <= end) & ((t > 0) | (not log))
     looks: Any = (
@@ -78,7 +78,7 @@ def _time_axis(ax: Any, found: Collapsed, end: float) -> None:
 
 
 def _legend(fig: Any, found: Collapsed) -> None:
-    """Say which network it is and name line and marks, once, above all panels."""
+    """Write the network and the meaning of line and marks above all panels."""
     from matplotlib.lines import Line2D
 
     dark: Any = {"color": COLORS["black"], "linestyle": "none"}
@@ -94,7 +94,7 @@ def _legend(fig: Any, found: Collapsed) -> None:
 
 
 def _changing(found: Collapsed) -> float:
-    """Return until when some metric still changes by a percent, with a margin; above rounding."""
+    """Return the time, with a margin, up to which a metric changes by more than a percent and rounding."""
     t, last = found.theory.t, 1
     for name in METRICS:
         values = np.maximum(np.nan_to_num(np.asarray(found.theory[name], dtype=float), posinf=0.0), LOWEST)
@@ -165,7 +165,7 @@ def _law(rate: Any) -> str:
     if rate.predicted is None:
         return ""
     return rf": $e^{{-{rate.predicted:.4g}\,t}}$" + (
-        f" (seen: {rate.measured:.4g})" if rate.measured is not None else ""
+        f" (measured: {rate.measured:.4g})" if rate.measured is not None else ""
     )
 
 
@@ -232,7 +232,7 @@ def _heat(fig: Any, where: Any, matrices: list[np.ndarray], axes: list[Any], tit
 
 
 def _eigenvalues(ax: Any, found: Collapsed) -> None:
-    """Draw the three eigenvalues of K with how often each occurs."""
+    """Draw the three eigenvalues of K with their multiplicities."""
     classes, samples = int(found.flow.classes), int(found.flow.classes) * int(found.flow.m)
     sizes = [float(v) for v in found.flow.rates_of_features(np)]
     counts = (samples - classes, classes - 1, 1)

@@ -1,4 +1,4 @@
-"""Results of `collapse` as text and as files, written all or none."""
+"""Results of `collapse` as text and as files; either all files are written or none."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from linsolve.systems.collapse.network import kernel
 __all__ = ["check_destination", "numbers", "read_weights", "summary", "write"]
 
 OBSTRUCTED = (
-    "obstructed: goes to a saddle, one mode unlearned; the classes' map W H has a negative determinant, the target's "
-    "is positive, and the flow keeps the sign (only rounding leads away from it)"
+    "obstructed: the flow ends at a saddle, with one mode not learned; the determinant of the map W H of classes is "
+    "negative, that of the target is positive, and the flow keeps its sign; only rounding errors leave the saddle"
 )
 
 
@@ -60,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def summary(found: Collapsed) -> list[tuple[str, str]]:
-    """Return what was found as pairs of name and text."""
+    """Return the results as pairs of name and text."""
     flow, said = found.flow, numbers(found)
     mu = ", ".join(f"{name} = {v:.4g}" for name, v in said["eigenvalues"].items())
     rows = [
@@ -80,7 +80,7 @@ def summary(found: Collapsed) -> list[tuple[str, str]]:
             text += f"; predicted at t = inf {_small(found.predicted[name])}"
         rows.append((f"{name} at the end", text))
     for name, label in (("simulated", "DOP853 on the weights"), ("descended", "gradient descent on the weights")):
-        rows.append((label, f"{found.differences[name]:.1e} from theory at worst, relative"))
+        rows.append((label, f"{found.differences[name]:.1e} from theory (largest relative difference)"))
     return rows
 
 
@@ -94,16 +94,16 @@ def _small(value: float | None) -> str:
 def _words(rate: Rate, sample: float) -> str:
     if rate.law == "none":
         return "zero at all times"
-    seen = "not settled" if rate.measured is None else f"{rate.measured:.4g} seen"
+    seen = "not converged" if rate.measured is None else f"{rate.measured:.4g} measured"
     if rate.law == "1/t":
         return f"1/t, size {1 / (2 * math.sqrt(sample)):.4g}/t predicted; power {seen}"
     if rate.predicted is None:
-        return f"exponential, rate {seen}, none predicted"
+        return f"exponential, rate {seen}, no prediction"
     return f"exponential, rate {rate.predicted:.4g} predicted, {seen}"
 
 
 def check_destination(out: str | os.PathLike[str], of: str) -> Path:
-    """Return the folder of the results; refuse one that holds anything but an earlier result from the start `of`.
+    """Return the folder of the results; raise if it contains anything but an earlier result from the start `of`.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def write(found: Collapsed, out: str | os.PathLike[str], of: str | None = None) 
     ----------
     found : Collapsed
     out : str or path
-        Made, with its parents; replaced if it is empty or an earlier result from the same start.
+        Created, with its parents, if missing; replaced if it is empty or an earlier result from the same start.
     of : str, optional
         Source of the start; by default its kind.
 
@@ -133,7 +133,7 @@ def write(found: Collapsed, out: str | os.PathLike[str], of: str | None = None) 
     Raises
     ------
     ValueError
-        If the folder holds anything else.
+        If the folder contains anything else.
     """
     of = found.settings["start"] if of is None else of
     folder = check_destination(out, of)
@@ -163,7 +163,7 @@ def _write_into(found: Collapsed, folder: Path) -> list[str]:
 
 
 def _arrays(found: Collapsed) -> dict[str, np.ndarray]:
-    """Return the start, the kernel, the whole theory, and of the simulations all but the large Gram matrices."""
+    """Return the start, the kernel, the theory, and the simulations without their large Gram matrices."""
     arrays = dict(zip(("h", "w", "b"), found.weights, strict=True)) | {
         "t": found.theory.t,
         "kernel": kernel(found.flow),

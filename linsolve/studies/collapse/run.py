@@ -1,4 +1,4 @@
-"""One network under neural collapse, followed by theory and by simulation."""
+"""One network under neural collapse, by theory and by simulation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLOOR = {"closed form": 1e-13, "DOP853": 1e-10}  # residuals are known above it,
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Collapsed:
-    """One network, followed by theory and by simulation; `collapse` makes it.
+    """One network, by theory and by simulation; returned by `collapse`.
 
     Parameters
     ----------
@@ -38,25 +38,25 @@ class Collapsed:
     weights : (h, w, b)
         Features (n, N), classifier (C, n) and bias (C,) at the start.
     theory : Trajectory
-        The closed form where there is one; else an integration of the closed flow of products and Gram matrices.
+        The closed form if it is known, otherwise an integration of the closed flow of products and Gram matrices.
     simulated, descended : Trajectory
-        The network's weights, by an integrator and by gradient descent, on the same times.
+        The network's weights by an integrator and by gradient descent, at the same times.
     reason : str
-        Why theory is not the closed form; empty where it is.
+        Reason why theory is not the closed form; empty if it is.
     conditions : dict of float
-        What must vanish for the closed form, by name.
+        Quantities that must vanish for the closed form, by name.
     end : State
-        The limit, or where none is in closed form the last state.
+        The limit, or the last state if no closed form of the limit is known.
     predicted : dict of float
-        What is known of the limit without following the flow, by name; empty for generic starts.
+        Properties of the limit that are known without integration, by name; empty for generic starts.
     rates : dict of Rate
-        How each part of the residual falls, by name: sample, class, global.
+        Decay of each part of the residual, by name: sample, class, global.
     differences : dict of float
         ``"simulated"`` and ``"descended"`` from theory: of products and Gram matrices, each over its largest entry.
     seconds : dict of float
         Wall time of each route.
     obstructed : bool
-        Whether parity keeps this start from the target: it goes to a saddle, see ``limits.obstructed``.
+        Whether parity makes the target unreachable, so that the flow ends at a saddle; see ``limits.obstructed``.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Collapsed:
         return np.sqrt(2 * self.routes[route][f"loss_{name}"])
 
     def tangent_kernel(self, when: int) -> np.ndarray:
-        """Return the outputs' mean tangent kernel, ``tr W W^T/C K + H^T H + eta_b``, at a time's index, (N, N)."""
+        """Return the mean tangent kernel of the outputs, ``tr W W^T/C K + H^T H + eta_b``, at the time of an index."""
         state = self.theory.state
         return (
             np.trace(state.gram_w[when]) / int(self.flow.classes) * kernel(self.flow)
@@ -116,32 +116,32 @@ def collapse(
     step: float | None = None,
     weights: tuple[Any, Any, Any] | None = None,
 ) -> Collapsed:
-    """Follow a network to neural collapse, or past it: by theory, by an integrator of its weights and by descent.
+    """Train a network to neural collapse: by theory, by an integrator of its weights and by gradient descent.
 
     Parameters
     ----------
     flow : NeuralCollapse, optional
-        Without batch; by default three classes of four samples with kernels 2, 1 and 0.5.
+        Flow without batch axes; by default three classes of four samples with kernels 2, 1 and 0.5.
     start : str
         Kind of start, one of ``linsolve.studies.collapse.KINDS``.
     features : int, optional
-        By default two more than classes.
+        Number of features; by default the number of classes plus two.
     scale : float
         Size of the initial weights, positive.
     imbalance : float, optional
-        ``lambda`` for ``"lambda"``, the largest of a mode for ``"aligned"`` (default 0.5); for no other start.
+        ``lambda`` for ``"lambda"``, or the largest of a mode for ``"aligned"`` (default 0.5). Not for other starts.
     bias : float, optional
         Bias of every class at the start. With it, classifiers of balanced and scattered starts have zero sums. By
         default 1/C, 0 for ``"mean"``, random for ``"generic"``.
     seed : int
-        Of the weights.
+        Seed of the weights.
     until : float, optional
         Last time; by default late enough for the slowest part to be small.
     step : float, optional
         Step of the descent in units of time; by default a fiftieth of the largest stable one.
     weights : (h, w, b), optional
-        Features (n, N) ordered by class, classifier (C, n) and bias (C,), instead of random ones. `start` says of which
-        kind they are, which is checked.
+        Features (n, N) ordered by class, classifier (C, n) and bias (C,), instead of random ones. They must be of the
+        kind `start`.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def collapse(
     Raises
     ------
     ValueError
-        If an option is not what it must be, or the weights are not of the kind that `start` says.
+        If an option is invalid, or the weights are not of the kind `start`.
     ArithmeticError
         If the descent diverges: the step is too large.
 
@@ -225,10 +225,10 @@ def _features(flow: Any, features: int | None, weights: Any) -> int:
 
 
 def _predicted(flow: Any, start: str, weights: Any, end: Any, reason: str, loss: float) -> dict[str, float]:
-    """Return what eqs. (29), (60) or the modes say of the limit, by name; nothing where it is not known."""
+    """Return properties of the limit from eqs. (29), (60) or from the modes, by name; empty if none is known."""
     if start in ("balanced", "mean", "scatter") and len(weights[0]) >= int(flow.classes) and loss < 1e-3:
         even = 1 / int(flow.classes)
-        # a bias that only an integrator keeps from its goal would be seen through a square root
+        # the square root would amplify the error of an integrated bias
         state = limits.balanced_limit(flow, np.where(np.abs(end.b - even).max() < 1e-8, even, end.b))
     elif start == "lambda" and not reason:
         state = end
@@ -264,7 +264,7 @@ def _rates(flow: Any, theory: Trajectory, end: Any, algebraic: bool) -> dict[str
 
 
 def _late(size: np.ndarray) -> int:
-    """Return when a part of the residual has fallen below a thousandth of its largest for good; 0 if it has not."""
+    """Return the time after which a part of the residual stays below a thousandth of its largest value, 0 if none."""
     above = np.flatnonzero(size > 1e-3 * size.max())
     return int(above[-1]) + 1 if above[-1] + 1 < len(size) else 0
 

@@ -1,4 +1,4 @@
-"""Starts of each kind, drawn at random, and the check that given weights are of the kind that was asked for."""
+"""Random starts of each kind, and a check that given weights are of the requested kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from linsolve.systems.collapse.neural_collapse import NeuralCollapse
 
 __all__ = ["KINDS", "draw", "refuse_extremes", "refuse_kind", "refuse_large", "refuse_options", "refuse_other_kind"]
 
-LARGEST = 100.0  # of weights: beyond, the flow is too stiff for the simulations that a run compares
+LARGEST = 100.0  # largest weight; beyond, the flow is too stiff for the simulations
 MOST = 2000  # samples or features
 
 Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -20,8 +20,8 @@ Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
 KINDS = {
     "balanced": "E = 0, features without mean and scatter: the closed form, ending at a simplex",
     "lambda": "E = lambda on the span of the weights, without mean and scatter: the closed form",
-    "aligned": "E with a value of its own for each mode, spread between -imbalance and imbalance: no simplex",
-    "mean": "E = 0, with a mean feature and output on a hidden unit of their own beside equal biases",
+    "aligned": "E with a separate value for each mode, between -imbalance and imbalance: no simplex",
+    "mean": "E = 0, with mean feature and mean output on a separate hidden unit, and equal biases",
     "scatter": "E = 0, features without mean but with scatter within classes: collapse, exponentially or as 1/t",
     "generic": "random features, classifier and biases: E of any kind, and no collapse",
 }
@@ -147,7 +147,7 @@ def refuse_other_kind(flow: Any, kind: str, weights: Weights, imbalance: float) 
 
 
 def refuse_extremes(flow: NeuralCollapse) -> None:
-    """Raise if a kernel value is far from 1 or Gram matrices over time would not fit into memory."""
+    """Raise if a kernel value is far from 1, or if the Gram matrices at all times exceed the memory."""
     for name in ("kappa_d", "kappa_c", "kappa_n"):
         value = float(getattr(flow, name))
         if abs(value) > LARGEST or (name == "kappa_d" and value < 1 / LARGEST):

@@ -13,13 +13,13 @@ from linsolve.systems.collapse import limits
 
 __all__ = ["MOST_STEPS", "last_time", "times_and_step"]
 
-MOST_STEPS = 10_000_000  # of the descent, some minutes
-POINTS = 181  # fewer where the states are so large that as many of them would not fit
+MOST_STEPS = 10_000_000  # largest number of steps of the descent, some minutes
+POINTS = 181  # number of times; fewer for large states
 ENTRIES = 8_000_000
 
 
 def last_time(flow: Any, z0: Any, until: float | None, algebraic: bool) -> float:
-    """Return the last time; by default the slowest part has then fallen by about ten orders of magnitude."""
+    """Return the last time, by default when the slowest part has decayed by about ten orders of magnitude."""
     if until is not None:
         return number("collapse", "until", until, meaning="last time", example=20.0)
     sample, middle, _ = (float(v) for v in flow.rates_of_features(np))

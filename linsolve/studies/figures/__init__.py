@@ -1,8 +1,8 @@
-"""Figures of papers, drawn again from the exact solutions and laws of this package, over simulations.
+"""Figures of papers, from the exact solutions and laws of this package, over simulations.
 
-``linsolve figure`` lists them; ``linsolve figure NAME --out FILE`` draws one. Every figure is
-a pair of functions: ``compute_NAME(seed)`` gives the data, theory and simulation, and ``draw_NAME(axes, data)`` draws
-them on axes that it is given. Lines are theory, markers are simulated networks.
+``linsolve figure`` lists them; ``linsolve figure NAME --out FILE`` draws one. Every figure is a pair of functions:
+``compute_NAME(seed)`` returns the data of theory and simulation, and ``draw_NAME(axes, data)`` draws them on the given
+axes. Lines are theory, markers are simulated networks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
     Parameters
     ----------
     module, name : str
-        Module of this package, and end of the names of its two functions.
+        Module of this package, and suffix of the names of its two functions.
     panels : int
         Panels, side by side.
     title : str
@@ -60,7 +60,7 @@ FIGURES = {
     "D.1": Figure("depth", "d1", 2, "figure D.1: a faster first layer makes a stronger spike"),
     "D.3": Figure("depth", "d3", 3, "figure D.3: loss, kernel and first layer at several depths"),
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
-    "E.1": Figure("transfer", "e1", 3, "figure E.1: what the learned kernel is worth on a new task"),
+    "E.1": Figure("transfer", "e1", 3, "figure E.1: error of the learned kernel on a new task"),
     "double-descent": Figure(
         "generalization",
         "double_descent",
@@ -87,9 +87,9 @@ def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
     name : str
         One of `FIGURES`.
     out : path
-        Its ending says the format: ``.png``, ``.pdf``, ``.svg``. An earlier file is replaced.
+        A file that ends in ``.png``, ``.pdf`` or ``.svg``. An earlier file is replaced.
     seed : int
-        Of the random starts.
+        Seed of the random starts.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Figures 5 (a), (b) and D.4: digits, many classes or not quite white."""
+"""Figures 5 (a), (b) and D.4: digits of many classes, or partially whitened."""
 
 from __future__ import annotations
 

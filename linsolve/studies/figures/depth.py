@@ -109,7 +109,7 @@ def compute_d1(seed: int = 0) -> dict[str, Any]:
     for ratio in (0.5, 1.0, 2.0, 4.0, 8.0):
         rates = [ratio, 1.0]
         found = simulated([sigma * first, sigma * last[None, :]], target, t, rates=rates)
-        # at rates of its own each layer is one at the mean rate, rescaled
+        # a layer with its own rate is a rescaled layer with the mean rate
         scale = ratio**-0.25
         theory = closed_form(scale * first, last / scale, target, sigma, np.sqrt(ratio) * t)
         w, a = found["layers"][0][-1], found["layers"][1][-1, 0]

@@ -93,7 +93,7 @@ def draw_ortiz_7(axes: Any, data: dict[str, Any]) -> None:
 
 
 def compute_ortiz_9(seed: int = 0) -> dict[str, Any]:
-    """Return the error of regression with the kernel frozen at time t, for the trained task and for one across it."""
+    """Return the error of regression with the kernel frozen at time t, for the trained and an orthogonal task."""
     rng, sigma, samples = np.random.default_rng(seed), 0.03, 12
     first, last, target = _two_layers(rng)
     t = np.linspace(0.0, 8.0, 9)

@@ -22,7 +22,7 @@ def compute_2(seed: int = 0) -> dict[str, Any]:
     beta = np.array([np.cos(0.6), np.sin(0.6)])
     first, last = two_layer_start(rng, width, 2)
     unseen = sigma * first @ (np.eye(2) - np.outer(beta, beta))
-    along = (first @ beta)[:, None]  # the direction of the sample; gradient flow sees no other
+    along = (first @ beta)[:, None]  # the direction of the sample, the only one that gradient flow changes
     wait = LearningTime(last=last, first=along, target=[s]).approximation(np, np.asarray(sigma))["half of the target"]
     t = np.array([0.0, 0.5 * float(wait), 3.0 * float(wait)])
     seen = simulated([sigma * along, sigma * last[None, :]], np.array([[s]]), np.linspace(0.0, t[-1], 121))
@@ -57,7 +57,7 @@ def _matrix(a: np.ndarray, w: np.ndarray, unseen: np.ndarray, beta: np.ndarray) 
 
 
 def draw_2(axes: Any, data: dict[str, Any]) -> None:
-    """Draw level curves of the norm ``b^T M^-1 b`` over the plane of linear functions, and where the network is."""
+    """Draw level curves of the norm ``b^T M^-1 b`` over the plane of linear functions, and the network."""
     turn = np.linspace(0.0, 2 * np.pi, 200)
     ring = np.stack([np.cos(turn), np.sin(turn)])
     names = ("(a) at the start", "(b) end of phase I", "(c) end of phase II")

@@ -28,7 +28,7 @@ from linsolve.systems.mode.deep_mode import DeepMode
 
 __all__ = ["learn_deep"]
 
-START = 1e-3  # of the map, relative to its strongest mode
+START = 1e-3  # initial map, relative to its strongest mode
 RTOL = 1e-12  # between the long steps taken once a mode has settled, DOP853 interpolates worse than its tolerance
 DESCENT = "gradient descent, reduced"
 WEAK = 0.05  # modes weaker than this, relative to the strongest, are not waited for
@@ -45,7 +45,7 @@ def learn_deep(
     seed: int,
     descent: bool = False,
 ) -> Learned:
-    """Follow an aligned network on a data set along three routes; the arguments are those of ``learn.learn``."""
+    """Train an aligned network on a data set along three routes; the arguments are those of ``learn.learn``."""
     if imbalance != 0:
         why = "descent is solved for balanced layers" if descent else "unbalanced layers are solved only for two"
         raise ValueError(f"learn: imbalance = {imbalance:g} must be 0 at depth = {depth} ({why}); leave it out")
@@ -90,7 +90,7 @@ def _descended(network: DeepNetwork, t: np.ndarray, step: float) -> np.ndarray:
 
 
 def _start(modes: Modes, depth: int, width: int, scale: float, rate: float, seed: int) -> DeepNetwork:
-    """Return a network whose layers have singular values `scale`, for as many modes as it has room for."""
+    """Return a network whose layers have singular values `scale`, for as many modes as its width allows."""
     start = np.full(len(modes.s), scale**depth)
     if not 0 < start[0] < np.inf:
         raise ValueError(
@@ -107,7 +107,7 @@ def _horizon(network: DeepNetwork) -> float:
     """Return 1.1 times the time at which all leading modes have 99 percent of their strength."""
     moving = (network.start != 0) & (network.s >= WEAK * network.s[0])
     end = float(np.max(network.learning_times(0.99)[moving]))
-    if not 0 < end < np.inf:  # a start so close that nothing is left to see
+    if not 0 < end < np.inf:  # a start too close to the target for a visible change
         end = 1 / float(network.rates[0] * network.s[0])
     return 1.1 * end
 

@@ -112,5 +112,5 @@ FIGURES = {
 
 
 def figures_of(found: Learned) -> dict[str, Figure]:
-    """Return the figures of a run; that of descent only if its theory was followed."""
+    """Return the figures of a run; that of descent only if its theory was evaluated."""
     return {name: each for name, each in FIGURES.items() if name != "descent" or found.theory is not None}

@@ -26,13 +26,13 @@ __all__ = [
     "stable_step",
 ]
 
-POINTS = 200  # fewer where the states are so large that as many of them would not fit
+POINTS = 200  # number of times; fewer for large states
 ENTRIES = 15_000_000
-MOST_STEPS = 5_000_000  # of two layers, which take minutes; of more layers as many fewer
+MOST_STEPS = 5_000_000  # for two layers, some minutes; fewer for more layers
 BUDGET = 4 * MOST_STEPS  # of `descend`; `sampled_times` refuses more before any work
 DEEPEST = 1000
 WIDEST = 100_000
-LARGEST = 1e30  # of options, and one over the smallest: powers of them stay in double precision
+LARGEST = 1e30  # largest option, and one over the smallest, whose powers stay in the range of doubles
 
 
 class Difference(NamedTuple):
@@ -41,9 +41,9 @@ class Difference(NamedTuple):
     Parameters
     ----------
     product : float
-        Of the network's map, in the Frobenius norm, relative to the largest that it becomes.
+        Distance of the network's map, in the Frobenius norm, relative to its largest norm.
     loss : float
-        Of the loss, relative to the loss at the start.
+        Distance of the loss, relative to the loss at the start.
     """
 
     product: float
@@ -52,7 +52,7 @@ class Difference(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Learned:
-    """One network on one data set, followed along three routes; `learn` makes it.
+    """One network on one data set, trained along three routes; returned by `learn`.
 
     Parameters
     ----------
@@ -64,18 +64,18 @@ class Learned:
     settings : dict
         Depth, width, scale, imbalance, rate, step, seed, as used.
     exact, integrated, descended, halved : Trajectory
-        Closed form; ODE integrator; gradient descent with the step and with half of it. All on the same times.
+        Closed form; ODE integrator; gradient descent with the step and with half of it; all at the same times.
     differences : dict of Difference
         ``"integrated"``, ``"descended"``, ``"halved"``, each from the closed form; ``"theory"``, the distance of the
         simulated descent from its exact theory.
     seconds : dict of float
         Wall time of each route.
     obstructed : bool
-        Whether parity keeps this start from the target: the exact solution then ends on a saddle.
+        Whether parity makes the target unreachable, so that the exact solution ends on a saddle.
     network : DeepNetwork, optional
-        The network in its layers, where it starts aligned.
+        The network with its layers, if it starts aligned.
     theory : Trajectory, optional
-        Gradient descent itself, exactly.
+        Exact theory of gradient descent.
     """
 
     dataset: Dataset
@@ -99,7 +99,7 @@ class Learned:
         return self.differences["descended"].product / half if half > 0 else math.nan
 
     def accuracy(self) -> np.ndarray | None:
-        """Return the fraction of samples whose class the exact network tells at each time; None without classes."""
+        """Return the accuracy of the exact network on the samples at each time; None without classes."""
         if not self.dataset.classes:
             return None
         truth = self.dataset.targets.argmax(axis=1)
@@ -108,7 +108,7 @@ class Learned:
 
 
 def followed(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[str, Any]:
-    """Follow each route, ``"exact"`` first, and return the fields of `Learned` that depend on it."""
+    """Evaluate each route, ``"exact"`` first, and return the fields of `Learned` that depend on it."""
     found = compare(ways, size)
     others = [name for name in ways if name not in ("exact", "theory")]
     differences = {name: _difference(found.routes[name], found.routes["exact"]) for name in others}

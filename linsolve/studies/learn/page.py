@@ -36,7 +36,7 @@ def map_tex(depth: int) -> str:
 
 
 def network_words(depth: int, aligned: bool) -> dict[str, str]:
-    """Return what the page says about a network of this depth and start, by placeholder."""
+    """Return the sentences of the page about a network of this depth and start, by placeholder."""
     product = map_text(depth)
     if depth == 2:
         equation = (

@@ -1,4 +1,4 @@
-"""Results of `learn` as files: figures, trajectories and a report page, written all or none."""
+"""Results of `learn` as files: figures, trajectories and a report page, either all are written or none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OBSTRUCTED = (
 
 
 def check_destination(out: str | os.PathLike[str], of: str) -> Path:
-    """Return the folder of the results; refuse one that holds anything but an earlier result on the same data `of`.
+    """Return the folder of the results; raise if it contains anything but an earlier result on the same data `of`.
 
     Raises
     ------
@@ -48,19 +48,19 @@ def write(found: Learned, folder: str | os.PathLike[str], of: str | None = None)
     ----------
     found : Learned
     folder : str or path
-        Made, with its parents; replaced if it is empty or an earlier result on the same data.
+        Created, with its parents, if missing; replaced if it is empty or an earlier result on the same data.
     of : str, optional
         Source of the data; by default the name of the data set.
 
     Returns
     -------
     dict
-        Notes by file name, where there is something to say about it.
+        Notes by file name.
 
     Raises
     ------
     ValueError
-        If the folder holds anything else.
+        If the folder contains anything else.
     """
     of = found.dataset.name if of is None else of
     with whole_results("learn", check_destination(folder, of), of) as made:
@@ -98,7 +98,7 @@ def _arrays(found: Learned) -> dict[str, np.ndarray]:
 
 
 def _write_netcdf(found: Learned, path: Path) -> str:
-    """Write the exact trajectory with labelled axes; return why not, where it is not written."""
+    """Write the exact trajectory with labelled axes; if it is not written, return the reason."""
     try:
         found.exact.to_xarray().to_netcdf(path)
     except ImportError:

@@ -1,4 +1,4 @@
-"""The main job: a data set and a linear network, followed exactly, by an ODE integrator and by descent."""
+"""Training of a linear network on a data set: exactly, by an ODE integrator and by gradient descent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 __all__ = ["Difference", "Learned", "horizon", "learn"]
 
 SCALE = 1e-3
-TINY = 1e-150  # starts of modes that are waited for, relative to the mode
+TINY = 1e-150  # smallest start of a mode that determines the horizon, relative to the mode
 
 
 def learn(
@@ -44,11 +44,11 @@ def learn(
 ) -> Learned:
     """Train a linear network on a data set: exactly, by an ODE integrator, and by gradient descent.
 
-    Inputs are whitened in their span and centered, as the closed form needs. The two simulations follow the weights.
-    Two layers start at random, balanced up to the `imbalance`; fewer or more start balanced and aligned with the
-    singular modes of the data, the only starts for which they are solved. With `descent`, two layers start so, too, and
-    gradient descent is solved as well: the simulated descent differs from gradient flow by O(step), from its own theory
-    by rounding.
+    The inputs are centered and whitened in their span, as the closed form requires. The two simulations integrate the
+    weights. Two layers start at random, balanced up to the `imbalance`. Fewer or more layers start balanced and aligned
+    with the singular modes of the data, since a closed form is known for these starts only. With `descent`, two layers
+    also start so, and gradient descent is solved, too. The simulated descent then differs from gradient flow by
+    O(step), and from its own theory by rounding.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def learn(
         ``tau / hypot(s_max, imbalance / 2)`` for two layers (less for large weights, ``2 tau / (|w1|^2 + |w2|^2)``),
         ``2 tau / (depth s_max^(2 - 2/depth))`` for others.
     seed : int
-        Seed of the weights; of a deep network it turns the hidden layers, which changes nothing in the map.
+        Seed of the weights. In a deep network it rotates the hidden layers, which does not change the map.
     descent : bool
-        Whether to start aligned, and to compare the simulated descent with its exact theory, too.
+        Whether to start aligned, and to compare the simulated descent also with its exact theory.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def learn(
     Raises
     ------
     ValueError, TypeError
-        If an option is not what it must be.
+        If an option is invalid.
     ArithmeticError
         If the descent diverges: the step is too large.
 
@@ -136,11 +136,11 @@ def horizon(modes: Modes, start: Any, width: int, tau: float, imbalance: float =
     """Return a time by which all leading modes have been learned, with a margin.
 
     A mode of strength `s` that starts with strength `a` grows as ``exp(2 f t / tau)``, ``f = hypot(s, imbalance / 2)``,
-    and saturates at ``s``. It is at 99 percent when ``t = tau / (2 f) log(99 (s - a) / a)``; here ``a`` is the start's
-    weight on the growing direction, ``|w1 v + w2.T u|^2 / 4``, and the slowest mode counts of those that the hidden
-    layer has room for and that are at least 5 percent of the strongest. A hidden layer without room for all modes also
-    has to turn to the strongest, which takes ``tau / (2 (f - f_next)) log(99)``; for that, at most four times as long
-    is waited. One tenth is added so that the end can be seen.
+    and saturates at ``s``. It is at 99 percent when ``t = tau / (2 f) log(99 (s - a) / a)``; here ``a`` is the initial
+    weight on the growing direction, ``|w1 v + w2.T u|^2 / 4``. The result is the time of the slowest among the leading
+    modes: those that fit into the hidden layer and have at least 5 percent of the strongest. A hidden layer with fewer
+    units than modes also rotates to the strongest modes, in a time ``tau / (2 (f - f_next)) log(99)``. It is included
+    up to four times the time above. One tenth is added as a margin.
     """
     grow = np.hypot(modes.s, imbalance / 2)
     lead = modes.s[: max(1, min(width, len(modes.s)))]

@@ -1,4 +1,4 @@
-"""Results of `solve` as files: arrays, a table of scalars, figures and a page, written all or none."""
+"""Results of `solve` as files: arrays, a table of scalars, figures and a page, either all are written or none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGE = 10_000_000  # entries of a kernel that is not written
 
 
 def check_destination(out: str | os.PathLike[str], of: str) -> Path:
-    """Return the folder of the results; refuse one that holds anything but an earlier result on the same files `of`.
+    """Return the folder of the results; raise if it contains anything but an earlier result on the same files `of`.
 
     Raises
     ------

@@ -47,7 +47,7 @@ def _measured(sample: Sample, depth: int) -> str:
 
 
 def write(found: Survey, out: str | os.PathLike[str]) -> list[Path]:
-    """Write ``ntk-stats.png``, ``.pdf`` and ``.npz`` into a folder, made if there is none, each whole or not at all.
+    """Write ``ntk-stats.png``, ``.pdf`` and ``.npz`` into a folder, created if missing; each is written atomically.
 
     Raises
     ------

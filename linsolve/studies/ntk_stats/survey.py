@@ -44,7 +44,7 @@ class Line(NamedTuple):
     exact, limit : ndarray
         :math:`E\Theta^2/(E\Theta)^2` at this width, and in the limit of its phase.
     printed, printed_limit : ndarray
-        Both as printed, for ReLU; else empty.
+        Both by the printed formulas, for ReLU; otherwise empty.
     change : ndarray
         :math:`-E\Delta\Theta/(\eta E\Theta)` by the first step.
     sampled, explicit, stepped : Sample
@@ -145,7 +145,7 @@ def survey(
     Parameters
     ----------
     width, inputs, depth : int
-        Units of a hidden layer, ``M``; dimension of the input, ``M`` by default; layers of weights, up to which.
+        Units of a hidden layer, ``M``; dimension of the input, ``M`` by default; largest number of layers of weights.
     activation : str
         "relu", "linear" or a slope at negative arguments.
     weight_variances : iterable of float, optional
@@ -157,7 +157,7 @@ def survey(
     Raises
     ------
     ValueError
-        For what cannot be sampled or has no exact moments.
+        If an argument is invalid, or the units have no exact moments.
     """
     inputs = width if inputs is None else inputs
     _check(width, inputs, depth, networks, seed)

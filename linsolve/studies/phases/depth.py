@@ -15,15 +15,15 @@ from linsolve.systems.mode.deep_mode import DeepMode
 __all__ = ["depth"]
 
 TIMES = (3, 5, 10, 30, 100, 1000, 10**4)
-SLOW, FAST = 0.1, 0.9  # of the target: where the wait ends, and where the rise does
+SLOW, FAST = 0.1, 0.9  # fractions of the target at the end of the wait and of the rise
 NODES = 120  # of a quadrature over at most fifteen e-folds
 
 
 def depth(cells: int, rng: np.random.Generator) -> Diagram:
     r"""Return the time to 1 % of the loss of a balanced mode over its start ``y0 = a0/s`` and its inverse depth.
 
-    In units of the mode's final relaxation time ``1/(eta L s^(2 - 2/L))`` it obeys ``y' = y^(2 - 2/L) (1 - y)``, which
-    makes infinite depth a line like any other. Boundaries, with ``m = 1 - 2/L``:
+    In units of the mode's final relaxation time ``1/(eta L s^(2 - 2/L))`` it obeys ``y' = y^(2 - 2/L) (1 - y)``, so
+    that infinite depth is a line of the diagram. Boundaries, with ``m = 1 - 2/L``:
 
     - isochrones ``G(1 - (1 - y0)/10) - G(y0) = t``, ``G = -y^-m 2F1(1, -m; 1 - m; y)/m``; at two layers
       ``y0 = 9/(e^t - 1)``;

@@ -18,7 +18,7 @@ from linsolve.systems.two_layer.order_parameters import OrderDescent, TwoLayerOr
 __all__ = ["descent"]
 
 FLOW = TwoLayerOrder(y=1.0)
-STEPS, LONGEST = 4096, 16384  # of all runs, and of runs that still come to rest
+STEPS, LONGEST = 4096, 16384  # numbers of steps: of all runs, and of runs that still converge
 PERIODS = 64  # longest period that counts as a cycle
 FIRST, SMALL = 1e-4, 0.3  # residual over the target: at the start, and of runs on their way to rest
 GOLDEN = 2 * (np.sqrt(5) - 1)  # where the 2-cycle of the balanced map loses its stability

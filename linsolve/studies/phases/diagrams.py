@@ -1,4 +1,4 @@
-"""Phase diagrams: a map on a grid, exact curves on it, and their distance from the changes of the map."""
+"""Phase diagrams: a map on a grid, exact boundaries, and their distance from the boundaries of the map."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DIAGRAMS = {
     "time": "time to 1 % of the loss over the size of the start and the target",
     "chaos": "ordered and chaotic networks over the variances of weights and biases, with the edge of chaos",
     "dispersion": "dispersion of the tangent kernel over depth and gain, through the three phases",
-    "depth": "time to learn over the start and the depth of a balanced mode, and what takes the time",
+    "depth": "time to learn over the start and the depth of a balanced mode, with its contributions",
     "descent": "gradient descent over learning rate and imbalance: convergence, catapult, cycles, chaos, divergence",
     "double-descent": "test error of a linear model over samples and time, with the optimal stopping time",
     "grokking": "time to learn the test set over that to learn the training set, over samples and tolerance",
@@ -36,7 +36,7 @@ DIAGRAMS = {
 WHERE = dict.fromkeys(DIAGRAMS, "two_layer") | dict.fromkeys(("chaos", "dispersion"), "kernel")
 WHERE |= {"depth": "depth", "descent": "descent"} | dict.fromkeys(("double-descent", "grokking"), "generalization")
 
-MOST = 2001  # points along an axis, beyond which maps of several arrays outgrow the memory of a laptop
+MOST = 2001  # largest number of points along an axis; larger maps exceed the memory of a laptop
 
 
 class Curve(NamedTuple):
@@ -60,7 +60,7 @@ class Curve(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A point worth naming; `offset` moves its name, in points, to the left if negative.
+    """A named point; `offset` moves its name, in points, to the left if negative.
 
     Examples
     --------
@@ -90,13 +90,13 @@ class Diagram:
     source : str
         Equations of the curves, computation of the map, and paper.
     sides : dict of array of bool, shape (y, x)
-        For each boundary, by name, on which side of it each point of the map is, as the map itself says.
+        For each boundary, by name, the side of each point of the map, according to the map.
     curves : tuple of Curve
         The same boundaries in closed form.
     regions : tuple of (str, color)
-        Names of the map's values where it is one of names.
+        Names of the values of a map of regions.
     strength : array, shape (y, x), optional
-        Between 0 and 1, how strongly a region is colored.
+        Color strength of the regions, between 0 and 1.
     marks, notes : tuple of Mark
         Points, and words without a point.
     diverging : bool
@@ -129,7 +129,7 @@ class Diagram:
         return f"Diagram({self.name}, {len(self.x.values)} x {len(self.y.values)} points; {', '.join(self.sides)})"
 
     def misfit(self) -> dict[str, float]:
-        """Return, for each boundary, the largest distance between its curves and where the map changes, in cells.
+        """Return, for each boundary, the largest distance between its curves and the changes of the map, in cells.
 
         Both ways: from every point of the curves to the nearest change of side between neighbors, and back.
         """
@@ -143,7 +143,7 @@ class Diagram:
                     f"Diagram.misfit: boundary {boundary!r} has no curve or no change on the grid; widen it"
                 )
             last = np.array([len(self.x.values), len(self.y.values)]) - 1
-            # a change at the edge may be nearest to what is beyond
+            # a change at the edge may be nearest to a point beyond the grid
             within = ((curve >= 0) & (curve <= last)).all(axis=-1)
             there, back = KDTree(change).query(curve[within], p=np.inf)[0], KDTree(curve).query(change, p=np.inf)[0]
             worst[boundary] = float(max(there.max(), back.max()))
@@ -188,7 +188,7 @@ class Diagram:
         return self.grid.to_xarray()
 
     def draw(self, ax: Any = None) -> Any:
-        """Draw the diagram on an axes that is given or made, and return the axes."""
+        """Draw the diagram on given or new axes, and return the axes."""
         from linsolve.studies.phases.drawing import draw
 
         return draw(self, ax)
@@ -217,7 +217,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
     Raises
     ------
     ValueError
-        If there is no such diagram, or too few cells or too many, or the seed is invalid.
+        If the name is unknown, the number of cells is out of range, or the seed is invalid.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
 
 
 def write(found: Diagram, out: str | os.PathLike[str]) -> list[Path]:
-    """Write ``NAME.png``, ``NAME.pdf`` and the grid, ``NAME.npz``, into a folder, made if there is none.
+    """Write ``NAME.png``, ``NAME.pdf`` and the grid, ``NAME.npz``, into a folder, created if missing.
 
     Parameters
     ----------

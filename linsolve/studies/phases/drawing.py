@@ -15,7 +15,7 @@ HALO = 2.6  # width of the light line around text and curves that cross dark par
 
 
 def draw(found: Any, ax: Any = None) -> Any:
-    """Draw map, curves, marks and source, on an axes that is given or made."""
+    """Draw map, curves, marks and source on given or new axes."""
     with drawing(ax, (7.6, 6.6)) as ax:
         _map(ax, found)
         for curve in found.curves:

@@ -54,7 +54,7 @@ def chaos(cells: int, rng: np.random.Generator) -> Diagram:
 
 
 def spreading(unit: mean_field.Activation, weight_variance: Any, bias_variance: Any, layers: int = 400) -> np.ndarray:
-    """Return what one layer multiplies a small squared distance of two inputs by, after many layers, as iterated."""
+    """Return the growth of a small squared distance of two inputs in one layer, after many iterated layers."""
     q = weight_variance + bias_variance
     for _ in range(layers):
         q = weight_variance * unit.averages(np, q, q, q)[0] + bias_variance
@@ -84,7 +84,7 @@ def dispersion(cells: int, rng: np.random.Generator) -> Diagram:
 
 
 def level_curves(level: float) -> tuple[Curve, ...]:
-    """Return where the limit has this dispersion, at gains for `WIDTH`; with a name at its left or where it bends."""
+    """Return the curves on which the limit has this dispersion, for `WIDTH`, with the places of their names."""
     nu, one = np.sinh(np.linspace(-np.arcsinh(60.0), np.arcsinh(60.0), 801)), np.ones(801)
     _, c = spread(np.asarray(0.0))
     low, high = 0 * one, 2.0 * one
