@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import real_array, shown
+from linsolve.core.arguments import real_array, refuse_shape, shown
 from linsolve.core.network import affine_maps
 
 __all__ = ["UNSOLVED", "Biases", "Plain", "distances", "is_first_only", "on_ones", "read_biases", "worst"]
@@ -56,11 +56,9 @@ def read_biases(who: str, bias: Any, layers: Sequence[np.ndarray]) -> Biases:
             found.append(None)
             continue
         value = np.asarray(real_array(who, name, each, meaning=meaning))
-        if not (value.ndim == 0 or value.shape == (len(layer),)):
-            raise ValueError(
-                f"{who}: {name} has shape {value.shape} but must be ({len(layer)},) ({meaning} of layer {i + 1}); give "
-                f"{len(layer)} numbers"
-            )
+        if value.ndim:
+            fix = f"give {len(layer)} numbers"
+            refuse_shape(who, name, value, (len(layer),), meaning=f"{meaning} of layer {i + 1}", fix=fix)
         size = float(np.abs(value).max())
         if size > 1e30:
             raise ValueError(f"{who}: {name} reaches {size:.3g} but must not exceed 1e+30 ({meaning}); rescale it")

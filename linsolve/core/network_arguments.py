@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, boolean, real_array, refuse_shape, shown
+from linsolve.core.arguments import Interval, boolean, number, real_array, refuse_shape, shown
 from linsolve.core.biases import Biases, read_biases
 from linsolve.core.matrix_arguments import semidefinite
 
@@ -139,10 +139,7 @@ def _tolerance(who: str, given: Any, precision: str) -> float:
     if given is None:
         return max(TOLERANCE, UNITS * float(np.finfo(precision).eps)) if precision != "float64" else TOLERANCE
     meaning = "relative distance up to which a condition holds"
-    found = np.asarray(real_array(who, "tolerance", given, meaning=meaning, domain=Interval("[1e-15, 0.1]")))
-    if found.shape != ():
-        raise ValueError(f"{who}: tolerance has shape {found.shape} but must be one number ({meaning}); say 1e-6")
-    return float(found)
+    return number(who, "tolerance", given, meaning=meaning, domain="[1e-15, 0.1]", example=1e-8)
 
 
 def _refuse_unchained(who: str, layers: tuple[np.ndarray, ...], names: Sequence[str], n_in: int, n_out: int) -> None:

@@ -13,7 +13,10 @@ DATA, WEIGHTS = (X, X[:, :2]), [np.ones((4, 3)), np.ones((2, 4))]
 OF_DATA = ls.laws.GeneralizationOfData
 CASES = {
     "rates": (lambda: ls.applies(WEIGHTS, DATA, rates=-1.0), r"rates = -1.0 must lie in .*; say 1$"),
-    "tolerance": (lambda: ls.applies(WEIGHTS, DATA, tolerance=2.0), r"tolerance = 2.0 must lie in .*; say 1e-08$"),
+    "tolerance": (
+        lambda: ls.applies(WEIGHTS, DATA, tolerance=2.0),
+        r"tolerance = 2.0 must be a number in .*; say 1e-08$",
+    ),
     "dimension": (lambda: ls.laws.GeneralizationInTime(0.0, 1.0), r"dimension = 0.0 must lie in .*; say 1$"),
     "time": (lambda: ls.solve(WEIGHTS, DATA, -1.0), r"t = -1.0 must lie in .*; say 1$"),
     "call": (lambda: OF_DATA(X, np.eye(3))(1.0), r"OfData: law\(t\) is not defined .*; say law.test_error\(t\)$"),

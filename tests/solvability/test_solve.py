@@ -369,7 +369,7 @@ PAIR = np.array([[1.0, 0.3], [0.2, 2.0]]), np.eye(2)
         ({"t": [1.0, np.inf]}, r"solve: t = inf must be finite \(time; no closed form holds, "),
         ({"rtol": 0.0}, r"solve: rtol = 0.0 must be a number in"),
         ({"rates": [1.0, -1.0]}, r"solve: rates = -1.0 at index \(1,\) must lie in"),
-        ({"tolerance": 0.5}, r"solve: tolerance = 0.5 must lie in"),
+        ({"tolerance": 0.5}, r"solve: tolerance = 0.5 must be a number in"),
         ({"data": (PAIR[0], np.eye(3))}, r"solve: Y has 3 columns \(outputs\) but the weights have 2"),
         ({"data": PAIR[0]}, r"solve: data must be the pair \(X, Y\)"),
         ({"weights": [np.eye(2), np.eye(3)]}, r"solve: W2 has shape \(3, 3\) but must have 2 columns"),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, real_array, shown
+from linsolve.core.arguments import Interval, real_array, refuse_shape, shown
 from linsolve.systems.collapse.contrasts import averaged, contrasts, members, split
 from linsolve.systems.collapse.features import BlockFeatures
 from linsolve.systems.collapse.network import kernel
@@ -75,8 +75,7 @@ def balanced_limit(flow: Any, b: Any) -> Any:
     """
     classes = _classes("balanced_limit", flow)
     b = real_array("balanced_limit", "b", b, meaning="final bias", domain=_SQUARES)
-    if b.shape != (classes,):
-        raise ValueError(f"balanced_limit: b has shape {b.shape} but needs ({classes},), a bias of each class")
+    refuse_shape("balanced_limit", "b", b, (classes,), meaning="final bias", fix="give one for each class")
     target, y = np.eye(classes) - b[:, None], members(np, classes, flow.sizes)
     if len(set(flow.sizes)) > 1:
         return _unequal_limit(flow, b, target, y)

@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.arithmetic import spacing
-from linsolve.core.arguments import Interval, real_array, refuse_shape
+from linsolve.core.arguments import number, real_array, refuse_shape
 from linsolve.core.matrix_arguments import chained, layer_rates, semidefinite
 from linsolve.core.query import NotExact
 from linsolve.systems.deep.closed_forms import mean_rate
@@ -112,15 +112,13 @@ def _checked(layers: Any, target: Any, rates: Any, covariance: Any, tolerance: A
     if tolerance is None:
         tolerance, reason = max(TOLERANCE, SPACINGS * coarsest), f"for weights of {kind.rpartition('.')[2]}"
     else:
-        tolerance = real_array(WHO, "tolerance", tolerance, meaning="relative distance", domain=Interval("(0, 1)"))
-        if tolerance.ndim:
-            raise ValueError(f"{WHO}: tolerance has shape {tolerance.shape} but must be one number (relative distance)")
-        coarsest = max(coarsest, float(tolerance) / SPACINGS)
+        tolerance = number(WHO, "tolerance", tolerance, meaning="relative distance", domain="(0, 1)", example=1e-8)
+        coarsest = max(coarsest, tolerance / SPACINGS)
     matrix = np.eye(ends[1]) if covariance is None else covariance
     matrix = arithmetic.to_numpy(real_array(WHO, "covariance", matrix, meaning="covariance of the inputs"))
     refuse_shape(WHO, "covariance", matrix, (ends[1],) * 2, meaning="covariance of the inputs", fix="pass X.T @ X / P")
     semidefinite(WHO, "covariance", matrix, meaning="covariance of the inputs", margin=TOLERANCE)
-    return _Given(weights, goal, layer_rates(WHO, rates, len(weights)), matrix, float(tolerance), reason, coarsest)
+    return _Given(weights, goal, layer_rates(WHO, rates, len(weights)), matrix, tolerance, reason, coarsest)
 
 
 def _measured(given: _Given) -> tuple[dict[str, float], tuple[Any, ...], bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.core.arguments import number, real_array
+from linsolve.core.arguments import number, real_array, refuse_shape
 from linsolve.numerics.checked import in_range
 from linsolve.numerics.spectrum import Spectrum
 from linsolve.systems.kernel_regime.kernel_matrix import refuse_negative, symmetric
@@ -89,8 +89,7 @@ def regression(kernel: Any, X: Any, y: Any, *, tolerance: float = 1e-10) -> Regr
             f"{who}: X has shape {tuple(X.shape)} but must be (P, n_in) for kernel of shape {tuple(M.shape)} (one "
             "sample in each row); transpose it"
         )
-    if tuple(y.shape) != (X.shape[0],):
-        raise ValueError(f"{who}: y has shape {tuple(y.shape)} but must be ({X.shape[0]},) (one for each sample)")
+    refuse_shape(who, "y", y, (X.shape[0],), meaning="targets", fix="give one for each sample")
     xp = arithmetic.namespace(M, X, y)
     M, X, y = (arithmetic.cast(xp, value) for value in (M, X, y))
     refuse_negative(who, Spectrum.of(xp, M), 1 + 0 * M[0, 0])

@@ -96,10 +96,8 @@ class KernelSpeed(Expansion):
         check_direction(self)
         depth, width, _ = self.start.shape
         if depth < 2 or max(self.target.shape) > width:
-            raise ValueError(
-                f"{type(self).__name__}: start has shape {tuple(self.start.shape)} but needs at least 2 layers of "
-                f"width {max(self.target.shape)} (layers at the start); widen it"
-            )
+            rule = f"must have at least 2 layers of width {max(self.target.shape)}"
+            refuse(self, "start", f"layers of shape {self.start.shape}", rule, "widen it")
         object.__setattr__(self, "orders", {"ratio": depth})
 
     def _layers(self, xp: Any, small: Any) -> list[Any]:

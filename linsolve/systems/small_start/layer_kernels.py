@@ -18,6 +18,7 @@ from linsolve.systems.small_start.start import (
     check_range,
     direction,
     outer,
+    refuse,
     unit,
 )
 
@@ -168,10 +169,7 @@ class WidthCorrection(Expansion):
         super().__post_init__()
         check_range(self)
         if self.sizes.shape[0] < 2:
-            raise ValueError(
-                f"{type(self).__name__}: sizes has shape {tuple(self.sizes.shape)} but needs at least 2 entries "
-                "(numbers of inputs, hidden units, outputs); add the number of outputs"
-            )
+            refuse(self, "sizes", str(self.sizes), "must have at least 2 entries", "add the number of outputs")
 
     def offsets(self, xp: Any) -> Any:
         """Return the ``g_l``, shape (layer,)."""

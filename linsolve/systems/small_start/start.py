@@ -135,21 +135,15 @@ class DeepStart(Expansion):
         check_range(self)
         check_direction(self)
         if self.start.shape[0] < 2:
-            raise ValueError(
-                f"{type(self).__name__}: start has shape {tuple(self.start.shape)} but needs at least 2 layers (layers "
-                "at the start); add one"
-            )
+            refuse(self, "start", f"layers of shape {self.start.shape}", "must have at least 2 layers", "add one")
         if not np.abs(arithmetic.to_numpy(self.start)).max() > 0:
             refuse(self, "start", "0", "must not vanish", "the network would stay at the saddle; draw weights")
 
     def layers_at_start(self, small: Any) -> list[np.ndarray]:
         """Return the layers, first layer first."""
         if max(self.target.shape) > self.start.shape[-1]:
-            raise ValueError(
-                f"{type(self).__name__}: start has shape {tuple(self.start.shape)} but needs a width of at least "
-                f"{max(self.target.shape)} (layers at the start), for target has shape {tuple(self.target.shape)}; "
-                "widen start"
-            )
+            rule = f"must have a width of at least {max(self.target.shape)}, as target has shape {self.target.shape}"
+            refuse(self, "start", f"layers of shape {self.start.shape}", rule, "widen start")
         return layers_of(self.start, small, self.target.shape[-1], self.target.shape[0] if self.target.ndim > 1 else 1)
 
 

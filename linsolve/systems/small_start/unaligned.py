@@ -50,10 +50,8 @@ class UnalignedStart(DeepStart):
         super().__post_init__()
         depth = self.start.shape[0]
         if depth < 3:
-            raise ValueError(
-                f"{type(self).__name__}: start has shape {tuple(self.start.shape)} but needs at least 3 layers "
-                "(layers at the start); for two use LearningTime"
-            )
+            rule, fix = "must have at least 3 layers", "for two use LearningTime"
+            refuse(self, "start", f"layers of shape {self.start.shape}", rule, fix)
         for name in ("start", "target", "rates"):
             size = float(np.abs(arithmetic.to_numpy(getattr(self, name))).max())
             if not 1 / FAR <= size <= FAR:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.arguments import refuse_shape
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.reduced_network import Reduced, norm, reduced
 
@@ -22,11 +23,7 @@ __all__ = ["LineNetwork", "refuse_other_fluctuations"]
 
 def refuse_other_fluctuations(who: str, xi: Any) -> None:
     """Raise unless `xi` holds the three fluctuations of a wide start: of kernel, overlap and difference."""
-    if xi.shape != (3,):
-        raise ValueError(
-            f"{who}: xi has shape {tuple(xi.shape)} but must be (3,) (fluctuations of the start); give kernel, overlap "
-            "and difference"
-        )
+    refuse_shape(who, "xi", xi, (3,), meaning="fluctuations of the start", fix="give kernel, overlap and difference")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

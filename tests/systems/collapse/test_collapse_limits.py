@@ -147,7 +147,7 @@ def test_equal_biases_are_a_case_of_eqs_29_and_60():
     f = flow()
     for a, b in zip(balanced_limit(f, np.full(3, 0.1)), f.equal_bias_limit(0.1), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-13)
-    with pytest.raises(ValueError, match=r"balanced_limit: b has shape \(2,\) but needs \(3,\)"):
+    with pytest.raises(ValueError, match=r"balanced_limit: b has shape \(2,\) but must be \(3,\)"):
         balanced_limit(f, [0.1, 0.2])
 
 

@@ -207,8 +207,8 @@ BAD_NETWORKS = [
     ({"covariance": np.ones((3, 3))}, ValueError, r"covariance has shape \(3, 3\) but must be \(2, 2\)"),
     ({"covariance": np.diag([1.0, -1.0])}, ValueError, "covariance has the eigenvalue -1, which must not be negative"),
     ({"covariance": np.diag([1.0, 0.0])}, ValueError, "covariance = 0 along a mode must be positive"),
-    ({"tolerance": 2.0}, ValueError, "tolerance = 2.0 must lie in"),
-    ({"tolerance": [0.1, 0.2]}, ValueError, r"tolerance has shape \(2,\)"),
+    ({"tolerance": 2.0}, ValueError, "tolerance = 2.0 must be a number in"),
+    ({"tolerance": [0.1, 0.2]}, ValueError, r"tolerance = \[0.1, 0.2\] must be a number in \(0, 1\)"),
 ]
 
 

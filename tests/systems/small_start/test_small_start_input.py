@@ -108,7 +108,9 @@ def test_starts_that_do_not_fit_are_refused(name):
     refused(name, "start", start=start[:1], rates=rates[:1])
     narrow = getattr(ls.laws, name)(**given | {"start": start[:, :3, :3]})
     assert narrow.approximation(np, 1e-2)  # knows the depth of the start alone
-    with pytest.raises(ValueError, match=rf"^{name}: start has shape \(., 3, 3\) but needs a width of at least 4"):
+    with pytest.raises(
+        ValueError, match=rf"^{name}: start = layers of shape \(., 3, 3\) must have a width of at least 4"
+    ):
         narrow.exact(np, 1e-2)
     refused(name, "rates", rates=np.append(rates, 1.0))
 

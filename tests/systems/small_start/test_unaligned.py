@@ -118,7 +118,7 @@ def test_conditions_are_named(cls):
         cls.of(weights, data, rates[:2])
     more = {"across": [0.0, 1.0], "fractions": [0.5]} if cls is ls.laws.FirstLayerAlignment else {}
     target = np.diag([2.0, 1.0]) if cls is ls.laws.SaddleToSaddle else [1.0, 0.0]
-    with pytest.raises(ValueError, match=rf"^{cls.__name__}: start has shape \(2, 2, 2\) but needs at least 3"):
+    with pytest.raises(ValueError, match=rf"^{cls.__name__}: start = layers of shape \(2, 2, 2\) must have at least 3"):
         cls(start=np.ones((2, 2, 2)), target=target, rates=[1.0, 1.0], **more)
 
 
