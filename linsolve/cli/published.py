@@ -74,9 +74,9 @@ def _errors(row: dict[str, Any]) -> str:
 
 
 def _as_json(rows: list[dict[str, Any]]) -> str:
-    import json
+    from linsolve.core.json_text import json_text
 
-    return json.dumps(rows, indent=1)
+    return json_text(rows, indent=1)
 
 
 def _counts(rows: list[dict[str, Any]]) -> str:

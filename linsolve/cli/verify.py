@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 from typing import Any
 
 from linsolve.cli.list_solved import known
@@ -75,14 +74,13 @@ def _severity(check: Any) -> tuple[bool, float]:
 
 
 def _as_json(worst: dict[tuple[str, str], Any], seeds: int) -> str:
+    from linsolve.core.json_text import json_text
+
     rows = [
         {"flow": flow, "check": name, "ok": c.ok, "value": float(c.value), "tolerance": c.tolerance, "detail": c.detail}
         for (flow, name), c in worst.items()
     ]
-    for row in rows:
-        if row["value"] != row["value"]:  # JSON has no nan
-            row["value"] = None
-    return json.dumps({"ok": all(row["ok"] for row in rows), "seeds": seeds, "checks": rows}, indent=1)
+    return json_text({"ok": all(row["ok"] for row in rows), "seeds": seeds, "checks": rows}, indent=1)
 
 
 def _as_table(worst: dict[tuple[str, str], Any], seeds: int) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
+from linsolve.core.json_text import json_text
 from linsolve.core.network_arguments import TOLERANCE
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
@@ -225,16 +225,11 @@ class Verdict:
                 "data": n.moved_data,
                 "measured": n.measured,
                 "scale": n.scale,
-                "bound": {
-                    key: value if abs(value) < float("inf") else None for key, value in n.bound._asdict().items()
-                },
+                "bound": n.bound,
             }
             for n in self.neighbors
         ]
         found = {"widths": self.widths, "exact": self.exact, "flows": flows, "until": self.until}
-        found["laws"] = [dataclasses.asdict(law) for law in self.laws]
-        found |= {"tolerance": self.tolerance, "precision": self.precision}
-        if self.departure is not None:
-            given = self.departure._asdict()
-            found["departure"] = {key: None if value == float("inf") else value for key, value in given.items()}
-        return json.dumps(found | {"neighbors": near, "remarks": self.remarks}, allow_nan=False)
+        found |= {"laws": self.laws, "tolerance": self.tolerance, "precision": self.precision}
+        found |= {"departure": self.departure} if self.departure is not None else {}
+        return json_text(found | {"neighbors": near, "remarks": self.remarks})

@@ -200,7 +200,7 @@ def test_only_flows_with_their_parameters_are_followed(who, what):
 def test_a_start_at_rest_is_noted():
     report = ls.verify(flow(), 0.7)
     assert report.ok
-    assert str(report).splitlines()[-1].startswith("  note start: at rest")
+    assert str(report).splitlines()[-1].startswith("  note start: stationary")
 
 
 def balanced(xp):

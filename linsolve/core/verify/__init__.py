@@ -11,6 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import choice, shown
 from linsolve.core.flow import Flow
+from linsolve.core.json_text import json_text
 from linsolve.core.law import Law
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
@@ -94,10 +95,8 @@ class Report:
 
     def to_json(self) -> str:
         """Return the report as JSON."""
-        import json
-
         rows = [dataclasses.asdict(check) | {"ok": check.ok} for check in self.checks]
-        return json.dumps({"flow": self.flow, "ok": self.ok, "checks": rows, "notes": self.notes})
+        return json_text({"flow": self.flow, "ok": self.ok, "checks": rows, "notes": self.notes})
 
 
 def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[str] | None = None) -> Report:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.json_text import json_text, plain
 from linsolve.data.archive import plain_arrays
 from linsolve.studies.collapse.run import METRICS, Collapsed
 from linsolve.studies.comparison import KINDS, destination, save_arrays, save_figure, whole_results
@@ -32,7 +32,7 @@ def numbers(found: Collapsed) -> dict[str, Any]:
     for route, traj in found.routes.items():
         gamma, theta = frame_of(flow, type(traj.state)(*(v[-1] for v in traj.state)))
         ends[route] = {name: float(traj[name][-1]) for name in (*METRICS, "loss")} | {"gamma": gamma, "theta": theta}
-    return _plain(
+    return plain(
         {
             "flow": {name: float(value) for name, value in flow.parameters().items()},
             "eigenvalues": dict(zip(("mu_s", "mu_c", "mu_g"), (float(v) for v in mu), strict=True)),
@@ -48,15 +48,6 @@ def numbers(found: Collapsed) -> dict[str, Any]:
             "seconds": found.seconds,
         }
     )
-
-
-def _plain(value: Any) -> Any:
-    """Return the value with None in place of numbers that JSON lacks."""
-    if isinstance(value, dict):
-        return {name: _plain(v) for name, v in value.items()}
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def summary(found: Collapsed) -> list[tuple[str, str]]:
@@ -156,7 +147,7 @@ def _write_into(found: Collapsed, folder: Path) -> list[str]:
             save_figure(fig, folder, name)
             names += [f"{name}.{kind}" for kind in KINDS]
             plt.close(fig)
-    text = json.dumps(numbers(found), indent=1, allow_nan=False)
+    text = json_text(numbers(found), indent=1)
     (folder / "metrics.json").write_text(text + "\n", encoding="utf-8")
     save_arrays(folder / "collapse.npz", _arrays(found))
     return [*names, "metrics.json", "collapse.npz"]

@@ -87,7 +87,7 @@ def test_an_impossible_state_is_refused_by_the_name_of_its_field(change, scale, 
     single = state(2, shape, scale)
     wrong = change(single)
     flow = WhitenedTwoLayer(np.ones((shape[2], shape[0])))
-    message = rf"WhitenedTwoLayer: {IMPOSSIBLE[change]} = .*violates that by .*WhitenedTwoLayer\.of\(w1, w2\)"
+    message = rf"WhitenedTwoLayer: {IMPOSSIBLE[change]} = .*violates this rule by .*WhitenedTwoLayer\.of\(w1, w2\)"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for ask in (flow, lambda t, z: integrate(flow, t, z)):
