@@ -36,10 +36,10 @@ class Gatherer(Protocol):
 class OnePass:
     """Base of the reductions that need one pass; a subclass sets `of_tile`, the function of a tile."""
 
-    of_tile: ClassVar[TileFunction]
+    of_tile: ClassVar[Any]
     closed = False
 
-    def question(self) -> TileFunction | None:
+    def question(self) -> Any:
         """Return the function of a tile until the pass has ended, then None."""
         return None if self.closed else self.of_tile
 

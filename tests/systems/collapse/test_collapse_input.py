@@ -34,7 +34,7 @@ def test_states_that_no_weights_have_are_refused(name, scale):
     both = type(z)(*(np.stack([a, b]) for a, b in zip(z, wrong, strict=True)))
     for start in (wrong, both):
         for route in (lambda start: f(1.0, start), lambda start: ls.integrate(f, 1.0, start)):
-            with pytest.raises(ValueError, match=rf"^NeuralCollapse: {field} = .*no weights have this state; compute it"):
+            with pytest.raises(ValueError, match=rf"^NeuralCollapse: {field} = .*no weights have this state; compute"):
                 route(start)
 
 
