@@ -1,4 +1,4 @@
-"""Scalar kernels: phi, the logistic equation, the scalar Riccati equation."""
+"""Scalar kernels: phi, integrals of exponentials, the logistic equation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Any
 
 from linsolve import arithmetic
 
-__all__ = [
-    "integral_of_decay", "log1p_ratio", "logistic", "phi", "riccati", "riccati_lifetime", "root_of_twice", "smallest",
-]  # fmt: skip
+__all__ = ["integral_of_decay", "log1p_ratio", "logistic", "phi", "root_of_twice", "smallest"]
 
 
 def phi(xp: Any, x: Any) -> Any:
@@ -152,121 +150,3 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     safe = xp.where((a0 == 0) | (den == 0), xp.ones_like(den), den)
     settled = (down == 0) & (a0 != 0)  # a0 S may underflow, but a = s
     return xp.where(settled, s, top * up / safe), xp.where(a0 == 0, s, (s - a0) * unit * down / safe)
-
-
-def _discriminant(xp: Any, A: Any, b: Any, C: Any) -> tuple[Any, Any]:
-    """Return ``w = sqrt(|b^2 + A C|)`` and the mask ``b^2 + A C > 0`` (hyperbolic), without overflow of the squares."""
-    root = xp.sqrt(xp.abs(A)) * xp.sqrt(xp.abs(C))
-    same = xp.sign(A) * xp.sign(C) >= 0
-    size = xp.abs(b)
-    w = xp.where(same, xp.hypot(b, root), xp.sqrt(xp.abs(size - root)) * xp.sqrt(size + root))
-    return w, same | (size >= root)
-
-
-def _slope(a0: Any, A: Any, B: Any, C: Any) -> Any:
-    return C + a0 * (B - A * a0)
-
-
-def riccati(xp: Any, t: Any, a0: Any, A: Any, B: Any, C: Any) -> Any:
-    """Return the solution of ``a' = C + B a - A a^2``, ``a(0) = a0``, for real coefficients of any sign and magnitude.
-
-    With ``w^2 = B^2/4 + A C``, ``T = tanh(w t)/w`` (``tan`` where ``w^2 < 0``) and ``v0`` the initial velocity,
-    ``a = a0 + v0 T / (1 + (A a0 - B/2) T)``. Numerator and denominator are evaluated from decaying exponentials
-    only. Where their two terms have opposite signs, the difference is computed from ``w^2 - k^2 = A v0``.
-
-    Parameters
-    ----------
-    xp : namespace
-    t : array
-        Time inside `riccati_lifetime`; may be negative or infinite.
-    a0, A, B, C : array
-        Initial value and coefficients; shapes broadcast.
-
-    Returns
-    -------
-    array
-        At ``t = 0`` bitwise equal to `a0`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from linsolve.numerics.scalar import riccati
-    >>> one, t = np.array(1.0), np.array([0.0, 0.5, np.inf])
-    >>> riccati(np, t, 0 * one, one, 0 * one, one).round(6).tolist()  # a' = 1 - a^2: tanh t
-    [0.0, 0.462117, 1.0]
-    >>> round(float(riccati(np, t[1], 0 * one, -one, 0 * one, one)), 6)  # a' = 1 + a^2: tan t
-    0.546302
-    """
-    flip = xp.where(t < 0, -xp.ones_like(t), xp.ones_like(t))
-    t, A, B, C = xp.abs(t), A * flip, B * flip, C * flip
-    b, v0 = B / 2, _slope(a0, A, B, C)
-    w, hyperbolic = _discriminant(xp, A, b, C)
-    k = A * a0 - b
-    turn = w * xp.where(hyperbolic | (w == 0), xp.zeros_like(t + w), t)
-    u = 2 * w * xp.where(w == 0, xp.zeros_like(t), t)
-    u = xp.where(hyperbolic, u, xp.zeros_like(u))
-    e2 = xp.exp(-u)
-    real = 2 * integral_of_decay(xp, t, 2 * xp.where(hyperbolic, w, xp.ones_like(w)))
-    spin = xp.sin(turn) / xp.where(w == 0, xp.ones_like(w), w)
-    even = xp.where(hyperbolic, 1 + e2, xp.cos(turn))
-    odd = xp.where(hyperbolic, real, spin)
-    scale = xp.where(odd > 1, odd, xp.ones_like(odd))
-    even, odd = even / scale, xp.where(odd > 1, xp.ones_like(odd), odd)
-    late = hyperbolic & (u > 1)
-    den = _weighted(xp, k, A * v0, w, e2 / scale, even, odd, scale, late)
-    num = _weighted(xp, b, A * C, w, e2 / scale, even, odd, scale, late)
-    still = (v0 == 0) | (den == 0)
-    safe = xp.where(still, xp.ones_like(den), den)
-    change = xp.where(still, xp.zeros_like(den), v0 * odd / safe)
-    quotient = (a0 * num + C * odd) / safe
-    return smallest(
-        xp,
-        (xp.abs(a0) + xp.abs(change), a0 + change),
-        (xp.where(still, xp.full_like(den, xp.inf), (xp.abs(a0 * num) + xp.abs(C * odd)) / xp.abs(safe)), quotient),
-    )
-
-
-def _weighted(xp: Any, k: Any, gap: Any, w: Any, e2: Any, even: Any, odd: Any, scale: Any, late: Any) -> Any:
-    """Return ``even + k odd``; for late times and ``k < 0`` from ``gap = w^2 - k^2``, which avoids cancellation."""
-    through_gap = late & (k < 0)
-    size = xp.where(through_gap, xp.abs(k), xp.zeros_like(k))
-    root = xp.where(through_gap, w, xp.ones_like(w))
-    return xp.where(through_gap, gap / (root + size) / (root * scale) + (1 + size / root) * e2, even + k * odd)
-
-
-def riccati_lifetime(xp: Any, a0: Any, A: Any, B: Any, C: Any) -> tuple[Any, Any]:
-    """Return the open interval of time around 0 on which the solution of `riccati` is finite.
-
-    Parameters
-    ----------
-    xp : namespace
-    a0, A, B, C : array
-        Initial value and coefficients of `riccati`; shapes broadcast.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from linsolve.numerics.scalar import riccati_lifetime
-    >>> ends = riccati_lifetime(np, np.array(0.0), np.array(-1.0), np.array(0.0), np.array(1.0))  # tan t
-    >>> [round(float(end / np.pi), 6) for end in ends]
-    [-0.5, 0.5]
-    """
-    return -_blow_up(xp, a0, -A, -B, -C), _blow_up(xp, a0, A, B, C)
-
-
-def _blow_up(xp: Any, a0: Any, A: Any, B: Any, C: Any) -> Any:
-    b, v0 = B / 2, _slope(a0, A, B, C)
-    w, hyperbolic = _discriminant(xp, A, b, C)
-    k = A * a0 - b
-    one = xp.ones_like(k + w)
-    # hyperbolic: 1 + k T = 0 requires k < -w, that is A v0 = w^2 - k^2 < 0
-    ends = hyperbolic & (k < 0) & (A * v0 < 0)
-    size = xp.where(ends, w - k, one)
-    x = xp.where(ends, 2 * w, 0 * one) / size
-    near = log1p_ratio(xp, -xp.where(x > 1 / 2, 0 * one, x)) / size
-    ratio = xp.where(ends & (x > 1 / 2), xp.abs(A * v0) / size / size, one)
-    far = -xp.log(ratio) / xp.where(ends & (x > 1 / 2), 2 * w, one)
-    real = xp.where(ends, xp.where(x > 1 / 2, far, near), xp.full_like(one, xp.inf))
-    spin = xp.where(hyperbolic, one, w)
-    turn = xp.atan2(spin, -k) / spin
-    return xp.where(hyperbolic, real, turn)

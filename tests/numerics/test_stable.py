@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from linsolve import arithmetic
-from linsolve.numerics.scalar import integral_of_decay, log1p_ratio, logistic, phi, riccati, riccati_lifetime, smallest
+from linsolve.numerics.scalar import integral_of_decay, log1p_ratio, logistic, phi, smallest
 
 mp = mpmath.MPContext()
 mp.dps = 300
@@ -37,29 +37,6 @@ def phi_reference(x):
     return mp.mpf(1) if x == 0 else (1 - mp.exp(-x)) / x
 
 
-def riccati_reference(t, a0, A, B, C):
-    """Return the solution through one complex hyperbolic tangent, which needs no case distinction but w = 0."""
-    k, v0, w = A * a0 - B / 2, C + B * a0 - A * a0 * a0, mp.sqrt(mp.mpc(B * B / 4 + A * C))
-    if mp.isinf(t):
-        if w == 0:
-            return a0 + v0 / k if k != 0 else a0
-        T = (1 if t > 0 else -1) / w
-    else:
-        T = mp.tanh(w * t) / w if w != 0 else t
-    return (a0 + v0 * T / (1 + k * T)).real
-
-
-def blow_up_reference(a0, A, B, C):
-    """Return the first positive root of ``1 + k tanh(w t)/w``, infinite where there is none."""
-    k, square = A * a0 - B / 2, B * B / 4 + A * C
-    w = mp.sqrt(abs(square))
-    if square < 0:
-        return mp.atan2(w, -k) / w
-    if square == 0:
-        return -1 / k if k < 0 else mp.inf
-    return mp.atanh(-w / k) / w if k < -w else mp.inf
-
-
 def logistic_reference(t, a0, s):
     integral = t if s == 0 else (1 - mp.exp(-s * t)) / s
     return a0 / (mp.exp(-s * t) + a0 * integral)
@@ -70,23 +47,12 @@ def gap_reference(t, a0, s):
     return (s - a0) * mp.exp(-s * t) / (mp.exp(-s * t) + a0 * integral)
 
 
-def two_root_textbook(t, a0, A, B, C):
-    """Return the textbook's formula through the two fixed points."""
-    root = np.sqrt(B * B + 4 * A * C)
-    high, low = (B + root) / (2 * A), (B - root) / (2 * A)
-    ratio = (a0 - high) / (a0 - low) * np.exp(-root * t)
-    return (high - low * ratio) / (1 - ratio)
-
-
-def riccati_draws(seed, decades, size=DRAWS):
-    """Return times inside the lifetime, starts and coefficients of every sign, some of them zero."""
-    rng = np.random.default_rng(seed)
-    a0, A, B, C = (signed(rng, decades, size, zeros=0.08) for _ in range(4))
-    low, high = riccati_lifetime(np, a0, A, B, C)
-    clock = np.minimum(1 / (np.abs(B) + np.sqrt(np.abs(A)) * np.sqrt(np.abs(C)) + np.abs(A * a0) + 1e-300), 1e200)
-    t = signed(rng, 2, size) * clock
-    t = np.clip(t, 0.95 * low, 0.95 * high)
-    return t, a0, A, B, C
+def logistic_lifetime(a0, s):
+    """Return the ends of the solution of ``a' = a (s - a)``: ``exp(s t) = 1 - s/a0`` where it blows up."""
+    with np.errstate(all="ignore"):
+        end = np.where(s == 0, -1 / a0, np.log1p(-s / a0) / s)
+    end = np.where(np.isfinite(end), end, np.inf)
+    return np.where(end < 0, end, -np.inf), np.where(end > 0, end, np.inf)
 
 
 def condition(reference, arguments):
@@ -161,7 +127,7 @@ def test_smallest_takes_the_value_of_the_smallest_bound():
 def test_logistic_and_its_gap_are_accurate_up_to_their_own_conditioning(decades):
     rng = np.random.default_rng(decades)
     a0, s = signed(rng, decades, DRAWS, zeros=0.05), signed(rng, decades, DRAWS, zeros=0.05)
-    low, high = riccati_lifetime(np, a0, np.ones(DRAWS), s, np.zeros(DRAWS))
+    low, high = logistic_lifetime(a0, s)
     t = np.clip(signed(rng, 2, DRAWS) / (np.abs(s) + np.abs(a0) + 1e-200), 0.95 * low, 0.95 * high)
     a, gap = logistic(np, t, a0, s)
     assert excess(a, logistic_reference, (t, a0, s)) <= 4
@@ -189,70 +155,10 @@ def test_logistic_at_the_ends_of_time():
     assert first_gap.tolist() == (s - a0).tolist()
 
 
-@pytest.mark.parametrize("decades", [1, 4, 40])
-def test_riccati_is_accurate_up_to_its_own_conditioning_for_all_signs_and_magnitudes(decades):
-    draws = riccati_draws(decades, decades)
-    assert excess(riccati(np, *draws), riccati_reference, draws) <= 4
-
-
-def test_riccati_has_full_relative_accuracy_where_nothing_cancels():
-    rng = np.random.default_rng(5)
-    a0, A, C = (10 ** rng.uniform(-30, 30, DRAWS) for _ in range(3))
-    B, t = signed(rng, 30, DRAWS), 10 ** rng.uniform(-60, 60, DRAWS)
-    expected = exactly(riccati_reference, t, a0, A, B, C)
-    assert relative_errors(riccati(np, t, a0, A, B, C), expected).max() <= 1e-14
-
-
-def test_riccati_at_the_start_is_the_start_bitwise():
-    _, a0, A, B, C = riccati_draws(6, 60)
-    for zero in (0.0, -0.0):
-        assert riccati(np, np.full(DRAWS, zero), a0, A, B, C).tobytes() == a0.tobytes()
-
-
-def test_riccati_at_infinite_time_is_the_attracting_fixed_point():
-    rng = np.random.default_rng(7)
-    a0, A, B, C = signed(rng, 4, DRAWS), signed(rng, 4, DRAWS), signed(rng, 4, DRAWS), signed(rng, 4, DRAWS, zeros=0.1)
-    low, high = riccati_lifetime(np, a0, A, B, C)
-    for t, lives in ((np.inf, high == np.inf), (-np.inf, low == -np.inf)):
-        draws = [v[lives] for v in (np.full(DRAWS, t), a0, A, B, C)]
-        assert lives.sum() > 100
-        assert excess(riccati(np, *draws), riccati_reference, draws) <= 4
-
-
-def test_riccati_that_rests_or_decays_algebraically():
-    # C = B = 0: a0/(1 + A a0 t); everything 0: constant; A = 0: linear
-    t = np.asarray([0.0, 1.0, 1e150, np.inf])
-    zero = np.zeros(4)
-    slow = riccati(np, t, np.full(4, 2.0), np.full(4, 3.0), zero, zero)
-    assert slow == pytest.approx([2.0, 2 / 7, 1e-150 / 3, 0.0], rel=4 * EPS, abs=0)
-    assert riccati(np, t, np.full(4, 2.0), zero, zero, zero).tolist() == [2.0] * 4
-    linear = riccati(np, t[:2], np.full(2, 2.0), zero[:2], np.full(2, -1.0), np.full(2, 5.0))
-    assert linear == pytest.approx([2.0, 5 - 3 * np.exp(-1)], rel=4 * EPS, abs=0)
-
-
-@pytest.mark.parametrize("decades", [1, 4, 40])
-def test_riccati_lifetime_ends_where_the_denominator_first_vanishes(decades):
-    _, *draws = riccati_draws(10 + decades, decades)
-    low, high = riccati_lifetime(np, *draws)
-    a0, A, B, C = draws
-    assert excess(high, blow_up_reference, draws) <= 16
-    assert excess(-low, blow_up_reference, (a0, -A, -B, -C)) <= 16
-    assert np.isfinite(high).sum() > 100
-    assert np.isinf(high).sum() > 100
-
-
-def test_textbook_form_fails_on_the_same_draws():
-    t, a0, A, B, C = riccati_draws(4, 4, 4000)
-    with np.errstate(all="ignore"):
-        lost = ~np.isfinite(two_root_textbook(t, a0, A, B, C))
-    assert lost.sum() > 900
-    assert np.isfinite(riccati(np, t, a0, A, B, C)).all()
-
-
-def test_kernels_at_fifty_digits_agree_with_the_reference():
-    xp = arithmetic.precise(50)
-    t, a0, A, B, C = (v[:60] for v in riccati_draws(8, 3))
-    found = riccati(xp, *(xp.asarray(v) for v in (t, a0, A, B, C)))
-    for f, row in zip(found.flat, zip(t, a0, A, B, C, strict=True), strict=True):
-        value, total = condition(riccati_reference, row)
+def test_logistic_at_fifty_digits_agrees_with_the_reference():
+    xp, rng = arithmetic.precise(50), np.random.default_rng(8)
+    a0, s, t = np.abs(signed(rng, 3, 60)), signed(rng, 3, 60), np.abs(signed(rng, 2, 60))
+    found, _ = logistic(xp, *(xp.asarray(v) for v in (t, a0, s)))
+    for f, row in zip(found.flat, zip(t, a0, s, strict=True), strict=True):
+        value, total = condition(logistic_reference, row)
         assert abs(mp.mpf(f) - value) <= mp.mpf(10) ** -48 * total
