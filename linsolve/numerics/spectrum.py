@@ -15,7 +15,6 @@ from linsolve.numerics.scalar import phi
 
 __all__ = [
     "Spectrum",
-    "decay",
     "decayed_integral",
     "exponents",
     "integral_weights",
@@ -86,10 +85,6 @@ class Spectrum(NamedTuple):
         c = self.coordinates(xp, v)
         return self.vector(xp, xp.where(self.values == 0, c, xp.zeros_like(c)))
 
-    def exponents(self, xp: Any, t: Any) -> Any:
-        """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` it is inf, and 0 in the null space."""
-        return exponents(xp, self.values, t)
-
 
 def exponents(xp: Any, values: Any, t: Any) -> Any:
     """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` it is inf, and 0 where lam is 0."""
@@ -113,8 +108,8 @@ def reach_backward(xp: Any, rates: Any) -> Any:
     return xp.where(top > 0, -_STEEPEST / xp.where(top > 0, top, xp.ones_like(top)), endless)
 
 
-def decay(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
-    """Return ``exp(-K t) v``, shape ``t.shape + (n,)`` broadcast against `v`; at ``t = inf`` the null part of `v`.
+def decayed_integral(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
+    """Return ``t phi(K t) v``, the integral of ``exp(-K s) v`` from 0 to t; at ``t = inf`` it is ``K^+ v``.
 
     Parameters
     ----------
@@ -125,25 +120,6 @@ def decay(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
         Times, inf allowed.
     v : array, shape ... + (n,)
         Vector; ``...`` broadcasts against ``t.shape``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from linsolve.numerics.spectrum import Spectrum, decay
-    >>> spectrum = Spectrum.of(np, np.array([[2.0, 2.0], [2.0, 2.0]]))
-    >>> decay(np, spectrum, np.array([0.25, np.inf]), np.array([1.0, 0.0])).round(6).tolist()  # exp(-1)/2 +- 1/2
-    [[0.68394, -0.31606], [0.5, -0.5]]
-    """
-    return spectrum.vector(xp, xp.exp(-spectrum.exponents(xp, t)) * spectrum.coordinates(xp, v))
-
-
-def decayed_integral(xp: Any, spectrum: Spectrum, t: Any, v: Any) -> Any:
-    """Return ``t phi(K t) v``, the integral of ``exp(-K s) v`` from 0 to t; at ``t = inf`` it is ``K^+ v``.
-
-    Parameters
-    ----------
-    xp, spectrum, t, v
-        As for `decay`.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import length, power_of_two
-from linsolve.numerics.spectrum import Spectrum, rows_times, traced_decay
+from linsolve.numerics.spectrum import Spectrum, exponents, rows_times, traced_decay
 from linsolve.systems.kernel_regime.descent import KernelDescent, linear_model
 from linsolve.systems.kernel_regime.kernel_matrix import Memo, refuse_negative, symmetric
 from linsolve.systems.kernel_regime.kernel_sgd import KernelSGD
@@ -174,7 +174,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
     def _modes(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
         """Return ``eta lam t`` and the residual at time 0, both by eigenvector."""
         spectrum = self.spectrum(xp)
-        return spectrum.exponents(xp, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
+        return exponents(xp, spectrum.values, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the outputs: start plus change, or target plus residual, whichever has the smaller rounding error.
