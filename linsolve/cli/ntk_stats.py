@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--width", type=int, default=100, help="set the number of units of a hidden layer [100]")
     parser.add_argument("--inputs", type=int, help="set the dimension of the input [the width]")
-    parser.add_argument("--depth", type=int, default=100, help="go up to this number of layers of weights [100]")
+    parser.add_argument("--depth", type=int, default=100, help="set the largest number of layers of weights [100]")
     parser.add_argument(
         "--activation", default="relu", metavar="UNIT", help="use relu, linear, or a leaky unit of this slope [relu]"
     )

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.core.results import folder_to_fill
     from linsolve.studies import phases
 
-    names = phases.DIAGRAMS | {"table": "table 1 of Xu and Ziyin (2024), its lazy column at random output"}
+    names = phases.DIAGRAMS | {"table": "table 1 of Xu and Ziyin (2024), with the lazy column at random initial output"}
     if options.list or options.name is None:
         options.parser.refuse_beside(options, "--list" if options.list else "the list (NAME is missing)", "json")
         if print_json(options, names):

@@ -9,7 +9,7 @@ import numbers
 import operator
 import os
 from collections.abc import Collection, Iterable, Mapping
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -231,8 +231,7 @@ def rounded_up(value: float) -> str:
     >>> rounded_up(1 / 3), rounded_up(2.0)
     ('0.334', '2')
     """
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{math.ceil(value / unit) * unit:.3g}"
+    return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(value)):.3g}"
 
 
 def integer(

@@ -43,7 +43,7 @@ def semidefinite(
     if a.shape[-1] != a.shape[-2]:
         raise ValueError(f"{who}: {name} has shape {a.shape} but must be square ({meaning}); pass all its rows")
     size = np.abs(a).max(axis=(-2, -1), keepdims=True)
-    unit = 2.0 ** np.where(size > 0, np.round(np.log2(np.where(size > 0, size, 1.0))), 0.0)
+    unit = 2.0 ** np.floor(np.log2(np.where(size > 0, size, 1.0)))
     a, turned, size = a / unit, np.swapaxes(a / unit, -1, -2), size / unit
     gap = np.abs(a - turned).max(axis=(-2, -1), keepdims=True)
     if not (gap <= margin * size).all():
@@ -53,14 +53,16 @@ def semidefinite(
             f"({name} + {name}.T) / 2"
         )
     values, vectors = np.linalg.eigh((a + turned) / 2)
+    with np.errstate(over="ignore"):
+        scaled = values * unit[..., 0]
     bad = ~(values[..., 0] >= -margin * size[..., 0, 0])
     if bad.any():
-        least = float((values[..., 0] * unit[..., 0, 0])[bad].min())
+        least = float(scaled[..., 0][bad].min())
         raise ValueError(
             f"{who}: {name} has the eigenvalue {least:.3g}, which must not be negative ({meaning}); add "
             f"{rounded_up(-least)} to its diagonal"
         )
-    return values * unit[..., 0], vectors
+    return scaled, vectors
 
 
 def chained(who: str, layers: Any, *, least: int = 1) -> list[Any]:

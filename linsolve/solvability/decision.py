@@ -68,10 +68,10 @@ def _with_biases(network: Network, data: Any, until: float | None) -> Verdict:
     Y, weights = Y.reshape(len(X), -1), list(network.weights)
     if is_first_only(network.biases):
         weights, samples = on_ones(weights, network.biases, X, Y)
-        remark, off = "biases: that of the first layer acts as the weight of a constant input 1.", {}
+        remark, off = "biases: the bias of the first layer acts as the weight of a constant input 1.", {}
     else:
         samples, off = (X, Y - Y.mean(axis=0)), distances(weights, network.biases, X, Y)
-        remark = "biases: on centered inputs the weights move as without them, towards centered targets."
+        remark = "biases: on centered inputs the weights move as without biases, towards centered targets."
     inner = read(WHO, weights, samples, network.rates, False, network.tolerance)
     conditions = tuple(Condition(name, far, "biases", tolerance=network.tolerance) for name, far in off.items())
     if all(each.ok for each in conditions):
@@ -94,7 +94,7 @@ def _error(match: Match, red: Reduced, times: np.ndarray, path: np.ndarray) -> f
 
 
 def notes(network: Network, red: Reduced, assessed: list[Assessment]) -> list[str]:
-    """Return parity obstructions, limits of rank, the limit of infinite width, and cases without a closed form."""
+    """Return remarks on parity, rank, infinite width, and cases without a closed form."""
     found = [*_parity(assessed), *_rank(red), *_wide(network, red)]
     if not any(each.match is not None for each in assessed):
         found += _unsolved(red, assessed)
@@ -151,7 +151,7 @@ def _wide(network: Network, red: Reduced) -> list[str]:
         return []
     return [
         f"wide random start, {width} hidden units: behaves as lambda = 2 sigma^2 h = {sum(means):.4g} mode by mode, "
-        f"up to O(h^(-1/2)) = {width**-0.5:.2g}; approximate, never exact at finite width."
+        f"up to O(h^(-1/2)) = {width**-0.5:.2g}; approximate at finite width."
     ]
 
 

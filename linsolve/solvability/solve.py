@@ -261,7 +261,10 @@ def _with_biases(
         else:
             exact, failure, remarks = by_closed_form(inner, problem, accept=accept)
         if exact is not None:
-            notes = ("biases: on centered inputs the weights move as without them.", *exact.notes)
+            notes = (
+                "biases: on centered inputs the weights move as without biases, towards centered targets.",
+                *exact.notes,
+            )
             values = Deferred(**on_centered(exact.values, biases, network.rates, times, Y))
             return dataclasses.replace(exact, notes=notes, values=values)
     fine = _again(network, weights, samples, FINEST)._replace(biases=biases)

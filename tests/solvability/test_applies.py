@@ -804,7 +804,7 @@ def test_the_command_tells_what_it_read_and_how_it_ends(files, capsys):
     assert "Note: layers, first to last: d0.kernel, d1.kernel.\nNote: d0.kernel, d1.kernel: shape" in out
     assert main(["applies", "zero.npz", "line.npz", "--center", "--all"]) == 0
     out = capsys.readouterr().out
-    assert "Note: biases: that of the first layer acts as the weight of a constant input 1." in out
+    assert "Note: biases: the bias of the first layer acts as the weight of a constant input 1." in out
     assert "FrozenKernel: not exact" in out
     assert main(["applies", "w.npz", "d.npz", "--tolerance", "1e-20"]) == 2
 

@@ -201,7 +201,7 @@ def test_applies_judges_biases_by_the_equivalent_network():
         verdict = ls.applies(weights, (X, Y), bias=bias)
         assert verdict.exact[0] == "WhitenedTwoLayer"
         assert verdict.errors["WhitenedTwoLayer"] <= 1e-8
-        assert verdict.remarks[0].startswith("biases: on centered inputs the weights move as without them")
+        assert verdict.remarks[0].startswith("biases: on centered inputs the weights move as without biases")
     first = init(4, 3, 2, scale=0.5, rng=gen)
     verdict = ls.applies([first[0][:, :3], first[1]], (X, Y), bias=[first[0][:, 3], None])
     assert "WhitenedTwoLayer" in verdict.exact

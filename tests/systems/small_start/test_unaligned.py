@@ -131,7 +131,7 @@ def test_a_first_layer_along_the_target_is_aligned_at_once():
 
 def test_odd_parameters_are_refused_by_name():
     start, rates = [np.eye(2)] * 3, [1.0] * 3
-    with pytest.raises(ValueError, match=r"^FirstLayerAlignment: across = a vector at cosine 1 must be across"):
+    with pytest.raises(ValueError, match=r"^FirstLayerAlignment: across = a vector at cosine 1 must be orthogonal"):
         ls.laws.FirstLayerAlignment(start=start, target=[1.0, 0.0], rates=rates, across=[1.0, 0.0], fractions=[0.5])
     with pytest.raises(ValueError, match=r"^SaddleToSaddle: target = a map of singular values .* must have distinct"):
         ls.laws.SaddleToSaddle(start=start, target=np.eye(2), rates=rates)
