@@ -241,16 +241,9 @@ def test_crossing_is_interpolated():
 
 
 def test_command_lists_and_draws(tmp_path, capsys):
-    assert (
-        main(
-            [
-                "figure",
-            ]
-        )
-        == 0
-    )
+    assert main(["figure"]) == 0
     listed = capsys.readouterr().out
-    assert all(f"  {name} " in listed for name in figures.FIGURES)
+    assert {line.split()[0] for line in listed.splitlines()} >= set(figures.FIGURES)
     out = tmp_path / "figure.png"
     assert main(["figure", "D.1", "--out", str(out)]) == 0
     assert out.stat().st_size > 10_000

@@ -66,13 +66,8 @@ class FirstLayerAlignment(UnalignedStart):
         v, target = (arithmetic.to_numpy(x).astype(float) for x in (self.across, self.target))
         size = float(np.linalg.norm(v) * np.linalg.norm(target))
         if not size > 0 or not abs(v @ target) <= 1e-9 * size:
-            refuse(
-                self,
-                "across",
-                f"a vector at cosine {v @ target / (size or 1):.3g}",
-                "must be orthogonal to the target",
-                "project it",
-            )
+            angle = f"a vector at cosine {v @ target / (size or 1):.3g}"
+            refuse(self, "across", angle, "must be orthogonal to the target", "project it")
 
     def _grown(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return times ``tau`` and the layers of the leading system."""
