@@ -56,7 +56,6 @@ def test_an_incorrect_formula_says_what_remains():
     """The verdict needs a measured or exact counterexample; a mere sign is typographical."""
     wrong = [each for each in published.find(verdict="incorrect") if not each.follows]
     assert {each.check.__name__ for each in wrong} == {
-        "error_of_the_kernel_of_activations",
         "inverse_of_the_root",
         "correlation_of_lengths",
         "decay_of_the_first_step",

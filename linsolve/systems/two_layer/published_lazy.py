@@ -63,7 +63,7 @@ def weight_change(h: int, alpha: float) -> float:
 
 @formula(
     "2",
-    "(7)",
+    "below (7)",
     "scaling the output keeps lazy times",
     quote=(
         r"The prefactor $\alpha^{-2}$ ensures that the convergence time does not depend on $\alpha$ as $\alpha "
