@@ -171,7 +171,7 @@ def size_of_the_overlap() -> Evidence:
     verdict="convention",
     reason=(
         "time in units of 1/(eta s), which makes v^T M v equal to q up to a constant, as the next sentence says; the "
-        "first term in brackets, beta a^T W, vanishes between v"
+        "first term in brackets, by its shape beta a^T W, vanishes between v"
     ),
     about=("EarlyAlignment",),
 )

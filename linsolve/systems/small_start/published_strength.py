@@ -237,7 +237,7 @@ def error_of_the_kernel_of_activations() -> Evidence:
             error = made.T @ made - S ** (2 * layers / 3) * np.outer(BETA, BETA)
             along = BETA @ error @ BETA
             found.append([abs(along), np.linalg.norm(error - along * np.outer(BETA, BETA))])
-        orders.append(np.log2(np.divide(*found)))
+        orders.append(np.log2(np.divide(found[0], found[1])))
     return Evidence(orders, [[2, 2], [2, 4]])
 
 

@@ -110,7 +110,7 @@ def where_the_regimes_meet() -> Evidence:
     verdict="holds under a condition",
     reason=(
         "order -1 in alpha, at fixed width; the first change of the kernel is odd in the last layer and averages to 0, "
-        "so that its size is of order -1 in h, measured for the Softplus of the source, and at infinite width the "
+        "so that its size is of order -1 in h, measured for the Softplus of the source; at infinite width, linear, the "
         "order in sqrt(h) alpha is -2; the images of the source were not used"
     ),
     setting="one hidden layer, square loss, one input: linear units, and the Softplus (10)",

@@ -62,7 +62,7 @@ def _slope_of_the_output(c_u: float, c_w: float, c_gamma: float) -> float:
     verdict="typographical",
     reason=(
         "with min for max the output is of order 1, (15) holds and P/Q tends to 1 for c_w > 0; with max, for c_w > 0, "
-        "the output grows as kappa^{c_w/2} and P/Q keeps its first value"
+        "the output grows as kappa^{c_w/2} and P/Q does not depend on kappa"
     ),
     setting="fixed width, Gaussian initial weights",
     about=("TwoLayer",),
