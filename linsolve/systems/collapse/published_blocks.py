@@ -142,6 +142,7 @@ def no_longer_invariant() -> Evidence:
         r"\frac{1}{\sqrt{m}}[\mathbf{H}^{(1)}\tilde{\mathbf{Q}}_2, \dots, \mathbf{H}^{(C)}\tilde{\mathbf{Q}}_2]$"
     ),
     latex=r"Y Q = \sqrt m\, [I, 0],\quad H_1 = [\langle h \rangle_1, \ldots, \langle h \rangle_C]",
+    setting="balanced classes, any features",
     about=COLLAPSE,
 )
 def class_means_and_scatter() -> Evidence:

@@ -54,8 +54,8 @@ formula = Source("seleznova_2024", "balanced classes, kernels with blocks (assum
     latex=r"W^\top W \propto \tfrac{1}{\mu_c} H_1 H_1^\top + \tfrac{1}{\mu_s} H_2 H_2^\top",
     verdict="typographical",
     reason=(
-        "both terms of features have the same sign in (26); the two forms agree once the scatter has vanished, where "
-        "the source uses them"
+        "both terms of features have the same sign in (26); the two forms agree once the scatter has vanished, at the "
+        "end of training"
     ),
     setting="balanced classes, kernels with blocks (assumption 3.2), zero global mean",
     about=COLLAPSE,

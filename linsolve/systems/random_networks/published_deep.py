@@ -59,7 +59,7 @@ def ratio_of_lengths() -> Evidence:
     tolerance=1e-05,
 )
 def correlation_of_lengths() -> Evidence:
-    """Compare with all gates and weights of two layers of two ReLU, and with the limit through ten million layers."""
+    """Compare with all gates and weights of two layers of two ReLU, and the transfer through five million layers."""
     # the weights between the layers enter to the fourth power, the outer weights squared
     points, share = gaussian(*[3] * 4, *[2] * 4)
     between, into, out = points[:4].reshape(2, 2, -1), points[4:6], points[6:]
@@ -69,18 +69,29 @@ def correlation_of_lengths() -> Evidence:
         forward = np.sum(np.einsum("abk,bk->ak", gated, into) ** 2, axis=0)
         backward = np.sum(np.einsum("abk,ak->bk", gated, out) ** 2, axis=0)
         total += share @ (forward * backward) / 16
-    # means of the two factors: each of two layers halves, times the number of units
-    stated = (1 / 3) * 3.5**2 + (2 / 3) * 0.5**2
-    limit = correlations(10**7, [5 * 10**6])[0]
+    two, limit = (3.5**2 + 2 * 0.5**2) / 3, (np.exp(2.5) + 2 * np.exp(-0.5)) / 3
+    truth = [total, total, correlation(10**7, 5 * 10**6)]
     # two layers are within the error term; with it kept, the printed product tends to e^lambda
-    return Evidence([total, limit], [stated, np.exp(2.5) / 3 + 2 / 3 * np.exp(-0.5)], [total, np.exp(0.5)])
+    return Evidence(truth, [two, correlation(2, 2), limit], [total, total, np.exp(0.5)])
 
 
-def correlations(width: int, depths: Any) -> list[float]:
-    """Return the correlation through each number of layers, by the transfer of both moments of a random matrix."""
-    # (E (tr G)^2, E tr G^2) of one layer of masked Gaussian weights, kappa = 2
-    step = np.eye(2) + np.array([[1, 4], [2, 3]]) / width
-    return [float(np.linalg.matrix_power(step, depth)[0, 0]) for depth in depths]
+def _transfer(width: int) -> Any:
+    """Return the map of (E (tr G)^2, E tr G^2) by one layer of masked Gaussian weights, kappa = 2."""
+    return np.eye(2) + np.array([[1, 4], [2, 3]]) / width
+
+
+def correlation(width: int, depth: int) -> float:
+    """Return the correlation through `depth` layers, by the transfer of both moments of a random matrix."""
+    return float(np.linalg.matrix_power(_transfer(width), depth)[0, 0])
+
+
+def correlations(width: int, depth: int) -> Any:
+    """Return the correlations through 1 to `depth` layers, as `correlation`."""
+    step, moments, found = _transfer(width), np.array([1.0, 0.0]), []
+    for _ in range(depth):
+        moments = step @ moments
+        found.append(moments[0])
+    return np.array(found)
 
 
 @formula(
@@ -179,17 +190,17 @@ def weights_times_biases_at_finite_width() -> Evidence:
     up, both, depth = 1 + 5 / 2, [1 + 1 / 2, 3.5**2 / 3 + 0.5**2 * 2 / 3], 4000
     stated = up**2 + 2 * up + 2 + up * (2 * both[0] + 1) + (2 * both[1] + 1) + (2 * both[0] + 2)
     layers = np.arange(1, depth)
-    grown, shrunk, exact = (1 + 5 / depth) ** layers, (1 - 1 / depth) ** layers, correlations(depth, layers)
+    grown, shrunk, exact = (1 + 5 / depth) ** layers, (1 - 1 / depth) ** layers, correlations(depth, depth - 1)
     printed = (1 + 1 / depth) ** layers
     long = [_long_product(depth, c) for c in (exact, grown / 3 + shrunk * 2 / 3, printed)]
     # two layers are within the error terms
     return Evidence([total, long[0]], [stated, long[1]], [total, long[2]])
 
 
-def _long_product(width: int, correlation: Any) -> float:
+def _long_product(width: int, coupled: Any) -> float:
     """Return the right side of (15) at constant width, as many layers, a = 1, over the squared depth."""
     grown = (1 + 5 / width) ** np.arange(width - 1, -1, -1)
-    pairs = np.concatenate([[0.0], np.cumsum(np.asarray(correlation) + 1)])
+    pairs = np.append(0.0, np.cumsum(coupled + 1))
     return float(np.sum(grown * (1 + pairs)) / width**2)
 
 

@@ -33,7 +33,7 @@ formula = Source("seleznova_2024", "ReLU networks with zero biases at initializa
         "terms that are kept has a^{2L-2} n_{l-1}/n_0 in place of a^{2L-1}, and 5 in place of the 1 in the first "
         "product, since f and delta share the weights of the later layers; the limit (43) holds"
     ),
-    setting="ReLU networks with zero biases at initialization, widths of order M, chaotic phase, many layers",
+    setting="ReLU networks with zero biases at initialization, widths of order M, chaotic phase",
     about=("NTKFirstStep",),
 )
 def neighboring_layers() -> Evidence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from linsolve.core.published_formula import Evidence, Source
-from linsolve.systems.random_networks.published_deep import correlations
+from linsolve.systems.random_networks.published_deep import correlation, correlations
 
 __all__ = ["FORMULAS"]
 
@@ -13,11 +13,11 @@ formula = Source("seleznova_2024", "ReLU networks with zero biases at initializa
 
 
 def _finite(width: int, ratio: float) -> float:
-    """Return the dispersion of the weights' part at finite width from the sum (13), with the correlation (29)."""
+    """Return the dispersion of the weights' part at finite width from the sum of Lemma A.5 and `correlations`."""
     depth = round(ratio * width)
-    up, down = 1 + 5 / width, (1 - 1 / width) / (1 + 5 / width)
-    k = np.arange(1, depth)
-    return up ** (depth - 1) * (1 / depth + 2 / depth**2 * np.sum((depth - k) * (1 / 3 + 2 / 3 * down**k)))
+    up, k = 1 + 5 / width, np.arange(1, depth)
+    pairs = (depth - k) * correlations(width, depth - 1) * up ** (depth - 1 - k)
+    return float(up ** (depth - 1) / depth + 2 / depth**2 * np.sum(pairs))
 
 
 @formula(
@@ -37,7 +37,7 @@ def _finite(width: int, ratio: float) -> float:
     tolerance=1e-4,
 )
 def dispersion_of_deep_networks() -> Evidence:
-    """Compare with sums over 2000 and 4000 layers of as many units, extrapolated; see (13) and (29)."""
+    """Compare with sums over 2000 and 4000 layers of as many units and the transfer of moments, extrapolated."""
     truth = 2 * _finite(4000, 1.0) - _finite(2000, 1.0)
     right = np.exp(5) * (1 / 3 + 2 / 9 - (1 - np.exp(-6)) / 27)
     return Evidence(truth, right, np.exp(5) / 2 * (1 - (1 - np.exp(-4)) / 4))
@@ -168,14 +168,12 @@ def weights_times_biases_off_the_edge() -> Evidence:
 def _mixed(width: int, ratio: float, a: float) -> float:
     """Return the mean of both parts' product at n_0 = M from the sums of Lemma A.7, over a^(2(L-1)) or a^(L-1)."""
     depth = round(ratio * width)
-    up, down, layers = 1 + 5 / width, 1 - 1 / width, np.arange(1, depth + 1)
+    up, layers = 1 + 5 / width, np.arange(1, depth + 1)
     unit = (2 * depth if a > 1 else depth) - 1 - (a > 1)
     own = a ** (2.0 * depth - layers - 1 - unit) * up ** (depth - layers)
-    apart = np.arange(1, depth)
-    coupled = up**apart / 3 + down**apart * 2 / 3
     # sums over the later layer of C X, by the recursion in the earlier one
     inner = [0.0]
-    for each in coupled:
+    for each in correlations(width, depth - 1):
         inner.append(inner[-1] * up + each)
     first = a ** (2.0 * depth - layers - 1 - unit) * np.array(inner)[::-1]
     return float(np.sum(own + first + own * (layers - 1)))
@@ -232,10 +230,9 @@ def _biases(width: int, ratio: float, a: float) -> float:
     tolerance=1e-3,
 )
 def limit_of_the_correlation() -> Evidence:
-    """Compare with the transfer of both moments of a random matrix through ten million layers of as many units."""
+    """Compare with the transfer of both moments of a random matrix through three million layers of ten million units."""
     ratio = 0.3
-    truth = correlations(10**7, [3 * 10**6])[0]
-    return Evidence(truth, np.exp(5 * ratio) / 3 + 2 / 3 * np.exp(-ratio), np.exp(ratio))
+    return Evidence(correlation(10**7, 3 * 10**6), np.exp(5 * ratio) / 3 + 2 / 3 * np.exp(-ratio), np.exp(ratio))
 
 
 @formula(

@@ -37,8 +37,8 @@ def _gates(rho: Any) -> Any:
     ),
     verdict="holds under a condition",
     reason=(
-        "at least four layers: for inputs at a right angle the sum is L/(2 pi) for L = 2 and 0.229 L for L = 3; the "
-        "limits (16), (17) are unaffected"
+        "at least four layers, for inputs that are not at an obtuse angle: at a right angle the sum is L/(2 pi) for "
+        "L = 2 and 0.229 L for L = 3; the limits (16), (17) are unaffected"
     ),
     about=("NTKDispersionLimit",),
 )
