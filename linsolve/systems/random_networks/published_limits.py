@@ -230,7 +230,7 @@ def _biases(width: int, ratio: float, a: float) -> float:
     tolerance=1e-3,
 )
 def limit_of_the_correlation() -> Evidence:
-    """Compare with the transfer of both moments of a random matrix through three million layers of ten million units."""
+    """Compare with the transfer of both moments of a random matrix through three million layers of 10^7 units."""
     ratio = 0.3
     return Evidence(correlation(10**7, 3 * 10**6), np.exp(5 * ratio) / 3 + 2 / 3 * np.exp(-ratio), np.exp(ratio))
 
