@@ -110,7 +110,7 @@ def correlations(width: int, depth: int) -> Any:
     verdict="typographical",
     reason=(
         "the proof of Lemma A.5 has the factor 2 of the mixed terms and the products over their own layers; the "
-        "correlation C is that of (29)"
+        "correlation C is that of (29), corrected"
     ),
     about=MOMENTS,
 )
