@@ -76,6 +76,7 @@ def test_a_batch_is_its_members_one_by_one(cls, seed, batch, time_shape):
 @every_flow
 @given(seed=st.integers(0, 2**32 - 1), batch=shapes)
 @settings(max_examples=6, deadline=None)
+@pytest.mark.quick(4)
 def test_parameters_alone_make_a_batch(cls, seed, batch):
     rng = np.random.default_rng(seed)
     parameters, start = member(*cls.example(rng))
