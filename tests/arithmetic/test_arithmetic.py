@@ -48,6 +48,7 @@ def test_flows_need_nothing_but_the_array_api_standard(cls):
 
 
 @every_flow
+@pytest.mark.quick(4)
 def test_fifty_digits_round_to_the_doubles(cls):
     flow, z0 = cls.example(np.random.default_rng(1))
     xp = arithmetic.precise(50)

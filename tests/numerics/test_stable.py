@@ -124,6 +124,7 @@ def test_smallest_takes_the_value_of_the_smallest_bound():
 
 
 @pytest.mark.parametrize("decades", [1, 8, 60])
+@pytest.mark.quick(1)
 def test_logistic_and_its_gap_are_accurate_up_to_their_own_conditioning(decades):
     rng = np.random.default_rng(decades)
     a0, s = signed(rng, decades, DRAWS, zeros=0.05), signed(rng, decades, DRAWS, zeros=0.05)
@@ -135,6 +136,7 @@ def test_logistic_and_its_gap_are_accurate_up_to_their_own_conditioning(decades)
 
 
 @pytest.mark.parametrize("decades", [1, 8, 60])
+@pytest.mark.quick(1)
 def test_logistic_of_networks_forward_in_time_adds_next_to_nothing_to_the_rounding_of_its_arguments(decades):
     rng = np.random.default_rng(100 + decades)
     a0, s = np.abs(signed(rng, decades, DRAWS, zeros=0.05)), signed(rng, decades, DRAWS, zeros=0.05)
