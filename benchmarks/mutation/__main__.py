@@ -15,7 +15,6 @@ import collections
 import json
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 from benchmarks.markdown import table, write
@@ -119,7 +118,7 @@ def main() -> None:
             for mutant in draw_mutants(ROOT, found, f"{given.seed} {folder}"):
                 if counts[folder]["killed"] + counts[folder]["survived"] >= given.each:
                     break
-                began, killer = time.process_time(), known.get(mutant.name)
+                killer = known.get(mutant.name)
                 if mutant.name in EQUIVALENT:
                     verdict = "equivalent"
                 elif killer is None:

@@ -104,7 +104,7 @@ def _cover_file(root: Path, file: Path, data: Path) -> None:
 
 
 def cover(root: Path, place: Path) -> Covered:
-    """Return the lines that each quick test executes; the folder `place` keeps them as long as a file stays the same."""
+    """Return the lines that each quick test executes; the folder `place` keeps those of files that stay the same."""
     import coverage
 
     held, seconds = coverage.CoverageData(no_disk=True), dict[str, float]()
