@@ -1,8 +1,9 @@
 """``python -m benchmarks.mutation [--each 10] [--seed 0] [--only FOLDER] [--work FOLDER] [--write FILE]``: mutants.
 
 Each mutant changes one operator, comparison, condition or number of a module in a copy of the repository. The quick
-tests that execute the changed line run there, those of the module's own folder first, until one fails: the mutant is
-killed. It is killed, too, if a test takes ten times its time, and survives if all pass. Mutants of
+tests that execute the changed line run there, those of the module's own folder first, then those of folders before,
+until one fails: the mutant is killed. It is killed, too, if a test takes ten times its time, and survives if all
+pass. Mutants of
 ``equivalent.py`` change nothing that can be seen and are not counted. Prints the mutants and the score of each
 folder; `--work` keeps the lines that each test executes and the mutants that were killed, so that a second run takes
 minutes. Needs the package coverage.
@@ -20,7 +21,7 @@ from pathlib import Path
 from benchmarks.markdown import table, write
 from benchmarks.mutation.equivalent import EQUIVALENT
 from benchmarks.mutation.sites import Mutant, draw_mutants
-from benchmarks.mutation.tests import Covered, Outcome, cover, run, warm_up
+from benchmarks.mutation.tests import Covered, Outcome, run, warm_up
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN, OTHERS = 40.0, 20.0  # seconds of the tests in the module's own folder, and of others
@@ -38,7 +39,7 @@ def modules(only: str) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = collections.defaultdict(list)
     for module in sorted((ROOT / "linsolve").glob("*/**/*.py")):
         folder = folder_of(str(module.relative_to(ROOT)))
-        if folder.startswith(only) and (ROOT / "tests" / folder).is_dir() and folder != "systems":
+        if folder.startswith(tuple(only.split(","))) and (ROOT / "tests" / folder).is_dir() and folder != "systems":
             found[folder].append(module)
     return found
 
@@ -102,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=10, help="decided mutants of each folder")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
-    parser.add_argument("--only", default="", help="one folder, such as systems/mode, or systems for all of them")
+    parser.add_argument("--only", default="", help="folders, such as systems/mode,data, or systems for all of them")
     parser.add_argument("--work", type=Path, help="folder that keeps the covered lines and the killed mutants")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table between the markers of FILE")
     given = parser.parse_args()
@@ -110,11 +111,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         work = given.work or Path(place)
         work.mkdir(parents=True, exist_ok=True)
-        judge = Judge(Path(place) / "copy", cover(ROOT, work.resolve()))
+        judge = Judge(Path(place) / "copy", Covered(ROOT, work.resolve()))
         log = work / "killed.json"
         known = json.loads(log.read_text()) if log.exists() else {}
         counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         for folder, found in modules(given.only).items():
+            judge.covered.add(f"tests/{folder}")
+            judge.covered.add("tests/papers")  # which checks the published formulas of every system
             for mutant in draw_mutants(ROOT, found, f"{given.seed} {folder}"):
                 if counts[folder]["killed"] + counts[folder]["survived"] >= given.each:
                     break

@@ -15,20 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Covered", "Outcome", "cover", "run", "warm_up"]
+__all__ = ["Covered", "Outcome", "run", "warm_up"]
 
 LIBRARIES = ("numpy", "scipy.integrate", "scipy.linalg", "scipy.optimize", "scipy.special", "mpmath", "sympy", "pytest")
 LIBRARIES += ("hypothesis", "matplotlib.pyplot", "pandas", "xarray", "zarr", "sklearn", "coverage")
 QUIET = ["-n0", "-q", "-p", "no:cacheprovider", "--assert=plain"]
-LEFT_OUT = ("tests/contract", "tests/project")  # odd values drawn at random; the repository's own rules
+LEFT_OUT = ("tests/core/test_wrong_formulas.py", "tests/core/test_mutants.py")  # minutes of proofs
 MEMORY, SLACK, SLOWER = 8 * 2**30, 20.0, 10.0  # bytes; seconds and factor by which a test may be slower
-
-
-class Covered(NamedTuple):
-    """Processor time of each quick test that passes, and the tests that execute a line of a module."""
-
-    seconds: dict[str, float]
-    tests: Callable[[str], dict[int, set[str]]]
 
 
 class Outcome(NamedTuple):
@@ -103,28 +96,38 @@ def _cover_file(root: Path, file: Path, data: Path) -> None:
         raise SystemExit(f"mutation: {file} could not be run; run it with pytest -n0")
 
 
-def cover(root: Path, place: Path) -> Covered:
-    """Return the lines that each quick test executes; the folder `place` keeps those of files that stay the same."""
-    import coverage
+class Covered:
+    """Lines that each quick test executes and its processor time, by folder of tests; `place` keeps them."""
 
-    held, seconds = coverage.CoverageData(no_disk=True), dict[str, float]()
-    for file in sorted(path.relative_to(root) for path in root.glob("tests/**/test_*.py")):
-        if str(file.parent) in LEFT_OUT:
-            continue
-        mark = hashlib.sha256((root / file).read_bytes()).hexdigest()[:12]
-        data = place / f"{'-'.join(file.with_suffix('').parts)}-{mark}.lines"
-        if not data.with_suffix(".json").exists():
-            _cover_file(root, file, data)
-        each = coverage.CoverageData(str(data))
-        each.read()
-        held.update(each)
-        seconds |= json.loads(data.with_suffix(".json").read_text())
+    def __init__(self, root: Path, place: Path) -> None:
+        import coverage
 
-    def tests(path: str) -> dict[int, set[str]]:
-        found = held.contexts_by_lineno(str(root / path))
-        return {line: {name for name in names if name in seconds} for line, names in found.items()}
+        self.root, self.place, self.seconds = root, place, dict[str, float]()
+        self.held, self.folders = coverage.CoverageData(no_disk=True), set[str]()
 
-    return Covered(seconds, tests)
+    def add(self, folder: str) -> None:
+        """Run the tests of a folder, except files that are the same as when they were run before."""
+        import coverage
+
+        if folder in self.folders:
+            return
+        self.folders.add(folder)
+        for file in sorted(path.relative_to(self.root) for path in (self.root / folder).glob("**/test_*.py")):
+            if str(file) in LEFT_OUT:
+                continue
+            mark = hashlib.sha256((self.root / file).read_bytes()).hexdigest()[:12]
+            data = self.place / f"{'-'.join(file.with_suffix('').parts)}-{mark}.lines"
+            if not data.with_suffix(".json").exists():
+                _cover_file(self.root, file, data)
+            each = coverage.CoverageData(str(data))
+            each.read()
+            self.held.update(each)
+            self.seconds |= json.loads(data.with_suffix(".json").read_text())
+
+    def tests(self, path: str) -> dict[int, set[str]]:
+        """Return the tests that execute each line of a module."""
+        found = self.held.contexts_by_lineno(str(self.root / path))
+        return {line: {name for name in names if name in self.seconds} for line, names in found.items()}
 
 
 class _Chosen:
