@@ -53,7 +53,7 @@ class _Site(NamedTuple):
 def _sites(node: ast.AST, function: str = "module", first: int = 1) -> Iterator[_Site]:
     """Yield the nodes that can be mutated."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, SKIPPED):
+        if isinstance(child, SKIPPED) or (isinstance(child, ast.IfExp) and (_text(child.body) or _text(child.orelse))):
             continue
         inside = child.name if isinstance(child, ast.FunctionDef | ast.ClassDef) else function
         start = child.lineno if isinstance(child, ast.stmt | ast.Lambda) else first
@@ -64,6 +64,10 @@ def _sites(node: ast.AST, function: str = "module", first: int = 1) -> Iterator[
         if number or operator or comparison or isinstance(child, ast.If | ast.IfExp):
             yield _Site(child, inside, start)
         yield from _sites(child, inside, start)
+
+
+def _text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _mutate(node: ast.AST) -> None:

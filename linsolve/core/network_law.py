@@ -73,9 +73,8 @@ class GivenNetwork(NetworkObservables):
     def require_small(self, law: Any, small: float) -> None:
         """Raise NotExact unless the small parameter of a law is below 1."""
         if not small < 1:
-            self.refuse(
-                law.symbol, f"{small:.3g}", "must be below 1", law.meaning, "scale the start, or take linsolve.solve"
-            )
+            fix = "scale the start, or take linsolve.solve"
+            self.refuse(law.symbol, f"{small:.3g}", "must be below 1", law.meaning, fix)
 
     def refuse(self, name: str, value: Any, rule: str, meaning: str, fix: str) -> None:
         """Raise NotExact for a condition of the law that fails."""

@@ -176,7 +176,7 @@ def _values(cls: Any, **given: Any) -> dict[str, Any]:
     """Return the values and the errors of the law of a network."""
     times = [given.pop("t")] if cls.timed else []
     traj = cls.of(**given)(*times)
-    return {name: traj[name] for name in traj.keys()} | {f"error of {name}": traj.error[name] for name in traj.keys()}
+    return {name: traj[name] for name in traj} | {f"error of {name}": traj.error[name] for name in traj}
 
 
 def _methods(cls: Any, made: Any, but: Sequence[str] = ()) -> Iterator[Subject]:

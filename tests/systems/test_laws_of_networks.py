@@ -507,11 +507,9 @@ def test_layers_decades_apart_are_refused_by_name_and_smaller_ones_answered(name
         given = [layer * (1e-8 if j == k else 1.0) for j, layer in enumerate(weights)]
         assert cls.of(given, data, rates).small < 1
         given[k] = 1e-100 * weights[k]
-        with pytest.raises(
-            ValueError, match=r"start = \S+ at most must lie between 1e-20 and 1e\+20 in size, layer by"
-        ):
+        with pytest.raises(ValueError, match=r"start = .* must lie between 1e-20 .* layer by layer"):
             cls.of(given, data, rates)
-    with pytest.raises(ls.NotExact, match="sigma = .* must be below 1"):
+    with pytest.raises(ls.NotExact, match=r"sigma = .* must be below 1"):
         cls.of([1e30 * layer for layer in weights], data, rates)
 
 
@@ -530,7 +528,7 @@ def test_a_correlation_too_weak_for_a_direction_is_refused(factor, refused):
         return ls.laws.EarlyKernelDirection.of(weights, (X, factor * Y), rates)(0.0)
 
     if refused:
-        with pytest.raises(ls.NotExact, match="Sigma_yx = .* must have an entry of at least 1e-60"):
+        with pytest.raises(ls.NotExact, match=r"Sigma_yx = .* must have an entry of at least 1e-60"):
             call()
     else:
         assert np.isfinite(call()["kernel direction"]).all()
@@ -539,13 +537,14 @@ def test_a_correlation_too_weak_for_a_direction_is_refused(factor, refused):
 @pytest.mark.parametrize("task", [[1.7e308, 0.0, 1.0], [0.0, 0.0, 0.0], [5e-324, 0.0, 0.0]])
 def test_a_task_of_an_extreme_size_is_refused(task):
     weights, data, rates = network(0, 0.02, widths=(3, 4, 1), samples=9)
-    with pytest.raises(
-        ValueError, match=r"TransferError.of: task = \S+ must have a largest entry between 1e-60 and 1e\+60"
-    ):
+    with pytest.raises(ValueError, match=r"TransferError.of: task = .* must have a largest entry between"):
         ls.laws.TransferError.of(weights, data, rates, task=task, samples=3)
 
 
-def test_lazy_training_at_the_latest_times_is_its_limit():
+def test_the_latest_times_are_the_limit():
     weights, data, rates = on_line(0, 0.0, gap=0.1)
     traj = ls.laws.LazyTraining.of(weights, data, rates)([1e3, 1.7e308])
+    np.testing.assert_allclose(traj["output"][1], traj["output"][0], rtol=1e-14)
+    weights, data, rates = network(0, 0.02, widths=(3, 4, 1), samples=9)
+    traj = ls.laws.MatchedSolution.of(weights, data, rates)([1e6, 1.7e308])
     np.testing.assert_allclose(traj["map"][1], traj["map"][0], rtol=1e-14)

@@ -120,7 +120,8 @@ class SmallNetwork:
 
     def phase(self, t: Any, rate: float, start: float) -> np.ndarray:
         """Return ``2 rate clock t - start`` as a flat array, with infinite times replaced by late finite times."""
-        return np.minimum(2 * rate * self.clock * np.ravel(t), 2000.0 + abs(start)) - start
+        with np.errstate(over="ignore"):  # later than 2000
+            return np.minimum(2 * rate * self.clock * np.ravel(t), 2000.0 + abs(start)) - start
 
     def aligned(self) -> DeepNetwork:
         """Return the modes of a balanced network that is aligned with the data; raise NotExact for others."""
