@@ -70,6 +70,12 @@ class GivenNetwork(NetworkObservables):
         """Return the network at other times."""
         return dataclasses.replace(self, times=times)
 
+    def require_small(self, law: Any, small: float) -> None:
+        """Raise NotExact unless the small parameter of a law is below 1."""
+        if not small < 1:
+            fix = "scale the start, or use linsolve.solve"
+            self.refuse(law.symbol, f"{small:.3g}", "must be below 1", law.meaning, fix)
+
     def refuse(self, name: str, value: Any, rule: str, meaning: str, fix: str) -> None:
         """Raise NotExact for a condition of the law that fails."""
         raise NotExact(f"{self.who}: {name} = {value} {rule} ({meaning}, a condition of the law); {fix}")
@@ -164,9 +170,8 @@ class NetworkLaw:
     expansion: bool = True
 
     def __post_init__(self) -> None:
-        if self.expansion and not self.small < 1:
-            meaning, fix = self.law.meaning, "scale the start, or use linsolve.solve"
-            self.given.refuse(self.law.symbol, f"{self.small:.3g}", "must be below 1", meaning, fix)
+        if self.expansion:
+            self.given.require_small(self.law, self.small)
 
     def __call__(self, t: Any = None) -> LawTrajectory:
         """Return the values at times `t`, any shape, in units of the network's time; without `t` if it has no time."""

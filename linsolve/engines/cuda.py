@@ -155,6 +155,8 @@ def evaluate(flow: Any, t: Any, z0: Any, names: Iterable[str] | str | None = Non
     wanted = (
         problem.z0._fields if names is None else (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
     )
+    if not wanted:
+        raise ValueError("cuda: names = () must have an entry (state fields and observables); say names='loss'")
     try:
         found, finite = computed(problem, wanted)
     except xp.cuda.memory.OutOfMemoryError as error:

@@ -171,7 +171,13 @@ def ensemble(
         )
     statistics, edges = _requested(requested(reduce), members)
     xp, seed, flow = device(), sequence(rng), None
-    gathering = Reduction(tuple(observe), t.size, edges)
+    try:
+        gathering = Reduction(tuple(observe), t.size, edges)
+    except xp.cuda.memory.OutOfMemoryError as error:
+        raise MemoryError(
+            f"ensemble: memory of the device is lacking for t of {t.size} times and observe of {len(observe)} names "
+            "(statistics of each thread); give fewer times or names at once"
+        ) from error
     for number, first in enumerate(range(0, members, tile)):
         own = generator(seed, number)
         try:

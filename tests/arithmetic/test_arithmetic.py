@@ -2,6 +2,7 @@
 
 import fractions
 import sys
+import types
 
 import array_api_strict
 import numpy as np
@@ -443,3 +444,20 @@ def test_missing_python_flint_is_named_with_its_remedy(monkeypatch):
 def test_bits_are_checked(bits):
     with pytest.raises(ValueError, match="bits"):
         arithmetic.balls(bits)
+
+
+def test_cast_makes_doubles_and_returns_doubles_themselves():
+    single, double = np.array([0.1], dtype=np.float32), np.array([0.1])
+    assert arithmetic.cast(np, single).dtype == np.float64
+    assert arithmetic.cast(np, single)[0] == float(single[0])
+    assert arithmetic.cast(np, double) is double
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+def test_spacing_is_the_epsilon_of_the_dtype(kind):
+    assert arithmetic.spacing(np.zeros(1, dtype=kind)) == np.finfo(kind).eps
+
+
+def test_spacing_of_other_types():
+    assert arithmetic.spacing(types.SimpleNamespace(dtype="torch.bfloat16")) == 2.0**-7
+    assert arithmetic.spacing([1.0]) == arithmetic.spacing(1) == np.finfo(float).eps

@@ -162,8 +162,8 @@ def test_gradients_agree_with_fifty_digits(cls):
 
 @pytest.mark.exhaustive
 @every_flow
-def test_gradients_agree_with_fifty_digits_at_a_hundred_points(cls):
-    assert_slopes(cls, 100, seed=1)
+def test_gradients_agree_with_fifty_digits_at_many_points(cls):
+    assert_slopes(cls, 10 if cls is ls.NeuralCollapse else 100, seed=1)  # seconds for each point in fifty digits
 
 
 def assert_same(cls, names=None):

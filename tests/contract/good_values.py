@@ -140,6 +140,7 @@ BY_NAME: dict[str, Any] = {
     "t": np.array([0.0, 0.5]),
     "target": np.arange(1.0, 7.0).reshape(2, 3),
     "threads": 1,
+    "threshold": 0.5,
     "tolerance": 1e-6,
     "top": 1,
     "typical": (0.5, 2.0),
@@ -308,6 +309,8 @@ OWN: dict[str, dict[str, Any]] = {
     "DeepNetwork.ntk": {"x1": np.array([[1.0, 2.0]]), "x2": np.array([[1.0, 0.0]])},
     "DeepNetwork.layer_kernel": {"x1": np.array([[1.0, 2.0]]), "x2": np.array([[1.0, 0.0]])},
     "WhitenedTwoLayer.init": {"n_in": 3, "n_out": 4},
+    "TransferError.of": {"task": np.array([1.0, 0.0, 0.5]), "samples": 3, "ridge": 0.1},
+    "GeneralizationOfData.of_kernel": {"kernel": np.eye(4) + 0.5, "samples": 2, "signal": 1.0, "start": 0.5},
     "Whitened.predict": {"product": np.ones((2, 3))},
     "Whitened.raw": {"product": np.ones((2, 3))},
 }

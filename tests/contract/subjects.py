@@ -1,26 +1,29 @@
 """Every public callable with good arguments, found from the package: flows by every engine, laws, functions."""
 
+import contextlib
 import dataclasses
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from good_values import BY_NAME, KERNEL, OWN, collapsing, deep
+from systems.laws_of_networks import aligned, network, on_line
 
 import linsolve as ls
 from linsolve.core.flow import Flow
-from linsolve.core.law import Expansion, Law
+from linsolve.core.law import Expansion, Law, Statistic
 from linsolve.core.map import Map
 from linsolve.core.parameters import Parametrized
+from linsolve.core.query import NotExact
 from linsolve.engines.evaluate import traceable
 
 # words by which a message may name an argument, besides its name
 WORDS = {
-    "data": {"X", "Y", "inputs", "targets"},
-    "weights": {"layers", "h", "w", "b", "weight", "W1", "W2"},
+    "data": {"X", "Y", "inputs", "targets", "target", "Sigma_yx", "sigma", "G", "start", "weights"},
+    "weights": {"layers", "h", "w", "b", "weight", "W1", "W2", "W3", "sigma", "G", "start"},
     "item": {"law"},
     "name": {"observable"},
     "source": {"set"},
@@ -37,7 +40,7 @@ WORDS = {
     "axes": {"s", "tau"},
     "exponents": {"c_d", "c_gamma", "c_u", "c_w", "c_eta_u", "c_eta_w", "zero_output"},
     "reduce": {"levels", "bins"},
-    "rates": {"rate"},
+    "rates": {"rate", "sigma", "G", "start"},
     "rng": {"seed"},
     "checks": {"check"},
     "observe": {"observable"},
@@ -46,6 +49,8 @@ WORDS = {
     "trajs": {"traj"},
 }
 FRAMEWORK = ("example", "counterexamples", "symbols", "cast", "parameters", "observables", "compiled_solution", "state")
+# steps of the laws' own proofs
+STEPS = ("at", "blown_up", "layers_at_start", "of_network", "sample_errors", "small_of")
 INTERNAL = ("TwoLayerOrder.made", "WhitenedTwoLayer.prospect")
 COMPILED_SLOWLY = ("DeepMode", "WhitenedTwoLayer")  # seconds for each set of constants
 EXACT = (ls.BalancedMode, ls.DeepMode, ls.TwoLayerOrder)  # single numbers, evaluated in cheap 50 digits
@@ -145,10 +150,40 @@ def _law_subject(cls: Any) -> Subject:
     return _subject(f"laws.{cls.__name__}", call, lambda: {k: v.copy() for k, v in law.parameters().items()}, cost=cost)
 
 
-def _methods(cls: Any, made: Any) -> Iterator[Subject]:
+def _law_methods(cls: Any) -> Iterator[Subject]:
+    """Yield the methods of a law that a user calls, and the values of the law of a network at times."""
+    law, proof = cls.example(np.random.default_rng(0)), (*dir(Expansion), *dir(Statistic))
+    yield from _methods(cls, law, but=(*STEPS, *proof))
+    if not cls.without_network():
+        given = _network_of(cls)
+        yield _subject(f"{cls.__name__}.of", partial(_values, cls), lambda: given, cost=10)
+
+
+def _network_of(cls: Any) -> dict[str, Any]:
+    """Return weights, data, rates and times for which a law holds."""
+    shapes = [((3, 4, 2), 9), ((3, 4, 1), 9), ((4, 5, 5, 1), 9)]
+    found = [network(0, 0.02, widths=w, samples=n, kind=k) for w, n in shapes for k in ("white", "any")]
+    found += [on_line(0, 0.0, gap=0.1), on_line(0, 0.0, gap=100.0), aligned(0, 0.05, depth=3)]
+    for weights, data, rates in found:
+        given = {"weights": weights, "data": data, "rates": rates, **OWN.get(f"{cls.__name__}.of", {})}
+        with contextlib.suppress(NotExact):
+            cls.of(**given)
+            return {**given, "t": np.array([0.0, 0.5])} if cls.timed else given
+    raise LookupError(f"{cls.__name__}: no network has this law; add one to tests/contract/subjects.py")
+
+
+def _values(cls: Any, **given: Any) -> dict[str, Any]:
+    """Return the values and the errors of the law of a network."""
+    times = [given.pop("t")] if cls.timed else []
+    traj = cls.of(**given)(*times)
+    return {name: traj[name] for name in traj} | {f"error of {name}": traj.error[name] for name in traj}
+
+
+def _methods(cls: Any, made: Any, but: Sequence[str] = ()) -> Iterator[Subject]:
     """Yield the methods that a user calls: all but formulas, which are functions of the namespace `xp`."""
     for name, about in _public_methods(cls):
-        if about.parameters and "xp" not in about.parameters and f"{cls.__name__}.{name}" not in INTERNAL:
+        called = about.parameters and "xp" not in about.parameters and name not in but
+        if called and f"{cls.__name__}.{name}" not in INTERNAL:
             yield _function(f"{cls.__name__}.{name}", getattr(made, name))
 
 
@@ -250,7 +285,8 @@ def functions(prefix: str = "", space: Any = ls) -> Iterator[tuple[str, Any]]:
 def subjects() -> dict[str, Subject]:
     """Return every subject by name."""
     found = [subject for cls in ls.flows.ALL for subject in _flow_subjects(cls)]
-    found += [_law_subject(cls) for cls in ls.laws.ALL if issubclass(cls, Law)]
+    for cls in (each for each in ls.laws.ALL if issubclass(each, Law)):
+        found += [_law_subject(cls), *_law_methods(cls)]
     seen: set[int] = set()
     for key, function in functions():
         if key not in LEFT_OUT and id(function) not in seen and inspect.signature(function).parameters:

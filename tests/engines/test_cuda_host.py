@@ -300,6 +300,8 @@ def test_results_larger_than_the_device_are_refused(gpu):
     gpu.limit = 11 * 1000
     with pytest.raises(MemoryError, match=r"a of shape \(11, 2000\) \(times and members\) do not fit the device"):
         cuda.evaluate(flow, t, 0.1, "a")
+    with pytest.raises(ValueError, match=r"cuda: names = \(\) must have an entry"):
+        cuda.evaluate(flow, t, 0.1, [])
 
 
 @pytest.mark.parametrize(("t", "names", "message"), [(1.0, "b", "'b' is unknown"), (-1e9, "a", "BalancedMode: t =")])

@@ -179,6 +179,8 @@ def test_a_tile_larger_than_the_device_is_refused(gpu):
     gpu.limit = 4 * TIMES * cuda_reduce.LANES
     with pytest.raises(MemoryError, match=r"memory of the device is lacking for tile = 1048576 \(members"):
         ls.ensemble(random_networks(10), 10**6, 1.0, device="cuda")
+    with pytest.raises(MemoryError, match=r"memory of the device is lacking for t of 50 times and observe of 1 names"):
+        ls.ensemble(random_networks(10), 10**6, np.linspace(0.0, 1.0, 50), device="cuda")
 
 
 @pytest.mark.parametrize(

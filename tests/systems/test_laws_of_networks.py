@@ -500,3 +500,57 @@ def test_laws_of_networks_are_shown():
     assert isinstance(law, NetworkLaw)
     assert repr(law).startswith("MatchedOutputs.of(5-7-1 network; sigma = ")
     assert "route: law MatchedOutputs" in repr(law(1.0))
+
+
+DEEP_LAWS = ("UnalignedLearningTime", "FirstLayerAlignment", "SaddleToSaddle")
+
+
+@pytest.mark.parametrize("name", DEEP_LAWS)
+def test_layers_decades_apart_are_refused_by_name_and_smaller_ones_answered(name):
+    weights, data, rates = network(0, 0.02, widths=(4, 5, 5, 1), samples=9)
+    cls = getattr(ls.laws, name)
+    for k in range(3):
+        given = [layer * (1e-8 if j == k else 1.0) for j, layer in enumerate(weights)]
+        assert cls.of(given, data, rates).small < 1
+        given[k] = 1e-100 * weights[k]
+        with pytest.raises(ValueError, match=r"start = .* must lie between 1e-20 .* layer by layer"):
+            cls.of(given, data, rates)
+    with pytest.raises(ls.NotExact, match=r"sigma = .* must be below 1"):
+        cls.of([1e30 * layer for layer in weights], data, rates)
+
+
+def test_a_first_layer_of_zeros_has_no_direction_to_turn():
+    weights, data, rates = network(0, 0.02, widths=(4, 5, 5, 1), samples=9)
+    for name in DEEP_LAWS[:2]:
+        with pytest.raises(ValueError, match="start = 0 in the first layer must not vanish"):
+            getattr(ls.laws, name).of([0 * weights[0], *weights[1:]], data, rates)
+
+
+@pytest.mark.parametrize(("factor", "refused"), [(1e-59, False), (1e-100, True), (0.0, True)])
+def test_a_correlation_too_weak_for_a_direction_is_refused(factor, refused):
+    weights, (X, Y), rates = network(0, 1e-40, widths=(3, 4, 1), samples=9, kind="anisotropic")
+
+    def call():
+        return ls.laws.EarlyKernelDirection.of(weights, (X, factor * Y), rates)(0.0)
+
+    if refused:
+        with pytest.raises(ls.NotExact, match=r"Sigma_yx = .* must have an entry of at least 1e-60"):
+            call()
+    else:
+        assert np.isfinite(call()["kernel direction"]).all()
+
+
+@pytest.mark.parametrize("task", [[1.7e308, 0.0, 1.0], [0.0, 0.0, 0.0], [5e-324, 0.0, 0.0]])
+def test_a_task_of_an_extreme_size_is_refused(task):
+    weights, data, rates = network(0, 0.02, widths=(3, 4, 1), samples=9)
+    with pytest.raises(ValueError, match=r"TransferError.of: task = .* must have a largest entry between"):
+        ls.laws.TransferError.of(weights, data, rates, task=task, samples=3)
+
+
+def test_the_latest_times_are_the_limit():
+    weights, data, rates = on_line(0, 0.0, gap=0.1)
+    traj = ls.laws.LazyTraining.of(weights, data, rates)([1e3, 1.7e308])
+    np.testing.assert_allclose(traj["output"][1], traj["output"][0], rtol=1e-14)
+    weights, data, rates = network(0, 0.02, widths=(3, 4, 1), samples=9)
+    traj = ls.laws.MatchedSolution.of(weights, data, rates)([1e6, 1.7e308])
+    np.testing.assert_allclose(traj["map"][1], traj["map"][0], rtol=1e-14)

@@ -13,7 +13,7 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["averages", "fixed_point", "line"]
+__all__ = ["averages", "edge", "fixed_point", "line"]
 
 MOST = 4000  # largest number of nodes of a line
 LARGE = 1500  # largest number of nodes of a line of the plane
@@ -52,6 +52,32 @@ def line(xp: Any, q: Any) -> tuple[Any, Any, Any]:
     steep = xp.sum(weights * value * slope * z, axis=-1) / xp.sqrt(safe)
     steep = xp.where(q > 0, steep, xp.ones_like(q))
     return xp.sum(weights * value**2, axis=-1), xp.sum(weights * slope**2, axis=-1), steep
+
+
+def edge(xp: Any, q: Any) -> tuple[Any, Any]:
+    r"""Return the variances of weights and biases at which :math:`\chi_1 = 1` and the fixed point is q.
+
+    The variance of the biases is the mean of :math:`t (u (1 - t^2/3) - t)`, :math:`t = \tanh u`, over that of
+    :math:`\operatorname{sech}^4 u`: since :math:`q\, E \operatorname{sech}^4 u = E u (t - t^3/3)`, by parts.
+    """
+    z, weights = _grid(xp, "tanh", q, MOST)
+    u = xp.sqrt(q)[..., None] * z
+    value, slope = _tanh(xp, u)
+    steep = xp.sum(weights * slope**2, axis=-1)
+    return 1 / steep, xp.sum(weights * value * _excess(xp, u, value), axis=-1) / steep
+
+
+def _excess(xp: Any, u: Any, value: Any) -> Any:
+    """Return ``u (1 - t^2/3) - t`` for ``t = tanh u``, which is of fifth order, by the continued fraction of tanh."""
+    small = xp.abs(u) < 2
+    near = xp.where(small, u, 0 * u)
+    square, tail = near**2, 0 * near
+    for k in reversed(range(7, 87, 2)):
+        tail = square / (k + tail)
+    second = square / (5 + tail)
+    first = square / (3 + second)
+    below = ((1 + first) * (3 + second) * (5 + tail)) ** 2
+    return xp.where(small, near**5 * (20 + 9 * tail + tail**2 - square / 3) / below, u * (1 - value**2 / 3) - value)
 
 
 def averages(xp: Any, s11: Any, s22: Any, s12: Any) -> tuple[Any, Any]:

@@ -356,8 +356,7 @@ def edge_of_chaos(xp: Any, q: Any, activation: str = "erf") -> Edge:
     [1.0, 1.0]
     """
     if choice("edge_of_chaos", "activation", activation, ("erf", "tanh")) == "tanh":
-        value, slope, _ = hyperbolic_tangent.line(xp, q)
-        return Edge(1 / slope, q - value / slope)
+        return Edge(*hyperbolic_tangent.edge(xp, q))
     root = xp.sqrt(1 + 4 * q)
     # with y = 2 q/root, the arcsin is arctan y and sigma_b^2 = (y - arctan y) root/2, which is of third order
     y = 2 * q / root

@@ -103,7 +103,7 @@ class FirstLayerAlignment(UnalignedStart):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the cosine of the first layer of a network with one output on white inputs, before the blow-up."""
-        net = deep_network(given, outputs=1)
+        net = deep_network(cls, given, outputs=1)
         beta, depth = net.target[0] / net.strength, net.red.depth
         growth, time, _ = UnalignedStart.blown_up(UnalignedLearningTime.of_network(net), net.target, list(net.layers))
 

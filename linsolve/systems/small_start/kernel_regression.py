@@ -147,6 +147,7 @@ class KernelRegression(SmallStart):
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the trained map, shape (1, n_in), kernel regression with the final tangent kernel, and their gap."""
         net, network = SmallNetwork.of(given, depth=2, outputs=1, white=True), given.network
+        given.require_small(cls, net.small)
         net.growing(net.target[0])
         span, scales = network.span, np.sqrt(net.red.clock / network.rates)
         first, last = (scale * layer for scale, layer in zip(scales, network.weights, strict=True))

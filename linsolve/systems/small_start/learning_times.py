@@ -220,10 +220,11 @@ class DeepLearningTime(Expansion):
         modes = net.aligned()
         order = np.argsort(-modes.s)
         start, s, rate = modes.start[order], modes.s[order], 1 / modes.flow.tau[order]
-        if not (start > 0).all():
-            meaning, fix = "strength of a mode at the start", "a mode of another sign is never learned"
-            given.refuse("start", f"{start.min():.3g}", "must be positive", meaning, fix)
-        small = np.power(start / s, 1 / depth)
+        strength = start / s
+        if not (strength > 0).all():
+            meaning, fix = "strength of a mode at the start over its target", "a mode of another sign is never learned"
+            given.refuse("start", f"{strength.min():.3g}", "must be positive", meaning, fix)
+        small = np.power(strength, 1 / depth)
 
         def predict(given: GivenNetwork) -> dict[str, Estimate]:
             error = float(np.max(small ** (depth - 2)))

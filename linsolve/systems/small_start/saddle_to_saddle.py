@@ -116,7 +116,7 @@ class SaddleToSaddle(UnalignedStart):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the times of the drops of a network of three or more layers on white inputs."""
-        net = deep_network(given)
+        net = deep_network(cls, given)
         law, depth = cls.of_network(net), net.red.depth
         times = [tau / net.clock for tau in law.drops]
 

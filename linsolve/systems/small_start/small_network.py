@@ -19,6 +19,7 @@ from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.query import NotExact
 from linsolve.core.reduced_network import Reduced, reduced, spectral, whiteness
 from linsolve.systems.deep.network import DeepNetwork
+from linsolve.systems.small_start.start import LARGEST
 
 __all__ = ["SmallNetwork", "named_losses"]
 
@@ -53,8 +54,10 @@ class SmallNetwork:
         if outputs is not None and ends != outputs:
             fix = "use MatchedOutputs or FinalKernelOutputs"
             given.refuse("outputs", ends, f"must be {outputs}", "one output", fix)
-        if not np.abs(network.cross @ network.span).max() > 0:
-            given.refuse("Sigma_yx", 0, "must not vanish", "correlation of inputs and targets", "give a target")
+        cross = np.abs(network.cross @ network.span).max()
+        if not cross >= 1 / LARGEST:
+            rule, fix = f"must have an entry of at least {1 / LARGEST:g}", "give a target, or rescale the data"
+            given.refuse("Sigma_yx", f"{cross:.3g}", rule, "correlation of inputs and targets", fix)
         found = cls(given, reduced(network, idle=True))
         if white:
             found.kappa  # noqa: B018 (raises for other inputs)
@@ -117,7 +120,8 @@ class SmallNetwork:
 
     def phase(self, t: Any, rate: float, start: float) -> np.ndarray:
         """Return ``2 rate clock t - start`` as a flat array, with infinite times replaced by late finite times."""
-        return np.minimum(2 * rate * self.clock * np.ravel(t), 2000.0 + abs(start)) - start
+        with np.errstate(over="ignore"):  # later than 2000
+            return np.minimum(2 * rate * self.clock * np.ravel(t), 2000.0 + abs(start)) - start
 
     def aligned(self) -> DeepNetwork:
         """Return the modes of a balanced network that is aligned with the data; raise NotExact for others."""

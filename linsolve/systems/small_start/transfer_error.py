@@ -13,7 +13,7 @@ from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
 from linsolve.core.parameters import parameter
 from linsolve.systems.small_start.final_kernel import FinalKernel
 from linsolve.systems.small_start.final_network import FinalNetwork
-from linsolve.systems.small_start.start import check_range, refuse
+from linsolve.systems.small_start.start import LARGEST, check_range, refuse
 
 __all__ = ["TransferError"]
 
@@ -151,9 +151,11 @@ class TransferError(Statistic):
             raise ValueError(
                 f"{who}: task has shape {tasks.shape} but must be ({n_in},) or (tasks, {n_in}) (new tasks)"
             )
+        largest = np.abs(tasks).max(axis=-1, initial=0.0)
+        for bad in largest[(largest > LARGEST) | (largest < 1 / LARGEST)].ravel():
+            rule = f"must have a largest entry between {1 / LARGEST:g} and {LARGEST:g}"
+            raise ValueError(f"{who}: task = {bad:.3g} {rule} (new tasks); rescale, or drop a task of zeros")
         sizes = np.linalg.norm(tasks, axis=-1)
-        if not (sizes > 0).all():
-            raise ValueError(f"{who}: task = 0 must have an entry other than 0 (new tasks); drop it")
         count = integer(who, "samples", samples, meaning=_MEANINGS["samples"], low=0, example=20)
         ridge = number(who, "ridge", ridge, meaning="ridge", domain="[0, inf)", example=0.0)
         learned = (net.learned @ network.span.T)[0]

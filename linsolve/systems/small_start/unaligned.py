@@ -30,12 +30,13 @@ def cosine(first: np.ndarray, beta: np.ndarray) -> np.ndarray:
     return np.asarray(np.sum((first @ beta) ** 2, axis=-1) / np.linalg.norm(gram, axis=(-2, -1)))
 
 
-def deep_network(given: GivenNetwork, outputs: int | None = None) -> SmallNetwork:
-    """Return a network of three or more layers on white inputs; raise NotExact for others."""
+def deep_network(law: Any, given: GivenNetwork, outputs: int | None = None) -> SmallNetwork:
+    """Return a network of three or more layers on white inputs, from a small start; raise NotExact for others."""
     net = SmallNetwork.of(given, outputs=outputs, white=True)
     if net.red.depth < 3:
         fix = "for two layers use LearningTime"
         given.refuse("depth", net.red.depth, "must be at least 3", "number of layers", fix)
+    given.require_small(law, net.small)
     return net
 
 
@@ -52,12 +53,13 @@ class UnalignedStart(DeepStart):
         if depth < 3:
             rule, fix = "must have at least 3 layers", "for two use LearningTime"
             refuse(self, "start", f"layers of shape {self.start.shape}", rule, fix)
-        for name in ("start", "target", "rates"):
-            size = float(np.abs(arithmetic.to_numpy(getattr(self, name))).max())
-            if not 1 / FAR <= size <= FAR:
-                refuse(
-                    self, name, f"{size:.3g} at most", f"must lie between {1 / FAR:g} and {FAR:g} in size", "rescale"
-                )
+        layers = np.abs(arithmetic.to_numpy(self.start)).max(axis=(-2, -1))
+        sizes = {"start": layers[layers > 0] if layers.any() else layers}
+        sizes |= {name: np.abs(arithmetic.to_numpy(getattr(self, name))).max() for name in ("target", "rates")}
+        for name, size in sizes.items():
+            for bad in np.extract((size < 1 / FAR) | (size > FAR), size):
+                rule = f"must lie between {1 / FAR:g} and {FAR:g} in size"
+                refuse(self, name, f"{bad:.3g} at most", rule + (", layer by layer" * (name == "start")), "rescale")
         object.__setattr__(self, "orders", dict.fromkeys(self.names, depth))
 
     @property
@@ -146,6 +148,12 @@ class UnalignedLearningTime(UnalignedStart):
     names: ClassVar[tuple[str, ...]] = ("half of the target", "half of the loss", "alignment")
     orders: ClassVar[Mapping[str, float]] = dict.fromkeys(names, 3)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not arithmetic.to_numpy(self.start)[0].any():
+            rule = "must not vanish, since its direction turns to the target"
+            refuse(self, "start", "0 in the first layer", rule, "give the first layer a direction")
+
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the times."""
         s = float(np.linalg.norm(self.target))
@@ -175,7 +183,7 @@ class UnalignedLearningTime(UnalignedStart):
     @classmethod
     def applied(cls, given: GivenNetwork) -> NetworkLaw:
         """Return the times of a network of three or more layers with one output on white inputs."""
-        net = deep_network(given, outputs=1)
+        net = deep_network(cls, given, outputs=1)
         s, depth = net.strength, net.red.depth
         beta = net.target[0] / s
         found = _times(cls.of_network(net).leading, beta, s, 1.0, -float(np.log(net.small)))

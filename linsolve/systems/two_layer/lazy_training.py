@@ -282,7 +282,8 @@ class LazyTraining(Expansion):
     def at(cls, net: LineNetwork, times: np.ndarray) -> LazyTraining:
         """Return the law of one network, to be evaluated at ``small = 1``; `times` are times of the network."""
         latest = 400.0 / np.sqrt(1 + net.strength**2)
-        law_times = np.clip(times * net.clock, 1e-300, latest)
+        with np.errstate(over="ignore"):  # later than `latest`
+            law_times = np.clip(times * net.clock, 1e-300, latest)
         return cls(y=net.strength, scaled_alpha=1.0, xi=[0.0, net.overlap, 0.0], times=law_times)
 
     @classmethod

@@ -186,10 +186,25 @@ def test_tanh_to_fifty_digits_and_its_edge_of_chaos():
     edge = mean_field.edge_of_chaos(np, np.array([0.0, 3.036396394623702968]), "tanh")
     np.testing.assert_allclose(edge.weight_variance, [1.0, 3.443210912265440468], rtol=1e-14)
     np.testing.assert_allclose(edge.bias_variance, [0.0, 1.0], atol=1e-14)
-    np.testing.assert_allclose(mean_field.chi(np, "tanh", *edge), 1, rtol=1e-7)
     assert float(mean_field.chi(np, "tanh", edge.weight_variance[1], edge.bias_variance[1])) == pytest.approx(
         1, rel=1e-13
     )
+
+
+def test_every_point_of_the_edge_of_tanh_is_on_the_edge():
+    """The biases are of third order in q: 4/3 q^3 at small q."""
+    q = np.concatenate([[0.0, 1e-300, 1e-60], np.logspace(-20, 2.5, 46)])
+    edge = mean_field.edge_of_chaos(np, q, "tanh")
+    assert {mean_field.phase(found) for found in mean_field.chi(np, "tanh", *edge)} == {"edge of chaos"}
+    np.testing.assert_allclose(edge.bias_variance[1:13], 4 / 3 * q[1:13] ** 3, rtol=1e-12)
+    for at in (0.03, 1.0, 30.0):
+        with mpmath.workdps(40):
+            means = [
+                mpmath.quad(lambda z, f=f, at=at: f(mpmath.tanh(mpmath.sqrt(at) * z)) * mpmath.npdf(z), range(-12, 13))
+                for f in (lambda t: t**2, lambda t: (1 - t**2) ** 2)
+            ]
+            exact = at - means[0] / means[1]
+        assert mean_field.edge_of_chaos(np, at, "tanh").bias_variance == pytest.approx(float(exact), rel=1e-13)
 
 
 def test_bad_input_is_refused():

@@ -1,0 +1,5 @@
+"""Mutants that change nothing that can be seen: the name of each, without lines, and the reason."""
+
+EQUIVALENT: dict[str, str] = {
+    "linsolve/systems/mode/growth_traced.py:growth: t > _LATE -> t >= _LATE": "both branches have converged then",
+}
