@@ -103,7 +103,7 @@ def test_figure_4a_of_geiger_variance_falls_as_one_over_the_width():
 
 def test_figure_4b_of_geiger_variances_times_width_lie_on_one_curve(monkeypatch):
     monkeypatch.setattr(lazy_deep, "TWO", (8, 24))
-    monkeypatch.setattr(lazy_deep, "DRAWS", 10)
+    monkeypatch.setattr(lazy_deep, "DRAWS", 8)
     monkeypatch.setattr(lazy_deep, "ONE", (16, 256))
     monkeypatch.setattr(lazy_deep, "SAMPLES", 500)
     data = lazy_deep.compute_geiger_4b()

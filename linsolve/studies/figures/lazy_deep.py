@@ -46,7 +46,7 @@ def _moved_gradients(layers: list[np.ndarray], gaps: np.ndarray) -> np.ndarray:
         velocity = joined(gradient_flow(np, here, maps(here), one, [1.0] * len(here)))
         return velocity / (velocity @ velocity)
 
-    path = solve_ivp(moves, (0.0, gaps[-1]), joined(layers), "DOP853", gaps, rtol=1e-8, atol=1e-10)
+    path = solve_ivp(moves, (0.0, gaps[-1]), joined(layers), "DOP853", gaps, rtol=1e-6, atol=1e-8)
     start = pulls(np, layers, one)[0]
     ends = (pulls(np, parted(y, shapes), one)[0] for y in path.y.T)
     return np.array([np.sum((end - start) ** 2) for end in ends])
