@@ -137,10 +137,10 @@ def test_figure_1_of_seleznova_samples_lie_on_the_exact_dispersion(monkeypatch):
     monkeypatch.setattr(random_kernels, "NETWORKS", 400)
     data = random_kernels.compute_seleznova_311()
     assert data["tanh"]["edge"] == pytest.approx(3.443210912265440, rel=1e-9)
-    for depth, (value, error) in data["relu"]["sampled"].items():
-        exact = np.interp(data["relu"]["variances"], data["relu"]["fine"], data["relu"]["exact"][depth])
+    for layers, (value, error) in data["relu"]["sampled"].items():
+        exact = np.interp(data["relu"]["variances"], data["relu"]["fine"], data["relu"]["exact"][layers])
         assert np.max(np.abs(value - exact) / error) <= 5
-    low, high = (data["tanh"]["sampled"][depth][0] for depth in (5, 10))
+    low, high = (data["tanh"]["sampled"][layers][0] for layers in (5, 10))
     assert high[-1] > low[-1] > 1
     panels("seleznova-3.1-1", data, random_kernels)
 
