@@ -1,5 +1,7 @@
 """The kernel off the diagonal: rates of one layer, the limit against simulated angles, exact small cases, bad input."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -46,10 +48,17 @@ def simulated(ratio, steps, paths, rng):
     return weight.mean(), weight.std() / np.sqrt(paths)
 
 
-@pytest.mark.parametrize("ratio", [1.0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in (0.25, 2.0))])
-def test_the_limit_is_the_mean_over_simulated_angles(ratio, steps=200):
+@cache
+def drawn(ratio, steps=200):
+    """Return the mean over simulated angles, and how far it may be from the limit: noise, and the error of the steps."""
     found, error = simulated(ratio, steps, 100_000, np.random.default_rng(0))
-    assert abs(found - ls.ntk.pair_limit(ratio)) <= 3 * error + ratio * 0.6 / steps  # of the steps
+    return found, 3 * error + ratio * 0.6 / steps
+
+
+@pytest.mark.parametrize("ratio", [1.0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in (0.25, 2.0))])
+def test_the_limit_is_the_mean_over_simulated_angles(ratio):
+    found, margin = drawn(ratio)
+    assert abs(found - ls.ntk.pair_limit(ratio)) <= margin
 
 
 def test_a_vector_along_the_difference_that_leaves_by_its_jumps_is_rejected(monkeypatch):
@@ -63,8 +72,8 @@ def test_a_vector_along_the_difference_that_leaves_by_its_jumps_is_rejected(monk
         return matrix, start
 
     monkeypatch.setattr(input_pairs, "_equations", wrong)
-    with pytest.raises(AssertionError):
-        test_the_limit_is_the_mean_over_simulated_angles(1.0, steps=100)
+    found, margin = drawn(1.0)
+    assert abs(found - ls.ntk.pair_limit(1.0)) > margin
 
 
 def test_the_limit_at_both_ends_and_between(monkeypatch):
