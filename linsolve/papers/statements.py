@@ -120,6 +120,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         ),
         Statement("section 4.2, Figure 5(b)", "drops of the loss", _law("SaddleToSaddle", "drop 2")),
         Statement(
+            "section 4.2, several outputs",
+            "time to learn from any start, and its lower bound",
+            "law = ls.laws.SaddleToSaddle.example(rng); "
+            'law.earliest(1e-3), law.approximation(np, 1e-3)["half of the loss"]',
+        ),
+        Statement(
             "section 4.2, Figure 5(a)",
             "alignment of several outputs over time",
             "ls.deep.DeepNetwork.init((np.eye(3)[:, :2], [2.0, 1.0], np.eye(2)), 1e-3, depth=3).kernel_alignment([t])",
@@ -160,6 +166,16 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(15)-(17), (33)", "variance over initial weights", _mean("LazyFluctuations")),
         Statement("(18), (24)", "kernel after training", _law("LazyTraining", "kernel change")),
         Statement("(18), lazy training", "kernel at fixed width", _mean("FixedWidthKernelChange")),
+        Statement(
+            "(18), (29), lazy training of several hidden layers",
+            "kernel, weights and time of a draw",
+            _law("DeepLazyRegime", "kernel change", 0.01),
+        ),
+        Statement(
+            "(17), (18), lazy training of several hidden layers",
+            "averages over initial weights",
+            _mean("DeepLazyFluctuations"),
+        ),
         Statement("(19)", "half time", _law("FeatureRegime", "half time")),
         Statement("(29)", "weights in lazy training", _law("LazyRegime", "weights")),
         Statement("(30)", "weights in feature training", _law("FeatureRegime", "weights")),
@@ -172,7 +188,8 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             for name in ("4(a)", "5", "9")
         ),
         Statement("Figures 3(b)-(d), 4(c)-(d)", "test error of classifiers", reason=NONLINEAR),
-        Statement("Figures 4(b), 10", "linear versions", reason=MISSING),
+        Statement("Figure 4(b) (linear)", "one and two hidden layers", "linsolve figure geiger-4b"),
+        Statement("Figure 10 (linear)", "two hidden layers", "linsolve figure geiger-10"),
         Statement(
             "Table 1, Figures 1, 2, 6-8, 11-16", "Softplus, convolutional and residual networks", reason=NONLINEAR
         ),
@@ -298,6 +315,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "draws = ls.ntk.sample_kernels(0, 200, 'tanh', np.array([[1.0]]), np.full(5, 20), 3.0, 1.0); "
             "ls.ntk.estimate_dispersion((draws.weights + draws.biases)[:, 0, 0]).value",
         ),
+        Statement("3.1: Figure 1", "dispersion of tanh and ReLU networks", "linsolve figure seleznova-3.1-1"),
+        Statement(
+            "3.1: Figures 1(b), 2, 7(b), exact",
+            "dispersion with random biases",
+            _mean("NTKMomentsWithBiases"),
+        ),
         Statement(
             "3.1: Figure 2; 3.2: Figures 1, 2",
             "dispersion against depth",
@@ -319,6 +342,17 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "kernel off the diagonal, by exact sampling",
             f"ls.ntk.sample_kernels(0, 200, 'relu', {_GRAM}, np.full(5, 20), 2.0, 0.0).weights.mean(axis=0)",
         ),
+        Statement(
+            "3.2: Theorem 3.3, (16), (17), limit",
+            "kernel off the diagonal, depth in proportion to width",
+            "ls.ntk.pair_limit([0.0, 0.5, np.inf])",
+        ),
+        Statement(
+            "3.2: (18)",
+            "kernel off the diagonal, with its standard error",
+            "ls.ntk.pair_ratio(0, 200, [20] * 5, 1.5, 0.5).value, ls.ntk.printed.pair_bound(5, 0.75, 0.5)",
+        ),
+        Statement("3.2: Figure 3", "kernel off the diagonal by phase", "linsolve figure seleznova-3.2-3"),
         Statement(
             "3.2: Theorem 4.1, (21), (22), (43), (44)", "first step of descent", _law("NTKFirstStepLimit", "chaotic")
         ),
@@ -350,6 +384,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "closed form of the end of training",
             "flow = ls.collapse.ZeroTarget(eta_w=4.0, eta_d=1.0); "
             'flow(t, flow.of(rng.normal(size=(3, 5)), rng.normal(size=(5, 9))))["gram_d"]',
+        ),
+        Statement(
+            "3.3: (44)-(50), several rates",
+            "end of training by quadrature",
+            "flow = ls.collapse.ZeroTargetRates(eta_w=4.0, mu=[1.0, 0.3, 2.0]); "
+            'flow(t, (0.8, rng.normal(size=3)))["h"]',
         ),
         Statement(
             "3.3: (29), (30), (59)-(70)",

@@ -21,6 +21,7 @@ ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
 ADVANI = "Advani, Saxe, Sompolinsky (2020)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 GEIGER = "Geiger, Spigler, Jacot, Wyart (2020)"
+SELEZNOVA = "Seleznova (2024)"
 XU_ZIYIN = "Xu and Ziyin (2024)"
 
 
@@ -70,11 +71,19 @@ FIGURES = {
     ),
     "8": Figure("linearized", "8", 3, "figure 8: kernels frozen before and after training", ORTIZ),
     "geiger-4a": Figure("lazy", "geiger_4a", 1, "figure 4(a) (linear): variance of the output", GEIGER),
+    "geiger-4b": Figure("lazy_deep", "geiger_4b", 2, "figure 4(b) (linear): variance times width", GEIGER),
     "geiger-5": Figure("lazy", "geiger_5", 4, "figure 5 (linear): kernel, loss and half time", GEIGER),
     "geiger-9": Figure("lazy", "geiger_9", 2, "figure 9 (linear): change of the weights", GEIGER),
+    "geiger-10": Figure("lazy_deep", "geiger_10", 3, "figure 10 (linear): outputs of two hidden layers", GEIGER),
     "ortiz-6": Figure("directions", "ortiz_6", 1, "figure 6 (linear): energy of the target", ORTIZ),
     "ortiz-7": Figure("directions", "ortiz_7", 2, "figure 7 (linear): alignment of eigenvectors", ORTIZ),
     "ortiz-9": Figure("directions", "ortiz_9", 1, "figure 9 (linear): kernels frozen in training", ORTIZ),
+    "seleznova-3.1-1": Figure(
+        "random_kernels", "seleznova_311", 2, "section 3.1, figure 1: dispersion of the tangent kernel", SELEZNOVA
+    ),
+    "seleznova-3.2-3": Figure(
+        "random_kernels", "seleznova_323", 3, "section 3.2, figure 3: the kernel off the diagonal", SELEZNOVA
+    ),
     "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 

@@ -7,6 +7,7 @@ from linsolve.core.registry import on_use
 FLOWS: dict[str, str] = {}
 LAWS = {
     "NTKMoments": "dispersion_laws",
+    "NTKMomentsWithBiases": "biased_moments",
     "NTKDispersionLimit": "dispersion_laws",
     "NTKDispersionCrossover": "dispersion_laws",
     "NTKFirstStep": "first_step_laws",
@@ -24,6 +25,7 @@ PUBLISHED = {
     ),
 }
 _MORE = {
+    "BiasedMoments": "biased_moments",
     "Moments": "kernel_moments",
     "DispersionEstimate": "dispersion_estimate",
     "estimate_dispersion": "dispersion_estimate",
@@ -37,6 +39,10 @@ _MORE = {
     "gradient_norms": "kernel_moments",
     "log_moments": "kernel_moments",
     "moments": "kernel_moments",
+    "moments_with_biases": "biased_moments",
+    "PairRatio": "input_pairs",
+    "pair_limit": "input_pairs",
+    "pair_ratio": "input_pairs",
     "parametrization": "kernel_moments",
     "spread": "kernel_moments",
     "first_step": "first_step:",
