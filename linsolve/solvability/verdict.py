@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import Any
 
 from linsolve.core.arguments import unknown_name
@@ -12,6 +13,7 @@ from linsolve.core.network_arguments import TOLERANCE
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
+from linsolve.solvability.generalization import Generalization
 from linsolve.solvability.laws import NearLaw
 from linsolve.solvability.matches import Match
 from linsolve.solvability.neighbors import Neighbor
@@ -52,6 +54,8 @@ class Verdict:
         Laws of small starts with smaller measured errors than `nearest`, if no flow is exact.
     departure : Departure, optional
         Where gradient descent with the given step leaves gradient flow.
+    generalization : Generalization, optional
+        Test loss over time on given test samples.
     """
 
     widths: tuple[int, ...]
@@ -64,6 +68,7 @@ class Verdict:
     precision: str = "float64"
     laws: tuple[NearLaw, ...] = ()
     departure: Departure | None = None
+    generalization: Generalization | None = None
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -152,7 +157,10 @@ class Verdict:
             if near.name in known and known[near.name].violated:
                 lines.append(f"To make it exact as {near.name}, bring to 0:")
                 lines += [line for line in self._conditions(known[near.name]) if line.startswith("  FAIL")]
-        return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
+        return "\n".join([*lines, *self._held_out(), *(f"Note: {remark}" for remark in self.remarks)])
+
+    def _held_out(self) -> list[str]:
+        return [] if self.generalization is None else [str(self.generalization)]
 
     def _laws(self) -> list[str]:
         if not self.laws:
@@ -173,7 +181,8 @@ class Verdict:
             for each in self.assessments
             for c in each.conditions
         ]
-        notes = [line for line in rest if line.startswith(("Nearest", "  error", "Note")) or line in self._laws()]
+        kept = (*self._laws(), *(line for each in self._held_out() for line in each.split("\n")))
+        notes = [line for line in rest if line.startswith(("Nearest", "  error", "Note")) or line in kept]
         return html_table(first, ("flow", "", "condition", "distance", "measured"), rows, notes)
 
     def report(self) -> str:
@@ -185,7 +194,7 @@ class Verdict:
             lines += [f"{each.name}: {note}", *self._conditions(each)]
         if not self.exact:
             lines += [*self._nearby(), *self._laws()]
-        return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
+        return "\n".join([*lines, *self._held_out(), *(f"Note: {remark}" for remark in self.remarks)])
 
     def _nearby(self) -> list[str]:
         near = self.nearest
@@ -235,6 +244,14 @@ class Verdict:
         found["laws"] = [dataclasses.asdict(law) for law in self.laws]
         found |= {"tolerance": self.tolerance, "precision": self.precision}
         if self.departure is not None:
-            given = self.departure._asdict()
-            found["departure"] = {key: None if value == float("inf") else value for key, value in given.items()}
+            found["departure"] = _nullable(self.departure._asdict())
+        if self.generalization is not None:
+            found["generalization"] = _nullable(self.generalization.as_dict())
         return json.dumps(found | {"neighbors": near, "remarks": self.remarks}, allow_nan=False)
+
+
+def _nullable(value: Any) -> Any:
+    """Return numbers and their dictionaries with None for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {name: _nullable(each) for name, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
