@@ -3,6 +3,7 @@
 import numpy as np
 
 import linsolve as ls
+from linsolve.systems.generalization.deterministic_equivalents import Equivalents
 from linsolve.systems.generalization.modes import Mode
 from mutants.laws import Mutant
 
@@ -74,6 +75,29 @@ class RidgeWithoutBias(ls.laws.GeneralizationOfData):
         return c @ np.diagonal(mixed), super().test_moments(xp, t)[1]
 
 
+class IndependentResolvents(ls.laws.GeneralizationOfCovariance):
+    """The product of two resolvents as if they were independent: without the denominator 1 - g."""
+
+    def _numbers(self):
+        found, *others = super()._numbers()
+        return (Independent(found.values, found.samples), *others)
+
+
+class Independent(Equivalents):
+    """Deterministic equivalents without the correlation of two resolvents."""
+
+    def correlated(self, left, right):
+        return 1.0
+
+
+class UnrenormalizedInputs(ls.laws.GeneralizationOfCovariance):
+    """The covariance of new inputs taken for that of the samples: kappa = p."""
+
+    def _numbers(self):
+        found, *others = super()._numbers()
+        return (Equivalents(found.values, 1e9), *others)
+
+
 LAWS = {
     "without the atom": Mutant(WithoutTheAtom, "z test error"),
     "noise of one direction": Mutant(NoiseOfOneDirection, "z train error", 2),
@@ -82,5 +106,7 @@ LAWS = {
     "isotropic test": Mutant(IsotropicTest, "z test error"),
     "uncorrelated directions": Mutant(UncorrelatedDirections, "z test variance"),
     "ridge without bias": Mutant(RidgeWithoutBias, "z test error"),
+    "independent resolvents": Mutant(IndependentResolvents, "z test error"),
+    "unrenormalized inputs": Mutant(UnrenormalizedInputs, "z train error"),
     "time of the summed loss": Mutant(TimeOfTheSummedLoss, "z test error"),
 }
