@@ -193,15 +193,24 @@ def generalization(
 
     k = int(np.argmin(losses)) if losses.min() < losses[-1] - ROUNDING * losses[0] else len(times) - 1
     stop = float(times[k]) if k in (0, len(times) - 1) else _refined(times[k - 1], times[k + 1], least)
-    passed = [_first(times, values, at, samples, limit) for values, samples in ((train_errors, train), (errors, test))]
-    shares = [float(np.mean(values[-1] <= limit)) for values in (train_errors, errors)]
     found = _predicted(network, train, test) if len(network.weights) == 1 else {}
     deviations = {name: _largest(each, times, losses) for name, each in found.items()}
-    lowest = min(float(losses[k]), _loss(at, stop, test))
     return Generalization(
-        len(test[0]), float(times[-1]), float(losses[0]), lowest, float(losses[-1]), stop, limit,
-        *passed, *shares, found, deviations, _parting(found, times),
-    )  # fmt: skip
+        samples=len(test[0]),
+        until=float(times[-1]),
+        start=float(losses[0]),
+        least=min(float(losses[k]), _loss(at, stop, test)),
+        end=float(losses[-1]),
+        stop=stop,
+        threshold=limit,
+        train_time=_first(times, train_errors, at, train, limit),
+        test_time=_first(times, errors, at, test, limit),
+        train_share=float(np.mean(train_errors[-1] <= limit)),
+        test_share=float(np.mean(errors[-1] <= limit)),
+        predicted=found,
+        deviations=deviations,
+        parting=_parting(found, times),
+    )
 
 
 def _grid(network: Network, until: float, closed: bool) -> np.ndarray:

@@ -9,6 +9,7 @@ LAWS = {
     "GeneralizationInTime": "in_time",
     "GeneralizationOfData": "of_data",
     "GeneralizationOfCovariance": "of_covariance",
+    "GeneralizationOfAlignedStudent": "of_aligned_student",
 }
 
 _WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS}.items()}

@@ -13,10 +13,9 @@ from linsolve.core.parameters import parameter
 from linsolve.systems.generalization.curves import MeanErrors
 from linsolve.systems.generalization.deterministic_equivalents import Equivalents
 from linsolve.systems.generalization.raw_weights import flowed
+from linsolve.systems.generalization.stopping import least_time
 
 __all__ = ["GeneralizationOfCovariance"]
-
-_GRID, _FINER, _ROUNDS = 200, 25, 6  # times among which the least test error is searched, and between neighbors
 
 
 class GeneralizationOfCovariance(MeanErrors):
@@ -148,15 +147,7 @@ class GeneralizationOfCovariance(MeanErrors):
         if not power.any():
             return 0.0
         slowest = max(found.edge, found.values.min() * 1e-3, 1e-8)
-        s = np.linspace(np.log(1e-4 / found.values.max()), np.log(1e3 / slowest), _GRID) - np.log(unit)
-        errors = law.test_mean(np, np.exp(s))
-        k = int(np.argmin(errors))
-        if k == _GRID - 1 or float(law.test_mean(np, np.array(np.inf))) <= errors[k]:
-            return float(np.inf)
-        for _ in range(_ROUNDS):
-            s = np.linspace(s[max(k - 1, 0)], s[min(k + 1, len(s) - 1)], _FINER)
-            k = int(np.argmin(law.test_mean(np, np.exp(s))))
-        return float(np.exp(s[k]))
+        return least_time(lambda t: law.test_mean(np, t), 1e-4 / found.values.max() / unit, 1e3 / slowest / unit)
 
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors of `count` networks on as many data sets at times `t`, shape (count, times)."""
