@@ -22,7 +22,11 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data",
         metavar="DATA",
-        help="use digits, breast_cancer or tree, or read a .npz file (X, Y, or Sigma_xx, Sigma_yx) or a .csv file",
+        help="use digits, breast_cancer or tree, or read a .npz file (X, Y, and X_test, Y_test if it has both; or Sigma_xx, "
+        "Sigma_yx) or a .csv file",
+    )
+    parser.add_argument(
+        "--test", metavar="FILE", help="read test samples from this file, and also find the test loss over time"
     )
     parser.add_argument(
         "--layers",
@@ -57,8 +61,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description = (
         "Find the exact solutions that hold for the linear network in WEIGHTS on the data set DATA. If none holds, "
-        "report the nearest exact case, the measured error of using it, and the conditions that fail. Exit status: 0 "
-        "exact, 3 not exact, 2 bad input."
+        "report the nearest exact case, the measured error of using it, and the conditions that fail. "
+        "With test samples, say when to stop, and whether test accuracy comes later than train accuracy. Exit status: "
+        "0 exact, 3 not exact, 2 bad input."
     )
     add_network(parser)
     parser.add_argument(
@@ -67,6 +72,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="measure errors, and compare the descent of --step, up to this time [a learning time]; --step needs "
         "it if the biases have no exact solution",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="E",
+        help="count a sample as correct up to this squared error [a tenth of the training error of the start]; needs "
+        "test samples",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--all", action="store_true", help="print every flow with every condition, and all nearby cases")
@@ -84,16 +96,16 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     import dataclasses
 
+    from linsolve.solvability.answer import answered
     from linsolve.solvability.files import read_data, read_weights
-    from linsolve.solvability.finite_steps import judged
 
     weights = read_weights(options.weights, names=options.layers)
     rates = read_rates("applies", options.rates)
-    data = read_data(options.data, target=options.target, center=options.center)
-    verdict = judged(
+    data = read_data(options.data, target=options.target, center=options.center, test=options.test)
+    verdict = answered(
         weights.layers, data.pair, rates, covariances=data.covariances, until=options.until,
         tolerance=options.tolerance, names=weights.names, bias=weights.biases, step=options.step,
-        within=options.within,
+        within=options.within, test=data.test, threshold=options.threshold,
     )  # fmt: skip
     verdict = dataclasses.replace(verdict, remarks=(*weights.notes, *verdict.remarks))
     print(verdict.to_json() if options.json else verdict.report() if options.all else verdict)

@@ -49,10 +49,11 @@ def run(options: argparse.Namespace) -> int:
     folder = check_destination(f"solve-{path.stem}" if options.out is None else options.out, source)
     weights = read_weights(options.weights, "solve", options.layers)
     rates = read_rates("solve", options.rates)
-    data = read_data(options.data, target=options.target, center=options.center, who="solve")
+    data = read_data(options.data, target=options.target, center=options.center, who="solve", test=options.test)
     traj = solved(
         weights.layers, data.pair, times, rates, weights.biases, None, options.rtol, options.tolerance,
         data.covariances, weights.names, checked_step("solve", options.step, options.within),
+        data.test,
     )  # fmt: skip
     files = write(traj, data, folder, source, weights.notes)
     notes = [*weights.notes, *traj.notes, *left_out(traj, data)]
@@ -62,6 +63,11 @@ def run(options: argparse.Namespace) -> int:
     for note in notes:
         print(f"note: {note}")
     print(f"loss: {traj['loss'][0]:.6g} at t = {times[0]:g}, {traj['loss'][-1]:.6g} at t = {times[-1]:g}")
+    if "test_loss" in traj:
+        losses = traj["test_loss"]
+        print(
+            f"test loss: {losses[0]:.6g}, {losses[-1]:.6g}; least {losses.min():.6g} at t = {times[losses.argmin()]:g}"
+        )
     for each in files:
         print(each)
     return 0
@@ -73,7 +79,7 @@ def _resolved(source: str) -> str:
 
 def _numbers(traj: Any, notes: list[str], files: list[Path]) -> dict[str, Any]:
     found = {"route": traj.route, "exact": traj.flow is not None, "notes": notes}
-    found |= {name: traj[name] for name in ("loss", "train_loss") if name in traj}
+    found |= {name: traj[name] for name in ("loss", "train_loss", "test_loss") if name in traj}
     if traj.departure is not None:
         found["departure"] = traj.departure._asdict()
     return found | {"t": traj.t, "files": files}

@@ -25,6 +25,8 @@ class Dataset:
         Names of the classes in the order of the columns of `targets`; empty for real targets.
     features : tuple of str
         Names of the columns of `inputs`.
+    test : (ndarray, ndarray), optional
+        Inputs and targets of test samples, with the same columns.
 
     Examples
     --------
@@ -42,3 +44,4 @@ class Dataset:
     targets: np.ndarray
     classes: tuple[str, ...]
     features: tuple[str, ...]
+    test: tuple[np.ndarray, np.ndarray] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,7 +22,13 @@ __all__ = ["BUILT_IN", "Dataset", "load"]
 WHO = "data.load"
 
 
-def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None, target: str | None = None) -> Dataset:
+def load(
+    source: str | os.PathLike[str],
+    *,
+    classes: Iterable[Any] | None = None,
+    target: str | None = None,
+    test: str | os.PathLike[str] | None = None,
+) -> Dataset:
     """Load a data set by name or from a file.
 
     Parameters
@@ -34,6 +41,9 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
         Classes to keep; at least two.
     target : str, optional
         Name of the label column of a ``.csv`` file (its number, from 1, if there is no header); by default the last.
+    test : str or path, optional
+        Another such file, of test samples with the same columns and classes, `Dataset.test`. By default these are the
+        arrays ``X_test`` and ``Y_test`` (or ``x_test``, ``y_test``) of a ``.npz`` file that has both.
 
     Returns
     -------
@@ -70,14 +80,20 @@ def load(source: str | os.PathLike[str], *, classes: Iterable[Any] | None = None
     name = str(os.fspath(source))
     if target is not None and not name.lower().endswith(".csv"):
         raise ValueError(f"{WHO}: target = {target!r} needs a .csv file (it names a column), not {name}; leave it out")
-    found: tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]
-    if name in BUILT_IN:
-        found = BUILT_IN[name]()
-    else:
-        path = _existing(name)
-        found = (*_read_npz(path), None) if path.suffix.lower() == ".npz" else read_table(path, target)
-    X, labels, features = found
-    return _assemble(Path(name).stem, X, labels, features, classes)
+    X, labels, features = BUILT_IN[name]() if name in BUILT_IN else _read(_existing(name), target)
+    found = _assemble(Path(name).stem, X, labels, features, classes)
+    if test is not None:
+        return _with_test(found, labels, *_read(_existing(str(os.fspath(test))), target)[:2], classes)
+    if name not in BUILT_IN and name.lower().endswith(".npz"):
+        arrays, _ = plain_arrays(WHO, "file", Path(name), "|".join((*_TEST_INPUTS, *_TEST_TARGETS)))
+        pairs = [[arrays[each] for each in names if each in arrays] for names in (_TEST_INPUTS, _TEST_TARGETS)]
+        if all(pairs):
+            return _with_test(found, labels, pairs[0][0], pairs[1][0], classes)
+    return found
+
+
+def _read(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
+    return (*_read_npz(path), None) if path.suffix.lower() == ".npz" else read_table(path, target)
 
 
 def _existing(name: str) -> Path:
@@ -118,6 +134,7 @@ BUILT_IN: dict[str, Callable[[], tuple[np.ndarray, np.ndarray, tuple[str, ...]]]
 
 _INPUTS = ("X", "x", "X_train", "x_train", "arr_0")
 _TARGETS = ("Y", "y", "Y_train", "y_train", "arr_1")
+_TEST_INPUTS, _TEST_TARGETS = ("X_test", "x_test"), ("Y_test", "y_test")
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -153,6 +170,39 @@ def _assemble(
             raise ValueError(f"{WHO}: class = {label} has no samples; remove its column from the targets")
     features = tuple(str(i + 1) for i in range(X.shape[1])) if features is None else features
     return Dataset(name, X, targets, names, features)
+
+
+def _with_test(
+    found: Dataset, labels: np.ndarray, X: np.ndarray, tests: np.ndarray, classes: Iterable[Any] | None
+) -> Dataset:
+    """Return the data set with test samples, whose labels are coded as those of the training samples, `labels`."""
+    X, coded = samples(WHO, "X_test", X), labels.ndim == 1 or labels.shape[1] == 1
+    if tests.ndim == 0 or len(tests) != len(X):
+        count = len(tests) if tests.ndim else 0
+        raise ValueError(f"{WHO}: Y_test has {count} rows but X_test has {len(X)}; give one target for every sample")
+    if X.shape[1] != found.inputs.shape[1]:
+        raise ValueError(
+            f"{WHO}: X_test has {X.shape[1]} columns but X has {found.inputs.shape[1]} (inputs); give the same ones"
+        )
+    if found.classes and coded:
+        names = [each.decode(errors="replace") if isinstance(each, bytes) else str(each) for each in tests.ravel()]
+        kept = np.array([classes is None or name in found.classes for name in names])
+        for name in (name for name, keep in zip(names, kept, strict=True) if keep and name not in found.classes):
+            raise ValueError(f"{WHO}: Y_test = {name} is no class of the training samples ({', '.join(found.classes)})")
+        index = [found.classes.index(name) for name, keep in zip(names, kept, strict=True) if keep]
+        X, targets = X[kept], np.eye(len(found.classes))[index]
+    else:
+        targets = samples(WHO, "Y_test", tests)
+    if not len(X):
+        raise ValueError(
+            f"{WHO}: Y_test has no sample of the classes {', '.join(found.classes)} (test samples); add some"
+        )
+    if targets.shape[1] != found.targets.shape[1]:
+        raise ValueError(
+            f"{WHO}: Y_test has {targets.shape[1]} columns but Y has {found.targets.shape[1]} (targets); give the "
+            "same ones"
+        )
+    return dataclasses.replace(found, test=(X, targets))
 
 
 def _targets(labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -147,6 +147,17 @@ _RECORDS = (
         "Levi, Beck and Bar-Sinai",
         (("booktitle", "International Conference on Learning Representations"), *_arxiv("2310.16441")),
     ),
+    Reference(
+        "velikanov_2024", "inproceedings", ("Velikanov, Maksim", "Panov, Maxim", "Yarotsky, Dmitry"),
+        "Generalization error of spectral algorithms", 2024, "Velikanov, Panov and Yarotsky",
+        (("booktitle", "International Conference on Learning Representations"), *_arxiv("2403.11696")),
+    ),
+    Reference(
+        "lampinen_2019", "inproceedings", ("Lampinen, Andrew K.", "Ganguli, Surya"),
+        "An analytic theory of generalization dynamics and transfer learning in deep linear networks", 2019,
+        "Lampinen and Ganguli",
+        (("booktitle", "International Conference on Learning Representations"), *_arxiv("1809.10374")),
+    ),
 )  # fmt: skip
 
 REFERENCES = {record.key: record for record in _RECORDS}

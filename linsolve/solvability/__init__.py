@@ -21,6 +21,8 @@ def applies(
     tolerance: float | None = None,
     step: float | None = None,
     within: float | None = None,
+    test: Any = None,
+    threshold: float | None = None,
 ) -> Verdict:
     r"""Return the exact solutions that hold for a linear network on a data set, and the errors of the nearest others.
 
@@ -57,6 +59,14 @@ def applies(
         a simulation; or a leading correction. If no network without biases is equivalent, `step` needs `until`.
     within : float, optional
         Size of that difference, as a share of the largest output, 0.01 by default; needs `step`.
+    test : pair of array_like, optional
+        Test samples ``(X, Y)``, shapes (m, n_in) and (m, n_out) or (m,): also find the time at which their loss is
+        least, the part of the loss that no training time removes, and the delay of test accuracy behind train accuracy,
+        ``verdict.generalization``. For one layer without hidden units the test loss is known at all times, and
+        predicted from the training samples; other networks are followed up to `until`. Training data must be samples.
+    threshold : float, optional
+        Squared error, summed over outputs, up to which a sample counts as correct; a tenth of the mean squared training
+        error of the start by default; needs `test`.
 
     Returns
     -------
@@ -96,6 +106,9 @@ def applies(
     >>> flow(float("inf"), z0)["output"].round(6).item() == flow.y.round(6).item()
     True
     """
-    from linsolve.solvability.finite_steps import judged  # imported on use: it needs SciPy
+    from linsolve.solvability.answer import answered  # imported on use: it needs SciPy
 
-    return judged(weights, data, rates, covariances, until, tolerance, bias=bias, step=step, within=within)
+    return answered(
+        weights, data, rates, covariances, until, tolerance, bias=bias, step=step, within=within, test=test,
+        threshold=threshold,
+    )  # fmt: skip

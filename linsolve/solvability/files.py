@@ -31,11 +31,12 @@ class Weights(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Samples ``(X, Y)``, or second moments; `name` is that of the source."""
+    """Samples ``(X, Y)``, or second moments, and test samples; `name` is that of the source."""
 
     name: str
     pair: tuple[np.ndarray, np.ndarray]
     covariances: bool
+    test: tuple[np.ndarray, np.ndarray] | None = None
 
 
 class _Entry(NamedTuple):
@@ -228,7 +229,9 @@ def _ordered(who: str, path: Path, layers: list[_Entry]) -> list[_Entry]:
     return layers
 
 
-def read_data(source: str, *, target: str | None = None, center: bool = False, who: str = "applies") -> Data:
+def read_data(
+    source: str, *, target: str | None = None, center: bool = False, who: str = "applies", test: str | None = None
+) -> Data:
     """Return samples by name or from a file, as `linsolve.data.load` reads them, or the second moments of a file.
 
     Parameters
@@ -241,26 +244,30 @@ def read_data(source: str, *, target: str | None = None, center: bool = False, w
         Whether the means of inputs and targets are removed.
     who : str
         Command that reads, for errors.
+    test : str, optional
+        File of test samples, as in `load`; with `center`, the means of the training samples are removed.
     """
     path = Path(source)
     if path.suffix.lower() == ".npz" and path.is_file():
         found, has = plain_arrays(who, "data", path, "|".join(_MOMENTS))
         if found:
-            return _moments(who, path, found, has, target, center)
-    dataset = load(source, target=target)
-    X, Y = dataset.inputs, dataset.targets
+            return _moments(who, path, found, has, {"center": center, "target": target, "test": test})
+    dataset = load(source, target=target, test=test)
+    train, held_out = (dataset.inputs, dataset.targets), dataset.test
     if center:
-        X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    return Data(dataset.name, (X, Y), covariances=False)
+        X, Y = (each.mean(axis=0) for each in train)
+        held_out = None if held_out is None else (held_out[0] - X, held_out[1] - Y)
+        train = train[0] - X, train[1] - Y
+    return Data(dataset.name, train, covariances=False, test=held_out)
 
 
-def _moments(who: str, path: Path, found: Mapping[str, Any], has: str, target: str | None, center: bool) -> Data:
+def _moments(who: str, path: Path, found: Mapping[str, Any], has: str, others: Mapping[str, Any]) -> Data:
     if len(found) < len(_MOMENTS) or has.count(",") >= len(_MOMENTS):
         raise ValueError(
             f"{who}: data = {path} has the arrays {has} but must have {' and '.join(_MOMENTS)} alone (second moments); "
             "write numpy.savez(path, Sigma_xx=X.T @ X / P, Sigma_yx=Y.T @ X / P)"
         )
-    for name, given in (("center", center), ("target", target)):
+    for name, given in others.items():
         if given:
             raise ValueError(
                 f"{who}: {name} = {given} does not go with {path}, which holds second moments (without samples); leave "

@@ -15,6 +15,7 @@ from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.departure import departure, map_match
 from linsolve.solvability.deviation import ROUNDING
+from linsolve.solvability.held_out import read_test, test_loss
 from linsolve.solvability.problem import BiasedProblem, Problem
 from linsolve.solvability.routes import by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
@@ -37,6 +38,7 @@ def solve(
     covariances: bool = False,
     step: float | None = None,
     within: float | None = None,
+    test: Any = None,
 ) -> NetworkTrajectory:
     r"""Return the training trajectory of a linear network on a data set.
 
@@ -78,6 +80,9 @@ def solve(
         simulation; or a leading correction.
     within : float, optional
         Size of that difference, as a share of the largest output, 0.01 by default; needs `step`.
+    test : pair of array_like, optional
+        Test samples ``(X, Y)``, shapes (m, n_in) and (m, n_out) or (m,): adds ``test_loss``. `applies` finds the time
+        at which it is least, and predicts it for linear models.
 
     Returns
     -------
@@ -88,7 +93,8 @@ def solve(
         - ``map``: the product ``W_L ... W_1``, shape (n_out, n_in), and ``offset``, with biases, the output at
           ``x = 0``, shape (n_out,);
         - ``singular_values`` of the map, the largest first;
-        - ``loss`` and ``train_loss``: both :math:`L`, including the part that no linear map explains;
+        - ``loss`` and ``train_loss``: both :math:`L`, including the part that no linear map explains; ``test_loss``,
+          with `test`: the same on the test samples;
         - ``ntk``: tangent kernel on the samples, shape (P n_out, P n_out), with :math:`\dot f = -K (f - y) / P`. Row
           ``p n_out + i``, column ``q n_out + j``:
           :math:`\sum_l \eta_l \langle \partial f_i(x_p)/\partial W_l, \partial f_j(x_q)/\partial W_l \rangle`, biases
@@ -144,9 +150,11 @@ def solve(
     >>> traj = ls.solve([weights[0], weights[0][:, 0]], (X[:, :1] * [1.0, 2.0, 0.0], X[:, 0]), [0.0, float("inf")])
     >>> traj.route, float(traj["loss"][1].round(12))
     ('closed form: TwoLayer', 0.0)
+    >>> ls.solve([[[0.0]]], ([[1.0]], [3.0]), [0.0, float("inf")], test=([[2.0]], [5.0]))["test_loss"].tolist()
+    [12.5, 0.5]
     """
     rule = checked_step(WHO, step, within)
-    return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, rule=rule)
+    return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, rule=rule, test=test)
 
 
 def checked_step(who: str, step: Any, within: Any) -> tuple[float, float] | None:
@@ -172,6 +180,7 @@ def solved(
     covariances: bool,
     names: Sequence[str] | None = None,
     rule: tuple[float, float] | None = None,
+    test: Any = None,
 ) -> NetworkTrajectory:
     """Return the trajectory; see `solve`. Error messages name the layers by `names`; `rule` is from `checked_step`."""
     if not (activation is None or (isinstance(activation, str) and activation == "linear")):
@@ -183,6 +192,7 @@ def solved(
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
     times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias, idle=True)
+    held_out = None if test is None else read_test(WHO, test, network)
     samples = None if covariances else _samples(data)
     accept = tolerance is not None
     idle = bool(network.biases)
@@ -194,6 +204,9 @@ def solved(
         return _without_biases(network, Problem(whole, times, rtol, samples), accept)
 
     found = at(times)
+    if held_out is not None:
+        values = found.values
+        values["test_loss"] = lambda: test_loss(values, held_out)
     return found if rule is None else _departing(found, at, network, Problem(whole, times, rtol, samples), rule)
 
 

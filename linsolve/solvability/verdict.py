@@ -12,6 +12,7 @@ from linsolve.core.network_arguments import TOLERANCE
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
+from linsolve.solvability.generalization import Generalization
 from linsolve.solvability.laws import NearLaw
 from linsolve.solvability.matches import Match
 from linsolve.solvability.neighbors import Neighbor
@@ -52,6 +53,8 @@ class Verdict:
         Laws of small starts with smaller measured errors than `nearest`, if no flow is exact.
     departure : Departure, optional
         First time at which gradient descent with the given step differs from gradient flow.
+    generalization : Generalization, optional
+        Test loss over time on given test samples.
     """
 
     widths: tuple[int, ...]
@@ -64,6 +67,7 @@ class Verdict:
     precision: str = "float64"
     laws: tuple[NearLaw, ...] = ()
     departure: Departure | None = None
+    generalization: Generalization | None = None
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -152,7 +156,10 @@ class Verdict:
             if near.name in known and known[near.name].violated:
                 lines.append(f"To make it exact as {near.name}, bring to 0:")
                 lines += [line for line in self._conditions(known[near.name]) if line.startswith("  FAIL")]
-        return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
+        return "\n".join([*lines, *self._held_out(), *(f"Note: {remark}" for remark in self.remarks)])
+
+    def _held_out(self) -> list[str]:
+        return [] if self.generalization is None else [str(self.generalization)]
 
     def _laws(self) -> list[str]:
         if not self.laws:
@@ -173,7 +180,8 @@ class Verdict:
             for each in self.assessments
             for c in each.conditions
         ]
-        notes = [line for line in rest if line.startswith(("Nearest", "  error", "Note")) or line in self._laws()]
+        kept = (*self._laws(), *(line for each in self._held_out() for line in each.split("\n")))
+        notes = [line for line in rest if line.startswith(("Nearest", "  error", "Note")) or line in kept]
         return html_table(first, ("flow", "", "condition", "distance", "measured"), rows, notes)
 
     def report(self) -> str:
@@ -185,7 +193,7 @@ class Verdict:
             lines += [f"{each.name}: {note}", *self._conditions(each)]
         if not self.exact:
             lines += [*self._nearby(), *self._laws()]
-        return "\n".join([*lines, *(f"Note: {remark}" for remark in self.remarks)])
+        return "\n".join([*lines, *self._held_out(), *(f"Note: {remark}" for remark in self.remarks)])
 
     def _nearby(self) -> list[str]:
         near = self.nearest
@@ -232,4 +240,6 @@ class Verdict:
         found = {"widths": self.widths, "exact": self.exact, "flows": flows, "until": self.until}
         found |= {"laws": self.laws, "tolerance": self.tolerance, "precision": self.precision}
         found |= {"departure": self.departure} if self.departure is not None else {}
+        if self.generalization is not None:
+            found["generalization"] = self.generalization.as_dict()
         return json_text(found | {"neighbors": near, "remarks": self.remarks})

@@ -164,6 +164,7 @@ BY_NAME: dict[str, Any] = {
     "zero_output": False,
 }
 COLLAPSED = {"features": 4, "scale": 0.3, "seed": 0, "until": 2.0, "step": 0.05}
+HELD_OUT = arrays()["X"][:5], arrays()["Y"][:5] + 0.1
 # good values of single functions
 OWN: dict[str, dict[str, Any]] = {
     "verify": {"flow": mode(), "z0": np.array([0.1, 0.2])},
@@ -175,8 +176,8 @@ OWN: dict[str, dict[str, Any]] = {
     "observable": {"axes": ("d",)},
     "learn": {"depth": 2, "width": 4, "scale": 0.1, "step": 0.05},
     "sgd": {"weights": arrays()["layers"][1] @ arrays()["layers"][0], "batch": 2},
-    "solve": {"bias": None, "activation": None},
-    "applies": {"bias": None},
+    "solve": {"bias": None, "activation": None, "test": HELD_OUT},
+    "applies": {"bias": None, "test": HELD_OUT, "threshold": 0.1},
     "collapse.collapse": {
         "flow": collapsing(),
         "start": "balanced",

@@ -3,7 +3,9 @@
 import numpy as np
 
 import linsolve as ls
+from linsolve.systems.generalization.deterministic_equivalents import Equivalents
 from linsolve.systems.generalization.modes import Mode
+from linsolve.systems.generalization.spikes import bulk_overlap, spike
 from mutants.laws import Mutant
 
 
@@ -74,6 +76,46 @@ class RidgeWithoutBias(ls.laws.GeneralizationOfData):
         return c @ np.diagonal(mixed), super().test_moments(xp, t)[1]
 
 
+class IndependentResolvents(ls.laws.GeneralizationOfCovariance):
+    """The product of two resolvents as if they were independent: without the denominator 1 - g."""
+
+    def _numbers(self):
+        found, *others = super()._numbers()
+        return (Independent(found.values, found.samples), *others)
+
+
+class Independent(Equivalents):
+    """Deterministic equivalents without the correlation of two resolvents."""
+
+    def correlated(self, left, right):
+        return 1.0
+
+
+class UnrenormalizedInputs(ls.laws.GeneralizationOfCovariance):
+    """The covariance of new inputs taken for that of the samples: kappa = p."""
+
+    def _numbers(self):
+        found, *others = super()._numbers()
+        return (Equivalents(found.values, 1e9), *others)
+
+
+class SpikesAlone(ls.laws.GeneralizationOfAlignedStudent):
+    """No overlap of the bulk with the teacher."""
+
+    def test_mean(self, xp, t):
+        values, weights = bulk_overlap(xp, self.strengths, self._aspect())
+        return super().test_mean(xp, t) + 2 * xp.sum(weights * self._mode(xp, t, values), axis=-1)
+
+
+class StrengthsUnchanged(ls.laws.GeneralizationOfAlignedStudent):
+    """Spikes at the singular values of the teacher."""
+
+    def _sum(self, xp, t, function):
+        above = spike(xp, self.strengths, self._aspect())[1][:1]
+        given, found = (function(s, self._mode(xp, t, s)) for s in (self.strengths[:1], above))
+        return super()._sum(xp, t, function) + xp.sum(given - found, axis=-1)
+
+
 LAWS = {
     "without the atom": Mutant(WithoutTheAtom, "z test error"),
     "noise of one direction": Mutant(NoiseOfOneDirection, "z train error", 2),
@@ -82,5 +124,9 @@ LAWS = {
     "isotropic test": Mutant(IsotropicTest, "z test error"),
     "uncorrelated directions": Mutant(UncorrelatedDirections, "z test variance"),
     "ridge without bias": Mutant(RidgeWithoutBias, "z test error"),
+    "independent resolvents": Mutant(IndependentResolvents, "z test error"),
+    "unrenormalized inputs": Mutant(UnrenormalizedInputs, "z train error"),
+    "spikes alone": Mutant(SpikesAlone, "z test error"),
+    "strengths unchanged": Mutant(StrengthsUnchanged, "z train error"),
     "time of the summed loss": Mutant(TimeOfTheSummedLoss, "z test error"),
 }

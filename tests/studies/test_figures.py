@@ -6,6 +6,7 @@ from linsolve.__main__ import main
 from linsolve.plot import figure
 from linsolve.studies import figures
 from linsolve.studies.figures import (
+    accuracy,
     alignment,
     classes,
     depth,
@@ -17,6 +18,8 @@ from linsolve.studies.figures import (
     networks,
     phases,
     random_kernels,
+    spikes,
+    starts,
     transfer,
 )
 
@@ -222,6 +225,53 @@ def test_double_descent_theory_is_within_four_standard_errors_of_sampled_network
     for exact, share in zip(data["accuracy"], data["shares"], strict=True):
         assert np.abs(np.interp(np.log(generalization.TIMES), np.log(data["t"]), exact) - share).max() <= 0.1
     panels("double-descent", data, generalization)
+
+
+def test_spikes_of_lampinen_and_ganguli_lie_on_the_theory(monkeypatch):
+    monkeypatch.setattr(spikes, "DEPTHS", (2.0,))
+    monkeypatch.setattr(spikes, "STRENGTHS", (2.0,))
+    data = spikes.compute_lampinen_spikes()
+    for aspect, curve in data["spikes"].items():
+        for k, exact in enumerate(curve["theory"]):
+            theory = np.interp(spikes.DOTS, data["line"], exact)
+            error = curve["drawn"][..., k].std(axis=1, ddof=1) / np.sqrt(spikes.DRAWS)
+            far = 1.15 * curve["threshold"] < spikes.DOTS  # nearer the finite size of the bulk's edge is seen
+            assert np.max(np.abs((curve["drawn"][..., k].mean(axis=1) - theory) / error)[far]) <= 4, aspect
+    (curve,) = data["curves"].values()
+    error = curve["drawn"].std(axis=0, ddof=1) / np.sqrt(spikes.DRAWS)
+    theory = ls.laws.GeneralizationOfAlignedStudent([2.0], 200, 50, spikes.START).test_error(spikes.TIMES) / 4
+    assert np.max(np.abs((curve["drawn"].mean(axis=0) - theory) / error)) <= 4
+    monkeypatch.setattr(spikes, "DEPTHS", (2.0, 3.0))
+    panels("lampinen-spikes", data, spikes)
+
+
+@pytest.mark.exhaustive
+def test_starts_of_advani_saxe_and_sompolinsky_lie_on_the_theory():
+    data = starts.compute_advani_starts()
+    for start, curve in data["one"].items():
+        law = ls.laws.GeneralizationInTime(
+            starts.INPUTS, round(starts.RATIO * starts.INPUTS), 1.0, start, 1 / starts.SNR
+        )
+        error = law.test_error_std(starts.TIMES) / np.sqrt(starts.DRAWS)
+        assert np.max(np.abs(curve["drawn"].mean(axis=0) - law.test_error(starts.TIMES)) / error) <= 4
+    least = [curve["theory"].min() for curve in data["two"].values()]
+    assert least == sorted(least)  # small starts generalize best
+    end, best = (data["samples 0"][name] for name in ("end", "best"))
+    assert np.all(best <= end)
+    assert np.all(np.diff(best) < 0)  # no peak with optimal stopping
+    panels("advani-starts", data, starts)
+
+
+@pytest.mark.exhaustive
+def test_accuracies_of_levi_beck_and_bar_sinai():
+    data = accuracy.compute_levi_accuracy()
+    assert (100 * data["curves"][2.0]["ends"]).round(2).tolist() == [2.52, 3.57]
+    for curve in data["curves"].values():
+        for exact, drawn in zip(curve["theory"], curve["drawn"], strict=True):
+            assert np.max(np.abs(np.interp(np.log(accuracy.TIMES), np.log(data["t"]), exact) - drawn)) <= 0.1
+    train, test = data["times"]
+    assert np.all(test >= train)
+    panels("levi-accuracy", data, accuracy)
 
 
 def test_figure_b1_on_digits():

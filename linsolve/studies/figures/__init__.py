@@ -23,6 +23,8 @@ ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 GEIGER = "Geiger, Spigler, Jacot, Wyart (2020)"
 SELEZNOVA = "Seleznova (2024)"
 XU_ZIYIN = "Xu and Ziyin (2024)"
+LAMPINEN = "Lampinen and Ganguli (2019)"
+LEVI = "Levi, Beck, Bar-Sinai (2024)"
 
 
 class Figure(NamedTuple):
@@ -69,6 +71,13 @@ FIGURES = {
         "double descent in time: curves in the limit of many inputs, networks (bars: standard deviation)",
         ADVANI,
     ),
+    "advani-starts": Figure(
+        "starts", "advani_starts", 3, "test error from small and large starts, and with optimal stopping", ADVANI
+    ),
+    "lampinen-spikes": Figure(
+        "spikes", "lampinen_spikes", 3, "a noisy teacher: spikes, overlaps, and test error in time", LAMPINEN
+    ),
+    "levi-accuracy": Figure("accuracy", "levi_accuracy", 3, "delay of test accuracy behind train accuracy", LEVI),
     "8": Figure("linearized", "8", 3, "figure 8: kernels frozen before and after training", ORTIZ),
     "geiger-4a": Figure("lazy", "geiger_4a", 1, "figure 4(a) (linear): variance of the output", GEIGER),
     "geiger-4b": Figure("lazy_deep", "geiger_4b", 2, "figure 4(b) (linear): variance times width", GEIGER),

@@ -49,6 +49,9 @@ def best(traj: NetworkTrajectory, pair: tuple[np.ndarray, np.ndarray], covarianc
 def _draw_loss(run: Run, ax: Any) -> None:
     name = "train_loss" if "train_loss" in run.traj else "loss"
     plot.trajectory(run.traj, name, ax, label="this network")
+    if "test_loss" in run.traj:
+        plot.trajectory(run.traj, "test_loss", ax, label="this network, test samples")
+        ax.legend()
     if run.loss > 1e-12 * run.traj[name].max():
         ax.axhline(run.loss, color="#555555", linewidth=1.2, linestyle=(0, (5, 3)), label="best linear map")
         ax.legend()

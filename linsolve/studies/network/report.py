@@ -84,7 +84,7 @@ def left_out(traj: NetworkTrajectory, data: Data) -> list[str]:
 
 def _write_scalars(traj: NetworkTrajectory, path: Path) -> None:
     """Write a row for each time: losses and singular values of the map."""
-    columns = {name: traj[name] for name in ("loss", "train_loss") if name in traj}
+    columns = {name: traj[name] for name in ("loss", "train_loss", "test_loss") if name in traj}
     columns |= {f"singular_value_{k + 1}": each for k, each in enumerate(traj["singular_values"].T)}
     rows = np.stack([traj.t, *columns.values()], axis=1)
     np.savetxt(path, rows, "%.17g", delimiter=",", header=",".join(["t", *columns]), comments="")

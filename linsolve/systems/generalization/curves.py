@@ -15,13 +15,13 @@ from linsolve.core.parameters import batch_shape
 from linsolve.numerics.checked import in_range, law_in_range
 from linsolve.numerics.quadrature import legendre
 
-__all__ = ["ErrorCurves", "share_within"]
+__all__ = ["ErrorCurves", "MeanErrors", "share_within"]
 
 
-class ErrorCurves(Statistic):
-    """Test and train error of a linear model under gradient flow, averaged over random teachers and label noise.
+class MeanErrors(Statistic):
+    """Mean test and train error of a linear model under gradient flow, over random teachers and label noise.
 
-    A subclass declares ``noise_variance`` and defines `test_moments`, `train_moments` and `sample_errors`.
+    A subclass declares ``noise_variance`` and defines `test_mean`, `train_mean` and `sample_errors`.
     """
 
     latest: ClassVar[float] = np.inf  # time, other than infinity
@@ -40,21 +40,13 @@ class ErrorCurves(Statistic):
         who = type(self).__name__
         raise TypeError(f"{who}: law(t) is not defined (the law has several curves); say law.test_error(t)")
 
-    def test_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
-        """Return mean and variance of the squared error on new inputs, without label noise."""
+    def test_mean(self, xp: Any, t: Any) -> Any:
+        """Return the mean squared error on new inputs, without label noise."""
         raise NotImplementedError
 
-    def train_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
-        """Return mean and variance of the mean squared error on the training samples."""
+    def train_mean(self, xp: Any, t: Any) -> Any:
+        """Return the mean squared error on the training samples."""
         raise NotImplementedError
-
-    def test_deviation(self, xp: Any, t: Any) -> Any:
-        """Return the standard deviation of the squared error on new inputs."""
-        return xp.sqrt(self.test_moments(xp, t)[1])
-
-    def train_deviation(self, xp: Any, t: Any) -> Any:
-        """Return the standard deviation of the mean squared error on the training samples."""
-        return xp.sqrt(self.train_moments(xp, t)[1])
 
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors of `count` networks at times `t`, shape (count, times)."""
@@ -79,19 +71,11 @@ class ErrorCurves(Statistic):
         OverflowError
             If the error is beyond the range of doubles.
         """
-        return self._at("test_error", t, lambda xp, law, t: law.test_moments(xp, t)[0] + law.noise_variance)
-
-    def test_error_std(self, t: Any) -> Any:
-        """Return the standard deviation of the test error from network to network; arguments as for `test_error`."""
-        return self._at("test_error_std", t, lambda xp, law, t: law.test_deviation(xp, t))
+        return self._at("test_error", t, lambda xp, law, t: law.test_mean(xp, t) + law.noise_variance)
 
     def train_error(self, t: Any) -> Any:
         """Return the mean squared error on the training samples; arguments as for `test_error`."""
-        return self._at("train_error", t, lambda xp, law, t: law.train_moments(xp, t)[0])
-
-    def train_error_std(self, t: Any) -> Any:
-        """Return the standard deviation of the train error from network to network; arguments as for `test_error`."""
-        return self._at("train_error_std", t, lambda xp, law, t: law.train_deviation(xp, t))
+        return self._at("train_error", t, lambda xp, law, t: law.train_mean(xp, t))
 
     def accuracy(self, t: Any, threshold: Any) -> Any:
         r"""Return the share of new inputs whose squared error, without label noise, is at most `threshold`.
@@ -110,11 +94,11 @@ class ErrorCurves(Statistic):
         ValueError
             If a time is negative or nan, or the threshold is not positive.
         """
-        return self._share("accuracy", t, threshold, lambda xp, law, t: law.test_moments(xp, t)[0])
+        return self._share("accuracy", t, threshold, lambda xp, law, t: law.test_mean(xp, t))
 
     def train_accuracy(self, t: Any, threshold: Any) -> Any:
         """Return the share of training samples whose squared residual is at most `threshold`; see `accuracy`."""
-        return self._share("train_accuracy", t, threshold, lambda xp, law, t: law.train_moments(xp, t)[0])
+        return self._share("train_accuracy", t, threshold, lambda xp, law, t: law.train_mean(xp, t))
 
     def _share(self, name: str, t: Any, threshold: Any, error: Callable[..., Any]) -> Any:
         who, meaning = f"{type(self).__name__}.{name}", "squared error that counts as correct"
@@ -157,6 +141,56 @@ class ErrorCurves(Statistic):
         own = {name: len(fields[name].metadata["axes"]) for name in self.parameters()}
         shapes = {name: value.shape[: value.ndim - own[name]] for name, value in self.parameters().items()}
         return batch_shape(type(self).__name__, shapes)
+
+    @law_in_range
+    def prediction(self, xp: Any) -> dict[str, Any]:
+        """Return the means of test and train error at the times `sampled`."""
+        t = arithmetic.cast(xp, np.reshape(self.sampled, (-1, *(1 for _ in self._batch()))))
+        return {"test error": self.test_mean(xp, t), "train error": self.train_mean(xp, t)}
+
+    def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        """Draw the errors of `count` networks."""
+        test, train = self.sample_errors(rng, count, np.asarray(self.sampled))
+        return {"test error": test, "train error": train}
+
+
+class ErrorCurves(MeanErrors):
+    """Test and train error with their variances from network to network.
+
+    A subclass defines `test_moments` and `train_moments` in place of the means.
+    """
+
+    def test_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
+        """Return mean and variance of the squared error on new inputs, without label noise."""
+        raise NotImplementedError
+
+    def train_moments(self, xp: Any, t: Any) -> tuple[Any, Any]:
+        """Return mean and variance of the mean squared error on the training samples."""
+        raise NotImplementedError
+
+    def test_deviation(self, xp: Any, t: Any) -> Any:
+        """Return the standard deviation of the squared error on new inputs."""
+        return xp.sqrt(self.test_moments(xp, t)[1])
+
+    def train_deviation(self, xp: Any, t: Any) -> Any:
+        """Return the standard deviation of the mean squared error on the training samples."""
+        return xp.sqrt(self.train_moments(xp, t)[1])
+
+    def test_mean(self, xp: Any, t: Any) -> Any:
+        """Return the mean squared error on new inputs, without label noise."""
+        return self.test_moments(xp, t)[0]
+
+    def train_mean(self, xp: Any, t: Any) -> Any:
+        """Return the mean squared error on the training samples."""
+        return self.train_moments(xp, t)[0]
+
+    def test_error_std(self, t: Any) -> Any:
+        """Return the standard deviation of the test error from network to network; arguments as for `test_error`."""
+        return self._at("test_error_std", t, lambda xp, law, t: law.test_deviation(xp, t))
+
+    def train_error_std(self, t: Any) -> Any:
+        """Return the standard deviation of the train error from network to network; arguments as for `test_error`."""
+        return self._at("train_error_std", t, lambda xp, law, t: law.train_deviation(xp, t))
 
     @law_in_range
     def prediction(self, xp: Any) -> dict[str, Any]:

@@ -154,6 +154,17 @@ class GeneralizationOfData(ErrorCurves):
         n, d = self.inputs.shape
         return self.signal, self.start, self.noise_variance * d / n
 
+    def floor(self) -> float:
+        r"""Return the test error along directions without samples, which no training time removes.
+
+        Without label noise, :math:`\sum_{\lambda_i = 0} M_{ii} D_0/d`; with weight decay :math:`D_0 = E |w_*|^2`.
+        """
+        law, who = self.cast(np), f"{type(self).__name__}.floor"
+        spectrum, mixed = in_range(who, lambda: law._modes(np), **law.parameters())
+        size = law.signal + (law.start if law.ridge == 0 else 0.0)
+        unseen = np.where(spectrum.values == 0, np.diagonal(mixed), 0.0)
+        return float(size * np.maximum(np.mean(unseen), 0.0))
+
     def optimal_stopping_time(self) -> float:
         """Return the time at which the mean of the test error is least, inf if that is the limit.
 

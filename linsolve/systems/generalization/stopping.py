@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from linsolve import arithmetic
 from linsolve.numerics.scalar import log1p_ratio
 
-__all__ = ["rise", "stopping_time"]
+__all__ = ["least_time", "rise", "stopping_time"]
 
 _STEPS = 64  # halvings of an interval of log t, to rounding
+_GRID, _FINER, _ROUNDS = 200, 25, 6  # times of a search on grids, and between neighbors
 
 
 def rise(xp: Any, values: Any, weights: Any, ratio: Any, t: Any) -> Any:
@@ -54,3 +57,19 @@ def stopping_time(xp: Any, low: Any, high: Any, ratio: Any, rate: Callable[..., 
     return arithmetic.implicit(
         xp, solve, lambda t, low, high, ratio, *given: rate(t, ratio, *given), low, high, ratio, *given
     )
+
+
+def least_time(error: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> float:
+    """Return the time at which a test error is least, by finer and finer grids; inf if it is least at the end."""
+    s = np.linspace(np.log(low), np.log(high), _GRID)
+    values = error(np.exp(s))
+    k = int(np.argmin(values))
+    start = float(error(np.zeros(())))
+    if k == _GRID - 1 or values[-1] <= values[k] * (1 + 1e-14):
+        return float(np.inf) if values[-1] <= start else 0.0
+    if start <= values[k]:
+        return 0.0
+    for _ in range(_ROUNDS):
+        s = np.linspace(s[max(k - 1, 0)], s[min(k + 1, len(s) - 1)], _FINER)
+        k = int(np.argmin(error(np.exp(s))))
+    return float(np.exp(s[k]))

@@ -1,0 +1,74 @@
+"""Answer of `applies`: the verdict on a network, the departure of gradient descent, the loss on test samples."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from linsolve.core.arguments import number, shown
+from linsolve.core.network_arguments import read
+from linsolve.solvability.decision import judge
+from linsolve.solvability.generalization import generalization
+from linsolve.solvability.held_out import read_test
+from linsolve.solvability.integration import WHO
+from linsolve.solvability.solve import checked_step, solved
+from linsolve.solvability.trajectory import NetworkTrajectory
+from linsolve.solvability.verdict import Verdict
+
+__all__ = ["answered"]
+
+Rule = tuple[float, float]
+
+
+def answered(
+    weights: Any, data: Any, rates: Any, covariances: bool, until: float | None, tolerance: float | None,
+    names: Any = None, bias: Any = None, step: float | None = None, within: float | None = None, test: Any = None,
+    threshold: float | None = None,
+) -> Verdict:  # fmt: skip
+    """Return the verdict of `judge`, with the departure of descent and the test loss if `step` and `test` are given."""
+    rule, correct = checked_step(WHO, step, within), _checked_threshold(threshold, test, covariances)
+    found = judge(weights, data, rates, covariances, until, tolerance, names, bias)
+    end = found.until or until
+
+    def at(times: Any, rule: Rule | None = None) -> NetworkTrajectory:
+        return solved(weights, data, times, rates, bias, None, 1e-10, tolerance, covariances, names, rule)
+
+    if test is not None:
+        network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
+        held_out, horizon = read_test(WHO, test, network), _horizon(end, "test")
+        X, Y = (np.asarray(each, dtype=float) for each in data)
+        closed = until is None and at(0.0).flow is not None
+        curves = generalization(network, (X, Y.reshape(len(X), -1)), held_out, at, horizon, closed, correct)
+        found = dataclasses.replace(found, generalization=curves)
+    if rule is None:
+        return found
+    left = at([0.0, _horizon(end, f"step = {rule[0]:g}")], rule).departure
+    return dataclasses.replace(found, departure=left, remarks=(*found.remarks, str(left)))
+
+
+def _horizon(end: float | None, given: str) -> float:
+    if not end:
+        raise ValueError(
+            f"{WHO}: {given} needs a horizon (no equivalent network without biases sets one); say until=10, on the "
+            "command line --until 10"
+        )
+    return end
+
+
+def _checked_threshold(threshold: Any, test: Any, covariances: Any) -> float | None:
+    if test is None:
+        if threshold is not None:
+            raise ValueError(
+                f"{WHO}: threshold = {shown(threshold)} needs test samples (squared error that counts as correct); "
+                "give test as well"
+            )
+        return None
+    if covariances is True:
+        raise ValueError(
+            f"{WHO}: test needs training samples (their errors are compared), not second moments; pass (X, Y)"
+        )
+    if threshold is None:
+        return None
+    return number(WHO, "threshold", threshold, meaning="squared error that counts as correct", example=0.01)

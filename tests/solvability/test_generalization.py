@@ -1,0 +1,250 @@
+"""Test loss of networks against integration and 50 digits; when to stop; predictions against drawn data; mutants."""
+
+import json
+
+import mpmath
+import numpy as np
+import pytest
+
+import linsolve as ls
+from linsolve.__main__ import main
+from linsolve.systems.generalization.prediction import Prediction, predictions
+from linsolve.systems.generalization.raw_weights import flowed
+from linsolve.systems.generalization.variance_components import VarianceComponents
+
+
+def problem(seed, n, d, noise=0.25, tests=200, power=0.5):
+    """Return training and test samples of a linear teacher, inputs of a power-law spectrum."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + tests, d)) * np.arange(1, d + 1) ** -power
+    Y = X @ rng.normal(size=d) / np.sqrt(d) + np.sqrt(noise) * rng.normal(size=n + tests)
+    return (X[:n], Y[:n]), (X[n:], Y[n:])
+
+
+# test loss
+
+
+def test_the_test_loss_of_a_linear_model_is_that_of_fifty_digits():
+    (X, Y), (inputs, targets) = problem(0, 4, 3, tests=5)
+    mp = mpmath.MPContext()
+    mp.dps = 50
+    A, y, w0 = mp.matrix(X.tolist()), mp.matrix(Y.tolist()), mp.matrix([0.5, -1.0, 0.25])
+    H, t = A.T * A / 4, np.array([0.0, 0.7, 9.0])
+    best = mp.lu_solve(H, A.T * y / 4)
+    found = ls.solve([[[0.5, -1.0, 0.25]]], (X, Y), t, test=(inputs, targets))["test_loss"]
+    for each, value in zip(t, found, strict=True):
+        off = mp.matrix(inputs.tolist()) * (best + mp.expm(-H * each) * (w0 - best)) - mp.matrix(targets.tolist())
+        assert abs(float(value / (mp.fsum(v**2 for v in off) / 10)) - 1) <= 1e-13, each
+
+
+@pytest.mark.parametrize("shape", [(30, 20), (20, 30)])
+def test_the_test_loss_of_a_linear_model_is_that_of_its_eigenvectors(shape):
+    train, test = problem(1, *shape)
+    t = np.array([0.0, 0.4, 3.0, 40.0, 1e4])
+    found = ls.solve([np.full((1, shape[1]), 0.1)], train, t, test=test)["test_loss"]
+    off = flowed(*train, np.full(shape[1], 0.1), t) @ test[0].T - test[1]
+    assert found == pytest.approx(np.mean(off**2, axis=1) / 2, rel=1e-11)
+
+
+def test_the_test_loss_of_a_network_with_biases_is_that_of_its_outputs():
+    rng = np.random.default_rng(2)
+    weights = [rng.normal(size=shape) / 2 for shape in ((4, 3), (3, 4), (2, 3))]
+    X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+    given = {"bias": [np.full(4, 0.1), None, np.array([0.2, -0.3])]}
+    traj = ls.solve(weights, (X[:12], Y[:12]), [[0.0, 1.0], [2.0, 0.3]], test=(X[12:], Y[12:]), **given)
+    assert traj["test_loss"].shape == (2, 2)
+    for at in np.ndindex(2, 2):
+        h = traj["w1"][at] @ X[12:].T + traj["b1"][at][:, None]
+        out = (traj["w3"][at] @ traj["w2"][at] @ h).T + traj["b3"][at]
+        assert traj["test_loss"][at] == pytest.approx(np.sum((out - Y[12:]) ** 2) / 16, rel=1e-12)
+
+
+# when to stop, and the delay of test accuracy
+
+
+def test_the_time_to_stop_is_where_the_test_loss_is_least():
+    train, test = problem(3, 60, 40)
+    start = [np.zeros((1, 40))]
+    found = ls.applies(start, train, test=test).generalization
+    t = found.stop * np.geomspace(1e-3, 1e3, 4001)
+    losses = ls.solve(start, train, t, test=test)["test_loss"]
+    assert 0 < found.least <= losses.min() * (1 + 1e-12)
+    assert found.stop == pytest.approx(t[np.argmin(losses)], rel=5e-3)
+    near = ls.solve(start, train, found.stop * np.array([1 - 1e-4, 1, 1 + 1e-4]), test=test)["test_loss"]
+    assert near[1] <= min(near[0], near[2])
+    assert (found.until, found.end) == (np.inf, ls.solve(start, train, np.inf, test=test)["test_loss"].item())
+    quiet = ls.applies(start, *problem(3, 60, 40, noise=0.0)[:1], test=problem(3, 60, 40, noise=0.0)[1]).generalization
+    assert (quiet.stop, quiet.parting) == (np.inf, np.inf)
+    assert quiet.end <= 1e-20
+    assert "Do not stop early" in str(quiet)
+
+
+def test_the_delay_is_that_of_the_accuracies():
+    train, test = problem(4, 50, 40, noise=0.0, power=0.0)
+    found = ls.applies([np.zeros((1, 40))], train, rates=[2.0], test=test, threshold=0.02).generalization
+    t = np.geomspace(1e-2, 1e4, 20_001)
+    path = ls.solve([np.zeros((1, 40))], train, t, [2.0])["map"][:, 0]
+    for (X, Y), time in ((train, found.train_time), (test, found.test_time)):
+        shares = np.mean((path @ X.T - Y) ** 2 <= 0.02, axis=1)
+        assert time == pytest.approx(t[np.argmax(shares >= 0.95)], rel=1e-3)
+    assert found.delay == found.test_time / found.train_time > 2
+    assert f"{found.delay:.3g} times later" in str(found)
+    few, held_out = problem(5, 20, 40, noise=0.0, power=0.0)
+    never = ls.applies([np.zeros((1, 40))], few, test=held_out, threshold=0.02).generalization
+    assert (never.train_time < np.inf, never.test_time) == (True, np.inf)
+    assert "test samples never; in the end" in str(never)
+    own = never.predicted["spectrum"]
+    floor = own.floor()
+    assert abs(never.end - own.test_loss(np.inf)) <= 4 * own.test_loss_std(np.inf)
+    assert f"{floor:.3g} from directions without samples" in str(never)
+
+
+def test_networks_with_hidden_units_are_followed_to_their_horizon_or_to_the_end():
+    train, test = problem(6, 40, 4, power=0.0)
+    deep = [0.3 * np.ones((3, 4)), 0.2 * np.eye(3), 0.1 * np.ones((1, 3))]
+    found = ls.applies(deep, train, test=test, until=50.0).generalization
+    assert (found.until, found.predicted) == (50.0, {})
+    assert found.least == ls.solve(deep, train, found.stop, test=test)["test_loss"].item()
+    line = (train[0][:, :1], train[1]), (test[0][:, :1], test[1])
+    exact = ls.applies([[[0.1], [0.2]], [[0.1, 0.3]]], line[0], test=line[1]).generalization
+    assert exact.until == np.inf
+    shifted = ls.applies([np.zeros((1, 4))], train, bias=[0.5], test=test).generalization
+    assert shifted.predicted["spectrum"].law.inputs.shape == (40, 5)
+
+
+# predictions
+
+
+@pytest.mark.parametrize(("n", "d", "noise"), [(300, 100, 0.25), (100, 300, 0.25), (150, 100, 0.0), (100, 150, 4.0)])
+def test_signal_and_noise_are_within_four_standard_errors(n, d, noise):
+    rng, z = np.random.default_rng(n), []
+    for _ in range(8):
+        X = rng.normal(size=(n, d))
+        Y = X @ rng.normal(size=(d, 2)) / np.sqrt(d) + np.sqrt(noise) * rng.normal(size=(n, 2))
+        found = VarianceComponents.of(X, Y)
+        spread = np.sqrt(np.diagonal(found.covariance))
+        z.append((np.array([found.signal - 1, found.noise - noise])) / np.where(spread > 0, spread, 1e-12))
+    assert np.max(np.abs(np.sum(z, axis=0))) <= 4 * np.sqrt(8), z
+
+
+def test_signal_and_noise_are_the_most_likely():
+    (X, Y), _ = problem(7, 30, 12)
+    found = VarianceComponents.of(X, Y[:, None])
+
+    def cost(signal, noise):
+        covariance = signal / 12 * X @ X.T + noise * np.eye(30)
+        return np.linalg.slogdet(covariance)[1] + Y @ np.linalg.solve(covariance, Y)
+
+    for a in (0.99, 1.0, 1.01):
+        for b in (0.99, 1.0, 1.01):
+            assert cost(found.signal, found.noise) <= cost(a * found.signal, b * found.noise)
+    assert VarianceComponents.of(X, 0 * Y[:, None])[:2] == (0.0, 0.0)
+
+
+class WithoutTestNoise(Prediction):
+    """The variance without the label noise of the test samples."""
+
+    def test_loss_std(self, t):
+        return np.sqrt(self.outputs) * self.size / 2 * self.law.test_error_std(self.clock * t)
+
+
+class OneOutput(Prediction):
+    """The standard deviation of outputs that fluctuate together."""
+
+    def test_loss_std(self, t):
+        return np.sqrt(self.outputs) * super().test_loss_std(t)
+
+
+def scores(kind, name, count=400):
+    """Return z-scores of mean and variance of the test loss, for drawn teachers, noise and, if isotropic, inputs."""
+    rng, n, d, m, noise, t = np.random.default_rng(8), 60, 90, 12, 1.0, np.array([0.0, 0.5, 4.0])
+    scale = np.arange(1, d + 1) ** (-0.7 if name == "spectrum" else 0.0)
+    X, inputs = (rng.normal(size=(size, d)) * scale for size in (n, m))
+    found, drawn = predictions(X, np.ones((n, 2)), inputs, 2.0)[name], []
+    unit = np.sqrt(np.mean(X**2)) if name == "spectrum" else 1.0
+    law = found.law._with(signal=np.array(unit**2), noise_variance=np.array(noise))
+    known = VarianceComponents(1.0, noise, np.zeros((2, 2)))
+    found = kind(law, 2, m, 2.0 * unit**2, 1.0, found.fresh, known)
+    for _ in range(count):
+        if name == "isotropic":
+            X, inputs = rng.normal(size=(n, d)), rng.normal(size=(m, d))
+        teachers = rng.normal(size=(2, d)) / np.sqrt(d)
+        y, tests = (teachers @ each.T + rng.normal(size=(2, len(each))) for each in (X, inputs))
+        off = flowed(X, y, np.zeros((2, d)), 2.0 * t) @ inputs.T - tests[:, None]
+        drawn.append(np.mean(np.sum(off**2, axis=0), axis=-1) / 2)
+    mean, spread = found.test_loss(t), found.test_loss_std(t)
+    z = (np.mean(drawn, axis=0) - mean) / (spread / np.sqrt(count))
+    squares = (np.array(drawn) - mean) ** 2
+    return z, (squares.mean(axis=0) - spread**2) / (squares.std(axis=0) / np.sqrt(count))
+
+
+@pytest.mark.parametrize("name", ["spectrum", "isotropic"])
+def test_drawn_test_losses_are_within_four_standard_errors_of_the_prediction(name):
+    z, square = scores(Prediction, name)
+    assert np.max(np.abs(z)) <= 4, z
+    assert np.max(np.abs(square)) <= 4, square
+
+
+@pytest.mark.parametrize("kind", [WithoutTestNoise, OneOutput])
+def test_mutants_of_the_spread_are_rejected_by_the_variance(kind):
+    assert np.max(np.abs(scores(kind, "spectrum")[1])) > 4
+
+
+def test_the_predictions_part_on_inputs_of_an_unequal_spectrum():
+    train, test = problem(9, 400, 300, noise=0.1, power=1.0, tests=1000)
+    found = ls.applies([np.zeros((1, 300))], train, test=test).generalization
+    assert found.deviations["spectrum"] <= 4 < found.deviations["isotropic"]
+    own, isotropic = (found.predicted[name].test_loss(found.parting) for name in ("spectrum", "isotropic"))
+    spread = found.predicted["spectrum"].test_loss_std(found.parting)
+    assert abs(own - isotropic) == pytest.approx(2 * spread, rel=1e-2)
+    even, held_out = problem(9, 400, 300, noise=0.1, power=0.0)
+    assert ls.applies([np.zeros((1, 300))], even, test=held_out).generalization.deviations["isotropic"] <= 4
+
+
+# command and arguments
+
+
+def test_the_command_answers_with_test_samples(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train, test = problem(3, 60, 40)
+    np.savez("w.npz", W1=np.zeros((1, 40)))
+    np.savez("train.npz", X=train[0], Y=train[1])
+    np.savez("test.npz", X=test[0], Y=test[1])
+    np.savez("both.npz", X_train=train[0], y_train=train[1], X_test=test[0], y_test=test[1])
+    assert main(["applies", "w.npz", "both.npz"]) == 0
+    whole = capsys.readouterr().out
+    assert main(["applies", "w.npz", "train.npz", "--test", "test.npz"]) == 0
+    assert capsys.readouterr().out == whole
+    expected = ls.applies([np.zeros((1, 40))], train, test=test).generalization
+    assert str(expected) in whole
+    for start in ("Test loss (200 samples)", "Stop at t = ", "Grokking: no", "Predicted for your inputs: least "):
+        assert f"\n{start}" in whole
+    assert main(["applies", "w.npz", "both.npz", "--json", "--threshold", "0.5"]) == 0
+    found = json.loads(capsys.readouterr().out)["generalization"]
+    assert (found["stop"], found["threshold"], found["until"]) == (expected.stop, 0.5, None)
+    assert found["predicted"]["isotropic"]["stop"] == expected.predicted["isotropic"].stopping_time()
+    assert main(["solve", "w.npz", "both.npz", "--t", "0:20:5", "--out", "o"]) == 0
+    assert "\ntest loss: " in capsys.readouterr().out
+    right = ls.solve([np.zeros((1, 40))], train, np.linspace(0, 20, 5), test=test)["test_loss"]
+    assert np.load("o/trajectories.npz")["test_loss"].tolist() == right.tolist()
+
+
+def test_bad_test_samples_are_named(tmp_path, capsys):
+    train, test = problem(3, 20, 4)
+    start = [np.zeros((1, 4))]
+    moments = np.eye(4), np.ones((1, 4))
+    cases = [
+        (lambda: ls.solve(start, train, 1.0, test=test[0]), r"solve: test must be the pair \(X, Y\), not ndarray"),
+        (lambda: ls.solve(start, train, 1.0, test=(test[0][:, :3], test[1])), r"test\[0\] has shape \(200, 3\)"),
+        (lambda: ls.applies(start, train, test=(test[0], test[1][:5])), r"applies: test\[1\] has 5 rows but"),
+        (lambda: ls.solve(start, train, 1.0, test=(test[0], np.nan * test[1])), r"test\[1\] = nan at"),
+        (lambda: ls.solve(start, train, 1.0, test=(1e200 * test[0], test[1])), r"test\[0\] reaches"),
+        (lambda: ls.applies(start, train, threshold=0.1), r"applies: threshold = 0.1 needs test samples"),
+        (lambda: ls.applies(start, train, test=test, threshold=0.0), r"applies: threshold = 0.0 must be positive"),
+        (lambda: ls.applies(start, moments, covariances=True, test=test), r"applies: test needs training samples"),
+    ]  # fmt: skip
+    for call, message in cases:
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(ValueError, match="test needs a horizon"):
+        ls.applies([np.ones((2, 4)), np.ones((1, 2))], (train[0] + 1, train[1]), bias=[[1.0, 1.0], [1.0]], test=test)
