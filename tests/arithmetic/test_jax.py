@@ -82,14 +82,6 @@ DIRECTIONS = {
 }
 
 
-def example(cls, rng):
-    flow, z0 = cls.example(rng)
-    if cls.__name__ == "FrozenHead":  # the derivative by a classifier with several zero singular values is not defined
-        parameters = flow.parameters() | {"w": flow.w[0]}
-        return cls(**parameters), type(z0)(*(v[0] for v in z0))
-    return flow, z0
-
-
 def moved(flow, z0, direction, amount, xp):
     """Return flow and state, moved by an amount in a direction, in an arithmetic."""
     changes, to = direction
@@ -117,7 +109,7 @@ def slopes(cls, count, seed):
     points = []
     for k in range(count):
         rng = np.random.default_rng([seed, k])
-        flow, z0 = example(cls, rng)
+        flow, z0 = cls.example(rng)
         direction = DIRECTIONS.get(cls.__name__, free)(flow, z0, rng)
         points.append((flow, z0, direction, np.exp(rng.uniform(np.log(0.1), np.log(2.0)))))
 
@@ -263,6 +255,34 @@ def test_gradients_are_finite_at_equal_eigenvalues(name):
         (a * b).sum() for a, b in zip(by_state, to, strict=True)
     )
     assert abs(found - exact_derivative(flow, z0, (changes, to), 0.7)) <= 1e-12
+
+
+HEADS = {  # classifiers whose singular vectors have no derivatives, and class sizes
+    "simplex": (np.eye(3) - 1 / 3, 2),
+    "simplex, unequal classes": (np.eye(3) - 1 / 3, [1, 2, 3]),
+    "rank one": (np.outer([1.0, 2.0, 3.0], [1.0, -1.0, 2.0, 0.5]), 2),
+    "zero": (np.zeros((3, 2)), 2),
+}
+
+
+@pytest.mark.parametrize("name", quick(HEADS, lambda name: name == "simplex"))
+def test_a_frozen_head_is_differentiated_at_equal_singular_values(name):
+    rng = np.random.default_rng(0)
+    w, m = HEADS[name]
+    flow = ls.FrozenHead(kappa_d=2.0, kappa_c=1.2, kappa_n=0.4, classes=3, m=m, w=w, eta_b=0.7)
+    z0 = flow.State(rng.normal(size=(w.shape[1], sum(flow.sizes))), rng.normal(size=3))
+    changes, to = free(flow, z0, rng)
+    changes["w"] = rng.normal(size=w.shape)  # changes the rank, too
+
+    def values(amount, t):
+        there, start = moved(flow, z0, (changes, to), amount, jax.numpy)
+        traj = there(t, start)
+        return {each: traj[each].sum() for each in ("h", "b", "loss", "loss_class")}
+
+    for each, slope in jax.jit(jax.jacfwd(values))(0.0, 0.7).items():
+        assert abs(slope - exact_derivative(flow, z0, (changes, to), 0.7, each)) <= 1e-12 * max(1, abs(slope)), each
+    ends = jax.jit(jax.jacfwd(values))(0.0, np.array([0.0, np.inf]))
+    assert np.isfinite(list(ends.values())).all()
 
 
 @pytest.mark.exhaustive
