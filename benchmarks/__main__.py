@@ -24,6 +24,7 @@ from benchmarks import (
     speed,
     speed_table,
     sweeps,
+    wide,
 )
 from benchmarks.device import compiler
 from benchmarks.device import table as device_table
@@ -68,6 +69,11 @@ def solved_networks() -> str:
         for kind, count, wrong, beyond, *errors in networks.rows()
     ]
     return table(head, rows)
+
+
+def wide_networks() -> str:
+    """Return the processor time of `linsolve.applies` on wide networks."""
+    return table(("network", "weights", "processor time", "maps against DOP853"), wide.rows())
 
 
 def averages_of_sgd() -> str:
@@ -139,6 +145,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "starts": starts,
     "networks": solved_networks,
+    "wide": wide_networks,
     "descent": exact_descent,
     "edges": edges_of_descent,
     "sgd": averages_of_sgd,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
+from linsolve.numerics.quadrature import legendre
 from linsolve.numerics.scalar import phi
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "reach_backward",
     "rows_times",
     "traced_decay",
+    "traced_integral",
 ]
 
 _STEEPEST = 300  # largest exponent: squares of such exponentials, times other numbers, are doubles
@@ -153,21 +155,79 @@ def traced_decay(xp: Any, matrix: Any, spectrum: tuple[Any, Any], t: Any, v: Any
     v : array, shape ... + (n,)
     """
 
+    def value(values: Any, t: Any) -> Any:
+        return xp.exp(-exponents(xp, values, t))
+
+    def differences(values: Any, t: Any) -> Any:
+        gap, slow = _pairs(xp, values)
+        return xp.exp(-exponents(xp, slow, t[..., None])) * integral_weights(xp, gap, t[..., None])
+
+    def speed(values: Any, t: Any) -> Any:
+        left = value(values, t)
+        return -xp.where(left > 0, values * left, xp.zeros_like(left))
+
+    return _traced(xp, (value, differences, speed), matrix, spectrum, t, v)
+
+
+def traced_integral(xp: Any, matrix: Any, spectrum: tuple[Any, Any], t: Any, v: Any) -> Any:
+    r"""Return ``t phi(K t) v``, the integral of `traced_decay` from 0 to t, in the same way; at inf ``K^+ v``.
+
+    .. math:: \Phi_{ij} = \int_0^t\!\int_0^s e^{-\lambda_i u - \lambda_j (s - u)} du\, ds
+        = t^2 \int_0^1 u\, e^{-m u} \varphi(\delta u)\, du
+        = t^2\, \frac{\varphi(m) - e^{-m} \varphi(\delta)}{m + \delta},
+
+    .. math:: m = t \min(\lambda_i, \lambda_j), \quad \delta = t |\lambda_i - \lambda_j| .
+
+    At ``t = inf`` the rank of K is constant.
+    """
+
+    def value(values: Any, t: Any) -> Any:
+        return integral_weights(xp, values, t)
+
+    def differences(values: Any, t: Any) -> Any:
+        (gap, slow), t = _pairs(xp, values), t[..., None, None]
+        clock = xp.where(xp.isinf(t), xp.zeros_like(t), t)
+        m, d = slow * clock, gap * clock
+        near = m + d <= 2
+        low = [xp.where(near, x, xp.zeros_like(x)) for x in (m, d)]
+        nodes, weights = legendre(xp, 16)
+        inside = xp.exp(-low[0][..., None] * nodes) * phi(xp, low[1][..., None] * nodes)
+        finite = xp.where(
+            near,
+            xp.sum(weights * nodes * inside, axis=-1),
+            (phi(xp, m) - xp.exp(-m) * phi(xp, d)) / xp.where(near, xp.ones_like(m), m + d),
+        )
+        fast = xp.where(slow + gap > 0, slow + gap, xp.ones_like(gap))
+        end = xp.where(slow > 0, slow, fast)
+        last = xp.where(slow + gap > 0, 1 / (end * fast), xp.zeros_like(gap))
+        return xp.where(xp.isinf(t), last, clock * clock * finite)
+
+    def speed(values: Any, t: Any) -> Any:
+        return xp.exp(-exponents(xp, values, t))
+
+    return _traced(xp, (value, differences, speed), matrix, spectrum, t, v)
+
+
+def _pairs(xp: Any, values: Any) -> tuple[Any, Any]:
+    """Return the difference and the smaller one of every pair of eigenvalues, shapes batch + (n, n)."""
+    pairs = values[..., :, None], values[..., None, :]
+    return xp.abs(pairs[0] - pairs[1]), xp.minimum(*pairs)
+
+
+def _traced(xp: Any, function: tuple[Any, Any, Any], matrix: Any, spectrum: tuple[Any, Any], t: Any, v: Any) -> Any:
+    """Return ``f(K, t) v`` for JAX; `function` holds f, minus its divided differences, and its time derivative."""
+    at, differences, speed = function
+
     def value(matrix: Any, values: Any, vectors: Any, t: Any, v: Any) -> Any:
-        c = xp.exp(-exponents(xp, values, t)) * rows_times(xp, v, vectors)
-        return rows_times(xp, c, xp.matrix_transpose(vectors))
+        return rows_times(xp, at(values, t) * rows_times(xp, v, vectors), xp.matrix_transpose(vectors))
 
     def derivative(found: Any, given: Any, changes: Any) -> Any:
         (_, values, vectors, t, v), (dk, _, _, dt, dv) = given, changes
-        turned, left = xp.matrix_transpose(vectors), xp.exp(-exponents(xp, values, t))
+        turned = xp.matrix_transpose(vectors)
         c, dc = rows_times(xp, v, vectors), rows_times(xp, dv, vectors)
-        pairs = values[..., :, None], values[..., None, :]
-        gap, slow = xp.abs(pairs[0] - pairs[1]), xp.minimum(*pairs)
-        both = xp.exp(-exponents(xp, slow, t[..., None])) * integral_weights(xp, gap, t[..., None])
-        turn = ((both * (turned @ dk @ vectors)) @ c[..., :, None])[..., 0]
-        speed = xp.where(left > 0, values * left, xp.zeros_like(left)) * c
+        turn = ((differences(values, t) * (turned @ dk @ vectors)) @ c[..., :, None])[..., 0]
         moved = xp.where(xp.isinf(t), xp.zeros_like(dt), dt)[..., None]
-        return rows_times(xp, left * dc - turn - speed * moved, turned)
+        return rows_times(xp, at(values, t) * dc - turn + speed(values, t) * c * moved, turned)
 
     return xp.with_derivative(value, derivative, matrix, *spectrum, t, v)
 

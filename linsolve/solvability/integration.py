@@ -1,15 +1,13 @@
 """Numerical integration of a network's weights: horizon, map over time, tangent kernel.
 
-A wide network is integrated in the hidden directions that training can reach. Orthonormal bases ``Q_l`` of the hidden
-layers start from the columns of ``W_1`` and the rows of ``W_L`` and grow by ``W_l Q_{l-1}`` and ``W_{l+1}^T Q_{l+1}``.
-With two layers the first bases are invariant under training, and the reduced network is integrated. With more layers,
-the truncation error decreases faster than exponentially with the number of rounds, as in a block Lanczos method. It is
-measured as the part of every layer's signal outside the bases; rounds are added until it is at rounding level.
+Two layers are reduced to the hidden directions of their rows and columns, which are invariant under training. A large
+network with few inputs or outputs is integrated by the Taylor series of its signals, any other by DOP853.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -20,17 +18,18 @@ from linsolve.core.integrate import joined, parted
 from linsolve.core.network import gradient_flow, maps
 from linsolve.core.network_arguments import Network
 from linsolve.core.reduced_network import Reduced, spectral
+from linsolve.solvability.signals import SignalSeries
 
-__all__ = ["LONGEST", "WHO", "Path", "followed", "kernel_change", "refuse_endless"]
+__all__ = ["LONGEST", "WHO", "Path", "Signals", "Weights", "followed", "kernel_change", "refuse_endless"]
 
 WHO = "applies"
 STEPS = 1000
 LEARNED = 0.05
 STILL = 0.98
-LONGEST = 1e6  # in time constants of the fastest mode, some minutes: an integration step covers a few of them
-SMALL = 20_000  # networks with fewer weights are integrated without compression
+LONGEST = 1e6  # in time constants of the fastest mode; an integration step covers a few, the total takes minutes
+SMALL = 20_000  # networks with fewer weights are integrated as they are
 LARGE = 100_000  # networks with more weights are evaluated at fewer times
-LEAK = 1e-13
+FEW = 6  # smallest number of weights for each entry of the signals, for which their series is faster
 POINTS, FEW_POINTS = 129, 33
 
 
@@ -41,32 +40,40 @@ class Path(NamedTuple):
     maps: np.ndarray
     start: list[np.ndarray]
     final: list[np.ndarray]
-    model: _Model
+    model: Weights
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Model:
-    """Layers to be integrated: those of the network, or compressed layers in reduced coordinates.
+class Weights:
+    """Layers to be integrated: those of the network, or those in reduced coordinates.
 
-    `inputs` and `outputs` map the coordinates of the layers to reduced coordinates, None if they are equal. `leaks`
-    are, for each layer between two hidden layers, factors with the norms of the parts of ``W_l`` and ``W_l^T`` outside
-    the bases.
+    `inputs` and `outputs` map the coordinates of the layers to reduced coordinates, None if they are equal.
     """
 
     layers: list[np.ndarray]
     rates: list[float]
     covariance: np.ndarray
     cross: np.ndarray
-    inputs: np.ndarray | None
-    outputs: np.ndarray | None
-    leaks: tuple[tuple[int, np.ndarray, np.ndarray], ...] = ()
+    inputs: np.ndarray | None = None
+    outputs: np.ndarray | None = None
 
     @cached_property
     def size(self) -> int:
         """Number of weights."""
         return sum(w.size for w in self.layers)
 
+    @cached_property
+    def start(self) -> np.ndarray:
+        """All weights at time 0 in one vector."""
+        return joined(self.layers)
+
+    @cached_property
+    def velocity(self) -> float:
+        """Largest entry of the velocity at time 0."""
+        return float(np.abs(self.rate(0.0, self.start)).max())
+
     def split(self, y: np.ndarray) -> list[np.ndarray]:
+        """Return the layers in a vector of all weights."""
         return parted(y, [w.shape for w in self.layers])
 
     def rate(self, _: float, y: np.ndarray) -> np.ndarray:
@@ -82,130 +89,95 @@ class _Model:
             return maps(layers)[-1]
         return self.outputs.T @ maps([layers[0] @ self.inputs, *layers[1:]])[-1]
 
-    def leak(self, layers: list[np.ndarray]) -> float:
-        """Return the largest part of a forward or backward signal outside the bases, relative to the signal."""
-        if not self.leaks:
-            return 0.0
-        forward, backward, back = maps(layers), [], np.eye(len(self.cross))
-        for w in reversed(layers):
-            backward.append(back)
-            back = back @ w
-        worst = 0.0
-        for i, ahead, behind in self.leaks:
-            size = float(np.linalg.norm(layers[i]))
-            for signal, lost in (
-                (forward[i - 1], ahead @ forward[i - 1]),
-                (backward[-1 - i], backward[-1 - i] @ behind),
-            ):
-                whole = size * float(np.linalg.norm(signal))
-                worst = max(worst, float(np.linalg.norm(lost)) / whole if whole > 0 else 0.0)
-        return worst
+    def march(self, end: float, unit: float) -> Iterator[tuple[float, np.ndarray]]:
+        """Yield increasing times up to `end`, and the map there, coarsely."""
+        from scipy.integrate import DOP853
+
+        scale = float(np.abs(self.start).max()) or self.velocity / unit  # of weights 0: their first move
+        solver = DOP853(self.rate, 0.0, self.start, end, rtol=1e-6, atol=1e-9 * scale)
+        while solver.status == "running":
+            solver.step()
+            yield float(solver.t), self.map(self.split(solver.y))
+
+    def follow(self, times: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the maps at ascending times, the first of them 0, and the layers at the last."""
+        from scipy.integrate import DOP853
+
+        found, layers = [self.map(self.layers)], self.layers
+        floor = 1e-15 * (float(np.abs(self.start).max()) or 1.0)
+        solver = DOP853(self.rate, 0.0, self.start, times[-1], rtol=1e-12, atol=floor)
+        while len(found) < len(times):
+            message = solver.step()
+            if solver.status == "failed":
+                raise ArithmeticError(f"{WHO}: integration stopped at t = {solver.t}: {message}; use an earlier time")
+            between = None
+            while len(found) < len(times) and times[len(found)] <= solver.t:
+                between = between or solver.dense_output()
+                layers = self.split(between(times[len(found)]))
+                found.append(self.map(layers))
+        return np.stack(found), layers
 
 
-def _new_directions(basis: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Return orthonormal columns that extend `basis` to the span of `found`."""
-    rest = found - basis @ (basis.T @ found)
-    rest -= basis @ (basis.T @ rest)
-    u, s, _ = np.linalg.svd(rest, full_matrices=False)
-    fresh = u[:, s > 1e-14 * np.linalg.norm(found)][:, : len(basis) - basis.shape[1]]
-    return fresh - basis @ (basis.T @ fresh)
+class Signals(Weights):
+    """Layers in reduced coordinates with few inputs or outputs, integrated by the Taylor series of their signals."""
+
+    def _series(self) -> SignalSeries:
+        return SignalSeries(self.layers, self.rates, self.covariance, self.cross)
+
+    def march(self, end: float, unit: float) -> Iterator[tuple[float, np.ndarray]]:
+        """Yield increasing times up to `end`, and the map there, coarsely."""
+        return self._series().march(end)
+
+    def follow(self, times: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the maps at ascending times, and the layers at the last."""
+        series = self._series()
+        return series.follow(times), series.final()
 
 
-def _bases(layers: list[np.ndarray], rounds: int) -> list[np.ndarray]:
-    """Return bases of the hidden directions reached by training, after `rounds` rounds."""
-    hidden = len(layers) - 1
-    bases = [np.zeros((len(w), 0)) for w in layers[:-1]]
-    found: list[list[np.ndarray]] = [[] for _ in bases]
-    found[0].append(layers[0])
-    found[-1].append(layers[-1].T)
-    for _ in range(rounds):
-        fresh = []
-        for i, parts in enumerate(found):
-            stacked = np.concatenate([np.zeros((len(bases[i]), 1)), *parts], axis=1)
-            fresh.append(_new_directions(bases[i], stacked))
-            bases[i] = np.concatenate([bases[i], fresh[i]], axis=1)
-        found = [[] for _ in bases]
-        for i, new in enumerate(fresh):
-            if i + 1 < hidden:
-                found[i + 1].append(layers[i + 1] @ new)
-            if i > 0:
-                found[i - 1].append(layers[i].T @ new)
-    return bases
-
-
-def _triangle(a: np.ndarray) -> np.ndarray:
-    """Return R of ``a = Q R``."""
-    return np.asarray(np.linalg.qr(a, mode="r"))
-
-
-def _compressed(network: Network, red: Reduced, rounds: int) -> _Model:
-    whole = [network.weights[0] @ red.inputs, *network.weights[1:-1], red.outputs.T @ network.weights[-1]]
-    bases = _bases(whole, rounds)
-    layers = [bases[0].T @ whole[0]]
-    leaks = []
-    for i in range(1, len(whole) - 1):
-        ahead, behind = whole[i] @ bases[i - 1], whole[i].T @ bases[i]
-        layers.append(bases[i].T @ ahead)
-        ahead, behind = ahead - bases[i] @ layers[i], behind - bases[i - 1] @ layers[i].T
-        leaks.append((i, _triangle(ahead), _triangle(behind).T))
-    layers.append(whole[-1] @ bases[-1])
-    return _Model(layers, list(network.rates), red.covariance, red.cross, None, None, tuple(leaks))
-
-
-def _models(network: Network, red: Reduced) -> Iterator[_Model]:
-    """Yield models of increasing size, the last one equivalent to the network."""
+def _integrated(network: Network, red: Reduced) -> Weights:
+    """Return the layers to be integrated."""
+    weights, rates = list(network.weights), list(network.rates)
+    moments = red.covariance, red.cross
+    if red.depth > 1 and sum(w.size for w in weights) > SMALL:
+        if red.depth == 2:  # in the hidden units that learn
+            inner = Weights(list(red.layers), [red.clock] * 2, *moments)
+        else:
+            inner = Weights([weights[0] @ red.inputs, *weights[1:-1], red.outputs.T @ weights[-1]], rates, *moments)
+        units = sum(len(w) for w in inner.layers[:-1])
+        if inner.size > max(SMALL, FEW * min(red.cross.shape) * units):
+            return Signals(inner.layers, inner.rates, *moments)
+        if red.depth == 2:
+            return inner
     covariance = (network.span * network.power) @ network.span.T
-    whole = _Model(list(network.weights), list(network.rates), covariance, network.cross, red.inputs, red.outputs)
-    if len(whole.layers) == 2 and whole.size > SMALL:  # two layers are reduced to the hidden units that learn
-        yield _Model(list(red.layers), [red.clock] * 2, red.covariance, red.cross, None, None)
-        return
-    if len(whole.layers) > 2 and whole.size > SMALL:
-        for rounds in (6, 12, 24, 48):
-            small = _compressed(network, red, rounds)
-            if small.size > 0.7 * whole.size:
-                break
-            yield small
-    yield whole
+    return Weights(weights, rates, covariance, network.cross, red.inputs, red.outputs)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # the integrator rejects overflowing trial steps
-def _horizon(model: _Model, red: Reduced) -> tuple[float, list[np.ndarray]]:
-    """Return a time by which the removable loss has decreased to 5 % or has stopped decreasing, and the layers.
+def _horizon(model: Weights, red: Reduced) -> float:
+    """Return a time by which the removable loss has decreased to 5 % or has stopped decreasing.
 
     It has stopped at a saddle: over a doubling of time, except at the start, less than 2 % has been removed. Later
     times would depend on rounding.
     """
-    from scipy.integrate import DOP853
-
-    y = joined(model.layers)
-
-    def excess(layers: list[np.ndarray]) -> float:
-        return float(red.rms(model.map(layers) - red.target)) ** 2
-
     narrow = min(len(w) for w in red.layers[:-1]) if red.depth > 1 else len(red.target)
     strengths = np.linalg.svd(red.target @ red.root, compute_uv=False)
     least = float(np.sum(strengths[narrow:] ** 2))  # a bottleneck cannot learn more modes than it has units
-    first = excess(model.split(y)) - least
+    first = float(red.rms(model.map(model.layers) - red.target)) ** 2 - least
     top = float(np.linalg.norm(red.covariance, 2))
     unit = red.clock * max(float(np.linalg.norm(red.cross, 2)), top * max(1.0, float(np.linalg.norm(red.product, 2))))
     size = max(spectral(w) for w in red.layers) if red.depth > 2 else 1.0
     unit *= max(size, 1e-3) ** max(red.depth - 2, 0) if size > 0 else 1.0
-    most = 1000.0 / unit
-    if first <= 0 or not np.any(model.rate(0.0, y)):
-        return most / 1000, model.layers
-    scale = float(np.abs(y).max() or np.abs(model.rate(0.0, y)).max() / unit)  # of weights 0: their first move
-    solver = DOP853(model.rate, 0.0, y, most, rtol=1e-6, atol=1e-9 * scale)
-    mark, before = 0.0, first
-    for _ in range(STEPS):
-        left = excess(model.split(solver.y)) - least
-        if solver.status != "running" or left <= LEARNED * first:
+    if first <= 0 or model.velocity == 0:
+        return 1.0 / unit
+    mark, before, now = 0.0, first, 0.0
+    for now, reached in itertools.islice(model.march(1000.0 / unit, unit), STEPS):
+        left = float(red.rms(reached - red.target)) ** 2 - least
+        if left <= LEARNED * first:
             break
-        if solver.t >= 2 * mark:
+        if now >= 2 * mark:
             if before < STILL * first and left > STILL * before:
                 break
-            mark, before = float(solver.t), left
-        solver.step()
-    return (float(solver.t) if solver.t > 0 else 1.0 / unit), model.split(solver.y)
+            mark, before = now, left
+    return now if now > 0 else 1.0 / unit
 
 
 @np.errstate(over="ignore")
@@ -225,47 +197,17 @@ def refuse_endless(who: str, name: str, until: float, rate: Callable[[float], fl
     )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # the integrator rejects overflowing trial steps
 def followed(network: Network, red: Reduced, until: float | None) -> Path:
     """Return the trajectory of the network up to `until`, by default up to its horizon."""
-    for model in _models(network, red):
-        end = until
-        if end is None:
-            end, reached = _horizon(model, red)
-            if model.leak(reached) > 1e-6:
-                continue
-        points = POINTS if model.size <= LARGE else FEW_POINTS
-        path, leak = _follow(model, np.linspace(0.0, end, points))
-        if leak <= LEAK:
-            return path
-    return path  # the last model is the network itself
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _follow(model: _Model, times: np.ndarray) -> tuple[Path, float]:
-    """Return the trajectory of a model and its largest part outside the bases."""
-    from scipy.integrate import DOP853
-
-    y0 = joined(model.layers)
-    found = [model.map(model.layers)]
-    scale = float(np.abs(y0).max())
-    floor = 1e-15 * (scale if scale > 0 else 1.0)
-    layers, leak = model.layers, model.leak(model.layers)
-    if not np.any(model.rate(0.0, y0)):
-        return Path(times, np.repeat(found[0][None], len(times), axis=0), model.layers, model.layers, model), leak
-    solver = DOP853(model.rate, 0.0, y0, times[-1], rtol=1e-12, atol=floor)
-    while len(found) < len(times):
-        message = solver.step()
-        if solver.status == "failed":
-            raise ArithmeticError(f"{WHO}: integration stopped at t = {solver.t}: {message}; use an earlier time")
-        between = None
-        while len(found) < len(times) and times[len(found)] <= solver.t:
-            between = between or solver.dense_output()
-            layers = model.split(between(times[len(found)]))
-            found.append(model.map(layers))
-        leak = max(leak, model.leak(layers))
-        if leak > LEAK:
-            break
-    return Path(times, np.stack(found), model.layers, layers, model), leak
+    model = _integrated(network, red)
+    end = _horizon(model, red) if until is None else until
+    times = np.linspace(0.0, end, POINTS if model.size <= LARGE else FEW_POINTS)
+    start = model.layers
+    if model.velocity == 0:
+        return Path(times, np.repeat(model.map(start)[None], len(times), axis=0), start, start, model)
+    reached, final = model.follow(times)
+    return Path(times, reached, start, final, model)
 
 
 def kernel_change(path: Path, red: Reduced) -> float:
@@ -285,7 +227,7 @@ def _square(terms: list[tuple[np.ndarray, np.ndarray]]) -> float:
     return float(sum(np.sum(a[0] * b[0]) * np.sum(a[1] * b[1]) for a in terms for b in terms))
 
 
-def _factors(model: _Model, red: Reduced, layers: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+def _factors(model: Weights, red: Reduced, layers: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
     after, afters = np.eye(len(model.cross)) if model.outputs is None else model.outputs.T, []
     for w in reversed(layers):
         afters.append(after @ after.T)

@@ -82,14 +82,6 @@ DIRECTIONS = {
 }
 
 
-def example(cls, rng):
-    flow, z0 = cls.example(rng)
-    if cls.__name__ == "FrozenHead":  # the derivative by a classifier with several zero singular values is not defined
-        parameters = flow.parameters() | {"w": flow.w[0]}
-        return cls(**parameters), type(z0)(*(v[0] for v in z0))
-    return flow, z0
-
-
 def moved(flow, z0, direction, amount, xp):
     """Return flow and state, moved by an amount in a direction, in an arithmetic."""
     changes, to = direction
@@ -117,7 +109,7 @@ def slopes(cls, count, seed):
     points = []
     for k in range(count):
         rng = np.random.default_rng([seed, k])
-        flow, z0 = example(cls, rng)
+        flow, z0 = cls.example(rng)
         direction = DIRECTIONS.get(cls.__name__, free)(flow, z0, rng)
         points.append((flow, z0, direction, np.exp(rng.uniform(np.log(0.1), np.log(2.0)))))
 
@@ -267,6 +259,34 @@ def test_gradients_are_finite_at_equal_eigenvalues(name):
     assert abs(found - exact_derivative(flow, z0, (changes, to), 0.7)) <= 1e-12
 
 
+HEADS = {  # classifiers whose singular vectors have no derivatives, and class sizes
+    "simplex": (np.eye(3) - 1 / 3, 2),
+    "simplex, unequal classes": (np.eye(3) - 1 / 3, [1, 2, 3]),
+    "rank one": (np.outer([1.0, 2.0, 3.0], [1.0, -1.0, 2.0, 0.5]), 2),
+    "zero": (np.zeros((3, 2)), 2),
+}
+
+
+@pytest.mark.parametrize("name", quick(HEADS, lambda name: name == "simplex"))
+def test_a_frozen_head_is_differentiated_at_equal_singular_values(name):
+    rng = np.random.default_rng(0)
+    w, m = HEADS[name]
+    flow = ls.FrozenHead(kappa_d=2.0, kappa_c=1.2, kappa_n=0.4, classes=3, m=m, w=w, eta_b=0.7)
+    z0 = flow.State(rng.normal(size=(w.shape[1], sum(flow.sizes))), rng.normal(size=3))
+    changes, to = free(flow, z0, rng)
+    changes["w"] = rng.normal(size=w.shape)  # changes the rank, too
+
+    def values(amount, t):
+        there, start = moved(flow, z0, (changes, to), amount, jax.numpy)
+        traj = there(t, start)
+        return {each: traj[each].sum() for each in ("h", "b", "loss", "loss_class")}
+
+    for each, slope in jax.jit(jax.jacfwd(values))(0.0, 0.7).items():
+        assert abs(slope - exact_derivative(flow, z0, (changes, to), 0.7, each)) <= 1e-12 * max(1, abs(slope)), each
+    ends = jax.jit(jax.jacfwd(values))(0.0, np.array([0.0, np.inf]))
+    assert np.isfinite(list(ends.values())).all()
+
+
 @pytest.mark.exhaustive
 def test_the_derivative_of_neural_collapse_is_nan_where_changes_grow():
     flow, z0 = ls.NeuralCollapse.example(np.random.default_rng(5))
@@ -315,13 +335,10 @@ def test_counts_must_be_known():
         jax.jit(lambda n: ls.BlockKernel(2.0, 1.0, 0.5, n).eta)(np.array([2.0, 2.0]))
 
 
-UNTRACED = ("MatchedOutputs", "DeepLearningTime", "KernelRegression", "LayerKernels", "TransferError")
-
-
 @pytest.mark.parametrize(
     "cls",
     quick(
-        [cls for cls in ls.laws.ALL if issubclass(cls, ls.laws.Expansion) and cls.__name__ not in UNTRACED],
+        [cls for cls in ls.laws.ALL if issubclass(cls, ls.laws.Expansion) and cls is not ls.laws.KernelRegression],
         lambda cls: cls.__name__ in ("LearningTime", "FinalKernel", "EarlyAlignment"),
     ),
     ids=lambda cls: cls.__name__,
@@ -342,6 +359,57 @@ def test_formulas_of_laws_are_traced_and_differentiated(cls):
         assert np.max(np.abs(found[name] - right)) <= 1e-12 * size, name
         change = (ends[0][name] - ends[1][name]) / (2 * step)
         assert np.max(np.abs(slope[name] - change)) <= 1e-5 * (size / small + np.max(np.abs(change))), name
+
+
+def assert_law_slopes(law, formula, small):
+    """Compare derivatives of ``formula(law, xp, small)`` in random directions with differences in fifty digits."""
+    rng, exact, traced = np.random.default_rng(1), arithmetic.precise(DIGITS), arithmetic.namespace(jax.numpy.zeros(1))
+    own = {name: v for name, v in law.parameters().items() if name not in whole(law)}
+    changes = {name: 0.3 * rng.normal(size=v.shape) for name, v in own.items()}
+    if "covariance" in changes:
+        changes["covariance"] += changes["covariance"].T
+
+    def value(amount, xp):
+        cast, step = (lambda v: arithmetic.cast(xp, v)), amount * arithmetic.cast(xp, small)
+        there = law.cast(xp)._with(**{k: cast(v) + amount * cast(changes[k]) for k, v in own.items()})
+        return formula(there, xp, cast(small) + step)
+
+    step = exact.asarray(10) ** -20
+    ends = [value(amount, exact) for amount in (step, -step)]
+    for name, slope in compiled(jax.jacfwd(lambda amount: value(amount, traced)))(0.0).items():
+        right = arithmetic.to_numpy((ends[0][name] - ends[1][name]) / (2 * step)).astype(float)
+        assert np.max(np.abs(slope - right)) <= 1e-9 * np.max(np.abs(right)), name
+
+
+LAWS = ["LayerKernels", "DeepLearningTime", "MatchedOutputs", "equal modes"]
+
+
+@pytest.mark.parametrize("name", quick(LAWS, lambda name: name in ("LayerKernels", "MatchedOutputs")))
+def test_derivatives_of_laws_agree_with_fifty_digits(name):
+    cls = getattr(ls.laws, name, ls.laws.MatchedOutputs)
+    law = cls.example(np.random.default_rng(0))
+    if cls is ls.laws.MatchedOutputs:
+        law = law._with(phases=law.phases[[0, 12, 30]])
+    if name == "equal modes":
+        law = law._with(target=1.3 * np.eye(3, 6))
+
+    def formula(law, xp, small):
+        return law.approximation(xp, small) if name != "equal modes" else {"gram": law.gram(xp, small, law.phases + 9)}
+
+    assert_law_slopes(law, formula, 3e-3)
+
+
+def test_kernel_regression_traces_its_formulas_but_not_the_trained_weights():
+    law = ls.laws.KernelRegression.example(np.random.default_rng(0))
+
+    def formula(law, xp, small):
+        return {
+            "last": law.last_layer(xp, small), "regression": law.regression(xp, small * law.first, small * law.last)
+        }  # fmt: skip
+
+    assert_law_slopes(law, formula, 1e-2)
+    with pytest.raises(TypeError, match=r"KernelRegression: approximation .* no closed form .* trace last_layer"):
+        jax.jit(lambda small: law.approximation(jax.numpy, small))(1e-2)
 
 
 @pytest.mark.parametrize("name", ["k", "step", "momentum", "decay"])

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.arithmetic import precision
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
@@ -13,6 +14,7 @@ from linsolve.core.parameters import parameter
 from linsolve.numerics.spectrum import exponents, integral_weights, reach_backward
 from linsolve.systems.collapse.contrasts import split
 from linsolve.systems.collapse.features import BlockFeatures, bias_rate
+from linsolve.systems.collapse.head_traced import smooth_losses, smooth_state, with_derivative_of
 from linsolve.systems.collapse.unequal_head import UnequalHead, padded
 
 __all__ = ["FrozenHead"]
@@ -151,10 +153,16 @@ class FrozenHead(BlockFeatures):
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start."""
         self.residual(xp, z0)  # refuses a start of other sizes
+        if arithmetic.is_jax(xp):
+            h, b = with_derivative_of(xp, smooth_state, FrozenHead._later, self, t, z0)
+        else:
+            h, b = self._later(xp, t, z0)
         still = (t == 0)[..., None]
+        return self.State(xp.where(still[..., None], z0.h, h), xp.where(still, z0.b, b))
+
+    def _later(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
         if not self._equal:
-            h, b = UnequalHead.of(xp, self).at(xp, t, z0.h, z0.b)
-            return self.State(xp.where(still[..., None], z0.h, h), xp.where(still, z0.b, b))
+            return UnequalHead.of(xp, self).at(xp, t, z0.h, z0.b)
         u, v, s = self._modes(xp)
         outputs, features = self.w.shape[-2:]
         count = self._count * self.eta_b[..., None, None]
@@ -181,11 +189,14 @@ class FrozenHead(BlockFeatures):
         kept = xp.where(large * size**2 + count > 0, (large * size**2 + count * decay.left) / full, 1 + 0 * full)
         b = kept * bias
         b = b - count * decay.grown * (size * padded(xp, whole[..., :1], outputs) - even)
-        return self.State(xp.where(still[..., None], z0.h, v @ h), xp.where(still, z0.b, (u @ b)[..., 0]))
+        return v @ h, (u @ b)[..., 0]
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return the loss and its three parts from exponentials, without subtracting the targets."""
-        losses = self._losses(xp, t, z0) if self._equal else UnequalHead.of(xp, self).losses(xp, t, z0.h, z0.b)
+        if arithmetic.is_jax(xp):
+            losses = with_derivative_of(xp, smooth_losses, FrozenHead._losses, self, t, z0)
+        else:
+            losses = self._losses(xp, t, z0)
         return {
             "loss": losses[0] + losses[1] + losses[2],
             "loss_sample": losses[0],
@@ -193,14 +204,16 @@ class FrozenHead(BlockFeatures):
             "loss_global": losses[2],
         }
 
-    def _losses(self, xp: Any, t: Any, z0: Any) -> list[Any]:
+    def _losses(self, xp: Any, t: Any, z0: Any) -> tuple[Any, ...]:
+        if not self._equal:
+            return UnequalHead.of(xp, self).losses(xp, t, z0.h, z0.b)
         u, _, s = self._modes(xp)
         decays = self._decays(xp, t, padded(xp, s, self.w.shape[-2]))
         parts = split(xp, self.residual(xp, z0), self._members(xp))
-        return [
+        return tuple(
             xp.sum((decay.left * (xp.matrix_transpose(u) @ part)) ** 2, axis=(-2, -1)) / 2
             for decay, part in zip(decays, parts, strict=True)
-        ]
+        )
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``: zero residual within the range of the classifier."""

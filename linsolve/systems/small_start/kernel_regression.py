@@ -101,6 +101,12 @@ class KernelRegression(SmallStart):
         check_growth(self)
 
     def _trained(self, small: Any) -> tuple[np.ndarray, np.ndarray]:
+        if not arithmetic.readable(*self.parameters().values(), small):
+            raise TypeError(
+                f"{type(self).__name__}: approximation compares with kernel regression by the trained weights, which "
+                "have no closed form and are not traced by JAX; trace last_layer(xp, small), from the initial weights, "
+                "or regression(xp, first, last) of given weights"
+            )
         check_small(self, small)
         first, last = trained(
             self.layers_at_start(small), self.target, covariance=self.inputs.T @ self.inputs / len(self.inputs)

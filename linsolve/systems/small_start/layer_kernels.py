@@ -72,9 +72,12 @@ class LayerKernels(DeepStart):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_covariance(self, definite=True)
-        stated, hidden = type(self).orders, range(1, self.rates.shape[0])
-        orders = {f"{part} {k}": order for k in hidden for part, order in (("layer", 2), ("across", 2 * k))}
+        stated = type(self).orders
+        orders = {f"{part} {k}": order for k in self._hidden() for part, order in (("layer", 2), ("across", 2 * k))}
         object.__setattr__(self, "orders", {name: stated.get(name, order) for name, order in orders.items()})
+
+    def _hidden(self) -> range:
+        return range(1, self.rates.shape[0])
 
     def spike(self, xp: Any, layer: int) -> Any:
         """Return the spike, the limit of the kernel matrix of a layer, shape (n_in, n_in)."""
@@ -85,7 +88,8 @@ class LayerKernels(DeepStart):
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the spikes of the hidden layers, as full kernels and with a zero block orthogonal to the target."""
-        return {name: self.spike(xp, int(name.split()[1])) for name in self.orders}
+        spikes = {k: self.spike(xp, k) for k in self._hidden()}
+        return {f"{part} {k}": spike for k, spike in spikes.items() for part in ("layer", "across")}
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same quantities of the trained network."""

@@ -171,6 +171,7 @@ class DeepLearningTime(Expansion):
     depth: Any = parameter("L", "number of layers", domain="(2, 60]")
     eta: Any = parameter(r"\bar\eta", "geometric mean of the learning rates", domain="(0, inf)", default=1.0)
 
+    _names: ClassVar[tuple[str, ...]] = ()
     batched: ClassVar[bool] = True
     approximates: ClassVar[str] = "DeepMode, started at sigma^depth"
     timed: ClassVar[bool] = False
@@ -189,12 +190,13 @@ class DeepLearningTime(Expansion):
             which = f" (mode {mode})" if np.sum(depths == depth) > 1 else ""
             names |= {f"half of the {part} at depth {depth:g}{which}": depth - 2 for part in ("target", "loss")}
         object.__setattr__(self, "orders", names)
+        object.__setattr__(self, "_names", tuple(names))  # known where JAX traces the depths
         object.__setattr__(self, "dps", max(50, 30 + 4 * int(depths.max())))  # errors decrease to 1e-4^(L - 2)
 
     def _named(self, target: Any, loss: Any) -> dict[str, Any]:
         """Return the times of each mode under the names in `orders`."""
         pairs = [(target[i], loss[i]) for i in np.ndindex(target.shape)]
-        return dict(zip(self.orders, [time for pair in pairs for time in pair], strict=True))
+        return dict(zip(self._names, [time for pair in pairs for time in pair], strict=True))
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the times by depth."""

@@ -17,6 +17,7 @@ from linsolve.systems.small_start.small_network import SmallNetwork, named_losse
 from linsolve.systems.small_start.start import check_direction, check_range
 from linsolve.systems.whitened.factorizations import echelon, flipped
 from linsolve.systems.whitened.matrix_riccati import moved
+from linsolve.systems.whitened.riccati_traced import traced_riccati
 from linsolve.systems.whitened.start_frame import Frame, Modes
 
 __all__ = ["MatchedOutputs"]
@@ -111,10 +112,30 @@ class MatchedOutputs(Expansion):
         """Return ``Q Q^T`` at times `t`, shape (time, n_in + n_out, n_in + n_out)."""
         turned = xp.matrix_transpose
         q0 = small * xp.concat([turned(self.first), self.last], axis=0)
-        start = q0 @ turned(q0)
-        product, x, z = moved(xp, t, self._frame(xp, q0), self.target.shape[1])
-        later = xp.concat([xp.concat([x, turned(product)], axis=-1), xp.concat([product, z], axis=-1)], axis=-2)
-        return xp.where((t == 0)[:, None, None], start, later)
+        product, x, z = self._traced(xp, t, q0) if arithmetic.is_jax(xp) else self._followed(xp, t, q0)
+        return xp.concat([xp.concat([x, turned(product)], axis=-1), xp.concat([product, z], axis=-1)], axis=-2)
+
+    def _followed(self, xp: Any, t: Any, q0: Any) -> list[Any]:
+        """Return the product and the Gram matrices at times `t`."""
+        n, whole = self.target.shape[1], q0 @ xp.matrix_transpose(q0)
+        later, still = moved(xp, t, self._frame(xp, q0), n), (t == 0)[:, None, None]
+        start = whole[n:, :n], whole[:n, :n], whole[n:, n:]
+        return [xp.where(still, a, b) for a, b in zip(start, later, strict=True)]
+
+    def _traced(self, xp: Any, t: Any, q0: Any) -> tuple[Any, Any, Any]:
+        """Return the product and the Gram matrices for JAX; the formula has no imbalance."""
+        n = self.target.shape[1]
+
+        def riccati(xp: Any, clock: Any, targets: Any, starts: Any) -> Any:
+            laws = [self._with(target=target) for target in targets]
+            found = [law._followed(xp, clock[:, i], starts[i]) for i, law in enumerate(laws)]
+            return [np.stack(each, axis=1) for each in zip(*found, strict=True)]
+
+        def posed(target: Any, q: Any) -> tuple[Any, ...]:
+            whole, still = q @ xp.matrix_transpose(q), 0 * q[..., 0, 0]
+            return target, whole[..., n:, :n], whole[..., :n, :n], whole[..., n:, n:], still, still
+
+        return traced_riccati(xp, riccati, t, self.target, q0, posed=posed)
 
     def _frame(self, xp: Any, q0: Any) -> Frame:
         """Return the initial weights in the eigenbasis of F; they need not be balanced."""

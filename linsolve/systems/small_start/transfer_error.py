@@ -97,6 +97,7 @@ class TransferError(Statistic):
         task: Any = None,
         samples: int | None = None,
         ridge: float = 0.0,
+        bias: Any = None,
         covariances: bool = False,
         tolerance: float | None = None,
     ) -> NetworkLaw:
@@ -113,6 +114,9 @@ class TransferError(Statistic):
         ridge : float
             Ridge added to the kernel matrix, in units of the kernel's part without spike,
             :math:`\bar\eta s^{2 - 2/L}`.
+        bias : None
+            Biases are refused: each adds a part to the kernel, a constant or a function of the new inputs, that the
+            average over samples does not have.
 
         Returns
         -------
@@ -122,7 +126,7 @@ class TransferError(Statistic):
         Raises
         ------
         NotExact
-            If the network has several outputs, or its start is not small.
+            If the network has several outputs or a bias, or its start is not small.
         TypeError
             If the task or the number of samples is missing.
         ValueError
@@ -143,7 +147,10 @@ class TransferError(Statistic):
         for name, value, fix in (("task", task, "task=[1.0, 0.0] for two inputs"), ("samples", samples, "samples=20")):
             if value is None:
                 raise TypeError(f"{who}: {name} = None must be given ({_MEANINGS[name]}); say {fix}")
-        given = GivenNetwork.read(who, weights, data, rates, covariances, tolerance)
+        given = GivenNetwork.read(who, weights, data, rates, covariances, tolerance, bias)
+        if given.network.biases:
+            meaning = "a bias adds a part to the kernel that the average over samples of the new task does not have"
+            given.refuse("bias", "given", "must be left out", meaning, "integrate the network with linsolve.solve")
         net, network = FinalNetwork.of(given, outputs=1), given.network
         n_in = network.weights[0].shape[1]
         tasks = np.asarray(real_array(who, "task", task, meaning=_MEANINGS["task"]))

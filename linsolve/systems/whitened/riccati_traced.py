@@ -13,7 +13,7 @@ step. No eigenvector is differentiated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,34 +26,54 @@ _FAR = 400.0  # largest product of time and |F| that the steps cover; later the 
 _CONVERGED = 1e-12
 
 
-def traced_riccati(xp: Any, riccati: Callable[..., Any], t: Any, *given: Any) -> tuple[Any, Any, Any]:
+def traced_riccati(
+    xp: Any, riccati: Callable[..., Any], t: Any, *given: Any, posed: Callable[..., Any] | None = None
+) -> tuple[Any, Any, Any]:
     """Return product and Gram matrices at times `t`; `riccati` evaluates them in NumPy.
 
     Parameters
     ----------
     xp : namespace
     riccati : callable
+        Function of ``(numpy, t, *given)``.
     t : array
         Times, shape lead + (1,) * len(batch).
     *given : array
-        Target, product and Gram matrices, shape batch + own.
+        Target, product and Gram matrices, shape batch + own; with `posed` any matrices.
+    posed : callable, optional
+        Function of `given`: target, product, Gram matrices, and spread and total of the `imbalance`.
     """
     full = np.broadcast_shapes(t.shape, *(a.shape[:-2] for a in given))
     given = tuple(xp.broadcast_to(a, full + a.shape[-2:]) for a in given)
+    equation = _Equation(xp, riccati, posed or (lambda *given: _in_class(xp, *given)))
 
     def values(t: Any, *given: Any) -> Any:
-        y, x, z = _on_host(xp, riccati, t[..., None], *given)
+        y, x, z = _on_host(equation, t[..., None], *given)
         return y[..., 0, :, :], x[..., 0, :, :], z[..., 0, :, :]
 
     def derivative(found: Any, given: Any, changes: Any) -> Any:
-        return _changes(xp, riccati, found, given, changes)
+        return _changes(equation, found, given, changes)
 
     return xp.with_derivative(values, derivative, xp.broadcast_to(t, full), *given)
 
 
-def _on_host(xp: Any, riccati: Callable[..., Any], t: Any, *given: Any) -> tuple[Any, Any, Any]:
+class _Equation(NamedTuple):
+    """Namespace, solution in NumPy, and the start with its imbalance as a function of the given matrices."""
+
+    xp: Any
+    riccati: Callable[..., Any]
+    posed: Callable[..., Any]
+
+
+def _in_class(xp: Any, target: Any, *start: Any) -> tuple[Any, ...]:
+    kind = imbalance(xp, *start)
+    return target, *start, kind.spread, kind.total
+
+
+def _on_host(equation: _Equation, t: Any, *given: Any) -> tuple[Any, Any, Any]:
     """Return the solution at times `t`, shape full + (times,), of the problems of shape full."""
-    shapes = tuple(t.shape + a.shape[-2:] for a in given[1:])
+    xp, riccati, posed = equation
+    shapes = tuple(t.shape + a.shape[-2:] for a in posed(*given)[1:4])
 
     def evaluated(t: np.ndarray, *given: np.ndarray) -> list[np.ndarray]:
         count = t.shape[-1]
@@ -68,17 +88,17 @@ def _late(t: np.ndarray) -> float:
     return float(np.sqrt(np.finfo(np.float32).max)) / 2
 
 
-def _changes(
-    xp: Any, riccati: Callable[..., Any], found: Any, given: tuple[Any, ...], changes: tuple[Any, ...]
-) -> tuple[Any, Any, Any]:
-    t, n_in = given[0], given[1].shape[-1]
-    pace = _pace(xp, given)
+def _changes(equation: _Equation, found: Any, given: tuple[Any, ...], changes: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    xp, t = equation.xp, given[0]
+    (target, *_, spread, total), turned = xp.jvp(equation.posed, given[1:], changes[1:])
+    n_in, pace = target.shape[-1], _pace(xp, target, spread, total)
     far = t * pace > _FAR
     end = xp.where(far, _FAR / pace, t)
     grid = end[..., None] * xp.arange(_STEPS + 1) / _STEPS
-    path = _whole(xp, *_on_host(xp, riccati, grid, *given[1:]))
-    steps, flow = _flow_map(xp, (end, *given[1:]), (xp.where(far, xp.zeros_like(t), changes[0]), *changes[1:]))
-    carried = _whole(xp, *changes[2:])
+    path = _whole(xp, *_on_host(equation, grid, *given[1:]))
+    moved = xp.where(far, xp.zeros_like(t), changes[0])
+    steps, flow = _flow_map(xp, (end, target, spread, total), (moved, turned[0], *turned[4:]))
+    carried = _whole(xp, *turned[1:4])
     path = xp.moveaxis(path, -3, 0)
 
     def step(carried: Any, ends: Any) -> tuple[Any, None]:
@@ -92,11 +112,9 @@ def _changes(
     return carried[..., n_in:, :n_in], carried[..., :n_in, :n_in], carried[..., n_in:, n_in:]
 
 
-def _pace(xp: Any, given: tuple[Any, ...]) -> Any:
+def _pace(xp: Any, target: Any, spread: Any, total: Any) -> Any:
     """Return the norm of ``F~``, 1 where it is 0."""
-    _, target, *start = given
-    kind = imbalance(xp, *start)
-    size = xp.hypot(xp.sqrt(xp.sum(target * target, axis=(-2, -1))), kind.total) + xp.sqrt(kind.spread)
+    size = xp.hypot(xp.sqrt(xp.sum(target * target, axis=(-2, -1))), total) + xp.sqrt(spread)
     return xp.where(size > 0, size, xp.ones_like(size))
 
 
@@ -109,9 +127,8 @@ def _whole(xp: Any, y: Any, x: Any, z: Any) -> Any:
 def _flow_map(xp: Any, given: tuple[Any, ...], changes: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
     """Return the four blocks of the exponential of a step, and their changes."""
 
-    def exponential(t: Any, target: Any, *start: Any) -> Any:
-        kind, (n_out, n_in) = imbalance(xp, *start), target.shape[-2:]
-        total, spread = (v[..., None, None] for v in (kind.total, kind.spread))
+    def exponential(t: Any, target: Any, spread: Any, total: Any) -> Any:
+        (n_out, n_in), spread, total = target.shape[-2:], spread[..., None, None], total[..., None, None]
         zero, one = xp.zeros_like(target), xp.eye(n_in + n_out)
         ends = -total / 2 * xp.eye(n_in), total / 2 * xp.eye(n_out)
         f = _whole(xp, target, ends[0] + 0 * _gram(xp, zero), ends[1])
