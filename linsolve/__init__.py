@@ -13,6 +13,7 @@ from linsolve.core.parameters import parameter
 from linsolve.core.query import NotExact, evaluate_by, iterate_by
 from linsolve.core.registry import on_use
 from linsolve.core.series import draw_by
+from linsolve.core.tasks import sequence
 from linsolve.core.trajectory import Trajectory
 from linsolve.core.verify import verify
 from linsolve.core.version import VERSION
@@ -56,6 +57,7 @@ __all__ = [
     "laws",
     "observable",
     "parameter",
+    "sequence",
     "verify",
     *_WHERE,
 ]

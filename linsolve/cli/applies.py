@@ -22,8 +22,8 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data",
         metavar="DATA",
-        help="use digits, breast_cancer or tree, or read a .npz file (X, Y, and X_test, Y_test if it has both; or Sigma_xx, "
-        "Sigma_yx) or a .csv file",
+        help="use digits, breast_cancer or tree, or read a .npz file (X, Y, and X_test, Y_test if it has both; or "
+        "Sigma_xx, Sigma_yx) or a .csv file",
     )
     parser.add_argument(
         "--test", metavar="FILE", help="read test samples from this file, and also find the test loss over time"

@@ -26,6 +26,8 @@ __all__ = [
 LABELS = {
     "loss": "loss $L$",
     "train_loss": "train loss $L$",
+    "losses": "loss of each task",
+    "forgetting": "forgetting of each task",
     "singular_values": "singular values of the product",
     "kernel_alignment": "kernel alignment",
     "ntk": "tangent kernel",
@@ -111,7 +113,7 @@ def label_axes(ax: Any, traj: Trajectory, name: str) -> None:
 
 def _time_label(traj: Trajectory) -> str:
     """Return the name of the time axis with its unit, the flow's time constant or inverse learning rate."""
-    tau = getattr(traj.flow, "tau", None)
+    tau = getattr(getattr(traj, "flow", None), "tau", None)
     if tau is None:
         return r"time $t$  (learning rate $\times$ steps)"
     tau = arithmetic.to_numpy(tau)

@@ -198,6 +198,7 @@ OWN: dict[str, dict[str, Any]] = {
         "executor": None,
     },
     "ensembles.of": {"flow": ls.BalancedMode, "name": "loss", "start": 0.1, "t": 1.0, "s": 1.0},
+    "sequence": {"tasks": [(mode(), 1.0), (mode(), 2.0)], "z0": np.array([0.1, 0.2])},
     "sweep": {
         "rng": None,
         "observe": ls.ensembles.of(ls.BalancedMode, "loss", t=1.0, start=0.1),
