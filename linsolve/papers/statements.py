@@ -160,6 +160,16 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(15)-(17), (33)", "variance over initial weights", _mean("LazyFluctuations")),
         Statement("(18), (24)", "kernel after training", _law("LazyTraining", "kernel change")),
         Statement("(18), lazy training", "kernel at fixed width", _mean("FixedWidthKernelChange")),
+        Statement(
+            "(18), (29), lazy training of several hidden layers",
+            "kernel, weights and time of a draw",
+            _law("DeepLazyRegime", "kernel change", 0.01),
+        ),
+        Statement(
+            "(17), (18), lazy training of several hidden layers",
+            "averages over initial weights",
+            _mean("DeepLazyFluctuations"),
+        ),
         Statement("(19)", "half time", _law("FeatureRegime", "half time")),
         Statement("(29)", "weights in lazy training", _law("LazyRegime", "weights")),
         Statement("(30)", "weights in feature training", _law("FeatureRegime", "weights")),
@@ -172,7 +182,8 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             for name in ("4(a)", "5", "9")
         ),
         Statement("Figures 3(b)-(d), 4(c)-(d)", "test error of classifiers", reason=NONLINEAR),
-        Statement("Figures 4(b), 10", "linear versions", reason=MISSING),
+        Statement("Figure 4(b) (linear)", "one and two hidden layers", "linsolve figure geiger-4b"),
+        Statement("Figure 10 (linear)", "two hidden layers", "linsolve figure geiger-10"),
         Statement(
             "Table 1, Figures 1, 2, 6-8, 11-16", "Softplus, convolutional and residual networks", reason=NONLINEAR
         ),

@@ -90,6 +90,36 @@ class ChangeWithRootOfTheWidth(ls.laws.FixedWidthKernelChange):
         return super().prediction(xp) | {"size": xp.sqrt(self.h)}
 
 
+class LazyChangeWithoutItsSecondOrder(ls.laws.DeepLazyRegime):
+    """After eq. (18): the change of the kernel is linear in 1/alpha."""
+
+    def approximation(self, xp, small):
+        found = super().approximation(xp, small)
+        jet, g = self.jet, float(small) * float(self.target[0])
+        return found | {"kernel change": xp.asarray(jet.slope / jet.kernel**2 * g)}
+
+
+class LazyTimeOfOneLayer(ls.laws.DeepLazyRegime):
+    """The half time of one hidden layer at every depth."""
+
+    def approximation(self, xp, small):
+        return super().approximation(xp, small) | {"half time": xp.asarray(np.log(2) / 4)}
+
+
+class CurvatureOfOneLayer(ls.laws.DeepLazyFluctuations):
+    """dK/K_0 = G^2/2 at every depth."""
+
+    def prediction(self, xp):
+        return super().prediction(xp) | {"kernel": xp.asarray(0.5)}
+
+
+class VarianceOfOneLayer(ls.laws.DeepLazyFluctuations):
+    """Eq. (17) with the coefficient 1/4 at every depth."""
+
+    def prediction(self, xp):
+        return super().prediction(xp) | {"output across": xp.asarray(0.25)}
+
+
 _FLOW, _START = ls.LazyTwoLayer.example(np.random.default_rng(2))
 
 FLOWS = {
@@ -105,4 +135,8 @@ LAWS = {
     "lazy variance in both regimes": Mutant(LazyVarianceInBothRegimes, "z F"),
     "lazy variance across": Mutant(LazyVarianceAcross, "z F across"),
     "1/(sqrt(h) alpha) at fixed width": Mutant(ChangeWithRootOfTheWidth, "z size"),
+    "lazy change without its second order": Mutant(LazyChangeWithoutItsSecondOrder, "order kernel change"),
+    "lazy time of one layer": Mutant(LazyTimeOfOneLayer, "order half time"),
+    "curvature of one layer": Mutant(CurvatureOfOneLayer, "z kernel"),
+    "variance of one layer": Mutant(VarianceOfOneLayer, "z output across"),
 }

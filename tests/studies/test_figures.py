@@ -12,6 +12,7 @@ from linsolve.studies.figures import (
     directions,
     generalization,
     lazy,
+    lazy_deep,
     linearized,
     networks,
     phases,
@@ -98,6 +99,36 @@ def test_figure_4a_of_geiger_variance_falls_as_one_over_the_width():
         assert np.max((np.abs(mean - theory) - 3 * theory / h) / error) < 4
         np.testing.assert_allclose(theory * h, theory[0] * h[0], rtol=1e-12)
     one_panel("geiger-4a", data, lazy)
+
+
+def test_figure_4b_of_geiger_variances_times_width_lie_on_one_curve(monkeypatch):
+    monkeypatch.setattr(lazy_deep, "TWO", (8, 24))
+    monkeypatch.setattr(lazy_deep, "DRAWS", 8)
+    monkeypatch.setattr(lazy_deep, "ONE", (16, 256))
+    monkeypatch.setattr(lazy_deep, "SAMPLES", 500)
+    data = lazy_deep.compute_geiger_4b()
+    limit = np.exp(np.interp(np.log(lazy_deep.SCALED), np.log(data["line"]), np.log(data["theory"])))
+    for h, (mean, error) in data["one"].items():
+        assert np.all(np.abs(mean - limit) <= 4 * error + 3 * limit / h)
+    for h, (mean, error) in data["two"].items():
+        assert abs(mean[-1] - data["lazy"]) <= 4 * error[-1] + data["lazy"] / h
+        assert 0.9 <= mean[0] / lazy_deep.SCALED[0] ** (2 / 3) <= 1.05
+    panels("geiger-4b", data, lazy_deep)
+
+
+def test_figure_10_of_geiger_outputs_are_linear_until_the_half_time(monkeypatch):
+    monkeypatch.setattr(lazy_deep, "WIDTHS", (16,))
+    monkeypatch.setattr(lazy_deep, "WIDTH", 16)
+    monkeypatch.setattr(lazy_deep, "REPEATS", 1)
+    monkeypatch.setattr(lazy_deep, "SCALES", (1e-3, 10.0))
+    data = lazy_deep.compute_geiger_10()
+    early = lazy_deep.TIMES < 0.05
+    for scaled, curve in data["scales"].items():
+        assert np.max(np.abs(curve["moved"] / curve["linear"] - 1)[early]) <= 0.2
+        assert abs(curve["moved"][-1] * scaled - 1) <= 0.2
+    small = data["scales"][1e-3]
+    assert np.max(np.abs(small["moved"][: len(small["leading"])] / small["leading"] - 1)) <= 0.02
+    panels("geiger-10", data, lazy_deep)
 
 
 def one_panel(name, data, module):

@@ -20,6 +20,8 @@ LAWS = {
     "FirstLayerAlignment": "first_layer",
     "KernelSpeed": "kernel_speed",
     "DeepFeatureRegime": "deep_feature",
+    "DeepLazyRegime": "deep_lazy",
+    "DeepLazyFluctuations": "deep_lazy",
     "SaddleToSaddle": "saddle_to_saddle",
     "FinalKernel": "final_kernel",
     "FinalKernelAnisotropic": "final_kernel",

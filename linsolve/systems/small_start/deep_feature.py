@@ -14,10 +14,40 @@ from linsolve.systems.small_start.final_kernel import tangent_kernel
 from linsolve.systems.small_start.start import refuse
 from linsolve.systems.small_start.unaligned import UnalignedStart
 
-__all__ = ["DeepFeatureRegime"]
+__all__ = ["DeepFeatureRegime", "ScaledOutput"]
 
 
-class DeepFeatureRegime(UnalignedStart):
+class ScaledOutput(UnalignedStart):
+    """Network of two and more hidden layers whose output, times a scale, learns a target on a line."""
+
+    target: Any = parameter("y", "sign of the target", axes=("n_in",))
+
+    timed: ClassVar[bool] = False
+    unapplied: ClassVar[str] = "a scaling with the scale of the output; UnalignedLearningTime.of takes one network"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        target = arithmetic.to_numpy(self.target).astype(float)
+        if target.shape != (1,) or abs(target[0]) != 1:
+            refuse(self, "target", target.tolist(), "must be [1] or [-1]", "G sets the size")
+        if not np.all(arithmetic.to_numpy(self.rates).astype(float) == 1):
+            refuse(self, "rates", arithmetic.to_numpy(self.rates).tolist(), "must be 1", "rescale the layers")
+
+    def learned(self, unit: float) -> tuple[float, float, float]:
+        """Return kernel, change of the weights and half time of the trained network, integrated in units of its end.
+
+        The layers are divided by `unit`, the size of the gap to the power ``1/(L+1)``.
+        """
+        layers = self.layers_at_start(1 / unit)
+        gap = np.asarray(self.target) + float(maps(layers)[-1][0, 0])  # F learns y from f_0
+        end = trained(layers, gap)
+        moved = sum(float(np.sum((a - b) ** 2)) for a, b in zip(end, layers, strict=True)) ** 0.5
+        power = unit ** (2 * len(layers) - 2)
+        half = time_to_reach(layers, gap, loss=True)
+        return float(tangent_kernel(end)[0, 0, 0, 0]) * power, moved * unit, half / power
+
+
+class DeepFeatureRegime(ScaledOutput):
     r"""Feature training with two and more hidden layers, ``small`` :math:`= 1/G \ll 1`.
 
     With ``L`` hidden layers and :math:`G = |y| / (\rho \sqrt h\, \alpha)`, for :math:`F = \alpha (f - f_0)`, :math:`f =
@@ -67,10 +97,6 @@ class DeepFeatureRegime(UnalignedStart):
     (100000000, 173.21, 1e-06)
     """
 
-    target: Any = parameter("y", "sign of the target", axes=("n_in",))
-
-    timed: ClassVar[bool] = False
-    unapplied: ClassVar[str] = "a scaling with the scale of the output; UnalignedLearningTime.of takes one network"
     symbol: ClassVar[str] = "1/G"
     meaning: ClassVar[str] = "start over the gap to be learned"
     names: ClassVar[tuple[str, ...]] = ("kernel", "weights", "half time")
@@ -79,11 +105,6 @@ class DeepFeatureRegime(UnalignedStart):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        target = arithmetic.to_numpy(self.target).astype(float)
-        if target.shape != (1,) or abs(target[0]) != 1:
-            refuse(self, "target", target.tolist(), "must be [1] or [-1]", "G sets the size")
-        if not np.all(arithmetic.to_numpy(self.rates).astype(float) == 1):
-            refuse(self, "rates", arithmetic.to_numpy(self.rates).tolist(), "must be 1", "rescale the layers")
         depth = self.start.shape[0]
         powers = (min(1.0, 4 / depth), 1 / depth, 1 - 2 / depth)
         object.__setattr__(self, "orders", dict(zip(self.names, powers, strict=True)))
@@ -96,15 +117,9 @@ class DeepFeatureRegime(UnalignedStart):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same quantities of the trained network, in the units in which its target is of order 1."""
-        depth, G = self.start.shape[0], 1 / float(small)
-        unit = G ** (1 / depth)
-        layers = self.layers_at_start(1 / unit)
-        gap = np.asarray(self.target) + float(maps(layers)[-1][0, 0])  # F learns y from f_0
-        end = trained(layers, gap)
-        moved = sum(float(np.sum((a - b) ** 2)) for a, b in zip(end, layers, strict=True)) ** 0.5
-        half = time_to_reach(layers, gap, loss=True) * unit ** (2 - 2 * depth)
-        kernel = tangent_kernel(end)[0, 0, 0, 0] / depth * unit ** (2 * depth - 2)
-        return dict(zip(self.names, map(xp.asarray, (kernel, moved * unit, half)), strict=True))
+        depth = self.start.shape[0]
+        kernel, moved, half = self.learned(float(small) ** (-1 / depth))
+        return dict(zip(self.names, map(xp.asarray, (kernel / depth, moved, half)), strict=True))
 
     @classmethod
     def example(cls, rng: np.random.Generator) -> DeepFeatureRegime:
