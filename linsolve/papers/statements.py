@@ -284,7 +284,13 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "tanh by quadrature",
             "ls.ntk.mean_field.edge_of_chaos(np, np.array([1.0, 3.0]), 'tanh').weight_variance",
         ),
-        Statement("3.1: Figures 1, 3, experiments", "tanh networks of finite width and trained", reason=MISSING),
+        Statement("3.1: Figure 1", "dispersion of tanh and ReLU networks", "linsolve figure seleznova-3.1-1"),
+        Statement(
+            "3.1: Figures 1(b), 2, 7(b), exact",
+            "dispersion with random biases",
+            _mean("NTKMomentsWithBiases"),
+        ),
+        Statement("3.1: Figure 3, experiments", "trained tanh networks", reason=NONLINEAR),
         Statement(
             "3.1: Figure 2; 3.2: Figures 1, 2",
             "dispersion against depth",

@@ -191,7 +191,28 @@ def printed_kernel(activation, gram, depth, weight_variance, bias_variance):
     return theta
 
 
+class BiasesStartAtZero(ls.laws.NTKMomentsWithBiases):
+    """The moments (11)-(15), whose biases start at 0."""
+
+    def prediction(self, xp):
+        found = ls.ntk.log_moments(
+            xp, self.widths, self.weight_variance, self.slope, xp.ones_like(self.widths), xp.ones_like(self.widths),
+            self.widths[0],
+        )  # fmt: skip
+        return {"kernel": xp.exp(found.log_mean(xp)[-1]), "kernel squared": xp.exp(found.log_square(xp)[-1])}
+
+
+class DispersionOfZeroBiases(BiasesStartAtZero):
+    """Appendix D: the variance of the biases has no significant influence on the dispersion."""
+
+    def prediction(self, xp):
+        found, without = ls.laws.NTKMomentsWithBiases.prediction(self, xp), super().prediction(xp)
+        return found | {"kernel squared": without["kernel squared"] / without["kernel"] ** 2 * found["kernel"] ** 2}
+
+
 LAWS = {
+    "biases start at zero": Mutant(BiasesStartAtZero, "z kernel"),
+    "dispersion of zero biases": Mutant(DispersionOfZeroBiases, "z kernel squared"),
     "(13) as printed": Mutant(PrintedSecondMomentOfNarrowNetworks, "z weights squared"),
     "X_1L in the cross terms of (13)": Mutant(GrowthOfAllLayersInCrossTerms, "z weights squared"),
     "no factor 2 in (13)": Mutant(NoFactorTwo, "z weights squared"),

@@ -16,6 +16,7 @@ from linsolve.studies.figures import (
     linearized,
     networks,
     phases,
+    random_kernels,
     transfer,
 )
 
@@ -129,6 +130,19 @@ def test_figure_10_of_geiger_outputs_are_linear_until_the_half_time(monkeypatch)
     small = data["scales"][1e-3]
     assert np.max(np.abs(small["moved"][: len(small["leading"])] / small["leading"] - 1)) <= 0.02
     panels("geiger-10", data, lazy_deep)
+
+
+def test_figure_1_of_seleznova_samples_lie_on_the_exact_dispersion(monkeypatch):
+    monkeypatch.setattr(random_kernels, "DEPTHS", (5, 10))
+    monkeypatch.setattr(random_kernels, "NETWORKS", 400)
+    data = random_kernels.compute_seleznova_311()
+    assert data["tanh"]["edge"] == pytest.approx(3.443210912265440, rel=1e-9)
+    for layers, (value, error) in data["relu"]["sampled"].items():
+        exact = np.interp(data["relu"]["variances"], data["relu"]["fine"], data["relu"]["exact"][layers])
+        assert np.max(np.abs(value - exact) / error) <= 5
+    low, high = (data["tanh"]["sampled"][layers][0] for layers in (5, 10))
+    assert high[-1] > low[-1] > 1
+    panels("seleznova-3.1-1", data, random_kernels)
 
 
 def one_panel(name, data, module):

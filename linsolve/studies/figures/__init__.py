@@ -21,6 +21,7 @@ ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
 ADVANI = "Advani, Saxe, Sompolinsky (2020)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 GEIGER = "Geiger, Spigler, Jacot, Wyart (2020)"
+SELEZNOVA = "Seleznova (2024)"
 XU_ZIYIN = "Xu and Ziyin (2024)"
 
 
@@ -77,6 +78,9 @@ FIGURES = {
     "ortiz-6": Figure("directions", "ortiz_6", 1, "figure 6 (linear): energy of the target", ORTIZ),
     "ortiz-7": Figure("directions", "ortiz_7", 2, "figure 7 (linear): alignment of eigenvectors", ORTIZ),
     "ortiz-9": Figure("directions", "ortiz_9", 1, "figure 9 (linear): kernels frozen in training", ORTIZ),
+    "seleznova-3.1-1": Figure(
+        "random_kernels", "seleznova_311", 2, "section 3.1, figure 1: dispersion of the tangent kernel", SELEZNOVA
+    ),
     "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 

@@ -7,6 +7,7 @@ from linsolve.core.registry import on_use
 FLOWS: dict[str, str] = {}
 LAWS = {
     "NTKMoments": "dispersion_laws",
+    "NTKMomentsWithBiases": "biased_moments",
     "NTKDispersionLimit": "dispersion_laws",
     "NTKDispersionCrossover": "dispersion_laws",
     "NTKFirstStep": "first_step_laws",
@@ -16,6 +17,7 @@ PUBLISHED = {
     "seleznova_2024": ("published", "published_deep", "published_first_step", "published_background"),
 }
 _MORE = {
+    "BiasedMoments": "biased_moments",
     "Moments": "kernel_moments",
     "DispersionEstimate": "dispersion_estimate",
     "estimate_dispersion": "dispersion_estimate",
@@ -29,6 +31,7 @@ _MORE = {
     "gradient_norms": "kernel_moments",
     "log_moments": "kernel_moments",
     "moments": "kernel_moments",
+    "moments_with_biases": "biased_moments",
     "parametrization": "kernel_moments",
     "spread": "kernel_moments",
     "first_step": "first_step:",

@@ -1,0 +1,65 @@
+"""Figures of Seleznova (2024) on random networks: section 3.1, Figure 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linsolve.plot.style import COLORS, ladder
+from linsolve.systems.random_networks import mean_field
+from linsolve.systems.random_networks.biased_moments import moments_with_biases
+from linsolve.systems.random_networks.dispersion_estimate import estimate_dispersion
+from linsolve.systems.random_networks.input_sampling import sample_kernels
+
+__all__ = ["compute_seleznova_311", "draw_seleznova_311"]
+
+WIDTH, DEPTHS, NETWORKS = 50, (5, 10, 20, 40), 200
+VARIANCES = {"tanh": np.linspace(1.0, 6.0, 8), "relu": np.linspace(1.0, 3.0, 8)}
+BIAS = 1.0
+
+
+def _edge(activation: str) -> float:
+    """Return the weight variance at which ``chi = 1`` for the bias variance of the figure."""
+    if activation == "relu":
+        return 2.0
+    from scipy.optimize import brentq
+
+    def bias(q: float) -> float:
+        return float(mean_field.edge_of_chaos(np, np.asarray(q), activation).bias_variance) - BIAS
+
+    q = brentq(bias, 0.1, 10.0, xtol=1e-13)
+    return float(mean_field.edge_of_chaos(np, np.asarray(q), activation).weight_variance)
+
+
+def compute_seleznova_311(seed: int = 0) -> dict[str, Any]:
+    """Return the dispersion of the kernel over weight variance and depth, for tanh sampled, for ReLU exact as well."""
+    rng, found = np.random.default_rng(seed), {}
+    for name, variances in VARIANCES.items():
+        lines = {}
+        for depth in DEPTHS:
+            rows = []
+            for variance in variances:
+                drawn = sample_kernels(rng, NETWORKS, name, np.eye(1), np.full(depth, WIDTH), variance, BIAS)
+                rows.append(estimate_dispersion((drawn.weights + drawn.biases)[:, 0, 0]))
+            lines[depth] = np.array(rows, dtype=float).T
+        found[name] = {"variances": variances, "sampled": lines, "edge": _edge(name)}
+    fine = np.linspace(*VARIANCES["relu"][[0, -1]], 81)
+    logs = moments_with_biases(np.full((len(fine), max(DEPTHS)), WIDTH), fine, BIAS).log_dispersion()
+    found["relu"] |= {"fine": fine, "exact": {depth: np.exp(logs[:, depth - 1]) for depth in DEPTHS}}
+    return found
+
+
+def draw_seleznova_311(axes: Any, data: dict[str, Any]) -> None:
+    """Draw the dispersions with the border between the phases."""
+    for ax, (name, panel), title in zip(axes, data.items(), ("(a) tanh", "(b) ReLU"), strict=True):
+        for color, (depth, (value, error)) in zip(ladder(len(DEPTHS)), panel["sampled"].items(), strict=True):
+            ax.errorbar(panel["variances"], value, error, fmt="o", markerfacecolor="none", color=color, markersize=4.5)
+            if name == "relu":
+                ax.plot(panel["fine"], panel["exact"][depth], color=color, label=f"$L$ = {depth}, exact")
+            else:
+                ax.plot(panel["variances"], value, color=color, linewidth=0.8, label=f"$L$ = {depth}")
+        ax.axvline(panel["edge"], color=COLORS["black"], linestyle="--", linewidth=1.3, label=r"$\chi_1 = 1$")
+        ax.set(yscale="log", xlabel=r"$\sigma_w^2$", ylabel=r"$E\Theta^2 / (E\Theta)^2$")
+        ax.set(title=rf"{title}: $M$ = {WIDTH}, $\sigma_b^2$ = {BIAS:g}")
+        ax.legend(fontsize=9)
