@@ -313,6 +313,17 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             f"ls.ntk.sample_kernels(0, 200, 'relu', {_GRAM}, np.full(5, 20), 2.0, 0.0).weights.mean(axis=0)",
         ),
         Statement(
+            "3.2: Theorem 3.3, (16), (17), limit",
+            "kernel off the diagonal, depth in proportion to width",
+            "ls.ntk.pair_limit([0.0, 0.5, np.inf])",
+        ),
+        Statement(
+            "3.2: (18)",
+            "kernel off the diagonal, with its standard error",
+            "ls.ntk.pair_ratio(0, 200, [20] * 5, 1.5, 0.5).value, ls.ntk.printed.pair_bound(5, 0.75, 0.5)",
+        ),
+        Statement("3.2: Figure 3", "kernel off the diagonal by phase", "linsolve figure seleznova-3.2-3"),
+        Statement(
             "3.2: Theorem 4.1, (21), (22), (43), (44)", "first step of descent", _law("NTKFirstStepLimit", "chaotic")
         ),
         Statement(

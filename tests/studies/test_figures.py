@@ -145,6 +145,18 @@ def test_figure_1_of_seleznova_samples_lie_on_the_exact_dispersion(monkeypatch):
     panels("seleznova-3.1-1", data, random_kernels)
 
 
+def test_figure_3_of_seleznova_ratios_lie_on_infinite_width_at_small_depth(monkeypatch):
+    monkeypatch.setattr(random_kernels, "PAIR_DEPTHS", (2, 5))
+    monkeypatch.setattr(random_kernels, "PAIR_NETWORKS", 200)
+    data = random_kernels.compute_seleznova_323()
+    for phase in random_kernels.PAIRS:
+        for line in data[phase].values():
+            value, error, wide = line["sampled"]
+            assert np.all(np.abs(value - wide) <= 4 * error + 0.02)
+    assert np.all(np.diff(data["limit"]) > 0)
+    panels("seleznova-3.2-3", data, random_kernels)
+
+
 def one_panel(name, data, module):
     with figure(1, 1) as (fig, ax):
         getattr(module, f"draw_{figures.FIGURES[name].name}")(ax, data)

@@ -81,6 +81,9 @@ FIGURES = {
     "seleznova-3.1-1": Figure(
         "random_kernels", "seleznova_311", 2, "section 3.1, figure 1: dispersion of the tangent kernel", SELEZNOVA
     ),
+    "seleznova-3.2-3": Figure(
+        "random_kernels", "seleznova_323", 3, "section 3.2, figure 3: the kernel off the diagonal", SELEZNOVA
+    ),
     "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 

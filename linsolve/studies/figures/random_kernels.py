@@ -1,4 +1,4 @@
-"""Figures of Seleznova (2024) on random networks: section 3.1, Figure 1."""
+"""Figures of Seleznova (2024) on random networks: section 3.1, Figure 1, and section 3.2, Figure 3."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from linsolve.plot.style import COLORS, ladder
 from linsolve.systems.random_networks import mean_field
 from linsolve.systems.random_networks.biased_moments import moments_with_biases
 from linsolve.systems.random_networks.dispersion_estimate import estimate_dispersion
+from linsolve.systems.random_networks.input_pairs import pair_limit, pair_ratio
 from linsolve.systems.random_networks.input_sampling import sample_kernels
+from linsolve.systems.random_networks.printed import pair_bound
 
-__all__ = ["compute_seleznova_311", "draw_seleznova_311"]
+__all__ = ["compute_seleznova_311", "compute_seleznova_323", "draw_seleznova_311", "draw_seleznova_323"]
 
 WIDTH, DEPTHS, NETWORKS = 50, (5, 10, 20, 40), 200
 VARIANCES = {"tanh": np.linspace(1.0, 6.0, 8), "relu": np.linspace(1.0, 3.0, 8)}
 BIAS = 1.0
+PAIRS = {"ordered": 1.2, "edge of chaos": 2.0, "chaotic": 2.5}  # weight variance
+COSINES, PAIR_WIDTH, PAIR_DEPTHS, PAIR_NETWORKS = (0.1, 0.5, 0.9), 100, (2, 5, 10, 20, 30), 300
 
 
 def _edge(activation: str) -> float:
@@ -63,3 +67,38 @@ def draw_seleznova_311(axes: Any, data: dict[str, Any]) -> None:
         ax.set(yscale="log", xlabel=r"$\sigma_w^2$", ylabel=r"$E\Theta^2 / (E\Theta)^2$")
         ax.set(title=rf"{title}: $M$ = {WIDTH}, $\sigma_b^2$ = {BIAS:g}")
         ax.legend(fontsize=9)
+
+
+def compute_seleznova_323(seed: int = 0) -> dict[str, Any]:
+    """Return the kernel of two inputs over that of one by depth: sampled, at infinite width, by (18), and its limit."""
+    rng, found = np.random.default_rng(seed), {}
+    deepest = max(PAIR_DEPTHS)
+    for phase, variance in PAIRS.items():
+        panel = {}
+        for cosine in COSINES:
+            ratios = [
+                pair_ratio(rng, PAIR_NETWORKS, [PAIR_WIDTH] * depth, variance, cosine, mean_square=1 / PAIR_WIDTH)
+                for depth in PAIR_DEPTHS
+            ]
+            panel[cosine] = {"sampled": np.array(ratios).T, "bound": pair_bound(deepest, variance / 2, cosine)}
+        found[phase] = panel
+    found["limit"] = np.array([float(pair_limit(depth / PAIR_WIDTH)) for depth in PAIR_DEPTHS])
+    return found
+
+
+def draw_seleznova_323(axes: Any, data: dict[str, Any]) -> None:
+    """Draw the ratios, by phase."""
+    for ax, (phase, variance) in zip(axes, PAIRS.items(), strict=True):
+        for color, (cosine, line) in zip(ladder(len(COSINES)), data[phase].items(), strict=True):
+            value, error, wide = line["sampled"]
+            ax.errorbar(PAIR_DEPTHS, value, error, fmt="o", markerfacecolor="none", color=color, markersize=4.5)
+            ax.plot(PAIR_DEPTHS, wide, color=color, linewidth=1.2, label=f"cosine {cosine:g}")
+            if phase == "ordered":
+                ax.plot(np.arange(len(line["bound"])) + 1, line["bound"], color=color, linestyle=":")
+        if phase == "chaotic":
+            ax.plot(PAIR_DEPTHS, data["limit"], color=COLORS["black"], linestyle="--", label="limit at this $L/M$")
+        ax.set(xlabel="depth $L$", ylabel=r"$E\Theta(x, x') / E\Theta(x, x)$", ylim=(0, 1.05))
+        ax.set(title=rf"{phase}: $\sigma_w^2$ = {variance:g}")
+        ax.legend(fontsize=9)
+    axes[0].plot([], [], color=COLORS["black"], linestyle=":", label="(18)")
+    axes[0].legend(fontsize=9)

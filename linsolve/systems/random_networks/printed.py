@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.numerics.checked import checked
+from linsolve.core.arguments import integer
+from linsolve.numerics.checked import Argument, checked
 from linsolve.systems.random_networks import limits
 from linsolve.systems.random_networks.kernel_moments import ARGUMENTS
 
-__all__ = ["edge_limit", "finite", "weights_limit"]
+__all__ = ["edge_limit", "finite", "pair_bound", "weights_limit"]
 
 
 @checked(limits.ARGUMENTS)
@@ -89,4 +90,35 @@ def finite(widths: np.ndarray, weight_variance: float) -> np.ndarray:
         total, last = total + p, p
         square = t ** (2 * k) * grown * (squares + crossed) + 2 * mixed + rest + u**2
         found.append(square / (t**k * total + biases + u) ** 2)
+    return np.array(found)
+
+
+@checked(
+    {
+        "gain": Argument("gain of a layer, half of the weight variance", "(0, inf)"),
+        "cosine": Argument("cosine of the two inputs", "[-1, 1]"),
+    },
+    single=True,
+)
+def pair_bound(depth: int, gain: float, cosine: float) -> np.ndarray:
+    r"""Return the estimate (18) of :math:`E\Theta(x, x')/E\Theta(x, x)` of ReLU networks, for depths 1 to `depth`.
+
+    .. math:: \frac{\sum_\ell a^{L-\ell} \prod_{k=\ell}^{L-1} g(\rho_{k-1})}{\sum_\ell a^{L-\ell}}, \qquad
+        g = \frac12 + \frac{\arcsin \rho}{\pi}, \quad
+        \rho_k = \frac1\pi \Bigl(\sqrt{1 - \rho_{k-1}^2} + \rho_{k-1} \frac\pi2 + \rho_{k-1} \arcsin \rho_{k-1}\Bigr),
+
+    the ratio of the biases' part at infinite width. Compare `linsolve.ntk.pair_ratio`.
+
+    Examples
+    --------
+    >>> from linsolve.systems.random_networks import printed
+    >>> printed.pair_bound(3, 0.8, 0.0).round(4).tolist()
+    [1.0, 0.7778, 0.6867]
+    """
+    rho, pairs, all_, found = cosine, 0.0, 0.0, []
+    for _ in range(integer("pair_bound", "depth", depth, meaning="layers", low=1, high=10**6, example=10)):
+        found.append((pairs + 1) / (all_ + 1))
+        turned = np.arcsin(rho)
+        pairs, all_ = gain * (0.5 + turned / np.pi) * (pairs + 1), gain * (all_ + 1)
+        rho = min((np.sqrt(1 - rho**2) + rho * (np.pi / 2 + turned)) / np.pi, 1.0)
     return np.array(found)
