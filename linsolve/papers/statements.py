@@ -120,6 +120,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         ),
         Statement("section 4.2, Figure 5(b)", "drops of the loss", _law("SaddleToSaddle", "drop 2")),
         Statement(
+            "section 4.2, several outputs",
+            "time to learn from any start, and its lower bound",
+            "law = ls.laws.SaddleToSaddle.example(rng); "
+            'law.earliest(1e-3), law.approximation(np, 1e-3)["half of the loss"]',
+        ),
+        Statement(
             "section 4.2, Figure 5(a)",
             "alignment of several outputs over time",
             "ls.deep.DeepNetwork.init((np.eye(3)[:, :2], [2.0, 1.0], np.eye(2)), 1e-3, depth=3).kernel_alignment([t])",

@@ -55,7 +55,15 @@ class DropsByTheValuesAlone(ls.laws.SaddleToSaddle):
 
     def approximation(self, xp, small):
         found, s = super().approximation(xp, small), np.linalg.svd(self.target)[1]
-        return {name: found["drop 1"] * s[0] / each for name, each in zip(found, s, strict=True)}
+        return found | {f"drop {k}": found["drop 1"] * s[0] / each for k, each in enumerate(s, 1)}
+
+
+class HalfOfTheLossAtTheDrop(ls.laws.SaddleToSaddle):
+    """The loss taken as halved at the blow-up of the mode that halves it."""
+
+    def approximation(self, xp, small):
+        found = super().approximation(xp, small)
+        return found | {"half of the loss": found["drop 1"]}
 
 
 class PhaseOneAlone(ls.laws.TwoPhaseKernel):
@@ -107,6 +115,7 @@ LAWS = {
     "equal layers of size one": Mutant(EqualLayersOfSizeOne, "order half of the target"),
     "slope without the target": Mutant(SlopeWithoutTheTarget, "order slope"),
     "growth of one layer": Mutant(GrowthOfOneLayer, "order ratio"),
+    "half of the loss at the drop": Mutant(HalfOfTheLossAtTheDrop, "order half of the loss"),
     "drops by the values alone": Mutant(DropsByTheValuesAlone, "order drop 2"),
     "bound for the alignment": Mutant(BoundForTheAlignment, "order alignment"),
     "overlap of the start": Mutant(OverlapOfTheStart, "order alignment with fluctuations"),

@@ -16,7 +16,7 @@ from linsolve.systems.deep.leading import Growth
 from linsolve.systems.small_start.small_network import SmallNetwork
 from linsolve.systems.small_start.start import DeepStart, refuse, unit
 
-__all__ = ["UnalignedLearningTime", "UnalignedStart", "cosine", "deep_network"]
+__all__ = ["UnalignedLearningTime", "UnalignedStart", "cosine", "deep_network", "growth_time"]
 
 FAR = 1e20  # largest size of layers, target and rates
 ALIGNED = 1 - 1e-12  # cosine above which the first layer counts as aligned
@@ -93,6 +93,14 @@ class UnalignedStart(DeepStart):
         """The leading system of the direction of one target, its blow-up time and its layers there."""
         target = np.asarray(self.target)[None]
         return self.blown_up(target / np.linalg.norm(target), self.equal_layers())
+
+
+def growth_time(depth: int, s: float, y: float) -> float:
+    """Return the time of a balanced mode from its blow-up in the leading system to ``y s``, at rate 1 (negative)."""
+    from scipy.special import hyp2f1
+
+    m = 1 - 2 / depth
+    return -(y**-m) / m * float(hyp2f1(1, -m, 1 - m, y)) / (depth * s ** (2 - 2 / depth))
 
 
 class UnalignedLearningTime(UnalignedStart):
@@ -200,16 +208,14 @@ class UnalignedLearningTime(UnalignedStart):
 
 def _times(leading: _Leading, beta: np.ndarray, s: float, small: float, log: float) -> dict[str, float]:
     """Return the times at rate 1."""
-    from scipy.special import hyp2f1
-
     growth, time, end = leading
     first, depth = growth.layers[0], growth.depth
     g, across = end[0] @ beta, first - np.outer(first @ beta, beta)
-    b, m, scale = float(np.sum((across.T @ g) ** 2) / np.sum(g**2)), 1 - 2 / depth, s * small ** (depth - 2)
+    b, scale = float(np.sum((across.T @ g) ** 2) / np.sum(g**2)), s * small ** (depth - 2)
     wait = time / scale + (1 - 1 / depth) * b * small**2 * log / s**2
 
     def late(y: float) -> float:
-        return wait - y**-m / m * float(hyp2f1(1, -m, 1 - m, y)) / (depth * s ** (2 - 2 / depth))
+        return wait + growth_time(depth, s, y)
 
     start = float(cosine(first, beta))
     aligned = 0.0  # of a first layer along the target at the start

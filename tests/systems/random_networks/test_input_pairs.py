@@ -50,7 +50,7 @@ def simulated(ratio, steps, paths, rng):
 
 @cache
 def drawn(ratio, steps=200):
-    """Return the mean over simulated angles, and how far it may be from the limit: noise, and the error of the steps."""
+    """Return the mean over simulated angles, and how far it may be from the limit by noise and by its steps."""
     found, error = simulated(ratio, steps, 100_000, np.random.default_rng(0))
     return found, 3 * error + ratio * 0.6 / steps
 
