@@ -10,7 +10,7 @@ from selection import quick
 import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.studies.collapse import KINDS, BlockNetwork, collapse, follow
-from linsolve.studies.collapse.figures import FIGURES
+from linsolve.studies.collapse.figures import FIGURES, _known
 from linsolve.studies.collapse.report import numbers, summary, write
 from linsolve.studies.collapse.starts import draw
 from linsolve.systems.collapse import limits
@@ -213,6 +213,16 @@ def test_dashes_of_the_residual_have_the_predicted_slope():
 
 
 # what it writes
+
+
+def test_lines_of_the_residual_end_where_their_route_is_accurate_no_more():
+    found = collapse(start="scatter", bias=0.1, until=12.0, step=0.05)
+    for route, above in (("theory", 1e-10), ("simulated", 1e-10), ("descended", 0.0)):
+        own, shown = found.part("global", route), _known(found, "global", route)
+        seen = np.isfinite(shown)
+        assert np.all(own[seen] >= above * own[0])
+        assert np.all(np.diff(seen.astype(int)) <= 0)
+        assert seen.all() == (route == "descended")
 
 
 def test_command_writes_everything_and_says_what_it_found(here, capsys):

@@ -15,7 +15,7 @@ __all__ = ["FIGURES", "draw_kernels", "draw_metrics", "draw_residuals"]
 
 LOWEST = 1e-14  # logarithmic axes end here; below is rounding
 ROUTES = {"closed form": "theory, closed form", "DOP853": "theory, integrated"}
-SOURCE = "Seleznova et al. (2023), Theorems 4.1, 5.1, 5.2; Seleznova, thesis (2024), section 3.3, with its errata."
+SOURCE = "Seleznova et al. (2023), Theorems 4.1, 5.1, 5.2; Seleznova, thesis (2024), section 3.3, corrected."
 DESCENT = "Descent with a finite step levels off: each step shifts the imbalance E by the order of the step squared."
 PANELS = {
     "NC1: scatter within classes over between": (("nc1", "", "blue"),),
@@ -146,9 +146,9 @@ def draw_residuals(found: Collapsed, fig: Any) -> None:
         if rate.law == "none":
             ax.plot([], [], color=COLORS[PART_COLORS[name]], label=f"{name}: zero at all times")
             continue
-        values = {route: found.part(name, route) for route in found.routes}
+        values = {route: _known(found, name, route) for route in found.routes}
         _lines(ax, found, values, end, PART_COLORS[name], f"{name}{_law(rate)}")
-        most = max(most, *(v.max() for v in values.values()))
+        most = max(most, *(np.nanmax(v) for v in values.values()))
         least = min(least, *(v[v > 0].min() for v in values.values()))
         _asymptote(ax, found, name)
     ax.set_ylim(max(1e-10, least / 2), 3 * most)
@@ -157,6 +157,14 @@ def draw_residuals(found: Collapsed, fig: Any) -> None:
     ax.legend(loc="best")
     _legend(fig, found)
     _source(fig, "Dashes: predicted asymptotic decay.\n" + DESCENT)
+
+
+def _known(found: Collapsed, name: str, route: str) -> np.ndarray:
+    """Return a part of the residual until it falls below the accuracy of its route, nan afterwards."""
+    own, whole = found.part(name, route), np.sqrt(2 * found.routes[route]["loss"][0])
+    low = np.flatnonzero(own < FLOOR.get(found.routes[route].route, 0.0) * whole)
+    low = low[low > own.argmax()]
+    return np.where(np.arange(len(own)) < (low[0] if len(low) else len(own)), own, np.nan)
 
 
 def _law(rate: Any) -> str:
