@@ -362,6 +362,12 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             'flow(t, flow.of(rng.normal(size=(3, 5)), rng.normal(size=(5, 9))))["gram_d"]',
         ),
         Statement(
+            "3.3: (44)-(50), several rates",
+            "end of training by quadrature",
+            "flow = ls.collapse.ZeroTargetRates(eta_w=4.0, mu=[1.0, 0.3, 2.0]); "
+            'flow(t, (0.8, rng.normal(size=3)))["h"]',
+        ),
+        Statement(
             "3.3: (29), (30), (59)-(70)",
             "limits with any bias",
             "flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=4); "

@@ -8,6 +8,7 @@ from linsolve.systems.collapse.general_blocks import GeneralBlocks
 from linsolve.systems.collapse.limits import aligned_limit, balanced_limit
 from linsolve.systems.collapse.network import BlockNetwork, follow
 from linsolve.systems.collapse.zero_target import ZeroTarget
+from linsolve.systems.collapse.zero_target_rates import ZeroTargetRates
 
 __all__ = [
     "KINDS",
@@ -15,6 +16,7 @@ __all__ = [
     "Collapsed",
     "GeneralBlocks",
     "ZeroTarget",
+    "ZeroTargetRates",
     "aligned_limit",
     "balanced_limit",
     "collapse",

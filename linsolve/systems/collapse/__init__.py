@@ -16,6 +16,7 @@ _MORE = {
     "BlockNetwork": "network",
     "GeneralBlocks": "general_blocks",
     "ZeroTarget": "zero_target",
+    "ZeroTargetRates": "zero_target_rates",
     "aligned_limit": "limits",
     "balanced_limit": "limits",
     "follow": "network",
