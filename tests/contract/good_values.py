@@ -94,7 +94,6 @@ BY_NAME: dict[str, Any] = {
     "gain": 0.4,
     "gamma": 1.0,
     "cosine": 0.3,
-    "gain": 0.8,
     "gram": np.array([[1.0, 0.2], [0.2, 0.5]]),
     "h": 4,
     "imbalance": 0.0,

@@ -51,8 +51,8 @@ class ZeroTargetRates(Flow):
 
     Source: Seleznova, thesis (2024), section 3.3, (44)-(50), with several rates; derived here.
 
-    Accuracy: 1e-12 norm-wise against sixty digits, where ``E`` is not below ``1e-6`` of ``w^2`` and rates differ by at
-    most 1000 (``tests/systems/collapse/test_zero_target_rates.py``).
+    Accuracy: 1e-12 norm-wise against sixty digits; 1e-11 against simulated weights, with rates up to 1000 apart
+    (``tests/systems/collapse/test_zero_target_rates.py``).
 
     Examples
     --------
