@@ -93,6 +93,7 @@ BY_NAME: dict[str, Any] = {
     "fraction": 0.5,
     "gain": 0.4,
     "gamma": 1.0,
+    "cosine": 0.3,
     "gram": np.array([[1.0, 0.2], [0.2, 0.5]]),
     "h": 4,
     "imbalance": 0.0,

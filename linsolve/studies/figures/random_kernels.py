@@ -48,7 +48,7 @@ def compute_seleznova_311(seed: int = 0) -> dict[str, Any]:
                 rows.append(estimate_dispersion((drawn.weights + drawn.biases)[:, 0, 0]))
             lines[depth] = np.array(rows, dtype=float).T
         found[name] = {"variances": variances, "sampled": lines, "edge": _edge(name)}
-    fine = np.linspace(*VARIANCES["relu"][[0, -1]], 81)
+    fine = np.linspace(VARIANCES["relu"][0], VARIANCES["relu"][-1], 81)
     logs = moments_with_biases(np.full((len(fine), max(DEPTHS)), WIDTH), fine, BIAS).log_dispersion()
     found["relu"] |= {"fine": fine, "exact": {depth: np.exp(logs[:, depth - 1]) for depth in DEPTHS}}
     return found
@@ -71,8 +71,8 @@ def draw_seleznova_311(axes: Any, data: dict[str, Any]) -> None:
 
 def compute_seleznova_323(seed: int = 0) -> dict[str, Any]:
     """Return the kernel of two inputs over that of one by depth: sampled, at infinite width, by (18), and its limit."""
-    rng, found = np.random.default_rng(seed), {}
-    deepest = max(PAIR_DEPTHS)
+    rng, deepest = np.random.default_rng(seed), max(PAIR_DEPTHS)
+    found: dict[str, Any] = {}
     for phase, variance in PAIRS.items():
         panel = {}
         for cosine in COSINES:

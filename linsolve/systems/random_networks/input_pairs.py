@@ -167,8 +167,8 @@ def pair_limit(ratio: Any) -> Any:
     >>> ntk.pair_limit([0.0, 0.25, 1.0, float("inf")]).round(5).tolist()
     [0.25, 0.32283, 0.5055, 1.0]
     """
-    about = {"meaning": "depth over width", "domain": Interval("[0, inf]")}
-    given = np.asarray(real_array("pair_limit", "ratio", ratio, **about), dtype=float)
+    given = real_array("pair_limit", "ratio", ratio, meaning="depth over width", domain=Interval("[0, inf]"))
+    given = np.asarray(given, dtype=np.float64)
     return np.reshape([_limit(float(value)) for value in given.ravel()], given.shape)
 
 

@@ -97,7 +97,9 @@ def kernel_jet(layers: Sequence[Any]) -> Jet:
         _second(layers, forward, backward, *first),
         _second(turned[::-1], backward[::-1], forward[::-1], first[1][::-1], first[0][::-1])[::-1],
     )
-    kernel = slope = curvature = 0.0
+    kernel: Any = 0.0
+    slope: Any = 0.0
+    curvature: Any = 0.0
     for f, b, df, db, ddf, ddb in zip(forward, backward, *first, *second, strict=True):
         ff, bb = _dot(f, f), _dot(b, b)
         dff, dbb = 2 * _dot(f, df), 2 * _dot(b, db)
@@ -106,7 +108,7 @@ def kernel_jet(layers: Sequence[Any]) -> Jet:
             (_dot(df, df) + _dot(f, ddf)) * bb + dff * dbb + ff * (_dot(db, db) + _dot(b, ddb))
         )
     output = (layers[-1] @ forward[-1])[..., 0, 0]
-    return Jet(output, *(v[..., 0, 0] for v in (kernel, slope, curvature)), first[1][0])
+    return Jet(output, kernel[..., 0, 0], slope[..., 0, 0], curvature[..., 0, 0], first[1][0])
 
 
 def _dot(a: Any, b: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linsolve import arithmetic
 from linsolve.core.integrate import first_zero
 from linsolve.core.network import deep_weights, maps
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
@@ -23,9 +22,9 @@ PLATEAU = 0.01  # share of a mode, from either end, in which half of the loss is
 class SaddleToSaddle(UnalignedStart):
     r"""Times of the drops of the loss of three or more layers with several outputs, from any small start.
 
-    From :math:`\sigma V_l` on white inputs, target :math:`S = \sum_k s_k z_k v_k^T`, mode 1 is learned when the leading
-    system of `linsolve.deep.blow_up` blows up, at :math:`\tau_1^*`. There the singular pair that blew up is removed
-    from each layer,
+    From :math:`\sigma V_l` on white inputs, target :math:`S = \sum_k s_k z_k v_k^T`, a first mode is learned when the
+    leading system of `linsolve.deep.blow_up` blows up, at :math:`\tau_1^*`. There the singular pair that blew up is
+    removed from each layer,
 
     .. math:: V_l \to (I - r_{l+1} r_{l+1}^T) V_l (I - r_l r_l^T), \qquad S \to S - s_1 z_1 v_1^T, \quad
         z_1 = r_{L+1}, \; v_1 = r_1,
@@ -84,12 +83,10 @@ class SaddleToSaddle(UnalignedStart):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        s = np.linalg.svd(arithmetic.to_numpy(self.target).astype(float), compute_uv=False)
-        s = s[s > 1e-12 * s[0]]
+        depth, s = self.start.shape[0], np.array([mode[3] for mode in self.modes])
         left = np.cumsum(s[::-1] ** 2)[::-1]  # from mode k on
         k = int(np.sum(left > left[0] / 2)) - 1
         y = 1 - float(np.sqrt(max(1 - (left[k] - left[0] / 2) / s[k] ** 2, 0.0)))
-        depth = self.start.shape[0]
         orders = {f"drop {mode + 1}": depth - 2 for mode in range(len(s))}
         if PLATEAU < y < 1 - PLATEAU:
             orders["half of the loss"] = depth - 2 if k else min(depth, 2 * depth - 4)
@@ -100,8 +97,9 @@ class SaddleToSaddle(UnalignedStart):
     def modes(self) -> list[tuple[float, np.ndarray, np.ndarray, float]]:
         """``tau_1^* + ... + tau_k^*`` in units of ``sigma^(2-L)`` at rate 1, ``z_k``, ``v_k`` and ``s_k``."""
         layers, S = self.equal_layers(), np.asarray(self.target, dtype=float)
+        sizes = np.linalg.svd(S, compute_uv=False)
         found: list[tuple[float, np.ndarray, np.ndarray, float]] = []
-        for _ in range(sum(name.startswith("drop") for name in self.orders)):
+        for _ in range(int(np.sum(sizes > 1e-12 * sizes[0]))):
             _, time, end = self.blown_up(S, layers)
             pairs = [np.linalg.svd(layer, full_matrices=False) for layer in end]
             z, v = pairs[-1][0][:, 0], pairs[0][2][0]

@@ -138,9 +138,20 @@ def test_starts_at_rest_and_batches():
         ZeroTargetRates(eta_w=1.0, mu=[0.0])
 
 
-def test_jax_has_the_values_of_numpy():
+@pytest.mark.exhaustive
+def test_jax_has_the_values_and_derivatives_of_numpy():
     jax = pytest.importorskip("jax")
     flow, z0 = ZeroTargetRates.example(np.random.default_rng(0))
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        found = flow(0.5, flow.State(*(jax.numpy.asarray(v) for v in z0)))
-        np.testing.assert_allclose(np.asarray(found["h"]), flow(0.5, z0)["h"], atol=1e-12)
+        h0 = jax.numpy.asarray(z0.h)
+
+        def weight(w):
+            return flow(0.5, flow.State(w, h0))["w"].sum()
+
+        w0 = jax.numpy.asarray(z0.w)
+        found, slope = jax.value_and_grad(weight)(w0)
+        assert float(found) == pytest.approx(float(flow(0.5, z0)["w"].sum()), rel=1e-12)
+    for k in range(2):
+        move = 1e-5 * np.eye(2)[k]
+        up, down = (flow(0.5, (z0.w + sign * move, z0.h))["w"].sum() for sign in (1, -1))
+        assert float(slope[k]) == pytest.approx((up - down) / 2e-5, rel=1e-7)

@@ -113,6 +113,17 @@ def test_equal_singular_values_are_learned_in_directions_that_the_start_chooses(
         assert s == pytest.approx(1, abs=1e-9)
 
 
+def test_a_weaker_mode_is_learned_first_if_its_start_is_larger():
+    start = [np.diag([0.3, 1.0])] * 3
+    law = ls.laws.SaddleToSaddle(start=start, target=np.diag([1.0, 0.9]), rates=[1.0] * 3)
+    found = law.approximation(np, 0.01)
+    assert float(found["drop 1"]) == pytest.approx(100 / 0.9, rel=1e-9)
+    assert float(found["drop 2"]) == pytest.approx(100 / 0.3, rel=1e-6)
+    exact = law.exact(np, 0.01)
+    for name, time in found.items():
+        assert abs(float(exact[name]) / float(time) - 1) <= 0.02, name
+
+
 def test_half_of_the_loss_after_the_second_drop():
     """With s = (1, 0.8, 0.7, 0.6) the second mode halves the loss."""
     rng = np.random.default_rng(4)
