@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,10 @@ _ABOUT = {
     "Source": "Sources",
     "Accuracy": "Accuracy",
     "Errat": "left out",  # the table shows the records
-    "``linsolve card": "left out",
 }
+
+# sentence of a docstring that points to the card itself
+_POINTER = re.compile(r"\s*``linsolve\s+card\s+\w+``\s+lists\s+the\s+published\s+formulas\s+and\s+their\s+verdicts\.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +128,7 @@ def _notes(text: str) -> dict[str, list[Block]]:
     """
     found: dict[str, list[Block]] = {}
     subject = ""
-    for part in paragraphs(text):
+    for part in paragraphs(_POINTER.sub("", text)):
         continued = part.lstrip().startswith((".. math::", "==", "- ", "* "))
         if not continued:
             opened = [name for words, name in _ABOUT.items() if part.lstrip().startswith(words)]

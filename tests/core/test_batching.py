@@ -58,7 +58,7 @@ def test_a_batch_is_its_members_one_by_one(cls, seed, batch, time_shape):
     same = {k: parameters.pop(k) for k in list(parameters) if not batched(cls, k)}
     factors = {k: rng.uniform(0.8, 1.25, batch + (1,) * v.ndim) for k, v in parameters.items()}
     kernels = [k for k in factors if k.startswith("kappa")]  # one factor: they stay ordered
-    factors |= dict.fromkeys(kernels, factors[kernels[0]])
+    factors |= dict.fromkeys(kernels, factors[kernels[0]] if kernels else None)
     values = {k: np.ones_like(factors[k]) * v if k in counts else factors[k] * v for k, v in parameters.items()}
     ages = rng.uniform(0.0, 0.5, batch)
     aged = cls(**parameters, **same)(ages, cls.State(*start)).state

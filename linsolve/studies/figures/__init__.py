@@ -55,12 +55,14 @@ class Figure(NamedTuple):
 
 
 FIGURES = {
-    "2": Figure("phases", "2", 3, "figure 2: the kernel aligns first (phase I), the network learns later (phase II)"),
-    "3": Figure("phases", "3", 3, "figure 3: the size of the start sets the wait, and alignment is silent"),
-    "4": Figure("depth", "4", 3, "figure 4: with three or more layers the wait is a power of the size of the start"),
+    "2": Figure("phases", "2", 3, "figure 2: the kernel aligns in phase I, before the network learns in phase II"),
+    "3": Figure("phases", "3", 3, "figure 3: learning time by size of the start, and silent alignment"),
+    "4": Figure(
+        "depth", "4", 3, "figure 4: with three or more layers the learning time is a power of the size of the start"
+    ),
     "5": Figure("classes", "5", 2, "figure 5 (a), (b): many classes, on whitened digits"),
-    "B.1": Figure("phases", "b1", 2, "figure B.1: from start to end in closed form"),
-    "D.1": Figure("depth", "d1", 2, "figure D.1: a faster first layer makes a stronger spike"),
+    "B.1": Figure("phases", "b1", 2, "figure B.1: output and size over the whole of training, in closed form"),
+    "D.1": Figure("depth", "d1", 2, "figure D.1: spike of the kernel by ratio of the learning rates"),
     "D.3": Figure("depth", "d3", 3, "figure D.3: loss, kernel and first layer at several depths"),
     "D.4": Figure("classes", "d4", 3, "figure D.4: the final kernel on partially whitened digits"),
     "E.1": Figure("transfer", "e1", 3, "figure E.1: error of the learned kernel on a new task"),
