@@ -181,6 +181,13 @@ def test_logistic_of_networks_forward_in_time_adds_next_to_nothing_to_the_roundi
     assert excess(gap, gap_reference, (t, a0, s)) <= 1.5
 
 
+def test_logistic_does_not_overflow_at_the_latest_times():
+    """At s = 0 the solution is ``1/(1/a0 + t)``, here below the normal doubles."""
+    a, gap = logistic(np, np.full(3, 1.7e308), np.array([1.5, 1e10, 1e150]), np.zeros(3))
+    np.testing.assert_allclose(a, 1 / 1.7e308, rtol=1e-14)
+    np.testing.assert_allclose(gap, -1 / 1.7e308, rtol=1e-14)
+
+
 def test_logistic_at_the_ends_of_time():
     a0 = np.asarray([0.1, 3.0, 0.1, 0.0, 0.1, 1e-200])
     s = np.asarray([2.0, 2.0, -2.0, 2.0, 0.0, 1e200])
