@@ -24,6 +24,21 @@ def undrawn(monkeypatch):
         monkeypatch.setattr(f"linsolve.studies.{study}.report.save_figure", save_figure)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave of a test marked ``quick(n)`` n cases, evenly spread, to the quick proof; the others are exhaustive."""
+    cases = collections.defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("quick") and not item.get_closest_marker("exhaustive"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for of_one_test in cases.values():
+        count, kept = len(of_one_test), of_one_test[0].get_closest_marker("quick").args[0]
+        chosen = {round((k + 0.5) * count / kept - 0.5) for k in range(min(kept, count))}
+        for k, item in enumerate(of_one_test):
+            if k not in chosen:
+                item.add_marker(pytest.mark.exhaustive)
+
+
 EXPECTED = r"no (C\+\+|CUDA) compiler on this computer"  # reasons of skips that no installation mends
 
 

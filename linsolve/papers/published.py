@@ -64,7 +64,7 @@ def find(source: str | None = None, *, verdict: str | None = None) -> tuple[Form
     Examples
     --------
     >>> from linsolve import published
-    >>> sorted({formula.verdict for formula in published.find("atanasov_2022", verdict="corrected")})
+    >>> sorted({formula.verdict for formula in published.find("xu_ziyin_2024", verdict="corrected")})
     ['incorrect', 'typographical']
     """
     if source is not None and not (isinstance(source, str) and source in SOURCES):

@@ -49,6 +49,7 @@ def test_flows_need_nothing_but_the_array_api_standard(cls):
 
 
 @every_flow
+@pytest.mark.quick(4)
 def test_fifty_digits_round_to_the_doubles(cls):
     flow, z0 = cls.example(np.random.default_rng(1))
     xp = arithmetic.precise(50)
@@ -267,6 +268,7 @@ REGIONS = [
 
 
 @pytest.mark.parametrize(("coefficients", "point"), REGIONS, ids=range(len(REGIONS)))
+@pytest.mark.quick(2)
 def test_riccati_is_proved_in_symbols_in_every_region(coefficients, point):
     xp = arithmetic.symbolic(point)
     a = riccati(xp, *(xp.asarray(v) for v in (T, A0, *coefficients))).item()

@@ -155,6 +155,7 @@ def assert_slopes(cls, count, seed):
     ),
     ids=lambda cls: cls.__name__,
 )
+@pytest.mark.quick(2)
 def test_gradients_agree_with_fifty_digits(cls):
     assert_slopes(cls, 2, seed=0)
 
@@ -179,6 +180,7 @@ def assert_same(cls, names=None):
 
 
 @pytest.mark.parametrize("name", ["BalancedMode", "DeepMode", "FrozenKernel", "NeuralCollapse"])
+@pytest.mark.quick(1)
 def test_compiled_states_equal_those_of_numpy(name):
     assert_same(getattr(ls, name), getattr(ls, name).State._fields)
 

@@ -163,6 +163,7 @@ def content(folder):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("command", [*GOOD, ""])
+@pytest.mark.quick(6)
 def test_a_bad_use_is_one_line_and_leaves_nothing(here, monkeypatch, capsys, command):
     monkeypatch.chdir(here)
     before = content(here)

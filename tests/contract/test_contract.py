@@ -182,6 +182,7 @@ BATCH = 200_000
 
 @pytest.mark.parametrize("engine", [None, "plain", "blocks", "compiled"])
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
+@pytest.mark.quick(6)
 def test_one_bad_member_of_many_is_found(cls, engine):
     """A bad member in a large batch is refused as it is alone."""
     if engine == "compiled" and cls.__name__ in COMPILED_SLOWLY:

@@ -280,6 +280,7 @@ def test_integrate_refuses_starts_whose_errors_are_no_doubles(start):
 
 
 @pytest.mark.parametrize("start", [1e-305, 1e-300, 1e-150])
+@pytest.mark.quick(1)
 def test_integrate_follows_tiny_starts(start):
     flow, t = ls.BalancedMode(s=2.0), [0.0, 1.0, 50.0]
     np.testing.assert_allclose(ls.integrate(flow, t, start)["a"], flow(t, start)["a"], rtol=1e-7)

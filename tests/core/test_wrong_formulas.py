@@ -32,6 +32,7 @@ def _slow_flow(name):
 
 
 @pytest.mark.parametrize("name", quick(FLOWS, lambda name: not _slow_flow(name)))
+@pytest.mark.quick(45)
 def test_each_wrong_statement_of_a_flow_is_rejected_by_its_check(name):
     flow, z0 = _flow(name)
     report = ls.verify(flow, z0, checks=FLOWS[name].seen_by)
@@ -39,6 +40,7 @@ def test_each_wrong_statement_of_a_flow_is_rejected_by_its_check(name):
 
 
 @pytest.mark.parametrize("name", quick(LAWS, lambda name: name.startswith(QUICK_LAWS) and name != "LearningTime"))
+@pytest.mark.quick(4)
 def test_each_wrong_law_is_rejected_by_its_check(name):
     report = ls.verify(LAWS[name].cls.example(np.random.default_rng(LAWS[name].seed)))
     assert any(each.startswith(LAWS[name].seen_by) for each in report.failed) == (name not in SURVIVORS), str(report)

@@ -121,6 +121,7 @@ def formulas_bits(cls=ls.BalancedMode):
 
 @needs_compiler
 @every_flow
+@pytest.mark.quick(2)
 def test_the_source_computes_what_the_formula_does_to_the_last_bit(cls, gpu):
     assert formulas_bits(cls)
 
@@ -133,6 +134,7 @@ without_the_deep_one = pytest.mark.parametrize(
 @needs_compiler
 @pytest.mark.parametrize("decades", quick([40, 1], 1))
 @without_the_deep_one  # its code takes seconds to compile
+@pytest.mark.quick(1)
 def test_a_million_inputs_are_within_the_bounds_of_the_compiled_engine(cls, decades, gpu):
     flow, z0 = drawn(cls, np.random.default_rng(decades), (-(-(10**6) // len(TIMES)),), decades)
     found = computed(flow, TIMES, z0, NAMES[cls])

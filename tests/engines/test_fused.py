@@ -30,6 +30,7 @@ SHAPES = {  # times, parameters, start
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
+@pytest.mark.quick(8)
 def test_blocks_give_the_bits_of_plain_evaluation_on_every_grid(cls, shape):
     times, parameters, start = SHAPES[shape]
     rng = np.random.default_rng(0)
@@ -48,6 +49,7 @@ def test_blocks_give_the_bits_of_plain_evaluation_on_every_grid(cls, shape):
 
 @pytest.mark.parametrize("decades", [1, 40])
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
+@pytest.mark.quick(2)
 def test_blocks_give_the_bits_of_plain_evaluation_over_all_magnitudes(cls, decades):
     flow, z0 = drawn(cls, np.random.default_rng(decades), (10_000,), decades)
     plain = flow(TIMES, z0, engine="plain").state
@@ -57,6 +59,7 @@ def test_blocks_give_the_bits_of_plain_evaluation_over_all_magnitudes(cls, decad
 
 
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
+@pytest.mark.quick(1)
 def test_the_flow_as_its_blocks_is_proved(cls):
     flow, z0 = cls.example(np.random.default_rng(1))
     report = ls.verify(through(cls, "blocks")(**flow.parameters()), z0, checks=IN_DOUBLES)

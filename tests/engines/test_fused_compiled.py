@@ -84,6 +84,7 @@ def ulps(found, op, *values):
 
 
 @pytest.mark.parametrize("op", ["exp", "expm1", "log", "log1p", "hypot", "pow"])
+@pytest.mark.quick(2)
 def test_elementary_functions_are_within_an_ulp_over_the_whole_range(op):
     rng = np.random.default_rng(0)
     values = (draws(rng, op, 400),) if op not in ("hypot", "pow") else pairs(rng, op, 400)
@@ -105,6 +106,7 @@ def test_of_many_arguments_expm1_is_a_little_beyond_an_ulp():
     ("op", "low", "high"),
     [("exp", -700, 700), ("exp", -1.2, 1.2), ("expm1", -40, 0), ("expm1", -1.1, 0), ("expm1", 0, 3)],
 )
+@pytest.mark.quick(1)
 def test_the_worst_of_very_many_arguments_are_within_the_promise(op, low, high):
     x = np.random.default_rng(1).uniform(low, high, 300_000)
     found, finer = alone(op, x), getattr(np, op)(x.astype(np.longdouble))
@@ -113,6 +115,7 @@ def test_the_worst_of_very_many_arguments_are_within_the_promise(op, low, high):
 
 
 @pytest.mark.parametrize("op", ONE)
+@pytest.mark.quick(4)
 def test_special_numbers_have_the_values_of_numpy(op):
     with np.errstate(all="ignore"):
         expected = UFUNCS[op](SPECIAL)
@@ -132,6 +135,7 @@ def test_special_pairs_have_the_values_of_numpy(op):
 
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "sqrt", "abs", "neg", "lt", "le", "gt", "ge", "eq", "ne",
                                 "minimum", "maximum", "isnan", "isinf", "isfinite", "mod"])  # fmt: skip
+@pytest.mark.quick(6)
 def test_exactly_rounded_operations_are_those_of_numpy_bit_by_bit(op):
     rng = np.random.default_rng(1)
     x, y = pairs(rng, op, 1000)
@@ -272,6 +276,7 @@ def test_arrays_written_past_the_cache_have_the_bits_of_small_ones(first, monkey
 
 @pytest.mark.parametrize("width", [PARTIAL - 1, PARTIAL, PARTIAL + 1, 1000])
 @pytest.mark.parametrize("d0", [1, 3])
+@pytest.mark.quick(2)
 def test_compiled_order_parameters_are_those_of_twice_the_digits(d0, width):
     rng = np.random.default_rng(10)
     flow = ls.TwoLayer(y=0.4, gamma=0.3, eta_u=rng.uniform(0.5, 2, 700), eta_w=1.3, x=rng.uniform(0.5, 1, d0))

@@ -61,6 +61,7 @@ def same(found, expected):
 
 @pytest.mark.parametrize("shape", [(), (1, 1, 1)], ids=str)
 @pytest.mark.parametrize("a", NUMBERS, ids=repr)
+@pytest.mark.quick(11)
 def test_numbers_of_python_have_the_bits_of_numpy(a, shape):
     program = every_operation()
     for b in NUMBERS:

@@ -77,6 +77,7 @@ def escaped(op, tries=400, seed=0):
 
 
 @pytest.mark.parametrize("op", ONE + TWO)
+@pytest.mark.quick(12)
 def test_every_operation_stays_within_its_range(op):
     assert not escaped(op)
 
@@ -102,6 +103,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.quick(2)
 def test_a_wrong_bound_is_rejected(name, monkeypatch):
     monkeypatch.setitem(interval.OF, name[1:], WRONG[name])
     assert escaped(name[1:])
@@ -244,6 +246,7 @@ def same_bits(found, expected):
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.quick(20)
 def test_random_programs_keep_every_bit(seed):
     rng = np.random.default_rng([7, seed])
     program = random_program(rng)
@@ -289,6 +292,7 @@ def posed(cls, kind, seed, t):
 @pytest.mark.parametrize("seed", quick([0, 1], 1))
 @pytest.mark.parametrize("kind", ["positive", "signed", "hostile"])
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
+@pytest.mark.quick(3)
 def test_flows_keep_every_bit(cls, kind, seed):
     past = () if cls is ls.DeepMode else (-TIMES[1:4] / 1e3,)  # a deep mode has no times before 0
     for t in (TIMES[seed:-1], TIMES[seed:], *past):
@@ -299,6 +303,7 @@ def test_flows_keep_every_bit(cls, kind, seed):
 
 
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
+@pytest.mark.quick(1)
 def test_answers_are_those_of_plain_evaluation_bit_by_bit(cls):
     flow, z0 = cls.example(np.random.default_rng(1))
     for t in (TIMES, TIMES[1:-1]):
@@ -309,12 +314,14 @@ def test_answers_are_those_of_plain_evaluation_bit_by_bit(cls):
 
 @pytest.mark.parametrize("kind", quick(["hostile", "positive", "signed"], 1))
 @pytest.mark.parametrize("cls", [ls.BalancedMode, ls.TwoLayerOrder], ids=lambda c: c.__name__)
+@pytest.mark.quick(1)
 def test_machine_code_of_folded_flows_keeps_every_bit(cls, kind):
     check_machine_code(*posed(cls, kind, 0, TIMES))
     check_machine_code(*posed(cls, kind, 0, TIMES[:6]))
 
 
 @pytest.mark.parametrize("seed", quick(range(8), 3))
+@pytest.mark.quick(1)
 def test_machine_code_of_folded_random_programs_keeps_every_bit(seed):
     rng = np.random.default_rng([8, seed])
     check_machine_code(random_program(rng, 40), random_inputs(rng))

@@ -30,6 +30,7 @@ def outcome(call):
 
 @pytest.mark.parametrize("engine", [None, *ENGINES])
 @pytest.mark.parametrize(("name", "value"), [("y", 1e308), ("gamma", 1e160)])
+@pytest.mark.quick(2)
 def test_one_overflow_in_a_large_ensemble_is_refused_by_the_name_of_what_is_extreme(engine, name, value):
     values = np.ones(200_000)
     values[7] = value
@@ -41,6 +42,7 @@ def test_one_overflow_in_a_large_ensemble_is_refused_by_the_name_of_what_is_extr
 
 
 @pytest.mark.parametrize("engine", [None, *ENGINES])
+@pytest.mark.quick(1)
 def test_a_deep_mode_of_infinite_depth_and_a_start_whose_square_overflows_has_reached_its_target(engine):
     start = np.full(100_000, 0.1)
     start[7] = 1e160
@@ -78,6 +80,7 @@ def test_statistics_are_refused_where_a_member_overflows(engine, what):
 
 
 @pytest.mark.parametrize("engine", [None, *ENGINES])
+@pytest.mark.quick(1)
 def test_a_sweep_is_stopped_by_an_overflow_with_its_block(engine):
     kernel = ls.ensembles.of(ls.TwoLayerOrder, "ntk", t=1.0, start=(0.5, 0.5, 0.1), y=1.0, engine=engine)
     with pytest.raises(

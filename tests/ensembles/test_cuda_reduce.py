@@ -100,6 +100,7 @@ def test_reductions_are_numpys(gpu):
     ],
     ids=["square", "share", "low", "bin", "order", "number"],
 )
+@pytest.mark.quick(2)
 def test_a_wrong_reduction_is_seen(gpu, monkeypatch, template, right, wrong, compare):
     text = getattr(cuda_source, template)
     assert right in text

@@ -36,6 +36,7 @@ def apart(a, b):
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 40])
+@pytest.mark.quick(1)
 def test_in_distribution_as_explicit_weights(width):
     _, _, right = explicit(width)
     _, found = sampled(width)

@@ -134,6 +134,7 @@ def zeros(k):
 
 
 @pytest.mark.parametrize("at", [0, 1, 5])
+@pytest.mark.quick(1)
 def test_sweeps_with_blocks_of_zeros_are_resumed_from_any_block(tmp_path, at):
     ZEROS[:] = [at]
     with pytest.raises(BlockError, match="stopped"):
@@ -203,6 +204,7 @@ ls.sweep(observe, a=[1.0], store=sys.argv[1], threads=1)
 
 
 @pytest.mark.parametrize("ending", ["kill", "wait"])
+@pytest.mark.quick(1)
 def test_a_lock_of_another_process_is_refused_and_ends_with_it(tmp_path, ending):
     (tmp_path / "holder.py").write_text(HOLDER)
     command = [sys.executable, str(tmp_path / "holder.py"), str(tmp_path / "s.zarr")]

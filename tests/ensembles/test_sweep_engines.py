@@ -41,6 +41,7 @@ def identical(one, other):
 
 
 @pytest.mark.parametrize("start", [small, drawn])
+@pytest.mark.quick(1)
 def test_blocks_give_the_bits_of_the_formula_as_it_stands(start):
     how = {"rng": 3} if start is drawn else {}
     plain = swept("plain", start, **how)

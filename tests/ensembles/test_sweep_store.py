@@ -80,6 +80,7 @@ def test_zeros_nans_and_minus_zeros_come_back_as_they_were(tmp_path):
         ("function = observe there, noisy here", noisy, {"a": A, "b": B}, {"rng": 3}),
     ],
 )
+@pytest.mark.quick(2)
 def test_the_store_of_another_sweep_is_refused_with_the_difference(difference, function, axes, options, tmp_path):
     store = tmp_path / "s.zarr"
     before = bytes_of(ls.sweep(observe, a=A, b=B, store=store, block=300))
@@ -291,6 +292,7 @@ def test_objects_with_slots_are_told_apart(tmp_path):
         ("zarr.json", b""),
     ],
 )
+@pytest.mark.quick(3)
 def test_a_damaged_store_is_refused_and_kept(tmp_path, file, text):
     ls.sweep(other, a=A, b=B, store=tmp_path / "s")
     (tmp_path / "s" / file).write_bytes(text)

@@ -50,6 +50,7 @@ def bound_holds(found, values, t, v):
 
 
 @pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.quick(3)
 def test_error_stays_within_its_bound_and_the_tolerance(name):
     values, v = SPECTRA[name], vector()
     t = TIMES / values.max()
@@ -64,6 +65,7 @@ def test_error_stays_within_its_bound_and_the_tolerance(name):
 
 @pytest.mark.parametrize("name", SPECTRA)
 @pytest.mark.parametrize("most", [3, 10, 40])
+@pytest.mark.quick(7)
 def test_bound_holds_in_spaces_that_are_too_small(name, most):
     values, v = SPECTRA[name], vector(1)
     t = TIMES / values.max()

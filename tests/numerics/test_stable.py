@@ -161,6 +161,7 @@ def test_smallest_takes_the_value_of_the_smallest_bound():
 
 
 @pytest.mark.parametrize("decades", [1, 8, 60])
+@pytest.mark.quick(1)
 def test_logistic_and_its_gap_are_accurate_up_to_their_own_conditioning(decades):
     rng = np.random.default_rng(decades)
     a0, s = signed(rng, decades, DRAWS, zeros=0.05), signed(rng, decades, DRAWS, zeros=0.05)
@@ -172,6 +173,7 @@ def test_logistic_and_its_gap_are_accurate_up_to_their_own_conditioning(decades)
 
 
 @pytest.mark.parametrize("decades", [1, 8, 60])
+@pytest.mark.quick(1)
 def test_logistic_of_networks_forward_in_time_adds_next_to_nothing_to_the_rounding_of_its_arguments(decades):
     rng = np.random.default_rng(100 + decades)
     a0, s = np.abs(signed(rng, decades, DRAWS, zeros=0.05)), signed(rng, decades, DRAWS, zeros=0.05)
@@ -200,6 +202,7 @@ def test_logistic_at_the_ends_of_time():
 
 
 @pytest.mark.parametrize("decades", [1, 4, 40])
+@pytest.mark.quick(1)
 def test_riccati_is_accurate_up_to_its_own_conditioning_for_all_signs_and_magnitudes(decades):
     draws = riccati_draws(decades, decades)
     assert excess(riccati(np, *draws), riccati_reference, draws) <= 4
@@ -241,6 +244,7 @@ def test_riccati_that_rests_or_decays_algebraically():
 
 
 @pytest.mark.parametrize("decades", [1, 4, 40])
+@pytest.mark.quick(1)
 def test_riccati_lifetime_ends_where_the_denominator_first_vanishes(decades):
     _, *draws = riccati_draws(10 + decades, decades)
     low, high = riccati_lifetime(np, *draws)

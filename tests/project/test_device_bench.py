@@ -30,6 +30,7 @@ def gpu(monkeypatch):
 @pytest.mark.parametrize(
     "title", quick(list(table.WORKLOADS), lambda t: t.startswith("W1: balanced") or t.endswith("streamed"))
 )
+@pytest.mark.quick(1)
 def test_every_workload_is_evaluated_on_the_device_by_jax_and_by_the_processor(title, gpu):
     found = {row[1]: row for row in table.rows(gpu, title, TINY[title], 1e9)}
     first = next(iter(found))

@@ -75,6 +75,7 @@ def test_notebook_runs_with_its_solutions_and_sliders(path, tmp_path, monkeypatc
     assert pictures(execute(book, tmp_path, monkeypatch)) >= 2
 
 
+@pytest.mark.exhaustive
 def test_sliders_degrade_to_a_picture(tmp_path, monkeypatch):
     book = read(NOTEBOOKS[0])
     execute(book, tmp_path, monkeypatch, first=BLOCK_WIDGETS)

@@ -65,6 +65,7 @@ def isotropic(gen, n_in, n_out, kappa, tau, size):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.quick(1)
 def test_scalar_output_on_a_line_is_two_layer_from_any_start_at_any_rates(seed):
     gen = rng(seed)
     width, n_in = int(gen.integers(1, 9)), int(gen.integers(1, 5))
@@ -97,6 +98,7 @@ STARTS = {
 
 @pytest.mark.parametrize("start", ["balanced", "bottleneck", "lambda > 0", "lambda < 0", "single unit", "isotropic"])
 @pytest.mark.parametrize(("kappa", "rates"), [(1.0, (1.0, 1.0)), (2.5, (0.4, 1.7))])
+@pytest.mark.quick(4)
 def test_white_inputs_and_two_eigenvalues_are_whitened_two_layer(start, kappa, rates):
     gen = rng(len(start))
     weights = unreduced(STARTS[start](gen), rates)
@@ -136,6 +138,7 @@ def aligned(gen, depth, widths, strengths, inputs, outputs):
 
 @pytest.mark.parametrize("depth", [2, 3, 5])
 @pytest.mark.parametrize("white", [True, False])
+@pytest.mark.quick(2)
 def test_aligned_balanced_chain_is_deep_mode(depth, white):
     gen = rng(depth)
     inputs, outputs = orthonormal(gen, 4, 3), orthonormal(gen, 3, 3)
@@ -313,6 +316,7 @@ def assert_bounded(verdict):
 
 @pytest.mark.parametrize("widths", [(3, 5, 4), (2, 9, 1), (4, 2, 3), (3, 4, 4, 2), (2, 2, 2, 2, 2)])
 @pytest.mark.parametrize("scale", quick([0.4, 0.02, 1.0], 1))
+@pytest.mark.quick(2)
 def test_bound_dominates_the_measured_error(widths, scale):
     weights, data = gaussian_case(len(widths), widths, scale)
     rates = rng(1).uniform(0.3, 2.0, len(weights))
@@ -353,6 +357,7 @@ def perturbed(kind, eps):
     ("kind", "name"),
     [("balanced", "Whitened"), ("lambda", "Whitened"), ("inputs", "Whitened"), ("deep", "DeepMode")],
 )
+@pytest.mark.quick(2)
 def test_bound_and_error_shrink_with_the_distance(kind, name):
     found = []
     for eps in (1e-3, 1e-5, 1e-7):
@@ -610,6 +615,7 @@ EXACT_AT = {
 @pytest.mark.parametrize(
     ("dtype", "unit"), [(np.float64, 1e-9), (np.float32, 16 * 2.0**-23), (np.float16, 16 * 2.0**-10)]
 )
+@pytest.mark.quick(6)
 def test_numbers_are_judged_at_their_own_precision(kind, dtype, unit):
     weights, data = at_precision(kind, dtype)
     verdict = ls.applies(weights, data)
@@ -624,6 +630,7 @@ def test_numbers_are_judged_at_their_own_precision(kind, dtype, unit):
 
 @pytest.mark.parametrize("kind", EXACT_AT)
 @pytest.mark.parametrize("noise", quick([1e-12, 1e-3, 1e-7], 2))
+@pytest.mark.quick(4)
 def test_noise_within_the_tolerance_is_accepted_and_beyond_it_refused(kind, noise):
     weights, (X, Y) = at_precision(kind, np.float64)
     gen = rng(3)
@@ -647,6 +654,7 @@ def test_bad_tolerances_are_refused(value):
 
 @pytest.mark.parametrize("widths", [(3, 80, 2), (3, 70, 60, 1), (1, 120, 100, 110, 1)])
 @pytest.mark.parametrize("scale", [0.3, 1.0])
+@pytest.mark.quick(2)
 def test_a_wide_network_is_integrated_in_the_directions_that_training_reaches(monkeypatch, widths, scale):
     gen = rng(sum(widths))
     weights = [scale * gen.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise(widths)]

@@ -75,6 +75,7 @@ def centered_white(gen, n_in, n_out, count=12):
 
 @pytest.mark.parametrize("has", ["111", "101", "011", "001", "010"])
 @pytest.mark.parametrize("count", [12, 3], ids=["", "fewer samples than inputs"])
+@pytest.mark.quick(4)
 def test_biases_of_generic_networks_are_integrated(has, count):
     gen = np.random.default_rng(int(has, 2) + count)
     weights, biases = network(gen, (4, 5, 3, 2), [each == "1" for each in has])
@@ -150,6 +151,7 @@ def test_zero_biases_on_data_that_are_not_centered_are_trained():
 
 @pytest.mark.parametrize("has", ["001", "010", "101", "100", "111"])
 @pytest.mark.parametrize("count", [5, 1])
+@pytest.mark.quick(3)
 def test_biases_learn_alone_if_all_inputs_are_0(has, count):
     gen = np.random.default_rng(3)
     weights, biases = network(gen, [3, 4, 4, 2], map(int, has))

@@ -108,6 +108,7 @@ def test_a_step_bounds_the_distance_of_two_trajectories(case):
 
 
 @pytest.mark.parametrize("seed", range(20))
+@pytest.mark.quick(6)
 def test_the_bound_holds_for_random_pairs(seed):
     rng = np.random.default_rng(seed)
     depth = int(rng.integers(2, 5))

@@ -55,6 +55,7 @@ def truth(flow_outputs, descent_outputs, step, within):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.quick(1)
 def test_first_time_and_size_are_those_of_simulated_descent(name):
     weights, (X, Y), rates, step, until, method = NETWORKS[name]
     count = round(until / step)
@@ -103,6 +104,7 @@ def test_late_horizons_of_an_exact_descent_change_nothing(until):
 
 
 @pytest.mark.parametrize("most", [20_000, 2000])
+@pytest.mark.quick(1)
 def test_late_horizons_of_a_simulation_change_nothing(monkeypatch, most):
     monkeypatch.setattr(departure, "SIMULATED", most)
     weights, data, rates, step, *_ = NETWORKS["deep"]

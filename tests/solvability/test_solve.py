@@ -416,6 +416,7 @@ def nearly_collinear(digits):
 
 
 @pytest.mark.parametrize("digits", [6, 9, 12, 14])
+@pytest.mark.quick(1)
 def test_nearly_collinear_inputs_limit_neither_time_nor_the_accuracy_of_the_loss(digits):
     case = nearly_collinear(digits)
     found = ls.solve(case[0], case[1:3], [0.0, 10.0])

@@ -57,6 +57,7 @@ def test_theory_and_simulations_of_every_kind_agree(kind):
 
 @pytest.mark.parametrize(("kind", "bias"), [("balanced", 0.1), ("balanced", -2.0), ("mean", None)])
 @pytest.mark.parametrize("classes", quick([3, 2, 4], 1))
+@pytest.mark.quick(1)
 def test_a_start_of_the_wrong_parity_is_named(kind, bias, classes):
     right = draw(flow(classes), kind, 5, 0.5, 0.0, bias, 0)
     contrast = contrasts(np, classes)[:, 0]
@@ -108,6 +109,7 @@ def test_starts_that_are_solvable_are_followed_in_closed_form(kind):
 
 @pytest.mark.parametrize("bias", [None, 0.1])
 @pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.quick(2)
 def test_balanced_weights_of_either_classifier_reach_the_simplex_whatever_the_seed(classes, bias):
     f = flow(classes)
     for kind in ("balanced", "mean", "aligned"):

@@ -38,6 +38,7 @@ def integral(low, high, inverse):
 
 
 @pytest.mark.parametrize("t", depth_map.TIMES)
+@pytest.mark.quick(3)
 def test_isochrones_are_exact(drawn, t):
     y, x = points(drawn, f"t = {t}")
     assert len(y) > 40

@@ -58,12 +58,14 @@ def sized(shape, sizes=SIZES, seed=0, kind="white"):
 
 
 @pytest.mark.parametrize("shape", SEVERAL)
+@pytest.mark.quick(2)
 def test_several_outputs_over_all_of_training(shape):
     check(measured(ls.laws.MatchedOutputs, sized(SEVERAL[shape]), whole))
 
 
 @pytest.mark.parametrize("shape", ONE)
 @pytest.mark.parametrize("name", ["MatchedSolution", "RefinedMatchedSolution", "KernelAlignment"])
+@pytest.mark.quick(4)
 def test_one_output_over_all_of_training(name, shape):
     check(measured(getattr(ls.laws, name), sized(ONE[shape], (0.02, 0.01, 0.005), seed=1), whole), order=0.35)
 
@@ -92,6 +94,7 @@ def test_direction_of_the_kernel_late_in_phase_one(shape):
 
 @pytest.mark.parametrize("shape", DEEP)
 @pytest.mark.parametrize("name", ["FinalKernel", "FinalKernelAnisotropic", "LayerKernels"])
+@pytest.mark.quick(2)
 def test_kernels_at_the_end_of_training(name, shape):
     kind = "white" if name == "FinalKernel" else "anisotropic"
     sizes, seed = ((0.1, 0.05, 0.025), 3) if shape == "two layers" else ((0.15, 0.1, 0.07), 4)
@@ -132,6 +135,7 @@ def halves(weights, data, rates, law):
 
 
 @pytest.mark.parametrize("shape", ["deep data", "narrow"])
+@pytest.mark.quick(1)
 def test_learning_times(shape):
     errors, small = [], []
     for weights, data, rates in sized(ONE[shape], (0.02, 0.005)):
@@ -146,6 +150,7 @@ def test_learning_times(shape):
 
 
 @pytest.mark.parametrize("depth", [3, 4])
+@pytest.mark.quick(1)
 def test_learning_times_of_balanced_modes(depth):
     errors, small = [], []
     for sigma in (0.04, 0.02, 0.01):
@@ -212,6 +217,7 @@ def test_fluctuations_of_the_overlap_dominate_very_lazy_training():
 
 
 @pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.quick(1)
 def test_kernel_at_the_start_over_random_networks(depth):
     rng, rates, spreads = np.random.default_rng(depth), RATES_OF[depth], []
     X, Y, widths = rng.normal(size=(2, 5)), rng.normal(size=2), (8, 24, 72)

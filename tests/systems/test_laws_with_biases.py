@@ -29,6 +29,7 @@ def hidden(rng, sigma, Y):
 
 
 @pytest.mark.parametrize("bias", [first, last, hidden])
+@pytest.mark.quick(1)
 def test_the_law_of_a_network_with_biases_has_its_order(bias):
     sizes, errors, estimates = (0.04, 0.02, 0.01), {}, {}
     for sigma in sizes:

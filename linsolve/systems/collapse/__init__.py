@@ -10,7 +10,7 @@ FLOWS = {
 }
 LAWS: dict[str, str] = {}
 PUBLISHED = {
-    "seleznova_2024": ("published", "published_end", "published_limits", "published_blocks"),
+    "seleznova_2024": ("published", "published_outputs", "published_end", "published_limits", "published_blocks"),
 }
 _MORE = {
     "BlockNetwork": "network",

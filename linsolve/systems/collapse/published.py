@@ -1,4 +1,4 @@
-"""Seleznova (2024), sections 2.4 and 3.3, appendices B and D: kernels with blocks, and features under them."""
+"""Seleznova (2024), section 3.3: kernels with blocks, and features under them."""
 
 from __future__ import annotations
 
@@ -96,13 +96,15 @@ def eigenvalues() -> Evidence:
     "(11), (12)",
     "projections on its eigenvectors",
     quote=(
+        r"$\langle \mathbf{r}_k^t, \mathbf{v}_0 \rangle = \langle \mathbf{r}_k^t, \mathbf{1}_N \rangle = N \langle "
+        r"\mathbf{r}_k^t \rangle$ [...] "
         r"$\langle \mathbf{r}_k^t, \mathbf{v}_c \rangle = \frac{N}{C-1} (\langle \mathbf{r}_k^t \rangle_c - "
         r"\langle \mathbf{r}_k^t \rangle), \quad \langle \mathbf{r}_k^t, \mathbf{v}_i^c \rangle = \frac{m}{m-1} "
         r"(\mathbf{r}_k^t(x_i^c) - \langle \mathbf{r}_k^t \rangle_c)$"
     ),
     latex=(
-        r"\langle r, v_c \rangle = \tfrac{N}{C-1} (\langle r \rangle_c - \langle r \rangle),\; \langle r, v_i^c "
-        r"\rangle = \tfrac{m}{m-1} (r_i - \langle r \rangle_c)"
+        r"\langle r, v_0 \rangle = N \langle r \rangle,\; \langle r, v_c \rangle = \tfrac{N}{C-1} (\langle r "
+        r"\rangle_c - \langle r \rangle),\; \langle r, v_i^c \rangle = \tfrac{m}{m-1} (r_i - \langle r \rangle_c)"
     ),
     about=("BlockKernel",),
 )
@@ -113,7 +115,8 @@ def projections() -> Evidence:
     v_single[:M] = -1 / (M - 1)
     v_single[1] = 1
     mean = r[:M].mean()
-    return Evidence([r @ v_class, r @ v_single], [N / (C - 1) * (mean - r.mean()), M / (M - 1) * (r[1] - mean)])
+    truth = [r @ np.ones(N), r @ v_class, r @ v_single]
+    return Evidence(truth, [N * r.mean(), N / (C - 1) * (mean - r.mean()), M / (M - 1) * (r[1] - mean)])
 
 
 @formula(
@@ -122,9 +125,10 @@ def projections() -> Evidence:
     "one step of descent, part by part",
     quote=(
         r"where we omitted $O(\eta^2)$ for clarity. [...] $\langle \mathbf{r}_k^{t+1} \rangle = (1 - \eta "
-        r"\lambda_{\text{global}}) \langle \mathbf{r}_k^t \rangle$ $\langle \mathbf{r}_k^{t+1} \rangle_c - "
+        r"\lambda_{\text{global}}) \langle \mathbf{r}_k^t \rangle$ [...] $\langle \mathbf{r}_k^{t+1} \rangle_c - "
         r"\langle \mathbf{r}_k^{t+1} \rangle = (1 - \eta \lambda_{\text{class}}) (\langle \mathbf{r}_k^t "
-        r"\rangle_c - \langle \mathbf{r}_k^t \rangle)$"
+        r"\rangle_c - \langle \mathbf{r}_k^t \rangle)$ [...] $\mathbf{r}_k^{t+1}(x_i^c) - \langle \mathbf{r}_k^{t+1} "
+        r"\rangle_c = (1 - \eta \lambda_{\text{single}}) (\mathbf{r}_k^t(x_i^c) - \langle \mathbf{r}_k^t \rangle_c)$"
     ),
     latex=(
         r"\langle r \rangle, \langle r \rangle_c - \langle r \rangle, r - \langle r \rangle_c \to (1 - "
@@ -141,70 +145,6 @@ def a_step_of_descent() -> Evidence:
     rates_of_parts = CLASS + N * KN, CLASS, SINGLE
     pieces = mean + 0 * r, means - mean, r - means
     return Evidence(r - eta * KERNEL @ r, sum((1 - eta * k) * p for k, p in zip(rates_of_parts, pieces, strict=True)))
-
-
-@formula(
-    "2.4.2",
-    "(2.60)",
-    "outputs in the kernel regime",
-    quote=(
-        r"The dynamics (2.59) has an analytical solution, expressed as follows: $f_\theta^{(t)}(\mathbf{X}) = "
-        r"\mathbf{Y} + (f_\theta^{(0)}(\mathbf{X}) - \mathbf{Y}) \exp(-t\Theta^\infty(\mathbf{X}, \mathbf{X}))$"
-    ),
-    latex=r"f = Y + e^{-t\Theta/N} (f_0 - Y)",
-    verdict="typographical",
-    reason="the factor 1/N of (2.59) is dropped",
-    setting="kernel regime, mean loss",
-    about=("FrozenKernel", "BlockKernel"),
-)
-def outputs_in_the_kernel_regime() -> Evidence:
-    """Compare with the parameters of a linear model integrated under the gradient of half the mean squared error."""
-    truth, start, end, _ = _linear_model()
-    return Evidence(truth, *(end[0] + _exponential(-t * KERNEL) @ (start - end[0]) for t in (0.7 / N, 0.7)))
-
-
-@formula(
-    "2.4.2",
-    "(2.61)",
-    "outputs at other points",
-    quote=(
-        r"$f_\theta^{(t)}(\mathbf{x}) = f_\theta^{(0)}(\mathbf{x}) - \Theta^\infty(\mathbf{x}, "
-        r"\mathbf{X})\Theta^\infty(\mathbf{X}, \mathbf{X})^{-1}(\mathbb{I} - e^{-t\Theta^\infty(\mathbf{X}, "
-        r"\mathbf{X})})(f_\theta^{(0)}(\mathbf{X}) - \mathbf{Y})$"
-    ),
-    latex=r"f(x) = f_0(x) - \Theta(x, X) \Theta^{-1} (I - e^{-t\Theta/N}) (f_0 - Y)",
-    verdict="typographical",
-    reason="the exponential is that of (2.60), without the 1/N of (2.59)",
-    setting="kernel regime, mean loss",
-    follows="outputs_in_the_kernel_regime",
-    about=("FrozenKernel",),
-)
-def outputs_at_other_points() -> Evidence:
-    """Compare with the parameters of a linear model integrated under the gradient of half the mean squared error."""
-    _, start, end, probe = _linear_model()
-    row = np.linalg.solve(KERNEL, PHI.T @ probe)
-
-    def form(t: float) -> Any:
-        return -row @ (np.eye(N) - _exponential(-t * KERNEL)) @ (start - end[0])
-
-    return Evidence(end[1], form(0.7 / N), form(0.7))
-
-
-def _exponential(matrix: Any) -> Any:
-    from scipy.linalg import expm
-
-    return expm(matrix)
-
-
-@cache
-def _linear_model() -> tuple[Any, Any, tuple[Any, Any], Any]:
-    """Return outputs at t = 0.7 and 0 on the samples, targets and change at a probe, and the probe's features."""
-    from scipy.integrate import solve_ivp
-
-    theta, y, probe = V[0], V[1], V[2]
-    start = PHI.T @ theta
-    end = solve_ivp(lambda _, z: -PHI @ (PHI.T @ z - y) / N, (0, 0.7), theta, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
-    return PHI.T @ end, start, (y, probe @ (end - theta)), probe
 
 
 @formula(

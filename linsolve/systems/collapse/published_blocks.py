@@ -90,7 +90,7 @@ def motion_under_general_blocks() -> Evidence:
     about=COLLAPSE,
 )
 def blocks_of_a_kernel_of_classes() -> Evidence:
-    """Compare with the kernel written entry by entry; deviations from these blocks are not included."""
+    """Compare with the kernel of assumption 3.2, entry by entry; N_c and N_d are zero."""
     label = np.repeat(np.arange(C), M)
     truth = np.where(np.eye(N) > 0, KD, np.where(label[:, None] == label, KC, KN))
     return Evidence(truth, (KD - KC) * np.eye(N) + (KC - KN) * Y.T @ Y + KN)
@@ -110,8 +110,11 @@ def blocks_of_a_kernel_of_classes() -> Evidence:
         r"= c_1 (A_d + m A_c) - m I,\; B_2 = c_2 A_d - m I"
     ),
     verdict="typographical",
-    reason="E is symmetric, so that both transposed terms add; what follows from it holds",
-    setting="kernel with matrix blocks (assumption D.1)",
+    reason=(
+        "E is symmetric, so that both transposed terms add; the conclusions (no invariant in general, one under "
+        "assumption D.2) hold"
+    ),
+    setting="kernel with matrix blocks (assumption D.1), zero global mean",
     about=COLLAPSE,
 )
 def no_longer_invariant() -> Evidence:
@@ -139,6 +142,7 @@ def no_longer_invariant() -> Evidence:
         r"\frac{1}{\sqrt{m}}[\mathbf{H}^{(1)}\tilde{\mathbf{Q}}_2, \dots, \mathbf{H}^{(C)}\tilde{\mathbf{Q}}_2]$"
     ),
     latex=r"Y Q = \sqrt m\, [I, 0],\quad H_1 = [\langle h \rangle_1, \ldots, \langle h \rangle_C]",
+    setting="balanced classes, any features",
     about=COLLAPSE,
 )
 def class_means_and_scatter() -> Evidence:

@@ -51,9 +51,13 @@ formula = Source("seleznova_2024", "balanced classes, kernels with blocks (assum
         r"\mathbf{W} \propto \frac{1}{\mu_{\text{class}}} \mathbf{H}_1 \mathbf{H}_1^\top - "
         r"\frac{1}{\mu_{\text{single}}} \mathbf{H}_2 \mathbf{H}_2^\top$"
     ),
-    latex=r"\tfrac1m W^\top W = \tfrac{1}{\mu_c} H_1 H_1^\top + \tfrac{1}{\mu_s} H_2 H_2^\top",
+    latex=r"W^\top W \propto \tfrac{1}{\mu_c} H_1 H_1^\top + \tfrac{1}{\mu_s} H_2 H_2^\top",
     verdict="typographical",
-    reason="both terms of features have the same sign in (26); they agree once the scatter has vanished",
+    reason=(
+        "both terms of features have the same sign in (26); the two forms agree once the scatter has vanished, at the "
+        "end of training"
+    ),
+    setting="balanced classes, kernels with blocks (assumption 3.2), zero global mean",
     about=COLLAPSE,
 )
 def vanishing_invariant() -> Evidence:
@@ -147,8 +151,8 @@ def _excess() -> tuple[Any, Any, Any]:
     latex=r"R_1 = 0:\; \dot H_1 = 0,\; \dot H_2 = -\mu_s W^\top W H_2,\; \dot W = -m W H_2 H_2^\top,\; \dot b = 0",
     verdict="leading order",
     reason=(
-        "exact where the class means of the residuals are zero, as assumed; what is neglected later is their "
-        "rate -m W H_2 H_2^T H_1"
+        "exact where the class means of the residuals are zero, as assumed; their rate there, -m W H_2 H_2^T H_1, is "
+        "neglected"
     ),
     setting="class means of the residuals nearly zero and treated as zero (section 4.1)",
     about=COLLAPSE,
@@ -156,9 +160,12 @@ def _excess() -> tuple[Any, Any, Any]:
 def residuals_at_the_end() -> Evidence:
     """Compare with the velocities of a network with fitted class means, by the chain rule from its weights."""
     w, v, _ = _fitted()
-    scatter, found = parts(v @ PHI)[1], _excess()[2]
-    stated = np.zeros_like(found.H1), -SINGLE * w.T @ w @ scatter, -M * w @ scatter @ scatter.T, np.zeros_like(found.b)
-    return Evidence(*(np.concatenate([np.ravel(each) for each in group]) for group in (found, stated)))
+    (means, scatter), found = parts(v @ PHI), _excess()[2]
+    of_residuals = found.W @ means + w @ found.H1 + found.b[:, None]
+    turning = -M * w @ scatter @ scatter.T
+    stated = np.zeros_like(means), -SINGLE * w.T @ w @ scatter, turning, np.zeros_like(found.b), turning @ means
+    groups = (*found, of_residuals), stated
+    return Evidence(*(np.concatenate([np.ravel(each) for each in group]) for group in groups))
 
 
 @formula(
@@ -263,7 +270,10 @@ def classifier_at_the_end() -> Evidence:
         r"H_2^\top"
     ),
     verdict="typographical",
-    reason="the factor m of (46) is dropped in the last term, here and in (48), (49); the limit (50) is unaffected",
+    reason=(
+        "the factor m of (46) is dropped in the last term, here and in (48), (49), as if H_2 had no factor 1/sqrt(m) "
+        "in (23); the limit (50) is unaffected"
+    ),
     setting="end of training, kernels with blocks",
     about=("BiasedMode", *COLLAPSE),
 )
@@ -288,16 +298,25 @@ def covariance_of_the_scatter() -> Evidence:
         r"\tfrac1m W^\top W - \tfrac{1}{\mu_c} H_1 H_1^\top - \tfrac{1}{\mu_s} H_2 H_2^\top = E - \tfrac{\alpha "
         r"C^2}{\mu_c} \langle h \rangle\langle h \rangle^\top"
     ),
-    verdict="typographical",
-    reason="the factor m does not follow from (26); the term vanishes with the mean, as assumed there",
+    verdict="holds under a condition",
+    reason=(
+        "with zero global mean, as assumed there, all three sides are equal; at any other mean the term that vanishes "
+        "has no factor m, by (26)"
+    ),
+    setting="balanced classes, kernels with blocks (assumption 3.2), zero global mean",
     about=COLLAPSE,
 )
 def invariant_through_the_mean() -> Evidence:
-    """Compare with E at generic weights, from the inverse of the whole kernel."""
-    whole, mean = (W.T @ W - H @ np.linalg.solve(KERNEL, H.T)) / M, H.mean(axis=1)
-    left = W.T @ W / M - H1 @ H1.T / CLASS - H2 @ H2.T / SINGLE
-    shift = ALPHA * C**2 / CLASS * np.outer(mean, mean)
-    return Evidence(left, whole - shift, whole - M * shift)
+    """Compare with E from the inverse of the whole kernel, for features of zero mean and for generic ones."""
+    centered = H - H.mean(axis=1)[:, None]
+    sides = []
+    for features in (centered, H):
+        (first, second), mean = parts(features), features.mean(axis=1)
+        whole = (W.T @ W - features @ np.linalg.solve(KERNEL, features.T)) / M
+        shift = ALPHA * C**2 / CLASS * np.outer(mean, mean)
+        sides.append((W.T @ W / M - first @ first.T / CLASS - second @ second.T / SINGLE, whole, shift))
+    (zero, whole, none), (left, moved, shift) = sides
+    return Evidence([zero, left], [whole - M * none, moved - shift])
 
 
 @formula(

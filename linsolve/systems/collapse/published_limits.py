@@ -156,9 +156,15 @@ def centered_means() -> Evidence:
         r"\rangle_c - \langle h \rangle_{c'}\|_2 \rightarrow 0, \quad \mathbf{M}^\top \mathbf{M} \rightarrow "
         r"\frac{C}{C-1} (\mathbb{I}_C - \frac{1}{C} \mathbf{1}_C \mathbf{1}_C^\top)$"
     ),
-    latex=r"\|\langle h \rangle_c\| - \|\langle h \rangle_{c'}\| \to 0",
+    latex=(
+        r"\|\langle \bar h \rangle_c\| - \|\langle \bar h \rangle_{c'}\| \to 0,\quad \langle \bar h \rangle_c = "
+        r"\langle h \rangle_c - \langle h \rangle"
+    ),
     verdict="typographical",
-    reason="the difference of the norms tends to 0; equal means would contradict the second limit",
+    reason=(
+        "the difference of the norms of the centered means tends to 0, as in Papyan et al.; equal means would "
+        "contradict the second limit"
+    ),
     setting="zero loss, E = 0, no scatter, zero global mean",
     about=COLLAPSE,
     tolerance=1e-8,
@@ -202,17 +208,18 @@ def angle_of_the_classifier() -> Evidence:
     latex=r"(I - \phi 11^\top)^{-1} = I + \tfrac{\phi}{1 - \phi C} 11^\top",
     verdict="incorrect",
     reason=(
-        "the second bracket is to invert I - phi 1 1^T of (65), but their product is not the identity; the angle "
-        "theta of (66), (68) is computed from it"
+        "the second bracket is to invert I - phi 1 1^T of (65), and inverts I + phi 1 1^T; the angle theta of (66), "
+        "(68) is computed from it"
     ),
     setting="zero loss, E = 0, no scatter, equal biases",
     about=COLLAPSE,
 )
 def inverse_of_the_root() -> Evidence:
-    """Compare with the inverse, numerically."""
+    """Compare with the inverses of the root and of I + phi 1 1^T, numerically."""
     phi = (1 - np.sqrt(1 - ALPHA * C)) / C
-    truth = np.linalg.inv(root(A))
-    return Evidence(truth, IDENTITY + phi / (1 - phi * C) * ALL, IDENTITY - phi / (1 + phi * C) * ALL)
+    truth, other = np.linalg.inv(root(A)), np.linalg.inv(IDENTITY + phi * ALL)
+    printed = IDENTITY - phi / (1 + phi * C) * ALL
+    return Evidence([truth, other], [IDENTITY + phi / (1 - phi * C) * ALL, printed], [printed, printed])
 
 
 @formula(
@@ -266,7 +273,7 @@ def centered_means_with_equal_biases() -> Evidence:
     ),
     latex=r"M^\top M \to \sqrt{\mu_c/m}\, (I - \tfrac1C 11^\top)",
     verdict="typographical",
-    reason="(63) gives the square of the left side; (67) has the root",
+    reason="(63) gives the square of the left side: the right side has a root, as in (67); the frame is the same",
     setting="zero loss, E = 0, no scatter, alpha -> 1/C",
     about=COLLAPSE,
     tolerance=1e-5,

@@ -179,4 +179,56 @@ def alignment_by_the_jacobian() -> Evidence:
     return Evidence(f @ theta @ f / 25, np.sum((f @ jacobian / 5) ** 2))
 
 
+@formula(
+    "3.1",
+    "second paragraph",
+    "alignment of an eigenfunction",
+    quote=r"for $\phi_{j}$ the alignment is given by $\alpha(\phi_{j})=\lambda_{j}$ (see Appendix)",
+    latex=r"\alpha(\phi_j) = \lambda_j",
+    setting="eigenfunctions of mean square 1",
+    about=("FrozenKernel",),
+)
+def alignment_of_an_eigenfunction() -> Evidence:
+    """Compare with the double mean over the kernel on five samples, written out."""
+    values, vectors = np.linalg.eigh(KERNEL / 5)
+    means = [np.mean(np.outer(f, f) * KERNEL) for f in np.sqrt(5) * vectors.T]
+    return Evidence(means, values)
+
+
+@formula(
+    "4.2",
+    "last paragraph",
+    "norm of a linearized network",
+    quote=(
+        r"Note that in $\mathcal{H}$, $\|\hat{f}_{\bm{\theta}}\|_{\bm{\Theta}}$=$\|\bm{\theta}-\bm{\theta}_{0}\|_{2}$ "
+        "[3]"
+    ),
+    latex=(
+        r"\|\hat f_\theta - f_{\theta_0}\|_\Theta = |\theta - \theta_0|,\; \theta - \theta_0 \in "
+        r"\operatorname{span} \nabla_\theta f_{\theta_0}"
+    ),
+    verdict="holds under a condition",
+    reason=(
+        "weights reached by gradient flow from theta_0, which stay in the span of the gradients; of other weights with "
+        "the same function the norm is the smallest length; the linearized network counts from f_{theta_0}, as in "
+        "section 4.3"
+    ),
+    setting="linearized network, more weights than samples",
+    about=("FrozenKernel",),
+)
+def norm_of_a_linearized_network() -> Evidence:
+    """Compare with f^T K^-1 f on five samples: of weights trained by integration, and of any weights."""
+    from scipy.integrate import solve_ivp
+
+    def rate(_: float, step: Any) -> Any:
+        return -FEATURES.T @ (FEATURES @ step - F)
+
+    trained = solve_ivp(rate, (0, 0.2), np.zeros(8), "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
+    free = np.random.default_rng(3).standard_normal(8)
+    outputs = FEATURES @ trained, FEATURES @ free
+    truth = [f @ np.linalg.solve(KERNEL, f) for f in outputs]
+    along = np.linalg.pinv(FEATURES) @ FEATURES @ free  # part of the weights in the span
+    return Evidence(truth, [trained @ trained, along @ along], [trained @ trained, free @ free])
+
+
 FORMULAS = formula.formulas

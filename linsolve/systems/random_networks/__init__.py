@@ -13,7 +13,15 @@ LAWS = {
     "NTKFirstStepLimit": "first_step_laws",
 }
 PUBLISHED = {
-    "seleznova_2024": ("published", "published_deep", "published_first_step", "published_background"),
+    "seleznova_2024": (
+        "published",
+        "published_variance",
+        "published_deep",
+        "published_limits",
+        "published_first_step",
+        "published_sample",
+        "published_background",
+    ),
 }
 _MORE = {
     "Moments": "kernel_moments",

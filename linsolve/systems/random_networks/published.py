@@ -1,4 +1,4 @@
-"""Seleznova (2024), sections 2.3, 2.4, 3.1, 3.2 and appendices A, E: random networks, wide or deep."""
+"""Seleznova (2024), section 3.1, appendix E: integrals and maps of ReLU and erf units."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gates(count: int) -> Any:
     return np.array(list(product((0, 1), repeat=count)))
 
 
-def _mean_of_two(function: Any, first: float, second: float, mixed: float) -> float:
+def mean_of_two(function: Any, first: float, second: float, mixed: float) -> float:
     """Return the mean of ``f(u) f(v)`` over normal u, v with these covariances, by quadrature."""
     nodes, weights = normal(100)
     u = np.sqrt(first) * nodes[:, None]
@@ -89,13 +89,65 @@ def product_of_two_relu_derivatives() -> Evidence:
     return Evidence(_over_angles(0, 1.3, 0.7), (np.pi / 2 + np.arcsin(0.7 / 1.3)) / (2 * np.pi))
 
 
-def _erf(x: Any) -> Any:
-    from scipy.special import erf
+@formula(
+    "3.1/E.1",
+    "map of derivatives",
+    "covariance of the gradients of ReLU from layer to layer",
+    quote=r"$p_{sr}^{l-1} = \frac{\sigma_w^2}{2\pi} p^l \frac{M_l}{M_{l+1}} (\pi/2 + \arcsin c)$",
+    latex=r"p_{sr}^{\ell-1} = \tfrac{\sigma_w^2}{2\pi} p_{sr}^\ell (\tfrac\pi2 + \arcsin c)",
+    verdict="typographical",
+    reason="p_sr of the next layer, as in (9) and E.2",
+    setting="mean field at infinite width, constant width",
+    about=MOMENTS,
+)
+def gradients_of_two_inputs() -> Evidence:
+    """Compare with the mean over the weights from a ReLU unit to two units above, and both gates by quadrature."""
+    weights, share = gaussian(2, 2)
+    above, c = np.array([[0.8, -0.6], [0.5, 0.4]]), 0.7 / 1.3
+    both = _over_angles(0, 1.3, 0.7)  # probability that the unit is active for both inputs
+    truth = 1.4 * both * share @ np.prod(above @ weights, axis=0)
+    factor = 1.4 / (2 * np.pi) * (np.pi / 2 + np.arcsin(c))
+    return Evidence(truth, factor * above[0] @ above[1], factor * above[0] @ above[0])
 
-    return erf(x)
+
+@formula(
+    "3.1/E.1",
+    "initial conditions",
+    "start of the maps",
+    quote=(
+        r"we only need to set the following initial conditions: $q^0 = 1$ when data is normalized, $q_{st}^0 \in [0, "
+        r"1]$ is the covariance between two inputs"
+    ),
+    latex=r"q_{sr}^1 = \sigma_w^2\, x_s \cdot x_r/M_0 + \sigma_b^2,\; (5), (7) \text{ from } \ell = 2 \text{ on}",
+    verdict="convention",
+    reason=(
+        "the inputs count as preactivations of a layer 0, so that depth is counted from there; no activation acts on "
+        "the inputs x^0 of section 2, and the maps start one layer later"
+    ),
+    setting="mean field at infinite width, one Gaussian layer",
+    about=MOMENTS,
+)
+def start_of_the_maps() -> Evidence:
+    """Compare with quadrature over the weights and the bias of a unit on two inputs, and on their ReLU."""
+    nodes, share = gaussian(2, 2, 2)  # exact for products of two preactivations
+    inputs, weight, bias = np.array([[0.9, -0.4], [0.5, 1.1]]), 1.2, 0.1
+    h = np.sqrt(weight / 2) * inputs @ nodes[:2] + np.sqrt(bias) * nodes[2]
+    # a layer 0 of preactivations with variance 1 and covariance c: the first map is that of ReLU
+    c = 0.7
+    later = weight * _over_angles(1, 1.0, c) + bias
+    mapped = weight / (2 * np.pi) * (np.sqrt(1 - c**2) + c * np.pi / 2 + c * np.arcsin(c)) + bias
+    return Evidence([share @ np.prod(h, axis=0), later], [weight * inputs[0] @ inputs[1] / 2 + bias, mapped])
 
 
-def _erf_slope(x: Any) -> Any:
+def erf(x: Any) -> Any:
+    """Return the error function."""
+    from scipy import special
+
+    return special.erf(x)
+
+
+def erf_slope(x: Any) -> Any:
+    """Return the derivative of the error function."""
     return 2 / np.sqrt(np.pi) * np.exp(-(x**2))
 
 
@@ -104,7 +156,7 @@ def _erf_slope(x: Any) -> Any:
     "variance",
     "mean squares of erf and of its derivative",
     quote=(
-        r"$\int Dz \cdot \phi(az)^2 = \frac{2}{\pi} \arctan \frac{a^2}{\sqrt{a^2 + 1/4}}$ $\int Dz \cdot "
+        r"$\int Dz \cdot \phi(az)^2 = \frac{2}{\pi} \arctan \frac{a^2}{\sqrt{a^2 + 1/4}}$, $\int Dz \cdot "
         r"[\phi'(az)]^2 = \frac{2}{\pi} \frac{1}{\sqrt{a^2 + 1/4}}$"
     ),
     latex=(
@@ -119,7 +171,7 @@ def squares_of_erf() -> Evidence:
     a = 0.7
     root = np.sqrt(a**2 + 0.25)
     stated = 2 / np.pi * np.arctan(a**2 / root), 2 / np.pi / root
-    return Evidence([weights @ f(a * nodes) ** 2 for f in (_erf, _erf_slope)], stated)
+    return Evidence([weights @ f(a * nodes) ** 2 for f in (erf, erf_slope)], stated)
 
 
 @formula(
@@ -143,7 +195,7 @@ def product_of_two_erf() -> Evidence:
     a, b = 0.7, 0.3
     q, q12 = a**2, a * b
     stated = 2 / np.pi * np.arctan(2 * q12 / np.sqrt((1 + 2 * q) ** 2 - 4 * q12**2))
-    return Evidence(_mean_of_two(_erf, q, q, q12), stated)
+    return Evidence(mean_of_two(erf, q, q, q12), stated)
 
 
 @formula(
@@ -164,7 +216,7 @@ def product_of_two_erf_derivatives() -> Evidence:
     """Compare with Gauss-Hermite quadrature over two normal variables."""
     a, b = 0.7, 0.3
     q, q12 = a**2, a * b
-    return Evidence(_mean_of_two(_erf_slope, q, q, q12), 4 / np.pi / np.sqrt((1 + 2 * q) ** 2 - 4 * q12**2))
+    return Evidence(mean_of_two(erf_slope, q, q, q12), 4 / np.pi / np.sqrt((1 + 2 * q) ** 2 - 4 * q12**2))
 
 
 @formula(
@@ -188,29 +240,8 @@ def covariance_map_of_erf() -> Evidence:
     qs, qr, qsr, weight, bias = 0.6, 0.9, 0.35, 1.2, 0.1
     right = np.arcsin(2 * qsr / np.sqrt((1 + 2 * qs) * (1 + 2 * qr)))
     printed = np.arctan(2 * np.sqrt(qsr) / np.sqrt((1 + 2 * np.sqrt(qsr)) ** 2 - 4 * qsr))
-    truth = weight * _mean_of_two(_erf, qs, qr, qsr) + bias
+    truth = weight * mean_of_two(erf, qs, qr, qsr) + bias
     return Evidence(truth, *(2 * weight / np.pi * angle + bias for angle in (right, printed)))
-
-
-@formula(
-    "3.1/2",
-    "(8), (9); E.1",
-    "squared length of the gradients",
-    quote=r"$p^l(x_s) = \sigma_w^2 p^{l+1}(x_s) \frac{M_{l+1}}{M_{l+2}} \int Dz [\phi'(\sqrt{q^l(x_s)}z)]^2$",
-    latex=r"p^{\ell-1} = \sigma_w^2\, p^\ell\, \mathbb E \phi'^2",
-    verdict="holds under a condition",
-    reason=(
-        "constant width, as assumed below (9); at other widths the weights that (5) needs have variance over "
-        "their inputs, and the factor is 1"
-    ),
-    about=("NTKMoments",),
-)
-def length_of_the_gradients() -> Evidence:
-    """Compare with a sum over all gates of three ReLU units and a quadrature over the weights to two units above."""
-    back, share = gaussian(*[2] * 6)  # two nodes are exact for squares
-    above = np.array([0.8, -0.6])
-    lengths = np.sum(gates(3)[:, None] * (back.T.reshape(-1, 3, 2) @ above) ** 2, axis=-1) * 1.4 / 3
-    return Evidence(np.mean(lengths @ share), 1.4 / 2, 1.4 / 2 * 3 / 2)
 
 
 FORMULAS = formula.formulas

@@ -285,7 +285,7 @@ def _speeds(sigma: float) -> tuple[float, ...]:
     ),
     latex=r"\frac{|\dot{\nabla f}|}{|\nabla f|} \frac{\mathcal L}{|\dot{\mathcal L}|} = O(\sigma^{-L})",
     verdict="leading order",
-    reason="order -L in sigma, as printed",
+    reason="order -L in sigma, as printed; the factor |y| that (61) drops does not change it",
     setting="homogeneous networks, small initial weights, targets of order 1",
     about=("KernelSpeed",),
     tolerance=0.005,

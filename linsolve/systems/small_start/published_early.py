@@ -66,7 +66,8 @@ def flow_at_small_weights() -> Order:
     verdict="leading order",
     reason=(
         "relative order 1 in exp(-eta s t), late in phase I and with the source's q_0 >> r_0; the rest is a "
-        "constant and cross terms that grow like exp(eta s t)"
+        "constant and cross terms that grow like exp(eta s t); (19) has an equality sign, and below it the statement "
+        "that the first term will eventually overwhelm the rest"
     ),
     setting="small initial weights, white inputs, q_0 >> r_0 (large D)",
     about=("EarlyAlignment",),
@@ -161,10 +162,17 @@ def size_of_the_overlap() -> Evidence:
     "B.1",
     "(18)",
     "growth of the kernel across the target",
-    quote=r"$\frac{d}{dt} \mathbf{v}^\top \mathbf{M}(t) \mathbf{v} = [...] = 2r(t)$",
+    quote=(
+        r"$\frac{d}{dt} \mathbf{v}^\top \mathbf{M}(t) \mathbf{v} = 2\mathbf{v}^\top [\boldsymbol{\beta} "
+        r"\boldsymbol{\beta}^\top \mathbf{W} + \boldsymbol{\beta}^\top \mathbf{W}^\top \mathbf{a} \mathbf{I}] "
+        r"\mathbf{v} = 2r(t)$"
+    ),
     latex=r"\frac{d}{dt} v^\top M v = 2 \eta s\, r",
     verdict="convention",
-    reason="time in units of 1/(eta s), which makes v^T M v equal to q up to a constant, as the next sentence says",
+    reason=(
+        "time in units of 1/(eta s), which makes v^T M v equal to q up to a constant, as the next sentence says; the "
+        "first term in brackets, by its shape beta a^T W, vanishes between v"
+    ),
     about=("EarlyAlignment",),
 )
 def growth_across_the_target() -> Evidence:

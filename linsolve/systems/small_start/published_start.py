@@ -125,9 +125,10 @@ def learned_function() -> Evidence:
     return Evidence(z[3], (early + late) @ error, (early + unordered) @ error)
 
 
-def _early(epsilon: float, tau: float = 0.8) -> tuple[Any, Any, Any]:
+def _early(epsilon: float, f0: Any = 0.0, tau: float = 0.8) -> tuple[Any, Any, Any]:
     """Return the errors of model (3) at the start and at the end of its first stage, and the change at the probe."""
-    first, _, error = _two_kernels()
+    first, _, y = _two_kernels()
+    error = y - f0
     z = ode(lambda z: epsilon * np.append(-first[:3, :3] @ z[:3], first[3, :3] @ z[:3]), np.append(error, 0.0), tau)
     return error, z.y[:3, -1], z.y[3, -1]
 
@@ -185,18 +186,24 @@ def errors_of_the_first_stage() -> Order:
     ),
     latex=r"f = k_\infty \cdot K_\infty^{-1} y + O(\epsilon^{\min(1, a)})",
     verdict="leading order",
-    reason="order 1 in epsilon at a = 1, as printed",
+    reason="order min(1, a) in epsilon, as printed",
     setting="model (3)",
     about=("KernelRegression",),
     tolerance=5e-3,
 )
-def regression_with_the_final_kernel() -> Order:
-    """Compare with the change at a probe under model (3): first stage integrated, second stage in its limit."""
-    _, second, _ = _two_kernels()
+def regression_with_the_final_kernel() -> Evidence:
+    """Compare with orders at a probe at a = 1/2, 1 and 2: first stage integrated, second stage in its limit."""
+    _, second, y = _two_kernels()
     regress = second[3, :3] @ np.linalg.inv(second[:3, :3])
-    scales = 1e-4, 1e-5
-    found = [abs(change + regress @ left - regress @ error) for error, left, change in map(_early, scales)]
-    return Order(scales, found, 1)
+    first_outputs = np.array([0.3, -0.5, 0.2, 0.4])  # over epsilon^a
+
+    def gap(epsilon: float, a: float) -> float:
+        f0 = epsilon**a * first_outputs
+        _, left, change = _early(epsilon, f0[:3])
+        return float(abs(f0[3] + change + regress @ left - regress @ y))
+
+    powers = 0.5, 1.0, 2.0
+    return Evidence([np.log10(gap(1e-5, a) / gap(1e-6, a)) for a in powers], np.minimum(1, powers))
 
 
 @formula(

@@ -217,25 +217,28 @@ def kernels_of_the_activations() -> Evidence:
         r"$K_\ell(\mathbf{x}, \mathbf{x}') \sim s^{2\ell/L} \mathbf{x}^\top \beta \beta^\top \mathbf{x}' + "
         r"O(\sigma^{2\ell})$"
     ),
-    latex=r"h_2(x) \cdot h_2(x') = s^{4/L} x^\top \beta\beta^\top x' + O(\sigma^2)",
-    verdict="incorrect",
+    latex=(r"K_\ell = (s^{2\ell/L} + O(\sigma^2))\, x^\top \beta\beta^\top x' + O(\sigma^{2\ell})"),
+    verdict="holds under a condition",
     reason=(
-        "measured error of order sigma^2 at L = 3 and l = 2, in agreement with the corrections of (57) and (58); "
-        "the printed power is right at l = 1"
+        "the error term is that of all entries but the one along beta, whose coefficient is meant by the asymptotic "
+        "sign: the imbalance that footnote 1 neglects changes it by order sigma^2, as (57) and (58) say"
     ),
     setting="deep linear network trained from weights of size sigma",
     about=("LayerKernels",),
     tolerance=2e-2,
 )
-def error_of_the_kernel_of_activations() -> Order:
-    """Compare with the activations of three layers trained from weights of size sigma."""
-    scales = 1.2e-2, 6e-3
-
-    def error(sigma: float) -> float:
-        made = product(trained([sigma * layer for layer in GENERIC], S * BETA)[:2])
-        return float(np.linalg.norm(made.T @ made - S ** (4 / 3) * np.outer(BETA, BETA)))
-
-    return Order(scales, [error(sigma) for sigma in scales], 2, 4)
+def error_of_the_kernel_of_activations() -> Evidence:
+    """Compare with activations of three layers trained at two sizes: orders along beta and in the other entries."""
+    orders = []
+    for layers in (1, 2):
+        found = []
+        for sigma in (1.2e-2, 6e-3):
+            made = product(trained([sigma * layer for layer in GENERIC], S * BETA)[:layers])
+            error = made.T @ made - S ** (2 * layers / 3) * np.outer(BETA, BETA)
+            along = BETA @ error @ BETA
+            found.append([abs(along), np.linalg.norm(error - along * np.outer(BETA, BETA))])
+        orders.append(np.log2(np.divide(found[0], found[1])))
+    return Evidence(orders, [[2, 2], [2, 4]])
 
 
 @formula(

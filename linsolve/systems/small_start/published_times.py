@@ -126,7 +126,10 @@ def balanced_strength() -> Evidence:
     ),
     latex=r"e^{2st} \approx s/u_0^2 \implies t \approx \tfrac{1}{2s} \log(s/u_0^2)",
     verdict="typographical",
-    reason="the strength in the same paragraph rises at e^{2st} = s/u_0^2, and figure 2 has the factor 1/2",
+    reason=(
+        "the strength in the same paragraph rises at e^{2st} = s/u_0^2, and figure 2 has the factor 1/2; as an order "
+        "of magnitude the time holds as printed"
+    ),
     setting="balanced and aligned network",
     about=("LearningTime",),
     tolerance=1e-8,

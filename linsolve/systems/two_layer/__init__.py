@@ -19,8 +19,8 @@ LAWS = {
     "FixedWidthKernelChange": "lazy_fluctuations",
 }
 PUBLISHED = {
-    "xu_ziyin_2024": ("published_line", "published_phases", "published_scales"),
-    "geiger_2020": ("published_lazy",),
+    "xu_ziyin_2024": ("published_line", "published_phases", "published_rescaling", "published_scales"),
+    "geiger_2020": ("published_lazy", "published_feature"),
 }
 
 _WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS}.items()}

@@ -156,8 +156,8 @@ def classify(
     after Theorem 2   ``0 = c_gamma + c_d + max(a, b)``, greater than     ``0 = B > A``
     and 4.1           ``c_eta_u + c_eta_w``
     Theorem 2         kernel only if ``P/Q -> 1``                         only if ``P/Q -> 1`` or ``f0 -> y``
-    Corollary 3       kernel for every ``c_u, c_w, c_d``                  not where ``c_d = 0, a = b, f0 != 0``
-    Table 1, lazy     kernel                                              kernel for zero output, feature otherwise
+    4.2, Corollary 3  kernel at ``c_d = 0, a = b``                        only for ``f0 = 0``, as in lazy training
+    Table 1, lazy     kernel, ``f0 = 0`` by section 4                     kernel for zero output, feature otherwise
     4.2               ``c_u = max(0, c_w)`` gives ``f0 = O(1)``           ``c_u = min(0, c_w)`` gives it
     ================  ==================================================  =========================================
 

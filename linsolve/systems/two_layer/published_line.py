@@ -68,9 +68,14 @@ EQUAL = LINE._replace(eta_u=1.0, eta_w=1.0)
 
 @cache
 def trained(which: str, t: float) -> tuple[Any, Any]:
+    """Return the weights of a network on record at time t, by numerical integration."""
+    return integrated({"generic": NETWORK, "line": LINE, "equal": EQUAL, **SADDLES}[which], t)
+
+
+def integrated(network: Network, t: float) -> tuple[Any, Any]:
+    """Return the weights at time t, by numerical integration."""
     from scipy.integrate import solve_ivp
 
-    network: Network = {"generic": NETWORK, "line": LINE, "equal": EQUAL, **SADDLES}[which]
     d = len(network.u)
 
     def rate(_: float, z: Any) -> Any:
@@ -102,7 +107,7 @@ SADDLES = {"only p": ONLY_P, "only q, y > 0": AT_SADDLE, "only q, y < 0": TO_TAR
     verdict="convention",
     reason=(
         "the loss is the sum over the training set; for the mean of the first line each sum carries 1/N, as in "
-        "Proposition 1 and as the last sentence of A.1 says"
+        "Proposition 1 and as the last sentence of A.1 says; L is the square of (3)"
     ),
     about=("TwoLayer",),
 )
@@ -132,6 +137,7 @@ def _gradients(reduce: Any) -> tuple[Any, Any]:
         r"y\right]^2$"
     ),
     latex=r"x = \sqrt{\mathbb E\, a^2}\, n,\quad y = \mathbb E[a \tilde y]/\sqrt{\mathbb E\, a^2}",
+    setting="data on a line, not all 0; under the means, the data point stands for its coordinate a along n",
     about=("TwoLayer",),
 )
 def data_on_a_line_with_means() -> Evidence:
@@ -146,7 +152,10 @@ def data_on_a_line_with_means() -> Evidence:
     quote=r"where $\rho \coloneqq \sqrt{\frac{1}{d_0} \sum_{i=0}^{d_0} x_i^2}$",
     latex=r"\rho = \sqrt{\textstyle\sum_j x_j^2}",
     verdict="typographical",
-    reason="(23) puts the plain sum of squares for rho^2; both agree for one input, as in section 3.2",
+    reason=(
+        "(23) puts the plain sum of squares for rho^2, which the mean of P below (14) needs, too; both agree for one "
+        "input, as in section 3.2"
+    ),
     about=FLOWS,
 )
 def length_of_the_data_point() -> Evidence:
@@ -165,7 +174,7 @@ def length_of_the_data_point() -> Evidence:
 
 @formula(
     "3.1",
-    "(5), (6), (8)",
+    "(5), (6), (8); section 3.2, above (11)",
     "growth of p, shrinkage of q",
     quote=(
         r"$\xi(t) \coloneqq \frac{1 - \alpha_{+}}{1 + \alpha_{-}} \exp\left(-4t/t_c\right)$ [...] $\alpha_{\pm} "

@@ -146,8 +146,9 @@ def condition_of_alignment() -> Evidence:
     latex=r"\zeta(\infty) = y \big/ \sqrt{y^2 + \gamma^2 |u_0 \wedge w_0|^2} \text{ at any learning rates}",
     verdict="incorrect",
     reason=(
-        "the bivector of the layers is conserved at any rates, so that the alignment at the end does not depend on "
-        "them; nor does condition (13), which says that gamma (y - f) is positive at the start"
+        "the left side of (13) depends on the rates, but whether it exceeds 1 does not: that is the sign of "
+        "gamma (y - f) at the start; the bivector of the layers is conserved at any rates, which gives one alignment "
+        "to each value of the output, so that the end does not depend on the rates either"
     ),
     setting="one input, x = 1, gamma > 0, y > 0",
     about=(*FLOWS, "FinalAlignment"),
@@ -162,63 +163,6 @@ def unequal_rates_and_the_alignment() -> Evidence:
     closed = y / np.sqrt(y**2 + (u @ u) * (w @ w) - (u @ w) ** 2)
     changes = np.where(np.abs(np.diff(found)) < 1e-8, 0.0, np.sign(np.diff(found)))
     return Evidence([*changes, found[0]], [0.0, 0.0, closed], [1.0, 1.0, closed])
-
-
-@formula(
-    "3.3",
-    "first display",
-    "lengths of the layers",
-    quote=(
-        r"$\|\boldsymbol{u}\|^2 = d(\alpha P + \frac{Q}{\alpha}) - 2\sum_{i=1}^{d} p_{i}q_{i}, \ "
-        r"\|\boldsymbol{w}\|^2 = d(\alpha P + \frac{Q}{\alpha}) + 2\sum_{i=1}^{d} p_{i}q_{i}$"
-    ),
-    latex=(
-        r"\eta_w |u|^2 = d(\alpha P + Q/\alpha) - 2 \textstyle\sum_i p_i q_i,\quad \eta_u |v|^2 = d(\alpha P + "
-        r"Q/\alpha) + 2 \sum_i p_i q_i"
-    ),
-    verdict="holds under a condition",
-    reason=r"unit rates; else the left sides are $\eta_w |u|^2$ and $\eta_u |w|^2$",
-    setting="one input, x = 1",
-    about=FLOWS,
-)
-def lengths_of_the_layers() -> Evidence:
-    """Compare with weights trained at unit rates, and with weights trained at two rates, times the rates."""
-    truth, stated = [], []
-    for name, network in (("equal", EQUAL), ("line", LINE)):
-        u, w = trained(name, 0.15)
-        p, q = network.split(network.u, network.w, 1.0)
-        alpha = network.growth(0.15)
-        mean, crossed = alpha * p @ p + q @ q / alpha, 2 * p @ q
-        truth += [network.eta_w * (u @ u), network.eta_u * np.sum(w**2)]
-        stated += [mean - crossed, mean + crossed]
-    return Evidence(truth, stated)
-
-
-@formula(
-    "3.3",
-    "below the first display",
-    "the norms turn where the output passes zero",
-    quote=(
-        r"thus, $\frac{d||\boldsymbol{u}||^2}{d\alpha} = \frac{d||\boldsymbol{w}||^2}{d\alpha} = d(P - "
-        r"\frac{Q}{\alpha^2})$"
-    ),
-    latex=r"\eta_w \frac{d|u|^2}{d\alpha} = \eta_u \frac{d|w|^2}{d\alpha} = d \Bigl(P - \frac{Q}{\alpha^2}\Bigr)",
-    verdict="holds under a condition",
-    reason="unit rates, as in the display above it",
-    setting="one input, x = 1",
-    follows="lengths_of_the_layers",
-    about=FLOWS,
-)
-def slope_of_the_lengths() -> Evidence:
-    """Compare with the ratio of the velocities of both squared lengths and of alpha, at unit and at two rates."""
-    truth, stated = [], []
-    for network in (EQUAL, LINE):
-        du, dw = network.rates(network.u, network.w)
-        p, q = network.split(network.u, network.w, 1.0)
-        growth = 2 * network.split(du, dw, 1.0)[0][0] / p[0]
-        truth += [network.eta_w * 2 * network.u @ du / growth, network.eta_u * 2 * np.sum(network.w * dw) / growth]
-        stated += 2 * [p @ p - q @ q]
-    return Evidence(truth, stated)
 
 
 @formula(

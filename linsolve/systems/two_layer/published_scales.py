@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from linsolve.core.network import trained
 from linsolve.core.published_formula import Evidence, Source
 from linsolve.systems.two_layer.published_line import NETWORK
 
@@ -26,7 +27,7 @@ formula = Source("xu_ziyin_2024", "two-layer linear network, hyperparameters as 
         r"\mathbb{E} P = \frac{\eta_w \sigma_u^2 + \eta_u \sigma_w^2}{4},\quad \operatorname{Var} P = "
         r"\frac{(\eta_w \sigma_u^2 + \eta_u \sigma_w^2)^2}{8 d}"
     ),
-    setting="Gaussian initial weights",
+    setting="Gaussian initial weights; rho = |x|, see the record of the length below (4)",
     about=("TwoLayerOrder",),
     tolerance=1e-12,
 )
@@ -60,8 +61,8 @@ def _slope_of_the_output(c_u: float, c_w: float, c_gamma: float) -> float:
     latex=r"c_u = \min\{0, c_w\},\; c_\gamma = \min\{-c_w/2, 0\}",
     verdict="typographical",
     reason=(
-        "with min for max the output is of order 1, (15) holds and P/Q tends to 1 for c_w > 0; with max the "
-        "output grows as kappa^{c_w/2}"
+        "with min for max the output is of order 1, (15) holds and P/Q tends to 1 for c_w > 0; with max, for c_w > 0, "
+        "the output grows as kappa^{c_w/2} and P/Q does not depend on kappa"
     ),
     setting="fixed width, Gaussian initial weights",
     about=("TwoLayer",),
@@ -72,6 +73,41 @@ def output_of_order_one() -> Evidence:
 
 
 @formula(
+    "4.2",
+    "Corollary 3 at fixed width",
+    "kernel phases at fixed width",
+    quote=(
+        r"One important example for this section is the lazy training regime, where $c_u = c_w = c_d = 0$, and we can "
+        r"choose $c_{\gamma} = 1$ and $c_{\eta} = -2$ according to Corollary 3, leading to a kernel phase in finite "
+        r"width. [...] On the other hand, if we choose $\gamma = 1$ as commonly done, we have to choose $c_\eta = -c$ "
+        "according to Corollary 3, leading to a kernel space."
+    ),
+    latex=r"\frac{K_\infty}{K_0} \to \sqrt{1 - \Bigl(\frac{P - Q}{P + Q}\Bigr)^2},\quad f_0 = 0 \iff P = Q",
+    verdict="holds under a condition",
+    reason=(
+        "an initial output of 0, which section 4 names as the assumption of lazy training; Corollary 3 stands for "
+        "infinite width, and at fixed width P/Q of independent layers of equal scale does not tend to 1"
+    ),
+    setting="fixed width, both layers of one scale, x = 1, gamma = 1",
+    about=("TwoLayer",),
+    tolerance=1e-3,
+)
+def kernel_phases_at_fixed_width() -> Evidence:
+    """Compare with kernels of trained layers at two scales, from an output of 0 (order in kappa) and from a draw."""
+    draw, first = np.random.default_rng(8).standard_normal((2, 4))
+    still = draw - first * (first @ draw) / (first @ first)  # output 0
+    changes = []
+    for last in (still, draw):
+        size = first @ first + last @ last
+        for kappa in (30.0, 300.0):
+            ends = trained([kappa**0.5 * first[:, None], kappa**0.5 * last[None]], [2.0])
+            changes.append(sum(np.sum(layer**2) for layer in ends) / (kappa * size) - 1)
+    share = 2 * first @ draw / size  # (P - Q)/(P + Q)
+    order = np.log10(changes[1] / changes[0])
+    return Evidence([order, changes[3]], [-2.0, np.sqrt(1 - share**2) - 1])
+
+
+@formula(
     "B.4",
     "only paragraph",
     "the same scales in the appendix",
@@ -79,15 +115,18 @@ def output_of_order_one() -> Evidence:
         r"we set $\kappa = 10$, $\sigma_u^2 = \kappa^c$, $\sigma_w^2 = \kappa^{\max\{c,0\}}$ and $\gamma = "
         r"\kappa^{-\min\{0,-c/2\}}$"
     ),
-    latex=r"\gamma = \kappa^{\min\{0, -c/2\}}",
+    latex=r"\sigma_u^2 = \kappa^c,\; \sigma_w^2 = \kappa^{\min\{c, 0\}},\; \gamma = \kappa^{\min\{0, -c/2\}}",
     verdict="typographical",
-    reason="the exponent of gamma has the sign of section 4.2",
+    reason=(
+        "the exponent of gamma has the sign of section 4.2; the variances repeat the max of 4.2, with the two layers "
+        "exchanged"
+    ),
     setting="fixed width, Gaussian initial weights",
     about=("TwoLayer",),
 )
 def output_of_order_one_in_the_appendix() -> Evidence:
-    """Compare with weights of one draw scaled as stated, at two values of kappa, with c = 1 in one layer."""
-    return Evidence(0.0, _slope_of_the_output(0.0, 1.0, -0.5), _slope_of_the_output(0.0, 1.0, 0.5))
+    """Compare with weights of one draw scaled as stated, at two values of kappa, with c = 1."""
+    return Evidence(0.0, _slope_of_the_output(1.0, 0.0, -0.5), _slope_of_the_output(1.0, 1.0, 0.5))
 
 
 class Powers(NamedTuple):
@@ -179,7 +218,7 @@ def condition_of_learning() -> Evidence:
         r"\alpha_+ \to 1 \iff P/Q \to 1,\; c_d + \max\{c_{\eta_w} + c_u, c_{\eta_u} + c_w\} > c_{\eta_u} + "
         r"c_{\eta_w}"
     ),
-    setting="powers of kappa satisfying (15), a start that does not fit the data already",
+    setting="powers of kappa satisfying (15), Gaussian initial weights, whose first output is almost surely not y",
     about=("TwoLayerOrder",),
 )
 def condition_of_the_kernel_phase() -> Evidence:
@@ -232,8 +271,9 @@ def bound_of_the_final_alignment() -> Evidence:
     latex=r"0 = 2c_\gamma + c_d + \max\{c_{\eta_w} + c_u, c_{\eta_u} + c_w\} > 2c_\gamma + c_{\eta_u} + c_{\eta_w}",
     verdict="typographical",
     reason=(
-        "by (15) the exponent of gamma counts twice, on both sides; the NTK column of Table 1 is an example; "
-        "section 4 prints the same before 4.1"
+        "by (15) the exponent of gamma counts twice, on both sides, and the NTK column of Table 1 is an example; "
+        "section 4 prints the same before 4.1, after the condition in words, which holds: the first term of (15) is "
+        "strictly smaller than the second"
     ),
     setting="infinite width, columns of Table 1",
     about=("TwoLayerOrder",),
@@ -260,7 +300,10 @@ def exponents_of_the_kernel_phase() -> Evidence:
         r"= -\frac{1}{2}(c_d + \max\{c_u, c_w\} + c_{\eta})$ and $c_{\eta} < c_d + \max\{c_u, c_w\}$ leads to a "
         "kernel phase"
     ),
-    latex=r"c_\eta = \min\{-c_\gamma, -2c_\gamma - c_d - \max\{c_u, c_w\}\}:\ t_c = \Theta(1)",
+    latex=(
+        r"m = c_d + \max\{c_u, c_w\}:\; t_c = \Theta(1) \text{ if } c_\eta = \min\{-c_\gamma, -2c_\gamma - m\};\; "
+        r"\text{learning if } -c_\gamma = c_\eta \ge m;\; \text{kernel if } -2c_\gamma = m + c_\eta > 2c_\eta"
+    ),
     setting="infinite width, lim P/Q = 1",
     about=("TwoLayerOrder",),
 )

@@ -126,6 +126,7 @@ def test_a_positive_imbalance_loses_scatter_but_keeps_no_simplex():
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.quick(1)
 def test_other_biases_end_where_eqs_29_and_60_say(seed):
     f, rng = flow(), np.random.default_rng(seed)
     m, _, middle, large = numbers(f)
@@ -178,6 +179,7 @@ def rates(**options):
         {"start": "generic", "scale": 0.6},
     ], lambda options: "bias" not in options and options.get("start") != "generic"),
 )  # fmt: skip
+@pytest.mark.quick(1)
 def test_rates_are_those_of_the_tangent_kernel_at_the_end(options):
     found = rates(**options)
     assert any(rate.law == "exp" for rate in found.values())

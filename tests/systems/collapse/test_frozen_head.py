@@ -152,6 +152,7 @@ def test_array_api_strict_agrees():
 
 
 @pytest.mark.parametrize("name", FROZEN)
+@pytest.mark.quick(1)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     mutant = FROZEN[name]
     report = ls.verify(mutant.flow, mutant.z0, checks=["velocity", "residual", mutant.seen_by])

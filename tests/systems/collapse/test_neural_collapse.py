@@ -47,6 +47,7 @@ def test_examples_are_proved(seed):
 
 
 @pytest.mark.parametrize("name", COLLAPSE)
+@pytest.mark.quick(4)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     mutant = COLLAPSE[name]
     assert ls.verify(mutant.flow, mutant.z0, checks=[mutant.seen_by]).failed == [mutant.seen_by]
@@ -72,6 +73,7 @@ def test_only_scatter_within_classes_shows_the_sign_of_eq_40():
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.quick(1)
 def test_any_start_follows_the_network(seed):
     f, weights, times = flow(), generic(seed), np.array([0.1, 0.7, 3.0])
     path = simulated(f, *weights, times)
@@ -154,6 +156,7 @@ def riccati_of_the_theory(q, s, lam, t):
 
 @pytest.mark.parametrize("seeds", many(20, 4))
 @pytest.mark.parametrize("sign", [-1, 0, 1])
+@pytest.mark.quick(1)
 def test_generic_starts_within_1e_12_of_the_riccati_formula_in_many_digits(sign, seeds):
     for seed in seeds:
         rng = np.random.default_rng(seed)
@@ -177,6 +180,7 @@ def test_generic_starts_within_1e_12_of_the_riccati_formula_in_many_digits(sign,
 
 
 @pytest.mark.parametrize("imbalance", [0.0, 0.4, -0.3])
+@pytest.mark.quick(1)
 def test_generic_classifiers_within_1e_12_of_fifty_digits(imbalance):
     f, xp = flow(), arithmetic.precise(50)
     z0 = f.of(*f.init(5, scale=0.2, imbalance=imbalance, rng=3))
@@ -213,6 +217,7 @@ def test_balanced_starts_collapse(classes):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.quick(1)
 def test_other_imbalances_fit_without_collapse(seed):
     f, rng = flow(), np.random.default_rng(seed)
     h = 0.7 * rng.normal(size=(5, C)) @ PI @ Y
@@ -278,6 +283,7 @@ def constant_apart(seed):
 
 
 @pytest.mark.parametrize("seed", quick(range(2), 1))
+@pytest.mark.exhaustive
 def test_a_constant_mode_apart_is_proved(seed):
     f, *weights = constant_apart(seed)
     report = ls.verify(f, f.of(*weights))

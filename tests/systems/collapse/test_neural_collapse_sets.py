@@ -15,6 +15,7 @@ KINDS = ["modes", "rest", "apart", "scatter", "wide"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.quick(5)
 def test_closed_form_follows_the_network(seed, kind):
     f, h, w, b = weights_of(seed, kind)
     values = np.linalg.eigvalsh(f.imbalance_of(h, w))
@@ -27,6 +28,7 @@ def test_closed_form_follows_the_network(seed, kind):
 
 @pytest.mark.parametrize("seeds", many(20, 2))
 @pytest.mark.parametrize("kind", ["none", "plus", "minus", "zero", "askew"])
+@pytest.mark.quick(2)
 def test_within_1e_12_of_sixty_digits(kind, seeds):
     for seed in seeds:
         f, at = exact_set(seed, kind)
@@ -89,6 +91,7 @@ def test_scatter_ends_as_its_imbalance_says(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.quick(1)
 def test_array_api_strict_agrees(kind):
     strict = pytest.importorskip("array_api_strict")
     f, h, w, b = weights_of(1, kind)

@@ -158,6 +158,7 @@ PROVED = {
 
 
 @pytest.mark.parametrize("name", PROVED)
+@pytest.mark.quick(2)
 def test_it_is_proved_from_the_loss(name):
     report = ls.verify(*PROVED[name]())
     assert report.ok, str(report)
@@ -169,6 +170,7 @@ def test_velocity_and_rates_of_matrix_blocks_are_proved():
 
 
 @pytest.mark.parametrize("name", UNEQUAL)
+@pytest.mark.quick(1)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     mutant = UNEQUAL[name]
     assert mutant.seen_by in ls.verify(mutant.flow, mutant.z0, checks=["velocity", "residual", mutant.seen_by]).failed

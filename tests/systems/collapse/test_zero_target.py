@@ -68,6 +68,7 @@ def reference(flow, w, d, t):
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.quick(2)
 def test_within_1e_12_of_sixty_digits(seed):
     rng = np.random.default_rng(seed)
     flow = ZeroTarget(eta_w=rng.uniform(0.5, 4), eta_d=rng.uniform(0.3, 2))
@@ -80,12 +81,14 @@ def test_within_1e_12_of_sixty_digits(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.quick(1)
 def test_it_is_proved_from_the_loss(seed):
     report = ls.verify(*ZeroTarget.example(np.random.default_rng(seed)))
     assert report.ok, str(report)
 
 
 @pytest.mark.parametrize("name", ZERO)
+@pytest.mark.quick(1)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     mutant = ZERO[name]
     assert mutant.seen_by in ls.verify(mutant.flow, mutant.z0, checks=[mutant.seen_by]).failed

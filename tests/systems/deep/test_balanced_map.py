@@ -33,6 +33,7 @@ def test_equation_without_the_factor_of_depth_is_rejected():
 
 
 @pytest.mark.parametrize("depth", [2, 3, 5])
+@pytest.mark.quick(1)
 def test_equation_of_the_map_holds_for_balanced_layers_that_are_not_aligned(depth):
     rng = np.random.default_rng(depth)
     frames = [orthonormal(rng, n, 3) for n in (5, *[4] * (depth - 1), 3)]
@@ -78,6 +79,7 @@ def test_directions_that_are_not_orthonormal_are_refused(depth):
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 4, 1), (3, 2, 2)], ids=str)
 @pytest.mark.parametrize("depth", quick([1.0, 4.5, 2.0, 3.0], 2))
 @pytest.mark.parametrize("size", [0.0, 1e-150, 1e-8, 1.0, 1e60])
+@pytest.mark.quick(10)
 def test_small_problems_of_any_size_at_any_time(shape, depth, size):
     n_out, n_in, count = shape
     rng = np.random.default_rng(0)

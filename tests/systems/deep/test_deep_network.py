@@ -49,6 +49,7 @@ def jacobians(weights, x):
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.quick(1)
 def test_layers_follow_the_gradient_of_the_loss_on_the_data(depth):
     network, covariance = generic(depth)
     X, Y = samples(network, covariance, np.random.default_rng(7))
@@ -97,6 +98,7 @@ def test_raw_weights_descend_the_loss(depth):
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.quick(2)
 def test_layers_solve_the_flow_to_fifty_digits(depth):
     network, _ = generic(depth)
     xp = precise(50)

@@ -55,6 +55,7 @@ def test_equal_weights_have_the_published_time_and_a_tie_never_leaves():
 
 
 @pytest.mark.parametrize("widths", [(1, 1, 1, 1), (1, 1, 1, 1, 1), (2, 1, 3, 1), (2, 3, 1, 1)])
+@pytest.mark.quick(1)
 def test_closed_times_equal_the_integrated_system(widths):
     for seed in range(3):
         layers, target = draw(seed, widths), np.random.default_rng(99).normal(size=(1, widths[0]))
@@ -69,6 +70,7 @@ def test_a_narrow_layer_that_turns_back():
 
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(k, marks=pytest.mark.exhaustive) for k in range(4, 60))])
+@pytest.mark.quick(2)
 def test_the_time_lies_within_its_bounds(seed):
     widths = [(2, 3, 2, 1), (3, 2, 2, 2), (2, 2, 2, 2, 1)][seed % 3]
     found = ls.deep.blow_up(draw(seed, widths), np.random.default_rng(seed).normal(size=(widths[-1], widths[0])))

@@ -116,6 +116,7 @@ def loss_apart(found, network, times=(0.0, 0.3, 1.0)):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 30])
 @pytest.mark.parametrize("equal", [False, True], ids=["different starts", "equal starts"])
+@pytest.mark.quick(3)
 def test_rounded_weights_are_recognized_within_a_tolerance(depth, equal):
     """Rounding makes weak spurious modes, which no other layer confirms; distances stay of the order of 1 or below."""
     rng = np.random.default_rng(depth)

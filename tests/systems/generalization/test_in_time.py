@@ -55,6 +55,7 @@ def asymptotic(z):
 
 
 @pytest.mark.parametrize("gamma", quick([0.25, 1.0, 2.5], 2))
+@pytest.mark.quick(1)
 def test_the_kernels_are_bessel_functions_and_skellam_probabilities(gamma):
     ratio, one = XP.asarray(gamma), XP.asarray(1.0)
     for tau in (0.5, 6.0):
@@ -77,6 +78,7 @@ def test_the_derivative_of_one_kernel_is_the_other(gamma):
 
 
 @pytest.mark.parametrize("gamma", [0.4, 1.0, 2.5])
+@pytest.mark.quick(1)
 def test_the_kernel_is_the_busy_period_of_a_queue(gamma):
     """The Laplace transform solves ``B = 1/(1 + s + gamma - gamma B)``; and a queue is simulated."""
     found = bulk(XP, XP.asarray(gamma), XP.asarray(1.0), XP.asarray(0.0))
@@ -222,6 +224,7 @@ def draws(gamma, d, count):
 
 @pytest.mark.parametrize("gamma", [0.4, 1.0, 2.5])
 @pytest.mark.parametrize("size", quick(SIZES, 1))
+@pytest.mark.quick(1)
 def test_sampled_networks_are_within_four_standard_errors(gamma, size):
     d, count = size
     law, (test, train) = draws(gamma, d, count)
@@ -242,6 +245,7 @@ def test_the_fluctuation_is_proportional_to_one_over_the_root_of_the_dimension()
 
 
 @pytest.mark.parametrize("name", LAWS)
+@pytest.mark.quick(2)
 def test_each_mutant_is_rejected_by_the_check_that_should_see_it(name):
     mutant = LAWS[name]
     report = ls.verify(mutant.law.example(np.random.default_rng(mutant.seed)))

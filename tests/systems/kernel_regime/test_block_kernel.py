@@ -140,6 +140,7 @@ def test_eigenvalues_of_unequal_classes_are_accurate_relative_to_themselves(gap)
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("lift", [1e-9, 3.0])
+@pytest.mark.quick(2)
 def test_slow_modes_move_test_points_by_little_and_exactly_that(gap, lift):
     # what moves a test point is nearly orthogonal to a slow mode, and is divided by its eigenvalue
     pairs, sizes = np.where(np.eye(3, dtype=bool), 1.0, 1 - gap), np.array([9, 1, 4])
@@ -297,6 +298,7 @@ def test_bad_questions_are_refused():
 
 
 @pytest.mark.parametrize("name", BLOCK)
+@pytest.mark.quick(2)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     mutant = BLOCK[name]
     checks = list(dict.fromkeys(["velocity", "residual", mutant.seen_by]))
@@ -312,6 +314,7 @@ def test_examples_are_proved(seed):
 
 
 @pytest.mark.parametrize("case", quick(CASES, lambda case: case in ("unequal", "between negative", "all alike")))
+@pytest.mark.quick(1)
 def test_every_kind_of_kernel_is_proved(case):
     # where one mode learns, and is small in the start, nothing is left of it after two of the flow's clocks
     checks = [name for name in CHECKS if (case, name) != ("all alike", "descent")]

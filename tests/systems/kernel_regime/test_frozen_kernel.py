@@ -40,6 +40,7 @@ def test_the_flow_is_proved(seed):
 
 
 @pytest.mark.parametrize("name", KERNEL)
+@pytest.mark.quick(3)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     flow, z0, seen_by = KERNEL[name]
     assert seen_by in ls.verify(flow, z0, checks=[seen_by]).failed
@@ -347,6 +348,7 @@ def recurrence(m, b, k):
 
 
 @pytest.mark.parametrize("b", [0.0, 1e-9, 0.25, 0.81, 0.999])
+@pytest.mark.quick(1)
 def test_modes_of_descent_against_fifty_digits_up_to_the_rounding_of_their_arguments(b):
     rng = np.random.default_rng(14)
     beta = np.sqrt(b)

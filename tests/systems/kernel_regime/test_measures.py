@@ -69,6 +69,7 @@ def exact(kernel, f):
 
 @pytest.mark.parametrize("seed", range(12))
 @every_measure
+@pytest.mark.quick(15)
 def test_measures_agree_with_fifty_digits_at_every_scale(name, seed):
     """Kernel and target of scales from 1e-300 to 1e300; where the measure is beyond doubles, that is said."""
     rng = np.random.default_rng(seed)

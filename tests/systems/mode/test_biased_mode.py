@@ -213,12 +213,14 @@ def test_nodes_integrate_polynomials_in_every_arithmetic():
 
 
 @pytest.mark.parametrize("name", BIASED)
+@pytest.mark.quick(3)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     mutant = BIASED[name]
     assert ls.verify(mutant.flow, mutant.z0, checks=[mutant.seen_by]).failed == [mutant.seen_by]
 
 
 @pytest.mark.parametrize("check", sorted({mutant.seen_by for mutant in BIASED.values()}))
+@pytest.mark.quick(2)
 def test_the_right_flow_passes_the_checks_of_its_mutants(check):
     assert ls.verify(*ls.BiasedMode.example(np.random.default_rng(3)), checks=[check]).ok
 

@@ -38,6 +38,7 @@ def test_modes_that_fall_or_cross_are_proved(left_out):
 
 
 @pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.quick(1)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     mutant = MUTANTS[name]
     report = ls.verify(mutant.flow, mutant.z0, checks=["velocity", "residual"])
@@ -58,6 +59,7 @@ def test_within_1e_13_of_the_closed_forms_at_eighty_digits(count):
 
 @pytest.mark.parametrize("depth", quick([1.5, 3.0, np.inf, 2.5, 100.0], 3))
 @pytest.mark.parametrize(("a0", "share"), [(1e-9, 0.02), (1e-9, 0.99), (0.9, 0.95), (4.0, 1.02), (2.7, 1.5)])
+@pytest.mark.quick(6)
 def test_high_precision_inverts_the_closed_form(depth, a0, share):
     xp = arithmetic.precise(60)
     mp = xp.context
@@ -257,6 +259,7 @@ def test_negative_times_are_refused():
 
 
 @pytest.mark.parametrize("depth", [1.0, 2.0, 3.0, 7.0, np.inf])
+@pytest.mark.quick(1)
 def test_the_minimum_attracts_descent_up_to_a_closed_step(depth):
     s, tau = 1.7, 0.6
     edge = 2 * tau / (s**2 if depth == np.inf else depth * s ** (2 - 2 / depth))

@@ -20,6 +20,7 @@ def table(depth):
 
 
 @pytest.mark.parametrize("depth", quick(DEPTHS, lambda depth: depth in DEPTHS[::3]))
+@pytest.mark.quick(1)
 def test_the_tail_is_a_polynomial_of_what_decays_exponentially(depth):
     m = 1 - 2 / mpmath.mpf(depth)
     for end, coefficients in ((2 / 3, table(depth).below), (-2 / 5, table(depth).above)):

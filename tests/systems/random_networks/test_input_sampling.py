@@ -27,6 +27,7 @@ def scores(name, widths, variance, bias, count, seed):
 
 
 @pytest.mark.parametrize(("name", "bias"), [("relu", 0.0), ("relu", 0.3), ("tanh", 0.2), ("linear", 0.0)])
+@pytest.mark.quick(2)
 def test_it_has_the_law_of_explicit_networks(name, bias):
     found = scores(name, [3, 5, 4], 1.4, bias, 40_000, 1)
     assert np.all(np.abs(found) <= 4), found

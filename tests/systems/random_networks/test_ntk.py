@@ -69,6 +69,7 @@ def test_the_moments_agree_with_sampled_networks():
         *(pytest.param(w, s, marks=pytest.mark.exhaustive) for w, s in product(WIDTHS_DRAWN, SLOPES)),
     ],
 )
+@pytest.mark.quick(1)
 def test_the_sampler_has_the_law_of_explicit_networks(widths, slope):
     """Means of functions that see every pair of norms, two samples; dead layers and single units included."""
 
@@ -155,6 +156,7 @@ def test_batches_are_their_networks_one_by_one():
 
 
 @pytest.mark.parametrize("gain", [0.6, 1.0, 3.0])
+@pytest.mark.quick(1)
 def test_great_depth_neither_overflows_nor_vanishes(gain):
     found = ntk.moments(np.full(5000, 20), 2 * gain)
     logs = found.log_dispersion(np)
@@ -248,6 +250,7 @@ CHEAP = ("(13) as printed", "neighbors in theorem 4.1", "only neighbors in theor
 
 
 @pytest.mark.parametrize("name", quick(LAWS, lambda name: name in CHEAP))
+@pytest.mark.quick(1)
 def test_each_mutant_is_rejected_by_the_check_that_should_see_it(name):
     mutant = LAWS[name]
     assert mutant.seen_by in ls.verify(mutant.law.example(np.random.default_rng(mutant.seed))).failed

@@ -174,6 +174,7 @@ def exact_chi(weight_variance, bias_variance):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.quick(1)
 def test_chi_is_accurate_enough_to_decide_the_phase(seed):
     """Within the error that `phase` allows for, all over the plane and within 1e-3 to 1e-12 of the edge."""
     rng = np.random.default_rng(seed)

@@ -64,6 +64,7 @@ def test_a_step_of_one_hidden_layer_of_linear_units():
 
 
 @pytest.mark.parametrize(("seed", "setting"), list(enumerate(product(([3, 4, 6], [2, 9], [4, 20, 12, 15]), SLOPES))))
+@pytest.mark.quick(4)
 def test_the_mean_is_that_of_sampled_networks(seed, setting):
     widths, slope = setting
     rng = np.random.default_rng(seed)

@@ -48,6 +48,7 @@ def inputs(n):
     ("name", "entries"), [("linear", [(0, 0), (0, 1), (1, 1)]), ("relu", [(0, 0), (1, 1)])], ids=["linear", "relu"]
 )
 @pytest.mark.parametrize("bias", [0.0, 0.3])
+@pytest.mark.quick(1)
 def test_the_mean_is_exact_at_every_width(name, entries, bias):
     widths, rng = [3, 5, 4], np.random.default_rng(1)
     output, kernel = explicit(name, inputs(3), widths, 1.4, bias, 100_000, rng)
@@ -157,6 +158,7 @@ def test_a_minimum_where_the_tangent_kernel_is_flatter_than_the_covariance():
 @pytest.mark.parametrize(
     ("s11", "s22", "s12"), [(1.0, 1.0, 0.5), (0.3, 2.0, -0.4), (1.75, 1.75, 1.75), (0.0, 1.0, 0.0)]
 )
+@pytest.mark.quick(1)
 def test_tanh_averages_by_adaptive_quadrature(s11, s22, s12):
     rest = max(s11 * s22 - s12**2, 0)
     a, b = (s12 / np.sqrt(s11), np.sqrt(rest / s11)) if s11 else (0.0, np.sqrt(s22))

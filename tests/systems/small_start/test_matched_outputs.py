@@ -63,6 +63,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("name", quick(STARTS, 6))
+@pytest.mark.quick(2)
 def test_within_1e_12_of_the_formula_in_many_digits(name):
     law = ls.laws.MatchedOutputs(**STARTS[name], phases=PHASES)
     times = law.times(np, SMALL)

@@ -46,6 +46,7 @@ def test_laws_are_registered():
 
 
 @pytest.mark.parametrize("name", LAWS)
+@pytest.mark.quick(6)
 def test_wrong_formula_is_rejected(name):
     mutant = LAWS[name]
     law = mutant.law.example(np.random.default_rng(mutant.seed))

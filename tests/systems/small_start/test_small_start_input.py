@@ -125,6 +125,7 @@ def test_layer_kernels_at_other_depths(depth):
 
 
 @pytest.mark.parametrize(("shape", "depth"), [((2, 3), 2), ((3, 2), 2), ((3, 3), 2), ((2, 3), 3)])
+@pytest.mark.quick(1)
 def test_final_kernel_of_a_target_of_rank_one(shape, depth):
     rng = np.random.default_rng(3)
     target = 1.1 * np.outer(*(v / np.linalg.norm(v) for v in (rng.normal(size=n) for n in shape)))
@@ -154,6 +155,7 @@ def test_final_kernel_of_more_outputs_than_inputs_mirrors_that_of_fewer(shape):
 
 
 @pytest.mark.parametrize("depth", [[6, 7, 8], [6], 3, 2.5, [[3, 4], [5, 6]], [3, 3], [30]])
+@pytest.mark.quick(3)
 def test_deep_learning_times_are_named_by_their_depth(depth):
     law = ls.laws.DeepLearningTime(s=1.3, depth=depth)
     flat = np.ravel(depth).astype(float)
@@ -189,6 +191,7 @@ def test_counts_are_whole_and_tasks_fit_their_inputs():
 
 @pytest.mark.parametrize("name", sorted({*TWO_LAYERS, *ANISOTROPIC, *DEEP, "MatchedOutputs", "KernelRegression"}))
 @pytest.mark.parametrize("factor", [1e-300, 1e-80, 1e80, 1e300])
+@pytest.mark.quick(8)
 def test_extreme_sizes_are_right_or_refused(name, factor):
     (cls, given), refusals = example(name), []
     for argument, value in given.items():

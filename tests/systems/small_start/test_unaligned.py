@@ -22,6 +22,7 @@ def test_law_holds(cls, seed):
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.quick(2)
 def test_wrong_formula_is_rejected(name):
     law = LAWS[name].law.example(np.random.default_rng(LAWS[name].seed))
     object.__setattr__(law, "scales", law.scales[:2])

@@ -91,6 +91,7 @@ def scores(law, k, count, seed=0):
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 @pytest.mark.parametrize("m", [2, pytest.param(8, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n != "equal")) for n in SPECTRA])
+@pytest.mark.quick(1)
 def test_mean_and_spread_of_a_hundred_thousand_runs(name, m, noise):
     spectrum = SPECTRA[name]
     parameters = {"batch": m, "noise_variance": noise, "spectrum": spectrum, "distances_squared": 1 + spectrum}
@@ -112,6 +113,7 @@ def test_laws_hold(cls, seed):
 
 
 @pytest.mark.parametrize("name", LAWS)
+@pytest.mark.quick(2)
 def test_each_mutant_is_rejected_by_the_check_that_should_see_it(name):
     mutant = LAWS[name]
     report = ls.verify(mutant.law.example(np.random.default_rng(mutant.seed)))
@@ -189,6 +191,7 @@ def reference(m, d, kappa):
 
 
 @pytest.mark.parametrize(("m", "d", "kappa"), [(1, 1, 0.5), (1, 1, 1.5), (2, 1, 0.3), (4, 3, 0.2), (1, 3, 0.3)])
+@pytest.mark.quick(1)
 def test_the_typical_rate_is_an_average_of_logarithms(m, d, kappa):
     assert log_rate(m, d, kappa) == pytest.approx(reference(m, d, kappa), abs=2e-12)
 
@@ -255,6 +258,7 @@ def test_a_divergent_loss_stops_at_its_first_overflow():
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
+@pytest.mark.quick(1)
 def test_a_step_measured_in_other_units_gives_the_same_law(scale):
     """Inputs of another variance, and steps of its inverse; also where their squares leave the doubles."""
     plain, scaled = (ISOTROPIC(4, 0.1 / v, 10, noise_variance=0.5, input_variance=v) for v in (1.0, scale))

@@ -95,6 +95,7 @@ def judged(name, seed, xp):
 
 
 @pytest.mark.parametrize("name", FLOWS)
+@pytest.mark.quick(3)
 def test_the_right_value_or_a_named_error(name):
     count = 4 if name in ("BiasedMode", "DeepMode") else 12
     assert {seed: wrong for seed in range(count) if (wrong := compare(name, seed))} == {}

@@ -37,9 +37,10 @@ def starts(count):
         yield s, a, b, w, h, clock * 10 ** rng.uniform(-3, 1.5)
 
 
-def test_weights_within_1e_13_and_loss_within_1e_12_of_sixty_digits():
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.exhaustive)])
+def test_weights_within_1e_13_and_loss_within_1e_12_of_sixty_digits(count):
     worst = {"w": 0.0, "h": 0.0, "residual": 0.0, "loss": 0.0}
-    for s, a, b, w, h, t in starts(300):
+    for s, a, b, w, h, t in starts(count):
         flow = ls.HiddenMode(s=s, eta_w=a, eta_h=b)
         traj = flow(t, (w, h))
         exact_w, exact_h, r = reference(t, s, a, b, w, h)
@@ -119,6 +120,7 @@ def test_time_to_inverts_the_loss_and_is_inf_below_its_end():
 
 
 @pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.quick(3)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
     mutant = HIDDEN[name]
     checks = list(dict.fromkeys(["velocity", "residual", mutant.seen_by]))

@@ -29,6 +29,7 @@ def relative(found, truth):
 
 @pytest.mark.parametrize("h", quick([4, 1, 60], 1))
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 1.0, 1e3, 1e6, 1e12])
+@pytest.mark.quick(2)
 def test_accuracy_is_as_stated_for_every_alpha(alpha, h):
     """Against `TwoLayer` to 80 digits, whose target f0 + y/alpha is formed there, so that nothing is lost."""
     xp = arithmetic.precise(80)
@@ -163,6 +164,7 @@ def test_every_law_holds(law, seed):
 
 
 @pytest.mark.parametrize("name", LAWS)
+@pytest.mark.quick(2)
 def test_each_printed_claim_is_rejected_where_it_is_wrong_and_only_there(name):
     mutant = LAWS[name]
     assert ls.verify(mutant.law.example(np.random.default_rng(mutant.seed))).failed == [mutant.seen_by]
@@ -320,6 +322,7 @@ def test_order_parameters_of_a_network_too_lazy_for_doubles_are_refused():
 
 @pytest.mark.parametrize("rules", [{}, {"momentum": 0.5}, {"momentum": 0.5, "decay": 1e-3}, {"decay": 1e-14}])
 @pytest.mark.parametrize("alpha", quick([1e16, 1e-3, 1e8, 1e200], 1))
+@pytest.mark.quick(1)
 def test_descent_keeps_the_digits_of_small_changes(alpha, rules):
     """Kernel change, residual and F of finite steps against 60 digits; the weights move by 1/alpha of themselves."""
     xp, step, k = arithmetic.precise(60), 0.002 * min(alpha, 1.0), [1, 30, 300]

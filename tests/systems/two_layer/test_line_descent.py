@@ -51,6 +51,7 @@ def step_for(flow, z0, factor):
 
 
 @pytest.mark.parametrize("factor", [0.05, 0.5, 0.95, 1.3])
+@pytest.mark.quick(1)
 def test_weights_equal_those_of_simulated_descent(factor):
     """Over 1500 steps, in runs that converge at once and, for the last factor, in catapults."""
     rng, seen = np.random.default_rng(0), 0
@@ -67,7 +68,8 @@ def test_weights_equal_those_of_simulated_descent(factor):
     assert seen >= (2 if factor > 1 else 6)
 
 
-def test_two_hundred_draws_over_ten_thousand_steps():
+@pytest.mark.parametrize("steps", [2_000, pytest.param(10_000, marks=pytest.mark.exhaustive)])
+def test_two_hundred_draws_over_many_steps(steps):
     """Networks of one batch, at steps from far below the edge of stability to beyond it; those that converge count."""
     rng = np.random.default_rng(1)
     singles = [drawn(rng, wide=3.0) for _ in range(320)]
@@ -79,7 +81,7 @@ def test_two_hundred_draws_over_ten_thousand_steps():
     u, w = (np.stack([getattr(z, name) for _, z in singles]) for name in ("u", "w"))
     start = flow.State(u, w)
     with np.errstate(all="ignore"):
-        for _ in range(10_000):
+        for _ in range(steps):
             hidden = (w * flow.x[:, None]).sum(axis=2)
             pull = (2 * flow.gamma * (flow.gamma * (u * hidden).sum(axis=1) - flow.y))[:, None]
             move = (flow.eta_w[:, None] * pull * u)[..., None] * flow.x[:, None]
@@ -89,7 +91,7 @@ def test_two_hundred_draws_over_ten_thousand_steps():
     assert (rest & (factor > 1)).sum() >= 10  # catapults
     names = (*names, *start._fields)
     kept = {name: value[rest] for name, value in {**flow.parameters(), **start._asdict()}.items()}
-    traj = ls.TwoLayer(**{n: kept[n] for n in names[:5]}).discrete(10_000, (kept["u"], kept["w"]), step=1.0)
+    traj = ls.TwoLayer(**{n: kept[n] for n in names[:5]}).discrete(steps, (kept["u"], kept["w"]), step=1.0)
     size = np.maximum(np.abs(u).max(axis=1), np.abs(w).max(axis=(1, 2)))[rest]
     errors = np.maximum(np.abs(traj["u"] - u[rest]).max(axis=1), np.abs(traj["w"] - w[rest]).max(axis=(1, 2))) / size
     calm = factor[rest] < 1
@@ -129,6 +131,7 @@ def test_two_hundred_draws_of_schedules_and_of_sgd_over_ten_thousand_steps(minib
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.9, 0.0), (0.0, 0.05), (0.8, 0.05)])
+@pytest.mark.quick(1)
 def test_fifty_digits_with_schedules_momentum_and_decay(momentum, decay):
     xp = arithmetic.precise(60)
     rng = np.random.default_rng(2)
@@ -266,6 +269,7 @@ def test_first_step_is_where_the_simulated_loss_falls():
 
 
 @pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.quick(2)
 def test_verify_rejects_wrong_steps(wrong):
     flow, z0 = ls.HiddenMode.example(np.random.default_rng(0))
     mutant = type("Mutant", (WRONG[wrong], ls.HiddenMode), {})(*flow.parameters().values())
@@ -283,6 +287,7 @@ COMPILED = [
 
 
 @pytest.mark.parametrize(("flow", "given"), COMPILED)
+@pytest.mark.quick(6)
 def test_machine_code_takes_the_same_steps_to_the_last_bit(flow, given):
     flow, z0 = flow.example(np.random.default_rng(8))
     plain, fast = (flow.discrete([[0, 500], [7, 64]], z0, engine=engine, **given) for engine in ("plain", "compiled"))

@@ -448,6 +448,7 @@ def test_nothing_moves_where_the_output_is_right():
     np.testing.assert_allclose(TwoLayer(y=1.0).limit(np, TwoLayer.State(u, w)).u, u, atol=1e-14)
 
 
+@pytest.mark.quick(2)
 def test_a_shifted_boundary_would_be_seen(drawn):
     import dataclasses
 
@@ -533,15 +534,15 @@ def test_phase_table(capsys):
 
 def test_phase_writes_figure_and_grid(tmp_path, capsys):
     out = tmp_path / "new" / "folder"
-    assert main(["phase", "rates", "--out", str(out), "--cells", "21"]) == 0
+    assert main(["phase", "rates", "--out", str(out), "--cells", "11"]) == 0
     assert capsys.readouterr().out.split() == [str(out / f"rates.{ending}") for ending in ("png", "pdf", "npz")]
     assert (out / "rates.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "rates.pdf").read_bytes().startswith(b"%PDF")
     with np.load(out / "rates.npz") as grid:
-        again = phases.diagram("rates", 21)
+        again = phases.diagram("rates", 11)
         np.testing.assert_array_equal(grid["values"], again.values)
         np.testing.assert_array_equal(grid["side: balance"], grid["values"] > 0)
-        assert grid["x"].shape == grid["y"].shape == (21,)
+        assert grid["x"].shape == grid["y"].shape == (11,)
         assert "Xu and Ziyin" in str(grid["source"])
 
 

@@ -108,6 +108,7 @@ def test_they_are_many_and_none_of_table_1():
 
 
 @pytest.mark.parametrize("phase", phases.PHASES)
+@pytest.mark.quick(1)
 def test_boundaries_and_their_sides_are_as_the_slopes_of_the_exact_solution_say(phase):
     chosen = [(given, slow) for given, (name, slow) in SETS.items() if name == phase]
     assert len(chosen) >= 30

@@ -43,6 +43,7 @@ def worst(flow, z0):
 
 
 @pytest.mark.parametrize("middle", [0, 45, 99, -99, 140, -140])
+@pytest.mark.quick(2)
 def test_moderate_or_not_the_rotation_is_right(middle):
     rng = np.random.default_rng(abs(middle))
     shifts = rng.integers(-3, 4, (2, 20)) + middle
@@ -52,6 +53,7 @@ def test_moderate_or_not_the_rotation_is_right(middle):
     assert worst(flow, z0) < 1e-12
 
 
+@pytest.mark.exhaustive
 def test_lengths_of_very_different_size():
     rng = np.random.default_rng(7)
     flow, z0 = networks((rng.integers(-90, 90, 30), rng.integers(-90, 90, 30)), rng)

@@ -64,6 +64,7 @@ def worst_mode(size, **how):
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.quick(2)
 def test_a_mode_leaves_the_saddle_when_it_should(size):
     found = worst_mode(size)
     assert max(found["w"], found["h"]) < 1e-13, found
@@ -118,6 +119,7 @@ def drawn(size, count, d, d0):
 
 @pytest.mark.parametrize("size", [*SIZES[:-1], 1e-303])
 @pytest.mark.parametrize(("d", "d0"), [(3, 2), pytest.param(1, 1, marks=pytest.mark.exhaustive)])
+@pytest.mark.quick(2)
 def test_a_network_leaves_the_saddle_when_it_should(size, d, d0):
     """Weights, observables, limit, time to a loss and blow-up, from Theorem 1 in 1500 digits."""
     flow, start, clock = drawn(size, 12, d, d0)
@@ -129,6 +131,7 @@ def test_a_network_leaves_the_saddle_when_it_should(size, d, d0):
 
 
 @pytest.mark.parametrize("size", [1e-212, 1e-290, 1e-303])
+@pytest.mark.quick(1)
 def test_backward_in_time_too(size):
     flow, start, _ = drawn(size, 12, 2, 1)
     end = flow.blow_up_time(np, start)

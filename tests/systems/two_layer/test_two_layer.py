@@ -50,7 +50,7 @@ def follow(flow, u, w, t):
     return found.y[: np.size(u), -1], found.y[np.size(u) :, -1].reshape(np.shape(w))
 
 
-@pytest.mark.parametrize("draws", quick([400, 5000], 1))
+@pytest.mark.parametrize("draws", quick([100, 400, 5000], 1))
 def test_accuracy_is_as_stated(draws):
     found = {name: worst for name, worst, _ in bench.rows(draws=draws, seed=0)}
     assert found.keys() == STATED.keys()
@@ -59,6 +59,7 @@ def test_accuracy_is_as_stated(draws):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.quick(1)
 def test_fifty_digits_agree_with_a_taylor_integrator(seed):
     rng = np.random.default_rng(seed)
     values = {"y": rng.uniform(-1, 1), "gamma": -0.8, "eta_u": rng.uniform(0.2, 1), "eta_w": 1.4}
@@ -86,6 +87,7 @@ def test_fifty_digits_agree_with_a_taylor_integrator(seed):
 @pytest.mark.parametrize("sign_y", [-1, 0, 1])
 @pytest.mark.parametrize("sign_gamma", [-1, 1])
 @pytest.mark.parametrize("rates", [(0.3, 1.7), (0.0, 1.2), (0.7, 0.0), (0.0, 0.0)])
+@pytest.mark.quick(8)
 def test_agrees_with_direct_integration(sign_y, sign_gamma, rates):
     rng = np.random.default_rng(5)
     for d, d0 in ((1, 1), (1, 3), (4, 1), (3, 2)):
@@ -403,6 +405,7 @@ def test_order_parameters_are_proved_in_symbols():
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.quick(1)
 def test_lengths_and_alignment_of_order_parameters_at_every_ratio_of_the_layers(size):
     """One unit, whose layers are parallel, and generic units: against the lengths of the weights at several times."""
     rng, t = np.random.default_rng(4), np.array([0.0, 0.1, 1.0, np.inf])

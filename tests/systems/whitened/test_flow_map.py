@@ -74,6 +74,7 @@ def no_steps(monkeypatch):
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-2, 1.0, 10.0])
 @pytest.mark.parametrize(("shape", "lam"), STARTS, ids=str)
+@pytest.mark.quick(10)
 def test_flow_map_and_steps_agree(shape, lam, scale):
     target, start = random(shape, lam, scale=scale, batch=(12,), seed=sum(shape))
     found = matrix_riccati(np, TIMES[:, None], target, *start)
@@ -193,6 +194,7 @@ def test_products_and_logarithms_of_weights_agree(monkeypatch):
 
 @pytest.mark.parametrize("shape", [(40, 40, 40), (50, 40, 36), (36, 60, 50)], ids=str)
 @pytest.mark.parametrize("against", quick([20, 0, 33], 1))
+@pytest.mark.quick(1)
 def test_zeros_that_are_not_multiplied_are_zeros(shape, against, monkeypatch):
     """Starts that are aligned with the target, some directions with the wrong sign: those never grow."""
     target, start = random(shape, seed=11)
@@ -291,6 +293,7 @@ def verified(flow, start):
 
 
 @pytest.mark.parametrize("mutant", [flipped_falling, without_decay, unscaled_start])
+@pytest.mark.quick(1)
 def test_verify_rejects_wrong_flow_maps(mutant, monkeypatch):
     flow, start = WhitenedTwoLayer.example(np.random.default_rng(0))
     times = np.asarray([0.3, 1.0, 3.0, 10.0])

@@ -62,6 +62,7 @@ class TestCompiled:
 
     @pytest.mark.parametrize("scale", [1e-8, 1e-2, 1.0, 10.0])
     @pytest.mark.parametrize(("shape", "lam"), STARTS, ids=str)
+    @pytest.mark.quick(12)
     def test_agrees_with_the_plain_flow_map(self, shape, lam, scale):
         target, start = random(shape, lam, scale=scale, batch=(7,), seed=sum(shape))
         found = compiled(np, TIMES[:, None], target, *start)
@@ -88,8 +89,9 @@ class TestCompiled:
         assert np.allclose(found, plain, rtol=0, atol=1e-12)
 
     @pytest.mark.parametrize(
-        "shape", [(10, 10, 10), pytest.param((10, 20, 10), marks=pytest.mark.exhaustive), (3, 2, 4)], ids=str
+        "shape", [(3, 2, 4), (10, 10, 10), pytest.param((10, 20, 10), marks=pytest.mark.exhaustive)], ids=str
     )
+    @pytest.mark.quick(1)
     def test_against_fifty_digits(self, shape):
         """At most twice the plain flow map's error, in doubles' spacings times the bracket's condition."""
         xp, times = arithmetic.precise(50), np.asarray([0.1, 1.0, 6.0, 20.0])
@@ -206,6 +208,7 @@ class TestCompiled:
         np.testing.assert_array_equal(named, found["singular_values"])
 
     @pytest.mark.parametrize("mutant", ["growing", "pairs", "start"])
+    @pytest.mark.quick(1)
     def test_verify_rejects_wrong_kernels(self, mutant, monkeypatch):
         from linsolve.systems.whitened import flow_map_compiled
 

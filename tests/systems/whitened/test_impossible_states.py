@@ -168,6 +168,7 @@ def test_weights_whose_squares_are_no_doubles_are_refused(sizes):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1e-150, 1e-8, 1.0, 1e60, 1e150])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 3, 2), (2, 2, 2), (3, 2, 4)], ids=str)
+@pytest.mark.quick(9)
 def test_targets_of_any_size_at_any_time(shape, size):
     """Limits known by hand: a start that holds every direction reaches the best map of its rank; a zero start stays."""
     rng = np.random.default_rng(sum(shape))

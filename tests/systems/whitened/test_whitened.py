@@ -28,6 +28,7 @@ def network(n_in=3, width=2, n_out=4, *, scale=0.4, lam=0.3, tau=0.8, seed=0, ba
 
 
 @pytest.mark.parametrize(("n_in", "width", "n_out", "lam"), LEGAL)
+@pytest.mark.quick(2)
 def test_agrees_with_weights_simulated(n_in, width, n_out, lam):
     flow, w1, w2 = network(n_in, width, n_out, lam=lam)
     times = np.asarray([0.1, 0.5, 1.5])
@@ -35,14 +36,16 @@ def test_agrees_with_weights_simulated(n_in, width, n_out, lam):
     np.testing.assert_allclose(found, simulated(flow.target, w1, w2, times), atol=1e-9 * np.abs(found).max())
 
 
-def test_random_balanced_starts_are_all_solved():
-    for name, _, refused, obstructed, worst in starts(count=30, seed=3):
+@pytest.mark.parametrize("count", [10, pytest.param(30, marks=pytest.mark.exhaustive)])
+def test_random_balanced_starts_are_all_solved(count):
+    for name, _, refused, obstructed, worst in starts(count=count, seed=3):
         assert refused == 0
-        assert 6 <= obstructed <= 24, name
+        assert count // 5 <= obstructed <= count - count // 5, name
         assert worst < 1e-9
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.5, -0.5])
+@pytest.mark.quick(1)
 def test_residual_at_fifty_digits_from_a_start_in_doubles(lam):
     flow, w1, w2 = network(lam=lam)
     xp = arithmetic.precise(50)
@@ -153,6 +156,7 @@ def test_weights_follow_the_ode_of_the_weights():
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-70, 1e70])
+@pytest.mark.quick(1)
 def test_weights_are_constant_once_the_limit_is_reached(size):
     flow, w1, w2 = network(tau=1.0)
     flow = WhitenedTwoLayer(target=flow.target * size**2, tau=flow.tau)
