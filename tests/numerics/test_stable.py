@@ -5,10 +5,7 @@ import numpy as np
 import pytest
 
 from linsolve import arithmetic
-from linsolve.numerics import threads
-from linsolve.numerics.quadrature import legendre
 from linsolve.numerics.scalar import integral_of_decay, log1p_ratio, logistic, phi, riccati, riccati_lifetime, smallest
-from linsolve.numerics.spectrum import reach_backward
 
 mp = mpmath.MPContext()
 mp.dps = 300
@@ -183,13 +180,6 @@ def test_logistic_of_networks_forward_in_time_adds_next_to_nothing_to_the_roundi
     assert excess(gap, gap_reference, (t, a0, s)) <= 1.5
 
 
-def test_logistic_does_not_overflow_at_the_latest_times():
-    """At s = 0 the solution is ``1/(1/a0 + t)``, here below the normal doubles."""
-    a, gap = logistic(np, np.full(3, 1.7e308), np.array([1.5, 1e10, 1e150]), np.zeros(3))
-    np.testing.assert_allclose(a, 1 / 1.7e308, rtol=1e-14)
-    np.testing.assert_allclose(gap, -1 / 1.7e308, rtol=1e-14)
-
-
 def test_logistic_at_the_ends_of_time():
     a0 = np.asarray([0.1, 3.0, 0.1, 0.0, 0.1, 1e-200])
     s = np.asarray([2.0, 2.0, -2.0, 2.0, 0.0, 1e200])
@@ -270,29 +260,3 @@ def test_kernels_at_fifty_digits_agree_with_the_reference():
     for f, row in zip(found.flat, zip(t, a0, A, B, C, strict=True), strict=True):
         value, total = condition(riccati_reference, row)
         assert abs(mp.mpf(f) - value) <= mp.mpf(10) ** -48 * total
-
-
-@pytest.mark.parametrize("count", [2, 5, 20])
-def test_quadrature_has_all_digits_of_its_arithmetic(count):
-    """Nodes integrate polynomials of degree ``2 count - 1`` exactly."""
-    for xp, error in ((np, 1e-13), (arithmetic.precise(60), 1e-57)):
-        nodes, weights = legendre(xp, count)
-        for degree in (1, 2 * count - 2, 2 * count - 1):
-            found = float(arithmetic.to_numpy(xp.abs(xp.sum(weights * nodes**degree) * (degree + 1) - 1)))
-            assert found <= error
-
-
-def test_backward_times_end_only_if_something_grows():
-    rates = np.array([[0.0, 0.0], [-1.0, 0.0], [2.0, -1.0]])
-    found = reach_backward(np, rates)
-    assert found[:2].tolist() == [-np.inf, -np.inf]
-    assert -400 < found[2] < -100
-    assert np.isfinite(np.exp(-2 * rates[2, 0] * found[2]))
-
-
-def test_threads_are_those_of_this_process(monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {1, 5, 6} if pid == 0 else {1}, raising=False)
-    assert threads.processors() == threads.workers() == 3
-    monkeypatch.delattr("os.sched_getaffinity")
-    monkeypatch.setattr("os.cpu_count", lambda: None)
-    assert threads.processors() == 1
