@@ -251,7 +251,9 @@ class Asked:
     """
 
     def __init__(self, xp: Any, counts: np.ndarray) -> None:
-        self.xp, self.last, self.kept = xp, (0, None), (0, None)  # steps and their values
+        self.xp = xp
+        self.last: tuple[int, Any] = (0, None)  # step and its values
+        self.kept = self.last
         self.places = {count: count for count in np.unique(counts).tolist()}
 
     @property
