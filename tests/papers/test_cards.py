@@ -12,7 +12,7 @@ import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.core.verify.symbols import latex
 from linsolve.papers.card_blocks import Formula, Paragraph, Table, blocks, sections
-from linsolve.papers.cards import _parameters
+from linsolve.papers.cards import _conditions, _parameters
 from linsolve.papers.references import REFERENCES, sources
 from linsolve.papers.standalone import STANDALONE
 
@@ -262,3 +262,11 @@ def test_parameters_without_symbols_are_described_by_the_docstring():
     Plain.__doc__ = None
     assert _parameters(Described).rows[1] == ("none", "None: the law has no number.")
     assert _parameters(Plain).rows[1] == ("none", "no parameters")
+
+
+def test_a_card_says_which_conditions_a_closed_form_has():
+    (free,), (bound,) = _conditions(ls.BalancedMode), _conditions(ls.WhitenedTwoLayer)
+    assert free.text == "None: every start of the state above."
+    flow, z0 = ls.WhitenedTwoLayer.example(np.random.default_rng(0))
+    assert all(f"``{name}``" in bound.text for name in flow.conditions(np, z0))
+    assert "Zero up to 1e-09" in bound.text

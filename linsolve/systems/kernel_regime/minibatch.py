@@ -253,7 +253,7 @@ class Asked:
     def __init__(self, xp: Any, counts: np.ndarray) -> None:
         self.xp = xp
         self.last: tuple[int, Any] = (0, None)  # step and its values
-        self.kept = self.last
+        self.kept: tuple[int, Any] = (0, None)
         self.places = {count: count for count in np.unique(counts).tolist()}
 
     @property
