@@ -115,6 +115,7 @@ def main() -> None:
         log = work / "killed.json"
         known = json.loads(log.read_text()) if log.exists() else {}
         counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        tried = set[str]()
         for folder, found in modules(given.only).items():
             judge.covered.add(f"tests/{folder}")
             judge.covered.add("tests/papers")  # which checks the published formulas of every system
@@ -125,16 +126,18 @@ def main() -> None:
                 if mutant.name in EQUIVALENT:
                     verdict = "equivalent"
                 elif killer is None:
-                    verdict = "survived" if (tried := judge.outcome(mutant)).passed else "killed"
-                    killer = tried.test
+                    outcome = judge.outcome(mutant)
+                    verdict, killer = "survived" if outcome.passed else "killed", outcome.test
                 else:
                     verdict = "killed"
                 if killer is not None:
                     known[mutant.name] = killer
                     log.write_text(json.dumps(known, indent=1))
                 counts[folder][verdict] += 1
+                tried.add(mutant.name)
                 print(f"{verdict:10} {mutant.name} (line {mutant.lines.start}) {killer or ''}", flush=True)
-        sound = run(sorted(set(known.values()) - {"collection"}), judge.covered.seconds, judge.copied)
+        killers = sorted({killer for name, killer in known.items() if name in tried} & set(judge.covered.seconds))
+        sound = run(killers, judge.covered.seconds, judge.copied)
     if not sound.passed:
         raise SystemExit(f"mutation: {sound.test} fails without a mutant, too; run it with pytest")
     text = score(counts)

@@ -5,10 +5,7 @@ import numpy as np
 import pytest
 
 from linsolve import arithmetic
-from linsolve.numerics import threads
-from linsolve.numerics.quadrature import legendre
 from linsolve.numerics.scalar import integral_of_decay, log1p_ratio, logistic, phi, smallest
-from linsolve.numerics.spectrum import reach_backward
 
 mp = mpmath.MPContext()
 mp.dps = 300
@@ -167,29 +164,3 @@ def test_logistic_at_fifty_digits_agrees_with_the_reference():
     for f, row in zip(found.flat, zip(t, a0, s, strict=True), strict=True):
         value, total = condition(logistic_reference, row)
         assert abs(mp.mpf(f) - value) <= mp.mpf(10) ** -48 * total
-
-
-@pytest.mark.parametrize("count", [2, 5, 20])
-def test_quadrature_has_all_digits_of_its_arithmetic(count):
-    """Nodes integrate polynomials of degree ``2 count - 1`` exactly."""
-    for xp, error in ((np, 1e-13), (arithmetic.precise(60), 1e-57)):
-        nodes, weights = legendre(xp, count)
-        for degree in (1, 2 * count - 2, 2 * count - 1):
-            found = float(arithmetic.to_numpy(xp.abs(xp.sum(weights * nodes**degree) * (degree + 1) - 1)))
-            assert found <= error
-
-
-def test_backward_times_end_only_if_something_grows():
-    rates = np.array([[0.0, 0.0], [-1.0, 0.0], [2.0, -1.0]])
-    found = reach_backward(np, rates)
-    assert found[:2].tolist() == [-np.inf, -np.inf]
-    assert -400 < found[2] < -100
-    assert np.isfinite(np.exp(-2 * rates[2, 0] * found[2]))
-
-
-def test_threads_are_those_of_this_process(monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {1, 5, 6} if pid == 0 else {1}, raising=False)
-    assert threads.processors() == threads.workers() == 3
-    monkeypatch.delattr("os.sched_getaffinity")
-    monkeypatch.setattr("os.cpu_count", lambda: None)
-    assert threads.processors() == 1

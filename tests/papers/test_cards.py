@@ -1,5 +1,6 @@
 """Cards, citations and stand-alone code of every flow and law."""
 
+import dataclasses
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -11,6 +12,7 @@ import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.core.verify.symbols import latex
 from linsolve.papers.card_blocks import Formula, Paragraph, Table, blocks, sections
+from linsolve.papers.cards import _conditions, _parameters
 from linsolve.papers.references import REFERENCES, sources
 from linsolve.papers.standalone import STANDALONE
 
@@ -235,3 +237,36 @@ def test_the_card_of_a_map_names_its_descent():
         str(ls.card("TwoLayer")).split()
     )
     assert "first_step" not in str(ls.card("WhitenedTwoLayer"))
+
+
+def test_a_section_may_be_empty():
+    assert sections("Text.\n\nNotes\n-----") == {"": "Text.", "Notes": ""}
+    assert sections("") == {"": ""}
+
+
+def test_parameters_without_symbols_are_described_by_the_docstring():
+    @dataclasses.dataclass
+    class Described:
+        """A law of nothing.
+
+        Parameters
+        ----------
+        None: the law has
+        no number.
+        """
+
+    @dataclasses.dataclass
+    class Plain:
+        pass
+
+    Plain.__doc__ = None
+    assert _parameters(Described).rows[1] == ("none", "None: the law has no number.")
+    assert _parameters(Plain).rows[1] == ("none", "no parameters")
+
+
+def test_a_card_says_which_conditions_a_closed_form_has():
+    (free,), (bound,) = _conditions(ls.BalancedMode), _conditions(ls.WhitenedTwoLayer)
+    assert free.text == "None: every start of the state above."
+    flow, z0 = ls.WhitenedTwoLayer.example(np.random.default_rng(0))
+    assert all(f"``{name}``" in bound.text for name in flow.conditions(np, z0))
+    assert "Zero up to 1e-09" in bound.text

@@ -10,7 +10,7 @@ import pytest
 import linsolve as ls
 from linsolve import arithmetic
 from linsolve.systems.kernel_regime.loss_spread import loss_deviation, partition_weight
-from linsolve.systems.kernel_regime.minibatch import Model, Sampling, averages
+from linsolve.systems.kernel_regime.minibatch import Asked, Model, Sampling, averages
 
 XP = arithmetic.precise(50)
 MODES = pytest.mark.parametrize("replacement", [False, True])
@@ -236,12 +236,35 @@ def test_losses_that_vanish_keep_their_digits():
 def test_a_fixed_point_ends_the_recursion(monkeypatch):
     flow = ls.FrozenKernel(kernel=np.eye(2) + 0.5, y=[1.0, 2.0])
     ended = dict(flow.sgd([3, 200, 4_000, 10**7], np.zeros(2), batch=1, step=0.3))  # evaluated before the patch
-    monkeypatch.setattr("linsolve.systems.kernel_regime.minibatch.settled", lambda *given: False)
-    monkeypatch.setattr("linsolve.systems.kernel_regime.loss_spread.settled", lambda *given: False)
+    monkeypatch.setattr(Asked, "_equal", lambda *given: False)
     whole = flow.sgd([3, 200], np.zeros(2), batch=1, step=0.3)
     for name in ended:
         assert ended[name][:2].tolist() == whole[name].tolist(), name
         assert ended[name][3].tolist() == ended[name][2].tolist(), name
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, 7])
+def test_a_cycle_ends_the_recursion_and_repeats(period):
+    def value(step):
+        return step if step < 100 else 100 + (step - 100) % period
+
+    counts, found, step = np.array([0, 5, 5, 101, 1000, 10**6, 10**7 + 1, 10**15 + 4]), {}, 0
+    asked = Asked(np, counts)
+    while not asked.done:
+        found |= dict.fromkeys(asked.at(step, (np.array([value(step)]),)), value(step))
+        step += 1
+    assert found == {count: value(count) for count in counts.tolist()}
+    assert step <= 64 * 4 * (period + 2)
+
+
+def test_averages_that_end_in_a_cycle_of_the_smallest_doubles_end():
+    rng = np.random.default_rng(0)
+    rng.integers(3, 6), rng.integers(1, 4)
+    X = rng.normal(size=(5, 2))
+    Y = X @ rng.normal(size=2)
+    size = 0.5 / np.linalg.norm(X, 2) ** 2 * 5
+    traj = ls.sgd(np.zeros(2), (X, Y), [0, 5000, 10**7], batch=1, step=size)
+    assert traj["loss"][1] == traj["loss"][2] <= 1e-30 * traj["loss"][0]
 
 
 def test_bad_arguments_are_named():

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.systems.kernel_regime.minibatch import Model, Sampling, settled
+from linsolve.systems.kernel_regime.minibatch import Asked, Model, Sampling
 
 __all__ = ["loss_deviation", "partition_weight", "without_spread"]
 
@@ -93,26 +93,23 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
     rows, width = model.rows, model.rows.shape[1] + 1
     inputs = xp.concat([rows, 0 * rows[:, :1]], axis=1)
     weights = {sizes: _number(xp, partition_weight(sizes, draw)) for sizes in ((2,), (3,), (4,), (2, 2))}
-    wanted, found = set(counts.ravel().tolist()), {}
+    asked, found = Asked(xp, counts), {}
     corner = xp.concat([xp.zeros((width - 1,)), xp.ones((1,))])
     moments = corner[:, None, None, None] * corner[:, None, None] * corner[:, None] * corner
     decay = xp.eye(width) - model.h * xp.matrix_transpose(inputs) @ inputs / rows.shape[0]
     delta = start
-    before: tuple[Any, ...] = ()
     with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
-        for step in range(max(wanted) + 1):
+        for step in itertools.count():
             residual = model.residual(delta)
             lines = xp.concat([rows, residual], axis=1)
-            last = settled(xp, step, before, (moments, delta))
-            if step in wanted or last:
-                found[step] = _deviation(xp, lines, moments) * model.unit * model.unit
-                _refuse_divergence(who, xp, found[step], step)
-            if last:
+            for count in asked.at(step, (moments, delta)):
+                found[count] = _deviation(xp, lines, moments) * model.unit * model.unit
+                _refuse_divergence(who, xp, found[count], step)
+            if asked.done:
                 break
-            before = moments, delta
             moments = _stepped(xp, moments, (inputs, lines), decay, model.h, weights)
             delta = delta - model.h * model.gradient(xp, residual)
-    return xp.reshape(xp.stack([found.get(k, found[max(found)]) for k in counts.ravel().tolist()]), counts.shape)
+    return xp.reshape(xp.stack([found[count] for count in counts.ravel().tolist()]), counts.shape)
 
 
 def _refuse_divergence(who: str, xp: Any, deviation: Any, step: int) -> None:

@@ -27,6 +27,7 @@ from linsolve.core.trajectory import Deferred
 from linsolve.numerics.double_double import power_of_two
 
 __all__ = [
+    "Asked",
     "Averages",
     "Model",
     "Sampling",
@@ -34,7 +35,6 @@ __all__ = [
     "evaluated_steps",
     "sampling",
     "scaled",
-    "settled",
     "without_negative",
 ]
 
@@ -217,38 +217,63 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
     """
     counts = evaluated_steps(who, k)
     _refuse_large(who, counts, start, every, kept)
-    wanted, found = set(counts.ravel().tolist()), {}
+    asked, found = Asked(xp, counts), {}
     unit = np.max(arithmetic.to_numpy(model.unit))
-    steps = _steps(xp, model, start, every)
-    before: tuple[Any, ...] = ()
     with np.errstate(over="ignore", invalid="ignore"):  # divergence raises a named error
-        for step, now in zip(range(max(wanted) + 1), steps, strict=False):
+        for step, now in enumerate(_steps(xp, model, start, every)):
             delta, moved, squares, c = now
             if not bool(xp.all(xp.isfinite(squares * unit * unit))):
                 raise OverflowError(
                     f"{who}: k = {counts.max()} is beyond step {step}, at which the mean loss leaves the range of "
                     "doubles (SGD diverges); use fewer steps, a smaller step or a larger batch"
                 )
-            last = delta, moved, squares, c if kept else None
-            if step in wanted:
-                found[step] = last
-            if settled(xp, step, before, now):
+            for count in asked.at(step, now):
+                found[count] = delta, moved, squares, c if kept else None
+            if asked.done:
                 break
-            before = now
 
     def gathered(index: int) -> Any:
-        stacked = xp.stack([found.get(each, last)[index] for each in counts.ravel().tolist()])
+        stacked = xp.stack([found[each][index] for each in counts.ravel().tolist()])
         return xp.reshape(stacked, counts.shape + tuple(stacked.shape[1:]))
 
     return Course(gathered(0), gathered(1), gathered(2), gathered(3) if kept else None)
 
 
-def settled(xp: Any, step: int, before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
-    """Return whether a recursion has reached a fixed point, bitwise, so that no later step changes it.
+class Asked:
+    """Numbers of steps that are asked of a recursion, until it repeats itself bitwise.
 
-    Only every 64th step is compared.
+    Rounding ends a recursion that converges in a fixed point or in a cycle of the smallest doubles. At every 64th step,
+    values are compared with those 64 steps before and, for long periods, with those at a step that is moved when the
+    steps have doubled (Brent). Every later number of steps then has the values of a step within one period.
     """
-    return step % 64 == 1 and all(bool(xp.all(a == b)) for a, b in zip(before, now, strict=True))
+
+    def __init__(self, xp: Any, counts: np.ndarray) -> None:
+        self.xp = xp
+        self.last: tuple[int, Any] = (0, None)  # step and its values
+        self.kept: tuple[int, Any] = (0, None)
+        self.places = {count: count for count in np.unique(counts).tolist()}
+
+    @property
+    def done(self) -> bool:
+        """Whether the values of all numbers of steps are known."""
+        return not self.places
+
+    def at(self, step: int, now: tuple[Any, ...]) -> list[int]:
+        """Return the numbers of steps that have the values `now` of a step; steps are passed in order."""
+        if step % 64 == 0:
+            for since, values in (self.last, self.kept):
+                if step > since and self._equal(values, now):
+                    self.places = {count: step + (count - step) % (step - since) for count in self.places}
+                    break
+            self.last = step, now
+            self.kept = self.last if step >= 2 * self.kept[0] else self.kept
+        reached = [count for count, place in self.places.items() if place == step]
+        for count in reached:
+            del self.places[count]
+        return reached
+
+    def _equal(self, before: Any, now: tuple[Any, ...]) -> bool:
+        return all(bool(self.xp.all(a == b)) for a, b in zip(before, now, strict=True))
 
 
 def _steps(xp: Any, model: Model, delta: Any, every: bool) -> Iterator[tuple[Any, Any, Any, Any]]:
