@@ -147,6 +147,13 @@ _RECORDS = (
         "Levi, Beck and Bar-Sinai",
         (("booktitle", "International Conference on Learning Representations"), *_arxiv("2310.16441")),
     ),
+    Reference(
+        "zhang_2025", "inproceedings",
+        ("Zhang, Yedi", "Singh, Aaditya K.", "Latham, Peter E.", "Saxe, Andrew M."),
+        "Training Dynamics of In-Context Learning in Linear Attention", 2025, "Zhang, Singh, Latham and Saxe",
+        (("booktitle", "International Conference on Machine Learning"), ("volume", "267"), ("pages", "76047--76087"),
+         *_arxiv("2501.16265")),
+    ),
 )  # fmt: skip
 
 REFERENCES = {record.key: record for record in _RECORDS}

@@ -18,6 +18,7 @@ __all__ = ["FIGURES", "Figure", "draw"]
 
 FORMATS = (".png", ".pdf", ".svg")
 ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
+ZHANG = "Zhang, Singh, Latham and Saxe (2025)"
 ADVANI = "Advani, Saxe, Sompolinsky (2020)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 GEIGER = "Geiger, Spigler, Jacot, Wyart (2020)"
@@ -67,6 +68,13 @@ FIGURES = {
         3,
         "double descent in time: curves in the limit of many inputs, networks (bars: standard deviation)",
         ADVANI,
+    ),
+    "attention": Figure(
+        "attention",
+        "attention",
+        3,
+        "regression in context by linear attention: theory (lines), heads trained on 50,000 sequences",
+        ZHANG,
     ),
     "8": Figure("linearized", "8", 3, "figure 8: kernels frozen before and after training", ORTIZ),
     "geiger-4a": Figure("lazy", "geiger_4a", 1, "figure 4(a) (linear): variance of the output", GEIGER),
