@@ -158,6 +158,13 @@ _RECORDS = (
         "Lampinen and Ganguli",
         (("booktitle", "International Conference on Learning Representations"), *_arxiv("1809.10374")),
     ),
+    Reference(
+        "zhang_2025", "inproceedings",
+        ("Zhang, Yedi", "Singh, Aaditya K.", "Latham, Peter E.", "Saxe, Andrew M."),
+        "Training Dynamics of In-Context Learning in Linear Attention", 2025, "Zhang, Singh, Latham and Saxe",
+        (("booktitle", "International Conference on Machine Learning"), ("volume", "267"), ("pages", "76047--76087"),
+         *_arxiv("2501.16265")),
+    ),
 )  # fmt: skip
 
 REFERENCES = {record.key: record for record in _RECORDS}

@@ -8,6 +8,7 @@ from linsolve.studies import figures
 from linsolve.studies.figures import (
     accuracy,
     alignment,
+    attention,
     classes,
     depth,
     directions,
@@ -55,6 +56,19 @@ def test_figure_8_trained_kernels_learn_fastest_and_theory_lies_on_the_simulatio
         later[:50] = False
         assert (panel["theory"]["final"][later] < panel["theory"]["initial"][later]).all()
     panels("8", data, linearized)
+
+
+def test_figure_of_linear_attention_has_trained_heads_on_the_theory():
+    data = attention.compute_attention()
+    for curve in [*data["merged"].values(), data["separate"]]:
+        assert np.max(np.abs(curve["trained"] - curve["at_marks"])) <= 0.06 * curve["theory"][0]  # of a finite sample
+    stages, found = data["separate"]["stages"], data["separate"]
+    assert stages.order.tolist() == [0, 1, 2, 3]
+    for height in stages.losses:  # random heads pass the same plateaus
+        assert np.min(np.abs(found["random"] - height)) <= 2e-3 * stages.losses[0]
+    for curve in data["tests"]["curves"].values():
+        np.testing.assert_allclose(curve["sampled"], curve["at_lengths"], rtol=0.1)
+    panels("attention", data, attention)
 
 
 def test_figure_1_of_xu_and_ziyin_aligned_or_disaligned():

@@ -18,6 +18,7 @@ __all__ = ["FIGURES", "Figure", "draw"]
 
 FORMATS = (".png", ".pdf", ".svg")
 ATANASOV = "Atanasov, Bordelon, Pehlevan (2022)"
+ZHANG = "Zhang, Singh, Latham and Saxe (2025)"
 ADVANI = "Advani, Saxe, Sompolinsky (2020)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 GEIGER = "Geiger, Spigler, Jacot, Wyart (2020)"
@@ -80,6 +81,13 @@ FIGURES = {
         "spikes", "lampinen_spikes", 3, "a noisy teacher: spikes, overlaps, and test error in time", LAMPINEN
     ),
     "levi-accuracy": Figure("accuracy", "levi_accuracy", 3, "delay of test accuracy behind train accuracy", LEVI),
+    "attention": Figure(
+        "attention",
+        "attention",
+        3,
+        "regression in context by linear attention: theory (lines), heads trained on 50,000 sequences",
+        ZHANG,
+    ),
     "8": Figure("linearized", "8", 3, "figure 8: kernels frozen before and after training", ORTIZ),
     "geiger-4a": Figure("lazy", "geiger_4a", 1, "figure 4(a) (linear): variance of the output", GEIGER),
     "geiger-4b": Figure("lazy_deep", "geiger_4b", 2, "figure 4(b) (linear): variance times width", GEIGER),

@@ -124,11 +124,11 @@ def refuse_large_target(who: str, target: Any) -> None:
         )
 
 
-def refuse_lost_range(who: str, w1: Any, w2: Any, state: Any) -> None:
-    """Raise an error if products of the weights overflow or underflow."""
+def refuse_lost_range(who: str, w1: Any, w2: Any, state: Any, names: tuple[str, str] = ("w1", "w2")) -> None:
+    """Raise an error if products of the weights, called `names` in the message, overflow or underflow."""
     if arithmetic.is_object(arithmetic.namespace(w1, w2)) or not arithmetic.readable(w1, w2):
         return
-    sizes = {name: float(np.abs(arithmetic.to_numpy(w)).max()) for name, w in (("w1", w1), ("w2", w2))}
+    sizes = {name: float(np.abs(arithmetic.to_numpy(w)).max()) for name, w in zip(names, (w1, w2), strict=True)}
     name = max(sizes, key=sizes.__getitem__)
     if all(np.isfinite(arithmetic.to_numpy(v)).all() for v in state) and not 0 < sizes[name] < SMALLEST:
         return
