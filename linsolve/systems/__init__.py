@@ -16,6 +16,7 @@ SYSTEMS = (
     "mode",
     "two_layer",
     "whitened",
+    "lora",
     "deep",
     "small_start",
     "kernel_regime",

@@ -76,6 +76,7 @@ DIRECTIONS = {
     "BalancedMap": maps_stay_aligned,
     "DeepMode": endless_depths_stay,
     "FrozenKernel": kernels_keep_their_rank,
+    "LoRA": weights_are_scaled,
     "NeuralCollapse": collapse_stays_balanced,
     "SpecializedKernel": pairs_stay_symmetric,
     "WhitenedTwoLayer": weights_are_scaled,
