@@ -22,6 +22,8 @@ ADVANI = "Advani, Saxe, Sompolinsky (2020)"
 ORTIZ = "Ortiz-Jimenez, Moosavi-Dezfooli, Frossard (2021)"
 GEIGER = "Geiger, Spigler, Jacot, Wyart (2020)"
 XU_ZIYIN = "Xu and Ziyin (2024)"
+BRAUN = "Braun, Domine, Fitzgerald, Saxe (2022)"
+HAYOU = "Hu et al. (2022) and Hayou et al. (2024)"
 
 
 class Figure(NamedTuple):
@@ -72,9 +74,11 @@ FIGURES = {
     "geiger-4a": Figure("lazy", "geiger_4a", 1, "figure 4(a) (linear): variance of the output", GEIGER),
     "geiger-5": Figure("lazy", "geiger_5", 4, "figure 5 (linear): kernel, loss and half time", GEIGER),
     "geiger-9": Figure("lazy", "geiger_9", 2, "figure 9 (linear): change of the weights", GEIGER),
+    "lora": Figure("adaptation", "lora", 3, "low-rank adaptation of a linear map", HAYOU),
     "ortiz-6": Figure("directions", "ortiz_6", 1, "figure 6 (linear): energy of the target", ORTIZ),
     "ortiz-7": Figure("directions", "ortiz_7", 2, "figure 7 (linear): alignment of eigenvectors", ORTIZ),
     "ortiz-9": Figure("directions", "ortiz_9", 1, "figure 9 (linear): kernels frozen in training", ORTIZ),
+    "tasks": Figure("task_sequences", "tasks", 3, "continual learning and reversal", BRAUN),
     "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 
