@@ -138,7 +138,10 @@ class TaskSequence:
             If JAX traces the times.
         """
         if arithmetic.is_traced(t):
-            raise TypeError("TaskSequence: t is traced by JAX but must be known (it decides which task is trained)")
+            raise TypeError(
+                "TaskSequence: t is traced by JAX but must be known (it decides which task is trained); close over its "
+                "value"
+            )
         end = self.ends[-1]
         t = real_array("TaskSequence", "t", t, meaning="global time", domain=Interval(f"[0, {end!r}]"))
         task = np.searchsorted(self.ends[:-1], arithmetic.to_numpy(t).astype(float), side="right")
@@ -225,7 +228,7 @@ class TaskTrajectory(Series):
     def _forgotten(self, of: int, k: int, part: Trajectory) -> Any:
         """Return the increase of the loss of task `of` since its end while task `k` is trained."""
         if k <= of:
-            return 0 * self._loss(of, k, part)
+            return 0 * part["loss"]
         end = self.sequence.starts[of + 1]
         return self._loss(of, k, part) - _loss_of(self.sequence.flows[of], np.asarray(0.0), end)
 
@@ -302,7 +305,7 @@ def _checked(tasks: Any) -> tuple[list[Flow], list[float]]:
         domain, meaning = ("(0, inf]", "duration") if last else ("(0, inf)", "duration; only the last may be inf")
         flows.append(task[0])
         durations.append(number("sequence", f"tasks[{k}][1]", task[1], meaning=meaning, domain=domain, example=1.0))
-        if not last and not np.isfinite(sum(durations)):
+        if np.isfinite(durations[-1]) and not np.isfinite(sum(durations)):
             raise ValueError(f"sequence: tasks[{k}][1] = {task[1]} makes the sum of durations infinite; take less")
         if k:
             _refuse_other_state(k, flows[0], flows[k])

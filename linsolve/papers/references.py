@@ -165,6 +165,18 @@ _RECORDS = (
         (("booktitle", "International Conference on Machine Learning"), ("volume", "267"), ("pages", "76047--76087"),
          *_arxiv("2501.16265")),
     ),
+    Reference(
+        "hu_2022", "inproceedings",
+        ("Hu, Edward J.", "Shen, Yelong", "Wallis, Phillip", "Allen-Zhu, Zeyuan", "Li, Yuanzhi", "Wang, Shean",
+         "Wang, Lu", "Chen, Weizhu"),
+        "LoRA: Low-Rank Adaptation of Large Language Models", 2022, "Hu, Shen",
+        (("booktitle", "International Conference on Learning Representations"), *_arxiv("2106.09685")),
+    ),
+    Reference(
+        "hayou_2024", "inproceedings", ("Hayou, Soufiane", "Ghosh, Nikhil", "Yu, Bin"),
+        "LoRA+: Efficient Low Rank Adaptation of Large Models", 2024, "Hayou",
+        (("booktitle", "International Conference on Machine Learning"), *_arxiv("2402.12354")),
+    ),
 )  # fmt: skip
 
 REFERENCES = {record.key: record for record in _RECORDS}

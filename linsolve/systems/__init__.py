@@ -17,6 +17,7 @@ SYSTEMS = (
     "two_layer",
     "whitened",
     "attention",
+    "lora",
     "deep",
     "small_start",
     "kernel_regime",

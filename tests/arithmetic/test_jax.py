@@ -77,6 +77,7 @@ DIRECTIONS = {
     "DeepMode": endless_depths_stay,
     "FrozenKernel": kernels_keep_their_rank,
     "LinearAttention": weights_are_scaled,
+    "LoRA": weights_are_scaled,
     "NeuralCollapse": collapse_stays_balanced,
     "SpecializedKernel": pairs_stay_symmetric,
     "WhitenedTwoLayer": weights_are_scaled,

@@ -214,6 +214,7 @@ VARIADIC = {
     "sweep": lambda observe, s, tau, **options: ls.sweep(observe, s=s, tau=tau, **options),
 }
 SLOW = {
+    "LoRA.simulate": 4,
     "WhitenedTwoLayer.weights": 50,
     "verify": 40,
     "learn": 40,

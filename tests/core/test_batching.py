@@ -51,10 +51,10 @@ def test_a_batch_is_its_members_one_by_one(cls, seed, batch, time_shape):
     flow, z0 = cls.example(rng)
     parameters, start = member(flow, z0)
     t = rng.uniform(0.0, 2.0, time_shape)
-    # parameters vary over the batch, except counts and orthonormal directions; the start is followed a while, so that
-    # it varies inside the closed form's reach
+    # parameters vary over the batch, except counts, orthonormal directions and the ratio of learning rates, with which
+    # the condition of LoRA changes; the start is followed a while, so that it varies inside the closed form's reach
     about = {k: cls.__dataclass_fields__[k].metadata for k in parameters}
-    counts = [k for k in parameters if about[k]["whole"] or "directions" in about[k]["doc"]]
+    counts = [k for k in parameters if about[k]["whole"] or "directions" in about[k]["doc"] or k == "ratio"]
     same = {k: parameters.pop(k) for k in list(parameters) if not batched(cls, k)}
     factors = {k: rng.uniform(0.8, 1.25, batch + (1,) * v.ndim) for k, v in parameters.items()}
     kernels = [k for k in factors if k.startswith("kappa")]  # one factor: they stay ordered

@@ -77,6 +77,15 @@ def test_two_parts_of_one_task_are_one_task_at_fifty_digits():
     assert parts.task.tolist() == [0, 1, 1]
 
 
+@pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda cls: cls.__name__)
+def test_two_parts_of_one_task_are_one_task_for_every_flow(cls):
+    flow, z0 = cls.example(np.random.default_rng(0))
+    parts, whole = ls.sequence([(flow, 0.2), (flow, 0.3)], z0)([0.1, 0.4]), flow([0.1, 0.4], z0)
+    for name in (*z0._fields, "loss"):
+        size = max(1.0, np.abs(whole[name]).max())
+        assert np.abs(parts[name] - whole[name]).max() <= 1e-12 * size
+
+
 def test_after_convergence_the_forgetting_is_half_the_squared_distance_of_the_targets():
     rng = np.random.default_rng(1)
     targets = [rng.normal(size=(3, 3)) for _ in range(3)]

@@ -7,6 +7,7 @@ from linsolve.plot import figure
 from linsolve.studies import figures
 from linsolve.studies.figures import (
     accuracy,
+    adaptation,
     alignment,
     attention,
     classes,
@@ -21,6 +22,7 @@ from linsolve.studies.figures import (
     random_kernels,
     spikes,
     starts,
+    task_sequences,
     transfer,
 )
 
@@ -393,3 +395,31 @@ def test_a_bad_figure_is_refused_before_it_is_computed(tmp_path, monkeypatch, ca
     assert message in shown.err
     assert shown.err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_low_rank_adaptation_lies_on_the_simulation():
+    data = adaptation.compute_lora()
+    for curve in (data["strengths"], *data["ranks"].values(), *data["ratios"].values()):
+        assert np.max(np.abs(np.interp(curve["marks"], curve["t"], curve["theory"]) - curve["simulated"])) <= 0.02
+    for (rank, curve), floor in zip(data["ranks"].items(), data["floors"].values(), strict=True):
+        assert curve["theory"].min() >= floor * (1 - 1e-12), rank
+    columns = zip(adaptation.CHANGES, data["strengths"]["strengths"].T[:4], strict=True)
+    halves = [np.argmax(strength > s / 2) for s, strength in columns]
+    assert halves == sorted(halves)
+    panels("lora", data, adaptation)
+
+
+def test_sequences_of_tasks_lie_on_the_simulation():
+    data = task_sequences.compute_tasks()
+    marks = data["simulated"]
+    theory = np.stack([np.interp(data["marks"], data["t"], each) for each in data["losses"].T], axis=-1)
+    smooth = np.min(np.abs(data["marks"][:, None] - data["ends"]), axis=-1) > 0.1
+    assert np.max(np.abs(theory - marks)[smooth]) <= 0.05
+    forgotten = data["forgetting"][-1, :3] / data["limits"][-1, :3]
+    assert np.max(np.abs(forgotten - 1)) <= 0.01
+    for curve in data["reversal"].values():
+        smooth = np.abs(curve["marks"] - 5.0) > 0.1
+        theory = np.interp(curve["marks"], curve["t"], curve["theory"])
+        assert np.max(np.abs(theory - curve["simulated"])[smooth]) <= 1e-3
+    assert data["reversal"][0.0]["theory"][-1] == pytest.approx(2.0, abs=1e-9)  # the saddle
+    panels("tasks", data, task_sequences)

@@ -26,6 +26,8 @@ SELEZNOVA = "Seleznova (2024)"
 XU_ZIYIN = "Xu and Ziyin (2024)"
 LAMPINEN = "Lampinen and Ganguli (2019)"
 LEVI = "Levi, Beck, Bar-Sinai (2024)"
+BRAUN = "Braun, Domine, Fitzgerald, Saxe (2022)"
+HAYOU = "Hu et al. (2022) and Hayou et al. (2024)"
 
 
 class Figure(NamedTuple):
@@ -93,6 +95,7 @@ FIGURES = {
     "geiger-4b": Figure("lazy_deep", "geiger_4b", 2, "figure 4(b) (linear): variance times width", GEIGER),
     "geiger-5": Figure("lazy", "geiger_5", 4, "figure 5 (linear): kernel, loss and half time", GEIGER),
     "geiger-9": Figure("lazy", "geiger_9", 2, "figure 9 (linear): change of the weights", GEIGER),
+    "lora": Figure("adaptation", "lora", 3, "low-rank adaptation of a linear map", HAYOU),
     "geiger-10": Figure("lazy_deep", "geiger_10", 3, "figure 10 (linear): outputs of two hidden layers", GEIGER),
     "ortiz-6": Figure("directions", "ortiz_6", 1, "figure 6 (linear): energy of the target", ORTIZ),
     "ortiz-7": Figure("directions", "ortiz_7", 2, "figure 7 (linear): alignment of eigenvectors", ORTIZ),
@@ -103,6 +106,7 @@ FIGURES = {
     "seleznova-3.2-3": Figure(
         "random_kernels", "seleznova_323", 3, "section 3.2, figure 3: the kernel off the diagonal", SELEZNOVA
     ),
+    "tasks": Figure("task_sequences", "tasks", 3, "continual learning and reversal", BRAUN),
     "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 

@@ -140,7 +140,7 @@ class LinearAttention(Flow):
         rows = xp.reshape(u, (*u.shape[:-2], d * d))
         with np.errstate(over="ignore", invalid="ignore"):
             layers = v[..., None, :] @ rows, xp.matrix_transpose(rows) @ rows, xp.sum(v * v, axis=-1)[..., None, None]
-        refuse_lost_range(cls.__name__, rows, v[..., None, :], layers, ("key_query", "value"))
+        refuse_lost_range(cls.__name__, {"key_query": rows, "value": v[..., None, :]}, layers)
         return cls._merged(xp, WhitenedTwoLayer.State(*layers))
 
     @classmethod

@@ -21,7 +21,9 @@ __all__ = [
     "dyadic",
     "gaussian",
     "init",
+    "layer_sizes",
     "obstructed",
+    "orthonormal",
     "prospect",
     "refuse_impossible",
     "refuse_large_target",
@@ -112,23 +114,23 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
 LARGEST, SMALLEST = 1e154, 2.0**-510
 
 
-def refuse_large_target(who: str, target: Any) -> None:
-    """Raise an error if the loss of a target is beyond the range of doubles."""
+def refuse_large_target(who: str, target: Any, name: str = "target") -> None:
+    """Raise an error if the loss of a map, by default the target, is beyond the range of doubles."""
     if arithmetic.is_object(arithmetic.namespace(target)) or not arithmetic.readable(target):
         return
     size = float(np.abs(arithmetic.to_numpy(target)).max())
     if not size <= LARGEST / math.sqrt(math.prod(target.shape[-2:])):
         raise OverflowError(
-            f"{who}: target = {size:.3g} (largest entry) must be below {LARGEST:g} (its square is the loss); rescale "
+            f"{who}: {name} = {size:.3g} (largest entry) must be below {LARGEST:g} (its square is the loss); rescale "
             "it, weights and tau, or give it in linsolve.arithmetic.precise(50)"
         )
 
 
-def refuse_lost_range(who: str, w1: Any, w2: Any, state: Any, names: tuple[str, str] = ("w1", "w2")) -> None:
-    """Raise an error if products of the weights, called `names` in the message, overflow or underflow."""
-    if arithmetic.is_object(arithmetic.namespace(w1, w2)) or not arithmetic.readable(w1, w2):
+def refuse_lost_range(who: str, layers: dict[str, Any], state: Any) -> None:
+    """Raise an error if products of the weights, given by the argument names, overflow or underflow."""
+    if arithmetic.is_object(arithmetic.namespace(*layers.values())) or not arithmetic.readable(*layers.values()):
         return
-    sizes = {name: float(np.abs(arithmetic.to_numpy(w)).max()) for name, w in zip(names, (w1, w2), strict=True)}
+    sizes = {name: float(np.abs(arithmetic.to_numpy(w)).max()) for name, w in layers.items()}
     name = max(sizes, key=sizes.__getitem__)
     if all(np.isfinite(arithmetic.to_numpy(v)).all() for v in state) and not 0 < sizes[name] < SMALLEST:
         return
@@ -184,7 +186,7 @@ def init(
     ValueError
         If no lambda-balanced weights of these sizes exist.
     """
-    sizes, batch = _sizes(f"{WHO}.init", batch, n_in=n_in, width=width, n_out=n_out)
+    sizes, batch = layer_sizes(f"{WHO}.init", batch, n_in=n_in, width=width, n_out=n_out)
     n_in, width, n_out = sizes.values()
     scale = number(f"{WHO}.init", "scale", scale, meaning="size of weights", domain="[0, 1e150]", example=0.01)
     imbalance = number(f"{WHO}.init", "imbalance", imbalance, meaning="lambda", domain="(-inf, inf)", example=0.0)
@@ -229,7 +231,7 @@ def gaussian(
     w2 : array, shape batch + (n_out, width)
     """
     who = f"{WHO}.gaussian"
-    sizes, batch = _sizes(who, batch, n_in=n_in, width=width, n_out=n_out)
+    sizes, batch = layer_sizes(who, batch, n_in=n_in, width=width, n_out=n_out)
     n_in, width, n_out = sizes.values()
     scales = [
         number(who, name, value, meaning="standard deviation", domain="[0, 1e150]", example=1.0)
@@ -239,7 +241,7 @@ def gaussian(
     return scales[0] * rng.normal(size=(*batch, width, n_in)), scales[1] * rng.normal(size=(*batch, n_out, width))
 
 
-def _sizes(who: str, batch: Any, **units: Any) -> tuple[dict[str, int], tuple[int, ...]]:
+def layer_sizes(who: str, batch: Any, **units: Any) -> tuple[dict[str, int], tuple[int, ...]]:
     """Return the checked numbers of units and the checked batch shape of two layers."""
     sizes = {name: integer(who, name, size, meaning="units", example=4) for name, size in units.items()}
     batch = lengths(who, "batch", batch, meaning="leading shape")

@@ -123,7 +123,7 @@ class WhitenedTwoLayer(Flow):
         xp = arithmetic.namespace(w1, w2)
         with np.errstate(over="ignore", invalid="ignore"):
             state = cls.State(w2 @ w1, xp.matrix_transpose(w1) @ w1, w2 @ xp.matrix_transpose(w2))
-        whitened_start.refuse_lost_range(cls.__name__, w1, w2, state)
+        whitened_start.refuse_lost_range(cls.__name__, {"w1": w1, "w2": w2}, state)
         return state
 
     @classmethod
