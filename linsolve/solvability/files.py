@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.data.archive import plain_arrays
+from linsolve.data.dataset import Dataset
 from linsolve.data.reading import load
 
 __all__ = ["Data", "Weights", "read_data", "read_numbers", "read_weights"]
@@ -247,11 +248,26 @@ def read_data(source: str, *, target: str | None = None, center: bool = False, w
         found, has = plain_arrays(who, "data", path, "|".join(_MOMENTS))
         if found:
             return _moments(who, path, found, has, target, center)
-    dataset = load(source, target=target)
+    dataset = _loaded(who, source, target)
     X, Y = dataset.inputs, dataset.targets
     if center:
         X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     return Data(dataset.name, (X, Y), covariances=False)
+
+
+def _loaded(who: str, source: str, target: str | None) -> Dataset:
+    """Return a data set; errors of `load` name the command, its argument and the file."""
+    try:
+        return load(source, target=target)
+    except (ValueError, OSError, ImportError) as error:
+        prefix, _, rest = str(error).partition("data.load: ")
+        if prefix or not rest:  # of the operating system
+            raise
+        if not rest.startswith("target = "):
+            named = re.sub(r"^(file|data set) = ", "", rest)
+            known = named != rest or rest.startswith(Path(source).name)
+            rest = f"data = {named}" if known else f"data = {source}: {rest}"
+        raise type(error)(f"{who}: {rest}") from None
 
 
 def _moments(who: str, path: Path, found: Mapping[str, Any], has: str, target: str | None, center: bool) -> Data:
