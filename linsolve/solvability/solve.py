@@ -113,7 +113,9 @@ def solve(
     ``rtol / 100``, and need finite times. All other closed forms give every weight.
 
     The integrator is DOP853; a small network that exceeds 50,000 evaluations of the velocity is stiff and integrated by
-    Radau. Near a saddle rounding decides when a simulation leaves it: ``traj.notes`` says so if the start is one.
+    Radau. A time beyond 1e14 time constants of the fastest mode is answered if the network is at rest by then, within
+    `rtol`; else rounding moves it, and the time is refused. Near a saddle rounding
+    decides when a simulation leaves it: ``traj.notes`` says so if the start is one.
 
     With biases a closed form holds in three cases. If only the first layer has a bias, it is a weight of the constant
     input 1, and the network without biases on the inputs ``(x, 1)`` is solved. If the inputs are centered and only the
