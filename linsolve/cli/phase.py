@@ -20,7 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="write NAME.png, .pdf and .npz to this folder [phase-NAME]")
     parser.add_argument("--cells", type=int, default=121, help="set the number of points along each axis [121]")
     parser.add_argument("--seed", type=int, default=0, help="set the seed of random networks [0]")
-    add_json(parser, "the list, the table, or boundaries and files")
+    add_json(parser, "the list, the table, or boundaries, formulas of curves and files")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,7 +47,14 @@ def run(options: argparse.Namespace) -> int:
     folder = folder_to_fill("phase", options.out if options.out is not None else f"phase-{options.name}")
     found = phases.diagram(options.name, options.cells, options.seed)
     files = phases.write(found, folder)
-    about = {"name": found.name, "title": found.title, "boundaries": list(found.sides), "files": files}
+    curves = [{"boundary": each.boundary, "formula": each.label} for each in found.curves if each.label]
+    about = {
+        "name": found.name,
+        "title": found.title,
+        "boundaries": list(found.sides),
+        "curves": curves,
+        "files": files,
+    }
     if print_json(options, about):
         return 0
     for path in files:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.data.archive import plain_arrays
+from linsolve.data.dataset import Dataset
 from linsolve.data.reading import load
 
 __all__ = ["Data", "Weights", "read_data", "read_numbers", "read_weights"]
@@ -252,13 +253,28 @@ def read_data(
         found, has = plain_arrays(who, "data", path, "|".join(_MOMENTS))
         if found:
             return _moments(who, path, found, has, {"center": center, "target": target, "test": test})
-    dataset = load(source, target=target, test=test)
+    dataset = _loaded(who, source, target, test)
     train, held_out = (dataset.inputs, dataset.targets), dataset.test
     if center:
         X, Y = (each.mean(axis=0) for each in train)
         held_out = None if held_out is None else (held_out[0] - X, held_out[1] - Y)
         train = train[0] - X, train[1] - Y
     return Data(dataset.name, train, covariances=False, test=held_out)
+
+
+def _loaded(who: str, source: str, target: str | None, test: str | None) -> Dataset:
+    """Return a data set; errors of `load` name the command, its argument and the file."""
+    try:
+        return load(source, target=target, test=test)
+    except (ValueError, OSError, ImportError) as error:
+        prefix, _, rest = str(error).partition("data.load: ")
+        if prefix or not rest:  # of the operating system
+            raise
+        if not rest.startswith("target = "):
+            named = re.sub(r"^(file|data set) = ", "", rest)
+            known = named != rest or rest.startswith(Path(source).name)
+            rest = f"data = {named}" if known else f"data = {source}: {rest}"
+        raise type(error)(f"{who}: {rest}") from None
 
 
 def _moments(who: str, path: Path, found: Mapping[str, Any], has: str, others: Mapping[str, Any]) -> Data:

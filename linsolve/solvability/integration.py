@@ -20,7 +20,7 @@ from linsolve.core.network_arguments import Network
 from linsolve.core.reduced_network import Reduced, spectral
 from linsolve.solvability.signals import SignalSeries
 
-__all__ = ["LONGEST", "WHO", "Path", "Signals", "Weights", "followed", "kernel_change", "refuse_endless"]
+__all__ = ["LONGEST", "WHO", "Path", "Signals", "Weights", "followed", "kernel_change", "latest", "refuse_endless"]
 
 WHO = "applies"
 STEPS = 1000
@@ -181,20 +181,27 @@ def _horizon(model: Weights, red: Reduced) -> float:
 
 
 @np.errstate(over="ignore")
-def refuse_endless(who: str, name: str, until: float, rate: Callable[[float], float], most: float) -> None:
-    """Raise if a time exceeds `most` time constants of the fastest mode up to it, too long for an integrator."""
-    spent = until * rate(until)
-    if spent <= most:
-        return
+def latest(until: float, rate: Callable[[float], float], most: float) -> float:
+    """Return the largest time up to `until` that is at most `most` time constants of the fastest mode up to it."""
+    if until * rate(until) <= most:
+        return until
     early, late = np.log10(max(most / rate(until), 1e-300)), np.log10(until)
     while late - early > 0.01:
         middle = (early + late) / 2
         early, late = (middle, late) if 10**middle * rate(10**middle) <= most else (early, middle)
     unit = 10.0 ** (np.floor(early) - 1)
-    raise ValueError(
-        f"{who}: {name} = {until:g} is {spent:.3g} times the time constant of the fastest mode but must be at most "
-        f"{most:.0e} (time; the network is integrated so far); say {np.floor(10**early / unit) * unit:.2g}"
-    )
+    return float(np.floor(10**early / unit) * unit)
+
+
+@np.errstate(over="ignore")
+def refuse_endless(who: str, name: str, until: float, rate: Callable[[float], float], most: float) -> None:
+    """Raise if a time exceeds `most` time constants of the fastest mode up to it, too long for an integrator."""
+    last = latest(until, rate, most)
+    if last < until:
+        raise ValueError(
+            f"{who}: {name} = {until:g} is {until * rate(until):.3g} times the time constant of the fastest mode but "
+            f"must be at most {most:.0e} (time; the network is integrated so far); say {last:.2g}"
+        )
 
 
 @np.errstate(over="ignore", invalid="ignore")  # the integrator rejects overflowing trial steps

@@ -14,14 +14,14 @@ from linsolve.core.network import affine_maps, deep_weights, gradient_flow, maps
 from linsolve.core.network_arguments import Network
 from linsolve.core.network_observables import NetworkObservables
 from linsolve.core.reduced_network import fastest_rate
-from linsolve.solvability.integration import refuse_endless
+from linsolve.solvability.integration import latest, refuse_endless
 from linsolve.solvability.trajectory import WHO
 
 __all__ = ["BiasedProblem", "Problem"]
 
 EVALUATIONS = 50_000  # of the velocity by DOP853, a few seconds; stiff networks need more
 IMPLICIT = 500_000  # of the velocity by Radau, Jacobians included
-LATEST = 1e14  # in time constants of the fastest mode; from about 1e16 on, Radau fails for rounding
+LATEST = 1e14  # in time constants of the fastest mode; later, rounding moves weights that are not at rest
 SMALL = 600  # weights of a network whose Jacobian is factorized
 
 
@@ -77,6 +77,24 @@ class Problem(NetworkObservables):
         """Matrix ``R`` with ``R R^T`` the second moment of the inputs: a map M has outputs of size ``|M R|``."""
         return np.diag(np.sqrt(self.network.power))
 
+    def remaining(self, layers: list[np.ndarray]) -> float:
+        r"""Return the distance of the layers from a global minimum, relative to their size; inf if K is singular.
+
+        To first order it is the length of the rest of gradient flow: :math:`\sqrt{e^\top K^{-1} e}`, with e the map's
+        distance from the target and K the tangent kernel of the map's entries.
+        """
+        net, after, kernel = self.network, np.eye(len(layers[-1])), np.zeros(())
+        for i in reversed(range(len(layers))):
+            before = maps(layers[:i])[-1] if i else np.eye(layers[0].shape[1])
+            kernel = kernel + net.rates[i] * np.kron(before.T @ before, after @ after.T)
+            after = after @ layers[i]
+        off = (self.flow.target - after).T.ravel()
+        values, vectors = np.linalg.eigh(kernel)
+        if values[0] <= 1e-8 * values[-1]:  # a bottleneck, or a mode that is not learned
+            return float("inf")
+        size = np.sqrt(sum(np.sum(w**2 / rate) for w, rate in zip(layers, net.rates, strict=True)))
+        return float(np.linalg.norm((vectors.T @ off) / np.sqrt(values)) / size)
+
     def integrated(self) -> tuple[list[np.ndarray], str]:
         """Return all weights at all times, and the integrator."""
         weights, shape, span = self.weights, self.times.shape, self.network.span
@@ -87,12 +105,16 @@ class Problem(NetworkObservables):
             raise ValueError(f"{WHO}: t = inf must be finite (time; the weights are integrated); say a late time")
         flow, depth = self.flow, len(self.network.weights)
         start = flow.State(weights[0] @ span, *weights[1:])
-        rate = fastest_rate(start[:depth], flow.target, flow.covariance, self.network.rates.max())
-        refuse_endless(WHO, "t", float(self.times.max()), rate, LATEST)
         size = sum(w.size for w in start)
+        rate = fastest_rate(start[:depth], flow.target, flow.covariance, self.network.rates.max())
+        end = float(self.times.max())
+        times = np.minimum(self.times, latest(end, rate, LATEST))
+        narrow = min((len(w) for w in weights[: depth - 1]), default=size) < min(flow.target.shape)
+        if times.max() < end and (self.network.biases or narrow or size > SMALL):
+            refuse_endless(WHO, "t", end, rate, LATEST)  # no minimum is known to be reached
         late = f"{WHO}: t = {self.times.max():g} is too late (time): the network is stiff, with {size} weights; use"
         try:
-            found = integrate(flow, self.times, start, rtol=self.rtol, max_evaluations=EVALUATIONS)
+            found = integrate(flow, times, start, rtol=self.rtol, max_evaluations=EVALUATIONS)
         except ArithmeticError as spent:
             if size > SMALL:
                 raise ArithmeticError(f"{late} earlier times") from spent
@@ -100,11 +122,13 @@ class Problem(NetworkObservables):
             # Newton's iteration of Radau does not converge for entries below the rounding errors of the others
             floor = {"atol": 0.1 * self.rtol * max(learned, *(np.abs(w).max() for w in start))}
             try:
-                found = integrate(
-                    flow, self.times, start, rtol=self.rtol, method="Radau", max_evaluations=IMPLICIT, **floor
-                )
+                found = integrate(flow, times, start, rtol=self.rtol, method="Radau", max_evaluations=IMPLICIT, **floor)
             except ArithmeticError as failed:
                 raise ArithmeticError(f"{late} earlier times or a larger rtol") from failed
+        if times.max() < end:
+            last = np.unravel_index(int(np.argmax(times)), times.shape)
+            if self.remaining([w[last] for w in found.state]) > self.rtol:
+                refuse_endless(WHO, "t", end, rate, LATEST)
         w1, *others = found.state
         return [self.frozen + w1 @ span.T, *others], found.route
 

@@ -119,7 +119,9 @@ def solve(
     ``rtol / 100``, and need finite times. All other closed forms give every weight.
 
     The integrator is DOP853; a small network that exceeds 50,000 evaluations of the velocity is stiff and integrated by
-    Radau. Rounding determines when a simulation leaves a saddle; if the start is a saddle, ``traj.notes`` states it.
+    Radau. A time beyond 1e14 time constants of the fastest mode is answered if the network is at rest by then, within
+    `rtol`; otherwise rounding moves it, and the time is refused. Rounding determines when a simulation leaves a saddle;
+    if the start is a saddle, ``traj.notes`` states it.
 
     With biases a closed form holds in three cases. If only the first layer has a bias, it is a weight of the constant
     input 1, and the network without biases on the inputs ``(x, 1)`` is solved. If the inputs are centered and only the

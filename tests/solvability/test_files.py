@@ -1,5 +1,6 @@
 """Data of a network from files, safetensors, and the width at which `applies` still answers in seconds."""
 
+import re
 import sys
 import types
 
@@ -29,6 +30,30 @@ def test_samples_are_read_under_common_names(tmp_path, names):
     np.savez(tmp_path / "d.npz", X=X, X_train=X, Y=Y)
     with pytest.raises(ValueError, match=r"has the arrays X, X_train \(samples\)"):
         read_data(str(tmp_path / "d.npz"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays", "rule"),
+    [
+        ("d.npz", {"X": X}, "has no array Y or y"),
+        ("d.npz", {"X": X, "Y": Y[:-1]}, ": Y has 19 rows but X has 20"),
+        ("d.npz", {"X": np.nan * X, "Y": Y}, r": X\[0, 0\] = nan must be finite"),
+        ("d.npz", {"Sigma_xx": np.eye(2)}, "has the arrays Sigma_xx but must have"),
+        ("d.npz", None, "does not exist"),
+        ("d.csv", "a,b\n1,2\n1,\n2,3\n4,5\n", "line 3, column 'b' is empty"),
+        ("d.txt", None, "is unknown; one of"),
+    ],
+)
+def test_a_wrong_file_of_data_is_named_by_the_command_and_its_argument(tmp_path, monkeypatch, name, arrays, rule):
+    monkeypatch.chdir(tmp_path)
+    if isinstance(arrays, str):
+        (tmp_path / name).write_text(arrays)
+    elif arrays is not None:
+        np.savez(tmp_path / name, **arrays)
+    with pytest.raises((ValueError, FileNotFoundError), match=rf"^solve: data = '?{re.escape(name)}'? ?{rule}"):
+        read_data(name, who="solve")
+    with pytest.raises(ValueError, match=r"^applies: target = 'x' needs a \.csv file"):
+        read_data("tree", target="x")
 
 
 def test_second_moments_are_read_and_nothing_beside_them(tmp_path):

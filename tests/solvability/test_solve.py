@@ -10,6 +10,7 @@ from selection import quick
 from trained import orthonormal, product
 
 import linsolve as ls
+from linsolve.core.network_arguments import read
 from linsolve.solvability import integration, problem
 from linsolve.systems.whitened.starts import init
 
@@ -399,11 +400,32 @@ def test_a_linear_activation_is_accepted(activation):
     close(ls.solve(SQUARE, PAIR, 0.0, activation=activation)["w2"], SQUARE[1], 0.0)
 
 
-def test_a_time_too_late_for_integration_is_refused_at_once():
+def test_a_time_too_late_for_integration_is_answered_at_rest_and_else_refused_at_once():
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(9, 3)), [rng.normal(size=(4, 3)), rng.normal(size=(2, 4))]
+    data, rates = (X, X[:, :2]), [1.0, 0.5]
+    traj = ls.solve(weights, data, [0.0, 1e4, 1e200], rates)
+    assert traj.route.startswith("Radau")
+    np.testing.assert_allclose(traj["map"][2], np.eye(2, 3), atol=1e-10)
+    for name in ("w1", "w2"):
+        close(traj[name][2], traj[name][1], 1e-9)  # at rest since 1e4
+    narrow = [weights[0][:1], weights[1][:, :1]]
     with pytest.raises(ValueError, match=r"solve: t = 1e\+200 is .* must be at most 1e\+14 \(time"):
-        ls.solve(weights, (X, X[:, :2]), [0.0, 1e200], [1.0, 0.5])
+        ls.solve(narrow, data, [0.0, 1e200], rates)
+
+
+def test_a_network_that_still_moves_is_not_at_rest():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(9, 3)), [rng.normal(size=(4, 3)), rng.normal(size=(2, 4))]
+    network = read("solve", weights, (X, X[:, :2]), None, False)
+    w1, w2 = train(weights, X, X[:, :2], np.ones(2), [0.0, 4.0, 40.0])
+    later = list(zip(w1, w2, strict=True))
+    posed = problem.Problem(network, np.zeros(1), 1e-10, None)
+    left = [posed.remaining([w[0] @ network.span, w[1]]) for w in later]
+    gone = np.sqrt(sum(np.sum((a - b) ** 2) for a, b in zip(later[1], later[2], strict=True)))
+    size = np.sqrt(sum(np.sum(w**2) for w in later[1]))
+    assert left[1] == pytest.approx(gone / size, rel=0.1)  # the length of the rest, to first order
+    assert left[2] < 1e-3 * left[1] < left[0]
 
 
 def nearly_collinear(digits):

@@ -72,3 +72,11 @@ def test_biases_that_do_not_reduce_are_refused():
         ls.laws.FinalKernelOutputs.of(weights, (X, Y), bias=hidden(rng, 0.0, Y))
     with pytest.raises(ValueError, match=r"MatchedOutputs.of: bias needs the means of the data"):
         ls.laws.MatchedOutputs.of(weights, (X.T @ X / 12, Y.T @ X / 12), bias=[None, [0.0, 0.0]], covariances=True)
+
+
+def test_the_error_of_transfer_names_a_bias_that_it_refuses():
+    weights, X = [0.01 * np.ones((3, 4)), 0.01 * np.ones(3)], np.random.default_rng(0).normal(size=(9, 4))
+    given = {"task": np.eye(4)[0], "samples": 2}
+    with pytest.raises(ls.NotExact, match=r"TransferError.of: bias = given must be left out \(a bias adds"):
+        ls.laws.TransferError.of(weights, (X, X[:, 0]), bias=0.1, **given)
+    assert 0 < float(ls.laws.TransferError.of(weights, (X, X[:, 0]), **given)()["error"]) < 1

@@ -15,7 +15,7 @@ from linsolve.core.integrate import integrate
 from linsolve.core.network import deep_weights
 from linsolve.core.network_arguments import meeting
 from linsolve.core.parameters import batch_shape, own_sizes, parameter
-from linsolve.core.randomness import seeded
+from linsolve.core.randomness import orthonormal, seeded
 from linsolve.core.trajectory import Trajectory
 from linsolve.numerics.cache import Memory
 from linsolve.systems.whitened import starts
@@ -155,7 +155,7 @@ class LoRA(Flow):
         if rank > n_in:
             raise ValueError(f"{who}: rank = {rank} must be at most n_in = {n_in} (orthonormal rows of A); take less")
         size = number(who, "size", size, meaning="length of the rows of A", domain="[0, 1e150]", example=0.1)
-        rows = np.swapaxes(starts.orthonormal(seeded(who, rng), batch, n_in, rank), -1, -2)
+        rows = np.swapaxes(orthonormal(seeded(who, rng), batch, n_in, rank), -1, -2)
         return size * rows, np.zeros((*batch, n_out, rank))
 
     @classmethod
