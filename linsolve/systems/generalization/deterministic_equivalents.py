@@ -69,8 +69,8 @@ class Equivalents:
         """Return kappa at p = 0: 0 unless there are fewer samples than inputs."""
         if self.rank <= self.samples:
             return 0.0
-        top = self.values.max() * self.rank / self.samples
-        return float(brentq(self.remainder, top * 1e-300, top, xtol=1e-300, rtol=1e-15))
+        top = 2 * self.values.max() * self.rank / self.samples
+        return float(brentq(self.remainder, 0.0, top, xtol=1e-300, rtol=1e-15))
 
     def _edge(self) -> float:
         """Return the lower edge of the continuous spectrum, a minimum of -p over real kappa."""

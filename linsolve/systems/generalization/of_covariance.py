@@ -70,10 +70,10 @@ class GeneralizationOfCovariance(MeanErrors):
     (61.3, [2.142, 1.068, 1.472])
     """
 
-    variances: Any = parameter(r"\lambda", "variances of the inputs", axes=("input",), domain="[0, inf)")
-    samples: Any = parameter("n", "number of training samples", domain="(0, inf)", typical=(50, 500))
-    signal: Any = parameter("b", "mean squares of the teacher", axes=("input",), domain="[0, inf)")
-    noise_variance: Any = parameter(r"\sigma^2", "variance of the label noise", domain="[0, inf)", default=0.0)
+    variances: Any = parameter(r"\lambda", "variances of the inputs", axes=("input",), domain="[0, 1e100]")
+    samples: Any = parameter("n", "number of training samples", domain="[1e-3, 1e12]", typical=(50, 500))
+    signal: Any = parameter("b", "mean squares of the teacher", axes=("input",), domain="[0, 1e150]")
+    noise_variance: Any = parameter(r"\sigma^2", "variance of the label noise", domain="[0, 1e150]", default=0.0)
 
     approximates: ClassVar[str] = "averages over Gaussian data sets and teachers"
     unapplied: ClassVar[str] = "an average over Gaussian inputs; GeneralizationOfData averages over your own"

@@ -138,11 +138,11 @@ def test_bad_arguments_are_named():
     cases = [
         (lambda: LAW([1.0, -1.0], 2.0, [1.0, 1.0]), r"GeneralizationOfCovariance: variances = -1.0 at index"),
         (lambda: LAW([0.0, 0.0], 2.0, [1.0, 1.0]), r"variances = 0 must have an entry above 0"),
-        (lambda: LAW([1.0, 2.0], 0.0, [1.0, 1.0]), r"samples = 0.0 must lie in \(0, inf\)"),
+        (lambda: LAW([1.0, 2.0], 0.0, [1.0, 1.0]), r"samples = 0.0 must lie in"),
         (lambda: LAW([1.0, 2.0], 2.0, [1.0, 1.0, 1.0]), r"signal"),
         (lambda: LAW([[1.0, 2.0]], 2.0, [1.0, 1.0]), r"variances has shape \(1, 2\) but must have axes"),
         (lambda: LAW([1.0], [2.0, 3.0], [1.0]), r"samples has shape \(2,\) but must have no axes"),
-        (lambda: LAW([1.0], 2.0, [1.0], -0.1), r"noise_variance = -0.1 must lie in \[0, inf\)"),
+        (lambda: LAW([1.0], 2.0, [1.0], -0.1), r"noise_variance = -0.1 must lie in"),
         (lambda: LAW([1.0], 2.0, [1.0]).test_error(-1.0), r"GeneralizationOfCovariance.test_error: t = -1.0 must"),
         (lambda: LAW([1.0], 2.5, [1.0]).sample(np.random.default_rng(0), 2), r"samples = 2.5 must be a whole number"),
     ]  # fmt: skip
