@@ -81,6 +81,7 @@ class GeneralizationOfAlignedStudent(MeanErrors):
     start: Any = parameter("a_0", "initial singular value of each mode", domain="[1e-30, 1e30]", default=1e-3)
     depth: Any = parameter("D", "number of layers", domain="[1, 100]", default=2.0)
 
+    latest: ClassVar[float] = 1e100
     noise_variance: ClassVar[float] = 0.0  # the test error is that of the teacher without noise
     diverges: ClassVar[bool] = False
     draws: ClassVar[int] = 400

@@ -149,3 +149,12 @@ def test_bad_arguments_are_named():
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_very_early_and_very_late_times_have_the_limits():
+    for samples in (2.0, 5.0):
+        found = LAW([1.0, 0.5, 0.1], samples, [1.0, 1.0, 1.0], 0.1)
+        for curve in (found.test_error, found.train_error):
+            early, late = curve([0.0, 1e-300, 1e-20, 1e-9]), curve([1e10, 1e30, np.inf])
+            assert early == pytest.approx(np.full(4, 1.7), rel=1e-8)
+            assert late == pytest.approx(np.full(3, float(late[2])), rel=1e-12, abs=1e-300)
