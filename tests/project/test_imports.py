@@ -39,7 +39,7 @@ EXTENDS = {
     "collapse": {"mode", "two_layer", "whitened", "kernel_regime"},
     "random_networks": set(),
     "streaming_sgd": set(),
-    "generalization": set(),
+    "generalization": {"mode"},
 }
 
 

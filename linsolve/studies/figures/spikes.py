@@ -64,7 +64,7 @@ def draw_lampinen_spikes(axes: Any, data: dict[str, Any]) -> None:
     ax, styles = axes[2], dict(zip(DEPTHS, ("-", "--"), strict=True))
     for (depth, s), curve in data["curves"].items():
         color = INK[STRENGTHS.index(s)]
-        label = f"$s$ = {s:g}" if depth == DEPTHS[0] else None
+        label = f"$s$ = {s:g}" if depth == DEPTHS[0] else "_"
         ax.plot(data["t"], curve["theory"], color=color, linestyle=styles[depth], label=label)
         mark = {"marker": "o" if depth == DEPTHS[0] else "s", "color": color, "capsize": 2, **marks}
         ax.errorbar(TIMES, curve["drawn"].mean(axis=0), curve["drawn"].std(axis=0), **mark)

@@ -34,6 +34,8 @@ _U = (np.arange(_NODES) + 0.5) * _STEP
 _W = _SCALE * (1 + np.sin(1j * _U - _ANGLE))  # upper half of the hyperbola, in units of 1/t
 _WEIGHTS = np.exp(_W) * _STEP * _SCALE * np.cos(1j * _U - _ANGLE) / (2 * np.pi)  # of integrals over dp t/(2 pi i)
 
+_GONE = 350.0  # exponent beyond which a decayed average counts as 0
+
 Values = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -69,8 +71,8 @@ class Equivalents:
         """Return kappa at p = 0: 0 unless there are fewer samples than inputs."""
         if self.rank <= self.samples:
             return 0.0
-        top = self.values.max() * self.rank / self.samples
-        return float(brentq(self.remainder, top * 1e-300, top, xtol=1e-300, rtol=1e-15))
+        top = 2 * self.values.max() * self.rank / self.samples
+        return float(brentq(self.remainder, 0.0, top, xtol=1e-300, rtol=1e-15))
 
     def _edge(self) -> float:
         """Return the lower edge of the continuous spectrum, a minimum of -p over real kappa."""
@@ -109,17 +111,19 @@ class Equivalents:
 
     def integral(self, times: np.ndarray, formula: Values, shift: float = 0.0) -> np.ndarray:
         r"""Return the integral of :math:`e^{p t} f(p, \kappa)/(2 \pi i)` around the spectrum, at positive times."""
-        order = np.argsort(times)
+        found, order = np.zeros(len(times)), _kept(times, shift)
+        if not len(order):
+            return found
         p, k = self.kappa(times[order], shift)
-        found = np.empty(len(times))
         found[order] = 2 * np.real(formula(p, k) @ _WEIGHTS) / times[order] * np.exp(-shift * times[order])
         return found
 
     def signal(self, times: np.ndarray, power: np.ndarray) -> np.ndarray:
         r"""Return the average of :math:`\mathrm{tr}\, B e^{-A t} \Sigma e^{-A t}` for the eigenvalues `power` of B."""
         shift = self.edge if self.rank < self.samples else 0.0
-        order = np.argsort(times)
-        found = np.empty(len(times))
+        found, order = np.zeros(len(times)), _kept(times, shift)
+        if not len(order):
+            return found
         weights = np.concatenate([_WEIGHTS, _WEIGHTS.conj()])
         for k, t, p, mu in zip(order, times[order], *self.kappa(times[order], shift), strict=True):
             p, mu = (np.concatenate([v, v.conj()]) for v in (p, mu))
@@ -160,7 +164,9 @@ class Equivalents:
         r"""Return the average of :math:`\mathrm{tr}\, B A e^{-A t}`."""
 
         def formula(p: np.ndarray, k: np.ndarray) -> np.ndarray:
-            return -k * np.sum(power / (self.values + k[..., None]), axis=-1)
+            early = np.abs(k[:, :1]) > self.values.max()  # the two forms differ by a constant, whose integral is 0
+            factor = np.where(early[..., None], self.values, -k[..., None])
+            return np.sum(factor * (power / (self.values + k[..., None])), axis=-1)
 
         return self.integral(times, formula, self.edge)
 
@@ -172,3 +178,9 @@ class Equivalents:
             return 1 / k - left / p
 
         return left + self.integral(times, formula, self.edge)
+
+
+def _kept(times: np.ndarray, shift: float) -> np.ndarray:
+    """Return the indices of the times in ascending order, without those at which the average has decayed."""
+    order = np.argsort(times)
+    return order[shift * times[order] <= _GONE]

@@ -75,12 +75,13 @@ class GeneralizationOfAlignedStudent(MeanErrors):
     (1.49, [9.24, 1.73, 50.0])
     """
 
-    strengths: Any = parameter("s", "singular values of the teacher", axes=("mode",), domain="(0, inf)")
-    inputs: Any = parameter("N_1", "number of inputs and samples", domain="(0, inf)", typical=(50, 500))
-    outputs: Any = parameter("N_3", "number of outputs", domain="(0, inf)", typical=(50, 500))
-    start: Any = parameter("a_0", "initial singular value of each mode", domain="(0, inf)", default=1e-3)
-    depth: Any = parameter("D", "number of layers", domain="[1, inf)", default=2.0)
+    strengths: Any = parameter("s", "singular values of the teacher", axes=("mode",), domain="[1e-30, 1e30]")
+    inputs: Any = parameter("N_1", "number of inputs and samples", domain="[1, 1e12]", typical=(50, 500))
+    outputs: Any = parameter("N_3", "number of outputs", domain="[1, 1e12]", typical=(50, 500))
+    start: Any = parameter("a_0", "initial singular value of each mode", domain="[1e-30, 1e30]", default=1e-3)
+    depth: Any = parameter("D", "number of layers", domain="[1, 100]", default=2.0)
 
+    latest: ClassVar[float] = 1e100
     noise_variance: ClassVar[float] = 0.0  # the test error is that of the teacher without noise
     diverges: ClassVar[bool] = False
     draws: ClassVar[int] = 400
@@ -137,18 +138,21 @@ class GeneralizationOfAlignedStudent(MeanErrors):
         """
         law = self.cast(np)
         found, above = spike(np, law.strengths, law._aspect())
-        flow = DeepMode(s=above, depth=law.depth, tau=np.ones_like(above))
-        short = law.start < above / 2
-        begin = np.where(short, law.start, above / 4)
-        times = flow.time_to(np, flow.State(begin), loss=above**2 / 8)
-        return np.where(found, np.where(short, times, 0.0), np.inf)
+        return np.where(found, law._half_time(above), np.inf)
+
+    def _half_time(self, s: np.ndarray) -> np.ndarray:
+        """Return the times at which modes of singular values `s` have grown to half of them, 0 if they start there."""
+        flow, short = DeepMode(s=s, depth=self.depth, tau=np.ones_like(s)), self.start < s / 2
+        begin = flow.State(np.where(short, self.start, s / 4))
+        return np.where(short, flow.time_to(np, begin, loss=s**2 / 8), 0.0)
 
     def optimal_stopping_time(self) -> float:
         """Return the time at which the test error is least, inf if that is the limit."""
         law = self.cast(np)
-        top = float(spike(np, law.strengths, law._aspect())[1].max())
-        low = 1e-3 / (top * max(top, float(law.start)))
-        return least_time(lambda t: law.test_mean(np, t), low, 1e9 * low)
+        above, edge = spike(np, law.strengths, law._aspect())[1], 1 + np.sqrt(law._aspect())
+        low = 1e-3 / float(law.depth * max(above.max(), law.start) ** (2 - 2 / law.depth))
+        fitted = float(law._half_time(edge[None])[0])  # of the strongest noise
+        return least_time(lambda t: law.test_mean(np, t), low, max(1e9 * low, 1e2 * fitted))
 
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors for `count` noises at times `t`, shape (count, times)."""

@@ -18,6 +18,9 @@ from linsolve.systems.generalization.stopping import least_time
 __all__ = ["GeneralizationOfCovariance"]
 
 
+_EARLIEST = 1e-28  # time in units of the mean variance, before which nothing is learned in doubles
+
+
 class GeneralizationOfCovariance(MeanErrors):
     r"""Test and train error of a linear model on Gaussian inputs of any covariance in time: deterministic equivalents.
 
@@ -70,11 +73,12 @@ class GeneralizationOfCovariance(MeanErrors):
     (61.3, [2.142, 1.068, 1.472])
     """
 
-    variances: Any = parameter(r"\lambda", "variances of the inputs", axes=("input",), domain="[0, inf)")
-    samples: Any = parameter("n", "number of training samples", domain="(0, inf)", typical=(50, 500))
-    signal: Any = parameter("b", "mean squares of the teacher", axes=("input",), domain="[0, inf)")
-    noise_variance: Any = parameter(r"\sigma^2", "variance of the label noise", domain="[0, inf)", default=0.0)
+    variances: Any = parameter(r"\lambda", "variances of the inputs", axes=("input",), domain="[0, 1e100]")
+    samples: Any = parameter("n", "number of training samples", domain="[1e-3, 1e12]", typical=(50, 500))
+    signal: Any = parameter("b", "mean squares of the teacher", axes=("input",), domain="[0, 1e150]")
+    noise_variance: Any = parameter(r"\sigma^2", "variance of the label noise", domain="[0, 1e150]", default=0.0)
 
+    latest: ClassVar[float] = 1e30
     approximates: ClassVar[str] = "averages over Gaussian data sets and teachers"
     unapplied: ClassVar[str] = "an average over Gaussian inputs; GeneralizationOfData averages over your own"
 
@@ -128,7 +132,7 @@ class GeneralizationOfCovariance(MeanErrors):
         times = np.asarray(arithmetic.to_numpy(t), dtype=float)
         flat = times.ravel() * unit
         result = np.full(flat.shape, start(found.values, power))
-        late, finite = flat == np.inf, (flat > 0) & (flat < np.inf)
+        late, finite = flat == np.inf, (flat > _EARLIEST) & (flat < np.inf)
         if finite.any():
             result[finite] = value(found, power, flat[finite])
         if late.any():
