@@ -265,7 +265,7 @@ OWN: dict[str, dict[str, Any]] = {
     "ntk.estimate_dispersion": {"kernels": np.array([1.0, 2.0, 1.5, 3.0])},
     "kernels.regression": {"X": np.array([[1.0, 0.5], [0.0, 1.0]])},
     "LinearAttention.of": {"value": np.array([0.5, 0.2]), "key_query": np.arange(8.0).reshape(2, 2, 2) / 8},
-    "RankOneAttention.stages": {"z0": np.array([0.1, 0.2]), "share": 0.5},
+    "RankOneAttention.stages": {"z0": ls.RankOneAttention.State(np.array([0.1, 0.2])), "share": 0.5},
     "WhitenedTwoLayer.of": {"w1": np.eye(3)[:2], "w2": np.eye(3)[:, :2]},
     "WhitenedTwoLayer.weights": {"w1": 0.1 * np.eye(3), "w2": 0.1 * np.eye(4)[:, :3]},
     "NeuralCollapse.of": {"h": np.full((4, 12), 0.1), "w": np.full((3, 4), 0.1), "b": np.zeros(3)},
