@@ -206,8 +206,8 @@ class RankOneAttention(Flow):
         if np.isnan(times).any():
             size = extreme(arithmetic.to_numpy(posed.z0.strengths))
             raise OverflowError(
-                f"{type(self).__name__}.stages: strengths = {size:.3g} makes a time leave the range of doubles (state); "
-                "rescale, or give it in linsolve.arithmetic.precise(50)"
+                f"{type(self).__name__}.stages: strengths = {size:.3g} makes a time leave the range of doubles "
+                "(state); rescale, or give it in linsolve.arithmetic.precise(50)"
             )
         times, gains = np.broadcast_arrays(times, gains)
         order = np.argsort(times, axis=-1, kind="stable")

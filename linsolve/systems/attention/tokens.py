@@ -33,8 +33,8 @@ def refuse_lost_rates(who: str, variance: Any, tau: Any, dim: Any) -> None:
     sizes = {"variance": extreme(arithmetic.to_numpy(variance)), "tau": extreme(arithmetic.to_numpy(tau))}
     name = max(sizes, key=lambda name: abs(np.log(sizes[name])))
     raise OverflowError(
-        f"{who}: {name} = {sizes[name]:.3g} makes the rates variance^3 / tau leave the range of doubles (tokens and time "
-        "constant); rescale, or give it in linsolve.arithmetic.precise(50)"
+        f"{who}: {name} = {sizes[name]:.3g} makes the rates variance^3 / tau leave the range of doubles (tokens and "
+        "time constant); rescale, or give it in linsolve.arithmetic.precise(50)"
     )
 
 
