@@ -14,7 +14,7 @@ from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import batch_shape, parameter
 from linsolve.core.randomness import seeded
 from linsolve.numerics.cache import Memory
-from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs
+from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs, refuse_lost_rates
 from linsolve.systems.whitened.starts import refuse_impossible, refuse_lost_range
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
@@ -80,7 +80,7 @@ class LinearAttention(Flow):
     >>> traj["loss"].round(4).tolist()
     [2.0, 0.4396, 0.2778]
     >>> flow.test_error(np, traj.state, 1000).round(4).tolist()  # contexts of another length
-    [4.0, 1.0, 0.1]
+    [4.0, 0.6562, 0.092]
     """
 
     _memory: ClassVar[Memory]  # one per flow, shared by its casts
@@ -105,6 +105,7 @@ class LinearAttention(Flow):
         super().__post_init__()
         if self.variance.ndim:
             self._refuse_size("variance", self.variance.shape[-1])
+        refuse_lost_rates(type(self).__name__, self.variance, self.tau, self.dim)
         object.__setattr__(self, "_memory", Memory())
 
     def _refuse_size(self, name: str, size: int) -> None:

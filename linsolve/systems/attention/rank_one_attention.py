@@ -7,12 +7,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import number
+from linsolve.core.arguments import extreme, number
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
 from linsolve.core.query import pose
-from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs
+from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs, refuse_lost_rates
 from linsolve.systems.mode.deep_mode import DeepMode
 
 __all__ = ["RankOneAttention", "Stages"]
@@ -101,6 +101,10 @@ class RankOneAttention(Flow):
 
     axes: ClassVar = {"strengths": ("d",)}
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_lost_rates(type(self).__name__, self.variance, self.tau, np.asarray(self.variance.shape[-1]))
+
     def _modes(self, xp: Any) -> DeepMode:
         """Return the flow of each eigenvector."""
         c = curvature(xp, self.context, self.variance)
@@ -181,6 +185,8 @@ class RankOneAttention(Flow):
         ------
         ValueError
             If the state is invalid, or the share is not between 0 and 1.
+        OverflowError
+            If a time leaves the range of doubles.
 
         Examples
         --------
@@ -197,6 +203,12 @@ class RankOneAttention(Flow):
             times = modes.time_to(xp, DeepMode.State(posed.z0.strengths), loss=((1 - share) * modes.s) ** 2 / 2)
         values = (times, flow.variance**2 * modes.s / 2, flow.least_loss(xp)[..., None])
         times, gains, least = (arithmetic.to_numpy(v) for v in values)
+        if np.isnan(times).any():
+            size = extreme(arithmetic.to_numpy(posed.z0.strengths))
+            raise OverflowError(
+                f"{type(self).__name__}.stages: strengths = {size:.3g} makes a time leave the range of doubles "
+                "(state); rescale, or give it in linsolve.arithmetic.precise(50)"
+            )
         times, gains = np.broadcast_arrays(times, gains)
         order = np.argsort(times, axis=-1, kind="stable")
         times, gains = (np.take_along_axis(v, order, axis=-1) for v in (times, gains))

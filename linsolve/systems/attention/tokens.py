@@ -13,7 +13,29 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["curvature", "least_error", "mean_error", "network_outputs"]
+from linsolve import arithmetic
+from linsolve.core.arguments import extreme
+
+__all__ = ["curvature", "least_error", "mean_error", "network_outputs", "refuse_lost_rates"]
+
+
+_DECADES = 300  # of the rates of learning
+
+
+def refuse_lost_rates(who: str, variance: Any, tau: Any, dim: Any) -> None:
+    r"""Raise OverflowError if a rate :math:`\lambda^2 c/\tau` may leave the range of doubles."""
+    if arithmetic.is_object(arithmetic.namespace(variance, tau)) or not arithmetic.readable(variance, tau, dim):
+        return
+    values, times, d = (np.log10(arithmetic.to_numpy(v)) for v in (variance, tau, dim + 2))
+    low, high = 3 * values.min() - times.max(), 3 * values.max() + d.max() - times.min()
+    if low > -_DECADES and high < _DECADES:
+        return
+    sizes = {"variance": extreme(arithmetic.to_numpy(variance)), "tau": extreme(arithmetic.to_numpy(tau))}
+    name = max(sizes, key=lambda name: abs(np.log(sizes[name])))
+    raise OverflowError(
+        f"{who}: {name} = {sizes[name]:.3g} makes the rates variance^3 / tau leave the range of doubles (tokens and "
+        "time constant); rescale, or give it in linsolve.arithmetic.precise(50)"
+    )
 
 
 def _excess(xp: Any, context: Any, variance: Any) -> Any:

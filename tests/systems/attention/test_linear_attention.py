@@ -200,6 +200,9 @@ def test_bad_arguments_are_named(call, message):
         call()
 
 
-def test_weights_beyond_the_range_of_doubles_are_named():
+def test_weights_and_variances_beyond_the_range_of_doubles_are_named():
+    for cls, own in ((LinearAttention, {"dim": 2}), (ls.RankOneAttention, {})):
+        with pytest.raises(OverflowError, match=rf"{cls.__name__}: variance = 1e\+155 makes the rates"):
+            cls(context=8, variance=[1e155, 1.0], **own)
     with pytest.raises(OverflowError, match="LinearAttention: key_query = 1e"):
         LinearAttention.of([1.0], np.full((1, 2, 2), 1e200))
