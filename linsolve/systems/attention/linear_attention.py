@@ -8,12 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import integer, number, real_array, refuse_beyond_memory
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
-from linsolve.core.parameters import batch_shape, parameter
-from linsolve.core.randomness import seeded
+from linsolve.core.parameters import parameter
 from linsolve.numerics.cache import Memory
+from linsolve.systems.attention import heads
 from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs, refuse_lost_rates
 from linsolve.systems.whitened.starts import refuse_impossible, refuse_lost_range
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
@@ -101,6 +100,8 @@ class LinearAttention(Flow):
 
     axes: ClassVar = {"product": ("d", "d"), "gram_in": ("d", "d", "d", "d"), "gram_out": ()}
 
+    init = staticmethod(heads.init)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.variance.ndim:
@@ -122,57 +123,14 @@ class LinearAttention(Flow):
     @classmethod
     def of(cls, value: Any, key_query: Any) -> State:
         """Return the state of value weights, shape batch + (heads,), and key-query matrices, batch + (heads, d, d)."""
-        v = real_array(cls.__name__, "value", value, meaning="value weights")
-        u = real_array(cls.__name__, "key_query", key_query, meaning="key-query matrices")
-        for name, weights, own in (("value", v, ("heads",)), ("key_query", u, ("heads", "d", "d"))):
-            if weights.ndim < len(own):
-                raise ValueError(
-                    f"{cls.__name__}: {name} has shape {tuple(weights.shape)} but needs trailing axes {own}"
-                )
-        if u.shape[-1] != u.shape[-2] or u.shape[-3] != v.shape[-1]:
-            raise ValueError(
-                f"{cls.__name__}: key_query has shape {tuple(u.shape)} but must have trailing axes (heads, d, d) with "
-                f"heads = {v.shape[-1]} of value (a square matrix for each head); reshape it"
-            )
-        batch_shape(cls.__name__, {"value": v.shape[:-1], "key_query": u.shape[:-3]})
+        v, u = heads.checked(cls.__name__, value, key_query)
         d = u.shape[-1]
-        refuse_beyond_memory(cls.__name__, {"d": d, "columns": d, "rows": d, "entries": d}, "Gram tensor of key_query")
         xp = arithmetic.namespace(v, u)
         rows = xp.reshape(u, (*u.shape[:-2], d * d))
         with np.errstate(over="ignore", invalid="ignore"):
             layers = v[..., None, :] @ rows, xp.matrix_transpose(rows) @ rows, xp.sum(v * v, axis=-1)[..., None, None]
         refuse_lost_range(cls.__name__, {"key_query": rows, "value": v[..., None, :]}, layers)
         return cls._merged(xp, WhitenedTwoLayer.State(*layers))
-
-    @classmethod
-    def init(
-        cls, dim: int, heads: int = 1, *, scale: float, rng: np.random.Generator | int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return balanced random heads: ``value = scale n`` and ``key_query = scale n Q`` with ``|n| = |Q| = 1``.
-
-        Parameters
-        ----------
-        dim, heads : int
-        scale : float
-            Length of the value weights, not negative.
-        rng : Generator or int, optional
-
-        Returns
-        -------
-        value : array, shape (heads,)
-        key_query : array, shape (heads, dim, dim)
-        """
-        who = f"{cls.__name__}.init"
-        sizes = {
-            "heads": integer(who, "heads", heads, meaning="attention heads", example=8),
-            "dim": integer(who, "dim", dim, meaning="dimension of the tokens", example=4),
-        }
-        refuse_beyond_memory(who, sizes | {"columns": sizes["dim"]}, "key-query matrices")
-        scale = number(who, "scale", scale, meaning="size of the weights", domain="[0, 1e150]", example=0.01)
-        drawn = seeded(who, rng)
-        n, q = drawn.normal(size=sizes["heads"]), drawn.normal(size=(sizes["dim"], sizes["dim"]))
-        value = scale * n / np.linalg.norm(n)
-        return value, value[:, None, None] * (q / np.linalg.norm(q))
 
     @classmethod
     def state(cls, z: Any) -> Any:
@@ -254,7 +212,7 @@ class LinearAttention(Flow):
         """Return the state after one step of gradient descent on the heads, of length `h` in units of time."""
         flat = self._flat(xp, z)
         pull = self._flat(xp, z._replace(product=(h / self.tau)[..., None, None] * self._pull(xp, z))).product
-        return self._merged(xp, self._network(xp, z).stepped(xp, flat, pull))
+        return self._merged(xp, self._network(xp, z)._stepped(xp, flat, pull))
 
     # the closed form
 

@@ -41,8 +41,8 @@ class RankOneAttention(Flow):
 
     The task is that of `LinearAttention`. Head d has a value weight :math:`v_d`, a key :math:`k_d` and a query
     :math:`q_d`, and the map of the prediction :math:`\hat y = \beta^\top M x_q` is
-    :math:`M = \sum_d v_d k_d q_d^\top`. If key and query of each head lie along one eigenvector of the token covariance
-    :math:`e_d` (eigenvalue :math:`\lambda_d`), they do so at all times, and M is diagonal with strengths
+    :math:`M = \sum_d v_d k_d q_d^\top`. If key and query of each head lie along one eigenvector :math:`e_d` of the
+    token covariance (eigenvalue :math:`\lambda_d`), they do so at all times, and M is diagonal with strengths
     :math:`m_d = v_d (k_d \cdot e_d)(q_d \cdot e_d)`:
 
     .. math:: L = \frac12 \sum_d \lambda_d \left(1 - \frac{\lambda_d}{c_d}\right)

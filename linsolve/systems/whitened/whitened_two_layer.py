@@ -189,9 +189,9 @@ class WhitenedTwoLayer(Flow):
 
     def step(self, xp: Any, z: Any, h: Any) -> Any:
         """Return the state after one step of gradient descent on the weights: ``(1 + h G/tau) P (1 + h G/tau)``."""
-        return self.stepped(xp, z, h / self.tau[..., None, None] * (self.target - z.product))
+        return self._stepped(xp, z, h / self.tau[..., None, None] * (self.target - z.product))
 
-    def stepped(self, xp: Any, z: Any, e: Any) -> Any:
+    def _stepped(self, xp: Any, z: Any, e: Any) -> Any:
         """Return the state after the weights moved by ``W2^T e`` and ``e W1^T``."""
         turned = xp.matrix_transpose
         back, y, x, q = turned(e), z.product, z.gram_in, z.gram_out
