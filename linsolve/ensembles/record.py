@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import functools
 import hashlib
 import inspect
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.arguments import shown
 from linsolve.core.version import VERSION
 from linsolve.ensembles.axes import Axis, Grid
 
@@ -214,6 +216,8 @@ class Manifest:
                 raise StoreError(f"sweep: store = {path} is there but is no store of a sweep; {REMEDY}")
             digest, _, text = (path / MANIFEST).read_bytes().partition(b"\n")
         except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise ValueError(f"sweep: store = {shown(str(path))} must be shorter (name of a folder)") from error
             raise unreadable(path, error) from error
         if digest.decode("ascii", "replace") != hashlib.sha256(text).hexdigest():
             raise unreadable(path, f"{MANIFEST} fails its checksum")

@@ -20,6 +20,7 @@ from linsolve.systems.deep.leading_closed import closed_time
 
 __all__ = ["BlowUp", "Growth", "blow_up"]
 
+TINY = 1e-30  # share of the size below which a layer grows as one of zeros does
 FAR = 1e7  # size at which the rest of the time follows from the size alone
 NEVER = 1e-9  # relative velocity below which a start is taken to converge to 0 output
 LONGEST = 1e5  # longest integration, in units of the inverse target
@@ -120,7 +121,8 @@ class Growth:
         if at_rest(0.0, start) <= 0:
             return np.inf, self.layers
         grown.terminal = met.terminal = at_rest.terminal = True  # type: ignore[attr-defined]
-        floors = [np.full(v.size, FINE * (float(np.abs(v).max()) or size)) for v in self.layers]
+        largest = [float(np.abs(v).max()) for v in self.layers]
+        floors = [np.full(v.size, FINE * (m if m > TINY * size else size)) for v, m in zip(self.layers, largest, strict=True)]
         floor = np.append(np.concatenate(floors), FINE * self.bound())
         events = (grown, met, at_rest)
         path = solve_ivp(rate, (0.0, LONGEST / strength), start, "DOP853", events=events, rtol=RTOL, atol=floor)

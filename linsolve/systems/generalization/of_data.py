@@ -188,11 +188,12 @@ class GeneralizationOfData(ErrorCurves):
 
         if not (moving := rates[rates > 0]).size:
             return 0.0
-        times = np.geomspace(1e-3 / moving.max(), 1e3 / moving.min(), _GRID)
+        times = np.geomspace(1e-3 / moving.max(), 1e3 / max(moving.min(), 1e-290), _GRID)
         signs = np.sign(in_range(who, lambda: slope(times), **law.parameters()))
         turns = np.flatnonzero((signs[:-1] < 0) & (signs[1:] > 0))
         found = [brentq(slope, times[k], times[k + 1], xtol=1e-300, rtol=1e-15) for k in turns]
-        candidates = np.array([0.0, *found, np.inf]) * unit
+        with np.errstate(over="ignore"):  # beyond the largest double is inf
+            candidates = np.array([0.0, *found, np.inf]) * unit
         errors = in_range(who, lambda: law.test_moments(np, candidates)[0], **law.parameters())
         return float(candidates[errors <= errors.min() * (1 + 1e-14)][-1])  # the last of those equal to rounding
 
