@@ -79,7 +79,7 @@ class SignalSeries:
 
     def follow(self, times: np.ndarray) -> np.ndarray:
         """Return the maps at ascending times; the present time is the last of them then."""
-        found = []
+        found: list[np.ndarray] = []
         while len(found) < len(times):
             start, step = self.t, self._expand(times[-1] - self.t, FINE)
             last = start + step >= times[-1]
