@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -89,8 +89,8 @@ def sequence(tasks: Sequence[tuple[Flow, float]], z0: Any) -> TaskSequence:
     start = type(start)(*(xp.broadcast_to(v, batch + own[name]) for name, v in start._asdict().items()))
     starts = [start]
     for k, (task, duration) in enumerate(zip(flows[:-1], durations[:-1], strict=True)):
-        starts.append(_started(k, lambda task=task, duration=duration: task(duration, starts[-1])).state)
-    _started(len(flows) - 1, lambda: flows[-1](0.0, starts[-1]))
+        starts.append(_started(k, partial(task, duration, starts[-1])).state)
+    _started(len(flows) - 1, partial(flows[-1], 0.0, starts[-1]))
     return TaskSequence(tuple(flows), tuple(durations), tuple(starts))
 
 
@@ -201,7 +201,7 @@ class TaskTrajectory(Series):
     def state(self) -> Any:
         """State at all times, fields of shape ``t.shape + batch + own``."""
         first = self.sequence.starts[0]
-        return type(first)(*(self._joined(lambda k, part, n=name: part[n]) for name in first._fields))
+        return type(first)(*map(self._named, first._fields))
 
     def keys(self) -> list[str]:
         """Return the names of the state, the losses and the observables that all tasks have."""
@@ -219,6 +219,10 @@ class TaskTrajectory(Series):
             return self._by_task(self._forgotten)
         if not (isinstance(name, str) and name in self.keys()):
             raise KeyError(unknown_name("TaskTrajectory", "observable", name, self.keys()))
+        return self._named(name)
+
+    def _named(self, name: str) -> Any:
+        """Return a value of the tasks in training by its name."""
         return self._joined(lambda k, part: part[name])
 
     def _loss(self, of: int, k: int, part: Trajectory) -> Any:
