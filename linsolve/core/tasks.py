@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, integer, number, real_array, shown, unknown_name
+from linsolve.core.arguments import Interval, integer, real_array, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import batch_shape
-from linsolve.core.query import library, pose
+from linsolve.core.query import library
 from linsolve.core.series import Series
+from linsolve.core.task_arguments import checked_tasks, posed_task, started_task
 from linsolve.core.trajectory import Trajectory
 
 __all__ = ["TaskSequence", "TaskTrajectory", "sequence"]
-
-SAME = 1e-12  # relative distance of two states of the same weights up to which they count as equal
 
 
 def sequence(tasks: Sequence[tuple[Flow, float]], z0: Any) -> TaskSequence:
@@ -74,8 +73,8 @@ def sequence(tasks: Sequence[tuple[Flow, float]], z0: Any) -> TaskSequence:
     >>> traj["forgetting"].round(3).tolist()
     [[0.0, 0.0], [0.0, 0.0], [0.5, 0.0]]
     """
-    flows, durations = _checked(tasks)
-    problems = [_posed(k, flow, z0) for k, flow in enumerate(flows)]
+    flows, durations = checked_tasks(tasks)
+    problems = [posed_task(k, flow, z0) for k, flow in enumerate(flows)]
     shapes = {f"tasks[{k}][0] with z0": problem.batch for k, problem in enumerate(problems)}
     batch, xp = batch_shape("sequence", shapes), problems[0].xp
     for k, problem in enumerate(problems):
@@ -89,8 +88,8 @@ def sequence(tasks: Sequence[tuple[Flow, float]], z0: Any) -> TaskSequence:
     start = type(start)(*(xp.broadcast_to(v, batch + own[name]) for name, v in start._asdict().items()))
     starts = [start]
     for k, (task, duration) in enumerate(zip(flows[:-1], durations[:-1], strict=True)):
-        starts.append(_started(k, partial(task, duration, starts[-1])).state)
-    _started(len(flows) - 1, partial(flows[-1], 0.0, starts[-1]))
+        starts.append(started_task(k, partial(task, duration, starts[-1])).state)
+    started_task(len(flows) - 1, partial(flows[-1], 0.0, starts[-1]))
     return TaskSequence(tuple(flows), tuple(durations), tuple(starts))
 
 
@@ -201,7 +200,7 @@ class TaskTrajectory(Series):
     def state(self) -> Any:
         """State at all times, fields of shape ``t.shape + batch + own``."""
         first = self.sequence.starts[0]
-        return type(first)(*map(self._of_parts, first._fields))
+        return type(first)(*map(self._named, first._fields))
 
     def keys(self) -> list[str]:
         """Return the names of the state, the losses and the observables that all tasks have."""
@@ -219,7 +218,11 @@ class TaskTrajectory(Series):
             return self._by_task(self._forgotten)
         if not (isinstance(name, str) and name in self.keys()):
             raise KeyError(unknown_name("TaskTrajectory", "observable", name, self.keys()))
-        return self._of_parts(name)
+        return self._named(name)
+
+    def _named(self, name: str) -> Any:
+        """Return a value of the tasks in training by its name."""
+        return self._joined(lambda k, part: part[name])
 
     def _loss(self, of: int, k: int, part: Trajectory) -> Any:
         """Return the loss of task `of` while task `k` is trained."""
@@ -236,9 +239,6 @@ class TaskTrajectory(Series):
         """Return values of all tasks, shape t.shape + batch + (task,)."""
         xp, tasks = arithmetic.namespace(*self.state), range(len(self.sequence.flows))
         return self._joined(lambda k, part: xp.stack([value(of, k, part) for of in tasks], axis=-1))
-
-    def _of_parts(self, name: str) -> Any:
-        return self._joined(lambda k, part: part[name])
 
     def _joined(self, value: Callable[[int, Trajectory], Any]) -> Any:
         """Return a value of all parts in the order of the times."""
@@ -292,66 +292,3 @@ def _like(flow: Flow, value: Any) -> Flow:
 def _loss_of(flow: Flow, t: Any, state: Any) -> Any:
     """Return the loss of a task in any state."""
     return Trajectory(_like(flow, state[0]), t, state, "state")["loss"]
-
-
-def _checked(tasks: Any) -> tuple[list[Flow], list[float]]:
-    """Return flows and durations; raise an error that names the entry of the list that is not valid."""
-    if not isinstance(tasks, list | tuple) or not tasks:
-        raise TypeError(f"sequence: tasks = {shown(tasks)} must be a list (flow and duration of each task)")
-    flows, durations = [], []
-    for k, task in enumerate(tasks):
-        if not isinstance(task, list | tuple) or len(task) != 2 or not isinstance(task[0], Flow):
-            raise TypeError(
-                f"sequence: tasks[{k}] = {shown(task)} must be a pair (flow, duration); say (BalancedMode(s=1.0), 5.0)"
-            )
-        last = k == len(tasks) - 1
-        domain, meaning = ("(0, inf]", "duration") if last else ("(0, inf)", "duration; only the last may be inf")
-        flows.append(task[0])
-        durations.append(number("sequence", f"tasks[{k}][1]", task[1], meaning=meaning, domain=domain, example=1.0))
-        if np.isfinite(durations[-1]) and not np.isfinite(sum(durations)):
-            raise ValueError(f"sequence: tasks[{k}][1] = {task[1]} makes the sum of durations infinite; take less")
-        if k:
-            _refuse_other_state(k, flows[0], flows[k])
-    return flows, durations
-
-
-def _posed(k: int, flow: Flow, z0: Any) -> Any:
-    """Return the checked query of a task from the first state."""
-    try:
-        return pose(flow, 0.0, z0)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"sequence: tasks[{k}][0] does not accept z0: {error}") from error
-
-
-def _started(k: int, run: Callable[[], Trajectory]) -> Trajectory:
-    """Return the trajectory of a task; an error about its start names the task."""
-    try:
-        return run()
-    except (ValueError, OverflowError) as error:
-        start = "z0" if k == 0 else f"the end of tasks[{k - 1}]"
-        raise type(error)(f"sequence: tasks[{k}][0] does not start at {start}: {error}") from error
-
-
-def _refuse_other_state(k: int, first: Flow, flow: Flow) -> None:
-    """Raise ValueError if two flows describe the same weights by different states."""
-    fix = "give every task the state of the first: another target or duration, not another network"
-    if flow.State is not first.State:
-        names = f"{type(first).__name__}: {', '.join(first.State._fields)}"  # type: ignore[attr-defined]
-        raise ValueError(f"sequence: tasks[{k}][0] = {type(flow).__name__} has another state than {names}; {fix}")
-    if not arithmetic.readable(*first.parameters().values(), *flow.parameters().values()):
-        return  # JAX traces the parameters
-    try:
-        definitions = [each.cast(np).definition(np) for each in (first, flow)]
-    except NotImplementedError:
-        return  # a flow without a raw network
-    if any(definitions[0].weights.get(name) != own for name, own in definitions[1].weights.items()):
-        return  # other sizes, which the query names
-    batches = [np.broadcast_shapes(*(np.shape(rate) for rate in each.rates.values())) for each in definitions]
-    weights = definitions[0].draw(np, np.random.default_rng(0), np.broadcast_shapes(*batches))
-    for name, a, b in zip(first.State._fields, *(each.state(weights) for each in definitions), strict=True):  # type: ignore[attr-defined]
-        distance = float(np.abs(a - b).max() / max(np.abs(a).max(), np.finfo(float).tiny))
-        if not distance <= SAME:
-            raise ValueError(
-                f"sequence: tasks[{k}][0] has another {name} than tasks[0][0] for the same weights (relative distance "
-                f"{distance:.2g}; its parameters change the meaning of the state); {fix}"
-            )
