@@ -123,7 +123,7 @@ def main() -> None:
                 if counts[folder]["killed"] + counts[folder]["survived"] >= given.each:
                     break
                 killer = known.get(mutant.name)
-                if mutant.name in EQUIVALENT:
+                if mutant.name.startswith(tuple(EQUIVALENT)):
                     verdict = "equivalent"
                 elif killer is None:
                     outcome = judge.outcome(mutant)
