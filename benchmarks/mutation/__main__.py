@@ -72,6 +72,10 @@ class Judge:
             chosen.append(test)
         return chosen
 
+    def _confirmed(self, test: str | None) -> bool:
+        """Return whether a test fails alone, too, not only after others."""
+        return test not in self.covered.seconds or not run([test], self.covered.seconds, self.copied).passed
+
     def outcome(self, mutant: Mutant) -> Outcome:
         """Return whether the tests accept a mutant."""
         target = self.copied / mutant.path
@@ -79,7 +83,7 @@ class Judge:
         try:
             for tests in self.stages(mutant):
                 found = run(tests, self.covered.seconds, self.copied)
-                if not found.passed:
+                if not found.passed and self._confirmed(found.test):
                     self.kills[str(found.test)] += 1
                     return found
             return Outcome(True)
@@ -123,7 +127,7 @@ def main() -> None:
                 if counts[folder]["killed"] + counts[folder]["survived"] >= given.each:
                     break
                 killer = known.get(mutant.name)
-                if mutant.name in EQUIVALENT:
+                if mutant.name.startswith(tuple(EQUIVALENT)):
                     verdict = "equivalent"
                 elif killer is None:
                     outcome = judge.outcome(mutant)

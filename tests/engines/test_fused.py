@@ -9,7 +9,7 @@ from linsolve.core.query import pose
 from linsolve.engines.blocks import Blocks
 from linsolve.engines.evaluate import evaluate, prepared
 from linsolve.engines.plan import COLUMN, ROW, TIME, buffers, grid_of, plan_of
-from linsolve.engines.program import program_of
+from linsolve.engines.program import Tracer, program_of
 from linsolve.ensembles import Histogram
 from linsolve.ensembles.reduce_members import reduce
 from linsolve.systems.two_layer.order_sums import order_parameters
@@ -305,3 +305,9 @@ def test_weights_without_order_parameters_are_refused_without_one_more_pass(engi
     w[3, 7, 0] = np.nan  # where the data point is 0
     with pytest.raises(ValueError, match="w = nan"):
         order_parameters(flow, flow.State(np.ones((5, 40)), w), engine=engine)
+
+
+def test_constants_of_a_recorded_formula_are_those_of_numpy():
+    for name in ("e", "pi", "inf"):
+        assert getattr(Tracer, name) == getattr(np, name)
+    assert np.isnan(Tracer.nan)

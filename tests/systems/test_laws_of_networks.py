@@ -540,6 +540,13 @@ def test_a_correlation_too_weak_for_a_direction_is_refused(factor, refused):
         assert np.isfinite(call()["kernel direction"]).all()
 
 
+def test_a_last_layer_of_zeros_has_a_direction_as_soon_as_it_moves():
+    weights, data, rates = network(0, 1e-7, widths=(3, 4, 1), samples=9, kind="anisotropic")
+    law = ls.laws.EarlyKernelDirection.of([weights[0], 0 * weights[1]], data, rates)
+    assert law(0.0).error["kernel direction"] == np.inf
+    assert 0 < law(5.0 / pace(law.given)).error["kernel direction"] < 1
+
+
 @pytest.mark.parametrize("task", [[1.7e308, 0.0, 1.0], [0.0, 0.0, 0.0], [5e-324, 0.0, 0.0]])
 def test_a_task_of_an_extreme_size_is_refused(task):
     weights, data, rates = network(0, 0.02, widths=(3, 4, 1), samples=9)

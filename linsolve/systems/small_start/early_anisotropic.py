@@ -227,7 +227,9 @@ class EarlyKernelDirection(SmallStart):
             limit = np.broadcast_to(outer(axis, axis) + span @ span.T, (*given.times.shape, len(axis), len(axis)))
             layers = net.grown(given.times)
             size = np.linalg.norm(layers[1], axis=(-2, -1))
-            parts = across / size + decaying * np.exp(-2 * net.rate * given.times)
+            some = size > 0  # a kernel whose last layer starts at zero has no direction yet
+            parts = np.where(some, across / np.where(some, size, 1.0), np.inf)
+            parts = parts + decaying * np.exp(-2 * net.rate * given.times)
             error, scaling = float(parts.max()) / 2 + net.saturation(layers) / 2, f"exp(-{net.rate:.3g} t)"
             return {"kernel direction": Estimate(lambda: limit, 1, error, scaling)}
 
