@@ -56,8 +56,9 @@ def times_and_step(
         usual = number("collapse", "step", step, meaning="units of time", example=float(f"{usual:.2g}"))
     step = min(usual, until / 20)
     if until > MOST_STEPS * step or step == 0:
+        steps = until / step if step else np.inf
         raise ValueError(
-            f"collapse: until / step = {until / step if step else np.inf:.3g} must be at most {MOST_STEPS:.0e} (steps of the descent); "
+            f"collapse: until / step = {steps:.3g} must be at most {MOST_STEPS:.0e} (steps of the descent); "
             "end earlier, or start from smaller weights"
         )
     points = int(np.clip(ENTRIES // (samples * samples), 20, POINTS))

@@ -122,7 +122,9 @@ class Growth:
             return np.inf, self.layers
         grown.terminal = met.terminal = at_rest.terminal = True  # type: ignore[attr-defined]
         largest = [float(np.abs(v).max()) for v in self.layers]
-        floors = [np.full(v.size, FINE * (m if m > TINY * size else size)) for v, m in zip(self.layers, largest, strict=True)]
+        floors = [
+            np.full(v.size, FINE * (m if m > TINY * size else size)) for v, m in zip(self.layers, largest, strict=True)
+        ]
         floor = np.append(np.concatenate(floors), FINE * self.bound())
         events = (grown, met, at_rest)
         path = solve_ivp(rate, (0.0, LONGEST / strength), start, "DOP853", events=events, rtol=RTOL, atol=floor)
