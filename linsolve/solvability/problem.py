@@ -123,7 +123,9 @@ class Problem(NetworkObservables):
             floor = {"atol": 0.1 * self.rtol * max(learned, *(np.abs(w).max() for w in start))}
             try:
                 found = integrate(flow, times, start, rtol=self.rtol, method="Radau", max_evaluations=IMPLICIT, **floor)
-            except ArithmeticError as failed:
+            except (ArithmeticError, ValueError) as failed:  # ValueError: Jacobian beyond doubles
+                if times.max() < end:
+                    refuse_endless(WHO, "t", end, rate, LATEST)
                 raise ArithmeticError(f"{late} earlier times or a larger rtol") from failed
         if times.max() < end:
             last = np.unravel_index(int(np.argmax(times)), times.shape)

@@ -147,6 +147,7 @@ def test_a_table_and_a_figure():
         assert ax.get_ylabel() == "loss of each task"
 
 
+@pytest.mark.exhaustive
 def test_jax_differentiates_a_sequence():
     jax = pytest.importorskip("jax")
 

@@ -33,7 +33,7 @@ class ScaledOutput(UnalignedStart):
         if not np.all(arithmetic.to_numpy(self.rates).astype(float) == 1):
             refuse(self, "rates", arithmetic.to_numpy(self.rates).tolist(), "must be 1", "rescale the layers")
 
-    def learned(self, unit: float) -> tuple[float, float, float]:
+    def _trained(self, unit: float) -> tuple[float, float, float]:
         """Return kernel, change of the weights and half time of the trained network, integrated in units of its end.
 
         The layers are divided by `unit`, the size of the gap to the power ``1/(L+1)``.
@@ -118,7 +118,7 @@ class DeepFeatureRegime(ScaledOutput):
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same quantities of the trained network, in the units in which its target is of order 1."""
         depth = self.start.shape[0]
-        kernel, moved, half = self.learned(float(small) ** (-1 / depth))
+        kernel, moved, half = self._trained(float(small) ** (-1 / depth))
         return dict(zip(self.names, map(xp.asarray, (kernel / depth, moved, half)), strict=True))
 
     @classmethod

@@ -220,7 +220,7 @@ class DeepLazyRegime(ScaledOutput):
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
         """Return the same quantities of the trained network."""
-        kernel, moved, half = self.learned(float(small) ** (1 / self.start.shape[0]))
+        kernel, moved, half = self._trained(float(small) ** (1 / self.start.shape[0]))
         return dict(zip(self.names, map(xp.asarray, (kernel / float(self.jet.kernel) - 1, moved, half)), strict=True))
 
     @classmethod

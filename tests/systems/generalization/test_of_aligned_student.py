@@ -136,6 +136,7 @@ def test_raw_weights_follow_the_modes():
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.quick(1)
 def test_the_law_holds(seed):
     report = ls.verify(LAW.example(np.random.default_rng(seed)))
     assert report.ok, str(report)

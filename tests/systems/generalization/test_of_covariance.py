@@ -82,6 +82,7 @@ def test_curves_are_those_of_fifty_digits(samples):
 
 
 @pytest.mark.parametrize("gamma", quick([0.4, 1.0, 2.5, 0.1, 0.9, 1.1, 10.0], 3))
+@pytest.mark.quick(1)
 def test_equal_variances_are_the_isotropic_law(gamma):
     t = np.array([1e-3, 0.1, 1.0, 5.0, 30.0])
     for sizes in ((1.0, 0.0), (0.0, 1.0), (0.7, 0.25)):
@@ -108,6 +109,7 @@ def test_the_units_of_inputs_and_time_are_exchangeable():
 
 
 @pytest.mark.parametrize("samples", [120.0, 400.0])
+@pytest.mark.quick(1)
 def test_late_curves_reach_their_limits_over_many_decades_of_the_spectrum(samples):
     found = LAW(np.logspace(0, -10, 300), samples, np.full(300, 0.01), 0.1)
     for curve in (found.test_error, found.train_error):
@@ -123,6 +125,7 @@ SIZES = [(100, 300), (400, 40)]
 
 @pytest.mark.parametrize("power", [0.5, 1.0])
 @pytest.mark.parametrize("size", quick(SIZES, 1))
+@pytest.mark.quick(1)
 def test_sampled_networks_are_within_four_standard_errors(size, power):
     d, count = size
     rank = np.arange(1.0, d + 1)

@@ -139,7 +139,7 @@ def test_a_sequence_of_fine_tuning_tasks_equals_simulated_adapters():
         (lambda: ls.LoRA.of(np.ones((2, 3)), np.ones((4, 1))), r"LoRA: rank = 2 in a, .* must equal rank = 1 in b"),
         (
             lambda: ls.LoRA(np.eye(2), 0 * np.eye(2))(1.0, (np.eye(2), np.eye(2), np.eye(2) / 4)),
-            r"LoRA: product = 1 .* make it with LoRA.of\(a, b\)",
+            r"LoRA: product = 1 .* compute it with LoRA.of\(a, b\)",
         ),
     ],
 )
