@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from linsolve.core.arguments import number
 from linsolve.core.integrate import first_zero
 from linsolve.core.network import deep_weights, maps
 from linsolve.core.network_law import Estimate, GivenNetwork, NetworkLaw
@@ -127,6 +128,13 @@ class SaddleToSaddle(UnalignedStart):
 
         .. math:: \bar\eta\, t \geq \frac{n_0^{1 - L/2} - m^{2/L - 1}}{(L - 2) s_1} .
 
+        Raises
+        ------
+        ValueError
+            If `small` is not between 1e-30 and 1.
+        OverflowError
+            If the bound is beyond the range of doubles.
+
         Examples
         --------
         >>> import numpy as np
@@ -135,14 +143,22 @@ class SaddleToSaddle(UnalignedStart):
         >>> round(float(law.earliest(0.01)), 3), round(float(law.exact(np, 0.01)["half of the loss"]), 3)
         (98.494, 98.747)
         """
-        layers = [float(small) * layer for layer in self.equal_layers()]
+        who = "SaddleToSaddle.earliest"
+        size = number(who, "small", small, meaning="scale of the start", domain="[1e-30, 1]", example=1e-3)
+        layers = [size * layer for layer in self.equal_layers()]
         depth, S = len(layers), np.asarray(self.target, dtype=float)
         gap = np.linalg.norm(S - maps(layers)[-1])
         reached = np.linalg.norm(S) - gap / np.sqrt(2)
-        n0 = sum(float(np.sum(layer**2)) for layer in layers) / depth
+        n0 = np.float64(sum(float(np.sum(layer**2)) for layer in layers) / depth)
         if not reached > n0 ** (depth / 2):
             return np.zeros(())
-        bound = (n0 ** (1 - depth / 2) - reached ** (2 / depth - 1)) / ((depth - 2) * np.linalg.norm(S, 2))
+        with np.errstate(over="ignore"):
+            first = n0 ** (1 - depth / 2)
+        if not np.isfinite(first):
+            raise OverflowError(
+                f"{who}: small = {size:.3g} has a bound beyond doubles at depth {depth} (scale); enlarge it"
+            )
+        bound = (first - reached ** (2 / depth - 1)) / ((depth - 2) * np.linalg.norm(S, 2))
         return np.asarray(bound / self.clock)
 
     def exact(self, xp: Any, small: Any) -> dict[str, Any]:
