@@ -207,8 +207,8 @@ class _Rate:
                 found = solve_ivp(self, (0.0, end), self.start, method, **options)
         except (np.linalg.LinAlgError, LinAlgWarning) as error:
             raise ArithmeticError(
-                f"{who}: {name} stopped after t = {self.time:g}: its velocity cannot be evaluated there ({error}); ask "
-                "for earlier times"
+                f"{who}: {name} stopped at t = {self.time:g}: its velocity cannot be evaluated there ({error}); use "
+                "earlier times"
             ) from None
         except _Spent:
             raise ArithmeticError(
@@ -216,10 +216,9 @@ class _Rate:
                 f"= {self.most} of the velocity; use flow(t, z0), method='Radau', or more evaluations"
             ) from None
         if found.status < 0:
-            reached = found.t[-1] if len(found.t) else 0.0
             raise ArithmeticError(
-                f"{who}: {name} stopped after t = {reached}: {found.message} "
-                "The solution may blow up there; use earlier times or another method"
+                f"{who}: {name} stopped at t = {self.time:.6g}: {found.message} The solution may blow up there, or "
+                "rounding errors grow; use earlier times or another method"
             )
         return found
 

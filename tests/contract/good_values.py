@@ -270,6 +270,12 @@ OWN: dict[str, dict[str, Any]] = {
     "kernels.regression": {"X": np.array([[1.0, 0.5], [0.0, 1.0]])},
     "LinearAttention.of": {"value": np.array([0.5, 0.2]), "key_query": np.arange(8.0).reshape(2, 2, 2) / 8},
     "SaddleToSaddle.earliest": {"small": 1e-3},
+    "LinearAttention.simulate": {
+        "value": np.array([0.5, 0.2]),
+        "key_query": np.arange(8.0).reshape(2, 2, 2) / 8,
+        "rtol": 1e-6,
+        "max_evaluations": 500,
+    },
     "RankOneAttention.stages": {"z0": ls.RankOneAttention.State(np.array([0.1, 0.2])), "share": 0.5},
     "LoRA.init": {"n_in": 3, "rank": 2, "n_out": 4, "size": 0.3},
     "LoRA.of": {"a": np.eye(3)[:2], "b": np.eye(4)[:, :2]},

@@ -226,6 +226,8 @@ SLOW = {
     "sweep": 10,
 }
 LEFT_OUT = {
+    "GeneralizationOfAlignedStudent.accuracy": "for one output; tests/systems/generalization",
+    "GeneralizationOfAlignedStudent.train_accuracy": "refused; tests/systems/generalization",
     "arithmetic.cast": "passes any value on; its users check it",
     "arithmetic.constant": "passes any value on; its users check it",
     "arithmetic.first_order": "a step of formulas",
@@ -295,4 +297,4 @@ def subjects() -> dict[str, Subject]:
             found.append(_function(key, function))
     found += _methods(ls.deep.DeepNetwork, deep())
     found += _methods(ls.data.Whitened, ls.data.whiten(BY_NAME["X"], BY_NAME["Y"]))
-    return {subject.name: subject for subject in found}
+    return {subject.name: subject for subject in found if subject.name not in LEFT_OUT}

@@ -291,7 +291,7 @@ def test_integrate_stays_at_zero_without_tolerance():
 
 
 def test_integrate_says_where_it_stopped():
-    with pytest.raises(ArithmeticError, match=r"integrate: BalancedMode stopped after t = .*blow up there"):
+    with pytest.raises(ArithmeticError, match=r"integrate: BalancedMode stopped at t = .*blow up there"):
         ls.integrate(ls.BalancedMode(s=1.0), -2.0, 5.0)
     with pytest.raises(ValueError, match="method"):
         ls.integrate(ls.BalancedMode(s=1.0), 1.0, 0.1, method="RK99")

@@ -10,7 +10,10 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
+from linsolve.core.integrate import integrate
+from linsolve.core.network import deep_weights
 from linsolve.core.parameters import parameter
+from linsolve.core.trajectory import Trajectory
 from linsolve.numerics.cache import Memory
 from linsolve.systems.attention import heads
 from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs, refuse_lost_rates
@@ -58,8 +61,9 @@ class LinearAttention(Flow):
     Exact for: white tokens and one head, any start; white tokens and any number of heads, if the imbalance
     :math:`v v^\top - (\mathrm{tr}\, U_i^\top U_j)_{ij}` satisfies a condition of `WhitenedTwoLayer`: zero (`init`), or
     a multiple of the identity. Not for: other imbalances; tokens that are not white, for which no closed form from a
-    general start is known (use `linsolve.integrate`, which follows the same state). Heads of rank one that start along
-    eigenvectors of any covariance: `RankOneAttention`.
+    general start is known (use `simulate`, which integrates the heads). Heads of rank one that start along eigenvectors
+    of any covariance: `RankOneAttention`. With fewer heads than entries of the map, `linsolve.integrate` of this state
+    is unreliable, as for `WhitenedTwoLayer`.
 
     The other entries of the value and key-query matrices of an attention layer stay zero if they start at zero, and do
     not affect the prediction.
@@ -99,6 +103,11 @@ class LinearAttention(Flow):
         gram_out: Any
 
     axes: ClassVar = {"product": ("d", "d"), "gram_in": ("d", "d", "d", "d"), "gram_out": ()}
+
+    otherwise: ClassVar = (
+        "use flow.simulate(t, value, key_query), which integrates the heads; integrate(flow, t, z0) follows products, "
+        "which is unreliable with few heads"
+    )
 
     init = staticmethod(heads.init)
 
@@ -140,6 +149,47 @@ class LinearAttention(Flow):
         layers = cls._flat(arithmetic.namespace(*found), found)._asdict()
         refuse_impossible(cls.__name__, layers, f"{cls.__name__}.of(value, key_query)", given)
         return found
+
+    def simulate(self, t: Any, value: Any, key_query: Any, **options: Any) -> Trajectory:
+        """Return the trajectory by integration of the heads themselves, from any start and for any token variances.
+
+        Parameters
+        ----------
+        t : array_like
+            Times.
+        value : array_like, shape batch + (heads,)
+        key_query : array_like, shape batch + (heads, d, d)
+        **options
+            Passed to `linsolve.integrate`.
+
+        Returns
+        -------
+        Trajectory
+            In the state of this flow.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is invalid.
+        """
+        flow = self.cast(np)
+        variance = flow._tokens(np, self.of(value, key_query))[1]
+        v, u = (arithmetic.to_numpy(w) for w in (value, key_query))
+        entries = (*u.shape[:-2], u.shape[-1] ** 2)
+        c = curvature(np, flow.context, variance)
+        best = np.eye(u.shape[-1]) / c[..., None]
+        pull = (variance * c)[..., :, None] * variance[..., None, :]
+        heads_as_layers = deep_weights(
+            best.reshape((*best.shape[:-2], 1, entries[-1])),
+            2,
+            rates=np.stack([1 / flow.tau] * 2, axis=-1),
+            covariance=pull.reshape((*pull.shape[:-2], entries[-1], 1)) * np.eye(entries[-1]),
+        )
+        found = integrate(heads_as_layers, t, (u.reshape(entries), v[..., None, :]), **options)
+        rows, values = found.state
+        return Trajectory(
+            flow, found.t, flow.of(values[..., 0, :], rows.reshape((*rows.shape[:-1], *u.shape[-2:]))), found.route
+        )
 
     # the two-layer network of the heads
 
@@ -259,8 +309,18 @@ class LinearAttention(Flow):
         Returns
         -------
         array
+
+        Raises
+        ------
+        ValueError
+            If a context has less than one token, or is no number.
         """
-        return mean_error(xp, xp.asarray(context), self._tokens(xp, z)[1], z.product)
+        return mean_error(
+            xp,
+            heads.checked_context(f"{type(self).__name__}.test_error", xp, context),
+            self._tokens(xp, z)[1],
+            z.product,
+        )
 
     def definition(self, xp: Any) -> Definition:
         """Return two heads on averages over tasks, tokens and queries; see `tokens.network_outputs`."""

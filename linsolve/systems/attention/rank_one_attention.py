@@ -12,6 +12,7 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
 from linsolve.core.query import pose
+from linsolve.systems.attention import heads
 from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs, refuse_lost_rates
 from linsolve.systems.mode.deep_mode import DeepMode
 
@@ -162,8 +163,18 @@ class RankOneAttention(Flow):
         Returns
         -------
         array
+
+        Raises
+        ------
+        ValueError
+            If a context has less than one token, or is no number.
         """
-        return mean_error(xp, xp.asarray(context), self.variance, _diagonal(xp, z.strengths))
+        return mean_error(
+            xp,
+            heads.checked_context(f"{type(self).__name__}.test_error", xp, context),
+            self.variance,
+            _diagonal(xp, z.strengths),
+        )
 
     def stages(self, z0: Any, share: float = 0.5) -> Stages:
         """Return the learned order of the eigenvectors, their learning times, and the plateaus of the loss.

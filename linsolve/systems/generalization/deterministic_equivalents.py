@@ -72,7 +72,7 @@ class Equivalents:
         if self.rank <= self.samples:
             return 0.0
         top = 2 * self.values.max() * self.rank / self.samples
-        return float(brentq(self.remainder, 0.0, top, xtol=1e-300, rtol=1e-15))
+        return float(brentq(self.remainder, 0.0, top, xtol=1e-300, rtol=1e-15, maxiter=2000))
 
     def _edge(self) -> float:
         """Return the lower edge of the continuous spectrum, a minimum of -p over real kappa."""
@@ -82,7 +82,7 @@ class Equivalents:
             low, high = -self.values.min() * (1 - 1e-15), 0.0
         else:
             low, high = 0.0, self.fixed
-        critical = brentq(lambda k: float(self.overlap(k, k)), low, high, xtol=1e-300, rtol=1e-15)
+        critical = brentq(lambda k: float(self.overlap(k, k)), low, high, xtol=1e-300, rtol=1e-15, maxiter=2000)
         return float(-critical * self.remainder(critical))
 
     def kappa(self, times: np.ndarray, shift: float) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import refuse_fractions
 from linsolve.core.parameters import parameter
+from linsolve.core.query import NotExact
 from linsolve.systems.generalization.curves import MeanErrors
 from linsolve.systems.generalization.spikes import bulk_overlap, correction, density, overlap, spike
 from linsolve.systems.generalization.stopping import least_time
@@ -57,6 +58,7 @@ class GeneralizationOfAlignedStudent(MeanErrors):
     Exact for: white inputs, an aligned start and a teacher of low rank, up to the order 1/N of the means. Not for:
     starts that are not aligned, which first turn; inputs that are not white. Time is that of the loss
     :math:`|\hat W - W|^2/2`. Errors are sums over all outputs, not divided by :math:`\sum s_\alpha^2`.
+    `test_error` has no label noise; `train_error` is the sum over the training samples.
 
     After Lampinen and Ganguli, "An analytic theory of generalization dynamics and transfer learning in deep linear
     networks" (2019), with spikes alone in the overlaps and no correction of the
@@ -89,8 +91,20 @@ class GeneralizationOfAlignedStudent(MeanErrors):
     approximates: ClassVar[str] = "averages over label noise"
     unapplied: ClassVar[str] = "an average over label noise; `linsolve.solve` follows one network"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not arithmetic.readable(self.inputs, self.outputs):
+            return
+        sizes = (float(arithmetic.to_numpy(n).min()) for n in (self.inputs, self.outputs))
+        count, most = self.strengths.shape[-1], min(sizes)
+        if count > most:
+            raise ValueError(
+                f"{type(self).__name__}: strengths has {count} entries but at most {most:g} fit (modes of the "
+                "teacher); leave out the smallest"
+            )
+
     def test_mean(self, xp: Any, t: Any) -> Any:
-        """Return the mean squared distance of the network's map from the teacher."""
+        """Return the mean over label noise of the squared distance of the network's map from the teacher."""
         s, a = self.strengths, self._spikes(xp, t)
         values, weights = bulk_overlap(xp, s, self._aspect())
         pull = xp.sum(s * overlap(xp, s, self._aspect()) * a, axis=-1)
@@ -100,6 +114,26 @@ class GeneralizationOfAlignedStudent(MeanErrors):
     def train_mean(self, xp: Any, t: Any) -> Any:
         """Return the mean squared distance of the network's map from the matrix that the labels give."""
         return self._sum(xp, t, lambda s, a: (s - a) ** 2)
+
+    def accuracy(self, t: Any, threshold: Any) -> Any:
+        """Return the share of new inputs within `threshold`, see `MeanErrors.accuracy`; for one output."""
+        self._refuse_several("accuracy")
+        return super().accuracy(t, threshold)
+
+    def train_accuracy(self, t: Any, threshold: Any) -> Any:
+        """Raise NotExact: the residuals of as many samples as inputs are errors of modes, which are not Gaussian."""
+        raise NotExact(
+            f"{type(self).__name__}.train_accuracy: residuals of aligned modes are not Gaussian; "
+            "use train_error(t), the sum of their squares"
+        )
+
+    def _refuse_several(self, name: str) -> None:
+        """Raise NotExact for several outputs, whose squared errors are sums of several squares."""
+        if (given := float(arithmetic.to_numpy(self.outputs))) != 1:
+            raise NotExact(
+                f"{type(self).__name__}.{name}: outputs = {given:g} must be 1 (the squared error of several outputs is "
+                "no square of one Gaussian number); use test_error(t)"
+            )
 
     def _aspect(self) -> Any:
         return self.outputs / self.inputs
@@ -160,11 +194,6 @@ class GeneralizationOfAlignedStudent(MeanErrors):
             refuse_fractions(f"{type(self).__name__}.sample", name, getattr(self, name), "of sampled networks")
         law, tests, trains = self.cast(np), [], []
         n, m, s = int(law.inputs), int(law.outputs), law.strengths
-        if len(s) > min(n, m):
-            raise ValueError(
-                f"{type(self).__name__}.sample: strengths has {len(s)} entries but at most {min(n, m)} fit (modes of "
-                "the teacher); leave out the smallest"
-            )
         for _ in range(count):
             teacher = np.zeros((m, n))
             teacher[np.arange(len(s)), np.arange(len(s))] = s

@@ -53,14 +53,16 @@ class GeneralizationOfCovariance(MeanErrors):
     Notes
     -----
     Exact for: Gaussian inputs in the limit of many inputs and samples; at finite size the relative error of the means
-    is of order 1/d. Not for: a spectrum that a few eigenvalues dominate; for given inputs `GeneralizationOfData` holds
-    at any size. From other initial weights `signal` is the mean square of :math:`w_* - w(0)`. Equal variances give
-    `GeneralizationInTime`. Time is in the units of `linsolve.solve`, whose loss is half the mean squared error. The
-    standard deviations from data set to data set are not known in closed form here; `sample` draws them.
+    is of order 1/d while the error has not decayed exponentially. Not for: late times without label noise, when the
+    slowest mode of each data set dominates; a spectrum that a few eigenvalues dominate. `GeneralizationOfData` holds at
+    any size for given inputs. From other initial weights `signal` is the mean square of :math:`w_* - w(0)`. Equal
+    variances give `GeneralizationInTime`. Time is in the units of `linsolve.solve`, whose loss is half the mean squared
+    error. The standard deviations from data set to data set are not known in closed form here; `sample` draws them.
 
     After Velikanov, Panov and Yarotsky, "Generalization error of spectral algorithms" (2024), for the equivalents; the
     integrals over hyperbolas and their continuation along rays were derived here. Accuracy: within 1e-12 relative of
-    50-digit contour integrals (``tests/systems/generalization/test_of_covariance.py``).
+    50-digit contour integrals (``tests/systems/generalization/test_of_covariance.py``); with almost equal variances the
+    error grows as 1e-16 ``d/|n - d|`` where the numbers of samples and inputs almost agree.
 
     Examples
     --------

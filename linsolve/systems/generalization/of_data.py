@@ -19,7 +19,7 @@ from linsolve.systems.generalization.modes import Mode
 
 __all__ = ["GeneralizationOfData"]
 
-_GRID = 2000  # times between which the derivative of the test error changes its sign
+_GRID = 4000  # times between which the derivative of the test error changes its sign
 
 
 class GeneralizationOfData(ErrorCurves):
@@ -188,7 +188,7 @@ class GeneralizationOfData(ErrorCurves):
 
         if not (moving := rates[rates > 0]).size:
             return 0.0
-        times = np.geomspace(1e-3 / moving.max(), 1e3 / max(moving.min(), 1e-290), _GRID)
+        times = np.geomspace(1e-9 / moving.max(), 1e3 / max(moving.min(), 1e-290), _GRID)
         signs = np.sign(in_range(who, lambda: slope(times), **law.parameters()))
         turns = np.flatnonzero((signs[:-1] < 0) & (signs[1:] > 0))
         found = [brentq(slope, times[k], times[k + 1], xtol=1e-300, rtol=1e-15) for k in turns]

@@ -146,12 +146,32 @@ def test_heads_along_the_identity_are_one_hidden_mode():
 def test_tokens_that_are_not_white_are_refused_and_integrated():
     heads = np.array([0.5]), np.array([[[0.3, 0.1], [-0.2, 0.4]]])
     flow, t = LinearAttention(6, 2, variance=[1.2, 0.6]), np.array([0.0, 1.0, 4.0])
-    with pytest.raises(ls.NotExact, match=r"distance of the tokens from white = 0\.5 must vanish .*; use integrate"):
+    with pytest.raises(
+        ls.NotExact, match=r"distance of the tokens from white = 0\.5 must vanish .*; use flow.simulate"
+    ):
         flow(t, flow.of(*heads))
     raw = followed(population(6.0, np.diag(flow.variance)), merged_pull, heads, t, rtol=1e-12)
     traj = ls.integrate(flow, t, flow.of(*heads), rtol=1e-10)
     for name, exact in flow.of(*raw)._asdict().items():
         np.testing.assert_allclose(traj[name], exact, atol=1e-8)
+
+
+def test_heads_are_simulated_where_products_lose_their_accuracy():
+    """One head of 16 entries: rounding of integrated products excites modes that one head forbids."""
+    rng = np.random.default_rng(4)
+    value, key_query = rng.normal(size=1), rng.normal(size=(1, 4, 4))
+    flow = LinearAttention(context=31, dim=4)
+    found, exact = flow.simulate([6.0, 8.0], value, key_query), flow([6.0, 8.0], flow.of(value, key_query))
+    np.testing.assert_allclose(found["loss"], exact["loss"], rtol=1e-7)
+    np.testing.assert_allclose(found["product"], exact["product"], atol=1e-7)
+
+
+@pytest.mark.parametrize("context", [0, -5, np.nan, 0.5])
+def test_contexts_of_less_than_a_token_are_refused(context):
+    flow = LinearAttention(context=31, dim=4)
+    z = flow.of(*flow.init(4, scale=0.1, rng=0))
+    with pytest.raises(ValueError, match=r"^LinearAttention\.test_error: context = "):
+        flow.test_error(np, z, context)
 
 
 def test_several_heads_that_are_not_balanced_are_refused():

@@ -156,3 +156,13 @@ def test_bad_arguments_are_named():
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_shares_of_several_outputs_and_of_training_samples_are_refused():
+    several, one = LAW([3.0], inputs=60, outputs=30), LAW([3.0], inputs=60, outputs=1)
+    for call in (lambda: several.accuracy(5.0, 1.0), lambda: one.train_accuracy(5.0, 1.0)):
+        with pytest.raises(ls.NotExact, match=r"use t(est|rain)_error"):
+            call()
+    assert 0 < one.accuracy(5.0, 1.0) < 1
+    with pytest.raises(ValueError, match="strengths has 8 entries but at most 5 fit"):
+        LAW([3.0] * 8, inputs=5, outputs=5)

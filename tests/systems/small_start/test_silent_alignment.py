@@ -119,7 +119,7 @@ def test_batch_of_networks_marches_as_each_network_is_followed():
 
 
 def test_integrator_that_cannot_go_on_says_where():
-    with pytest.raises(ArithmeticError, match="integrate: DeepWeights stopped after t = "):
+    with pytest.raises(ArithmeticError, match="integrate: DeepWeights stopped at t = "):
         simulated.follow([np.full((1, 1), 2.0)] * 2, [1.0], [-10.0])  # backward in time it blows up
 
 
