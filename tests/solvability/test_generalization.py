@@ -288,9 +288,16 @@ def test_the_command_answers_with_test_samples(tmp_path, capsys, monkeypatch):
     assert (found["stop"], found["threshold"], found["until"]) == (expected.stop, 0.5, None)
     assert found["predicted"]["isotropic"]["stop"] == expected.predicted["isotropic"].stopping_time()
     assert main(["solve", "w.npz", "both.npz", "--t", "0:20:5", "--out", "o"]) == 0
-    assert "\ntest loss: " in capsys.readouterr().out
+    printed = capsys.readouterr().out
     right = ls.solve([np.zeros((1, 40))], train, np.linspace(0, 20, 5), test=test)["test_loss"]
     assert np.load("o/trajectories.npz")["test_loss"].tolist() == right.tolist()
+    line = (
+        f"\ntest loss: {right[0]:.6g} at t = 0, {right[-1]:.6g} at t = 20; least of the 5 times: {right.min():.6g} at"
+    )
+    assert line in printed
+    page = (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    assert "test samples</th><td>200" in page or "<td>200</td>" in page
+    assert f"{right[0]:.4g} to {right[-1]:.4g}" in page
 
 
 def test_bad_test_samples_are_named(tmp_path, capsys):
@@ -303,6 +310,8 @@ def test_bad_test_samples_are_named(tmp_path, capsys):
         (lambda: ls.applies(start, train, test=(test[0], test[1][:5])), r"applies: test\[1\] has 5 rows but"),
         (lambda: ls.solve(start, train, 1.0, test=(test[0], np.nan * test[1])), r"test\[1\] = nan at"),
         (lambda: ls.solve(start, train, 1.0, test=(1e200 * test[0], test[1])), r"test\[0\] reaches"),
+        (lambda: ls.solve([np.zeros((2, 4))], (train[0], train[0][:, :2]), 1.0, test=(test[0], test[1])),
+         r"test\[1\] has shape \(200,\) but must be \(samples, 2\)"),
         (lambda: ls.applies(start, train, threshold=0.1), r"applies: threshold = 0.1 needs test samples"),
         (lambda: ls.applies(start, train, test=test, threshold=0.0), r"applies: threshold = 0.0 must be positive"),
         (lambda: ls.applies(start, moments, covariances=True, test=test), r"applies: test needs training samples"),
@@ -310,5 +319,7 @@ def test_bad_test_samples_are_named(tmp_path, capsys):
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(KeyError, match=r"'test_loss' is missing .* give test=\(X, Y\)"):
+        ls.solve(start, train, 1.0)["test_loss"]
     with pytest.raises(ValueError, match="test needs a horizon"):
         ls.applies([np.ones((2, 4)), np.ones((1, 2))], (train[0] + 1, train[1]), bias=[[1.0, 1.0], [1.0]], test=test)
