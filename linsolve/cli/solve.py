@@ -66,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
     if "test_loss" in traj:
         losses = traj["test_loss"]
         print(
-            f"test loss: {losses[0]:.6g}, {losses[-1]:.6g}; least {losses.min():.6g} at t = {times[losses.argmin()]:g}"
+            f"test loss: {losses[0]:.6g} at t = {times[0]:g}, {losses[-1]:.6g} at t = {times[-1]:g}; least of the "
+            f"{len(times)} times: {losses.min():.6g} at t = {times[losses.argmin()]:g}"
         )
     for each in files:
         print(each)

@@ -83,7 +83,7 @@ def load(
     X, labels, features = BUILT_IN[name]() if name in BUILT_IN else _read(_existing(name), target)
     found = _assemble(Path(name).stem, X, labels, features, classes)
     if test is not None:
-        return _with_test(found, labels, *_read(_existing(str(os.fspath(test))), target)[:2], classes)
+        return _with_file(found, labels, str(os.fspath(test)), target, classes)
     if name not in BUILT_IN and name.lower().endswith(".npz"):
         arrays, _ = plain_arrays(WHO, "file", Path(name), "|".join((*_TEST_INPUTS, *_TEST_TARGETS)))
         pairs = [[arrays[each] for each in names if each in arrays] for names in (_TEST_INPUTS, _TEST_TARGETS)]
@@ -94,6 +94,22 @@ def load(
 
 def _read(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
     return (*_read_npz(path), None) if path.suffix.lower() == ".npz" else read_table(path, target)
+
+
+def _with_file(
+    found: Dataset, labels: np.ndarray, test: str, target: str | None, classes: Iterable[Any] | None
+) -> Dataset:
+    """Return the data set with the test samples of a file; errors name it."""
+    if Path(test).suffix.lower() not in (".npz", ".csv"):
+        raise ValueError(f"{WHO}: test = {test} must be a file ending in .npz or .csv (of test samples); give its path")
+    try:
+        return _with_test(found, labels, *_read(_existing(test), target)[:2], classes)
+    except (ValueError, OSError) as error:
+        prefix, _, rest = str(error).partition(f"{WHO}: ")
+        if prefix or not rest:  # of the operating system
+            raise
+        rest = rest.removeprefix("file = ")
+        raise type(error)(f"{WHO}: test = {rest if rest.startswith(test) else f'{test}: {rest}'}") from None
 
 
 def _existing(name: str) -> Path:

@@ -26,6 +26,7 @@ __all__ = [
 LABELS = {
     "loss": "loss $L$",
     "train_loss": "train loss $L$",
+    "test_loss": "test loss $L$",
     "losses": "loss of each task",
     "forgetting": "forgetting of each task",
     "singular_values": "singular values of the product",
@@ -93,9 +94,9 @@ def refuse_log(who: str, name: str, values: np.ndarray) -> None:
 
 
 def scale_axis(ax: Any, values: np.ndarray, log: bool) -> None:
-    """Make the vertical axis logarithmic, or let it start at 0 where nothing is negative."""
+    """Make the vertical axis logarithmic, or let it start at 0 where nothing is negative and it is not yet so."""
     if not log:
-        if values.min() >= 0:
+        if values.min() >= 0 and ax.get_yscale() != "log":
             ax.set_ylim(bottom=0)
         return
     top = values.max()

@@ -63,10 +63,11 @@ def applies(
         Test samples ``(X, Y)``, shapes (m, n_in) and (m, n_out) or (m,): also find the time at which their loss is
         least, the part of the loss that no training time removes, and the delay of test accuracy behind train accuracy,
         ``verdict.generalization``. For one layer without hidden units the test loss is known at all times, and
-        predicted from the training samples; other networks are followed up to `until`. Training data must be samples.
+        predicted from the training samples. Other networks are followed up to `until`: nothing is said of later times.
+        Training data must be samples.
     threshold : float, optional
-        Squared error, summed over outputs, up to which a sample counts as correct; a tenth of the mean squared training
-        error of the start by default; needs `test`.
+        Squared error, summed over outputs, up to which a sample counts as correct; by default a tenth of the mean
+        squared training error of the start, or of the mean squared target if the start fits it; needs `test`.
 
     Returns
     -------

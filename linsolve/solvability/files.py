@@ -270,7 +270,9 @@ def _loaded(who: str, source: str, target: str | None, test: str | None) -> Data
         prefix, _, rest = str(error).partition("data.load: ")
         if prefix or not rest:  # of the operating system
             raise
-        if not rest.startswith("target = "):
+        if test is not None and rest.startswith(f"test = {test}"):
+            rest = rest.replace("test = ", "--test ", 1)
+        elif not rest.startswith("target = "):
             named = re.sub(r"^(file|data set) = ", "", rest)
             known = named != rest or rest.startswith(Path(source).name)
             rest = f"data = {named}" if known else f"data = {source}: {rest}"

@@ -18,7 +18,9 @@ SHARE = 0.95  # of samples within the threshold: learned
 THRESHOLD = 0.1  # by default, over the mean squared training error of the start
 POINTS, FINER, ROUNDS = 300, 60, 4  # times on the grid, and between neighbors in each round of refinement
 APART = 2.0  # standard deviations by which predictions part
-ROUNDING = 1e-20  # of the test loss of the start
+ROUNDING, UNITS = 1e-8, 8  # relative error of outputs: when integrated, and in units of rounding of the arguments
+GROKKING = 10.0  # delay of test accuracy, an order of magnitude: well-sampled regressions have factors of 0.9 to 2.2
+FAILS = 10.0  # standard deviations beyond which a prediction fails
 COMPARED = 0.01  # of the test loss of the start: predictions are compared with losses above
 At = Callable[[np.ndarray], Any]  # from times to a trajectory
 
@@ -38,11 +40,11 @@ class Generalization:
     start, least, end : float
         Test loss at time 0, at its least and at `until`.
     stop : float
-        Time at which the test loss is least.
+        Time at which the test loss is least; `until` if the loss does not rise later by more than rounding.
     threshold : float
         Squared error that counts as correct.
     train_time, test_time : float
-        Times at which 95 % of the training and of the test samples are correct; inf if never.
+        Times at which 95 % of the training and of the test samples are correct; inf if not reached up to `until`.
     train_share, test_share : float
         Shares of correct samples at `until`.
     predicted : dict of str to Prediction
@@ -53,7 +55,7 @@ class Generalization:
         Largest distance of the test loss from each prediction, in standard deviations, while the test loss is at least
         1 % of that of the start.
     parting : float or None
-        Time from which the two predictions differ by more than two standard deviations; inf if never.
+        Time from which the two predictions differ by more than two standard deviations; inf if not up to `until`.
 
     Examples
     --------
@@ -87,7 +89,7 @@ class Generalization:
 
     @property
     def delay(self) -> float | None:
-        """Ratio of the times to test and to train accuracy, inf if only training samples reach it."""
+        """Ratio of the times to test and to train accuracy, inf if only training samples reach it up to `until`."""
         return self.test_time / self.train_time if 0 < self.train_time < np.inf else None
 
     def __str__(self) -> str:
@@ -96,42 +98,55 @@ class Generalization:
 
     def _lines(self) -> Iterator[str]:
         late = "in the end" if self.until == np.inf else f"at t = {self.until:.4g}"
-        yield f"Test loss ({self.samples} samples): {self.start:.4g} at the start, {self.end:.4g} {late}."
-        if self.stop < self.until:
-            rise = 100 * (self.end / self.least - 1)
-            yield f"Stop at t = {self.stop:.4g}: the test loss of {self.least:.4g} rises later, by {rise:.2g} % {late}."
-        else:
-            yield "Do not stop early: the test loss is least at the end."
+        yield (
+            f"Test loss ({self.samples} samples, half the mean squared error): {self.start:.4g} at the start, "
+            f"{self.end:.4g} {late}."
+        )
+        yield self._advice(late)
         if "spectrum" in self.predicted:
             yield from self._waiting(self.predicted["spectrum"])
         yield from self._accuracy()
         yield from self._predictions()
 
+    def _advice(self, late: str) -> str:
+        later = "" if self.until == np.inf else "later times were not computed (until=, --until)."
+        if self.stop < self.until:
+            rise = self.end / self.least - 1 if self.least > 0 else np.inf
+            size = f"by {100 * rise:.2g} %" if rise < 10 else f"to {self.end:.4g}"
+            found = f"Stop at t = {self.stop:.4g}: the test loss of {self.least:.4g} rises later, {size} {late}"
+            return f"{found}; {later}" if later else f"{found}."
+        if later:
+            course = "still falls" if self.least == self.end < self.start else "does not rise by more than rounding"
+            return f"Up to t = {self.until:.4g} the test loss {course}; {later}"
+        course = "is least at the end" if self.least == self.end else "does not rise by more than rounding"
+        return f"Do not stop early: the test loss {course}."
+
     def _waiting(self, own: Prediction) -> Iterator[str]:
-        parts = {"from directions without samples": own.floor(), "from label noise": own.noise}
+        noisy = "from label noise, if the test targets are as noisy as the training targets"
+        parts = {"from directions without samples": own.floor(), noisy: own.noise}
         kept = [f"{value:.3g} {source}" for source, value in parts.items() if value > 1e-9 * self.start]
         if kept:
-            yield f"No training time removes the following parts of it (predicted): {', '.join(kept)}."
+            yield f"No training time removes the following parts of it (predicted): {'; '.join(kept)}."
 
     def _accuracy(self) -> Iterator[str]:
-        about = f"squared error at most {self.threshold:.3g}"
-        late = "in the end" if self.until == np.inf else f"by t = {self.until:.4g}"
-        if self.train_time == np.inf:
-            yield (
-                f"Grokking: no. The training samples never reach 95 % accuracy ({about}); {late} "
-                f"{self.train_share:.1%}, test samples {self.test_share:.1%}."
-            )
-        elif self.test_time == np.inf:
-            yield (
-                f"Grokking: no. Training samples reach 95 % accuracy ({about}) at t = {self.train_time:.4g}, test "
-                f"samples never; {late} {self.test_share:.1%}."
-            )
-        else:
-            ratio = "" if self.delay is None or self.delay <= 1 else f", {self.delay:.3g} times later"
-            yield (
-                f"Grokking: {'yes' if ratio else 'no'}. 95 % accuracy ({about}) of the training samples at "
-                f"t = {self.train_time:.4g}, of the test samples at t = {self.test_time:.4g}{ratio}."
-            )
+        yield f"Accuracy is the share of samples with a squared error of at most {self.threshold:.3g}."
+        names = {"Train": (self.train_time, self.train_share), "Test": (self.test_time, self.test_share)}
+        for name, (time, share) in names.items():
+            if time < np.inf:
+                yield f"{name} accuracy: 95 % at t = {time:.4g}."
+            elif self.until == np.inf:
+                yield f"{name} accuracy: never 95 %; {share:.1%} in the end."
+            else:
+                yield f"{name} accuracy: 95 % not reached by t = {self.until:.4g}, {share:.1%} there."
+        if self.delay is not None and 0 < self.delay < np.inf:
+            yield self._delay(self.delay)
+
+    def _delay(self, delay: float) -> str:
+        if delay == 1:
+            return "Test accuracy comes at the same time as train accuracy."
+        factor, word = (delay, "later") if delay > 1 else (1 / delay, "earlier")
+        end = f": grokking (a delay by a factor of at least {GROKKING:g})." if delay >= GROKKING else "."
+        return f"Test accuracy comes {factor:.3g} times {word} than train accuracy{end}"
 
     def _predictions(self) -> Iterator[str]:
         names = {"spectrum": "your inputs", "isotropic": "isotropic inputs"}
@@ -140,13 +155,14 @@ class Generalization:
             end = f"{last:.3g} +- {found.test_loss_std(np.inf):.2g}" if np.isfinite(last) else "unbounded"
             least = f"least {found.test_loss(stop):.3g} +- {found.test_loss_std(stop):.2g} at t = {stop:.4g}, "
             yield (
-                f"Predicted for {names[name]}: {least if stop < np.inf else ''}{end} in the end; the test loss is "
-                f"within {self.deviations[name]:.2g} standard deviations."
+                f"Predicted for {names[name]} (+- standard deviation, fit included): {least if stop < np.inf else ''}"
+                f"{end} in the end. {_agreement(self.deviations[name])}"
             )
         if self.parting is not None and self.parting < np.inf:
             yield f"The predictions differ by more than two standard deviations from t = {self.parting:.4g} on."
         elif self.predicted:
-            yield "The predictions never differ by more than two standard deviations."
+            when = "at no time" if self.until == np.inf else f"at no time up to t = {self.until:.4g}"
+            yield f"The predictions differ by more than two standard deviations {when}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return all numbers by name, predictions by their losses and times."""
@@ -161,6 +177,14 @@ class Generalization:
                 for name, each in self.predicted.items()
             }
         }  # fmt: skip
+
+
+def _agreement(deviation: float) -> str:
+    """Return the distance of the test loss from a prediction as a sentence."""
+    if deviation > FAILS:
+        return f"The prediction fails: the test loss differs by more than {FAILS:g} standard deviations."
+    size = f"{deviation:.2g}"
+    return f"The test loss is within {size} standard deviation{'' if size == '1' else 's'}."
 
 
 def generalization(
@@ -179,19 +203,22 @@ def generalization(
     closed : bool
         Whether the trajectory is known at all times: the last one is then infinite.
     threshold : float or None
-        Squared error that counts as correct; None for a tenth of the mean squared training error of the start.
+        Squared error that counts as correct; None for a tenth of the mean squared training error of the start, or of
+        the mean squared training target if the start already fits.
     """
     times = _grid(network, until, closed)
     path = at(times)
     errors = squared_errors(path, test)
     losses = np.mean(errors, axis=-1) / 2
     train_errors = squared_errors(path, train)
-    limit = THRESHOLD * float(np.mean(train_errors[0])) if threshold is None else threshold
+    unit = max(ROUNDING, UNITS * float(np.finfo(network.precision).eps))
+    limit = _default(train_errors[0], train, errors[0], unit) if threshold is None else threshold
 
     def least(t: np.ndarray) -> int:
         return int(np.argmin(np.mean(squared_errors(at(t), test), axis=-1)))
 
-    k = int(np.argmin(losses)) if losses.min() < losses[-1] - ROUNDING * losses[0] else len(times) - 1
+    rounding = max(unit * losses.max(), unit**2 * _mean_square(test[1]))
+    k = int(np.argmin(losses)) if losses.min() < losses[-1] - rounding else len(times) - 1
     stop = float(times[k]) if k in (0, len(times) - 1) else _refined(times[k - 1], times[k + 1], least)
     found = _predicted(network, train, test) if len(network.weights) == 1 else {}
     deviations = {name: _largest(each, times, losses) for name, each in found.items()}
@@ -199,7 +226,7 @@ def generalization(
         samples=len(test[0]),
         until=float(times[-1]),
         start=float(losses[0]),
-        least=min(float(losses[k]), _loss(at, stop, test)),
+        least=min(float(losses.min()), _loss(at, stop, test)),
         end=float(losses[-1]),
         stop=stop,
         threshold=limit,
@@ -211,6 +238,20 @@ def generalization(
         deviations=deviations,
         parting=_parting(found, times),
     )
+
+
+def _default(errors: np.ndarray, train: Samples, test_errors: np.ndarray, unit: float) -> float:
+    """Return a tenth of the mean squared error of the start, or of the targets if the start fits them."""
+    size = _mean_square(train[1])
+    found = float(np.mean(errors))
+    if found > unit**2 * size:
+        return THRESHOLD * found
+    return THRESHOLD * (size or float(np.mean(test_errors)) or 1.0)
+
+
+def _mean_square(targets: np.ndarray) -> float:
+    """Return the mean over samples of the squared norm of their targets."""
+    return float(np.mean(np.sum(targets**2, axis=1)))
 
 
 def _grid(network: Network, until: float, closed: bool) -> np.ndarray:
@@ -240,7 +281,7 @@ def _refined(low: float, high: float, pick: Callable[[np.ndarray], int]) -> floa
 
 
 def _first(times: np.ndarray, errors: np.ndarray, at: At, samples: Samples, limit: float) -> float:
-    """Return the first time at which enough squared errors are within the limit; inf if never."""
+    """Return the first time at which enough squared errors are within the limit; inf if at none of them."""
 
     def enough(values: np.ndarray) -> np.ndarray:
         return np.asarray(np.mean(values <= limit, axis=-1) >= SHARE)

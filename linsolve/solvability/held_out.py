@@ -33,11 +33,13 @@ def read_test(who: str, test: Any, network: Network) -> Samples:
         np.asarray(real_array(who, f"test[{k}]", each, meaning=f"test {word}"))
         for k, (word, each) in enumerate(zip(("inputs", "targets"), test, strict=True))
     )
+    shapes = X.shape, Y.shape
     Y = Y[:, None] if Y.ndim == 1 else Y
-    for name, meaning, values, width in (("test[0]", "inputs", X, 0), ("test[1]", "targets", Y, -1)):
+    cases = (("test[0]", "inputs", X, 0), ("test[1]", "targets", Y, -1))
+    for shape, (name, meaning, values, width) in zip(shapes, cases, strict=True):
         if values.ndim != 2 or values.shape[1] != network.widths[width]:
             raise ValueError(
-                f"{who}: {name} has shape {values.shape} but must be (samples, {network.widths[width]}) (test "
+                f"{who}: {name} has shape {shape} but must be (samples, {network.widths[width]}) (test "
                 f"{meaning}, one sample a row); reshape it"
             )
         if (largest := float(np.abs(values).max())) > _LARGEST:

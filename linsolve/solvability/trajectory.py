@@ -104,6 +104,8 @@ class NetworkTrajectory(NamedSeries):
         return np.asarray(super().__getitem__(name))
 
     def _unknown(self, name: Any) -> str:
+        if name == "test_loss":
+            return f"{WHO}: observable = 'test_loss' is missing (it needs test samples); give test=(X, Y)"
         reason = unknown_name(WHO, "observable", name, self.keys())
         return f"{reason} (second moments have no samples)" if name in ("ntk", "train_loss") else reason
 

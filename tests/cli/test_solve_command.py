@@ -2,12 +2,15 @@
 
 import csv
 import json
+import warnings
 
 import numpy as np
 import pytest
 
 import linsolve as ls
 from linsolve.__main__ import main
+from linsolve.studies.network.figures import FIGURES as DRAWN
+from linsolve.studies.network.figures import best
 
 FILES = {"linsolve.json", "report.html", "trajectories.npz", "scalars.csv"}
 FILES |= {f"{name}.{kind}" for name in ("loss", "map") for kind in ("png", "pdf")}
@@ -113,3 +116,20 @@ def test_the_destination_is_checked_before_the_computation(folder, capsys, monke
     (folder / "mine" / "notes.txt").write_text("mine")
     assert main(["solve", "deep.npz", "data.npz", "--t", "0,1", "--out", "mine"]) == 2
     assert "holds other files" in capsys.readouterr().err
+
+
+def test_both_losses_are_drawn_whole_on_one_axis(folder):
+    gen = np.random.default_rng(1)
+    X, inputs, w = gen.normal(size=(30, 4)), gen.normal(size=(9, 4)), gen.normal(size=(1, 4))
+    for factor in (1.0, 50.0):  # of the test targets, above the axis of the training loss
+        for last in (0.01, 50.0):  # little, and more than tenfold
+            pair, times = (X, X @ w.T), np.linspace(0, last, 20)
+            traj = ls.solve([np.zeros((1, 4))], pair, times, test=(inputs, factor * inputs @ w.T))
+            with ls.plot.figure() as (_, ax), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                DRAWN["loss"].draw(best(traj, pair, covariances=False), ax)
+                assert ax.get_ylim()[1] >= max(traj["test_loss"].max(), traj["loss"].max())
+                assert ax.get_yscale() == ("log" if last > 1 else "linear")
+                assert ax.get_ylabel() == "loss $L$"
+                names = [each.get_text() for each in ax.get_legend().get_texts()]
+                assert names[:2] == ["this network, training samples", "this network, test samples"]

@@ -1,5 +1,7 @@
 """Test samples of data sets: read beside the training samples or from a file of their own, coded alike."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -49,3 +51,28 @@ def test_second_moments_have_no_test_samples(tmp_path):
     np.savez(tmp_path / "m.npz", Sigma_xx=np.eye(2), Sigma_yx=np.eye(2))
     with pytest.raises(ValueError, match=r"test = t\.npz does not go with"):
         read_data(str(tmp_path / "m.npz"), test="t.npz")
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ("digits", "digits must be a file ending in .npz or .csv (of test samples); give its path"),
+        ("absent.npz", "absent.npz does not exist; check the path"),
+        ("empty.npz", "empty.npz has no array X or x"),
+        ("narrow.npz", "narrow.npz: X_test has 2 columns but X has 3"),
+        ("short.csv", "short.csv"),
+    ],
+)
+def test_errors_of_the_test_file_name_it(tmp_path, monkeypatch, test, message):
+    monkeypatch.chdir(tmp_path)
+    np.savez("train.npz", X=X, Y=LABELS)
+    np.savez("empty.npz", Z=X)
+    np.savez("narrow.npz", X=X[:, :2], Y=LABELS)
+    (tmp_path / "short.csv").write_text("1,2,3,a\n4,5\n")
+    for call, start in (
+        (lambda: data.load("train.npz", test=test), "data.load: test = "),
+        (lambda: read_data("train.npz", test=test, who="solve"), "solve: --test "),
+    ):
+        with pytest.raises((ValueError, OSError), match="^" + re.escape(start + message)) as caught:
+            call()
+        assert "train.npz" not in str(caught.value)

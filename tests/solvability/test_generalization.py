@@ -1,5 +1,6 @@
 """Test loss of networks against integration and 50 digits; when to stop; predictions against drawn data; mutants."""
 
+import dataclasses
 import json
 
 import mpmath
@@ -92,7 +93,7 @@ def test_the_delay_is_that_of_the_accuracies():
     few, held_out = problem(5, 20, 40, noise=0.0, power=0.0)
     never = ls.applies([np.zeros((1, 40))], few, test=held_out, threshold=0.02).generalization
     assert (never.train_time < np.inf, never.test_time) == (True, np.inf)
-    assert "test samples never; in the end" in str(never)
+    assert f"Test accuracy: never 95 %; {never.test_share:.1%} in the end." in str(never)
     own = never.predicted["spectrum"]
     floor = own.floor()
     assert abs(never.end - own.test_loss(np.inf)) <= 4 * own.test_loss_std(np.inf)
@@ -110,6 +111,64 @@ def test_networks_with_hidden_units_are_followed_to_their_horizon_or_to_the_end(
     assert exact.until == np.inf
     shifted = ls.applies([np.zeros((1, 4))], train, bias=[0.5], test=test).generalization
     assert shifted.predicted["spectrum"].law.inputs.shape == (40, 5)
+
+
+def test_rises_of_rounding_give_no_advice_and_a_fitted_start_has_a_threshold():
+    found = ls.applies([[[1.0]]], ([[1.0], [2.0]], [1.0, 2.0]), test=([[3.0]], [3.0])).generalization
+    assert (found.stop, found.least) == (np.inf, 0.0)
+    assert found.end <= 1e-28
+    assert found.threshold == pytest.approx(0.25)  # a tenth of the mean of 1 and 4
+    assert "Do not stop early: the test loss does not rise by more than rounding." in str(found)
+    away = ls.applies([[[1.0]]], ([[1.0], [2.0]], [2.0, 4.0]), test=([[3.0]], [3.0])).generalization
+    assert (away.stop, away.least, away.end) == (0.0, 0.0, pytest.approx(4.5))
+    assert "the test loss of 0 rises later, to 4.5 in the end." in str(away)
+    rng = np.random.default_rng(1)
+    X, w = rng.normal(size=(40, 3)).astype("f"), rng.normal(size=(1, 3)).astype("f")
+    single = ls.applies([w], (X[:30], X[:30] @ w.T), test=(X[30:], X[30:] @ w.T)).generalization
+    assert single.stop == np.inf
+    assert 0.01 <= single.threshold <= 10
+
+
+def test_a_network_followed_to_a_horizon_says_so_and_never_says_never():
+    train, test = problem(6, 40, 4, power=0.0, noise=0.0)
+    deep = [0.3 * np.ones((3, 4)), 0.2 * np.eye(3), 0.1 * np.ones((1, 3))]
+    text = str(ls.applies(deep, train, test=test, until=0.5, threshold=1e-9).generalization)
+    assert "Up to t = 0.5 the test loss still falls; later times were not computed (until=, --until)." in text
+    assert "Test accuracy: 95 % not reached by t = 0.5, " in text
+    assert "never" not in text
+    rising = str(ls.applies([[[1.0]], [[1.0]]], ([[1.0], [2.0]], [2.0, 4.0]), test=([[3.0]], [3.0]), until=0.1))
+    assert "at t = 0.1; later times were not computed" in rising
+    held = str(ls.applies([np.zeros((1, 4))], train, test=test, until=0.5).generalization)
+    assert "at no time up to t = 0.5" in held
+
+
+def test_grokking_is_a_delay_by_a_factor_of_ten():
+    found = ls.applies([np.zeros((1, 40))], *problem(4, 50, 40)[:1], test=problem(4, 50, 40)[1]).generalization
+    lines = {
+        (1.0, 1.12): "Test accuracy comes 1.12 times later than train accuracy.",
+        (2.0, 1.0): "Test accuracy comes 2 times earlier than train accuracy.",
+        (3.0, 3.0): "Test accuracy comes at the same time as train accuracy.",
+        (1.0, 25.0): "Test accuracy comes 25 times later than train accuracy: grokking (a delay by a factor of at "
+        "least 10).",
+    }
+    for (train_time, test_time), line in lines.items():
+        text = str(dataclasses.replace(found, train_time=train_time, test_time=test_time))
+        assert line in text.split("\n")
+        assert ("grokking" in text.lower()) == (test_time == 25.0)
+
+
+def test_predictions_that_fail_say_so():
+    found = ls.applies([np.zeros((1, 40))], *problem(3, 60, 40)[:1], test=problem(3, 60, 40)[1]).generalization
+    for deviation, end in (
+        (2.4e156, "The prediction fails: the test loss differs by more than 10 standard deviations."),
+        (1.0, "The test loss is within 1 standard deviation."),
+        (3.21, "The test loss is within 3.2 standard deviations."),
+    ):
+        text = str(dataclasses.replace(found, deviations={"spectrum": deviation, "isotropic": 2.0}))
+        assert f" in the end. {end}\n" in text
+    assert "from label noise, if the test targets are as noisy as the training targets." in text
+    assert "half the mean squared error" in text
+    assert "(+- standard deviation, fit included)" in text
 
 
 # predictions
@@ -217,16 +276,28 @@ def test_the_command_answers_with_test_samples(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == whole
     expected = ls.applies([np.zeros((1, 40))], train, test=test).generalization
     assert str(expected) in whole
-    for start in ("Test loss (200 samples)", "Stop at t = ", "Grokking: no", "Predicted for your inputs: least "):
+    for start in (
+        "Test loss (200 samples, half ",
+        "Stop at t = ",
+        "Train accuracy: ",
+        "Predicted for your inputs (+- ",
+    ):
         assert f"\n{start}" in whole
     assert main(["applies", "w.npz", "both.npz", "--json", "--threshold", "0.5"]) == 0
     found = json.loads(capsys.readouterr().out)["generalization"]
     assert (found["stop"], found["threshold"], found["until"]) == (expected.stop, 0.5, None)
     assert found["predicted"]["isotropic"]["stop"] == expected.predicted["isotropic"].stopping_time()
     assert main(["solve", "w.npz", "both.npz", "--t", "0:20:5", "--out", "o"]) == 0
-    assert "\ntest loss: " in capsys.readouterr().out
+    printed = capsys.readouterr().out
     right = ls.solve([np.zeros((1, 40))], train, np.linspace(0, 20, 5), test=test)["test_loss"]
     assert np.load("o/trajectories.npz")["test_loss"].tolist() == right.tolist()
+    line = (
+        f"\ntest loss: {right[0]:.6g} at t = 0, {right[-1]:.6g} at t = 20; least of the 5 times: {right.min():.6g} at"
+    )
+    assert line in printed
+    page = (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    assert "test samples</th><td>200</td>" in page
+    assert f"{right[0]:.4g} to {right[-1]:.4g}" in page
 
 
 def test_bad_test_samples_are_named(tmp_path, capsys):
@@ -239,6 +310,8 @@ def test_bad_test_samples_are_named(tmp_path, capsys):
         (lambda: ls.applies(start, train, test=(test[0], test[1][:5])), r"applies: test\[1\] has 5 rows but"),
         (lambda: ls.solve(start, train, 1.0, test=(test[0], np.nan * test[1])), r"test\[1\] = nan at"),
         (lambda: ls.solve(start, train, 1.0, test=(1e200 * test[0], test[1])), r"test\[0\] reaches"),
+        (lambda: ls.solve([np.zeros((2, 4))], (train[0], train[0][:, :2]), 1.0, test=(test[0], test[1])),
+         r"test\[1\] has shape \(200,\) but must be \(samples, 2\)"),
         (lambda: ls.applies(start, train, threshold=0.1), r"applies: threshold = 0.1 needs test samples"),
         (lambda: ls.applies(start, train, test=test, threshold=0.0), r"applies: threshold = 0.0 must be positive"),
         (lambda: ls.applies(start, moments, covariances=True, test=test), r"applies: test needs training samples"),
@@ -246,5 +319,7 @@ def test_bad_test_samples_are_named(tmp_path, capsys):
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(KeyError, match=r"'test_loss' is missing .* give test=\(X, Y\)"):
+        ls.solve(start, train, 1.0)["test_loss"]
     with pytest.raises(ValueError, match="test needs a horizon"):
         ls.applies([np.ones((2, 4)), np.ones((1, 2))], (train[0] + 1, train[1]), bias=[[1.0, 1.0], [1.0]], test=test)

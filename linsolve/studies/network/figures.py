@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import plot
+from linsolve.plot.axes import LABELS, falls, scale_axis
 from linsolve.solvability.trajectory import NetworkTrajectory
 
 __all__ = ["FIGURES", "Figure", "Run", "best"]
@@ -48,9 +49,14 @@ def best(traj: NetworkTrajectory, pair: tuple[np.ndarray, np.ndarray], covarianc
 
 def _draw_loss(run: Run, ax: Any) -> None:
     name = "train_loss" if "train_loss" in run.traj else "loss"
-    plot.trajectory(run.traj, name, ax, label="this network")
-    if "test_loss" in run.traj:
+    held_out = "test_loss" in run.traj
+    plot.trajectory(run.traj, name, ax, label="this network, training samples" if held_out else "this network")
+    if held_out:
         plot.trajectory(run.traj, "test_loss", ax, label="this network, test samples")
+        ax.autoscale(axis="y")  # the limits of the first line may cut the second
+        both = np.stack([run.traj[each] for each in (name, "test_loss")])
+        scale_axis(ax, both, falls(name, run.traj[name][:, None]))
+        ax.set_ylabel(LABELS["loss"])
         ax.legend()
     if run.loss > 1e-12 * run.traj[name].max():
         ax.axhline(run.loss, color="#555555", linewidth=1.2, linestyle=(0, (5, 3)), label="best linear map")
@@ -72,7 +78,8 @@ FIGURES = {
         _draw_loss,
         "Loss",
         "Line plot of the loss against time.",
-        "Half the mean squared error on the data over time; dashed: that of the best linear map.",
+        "Half the mean squared error on the data, and on test samples if given, over time; dashed: that of the best "
+        "linear map on the data.",
     ),
     "map": Figure(
         _draw_map,

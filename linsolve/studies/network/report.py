@@ -102,6 +102,13 @@ def _page(run: Run, data: Data, notes: Sequence[str]) -> str:
         Row("loss, start to end", f"{loss[0]:.4g} to {loss[-1]:.4g}", "half the mean squared error"),
         Row("loss of the best linear map", f"{run.loss:.4g}", "0 by definition for second moments" * data.covariances),
     ]
+    if data.test is not None:
+        tests = traj["test_loss"]
+        least = f"least of the times: {tests.min():.4g} at t = {traj.t[tests.argmin()]:.4g}"
+        rows += [
+            Row("test samples", str(len(data.test[0])), "not trained on"),
+            Row("test loss, start to end", f"{tests[0]:.4g} to {tests[-1]:.4g}", least),
+        ]
     said = [*notes, *traj.notes]
     body = [
         f"<h1>{html.escape(title)}</h1>",
