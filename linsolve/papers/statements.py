@@ -354,7 +354,9 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         ),
         Statement("3.2: Figure 3", "kernel off the diagonal by phase", "linsolve figure seleznova-3.2-3"),
         Statement(
-            "3.2: Theorem 4.1, (21), (22), (43), (44)", "first step of descent", _law("NTKFirstStepLimit", "chaotic")
+            "3.2: Theorem 4.1, (21), (22), (43), (44)",
+            "derivative of the kernel along the first gradient step, gates held",
+            _law("NTKFirstStepLimit", "chaotic"),
         ),
         Statement(
             "3.2: (23), Figure 4",
