@@ -48,17 +48,16 @@ def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: An
     -----
     Exact at every width for the derivative with gates held, which does not depend on the target. It is the mean change
     to first order in the learning rate for linear units only: a step of ReLU units also flips gates, which adds a term
-    of first order that depends on the target, see ``NTKFirstStep``. A large step may increase the
-    kernel: a network of one hidden layer of linear units without biases has
+    of first order that depends on the target, see ``NTKFirstStep``. A large step may increase the kernel: a network of
+    one hidden layer of linear units without biases has
     :math:`\Delta\Theta = -4 g |x|^2 f + g^2 |x|^2 \Theta`, :math:`g = \eta (f - y)`. Networks with a dead layer
     contribute 0. The law ``NTKFirstStep`` checks this function.
 
     Source: Seleznova (2024), section 3.2, theorem 4.1 (A.10), for ReLU: the relative change tends to infinity in the
-chaotic phase and to 0 in the ordered phase. Both hold for the magnitude of the derivative, whose mean is negative;
+    chaotic phase and to 0 in the ordered phase. Both hold for the magnitude of the derivative, whose mean is negative;
     the source holds the gates fixed, too. At the edge of chaos it grows with depth at a constant ratio of depth and
-    width, see `linsolve.systems.random_networks.limits.first_step`.
-    ``linsolve card NTKFirstStep`` lists the published formulas and their
-    verdicts.
+    width, see `linsolve.systems.random_networks.limits.first_step`. ``linsolve card NTKFirstStep`` lists the published
+    formulas and their verdicts.
 
     Examples
     --------
