@@ -126,7 +126,7 @@ def decay_of_the_first_step() -> Evidence:
     tolerance=1e-3,
 )
 def first_step_at_the_edge() -> Evidence:
-    """Compare double sums at the rate 1/M at constant L/M, extrapolated in 1/M, and at L/M of 6 and 7."""
+    """Compare with double sums at the rate 1/M at constant L/M, extrapolated in 1/M, and at L/M of 6 and 7."""
     changes = [_first_step(depth, 2 * depth, 1.0) / (2 * depth) for depth in (100, 200, 400)]
     twice, once = (2 * changes[k + 1] - changes[k] for k in (1, 0))
     more, less = (_first_step(ratio * 100, 100, 1.0) / ratio for ratio in (7, 6))
