@@ -74,13 +74,11 @@ def draw_seleznova_311(axes: Any, data: dict[str, Any]) -> None:
                 ax.errorbar(panel["variances"], value, error, **CIRCLES, color=color)
                 if name == "tanh":
                     ax.plot(panel["variances"], value, color=color, linewidth=0.8, label=f"$L$ = {depth}")
-        ax.errorbar(
-            [], [], [], **CIRCLES, color=COLORS["black"], label=f"{NETWORKS} networks, $L/M \\leq$ {RELIABLE:g}"
-        )
+        ax.errorbar([], [], [], **CIRCLES, color=COLORS["black"], label=f"{NETWORKS} networks")
         ax.axvline(panel["edge"], color=COLORS["black"], linestyle="--", linewidth=1.3, label=r"$\chi_1 = 1$")
         ax.set(yscale="log", xlabel=r"$\sigma_w^2$", ylabel=r"$E\Theta^2 / (E\Theta)^2$")
         ax.set(title=rf"{title}: $M$ = {WIDTH}, $\sigma_b^2$ = {BIAS:g}")
-        ax.legend(fontsize=9, frameon=True)
+        ax.legend(fontsize=9)
 
 
 def compute_seleznova_323(seed: int = 0) -> dict[str, Any]:
