@@ -139,7 +139,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         ),
         Statement("(53), (54)", "kernel of several outputs", _law("FinalKernelOutputs", "kernel")),
         Statement("(55), (57)-(59)", "strengths at unequal widths", _law("WidthCorrection", "strengths squared")),
-        Statement("(56)", "imbalance of two layers", _mean("LayerImbalance")),
+        Statement("(56), one output", "mean imbalance of two trained layers, over sigma^2", _mean("LayerImbalance")),
         *(
             Statement(f"Figure {name}", "linear networks", f"linsolve figure {name}")
             for name in ("2", "3", "4", "5", "B.1", "D.1", "D.3", "D.4", "E.1")
@@ -231,7 +231,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             Statement(f"Figure {name} (linear)", "kernels during training", f"linsolve figure ortiz-{name}")
             for name in ("6", "7", "9")
         ),
-        Statement("Figures 1-5, 10-16", "convolutional and residual networks", reason=NONLINEAR),
+        Statement("Table 1, Figures 1-5, 10-16", "convolutional and residual networks", reason=NONLINEAR),
     ),
     "seleznova_2024": (
         Statement(
@@ -239,6 +239,8 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "networks, descent, risk and its bounds",
             reason=BACKGROUND,
         ),
+        Statement("2: Figures 2.1, 2.3, 2.4", "drawings of a network and of generalization curves", reason=BACKGROUND),
+        Statement("2: Figure 2.5", "kernel of a trained ReLU network", reason=NONLINEAR),
         Statement(
             "2: (2.24)-(2.30); 3.1: (1), (5)-(7)",
             "covariance at infinite width",
@@ -290,6 +292,11 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "3.1: edge of chaos, E.1, E.2", "edge of chaos", "ls.ntk.mean_field.edge_of_chaos(np, np.array([0.0, 1.0]))"
         ),
         Statement(
+            "3.1: Lemma 1",
+            "covariance of the output at infinite width, standard weights",
+            f"ls.ntk.standard_kernel(np, 'tanh', {_GRAM}, [3, 10, 10], 1.5, 0.1).output",
+        ),
+        Statement(
             "3.1: Lemma 2",
             "kernels with standard weights",
             f"ls.ntk.standard_kernel(np, 'tanh', {_GRAM}, [3, 10, 10], 1.5, 0.1).weights",
@@ -322,7 +329,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             _mean("NTKMomentsWithBiases"),
         ),
         Statement(
-            "3.1: Figure 2; 3.2: Figures 1, 2",
+            "3.1: Figure 2; 3.2: Figures 1, 2, 9, 10",
             "dispersion against depth",
             "linsolve ntk-stats --width 20 --depth 20 --networks 1000",
         ),
@@ -338,9 +345,15 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "ls.ntk.moments(np.array([3, 10, 10, 10]), 2.0).log_dispersion(np)",
         ),
         Statement(
-            "3.2: Theorem 3.3, (16)-(18), Figures 3, 7, 8",
+            "3.2: Theorem 3.3, (16)-(18), Figure 3",
             "kernel off the diagonal, by exact sampling",
             f"ls.ntk.sample_kernels(0, 200, 'relu', {_GRAM}, np.full(5, 20), 2.0, 0.0).weights.mean(axis=0)",
+        ),
+        Statement(
+            "3.2: Figures 7, 8",
+            "dispersion of the kernel off the diagonal, by exact sampling",
+            f"draws = ls.ntk.sample_kernels(0, 200, 'relu', {_GRAM}, np.full(5, 20), 2.0, 0.0); "
+            "ls.ntk.estimate_dispersion(draws.weights[:, 0, 1]).value",
         ),
         Statement(
             "3.2: Theorem 3.3, (16), (17), limit",
@@ -352,9 +365,11 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "kernel off the diagonal, with its standard error",
             "ls.ntk.pair_ratio(0, 200, [20] * 5, 1.5, 0.5).value, ls.ntk.printed.pair_bound(5, 0.75, 0.5)",
         ),
-        Statement("3.2: Figure 3", "kernel off the diagonal by phase", "linsolve figure seleznova-3.2-3"),
+        Statement("3.2: Figures 3, 11", "kernel off the diagonal by phase", "linsolve figure seleznova-3.2-3"),
         Statement(
-            "3.2: Theorem 4.1, (21), (22), (43), (44)", "first step of descent", _law("NTKFirstStepLimit", "chaotic")
+            "3.2: Theorem 4.1, (21), (22), (43), (44)",
+            "derivative of the kernel along the first gradient step, gates held",
+            _law("NTKFirstStepLimit", "chaotic"),
         ),
         Statement(
             "3.2: (23), Figure 4",
@@ -362,7 +377,7 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "ls.kernels.fit_blocks(np.kron(np.eye(2), np.ones((3, 3))) + np.eye(6), [0, 0, 0, 1, 1, 1]).within",
         ),
         Statement("3.2: C.3", "dispersion of a sample", "ls.ntk.estimate_dispersion(rng.exponential(size=99)).value"),
-        Statement("3.2: Figures 4, 9-11", "trained ReLU networks", reason=NONLINEAR),
+        Statement("3.2: Figure 4", "kernel of trained ReLU networks", reason=NONLINEAR),
         Statement(
             "3.3: Table 1, (8)-(15)",
             "residuals under a kernel with blocks",
@@ -415,6 +430,6 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
             "flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=[3, 1, 2]); "
             "ls.collapse.balanced_limit(flow, [0.2, 0.3, 0.4]).gram_w",
         ),
-        Statement("3.3: Figures 1-19", "residual and convolutional networks; linear counterpart", "linsolve collapse"),
+        Statement("3.3: Figures 1-20", "residual and convolutional networks; linear counterpart", "linsolve collapse"),
     ),
 }

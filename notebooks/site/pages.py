@@ -92,7 +92,7 @@ def _card(cls: type) -> str:
 
 
 _READING = """\
-Every formula was read under the assumptions of its source and to the order that the source states; signs such as
+Every formula below was read under the assumptions of its source and to the order that the source states; signs such as
 $\\sim$, $\\approx$ and $O(\\cdot)$ are quoted as printed and judged as such. Before a formula is called
 typographical, every consistent reading is tried: a sign convention, a normalization, the other branch of a root,
 another count of indices. If one of them works, the record says which, and the verdict is *convention*. *Incorrect*
@@ -136,7 +136,7 @@ def _paper_checked(key: str) -> list[str]:
     parts = [f"(checked-{key})=\n## {_short(paper)}", f"{_accents(str(paper))}. Read: {paper.edition}."]
     section = ""
     for each in published.find(key):
-        title = each.place.removesuffix(f", {each.number}")
+        title = _section(each)
         if title != section:
             section = title
             parts.append(f"### {title[0].upper()}{title[1:]}")
@@ -144,16 +144,29 @@ def _paper_checked(key: str) -> list[str]:
     return parts
 
 
+def _section(each: published.Formula) -> str:
+    """Return the section of a record; sections 3.1 to 3.3 of the thesis are its papers 1 to 3."""
+    return re.sub(r"^(section 3\.(\d)), its ", r"\1 (paper \2), ", each.place.removesuffix(f", {each.number}"))
+
+
+def _verdict(each: published.Formula) -> str:
+    """Return the verdict, with a link to the record of which it is a consequence, and the reason."""
+    reason, verdict = each.reason, each.verdict.capitalize()
+    if each.follows:
+        root = next(one for one in published.find(each.source) if one.check.__name__ == each.follows)
+        verdict += f" (consequence of [{_plain(root.number)}](#{root.name}))"
+        reason = re.sub(r"^Consequence of [^:]*: ", "", reason)
+    return f"*{verdict}*" + (f": {_plain(reason)}" if reason else "")
+
+
 def _record(each: published.Formula) -> list[str]:
     """Return the parts of one record: place, quote, setting, verdict with reason, the form that holds, evidence."""
-    reason = f": {_plain(each.reason)}" if each.reason else ""
-    follows = f" It rests on [this record](#{each.source}-{each.follows})." if each.follows else ""
     about = ", ".join(f"[{name}](cards/{name}.md)" for name in each.about)
-    shown = f"{_plain(each.evidence)} Test: `{each.name}`."
+    shown = f"{_plain(re.sub('^Compare ', 'Compared ', each.evidence))} Test: `{each.name}`."
     return [
         f"({each.name})=\n**{each.number}**, {_plain(each.states)}",
         f"> {_plain(each.quote)}",
-        f"Setting: {_plain(each.setting)}. *{each.verdict.capitalize()}*{reason}.{follows}",
+        f"Setting: {_plain(each.setting)}. {_verdict(each)}.",
         f"$$\n{each.latex}\n$$",
         f"{shown} Card: {about}." if about else shown,
     ]

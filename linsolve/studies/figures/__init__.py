@@ -101,7 +101,11 @@ FIGURES = {
     "ortiz-7": Figure("directions", "ortiz_7", 2, "figure 7 (linear): alignment of eigenvectors", ORTIZ),
     "ortiz-9": Figure("directions", "ortiz_9", 1, "figure 9 (linear): kernels frozen in training", ORTIZ),
     "seleznova-3.1-1": Figure(
-        "random_kernels", "seleznova_311", 2, "section 3.1, figure 1: dispersion of the tangent kernel", SELEZNOVA
+        "random_kernels",
+        "seleznova_311",
+        2,
+        "section 3.1, figure 1: dispersion of the tangent kernel, sampled up to L/M = 0.3",
+        SELEZNOVA,
     ),
     "seleznova-3.2-3": Figure(
         "random_kernels", "seleznova_323", 3, "section 3.2, figure 3: the kernel off the diagonal", SELEZNOVA

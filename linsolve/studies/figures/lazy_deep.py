@@ -79,15 +79,17 @@ def compute_geiger_4b(seed: int = 0) -> dict[str, Any]:
 
 def draw_geiger_4b(axes: Any, data: dict[str, Any]) -> None:
     """Draw the variances times the width, which lie on one curve."""
-    for ax, name, title in zip(axes, ("one", "two"), ("one hidden layer", "two hidden layers"), strict=True):
+    for ax, name, title in zip(
+        axes, ("one", "two"), (f"one hidden layer, {SAMPLES} draws", f"two hidden layers, {DRAWS} draws"), strict=True
+    ):
         for color, (h, (mean, error)) in zip(INK, data[name].items(), strict=False):
             ax.errorbar(SCALED, mean, 2 * error, fmt="o", markerfacecolor="none", color=color, label=f"$h$ = {h}")
         ax.set(xscale="log", yscale="log", xlabel=r"$\sqrt{h}\,\alpha$", title=title)
         ax.set(ylabel=r"$h\, \mathrm{Var}\, \alpha (f - f_0) / y^2$")
     axes[0].plot(data["line"], data["theory"], color=COLORS["black"], label=r"theory, $h \to \infty$")
-    axes[1].axhline(data["lazy"], color=COLORS["black"], linestyle="--", label="lazy training, 5/9")
+    axes[1].axhline(data["lazy"], color=COLORS["black"], linestyle="--", label="theory: lazy asymptote, 5/9")
     low = data["feature"] < 2 * data["lazy"]
-    axes[1].plot(data["line"][low], data["feature"][low], color=COLORS["black"], label="feature training")
+    axes[1].plot(data["line"][low], data["feature"][low], color=COLORS["black"], label="theory: feature asymptote")
     for ax in axes:
         ax.legend(fontsize=9)
 
@@ -141,15 +143,20 @@ def draw_geiger_10(axes: Any, data: dict[str, Any]) -> None:
     for color, (scaled, curve) in zip(INK, data["scales"].items(), strict=False):
         axes[0].loglog(TIMES, curve["moved"], **MARKS, color=color, label=f"{scaled:g}")
         axes[0].loglog(TIMES[TIMES < 1], curve["linear"][TIMES < 1], color=color, linewidth=1.2)
+    axes[0].plot([], [], color="gray", linewidth=1.2, label="lines: $K_0 y t$")
     axes[0].plot(early, data["scales"][SCALES[0]]["leading"], color=black, label=r"$\alpha \to 0$")
-    axes[0].set(ylabel=r"$|f - f_0| / \rho \sqrt{h}$", title=f"(a) $h$ = {WIDTH}: linear until $t_1$")
+    axes[0].set(ylabel=r"$|f - f_0| / \rho \sqrt{h}$", title=f"(a) change of the output, $h$ = {WIDTH}")
     axes[0].legend(title=r"$\sqrt{h}\,\alpha$", fontsize=9)
     for color, (h, curve) in zip(INK, data["widths"].items(), strict=False):
         axes[1].loglog(TIMES, curve["output"], **MARKS, color=color, label=f"$h$ = {h}")
         axes[2].loglog(TIMES, FEATURE * curve["moved"], **MARKS, color=color, label=f"$h$ = {h}")
         axes[2].loglog(early, FEATURE * curve["leading"], color=color, linewidth=1.2)
-    axes[1].set(ylabel=r"$|f| / \rho \sqrt{h}$", title=rf"(b) $\sqrt{{h}}\,\alpha$ = {FEATURE:g}")
-    axes[2].set(ylabel=r"$\alpha |f - f_0| / y$", title=r"(c), (d) lines: $\alpha \to 0$")
+    axes[1].set(ylabel=r"$|f| / \rho \sqrt{h}$", title=rf"(b) output, $\sqrt{{h}}\,\alpha$ = {FEATURE:g}")
+    axes[2].set(
+        ylabel=r"$\alpha |f - f_0| / y$", title=rf"(c), (d) change of the output, $\sqrt{{h}}\,\alpha$ = {FEATURE:g}"
+    )
     for ax in axes:
         ax.set(xlabel=r"$t / t_1$")
-    axes[1].legend(fontsize=9)
+    axes[2].plot([], [], color="gray", linewidth=1.2, label=r"lines: $\alpha \to 0$")
+    for ax in axes[1:]:
+        ax.legend(fontsize=9)

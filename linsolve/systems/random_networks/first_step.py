@@ -1,4 +1,4 @@
-"""Change of the tangent kernel in the first step of gradient descent: exact mean and explicit networks."""
+"""Derivative of the tangent kernel along the first gradient step, gates held: exact mean and explicit networks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOG_4 = np.log(4)
 
 @checked(ARGUMENTS, logarithm=True)
 def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: Any, beta: Any, norm_squared: Any) -> Any:
-    r"""Return :math:`\ln(-E\Delta\Theta/\eta)` for the first step of gradient descent, for all depths 1 to L at once.
+    r"""Return :math:`\ln(-E\Delta\Theta/\eta)` of the first step, gates held, for all depths 1 to L.
 
     A step with learning rate :math:`\eta \to 0` on the loss :math:`(f - y)^2/2` at the input of the kernel changes the
     kernel by :math:`\Delta\Theta = -\eta (f - y) \nabla f \cdot \nabla\Theta`. With the gates of a piecewise linear
@@ -46,16 +46,18 @@ def log_change(xp: Any, widths: Any, weight_variance: Any, slope: Any, omega: An
 
     Notes
     -----
-    Exact at every width and for every target, to first order in the learning rate. A large step may increase the
-    kernel: a network of one hidden layer of linear units without biases has
+    Exact at every width for the derivative with gates held, which does not depend on the target. It is the mean change
+    to first order in the learning rate for linear units only: a step of ReLU units also flips gates, which adds a term
+    of first order that depends on the target, see ``NTKFirstStep``. A large step may increase the kernel: a network of
+    one hidden layer of linear units without biases has
     :math:`\Delta\Theta = -4 g |x|^2 f + g^2 |x|^2 \Theta`, :math:`g = \eta (f - y)`. Networks with a dead layer
     contribute 0. The law ``NTKFirstStep`` checks this function.
 
     Source: Seleznova (2024), section 3.2, theorem 4.1 (A.10), for ReLU: the relative change tends to infinity in the
-    chaotic phase and to 0 in the ordered phase. Both hold for the magnitude; to first order in the learning rate the
-    mean change is negative. At the edge of chaos it grows with depth at a constant ratio of depth and width, see
-    `linsolve.systems.random_networks.limits.first_step`. ``linsolve card NTKFirstStep`` lists the published formulas
-    and their verdicts.
+    chaotic phase and to 0 in the ordered phase. Both hold for the magnitude of the derivative, whose mean is negative;
+    the source holds the gates fixed, too. At the edge of chaos it grows with depth at a constant ratio of depth and
+    width, see `linsolve.systems.random_networks.limits.first_step`. ``linsolve card NTKFirstStep`` lists the published
+    formulas and their verdicts.
 
     Examples
     --------

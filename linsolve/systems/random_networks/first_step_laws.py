@@ -1,4 +1,4 @@
-"""Laws of the change of the tangent kernel in the first step of gradient descent: mean, and order in each phase."""
+"""Laws of the tangent kernel's derivative along the first gradient step: mean, and order in each phase."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ __all__ = ["NTKFirstStep", "NTKFirstStepLimit"]
 
 
 class NTKFirstStep(RandomNetworks):
-    r"""Mean change of the tangent kernel in the first step of gradient descent, exact at every width and depth.
+    r"""Mean of the tangent kernel's derivative along a gradient step, gates held, at every width and depth.
 
-    For the loss :math:`(f - y)^2/2` at the input of the kernel, to first order in the learning rate :math:`\eta`,
+    For the loss :math:`(f - y)^2/2` at the input of the kernel, with learning rate :math:`\eta` and fixed gates
+    (the signs of the units' arguments),
 
     .. math:: \frac{E\Delta\Theta}{\eta} = -4 \sum_{m<k} p_k (p_m \mathcal X_{1m} + b_m)
         \,\mathcal S_{mk} \mathcal X_{kL}, \qquad
         \mathcal S_{ij} = \tfrac13 \mathcal X_{ij} - \tfrac13 \prod_{k=i}^{j-1} \Bigl(1 - \frac1{n_k}\Bigr),
 
-    for every target, with the symbols of `linsolve.systems.random_networks.log_moments`; and for neighboring layers
+    independent of ``y``, with the symbols of `linsolve.systems.random_networks.log_moments`; and for neighboring layers
 
     .. math:: E f^2 |\delta^{\ell+1}|^2 |x^{\ell-1}|^2
         = |x^0|^4 \sigma_w^2 a^{2L-3} \frac{n_{\ell-1}}{n_0^2} \mathcal X_{1\ell} \mathcal X_{\ell+1, L} .
@@ -41,8 +42,16 @@ class NTKFirstStep(RandomNetworks):
 
     Notes
     -----
-    Exact; checked against explicit networks, whose kernel is differentiated exactly along the gradient step. The
-    sampled quantity has the degree of :math:`\Theta^2` in the weights and a relative variance of the order of
+    Exact for this derivative; checked against explicit networks, whose kernel is differentiated exactly along the
+    gradient step. Linear units (slope 1) have no gates: there it is the mean change to first order in the rate.
+
+    For other slopes a step of size :math:`\eta` flips a gate with a probability of order :math:`\eta`, and a flip
+    changes :math:`|\delta|^2` by order 1. The flips therefore add a term of first order that depends on the target. For
+    a single ReLU unit with one input, weight variance 2, ``omega = beta = (1, 1)`` and :math:`|x| = 1` the law is -16;
+    the flips add :math:`-2 |y| E|v|^3/\sqrt{4\pi} = -8 |y|/\pi`, ``v`` the weight of the output: 16 % at ``y = 1``.
+    The source holds the gates fixed, too.
+
+    The sampled quantity has the degree of :math:`\Theta^2` in the weights and a relative variance of the order of
     :math:`e^{20 L/M}` for ReLU units, so the example has few layers. Source:
     `linsolve.systems.random_networks.first_step.log_change`. ``linsolve card NTKFirstStep`` lists the published
     formulas and their verdicts.
@@ -58,7 +67,7 @@ class NTKFirstStep(RandomNetworks):
 
     target: Any = parameter("y", "target", default=0.0)
 
-    approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks after one small step"
+    approximates: ClassVar[str] = "averages over random ReLU, leaky or linear networks, gates held during the step"
     unapplied: ClassVar[str] = "an average over random starts whose spread is not known"
     draws: ClassVar[int] = 30_000
 
@@ -73,7 +82,7 @@ class NTKFirstStep(RandomNetworks):
         return {"missing hidden layers": alone}
 
     def prediction(self, xp: Any) -> dict[str, Any]:
-        """Return the mean change over the rate, and the means of neighboring layers."""
+        """Return the mean derivative over the rate, and the means of neighboring layers."""
         logs = first_step.log_change(xp, *self.numbers())
         change, neighbors = in_range(
             "NTKFirstStep", lambda: (-xp.exp(logs[-1]), self.neighbors(xp)), **self.parameters()
@@ -119,12 +128,12 @@ class NTKFirstStep(RandomNetworks):
 
 
 class NTKFirstStepLimit(DeepLimit):
-    r"""Relative change of the kernel in the first step, in the joint limit of depth and width, to order ``1/M``.
+    r"""Relative derivative of the kernel along the first step, gates held, in the limit of depth and width.
 
     For constant width ``M``, depth :math:`L = \lambda M` and standard weights,
     :math:`r = -E\Delta\Theta/(\eta E\Theta)` is of order :math:`a^L/M` in the ordered phase, ``L`` at the edge of
     chaos, and :math:`L a^L` in the chaotic phase, with the factors of
-    `linsolve.systems.random_networks.limits.first_step`. The small parameter is ``1/M``.
+    `linsolve.systems.random_networks.limits.first_step`. The relative error is of order ``1/M``, the small parameter.
 
     Parameters
     ----------
@@ -133,7 +142,8 @@ class NTKFirstStepLimit(DeepLimit):
 
     Notes
     -----
-    Approximates the means of `NTKFirstStep`. Source: Seleznova (2024), theorem 4.1: the limit is 0 in the ordered phase
+    Approximates the means of `NTKFirstStep`: the derivative with gates held, without the gates that a step of ReLU
+    networks flips. Source: Seleznova (2024), theorem 4.1: the limit is 0 in the ordered phase
     and infinity in the chaotic phase. ``linsolve card NTKFirstStepLimit`` lists the published formulas and their
     verdicts.
 

@@ -274,9 +274,9 @@ def crossover(xp: Any, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
     gain=Argument("gain of a layer", "[0, inf)"),
 )
 def first_step(xp: Any, found: str, ratio: Any, c: Any, biases: Any, gain: Any) -> Any:
-    r"""Return the limit of the scaled mean change in the first step, :math:`r = -E\Delta\Theta/(\eta E\Theta)`.
+    r"""Return the limit of the scaled mean derivative along the first step, :math:`r = -E\Delta\Theta/(\eta E\Theta)`.
 
-    To first order in the learning rate :math:`\eta`, for the loss :math:`(f - y)^2/2` at the same input, standard
+    With gates held, for learning rate :math:`\eta` and the loss :math:`(f - y)^2/2` at the same input, standard
     weights and constant width, with :math:`\alpha = n_0/(M |x^0|^2)` and :math:`x = c\lambda`,
 
     .. math:: \frac{M r}{a^L} \to \frac{4 (c + 1)}{3 \alpha (1 - a)^2} \text{ (ordered)}, \qquad

@@ -107,11 +107,13 @@ def correlations(width: int, depth: int) -> Any:
         r"\mathcal X_{(1,L)} \sum_\ell \tfrac{n_{\ell-1}^2}{n_0^2} + 2 \sum_{\ell_1 < \ell_2} \tfrac{n_{\ell_1-1} "
         r"n_{\ell_2-1}}{n_0^2} \mathcal X_{(1,\ell_1)} \mathcal C_{(\ell_1,\ell_2)} \mathcal X_{(\ell_2,L)}"
     ),
-    verdict="typographical",
+    verdict="incorrect",
     reason=(
-        "the proof of Lemma A.5 has the factor 2 of the mixed terms and the products over their own layers; the "
-        "correlation C is that of (29), corrected"
+        "Consequence of Lemma A.4(2): C is the correlation (29). A second fault is of print: the factor 2 of the mixed "
+        "terms and the products over their own layers are missing, which the proof of Lemma A.5 has. The squares of "
+        "single layers are unaffected"
     ),
+    follows="correlation_of_lengths",
     about=MOMENTS,
 )
 def mean_square_of_the_weights() -> Evidence:
@@ -170,7 +172,7 @@ def mean_square_of_the_biases() -> Evidence:
         r"\tfrac{n_{\ell_1-1}}{n_0} a^{-\ell_2} \bigr),\; 3 \mathcal C = \prod (1 + \tfrac5n) + 2 \prod (1 - \tfrac1n)"
     ),
     verdict="incorrect",
-    reason="rests on the correlation (29); at fixed depth it holds with its error terms",
+    reason="Consequence of Lemma A.4(2): at fixed depth it is unaffected, to its error terms",
     setting="ReLU networks with zero biases at initialization, widths of order M, depth and width to infinity together",
     follows="correlation_of_lengths",
     about=MOMENTS,

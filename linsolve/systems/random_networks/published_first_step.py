@@ -29,11 +29,11 @@ formula = Source("seleznova_2024", "ReLU networks with zero biases at initializa
     ),
     verdict="holds under a condition",
     reason=(
-        "as a lower bound, from a few layers on: the mean change is larger by a factor of order L^2. The mean of the "
-        "terms that are kept has a^{2L-2} n_{l-1}/n_0 in place of a^{2L-1}, and 5 in place of the 1 in the first "
-        "product, since f and delta share the weights of the later layers; the limit (43) holds"
+        "as a lower bound, from a few layers on: the mean change, gates held, is larger by a factor of order L^2. The "
+        "mean of the terms that are kept has a^{2L-2} n_{l-1}/n_0 in place of a^{2L-1}, and 5 in place of the 1 in the "
+        "first product, since f and delta share the weights of the later layers; the limit (43) holds"
     ),
-    setting="ReLU networks with zero biases at initialization, widths of order M, chaotic phase",
+    setting="ReLU networks with zero biases at initialization, gates held, widths of order M, chaotic phase",
     about=("NTKFirstStep",),
 )
 def neighboring_layers() -> Evidence:
@@ -55,7 +55,7 @@ def neighboring_layers() -> Evidence:
 
 
 def _change(depth: int, width: int, a: float) -> float:
-    """Return the mean change of the kernel in a first step over minus the rate, inputs of dimension `width`."""
+    """Return the kernel's mean change, gates held, over minus the rate, inputs of dimension `width`."""
     return _first_step(depth, width, a) * (depth * a ** (depth - 1) + np.sum(a ** np.arange(depth)))
 
 
@@ -91,7 +91,7 @@ def _first_step(depth: int, width: int, a: float) -> float:
         "the change decays as a^L/M, more slowly than the bound: of the sums of Lemma A.7 only the terms in a^{2L} are "
         "kept, and in this phase those in a^L are larger; the limit 0 of the theorem holds"
     ),
-    setting="ReLU networks with zero biases at initialization, widths of order M, ordered phase",
+    setting="ReLU networks with zero biases at initialization, gates held, widths of order M, ordered phase",
     about=("NTKFirstStepLimit",),
     tolerance=2e-3,
 )
@@ -117,15 +117,16 @@ def decay_of_the_first_step() -> Evidence:
     ),
     verdict="convention",
     reason=(
-        "at rates of order 1/M, as in the NTK parametrization; at the constant rate of Theorem 4.1 the change carries "
+        "for the derivative along the step, gates held, as in the source's proof; at rates of order 1/M, as in the NTK "
+        "parametrization; at the constant rate of Theorem 4.1 the change carries "
         "a further factor M. Section 3.2 credits the growth at the edge to Hanin and Nica (2020)"
     ),
-    setting="ReLU networks with zero biases at initialization, widths of order M, first step of descent",
+    setting="ReLU networks with zero biases at initialization, gates held, widths of order M, first step of descent",
     about=("NTKFirstStepLimit",),
     tolerance=1e-3,
 )
 def first_step_at_the_edge() -> Evidence:
-    """Compare double sums at the rate 1/M at constant L/M, extrapolated in 1/M, and at L/M of 6 and 7."""
+    """Compare with double sums at the rate 1/M at constant L/M, extrapolated in 1/M, and at L/M of 6 and 7."""
     changes = [_first_step(depth, 2 * depth, 1.0) / (2 * depth) for depth in (100, 200, 400)]
     twice, once = (2 * changes[k + 1] - changes[k] for k in (1, 0))
     more, less = (_first_step(ratio * 100, 100, 1.0) / ratio for ratio in (7, 6))

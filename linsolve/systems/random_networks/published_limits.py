@@ -31,7 +31,7 @@ def _finite(width: int, ratio: float) -> float:
     ),
     latex=r"V = e^{5\lambda} \Bigl[\tfrac13 + \tfrac{2}{9\lambda} - \tfrac{1 - e^{-6\lambda}}{27\lambda^2}\Bigr]",
     verdict="incorrect",
-    reason="rests on the correlation (29); the growth as exp(5 lambda) holds",
+    reason="Consequence of Lemma A.4(2): the prefactor differs, the growth as exp(5 lambda) is unaffected",
     follows="correlation_of_lengths",
     about=("NTKDispersionLimit",),
     tolerance=1e-4,
@@ -59,7 +59,10 @@ def dispersion_of_deep_networks() -> Evidence:
         r"2\varphi_2)(5\lambda) + \tfrac{\varphi_1(5\lambda) - \varphi_1(-\lambda)}{9\lambda}"
     ),
     verdict="incorrect",
-    reason="rests on the correlation (29); (41) and the limit of appendix B.1 are the same expression",
+    reason=(
+        "Consequence of Lemma A.4(2): the part of the biases and the growth as exp(5 lambda) are unaffected; (41) and "
+        "the limit of appendix B.1 are the same expression"
+    ),
     follows="correlation_of_lengths",
     about=("NTKDispersionLimit",),
 )
@@ -96,7 +99,7 @@ def dispersion_at_the_edge() -> Evidence:
         "- 1}{z}"
     ),
     verdict="incorrect",
-    reason="rests on the correlation (29)",
+    reason="Consequence of Lemma A.4(2): the growth as exp(5 lambda) is unaffected",
     setting="ReLU networks with zero biases at initialization, widths of order M, edge of chaos, L/M -> lambda",
     follows="correlation_of_lengths",
     about=("NTKMoments", "NTKDispersionLimit"),
@@ -146,8 +149,8 @@ def _both(ratio: float) -> float:
     ),
     verdict="incorrect",
     reason=(
-        "rests on the correlation (29); the last line also drops a factor 1/a of its last term. The limits (35), (36) "
-        "that are drawn from it hold"
+        "Consequence of Lemma A.4(2): the limits (35), (36) that are drawn from it are unaffected. The last line also "
+        "drops a factor 1/a of its last term"
     ),
     follows="correlation_of_lengths",
     about=("NTKMoments",),
@@ -224,7 +227,7 @@ def _biases(width: int, ratio: float, a: float) -> float:
     ),
     latex=r"\mathcal C_{(1,L)} \to \tfrac13 e^{5\lambda} + \tfrac23 e^{-\lambda}",
     verdict="incorrect",
-    reason="the limit of the products of (29)",
+    reason="Consequence of Lemma A.4(2): to first order in lambda the limit is unaffected",
     follows="correlation_of_lengths",
     about=("NTKDispersionLimit",),
     tolerance=1e-3,
@@ -250,7 +253,10 @@ def limit_of_the_correlation() -> Evidence:
         r"e^{-6\lambda}}{27\lambda^2}\Bigr]"
     ),
     verdict="incorrect",
-    reason="half of (32), by the correlation (29), as is the sum over both parts below it; both fall to 0 all the same",
+    reason=(
+        "Consequence of Lemma A.4(2): half of (32), as is the sum over both parts below it; the limit 0 of both is "
+        "unaffected"
+    ),
     follows="correlation_of_lengths",
     about=("NTKFirstStepLimit",),
     tolerance=1e-4,

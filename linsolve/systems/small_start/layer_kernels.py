@@ -209,7 +209,9 @@ class LayerImbalance(Statistic):
     For :math:`a_i \sim N(0, \sigma^2/N)`, :math:`W_{ij} \sim N(0, \sigma^2/D)` with small :math:`\sigma`, the norms
     of the rank-one layers at the end of training, :math:`u_1 = |W|_2`, :math:`u_2 = |a|`, obey
 
-    .. math:: \langle u_1^2 - u_2^2 \rangle = \sigma^2 \, \frac{N - 1}{D}.
+    .. math:: \langle u_1^2 - u_2^2 \rangle = \sigma^2 \, \frac{N - 1}{D} .
+
+    `prediction` and `sample` give it in units of :math:`\sigma^2`, as :math:`(N - 1)/D`.
 
     Parameters
     ----------

@@ -109,9 +109,9 @@ def where_the_regimes_meet() -> Evidence:
     ),
     verdict="holds under a condition",
     reason=(
-        "order -1 in alpha, at fixed width; the first change of the kernel is odd in the last layer and averages to 0, "
-        "so that its size is of order -1 in h, measured for the Softplus of the source; at infinite width, linear, the "
-        "order in sqrt(h) alpha is -2; the images of the source were not used"
+        "At fixed width the change falls as 1/alpha, as printed. In h it falls as 1/h, not 1/sqrt(h) (measured with "
+        "Softplus units of one hidden layer; the images and the depth of the source were not used). For linear units "
+        "at infinite width it falls as 1/(sqrt(h) alpha)^2"
     ),
     setting="one hidden layer, square loss, one input: linear units, and the Softplus (10)",
     about=("LazyRegime", "FixedWidthKernelChange"),

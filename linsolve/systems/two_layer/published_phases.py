@@ -315,12 +315,15 @@ def saddle_of_a_start_without_p() -> Evidence:
 
 @formula(
     "3.1",
-    "Theorem 1, condition",
+    "Theorem 1, footnote 1",
     "limit excluded by the condition",
-    quote=r"If $P \neq 0$, then",
+    quote=r"Because $\alpha_+ > 0$, $\xi(t) < 1$. So, (5) is well defined.",
     latex=r"y = Q = 0:\; p_i = p_i(0)/\sqrt{1 + 4 \gamma^2 d \rho^2 P t}",
     verdict="holds under a condition",
-    reason="not y = Q = 0, where the characteristic time is infinite and (5) reads 0/0; its limit is the form given",
+    reason=(
+        "unless y = Q = 0: there alpha_+ = 0, the characteristic time is infinite and (5) reads 0/0; its limit is the "
+        "form given"
+    ),
     setting="rho = |x|; see the record of the length below (4)",
     about=FLOWS,
 )

@@ -25,7 +25,7 @@ def numbers(*values):
 
 @pytest.mark.parametrize("slope", SLOPES)
 def test_the_derivative_is_that_of_a_step_taken(slope):
-    """One step of gradient descent, the kernel computed anew; what is left is of second order in the rate."""
+    """One step of gradient descent that flips no gate, the kernel computed anew; the rest is of second order."""
     rng = np.random.default_rng(5)
     omega, beta = rng.uniform(0.5, 2, (2, 4))
     networks = first_step.draw(rng, 40, [3, 6, 8, 7], 1.5, slope, 0.8)
@@ -74,6 +74,43 @@ def test_the_mean_is_that_of_sampled_networks(seed, setting):
     fall = (here.output - 0.2) * first_step.tangent(networks, here, omega, beta)
     exact = np.exp(first_step.log_change(np, *numbers(widths, variance, slope, omega, beta, norm))[-1])
     assert abs(fall.mean() - exact) < 3.5 * fall.std(ddof=1) / np.sqrt(len(fall))
+
+
+ONE_UNIT = {"widths": [1, 1], "weight_variance": 2.0, "slope": 0.0}  # with omega = beta = (1, 1)
+
+
+@pytest.mark.parametrize("target", [0.0, 3.0])
+def test_one_unit_with_its_gate_held(target):
+    """The mean derivative is -16 for every target."""
+    law = ls.laws.NTKFirstStep(**ONE_UNIT, omega=[1.0, 1.0], beta=[1.0, 1.0], target=target)
+    assert law.prediction(np)["change"] == pytest.approx(-16, rel=1e-14)
+    networks = first_step.draw(np.random.default_rng(3), 200_000, **ONE_UNIT)
+    here = networks.evaluate()
+    found = -(here.output - target) * first_step.tangent(networks, here, np.ones(2), np.ones(2))
+    assert abs(found.mean() + 16) <= 3.5 * found.std(ddof=1) / np.sqrt(len(found))
+
+
+def mean_of_a_step(rate, target):
+    """Mean change of one unit's kernel over the rate by the midpoint rule; an inactive unit keeps its kernel."""
+    one, v = np.ones(2), (np.arange(500) - 249.5) / 28
+    # cells of a tenth of the rate, where gates flip, then cells of 1/150
+    cell = np.repeat([rate / 10, 1 / 150], [600, 1400])
+    h = np.cumsum(cell) - cell / 2
+    share = np.outer(cell * np.exp(-(h**2) / 4), np.exp(-(v**2) / 4) / 28).ravel() / (4 * np.pi)
+    h, v = (a.reshape(-1, 1, 1) for a in np.meshgrid(h, v, indexing="ij"))
+    none = np.zeros((h.size, 1))
+    networks = first_step.Networks([h, v], [none, none], none + 1, 0.0)
+    both = networks.step(rate, target, one, one), networks
+    moved, here = (each.evaluate().kernel(one, one) for each in both)
+    return np.sum(share * (moved - here)) / rate
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("target", [0.5, 1.0, 3.0])
+def test_one_unit_whose_gate_flips(target):
+    """A step changes the kernel by -16 - 8 |y|/pi times the rate: the gates that flip add to the law."""
+    steps = [mean_of_a_step(rate, target) for rate in (2e-3, 1e-3)]
+    assert 2 * steps[1] - steps[0] == pytest.approx(-16 - 8 * target / np.pi, rel=2e-3)
 
 
 @pytest.mark.parametrize("slope", [Fraction(0), Fraction(1, 4), Fraction(1)])
