@@ -20,7 +20,7 @@ __all__ = ["BlockFeatures", "bias_rate"]
 
 def bias_rate() -> Any:
     """Return the declaration of the learning rate of the bias."""
-    return parameter(r"\eta_b", "learning rate of the bias", domain="[0, inf)", typical=(0.5, 2.0), default=1.0)
+    return parameter(r"\eta_b", "learning rate of the bias", domain="[0, 1e300]", typical=(0.5, 2.0), default=1.0)
 
 
 class BlockFeatures(Flow):

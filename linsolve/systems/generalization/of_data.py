@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from linsolve import arithmetic
-from linsolve.core.arguments import integer, real_array
+from linsolve.core.arguments import Interval, integer, real_array
 from linsolve.core.parameters import parameter
 from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import power_of_two
@@ -234,7 +234,9 @@ class GeneralizationOfData(ErrorCurves):
         [1.1, 0.174]
         """
         who = f"{cls.__name__}.of_kernel"
-        matrix = arithmetic.to_numpy(real_array(who, "kernel", kernel, meaning="kernel on all inputs"))
+        matrix = arithmetic.to_numpy(
+            real_array(who, "kernel", kernel, meaning="kernel on all inputs", domain=Interval("[-1e300, 1e300]"))
+        )
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"{who}: kernel has shape {matrix.shape} but must be square (kernel on all inputs)")
         count = len(matrix)
@@ -244,7 +246,10 @@ class GeneralizationOfData(ErrorCurves):
         features = vectors * np.sqrt(np.maximum(values, 0))
         train, test = features[:n], features[n:]
         given = (("signal", signal), ("start", start))
-        signal, start = (count * real_array(who, name, value, meaning="variance, over K") for name, value in given)
+        signal, start = (
+            count * real_array(who, name, value, meaning="variance, over K", domain=Interval("[0, 1e300]"))
+            for name, value in given
+        )
         return cls(train, test.T @ test / len(test), signal, start, noise_variance, ridge)
 
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -91,8 +91,8 @@ class LoRA(Flow):
 
     target: Any = parameter("S", "input-output map of the new task", axes=("n_out", "n_in"))
     base: Any = parameter("W_0", "frozen map", axes=("n_out", "n_in"))
-    scale: Any = parameter("c", "scale of the update, alpha/rank", domain="(0, inf)", default=1.0)
-    ratio: Any = parameter(r"\rho", "learning rate of B over that of A", domain="(0, inf)", default=1.0)
+    scale: Any = parameter("c", "scale of the update, alpha/rank", domain="[1e-100, 1e100]", default=1.0)
+    ratio: Any = parameter(r"\rho", "learning rate of B over that of A", domain="[1e-100, 1e100]", default=1.0)
     tau: Any = parameter(r"\tau", "time constant of A", domain="(0, inf)", typical=(0.5, 2.0), default=1.0)
 
     def __post_init__(self) -> None:

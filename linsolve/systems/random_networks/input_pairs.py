@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, real_array
+from linsolve.core.arguments import Interval, integer, real_array
 from linsolve.numerics.checked import Argument, checked
 from linsolve.systems.random_networks.input_sampling import sample_kernels
 from linsolve.systems.random_networks.kernel_moments import ARGUMENTS, log_moments
@@ -95,8 +95,9 @@ def pair_ratio(
     >>> bool(found.value > found.wide + 4 * found.error), round(found.wide, 2)
     (True, 0.31)
     """
-    if count < 3:
-        raise ValueError(f"pair_ratio: count = {count} must be at least 3 (networks, for a standard error); say 1000")
+    count = integer("pair_ratio", "count", count, meaning="networks, for a standard error", low=3, example=1000)
+    if not -1e30 <= slope <= 1e30:
+        raise ValueError(f"pair_ratio: slope = {slope:g} must lie between -1e30 and 1e30 (negative arguments); say 0")
     gram = mean_square * np.array([[1.0, cosine], [cosine, 1.0]])
     drawn = sample_kernels(rng, count, float(slope), gram, widths, weight_variance, 0.0)
     kernel = drawn.weights + drawn.biases

@@ -88,5 +88,5 @@ def test_a_bias_of_even_and_uneven_parts_is_seen():
 
 
 def test_negative_rates_are_refused():
-    with pytest.raises(ValueError, match=r"FrozenHead: eta_b = -1.0 must lie in \[0, inf\) \(learning rate"):
+    with pytest.raises(ValueError, match=r"FrozenHead: eta_b = -1.0 must lie in \[0, 1e300\] \(learning rate"):
         ls.FrozenHead(2.0, 1.0, 0.5, 3, 2, np.eye(3), -1.0)
