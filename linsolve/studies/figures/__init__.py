@@ -47,7 +47,7 @@ class Figure(NamedTuple):
     --------
     >>> from linsolve.studies.figures import FIGURES
     >>> FIGURES["E.1"].panels, FIGURES["E.1"].title
-    (3, 'figure E.1: what the learned kernel is worth on a new task')
+    (3, 'figure E.1: error of the learned kernel on a new task')
     """
 
     module: str
