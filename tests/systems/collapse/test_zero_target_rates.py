@@ -71,6 +71,36 @@ def test_within_1e_12_of_sixty_digits(w):
         assert np.max(np.abs(found["h"] - rest)) <= 1e-12
 
 
+def of_one_rate(eta, mu, h, w, t):
+    """Return w and h by the closed form of one rate, of y = exp(2 mu sigma) with y' = 2 mu (E y + a)."""
+    eta, mu, h, w, t = map(MP.mpf, (eta, mu, h, w, t))
+    part = eta * h**2 / mu
+    rest = w**2 - part
+    y = MP.exp(2 * mu * rest * t) + (part / rest * MP.expm1(2 * mu * rest * t) if rest else 2 * mu * part * t)
+    return float(MP.sqrt(max(rest + part / y, MP.mpf(0)))), float(h / MP.sqrt(y))
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.exhaustive)])
+def test_starts_beside_balance_keep_all_digits(count):
+    """E/w^2 of either sign down to its rounding, where the pole of E < 0 is far and its two parts would cancel."""
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        eta, mu, h = 10 ** rng.uniform(-1, 1, 3)
+        w = np.sqrt(eta * h * h / mu) * (1 + rng.choice([-1, 1]) * 10 ** rng.uniform(-17, -0.5))
+        t = 10 ** rng.uniform(-3, 1.5) / w**2
+        found, (first, rest) = ZeroTargetRates(eta, [mu])(t, (w, [h])), of_one_rate(eta, mu, h, w, t)
+        assert abs(found["w"] - first) <= 1e-12 * w
+        assert abs(found["h"][0] - rest) <= 1e-12 * h
+
+
+def test_times_beyond_the_doubles_are_answered_without_a_warning():
+    late = ZeroTargetRates(1.0, [1.0, 1.0])([0.0, 1.0, 1e300, np.inf], (1.0, [1e-150, 1e50]))
+    np.testing.assert_array_equal(late["w"], [1.0, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(late["h"][:, 1], [1e50] * 4)
+    balanced = ZeroTargetRates(1.0, [8.0])(3e4, (0.25, [0.25 * np.sqrt(8.0)]))
+    assert 0 < balanced["w"] < 0.25
+
+
 @pytest.mark.parametrize("check", ["velocity", pytest.param("residual", marks=pytest.mark.exhaustive)])
 def test_it_is_proved_from_the_loss(check):
     report = ls.verify(*ZeroTargetRates.example(np.random.default_rng(0)), dps=30, checks=[check])
