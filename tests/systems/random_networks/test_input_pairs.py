@@ -56,6 +56,7 @@ def drawn(ratio, steps=200):
 
 
 @pytest.mark.parametrize("ratio", [1.0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in (0.25, 2.0))])
+@pytest.mark.exhaustive
 def test_the_limit_is_the_mean_over_simulated_angles(ratio):
     found, margin = drawn(ratio)
     assert abs(found - ls.ntk.pair_limit(ratio)) <= margin
