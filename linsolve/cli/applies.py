@@ -35,6 +35,12 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target", metavar="COLUMN", help="read the labels from this column of a .csv file [last]")
     parser.add_argument("--rates", metavar="A,B,...", help="set the learning rates, one for each layer [1]")
+    parser.add_argument(
+        "--activation",
+        metavar="NAME",
+        help="take hidden units with this activation function: relu, or leaky_relu:ALPHA such as leaky_relu:0.2; exact "
+        "for mirrored units and samples [linear]",
+    )
     parser.add_argument("--center", action="store_true", help="remove the means of inputs and targets first")
     parser.add_argument(
         "--tolerance",
@@ -96,16 +102,18 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     import dataclasses
 
+    from linsolve.solvability.activation import spelled
     from linsolve.solvability.answer import answered
     from linsolve.solvability.files import read_data, read_weights
 
     weights = read_weights(options.weights, names=options.layers)
     rates = read_rates("applies", options.rates)
     data = read_data(options.data, target=options.target, center=options.center, test=options.test)
+    unit = spelled("applies", options.activation)
     verdict = answered(
         weights.layers, data.pair, rates, covariances=data.covariances, until=options.until,
         tolerance=options.tolerance, names=weights.names, bias=weights.biases, step=options.step,
-        within=options.within, test=data.test, threshold=options.threshold,
+        within=options.within, test=data.test, threshold=options.threshold, activation=unit,
     )  # fmt: skip
     verdict = dataclasses.replace(verdict, remarks=(*weights.notes, *verdict.remarks))
     print(verdict.to_json() if options.json else verdict.report() if options.all else verdict)

@@ -39,6 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
+    from linsolve.solvability.activation import spelled
     from linsolve.solvability.files import read_data, read_weights
     from linsolve.solvability.solve import checked_step, solved
     from linsolve.studies.network.report import check_destination, left_out, write
@@ -48,10 +49,11 @@ def run(options: argparse.Namespace) -> int:
     source = f"{path.resolve()} and {_resolved(options.data)}"
     folder = check_destination(f"solve-{path.stem}" if options.out is None else options.out, source)
     weights = read_weights(options.weights, "solve", options.layers)
+    unit = spelled("solve", options.activation)
     rates = read_rates("solve", options.rates)
     data = read_data(options.data, target=options.target, center=options.center, who="solve", test=options.test)
     traj = solved(
-        weights.layers, data.pair, times, rates, weights.biases, None, options.rtol, options.tolerance,
+        weights.layers, data.pair, times, rates, weights.biases, unit, options.rtol, options.tolerance,
         data.covariances, weights.names, checked_step("solve", options.step, options.within),
         data.test,
     )  # fmt: skip

@@ -16,6 +16,7 @@ def applies(
     rates: Any = None,
     *,
     bias: Any = None,
+    activation: str | tuple[str, float] | None = None,
     covariances: bool = False,
     until: float | None = None,
     tolerance: float | None = None,
@@ -42,6 +43,8 @@ def applies(
     bias : sequence of array_like, or a number, optional
         Trained biases, one entry a layer, shape (n_l,) or a number for all units, None for a layer without a bias; they
         have the learning rates of their layers, and need samples.
+    activation : None, "linear", "relu" or ("leaky_relu", alpha)
+        Activation function of the hidden units; `alpha`, above -1, is the slope of negative inputs. See Notes.
     covariances : bool
         Whether `data` holds second moments instead of samples.
     until : float, optional
@@ -89,7 +92,18 @@ def applies(
     constant input 1. If the inputs are centered, the weights move as without biases on centered targets in two cases:
     only the last layer has a bias; or the hidden biases are zero and the last is the mean of the targets.
 
-    Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum, steps of finite size.
+    A leaky ReLU network (ReLU: alpha = 0) with one hidden layer trains as the linear network :math:`g W_2 W_1 x`,
+    :math:`g = (1 + \alpha) / 2`, under three conditions, whose distances the verdict states: each hidden unit (w, u),
+    its row of W1 and column of W2, has a mirrored unit (-w, -u); each sample (x, y) has a mirrored sample (-x, -y);
+    there is no bias, or an output bias of 0. Units or samples on a line through the origin may also cancel with other
+    multiplicities. The network then stays odd, and its weights are at every time those of the linear network, under
+    gradient flow, gradient descent, momentum and sign-equivariant optimizers such as Adam. ``verdict.flow()`` is the
+    flow of the weights :math:`\sqrt g W_l`. With two or more hidden layers the network stays odd but does not stay
+    linear: the verdict states the distance of its gradient. Source: Zhang, Saxe & Latham, "When are bias-free ReLU
+    networks effectively linear networks?" (2025).
+
+    Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
+    units, momentum, steps of finite size.
 
     Accuracy: every exact flow is compared with the integrated network (``verdict.errors``); the bounds of nearby cases
     dominate the measured errors (``tests/solvability/test_applies.py``, ``test_bound.py``).
@@ -106,10 +120,17 @@ def applies(
     >>> flow, z0 = verdict.flow()
     >>> flow(float("inf"), z0)["output"].round(6).item() == flow.y.round(6).item()
     True
+
+    A ReLU network of mirrored units, on mirrored samples:
+
+    >>> w, u = np.concatenate([w, -w]), np.concatenate([u, -u])
+    >>> data = [[1.0, 2.0], [2.0, 4.0], [-1.0, -2.0], [-2.0, -4.0]], [1.0, 3.0, -1.0, -3.0]
+    >>> print(str(ls.applies([w, u], data, activation="relu")).split(",")[0])
+    2-6-1 ReLU network: exact as TwoLayer
     """
     from linsolve.solvability.answer import answered  # imported on use: it needs SciPy
 
     return answered(
         weights, data, rates, covariances, until, tolerance, bias=bias, step=step, within=within, test=test,
-        threshold=threshold,
+        threshold=threshold, activation=activation,
     )  # fmt: skip

@@ -25,15 +25,20 @@ Rule = tuple[float, float]
 def answered(
     weights: Any, data: Any, rates: Any, covariances: bool, until: float | None, tolerance: float | None,
     names: Any = None, bias: Any = None, step: float | None = None, within: float | None = None, test: Any = None,
-    threshold: float | None = None,
+    threshold: float | None = None, activation: Any = None,
 ) -> Verdict:  # fmt: skip
     """Return the verdict of `judge`, with the departure of descent and the test loss if `step` and `test` are given."""
     rule, correct = checked_step(WHO, step, within), _checked_threshold(threshold, test, covariances)
-    found = judge(weights, data, rates, covariances, until, tolerance, names, bias)
+    found = judge(weights, data, rates, covariances, until, tolerance, names, bias, activation)
+    if not found.integrable:  # it is not followed
+        left = [name for name, each in (("test", test), ("step", step)) if each is not None]
+        remark = f"{' and '.join(left)}: not answered, because the network is not followed."
+        return dataclasses.replace(found, remarks=(*found.remarks, remark)) if left else found
     end = found.until or until
+    tolerance = tolerance if activation is None else found.tolerance
 
     def at(times: Any, rule: Rule | None = None) -> NetworkTrajectory:
-        return solved(weights, data, times, rates, bias, None, 1e-10, tolerance, covariances, names, rule)
+        return solved(weights, data, times, rates, bias, activation, 1e-10, tolerance, covariances, names, rule)
 
     if test is not None:
         network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)

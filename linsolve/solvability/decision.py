@@ -12,9 +12,11 @@ from linsolve.core.arguments import number
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones
 from linsolve.core.network_arguments import Network, read
 from linsolve.core.reduced_network import Reduced, fastest_rate, norm, reduced
+from linsolve.solvability.activation import read_activation
 from linsolve.solvability.conditions import Assessment, Condition, assess
 from linsolve.solvability.integration import LONGEST, WHO, followed, kernel_change, refuse_endless
 from linsolve.solvability.laws import near_laws
+from linsolve.solvability.leaky_relu import Reduction
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.neighbors import neighbors
 from linsolve.solvability.verdict import Verdict
@@ -32,14 +34,28 @@ def judge(
     tolerance: float | None,
     names: Sequence[str] | None = None,
     bias: Any = None,
+    activation: Any = None,
 ) -> Verdict:
     """Return the verdict; see `linsolve.applies`. Error messages name the layers by `names`."""
+    unit = read_activation(WHO, activation)
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
     if until is not None:
         until = number(WHO, "until", until, meaning="time; left out, a learning time", example=10.0)
-    if network.biases:
-        return _with_biases(network, data, until)
-    return _judged(network, until)
+    nonlinear = Reduction.of(WHO, unit, network, data, covariances)
+    if nonlinear is None:
+        return _linear(network, data, until)
+    network = nonlinear.linear(network)
+    return nonlinear.judged(_linear(network, data, until) if nonlinear.holds else _unfollowed(network))
+
+
+def _linear(network: Network, data: Any, until: float | None) -> Verdict:
+    return _with_biases(network, data, until) if network.biases else _judged(network, until)
+
+
+def _unfollowed(network: Network) -> Verdict:
+    """Return the conditions of each flow, none of which is exact, for a network that is not integrated."""
+    assessed = [dataclasses.replace(each, match=None) for each in assess(network, reduced(network))]
+    return Verdict(network.widths, tuple(assessed), (), 0.0, (), {}, network.tolerance, network.precision)
 
 
 def _judged(network: Network, until: float | None) -> Verdict:

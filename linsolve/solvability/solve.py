@@ -13,9 +13,11 @@ from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
 from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred
+from linsolve.solvability.activation import read_activation
 from linsolve.solvability.departure import departure, map_match
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.held_out import read_test, test_loss
+from linsolve.solvability.leaky_relu import Reduction
 from linsolve.solvability.problem import BiasedProblem, Problem
 from linsolve.solvability.routes import by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
@@ -32,7 +34,7 @@ def solve(
     rates: Any = None,
     *,
     bias: Any = None,
-    activation: str | None = None,
+    activation: str | tuple[str, float] | None = None,
     rtol: float = 1e-10,
     tolerance: float | None = None,
     covariances: bool = False,
@@ -63,8 +65,9 @@ def solve(
     bias : sequence of array_like, or a number, optional
         Trained biases, one entry a layer, shape (n_l,) or a number for all units, None for a layer without a bias; they
         have the learning rates of their layers, and need samples.
-    activation : None or "linear"
-        Activation function of the hidden units.
+    activation : None, "linear", "relu" or ("leaky_relu", alpha)
+        Activation function of the hidden units; `alpha`, above -1, is the slope of negative inputs. A network with one
+        hidden layer of mirrored units, on mirrored samples and without biases, trains as a linear network (see Notes).
     rtol : float
         Relative tolerance of the integrator. A closed form whose conditions do not hold to rounding (1e-13) is used if
         the bound on its relative error is at most `rtol`.
@@ -107,7 +110,10 @@ def solve(
     ------
     ValueError, TypeError
         If shapes do not fit, entries are not finite, a time is negative, or infinite without a closed form, biases come
-        with second moments, or the activation is not linear; if the kernel exceeds the memory, at its access.
+        with second moments, or the activation is unknown; if the kernel exceeds the memory, at its access.
+    NotExact
+        If a network with leaky ReLU does not train as a linear network; the message names the condition, its distance,
+        the unit or the sample, and the fix.
     ArithmeticError
         If the integrators exceed their evaluations before the last time.
 
@@ -130,11 +136,23 @@ def solve(
     and the last bias is the mean of the targets, the weights move in the same way, and the biases do not change.
     Other networks with biases are integrated. If all inputs are 0, biases learn alone.
 
-    Exact for: linear layers under gradient flow. Not for: nonlinear units, momentum. The trajectory is
-    that of gradient flow; `step` only finds the time at which gradient descent leaves it.
+    A leaky ReLU network, :math:`f(x) = W_2 \phi(W_1 x)` with :math:`\phi(z) = z` for :math:`z > 0` and
+    :math:`\alpha z` otherwise, trains as the linear network :math:`g W_2 W_1 x`, :math:`g = (1 + \alpha) / 2`, under
+    three conditions (Zhang, Saxe & Latham, "When are bias-free ReLU networks effectively linear networks?"): each
+    hidden unit (w, u), its row of W1 and column of W2, has a mirrored unit (-w, -u); each sample (x, y) has a mirrored
+    sample (-x, -y); there is no bias, or an output bias of 0. The network stays odd, and its weights are those of the
+    linear network at every time, also under gradient descent, momentum and sign-equivariant optimizers such as Adam.
+    Then ``map`` is the function of the network, :math:`g W_2 W_1`, and ``ntk`` its own tangent kernel, which is larger
+    than that of the linear network. If a condition fails, or with two or more hidden layers, the network is not linear
+    and is refused.
+
+    Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
+    units, momentum. The trajectory is that of gradient flow; `step` only finds the time at which gradient descent
+    leaves it.
 
     Accuracy: layers, map and loss within 1e-10 (closed forms) and 1e-8 (integrated) of an independent integration of
-    the raw weights (``tests/solvability/test_solve.py``, and 300 networks by ``python -m benchmarks networks``).
+    the raw weights (``tests/solvability/test_solve.py``, and 300 networks by ``python -m benchmarks networks``). Leaky
+    ReLU networks agree with the simulated nonlinear network to 1e-12 (``tests/solvability/test_leaky_relu.py``).
     Without `tolerance`, conditions that hold to 1e-13 count as exact; the error is this distance times its growth. The
     bound on the error of other closed forms is Gronwall's (`linsolve.applies`), which is large at large depth.
 
@@ -152,6 +170,10 @@ def solve(
     >>> traj = ls.solve([weights[0], weights[0][:, 0]], (X[:, :1] * [1.0, 2.0, 0.0], X[:, 0]), [0.0, float("inf")])
     >>> traj.route, float(traj["loss"][1].round(12))
     ('closed form: TwoLayer', 0.0)
+    >>> W, u, Z = weights[0], weights[2][:, :1].T @ weights[2][:, :4], X[:, :1] * [1.0, 2.0, 0.0]
+    >>> mirrored = [np.concatenate([W, -W]), np.concatenate([u, -u], axis=1)]
+    >>> ls.solve(mirrored, (np.concatenate([Z, -Z]), np.concatenate([X[:, 1], -X[:, 1]])), 1.0, activation="relu").route
+    'closed form: TwoLayer; linear network of gain 0.5'
     >>> ls.solve([[[0.0]]], ([[1.0]], [3.0]), [0.0, float("inf")], test=([[2.0]], [5.0]))["test_loss"].tolist()
     [12.5, 0.5]
     """
@@ -185,11 +207,7 @@ def solved(
     test: Any = None,
 ) -> NetworkTrajectory:
     """Return the trajectory; see `solve`. Error messages name the layers by `names`; `rule` is from `checked_step`."""
-    if not (activation is None or (isinstance(activation, str) and activation == "linear")):
-        raise ValueError(
-            f"{WHO}: activation = {shown(activation)} must be None or 'linear' (activation function of the hidden "
-            "units); only linear networks are solved"
-        )
+    unit = read_activation(WHO, activation)
     refuse_unpaired(WHO, data, covariances is True)  # before t, which solve(weights, X, Y, t) would take for Y
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
     times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
@@ -197,8 +215,13 @@ def solved(
     held_out = None if test is None else read_test(WHO, test, network)
     samples = None if covariances else _samples(data)
     accept = tolerance is not None
+    limit = network.tolerance if accept else min(ROUNDING, network.tolerance)
     idle = bool(network.biases)
     whole = network if covariances else read(WHO, weights, data, rates, covariances, FINEST, names, idle=idle)
+    nonlinear = Reduction.of(WHO, unit, network._replace(tolerance=limit), data, covariances)
+    if nonlinear is not None:
+        nonlinear.refuse(WHO)
+        network, whole = nonlinear.linear(network), nonlinear.linear(whole)
 
     def at(times: np.ndarray) -> NetworkTrajectory:
         if samples is not None and network.biases:
@@ -206,6 +229,8 @@ def solved(
         return _without_biases(network, Problem(whole, times, rtol, samples), accept)
 
     found = at(times)
+    if nonlinear is not None:
+        found = nonlinear.restored(found, Problem(whole, times, rtol, samples))
     if held_out is not None:
         values = found.values
         values["test_loss"] = lambda: test_loss(values, held_out)

@@ -82,6 +82,8 @@ class NetworkTrajectory(NamedSeries):
         Layers and observables by name.
     departure : Departure, optional
         First time at which gradient descent with the given step differs from gradient flow.
+    kind : str
+        Kind of the network.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class NetworkTrajectory(NamedSeries):
     notes: tuple[str, ...]
     values: Deferred
     departure: Departure | None = None
+    kind: str = "linear network"
 
     def __getitem__(self, name: str) -> np.ndarray:
         return np.asarray(super().__getitem__(name))

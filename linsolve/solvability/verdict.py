@@ -55,6 +55,10 @@ class Verdict:
         First time at which gradient descent with the given step differs from gradient flow.
     generalization : Generalization, optional
         Test loss over time on given test samples.
+    kind : str
+        Kind of the network.
+    integrable : bool
+        Whether `linsolve.solve` integrates the network if no flow is exact.
     """
 
     widths: tuple[int, ...]
@@ -68,6 +72,8 @@ class Verdict:
     laws: tuple[NearLaw, ...] = ()
     departure: Departure | None = None
     generalization: Generalization | None = None
+    kind: str = "linear network"
+    integrable: bool = True
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -111,10 +117,8 @@ class Verdict:
             if near
             else "no case is near"
         )
-        raise NotExact(
-            f"applies: {failed} must vanish (relative distances) for a closed form to hold; {hint}; "
-            "linsolve.solve integrates the weights of this network"
-        )
+        fix = "linsolve.solve integrates the weights of this network" if self.integrable else "the notes state the fix"
+        raise NotExact(f"applies: {failed} must vanish (relative distances) for a closed form to hold; {hint}; {fix}")
 
     def flow(self, name: str | None = None) -> tuple[Flow, Any]:
         """Return an exact flow and its start, ``(flow, z0)``, with the time of the network. See `match`."""
@@ -123,7 +127,7 @@ class Verdict:
 
     def _answer(self) -> list[str]:
         title = "-".join(map(str, self.widths))
-        lines = [f"{title} linear network: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
+        lines = [f"{title} {self.kind}: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
         if self.tolerance != TOLERANCE:
             why = f", the precision of {self.precision} numbers" if self.precision != "float64" else ""
             lines.append(f"Conditions hold up to a relative distance of {self.tolerance:.2g}{why}.")
@@ -238,7 +242,7 @@ class Verdict:
             for n in self.neighbors
         ]
         found = {"widths": self.widths, "exact": self.exact, "flows": flows, "until": self.until}
-        found |= {"laws": self.laws, "tolerance": self.tolerance, "precision": self.precision}
+        found |= {"kind": self.kind, "laws": self.laws, "tolerance": self.tolerance, "precision": self.precision}
         found |= {"departure": self.departure} if self.departure is not None else {}
         if self.generalization is not None:
             found["generalization"] = self.generalization.as_dict()

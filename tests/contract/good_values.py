@@ -181,7 +181,7 @@ OWN: dict[str, dict[str, Any]] = {
     "learn": {"depth": 2, "width": 4, "scale": 0.1, "step": 0.05},
     "sgd": {"weights": arrays()["layers"][1] @ arrays()["layers"][0], "batch": 2},
     "solve": {"bias": None, "activation": None, "test": HELD_OUT},
-    "applies": {"bias": None, "test": HELD_OUT, "threshold": 0.1},
+    "applies": {"bias": None, "activation": None, "test": HELD_OUT, "threshold": 0.1},
     "collapse.collapse": {
         "flow": collapsing(),
         "start": "balanced",

@@ -364,8 +364,11 @@ PAIR = np.array([[1.0, 0.3], [0.2, 2.0]]), np.eye(2)
         ({"bias": "none"}, r"solve: bias = .* real numbers"),
         ({"bias": {1: 0.0}}, r"solve: bias = .* real numbers"),
         ({"bias": 0.0, "covariances": True}, r"solve: bias needs the means of the data, .*; pass samples"),
-        ({"activation": "relu"}, r"solve: activation = 'relu' must be None or 'linear'"),
-        ({"activation": np.tanh}, r"solve: activation = .* must be None or 'linear'"),
+        (
+            {"activation": "relu"},
+            r"solve: activation = 'relu' needs mirrored units, relative distance 1; also",
+        ),
+        ({"activation": np.tanh}, r"solve: activation = .* must be None, 'linear', 'relu' or"),
         ({"t": -1.0}, r"solve: t = -1.0 must lie in \[0, inf\]"),
         ({"t": np.nan}, r"solve: t = nan is not a number"),
         ({"t": [1.0, np.inf]}, r"solve: t = inf must be finite \(time; no closed form holds, "),

@@ -93,7 +93,7 @@ def _write_scalars(traj: NetworkTrajectory, path: Path) -> None:
 def _page(run: Run, data: Data, notes: Sequence[str]) -> str:
     traj = run.traj
     widths = [traj["map"].shape[-1], *(traj[name].shape[-2] for name in traj if name[0] == "w")]
-    title = f"Training of a {'-'.join(map(str, widths))} linear network on {data.name}"
+    title = f"Training of a {'-'.join(map(str, widths))} {traj.kind} on {data.name}"
     loss = traj["loss"]
     rows = [
         Row("route", traj.route, "closed form" if traj.flow is not None else "the weights are integrated"),
