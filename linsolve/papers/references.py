@@ -177,6 +177,16 @@ _RECORDS = (
         "LoRA+: Efficient Low Rank Adaptation of Large Models", 2024, "Hayou",
         (("booktitle", "International Conference on Machine Learning"), *_arxiv("2402.12354")),
     ),
+    Reference(
+        "saxe_2022", "inproceedings", ("Saxe, Andrew", "Sodhani, Shagun", "Lewallen, Sam Jay"),
+        "The Neural Race Reduction: Dynamics of Abstraction in Gated Networks", 2022, "Saxe, Sodhani, Lewallen",
+        (("booktitle", "International Conference on Machine Learning"), ("volume", "162"), *_arxiv("2207.10430")),
+    ),
+    Reference(
+        "zhang_2024", "inproceedings", ("Zhang, Yedi", "Latham, Peter E.", "Saxe, Andrew"),
+        "Understanding Unimodal Bias in Multimodal Deep Linear Networks", 2024, "Zhang, Latham, Saxe",
+        (("booktitle", "International Conference on Machine Learning"), ("volume", "235"), *_arxiv("2312.00935")),
+    ),
 )  # fmt: skip
 
 REFERENCES = {record.key: record for record in _RECORDS}

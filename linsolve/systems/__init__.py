@@ -18,6 +18,7 @@ SYSTEMS = (
     "whitened",
     "attention",
     "lora",
+    "gated",
     "deep",
     "small_start",
     "kernel_regime",

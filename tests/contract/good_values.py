@@ -277,6 +277,7 @@ OWN: dict[str, dict[str, Any]] = {
         "max_evaluations": 500,
     },
     "RankOneAttention.stages": {"z0": ls.RankOneAttention.State(np.array([0.1, 0.2])), "share": 0.5},
+    "NeuralRace.pathway": {"targets": np.ones((2, 3, 1)), "tau": 0.5},
     "LoRA.init": {"n_in": 3, "rank": 2, "n_out": 4, "size": 0.3},
     "LoRA.of": {"a": np.eye(3)[:2], "b": np.eye(4)[:, :2]},
     "LoRA.simulate": {"a": np.eye(3)[:2], "b": 0.1 * np.eye(4)[:, :2], "rtol": 1e-6, "max_evaluations": 500},

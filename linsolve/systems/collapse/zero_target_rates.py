@@ -11,6 +11,7 @@ from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
+from linsolve.numerics.quadrature import double_exponential
 
 __all__ = ["ZeroTargetRates"]
 
@@ -212,7 +213,7 @@ class _Way(NamedTuple):
 
     def time(self, xp: Any, u: Any) -> tuple[Any, Any]:
         """Return the time and its derivative: ``u`` is sigma, for ``E < 0`` ``log(span / left)``."""
-        nodes, weights = _nodes(xp)
+        nodes, weights = double_exponential(xp, max(24, xp.dps // 2) if arithmetic.is_object(xp) else 24)
         far = xp.minimum(u, xp.full_like(u, 600))  # from there on the pole alone grows
         low = xp.where(self.falls, self.span * xp.exp(-far), 0 * u)
         width = xp.where(self.falls, -self.span * xp.expm1(-far), u)
@@ -313,17 +314,3 @@ def _root(xp: Any, square: Any, total: Any, parts: Any, mu: Any) -> Any:
     rounds = 60 + xp.dps // 4 if arithmetic.is_object(xp) else 200
     x = arithmetic.repeated(xp, rounds, step, goal / xp.sum(2 * mu * own, axis=-1))[0]
     return xp.where(falls, x, xp.ones_like(x))
-
-
-def _nodes(xp: Any) -> tuple[Any, Any]:
-    """Return nodes and weights of double-exponential quadrature on [0, 1]."""
-    digits = xp.dps if arithmetic.is_object(xp) else 16
-    inverse = max(24, digits // 2)  # of the step
-    reach = float(np.arcsinh((digits + 2) * np.log(10) / np.pi))
-    count = int(np.ceil(reach * inverse))
-    k = xp.astype(xp.arange(2 * count + 1), xp.float64) - count
-    u = k / inverse
-    half = xp.pi * xp.sinh(u)
-    nodes = 1 / (1 + xp.exp(-half))
-    weights = xp.pi * xp.cosh(u) * nodes / (1 + xp.exp(half)) / inverse
-    return nodes, weights

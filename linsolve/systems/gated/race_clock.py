@@ -1,0 +1,245 @@
+r"""Clock of a race: strengths that grow as exponentials of one integral of their common error.
+
+.. math:: \dot x_p = c_p x_p\, g, \quad g = 1 - \sum_p x_p, \quad 0 < c_p \leq 1, \; x_p \geq 0 .
+
+With :math:`\dot\theta = g` the strengths are :math:`x_p = x_p(0) e^{c_p \theta}`, and :math:`\theta` tends to the root
+:math:`\theta_\infty` of :math:`\sum_p x_p(0) e^{c_p \theta} = 1`. With the final strengths :math:`X_p`, of sum 1, and
+:math:`\delta = \theta_\infty - \theta`,
+
+.. math:: \dot\delta = -g = -\sum_p X_p (1 - e^{-c_p \delta}) = -\delta k(\delta), \quad
+    k(\delta) = \sum_p X_p c_p \varphi(c_p \delta), \; \varphi(x) = (1 - e^{-x})/x .
+
+The time is that of a single pathway of speed :math:`k(0)`, logistic in :math:`u = \log|e^\delta - 1|`, and an
+integral without a pole,
+
+.. math:: t = \frac{u_0 - u}{k(0)}
+    + \int_\delta^{\delta_0} \frac{k(0) \varphi(\delta) - k}{\delta\, k(0)\, \varphi(\delta)\, k}\, d\delta, \qquad
+    \frac{dt}{du} = -\frac{\varphi(\delta)}{k(\delta)} .
+
+:math:`\varphi/k` falls with :math:`\delta`, below the target from :math:`1/k(0)` to 1, so that Newton's method for u at
+a given time converges monotonically from the start. Above the target, :math:`\delta < 0`, it is slow where
+:math:`|\delta|` exceeds `FARTHEST`. In :math:`\log \delta` the integrand is analytic in a strip of half-width
+:math:`\pi/2`, whatever the parameters; the quadrature of doubles is
+double-exponential. In high precision panels of Gauss-Legendre quadrature need fewer nodes for short paths.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linsolve import arithmetic
+from linsolve.numerics.quadrature import double_exponential, legendre
+from linsolve.numerics.scalar import phi
+
+__all__ = ["FARTHEST", "NONE", "RaceClock"]
+
+NONE = -1e6  # stands for the logarithm of 0
+_GONE = 800  # exp(-800) underflows
+FARTHEST = 40  # above the target
+_ROUNDS = 20  # Newton steps in doubles
+
+
+class RaceClock(NamedTuple):
+    """Path of a race in its clock; arrays of shape batch, or batch + (pathway,).
+
+    Parameters
+    ----------
+    logs, c : array, shape batch + (pathway,)
+        Logarithms of the final strengths, and exponents, at most 1.
+    span : array, shape batch
+        ``theta_inf``, negative if the race starts above its target.
+    pace : array, shape batch
+        ``k(0)``, the final rate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.systems.gated.race_clock import RaceClock
+    >>> way = RaceClock.of(np, np.log([0.1, 0.1]), np.array([1.0, 0.5]), np.array(0.8))
+    >>> np.exp(way.logs).round(4).tolist()  # the pathway of twice the speed wins
+    [0.7298, 0.2702]
+    >>> float(np.sum(np.exp(way.logs)))
+    1.0
+    """
+
+    logs: Any
+    c: Any
+    span: Any
+    pace: Any
+
+    @classmethod
+    def of(cls, xp: Any, logs: Any, c: Any, gap: Any) -> RaceClock:
+        """Return the clock of a race from the logarithms of its strengths, exponents, and the error at the start."""
+        logs, c = xp.broadcast_arrays(logs, c)
+        span = arithmetic.implicit(xp, partial(_span, xp), partial(_short, xp), logs, c, gap + 0 * logs[..., 0])
+        final = logs + c * span[..., None]
+        return cls(final, c, span, xp.sum(c * xp.exp(final), axis=-1))
+
+    def _wide(self) -> RaceClock:
+        """Return the clock with an axis for the nodes of a quadrature."""
+        return self._replace(
+            logs=self.logs[..., None, :],
+            c=self.c[..., None, :],
+            **{name: getattr(self, name)[..., None] for name in ("span", "pace")},
+        )
+
+    def rate(self, xp: Any, delta: Any) -> Any:
+        """Return ``k(delta)``."""
+        x, ends = self.c * delta[..., None], xp.exp(self.logs)
+        if arithmetic.is_object(xp):
+            return xp.sum(ends * self.c * phi(xp, x), axis=-1)
+        near = x > -1  # beyond, exp(-x) may overflow
+        early = ends - xp.exp(xp.where(near, self.logs, self.logs - x))
+        early = early / xp.where(near, xp.ones_like(x), delta[..., None] + 0 * x)
+        return xp.sum(xp.where(near, ends * self.c * phi(xp, xp.where(near, x, xp.zeros_like(x))), early), axis=-1)
+
+    def gap(self, xp: Any, delta: Any) -> Any:
+        """Return the error ``g``."""
+        return delta * self.rate(xp, delta)
+
+    def time(self, xp: Any, u: Any) -> tuple[Any, Any]:
+        """Return the time of ``u = log|exp(delta) - 1|``, and minus its derivative."""
+        delta = self._delta(xp, u)
+        nodes, weights = self._nodes(xp)
+        wide, width = self._wide(), self.span - delta
+        d = delta[..., None] + width[..., None] * nodes
+        k, single = wide.rate(xp, d), phi(xp, d)
+        nonzero = xp.where(d == 0, xp.ones_like(d), d)
+        rest = (wide.pace * single - k) / nonzero / (wide.pace * single * k)
+        passed = width * xp.sum(weights * rest, axis=-1)
+        slope = phi(xp, delta) / self.rate(xp, delta)
+        return (_logistic(xp, self.span) - u) / self.pace + passed, slope
+
+    def _nodes(self, xp: Any) -> tuple[Any, Any]:
+        """Return nodes and weights on [0, 1] for the integral from `span`; no singularity is within 3 of the path."""
+        if not arithmetic.is_object(xp):
+            return double_exponential(xp, 38)
+        longest = float(np.abs(arithmetic.to_numpy(self.span).astype(float)).max())
+        if longest > 60:
+            half = np.arcsin(0.5 / np.hypot(1, np.log1p(longest) / np.pi))  # of the strip in the node's variable
+            return double_exponential(xp, int(np.ceil((xp.dps + 4) * np.log(10) / (2 * np.pi * half))))
+        panels = int(np.ceil((longest + 0.1) / 3))
+        nodes, weights = legendre(xp, xp.dps * 4 // 5 + 8)
+        return xp.concat([(nodes + k) / panels for k in range(panels)]), xp.concat([weights / panels] * panels)
+
+    def left(self, xp: Any, t: Any) -> Any:
+        """Return ``delta`` at finite times."""
+
+        def late(u: Any, way: Any, t: Any) -> Any:
+            return RaceClock(*way).time(xp, u)[0] - t
+
+        u = arithmetic.implicit(xp, lambda way, t: RaceClock(*way)._inverted(xp, t), late, tuple(self), t)
+        return self._delta(xp, u)
+
+    def _delta(self, xp: Any, u: Any) -> Any:
+        """Return delta at u."""
+        return _unlogistic(xp, u, self.span)
+
+    def _inverted(self, xp: Any, t: Any) -> Any:
+        """Return u at times `t`, by Newton steps from the start."""
+        if arithmetic.is_object(xp):  # start from the solution in doubles; every Newton step doubles its digits
+            with np.errstate(all="ignore"):
+                rough = RaceClock(*(arithmetic.to_numpy(v).astype(float) for v in self))
+                u, digits = xp.asarray(rough._inverted(np, arithmetic.to_numpy(t).astype(float))), 10
+            while digits < xp.dps:
+                found, slope = self.time(xp, u)
+                u, digits = u + (found - t) / slope, 2 * digits
+            return u
+        start = _logistic(xp, self.span)
+
+        def step(u: Any) -> tuple[Any]:
+            found, slope = self.time(xp, xp.maximum(u, xp.full_like(u, -_GONE)))
+            found = found + (xp.maximum(u, xp.full_like(u, -_GONE)) - u) / self.pace
+            return (u + (found - t) / slope,)
+
+        first = start - t * self.rate(xp, self.span) / phi(xp, self.span)
+        return arithmetic.repeated(xp, _ROUNDS, step, first)[0]
+
+    def reaching(self, xp: Any, gap: Any) -> Any:
+        """Return the time at which the error has fallen to `gap`, of the sign of the initial error and not zero."""
+        delta = arithmetic.implicit(xp, partial(_reached, xp), partial(_missing, xp), self.logs, self.c, gap)
+        return self.time(xp, _logistic(xp, delta))[0]
+
+
+def _logistic(xp: Any, x: Any) -> Any:
+    """Return ``log|exp(x) - 1|``."""
+    high, low = x > 30, x < -1
+    near = xp.log(xp.abs(xp.expm1(xp.where(high | low, xp.ones_like(x), x))))
+    sides = xp.log1p(-xp.exp(-xp.abs(x)))
+    return xp.where(high, x + sides, xp.where(low, sides, near))
+
+
+def _unlogistic(xp: Any, u: Any, span: Any) -> Any:
+    """Return x of the sign of `span` with ``u = log|exp(x) - 1|``."""
+    below, high, small = (span < 0) & (u < 0), u > 30, u < -1
+    one = -xp.ones_like(u)
+    above = xp.where(high, u + xp.log1p(xp.exp(-xp.abs(u))), xp.log1p(xp.exp(xp.where(high, one, u))))
+    early = xp.log(-xp.expm1(xp.where(below & ~small, u, one)))
+    late = xp.log1p(-xp.exp(xp.where(below & small, u, one)))
+    return xp.where(span < 0, xp.where(small, late, early), above)
+
+
+def _powers(xp: Any, logs: Any, c: Any, delta: Any) -> Any:
+    return logs - c * delta[..., None]
+
+
+def _total(xp: Any, logs: Any, c: Any, delta: Any) -> tuple[Any, Any]:
+    """Return ``log sum exp(logs - c delta)`` and minus its derivative."""
+    powers = _powers(xp, logs, c, delta)
+    top = xp.max(powers, axis=-1)
+    parts = xp.exp(powers - top[..., None])
+    whole = xp.sum(parts, axis=-1)
+    return top + xp.log(whole), xp.sum(c * parts, axis=-1) / whole
+
+
+def _where_total_is(xp: Any, logs: Any, c: Any, level: Any) -> Any:
+    """Return delta with ``log sum exp(logs - c delta) = level``, by Newton steps from the left of a convex function."""
+
+    def step(delta: Any) -> tuple[Any]:
+        value, slope = _total(xp, logs, c, delta)
+        return (delta + (value - level) / slope,)
+
+    rounds = _ROUNDS + (xp.dps // 8 if arithmetic.is_object(xp) else 0)
+    return arithmetic.repeated(xp, rounds, step, xp.max((logs - level[..., None]) / c, axis=-1))[0]
+
+
+def _grown(xp: Any, logs: Any, c: Any, span: Any) -> Any:
+    """Return ``sum exp(logs) (exp(c span) - 1)``, accurate for short and for long spans."""
+    z = c * span[..., None]
+    near = xp.abs(z) < 1
+    early = xp.exp(xp.where(near, logs, xp.zeros_like(logs))) * xp.expm1(xp.where(near, z, xp.zeros_like(z)))
+    return xp.sum(xp.where(near, early, xp.exp(logs + z) - xp.exp(logs)), axis=-1)
+
+
+def _short(xp: Any, span: Any, logs: Any, c: Any, gap: Any) -> Any:
+    """Return the growth of the sum of strengths minus the error at the start."""
+    return _grown(xp, logs, c, span) - gap
+
+
+def _span(xp: Any, logs: Any, c: Any, gap: Any) -> Any:
+    """Return ``theta_inf``: the root of the sum of logarithms, then of the growth itself."""
+    span = -_where_total_is(xp, logs, c, 0 * gap)
+    for _ in range(2):  # near the end the logarithm of the sum loses digits
+        close = xp.abs(span) < 1
+        some = xp.where(close, span, 0 * span)
+        slope = xp.sum(c * xp.exp(logs + c * some[..., None]), axis=-1)
+        span = span - xp.where(close, _short(xp, some, logs, c, gap) / slope, 0 * span)
+    return span
+
+
+def _missing(xp: Any, delta: Any, logs: Any, c: Any, gap: Any) -> Any:
+    """Return the error at `delta` minus `gap`."""
+    return -_grown(xp, logs, c, -delta) - gap
+
+
+def _reached(xp: Any, logs: Any, c: Any, gap: Any) -> Any:
+    """Return ``delta`` at which the error is `gap`."""
+    delta = _where_total_is(xp, logs, c, xp.log1p(-gap))
+    for _ in range(2):  # as in `_span`
+        slope = xp.sum(c * xp.exp(_powers(xp, logs, c, delta)), axis=-1)
+        close = xp.abs(delta) < 1
+        delta = delta - xp.where(close, _missing(xp, delta, logs, c, gap) / slope, 0 * delta)
+    return delta
