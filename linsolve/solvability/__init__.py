@@ -23,6 +23,9 @@ def applies(
     within: float | None = None,
     test: Any = None,
     threshold: float | None = None,
+    base: Any = None,
+    scale: float | None = None,
+    context: float | None = None,
 ) -> Verdict:
     r"""Return the exact solutions that hold for a linear network on a data set, and the errors of the nearest others.
 
@@ -72,7 +75,8 @@ def applies(
     Returns
     -------
     Verdict
-        Its flows run in the network's time. ``print`` shows the answer, ``verdict.report()`` all conditions.
+        Its flows run in the network's time. ``print`` shows the answer, ``verdict.report()`` all conditions. For
+        adapters and attention ``verdict.directions`` has the times at which the directions of the target are learned.
 
     Raises
     ------
@@ -111,5 +115,5 @@ def applies(
 
     return answered(
         weights, data, rates, covariances, until, tolerance, bias=bias, step=step, within=within, test=test,
-        threshold=threshold,
+        threshold=threshold, base=base, scale=scale, context=context,
     )  # fmt: skip

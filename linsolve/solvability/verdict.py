@@ -12,6 +12,7 @@ from linsolve.core.network_arguments import TOLERANCE
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
+from linsolve.solvability.directions import Directions
 from linsolve.solvability.generalization import Generalization
 from linsolve.solvability.laws import NearLaw
 from linsolve.solvability.matches import Match
@@ -55,6 +56,10 @@ class Verdict:
         First time at which gradient descent with the given step differs from gradient flow.
     generalization : Generalization, optional
         Test loss over time on given test samples.
+    directions : Directions, optional
+        Learning times of the directions of the target, for adapters and attention.
+    subject : str
+        Name of the network for the answer; empty for a linear network.
     """
 
     widths: tuple[int, ...]
@@ -68,6 +73,8 @@ class Verdict:
     laws: tuple[NearLaw, ...] = ()
     departure: Departure | None = None
     generalization: Generalization | None = None
+    directions: Directions | None = None
+    subject: str = ""
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -109,7 +116,7 @@ class Verdict:
         hint = (
             f"verdict.nearest is {near.name} ({near.projection}), error {near.measured:.3g}"
             if near
-            else "no case is near"
+            else "; ".join(self.remarks[:1])
         )
         raise NotExact(
             f"applies: {failed} must vanish (relative distances) for a closed form to hold; {hint}; "
@@ -122,8 +129,8 @@ class Verdict:
         return found.flow, found.z0
 
     def _answer(self) -> list[str]:
-        title = "-".join(map(str, self.widths))
-        lines = [f"{title} linear network: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
+        title = self.subject or f"{'-'.join(map(str, self.widths))} linear network"
+        lines = [f"{title}: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
         if self.tolerance != TOLERANCE:
             why = f", the precision of {self.precision} numbers" if self.precision != "float64" else ""
             lines.append(f"Conditions hold up to a relative distance of {self.tolerance:.2g}{why}.")
@@ -152,14 +159,23 @@ class Verdict:
                 f"rms over samples, up to t = {self.until:.4g}",
             ]
             lines += self._laws()
-            known = {each.name: each for each in self.assessments}
-            if near.name in known and known[near.name].violated:
-                lines.append(f"To make it exact as {near.name}, bring to 0:")
-                lines += [line for line in self._conditions(known[near.name]) if line.startswith("  FAIL")]
+        if not self.exact:
+            lines += self._remedy()
         return "\n".join([*lines, *self._held_out(), *(f"Note: {remark}" for remark in self.remarks)])
 
+    def _remedy(self) -> list[str]:
+        """Return the conditions that fail for the nearest case, or for the flow of the architecture."""
+        known = {each.name: each for each in self.assessments}
+        near = known.get(self.nearest.name) if self.nearest is not None else None
+        if near is None and self.subject:
+            near = self.assessments[0]
+        if near is None or not near.violated:
+            return []
+        failed = [line for line in self._conditions(near) if line.startswith("  FAIL")]
+        return [f"To make it exact as {near.name}, bring to 0:", *failed]
+
     def _held_out(self) -> list[str]:
-        return [] if self.generalization is None else [str(self.generalization)]
+        return [str(each) for each in (self.directions, self.generalization) if each is not None]
 
     def _laws(self) -> list[str]:
         if not self.laws:
@@ -242,4 +258,5 @@ class Verdict:
         found |= {"departure": self.departure} if self.departure is not None else {}
         if self.generalization is not None:
             found["generalization"] = self.generalization.as_dict()
+        found |= {"directions": self.directions} if self.directions is not None else {}
         return json_text(found | {"neighbors": near, "remarks": self.remarks})
