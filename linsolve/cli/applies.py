@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 __all__ = ["EXAMPLE", "HELP", "add", "add_network", "read_rates", "run"]
 
@@ -63,6 +64,24 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _network(options: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
+    """Return weights, data, and the arguments base, scale and context."""
+    from linsolve.solvability.architecture_files import read_attention, read_base
+    from linsolve.solvability.files import read_data, read_weights
+
+    others = {"base": None, "scale": options.scale, "context": options.context}
+    if options.context is not None:
+        for name in ("layers", "target", "center", "test", "base"):
+            if getattr(options, name):
+                raise ValueError(f"applies: --{name} does not go with --context (linear attention); leave it out")
+        return *read_attention(options.weights, options.data), others
+    weights = read_weights(options.weights, names=options.layers)
+    data = read_data(options.data, target=options.target, center=options.center, test=options.test)
+    if options.base is not None:
+        others["base"] = read_base(options.base)
+    return weights, data, others
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description = (
@@ -86,6 +105,20 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="count a sample as correct up to this squared error [a tenth of the training error of the start]; needs "
         "test samples",
     )
+    parser.add_argument(
+        "--base", metavar="FILE", help="add the frozen map in this .npz file, its only array, to the outputs (LoRA)"
+    )
+    parser.add_argument(
+        "--scale", type=float, metavar="C", help="multiply the product of the layers by this factor, alpha/rank in LoRA"
+    )
+    parser.add_argument(
+        "--context",
+        type=float,
+        metavar="N",
+        help="take WEIGHTS as heads of linear attention (arrays value, key_query, or value, key, query) and DATA as a "
+        ".npz file of the covariance of the tokens (array covariance) or of sequences (arrays tokens, targets) with "
+        "this number of tokens in a context",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--all", action="store_true", help="print every flow with every condition, and all nearby cases")
     form.add_argument("--json", action="store_true", help="print the verdict as JSON")
@@ -104,16 +137,14 @@ def run(options: argparse.Namespace) -> int:
 
     from linsolve.solvability.activation import spelled
     from linsolve.solvability.answer import answered
-    from linsolve.solvability.files import read_data, read_weights
 
-    weights = read_weights(options.weights, names=options.layers)
+    weights, data, others = _network(options)
     rates = read_rates("applies", options.rates)
-    data = read_data(options.data, target=options.target, center=options.center, test=options.test)
-    unit = spelled("applies", options.activation)
     verdict = answered(
         weights.layers, data.pair, rates, covariances=data.covariances, until=options.until,
         tolerance=options.tolerance, names=weights.names, bias=weights.biases, step=options.step,
-        within=options.within, test=data.test, threshold=options.threshold, activation=unit,
+        within=options.within, test=data.test, threshold=options.threshold,
+        activation=spelled("applies", options.activation), **others,
     )  # fmt: skip
     verdict = dataclasses.replace(verdict, remarks=(*weights.notes, *verdict.remarks))
     print(verdict.to_json() if options.json else verdict.report() if options.all else verdict)

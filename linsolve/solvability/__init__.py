@@ -24,6 +24,9 @@ def applies(
     within: float | None = None,
     test: Any = None,
     threshold: float | None = None,
+    base: Any = None,
+    scale: float | None = None,
+    context: float | None = None,
 ) -> Verdict:
     r"""Return the exact solutions that hold for a linear network on a data set, and the errors of the nearest others.
 
@@ -75,7 +78,8 @@ def applies(
     Returns
     -------
     Verdict
-        Its flows run in the network's time. ``print`` shows the answer, ``verdict.report()`` all conditions.
+        Its flows run in the network's time. ``print`` shows the answer, ``verdict.report()`` all conditions. For
+        adapters and attention ``verdict.directions`` has the times at which the directions of the target are learned.
 
     Raises
     ------
@@ -132,5 +136,5 @@ def applies(
 
     return answered(
         weights, data, rates, covariances, until, tolerance, bias=bias, step=step, within=within, test=test,
-        threshold=threshold, activation=activation,
+        threshold=threshold, activation=activation, base=base, scale=scale, context=context,
     )  # fmt: skip

@@ -9,10 +9,13 @@ import numpy as np
 
 from linsolve.core.arguments import number, shown
 from linsolve.core.network_arguments import read
+from linsolve.solvability.architectures import equivalent, is_rank_one, refuse_besides, refuse_nonlinear
 from linsolve.solvability.decision import judge
+from linsolve.solvability.equivalent import directions
 from linsolve.solvability.generalization import generalization
 from linsolve.solvability.held_out import read_test
 from linsolve.solvability.integration import WHO
+from linsolve.solvability.rank_one import judge_heads, read_heads
 from linsolve.solvability.solve import checked_step, solved
 from linsolve.solvability.trajectory import NetworkTrajectory
 from linsolve.solvability.verdict import Verdict
@@ -25,10 +28,17 @@ Rule = tuple[float, float]
 def answered(
     weights: Any, data: Any, rates: Any, covariances: bool, until: float | None, tolerance: float | None,
     names: Any = None, bias: Any = None, step: float | None = None, within: float | None = None, test: Any = None,
-    threshold: float | None = None, activation: Any = None,
+    threshold: float | None = None, activation: Any = None, base: Any = None, scale: Any = None, context: Any = None,
 ) -> Verdict:  # fmt: skip
     """Return the verdict of `judge`, with the departure of descent and the test loss if `step` and `test` are given."""
     rule, correct = checked_step(WHO, step, within), _checked_threshold(threshold, test, covariances)
+    refuse_nonlinear(WHO, activation, base=base, scale=scale, context=context)
+    if context is not None and is_rank_one(weights):
+        refuse_besides(WHO, bias=bias, base=base, scale=scale, test=test, step=step)
+        return judge_heads(WHO, read_heads(WHO, weights, data, rates, covariances, context), until, tolerance)
+    other = equivalent(WHO, weights, data, rates, covariances, tolerance, bias, test, names, base, scale, context)
+    if other is not None:
+        weights, data, rates, covariances, test, names = other[:6]
     found = judge(weights, data, rates, covariances, until, tolerance, names, bias, activation)
     if not found.integrable:  # it is not followed
         left = [name for name, each in (("test", test), ("step", step)) if each is not None]
@@ -47,10 +57,13 @@ def answered(
         closed = until is None and at(0.0).flow is not None
         curves = generalization(network, (X, Y.reshape(len(X), -1)), held_out, at, horizon, closed, correct)
         found = dataclasses.replace(found, generalization=curves)
-    if rule is None:
+    if rule is not None:
+        left = at([0.0, _horizon(end, f"step = {rule[0]:g}")], rule).departure
+        found = dataclasses.replace(found, departure=left, remarks=(*found.remarks, str(left)))
+    if other is None:
         return found
-    left = at([0.0, _horizon(end, f"step = {rule[0]:g}")], rule).departure
-    return dataclasses.replace(found, departure=left, remarks=(*found.remarks, str(left)))
+    times = directions(other.probes, found, lambda times: at(times)["map"], found.until)
+    return other.verdict(dataclasses.replace(found, directions=times))
 
 
 def _horizon(end: float | None, given: str) -> float:

@@ -251,8 +251,9 @@ class Reduction:
             dataclasses.replace(each, conditions=(*conditions, *each.conditions)) for each in verdict.assessments
         )
         remarks = (*self.notes(), *verdict.remarks)
+        subject = f"{'-'.join(map(str, verdict.widths))} {self.kind}"
         return dataclasses.replace(
-            verdict, assessments=assessed, remarks=remarks, laws=(), kind=self.kind, integrable=self.holds
+            verdict, assessments=assessed, remarks=remarks, laws=(), subject=subject, integrable=self.holds
         )
 
     def restored(self, traj: NetworkTrajectory, problem: Problem) -> NetworkTrajectory:

@@ -14,11 +14,13 @@ from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, wo
 from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.activation import read_activation
+from linsolve.solvability.architectures import equivalent, is_rank_one, refuse_besides, refuse_nonlinear
 from linsolve.solvability.departure import departure, map_match
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.held_out import read_test, test_loss
 from linsolve.solvability.leaky_relu import Reduction
 from linsolve.solvability.problem import BiasedProblem, Problem
+from linsolve.solvability.rank_one import read_heads, solve_heads
 from linsolve.solvability.routes import by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
@@ -41,6 +43,9 @@ def solve(
     step: float | None = None,
     within: float | None = None,
     test: Any = None,
+    base: Any = None,
+    scale: float | None = None,
+    context: float | None = None,
 ) -> NetworkTrajectory:
     r"""Return the training trajectory of a linear network on a data set.
 
@@ -86,6 +91,11 @@ def solve(
     test : pair of array_like, optional
         Test samples ``(X, Y)``, shapes (m, n_in) and (m, n_out) or (m,): adds ``test_loss``. `applies` finds the time
         at which it is least, and predicts it for linear models.
+    base, scale : array_like, shape (n_out, n_in), and float, optional
+        Frozen map and factor of the product of the layers; see `applies`. ``map`` is then that of base and update.
+    context : float, optional
+        Number of tokens in a context, for linear attention; see `applies`. The trajectory has ``value`` and
+        ``key_query``, or ``value``, ``key`` and ``query``, and ``map``, shape (d, d), in place of layers.
 
     Returns
     -------
@@ -178,7 +188,16 @@ def solve(
     [12.5, 0.5]
     """
     rule = checked_step(WHO, step, within)
-    return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, rule=rule, test=test)
+    refuse_nonlinear(WHO, activation, base=base, scale=scale, context=context)
+    if context is not None and is_rank_one(weights):
+        refuse_besides(WHO, bias=bias, base=base, scale=scale, test=test, step=step)
+        return solve_heads(WHO, read_heads(WHO, weights, data, rates, covariances, context), t, rtol, tolerance)
+    other = equivalent(WHO, weights, data, rates, covariances, tolerance, bias, test, None, base, scale, context)
+    if other is None:
+        return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, rule=rule, test=test)
+    weights, data, rates, covariances, test, names = other[:6]
+    found = solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, names, rule, test)
+    return other.trajectory(found)
 
 
 def checked_step(who: str, step: Any, within: Any) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ from linsolve.core.network_arguments import TOLERANCE
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
+from linsolve.solvability.directions import Directions
 from linsolve.solvability.generalization import Generalization
 from linsolve.solvability.laws import NearLaw
 from linsolve.solvability.matches import Match
@@ -55,10 +56,12 @@ class Verdict:
         First time at which gradient descent with the given step differs from gradient flow.
     generalization : Generalization, optional
         Test loss over time on given test samples.
-    kind : str
-        Kind of the network.
     integrable : bool
         Whether `linsolve.solve` integrates the network if no flow is exact.
+    directions : Directions, optional
+        Learning times of the directions of the target, for adapters and attention.
+    subject : str
+        Name of the network for the answer; empty for a linear network.
     """
 
     widths: tuple[int, ...]
@@ -72,8 +75,9 @@ class Verdict:
     laws: tuple[NearLaw, ...] = ()
     departure: Departure | None = None
     generalization: Generalization | None = None
-    kind: str = "linear network"
     integrable: bool = True
+    directions: Directions | None = None
+    subject: str = ""
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -115,7 +119,7 @@ class Verdict:
         hint = (
             f"verdict.nearest is {near.name} ({near.projection}), error {near.measured:.3g}"
             if near
-            else "no case is near"
+            else "; ".join(self.remarks[:1])
         )
         fix = "linsolve.solve integrates the weights of this network" if self.integrable else "the notes state the fix"
         raise NotExact(f"applies: {failed} must vanish (relative distances) for a closed form to hold; {hint}; {fix}")
@@ -126,8 +130,8 @@ class Verdict:
         return found.flow, found.z0
 
     def _answer(self) -> list[str]:
-        title = "-".join(map(str, self.widths))
-        lines = [f"{title} {self.kind}: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
+        title = self.subject or f"{'-'.join(map(str, self.widths))} linear network"
+        lines = [f"{title}: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
         if self.tolerance != TOLERANCE:
             why = f", the precision of {self.precision} numbers" if self.precision != "float64" else ""
             lines.append(f"Conditions hold up to a relative distance of {self.tolerance:.2g}{why}.")
@@ -156,14 +160,23 @@ class Verdict:
                 f"rms over samples, up to t = {self.until:.4g}",
             ]
             lines += self._laws()
-            known = {each.name: each for each in self.assessments}
-            if near.name in known and known[near.name].violated:
-                lines.append(f"To make it exact as {near.name}, bring to 0:")
-                lines += [line for line in self._conditions(known[near.name]) if line.startswith("  FAIL")]
+        if not self.exact:
+            lines += self._remedy()
         return "\n".join([*lines, *self._held_out(), *(f"Note: {remark}" for remark in self.remarks)])
 
+    def _remedy(self) -> list[str]:
+        """Return the conditions that fail for the nearest case, or for the flow of the architecture."""
+        known = {each.name: each for each in self.assessments}
+        near = known.get(self.nearest.name) if self.nearest is not None else None
+        if near is None and self.subject:
+            near = self.assessments[0]
+        if near is None or not near.violated:
+            return []
+        failed = [line for line in self._conditions(near) if line.startswith("  FAIL")]
+        return [f"To make it exact as {near.name}, bring to 0:", *failed]
+
     def _held_out(self) -> list[str]:
-        return [] if self.generalization is None else [str(self.generalization)]
+        return [str(each) for each in (self.directions, self.generalization) if each is not None]
 
     def _laws(self) -> list[str]:
         if not self.laws:
@@ -246,4 +259,5 @@ class Verdict:
         found |= {"departure": self.departure} if self.departure is not None else {}
         if self.generalization is not None:
             found["generalization"] = self.generalization.as_dict()
+        found |= {"directions": self.directions} if self.directions is not None else {}
         return json_text(found | {"neighbors": near, "remarks": self.remarks})

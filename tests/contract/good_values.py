@@ -180,8 +180,8 @@ OWN: dict[str, dict[str, Any]] = {
     "observable": {"axes": ("d",)},
     "learn": {"depth": 2, "width": 4, "scale": 0.1, "step": 0.05},
     "sgd": {"weights": arrays()["layers"][1] @ arrays()["layers"][0], "batch": 2},
-    "solve": {"bias": None, "activation": None, "test": HELD_OUT},
-    "applies": {"bias": None, "activation": None, "test": HELD_OUT, "threshold": 0.1},
+    "solve": {"bias": None, "activation": None, "test": HELD_OUT, "scale": None, "context": None},
+    "applies": {"bias": None, "activation": None, "test": HELD_OUT, "threshold": 0.1, "scale": None, "context": None},
     "collapse.collapse": {
         "flow": collapsing(),
         "start": "balanced",

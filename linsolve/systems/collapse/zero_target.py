@@ -221,4 +221,5 @@ def _frame(xp: Any, e: Any, start: Any, size: Any) -> Frame:
     q, root = (xp.concat([a, none], axis=-2) for a in (turned(basis) @ root, root))
     q, root = echelon(xp, q, root, max(growing, 1), noise + 0 * rate[..., 0])
     basis = xp.concat([xp.concat([basis, none], axis=-1), xp.concat([none, one], axis=-1)], axis=-2)
-    return Frame(basis, xp.concat([rate, -top + 0 * rate], axis=-1), q, root, 0 * rate[..., 0])
+    none, rate = 0 * rate[..., 0], xp.concat([rate, -top + 0 * rate], axis=-1)
+    return Frame(basis, rate, q, root, none, none, rate)

@@ -74,8 +74,8 @@ class LoRA(Flow):
     Sources: Hu, Shen et al., "LoRA" (2022), eq. (3) and the scale of section 4.1; Hayou, Ghosh, Yu, "LoRA+" (2024), the
     ratio of learning rates. The solution is that of Braun, Domine, Fitzgerald, Saxe (2022) and Domine et al. (2024).
 
-    Accuracy: that of `WhitenedTwoLayer`, which is lower if ``scale ratio^(1/2) |A|^2`` is far larger than the target;
-    1e-11 against simulated adapters, 100 random draws (``tests/systems/lora/test_lora.py``).
+    Accuracy: that of `WhitenedTwoLayer`, also for A far larger than the target; 1e-11 against simulated adapters, 100
+    random draws (``tests/systems/lora/test_lora.py``).
 
     Examples
     --------

@@ -153,7 +153,7 @@ class MatchedOutputs(Expansion):
         rate = xp.concat([modes.s, 0 * basis[0, 2 * k :], -flipped(xp, modes.s)], axis=0)
         noise = 16 * (n_in + n_out) * arithmetic.precision(xp) * xp.ones_like(half)
         q, root = echelon(xp, turned(basis) @ q0, q0, k, noise)
-        return Frame(basis, rate, q, root, 0 * half)
+        return Frame(basis, rate, q, root, 0 * half, 0 * half, rate)
 
     def _blocks(self, gram: Any) -> dict[str, Any]:
         n = self.target.shape[1]

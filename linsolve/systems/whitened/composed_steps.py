@@ -21,14 +21,15 @@ LARGE = 64
 NOISE = 2e-15
 
 
-def log_flow_map(xp: Any, t: Any, rate: Any, spread: Any) -> tuple[Any, Any]:
-    """Return ``ln(n/c) / 2`` and ``-ln(n c) / 2`` of each mode (n, c of `matrix_riccati`), from decaying exponentials.
+def log_flow_map(xp: Any, t: Any, rate: Any, spread: Any, lead: Any, slow: Any) -> tuple[Any, Any, Any]:
+    """Return ``ln(n/c) / 2 - shift`` and ``-ln(n c) / 2`` of each mode (n, c of `matrix_riccati`), and the shift.
 
-    The second is ``ln(1/c)`` minus the first, computed without their large common part.
+    The shift, shape batch + (1,), is the growth ``lead t`` that all growing modes share: without it they keep their
+    differences. The second is ``ln(1/c)`` minus ``ln(n/c) / 2``, computed without their large common part.
     """
     t, spread = t[..., None], spread[..., None]
     h = xp.hypot(rate, xp.sqrt(spread))
-    x = 2 * h * t
+    x, shift = 2 * h * t, lead[..., None] * t
     n = integral_of_decay(xp, t, 2 * h)
     decay = xp.exp(-x)
     rising = rate > 0
@@ -36,7 +37,9 @@ def log_flow_map(xp: Any, t: Any, rate: Any, spread: Any) -> tuple[Any, Any]:
     c = xp.where(rising, decay + spread / safe * n, (1 + decay) / 2 + xp.abs(rate) * n)
     pure = rising & (spread + 0 * rate == 0)
     log_c = xp.where(pure, -x, xp.log(xp.where(pure | (c == 0), xp.ones_like(c), c)))
-    return (_log(xp, n) - log_c) / 2, -x / 2 - log_c / 2 - _log(xp, n) / 2
+    log_n = _log(xp, n)
+    first = xp.where(pure, log_n / 2 + slow * t, (log_n - log_c) / 2 - shift)
+    return first, -x / 2 - log_c / 2 - log_n / 2, shift
 
 
 def _log(xp: Any, a: Any) -> Any:
@@ -45,19 +48,19 @@ def _log(xp: Any, a: Any) -> Any:
     return xp.where(size > 0, xp.log(xp.where(size > 0, size, xp.ones_like(size))), xp.full_like(size, -1e300))
 
 
-def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]:
+def jump(xp: Any, q: Any, weigh: Any, lean: Any, shift: Any, right: bool) -> tuple[Any, Any]:
     """Return ``c^-1 q L^-T``, the root after one flow map, and ``L^-T``; ``L L^T = 1 + q^T (n/c) q`` is the bracket.
 
     ``L^-T`` is upper triangular: it adds to a column only multiples of earlier columns, so that zeros of the echelon
     form stay exact. Both factors are nan where the bracket is numerically singular.
     """
-    weigh, lean = weigh[..., None], lean[..., None]
-    identity = xp.eye(q.shape[-1])
-    near = (weigh < LARGE) & (weigh + lean < LARGE)
+    weigh, lean, shift = weigh[..., None], lean[..., None], shift[..., None]
+    identity, whole = xp.eye(q.shape[-1]), weigh + shift
+    near = (whole < LARGE) & (whole + lean < LARGE)
     if arithmetic.to_numpy(near).all():
-        scaled, moved, left = q * xp.exp(weigh), q * xp.exp(weigh + lean), identity
+        scaled, moved, left = q * xp.exp(whole), q * xp.exp(whole + lean), identity
     else:
-        scaled, moved, left = _scaled(xp, q, weigh, lean, near)
+        scaled, moved, left = _scaled(xp, q, weigh, lean, shift, near)
     factor = factored(xp, xp.matrix_transpose(scaled) @ scaled + left * left)
     if not right:
         return xp.matrix_transpose(xp.linalg.solve(factor, xp.matrix_transpose(moved))), None
@@ -66,17 +69,17 @@ def jump(xp: Any, q: Any, weigh: Any, lean: Any, right: bool) -> tuple[Any, Any]
     return both[..., : q.shape[-2], :], both[..., q.shape[-2] :, :]
 
 
-def _scaled(xp: Any, q: Any, weigh: Any, lean: Any, near: Any) -> tuple[Any, Any, Any]:
+def _scaled(xp: Any, q: Any, weigh: Any, lean: Any, shift: Any, near: Any) -> tuple[Any, Any, Any]:
     """Return rows times ``sqrt(n/c)`` and ``1/c``; columns are scaled to a largest entry of 1, so none overflows.
 
     A logarithm loses digits in proportion to its size, so it is used only for rows that may overflow.
     """
     size = _log(xp, q)
     column = xp.max(size + weigh, axis=-2, keepdims=True)
-    column = xp.where(column > 0, column, xp.zeros_like(column))
-    none, less = xp.zeros_like(weigh), xp.exp(-column)
-    scaled = xp.where(near, q * xp.exp(xp.where(near, weigh, none)) * less, xp.sign(q) * xp.exp(size + weigh - column))
-    moved = xp.where(near, q * xp.exp(xp.where(near, weigh + lean, none)) * less, scaled * xp.exp(lean))
+    column = xp.where(column + shift > 0, column, -shift + 0 * column)
+    none, less, whole = xp.zeros_like(weigh), xp.exp(-column - shift), weigh + shift
+    scaled = xp.where(near, q * xp.exp(xp.where(near, whole, none)) * less, xp.sign(q) * xp.exp(size + weigh - column))
+    moved = xp.where(near, q * xp.exp(xp.where(near, whole + lean, none)) * less, scaled * xp.exp(lean))
     return scaled, moved, xp.eye(q.shape[-1]) * less
 
 
@@ -116,17 +119,21 @@ def _pace(xp: Any, frame: Frame) -> Any:
     return xp.where(pace > 0, pace, xp.ones_like(pace))
 
 
+def _rates(frame: Frame) -> tuple[Any, Any, Any, Any]:
+    return frame.rate, frame.spread, frame.lead, frame.slow
+
+
 def _advance(xp: Any, h: Any, q: Any, root: Any, frame: Frame) -> tuple[Any, Any]:
-    weigh, lean = log_flow_map(xp, h, frame.rate, frame.spread)
+    weigh, lean, shift = log_flow_map(xp, h, *_rates(frame))
     short = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1) * h < 1 / 2
     gently = bool(arithmetic.to_numpy(short).any())
-    old, (q, right) = q, jump(xp, q, weigh, lean, gently)
+    old, (q, right) = q, jump(xp, q, weigh, lean, shift, gently)
     root = frame.basis @ q if not gently else carried(xp, h, short, old, root, q, right, frame)
     spread = frame.spread[..., None]
     if not (arithmetic.to_numpy(spread) > 0).any():
         return q, root
     # the second term of the formula is diagonal: append its root, compress by an LQ factorization
-    fed = xp.exp(weigh + _log(xp, spread) / 2)[..., None, :]
+    fed = xp.exp(weigh + _log(xp, spread) / 2)[..., None, :]  # no shift where spread > 0
     turn, upper = xp.linalg.qr(xp.matrix_transpose(xp.concat([q, fed * xp.eye(q.shape[-2])], axis=-1)))
     full = flipped(xp, xp.concat([root, fed * frame.basis], axis=-1) @ turn)
     two = spread[..., None] > 0
@@ -161,10 +168,11 @@ def relaxed(xp: Any, frame: Frame) -> Any:
     top = xp.max(xp.abs(frame.rate), axis=-1, keepdims=True)
     top = xp.where(top > 0, top, xp.ones_like(top))
     same = 8 * n * precision(xp)
-    rate = frame.rate / top
+    rate, slow = frame.rate / top, frame.slow
     place, places = 0 * rate[..., 0], []
     for i in range(n):
-        place = place + xp.astype(rate[..., max(i - 1, 0)] > rate[..., i], xp.float64)
+        k = max(i - 1, 0)
+        place = place + xp.astype((rate[..., k] > rate[..., i]) | (slow[..., k] > slow[..., i]), xp.float64)
         places.append(place)
     growing = rate > same
     place = xp.stack(places, axis=-1)[..., None]
@@ -192,75 +200,84 @@ def relaxed(xp: Any, frame: Frame) -> Any:
 def graded(xp: Any, t: Any, frame: Frame) -> Any:
     """Return ``P`` at finite times other than 0, shape lead + batch + (n, n), by graded elimination (NumPy)."""
     t = np.where(t > 0, t, 1.0)
-    weigh, lean = log_flow_map(xp, t, frame.rate, frame.spread)
+    weigh, lean, shift = log_flow_map(xp, t, *_rates(frame))
+    grown = (frame.rate > 0).astype(float)
+    weigh = np.where(grown > 0, weigh, weigh + shift)  # the decaying modes have no part of the shift
     n, r = frame.q.shape[-2:]
     start = np.broadcast_to(frame.q, (*t.shape, n, r))
+    grown, shift = np.broadcast_to(grown, weigh.shape), np.broadcast_to(shift, (*t.shape, 1))[..., 0]
     q, right = np.empty(start.shape), np.empty((*t.shape, r, r))
     for i in np.ndindex(t.shape):
-        q[i], right[i] = _eliminate(start[i], weigh[i], lean[i])
+        q[i], right[i] = _eliminate(start[i], weigh[i], lean[i], grown[i], float(shift[i]))
     spread = frame.spread[..., None]
     short = np.max(np.hypot(frame.rate, np.sqrt(spread)), axis=-1) * t < 1 / 2
     root = carried(xp, t, short, frame.q, frame.root, q, right, frame)
     if (spread > 0).any():
-        fed = np.exp(weigh + np.where(spread > 0, np.log(np.where(spread > 0, spread, 1.0)) / 2, -np.inf))
+        fed = np.exp(
+            weigh
+            + shift[..., None] * grown
+            + np.where(spread > 0, np.log(np.where(spread > 0, spread, 1.0)) / 2, -np.inf)
+        )
         root = np.concatenate([root, fed[..., None, :] * frame.basis], axis=-1)
     return root @ np.swapaxes(root, -1, -2)
 
 
-def _eliminate(q: np.ndarray, weigh: np.ndarray, lean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _eliminate(
+    q: np.ndarray, weigh: np.ndarray, lean: np.ndarray, grown: np.ndarray, shift: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return ``c^-1 q S`` and ``S`` with ``S S^T = (1 + q^T (n/c) q)^-1``.
 
     The inverse is stored as ``S S^T``, ``S = turned diag(e^grade)`` with orthogonal `turned`. Each row updates it by
     rotations into a single column and a scaling of that column. Rows are processed by decreasing weight. Entries below
-    rounding error are dropped, so that the solution stays on an exact saddle.
+    rounding error are dropped, so that the solution stays on an exact saddle. Logarithms are stored in two parts, a
+    multiple of `shift` and the rest: weights as ``grown shift + weigh``, columns as ``lead shift + grade``.
     """
     n, r = q.shape
-    turned, grade, root = np.eye(r), np.zeros(r), np.zeros((n, r))
+    turned, lead, grade, root = np.eye(r), np.zeros(r), np.zeros(r), np.zeros((n, r))
     with np.errstate(divide="ignore"):
-        order = np.argsort(-(weigh + np.log(np.linalg.norm(q, axis=1))), kind="stable")
+        order = np.argsort(-(weigh + grown * shift + np.log(np.linalg.norm(q, axis=1))), kind="stable")
     done: list[int] = []
     for i in order:
         row = turned.T @ q[i]
         row[np.abs(row) <= NOISE * (np.abs(turned).T @ np.abs(q[i]))] = 0.0
-        level = grade + np.where(row != 0, np.log(np.abs(np.where(row != 0, row, 1.0))), -np.inf)
+        used = row != 0
+        above, rest = lead.copy(), grade + np.log(np.abs(np.where(used, row, 1.0)))
+        level = np.where(used, above * shift + rest, -np.inf)
         k = int(np.argmax(level))
-        if level[k] == -np.inf:
+        if not used[k]:
             continue
-        for j in np.flatnonzero((level > -np.inf) & (np.arange(r) != k)):
-            _rotate(turned, grade, root, done, row, level, k, int(j))
-        level_k = level[k]
-        x = 2 * (level_k + weigh[i])
-        down = -x / 2 if x > 700 else -np.log1p(np.exp(x)) / 2
-        root[i, k] = np.sign(row[k]) * np.exp(lean[i] + (x / 2 + down))
-        grade[k] += down
-        root[done, k] *= np.exp(down)
+        for j in np.flatnonzero(used & (np.arange(r) != k)):
+            ahead = above[j] - above[k], rest[j] - rest[k]
+            log_c = -np.log1p(np.exp(2 * (ahead[0] * shift + ahead[1]))) / 2
+            _rotate(turned, lead, grade, root, done, np.sign(row[j]) * np.sign(row[k]), ahead, log_c, shift, k, int(j))
+            rest[k] -= log_c
+        own = above[k] + grown[i], rest[k] + weigh[i]
+        x = 2 * (own[0] * shift + own[1])
+        up, down = np.logaddexp(0.0, -x) / 2, np.logaddexp(0.0, x) / 2
+        root[i, k] = np.sign(row[k]) * np.exp(lean[i] - up)
+        root[done, k] *= np.exp(-down)
+        if x > 0:
+            lead[k], grade[k] = lead[k] - own[0], grade[k] - own[1] - up
+        else:
+            grade[k] -= down
         done.append(int(i))
-    return root, turned * np.exp(grade)
+    return root, turned * np.exp(lead * shift + grade)
 
 
 def _rotate(
-    turned: np.ndarray,
-    grade: np.ndarray,
-    root: np.ndarray,
-    done: list[int],
-    row: np.ndarray,
-    level: np.ndarray,
-    k: int,
-    j: int,
-) -> None:
-    """Rotate columns `k` and `j` in place so that the row's entry in column `j` moves into column `k`."""
-    d = level[j] - level[k]
-    log_c = -np.log1p(np.exp(2 * d)) / 2
-    log_s, sign = d + log_c, np.sign(row[j]) * np.sign(row[k])
-    a, b, grade_k, grade_j = turned[:, k].copy(), turned[:, j].copy(), grade[k], grade[j]
+    turned: np.ndarray, lead: np.ndarray, grade: np.ndarray, root: np.ndarray, done: list[int], sign: float,
+    ahead: tuple[float, float], log_c: float, shift: float, k: int, j: int,
+) -> None:  # fmt: skip
+    """Rotate columns `k` and `j` in place so that the row's entry in column `j` moves into column `k`.
+
+    The tangent of the angle is ``exp(ahead[0] shift + ahead[1])``, its cosine ``exp(log_c)``.
+    """
+    first, second = ((turned[:, i].copy(), lead[i], grade[i]) for i in (k, j))
     # combine magnitudes as logarithms: a sine that underflows may multiply a column that is larger by the same factor
-    turned[:, k], grade[k] = _combine(a, log_c + grade_k, sign * b, log_s + grade_j)
-    turned[:, j], grade[j] = _combine(b, log_c + grade_j, -sign * a, log_s + grade_k)
-    c, s = np.exp(log_c), sign * np.exp(log_s)
+    for column, (a, lead_a, grade_a), (b, lead_b, grade_b), by in ((k, first, second, sign), (j, second, first, -sign)):
+        logs = (lead_a, grade_a + log_c), (lead_b + ahead[0], grade_b + ahead[1] + log_c)
+        top = max(logs, key=lambda log: log[0] * shift + log[1])
+        one, other = (np.exp((log[0] - top[0]) * shift + log[1] - top[1]) for log in logs)
+        turned[:, column], lead[column], grade[column] = one * a + by * other * b, *top
+    c, s = np.exp(log_c), sign * np.exp(ahead[0] * shift + ahead[1] + log_c)
     root[done, k], root[done, j] = c * root[done, k] + s * root[done, j], c * root[done, j] - s * root[done, k]
-    level[k] -= log_c
-
-
-def _combine(a: np.ndarray, log_a: float, b: np.ndarray, log_b: float) -> tuple[np.ndarray, float]:
-    top = max(log_a, log_b)
-    return a * np.exp(log_a - top) + b * np.exp(log_b - top), top

@@ -238,7 +238,8 @@ def _weights(xp: Any, t: Any, start: Start) -> _Weights:
     """Return the weights at times at which no weight overflows."""
     spread, t = start.frame.spread, t[..., None]
     if (arithmetic.to_numpy(spread) > 0).any():
-        half, lean = log_flow_map(xp, t[..., 0], start.rate, spread)
+        half, lean, shift = log_flow_map(xp, t[..., 0], start.rate, spread, start.frame.lead, start.slow)
+        half = half + shift
         weigh, pull = xp.exp(half), xp.exp(half + lean)
     else:
         pull = xp.exp(start.rate * t)
@@ -253,9 +254,9 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
 
     The first nonzero entry of a column has the largest weight of the column.
     """
-    weigh, lean = log_flow_map(xp, t, start.rate, start.frame.spread)
+    weigh, lean, shift = log_flow_map(xp, t, start.rate, start.frame.spread, start.frame.lead, start.slow)
     first = (start.first @ weigh[..., None])[..., 0]
-    level = first + start.log
+    level = first + start.log + shift
     size = xp.where(start.size > 0, start.size, xp.ones_like(start.size))
     less = xp.where(level < 0, level, 0 * level)
     apart = weigh[..., None, :] - first[..., None]
@@ -268,6 +269,6 @@ def _fed(xp: Any, t: Any, frame: Frame) -> Any:
     """Return ``basis sqrt(spread n/c)``, a square root of the first term of the formula in `matrix_riccati`."""
     spread = frame.spread[..., None]
     safe = xp.where(spread > 0, spread, xp.ones_like(spread))
-    weigh, _ = log_flow_map(xp, t, frame.rate, frame.spread)
+    weigh, _, _ = log_flow_map(xp, t, frame.rate, frame.spread, frame.lead, frame.slow)
     fed = xp.where(spread > 0, xp.exp(xp.where(spread > 0, weigh + xp.log(safe) / 2, 0 * weigh)), 0 * weigh)
     return frame.basis * fed[..., None, :]

@@ -24,8 +24,9 @@ class Start(NamedTuple):
         Number of leading zero rows in the first half of the columns of `q`.
     pace : array, shape (members,)
         The fastest rate.
-    rate, rows : array, shape (members, n), (members, r, n)
-        Rates and ``q^T``; decaying modes of pairs are in the order of their partners.
+    rate, slow, rows : array, shape (members, n), (members, n), (members, r, n)
+        Rates, their rest without the common growth, and ``q^T``; decaying modes of pairs are in the order of their
+        partners.
     first : array, shape (members, r, n)
         1 at the first nonzero entry of each column of `q`, else 0.
     size, log : array, shape (members, r)
@@ -39,6 +40,7 @@ class Start(NamedTuple):
     void: int
     pace: Any
     rate: Any
+    slow: Any
     rows: Any
     first: Any
     size: Any
@@ -69,9 +71,9 @@ def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     # rows beyond n - k are reordered
     void = min(int(xp.min(begin)), n - k) if arithmetic.to_numpy(begin).size else 0
     pace = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
-    rate, rows, first = (paired(xp, a, k) for a in (frame.rate, rows, first))
+    rate, slow, rows, first = (paired(xp, a, k) for a in (frame.rate, frame.slow, rows, first))
     maps = (_turned(xp, a[..., : n - k]) for a in (frame.basis[..., :n_in, :], frame.basis[..., n_in:, :]))
-    return Start(frame, k, void, pace, rate, rows, first, size, log, *maps)
+    return Start(frame, k, void, pace, rate, slow, rows, first, size, log, *maps)
 
 
 def paired(xp: Any, a: Any, k: int) -> Any:

@@ -30,6 +30,11 @@ class Frame(NamedTuple):
         ``basis q`` with the relative accuracy of each block: ``P0 = root root^T``.
     spread : array, shape batch
         ``-lam1 lam2``.
+    lead : array, shape batch
+        Largest common part ``|total|/2`` of the rates where ``spread = 0``, else 0.
+    slow : array, shape batch + (n,)
+        The rest of each rate, ``rate = +-lead + slow``, to full relative accuracy: modes of one sign separate at the
+        speed ``s^2 / |total|``, which rounding of the rates would hide.
     """
 
     basis: Any
@@ -37,6 +42,8 @@ class Frame(NamedTuple):
     q: Any
     root: Any
     spread: Any
+    lead: Any
+    slow: Any
 
 
 class Modes(NamedTuple):
@@ -101,14 +108,16 @@ def start_frame(
             free = xp.zeros((*batch, sum(shape), sum(shape) - root.shape[-1]), dtype=xp.float64)
             root = xp.concat([free, root], axis=-1)
             root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
-    basis, rate = _eigenbasis(xp, modes, kind.total)
+    basis, rate, slow = _eigenbasis(xp, modes, kind.total)
     q = _in_eigenbasis(xp, modes, kind.total, root)
     q, root = echelon(xp, q, root, min(shape), noise)
-    return Frame(basis, rate, q, root, kind.spread)
+    apart = kind.spread > 0
+    lead = xp.where(apart, 0 * kind.total, xp.abs(kind.total) / 2)
+    return Frame(basis, rate, q, root, kind.spread, lead, xp.where(apart[..., None], rate, slow))
 
 
-def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
-    """Return eigenvectors and eigenvalues of ``F~``, by decreasing eigenvalue.
+def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any, Any]:
+    """Return eigenvectors and eigenvalues of ``F~``, by decreasing eigenvalue, and these without ``+-|total|/2``.
 
     Input directions without a singular value have the eigenvalue ``-total/2``, such output directions ``total/2``.
     """
@@ -117,7 +126,7 @@ def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
     rows_in, rows_out = modes.v.shape[-1], modes.u.shape[-1]
     cin, cout, v_k, u_k = cin[..., None, :], cout[..., None, :], modes.v[..., :, :k], modes.u[..., :, :k]
     alone = max(rows_in, rows_out) - k
-    top, bottom, rates = [v_k * cin], [u_k * cout], [rate]
+    top, bottom, rates, values = [v_k * cin], [u_k * cout], [rate], [modes.s + 0 * rate]
     if alone:
         wide = rows_in > k
         zero = xp.zeros((*batch, k, alone), dtype=xp.float64)
@@ -125,11 +134,17 @@ def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any]:
         top.append(rest if wide else zero)
         bottom.append(zero if wide else rest)
         rates.append(xp.broadcast_to(-half if wide else half, (*batch, alone)))
+        values.append(xp.zeros((*batch, alone), dtype=xp.float64))
     top.append(flipped(xp, v_k * cout))
     bottom.append(flipped(xp, -u_k * cin))
     rates.append(-flipped(xp, rate))
+    values.append(-flipped(xp, modes.s + 0 * rate))
     basis = stacked(xp, xp.concat(top, axis=-1), xp.concat(bottom, axis=-1))
-    return basis, _merged(xp, xp.concat(rates, axis=-1))
+    rate, value = _merged(xp, xp.concat(rates, axis=-1), xp.concat(values, axis=-1))
+    height = xp.abs(value)
+    beyond = xp.hypot(height, half) + xp.abs(half)
+    slow = height * (value / xp.where(beyond > 0, beyond, xp.ones_like(beyond)))
+    return basis, rate, slow
 
 
 def _in_eigenbasis(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
@@ -144,16 +159,25 @@ def _in_eigenbasis(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
     return xp.concat([part for part in parts if part.shape[-2] > 0], axis=-2)
 
 
-def _merged(xp: Any, rate: Any) -> Any:
-    """Return decreasing rates; nearly equal rates are set equal, so that degenerate targets stay degenerate."""
+def _merged(xp: Any, rate: Any, value: Any) -> tuple[Any, Any]:
+    """Return decreasing rates and signed singular values; pairs that nearly agree are set equal.
+
+    Degenerate targets then stay degenerate. Rates of different singular values may agree to rounding.
+    """
     n = rate.shape[-1]
-    same = 4 * n * precision(xp) * rate[..., :1]
-    if not (arithmetic.to_numpy(rate[..., :-1] - rate[..., 1:]) <= arithmetic.to_numpy(same)).any():
-        return rate
-    merged = [rate[..., :1]]
+    grain = 4 * n * precision(xp)
+    same, like = grain * rate[..., :1], grain * value[..., :1]
+    close = arithmetic.to_numpy(rate[..., :-1] - rate[..., 1:]) <= arithmetic.to_numpy(same)
+    close &= arithmetic.to_numpy(value[..., :-1] - value[..., 1:]) <= arithmetic.to_numpy(like)
+    if not close.any():
+        return rate, value
+    rates, values = [rate[..., :1]], [value[..., :1]]
     for i in range(1, n):
-        merged.append(xp.where(merged[-1] - rate[..., i : i + 1] <= same, merged[-1], rate[..., i : i + 1]))
-    return xp.concat(merged, axis=-1)
+        now, here = rate[..., i : i + 1], value[..., i : i + 1]
+        equal = (rates[-1] - now <= same) & (values[-1] - here <= like)
+        rates.append(xp.where(equal, rates[-1], now))
+        values.append(xp.where(equal, values[-1], here))
+    return xp.concat(rates, axis=-1), xp.concat(values, axis=-1)
 
 
 def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: Any) -> Any:

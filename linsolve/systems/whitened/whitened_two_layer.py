@@ -69,8 +69,9 @@ class WhitenedTwoLayer(Flow):
 
     Accuracy: 1e-12 of each field's largest entry at every time, scales 1e-8 to 10 (typically 1e-14;
     ``tests/systems/whitened/test_matrix_riccati.py``), times the condition number of the flow in its initial state.
-    In a bottleneck whose imbalance lambda is far larger than the singular values s of the target, the slow rotation of
-    the layers has the error ``1e-16 (lambda/s)^2``. Near a saddle (an imbalance of 1e-6 in a network of scale 10, for
+    In a bottleneck whose imbalance lambda is far larger than the singular values s of the target, the layers rotate in
+    the time ``lambda/s^2``; this rotation and its end keep their digits up to ratios of 1e12
+    (``tests/systems/whitened/test_large_imbalance.py``). Near a saddle (an imbalance of 1e-6 in a network of scale 10, for
     example) the condition number is large. An initial state within `tolerance` of the solvable class is replaced by the
     nearest one in it. States that no weights have raise ValueError
     (``tests/systems/whitened/test_impossible_states.py``).

@@ -166,7 +166,7 @@ def test_a_start_deficient_to_rounding_is_refused(late):
     """Two modes of nearly one rate, of the faster only a billionth, and that along the other: singular brackets."""
     q = np.asarray([[[0.0, 1e-9], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
     rate = np.asarray([[1 + 1e-9, 1.0, -1.0, -1 - 1e-9]])
-    seen = Frame(np.eye(4)[None], rate, q, q, np.zeros(1))
+    seen = Frame(np.eye(4)[None], rate, q, q, np.zeros(1), np.zeros(1), rate)
     times = np.asarray([0.1, late])[:, None]
     *_, excess = flow_map(np, times, seen, 2)
     assert excess[0, 0] < 1
