@@ -26,15 +26,12 @@ const modulo = (x, y) => {  // of the sign of y, as in Python
   const r = x % y;
   return r !== 0 && r < 0 !== y < 0 ? r + y : r;
 };
-const square = (x) => {  // rounded, and its rounding error
-  const shifted = 134217729 * x, high = shifted - (shifted - x), low = x - high, y = x * x;
-  return [y, ((high * high - y) + 2 * high * low) + low * low];
-};
-const hypot = (x, y) => {  // Math.hypot is off by two units in the last place
+const hypot = (x, y) => {  // the root with a correction (Borges 2019); Math.hypot is off by two units in the last place
   const a = Math.max(Math.abs(x), Math.abs(y)), b = Math.min(Math.abs(x), Math.abs(y));
   if (!(a < 1e150 && b > 1e-140)) return Math.hypot(x, y);
-  const root = Math.sqrt(a * a + b * b), [p, q, r] = [a, b, root].map(square);
-  return root + (((p[0] - r[0]) + q[0]) + ((p[1] + q[1]) - r[1])) / (2 * root);
+  const root = Math.sqrt(a * a + b * b), near = root <= 2 * b, d = root - (near ? b : a);
+  const first = near ? a * (2 * d - a) : 2 * d * (a - 2 * b);
+  return root - (first + (near ? (d - 2 * (a - b)) * d : (4 * d - b) * b + d * d)) / (2 * root);
 };
 const scales = Float64Array.from({length: 2041}, (_, k) => 2 ** (k - 1020));
 const roots = Float64Array.of(ROOTS);

@@ -7,6 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from linsolve.engines import javascript
 from linsolve.engines.javascript import function, prelude
 from linsolve.engines.program import Tracer
 
@@ -79,6 +80,21 @@ def test_functions_of_two_numbers_are_close_to_those_of_numpy(name):
     expected = getattr(np, name)(a, b)
     found = evaluated(lambda xp, x, y: getattr(xp, name)(x, y), a, b)
     assert (np.abs(found - expected) / np.spacing(np.abs(expected))).max() <= 1
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("table", "op", "wrong"), [("_INFIX", "sub", "+"), ("_CALL", "expm1", "exp"), ("_FORM", "neg", "{}")]
+)
+def test_a_wrong_printer_is_rejected(monkeypatch, table, op, wrong):
+    def formula(xp, a, b):
+        return -xp.expm1(a - b)
+
+    monkeypatch.setitem(getattr(javascript, table), op, wrong)
+    errors = np.abs(evaluated(formula, SMALL, UNIT) - formula(np, SMALL, UNIT)) / np.spacing(
+        np.abs(formula(np, SMALL, UNIT))
+    )
+    assert errors.max() > 1e6
 
 
 @needs_node

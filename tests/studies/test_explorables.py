@@ -9,16 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selection import quick
 
 from linsolve.__main__ import main
 from linsolve.studies import explorables
 from linsolve.studies.explorables import EXPLORABLES, page
 
 RUNNER = Path(__file__).with_suffix("").with_name("explorables.mjs")
-DRAWS = 10_000  # random inputs of a page
 STEPS = 40  # of a recursion
-# outputs that vanish between their terms, and the outputs whose largest one is the unit of the error
-NORMWISE = {"u": ("u", "w"), "w": ("u", "w")}
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this computer")
 every_page = pytest.mark.parametrize("name", EXPLORABLES)
 
@@ -49,95 +47,146 @@ def inputs_of(formula):
 
 
 def drawn(about, rng, count):
-    """Return random values of all inputs of the formulas of a page, over its sliders, grids and curves."""
-    sliders = {slider.name: slider for slider in about.sliders}
-    found = {}
+    """Return random values of the inputs of a page's formulas: over its sliders and grids, and those of its curves."""
+    found, sliders = {}, {slider.name: slider for slider in about.sliders}
     for name, ends in page.ranges(about).items():
-        each = sliders.get(name)
-        panels = [panel for panel in about.panels if panel.over == name]
-        log = each.step == 0 if each else any(panel.grid[2] == "log" for panel in panels)
-        high = min(ends.high, 1e300)
-        high = high if ends.high < np.inf else max([p.grid[1] for p in panels if p.grid[1] < np.inf] or [10 * ends.low])
-        values = (
-            np.exp(rng.uniform(np.log(ends.low), np.log(high), count)) if log else rng.uniform(ends.low, high, count)
-        )
-        found[name] = np.where(rng.random(count) < 0.05, ends.high, np.clip(values, ends.low, high))
+        grids = [panel.grid for panel in about.panels if panel.over == name]
+        numbers = [v for curve in curves_of(about) if isinstance(v := curve.given.get(name), float)]
+        slider = sliders.get(name)
+        low, high, log = (slider.low, slider.high, slider.step == 0) if slider else (ends.low, ends.high, False)
+        if grids and not slider:
+            low, high = (
+                end if isinstance(end, float) else getattr(sliders[end], k)
+                for end, k in zip(grids[0][:2], ("low", "high"), strict=True)
+            )
+            log = grids[0][2] == "log"
+        values = np.exp(rng.uniform(np.log(low), np.log(high), count)) if log else rng.uniform(low, high, count)
+        values = np.clip(values, low, high)
+        found[name] = np.where(rng.random(count) < 0.1, rng.choice(numbers, count), values) if numbers else values
     return found
 
 
-def ulps(found, expected, sizes):
-    """Return errors in units in the last place of `sizes`."""
-    assert np.isfinite(expected).all()
-    return np.abs(found - expected) / np.spacing(np.abs(sizes))
+def curves_of(about):
+    return [curve for panel in about.panels for curve in panel.curves]
 
 
-def errors_of(name, written, rng):
-    """Return the largest error of each output of each formula of a page, in ulp, and those of its recursions."""
-    about = EXPLORABLES[name]
-    uses = page.uses(about)
-    file, questions, expected = str(written / f"{name}.html"), [], []
+class Nudged:
+    """NumPy whose elementary functions are off by one unit in the last place, up or down."""
+
+    def __init__(self, way):
+        self.way = way
+
+    def __getattr__(self, name):
+        function = getattr(np, name)
+        if name not in ("exp", "expm1", "log", "log1p", "pow"):
+            return function
+        return lambda *args: np.nextafter(function(*args), self.way)
+
+
+def slack(formula, given):
+    """Return, by output, the effect of one unit in the last place of every elementary function on a formula."""
+    truth, up, down = (formula(xp, **given) for xp in (np, Nudged(np.inf), Nudged(-np.inf)))
+    with np.errstate(invalid="ignore"):  # of two infinite values
+        return {name: np.abs(up[name] - v) + np.abs(down[name] - v) for name, v in truth.items()}
+
+
+def excess(found, truth, slack):
+    """Return errors in ulp: all of each, and the part beyond the `slack`; values that are not finite must agree.
+
+    Values below 1e-12, far below what a plot shows, count as 1e-12.
+    """
+    finite = np.isfinite(truth)
+    np.testing.assert_array_equal(np.isfinite(found), finite)
+    gap, unit = np.where(finite, found - truth, 0), np.spacing(np.where(finite, np.maximum(np.abs(truth), 1e-12), 1.0))
+    return np.abs(gap) / unit, np.maximum(np.abs(gap) - np.where(finite, slack, 0), 0) / unit
+
+
+def recursion(about, formula, state, given):
+    """Return the numbers of a recursion at its start and after `STEPS` steps, in NumPy."""
+    begin = about.formulas[next(c.orbit.begin for c in curves_of(about) if c.orbit and c.orbit.step == formula)]
+    step = about.formulas[formula]
+    start = begin(np, **{key: given[key] for key in inputs_of(begin)})
+    start = now = {key: start[key] + np.zeros(len(given[next(iter(given))])) for key in state}
+    with np.errstate(all="ignore"):  # descent may diverge
+        for _ in range(STEPS):
+            now = step(np, **now, **{key: given[key] for key in inputs_of(step) if key not in now})
+    return start, {key: np.where(np.isfinite(v), v, np.nan) for key, v in now.items()}
+
+
+def errors_of(name, written, rng, count):
+    """Return, for each output of each formula of a page: the largest `excess`, the share beyond 4 ulp, the maximum."""
+    about, known = EXPLORABLES[name], page.ranges(EXPLORABLES[name])
+    uses, questions, expected, worst = page.uses(about), [], [], {}
     for formula, over in uses:
-        given = drawn(about, rng, DRAWS // len(uses))
-        function, known = about.formulas[formula], page.ranges(about)
-        given = {key: given[key] for key in inputs_of(function) if key in given}
-        state = [key for key in over if key not in known]
-        if state:
-            begin = next(c.orbit.begin for p in about.panels for c in p.curves if c.orbit and c.orbit.step == formula)
-            start = about.formulas[begin](np, **{key: given[key] for key in inputs_of(about.formulas[begin])})
-            varying = {key: start[key] + 0 * next(iter(given.values())) for key in state}
-            now = varying
-            with np.errstate(all="ignore"):  # descent may diverge
-                for _ in range(STEPS):
-                    now = function(np, **given, **now)
-            expected.append(now)
+        function, given = about.formulas[formula], drawn(about, rng, count // len(uses))
+        own = {key: given[key] for key in inputs_of(function) if key in known and key not in over}
+        steps = STEPS if set(over) - set(known) else 0
+        if steps:
+            varying, truth = recursion(about, formula, over, given)
         else:
-            varying = {key: given.pop(key) for key in over}
-            expected.append(function(np, **given, **varying))
+            varying = {key: given[key] for key in over}
+            truth = function(np, **own, **varying)
         key = page.key_of(formula, over)
-        questions.append({"page": file, "key": key, "inputs": given, "over": varying, "steps": STEPS * bool(state)})
-    found, worst = answers(questions), {}
-    for question, one, other in zip(questions, found, expected, strict=True):
-        for output, values in one.items():
-            truth = np.broadcast_to(other[output], values.shape)
+        questions.append(
+            {"page": str(written / f"{name}.html"), "key": key, "inputs": own, "over": varying, "steps": steps}
+        )
+        expected.append((truth, {} if steps else slack(function, own | varying)))
+    for question, found, (truth, room) in zip(questions, answers(questions), expected, strict=True):
+        for output, values in found.items():
             if question["steps"]:
-                truth = np.where(np.isfinite(truth), truth, np.nan)
-                np.testing.assert_array_equal(values, truth)
-                worst[question["key"], output] = 0.0
+                np.testing.assert_array_equal(values, truth[output])  # sums and products only
             else:
-                sizes = np.max([np.abs(other[each]) for each in NORMWISE.get(output, (output,))], axis=0)
-                worst[question["key"], output] = ulps(values, truth, sizes).max()
+                whole, beyond = excess(values, truth[output], room[output])
+                worst[question["key"], output] = beyond.max(), (whole > 4).mean(), whole.max()
     return worst
 
 
 @needs_node
 @every_page
-def test_a_page_has_the_numbers_of_numpy(name, written):
-    worst = errors_of(name, written, np.random.default_rng(0))
-    assert all(error <= 4 for error in worst.values()), worst
+@pytest.mark.parametrize("seed", quick(range(4), 1))
+def test_a_page_has_the_numbers_of_numpy(name, seed, written):
+    """Within 4 ulp and the effect of one ulp in every exponential and logarithm; nearly always within 4 ulp."""
+    count = 2000 if (name, seed) == ("double-descent", 0) else 10_000  # of which each is a loop over nodes
+    worst = errors_of(name, written, np.random.default_rng(seed), count)
+    assert all(beyond <= 4 and share <= 0.005 for beyond, share, _ in worst.values()), worst
 
 
 @needs_node
 @every_page
-def test_the_python_code_gives_the_same_numbers(name, written):
-    about, rng = EXPLORABLES[name], np.random.default_rng(1)
-    for values in ({slider.name: slider.value for slider in about.sliders}, settings(about, rng)):
-        held = {}
-        exec(re.sub(r"\{(\w+)\}", lambda found: repr(values[found[1]]), about.code), held)  # noqa: B023
-        compared = 0
-        for formula, over in page.uses(about):
-            function = about.formulas[formula]
-            if len(over) != 1 or over[0] not in held or not set(inputs_of(function)) <= {*values, *over}:
-                continue
-            grid = np.asarray(held[over[0]])
+@pytest.mark.parametrize("seed", [None, 1])
+def test_the_python_code_gives_the_same_numbers(name, seed, written):
+    about = EXPLORABLES[name]
+    values = {slider.name: slider.value for slider in about.sliders}
+    values = values if seed is None else settings(about, np.random.default_rng(seed))
+    held, diverged = {}, False
+    try:
+        exec(re.sub(r"\{(\w+)\}", lambda found: repr(values[found[1]]), about.code), held)
+    except ArithmeticError:
+        diverged = True
+    compared = 0
+    for formula, over in page.uses(about):
+        function, asked = (
+            about.formulas[formula],
+            {"page": str(written / f"{name}.html"), "key": page.key_of(formula, over)},
+        )
+        if set(over) - set(page.ranges(about)):
+            given = {key: np.full(1, value) for key, value in values.items()}
+            start, _ = recursion(about, formula, over, given)
+            own = {key: given[key] for key in inputs_of(function) if key not in over}
+            (found,) = answers([asked | {"inputs": own, "over": start, "steps": int(held["k"][-1])}])
+            for output in {"residual", "descended"} & set(found):
+                compared += 1
+                assert np.isnan(found[output][0]) if diverged else found[output][0] == held[output][-1]
+        elif over and np.ndim(held.get(over[0])) and set(inputs_of(function)) <= {*values, *over}:
+            grid = held[over[0]]
             given = {key: np.full(grid.shape, values[key]) for key in inputs_of(function) if key not in over}
-            key = page.key_of(formula, over)
-            asked = {"page": str(written / f"{name}.html"), "key": key, "inputs": given, "over": {over[0]: grid}}
-            for output, curve in answers([asked])[0].items():
-                if output in held:
-                    sizes = np.max([np.abs(held[each]) for each in NORMWISE.get(output, (output,))], axis=0)
-                    assert ulps(curve, held[output], sizes).max() <= 4, (output, values)
+            (found,) = answers([asked | {"inputs": given, "over": {over[0]: grid}, "steps": 0}])
+            for output in found:
+                if np.shape(held.get(output)) == grid.shape:
+                    room = slack(function, given | {over[0]: grid})[output]
+                    assert excess(found[output], held[output], room)[1].max() <= 4, (output, values)
                     compared += 1
-        assert compared > 0
+    assert compared > 0
 
 
 def settings(about, rng):

@@ -10,12 +10,12 @@ from typing import Any
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.results import folder_to_fill, whole_files
-from linsolve.studies.explorables import modes
+from linsolve.studies.explorables import descent, generalization, modes, two_layers
 from linsolve.studies.explorables.page import document
 
 __all__ = ["EXPLORABLES", "write"]
 
-EXPLORABLES = {**modes.EXPLORABLES}
+EXPLORABLES = modes.EXPLORABLES | two_layers.EXPLORABLES | descent.EXPLORABLES | generalization.EXPLORABLES
 
 
 def write(name: str, out: Any) -> None:

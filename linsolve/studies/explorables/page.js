@@ -90,7 +90,10 @@ function pointsOf(panel, curve, grid) {
       .map((now) => [x ?? now[at], now[curve.y]]));
   }
   const formula = formulas[keyOf(curve.formula || panel.formula, over)](inputs);
-  return grid.map((x) => { const found = formula(x); return [at === over ? x : found[at], found[curve.y]]; });
+  return grid.map((x) => {
+    const found = {...formula(x), [over]: x};
+    return [found[at], found[curve.y]];
+  });
 }
 
 // axes
@@ -250,7 +253,7 @@ function redraw() {
   element("readings").replaceChildren();
   for (const {text, formula, output, given} of page.readings) {
     const found = formulas[formula]({...values, ...resolved(given)})()[output];
-    make(element("readings"), "li", {textContent: text.replace("{}", Number.isFinite(found) ? found.toPrecision(4) : "∞")});
+    make(element("readings"), "li", {textContent: text.replace("{}", Number.isNaN(found) ? "an undefined number" : Number.isFinite(found) ? found.toPrecision(4) : "∞")});
   }
   element("code").textContent = codeNow();
   remember();

@@ -17,6 +17,7 @@ from string import Template
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from linsolve import arithmetic
 from linsolve.core.version import VERSION
 from linsolve.engines.interval import Range
 from linsolve.engines.javascript import function, prelude
@@ -170,10 +171,11 @@ class Explorable(NamedTuple):
 
 
 def flow_with(xp: Any, cls: Any, **given: Any) -> Any:
-    """Return a flow or law with these parameters, unchecked numbers of `xp`, and 1 for parameters without a default."""
+    """Return a flow or law with these parameters, unchecked numbers of `xp`, the others 1 or at their defaults."""
     about = inspect.signature(cls).parameters
-    rest = {name: 1.0 for name, each in about.items() if each.default is inspect.Parameter.empty}
-    return cls(**rest).cast(xp)._with(**given)
+    made = cls(**{name: 1.0 for name, each in about.items() if each.default is inspect.Parameter.empty})
+    rest = {name: arithmetic.cast(xp, value) for name, value in made.parameters().items() if name not in given}
+    return made._with(**rest, **given)
 
 
 def recorded(formula: Callable[..., dict[str, Any]], ranges: Mapping[str, Range]) -> Program:
@@ -243,8 +245,8 @@ def key_of(name: str, over: tuple[str, ...]) -> str:
 def with_math(text: str) -> str:
     r"""Return text with formulas between dollars, in a subset of TeX, as HTML.
 
-    The subset: italic single letters, ``_`` and ``^`` with braces or one digit, and HTML's names of characters after a
-    backslash.
+    The subset: italic single letters; ``_`` and ``^`` with braces, a digit or a letter; and HTML's names of characters
+    after a backslash.
 
     Examples
     --------
@@ -257,10 +259,10 @@ def with_math(text: str) -> str:
 
 def _formula(tex: str) -> str:
     found = html.escape(tex).replace("-", "&minus;")
-    found = re.sub(r"(?<![\\\w&])([A-Za-df-z])(?![A-Za-z])", r"<var>\1</var>", found)  # e is a number
+    found = re.sub(r"(?<![\\\w&])(?<!\^)([A-Za-df-z])(?![A-Za-z])", r"<var>\1</var>", found)  # e is a number
     found = re.sub(r"\\([A-Za-z]+)", r"&\1;", found)
     for mark, tag in (("_", "sub"), ("^", "sup")):
-        found = re.sub(rf"\{mark}(?:{{([^{{}}]*)}}|(\d))", rf"<{tag}>\1\2</{tag}>", found)
+        found = re.sub(rf"\{mark}(?:{{([^{{}}]*)}}|([a-z\d]))", rf"<{tag}>\1\2</{tag}>", found)
     return found
 
 
