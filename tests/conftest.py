@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.exhaustive)
 
 
-EXPECTED = r"no (C\+\+|CUDA) compiler on this computer"  # reasons of skips that no installation mends
+EXPECTED = r"no (C\+\+ compiler|CUDA compiler|Node\.js) on this computer"  # reasons of skips that no installation mends
 
 
 def skips(reporter) -> collections.Counter:

@@ -22,5 +22,6 @@ COMMANDS = {
     "ntk-stats": "ntk_stats",
     "collapse": "collapse",
     "figure": "figure",
+    "explore": "explore",
     "completion": "completion",
 }

@@ -20,7 +20,9 @@ from linsolve.engines.program import BOOLEAN, Program, Step
 
 __all__ = ["UFUNCS", "early_values"]
 
-_SAME = "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh sign isinf isnan isfinite minimum maximum hypot pow atan2"
+_SAME = (
+    "exp expm1 log log1p sqrt sin cos tan asin sinh cosh tanh sign isinf isnan isfinite minimum maximum hypot pow atan2"
+)
 UFUNCS: dict[str, Any] = {name: getattr(np, name) for name in _SAME.split()} | {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "mod": np.remainder, "neg": np.negative,
     "abs": np.abs, "not": np.logical_not, "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor,

@@ -100,10 +100,25 @@ _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
     "ne": "!=", "and": "&", "or": "|", "xor": "!=",
 }  # fmt: skip
-_CALL = {
-    name: name
-    for name in ("sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "atan2")
-} | {"abs": "fabs", "sign": "sign_of", "minimum": "smaller", "maximum": "larger", "mod": "modulo", "pow": "pow"}
+_LIBRARY = (
+    "sqrt",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "sinh",
+    "cosh",
+    "tanh",
+    "hypot",
+    "atan2",
+)
+_CALL = {name: name for name in _LIBRARY} | {
+    "abs": "fabs", "sign": "sign_of", "minimum": "smaller", "maximum": "larger", "mod": "modulo", "pow": "pow",
+}  # fmt: skip
 _FORM = {
     "neg": "-{}", "not": "!{}", "where": "{} ? {} : {}", "astype": "(double){}",
     "isnan": "{0} != {0}", "isinf": "fabs({}) == INF", "isfinite": "fabs({}) < INF",

@@ -18,7 +18,7 @@ _OWN: dict[str, Callable[..., str]] = {
     "exp": elementary.exp, "expm1": elementary.expm1, "log": elementary.log, "log1p": elementary.log1p,
     "hypot": elementary.hypot, "pow": elementary.power,
 }  # fmt: skip
-_LIBRARY = {"sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "atan2": "atan2"}
+_LIBRARY = ("sin", "cos", "tan", "asin", "sinh", "cosh", "tanh", "atan2")
 
 
 class Instructions:
@@ -79,7 +79,7 @@ class Instructions:
         if op in _OWN:
             return _OWN[op](v, *args)
         if op in _LIBRARY:
-            return v.lane_by_lane(_LIBRARY[op], *args)
+            return v.lane_by_lane(op, *args)
         if op == "where":
             return v.select(args[0], args[1], args[2], v.truth if step.kind == BOOLEAN else v.real)
         if op in ("minimum", "maximum"):  # nan if one argument is nan

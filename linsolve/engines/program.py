@@ -12,12 +12,30 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from linsolve.core.arguments import unknown_name
 
 __all__ = ["BOOLEAN", "REAL", "Program", "Step", "Tracer", "Value", "elementwise", "limits_of", "program_of", "traced"]
 
 REAL, BOOLEAN = "real", "boolean"
-_TO_REAL = ("neg", "abs", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")
+_TO_REAL = (
+    "neg",
+    "abs",
+    "sqrt",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "sinh",
+    "cosh",
+    "tanh",
+    "sign",
+)
 _TWO_TO_REAL = ("add", "sub", "mul", "div", "mod", "pow", "hypot", "atan2", "minimum", "maximum")
 _COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 _LOGIC = ("and", "or", "xor")
@@ -31,14 +49,16 @@ class Step(NamedTuple):
     op : str
         "input", "constant", "where", "not", "isinf", "isnan", "isfinite", "astype" (a boolean to a real), or one of
         the array-API's elementwise functions and operators: neg, abs, sqrt, exp, expm1, log, log1p, sin, cos, tan,
-        sinh, cosh, tanh, sign; add, sub, mul, div, mod, pow, hypot, atan2, minimum, maximum; lt, le, gt, ge, eq, ne;
-        and, or, xor.
+        asin, sinh, cosh, tanh, sign; add, sub, mul, div, mod, pow, hypot, atan2, minimum, maximum; lt, le, gt, ge, eq,
+        ne; and, or, xor. "nodes" is a number of a list, "sum" the sum over the list of a step that depends on it; only
+        `linsolve.engines.javascript` evaluates these two.
     args : tuple of int
         Earlier steps.
     kind : str
         `REAL` or `BOOLEAN`.
     data : str, float or bool, optional
-        Name of an input, value of a constant, or "square" for a ``mul`` written as ``x**2`` in the formula.
+        Name of an input, value of a constant, the list of numbers of "nodes", or "square" for a ``mul`` written as
+        ``x**2`` in the formula.
     """
 
     op: str
@@ -87,6 +107,13 @@ class Program:
         found: list[bool] = []
         for step in self.steps:
             found.append(step.data in names if step.op == "input" else any(found[k] for k in step.args))
+        return found
+
+    def varies(self) -> list[bool]:
+        """Return, for each step, whether it varies over the list of "nodes"."""
+        found: list[bool] = []
+        for step in self.steps:
+            found.append(step.op == "nodes" or (step.op != "sum" and any(found[k] for k in step.args)))
         return found
 
 
@@ -219,8 +246,20 @@ class Tracer:
         return a if a.kind == kind else self._record("astype", (a,), kind)
 
     def asarray(self, a: Any, dtype: Any = None) -> Value:
-        """Return a number as a value."""
+        """Return a number as a value, and a list of numbers as a value that stands for each of them."""
+        if isinstance(a, list):
+            return Value(self, self.program.add("nodes", (), REAL, tuple(float(v) for v in a)))
         return self._value(a)
+
+    def sum(self, a: Any, axis: Any = None) -> Value:
+        """Return the sum over a list of numbers; a single number is an axis of length one, and its own sum."""
+        a = self._value(a)
+        return self._record("sum", (a,), REAL) if self.program.varies()[a.index] else a
+
+    @staticmethod
+    def finfo(kind: str) -> Any:
+        """Return the properties of doubles."""
+        return np.finfo(np.float64)
 
     def full(self, shape: Any, fill: Any, dtype: Any = None) -> Value:
         """Return the number `fill`."""

@@ -256,6 +256,8 @@ def _recipe(program: Program) -> list[tuple[Any, Any]]:
             found.append((None, step.data))
         elif step.op == "constant":
             found.append((_constant(step.data), ()))
+        elif step.op == "nodes":
+            found.append((Range(min(step.data), max(step.data), False), ()))
         elif step.op == "where":
             found.append((_chosen, step.args))
         elif step.op == "mul" and step.args[0] == step.args[1]:

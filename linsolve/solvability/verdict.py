@@ -129,9 +129,13 @@ class Verdict:
         found = self.match(name)
         return found.flow, found.z0
 
+    @property
+    def title(self) -> str:
+        """The network in words."""
+        return self.subject or f"{'-'.join(map(str, self.widths))} linear network"
+
     def _answer(self) -> list[str]:
-        title = self.subject or f"{'-'.join(map(str, self.widths))} linear network"
-        lines = [f"{title}: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
+        lines = [f"{self.title}: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
         if self.tolerance != TOLERANCE:
             why = f", the precision of {self.precision} numbers" if self.precision != "float64" else ""
             lines.append(f"Conditions hold up to a relative distance of {self.tolerance:.2g}{why}.")
@@ -255,7 +259,7 @@ class Verdict:
             for n in self.neighbors
         ]
         found = {"widths": self.widths, "exact": self.exact, "flows": flows, "until": self.until}
-        found |= {"kind": self.kind, "laws": self.laws, "tolerance": self.tolerance, "precision": self.precision}
+        found |= {"network": self.title, "laws": self.laws, "tolerance": self.tolerance, "precision": self.precision}
         found |= {"departure": self.departure} if self.departure is not None else {}
         if self.generalization is not None:
             found["generalization"] = self.generalization.as_dict()

@@ -17,6 +17,8 @@ import links
 import pages
 import reference
 
+from linsolve.studies.explorables import EXPLORABLES, write
+
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 MADE = ("sources", "doctrees", "html", "jupyter_execute")
@@ -80,6 +82,8 @@ def build(out: Path, mathjax: str | None, processes: int, execute: bool = True) 
     settings += [] if execute else ["-D", "nb_execution_mode=off"]
     paths = ["-c", str(HERE), "-d", str(doctrees), str(sources), str(html)]
     status = sphinx(["-W", "--keep-going", "-q", "-j", str(processes), "-b", "html", *settings, *paths])
+    for name in EXPLORABLES:
+        write(name, html / "explorables" / f"{name}.html")
     lost = links.broken(html)
     for each in lost:
         print(f"broken link in {each}", file=sys.stderr)

@@ -6,6 +6,7 @@ Every function returns a dict from path on the site to text in MyST Markdown.
 from __future__ import annotations
 
 import contextlib
+import html
 import inspect
 import io
 import os
@@ -20,8 +21,10 @@ from linsolve.cli import COMMANDS
 from linsolve.papers.references import REFERENCES, Reference, sources
 from linsolve.papers.standalone import STANDALONE
 from linsolve.papers.statements import STATEMENTS
+from linsolve.studies.explorables import EXPLORABLES
+from linsolve.studies.explorables.page import with_math
 
-__all__ = ["cards", "checked", "commands", "generated", "lessons", "papers", "statements"]
+__all__ = ["cards", "checked", "commands", "explored", "generated", "lessons", "papers", "statements"]
 
 SOLVED = [*ls.flows.ALL, *ls.laws.ALL]
 _TEXT_WIDTH = "88"
@@ -29,7 +32,7 @@ _TEXT_WIDTH = "88"
 
 def generated() -> dict[str, str]:
     """Return all pages of this module."""
-    return cards() | checked() | statements() | commands() | papers()
+    return cards() | checked() | statements() | explored() | commands() | papers()
 
 
 def first_line(item: object) -> str:
@@ -197,6 +200,26 @@ def _plain(text: str) -> str:
     """Return running text with stars and underscores escaped outside code and formulas."""
     parts = re.split(r"(``[^`]+``|`[^`]+`|\$[^$]+\$)", text)
     return "".join(part if k % 2 else re.sub(r"([*_<>])", r"\\\1", part) for k, part in enumerate(parts))
+
+
+# explorables
+
+
+def explored() -> dict[str, str]:
+    """Return the list of the pages with sliders, which stand beside the site as files of their own."""
+    rows = (
+        f'<dt><a href="explorables/{name}.html">{html.escape(page.title)}</a></dt>\n<dd>{with_math(page.text)}</dd>'
+        for name, page in EXPLORABLES.items()
+    )
+    parts = [
+        "# Pages with sliders",
+        "Each page is one file that works without a network. Its curves are the formulas of this package, printed to "
+        "JavaScript; `tests/studies/test_explorables.py` compares them with NumPy. The address of a page holds the "
+        "values of its sliders, and each page shows Python code that gives the same numbers. `linsolve explore NAME` "
+        "writes a page.",
+        _fenced("{raw} html", "\n".join(["<dl>", *rows, "</dl>"])),
+    ]
+    return {"explorables.md": "\n\n".join(parts) + "\n"}
 
 
 # commands

@@ -15,6 +15,7 @@ import linsolve as ls
 from linsolve import published
 from linsolve.cli import COMMANDS
 from linsolve.papers.references import REFERENCES
+from linsolve.studies.explorables import EXPLORABLES
 
 SITE = Path(__file__).parents[2] / "notebooks" / "site"
 SOLVED = [*ls.flows.WHERE, *ls.laws.WHERE]
@@ -121,6 +122,11 @@ def test_the_gallery_has_every_diagram_and_figure_under_names_of_their_own(main)
     assert len({each.name for each in found}) == len(found)
     page = main.gallery.page(found)
     assert all(f"{{figure}} pictures/{each.name}\n" in page and each.command in page for each in found)
+
+
+def test_every_explorable_is_listed(staged):
+    listed = text(staged["explorables.md"])
+    assert all(f'href="explorables/{name}.html">{page.title}<' in listed for name, page in EXPLORABLES.items())
 
 
 def test_a_picture_is_what_its_command_leaves(main, tmp_path):
