@@ -1,4 +1,4 @@
-"""``python notebooks/site OUT``: build the documentation in ``OUT/html``, with warnings as errors, and check its links.
+"""``python notebooks/site OUT``: build the documentation in ``OUT/html``, with warnings as errors, and check it.
 
 Sphinx reads ``OUT/sources``: the pages beside this file, the pages generated from the package, the notebooks, and the
 repository files that pages include. The checkout is not modified.
@@ -7,7 +7,10 @@ repository files that pages include. The checkout is not modified.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import os
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +18,10 @@ from pathlib import Path
 import gallery
 import links
 import pages
+import portraits
 import reference
+import systems
+import tree
 
 from linsolve.studies.explorables import EXPLORABLES, write
 
@@ -25,6 +31,7 @@ MADE = ("sources", "doctrees", "html", "jupyter_execute")
 # files of the repository that pages include
 INCLUDED = (
     "README.md",
+    "notebooks/site/home.py",
     "linsolve/systems/mode/__init__.py",
     "linsolve/systems/mode/balanced_mode.py",
     "notebooks/figures/digits-routes.png",
@@ -32,13 +39,14 @@ INCLUDED = (
 )
 
 
-def stage(sources: Path, chosen: list[gallery.Picture]) -> list[str]:
-    """Write all sources of Sphinx except the pictures, and return the paths of the generated pages."""
+def stage(sources: Path, chosen: list[gallery.Picture], alternatives: dict[str, str]) -> list[str]:
+    """Write all sources of Sphinx except the pictures, and return the paths of the pages."""
     notebooks = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
     texts = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.md")}
-    texts |= pages.generated() | reference.generated()
+    texts["which.md"] = texts["which.md"].replace("<!-- decision tree -->\n", tree.page())
+    texts |= pages.generated() | systems.generated() | reference.generated()
     texts |= {
-        "gallery.md": gallery.page(chosen),
+        "gallery.md": gallery.page(chosen, alternatives),
         "notebooks/index.md": pages.lessons([path.stem for path in notebooks]),
     }
     for name, text in texts.items():
@@ -68,38 +76,41 @@ def clear(out: Path) -> None:
         shutil.rmtree(out / name, ignore_errors=True)
 
 
-def build(out: Path, mathjax: str | None, processes: int, execute: bool = True) -> int:
+def draw_home(pictures: Path) -> None:
+    """Run the lines of the home page; they save its picture."""
+    with contextlib.chdir(pictures), contextlib.redirect_stdout(io.StringIO()):
+        runpy.run_path(str(HERE / "home.py"))
+
+
+def build(out: Path, processes: int) -> int:
     """Build the site and return the exit status."""
     from sphinx.cmd.build import main as sphinx
 
     clear(out)
+    os.environ.setdefault("MPLBACKEND", "Agg")
     sources, doctrees, html = (out / name for name in MADE[:3])
-    chosen = gallery.pictures()
-    stage(sources, chosen)
-    gallery.draw(sources / "pictures", chosen, processes)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "kernel"), os.environ.get("PYTHONPATH")]))
-    settings = ["-D", f"mathjax_path={mathjax}"] if mathjax else []
-    settings += [] if execute else ["-D", "nb_execution_mode=off"]
+    chosen, pictures = gallery.pictures(), sources / "pictures"
+    stage(sources, chosen, gallery.draw(pictures, chosen, processes))
+    portraits.draw(pictures, systems.SOLVED, processes)
+    draw_home(pictures)
     paths = ["-c", str(HERE), "-d", str(doctrees), str(sources), str(html)]
-    status = sphinx(["-W", "--keep-going", "-q", "-j", str(processes), "-b", "html", *settings, *paths])
+    status = sphinx(["-W", "--keep-going", "-q", "-j", str(processes), "-b", "html", *paths])
     for name in EXPLORABLES:
         write(name, html / "explorables" / f"{name}.html")
-    lost = links.broken(html)
-    for each in lost:
-        print(f"broken link in {each}", file=sys.stderr)
-    return status or bool(lost)
+    faults = links.faults(html)
+    for each in faults:
+        print(each, file=sys.stderr)
+    return status or bool(faults)
 
 
 def main() -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python notebooks/site", description="Build the documentation into OUT/html.")
     parser.add_argument("out", type=Path, metavar="OUT", help="output folder, created if missing")
-    parser.add_argument("--mathjax", metavar="URL", help="MathJax to load in place of the default one")
     parser.add_argument("--processes", type=int, default=2, help="number of processes (default 2)")
-    parser.add_argument("--no-execute", action="store_true", help="draft: show the notebooks without results")
     options = parser.parse_args()
     try:
-        status = build(options.out.resolve(), options.mathjax, options.processes, not options.no_execute)
+        status = build(options.out.resolve(), options.processes)
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2

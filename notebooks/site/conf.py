@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +13,8 @@ import linsolve
 # each public name and the name under which it is documented
 NAMES = {name: f"linsolve.{name}" for name in linsolve.__all__}
 NAMES |= {name: f"linsolve.systems.laws.{name}" for name in linsolve.laws.WHERE}
+
+SOLVED = {NAMES[name] for name in (*linsolve.flows.WHERE, *linsolve.laws.WHERE)}
 
 # public modules that are folders of another name
 MODULES = {
@@ -45,10 +49,12 @@ myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
 
-# notebooks are committed without outputs and always executed
-nb_execution_mode = "force"
-nb_execution_raise_on_error = True
-nb_execution_timeout = 180
+# MathJax with SVG output is one file without fonts, so that formulas need no network and no web server
+MATHJAX = "static/mathjax/tex-svg-full.js"
+mathjax_path = "mathjax.js"
+
+# notebooks are committed with the outputs of a clean run; a test compares them
+nb_execution_mode = "off"
 nb_merge_streams = True
 
 # single backticks in docstrings: a link if the name is documented, code otherwise
@@ -71,14 +77,32 @@ nitpick_ignore_regex = [("py:.*", r"(?!linsolve\.).*"), ("py:.*", rf"linsolve\.(
 
 def setup(app: Any) -> None:
     """Connect the handlers of this file."""
+    app.connect("build-finished", _copy_mathjax)
     app.connect("autodoc-skip-member", _fields_without_words)
+    app.connect("autodoc-process-docstring", _on_the_page_already)
     app.connect("autodoc-process-docstring", _numbers_of_equations)
     app.connect("doctree-read", _types_are_words)
+
+
+def _copy_mathjax(app: Any, error: Exception | None) -> None:
+    """Copy MathJax from the package ``sphinx-mathjax-offline`` into the site."""
+    package = find_spec("sphinx-mathjax-offline")
+    if package is None or package.origin is None:
+        raise RuntimeError('site: sphinx-mathjax-offline is not installed; run pip install ".[docs]"')
+    if error is None:
+        source = Path(package.origin).parent / MATHJAX
+        (Path(app.outdir) / "_static" / mathjax_path).write_bytes(source.read_bytes())
 
 
 def _fields_without_words(app: Any, what: str, name: str, item: Any, skip: bool, options: Any) -> bool | None:
     """Skip fields of named tuples without a docstring of their own; the docstring of the tuple describes them."""
     return True if (getattr(item, "__doc__", None) or "").startswith("Alias for field number") else None
+
+
+def _on_the_page_already(app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
+    """Leave out the docstrings of flows and laws: their pages are written from them."""
+    if what == "class" and name in SOLVED:
+        lines[:] = ["See above for the statement and the parameters."]
 
 
 def _numbers_of_equations(app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:

@@ -11,7 +11,10 @@ import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest import mock
+
+import alt
 
 from linsolve.__main__ import main
 from linsolve.studies.figures import FIGURES
@@ -69,48 +72,56 @@ def pictures() -> list[Picture]:
     ]
 
 
-def run(command: str, folder: Path) -> None:
-    """Run a command of this package in a folder, as in a terminal.
+def run(command: str, folder: Path) -> dict[str, str]:
+    """Run a command of this package in a folder, as in a terminal; return the alternative text of each picture.
 
     Raises
     ------
     RuntimeError
         If the command fails.
     """
-    words = shlex.split(command)
-    here = Path.cwd()
+    from matplotlib.figure import Figure
+
+    words, here, texts, save = shlex.split(command), Path.cwd(), dict[str, str](), Figure.savefig
+
+    def saved(fig: Any, path: Any, *args: Any, **kwargs: Any) -> None:
+        texts[Path(str(path)).name] = alt.described(fig)
+        save(fig, path, *args, **kwargs)
+
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.chdir(folder)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), mock.patch.object(Figure, "savefig", saved):
             status = main(words[1:])
     finally:
         os.chdir(here)
     if status:
         raise RuntimeError(f"gallery: {command} ended with status {status}")
+    return texts
 
 
-def draw(folder: Path, chosen: Iterable[Picture], processes: int = 2) -> None:
-    """Run every command once, and copy the pictures into a folder."""
+def draw(folder: Path, chosen: Iterable[Picture], processes: int = 2) -> dict[str, str]:
+    """Run every command once, copy the pictures into a folder, and return their alternative texts by name."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(chosen)
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(processes) as pool:
-        jobs = [pool.submit(run, command, Path(scratch)) for command in dict.fromkeys(each.command for each in wanted)]
-        for job in jobs:
-            job.result()
+        commands = dict.fromkeys(each.command for each in wanted)
+        jobs = {command: pool.submit(run, command, Path(scratch)) for command in commands}
+        texts = {command: job.result() for command, job in jobs.items()}
         for each in wanted:
             shutil.copyfile(Path(scratch) / each.file, folder / each.name)
+    return {each.name: texts[each.command][Path(each.file).name] for each in wanted}
 
 
-def page(chosen: Iterable[Picture], folder: str = "pictures") -> str:
-    """Return the page in Markdown, with pictures relative to it."""
+def page(chosen: Iterable[Picture], texts: dict[str, str], folder: str = "pictures") -> str:
+    """Return the page in Markdown, with pictures relative to it and their alternative texts."""
     parts = ["# Gallery", "Every picture is drawn by the command below it when this site is built."]
     section = ""
     for each in chosen:
         if each.section != section:
             section = each.section
             parts.append(f"## {section}")
-        options = f":alt: {each.title}\n:target: _images/{each.name}"  # the full-size copy by Sphinx
+        options = f":alt: {texts[each.name]}\n:target: _images/{each.name}"  # the full-size copy by Sphinx
         parts.append(f"```{{figure}} {folder}/{each.name}\n{options}\n\n{each.title}\n```")
         parts.append(f"```sh\n{each.command}\n```")
     return "\n\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""Pages generated from the package: cards, checked formulas, commands, papers.
+"""Pages generated from the package: checked formulas, statements, commands, papers.
 
 Every function returns a dict from path on the site to text in MyST Markdown.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import html
-import inspect
 import io
 import os
 import re
@@ -19,12 +18,11 @@ from linsolve import published
 from linsolve.__main__ import main
 from linsolve.cli import COMMANDS
 from linsolve.papers.references import REFERENCES, Reference, sources
-from linsolve.papers.standalone import STANDALONE
 from linsolve.papers.statements import STATEMENTS
 from linsolve.studies.explorables import EXPLORABLES
 from linsolve.studies.explorables.page import with_math
 
-__all__ = ["cards", "checked", "commands", "explored", "generated", "lessons", "papers", "statements"]
+__all__ = ["checked", "commands", "explored", "generated", "lessons", "papers", "statements"]
 
 SOLVED = [*ls.flows.ALL, *ls.laws.ALL]
 _TEXT_WIDTH = "88"
@@ -32,13 +30,7 @@ _TEXT_WIDTH = "88"
 
 def generated() -> dict[str, str]:
     """Return all pages of this module."""
-    return cards() | checked() | statements() | explored() | commands() | papers()
-
-
-def first_line(item: object) -> str:
-    """Return the first line of a docstring in Markdown."""
-    line = (inspect.getdoc(item) or "").splitlines()[0].replace("``", "`")
-    return re.sub(r":math:`([^`]+)`", r"$\1$", line)
+    return checked() | statements() | explored() | commands() | papers()
 
 
 def _toctree(pages: list[str], **options: str) -> str:
@@ -48,47 +40,6 @@ def _toctree(pages: list[str], **options: str) -> str:
 
 def _fenced(language: str, text: str) -> str:
     return f"```{language}\n{text}\n```"
-
-
-# cards
-
-
-def cards() -> dict[str, str]:
-    """Return one page for each flow and law, and their index."""
-    found = {f"cards/{cls.__name__}.md": _card(cls) for cls in SOLVED}
-    parts = [
-        "# Solved systems",
-        "A card describes a flow or a law on one page: the statement, the closed form as implemented, parameters, "
-        "conditions, accuracy with the test that shows it, the sources, and their formulas with the form that holds. "
-        'Show it by `ls.card("TwoLayer")` as the last line of a notebook cell, or by `linsolve card TwoLayer` in a '
-        "terminal.",
-        "## Flows: exact at every time",
-        _listed(ls.flows.ALL),
-        "## Laws: in a limit, to an order, or on average",
-        _listed(ls.laws.ALL),
-        _toctree([cls.__name__ for cls in ls.flows.ALL], hidden="", caption="Flows"),
-        _toctree([cls.__name__ for cls in ls.laws.ALL], hidden="", caption="Laws"),
-    ]  # fmt: skip
-    return found | {"cards/index.md": "\n\n".join(parts) + "\n"}
-
-
-def _listed(classes: tuple[type, ...]) -> str:
-    rows = [f"| [{cls.__name__}]({cls.__name__}.md) | {first_line(cls)} |" for cls in classes]
-    return "\n".join(["| name | statement |", "| --- | --- |", *rows])
-
-
-def _card(cls: type) -> str:
-    name = cls.__name__
-    body = re.sub(r"(?m)^#(#+ )", r"\1", ls.card(cls)._repr_markdown_())
-    commands = [f"linsolve card {name}    # this card in the terminal", f"linsolve verify {name}  # its proof"]
-    parts = [body, "## Commands", _fenced("sh", "\n".join(commands))]
-    parts.append(
-        f"Methods and attributes: [reference](../reference/{name}.rst). [Published formulas, checked](../errata.md)."
-    )
-    if name in STANDALONE:
-        parts += ["### As a function of NumPy alone", _fenced("python", ls.to_code(cls).strip())]
-    parts += ["### To cite", _fenced("bibtex", ls.cite(cls))]
-    return "\n\n".join(parts) + "\n"
 
 
 # published formulas

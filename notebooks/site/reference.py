@@ -22,10 +22,9 @@ MODULES = {
 
 
 def generated() -> dict[str, str]:
-    """Return path and reStructuredText of the pages: one for each flow, law and module, and one for the package."""
-    found = {f"reference/{name}.rst": _class_page(name) for name in SOLVED}
+    """Return path and reStructuredText of the pages: one for each module, and one for the package."""
     modules = [page for alias, name in sorted(MODULES.items()) for page in _module_pages(alias, name)]
-    found |= {f"reference/{alias}.rst": text for alias, _, text in modules}
+    found = {f"reference/{alias}.rst": text for alias, _, text in modules}
     found["reference/package.rst"] = _package()
     names = [(alias, name) for alias, name, _ in modules]
     return found | {"reference/index.rst": _index(names)}
@@ -38,28 +37,6 @@ def _title(text: str) -> str:
 def _directive(name: str, argument: str, **options: str) -> str:
     lines = [f"   :{option.replace('_', '-')}: {value}".rstrip() for option, value in options.items()]
     return "\n".join([f".. {name}:: {argument}".rstrip(), *lines])
-
-
-def _class_page(name: str) -> str:
-    bases = "Flow, Expansion, Statistic, Law, tuple"  # members of these base classes are on their own pages
-    registry = ls.flows if name in ls.flows.WHERE else ls.laws
-    cls = getattr(registry, name)
-    options = {"members": "", "inherited_members": bases}
-    if any(
-        vars(other).get("State") is getattr(cls, "State", None) is not None
-        for other in ls.flows.ALL
-        if other is not cls
-    ):
-        options["exclude_members"] = "State"  # documented with the flow that defines it
-    body = _directive("autoclass", name, **options)
-    return "\n\n".join(
-        [_title(name), _directive("currentmodule", _home(name)), f"Its :doc:`card <../cards/{name}>`.", body, ""]
-    )
-
-
-def _home(name: str) -> str:
-    """Return the module in which a flow or law is public."""
-    return "linsolve" if name in ls.flows.WHERE else "linsolve.systems.laws"
 
 
 def _module_pages(alias: str, name: str) -> list[tuple[str, str, str]]:
@@ -117,8 +94,6 @@ def _index(modules: list[tuple[str, str]]) -> str:
         heading("Modules"),
         _directive("autosummary", "") + "\n\n" + "\n".join(named),
         _toctree(["package"], "Functions and base classes"),
-        _toctree(ls.flows.WHERE, "Flows"),
-        _toctree(ls.laws.WHERE, "Laws"),
         _toctree([alias for alias, _ in modules], "Modules"),
         "",
     ])  # fmt: skip

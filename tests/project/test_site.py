@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import linsolve as ls
@@ -39,14 +40,15 @@ def main():
         yield load("__main__")
     finally:
         sys.path.remove(str(SITE))
-        for name in {"gallery", "links", "pages", "reference"} - set(before):
+        for name in {"alt", "gallery", "links", "pages", "portraits", "reference", "systems", "tree"} - set(before):
             sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
 def staged(main, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    main.stage(folder, main.gallery.pictures())
+    chosen = main.gallery.pictures()
+    main.stage(folder, chosen, {each.name: f"axes and curves of {each.name}" for each in chosen})
     return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
 
 
@@ -55,12 +57,16 @@ def text(path):
 
 
 @pytest.mark.parametrize("name", SOLVED)
-def test_every_flow_and_law_has_a_card_and_a_page_of_the_reference(staged, name):
+def test_every_flow_and_law_has_one_page_with_all_parts(staged, name):
     card = text(staged[f"cards/{name}.md"])
     assert card.startswith(f"# {name}\n")
-    assert "\n## Statement\n" in card
+    titles = re.findall(r"^## (.*)$", card, re.MULTILINE)
+    assert {"Statement", "Exact for, not for", "Accuracy", "Sources", "Published formulas", "Code"} <= set(titles)
+    assert titles.count("Code") == 1
+    assert re.search(rf"```\{{figure\}} ../pictures/{name}\.png\n:alt: .{{40,}}\n", card)
+    assert ">>> " in card
     assert f"linsolve verify {name} " in card
-    assert f".. autoclass:: {name}\n" in text(staged[f"reference/{name}.rst"])
+    assert f".. autoclass:: {name}\n" in card
     assert f"]({name}.md)" in text(staged["cards/index.md"])
     assert f"(cards/{name}.md)" in text(staged["which.md"]), "notebooks/site/which.md does not say when it is needed"
 
@@ -120,8 +126,9 @@ def test_the_gallery_has_every_diagram_and_figure_under_names_of_their_own(main)
     assert {f"linsolve phase {name}" for name in ls.phases.DIAGRAMS} <= commands
     assert {f"linsolve figure {name}" for name in main.gallery.FIGURES} <= commands
     assert len({each.name for each in found}) == len(found)
-    page = main.gallery.page(found)
-    assert all(f"{{figure}} pictures/{each.name}\n" in page and each.command in page for each in found)
+    page = main.gallery.page(found, {each.name: f"text of {each.name}" for each in found})
+    assert all(f"{{figure}} pictures/{each.name}\n:alt: text of {each.name}\n" in page for each in found)
+    assert all(each.command in page for each in found)
 
 
 def test_every_explorable_is_listed(staged):
@@ -131,7 +138,9 @@ def test_every_explorable_is_listed(staged):
 
 def test_a_picture_is_what_its_command_leaves(main, tmp_path):
     chosen = [each for each in main.gallery.pictures() if each.command == "linsolve phase chaos"]
-    main.gallery.run(chosen[0].command + " --cells 15", tmp_path)
+    texts = main.gallery.run(chosen[0].command + " --cells 15", tmp_path)
+    assert texts["chaos.png"].startswith("Panel 1: order and chaos of infinitely wide networks at the start: ")
+    assert "edge of chaos, ReLU" in texts["chaos.png"]
     assert (tmp_path / chosen[0].file).read_bytes().startswith(b"\x89PNG")
     with pytest.raises(RuntimeError, match="linsolve phase chaoss ended with status 2"):
         main.gallery.run("linsolve phase chaoss", tmp_path)
@@ -143,6 +152,49 @@ def test_broken_links_of_a_built_site_are_found(main, tmp_path):
     )
     (tmp_path / "b.html").write_text('<p id="here"><a href="a.html">z</a><a href="a.html#gone">w</a>')
     assert main.links.broken(tmp_path) == ["a.html: c.png", "b.html: a.html#gone"]
+
+
+def test_what_needs_the_network_and_raw_formulas_are_found(main, tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<script src="https://cdn.example/x.js"></script><link rel="stylesheet" href="a.css"><a href="https://a.b/">a</a>'
+        r'<p>with <span class="math notranslate">\(a_0\)</span> and <code>\frac{1}{2}</code> and $\sigma$</p>'
+    )
+    assert main.links.loaded(tmp_path) == ["a.html: https://cdn.example/x.js"]
+    assert main.links.raw(tmp_path) == [r"a.html: and $\sigma$"]
+
+
+@pytest.mark.parametrize("name", ["TwoLayer", "EarlyAlignment", "InitialOverlaps"])
+def test_pictures_of_a_flow_an_expansion_and_a_statistic_have_named_axes_and_text(main, name):
+    cls = getattr(ls.flows if name in ls.flows.WHERE else ls.laws, name)
+    with ls.plot.figure() as (fig, ax):
+        main.portraits.portrait(cls, ax)
+        assert ax.get_ylabel()
+        assert len(main.gallery.alt.described(fig)) > 20
+        assert all(np.isfinite(line.get_ydata()).all() for line in ax.lines)
+
+
+def test_labels_are_read_without_tex(main):
+    assert main.gallery.alt.plain(r"time $t$  (units of $\tau / L$)") == "time t (units of tau / L)"
+    assert main.gallery.alt.plain(r"$\mathrm{NC}_3$, $\sqrt{s}$") == "NC_3, root of s"
+
+
+def test_the_lines_of_the_home_page_are_twelve_and_draw_its_picture(main, tmp_path, monkeypatch):
+    lines = (SITE / "home.py").read_text(encoding="utf-8").splitlines()
+    assert sum(bool(line.strip()) for line in lines) == 12
+    main.draw_home(tmp_path)
+    assert (tmp_path / "stages.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_decision_tree_names_every_flow_and_its_code_runs(main, capsys):
+    ends = list(main.tree.leaves())
+    assert {name for each in ends for name in each.names} >= set(ls.flows.WHERE)
+    for code in dict.fromkeys(each.code for each in ends):
+        scope: dict = {}
+        exec(compile(f"{main.tree.PREAMBLE}\n{code}", "tree", "exec"), scope)
+        values = scope["traj"]["loss"] if "traj" in scope and "loss" in scope["traj"] else scope.get("value", 0.0)
+        flat = values.values() if isinstance(values, dict) else values if isinstance(values, tuple) else [values]
+        assert all(np.isfinite(each).all() for each in flat)
+    assert "proved" not in capsys.readouterr().err
 
 
 def test_a_folder_of_other_files_is_left_alone(main, tmp_path):

@@ -314,7 +314,7 @@ def test_near_misses_are_refused_by_name_with_their_distance(name):
         (failed,) = [c for c in each.violated if c.name == condition]
         assert low <= failed.distance <= high
     assert f"not linear: {condition}, relative distance {failed.distance:.2g}: " in str(verdict)
-    assert json.loads(verdict.to_json())["kind"] == "leaky ReLU network (alpha = 0.2)"
+    assert json.loads(verdict.to_json())["network"].endswith("-2 leaky ReLU network (alpha = 0.2)")
     with pytest.raises(ls.NotExact, match=rf"^solve: activation = \('leaky_relu', 0.2\) needs {condition}, relative"):
         ls.solve(weights, data, 1.0, bias=bias, activation=("leaky_relu", 0.2))
     with pytest.raises(ls.NotExact, match="the notes state the fix"):

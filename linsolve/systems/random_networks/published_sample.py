@@ -93,7 +93,7 @@ def estimator_of_the_dispersion() -> Evidence:
     quote=(
         r"$\mathbb{E}[\hat{r}] = (N-1) \sum_{i=1}^N \frac{\mathbb{E}[\theta_i^2]}{\mathbb{E} \left[\left(\sum_{j \neq "
         r"i} \theta_j \right)^2 - \sum_{j \neq i} \theta_j^2 \right]} = \frac{\mu_2}{\mu_1^2}.$ [...] Therefore, "
-        r"\hat{r} is an unbiased estimator of the ratio"
+        r"$\hat{r}$ is an unbiased estimator of the ratio"
     ),
     latex=r"\mathbb E \hat r = r \bigl[1 + \tfrac{4 (r - 1)}{N} + O(N^{-2})\bigr],\; r = \mu_2/\mu_1^2",
     verdict="incorrect",
