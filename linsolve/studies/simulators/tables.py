@@ -128,7 +128,4 @@ def _assembled(path: Path, name: str, entries: Mapping[tuple[int, ...], np.ndarr
             f"{WHO}: run = {path} has columns of {name} whose indices leave a gap (entries of one array, from 0); add "
             "the missing ones"
         )
-    found = np.empty((len(next(iter(entries.values()))), *own))
-    for index, column in entries.items():
-        found[:, *index] = column
-    return found
+    return np.stack([entries[index] for index in np.ndindex(*own)], axis=-1).reshape(-1, *own)
