@@ -26,6 +26,7 @@ _WHERE = {
     "card": "linsolve.papers.cards",
     "cite": "linsolve.papers.references",
     "collapse": "linsolve.studies.collapse:",
+    "compare": "linsolve.studies.simulators.check",
     "data": "linsolve.data:",
     "deep": "linsolve.systems.deep:",
     "ensemble": "linsolve.ensembles.stream",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import shlex
 import sys
 from collections.abc import Sequence
+from contextvars import copy_context
 
 from linsolve.cli import COMMANDS
 from linsolve.cli.exit_status import OneLine, ended
+from linsolve.core.provenance import COMMAND
 
 __all__ = ["main"]
 
@@ -30,9 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         options, extra = _parser().parse_known_args(argv)
         if extra:
             options.parser.refuse_unknown(extra)
+        COMMAND.set(shlex.join(["linsolve", *(sys.argv[1:] if argv is None else argv)]))
         return int(options.run(options))
 
-    return ended("linsolve", work)
+    return copy_context().run(ended, "linsolve", work)
 
 
 def _parser() -> argparse.ArgumentParser:

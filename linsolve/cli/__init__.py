@@ -14,6 +14,7 @@ COMMANDS = {
     "learn": "learn",
     "applies": "applies",
     "solve": "solve",
+    "compare": "compare",
     "phase": "phase",
     "card": "card",
     "published": "published",

@@ -28,9 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
+    from linsolve.papers.card_text import plain_line
+
     solved = known()
     about = {name: (inspect.getdoc(cls) or "").split("\n", 1)[0] for name, cls in solved.items()}
     if print_json(options, [{"name": name, "about": text} for name, text in about.items()]):
         return 0
-    print_rows(about.items())
+    print_rows((name, plain_line(text)) for name, text in about.items())
     return 0

@@ -8,8 +8,9 @@ import textwrap
 from collections.abc import Callable
 
 from linsolve.papers.card_blocks import Block, Formula, Paragraph
+from linsolve.papers.plain_math import plain_math
 
-__all__ = ["as_html", "as_markdown", "as_text"]
+__all__ = ["as_html", "as_markdown", "as_text", "plain_line"]
 
 _INLINE = re.compile(r":math:`([^`]+)`|``([^`]+)``|`([^`]+)`|(\$[^$]+\$)", re.DOTALL)
 _WIDTH = 110
@@ -35,16 +36,28 @@ def as_text(title: str, body: list[tuple[str, list[Block]]]) -> str:
     return "\n".join(lines)
 
 
-def _bare(text: str) -> str:
-    return _inline(text, str, str, str)
+def plain_line(text: str) -> str:
+    """Return running text without inline marks, its formulas as plain Unicode."""
+    return _inline(text, plain_math, str, lambda rest: plain_math(rest) if "\\" in rest else rest)
+
+
+def _statements(formula: str) -> list[str]:
+    """Return the lines of a formula, broken between its statements, which two spaces separate, where possible."""
+    lines: list[str] = []
+    for statement in formula.split("  "):
+        if lines and len(lines[-1]) + 2 + len(statement) <= _WIDTH - 4:
+            lines[-1] += f"  {statement}"
+        else:
+            lines += textwrap.wrap(statement, _WIDTH - 4, break_long_words=False)
+    return lines
 
 
 def _text(part: Block) -> list[str]:
     if isinstance(part, Formula):
-        return [f"    {line}" for line in textwrap.wrap(part.latex, _WIDTH - 4, break_long_words=False)]
+        return [f"    {line}" for line in _statements(plain_math(part.latex))]
     if isinstance(part, Paragraph):
-        return textwrap.wrap(_bare(part.text), _WIDTH, break_long_words=False)
-    head, *rows = ([_bare(cell) for cell in row] for row in part.rows)
+        return textwrap.wrap(plain_line(part.text), _WIDTH, break_long_words=False)
+    head, *rows = ([plain_line(cell) for cell in row] for row in part.rows)
     found = []
     for row in rows:
         first, *rest = row

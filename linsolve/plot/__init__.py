@@ -1,7 +1,8 @@
 """Figures of trajectories; each function draws on an axes that it is given or makes, and returns it.
 
-Colors are those of Okabe and Ito or of viridis, and what must be told apart is also told apart by line style or marker,
-so that figures survive color blindness and gray printing. No global setting of Matplotlib is changed.
+Colors have the hues of Okabe and Ito, with rising lightness, or are those of viridis: lines are told apart with
+protanopia, deuteranopia and tritanopia and in gray print (``tests/plot/test_palette.py``). No global setting of
+Matplotlib is changed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from linsolve.plot.axes import (
 )
 from linsolve.plot.style import COLORS, STYLE, colors, drawing, figure, ladder
 
-__all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "routes", "trajectory"]
+__all__ = ["COLORS", "ROUTES", "STYLE", "alignment", "differences", "figure", "modes", "routes", "trajectory"]
 
 LEGEND = 12  # lines of a legend
 

@@ -10,16 +10,18 @@ import numpy as np
 
 from linsolve.core.arguments import shown
 
-__all__ = ["COLORS", "STYLE", "colors", "drawing", "figure", "ladder"]
+__all__ = ["COLORS", "INK", "STYLE", "colors", "drawing", "figure", "ladder"]
 
+# hues of Okabe and Ito; the lightness of blue, vermilion, green, purple and sky rises by 13 units of CIELAB from one to
+# the next, which gray print keeps
 COLORS = {
     "black": "#000000",
     "orange": "#E69F00",
-    "sky": "#56B4E9",
-    "green": "#009E73",
-    "blue": "#0072B2",
-    "vermilion": "#D55E00",
-    "purple": "#CC79A7",
+    "sky": "#8CC5ED",
+    "green": "#008B64",
+    "blue": "#003E65",
+    "vermilion": "#964000",
+    "purple": "#CF84AD",
 }
 
 STYLE: Any = {
@@ -42,7 +44,7 @@ STYLE: Any = {
 }
 
 
-CYCLE = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
+INK = tuple(COLORS[name] for name in ("blue", "vermilion", "green", "purple", "sky"))  # of lines
 
 
 def _style() -> Any:
@@ -52,7 +54,7 @@ def _style() -> Any:
 
     if mpl.rcParams["axes.prop_cycle"] != mpl.rcParamsDefault["axes.prop_cycle"]:
         return STYLE
-    return STYLE | {"axes.prop_cycle": cycler(color=[COLORS[each] for each in CYCLE])}
+    return STYLE | {"axes.prop_cycle": cycler(color=INK)}
 
 
 @contextmanager

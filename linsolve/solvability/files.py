@@ -14,7 +14,7 @@ from linsolve.data.archive import plain_arrays
 from linsolve.data.dataset import Dataset
 from linsolve.data.reading import load
 
-__all__ = ["Data", "Weights", "read_data", "read_numbers", "read_weights"]
+__all__ = ["Data", "Weights", "arranged", "is_weight", "read_data", "read_numbers", "read_weights"]
 
 _NUMBERED = re.compile(r"(?P<stem>[Ww]|arr_)(?P<label>\d+)$")
 _BIAS = re.compile(r"(?P<stem>[Bb])(?P<label>\d+)$")
@@ -80,6 +80,11 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies", names: st
     """
     path = Path(source)
     found = _safetensors(who, path) if path.suffix == ".safetensors" else plain_arrays(who, "weights", path, ".*")[0]
+    return arranged(who, path, found, names)
+
+
+def arranged(who: str, path: Path, found: Mapping[str, np.ndarray], names: str | None = None) -> Weights:
+    """Return the layers and biases among the arrays of the file `path`; see `read_weights`."""
     chosen = None if names is None else _chosen(who, path, names, found)
     entries = [_entry(who, path, name) for name in (found if chosen is None else chosen)]
     for each in entries:
@@ -96,7 +101,7 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies", names: st
     biases = [named[e.name] for e in layers] if named else None
     called, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
     notes = [f"{', '.join(kernels)}: shape (inputs, units), transposed."] if kernels else []
-    if called != [f"W{i}" for i in range(1, len(called) + 1)]:
+    if [name.upper() for name in called] != [f"W{i}" for i in range(1, len(called) + 1)]:
         notes.insert(0, f"layers, first to last: {', '.join(called)}.")
     if left := [name for name in found if chosen is not None and name not in chosen]:
         notes.append(f"left out of {path.name}: {', '.join(left)}.")
@@ -115,6 +120,15 @@ def _chosen(who: str, path: Path, names: str, found: Mapping[str, np.ndarray]) -
     labels = {_entry(who, path, name).label for name in layers}
     others = [name for name in found if name not in layers and _is_bias(name)]
     return layers + [name for name in others if _entry(who, path, name).label in labels]
+
+
+def is_weight(name: str) -> bool:
+    """Return whether a name is one of a layer or of a bias."""
+    try:
+        _entry("", Path(), name)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_bias(name: str) -> bool:

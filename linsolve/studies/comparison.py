@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from linsolve.core.results import folder_of_results, mark, whole_folder
 from linsolve.core.trajectory import Trajectory
 
-__all__ = ["KINDS", "Comparison", "compare", "destination", "save_arrays", "save_figure", "whole_results"]
+__all__ = ["KINDS", "Comparison", "destination", "save_arrays", "save_figure", "timed", "whole_results"]
 
 KINDS = ("png", "pdf")
 SMALL = 400  # rows below which one BLAS thread multiplies faster than several
@@ -28,8 +28,8 @@ class Comparison(NamedTuple):
     seconds: dict[str, float]
 
 
-def compare(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> Comparison:
-    """Evaluate each route.
+def timed(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> Comparison:
+    """Evaluate each route, and measure its wall time.
 
     Parameters
     ----------

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from string import Template
 from typing import NamedTuple
 
+from linsolve.core.provenance import provenance
+
 __all__ = ["Row", "document", "figure", "links", "table"]
 
 
@@ -36,21 +38,27 @@ _DOCUMENT = Template("""<!DOCTYPE html>
   th { font-weight: 600; width: 32%; } td:nth-child(2) { width: 28%; } td:nth-child(3) { color: #555; }
   figure { margin: 0; break-inside: avoid; } img { width: 100%; height: auto; }
   figcaption { font-size: .88rem; line-height: 1.45; color: #444; }
-  a { color: #0072B2; } code { font-size: .88em; }
+  a { color: #003E65; } code { font-size: .88em; }
   footer { margin-top: 2.5rem; border-top: 1px solid #e4e4e4; font-size: .85rem; color: #555; }
 </style>
 </head>
 <body>
 $body
-<footer><p>Files: $files.</p></footer>
+<footer><p>Files: $files.</p><p>$provenance</p></footer>
 </body>
 </html>
 """)
 
 
 def document(title: str, body: str, files: Mapping[str, str]) -> str:
-    """Return a whole page, with links to the files, which have descriptions, at its end."""
-    return _DOCUMENT.substitute(title=html.escape(title), body=body, files=links(files))
+    """Return a whole page; its end has links to the files with descriptions, version, command and date."""
+    return _DOCUMENT.substitute(title=html.escape(title), body=body, files=links(files), provenance=_provenance())
+
+
+def _provenance() -> str:
+    version, command, date = provenance()
+    made = f"by <code>{html.escape(command)}</code>" if command else "from Python"
+    return f"Written {made}, {version}, {date}."
 
 
 def links(files: Mapping[str, str]) -> str:

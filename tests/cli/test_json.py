@@ -22,6 +22,10 @@ USES = {
     "learn": ("tree --json", lambda found: found["The network"]["depth"] == "2" and len(found["files"]) > 10),
     "applies": ("w.npz tree --json", lambda found: found["exact"][0] == "WhitenedTwoLayer"),
     "solve": ("w.npz tree --t 0,1 --json", lambda found: found["exact"] is True and len(found["loss"]) == 2),
+    "compare": (
+        "run.npz --flow BalancedMode --json",
+        lambda found: found["ok"] and found["runs"][0]["errors"]["a"] == 0,
+    ),
     "phase": ("chaos --cells 11 --json", lambda found: found["name"] == "chaos" and len(found["files"]) == 3),
     "published": ("--source atanasov_2022 --json", lambda found: isinstance(found, list)),
     "errata": ("--json", lambda found: {row["verdict"] for row in found} == {"typographical", "incorrect"}),
@@ -43,6 +47,7 @@ def here(tmp_path_factory):
     gen = np.random.default_rng(0)
     frame = np.linalg.qr(gen.normal(size=(8, 8)))[0]
     np.savez(folder / "w.npz", W1=0.3 * frame[:3], W2=0.3 * np.linalg.qr(gen.normal(size=(14, 3)))[0])
+    np.savez(folder / "run.npz", t=[0.0, 1.0], a=[0.5, 0.5], s=0.5)
     (folder / "s.toml").write_text(SPEC)
     return folder
 

@@ -30,7 +30,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_an_integrated_network_is_written_whole_and_its_route_is_named(folder, capsys):
+def test_an_integrated_network_is_written_whole_and_its_route_is_named(folder, capsys, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     assert main(["solve", "deep.npz", "data.npz", "--t", "0:2:5", "--rates", "1,0.5,1", "--out", "here"]) == 0
     out = capsys.readouterr().out
     with np.load("deep.npz") as file, np.load("data.npz") as data:
@@ -51,6 +52,8 @@ def test_an_integrated_network_is_written_whole_and_its_route_is_named(folder, c
     page = (folder / "here" / "report.html").read_text(encoding="utf-8")
     assert "Training of a 4-4-4-2 linear network on data" in page
     assert "DOP853: " in page
+    command = "linsolve solve deep.npz data.npz --t 0:2:5 --rates 1,0.5,1 --out here"
+    assert f"Written by <code>{command}</code>, linsolve {ls.__version__}, 1970-01-02." in page
     assert all(f'href="{name}"' in page or f"{name[:-4]}.png" in page for name in FILES - {"linsolve.json"})
     assert main(["solve", "deep.npz", "data.npz", "--t", "0,1", "--out", "here"]) == 0  # replaced
 

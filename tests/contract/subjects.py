@@ -32,7 +32,6 @@ WORDS = {
     "modes": {"u", "s", "v"},
     "z0": {"state", "start", "batch", "r", "f"},
     "z": {"state", "batch"},
-    "start": {"state", "batch"},
     "r0": {"r", "state"},
     "f0": {"f", "state"},
     "covariance": {"covariances"},
@@ -47,6 +46,8 @@ WORDS = {
     "exact": {"traj"},
     "others": {"traj"},
     "trajs": {"traj"},
+    "runs": {"run", "t", "a"},
+    "start": {"state", "batch", "a"},
 }
 FRAMEWORK = ("example", "counterexamples", "symbols", "cast", "parameters", "observables", "compiled_solution", "state")
 # steps of the laws' own proofs
@@ -219,6 +220,7 @@ SLOW = {
     "verify": 40,
     "learn": 40,
     "solve": 50,
+    "compare": 20,
     "applies": 10,
     "collapse.collapse": 40,
     "phases.diagram": 40,

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001
 """Cards, citations and stand-alone code of every flow and law."""
 
 import dataclasses
@@ -13,6 +14,7 @@ from linsolve.__main__ import main
 from linsolve.core.verify.symbols import latex
 from linsolve.papers.card_blocks import Formula, Paragraph, Table, blocks, sections
 from linsolve.papers.cards import _conditions, _parameters
+from linsolve.papers.plain_math import COMMANDS, plain_math
 from linsolve.papers.references import REFERENCES, sources
 from linsolve.papers.standalone import STANDALONE
 
@@ -63,8 +65,8 @@ def test_every_card_is_written_three_ways(cards, name):
 
 def test_a_card_has_what_the_class_and_its_docstring_say(cards):
     text = str(cards["TwoLayer"])
-    for part in ("(\\gamma\\, u \\cdot W x - y)^2", "\\eta_u", "scale of the model", "blow_up_time", "below (4)",
-                 "\\rho \\coloneqq \\sqrt{\\frac{1}{d_0}", "Xu",
+    for part in ("(γ u · W x - y)²", "ηᵤ", "scale of the model", "blow_up_time", "below (4)",
+                 "ρ ≔ √(1/d₀ ∑", "Xu",
                  "tests/systems/two_layer/test_two_layer.py"):  # fmt: skip
         assert part in text
     assert "unbalanced modes" in str(cards["BalancedMode"])
@@ -270,3 +272,30 @@ def test_a_card_says_which_conditions_a_closed_form_has():
     flow, z0 = ls.WhitenedTwoLayer.example(np.random.default_rng(0))
     assert all(f"``{name}``" in bound.text for name in flow.conditions(np, z0))
     assert "Zero up to 1e-09" in bound.text
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"L = (\gamma\, u \cdot W x - y)^2", "L = (γ u · W x - y)²"),
+        (r"\dot{\mathbf H}_2 = -\eta_u \partial L/\partial u", "Ḣ₂ = -ηᵤ ∂L/∂u"),
+        (r"\frac{1}{2 s} \log\Bigl[\frac{a}{b + c}\Bigr]", "1/(2 s) log[a/(b + c)]"),
+        (r"\tfrac12 \sqrt{4\pi} + \sqrt x", "½ √(4π) + √x"),
+        (r"e^{5\lambda} + e^{-2st} + w_{ij}^2 + W_{>\ell}", "e^(5λ) + e⁻²ˢᵗ + wᵢⱼ² + W_(>ℓ)"),
+        (r"a \ge 0, \qquad \bar\beta^\top \beta \to \infty", "a ≥ 0,  β̄ᵀ β → ∞"),
+        (r"\begin{cases} 1 & x > 0 \\ 0 \end{cases}", "1 x > 0; 0"),
+        (r"\langle u^2 \rangle = \sum_{i=1}^d u_i^2, \|x\|", "⟨u²⟩ = ∑ᵢ₌₁ᵈ uᵢ², ‖x‖"),
+    ],
+)
+def test_formulas_of_the_terminal_are_plain_text(latex, text):
+    assert plain_math(latex) == text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_card_of_the_terminal_shows_latex(cards, name):
+    card = cards[name]
+    assert "\\" not in str(card)
+    formulas = [part.latex for _, parts in card.body for part in parts if isinstance(part, Formula)]
+    known = [each in COMMANDS for latex in formulas for each in re.findall(r"\\([a-zA-Z]+|.)", latex)]
+    assert all(known)
+    assert all(line == line.rstrip() for line in str(card).splitlines())

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from legibility import alike
 
 import linsolve as ls
 from linsolve.__main__ import main
@@ -33,6 +34,7 @@ def panels(name, data, module):
         getattr(module, f"draw_{about.name}")(axes, data)
         fig.canvas.draw()
         for ax in axes:
+            assert alike(ax) == []
             assert ax.get_xlabel()
             assert ax.get_ylabel()
             assert ax.get_title(loc="left")

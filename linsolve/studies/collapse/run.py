@@ -13,7 +13,7 @@ from linsolve.core.query import NotExact
 from linsolve.core.trajectory import Trajectory
 from linsolve.studies.collapse import starts
 from linsolve.studies.collapse.timing import MOST_STEPS, last_time, times_and_step
-from linsolve.studies.comparison import compare
+from linsolve.studies.comparison import timed
 from linsolve.systems.collapse import limits
 from linsolve.systems.collapse.contrasts import split
 from linsolve.systems.collapse.network import follow, kernel
@@ -188,7 +188,7 @@ def collapse(
         "simulated": lambda: follow(integrate, flow, t, (h, w, b), rtol=PRECISION),
         "descended": lambda: follow(descend, flow, t, (h, w, b), step=step, max_steps=MOST_STEPS),
     }
-    found, seconds = compare(ways, h.shape[1])
+    found, seconds = timed(ways, h.shape[1])
     theory = found.pop("theory")
     end = flow.limit(np, z0) if not reason else type(z0)(*(v[-1] for v in theory.state))
     return Collapsed(

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import COLORS, INK
 from linsolve.systems.generalization.in_time import GeneralizationInTime
 from linsolve.systems.generalization.raw_weights import flowed
 
 __all__ = ["compute_levi_accuracy", "draw_levi_accuracy"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 INPUTS, TOLERANCE, SHARE, TESTS = 1000, 1e-3, 0.95, 16000
 SHOWN = (0.5, 0.9, 2.0)  # inputs per sample
 TIMES = np.array([0.1, 0.5, 1.0, 2.0, 5.0, 12.0, 30.0, 80.0, 200.0, 600.0])

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import COLORS, INK
 from linsolve.studies.figures.networks import MARKS
 from linsolve.systems.lora.low_rank_adaptation import LoRA
 
 __all__ = ["compute_lora", "draw_lora"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 SIZES = 8, 10  # inputs and outputs
 CHANGES = np.array([3.0, 2.0, 1.4, 1.0])  # singular values of the target minus the frozen map
 ALPHA, START = 4.0, 1e-2
@@ -59,7 +58,7 @@ def draw_lora(axes: Any, data: dict[str, Any]) -> None:
             ax.plot(curve["t"], curve["theory"], color=color)
             ax.plot(curve["marks"], curve["simulated"], **MARKS, color=color, label=label.format(value))
         ax.set(ylabel="loss $L$", ylim=(0, None))
-    for color, floor in zip(INK, data["floors"].values(), strict=True):
+    for color, floor in zip(INK, data["floors"].values(), strict=False):
         axes[1].axhline(floor, color=color, linestyle=":", linewidth=1.2)
     axes[1].plot(*data["gaussian"], color=COLORS["black"], linestyle="--", linewidth=1.2, label="rank 2, Gaussian $A$")
     axes[1].set(title=r"(b) ranks, $\alpha$ = 4; dotted: best of the rank")

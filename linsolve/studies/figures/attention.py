@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import INK
 from linsolve.studies.figures.networks import MARKS
 from linsolve.systems.attention.linear_attention import LinearAttention
 from linsolve.systems.attention.rank_one_attention import RankOneAttention
@@ -14,7 +14,6 @@ from linsolve.systems.attention.sequences import followed, merged_pull, populati
 
 __all__ = ["compute_attention", "draw_attention"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 GREY = "#777777"
 SEQUENCES = 50_000  # of a training set
 TESTED = 20_000  # new sequences at each length

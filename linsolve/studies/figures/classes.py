@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.network import follow
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import COLORS, INK
 from linsolve.studies.figures.depth import mode_after
 from linsolve.studies.figures.networks import MARKS, deep_start, simulated
 from linsolve.systems.deep.closed_forms import kernel_alignment
@@ -16,7 +16,6 @@ from linsolve.systems.small_start.matched_outputs import MatchedOutputs
 
 __all__ = ["compute_5", "compute_d4", "draw_5", "draw_d4"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 PARTLY = 0.25  # the power to which the singular values of partially whitened inputs are raised
 
 

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.network import time_to_reach
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import COLORS, INK
 from linsolve.studies.figures.networks import MARKS, closed_form, crossing, deep_start, simulated, two_layer_start
 from linsolve.systems.mode.deep_mode import DeepMode
 from linsolve.systems.small_start.final_kernel import FinalKernel
 
 __all__ = ["compute_4", "compute_d1", "compute_d3", "draw_4", "draw_d1", "draw_d3", "mode_after"]
-
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple", "orange")]
 
 
 def mode_after(t: np.ndarray, output: np.ndarray, s: float, depth: int, share: float = 0.05) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.network import trained
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import COLORS, INK
 from linsolve.studies.figures.networks import MARKS, closed_form, deep_start, simulated, two_layer_start
 from linsolve.systems.kernel_regime.measures import energy_concentration
 from linsolve.systems.kernel_regime.tangent import input_kernel
@@ -19,7 +19,6 @@ __all__ = [
     *("draw_ortiz_6", "draw_ortiz_7", "draw_ortiz_9"),
 ]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 N_IN, WIDTH = 30, 40
 
 

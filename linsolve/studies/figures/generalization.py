@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import INK
 from linsolve.systems.generalization.in_time import GeneralizationInTime
 from linsolve.systems.generalization.raw_weights import flowed
 
 __all__ = ["compute_double_descent", "draw_double_descent"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 DRAWS = {100: 16, 400: 4}  # networks by their number of inputs
 RATIOS = (0.2, 0.4, 0.7, 1.0, 1.4, 2.5, 5.0)  # samples per input
 SHOWN = (0.4, 1.0, 2.5)
@@ -69,7 +68,7 @@ def draw_double_descent(axes: Any, data: dict[str, Any]) -> None:
     ax.set(title="(a) test, train (dashed), optimal stopping (dotted)")
     ax.legend(fontsize=9.5, title=f"noise variance {NOISE:g}", title_fontsize=9.5)
     ax = axes[1]
-    for k, (color, row) in enumerate(zip(INK, AT, strict=True)):
+    for k, (color, row) in enumerate(zip(INK, AT, strict=False)):
         ax.plot(data["ratio"], data["descent"][k], color=color, label=f"$t$ = {TIMES[row]:g}")
         for d, shape in shapes.items():
             drawn = [data["sampled"][d, ratio][0][:, row] + NOISE for ratio in RATIOS]

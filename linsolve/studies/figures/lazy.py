@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.integrate import integrate
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import COLORS, INK
 from linsolve.studies.figures.networks import MARKS
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
 from linsolve.systems.two_layer.lazy_fluctuations import LazyFluctuations
@@ -18,7 +18,6 @@ __all__ = [
     *("draw_geiger_4a", "draw_geiger_5", "draw_geiger_9"),
 ]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 WIDTHS = (30, 300, 3000)
 SCALED = np.logspace(-2, 2, 9)  # sqrt(h) alpha
 DRAWS = 5

@@ -9,7 +9,7 @@ import numpy as np
 
 from linsolve.core.integrate import joined, parted
 from linsolve.core.network import follow, gradient_flow, maps, pulls, time_to_reach
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import COLORS, INK
 from linsolve.studies.figures.networks import MARKS
 from linsolve.systems.deep.leading import Growth
 from linsolve.systems.small_start.deep_lazy import DeepLazyFluctuations, kernel_jet
@@ -17,7 +17,6 @@ from linsolve.systems.two_layer.lazy_fluctuations import LazyFluctuations
 
 __all__ = ["compute_geiger_4b", "compute_geiger_10", "draw_geiger_4b", "draw_geiger_10"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple", "orange")]
 SCALED = np.logspace(-2, 2, 9)  # sqrt(h) alpha
 ONE, TWO = (16, 64, 256), (8, 24, 72)  # widths of one and two hidden layers
 SAMPLES, DRAWS = 4000, 40

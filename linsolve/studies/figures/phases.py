@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import COLORS, INK
 from linsolve.studies.figures.networks import MARKS, closed_form, crossing, simulated, two_layer_start
 from linsolve.systems.small_start.learning_times import LearningTime
 from linsolve.systems.small_start.matched import RefinedMatchedSolution
 
 __all__ = ["compute_2", "compute_3", "compute_b1", "draw_2", "draw_3", "draw_b1"]
-
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 
 
 def compute_2(seed: int = 0) -> dict[str, Any]:
@@ -112,7 +110,7 @@ def compute_3(seed: int = 0) -> dict[str, Any]:
 
 def draw_3(axes: Any, data: dict[str, Any]) -> None:
     """Draw loss, time to half the loss, and the silence of alignment."""
-    for color, (sigma, curve) in zip(INK, data["curves"].items(), strict=True):
+    for color, (sigma, curve) in zip(INK, data["curves"].items(), strict=False):
         found, theory = curve["simulated"], curve["theory"]
         name = rf"$10^{{{int(np.log10(sigma))}}}$"
         axes[0].plot(found["t"], theory["loss"], color=color)

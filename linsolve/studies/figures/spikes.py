@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import INK
 from linsolve.systems.generalization.of_aligned_student import GeneralizationOfAlignedStudent
 from linsolve.systems.generalization.spikes import overlap, spike
 
 __all__ = ["compute_lampinen_spikes", "draw_lampinen_spikes"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 ASPECTS = (0.25, 1.0)
 INPUTS, DRAWS = 200, 12
 DOTS = np.array([0.4, 0.8, 1.2, 1.6, 2.0, 2.6, 3.2])

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import INK
 from linsolve.systems.generalization.in_time import GeneralizationInTime
 from linsolve.systems.generalization.of_aligned_student import GeneralizationOfAlignedStudent
 
 __all__ = ["compute_advani_starts", "draw_advani_starts"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 STARTS, ALIGNED = (0.0, 0.5, 2.0), (1e-3, 1e-1, 1.0)  # mean squared length; singular value of each mode
 SNR, RATIO = 5.0, 0.8  # of signal to label noise; samples per input
 INPUTS, DRAWS, STRENGTH = 200, 8, 4.0

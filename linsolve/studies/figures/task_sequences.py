@@ -9,13 +9,12 @@ import numpy as np
 from linsolve.core.integrate import integrate
 from linsolve.core.network import deep_weights
 from linsolve.core.tasks import sequence
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import INK
 from linsolve.studies.figures.networks import MARKS
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
 __all__ = ["compute_tasks", "draw_tasks"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 SIZES, SCALE, IMBALANCE = (6, 4, 5), 0.3, 0.2  # inputs, hidden units, outputs
 TASKS, DURATION = 4, 6.0
 IMBALANCES = (1.0, 1e-2, 1e-4, 0.0)
@@ -71,7 +70,7 @@ def _reversed(imbalance: float) -> dict[str, np.ndarray]:
 
 def draw_tasks(axes: Any, data: dict[str, Any]) -> None:
     """Draw the losses of all tasks, their forgetting, and a reversal."""
-    for k, color in enumerate(INK):
+    for k, color in enumerate(INK[:TASKS]):
         axes[0].plot(data["t"], data["losses"][:, k], color=color)
         axes[0].plot(data["marks"], data["simulated"][:, k], **MARKS, color=color, label=f"task {k + 1}")
         axes[1].plot(data["t"], data["forgetting"][:, k], color=color, label=f"task {k + 1}")
@@ -83,7 +82,7 @@ def draw_tasks(axes: Any, data: dict[str, Any]) -> None:
     for ax in axes[:2]:
         for end in data["ends"][:-1]:
             ax.axvline(end, color="#777777", linewidth=1.0, linestyle=":", zorder=0)
-    for color, (imbalance, curve) in zip(INK, data["reversal"].items(), strict=True):
+    for color, (imbalance, curve) in zip(INK, data["reversal"].items(), strict=False):
         axes[2].plot(curve["t"], curve["theory"], color=color)
         axes[2].plot(curve["marks"], curve["simulated"], **MARKS, color=color, label=rf"$\lambda$ = {imbalance:g}")
     axes[2].axvline(5.0, color="#777777", linewidth=1.0, linestyle=":", zorder=0)

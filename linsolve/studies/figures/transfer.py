@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.plot.style import COLORS
+from linsolve.plot.style import INK
 from linsolve.systems.small_start.transfer_error import TransferError
 
 __all__ = ["compute_e1", "draw_e1"]
 
-INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 SIZE = 100
 DRAWS = 60
 
@@ -49,7 +48,7 @@ def draw_e1(axes: Any, data: dict[str, Any]) -> None:
     labels = {"strength": "$A$ = {0:g}", "overlap": r"$\alpha$ = {1:g}"}
     titles = {"strength": r"(a) strength of the spike, $\alpha$ = 0.9", "overlap": "(b) overlap of the tasks, $A$ = 1"}
     for ax, name in zip(axes, labels, strict=False):
-        for color, (pair, curve) in zip(INK, data[name].items(), strict=True):
+        for color, (pair, curve) in zip(INK, data[name].items(), strict=False):
             ax.plot(data["line"], curve["theory"], color=color)
             mean, error = curve["sampled"].mean(axis=0), curve["sampled"].std(axis=0) / np.sqrt(DRAWS)
             ax.errorbar(

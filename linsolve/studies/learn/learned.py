@@ -12,7 +12,7 @@ import numpy as np
 from linsolve.core.trajectory import Trajectory
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, Whitened
-from linsolve.studies.comparison import compare
+from linsolve.studies.comparison import timed
 
 __all__ = [
     "BUDGET",
@@ -109,7 +109,7 @@ class Learned:
 
 def followed(ways: Mapping[str, Callable[[], Trajectory]], size: int) -> dict[str, Any]:
     """Evaluate each route, ``"exact"`` first, and return the fields of `Learned` that depend on it."""
-    found = compare(ways, size)
+    found = timed(ways, size)
     others = [name for name in ways if name not in ("exact", "theory")]
     differences = {name: _difference(found.routes[name], found.routes["exact"]) for name in others}
     if "theory" in ways:
