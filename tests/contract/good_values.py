@@ -280,6 +280,8 @@ OWN: dict[str, dict[str, Any]] = {
     "kernels.regression": {"X": np.array([[1.0, 0.5], [0.0, 1.0]])},
     "LinearAttention.of": {"value": np.array([0.5, 0.2]), "key_query": np.arange(8.0).reshape(2, 2, 2) / 8},
     "SaddleToSaddle.earliest": {"small": 1e-3},
+    "UnimodalBias.times": {"small": 1e-3},
+    "UnimodalBias.simulated": {"small": 1e-2},
     "LinearAttention.simulate": {
         "value": np.array([0.5, 0.2]),
         "key_query": np.arange(8.0).reshape(2, 2, 2) / 8,

@@ -1,4 +1,4 @@
-"""Known-wrong forms of the race of pathways."""
+"""Known-wrong forms of the race of pathways and of the law of unimodal bias."""
 
 import numpy as np
 
@@ -44,4 +44,37 @@ GATED = {
     "equal speeds": Mutant(EqualSpeeds(**FLOW.parameters()), START, "dop853"),
     "own errors": Mutant(OwnErrors(**FLOW.parameters()), START, "velocity"),
     "limit of the fastest": Mutant(LimitOfTheFastest(**FLOW.parameters()), START, "limit"),
+}
+
+
+class WithoutTheTurn(ls.laws.UnimodalBias):
+    """B's start taken along its correlation on the plateau, as if A were learned at once."""
+
+    def _passage(self, near):
+        left = self.moments.sizes[2]
+        return np.append(1.0, self.moments.left / left) / 2
+
+
+class CorrelationAlone(ls.laws.UnimodalBias):
+    """B at its own correlation on the plateau: |Sigma_yB| in place of that with the residual of A."""
+
+    @property
+    def limit(self):
+        return 1 + (1 - self.moments.sizes[1]) / self.moments.sizes[1]
+
+
+class WholeStart(ls.laws.UnimodalBias):
+    """All of A's start in place of its growing half."""
+
+    def _branch(self, name):
+        last, first = super()._branch(name)
+        return (2 * last, 2 * first) if name == "a" else (last, first)
+
+    def simulated(self, small):
+        return ls.laws.UnimodalBias(**self.parameters()).simulated(small)
+
+
+WRONG_LAWS = {
+    "without the turn": (WithoutTheTurn, "order delay of B"),
+    "whole start": (WholeStart, "order delay of A"),
 }

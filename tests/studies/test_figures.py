@@ -18,7 +18,9 @@ from linsolve.studies.figures import (
     lazy,
     lazy_deep,
     linearized,
+    modalities,
     networks,
+    pathways,
     phases,
     random_kernels,
     spikes,
@@ -438,3 +440,25 @@ def test_sequences_of_tasks_lie_on_the_simulation():
         assert np.max(np.abs(theory - curve["simulated"])[smooth]) <= 1e-3
     assert data["reversal"][0.0]["theory"][-1] == pytest.approx(2.0, abs=1e-9)  # the saddle
     panels("tasks", data, task_sequences)
+
+
+def test_pathways_lie_on_the_simulation_of_all_heads():
+    data = pathways.compute_neural_race()
+    for curve in (*data["speeds"].values(), data["race"]):
+        theory = np.stack([np.interp(curve["marks"], curve["t"], each) for each in curve["theory"].T], axis=-1)
+        assert np.max(np.abs(theory[..., None] - curve["simulated"])) <= 1e-3
+    for curve in data["shares"].values():
+        theory = np.interp(np.log(curve["marks"]), np.log(curve["size"]), curve["theory"])
+        assert np.max(np.abs(theory - curve["simulated"])) <= 1e-3
+        assert np.interp(np.log(curve["tie"]), np.log(curve["size"]), curve["theory"]) == pytest.approx(0.5, abs=1e-3)
+    panels("neural-race", data, pathways)
+
+
+def test_the_times_of_two_modalities_lie_on_the_simulation():
+    data = modalities.compute_unimodal_bias()
+    assert np.abs(data["law"] / data["simulated"] - 1)[4:].max() <= 1e-4
+    for small, (t, loss) in data["losses"].items():
+        first, second = (np.interp(time, t, loss) for time in data["times"][small])
+        wanted = (1 + data["plateau"]) / 2, data["plateau"] / 2
+        assert [first, second] == pytest.approx(wanted, abs=0.01 if small < 1e-3 else 0.1)
+    panels("unimodal-bias", data, modalities)

@@ -27,6 +27,8 @@ XU_ZIYIN = "Xu and Ziyin (2024)"
 LAMPINEN = "Lampinen and Ganguli (2019)"
 LEVI = "Levi, Beck, Bar-Sinai (2024)"
 BRAUN = "Braun, Domine, Fitzgerald, Saxe (2022)"
+SODHANI = "Saxe, Sodhani, Lewallen (2022)"
+LATHAM = "Zhang, Latham, Saxe (2024)"
 HAYOU = "Hu et al. (2022) and Hayou et al. (2024)"
 
 
@@ -97,6 +99,7 @@ FIGURES = {
     "geiger-9": Figure("lazy", "geiger_9", 2, "figure 9 (linear): change of the weights", GEIGER),
     "lora": Figure("adaptation", "lora", 3, "low-rank adaptation of a linear map", HAYOU),
     "geiger-10": Figure("lazy_deep", "geiger_10", 3, "figure 10 (linear): outputs of two hidden layers", GEIGER),
+    "neural-race": Figure("pathways", "neural_race", 3, "shared and private pathways", SODHANI),
     "ortiz-6": Figure("directions", "ortiz_6", 1, "figure 6 (linear): energy of the target", ORTIZ),
     "ortiz-7": Figure("directions", "ortiz_7", 2, "figure 7 (linear): alignment of eigenvectors", ORTIZ),
     "ortiz-9": Figure("directions", "ortiz_9", 1, "figure 9 (linear): kernels frozen in training", ORTIZ),
@@ -111,6 +114,7 @@ FIGURES = {
         "random_kernels", "seleznova_323", 3, "section 3.2, figure 3: the kernel off the diagonal", SELEZNOVA
     ),
     "tasks": Figure("task_sequences", "tasks", 3, "continual learning and reversal", BRAUN),
+    "unimodal-bias": Figure("modalities", "unimodal_bias", 3, "late fusion learns one modality first", LATHAM),
     "xu-ziyin-1": Figure("alignment", "xu_ziyin_1", 2, "figure 1 (linear): alignment and disalignment", XU_ZIYIN),
 }
 

@@ -32,9 +32,11 @@ DIAGRAMS = {
     "descent": "gradient descent over learning rate and imbalance: convergence, catapult, cycles, chaos, divergence",
     "double-descent": "test error of a linear model over samples and time, with the optimal stopping time",
     "grokking": "time to learn the test set over that to learn the training set, over samples and tolerance",
+    "reversal": "time to learn a second task over its angle to the first one and the imbalance of the layers",
 }
 WHERE = dict.fromkeys(DIAGRAMS, "two_layer") | dict.fromkeys(("chaos", "dispersion"), "kernel")
 WHERE |= {"depth": "depth", "descent": "descent"} | dict.fromkeys(("double-descent", "grokking"), "generalization")
+WHERE |= {"reversal": "reversal"}
 
 MOST = 2001  # largest number of points along an axis; larger maps exceed the memory of a laptop
 

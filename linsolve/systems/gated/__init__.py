@@ -7,7 +7,9 @@ from linsolve.core.registry import on_use
 FLOWS = {
     "NeuralRace": "neural_race",
 }
-LAWS: dict[str, str] = {}
+LAWS = {
+    "UnimodalBias": "unimodal_bias",
+}
 PUBLISHED: dict[str, tuple[str, ...]] = {}
 
 _WHERE = {name: f"{__name__}.{module}" for name, module in {**FLOWS, **LAWS}.items()}
