@@ -1,6 +1,5 @@
 """The pages with sliders: their JavaScript, run by Node.js, against the formulas in NumPy and the Python code shown."""
 
-import inspect
 import json
 import re
 import shutil
@@ -40,10 +39,6 @@ def answers(questions):
     assert run.returncode == 0, run.stderr
     found = [json.loads(line) for line in run.stdout.splitlines()]
     return [{name: np.array(values, dtype=float) for name, values in each.items()} for each in found]
-
-
-def inputs_of(formula):
-    return list(inspect.signature(formula).parameters)[1:]
 
 
 def drawn(about, rng, count):
@@ -105,11 +100,11 @@ def recursion(about, formula, state, given):
     """Return the numbers of a recursion at its start and after `STEPS` steps, in NumPy."""
     begin = about.formulas[next(c.orbit.begin for c in curves_of(about) if c.orbit and c.orbit.step == formula)]
     step = about.formulas[formula]
-    start = begin(np, **{key: given[key] for key in inputs_of(begin)})
+    start = begin(np, **{key: given[key] for key in page.inputs_of(begin)})
     start = now = {key: start[key] + np.zeros(len(given[next(iter(given))])) for key in state}
     with np.errstate(all="ignore"):  # descent may diverge
         for _ in range(STEPS):
-            now = step(np, **now, **{key: given[key] for key in inputs_of(step) if key not in now})
+            now = step(np, **now, **{key: given[key] for key in page.inputs_of(step) if key not in now})
     return start, {key: np.where(np.isfinite(v), v, np.nan) for key, v in now.items()}
 
 
@@ -119,7 +114,7 @@ def errors_of(name, written, rng, count):
     uses, questions, expected, worst = page.uses(about), [], [], {}
     for formula, over in uses:
         function, given = about.formulas[formula], drawn(about, rng, count // len(uses))
-        own = {key: given[key] for key in inputs_of(function) if key in known and key not in over}
+        own = {key: given[key] for key in page.inputs_of(function) if key in known and key not in over}
         steps = STEPS if set(over) - set(known) else 0
         if steps:
             varying, truth = recursion(about, formula, over, given)
@@ -172,14 +167,14 @@ def test_the_python_code_gives_the_same_numbers(name, seed, written):
         if set(over) - set(page.ranges(about)):
             given = {key: np.full(1, value) for key, value in values.items()}
             start, _ = recursion(about, formula, over, given)
-            own = {key: given[key] for key in inputs_of(function) if key not in over}
+            own = {key: given[key] for key in page.inputs_of(function) if key not in over}
             (found,) = answers([asked | {"inputs": own, "over": start, "steps": int(held["k"][-1])}])
             for output in {"residual", "descended"} & set(found):
                 compared += 1
                 assert np.isnan(found[output][0]) if diverged else found[output][0] == held[output][-1]
-        elif over and np.ndim(held.get(over[0])) and set(inputs_of(function)) <= {*values, *over}:
+        elif over and np.ndim(held.get(over[0])) and set(page.inputs_of(function)) <= {*values, *over}:
             grid = held[over[0]]
-            given = {key: np.full(grid.shape, values[key]) for key in inputs_of(function) if key not in over}
+            given = {key: np.full(grid.shape, values[key]) for key in page.inputs_of(function) if key not in over}
             (found,) = answers([asked | {"inputs": given, "over": {over[0]: grid}, "steps": 0}])
             for output in found:
                 if np.shape(held.get(output)) == grid.shape:
