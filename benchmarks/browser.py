@@ -50,16 +50,20 @@ class Browser:
         read, self._send = os.pipe()
         self._receive, write = os.pipe()
         options = [*OPTIONS, f"--user-data-dir={self._folder.name}", f"--window-size={self.size[0]},{self.size[1]}"]
-        run = ["sh", "-c", f'exec "$0" "$@" 3<&{read} 4>&{write}', path, *options, "about:blank"]
+        run = ["bash", "-c", f'exec "$0" "$@" 3<&{read} 4>&{write}', path, *options, "about:blank"]
         quiet = subprocess.DEVNULL
         self._process = subprocess.Popen(run, pass_fds=(read, write), stdout=quiet, stderr=quiet)
         os.close(read)
         os.close(write)
         self._stream = os.fdopen(self._receive, "rb")
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *reason: object) -> None:

@@ -14,7 +14,17 @@ from linsolve.__main__ import main
 from linsolve.studies import explorables
 from linsolve.studies.explorables import EXPLORABLES, page
 
-RUNNER = Path(__file__).with_suffix("").with_name("explorables.mjs")
+ANSWER = Path(__file__).with_name("answer.js").read_text(encoding="utf-8")
+# reads questions from standard input, one a line, and prints the answers
+RUNNER = r"""
+import {readFileSync} from "node:fs";
+ANSWER
+for (const line of readFileSync(0, "utf8").split("\n").filter(Boolean)) {
+  const question = JSON.parse(line), page = readFileSync(question.page, "utf8");
+  const text = page.match(/<script id="formulas">([^]*?)<\/script>/)[1];
+  console.log(JSON.stringify(answer(new Function(text + "return formulas;")(), question)));
+}
+"""
 STEPS = 40  # of a recursion
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this computer")
 every_page = pytest.mark.parametrize("name", EXPLORABLES)
@@ -28,14 +38,19 @@ def written(tmp_path_factory):
     return folder
 
 
+def plain(question):
+    """Return a question as JSON, in which infinity is a string."""
+
+    def columns(values):
+        return {name: ["Infinity" if v == np.inf else v for v in each.tolist()] for name, each in values.items()}
+
+    return json.dumps(question | {part: columns(question[part]) for part in ("inputs", "over")})
+
+
 def answers(questions):
     """Return the outputs of formulas of pages, evaluated by Node.js; nan where a number is not finite."""
-
-    def plain(columns):
-        return {name: ["Infinity" if v == np.inf else v for v in values.tolist()] for name, values in columns.items()}
-
-    lines = [json.dumps(q | {"inputs": plain(q["inputs"]), "over": plain(q["over"])}) for q in questions]
-    run = subprocess.run(["node", RUNNER], input="\n".join(lines), capture_output=True, text=True, check=False)
+    node = ["node", "--input-type=module", "--eval", RUNNER.replace("ANSWER", ANSWER)]
+    run = subprocess.run(node, input="\n".join(map(plain, questions)), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     found = [json.loads(line) for line in run.stdout.splitlines()]
     return [{name: np.array(values, dtype=float) for name, values in each.items()} for each in found]

@@ -86,7 +86,8 @@ function orbitOf(orbit, inputs) {
 function pointsOf(panel, curve, grid) {
   const inputs = {...values, ...resolved(curve.given)}, {over} = panel, at = curve.x || over, {orbit} = curve;
   const used = orbit ? [orbit.begin, stepOf(orbit)] : [keyOf(curve.formula || panel.formula, over)];
-  const about = JSON.stringify([grid[0], grid.at(-1), used.flatMap((key) => page.formulas[key].map((name) => String(inputs[name])))]);
+  const names = used.flatMap((key) => page.formulas[key]).filter((name) => name !== at);
+  const about = JSON.stringify([grid[0], grid.at(-1), ...names.map((name) => String(inputs[name]))]);
   if (curve.about === about) return curve.points;  // none of its inputs has changed
   curve.about = about;
   if (orbit) {

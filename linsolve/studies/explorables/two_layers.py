@@ -336,7 +336,7 @@ PARITY = Explorable(
                 ),
             ),
             formula="escape",
-            count=49,
+            count=33,
             line="delta",
         ),
     ),
