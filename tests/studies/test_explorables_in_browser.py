@@ -119,6 +119,26 @@ def test_the_start_follows_the_pointer(name, page):
     assert 0.0 < w < 0.6
 
 
+SHADE = """(() => {
+  const one = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+  one.drawImage(page.panels[0].canvas, 3, 3, 1, 1, 0, 0, 1, 1);
+  return one.getImageData(0, 0, 1, 1).data[0];
+})()"""  # red of a corner of the first plot
+
+
+@pytest.mark.parametrize("name", ["lazy"])
+def test_a_dark_page_is_printed_in_light_colors(name, page):
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    shades = []
+    for kind in ("resize", "beforeprint", "afterprint"):
+        page.evaluate(f"dispatchEvent(new Event('{kind}'))", frame=True)
+        shades.append(page.evaluate(SHADE))
+    page.call("Emulation.setEmulatedMedia", features=[])
+    assert shades[0] < 50
+    assert shades[1] == 255
+    assert shades[2] == shades[0]
+
+
 @pytest.mark.parametrize("name", ["stages"])
 def test_a_wrong_address_is_named(name, page):
     for address, shown in (

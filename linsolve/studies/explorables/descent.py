@@ -62,7 +62,7 @@ CHAOS = Explorable(
                     "long-time residuals", "residual", dash="points", width=1.3, orbit=Orbit("begin", "step", 340, 301)
                 ),
             ),
-            count=250,
+            points=250,
             line="rate",
         ),
     ),

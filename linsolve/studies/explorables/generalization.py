@@ -43,7 +43,7 @@ DOUBLE_DESCENT = Explorable(
             (0.01, 1e4, "log"),
             (Curve("test error", "test", width=2.6), Curve("train error", "train", color="vermilion", dash="9 4")),
             formula="errors",
-            count=81,
+            points=81,
             line="time",
         ),
         Panel(
@@ -57,7 +57,7 @@ DOUBLE_DESCENT = Explorable(
                 Curve("trained to the end", "test", given={"t": math.inf}, color="black", dash="3 3"),
             ),
             formula="test_error",
-            count=71,
+            points=71,
             line="ratio",
         ),
     ),

@@ -66,17 +66,17 @@ const keys = Object.keys(page.formulas);
 const keyOf = (name, over) => `${name} over ${over}`;
 const stepOf = (orbit) => keys.find((key) => key.startsWith(keyOf(orbit.step, "")));
 
-function gridOf({grid: [first, last, scale], count}) {
+function gridOf({grid: [first, last, scale], points}) {
   const to = {linear: (v) => v, log: Math.log10, odds: (v) => Math.log10(v / (1 - v))}[scale];
   const from = {linear: (v) => v, log: (v) => 10 ** v, odds: (v) => 10 ** v / (1 + 10 ** v)}[scale];
-  const [a, b] = [first, last].map((end) => to(numberOf(end))), step = (b - a) / (count - 1);
-  return Array.from({length: count}, (_, k) => from(k === count - 1 ? b : k * step + a));
+  const [a, b] = [first, last].map((end) => to(numberOf(end))), step = (b - a) / (points - 1);
+  return Array.from({length: points}, (_, k) => from(k === points - 1 ? b : k * step + a));
 }
 
 function orbitOf(orbit, inputs) {
   const step = formulas[stepOf(orbit)](inputs), found = [];
   let now = formulas[orbit.begin](inputs)();
-  for (let k = 0; k <= orbit.count; ++k) {
+  for (let k = 0; k <= orbit.steps; ++k) {
     if (k >= orbit.skip) found.push(now);
     now = step(now);
   }

@@ -71,13 +71,13 @@ class Orbit(NamedTuple):
     ----------
     begin, step : str
         Formulas: the numbers at the start; those after a step, from those before it.
-    count, skip : int
+    steps, skip : int
         Number of steps, and of first steps that are not drawn.
     """
 
     begin: str
     step: str
-    count: int
+    steps: int
     skip: int = 0
 
 
@@ -125,7 +125,7 @@ class Panel(NamedTuple):
         the name of a slider.
     curves : tuple of Curve
     formula : str
-    count : int
+    points : int
         Number of points on a curve.
     line : str, optional
         A slider whose value is drawn as a vertical line.
@@ -140,7 +140,7 @@ class Panel(NamedTuple):
     grid: tuple[float | str, float | str, str]
     curves: tuple[Curve, ...]
     formula: str = ""
-    count: int = 301
+    points: int = 301
     line: str = ""
     drag: tuple[str, ...] = ()
 
@@ -284,7 +284,7 @@ def description(page: Explorable) -> dict[str, Any]:
 
     sliders = [slider._replace(label=with_math(slider.label)) for slider in page.sliders]
     panels = [
-        panel._replace(curves=[curve._replace(label=with_math(curve.label)) for curve in panel.curves])
+        panel._replace(curves=tuple(curve._replace(label=with_math(curve.label)) for curve in panel.curves))
         for panel in page.panels
     ]
     return plain(
