@@ -17,6 +17,7 @@ from benchmarks import (
     descent,
     edges,
     ensembles,
+    explorables,
     generalization,
     imports,
     networks,
@@ -99,6 +100,13 @@ def edges_of_descent() -> str:
     return table(("boundary", "imbalance", "closed form", "measured", "difference"), edges.rows())
 
 
+def pages_with_sliders() -> str:
+    """Return the time to redraw the pages with sliders in Chromium."""
+    found = list(explorables.rows())
+    head = ("page", "size", "moved sliders", "median time to redraw", "longest")
+    return table(head, found) if found else "Not measured: no Chromium on this computer."
+
+
 def import_time() -> str:
     """Return the import time relative to NumPy and the heavy modules loaded."""
     found = imports.ratio()
@@ -150,6 +158,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "edges": edges_of_descent,
     "sgd": averages_of_sgd,
     "generalization": map_of_generalization,
+    "explorables": pages_with_sliders,
     "imports": import_time,
     "ensembles": ensemble_cost,
     "sweeps": sweep_cost,

@@ -39,7 +39,8 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.exhaustive)
 
 
-EXPECTED = r"no (C\+\+ compiler|CUDA compiler|Node\.js) on this computer"  # reasons of skips that no installation mends
+# reasons of skips that no installation mends
+EXPECTED = r"no (C\+\+ compiler|CUDA compiler|Node\.js|Chromium) on this computer"
 
 
 def skips(reporter) -> collections.Counter:

@@ -1,6 +1,5 @@
 """The pages with sliders: their JavaScript, run by Node.js, against the formulas in NumPy and the Python code shown."""
 
-import inspect
 import json
 import re
 import shutil
@@ -15,7 +14,17 @@ from linsolve.__main__ import main
 from linsolve.studies import explorables
 from linsolve.studies.explorables import EXPLORABLES, page
 
-RUNNER = Path(__file__).with_suffix("").with_name("explorables.mjs")
+ANSWER = Path(__file__).with_name("answer.js").read_text(encoding="utf-8")
+# reads questions from standard input, one a line, and prints the answers
+RUNNER = r"""
+import {readFileSync} from "node:fs";
+ANSWER
+for (const line of readFileSync(0, "utf8").split("\n").filter(Boolean)) {
+  const question = JSON.parse(line), page = readFileSync(question.page, "utf8");
+  const text = page.match(/<script id="formulas">([^]*?)<\/script>/)[1];
+  console.log(JSON.stringify(answer(new Function(text + "return formulas;")(), question)));
+}
+"""
 STEPS = 40  # of a recursion
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this computer")
 every_page = pytest.mark.parametrize("name", EXPLORABLES)
@@ -29,21 +38,22 @@ def written(tmp_path_factory):
     return folder
 
 
+def plain(question):
+    """Return a question as JSON, in which infinity is a string."""
+
+    def columns(values):
+        return {name: ["Infinity" if v == np.inf else v for v in each.tolist()] for name, each in values.items()}
+
+    return json.dumps(question | {part: columns(question[part]) for part in ("inputs", "over")})
+
+
 def answers(questions):
     """Return the outputs of formulas of pages, evaluated by Node.js; nan where a number is not finite."""
-
-    def plain(columns):
-        return {name: ["Infinity" if v == np.inf else v for v in values.tolist()] for name, values in columns.items()}
-
-    lines = [json.dumps(q | {"inputs": plain(q["inputs"]), "over": plain(q["over"])}) for q in questions]
-    run = subprocess.run(["node", RUNNER], input="\n".join(lines), capture_output=True, text=True, check=False)
+    node = ["node", "--input-type=module", "--eval", RUNNER.replace("ANSWER", ANSWER)]
+    run = subprocess.run(node, input="\n".join(map(plain, questions)), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     found = [json.loads(line) for line in run.stdout.splitlines()]
     return [{name: np.array(values, dtype=float) for name, values in each.items()} for each in found]
-
-
-def inputs_of(formula):
-    return list(inspect.signature(formula).parameters)[1:]
 
 
 def drawn(about, rng, count):
@@ -105,11 +115,11 @@ def recursion(about, formula, state, given):
     """Return the numbers of a recursion at its start and after `STEPS` steps, in NumPy."""
     begin = about.formulas[next(c.orbit.begin for c in curves_of(about) if c.orbit and c.orbit.step == formula)]
     step = about.formulas[formula]
-    start = begin(np, **{key: given[key] for key in inputs_of(begin)})
+    start = begin(np, **{key: given[key] for key in page.inputs_of(begin)})
     start = now = {key: start[key] + np.zeros(len(given[next(iter(given))])) for key in state}
     with np.errstate(all="ignore"):  # descent may diverge
         for _ in range(STEPS):
-            now = step(np, **now, **{key: given[key] for key in inputs_of(step) if key not in now})
+            now = step(np, **now, **{key: given[key] for key in page.inputs_of(step) if key not in now})
     return start, {key: np.where(np.isfinite(v), v, np.nan) for key, v in now.items()}
 
 
@@ -119,7 +129,7 @@ def errors_of(name, written, rng, count):
     uses, questions, expected, worst = page.uses(about), [], [], {}
     for formula, over in uses:
         function, given = about.formulas[formula], drawn(about, rng, count // len(uses))
-        own = {key: given[key] for key in inputs_of(function) if key in known and key not in over}
+        own = {key: given[key] for key in page.inputs_of(function) if key in known and key not in over}
         steps = STEPS if set(over) - set(known) else 0
         if steps:
             varying, truth = recursion(about, formula, over, given)
@@ -172,14 +182,14 @@ def test_the_python_code_gives_the_same_numbers(name, seed, written):
         if set(over) - set(page.ranges(about)):
             given = {key: np.full(1, value) for key, value in values.items()}
             start, _ = recursion(about, formula, over, given)
-            own = {key: given[key] for key in inputs_of(function) if key not in over}
+            own = {key: given[key] for key in page.inputs_of(function) if key not in over}
             (found,) = answers([asked | {"inputs": own, "over": start, "steps": int(held["k"][-1])}])
             for output in {"residual", "descended"} & set(found):
                 compared += 1
                 assert np.isnan(found[output][0]) if diverged else found[output][0] == held[output][-1]
-        elif over and np.ndim(held.get(over[0])) and set(inputs_of(function)) <= {*values, *over}:
+        elif over and np.ndim(held.get(over[0])) and set(page.inputs_of(function)) <= {*values, *over}:
             grid = held[over[0]]
-            given = {key: np.full(grid.shape, values[key]) for key in inputs_of(function) if key not in over}
+            given = {key: np.full(grid.shape, values[key]) for key in page.inputs_of(function) if key not in over}
             (found,) = answers([asked | {"inputs": given, "over": {over[0]: grid}, "steps": 0}])
             for output in found:
                 if np.shape(held.get(output)) == grid.shape:

@@ -52,17 +52,17 @@ CHAOS = Explorable(
             ),
         ),
         Panel(
-            "After 400 steps: the residuals of the next 60",
+            "After 300 steps: the residuals of the next 40",
             Axis("step times sharpness, X", 0.0, 4.2),
             Axis("residual r", -1.2, 1.2),
             "rate",
             (0.05, 4.2, "linear"),
             (
                 Curve(
-                    "long-time residuals", "residual", dash="points", width=1.1, orbit=Orbit("begin", "step", 460, 401)
+                    "long-time residuals", "residual", dash="points", width=1.3, orbit=Orbit("begin", "step", 340, 301)
                 ),
             ),
-            count=332,
+            points=250,
             line="rate",
         ),
     ),

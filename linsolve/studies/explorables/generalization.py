@@ -43,7 +43,7 @@ DOUBLE_DESCENT = Explorable(
             (0.01, 1e4, "log"),
             (Curve("test error", "test", width=2.6), Curve("train error", "train", color="vermilion", dash="9 4")),
             formula="errors",
-            count=101,
+            points=81,
             line="time",
         ),
         Panel(
@@ -57,7 +57,7 @@ DOUBLE_DESCENT = Explorable(
                 Curve("trained to the end", "test", given={"t": math.inf}, color="black", dash="3 3"),
             ),
             formula="test_error",
-            count=81,
+            points=71,
             line="ratio",
         ),
     ),
@@ -66,7 +66,7 @@ DOUBLE_DESCENT = Explorable(
     "import linsolve as ls\n"
     "\n"
     "law = ls.laws.GeneralizationInTime(dimension=1.0, samples={ratio}, noise_variance={noise})\n"
-    "t = np.geomspace(0.01, 1e4, 101)\n"
+    "t = np.geomspace(0.01, 1e4, 81)\n"
     "test, train = law.test_error(t), law.train_error(t)\n",
 )
 

@@ -137,7 +137,7 @@ DEPTH = Explorable(
             (1e-6, 0.3, "log"),
             _at_depths("t"),
             formula="half_time",
-            count=121,
+            points=121,
             line="a0",
         ),
     ),

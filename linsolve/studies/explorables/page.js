@@ -62,20 +62,21 @@ function remember() {
 
 const numberOf = (end) => end === "Infinity" ? Infinity : typeof end === "string" ? values[end] : end;
 const resolved = (given) => Object.fromEntries(Object.entries(given).map(([name, v]) => [name, numberOf(v)]));
-const keyOf = (name, over) => page.formulas.find((key) => key === `${name} over ${over}`) ?? name;
+const keys = Object.keys(page.formulas);
+const keyOf = (name, over) => `${name} over ${over}`;
+const stepOf = (orbit) => keys.find((key) => key.startsWith(keyOf(orbit.step, "")));
 
-function gridOf({grid: [first, last, scale], count}) {
+function gridOf({grid: [first, last, scale], points}) {
   const to = {linear: (v) => v, log: Math.log10, odds: (v) => Math.log10(v / (1 - v))}[scale];
   const from = {linear: (v) => v, log: (v) => 10 ** v, odds: (v) => 10 ** v / (1 + 10 ** v)}[scale];
-  const [a, b] = [first, last].map((end) => to(numberOf(end))), step = (b - a) / (count - 1);
-  return Array.from({length: count}, (_, k) => from(k === count - 1 ? b : k * step + a));
+  const [a, b] = [first, last].map((end) => to(numberOf(end))), step = (b - a) / (points - 1);
+  return Array.from({length: points}, (_, k) => from(k === points - 1 ? b : k * step + a));
 }
 
 function orbitOf(orbit, inputs) {
-  const key = page.formulas.find((each) => each.startsWith(`${orbit.step} over `));
-  const step = formulas[key](inputs), found = [];
+  const step = formulas[stepOf(orbit)](inputs), found = [];
   let now = formulas[orbit.begin](inputs)();
-  for (let k = 0; k <= orbit.count; ++k) {
+  for (let k = 0; k <= orbit.steps; ++k) {
     if (k >= orbit.skip) found.push(now);
     now = step(now);
   }
@@ -83,29 +84,43 @@ function orbitOf(orbit, inputs) {
 }
 
 function pointsOf(panel, curve, grid) {
-  const inputs = {...values, ...resolved(curve.given)}, {over} = panel, at = curve.x || over;
-  if (curve.orbit) {
+  const inputs = {...values, ...resolved(curve.given)}, {over} = panel, at = curve.x || over, {orbit} = curve;
+  const used = orbit ? [orbit.begin, stepOf(orbit)] : [keyOf(curve.formula || panel.formula, over)];
+  const names = used.flatMap((key) => page.formulas[key]).filter((name) => name !== at);
+  const about = JSON.stringify([grid[0], grid.at(-1), ...names.map((name) => String(inputs[name]))]);
+  if (curve.about === about) return curve.points;  // none of its inputs has changed
+  curve.about = about;
+  if (orbit) {
     const runs = at === over ? grid : [null];  // a run for each value of the input that varies, or one alone
-    return runs.flatMap((x) => orbitOf(curve.orbit, x === null ? inputs : {...inputs, [over]: x})
+    curve.points = runs.flatMap((x) => orbitOf(orbit, x === null ? inputs : {...inputs, [over]: x})
       .map((now) => [x ?? now[at], now[curve.y]]));
+  } else {
+    const formula = formulas[used[0]](inputs);
+    curve.points = grid.map((x) => {
+      const found = {...formula(x), [over]: x};
+      return [found[at], found[curve.y]];
+    });
   }
-  const formula = formulas[keyOf(curve.formula || panel.formula, over)](inputs);
-  return grid.map((x) => {
-    const found = {...formula(x), [over]: x};
-    return [found[at], found[curve.y]];
-  });
+  return curve.points;
 }
 
 // axes
 
-function endsOf(axis, numbers) {
+function endsOf(axis, drawn, k) {
   let [low, high] = [axis.low, axis.high].map((end) => end === null ? null : numberOf(end));
-  const usable = numbers.filter((v) => Number.isFinite(v) && (!axis.log || v > 0));
-  low ??= usable.reduce((a, b) => Math.min(a, b), Infinity);
-  high ??= usable.reduce((a, b) => Math.max(a, b), -Infinity);
-  if (!(low < high)) [low, high] = Number.isFinite(low) ? (axis.log ? [low / 2, low * 2] : [low - 1, low + 1]) : [1, 2];
-  const room = axis.log ? 0 : 0.04 * (high - low);
-  return [axis.low === null ? low - room : low, axis.high === null ? high + room : high];
+  if (low === null || high === null) {
+    let [least, most] = [Infinity, -Infinity];
+    for (const points of drawn) for (const {[k]: v} of points) {
+      if (!Number.isFinite(v) || (axis.log && v <= 0)) continue;
+      least = Math.min(least, v);
+      most = Math.max(most, v);
+    }
+    if (!(least < most)) [least, most] = least === Infinity ? [1, 2] : axis.log ? [least / 2, least * 2] : [least - 1, least + 1];
+    const room = axis.log ? 0 : 0.04 * (most - least);
+    low ??= least - room;
+    high ??= most + room;
+  }
+  return low < high ? [low, high] : [low, low + 1];
 }
 
 function ticksOf([low, high], log) {
@@ -137,7 +152,7 @@ function draw(panel) {
   if (canvas.width !== Math.round(wide * ratio)) [canvas.width, canvas.height] = [wide * ratio, high * ratio].map(Math.round);
   const pen = canvas.getContext("2d"), grid = gridOf(panel);
   const drawn = panel.curves.map((curve) => pointsOf(panel, curve, grid));
-  const ends = [panel.x, panel.y].map((axis, k) => endsOf(axis, drawn.flatMap((points) => points.map((p) => p[k]))));
+  const ends = [panel.x, panel.y].map((axis, k) => endsOf(axis, drawn, k));
   const scaled = [panel.x, panel.y].map(({log}, k) => {
     const to = log ? Math.log10 : (v) => v, [a, b] = ends[k].map(to), size = k ? high - TOP - BOTTOM : wide - LEFT - RIGHT;
     return k ? (v) => TOP + size * (b - to(v)) / (b - a) : (v) => LEFT + size * (to(v) - a) / (b - a);
@@ -247,13 +262,15 @@ for (const panel of page.panels) {
 
 const codeNow = () => page.code.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
 
+const shown = (v) => Number.isNaN(v) ? "an undefined number" : Number.isFinite(v) ? String(Number(v.toPrecision(4))) : "∞";
+
 function redraw() {
   const begin = performance.now();
   page.panels.forEach(draw);
   element("readings").replaceChildren();
   for (const {text, formula, output, given} of page.readings) {
     const found = formulas[formula]({...values, ...resolved(given)})()[output];
-    make(element("readings"), "li", {textContent: text.replace("{}", Number.isNaN(found) ? "an undefined number" : Number.isFinite(found) ? found.toPrecision(4) : "∞")});
+    make(element("readings"), "li", {textContent: text.replace("{}", shown(found))});
   }
   element("code").textContent = codeNow();
   remember();

@@ -71,13 +71,13 @@ class Orbit(NamedTuple):
     ----------
     begin, step : str
         Formulas: the numbers at the start; those after a step, from those before it.
-    count, skip : int
+    steps, skip : int
         Number of steps, and of first steps that are not drawn.
     """
 
     begin: str
     step: str
-    count: int
+    steps: int
     skip: int = 0
 
 
@@ -125,7 +125,7 @@ class Panel(NamedTuple):
         the name of a slider.
     curves : tuple of Curve
     formula : str
-    count : int
+    points : int
         Number of points on a curve.
     line : str, optional
         A slider whose value is drawn as a vertical line.
@@ -140,7 +140,7 @@ class Panel(NamedTuple):
     grid: tuple[float | str, float | str, str]
     curves: tuple[Curve, ...]
     formula: str = ""
-    count: int = 301
+    points: int = 301
     line: str = ""
     drag: tuple[str, ...] = ()
 
@@ -178,10 +178,15 @@ def flow_with(xp: Any, cls: Any, **given: Any) -> Any:
     return made._with(**rest, **given)
 
 
+def inputs_of(formula: Callable[..., dict[str, Any]]) -> list[str]:
+    """Return the names of the inputs of a formula: its arguments after `xp`."""
+    return list(inspect.signature(formula).parameters)[1:]
+
+
 def recorded(formula: Callable[..., dict[str, Any]], ranges: Mapping[str, Range]) -> Program:
     """Return the program of a formula, without the branches that inputs in these ranges never take."""
     xp = Tracer()
-    inputs = {name: xp.input(name) for name in list(inspect.signature(formula).parameters)[1:]}
+    inputs = {name: xp.input(name) for name in inputs_of(formula)}
     for name, value in formula(xp, **inputs).items():
         xp.program.outputs[name] = xp.asarray(value).index
     known = {name: ranges[name] for name in inputs if name in ranges}
@@ -197,8 +202,7 @@ def uses(page: Explorable) -> list[tuple[str, tuple[str, ...]]]:
                 found[curve.formula or panel.formula, (panel.over,)] = None
                 continue
             sliders = {slider.name for slider in page.sliders} | {panel.over}
-            step = page.formulas[curve.orbit.step]
-            state = tuple(name for name in list(inspect.signature(step).parameters)[1:] if name not in sliders)
+            state = tuple(name for name in inputs_of(page.formulas[curve.orbit.step]) if name not in sliders)
             found[curve.orbit.begin, ()] = None
             found[curve.orbit.step, state] = None
     for reading in page.readings:
@@ -280,7 +284,7 @@ def description(page: Explorable) -> dict[str, Any]:
 
     sliders = [slider._replace(label=with_math(slider.label)) for slider in page.sliders]
     panels = [
-        panel._replace(curves=[curve._replace(label=with_math(curve.label)) for curve in panel.curves])
+        panel._replace(curves=tuple(curve._replace(label=with_math(curve.label)) for curve in panel.curves))
         for panel in page.panels
     ]
     return plain(
@@ -289,7 +293,10 @@ def description(page: Explorable) -> dict[str, Any]:
             "panels": panels,
             "readings": page.readings,
             "code": page.code,
-            "formulas": [key_of(*use) for use in uses(page)],
+            "formulas": {
+                key_of(name, over): [each for each in inputs_of(page.formulas[name]) if each not in over]
+                for name, over in uses(page)
+            },
         }
     )
 

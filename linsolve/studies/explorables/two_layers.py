@@ -47,9 +47,9 @@ _TARGETS = (
 
 PHASE = Explorable(
     title="Two layers from any start: the phase portrait",
-    text="One unit in each of two layers learns $y$ from every start; drag the start in the plane. The motion is a "
-    "hyperbolic rotation, $u^2 - w^2$ is conserved. The origin is a saddle: starts with $u = -w$ (for $y > 0$) "
-    "end on it and learn nothing.",
+    text="Two layers with one hidden unit learn $y$ from almost every start; drag the start in the plane. The motion is"
+    " a hyperbolic rotation, and $u^2 - w^2$ is conserved. The origin is a saddle: starts with $u = -w$ (for $y > 0$)"
+    " end on it and learn nothing.",
     equation=r"L = (u w - y)^2, \emsp u + w = (u_0 + w_0) e^{\theta(t)}, \emsp u - w = (u_0 - w_0) e^{-\theta(t)}",
     sliders=(
         Slider("u", "second layer at the start, $u_0$", -1.8, 1.8, -0.9, 0.01),
@@ -66,7 +66,7 @@ PHASE = Explorable(
             (0.001, 1e3, "log"),
             (*_BACKGROUND, *_TARGETS, Curve("path of this start", "w", "u", width=3.2, color="vermilion")),
             formula="weights",
-            count=161,
+            points=161,
             drag=("u", "w"),
         ),
         Panel(
@@ -156,7 +156,7 @@ LAZY = Explorable(
                 Curve("layers of equal length", "kernel", "", {"lengths": 1.0}, "black", "3 3", 1.6),
             ),
             formula="lazy_end",
-            count=161,
+            points=161,
             line="alpha",
         ),
     ),
@@ -262,10 +262,10 @@ def _escape(xp: Any, delta: Any, size: Any, ratio: Any) -> dict[str, Any]:
 
 
 def _raw_weights(xp: Any, delta: Any, size: Any, ratio: Any) -> dict[str, Any]:
-    """Return the weights of the same start, rounded; the clock and the time of the escape are 0."""
-    zero = 0 * delta
+    """Return the weights of the same start, rounded; the clock is 0, and the time of the escape infinite."""
+    never = xp.full_like(delta, xp.inf)
     u, w = (delta + size) / xp.sqrt(ratio), delta - size
-    return {"u": u, "w": w, "clock": zero, "descended": (u * w - 1) ** 2, "time": zero}
+    return {"u": u, "w": w, "clock": 0 * delta, "descended": (u * w - 1) ** 2, "time": never}
 
 
 def _raw_step(xp: Any, u: Any, w: Any, clock: Any, descended: Any, time: Any, ratio: Any) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def _raw_step(xp: Any, u: Any, w: Any, clock: Any, descended: Any, time: Any, ra
     velocity = flow.velocity(xp, flow.State(u[..., None], w[..., None, None]))
     u, w, clock = u + STEP * velocity.u[..., 0], w + STEP * velocity.w[..., 0, 0], clock + STEP
     descended = flow.loss(xp, flow.State(u[..., None], w[..., None, None]))
-    escaped = (time == 0) & (descended < 0.5)
+    escaped = xp.isinf(time) & (descended < 0.5)
     return {"u": u, "w": w, "clock": clock, "descended": descended, "time": xp.where(escaped, clock, time)}
 
 
@@ -336,7 +336,7 @@ PARITY = Explorable(
                 ),
             ),
             formula="escape",
-            count=49,
+            points=33,
             line="delta",
         ),
     ),
