@@ -22,6 +22,7 @@ from benchmarks import (
     imports,
     networks,
     sgd,
+    small_calls,
     speed,
     speed_table,
     sweeps,
@@ -122,6 +123,11 @@ def ensemble_cost() -> str:
     return table(head, ensembles.rows())
 
 
+def cost_of_small_calls() -> str:
+    """Return the time of one small call of every flow, over a plain NumPy formula and over SciPy's solve_ivp."""
+    return table(small_calls.HEAD, small_calls.rows())
+
+
 def sweep_cost() -> str:
     """Return time and peak memory of a sweep over 1500 x 1500 networks, each evaluated at its limit."""
     rows = [
@@ -161,6 +167,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "explorables": pages_with_sliders,
     "imports": import_time,
     "ensembles": ensemble_cost,
+    "small-calls": cost_of_small_calls,
     "sweeps": sweep_cost,
     "speed": speed_of_all,
     "kernels": compiler.kernels,

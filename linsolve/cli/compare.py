@@ -133,7 +133,7 @@ def _values(option: str, texts: list[str]) -> dict[str, Any]:
         name, sign, value = text.partition("=")
         numbers = value if value.lstrip().startswith("[") or "," not in value else f"[{value}]"
         try:
-            found[name] = json.loads(numbers)
+            found[name] = json.loads(numbers.replace("inf", "Infinity"))
         except (ValueError, RecursionError):
             found[name] = None
         if not sign or not name or not isinstance(found[name], int | float | list):

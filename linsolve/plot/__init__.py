@@ -28,7 +28,7 @@ from linsolve.plot.axes import (
 )
 from linsolve.plot.style import COLORS, STYLE, colors, drawing, figure, ladder
 
-__all__ = ["COLORS", "ROUTES", "STYLE", "alignment", "differences", "figure", "modes", "routes", "trajectory"]
+__all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "routes", "trajectory"]
 
 LEGEND = 12  # lines of a legend
 

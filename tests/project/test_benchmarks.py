@@ -12,8 +12,9 @@ import pytest
 from selection import quick
 
 import linsolve as ls
-from benchmarks import floors, markdown, networks, ours, peers, peers_scipy, speed, speed_table, workloads
+from benchmarks import floors, markdown, networks, ours, peers, peers_scipy, small_calls, speed, speed_table, workloads
 from benchmarks.timing import Timing, Watch, Way, interleaved, short, unknown
+from linsolve.papers.standalone import STANDALONE
 
 # rows that are timed beside measured ones of the same calls; the sums of W8 have tests of their own
 TIMED_ONLY = {("W1", "ours, NumPy"), ("W1", "ours, compiled"), ("W6", "eigh"), ("W8", "ours, NumPy")}
@@ -206,3 +207,22 @@ def test_random_networks_take_the_right_route_and_are_right():
     for kind, count, wrong, beyond, *errors in networks.rows(1, kinds):
         assert (count, wrong, beyond) == (1, 0, 0), kind
         assert max(errors) <= 1e-8, kind
+
+
+@pytest.mark.parametrize("name", quick(list(ls.flows.WHERE), lambda name: name in ("BlockKernel", "TwoLayer")))
+def test_the_ways_of_a_small_call_give_the_same_state(name):
+    cls = getattr(ls, name)
+    ways = small_calls.calls(cls, 3)
+    assert ("formula" in ways) == (name in STANDALONE)
+    ours = ways["ours"]()
+    for who, tolerance in (("formula", 1e-11), ("solve_ivp", 1e-5)):
+        for value, other in zip(ours, ways[who]() if who in ways else ours, strict=True):
+            np.testing.assert_allclose(
+                np.broadcast_to(other, value.shape), value, rtol=0, atol=tolerance * np.abs(value).max()
+            )
+
+
+def test_a_row_of_small_calls_has_a_ratio_for_each_peer():
+    (row,) = small_calls.rows(["BalancedMode"], rounds=1)
+    assert len(row) == len(small_calls.HEAD)
+    assert all(float(row[k]) > 0 for k in (2, 3, 5, 6))

@@ -180,6 +180,22 @@ def test_files_of_every_kind_give_the_same_numbers(tmp_path, kind):
     assert ls.compare(path, flow).runs[0].errors == ls.compare(traj, flow).runs[0].errors
 
 
+def test_parameters_and_arrays_that_do_not_fit_are_refused_by_name():
+    t = np.linspace(0.0, 1.0, 11)
+    run = {"t": t, "a": MODE(t, STATE)["a"]}
+    assert ls.compare(run | {"s": 2.0, "seed": 3}, MODE).ok
+    with pytest.raises(ValueError, match=r"compare: s of run = 3.0 must be that of the flow, 2.0 \(parameter\)"):
+        ls.compare(run | {"s": 3.0}, MODE)
+    with pytest.raises(
+        ValueError, match=r"compare: loss of run has shape \(5,\) but must have a leading axis of times"
+    ):
+        ls.compare(run | {"loss": np.ones(5)}, MODE)
+    with pytest.raises(
+        ValueError, match=r"compare: w2 of run has shape \(2, 3\) but must have a leading axis of times"
+    ):
+        ls.compare(trained() | {"w2": LAYERS[1]}, (X, Y))
+
+
 def test_a_run_that_diverges_fails_from_that_time():
     t = np.linspace(0.0, 1.0, 11)
     a = np.array(MODE(t, STATE)["a"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +65,7 @@ CAUSES = {"a loss without its factor 1/2": 2.0, "a loss with a second factor 1/2
 def of_flow(run: Run, flow: Flow, start: Any = None, names: Any = None) -> Reference:
     """Return the closed form of a flow from the start of a run; where it does not hold, its integration."""
     who = type(flow).__name__
+    _refuse_other_parameters(run, flow)
     state, used = _state(run, flow)
     if start is None and state is None:
         raise ValueError(
@@ -83,6 +84,27 @@ def of_flow(run: Run, flow: Flow, start: Any = None, names: Any = None) -> Refer
         notes.append(str(reason))
     simulated = dict(run.values) | ({} if state is None else state._asdict())
     return _compared(run, Reference(route, flow, z0, t, simulated, exact, state, at, CAUSES, tuple(notes)), used, names)
+
+
+def _refuse_other_parameters(run: Run, flow: Flow) -> None:
+    """Raise if a parameter of the flow that the run states has another value there."""
+    for name, value in flow.parameters().items():
+        held = run.others.get(name)
+        if held is not None and not (held.shape == value.shape and np.allclose(held, value, rtol=1e-6, atol=0.0)):
+            raise ValueError(
+                f"{WHO}: {name} of {run.name} = {shown(held)} must be that of the flow, {shown(np.asarray(value))} "
+                "(parameter); compare with the flow of the run"
+            )
+
+
+def _refuse_without_times(run: Run, names: Iterable[str]) -> None:
+    """Raise if an array of the run that has one of these names lacks the axis of times."""
+    for name in names:
+        if name in run.others:
+            raise ValueError(
+                f"{WHO}: {name} of {run.name} has shape {run.others[name].shape} but must have a leading axis of times "
+                "(array over time); write it at every time, or leave it out"
+            )
 
 
 def _state(run: Run, flow: Flow) -> tuple[Any, set[str]]:
@@ -108,6 +130,7 @@ def _state(run: Run, flow: Flow) -> tuple[Any, set[str]]:
 
 def of_network(run: Run, data: Any, rates: Any = None, names: Any = None) -> Reference:
     """Return the exact solution of the layers of a run on samples, as `linsolve.solve` finds it."""
+    _refuse_without_times(run, [name for name, value in run.others.items() if value.ndim and is_weight(name)])
     found = {name: value for name, value in run.values.items() if name not in OBSERVED and is_weight(name)}
     if not found:
         raise ValueError(
@@ -171,6 +194,7 @@ def _compared(run: Run, whole: Reference, used: set[str], names: Any) -> Referen
                 f"{WHO}: {name} of {run.name} has shape {np.shape(simulated[name])} but must be "
                 f"{np.shape(exact[name])} (times first); reshape it"
             )
+    _refuse_without_times(run, [name for name in exact if name not in whole.flow.parameters()])
     left = [name for name in run if name not in known and name not in used]
     notes = (*run.notes, *whole.notes, *([f"{run.name}: {', '.join(left)} is not compared."] if left else []))
     pairs = ({name: np.asarray(values[name]) for name in chosen} for values in (simulated, exact))
