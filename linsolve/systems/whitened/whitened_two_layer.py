@@ -72,9 +72,9 @@ class WhitenedTwoLayer(Flow):
     ``tests/systems/whitened/test_matrix_riccati.py``), times the condition number of the flow in its initial state.
     In a bottleneck whose imbalance lambda is far larger than the singular values s of the target, the layers rotate in
     the time ``lambda/s^2``; this rotation and its end keep their digits up to ratios of 1e12
-    (``tests/systems/whitened/test_large_imbalance.py``). Near a saddle (an imbalance of 1e-6 in a network of scale 10, for
-    example) the condition number is large. An initial state within `tolerance` of the solvable class is replaced by the
-    nearest one in it. States that no weights have raise ValueError
+    (``tests/systems/whitened/test_large_imbalance.py``). Near a saddle (an imbalance of 1e-6 in a network of scale 10,
+    for example) the condition number is large. An initial state within `tolerance` of the solvable class is replaced by
+    the nearest one in it. States that no weights have raise ValueError
     (``tests/systems/whitened/test_impossible_states.py``).
 
     A flow caches the singular vectors of its target and the square root of the last initial state; a copy or pickle has
