@@ -376,7 +376,7 @@ def _lost(problem: Problem, after: Any) -> str:
         bad = ~np.isfinite(arithmetic.to_numpy(value))
         found[name] = np.broadcast_to(bad.any(axis=tuple(range(count, bad.ndim))), problem.batch)
     member = tuple(np.argwhere(np.any(list(found.values()), axis=0))[0].tolist())
-    names = {name for name, bad in found.items() if bad[member]}
+    names = {name.removeprefix("low_") for name, bad in found.items() if bad[member]}
     what = "the output leaves it" if names <= {"residual", "gap"} else "the weights leave it"
     return what + (f" first, at member {list(member)} of the batch" if member else " first")
 

@@ -289,6 +289,16 @@ def test_a_frozen_head_is_differentiated_at_equal_singular_values(name):
     assert np.isfinite(list(ends.values())).all()
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-100, 1e-150])
+def test_a_frozen_head_of_any_size_reaches_its_limit_when_compiled(size):
+    flow, z0 = ls.FrozenHead.example(np.random.default_rng(0))
+    flow = ls.FrozenHead(**(flow.parameters() | {"w": size * flow.w}))
+    found = jax.jit(lambda z: {name: flow(np.inf, z)[name] for name in ("h", "b", "loss")})(z0)
+    for name, value in found.items():
+        exact = flow(np.inf, z0)[name]
+        assert np.abs(value - exact).max() <= 1e-12 * np.abs(exact).max(), name
+
+
 @pytest.mark.exhaustive
 def test_the_derivative_of_neural_collapse_is_nan_where_changes_grow():
     flow, z0 = ls.NeuralCollapse.example(np.random.default_rng(5))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from linsolve.core.query import unbounded
 from linsolve.numerics.spectrum import Spectrum, traced_decay, traced_integral
 from linsolve.systems.collapse.contrasts import split
 
@@ -38,7 +39,10 @@ def with_derivative_of(xp: Any, smooth: Formula, formula: Formula, flow: Any, t:
     def derivative(found: Any, given: Any, changes: Any) -> Any:
         return xp.jvp(of(smooth), given, changes)[1]
 
-    return tuple(xp.with_derivative(of(formula), derivative, t, *(getattr(flow, name) for name in names), *z0))
+    def values(t: Any, *given: Any) -> tuple[Any, ...]:
+        return of(formula)(unbounded(xp, t), *given)
+
+    return tuple(xp.with_derivative(values, derivative, t, *(getattr(flow, name) for name in names), *z0))
 
 
 def smooth_state(flow: Any, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:

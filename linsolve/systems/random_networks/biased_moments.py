@@ -187,9 +187,12 @@ class NTKMomentsWithBiases(Statistic):
 
     def prediction(self, xp: Any) -> dict[str, Any]:
         """Return mean and mean square of the kernel."""
-        found = _moments(xp, self.widths, self.weight_variance, self.bias_variance, self.slope, self.widths[..., 0])
-        logs = found.mean[..., -1], found.square[..., -1]
-        values = in_range(type(self).__name__, lambda: tuple(xp.exp(v) for v in logs), **self.parameters())
+
+        def moments() -> tuple[Any, Any]:
+            found = _moments(xp, *self.parameters().values(), self.widths[..., 0])
+            return xp.exp(found.mean[..., -1]), xp.exp(found.square[..., -1])
+
+        values = in_range(type(self).__name__, moments, **self.parameters())
         return {"kernel": values[0], "kernel squared": values[1]}
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:

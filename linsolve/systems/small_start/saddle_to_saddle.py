@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -112,9 +112,20 @@ class SaddleToSaddle(UnalignedStart):
         return found
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the times of the drops and of half of the loss."""
-        depth = self.start.shape[0]
-        times = [float(small) ** (2 - depth) * mode[0] for mode in self.modes]
+        """Return the times of the drops and of half of the loss.
+
+        Raises
+        ------
+        ValueError
+            If `small` is not between 1e-30 and 1.
+        OverflowError
+            If a time is beyond the range of doubles.
+        """
+        depth, size = self.start.shape[0], _scale("approximation", small)
+        with np.errstate(over="ignore"):
+            times = [float(np.float64(size) ** (2 - depth) * mode[0]) for mode in self.modes]
+        if not np.isfinite(times).all():
+            _refuse_late("approximation", size, depth)
         if "half of the loss" in self.orders:
             k, y = self._half  # type: ignore[attr-defined]
             times.append(times[k] + growth_time(depth, self.modes[k][3], y))
@@ -143,8 +154,7 @@ class SaddleToSaddle(UnalignedStart):
         >>> round(float(law.earliest(0.01)), 3), round(float(law.exact(np, 0.01)["half of the loss"]), 3)
         (98.494, 98.747)
         """
-        who = "SaddleToSaddle.earliest"
-        size = number(who, "small", small, meaning="scale of the start", domain="[1e-30, 1]", example=1e-3)
+        size = _scale("earliest", small)
         layers = [size * layer for layer in self.equal_layers()]
         depth, S = len(layers), np.asarray(self.target, dtype=float)
         gap = np.linalg.norm(S - maps(layers)[-1])
@@ -155,9 +165,7 @@ class SaddleToSaddle(UnalignedStart):
         with np.errstate(over="ignore"):
             first = n0 ** (1 - depth / 2)
         if not np.isfinite(first):
-            raise OverflowError(
-                f"{who}: small = {size:.3g} has a bound beyond doubles at depth {depth} (scale); enlarge it"
-            )
+            _refuse_late("earliest", size, depth)
         bound = (first - reached ** (2 / depth - 1)) / ((depth - 2) * np.linalg.norm(S, 2))
         return np.asarray(bound / self.clock)
 
@@ -165,7 +173,7 @@ class SaddleToSaddle(UnalignedStart):
         """Return the times at which the integrated network has learned half of each mode, and half of its loss."""
         target = np.asarray(self.target)
         flow = deep_weights(target, self.start.shape[0], rates=np.asarray(self.rates))
-        z, time, found = flow.State(*self.layers_at_start(small)), 0.0, {}
+        z, time, found = flow.State(*self.layers_at_start(_scale("exact", small))), 0.0, {}
         first = float(np.sum((target - maps(z)[-1]) ** 2))
         k, y = self._half  # type: ignore[attr-defined]
         learned = {name: k + y if "loss" in name else n + 0.5 for n, name in enumerate(self.orders)}
@@ -202,3 +210,14 @@ class SaddleToSaddle(UnalignedStart):
         u, v = np.linalg.qr(rng.normal(size=(2, 2)))[0], np.linalg.qr(rng.normal(size=(4, 2)))[0]
         start = rng.normal(size=(3, 6, 6)) / np.sqrt(6)
         return cls(start=start, target=u @ np.diag([1.3, 0.7]) @ v.T, rates=rng.uniform(0.7, 1.4, 3))
+
+
+def _scale(method: str, small: Any) -> float:
+    who = f"SaddleToSaddle.{method}"
+    return number(who, "small", small, meaning="scale of the start", domain="[1e-30, 1]", example=1e-3)
+
+
+def _refuse_late(method: str, small: float, depth: int) -> NoReturn:
+    raise OverflowError(
+        f"SaddleToSaddle.{method}: small = {small:.3g} has times beyond doubles at depth {depth} (scale); enlarge it"
+    )

@@ -105,7 +105,7 @@ def advanced(xp: Any, fixed: Fixed, now: Factors, rule: Rule) -> Factors:
     b = start.rotation
     pull = now.residual if rule.weight is None else rule.weight * (now.residual + b.y) - rule.target
     e = 2 * rule.h * b.g * pull
-    turn = -rule.h * start.gamma * pull * (now.up + now.down)
+    turn = -rule.h * start.gamma * pull * _twice_mean(now)
     if rule.plain:
         change = -4 * rule.h * pull * (A + B - rule.h * b.g * pull * (A - B))
         up, low_up = _added(now.up, now.low_up, -e * now.up)
@@ -126,10 +126,16 @@ def advanced(xp: Any, fixed: Fixed, now: Factors, rule: Rule) -> Factors:
 
 
 def _added(value: Any, low: Any, change: Any) -> tuple[Any, Any]:
-    """Return the sum of a value and a change, and its rounding error."""
+    """Return the sum of a value and a change of any size, and its rounding error (Knuth's two-sum)."""
     total = low + change
     found = value + total
-    return found, total - (found - value)
+    part = found - value
+    return found, (value - (found - part)) + (total - part)
+
+
+def _twice_mean(now: Factors) -> Any:
+    """Return ``c_p + c_q``, also where both are far larger than their sum."""
+    return (now.up + now.down) + (now.low_up + now.low_down)
 
 
 def repeated(fixed: Fixed, now: Factors, h: Any, count: int, take: Take) -> Factors:
@@ -193,7 +199,7 @@ def kernel_growth(xp: Any, fixed: Fixed, now: Factors) -> Any:
 def layers(xp: Any, fixed: Fixed, now: Factors) -> tuple[Any, Any]:
     """Return the two layers ``u`` and ``h``, shape k + batch + (d,)."""
     start = fixed.start
-    mean = ((now.up + now.down) / 2)[..., None]
+    mean = (_twice_mean(now) / 2)[..., None]
     up, down = (
         start.p * (now.up / start.rotation.unit)[..., None],
         start.q * (now.down / start.rotation.unit)[..., None],

@@ -1,5 +1,6 @@
 """Moments of the kernel with random biases: the law over networks, special cases, sixty digits, extreme depth."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -65,3 +66,12 @@ def test_great_depth_stays_in_range_and_zero_biases_are_refused():
     assert found[1, -1] > 1000
     with pytest.raises(ValueError, match=r"^moments_with_biases: bias_variance = 0.0 must lie in \(0, inf\)"):
         ls.ntk.moments_with_biases([3, 4], 2.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["weight_variance", "bias_variance", "slope"])
+def test_moments_beyond_doubles_are_one_error_without_a_warning(name):
+    given = {"widths": [4, 5, 6], "weight_variance": 1.5, "bias_variance": 1.0, "slope": 0.0} | {name: 1e300}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(OverflowError, match=f"NTKMomentsWithBiases: {name} of magnitude 1e\\+300"):
+            ls.laws.NTKMomentsWithBiases(**given).prediction(np)

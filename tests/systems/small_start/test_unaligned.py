@@ -199,3 +199,18 @@ def test_odd_parameters_are_refused_by_name():
         ls.laws.DeepFeatureRegime(start=start, target=[1.0], rates=[1.0, 2.0, 1.0])
     with pytest.raises(ValueError, match=r"^UnalignedLearningTime: start = a start that converges to 0 output must"):
         ls.laws.UnalignedLearningTime(start=tied, target=[1.0, 0.0], rates=rates).approximation(np, 0.1)
+
+
+@pytest.mark.parametrize("method", ["approximation", "exact", "earliest"])
+@pytest.mark.parametrize("small", [0.0, -1.0, np.nan, "a", None, [0.1, 0.2], 2.0])
+def test_scales_of_saddle_to_saddle_are_checked(method, small):
+    law = ls.laws.SaddleToSaddle(start=[np.eye(2)] * 3, target=np.diag([2.0, 1.0]), rates=[1.0] * 3)
+    given = (small,) if method == "earliest" else (np, small)
+    with pytest.raises(ValueError, match=rf"SaddleToSaddle\.{method}: small = .* must be a number in \[1e-30, 1\]"):
+        getattr(law, method)(*given)
+
+
+def test_times_of_saddle_to_saddle_beyond_doubles_are_named():
+    law = ls.laws.SaddleToSaddle(start=[[[1.0]]] * 14, target=[[1.0]], rates=[1.0] * 14)
+    with pytest.raises(OverflowError, match="small = 1e-30 has times beyond doubles at depth 14"):
+        law.approximation(np, 1e-30)

@@ -374,3 +374,20 @@ def test_samples_of_any_size():
         u(1e200, 1.0)
     with pytest.raises(OverflowError, match=r"discrete: x of magnitude 1e-200 leads beyond"):
         u(1.0, 1e-200)
+
+
+@pytest.mark.parametrize("step", [1e15, 1e17, 1e30])
+def test_a_unit_without_input_keeps_its_small_weights_in_a_huge_step(step):
+    """A unit with ``w x = 0`` keeps ``u`` in the first step, while all others grow by many orders of magnitude."""
+    x, u, w = np.array([1.0, 2.0]), np.array([0.1, 0.2, 0.3]), np.array([[2.0, -1.0], [0.3, 0.1], [0.5, 0.2]])
+    found = ls.TwoLayer(y=1.0, x=x).discrete([1, 2], (u, w), step=step)
+    for k in range(2):
+        pull = 2 * step * (u @ (w @ x) - 1)
+        u, w = u - pull * (w @ x), w - pull * u[:, None] * x
+        np.testing.assert_allclose(found["u"][k], u, rtol=1e-14)
+        np.testing.assert_allclose(found["w"][k], w, rtol=1e-14)
+
+
+def test_the_output_that_leaves_the_range_of_doubles_is_named():
+    with pytest.raises(ArithmeticError, match=r"at step 1 of k = 1 .*; the output leaves it first"):
+        ls.TwoLayer(y=1.0, x=[1.0]).discrete([1], ([0.1], [[0.2]]), step=1e299)
