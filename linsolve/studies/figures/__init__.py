@@ -27,6 +27,7 @@ XU_ZIYIN = "Xu and Ziyin (2024)"
 LAMPINEN = "Lampinen and Ganguli (2019)"
 LEVI = "Levi, Beck, Bar-Sinai (2024)"
 BRAUN = "Braun, Domine, Fitzgerald, Saxe (2022)"
+LINEAR_RELU = "Zhang, Saxe and Latham (2025)"
 HAYOU = "Hu et al. (2022) and Hayou et al. (2024)"
 
 
@@ -96,6 +97,9 @@ FIGURES = {
     "geiger-5": Figure("lazy", "geiger_5", 4, "figure 5 (linear): kernel, loss and half time", GEIGER),
     "geiger-9": Figure("lazy", "geiger_9", 2, "figure 9 (linear): change of the weights", GEIGER),
     "lora": Figure("adaptation", "lora", 3, "low-rank adaptation of a linear map", HAYOU),
+    "leaky-relu": Figure(
+        "leaky_units", "leaky_relu", 3, "leaky ReLU networks that train as linear networks", LINEAR_RELU
+    ),
     "geiger-10": Figure("lazy_deep", "geiger_10", 3, "figure 10 (linear): outputs of two hidden layers", GEIGER),
     "ortiz-6": Figure("directions", "ortiz_6", 1, "figure 6 (linear): energy of the target", ORTIZ),
     "ortiz-7": Figure("directions", "ortiz_7", 2, "figure 7 (linear): alignment of eigenvectors", ORTIZ),
