@@ -263,8 +263,8 @@ class Reduction:
 
         def ntk() -> np.ndarray:
             X, shape = problem.refuse_large_kernel(), problem.times.shape
-            layers = (values[name].reshape(-1, *values[name].shape[-2:]) for name in ("w1", "w2"))
-            found = np.stack([tangent_kernel(self.unit, *each, X, rates) for each in zip(*layers, strict=True)])
+            first, last = (values[name].reshape(-1, *values[name].shape[-2:]) for name in ("w1", "w2"))
+            found = np.stack([tangent_kernel(self.unit, w, u, X, rates) for w, u in zip(first, last, strict=True)])
             if any(each is not None for each in self.network.biases):
                 found = found + rates[1] * kronecker(np.ones((len(X),) * 2), np.eye(len(self.network.cross)))
             return found.reshape(shape + found.shape[1:])
