@@ -44,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
-    from linsolve import data
+    from linsolve.solvability.files import load_for
     from linsolve.studies.learn.report import check_destination, write
     from linsolve.studies.learn.rows import summary
     from linsolve.studies.learn.run import learn
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     out = f"learn-{path.name.replace('.', '-')}" if options.out is None else options.out
     folder = check_destination(out, source)
     classes = [c.strip() for c in options.classes.split(",") if c.strip()] if options.classes is not None else None
-    dataset = data.load(options.data, classes=classes, target=options.target)
+    dataset = load_for("learn", options.data, classes=classes, target=options.target)
     chosen = {
         name: getattr(options, name)
         for name in ("depth", "width", "scale", "imbalance", "rate", "step", "seed", "descent")

@@ -166,6 +166,11 @@ _RECORDS = (
          *_arxiv("2501.16265")),
     ),
     Reference(
+        "zhang_2025_relu", "article", ("Zhang, Yedi", "Saxe, Andrew", "Latham, Peter E."),
+        "When Are Bias-Free ReLU Networks Effectively Linear Networks?", 2025, "Zhang, Saxe and Latham",
+        (("journal", "Transactions on Machine Learning Research"), *_arxiv("2406.12615")),
+    ),
+    Reference(
         "hu_2022", "inproceedings",
         ("Hu, Edward J.", "Shen, Yelong", "Wallis, Phillip", "Allen-Zhu, Zeyuan", "Li, Yuanzhi", "Wang, Shean",
          "Wang, Lu", "Chen, Weizhu"),

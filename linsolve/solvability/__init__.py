@@ -129,8 +129,8 @@ def applies(
 
     >>> w, u = np.concatenate([w, -w]), np.concatenate([u, -u])
     >>> data = [[1.0, 2.0], [2.0, 4.0], [-1.0, -2.0], [-2.0, -4.0]], [1.0, 3.0, -1.0, -3.0]
-    >>> print(str(ls.applies([w, u], data, activation="relu")).split(",")[0])
-    2-6-1 ReLU network: exact as TwoLayer
+    >>> print(str(ls.applies([w, u], data, activation="relu")).split(", ")[1])
+    linear of gain 0.5: exact as TwoLayer
     """
     from linsolve.solvability.answer import answered  # imported on use: it needs SciPy
 

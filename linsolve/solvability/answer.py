@@ -41,9 +41,9 @@ def answered(
         weights, data, rates, covariances, test, names = other[:6]
     found = judge(weights, data, rates, covariances, until, tolerance, names, bias, activation)
     if not found.integrable:  # it is not followed
-        left = [name for name, each in (("test", test), ("step", step)) if each is not None]
-        remark = f"{' and '.join(left)}: not answered, because the network is not followed."
-        return dataclasses.replace(found, remarks=(*found.remarks, remark)) if left else found
+        given = [name for name, each in (("test", test), ("step", step)) if each is not None]
+        remark = f"{' and '.join(given)}: not answered, because the network is not followed."
+        return dataclasses.replace(found, remarks=(*found.remarks, remark)) if given else found
     end = found.until or until
     tolerance = tolerance if activation is None else found.tolerance
 

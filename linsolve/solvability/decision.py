@@ -24,6 +24,8 @@ from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["judge", "notes"]
 
+_UNTIL = "[1e-300, inf)"  # its thousandth part is a double at full precision
+
 
 def judge(
     weights: Any,
@@ -40,7 +42,7 @@ def judge(
     unit = read_activation(WHO, activation)
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)
     if until is not None:
-        until = number(WHO, "until", until, meaning="time; left out, a learning time", example=10.0)
+        until = number(WHO, "until", until, meaning="time; left out, a learning time", domain=_UNTIL, example=10.0)
     nonlinear = Reduction.of(WHO, unit, network, data, covariances)
     if nonlinear is None:
         return _linear(network, data, until)

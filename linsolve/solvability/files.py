@@ -14,7 +14,7 @@ from linsolve.data.archive import plain_arrays
 from linsolve.data.dataset import Dataset
 from linsolve.data.reading import load
 
-__all__ = ["Data", "Weights", "arranged", "is_weight", "read_data", "read_numbers", "read_weights"]
+__all__ = ["Data", "Weights", "arranged", "is_weight", "load_for", "read_data", "read_numbers", "read_weights"]
 
 _NUMBERED = re.compile(r"(?P<stem>[Ww]|arr_)(?P<label>\d+)$")
 _BIAS = re.compile(r"(?P<stem>[Bb])(?P<label>\d+)$")
@@ -267,7 +267,7 @@ def read_data(
         found, has = plain_arrays(who, "data", path, "|".join(_MOMENTS))
         if found:
             return _moments(who, path, found, has, {"center": center, "target": target, "test": test})
-    dataset = _loaded(who, source, target, test)
+    dataset = load_for(who, source, target=target, test=test)
     train, held_out = (dataset.inputs, dataset.targets), dataset.test
     if center:
         X, Y = (each.mean(axis=0) for each in train)
@@ -276,17 +276,19 @@ def read_data(
     return Data(dataset.name, train, covariances=False, test=held_out)
 
 
-def _loaded(who: str, source: str, target: str | None, test: str | None) -> Dataset:
-    """Return a data set; errors of `load` name the command, its argument and the file."""
+def load_for(
+    who: str, source: str, *, classes: list[str] | None = None, target: str | None = None, test: str | None = None
+) -> Dataset:
+    """Return a data set; errors of `load` name the command `who`, its argument and the file."""
     try:
-        return load(source, target=target, test=test)
+        return load(source, classes=classes, target=target, test=test)
     except (ValueError, OSError, ImportError) as error:
         prefix, _, rest = str(error).partition("data.load: ")
         if prefix or not rest:  # of the operating system
             raise
         if test is not None and rest.startswith(f"test = {test}"):
             rest = rest.replace("test = ", "--test ", 1)
-        elif not rest.startswith("target = "):
+        elif not rest.startswith(("target = ", "class = ", "classes = ")):
             named = re.sub(r"^(file|data set) = ", "", rest)
             known = named != rest or rest.startswith(Path(source).name)
             rest = f"data = {named}" if known else f"data = {source}: {rest}"

@@ -124,7 +124,7 @@ class Reduction:
         return network._replace(weights=tuple(scale * w for w in network.weights), rates=scale**2 * network.rates)
 
     @cached_property
-    def found(self) -> list[tuple[Condition, str]]:
+    def measured(self) -> list[tuple[Condition, str]]:
         """Every condition with its distance, and the change that mends it."""
         depth = len(self.network.weights)
         more = "; the second learns even functions of its inputs" if depth > 2 else ""
@@ -136,12 +136,17 @@ class Reduction:
     @property
     def holds(self) -> bool:
         """Whether the network trains as a linear network."""
-        return all(each.ok for each, _ in self.found)
+        return all(each.ok for each, _ in self.measured)
 
     def _joint(self) -> np.ndarray:
         """Return the rows (w, u) of the hidden units, each layer of norm 1."""
         first, last = self.network.weights
         return np.concatenate([first / (norm(first) or 1.0), last.T / (norm(last) or 1.0)], axis=1)
+
+    def _gram(self) -> np.ndarray:
+        """Return the smaller Gram matrix of the units, whose rank they keep."""
+        joint = self._joint()
+        return joint @ joint.T if len(joint) < joint.shape[1] else joint.T @ joint
 
     def _units(self) -> Iterator[tuple[Condition, str]]:
         joint = self._joint()
@@ -154,7 +159,7 @@ class Reduction:
         )
 
     def _data(self) -> tuple[Condition, str]:
-        far = mirror(*self.samples, self.network.tolerance)
+        far = mirror(*self.samples, self.network.tolerance, least=self.network.tolerance)
         image = "sample {} has no mirrored sample (-x, -y)"
         detail = self._off(far, image, "samples") or "each sample (x, y) has its mirrored sample (-x, -y)"
         fix = "train on numpy.concatenate([X, -X]), numpy.concatenate([Y, -Y])"
@@ -203,7 +208,7 @@ class Reduction:
     def notes(self) -> Iterator[str]:
         """Yield the consequences of the conditions, or the conditions that fail."""
         if not self.holds:
-            for each, fix in self.found:
+            for each, fix in self.measured:
                 if not each.ok:
                     yield f"not linear: {each.name}, relative distance {each.distance:.2g}: {each.detail}; {fix}."
             return
@@ -212,11 +217,11 @@ class Reduction:
             f"time those of the linear network of gain g = {self.unit.gain:.4g}, also under gradient descent, momentum "
             "and, for pairs of units, sign-equivariant optimizers such as Adam. The flow has the weights sqrt(g) W."
         )
-        far = max(each.distance for each, _ in self.found)
+        far = max(each.distance for each, _ in self.measured)
         if far > ROUNDING:
             yield f"{self.unit}: mirrored up to {far:.2g}; the distance from the linear network has no bound."
         first, last = self.network.weights
-        rank, wanted = (int(np.linalg.matrix_rank(each)) for each in (self._joint(), self.network.cross))
+        rank, wanted = (int(np.linalg.matrix_rank(each)) for each in (self._gram(), self.network.cross))
         if rank < wanted:
             yield (
                 f"rank: mirrored units of rank {rank} learn at most {rank} of {wanted} directions, and the network "
@@ -232,7 +237,7 @@ class Reduction:
 
     def refuse(self, who: str) -> None:
         """Raise NotExact unless the network trains as a linear network."""
-        failed = [(each, fix) for each, fix in self.found if not each.ok]
+        failed = [(each, fix) for each, fix in self.measured if not each.ok]
         if not failed:
             return
         (first, fix), *others = failed
@@ -246,9 +251,10 @@ class Reduction:
 
     def judged(self, verdict: Verdict) -> Verdict:
         """Return the verdict on the linear network as one on this network."""
-        conditions = (*(each for each, _ in self.found), *(() if self.network.biases else (self.gradient(),)))
+        conditions = (*(each for each, _ in self.measured), *(() if self.network.biases else (self.gradient(),)))
         assessed = tuple(
-            dataclasses.replace(each, conditions=(*conditions, *each.conditions)) for each in verdict.assessments
+            dataclasses.replace(each, conditions=(*conditions, *map(_on_odd_functions, each.conditions)))
+            for each in verdict.assessments
         )
         remarks = (*self.notes(), *verdict.remarks)
         subject = f"{'-'.join(map(str, verdict.widths))} {self.kind}"
@@ -264,8 +270,8 @@ class Reduction:
 
         def ntk() -> np.ndarray:
             X, shape = problem.refuse_large_kernel(), problem.times.shape
-            layers = (values[name].reshape(-1, *values[name].shape[-2:]) for name in ("w1", "w2"))
-            found = np.stack([tangent_kernel(self.unit, *each, X, rates) for each in zip(*layers, strict=True)])
+            first, last = (values[name].reshape(-1, *values[name].shape[-2:]) for name in ("w1", "w2"))
+            found = np.stack([tangent_kernel(self.unit, w, u, X, rates) for w, u in zip(first, last, strict=True)])
             if any(each is not None for each in self.network.biases):
                 found = found + rates[1] * kronecker(np.ones((len(X),) * 2), np.eye(len(self.network.cross)))
             return found.reshape(shape + found.shape[1:])
@@ -274,3 +280,8 @@ class Reduction:
         route = f"{traj.route}; linear network of gain {self.unit.gain:.4g}"
         notes = (*self.notes(), *traj.notes)
         return dataclasses.replace(traj, route=route, notes=notes, values=values, kind=self.kind)
+
+
+def _on_odd_functions(each: Condition) -> Condition:
+    """Return a condition of the linear network; its kernel is the odd part of that of the leaky ReLU network."""
+    return dataclasses.replace(each, detail=each.detail.replace("tangent kernel", "tangent kernel on odd functions"))

@@ -33,18 +33,18 @@ class Mirror(NamedTuple):
     other: int | None = None
 
 
-def mirror(points: np.ndarray, values: np.ndarray, tolerance: float) -> Mirror:
+def mirror(points: np.ndarray, values: np.ndarray, tolerance: float, least: float = 0.0) -> Mirror:
     """Return the relative distance from mirror symmetry of `points`, shape (n, d), with `values`, shape (n, m).
 
-    Points closer to the origin than `tolerance` of the farthest do not count. Directions that differ by less than
-    `tolerance` are one line.
+    Points at the origin, or closer to it than `least` times the farthest, do not count. Directions that differ by less
+    than `tolerance` are one line.
     """
     if not points.any():
         return Mirror(0.0)
     points = points / np.abs(points).max()
     values = values / (norm(values) / np.sqrt(len(values)) or 1.0)
     sizes = np.linalg.norm(points, axis=1)
-    kept = np.flatnonzero(sizes > tolerance * sizes.max())
+    kept = np.flatnonzero(sizes > least * sizes.max())
     sizes = sizes[kept]
     # a generic linear function tells lines and their two sides apart
     key = points[kept] / sizes[:, None] @ np.random.default_rng(0).normal(size=points.shape[1])

@@ -73,9 +73,10 @@ class NetworkTrajectory(NamedSeries):
         Times.
     route : str
         "closed form: " and the flow; or the integrator, "constant" for a start at which every gradient is 0, and the
-        condition that fails, with its relative distance.
+        condition that fails, with its relative distance; of a leaky ReLU network also its gain.
     flow : Flow or None
-        The exact flow; None if the weights are integrated.
+        The exact flow; None if the weights are integrated. That of a leaky ReLU network has its weights times the root
+        of the gain.
     notes : tuple of str
         Saddles, parity, limits of rank, biases, cases without a closed form.
     values : Deferred

@@ -12,6 +12,18 @@ from linsolve.__main__ import main
 FIGURES = ("loss", "modes", "alignment", "routes", "differences")
 
 
+def test_learn_names_its_own_arguments(capsys):
+    cases = {
+        "nowhere.csv": "data = nowhere.csv does not exist",
+        "digitz": "data = 'digitz' is unknown",
+        "tree --classes 1": "classes = 1 cannot be chosen",
+        "tree --target a": "target = 'a' needs a .csv file",
+    }
+    for words, message in cases.items():
+        assert main(["learn", *words.split()]) == 2
+        assert f"linsolve: learn: {message}" in capsys.readouterr().err
+
+
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """A folder with two small learning problems, as the working directory."""

@@ -501,9 +501,10 @@ LAYERS = [np.ones((3, 2)), np.ones((1, 3))]
         (LAYERS, (1e200 * np.array(GOOD[0]), GOOD[1]), {}, r"X reaches .* but must not exceed 1e\+100"),
         (LAYERS, (1e-200 * np.array(GOOD[0]), GOOD[1]), {}, r"X reaches .* but must reach 1e-100"),
         (LAYERS, (np.ma.masked_less(GOOD[0], 1e9), GOOD[1]), {}, "X has masked entries"),
-        (LAYERS, GOOD, {"until": -1.0}, "until = -1.0 must be positive"),
+        (LAYERS, GOOD, {"until": -1.0}, r"until = -1.0 must be a number in \[1e-300, inf\)"),
+        (LAYERS, GOOD, {"until": 1e-320}, r"until = 1e-320 must be a number in \[1e-300, inf\)"),
         (LAYERS, GOOD, {"until": 1e300}, r"until = 1e\+300 is .* times the time constant of the fastest mode but must"),
-        (LAYERS, GOOD, {"until": np.ones(999)}, r"until = ndarray of shape \(999,\) must be positive"),
+        (LAYERS, GOOD, {"until": np.ones(999)}, r"until = ndarray of shape \(999,\) must be a number"),
         (LAYERS, GOOD, {"covariances": True}, "Sigma_xx has 3 rows .* but the weights have 2"),
         (
             LAYERS,

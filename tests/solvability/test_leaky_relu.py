@@ -146,7 +146,7 @@ def worst_distance(seed):
     return max(found)
 
 
-@pytest.mark.parametrize("seed", quick(range(100), 15))
+@pytest.mark.parametrize("seed", quick(range(100), 9))
 def test_weights_outputs_and_losses_are_those_of_the_simulated_nonlinear_network(seed):
     assert worst_distance(seed) <= 1e-12
 
@@ -390,7 +390,7 @@ def test_the_tangent_kernel_drives_the_outputs():
 
 
 def test_the_initial_gradient_is_measured_on_the_nonlinear_network():
-    for seed in range(6):
+    for seed in range(3):
         weights, data, alpha, _, _ = drawn(seed)
         (found,) = [
             c
@@ -472,7 +472,7 @@ def test_notes_name_kinks_and_a_rank_that_is_too_small():
 
 
 def test_the_flow_of_the_verdict_has_the_outputs_of_the_network():
-    for seed in (0, 1, 3, 4):
+    for seed in (0, 1):
         weights, data, alpha, rates, _ = drawn(seed)
         verdict = ls.applies(weights, data, rates, activation=named(alpha), test=data)
         match, times = verdict.match(), np.array([0.0, 1.0])
@@ -499,6 +499,9 @@ def test_mirror_is_zero_for_mirrored_points_and_names_the_worst():
     assert found.distance == pytest.approx(1e-5, rel=1e-3)
     points[11] += 0.1
     assert 11 in mirror(points, values, 1e-9)
+    small = np.concatenate([points, 1e-12 * gen.normal(size=(1, 3))]), np.concatenate([values, np.ones((1, 2))])
+    assert mirror(*small, 1e-9).point == 80  # a small unit may grow
+    assert mirror(*small, 1e-9, least=1e-9).point != 80  # a small sample does not count
     assert mirror(np.zeros((3, 2)), np.ones((3, 1)), 1e-9).distance == 0
     assert mirror(np.ones((1, 2)), 1e-200 * np.ones((1, 1)), 1e-9) == (1.0, 0, None)
 

@@ -17,6 +17,7 @@ from linsolve.studies.figures import (
     generalization,
     lazy,
     lazy_deep,
+    leaky_units,
     linearized,
     modalities,
     networks,
@@ -424,6 +425,19 @@ def test_low_rank_adaptation_lies_on_the_simulation():
     halves = [np.argmax(strength > s / 2) for s, strength in columns]
     assert halves == sorted(halves)
     panels("lora", data, adaptation)
+
+
+def test_leaky_relu_networks_lie_on_the_closed_form_and_near_misses_do_not():
+    data = leaky_units.compute_leaky_relu()
+    for alpha, curve in data["losses"].items():
+        assert curve["route"].startswith("closed form: WhitenedTwoLayer"), alpha
+        at_marks = np.interp(data["marks"], data["t"], curve["theory"])  # marks are among the times
+        assert np.max(np.abs(at_marks - curve["simulated"])) <= 1e-7
+    for apart in (*data["optimizers"].values(), data["starts"]["mirrored"]):
+        assert np.max(apart) <= 1e-12
+    assert np.max(data["starts"]["one unit moved"]) > 1e-5
+    assert np.max(data["starts"]["one sample without mirror"]) > 1e-2
+    panels("leaky-relu", data, leaky_units)
 
 
 def test_sequences_of_tasks_lie_on_the_simulation():

@@ -29,6 +29,7 @@ LEVI = "Levi, Beck, Bar-Sinai (2024)"
 BRAUN = "Braun, Domine, Fitzgerald, Saxe (2022)"
 SODHANI = "Saxe, Sodhani, Lewallen (2022)"
 LATHAM = "Zhang, Latham, Saxe (2024)"
+LINEAR_RELU = "Zhang, Saxe and Latham (2025)"
 HAYOU = "Hu et al. (2022) and Hayou et al. (2024)"
 
 
@@ -98,6 +99,9 @@ FIGURES = {
     "geiger-5": Figure("lazy", "geiger_5", 4, "figure 5 (linear): kernel, loss and half time", GEIGER),
     "geiger-9": Figure("lazy", "geiger_9", 2, "figure 9 (linear): change of the weights", GEIGER),
     "lora": Figure("adaptation", "lora", 3, "low-rank adaptation of a linear map", HAYOU),
+    "leaky-relu": Figure(
+        "leaky_units", "leaky_relu", 3, "leaky ReLU networks that train as linear networks", LINEAR_RELU
+    ),
     "geiger-10": Figure("lazy_deep", "geiger_10", 3, "figure 10 (linear): outputs of two hidden layers", GEIGER),
     "neural-race": Figure("pathways", "neural_race", 3, "shared and private pathways", SODHANI),
     "ortiz-6": Figure("directions", "ortiz_6", 1, "figure 6 (linear): energy of the target", ORTIZ),

@@ -48,6 +48,8 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
     Exact for: any width, any weights (balanced or not), every sign of ``gamma`` and ``y``, saddles, frozen layers,
     ``x = 0``, ``t = inf``, and ``t < 0`` down to `blow_up_time`. Data sets on a line through the origin: see
     `from_dataset`. Not for: data off a line, or several outputs. Steps of finite size: `discrete`, `first_step`.
+    With ``gamma`` :math:`= (1 + \alpha) / 2` it is a leaky ReLU network of mirrored units on mirrored samples, see
+    `linsolve.applies`.
 
     Source: Xu and Ziyin, "Three Mechanisms of Feature Learning in the Exact Solution of a Latent Variable Model"
     (2024), Theorem 1. The source divides sums over hidden units by the width d; in its

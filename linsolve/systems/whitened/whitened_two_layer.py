@@ -59,6 +59,10 @@ class WhitenedTwoLayer(Flow):
     do not contain the number of hidden units, and rounding errors excite modes that the bottleneck forbids. Integrate
     the weights instead (`linsolve.deep.deep_weights`).
 
+    A leaky ReLU network of mirrored units (w, u), (-w, -u), on white, mirrored samples (x, y), (-x, -y), without
+    biases, is this flow in the weights :math:`\sqrt g\, W_l`, at the rates :math:`g \eta_l`, with
+    :math:`g = (1 + \alpha) / 2` (Zhang, Saxe and Latham 2025). `linsolve.applies` measures these conditions.
+
     Sources: Fukumizu, "Effect of batch learning in multilayer neural networks" (1998); Braun, Domine, Fitzgerald,
     Saxe, "Exact learning dynamics of deep linear networks with prior knowledge" (2022), Theorem 3.1; Domine et al.,
     "From lazy to rich" (2024), Theorem 4.3. The published forms contain the inverses of :math:`\tilde F` and of a sum
