@@ -26,9 +26,21 @@ from linsolve.plot.axes import (
     scale_axis,
     series,
 )
+from linsolve.plot.interaction import animate, interact
 from linsolve.plot.style import COLORS, STYLE, colors, drawing, figure, ladder
 
-__all__ = ["COLORS", "STYLE", "alignment", "differences", "figure", "modes", "routes", "trajectory"]
+__all__ = [
+    "COLORS",
+    "STYLE",
+    "alignment",
+    "animate",
+    "differences",
+    "figure",
+    "interact",
+    "modes",
+    "routes",
+    "trajectory",
+]
 
 LEGEND = 12  # lines of a legend
 

@@ -49,10 +49,11 @@ def stage(sources: Path, chosen: list[gallery.Picture], alternatives: dict[str, 
         "gallery.md": gallery.page(chosen, alternatives),
         "notebooks/index.md": pages.lessons([path.stem for path in notebooks]),
     }
+    texts |= {f"notebooks/{path.name}": pages.lesson(path.read_text(encoding="utf-8")) for path in notebooks}
     for name, text in texts.items():
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
         (sources / name).write_text(text, encoding="utf-8")
-    for name in (*INCLUDED, *(f"notebooks/{path.name}" for path in notebooks)):
+    for name in INCLUDED:
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(REPOSITORY / name, sources / name)
     return sorted(texts)

@@ -15,7 +15,7 @@ def described(fig: Any) -> str:
     panels = [ax for ax in fig.axes if ax.get_xlabel() or ax.get_ylabel() or ax.get_title("left") or ax.get_title()]
     parts = [_panel(ax) for ax in panels]
     if len(parts) > 1:
-        parts = [f"Panel {k}: {part[0].lower() + part[1:]}" for k, part in enumerate(parts, 1)]
+        parts = [f"Panel {k}: {part}" for k, part in enumerate(parts, 1)]
     return " ".join(parts)
 
 
@@ -28,7 +28,7 @@ def _panel(ax: Any) -> str:
     if labels:
         named = "; ".join(dict.fromkeys(labels[:MOST]))
         said += f". Shown: {named}" + (f"; and {len(labels) - MOST} more" if len(labels) > MOST else "")
-    return (said[0].upper() + said[1:] if said else "A picture") + "."
+    return said + "."
 
 
 def plain(text: str) -> str:
@@ -36,4 +36,4 @@ def plain(text: str) -> str:
     text = re.sub(r"\\(?:mathrm|mathcal|mathbf|rm|tfrac|frac|hat|dot|bar|Bigl|Bigr|bigl|bigr|left|right)\b", "", text)
     text = re.sub(r"\\sqrt\s*", "root of ", text)
     text = re.sub(r"\\[,;! ]|\\quad", " ", text).replace(r"\pm", "plus or minus").replace(r"\infty", "infinity")
-    return " ".join(re.sub(r"[\\${}]", "", text).split())
+    return " ".join(re.sub(r"[${}]", "", text.replace("\\", " ")).replace(" _", "_").replace(" ^", "^").split())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import html
 import io
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from linsolve.papers.statements import STATEMENTS
 from linsolve.studies.explorables import EXPLORABLES
 from linsolve.studies.explorables.page import with_math
 
-__all__ = ["checked", "commands", "explored", "generated", "lessons", "papers", "statements"]
+__all__ = ["checked", "commands", "explored", "generated", "lesson", "lessons", "papers", "statements"]
 
 SOLVED = [*ls.flows.ALL, *ls.laws.ALL]
 _TEXT_WIDTH = "88"
@@ -222,11 +223,23 @@ def papers() -> dict[str, str]:
 
 
 def lessons(names: list[str]) -> str:
-    """Return the index page of the notebooks of these names."""
+    """Return the page of the notebooks of these names."""
     parts = [
         "# Notebooks",
         "One question each, with the equation and its source, exercises, and a last cell that asserts the statements "
-        "of the text. They run in the tests and when this site is built.",
+        "of the text. The first one has audience, prerequisites, goal and minutes of each. Outputs are those of a "
+        "clean run; `python notebooks/run.py --check` executes the notebooks again and compares.",
         _toctree(names, maxdepth="1") if names else "",
     ]
     return "\n\n".join(parts).rstrip() + "\n"
+
+
+def lesson(source: str) -> str:
+    """Return a notebook whose pictures have alternative texts: the text that stands beside each in its outputs."""
+    book = json.loads(source)
+    for cell in book["cells"]:
+        pictures = [each["data"] for each in cell.get("outputs", []) if "image/png" in each.get("data", {})]
+        said = " ".join("".join(data["text/plain"]) for data in pictures)
+        if said:
+            cell["metadata"]["mystnb"] = {"image": {"alt": said}}
+    return json.dumps(book)

@@ -248,6 +248,8 @@ LEFT_OUT = {
     "ensembles.run": "takes tasks and a function of any kind",
     "ntk.first_step.tangent": "takes the networks that `draw` returns",
     "ntk.sampling.explicit_kernels": "takes an activation that `named` returns",
+    "plot.animate": "takes a function that draws; tests/plot",
+    "plot.interact": "takes a function that draws; tests/plot",
     "plot.figure": "passes everything to Matplotlib",
     "phases.write": "writes files; tests/studies",
 }

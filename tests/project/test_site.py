@@ -4,6 +4,7 @@ The build itself, warnings as errors, is the last step of ``.ci/run``.
 """
 
 import importlib.util
+import json
 import posixpath
 import re
 import sys
@@ -139,7 +140,7 @@ def test_every_explorable_is_listed(staged):
 def test_a_picture_is_what_its_command_leaves(main, tmp_path):
     chosen = [each for each in main.gallery.pictures() if each.command == "linsolve phase chaos"]
     texts = main.gallery.run(chosen[0].command + " --cells 15", tmp_path)
-    assert texts["chaos.png"].startswith("Panel 1: order and chaos of infinitely wide networks at the start: ")
+    assert texts["chaos.png"].startswith("Panel 1: Order and chaos of infinitely wide networks at the start: ")
     assert "edge of chaos, ReLU" in texts["chaos.png"]
     assert (tmp_path / chosen[0].file).read_bytes().startswith(b"\x89PNG")
     with pytest.raises(RuntimeError, match="linsolve phase chaoss ended with status 2"):
@@ -175,6 +176,7 @@ def test_pictures_of_a_flow_an_expansion_and_a_statistic_have_named_axes_and_tex
 
 def test_labels_are_read_without_tex(main):
     assert main.gallery.alt.plain(r"time $t$  (units of $\tau / L$)") == "time t (units of tau / L)"
+    assert main.gallery.alt.plain(r"$1/\eta\gamma^2 d$") == "1/ eta gamma^2 d"
     assert main.gallery.alt.plain(r"$\mathrm{NC}_3$, $\sqrt{s}$") == "NC_3, root of s"
 
 
@@ -195,6 +197,31 @@ def test_the_decision_tree_names_every_flow_and_its_code_runs(main, capsys):
         flat = values.values() if isinstance(values, dict) else values if isinstance(values, tuple) else [values]
         assert all(np.isfinite(each).all() for each in flat)
     assert "proved" not in capsys.readouterr().err
+
+
+def test_the_course_names_sections_that_the_notebooks_have(staged):
+    sections = []
+    for name, path in staged.items():
+        if name.endswith(".ipynb"):
+            cells = json.loads(text(path))["cells"]
+            sections += re.findall(r"(?m)^#+ (.*)$", "\n".join("".join(cell["source"]) for cell in cells))
+    rows = [line.split("|") for line in text(staged["course.md"]).splitlines() if re.match(r"\| \d+-\d+ ", line)]
+    named = [title for row in rows for title in re.findall(r"\*([^*]+)\*", row[3])]
+    assert len(named) > 12
+    assert all(any(section.startswith(title) for section in sections) for title in named)
+    ends = [int(part) for row in rows for part in row[1].strip().split("-")]
+    assert ends.count(0) == ends.count(90) == 2
+
+
+def test_pictures_of_notebooks_have_the_texts_of_their_outputs(main):
+    picture = {
+        "output_type": "display_data",
+        "data": {"image/png": "", "text/plain": ["loss over time."]},
+        "metadata": {},
+    }
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [picture], "source": [], "execution_count": 1}
+    made = json.loads(main.pages.lesson(json.dumps({"cells": [cell]})))
+    assert made["cells"][0]["metadata"]["mystnb"]["image"]["alt"] == "loss over time."
 
 
 def test_a_folder_of_other_files_is_left_alone(main, tmp_path):
