@@ -102,9 +102,9 @@ def applies(
     there is no bias, or an output bias of 0. Units or samples on a line through the origin may also cancel with other
     multiplicities. The network then stays odd, and its weights are at every time those of the linear network, under
     gradient flow, gradient descent, momentum and sign-equivariant optimizers such as Adam. ``verdict.flow()`` is the
-    flow of the weights :math:`\sqrt g W_l`. With two or more hidden layers the network stays odd but does not stay
-    linear: the verdict states the distance of its gradient. Source: Zhang, Saxe & Latham, "When are bias-free ReLU
-    networks effectively linear networks?" (2025).
+    flow of the weights :math:`\sqrt g W_l`. With two or more hidden layers of mirrored units the network stays odd
+    but does not stay linear: the verdict states the distance of its gradient. Source: Zhang, Saxe & Latham, "When are
+    bias-free ReLU networks effectively linear networks?" (2025).
 
     Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
     units, momentum, steps of finite size.

@@ -54,7 +54,7 @@ def read_activation(who: str, given: Any) -> Activation | None:
     Raises
     ------
     ValueError
-        If it is none of the four, or alpha is out of range; at most -1, the network learns nothing or in reverse.
+        If it is none of the four, or alpha is out of range; the gain is positive for alpha above -1.
     """
     if given is None or (isinstance(given, str) and given == "linear"):
         return None

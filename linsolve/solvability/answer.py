@@ -9,6 +9,7 @@ import numpy as np
 
 from linsolve.core.arguments import number, shown
 from linsolve.core.network_arguments import read
+from linsolve.solvability.activation import read_activation
 from linsolve.solvability.architectures import equivalent, is_rank_one, refuse_besides, refuse_nonlinear
 from linsolve.solvability.decision import judge
 from linsolve.solvability.equivalent import directions
@@ -45,7 +46,8 @@ def answered(
         remark = f"{' and '.join(given)}: not answered, because the network is not followed."
         return dataclasses.replace(found, remarks=(*found.remarks, remark)) if given else found
     end = found.until or until
-    tolerance = tolerance if activation is None else found.tolerance
+    if read_activation(WHO, activation) is not None:
+        tolerance = found.tolerance  # of its mirror symmetry
 
     def at(times: Any, rule: Rule | None = None) -> NetworkTrajectory:
         return solved(weights, data, times, rates, bias, activation, 1e-10, tolerance, covariances, names, rule)

@@ -15,8 +15,8 @@ time those of the linear network. :math:`\sqrt g\, W_l` are the weights of a lin
 mirrored units in the same way. Units on a line, :math:`c_i (w, u)`, also cancel if :math:`\sum c_i |c_i| = 0`, except
 for Adam.
 
-With a second hidden layer the gradient has a term of size :math:`(1 - g)^2`, a product of two even functions, which is
-not 0: the network stays odd, but not linear.
+With a second hidden layer of mirrored units, the gradient has a term of size :math:`(1 - g)^2`, a product of two even
+functions, which is not 0: the network stays odd, but not linear.
 
 Source: Zhang, Saxe & Latham, "When are bias-free ReLU networks effectively linear networks?" (TMLR 2025).
 """
@@ -41,46 +41,18 @@ from linsolve.core.trajectory import Deferred
 from linsolve.solvability.activation import Activation
 from linsolve.solvability.conditions import Condition
 from linsolve.solvability.deviation import ROUNDING
+from linsolve.solvability.leaky_network import gradients, tangent_kernel
 from linsolve.solvability.mirrors import Mirror, mirror
 from linsolve.solvability.problem import Problem
 from linsolve.solvability.trajectory import NetworkTrajectory
 from linsolve.solvability.verdict import Verdict
 
-__all__ = ["Reduction", "gradients", "tangent_kernel"]
+__all__ = ["Reduction"]
 
 ROUNDED = 1e-5  # distance that rounding to single precision explains
 BLOCK = 10_000_000  # entries of the signals of a block of samples
 
 Samples = tuple[np.ndarray, np.ndarray]
-
-
-def gradients(xp: Any, unit: Activation, layers: Any, X: Any, Y: Any) -> list[Any]:
-    """Return minus the gradients of half the squared error, summed over samples, at any depth."""
-    before, signals = [X], []
-    for layer in layers[:-1]:
-        signals.append(before[-1] @ xp.matrix_transpose(layer))
-        before.append(unit.value(xp, signals[-1]))
-    pull = Y - before[-1] @ xp.matrix_transpose(layers[-1])
-    found = [xp.matrix_transpose(pull) @ before[-1]]
-    for layer, signal, inputs in zip(layers[:0:-1], signals[::-1], before[-2::-1], strict=True):
-        pull = (pull @ layer) * unit.slope(xp, signal)
-        found.append(xp.matrix_transpose(pull) @ inputs)
-    return found[::-1]
-
-
-def tangent_kernel(
-    unit: Activation, first: np.ndarray, last: np.ndarray, X: np.ndarray, rates: np.ndarray
-) -> np.ndarray:
-    r"""Return the tangent kernel of two layers on samples, shape (P n_out, P n_out).
-
-    Its even part, with sums such as :math:`\sum_i |w_i \cdot x| |w_i \cdot x'|`, has no counterpart in the linear
-    network. It does not act on the residual, which is odd.
-    """
-    signal, outputs = X @ first.T, len(last)
-    hidden, slope = unit.value(np, signal), unit.slope(np, signal)
-    back = (slope[:, None] * last).reshape(len(X) * outputs, -1)
-    inputs = kronecker(X @ X.T, np.ones((outputs, outputs)))
-    return np.asarray(rates[0] * inputs * (back @ back.T) + rates[1] * kronecker(hidden @ hidden.T, np.eye(outputs)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.solvability import leaky_relu
 from linsolve.solvability.activation import Activation
+from linsolve.solvability.leaky_network import gradients
 from linsolve.solvability.mirrors import mirror
 from linsolve.systems.whitened.starts import init
 
@@ -407,6 +408,16 @@ def test_the_initial_gradient_is_measured_on_the_nonlinear_network():
     size = [np.sqrt(2) * b for b in linear]
     joined = [np.linalg.norm(np.concatenate([each.ravel() for each in part])) for part in (gap, size)]
     assert found.distance == pytest.approx(joined[0] / max(joined), rel=1e-9)
+
+
+def test_gradients_of_the_package_are_those_of_backpropagation_at_any_depth():
+    gen = np.random.default_rng(5)
+    for widths in ((3, 2), (3, 4, 2), (2, 5, 4, 3)):
+        layers = [gen.normal(size=(after, before)) for before, after in itertools.pairwise(widths)]
+        X, Y = gen.normal(size=(7, widths[0])), gen.normal(size=(7, widths[-1]))
+        found = gradients(np, Activation(0.2), layers, X, Y)
+        for each, right in zip(found, velocity(layers, X, Y, 0.2), strict=True):
+            np.testing.assert_allclose(each / 7, right, rtol=1e-12, atol=1e-13)
 
 
 def test_two_hidden_layers_of_mirrored_units_stay_odd_and_do_not_stay_linear():

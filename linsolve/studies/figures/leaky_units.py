@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from linsolve.plot.style import COLORS
+from linsolve.solvability.activation import Activation
+from linsolve.solvability.leaky_network import gradients, signals
 from linsolve.solvability.solve import solve
 from linsolve.studies.figures.networks import MARKS
 from linsolve.systems.whitened.starts import init
@@ -22,24 +24,12 @@ ALPHA, STEPS, SHIFT = 0.2, 3000, 1e-3
 Layers = list[np.ndarray]
 
 
-def _outputs(layers: Layers, X: np.ndarray, alpha: float) -> tuple[Layers, Layers]:
-    """Return the signals of each layer, and the inputs of each layer."""
-    signals, inputs = [], [X]
-    for layer in layers:
-        signals.append(inputs[-1] @ layer.T)
-        inputs.append(np.where(signals[-1] > 0, signals[-1], alpha * signals[-1]))
-    return signals, inputs
+def _outputs(layers: Layers, X: np.ndarray, alpha: float) -> np.ndarray:
+    return np.asarray(signals(np, Activation(alpha), layers, X)[0][-1])
 
 
 def _gradients(layers: Layers, X: np.ndarray, Y: np.ndarray, alpha: float) -> Layers:
-    """Return minus the gradients of half the mean squared error, by backpropagation."""
-    signals, inputs = _outputs(layers, X, alpha)
-    back, found = (Y - signals[-1]) / len(X), []
-    for i in reversed(range(len(layers))):
-        found.append(back.T @ inputs[i])
-        if i:
-            back = (back @ layers[i]) * np.where(signals[i - 1] > 0, 1.0, alpha)
-    return found[::-1]
+    return [each / len(X) for each in gradients(np, Activation(alpha), layers, X, Y)]
 
 
 def _flow(layers: Layers, X: np.ndarray, Y: np.ndarray, alpha: float, marks: np.ndarray) -> np.ndarray:
@@ -56,17 +46,17 @@ def _flow(layers: Layers, X: np.ndarray, Y: np.ndarray, alpha: float, marks: np.
 
     start = np.concatenate([layer.ravel() for layer in layers])
     path = solve_ivp(rate, (0.0, marks[-1]), start, "DOP853", marks, rtol=1e-10, atol=1e-12).y.T
-    return np.array([np.sum((_outputs(split(y), X, alpha)[0][-1] - Y) ** 2) / (2 * len(X)) for y in path])
+    return np.array([np.sum((_outputs(split(y), X, alpha) - Y) ** 2) / (2 * len(X)) for y in path])
 
 
 def _adam() -> Callable[[Layers], Layers]:
     """Return the steps of Adam at a tenth of the step of gradient descent."""
     held: dict[str, Any] = {"k": 0, "first": [0.0, 0.0], "second": [0.0, 0.0]}
 
-    def moves(gradients: Layers) -> Layers:
+    def moves(slopes: Layers) -> Layers:
         held["k"] += 1
-        held["first"] = [0.9 * m + 0.1 * g for m, g in zip(held["first"], gradients, strict=True)]
-        held["second"] = [0.999 * v + 0.001 * g**2 for v, g in zip(held["second"], gradients, strict=True)]
+        held["first"] = [0.9 * m + 0.1 * g for m, g in zip(held["first"], slopes, strict=True)]
+        held["second"] = [0.999 * v + 0.001 * g**2 for v, g in zip(held["second"], slopes, strict=True)]
         root = np.sqrt(1 - 0.999 ** held["k"]) / (1 - 0.9 ** held["k"])
         pairs = zip(held["first"], held["second"], strict=True)
         return [0.1 * STEP * root * m / (np.sqrt(v) + 1e-8) for m, v in pairs]
@@ -75,14 +65,14 @@ def _adam() -> Callable[[Layers], Layers]:
 
 
 def _descent() -> Callable[[Layers], Layers]:
-    return lambda gradients: [STEP * g for g in gradients]
+    return lambda slopes: [STEP * g for g in slopes]
 
 
 def _momentum() -> Callable[[Layers], Layers]:
     held = [np.zeros(()), np.zeros(())]
 
-    def moves(gradients: Layers) -> Layers:
-        held[:] = [0.9 * m + g for m, g in zip(held, gradients, strict=True)]
+    def moves(slopes: Layers) -> Layers:
+        held[:] = [0.9 * m + g for m, g in zip(held, slopes, strict=True)]
         return [0.1 * STEP * m for m in held]
 
     return moves
@@ -97,7 +87,7 @@ def _apart(layers: Layers, X: np.ndarray, Y: np.ndarray, moves: Callable[[], Cal
     nonlinear, linear = layers, [np.sqrt(gain) * layer for layer in layers]
     own, others = moves(), moves()
     for _ in range(STEPS):
-        outputs, map_ = _outputs(nonlinear, X, ALPHA)[0][-1], linear[1] @ linear[0]
+        outputs, map_ = _outputs(nonlinear, X, ALPHA), linear[1] @ linear[0]
         found.append(np.linalg.norm(outputs - X @ map_.T) / np.linalg.norm(outputs))
         nonlinear = [w + m for w, m in zip(nonlinear, own(_gradients(nonlinear, X, Y, ALPHA)), strict=True)]
         pull = (Y - X @ map_.T).T @ X / len(X)
