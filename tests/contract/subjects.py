@@ -147,7 +147,7 @@ def _law_subject(cls: Any) -> Subject:
             found = law.approximation(np, 1e-2) if isinstance(law, Expansion) else law.prediction(np)
         return found | {name: getattr(law, name)() for name in methods}
 
-    cost = 50 if cls is ls.laws.KernelRegression else 1  # which integrates the network
+    cost = {ls.laws.KernelRegression: 50, ls.laws.UnimodalBias: 20}.get(cls, 1)  # which integrate the network
     return _subject(f"laws.{cls.__name__}", call, lambda: {k: v.copy() for k, v in law.parameters().items()}, cost=cost)
 
 
@@ -217,6 +217,7 @@ VARIADIC = {
 SLOW = {
     "LoRA.simulate": 4,
     "WhitenedTwoLayer.weights": 50,
+    "UnimodalBias.simulated": 20,
     "verify": 40,
     "learn": 40,
     "solve": 50,

@@ -17,7 +17,7 @@ INK = [COLORS[name] for name in ("blue", "vermilion", "green", "purple")]
 START, AHEAD = 1e-3, 5e-2  # initial strengths; of a private pathway with a head start
 RACE = 9  # contexts
 SPEEDS = {(4, 4): "4 contexts, shared", (4, 1): "4, private", (9, 9): "9, shared", (9, 1): "9, private"}
-CONTEXTS = (4, 9, 25)
+CONTEXTS = (4, 9, 16)
 
 
 def gated(race: NeuralRace, starts: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -56,10 +56,10 @@ def compute_neural_race(seed: int = 0) -> dict[str, Any]:
         race, size, marks = (
             NeuralRace(1.0, contexts, [contexts, 1]),
             np.geomspace(1e-4, 0.5, 201),
-            np.geomspace(1e-4, 0.5, 9),
+            np.geomspace(1e-4, 0.5, 7),
         )
         ends = race(np.inf, np.stack([np.full_like(size, START), size], axis=-1))["strengths"][:, 1]
-        until = np.array([0.0, 60.0 * contexts])
+        until = np.array([0.0, 15.0 * contexts])
         simulated = [gated(race, np.array([START, each]), until)[-1, 1].mean() for each in marks]
         tie = (2 * START) ** (1 / np.sqrt(contexts)) / 2
         shares[contexts] = {"size": size, "marks": marks, "theory": ends, "simulated": np.array(simulated), "tie": tie}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,8 +130,8 @@ def _isochrones() -> list[tuple[str, tuple[np.ndarray, np.ndarray]]]:
     for k in TIMES:
         # above the trap the time falls with the imbalance; below it, it falls from the trap to reversal
         trap = np.maximum(-2 / np.sqrt(np.maximum(np.tan(angle / 2) ** 4 - 1, 1e-9)), -edge)
-        above = _crossing(lambda y, k=k: unlearned(k, angle, y), trap, np.full_like(angle, edge))
-        below = _crossing(lambda x, k=k: unlearned(k, x, level), _trap(level), np.full_like(level, np.pi - 1e-6))
+        above = _crossing(partial(unlearned, k, angle), trap, np.full_like(angle, edge))
+        below = _crossing(partial(unlearned, k, imbalance=level), _trap(level), np.full_like(level, np.pi - 1e-6))
         for x, y in ((angle, above), (below, level)):
             some = np.isfinite(x + y)
             found.append((f"t = {k:g}", (np.rad2deg(x[some]), y[some])))

@@ -51,8 +51,8 @@ class NeuralRace(Flow):
     Exact for: any number of pathways, any strengths that are not negative, starts above the target, ``t = inf``. The
     maps of the contexts have the same singular values and right singular vectors; the left ones are free. Not for:
     pathways that start against the target; starts so far above the target that the fastest pathway falls by
-    ``exp(40)``; unbalanced pathways, heads of unequal sizes, contexts of unequal
-    frequencies. A single pathway in matrices, from more general starts: `pathway`.
+    ``exp(40)``; unbalanced pathways, heads of unequal sizes, contexts of unequal frequencies. A single pathway in
+    matrices, from more general starts: `pathway`.
 
     The final strengths are the solution of :math:`\sum_p a_p(0)\, x^{\sqrt{m_p}} = s`. A private pathway ends level
     with one shared by all contexts, each at s/2, if it starts at :math:`(s/2) (2 a/s)^{1/\sqrt K}`, ``a`` the start of
@@ -63,8 +63,8 @@ class NeuralRace(Flow):
     Source: Saxe, Sodhani, Lewallen, "The neural race reduction: dynamics of abstraction in gated networks" (2022), the
     reduction to pathways. The final strengths and the quadrature follow here.
 
-    Accuracy: 1e-12 against simulated first layers and heads, 100 random draws; 1e-13 against 40 digits
-    (``tests/systems/gated/test_neural_race.py``).
+    Accuracy: 1e-12 against simulated first layers and heads, 100 random draws; strengths 3e-13 and loss 1e-12 relative
+    against 40 digits, also from starts of 1e-200 (``tests/systems/gated/test_neural_race.py``).
 
     Examples
     --------
@@ -141,7 +141,7 @@ class NeuralRace(Flow):
                 " add an axis"
             )
         xp, (count, n_out, n_in) = arithmetic.namespace(maps), maps.shape[-3:]
-        tau = real_array(who, "tau", tau, meaning="time constant", domain=Interval("(0, inf)"))
+        tau = real_array(who, "tau", tau, meaning="time constant", domain=Interval("(0, 1e300]"))
         return WhitenedTwoLayer(xp.reshape(maps, (*maps.shape[:-3], count * n_out, n_in)), tau=count * tau)
 
     # the race without units
@@ -152,10 +152,10 @@ class NeuralRace(Flow):
         top = xp.max(root, axis=-1)
         some = z0.strengths > 0
         logs = xp.log(xp.where(some, z0.strengths, xp.ones_like(z0.strengths))) - xp.log(self.s)[..., None]
-        moving = xp.max(xp.where(some, xp.ones_like(logs), 0 * logs), axis=-1) > 0
-        still = xp.where(moving[..., None], xp.full_like(logs, NONE), 0 * logs)
-        logs = xp.where(some, logs, still)
         error = self._error(xp, z0) / self.s
+        moving = (xp.max(xp.where(some, xp.ones_like(logs), 0 * logs), axis=-1) > 0) & (error != 0)
+        # a race that moves stands for one at rest
+        logs = xp.where(moving[..., None], xp.where(some, logs, xp.full_like(logs, NONE)), -xp.ones_like(logs))
         error = xp.where(moving, error, 1 - xp.sum(xp.exp(logs), axis=-1))
         return RaceClock.of(xp, logs, root / top[..., None], error), 2 * top * self.s / self.contexts / self.tau, moving
 

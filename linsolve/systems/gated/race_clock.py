@@ -9,8 +9,8 @@ With :math:`\dot\theta = g` the strengths are :math:`x_p = x_p(0) e^{c_p \theta}
 .. math:: \dot\delta = -g = -\sum_p X_p (1 - e^{-c_p \delta}) = -\delta k(\delta), \quad
     k(\delta) = \sum_p X_p c_p \varphi(c_p \delta), \; \varphi(x) = (1 - e^{-x})/x .
 
-The time is that of a single pathway of speed :math:`k(0)`, logistic in :math:`u = \log|e^\delta - 1|`, and an
-integral without a pole,
+The time is that of a single pathway of speed :math:`k(0)`, logistic in :math:`u = \log|e^\delta - 1|`, and an integral
+without a pole,
 
 .. math:: t = \frac{u_0 - u}{k(0)}
     + \int_\delta^{\delta_0} \frac{k(0) \varphi(\delta) - k}{\delta\, k(0)\, \varphi(\delta)\, k}\, d\delta, \qquad
@@ -18,9 +18,9 @@ integral without a pole,
 
 :math:`\varphi/k` falls with :math:`\delta`, below the target from :math:`1/k(0)` to 1, so that Newton's method for u at
 a given time converges monotonically from the start. Above the target, :math:`\delta < 0`, it is slow where
-:math:`|\delta|` exceeds `FARTHEST`. In :math:`\log \delta` the integrand is analytic in a strip of half-width
-:math:`\pi/2`, whatever the parameters; the quadrature of doubles is
-double-exponential. In high precision panels of Gauss-Legendre quadrature need fewer nodes for short paths.
+:math:`|\delta|` exceeds `FARTHEST`. Below the target the integrand is analytic in a strip of half-width :math:`\pi/2`
+in :math:`\log \delta`, whatever the parameters. The quadrature of doubles is therefore double-exponential. In high
+precision Gauss-Legendre quadrature on panels needs fewer nodes for short paths.
 """
 
 from __future__ import annotations

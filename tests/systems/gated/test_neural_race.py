@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from mutants.gated import GATED
 from scipy.integrate import solve_ivp
+from selection import quick
 
 import linsolve as ls
 from linsolve import NeuralRace, arithmetic
 
-KINDS = [(4, (4, 1)), (6, (6, 2, 1)), (5, (1,)), (8, (4, 2))]  # contexts, and contexts that each pathway serves
+KINDS = [(4, (4, 1)), (5, (1,)), (6, (6, 2, 1)), (8, (4, 2))]  # contexts, and contexts that each pathway serves
 
 
 def gated(s, contexts, served, tau, starts, t, rng):
@@ -47,8 +48,9 @@ def gated(s, contexts, served, tau, starts, t, rng):
     )
 
 
-@pytest.mark.parametrize(("contexts", "served"), KINDS)
-def test_a_hundred_draws_equal_simulated_layers_and_heads(contexts, served):
+@pytest.mark.parametrize("kind", quick(KINDS, 2), ids=str)
+def test_a_hundred_draws_equal_simulated_layers_and_heads(kind):
+    contexts, served = kind
     rng = np.random.default_rng(contexts)
     for _ in range(25):
         s, tau = rng.uniform(0.6, 2.0), rng.uniform(0.1, 0.3)
@@ -61,21 +63,20 @@ def test_a_hundred_draws_equal_simulated_layers_and_heads(contexts, served):
 
 def test_a_pathway_of_any_weights_is_its_stacked_heads():
     rng = np.random.default_rng(0)
-    for _ in range(100):
-        targets, tau = rng.normal(size=(3, 2, 4)), rng.uniform(0.3, 2.0)
-        w1, heads = rng.normal(size=(1, 4)), rng.normal(size=(3, 2, 1))  # one hidden unit: any start
+    targets, tau = rng.normal(size=(100, 3, 2, 4)), rng.uniform(0.3, 2.0, 100)
+    w1, heads = rng.normal(size=(100, 1, 4)), rng.normal(size=(100, 3, 2, 1))  # one hidden unit: any start
 
-        def rate(_, z, targets=targets, tau=tau):
-            first, each = z[:4].reshape(1, 4), z[4:].reshape(3, 2, 1)
-            error = targets - each @ first
-            move = np.sum(np.swapaxes(each, 1, 2) @ error, axis=0)
-            return np.concatenate([move.ravel(), (error @ first.T).ravel()]) / 3 / tau
+    def rate(_, z):
+        first, each = z[:400].reshape(100, 1, 1, 4), z[400:].reshape(100, 3, 2, 1)
+        error = (targets - each @ first) / 3 / tau[:, None, None, None]
+        move = np.sum(np.swapaxes(each, -1, -2) @ error, axis=1)
+        return np.concatenate([move.ravel(), (error @ np.swapaxes(first, -1, -2)).ravel()])
 
-        start = np.concatenate([w1.ravel(), heads.ravel()])
-        z = solve_ivp(rate, (0, 1.0), start, "DOP853", rtol=3e-14, atol=1e-16).y[:, -1]
-        flow = NeuralRace.pathway(targets, tau)
-        found = flow(1.0, flow.of(w1, heads.reshape(6, 1)))["product"]
-        assert np.abs(found - z[4:].reshape(6, 1) @ z[:4].reshape(1, 4)).max() <= 1e-11
+    start = np.concatenate([w1.ravel(), heads.ravel()])
+    z = solve_ivp(rate, (0, 1.0), start, "DOP853", rtol=3e-14, atol=1e-16).y[:, -1]
+    flow = NeuralRace.pathway(targets, tau)
+    found = flow(1.0, flow.of(w1, heads.reshape(100, 6, 1)))["product"]
+    assert np.abs(found - z[400:].reshape(100, 6, 1) @ z[:400].reshape(100, 1, 4)).max() <= 1e-12
 
 
 @pytest.mark.parametrize("served", [[4, 1], [10_000, 100, 1]])
@@ -129,6 +130,10 @@ def test_times_are_zero_above_the_loss_and_infinite_below_the_limit():
     assert race.when([0.2, 0.2], loss=0.0) == np.inf
     assert race.when([0.0, 0.0], loss=0.1) == np.inf
     assert race(np.array([0.0, 3.0, np.inf]), [0.0, 0.0])["loss"].tolist() == [0.5] * 3
+    for start in ([0.5, 0.5], [0.0, 1.0]):  # at the target
+        assert race(np.array([0.0, 3.0, np.inf]), start)["strengths"].tolist() == [start] * 3
+        assert race.when(start, loss=0.0) == 0
+    assert NeuralRace(1.0, 4, [2])(3.0, [1.0])["loss"] == 0
     assert np.abs(race(np.inf, [0.0, 0.3])["strengths"] - [0.0, 1.0]).max() <= 1e-15
 
 
