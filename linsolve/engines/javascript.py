@@ -35,7 +35,7 @@ const hypot = (x, y) => {  // the root with a correction (Borges 2019); Math.hyp
 };
 const scales = Float64Array.from({length: 2041}, (_, k) => 2 ** (k - 1020));
 const roots = Float64Array.of(ROOTS);
-const rests = Float64Array.of(RESTS);  // exactly, 2^(j/32) = roots[j] + rests[j]
+const rests = Float64Array.of(RESTS);  // 2^(j/32) = roots[j] + rests[j] to 106 bits
 const exp = (x) => {  // within 0.52 units in the last place; Math.exp is within one
   if (!(Math.abs(x) < 700)) return Math.exp(x);
   const k = (x * INVERSE + 6755399441055744) - 6755399441055744, j = k & 31;  // x = k log(2)/32 + r + low
@@ -88,14 +88,13 @@ def function(program: Program, *over: str) -> str:
     -------
     str
         A function of an object with the other inputs, by name. It returns a function of `over`: of a number if this is
-        one input, of an object if there are several. The result is an object with the outputs, by name. A
-        point in a name becomes an underscore. `prelude` defines the functions that are called besides those of
-        ``Math``.
+        one input, of an object if there are several. The result is an object with the outputs, by name. ``start.`` in
+        a name becomes ``start_``. `prelude` defines the functions that are called besides those of ``Math``.
 
     Raises
     ------
     ValueError
-        If the program has an unknown operation.
+        If the program has an unknown operation, which the message names.
 
     Examples
     --------

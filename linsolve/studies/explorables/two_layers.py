@@ -175,7 +175,7 @@ LAZY = Explorable(
 
 
 def _aligned(xp: Any, t: Any, sigma: Any, cosine: Any) -> dict[str, Any]:
-    """Return the cosine between the layers, the output and the kernel over its final value, target 1."""
+    """Return the cosine between the layers, the loss, the output, and the kernel over its final value; target 1."""
     flow, square = flow_with(xp, TwoLayerOrder), sigma * sigma
     z0 = flow.State(square * (1 + cosine) / 2, square * (1 - cosine) / 2, 0 * square)
     shared = flow.shared(xp, t, z0)
