@@ -55,7 +55,7 @@ PHASE = Explorable(
         Slider("u", "second layer at the start, $u_0$", -1.8, 1.8, -0.9, 0.01),
         Slider("w", "first layer at the start, $w_0$", -1.8, 1.8, 1.1, 0.01),
         Slider("y", "target $y$", -2.0, 2.0, 1.0, 0.05),
-        Slider("end", "time shown on the right", 0.5, 20.0, 4.0, 0.5),
+        Slider("end", "time shown", 0.5, 20.0, 4.0, 0.5),
     ),
     panels=(
         Panel(
