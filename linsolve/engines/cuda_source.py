@@ -101,21 +101,8 @@ _INFIX = {
     "ne": "!=", "and": "&", "or": "|", "xor": "!=",
 }  # fmt: skip
 _LIBRARY = (
-    "sqrt",
-    "exp",
-    "expm1",
-    "log",
-    "log1p",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "sinh",
-    "cosh",
-    "tanh",
-    "hypot",
-    "atan2",
-)
+    "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "sinh", "cosh", "tanh", "hypot", "atan2"
+)  # fmt: skip
 _CALL = {name: name for name in _LIBRARY} | {
     "abs": "fabs", "sign": "sign_of", "minimum": "smaller", "maximum": "larger", "mod": "modulo", "pow": "pow",
 }  # fmt: skip

@@ -35,13 +35,13 @@ const hypot = (x, y) => {  // the root with a correction (Borges 2019); Math.hyp
 };
 const scales = Float64Array.from({length: 2041}, (_, k) => 2 ** (k - 1020));
 const roots = Float64Array.of(ROOTS);
-const rests = Float64Array.of(RESTS);  // exactly, 2^(j/32) = roots[j] + rests[j]
-const exp = (x) => {  // within 0.52 units in the last place; Math.exp is within one
+const rests = Float64Array.of(RESTS);  // 2^(j/128) = roots[j] + rests[j] to 106 bits
+const exp = (x) => {  // within 0.505 units in the last place; Math.exp is within one
   if (!(Math.abs(x) < 700)) return Math.exp(x);
-  const k = (x * INVERSE + 6755399441055744) - 6755399441055744, j = k & 31;  // x = k log(2)/32 + r + low
+  const k = (x * INVERSE + 6755399441055744) - 6755399441055744, j = k & 127;  // x = k log(2)/128 + r + low
   const a = x - k * HIGH, b = k * LOW, r = a - b, low = (a - r) - b;
-  const q = low + r * r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r / 720))));
-  return (roots[j] + (rests[j] + roots[j] * (r + q))) * scales[(k >> 5) + 1020];
+  const q = low + r * r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r / 120)));
+  return (roots[j] + (rests[j] + roots[j] * (r + q))) * scales[(k >> 7) + 1020];
 };
 """
 
@@ -51,8 +51,8 @@ def prelude() -> str:
     """Return the functions that are called besides those of ``Math``, with constants from 40 digits."""
     context = mpmath.MPContext()
     context.dps = 40
-    step, exact = context.log(2) / 32, [context.mpf(2) ** (context.mpf(j) / 32) for j in range(32)]
-    high = math.ldexp(math.floor(math.ldexp(float(step), 38)), -38)  # its products with k are exact
+    step, exact = context.log(2) / 128, [context.mpf(2) ** (context.mpf(j) / 128) for j in range(128)]
+    high = math.ldexp(math.floor(math.ldexp(float(step), 42)), -42)  # its products with k are exact
     text = {
         "ROOTS": ", ".join(repr(float(v)) for v in exact),
         "RESTS": ", ".join(repr(float(v - float(v))) for v in exact),
@@ -88,14 +88,13 @@ def function(program: Program, *over: str) -> str:
     -------
     str
         A function of an object with the other inputs, by name. It returns a function of `over`: of a number if this is
-        one input, of an object if there are several. The result is an object with the outputs, by name. A
-        point in a name becomes an underscore. `prelude` defines the functions that are called besides those of
-        ``Math``.
+        one input, of an object if there are several. The result is an object with the outputs, by name. ``start.`` in
+        a name becomes ``start_``. `prelude` defines the functions that are called besides those of ``Math``.
 
     Raises
     ------
     ValueError
-        If the program has an unknown operation.
+        If the program has an unknown operation, which the message names.
 
     Examples
     --------

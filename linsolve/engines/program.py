@@ -20,22 +20,8 @@ __all__ = ["BOOLEAN", "REAL", "Program", "Step", "Tracer", "Value", "elementwise
 
 REAL, BOOLEAN = "real", "boolean"
 _TO_REAL = (
-    "neg",
-    "abs",
-    "sqrt",
-    "exp",
-    "expm1",
-    "log",
-    "log1p",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "sinh",
-    "cosh",
-    "tanh",
-    "sign",
-)
+    "neg", "abs", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "sinh", "cosh", "tanh", "sign"
+)  # fmt: skip
 _TWO_TO_REAL = ("add", "sub", "mul", "div", "mod", "pow", "hypot", "atan2", "minimum", "maximum")
 _COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 _LOGIC = ("and", "or", "xor")

@@ -23,6 +23,7 @@ GOOD = {
     "ntk-stats": [],
     "collapse": [],
     "figure": ["2"],
+    "explore": ["stages"],
 }
 SPEC = """flow = "BalancedMode"
 observe = ["loss"]
@@ -84,6 +85,8 @@ phase table --seed 1
 figure --out x.png
 figure --seed 1
 figure 2 --out x.txt
+explore --out x.html
+explore stages --out x.txt
 sweep --example good.toml
 sweep --example --out s.npz
 sweep

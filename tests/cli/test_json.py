@@ -33,8 +33,10 @@ USES = {
     "ntk-stats": ("--width 8 --depth 4 --networks 1000 --json", lambda found: found["width"] == 8),
     "collapse": ("--list --json", lambda found: "aligned" in found),
     "figure": ("--json", lambda found: "2" in found),
+    "explore": ("--json", lambda found: found["stages"] == "Learning in stages"),
 }
 MORE = {
+    "explore depth --out d.html --json": lambda found: found == {"name": "depth", "file": "d.html"},
     "phase --list --json": lambda found: "table" in found,
     "phase table --json": lambda found: {"start", "phase", "published", "c_gamma"} <= set(found[0]),
     "collapse --start balanced --json": lambda found: found["theory"] == "closed form" and found["files"],

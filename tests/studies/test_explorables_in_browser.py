@@ -157,6 +157,6 @@ def test_the_code_is_copied(name, page):
     page.evaluate("element('copy').click()")
     page.evaluate("0", frame=True)
     assert page.evaluate("element('notice').textContent") in (
-        "Copied: copy as python.",
+        "Copied.",
         "The browser does not allow copying; select the text instead.",
     )

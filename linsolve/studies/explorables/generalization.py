@@ -32,7 +32,7 @@ DOUBLE_DESCENT = Explorable(
     sliders=(
         Slider("ratio", "samples per input, $n/d$", 0.1, 10.0, 1.2),
         Slider("noise", "variance of the label noise, $\\sigma^2$", 0.0, 1.0, 0.25, 0.05),
-        Slider("time", "training time of the right plot, $t$", 0.01, 1e4, 10.0),
+        Slider("time", "training time of the second plot, $t$", 0.01, 1e4, 10.0),
     ),
     panels=(
         Panel(

@@ -83,7 +83,7 @@ STAGES = Explorable(
 
 
 def _growth_time(xp: Any, a: Any, a0: Any, depth: Any) -> dict[str, Any]:
-    """Return the time at which a mode has the strength `a`; one layer's worth of learning rate at every depth."""
+    """Return the time at which a mode has the strength `a`; the time constant is the depth, 1 at infinite depth."""
     endless = xp.isinf(depth)
     flow = flow_with(xp, DeepMode, depth=depth, tau=xp.where(endless, xp.ones_like(depth), depth))
     return {"t": flow.time_to(xp, flow.State(a0), loss=(1 - a) ** 2 / 2)}
@@ -111,8 +111,8 @@ def _at_depths(y: str, x: str = "") -> tuple[Curve, ...]:
 DEPTH = Explorable(
     title="Depth: the plateau lengthens",
     text="One balanced mode of a linear network of depth $D$. With two layers the time to learn grows with the "
-    "logarithm of the inverse start; with more layers, with a power of it. The time of the network is multiplied "
-    "by $D$, so that depths are compared at the same learning rate of the product.",
+    "logarithm of the inverse start; with more layers, with a power of it. The time constant is $D$, so that the "
+    "equation has a limit at infinite depth.",
     equation=r"da/dt = |a|^{2 - 2/D} (1 - a), \emsp a = u^{D}",
     sliders=(
         Slider("depth", "depth $D$", 1.0, 8.0, 4.0, 0.1),

@@ -277,11 +277,11 @@ function redraw() {
   window.lastRedraw = performance.now() - begin;  // milliseconds
 }
 
-const copy = (button, text) => navigator.clipboard.writeText(text).then(
-  () => { element("notice").textContent = `Copied: ${button.textContent.toLowerCase()}.`; },
+const copy = (text) => navigator.clipboard.writeText(text).then(
+  () => { element("notice").textContent = "Copied."; },
   () => { element("notice").textContent = "The browser does not allow copying; select the text instead."; });
-element("copy").addEventListener("click", (event) => copy(event.target, codeNow()));
-element("link").addEventListener("click", (event) => copy(event.target, location.href.split("#")[0] + address()));
+element("copy").addEventListener("click", () => copy(codeNow()));
+element("link").addEventListener("click", () => copy(location.href.split("#")[0] + address()));
 element("reset").addEventListener("click", () => {
   for (const slider of page.sliders) set(slider, slider.value);
   element("notice").textContent = "";

@@ -55,7 +55,7 @@ PHASE = Explorable(
         Slider("u", "second layer at the start, $u_0$", -1.8, 1.8, -0.9, 0.01),
         Slider("w", "first layer at the start, $w_0$", -1.8, 1.8, 1.1, 0.01),
         Slider("y", "target $y$", -2.0, 2.0, 1.0, 0.05),
-        Slider("end", "time shown on the right", 0.5, 20.0, 4.0, 0.5),
+        Slider("end", "time shown", 0.5, 20.0, 4.0, 0.5),
     ),
     panels=(
         Panel(
@@ -175,7 +175,7 @@ LAZY = Explorable(
 
 
 def _aligned(xp: Any, t: Any, sigma: Any, cosine: Any) -> dict[str, Any]:
-    """Return the cosine between the layers, the output and the kernel over its final value, target 1."""
+    """Return the cosine between the layers, the loss, the output, and the kernel over its final value; target 1."""
     flow, square = flow_with(xp, TwoLayerOrder), sigma * sigma
     z0 = flow.State(square * (1 + cosine) / 2, square * (1 - cosine) / 2, 0 * square)
     shared = flow.shared(xp, t, z0)
