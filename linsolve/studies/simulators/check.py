@@ -184,8 +184,8 @@ def compare(
     else:
         if start is not None:
             raise ValueError(
-                f"{WHO}: start = {shown(start)} does not go with exact = samples (X, Y), whose start is in the runs; leave "
-                "it out"
+                f"{WHO}: start = {shown(start)} does not go with exact = samples (X, Y), whose start is in the runs; "
+                "leave it out"
             )
         references = [of_network(run, exact, rates, names) for run in read]
     found = [measured(run, reference) for run, reference in zip(read, references, strict=True)]
