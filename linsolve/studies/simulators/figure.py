@@ -42,7 +42,7 @@ def write(check: Any, path: str | os.PathLike[str]) -> None:
         _draw_errors(check, axes[1])
         if ranked:
             _draw_orders(check, axes[2])
-        order = f", order {check.orders[-1]:.2f}" if check.orders else ""
+        order = f", order {check.orders[-1]:.2f}" if check.orders and np.isfinite(check.orders[-1]) else ""
         fig.suptitle(f"{'PASS' if check.ok else 'FAIL'}: relative error {check.error:.3g}{order}", x=0.01, ha="left")
         fig.savefig(path)
 
