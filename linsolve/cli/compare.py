@@ -60,7 +60,10 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     from linsolve.cli.applies import read_rates
     from linsolve.studies.simulators.check import compare
+    from linsolve.studies.simulators.figure import checked_path
 
+    if options.out is not None:
+        checked_path(options.out)
     if (options.flow is None) == (options.data is None):
         raise ValueError("compare: flow or data must be given, and only one (exact solution); say --flow TwoLayer")
     if options.data is not None and (options.set or options.start):

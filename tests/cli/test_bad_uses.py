@@ -15,6 +15,7 @@ GOOD = {
     "learn": ["tree"],
     "applies": ["w.npz", "tree"],
     "solve": ["w.npz", "tree", "--t", "0,1"],
+    "compare": ["run.npz", "--flow", "BalancedMode"],
     "phase": ["chaos"],
     "card": ["BalancedMode"],
     "published": [],
@@ -135,6 +136,11 @@ solve w.npz tree
 solve nowhere.npz tree --t 0,1
 solve w.npz nowhere.npz --t 0,1
 solve w.npz tree --t 1:0:5
+compare run.npz --flow BalancedMode --data tree
+compare run.npz --flow BalancedMode --steps 0
+compare run.npz --flow BalancedMode --set s=3
+compare text.npz --flow BalancedMode
+compare w.npz --data tree
 ntk-stats --width 0
 ntk-stats --depth 0
 ntk-stats --networks 0
@@ -154,6 +160,7 @@ def test_there_are_500_of_them():
 def here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
     np.savez(folder / "w.npz", W1=np.ones((3, 8)), W2=np.ones((14, 3)))
+    np.savez(folder / "run.npz", t=[0.0, 1.0], a=[0.5, 0.5], s=0.5)
     (folder / "mine").write_text("mine")
     (folder / "text.npz").write_text("W1 = 1")
     (folder / "good.toml").write_text(SPEC)

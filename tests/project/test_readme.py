@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 README = Path(__file__).parents[2] / "README.md"
+HINT = re.compile(r"(.)\.\[[a-z0-9_,]+\](.)")  # ".[extra]" with the characters around it
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
@@ -41,3 +42,16 @@ def test_there_are_exactly_two_setup_commands():
     assert len(commands) == 2
     assert "linsolve learn digits" in commands[0]
     assert "pytest" in commands[1]
+
+
+def test_install_hints_are_in_double_quotes_which_every_shell_takes():
+    root = README.parent
+    paths = [
+        *root.glob("*.md"),
+        *root.glob("linsolve/**/*.py"),
+        *root.glob("notebooks/site/*.md"),
+        root / ".ci" / "run",
+    ]
+    hints = [(path.name, *hint) for path in paths for hint in HINT.findall(path.read_text(encoding="utf-8"))]
+    assert len(hints) > 15
+    assert [hint for hint in hints if hint[1:] != ('"', '"')] == []

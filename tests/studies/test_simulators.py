@@ -212,6 +212,21 @@ def test_distances_hold_near_the_ends_of_the_doubles():
     assert distances({"a": 2e-300 * np.ones(2)}, {"a": 1e-300 * np.ones(2)})["a"] == pytest.approx([1.0, 1.0])
 
 
+def test_figures_of_diverging_exact_and_partial_runs_are_drawn(tmp_path):
+    ascent = [trained(step, until=0.3, factors=(-1.0, -1.0)) for step in (2e-3, 1e-3)]
+    ascent[1]["w1"][-20:] = 1e200
+    ascent[1]["w2"][-1] = np.nan
+    t = np.linspace(0.0, 1.0, 5)
+    exact = {"t": t, "a": MODE(t, STATE)["a"]}
+    pair = ls.BalancedMode(s=[1.0, 2.0])
+    batch = {"t": t, "a": pair(t, [0.1, 0.2])["a"]}
+    checks = [ls.compare(ascent, (X, Y)), ls.compare(exact, MODE), ls.compare(batch, pair)]
+    checks += [ls.compare({"t": t, "loss": MODE(2 * t, STATE)["loss"]}, MODE, start=STATE)]
+    for k, check in enumerate(checks):
+        check.draw(tmp_path / f"{k}.svg")
+        assert "<svg" in (tmp_path / f"{k}.svg").read_text(encoding="utf-8")
+
+
 # the command
 
 
