@@ -122,14 +122,15 @@ class SaddleToSaddle(UnalignedStart):
             If a time is beyond the range of doubles.
         """
         depth, size = self.start.shape[0], _scale("approximation", small)
-        with np.errstate(over="ignore"):
-            times = [float(np.float64(size) ** (2 - depth) * mode[0]) for mode in self.modes]
-        if not np.isfinite(times).all():
-            _refuse_late("approximation", size, depth)
+        times = [np.float64(size) ** (2 - depth) * mode[0] for mode in self.modes]
         if "half of the loss" in self.orders:
             k, y = self._half  # type: ignore[attr-defined]
             times.append(times[k] + growth_time(depth, self.modes[k][3], y))
-        return {name: xp.asarray(time / self.clock) for name, time in zip(self.orders, times, strict=True)}
+        with np.errstate(over="ignore"):
+            times = [time / self.clock for time in times]
+        if not np.isfinite(times).all():
+            _refuse_late("approximation", size, depth)
+        return {name: xp.asarray(float(time)) for name, time in zip(self.orders, times, strict=True)}
 
     def earliest(self, small: float) -> Any:
         r"""Return a time before which no network of these layers has half of its loss, an exact bound; 0 if none.
