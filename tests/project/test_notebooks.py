@@ -100,6 +100,7 @@ def test_notebook_is_committed_clean_and_has_the_form_of_the_course(path):
     assert not re.search(r"^(?:import|from) linsolve\b(?! as ls$)", text, re.MULTILINE), "only import linsolve as ls"
 
 
+@pytest.mark.exhaustive
 def test_a_failing_cell_is_named(tmp_path, monkeypatch):
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in ("x = 1", "assert x == 2")])
     with pytest.raises(pytest.fail.Exception, match=r"cell 1 .*failed[\s\S]*assert x == 2"):
