@@ -13,7 +13,7 @@ from linsolve.core.arguments import Interval, boolean, number, real_array, refus
 from linsolve.core.biases import Biases, read_biases
 from linsolve.core.matrix_arguments import semidefinite
 
-__all__ = ["Network", "meeting", "read", "refuse_unpaired"]
+__all__ = ["Network", "coarsest", "meeting", "read", "read_tolerance", "refuse_unpaired"]
 
 EPS = float(np.finfo(float).eps)
 TOLERANCE = 1e-9
@@ -91,8 +91,8 @@ def read(
             f"{who}: bias needs the means of the data, which second moments lack (bias of the layers); pass samples "
             "(X, Y), or leave it out"
         )
-    precision = _precision([*weights, *data, *(bias if isinstance(bias, list | tuple) else [])])
-    tolerance = _tolerance(who, tolerance, precision)
+    precision = coarsest([*weights, *data, *(bias if isinstance(bias, list | tuple) else [])])
+    tolerance = read_tolerance(who, tolerance, precision)
     moments = _moments if covariances else partial(_from_samples, idle=idle)
     span, power, cross = moments(who, inputs, outputs, layers[0].shape[1], len(layers[-1]), tolerance)
     return Network(layers, span, power, cross, _rates(who, rates, len(layers)), tolerance, precision, biases)
@@ -128,14 +128,15 @@ def meeting(who: str, first: Layer, second: Layer, counted: str) -> tuple[Any, A
     return matrices[0], matrices[1]
 
 
-def _precision(arrays: list[Any]) -> str:
+def coarsest(arrays: list[Any]) -> str:
     """Return the coarsest floating-point type of the arrays."""
     kinds = [np.asarray(each).dtype for each in arrays if each is not None]
     coarse = [kind for kind in kinds if kind.kind == "f" and np.finfo(kind).eps > EPS]
     return str(max(coarse, key=lambda kind: float(np.finfo(kind).eps))) if coarse else "float64"
 
 
-def _tolerance(who: str, given: Any, precision: str) -> float:
+def read_tolerance(who: str, given: Any, precision: str) -> float:
+    """Return the checked tolerance of conditions, by default that of numbers of a precision."""
     if given is None:
         return max(TOLERANCE, UNITS * float(np.finfo(precision).eps)) if precision != "float64" else TOLERANCE
     meaning = "relative distance up to which a condition holds"

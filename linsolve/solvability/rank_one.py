@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.core.arguments import Interval, number, real_array, refuse_beyond_memory, refuse_shape
-from linsolve.core.network_arguments import TOLERANCE
+from linsolve.core.network_arguments import coarsest, read_tolerance
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.conditions import Assessment, Condition
 from linsolve.solvability.directions import Directions, learned
@@ -41,7 +41,7 @@ class RankOneMatch(Match):
 class Heads(NamedTuple):
     """Values (H,), keys and queries (H, d), scaled to equal learning rates, on the moments of sequences.
 
-    `scales` are the factors of value, key and query, and `clock` is the common rate.
+    `scales` are the factors of value, key and query, `clock` is the common rate, and `precision` that of the numbers.
     """
 
     weights: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -50,6 +50,7 @@ class Heads(NamedTuple):
     moments: Moments
     tokens: Tokens
     sampled: bool
+    precision: str
 
     @property
     def map(self) -> np.ndarray:
@@ -84,12 +85,10 @@ def read_heads(who: str, weights: Any, data: Any, rates: Any, covariances: Any, 
         for head in given:
             refuse_large(who, name, head)
     refuse_beyond_memory(who, {"d": d, "columns": d, "rows": d, "entries": d}, "moments of the sequences")
-    speeds = (
-        np.ones(3)
-        if rates is None
-        else np.asarray(real_array(who, "rates", rates, meaning="learning rates", domain=Interval("[1e-100, 1e100]")))
-    )
-    refuse_shape(who, "rates", speeds, (3,), meaning="learning rates of value, key and query", fix="give 3")
+    rates = np.ones(3) if rates is None else rates
+    domain, meaning = Interval("[1e-12, 1e12]"), "learning rates of value, key and query"
+    speeds = np.asarray(real_array(who, "rates", rates, meaning=meaning, domain=domain))
+    refuse_shape(who, "rates", speeds, (3,), meaning=meaning, fix="give 3")
     clock = float(np.exp(np.mean(np.log(speeds))))
     scales = np.sqrt(clock / speeds)
     if sampled := are_sequences(data):
@@ -102,7 +101,7 @@ def read_heads(who: str, weights: Any, data: Any, rates: Any, covariances: Any, 
         tokens = read_tokens(who, data, context, d)
         moments = population(tokens.context, (tokens.axes * tokens.variance) @ tokens.axes.T)
     value, key, query = (scale * w for scale, w in zip(scales, (value, key, query), strict=True))
-    return Heads((value, key, query), scales, clock, moments, tokens, sampled)
+    return Heads((value, key, query), scales, clock, moments, tokens, sampled, coarsest([*weights]))
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
@@ -163,18 +162,7 @@ def _match(heads: Heads, exact: bool) -> RankOneMatch:
 
 def judge_heads(who: str, heads: Heads, until: Any, tolerance: Any) -> Verdict:
     """Return the verdict on rank-one heads; the error of the flow is measured against their integration."""
-    limit = (
-        TOLERANCE
-        if tolerance is None
-        else number(
-            who,
-            "tolerance",
-            tolerance,
-            meaning="relative distance up to which a condition holds",
-            domain="[1e-15, 0.1]",
-            example=1e-8,
-        )
-    )
+    limit = read_tolerance(who, tolerance, heads.precision)
     conditions = _conditions(heads, limit)
     exact = all(each.ok for each in conditions)
     match = _match(heads, exact)
@@ -205,7 +193,7 @@ def judge_heads(who: str, heads: Heads, until: Any, tolerance: Any) -> Verdict:
     count, d = heads.weights[1].shape
     return Verdict(
         (d, count, d), (assessed,), (), end, tuple(remarks), {"RankOneAttention": error} if exact else {}, limit,
-        directions=directions,
+        heads.precision, directions=directions,
         subject=f"linear attention, {count} rank-one head{'s' * (count > 1)} on tokens of dimension {d}",
     )  # fmt: skip
 
@@ -230,7 +218,8 @@ def _horizon(who: str, heads: Heads, times: np.ndarray, until: Any) -> float:
 
 def solve_heads(who: str, heads: Heads, t: Any, rtol: Any, tolerance: Any) -> NetworkTrajectory:
     """Return the trajectory of rank-one heads, in closed form where it holds, else by integration."""
-    limit = SMALL if tolerance is None else tolerance
+    limit = SMALL if tolerance is None else read_tolerance(who, tolerance, heads.precision)
+    rtol = number(who, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
     times = np.asarray(real_array(who, "t", t, meaning="time", domain=Interval("[0, inf]")))
     failed = [each for each in _conditions(heads, limit) if not each.ok]
     if not failed:

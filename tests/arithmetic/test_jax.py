@@ -289,6 +289,19 @@ def test_a_frozen_head_is_differentiated_at_equal_singular_values(name):
     assert np.isfinite(list(ends.values())).all()
 
 
+@pytest.mark.parametrize("name", quick(["RankOneAttention", "LoRA", "LinearAttention"], 0))
+def test_strengths_of_directions_have_derivatives_that_agree_with_fifty_digits(name):
+    flow, z0 = getattr(ls, name).example(np.random.default_rng(2))
+    direction = DIRECTIONS.get(name, free)(flow, z0, np.random.default_rng(3))
+
+    def total(amount):
+        there, start = moved(flow, z0, direction, amount, jax.numpy)
+        return there(0.7, start)["strengths"].sum()
+
+    slope = jax.jit(jax.jacfwd(total))(0.0)
+    assert abs(slope - exact_derivative(flow, z0, direction, 0.7, "strengths")) <= 1e-9 * max(1, abs(slope))
+
+
 @pytest.mark.parametrize("size", [1.0, 1e-100, 1e-150])
 def test_a_frozen_head_of_any_size_reaches_its_limit_when_compiled(size):
     flow, z0 = ls.FrozenHead.example(np.random.default_rng(0))

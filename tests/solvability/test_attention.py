@@ -257,3 +257,13 @@ def test_the_command_reads_heads_and_tokens(tmp_path, monkeypatch, capsys):
     assert main(["applies", "heads.npz", "tokens.npz", "--context", "8"]) == 3
     assert main(["applies", "tokens.npz", "tokens.npz", "--context", "8"]) == 2
     assert main(["applies", "heads.npz", "tokens.npz", "--context", "8", "--center"]) == 2
+
+
+def test_heads_in_single_precision_are_judged_at_their_own_rounding():
+    axes, variance, _, heads = aligned(np.random.default_rng(8), 3, np.ones(3))
+    verdict = ls.applies([w.astype(np.float32) for w in heads], (axes * variance) @ axes.T, context=6, until=2.0)
+    assert verdict.exact == ("RankOneAttention",)
+    assert verdict.precision == "float32"
+    for name, value in (("rtol", 2.0), ("tolerance", -1.0)):
+        with pytest.raises(ValueError, match=f"solve: {name} = "):
+            ls.solve(heads, (axes * variance) @ axes.T, [1.0], context=6, **{name: value})

@@ -189,7 +189,8 @@ class NTKMomentsWithBiases(Statistic):
         """Return mean and mean square of the kernel."""
 
         def moments() -> tuple[Any, Any]:
-            found = _moments(xp, *self.parameters().values(), self.widths[..., 0])
+            given = self.widths, self.weight_variance, self.bias_variance, self.slope, self.widths[..., 0]
+            found = _moments(xp, *given)
             return xp.exp(found.mean[..., -1]), xp.exp(found.square[..., -1])
 
         values = in_range(type(self).__name__, moments, **self.parameters())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -112,20 +112,9 @@ class SaddleToSaddle(UnalignedStart):
         return found
 
     def approximation(self, xp: Any, small: Any) -> dict[str, Any]:
-        """Return the times of the drops and of half of the loss.
-
-        Raises
-        ------
-        ValueError
-            If `small` is not between 1e-30 and 1.
-        OverflowError
-            If a time is beyond the range of doubles.
-        """
+        """Return the times of the drops and of half of the loss; raise ValueError unless `small` is in [1e-30, 1]."""
         depth, size = self.start.shape[0], _scale("approximation", small)
-        with np.errstate(over="ignore"):
-            times = [float(np.float64(size) ** (2 - depth) * mode[0]) for mode in self.modes]
-        if not np.isfinite(times).all():
-            _refuse_late("approximation", size, depth)
+        times = [size ** (2 - depth) * mode[0] for mode in self.modes]
         if "half of the loss" in self.orders:
             k, y = self._half  # type: ignore[attr-defined]
             times.append(times[k] + growth_time(depth, self.modes[k][3], y))
@@ -165,7 +154,10 @@ class SaddleToSaddle(UnalignedStart):
         with np.errstate(over="ignore"):
             first = n0 ** (1 - depth / 2)
         if not np.isfinite(first):
-            _refuse_late("earliest", size, depth)
+            raise OverflowError(
+                f"SaddleToSaddle.earliest: small = {size:.3g} has a bound beyond doubles at depth {depth} (scale); "
+                "enlarge it"
+            )
         bound = (first - reached ** (2 / depth - 1)) / ((depth - 2) * np.linalg.norm(S, 2))
         return np.asarray(bound / self.clock)
 
@@ -215,9 +207,3 @@ class SaddleToSaddle(UnalignedStart):
 def _scale(method: str, small: Any) -> float:
     who = f"SaddleToSaddle.{method}"
     return number(who, "small", small, meaning="scale of the start", domain="[1e-30, 1]", example=1e-3)
-
-
-def _refuse_late(method: str, small: float, depth: int) -> NoReturn:
-    raise OverflowError(
-        f"SaddleToSaddle.{method}: small = {small:.3g} has times beyond doubles at depth {depth} (scale); enlarge it"
-    )

@@ -208,9 +208,3 @@ def test_scales_of_saddle_to_saddle_are_checked(method, small):
     given = (small,) if method == "earliest" else (np, small)
     with pytest.raises(ValueError, match=rf"SaddleToSaddle\.{method}: small = .* must be a number in \[1e-30, 1\]"):
         getattr(law, method)(*given)
-
-
-def test_times_of_saddle_to_saddle_beyond_doubles_are_named():
-    law = ls.laws.SaddleToSaddle(start=[[[1.0]]] * 14, target=[[1.0]], rates=[1.0] * 14)
-    with pytest.raises(OverflowError, match="small = 1e-30 has times beyond doubles at depth 14"):
-        law.approximation(np, 1e-30)
