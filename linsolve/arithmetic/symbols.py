@@ -122,6 +122,8 @@ class Symbolic(ObjectNamespace):
         return own[name] if name in own else getattr(sympy, name)
 
     def _sqrt(self, x: Any) -> Any:
+        if x.is_Pow and x.exp == 2 and x.base.is_extended_real is not False:
+            return self._abs(x.base)  # SymPy would look for real and imaginary parts
         # factoring the argument reveals perfect squares, whose root is the base or minus the base
         if not x.has(sympy.oo) and sympy.count_ops(x) <= _LARGEST:
             x = sympy.factor(x)

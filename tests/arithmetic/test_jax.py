@@ -213,10 +213,10 @@ def test_limits_and_times_to_a_loss_are_differentiated():
 
     h = 1e-5
     slope = (time(2.0 + h) - time(2.0 - h)) / (2 * h)
-    assert np.isclose(jax.jit(jax.grad(time))(2.0), slope, rtol=1e-8)
+    assert np.isclose(compiled(jax.grad(time))(2.0), slope, rtol=1e-8)
     flow = ls.BalancedMode(s=jax.numpy.asarray(2.0))
     assert jax.grad(lambda s: ls.BalancedMode(s=s)(np.inf, 0.1)["a"])(2.0) == 1.0
-    assert jax.jit(lambda flow: flow.limit(jax.numpy, flow.state(0.1)).a)(flow) == 2.0
+    assert compiled(lambda flow: flow.limit(jax.numpy, flow.state(0.1)).a)(flow) == 2.0
 
 
 @pytest.mark.parametrize("cls", quick([ls.BalancedMode, ls.DeepMode], 1))
@@ -228,8 +228,8 @@ def test_derivatives_at_removable_singularities(cls):
         for k in range(2):
             direction = {name: np.eye(2)[k]}, cls.State(np.zeros(2))
             exact = exact_derivative(flow, z0, direction, 0.7)
-            found = jax.grad(lambda v, name=name: cls(**(flow.parameters() | {name: v}))(0.7, z0)["loss"].sum())
-            assert abs(found(flow.parameters()[name])[k] - exact) <= 1e-12
+            slope = jax.grad(lambda v, name=name: cls(**(flow.parameters() | {name: v}))(0.7, z0)["loss"].sum())
+            assert abs(compiled(slope)(flow.parameters()[name])[k] - exact) <= 1e-12
 
 
 EQUAL = {  # kernels with equal eigenvalues, whose eigenvectors have no derivatives
@@ -254,7 +254,7 @@ def test_gradients_are_finite_at_equal_eigenvalues(name):
     def loss(own, z0):
         return type(flow)(**(flow.parameters() | own))(0.7, z0)["loss"]
 
-    by, by_state = jax.grad(loss, argnums=(0, 1))(own, z0)
+    by, by_state = compiled(jax.grad(loss, argnums=(0, 1)))(own, z0)
     found = sum((by[k] * changes[k]).sum() for k in changes) + sum(
         (a * b).sum() for a, b in zip(by_state, to, strict=True)
     )
@@ -283,16 +283,16 @@ def test_a_frozen_head_is_differentiated_at_equal_singular_values(name):
         traj = there(t, start)
         return {each: traj[each].sum() for each in ("h", "b", "loss", "loss_class")}
 
-    for each, slope in jax.jit(jax.jacfwd(values))(0.0, 0.7).items():
+    for each, slope in compiled(jax.jacfwd(values))(0.0, 0.7).items():
         assert abs(slope - exact_derivative(flow, z0, (changes, to), 0.7, each)) <= 1e-12 * max(1, abs(slope)), each
-    ends = jax.jit(jax.jacfwd(values))(0.0, np.array([0.0, np.inf]))
+    ends = compiled(jax.jacfwd(values))(0.0, np.array([0.0, np.inf]))
     assert np.isfinite(list(ends.values())).all()
 
 
 @pytest.mark.exhaustive
 def test_the_derivative_of_neural_collapse_is_nan_where_changes_grow():
     flow, z0 = ls.NeuralCollapse.example(np.random.default_rng(5))
-    slope = jax.jit(
+    slope = compiled(
         jax.vmap(jax.grad(lambda t, b: flow(t, z0._replace(b=b))["loss"].sum(), argnums=1), in_axes=(0, None))
     )
     found = np.asarray(slope(np.array([0.5, np.inf]), z0.b))
@@ -306,7 +306,7 @@ def test_flows_states_and_trajectories_are_pytrees():
     again = jax.tree.unflatten(tree, leaves)
     assert len(leaves) == 4  # class sizes are static
     assert np.array_equal(again(0.5, z0)["r"], flow(0.5, z0)["r"])
-    run = jax.jit(lambda flow, z0: flow(np.array([0.0, 0.5]), z0))(flow, z0)
+    run = compiled(lambda flow, z0: flow(np.array([0.0, 0.5]), z0))(flow, z0)
     assert isinstance(run, ls.Trajectory)
     assert run.route == "closed form"
     assert np.allclose(run["loss"], flow([0.0, 0.5], z0)["loss"], rtol=1e-14, atol=0)
@@ -321,9 +321,9 @@ def test_known_values_are_checked_and_failed_conditions_of_traced_ones_give_nan(
     lost = ls.DeepMode(s=jax.numpy.asarray([1.0, 1.0]), depth=1.5), jax.numpy.asarray([-0.5, 0.5])
     with pytest.raises(ls.NotExact, match="DeepMode"):
         lost[0](1.0, lost[1])
-    found = jax.jit(lambda flow, a: flow(1.0, a)["loss"])(*lost)
+    found = compiled(lambda flow, a: flow(1.0, a)["loss"])(*lost)
     assert np.isnan(found).tolist() == [True, False]
-    early = jax.jit(lambda t: ls.BalancedMode(s=1.0)(t, 0.1)["a"])(np.array([-1.0, 1.0]))
+    early = compiled(lambda t: ls.BalancedMode(s=1.0)(t, 0.1)["a"])(np.array([-1.0, 1.0]))
     assert np.isnan(early).tolist() == [True, False]
 
 
@@ -353,7 +353,7 @@ def test_formulas_of_laws_are_traced_and_differentiated(cls):
         return law.approximation(xp, small)
 
     given = law.cast(xp), xp.asarray(small)
-    found, slope = jax.jit(formula)(*given), jax.jit(jax.jacfwd(formula, argnums=1))(*given)
+    found, slope = compiled(formula)(*given), compiled(jax.jacfwd(formula, argnums=1))(*given)
     step = 1e-4 * small
     ends = [law.cast(np).approximation(np, np.float64(small + sign * step)) for sign in (1, -1)]
     for name, right in law.cast(np).approximation(np, np.float64(small)).items():

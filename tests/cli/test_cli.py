@@ -131,6 +131,7 @@ def test_report_shows_figures_numbers_and_escapes_text(tiny):
     assert not re.findall(r'(?:src|href)="(?:http|/)', page)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_hostile_names_are_text_in_the_report(tiny):
     text = (tiny / "tiny.csv").read_text().replace("same", "<script>alert(1)</script>")
     (tiny / "a&b.csv").write_text(text)
@@ -182,6 +183,7 @@ def test_results_of_other_data_are_not_replaced(tiny, capsys):
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("undrawn")
 def test_parity_obstruction_is_reported(tiny, capsys):
     from linsolve.studies.learn.run import learn
 
@@ -189,7 +191,7 @@ def test_parity_obstruction_is_reported(tiny, capsys):
     X = rng.normal(size=(50, 2))
     np.savez("square.npz", X=X, Y=X @ rng.normal(size=(2, 2)) + 0.1 * rng.normal(size=(50, 2)))
     verdicts = []
-    for seed in range(6):
+    for seed in range(3):
         found = learn(ls.data.load("square.npz"), seed=seed)
         sign = np.linalg.det(found.problem.target) * np.linalg.det(found.exact["product"][0])
         verdicts.append(found.obstructed)
@@ -200,6 +202,7 @@ def test_parity_obstruction_is_reported(tiny, capsys):
     assert "This start is obstructed by parity" in (tiny / "result" / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 def test_learn_compares_descent_with_its_exact_theory(tiny, capsys):
     assert main(["learn", "tiny.npz", "--descent", "--out", "result"]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "theory of gradient descent" in line)
@@ -215,6 +218,7 @@ def test_learn_compares_descent_with_its_exact_theory(tiny, capsys):
     assert "imbalance = 0.1 must be 0 at depth = 2 (descent is solved for balanced layers)" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_learn_waits_for_the_smallest_starts():
     from linsolve.studies.learn.run import learn
 
@@ -353,6 +357,7 @@ def test_an_interrupted_command_says_so_in_a_line(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("closed", [[1], [1, 2]])
+@pytest.mark.quick(1)
 def test_closed_streams_are_no_failure(closed):
     close = f"import os; [os.close(k) for k in {closed}]; "
     run = [sys.executable, "-m", "linsolve", "list"]

@@ -68,6 +68,7 @@ def test_an_exact_network_with_a_bias_prints_json(folder, capsys):
     assert found["loss"][-1] == pytest.approx(least, rel=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_second_moments_and_kernels_beyond_the_file_are_left_out_and_said_to_be(folder, capsys, monkeypatch):
     from linsolve.studies.network import report
 

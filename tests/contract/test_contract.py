@@ -75,7 +75,7 @@ def is_known(call: Call) -> bool:
 def test_a_call_answers_or_refuses_by_name(part):
     for subject in list(subjects().values())[part::PARTS]:
         if subject.cost < 40 and has_arguments(subject):  # the long run calls the others
-            fuzz(subject, 6 if subject.cost == 1 else 1)
+            fuzz(subject, 4 if subject.cost == 1 else 1)
 
 
 def fuzz(subject: Subject, examples: int) -> None:

@@ -120,6 +120,7 @@ def test_a_missing_extra_is_named_before_the_work(here, monkeypatch, capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell with pipes that break")
 @pytest.mark.parametrize("command", ["list", "errata"])
+@pytest.mark.quick(1)
 def test_a_reader_that_leaves_ends_the_command_quietly(command):
     program = subprocess.Popen(
         [sys.executable, "-m", "linsolve", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -18,6 +18,7 @@ PLACES = dict(zip(KERNELS, ((4, 2), None, (9, 4), None, (5, 2)), strict=True))
 
 @needs_nvcc
 @pytest.mark.parametrize("name", quick(list(KERNELS), 2))
+@pytest.mark.quick(1)
 def test_kernels_stay_in_registers(name):
     found = resources(source_of(name)[0])
     assert 0 < found.registers <= REGISTERS[name]
@@ -26,6 +27,7 @@ def test_kernels_stay_in_registers(name):
 
 
 @needs_nvcc
+@pytest.mark.exhaustive
 def test_products_and_sums_are_contracted_only_without_the_option():
     tracer = Tracer()
     x, y, z = (tracer.input(name) for name in "xyz")

@@ -135,6 +135,7 @@ without_the_deep_one = pytest.mark.parametrize(
 @pytest.mark.parametrize("decades", quick([40, 1], 1))
 @without_the_deep_one  # its code takes seconds to compile
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_a_million_inputs_are_within_the_bounds_of_the_compiled_engine(cls, decades, gpu):
     flow, z0 = drawn(cls, np.random.default_rng(decades), (-(-(10**6) // len(TIMES)),), decades)
     found = computed(flow, TIMES, z0, NAMES[cls])

@@ -97,6 +97,7 @@ def test_elementary_functions_are_within_an_ulp_over_the_whole_range(op):
     assert worst <= 1.0
 
 
+@pytest.mark.exhaustive
 def test_of_many_arguments_expm1_is_a_little_beyond_an_ulp():
     x = draws(np.random.default_rng(1), "expm1", 4000)
     assert max(ulps(f, "expm1", v) for f, v in zip(alone("expm1", x).tolist(), x, strict=True)) <= 1.05

@@ -51,6 +51,7 @@ def test_a_deep_mode_of_infinite_depth_and_a_start_whose_square_overflows_has_re
     np.testing.assert_allclose(found[:, 7], far, rtol=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_engines_agree_on_singular_values_and_depths_near_the_largest_double():
     for flow, t in ((ls.BalancedMode(s=[1.0, -1e308]), np.inf), (ls.DeepMode(s=[1.0, 2.0], depth=1e308), 1.0)):
         found = [outcome(lambda e=engine, f=flow, t=t: f(t, [0.1, 0.1], engine=e)) for engine in ENGINES]

@@ -69,6 +69,7 @@ def test_the_comparison_rejects_wrong_samplers():
     assert apart(right, rates_swapped) < 1e-6
 
 
+@pytest.mark.exhaustive
 def test_mean_of_the_ensemble_is_that_of_explicit_networks():
     t = [0.0, 0.5, 1.5, 4.0]
     flow, z0, _ = explicit(5)
@@ -88,6 +89,7 @@ def test_mean_of_the_ensemble_is_that_of_explicit_networks():
         assert (np.abs(square.mean(axis=-1) - found[name, "variance"])[early] <= 4 * error[early] + 1e-20).all(), name
 
 
+@pytest.mark.exhaustive
 def test_standard_error_is_the_spread_of_means():
     networks = ensembles.random_networks(5, y=1.0, **SIGMAS)
     many = [ls.ensemble(networks, 500, 1.0, reduce=("mean", "standard_error"), rng=seed) for seed in range(200)]

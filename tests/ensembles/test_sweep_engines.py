@@ -107,6 +107,7 @@ def test_everything_is_observed_by_default():
 
 
 @compiles
+@pytest.mark.exhaustive
 def test_a_store_notices_another_engine(tmp_path):
     swept("compiled", names=("P",), store=tmp_path / "s.zarr")
     with pytest.raises(StoreError, match="fixed parameter engine = 'compiled' there, 'blocks' here"):
@@ -147,6 +148,7 @@ def run(tmp_path, table, *options):
     return main(["sweep", str(tmp_path / "spec.json"), "--out", str(tmp_path / "a.npz"), "--overwrite", *options])
 
 
+@pytest.mark.exhaustive
 def test_the_command_takes_an_engine(tmp_path, capsys):
     found = {}
     for engine in ("plain", "blocks", *(["compiled"] if HAS["llvmlite"] else [])):

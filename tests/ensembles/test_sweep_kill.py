@@ -184,6 +184,7 @@ def killed(whole, sweeps, store, executor, kills):
 
 
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_killed_at_every_flush_to_the_disk(every, whole, sweeps, tmp_path):
     """Between the data and their mark, between two arrays, while the store is being made: each in turn."""
     store, left = tmp_path / "sweep.zarr", 0

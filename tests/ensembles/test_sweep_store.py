@@ -147,6 +147,7 @@ def fragile(a, b):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.quick(1)
 def test_a_failure_keeps_what_finished(threads, tmp_path):
     CALLS.clear()
     BROKEN[:] = [A[11]]

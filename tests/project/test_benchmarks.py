@@ -200,6 +200,7 @@ def test_tables_go_between_their_markers_or_nowhere(tmp_path):
         markdown.write(path, "other", "new")
 
 
+@pytest.mark.exhaustive
 def test_random_networks_take_the_right_route_and_are_right():
     kinds = ("single layer", "white inputs", "aligned, moved by 1e-6", "biases, generic", "last bias, data on a line")
     for kind, count, wrong, beyond, *errors in networks.rows(1, kinds):

@@ -99,7 +99,9 @@ def test_sliders_degrade_to_a_picture(tmp_path, monkeypatch):
         assert set(book.cells[0].outputs[0].data) == {"image/png", "text/plain"}
 
 
-@pytest.mark.parametrize(("slider", "messages"), [(SLIDER, False), ("__import__('ipywidgets').interact(draw)", True)])
+@pytest.mark.parametrize(
+    ("slider", "messages"), quick([(SLIDER, False), ("__import__('ipywidgets').interact(draw)", True)], 1)
+)
 def test_sliders_make_a_client_send_nothing_to_the_kernel(slider, messages, tmp_path, monkeypatch):
     """A message that is sent while the client waits for a reply can take the wake-up of the waiting socket with it.
 
@@ -180,6 +182,7 @@ def test_texts_of_outputs_agree_up_to_rounding(before, after, agree):
     assert run.same(before, after) == agree
 
 
+@pytest.mark.exhaustive
 def test_a_failing_cell_is_named(tmp_path, monkeypatch):
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in ("x = 1", "assert x == 2")])
     with pytest.raises(pytest.fail.Exception, match=r"cell 1 .*failed[\s\S]*assert x == 2"):

@@ -98,7 +98,7 @@ STARTS = {
 
 @pytest.mark.parametrize("start", ["balanced", "bottleneck", "lambda > 0", "lambda < 0", "single unit", "isotropic"])
 @pytest.mark.parametrize(("kappa", "rates"), [(1.0, (1.0, 1.0)), (2.5, (0.4, 1.7))])
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 def test_white_inputs_and_two_eigenvalues_are_whitened_two_layer(start, kappa, rates):
     gen = rng(len(start))
     weights = unreduced(STARTS[start](gen), rates)
@@ -358,6 +358,7 @@ def perturbed(kind, eps):
     [("balanced", "Whitened"), ("lambda", "Whitened"), ("inputs", "Whitened"), ("deep", "DeepMode")],
 )
 @pytest.mark.quick(2)
+@pytest.mark.exhaustive
 def test_bound_and_error_shrink_with_the_distance(kind, name):
     found = []
     for eps in (1e-3, 1e-5, 1e-7):
@@ -377,6 +378,7 @@ def test_bound_and_error_shrink_with_the_distance(kind, name):
     assert exact.exact[0].startswith(name)
 
 
+@pytest.mark.exhaustive
 def test_wide_random_start_is_recognized_and_approximate_at_one_over_root_width():
     # mean errors of the nearest case over seeds, at widths 16 apart: a factor 4
     means = []
@@ -631,7 +633,7 @@ def test_numbers_are_judged_at_their_own_precision(kind, dtype, unit):
 
 @pytest.mark.parametrize("kind", EXACT_AT)
 @pytest.mark.parametrize("noise", quick([1e-12, 1e-3, 1e-7], 2))
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 def test_noise_within_the_tolerance_is_accepted_and_beyond_it_refused(kind, noise):
     weights, (X, Y) = at_precision(kind, np.float64)
     gen = rng(3)
@@ -658,6 +660,7 @@ WIDE = [(60, 60, 60, 2), (2, 50, 60, 10), (3, 80, 2), (50, 60, 3), (3, 70, 60, 1
 
 @pytest.mark.parametrize("scale", [0.3, 1.0])
 @pytest.mark.parametrize("widths", quick(WIDE, lambda widths: widths in WIDE[:2]))
+@pytest.mark.quick(1)
 def test_a_wide_network_is_integrated_by_the_series_of_its_signals(monkeypatch, widths, scale):
     gen = rng(sum(widths))
     weights = [scale * gen.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise(widths)]
@@ -684,6 +687,7 @@ def test_a_wide_network_is_integrated_by_the_series_of_its_signals(monkeypatch, 
 
 
 @pytest.mark.parametrize("zero", quick([0, 1, 2], 1))
+@pytest.mark.exhaustive
 def test_the_series_leaves_a_layer_that_is_zero_and_a_plateau(monkeypatch, zero):
     gen = rng(zero)
     weights = [0.2 * gen.normal(size=(b, a)) for a, b in itertools.pairwise((3, 6, 6, 2))]

@@ -75,7 +75,7 @@ def centered_white(gen, n_in, n_out, count=12):
 
 @pytest.mark.parametrize("has", ["111", "101", "011", "001", "010"])
 @pytest.mark.parametrize("count", [12, 3], ids=["", "fewer samples than inputs"])
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 def test_biases_of_generic_networks_are_integrated(has, count):
     gen = np.random.default_rng(int(has, 2) + count)
     weights, biases = network(gen, (4, 5, 3, 2), [each == "1" for each in has])

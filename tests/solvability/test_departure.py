@@ -105,6 +105,7 @@ def test_late_horizons_of_an_exact_descent_change_nothing(until):
 
 @pytest.mark.parametrize("most", [20_000, 2000])
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_late_horizons_of_a_simulation_change_nothing(monkeypatch, most):
     monkeypatch.setattr(departure, "SIMULATED", most)
     weights, data, rates, step, *_ = NETWORKS["deep"]
@@ -124,6 +125,7 @@ def test_short_steps_are_judged_by_their_leading_correction(monkeypatch):
     assert whole.method == "simulated descent"
 
 
+@pytest.mark.exhaustive
 def test_divergence_is_an_infinite_difference():
     weights, data, rates, *_ = NETWORKS["line"]
     found = ls.solve(weights, data, [0.0, 100.0], rates, step=2.0).departure
@@ -148,6 +150,7 @@ def test_applies_says_it_with_its_horizon(tmp_path, capsys):
     assert "exact descent of TwoLayer" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_without_a_horizon_of_its_own_the_network_needs_one(tmp_path, capsys):
     weights, (X, Y), rates, *_ = NETWORKS["line"]
     biases = [np.full(len(w), 0.1) for w in weights]
@@ -177,6 +180,7 @@ def test_errors_name_the_argument():
             call()
 
 
+@pytest.mark.exhaustive
 def test_a_step_beyond_the_end_of_training_departs_at_once():
     departure = ls.solve(NETWORKS["deep"][0], CLOUD, [0.0, 1.0], step=1e308).departure
     assert departure.time == 1e308

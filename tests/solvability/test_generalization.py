@@ -63,6 +63,7 @@ def test_the_test_loss_of_a_network_with_biases_is_that_of_its_outputs():
 # when to stop, and the delay of test accuracy
 
 
+@pytest.mark.exhaustive
 def test_the_time_to_stop_is_where_the_test_loss_is_least():
     train, test = problem(3, 60, 40)
     start = [np.zeros((1, 40))]
@@ -80,6 +81,7 @@ def test_the_time_to_stop_is_where_the_test_loss_is_least():
     assert "Do not stop early" in str(quiet)
 
 
+@pytest.mark.exhaustive
 def test_the_delay_is_that_of_the_accuracies():
     train, test = problem(4, 50, 40, noise=0.0, power=0.0)
     found = ls.applies([np.zeros((1, 40))], train, rates=[2.0], test=test, threshold=0.02).generalization
@@ -100,6 +102,7 @@ def test_the_delay_is_that_of_the_accuracies():
     assert f"{floor:.3g} from directions without samples" in str(never)
 
 
+@pytest.mark.exhaustive
 def test_networks_with_hidden_units_are_followed_to_their_horizon_or_to_the_end():
     train, test = problem(6, 40, 4, power=0.0)
     deep = [0.3 * np.ones((3, 4)), 0.2 * np.eye(3), 0.1 * np.ones((1, 3))]
@@ -249,6 +252,7 @@ def test_mutants_of_the_spread_are_rejected_by_the_variance(kind):
     assert np.max(np.abs(scores(kind, "spectrum")[1])) > 4
 
 
+@pytest.mark.exhaustive
 def test_the_predictions_part_on_inputs_of_an_unequal_spectrum():
     train, test = problem(9, 400, 300, noise=0.1, power=1.0, tests=1000)
     found = ls.applies([np.zeros((1, 300))], train, test=test).generalization

@@ -233,6 +233,7 @@ def test_losses_that_vanish_keep_their_digits():
     assert late[2] / late[1] == pytest.approx(late[1] / late[0], rel=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_a_fixed_point_ends_the_recursion(monkeypatch):
     flow = ls.FrozenKernel(kernel=np.eye(2) + 0.5, y=[1.0, 2.0])
     ended = dict(flow.sgd([3, 200, 4_000, 10**7], np.zeros(2), batch=1, step=0.3))  # evaluated before the patch

@@ -165,6 +165,7 @@ def test_a_single_layer_has_a_closed_form_on_any_data(n_in):
 
 
 @pytest.mark.parametrize("seed", quick(range(12), 4))
+@pytest.mark.quick(2)
 def test_generic_networks_are_integrated(seed):
     gen = np.random.default_rng(100 + seed)
     depth = 2 + seed % 3
@@ -400,6 +401,7 @@ def test_a_linear_activation_is_accepted(activation):
     close(ls.solve(SQUARE, PAIR, 0.0, activation=activation)["w2"], SQUARE[1], 0.0)
 
 
+@pytest.mark.exhaustive
 def test_a_time_too_late_for_integration_is_answered_at_rest_and_else_refused_at_once():
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(9, 3)), [rng.normal(size=(4, 3)), rng.normal(size=(2, 4))]
@@ -461,7 +463,7 @@ def test_the_time_that_a_refusal_names_is_accepted(rate):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"bias": 1e20}, r"solve: t = 0.5 is too late \(time\)"),
+        pytest.param({"bias": 1e20}, r"solve: t = 0.5 is too late \(time\)", marks=pytest.mark.exhaustive),
         ({"X": 1e99}, r"solve: t = 0.5 is [\d.e+]+ times the time constant"),
         ({"Y": 1e99}, r"solve: t = 0.5 is [\d.e+]+ times the time constant"),
     ],

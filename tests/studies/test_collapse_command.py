@@ -44,6 +44,7 @@ def test_the_module_is_a_lazy_attribute():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.quick(3)
 def test_theory_and_simulations_of_every_kind_agree(kind):
     found = collapse(flow(), start=kind, until=3.0, step=0.005, seed=2)
     assert found.differences["simulated"] < 1e-8
@@ -247,6 +248,7 @@ def test_command_writes_everything_and_says_what_it_found(here, capsys):
         np.testing.assert_allclose(arrays["simulated_gram_w"], again["gram_w"], atol=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_by_default_all_parts_of_the_residual_decay_the_global_one_first(here, monkeypatch, capsys):
     monkeypatch.setattr("linsolve.studies.collapse.figures.FIGURES", {})
     assert main(["collapse"]) == 0

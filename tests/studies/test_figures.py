@@ -48,6 +48,7 @@ def test_figure_2_kernel_is_that_of_the_closed_form():
     assert len(panels("2", data, phases)) == 3
 
 
+@pytest.mark.exhaustive
 def test_figure_8_trained_kernels_learn_fastest_and_theory_lies_on_the_simulation():
     data = linearized.compute_8()
     for panel in data.values():
@@ -60,6 +61,7 @@ def test_figure_8_trained_kernels_learn_fastest_and_theory_lies_on_the_simulatio
     panels("8", data, linearized)
 
 
+@pytest.mark.exhaustive
 def test_figure_of_linear_attention_has_trained_heads_on_the_theory():
     data = attention.compute_attention()
     for curve in [*data["merged"].values(), data["separate"]]:
@@ -73,6 +75,7 @@ def test_figure_of_linear_attention_has_trained_heads_on_the_theory():
     panels("attention", data, attention)
 
 
+@pytest.mark.exhaustive
 def test_figure_1_of_xu_and_ziyin_aligned_or_disaligned():
     data = alignment.compute_xu_ziyin_1()
     kernel, feature, parallel, falling = data["curves"].values()
@@ -88,6 +91,7 @@ def test_figure_1_of_xu_and_ziyin_aligned_or_disaligned():
     panels("xu-ziyin-1", data, alignment)
 
 
+@pytest.mark.exhaustive
 def test_figure_5_of_geiger_networks_lie_on_infinite_width():
     data = lazy.compute_geiger_5()
     line, theory = data["kernel change"]["theory"]
@@ -113,6 +117,7 @@ def test_figure_9_of_geiger_weights_lie_on_infinite_width():
     panels("geiger-9", data, lazy)
 
 
+@pytest.mark.exhaustive
 def test_figure_4a_of_geiger_variance_falls_as_one_over_the_width():
     data = lazy.compute_geiger_4a()
     for h, theory, mean, error in data.values():
@@ -121,6 +126,7 @@ def test_figure_4a_of_geiger_variance_falls_as_one_over_the_width():
     one_panel("geiger-4a", data, lazy)
 
 
+@pytest.mark.exhaustive
 def test_figure_4b_of_geiger_variances_times_width_lie_on_one_curve(monkeypatch):
     monkeypatch.setattr(lazy_deep, "TWO", (8, 24))
     monkeypatch.setattr(lazy_deep, "DRAWS", 8)
@@ -136,6 +142,7 @@ def test_figure_4b_of_geiger_variances_times_width_lie_on_one_curve(monkeypatch)
     panels("geiger-4b", data, lazy_deep)
 
 
+@pytest.mark.exhaustive
 def test_figure_10_of_geiger_outputs_are_linear_until_the_half_time(monkeypatch):
     monkeypatch.setattr(lazy_deep, "WIDTHS", (16,))
     monkeypatch.setattr(lazy_deep, "WIDTH", 16)
@@ -151,6 +158,7 @@ def test_figure_10_of_geiger_outputs_are_linear_until_the_half_time(monkeypatch)
     panels("geiger-10", data, lazy_deep)
 
 
+@pytest.mark.exhaustive
 def test_figure_1_of_seleznova_samples_lie_on_the_exact_dispersion(monkeypatch):
     monkeypatch.setattr(random_kernels, "DEPTHS", (5, 10))
     monkeypatch.setattr(random_kernels, "NETWORKS", 400)
@@ -164,6 +172,7 @@ def test_figure_1_of_seleznova_samples_lie_on_the_exact_dispersion(monkeypatch):
     panels("seleznova-3.1-1", data, random_kernels)
 
 
+@pytest.mark.exhaustive
 def test_figure_3_of_seleznova_ratios_lie_on_infinite_width_at_small_depth(monkeypatch):
     monkeypatch.setattr(random_kernels, "PAIR_DEPTHS", (2, 5))
     monkeypatch.setattr(random_kernels, "PAIR_NETWORKS", 200)
@@ -243,6 +252,7 @@ def test_double_descent_theory_is_within_four_standard_errors_of_sampled_network
     panels("double-descent", data, generalization)
 
 
+@pytest.mark.exhaustive
 def test_spikes_of_lampinen_and_ganguli_lie_on_the_theory(monkeypatch):
     monkeypatch.setattr(spikes, "DEPTHS", (2.0,))
     monkeypatch.setattr(spikes, "STRENGTHS", (2.0,))
@@ -299,6 +309,7 @@ def test_figure_b1_on_digits():
     panels("B.1", data, phases)
 
 
+@pytest.mark.exhaustive
 def test_figure_4_times_are_powers():
     data = depth.compute_4()
     for layers, times in data["exact"].items():
@@ -317,6 +328,7 @@ def test_figure_d1_spike_is_the_ratio_of_the_rates():
     panels("D.1", data, depth)
 
 
+@pytest.mark.exhaustive
 def test_figure_d3_ends_at_the_closed_form():
     data = depth.compute_d3()
     finals = [curve["final"] for curve in data.values()]
@@ -348,6 +360,7 @@ def test_figure_d4_final_kernel_is_the_closed_form():
     assert panels("D.4", data, classes)[1][1] == 1
 
 
+@pytest.mark.exhaustive
 def test_figure_e1_samples_lie_on_the_theory():
     data = transfer.compute_e1()
     for name in ("strength", "overlap"):

@@ -52,10 +52,12 @@ def test_printed_edge_of_erf_would_be_seen(chaos):
 
 
 @pytest.mark.parametrize("cells", [60, 121])
+@pytest.mark.quick(1)
 def test_levels_of_the_limit_lie_on_the_map(cells):
     assert max(phases.diagram("dispersion", cells).misfit().values()) <= 1
 
 
+@pytest.mark.exhaustive
 def test_levels_end_in_the_chaotic_phase_where_the_corrected_limit_has_them_and_not_the_printed_one(dispersion):
     x, top = dispersion.x, 10 ** dispersion.values[-1]
     for level in (30.0, 50.0):

@@ -151,6 +151,7 @@ def test_learning_times(shape):
 
 @pytest.mark.parametrize("depth", [3, 4])
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_learning_times_of_balanced_modes(depth):
     errors, small = [], []
     for sigma in (0.04, 0.02, 0.01):
@@ -218,6 +219,7 @@ def test_fluctuations_of_the_overlap_dominate_very_lazy_training():
 
 @pytest.mark.parametrize("depth", [2, 3])
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_kernel_at_the_start_over_random_networks(depth):
     rng, rates, spreads = np.random.default_rng(depth), RATES_OF[depth], []
     X, Y, widths = rng.normal(size=(2, 5)), rng.normal(size=2), (8, 24, 72)
@@ -506,6 +508,7 @@ DEEP_LAWS = ("UnalignedLearningTime", "FirstLayerAlignment", "SaddleToSaddle")
 
 
 @pytest.mark.parametrize("name", DEEP_LAWS)
+@pytest.mark.quick(1)
 def test_layers_decades_apart_are_refused_by_name_and_smaller_ones_answered(name):
     weights, data, rates = network(0, 0.02, widths=(4, 5, 5, 1), samples=9)
     cls = getattr(ls.laws, name)

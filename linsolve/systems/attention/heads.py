@@ -6,18 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from linsolve import arithmetic
-from linsolve.core.arguments import Interval, integer, number, real_array, refuse_beyond_memory
+from linsolve.core.arguments import integer, number, real_array, refuse_beyond_memory
 from linsolve.core.parameters import batch_shape
 from linsolve.core.randomness import seeded
 
-__all__ = ["checked", "checked_context", "init"]
-
-
-def checked_context(who: str, xp: Any, context: Any) -> Any:
-    """Return numbers of tokens in a context as an array of a library; raise ValueError for less than one."""
-    meaning, domain = "tokens in a context", Interval("[1, inf]")
-    return arithmetic.cast(xp, real_array(who, "context", context, meaning=meaning, domain=domain))
+__all__ = ["checked", "init"]
 
 
 def checked(who: str, value: Any, key_query: Any) -> tuple[Any, Any]:

@@ -16,14 +16,15 @@ from linsolve.core.parameters import parameter
 from linsolve.core.trajectory import Trajectory
 from linsolve.numerics.cache import Memory
 from linsolve.systems.attention import heads
+from linsolve.systems.attention.in_context import InContext
 from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs, refuse_lost_rates
-from linsolve.systems.whitened.starts import refuse_impossible, refuse_lost_range
+from linsolve.systems.whitened.starts import products, refuse_impossible
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
 __all__ = ["LinearAttention"]
 
 
-class LinearAttention(Flow):
+class LinearAttention(InContext, Flow):
     r"""Linear attention with merged keys and queries that learns linear regression in context.
 
     A context of N tokens :math:`x_n \sim N(0, \Lambda)` with targets :math:`y_n = w \cdot x_n`, :math:`w \sim N(0, 1)`,
@@ -136,10 +137,8 @@ class LinearAttention(Flow):
         d = u.shape[-1]
         xp = arithmetic.namespace(v, u)
         rows = xp.reshape(u, (*u.shape[:-2], d * d))
-        with np.errstate(over="ignore", invalid="ignore"):
-            layers = v[..., None, :] @ rows, xp.matrix_transpose(rows) @ rows, xp.sum(v * v, axis=-1)[..., None, None]
-        refuse_lost_range(cls.__name__, {"key_query": rows, "value": v[..., None, :]}, layers)
-        return cls._merged(xp, WhitenedTwoLayer.State(*layers))
+        layers = {"key_query": rows, "value": v[..., None, :]}
+        return cls._merged(xp, WhitenedTwoLayer.State(*products(cls.__name__, layers)))
 
     @classmethod
     def state(cls, z: Any) -> Any:
@@ -296,31 +295,8 @@ class LinearAttention(Flow):
         """Return the smallest loss, that of the map ``C^-1``."""
         return least_error(xp, self.context, self._variances(xp, self._size())) / 2
 
-    def test_error(self, xp: Any, z: Any, context: Any) -> Any:
-        """Return the mean squared error ``E (y - yhat)^2`` on new sequences with contexts of another length.
-
-        Parameters
-        ----------
-        xp : namespace
-        z : State
-        context : array_like
-            Number of tokens in the new contexts; its shape broadcasts against the leading axes of the state.
-
-        Returns
-        -------
-        array
-
-        Raises
-        ------
-        ValueError
-            If a context has less than one token, or is no number.
-        """
-        return mean_error(
-            xp,
-            heads.checked_context(f"{type(self).__name__}.test_error", xp, context),
-            self._tokens(xp, z)[1],
-            z.product,
-        )
+    def _map(self, xp: Any, z: Any) -> tuple[Any, Any]:
+        return self._tokens(xp, z)[1], z.product
 
     def definition(self, xp: Any) -> Definition:
         """Return two heads on averages over tasks, tokens and queries; see `tokens.network_outputs`."""

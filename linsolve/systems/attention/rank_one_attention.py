@@ -12,8 +12,8 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import parameter
 from linsolve.core.query import pose
-from linsolve.systems.attention import heads
-from linsolve.systems.attention.tokens import curvature, least_error, mean_error, network_outputs, refuse_lost_rates
+from linsolve.systems.attention.in_context import InContext
+from linsolve.systems.attention.tokens import curvature, least_error, network_outputs, refuse_lost_rates
 from linsolve.systems.mode.deep_mode import DeepMode
 
 __all__ = ["RankOneAttention", "Stages"]
@@ -37,7 +37,7 @@ class Stages(NamedTuple):
     losses: Any
 
 
-class RankOneAttention(Flow):
+class RankOneAttention(InContext, Flow):
     r"""Linear attention with separate rank-one keys and queries that learns linear regression in context, in stages.
 
     The task is that of `LinearAttention`. Head d has a value weight :math:`v_d`, a key :math:`k_d` and a query
@@ -150,31 +150,8 @@ class RankOneAttention(Flow):
         """Return the smallest loss, that of the strengths ``1/c``."""
         return least_error(xp, self.context, self.variance) / 2
 
-    def test_error(self, xp: Any, z: Any, context: Any) -> Any:
-        """Return the mean squared error ``E (y - yhat)^2`` on new sequences with contexts of another length.
-
-        Parameters
-        ----------
-        xp : namespace
-        z : State
-        context : array_like
-            Number of tokens in the new contexts; its shape broadcasts against the leading axes of the state.
-
-        Returns
-        -------
-        array
-
-        Raises
-        ------
-        ValueError
-            If a context has less than one token, or is no number.
-        """
-        return mean_error(
-            xp,
-            heads.checked_context(f"{type(self).__name__}.test_error", xp, context),
-            self.variance,
-            _diagonal(xp, z.strengths),
-        )
+    def _map(self, xp: Any, z: Any) -> tuple[Any, Any]:
+        return self.variance, _diagonal(xp, z.strengths)
 
     def stages(self, z0: Any, share: float = 0.5) -> Stages:
         """Return the learned order of the eigenvectors, their learning times, and the plateaus of the loss.

@@ -39,6 +39,7 @@ class PairRatio(NamedTuple):
     | {
         "cosine": Argument("cosine of the two inputs", "[-1, 1]"),
         "mean_square": Argument("mean square of the entries of an input", "(0, inf)"),
+        "slope": Argument("slope of the units at negative arguments", "[-1e30, 1e30]"),
     },
     single=True,
 )
@@ -96,8 +97,6 @@ def pair_ratio(
     (True, 0.31)
     """
     count = integer("pair_ratio", "count", count, meaning="networks, for a standard error", low=3, example=1000)
-    if not -1e30 <= slope <= 1e30:
-        raise ValueError(f"pair_ratio: slope = {slope:g} must lie between -1e30 and 1e30 (negative arguments); say 0")
     gram = mean_square * np.array([[1.0, cosine], [cosine, 1.0]])
     drawn = sample_kernels(rng, count, float(slope), gram, widths, weight_variance, 0.0)
     kernel = drawn.weights + drawn.biases

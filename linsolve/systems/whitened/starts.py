@@ -24,10 +24,10 @@ __all__ = [
     "layer_sizes",
     "obstructed",
     "orthonormal",
+    "products",
     "prospect",
     "refuse_impossible",
     "refuse_large_target",
-    "refuse_lost_range",
 ]
 
 WHO = "WhitenedTwoLayer"
@@ -126,7 +126,23 @@ def refuse_large_target(who: str, target: Any, name: str = "target") -> None:
         )
 
 
-def refuse_lost_range(who: str, layers: dict[str, Any], state: Any) -> None:
+def products(who: str, layers: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return ``B A``, ``A^T A`` and ``B B^T`` of layers A, B, in this order, by the argument names.
+
+    Raises
+    ------
+    OverflowError
+        If a product overflows or underflows.
+    """
+    a, b = layers.values()
+    xp = arithmetic.namespace(a, b)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = b @ a, xp.matrix_transpose(a) @ a, b @ xp.matrix_transpose(b)
+    _refuse_lost_range(who, layers, found)
+    return found
+
+
+def _refuse_lost_range(who: str, layers: dict[str, Any], state: Any) -> None:
     """Raise an error if products of the weights, given by the argument names, overflow or underflow."""
     if arithmetic.is_object(arithmetic.namespace(*layers.values())) or not arithmetic.readable(*layers.values()):
         return

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
@@ -122,11 +121,7 @@ class WhitenedTwoLayer(Flow):
     def of(cls, w1: Any, w2: Any) -> State:
         """Return the state of weights `w1`, shape batch + (width, n_in), and `w2`, shape batch + (n_out, width)."""
         w1, w2 = whitened_start.checked(cls.__name__, w1, w2)
-        xp = arithmetic.namespace(w1, w2)
-        with np.errstate(over="ignore", invalid="ignore"):
-            state = cls.State(w2 @ w1, xp.matrix_transpose(w1) @ w1, w2 @ xp.matrix_transpose(w2))
-        whitened_start.refuse_lost_range(cls.__name__, {"w1": w1, "w2": w2}, state)
-        return state
+        return cls.State(*whitened_start.products(cls.__name__, {"w1": w1, "w2": w2}))
 
     @classmethod
     def state(cls, z: Any) -> Any:

@@ -39,7 +39,7 @@ def test_any_start_follows_the_raw_weights(rate):
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("problem", [(HEAD[0], HEAD[1]), (UNEVEN, UNEVEN_START), EXAMPLE], ids=["head", "sizes", "all"])
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 def test_it_is_proved_from_the_loss(problem, rate):
     flow, z0 = problem
     report = ls.verify(with_rate(flow, rate), z0, checks=["definition", "velocity", "residual", "dop853"])

@@ -92,6 +92,7 @@ def test_equal_imbalances_keep_the_simplex():
     assert 1 - 3 / np.sqrt(ww.sum() * hh.sum()) == pytest.approx(0, abs=1e-15)
 
 
+@pytest.mark.exhaustive
 def test_the_limit_is_no_function_of_imbalance_and_bias():
     f, rng = flow(), np.random.default_rng(2)
     y = np.repeat(np.eye(3), 4, axis=1)
@@ -115,6 +116,7 @@ def test_generic_starts_do_not_collapse(scale):
     assert end["nc2_angles"] > 1e-2
 
 
+@pytest.mark.exhaustive
 def test_a_positive_imbalance_loses_scatter_but_keeps_no_simplex():
     f = flow()
     h, w, b = draw(f, "scatter", 5, 0.4, 0.0, None, 1)
@@ -189,6 +191,7 @@ def test_rates_are_those_of_the_tangent_kernel_at_the_end(options):
             assert rate.measured == pytest.approx(rate.predicted, rel=2e-3)
 
 
+@pytest.mark.exhaustive
 def test_rates_in_closed_form():
     m, sample, middle, large = numbers(flow())
     pace = np.sqrt(m * middle)
@@ -209,6 +212,7 @@ def test_rates_in_closed_form():
     assert found.rates["global"].predicted == pytest.approx(whole)
 
 
+@pytest.mark.exhaustive
 def test_scatter_along_the_sum_of_the_classifier_falls_as_one_over_t():
     sample = 0.7
     found = collapse(flow(kappas=(1 + sample, 1.0, 0.5)), start="scatter", seed=1, step=0.01, until=120.0)

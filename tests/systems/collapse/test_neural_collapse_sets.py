@@ -40,6 +40,7 @@ def test_within_1e_12_of_sixty_digits(kind, seeds):
 
 
 @pytest.mark.parametrize("seeds", many(20, 5))
+@pytest.mark.exhaustive
 def test_a_constant_mode_apart_from_modes_within_1e_12_of_sixty_digits(seeds):
     for seed in seeds:
         f, z0, path = exact_apart(seed)

@@ -107,6 +107,7 @@ def test_a_frozen_head_follows_the_raw_weights(seeds):
 
 
 @pytest.mark.parametrize("seeds", DRAWS)
+@pytest.mark.exhaustive
 def test_matrix_blocks_follow_the_raw_weights(seeds):
     for seed in seeds:
         rng, sizes, _ = drawn(seed)
@@ -158,7 +159,7 @@ PROVED = {
 
 
 @pytest.mark.parametrize("name", PROVED)
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_it_is_proved_from_the_loss(name):
     report = ls.verify(*PROVED[name]())
     assert report.ok, str(report)

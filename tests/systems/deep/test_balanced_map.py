@@ -22,6 +22,7 @@ def test_balanced_map_is_proved(seed):
     assert report.ok, str(report)
 
 
+@pytest.mark.exhaustive
 def test_equation_without_the_factor_of_depth_is_rejected():
     class Printed(BalancedMap):  # as in eq. (39) of Atanasov et al.
         def _mode(self):

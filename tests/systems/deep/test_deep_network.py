@@ -251,6 +251,7 @@ def test_each_mode_of_the_simulated_network_is_learned_at_its_own_time(name):
     ],
 )
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.exhaustive
 def test_learn_writes_a_deep_network(tmp_path, capsys, depth, words):
     out = tmp_path / "found"
     assert main(["learn", "tree", "--depth", str(depth), "--rate", "2", "--out", str(out)]) == 0

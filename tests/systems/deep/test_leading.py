@@ -27,6 +27,7 @@ def draw(seed, widths):
 @pytest.mark.parametrize(
     ("depth", "sign"), [(3, -1), *(pytest.param(*k, marks=pytest.mark.exhaustive) for k in ((3, 1), (5, -1)))]
 )
+@pytest.mark.exhaustive
 def test_the_time_of_scalars_falls_as_fast_as_time_passes_to_fifty_digits(depth, sign):
     """Along the flow w_l' = prod_{k != l} w_k, the derivative of tau* is -1."""
     xp, w = arithmetic.precise(90), np.abs(np.random.default_rng(depth).normal(size=depth)) + 0.3

@@ -54,8 +54,8 @@ def asymptotic(z):
     return mp.fsum(terms) / mp.sqrt(2 * mp.pi * z)
 
 
-@pytest.mark.parametrize("gamma", quick([0.25, 1.0, 2.5], 2))
-@pytest.mark.quick(1)
+@pytest.mark.parametrize("gamma", [0.25, 1.0, 2.5])
+@pytest.mark.exhaustive  # more digits of what is compared with quadrature above
 def test_the_kernels_are_bessel_functions_and_skellam_probabilities(gamma):
     ratio, one = XP.asarray(gamma), XP.asarray(1.0)
     for tau in (0.5, 6.0):
@@ -69,7 +69,8 @@ def test_the_kernels_are_bessel_functions_and_skellam_probabilities(gamma):
             assert abs(survival - mp.exp(-z) * (mp.besseli(0, z) + mp.besseli(1, z))) <= 1e-45
 
 
-@pytest.mark.parametrize("gamma", quick([2.5, 1.0], 1))
+@pytest.mark.parametrize("gamma", [2.5, 1.0])
+@pytest.mark.exhaustive  # of two functions that are compared with fifty digits above
 def test_the_derivative_of_one_kernel_is_the_other(gamma):
     ratio, one, h = XP.asarray(gamma), XP.asarray(1.0), mp.mpf(10) ** -12
     survival = [mean_decay(XP, ratio, one, XP.asarray(2 + k * h)).item() for k in (-2, -1, 1, 2)]
@@ -79,6 +80,7 @@ def test_the_derivative_of_one_kernel_is_the_other(gamma):
 
 @pytest.mark.parametrize("gamma", [0.4, 1.0, 2.5])
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_the_kernel_is_the_busy_period_of_a_queue(gamma):
     """The Laplace transform solves ``B = 1/(1 + s + gamma - gamma B)``; and a queue is simulated."""
     found = bulk(XP, XP.asarray(gamma), XP.asarray(1.0), XP.asarray(0.0))

@@ -70,34 +70,36 @@ def law(samples, noise):
     return LAW(spread[0], samples, spread[1], noise)
 
 
+@pytest.mark.parametrize("t", quick([0.05, 4.0], 1))
 @pytest.mark.parametrize("samples", quick([7.0, 30.0, 13.5], 1))
-def test_curves_are_those_of_fifty_digits(samples):
+def test_curves_are_those_of_fifty_digits(samples, t):
     """The contour of the check is an ellipse, and kappa a root of a polynomial."""
     around = contour(mp.mpf(samples))
-    for t in (0.05, 4.0):
-        test, train = errors(mp.mpf(samples), mp.mpf(t), mp.mpf("0.25"), *around)
-        found = law(samples, 0.25)
-        assert abs(float((float(found.test_mean(np, np.array(t))) - test) / test)) <= 1e-12
-        assert abs(float((float(found.train_error(t)) - train) / train)) <= 1e-12
+    test, train = errors(mp.mpf(samples), mp.mpf(t), mp.mpf("0.25"), *around)
+    found = law(samples, 0.25)
+    assert abs(float((float(found.test_mean(np, np.array(t))) - test) / test)) <= 1e-12
+    assert abs(float((float(found.train_error(t)) - train) / train)) <= 1e-12
 
 
-@pytest.mark.parametrize("gamma", quick([0.4, 1.0, 2.5, 0.1, 0.9, 1.1, 10.0], 3))
-@pytest.mark.quick(1)
-def test_equal_variances_are_the_isotropic_law(gamma):
+@pytest.mark.parametrize("sizes", quick([(0.7, 0.25), (1.0, 0.0), (0.0, 1.0)], 1))
+@pytest.mark.parametrize("gamma", quick([1.0, 0.4, 2.5, 0.1, 0.9, 1.1, 10.0], 1))
+def test_equal_variances_are_the_isotropic_law(gamma, sizes):
     t = np.array([1e-3, 0.1, 1.0, 5.0, 30.0])
-    for sizes in ((1.0, 0.0), (0.0, 1.0), (0.7, 0.25)):
-        isotropic = ls.laws.GeneralizationInTime(50.0, 50 / gamma, sizes[0], 0.0, sizes[1])
-        found = LAW(np.ones(50), 50 / gamma, np.full(50, sizes[0] / 50), sizes[1])
-        assert found.test_error(t) == pytest.approx(isotropic.test_error(t), rel=1e-12)
-        assert found.train_error(t) == pytest.approx(isotropic.train_error(t), rel=1e-12)
-        if sizes[1] == 0 or gamma != 1:
-            assert float(found.test_error(np.inf)) == pytest.approx(float(isotropic.test_error(np.inf)), rel=1e-13)
-        assert float(found.train_error(np.inf)) == pytest.approx(float(isotropic.train_error(np.inf)), rel=1e-13)
-        assert found.floor() == pytest.approx(float(isotropic.floor()), rel=1e-13, abs=1e-300)
-    assert found.optimal_stopping_time() == pytest.approx(float(isotropic.optimal_stopping_time()), rel=1e-6)
+    isotropic = ls.laws.GeneralizationInTime(50.0, 50 / gamma, sizes[0], 0.0, sizes[1])
+    found = LAW(np.ones(50), 50 / gamma, np.full(50, sizes[0] / 50), sizes[1])
+    assert found.test_error(t) == pytest.approx(isotropic.test_error(t), rel=1e-12)
+    assert found.train_error(t) == pytest.approx(isotropic.train_error(t), rel=1e-12)
+    if sizes[1] == 0 or gamma != 1:
+        assert float(found.test_error(np.inf)) == pytest.approx(float(isotropic.test_error(np.inf)), rel=1e-13)
+    assert float(found.train_error(np.inf)) == pytest.approx(float(isotropic.train_error(np.inf)), rel=1e-13)
+    assert found.floor() == pytest.approx(float(isotropic.floor()), rel=1e-13, abs=1e-300)
+    if all(sizes):
+        stop = float(isotropic.optimal_stopping_time())
+        assert found.optimal_stopping_time() == pytest.approx(stop, rel=1e-6)
     assert LAW(np.ones(50), 50.0, np.ones(50), 0.1).test_error(np.inf) == np.inf
 
 
+@pytest.mark.exhaustive
 def test_the_units_of_inputs_and_time_are_exchangeable():
     one = LAW([2.0, 1.0, 0.5], 2.0, [0.1, 0.2, 0.3], 0.25)
     other = LAW([2e-6, 1e-6, 0.5e-6], 2.0, [1e5, 2e5, 3e5], 0.25)
@@ -110,6 +112,7 @@ def test_the_units_of_inputs_and_time_are_exchangeable():
 
 @pytest.mark.parametrize("samples", [120.0, 400.0])
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_late_curves_reach_their_limits_over_many_decades_of_the_spectrum(samples):
     found = LAW(np.logspace(0, -10, 300), samples, np.full(300, 0.01), 0.1)
     for curve in (found.test_error, found.train_error):
@@ -126,6 +129,7 @@ SIZES = [(100, 300), (400, 40)]
 @pytest.mark.parametrize("power", [0.5, 1.0])
 @pytest.mark.parametrize("size", quick(SIZES, 1))
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_sampled_networks_are_within_four_standard_errors(size, power):
     d, count = size
     rank = np.arange(1.0, d + 1)

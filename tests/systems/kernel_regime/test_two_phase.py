@@ -32,6 +32,7 @@ def test_outputs_move_with_the_late_kernel_to_fifty_digits():
     assert np.max(arithmetic.to_numpy(xp.abs(slope - pull))) <= 1e-50
 
 
+@pytest.mark.exhaustive
 def test_the_end_does_not_depend_on_how_the_kernel_grows():
     law, small = LAW.example(np.random.default_rng(3)), 0.2
     n = law.y.shape[0]

@@ -53,6 +53,7 @@ def test_a_hundred_draws_equal_simulated_adapters(rank, draws):
     assert np.abs(traj["gram_out"] - second @ np.swapaxes(second, -1, -2)).max() <= 1e-11
 
 
+@pytest.mark.exhaustive
 def test_adapters_that_both_differ_from_zero_are_proved():
     report = ls.verify(FLOW, START)
     assert report.ok, str(report)

@@ -150,6 +150,7 @@ LONG = [(1.3, 0.01, 1e-27, 0.4), (300.0, 1.0, 0.0, 5.0), (400.0, 0.9, 1e-60, 3.0
 
 
 @pytest.mark.parametrize("numbers", quick(LONG, 1), ids=str)
+@pytest.mark.exhaustive
 def test_long_ways(numbers):
     """Panels of width four, alone and with the long panel between them, against quadrature in thirty digits."""
     T, N, G, F = numbers
@@ -221,6 +222,7 @@ def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
 
 @pytest.mark.parametrize("check", sorted({mutant.seen_by for mutant in BIASED.values()}))
 @pytest.mark.quick(2)
+@pytest.mark.exhaustive
 def test_the_right_flow_passes_the_checks_of_its_mutants(check):
     assert ls.verify(*ls.BiasedMode.example(np.random.default_rng(3)), checks=[check]).ok
 

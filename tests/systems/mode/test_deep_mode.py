@@ -30,6 +30,7 @@ def test_examples_are_proved(seed):
 
 
 @pytest.mark.parametrize("left_out", quick([("limit", "time_to", "lifetime"), ("limit",)], 1))
+@pytest.mark.exhaustive
 def test_modes_that_fall_or_cross_are_proved(left_out):
     flow = ls.DeepMode(s=[1.3, -0.8, 1.1, 0.0], depth=[1.0, 3.3, np.inf, 4.0], tau=[0.7, 1.2, 0.9, 1.0])
     # those that fall by a power of time are far from their limit at the time of that check

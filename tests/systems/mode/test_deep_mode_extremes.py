@@ -40,6 +40,7 @@ def error(depth, s, tau, a0, t, a):
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_strengths_of_every_size_are_those_of_the_closed_form(count):
     checked = 0
     for depth, s, tau, a0, t in zip(*far_modes(np.random.default_rng(count), count), strict=True):

@@ -56,6 +56,7 @@ def drawn(ratio, steps=200):
 
 
 @pytest.mark.parametrize("ratio", [1.0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in (0.25, 2.0))])
+@pytest.mark.exhaustive
 def test_the_limit_is_the_mean_over_simulated_angles(ratio):
     found, margin = drawn(ratio)
     assert abs(found - ls.ntk.pair_limit(ratio)) <= margin
@@ -126,6 +127,10 @@ def test_bad_input_names_the_argument():
         (lambda: ls.ntk.pair_limit(-1.0), r"^pair_limit: ratio = -1"),
         (lambda: ls.ntk.pair_ratio(0, 2, [3, 3], 2.0, 0.5), r"^pair_ratio: count = 2 must be an integer of at least 3"),
         (lambda: ls.ntk.pair_ratio(0, 10, [3, 3], 2.0, 1.5), r"^pair_ratio: cosine = 1.5 must lie in \[-1, 1\]"),
+        (
+            lambda: ls.ntk.pair_ratio(0, 10, [3, 3], 2.0, 0.5, 1e31),
+            r"^pair_ratio: slope = 1e\+31 must lie in \[-1e30, 1e30\]",
+        ),
         (lambda: ls.ntk.printed.pair_bound(0, 1.0, 0.5), r"^pair_bound: depth = 0"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -44,6 +44,7 @@ def test_a_wrong_backward_pass_is_seen(monkeypatch):
     assert np.max(np.abs(scores("relu", [3, 5, 4], 1.4, 0.0, 40_000, 1))) > 6
 
 
+@pytest.mark.exhaustive
 def test_the_diagonal_has_the_exact_moments():
     widths, variance = [4, 8, 8, 8], 2.0
     drawn = ls.ntk.sample_kernels(2, 60_000, "relu", np.eye(2), widths, variance, 0.0)

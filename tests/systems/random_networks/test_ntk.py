@@ -70,6 +70,7 @@ def test_the_moments_agree_with_sampled_networks():
     ],
 )
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_the_sampler_has_the_law_of_explicit_networks(widths, slope):
     """Means of functions that see every pair of norms, two samples; dead layers and single units included."""
 
@@ -241,6 +242,7 @@ def test_an_ordered_network_of_width_1000_is_nearly_deterministic():
 
 @pytest.mark.parametrize("cls", MINE, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in (1, 2))])
+@pytest.mark.quick(3)
 def test_laws_hold(cls, seed):
     report = ls.verify(cls.example(np.random.default_rng(seed)))
     assert report.ok, str(report)

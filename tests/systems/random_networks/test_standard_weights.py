@@ -84,6 +84,7 @@ def ratio(name, depth, variance, bias, gram=0.5):
     return kernel[0, 0] / kernel[0, 1]
 
 
+@pytest.mark.exhaustive
 def test_figure_6_tends_to_4_to_7_quarters_to_3_and_to_1():
     near, far = (abs(ratio("relu", depth, 2.0, 0.0) - 4) for depth in (400, 4000))
     assert far <= 0.02
@@ -191,6 +192,7 @@ def test_tanh_to_fifty_digits_and_its_edge_of_chaos():
     )
 
 
+@pytest.mark.exhaustive
 def test_every_point_of_the_edge_of_tanh_is_on_the_edge():
     """The biases are of third order in q: 4/3 q^3 at small q."""
     q = np.concatenate([[0.0, 1e-300, 1e-60], np.logspace(-20, 2.5, 46)])

@@ -22,7 +22,7 @@ def test_law_holds(cls, seed):
 
 
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_wrong_formula_is_rejected(name):
     law = LAWS[name].law.example(np.random.default_rng(LAWS[name].seed))
     object.__setattr__(law, "scales", law.scales[:2])
@@ -48,6 +48,7 @@ def network(seed, widths, sigma):
     return weights, (X, X @ target.T), np.array([0.5, 1.5, 1.0])
 
 
+@pytest.mark.exhaustive
 def test_times_of_a_network_have_the_stated_error():
     for sigma in (0.2, 0.1):
         weights, data, rates = network(1, (4, 5, 5, 1), sigma)
@@ -100,6 +101,7 @@ def test_drops_of_a_network_with_two_outputs():
     assert max(errors) <= 5
 
 
+@pytest.mark.exhaustive
 def test_equal_singular_values_are_learned_in_directions_that_the_start_chooses():
     rng = np.random.default_rng(3)
     u, v = np.linalg.qr(rng.normal(size=(2, 2)))[0], np.linalg.qr(rng.normal(size=(4, 2)))[0]
@@ -113,6 +115,7 @@ def test_equal_singular_values_are_learned_in_directions_that_the_start_chooses(
         assert s == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_a_weaker_mode_is_learned_first_if_its_start_is_larger():
     start = [np.diag([0.3, 1.0])] * 3
     law = ls.laws.SaddleToSaddle(start=start, target=np.diag([1.0, 0.9]), rates=[1.0] * 3)
@@ -124,6 +127,7 @@ def test_a_weaker_mode_is_learned_first_if_its_start_is_larger():
         assert abs(float(exact[name]) / float(time) - 1) <= 0.02, name
 
 
+@pytest.mark.exhaustive
 def test_half_of_the_loss_after_the_second_drop():
     """With s = (1, 0.8, 0.7, 0.6) the second mode halves the loss."""
     rng = np.random.default_rng(4)
@@ -135,7 +139,8 @@ def test_half_of_the_loss_after_the_second_drop():
     assert law.orders["half of the loss"] == 1
 
 
-@pytest.mark.parametrize("depth", [3, 4])
+@pytest.mark.parametrize("depth", [4, 3])
+@pytest.mark.quick(1)
 def test_no_network_has_half_of_its_loss_before_the_bound(depth):
     rng = np.random.default_rng(depth)
     for sigma in (0.6, 0.2):
@@ -152,6 +157,7 @@ def test_no_network_has_half_of_its_loss_before_the_bound(depth):
 
 
 @pytest.mark.parametrize("hidden", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_exponents_of_table_2(hidden):
     """Kernel and weights of trained networks in G: a = 2/(1 + 1/L), and b = 1/(L + 1), approached from above."""
     rng = np.random.default_rng(hidden)
@@ -174,6 +180,7 @@ def test_conditions_are_named(cls):
         cls(start=np.ones((2, 2, 2)), target=target, rates=[1.0, 1.0], **more)
 
 
+@pytest.mark.exhaustive
 def test_a_first_layer_along_the_target_is_aligned_at_once():
     law = ls.laws.UnalignedLearningTime(start=[[[1.0]], [[2.0]], [[1.0]]], target=[1.0], rates=[1.0] * 3)
     found = law.approximation(np, 0.01)

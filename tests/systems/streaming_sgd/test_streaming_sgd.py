@@ -92,6 +92,7 @@ def scores(law, k, count, seed=0):
 @pytest.mark.parametrize("m", [2, pytest.param(8, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n != "equal")) for n in SPECTRA])
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_mean_and_spread_of_a_hundred_thousand_runs(name, m, noise):
     spectrum = SPECTRA[name]
     parameters = {"batch": m, "noise_variance": noise, "spectrum": spectrum, "distances_squared": 1 + spectrum}

@@ -323,6 +323,7 @@ def test_order_parameters_of_a_network_too_lazy_for_doubles_are_refused():
 @pytest.mark.parametrize("rules", [{}, {"momentum": 0.5}, {"momentum": 0.5, "decay": 1e-3}, {"decay": 1e-14}])
 @pytest.mark.parametrize("alpha", quick([1e16, 1e-3, 1e8, 1e200], 1))
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_descent_keeps_the_digits_of_small_changes(alpha, rules):
     """Kernel change, residual and F of finite steps against 60 digits; the weights move by 1/alpha of themselves."""
     xp, step, k = arithmetic.precise(60), 0.002 * min(alpha, 1.0), [1, 30, 300]

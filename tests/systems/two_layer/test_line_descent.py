@@ -247,6 +247,7 @@ def test_starts_of_every_size_leave_the_saddle():
     np.testing.assert_allclose(traj["output"][1], 1.0, rtol=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_first_step_is_where_the_simulated_loss_falls():
     flow, z0 = drawn(np.random.default_rng(7))
     h = step_for(flow, z0, 0.1)

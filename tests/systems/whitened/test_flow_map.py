@@ -195,6 +195,7 @@ def test_products_and_logarithms_of_weights_agree(monkeypatch):
 @pytest.mark.parametrize("shape", [(40, 40, 40), (50, 40, 36), (36, 60, 50)], ids=str)
 @pytest.mark.parametrize("against", quick([20, 0, 33], 1))
 @pytest.mark.quick(1)
+@pytest.mark.exhaustive
 def test_zeros_that_are_not_multiplied_are_zeros(shape, against, monkeypatch):
     """Starts that are aligned with the target, some directions with the wrong sign: those never grow."""
     target, start = random(shape, seed=11)

@@ -126,7 +126,7 @@ def two_case(rng, kappa, total, scale):
 
 
 @pytest.mark.parametrize("case", quick(degenerate(), representative), ids=lambda case: case[0])
-@pytest.mark.quick(6)
+@pytest.mark.quick(3)
 def test_degenerate_and_extreme(case):
     _, target, start = case
     right = exact(target, start)
