@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from linsolve.core.arguments import number, shown
+from linsolve.core.arguments import integer, number, shown
 
 __all__ = ["animate", "interact"]
 
@@ -31,10 +31,10 @@ def interact(draw: Callable[..., Any], **ranges: tuple[float, ...]) -> None:
     Raises
     ------
     ValueError
-        If a range holds other values than numbers or is not increasing, its step is not positive, or it names no
-        parameter of `draw` with a default.
+        If a range holds other values than numbers, is not increasing or excludes the default, its step is not
+        positive, or it names no parameter of `draw` with a default.
     TypeError
-        If `draw` is not callable, or a range is not a tuple.
+        If `draw` is not a function that returns a figure, or a range is not a tuple.
     ImportError
         If IPython is not installed.
 
@@ -49,19 +49,21 @@ def interact(draw: Callable[..., Any], **ranges: tuple[float, ...]) -> None:
     """
     display, formatted = _notebook("interact")
     defaults = _defaults(draw, ranges)
-    checked = {name: _range(name, each) for name, each in ranges.items()}
+    checked = {name: _range(name, each, defaults[name]) for name, each in ranges.items()}
     first = draw(**defaults)
+    picture = _png("interact", first)
     try:
         import ipywidgets
     except ImportError:
         display(first)
         return
     sliders = {name: _slider(ipywidgets, name, checked[name], defaults[name]) for name in ranges}
-    image, said = ipywidgets.Image(value=_png(first)), ipywidgets.Label()
+    image, said = ipywidgets.Image(value=picture), ipywidgets.Label()
 
     def redraw(_: Any) -> None:
         try:
-            image.value, said.value = _png(draw(**{name: each.value for name, each in sliders.items()})), ""
+            image.value = _png("interact", draw(**{name: each.value for name, each in sliders.items()}))
+            said.value = ""
         except Exception as error:
             said.value = f"{type(error).__name__}: {error}"
 
@@ -91,7 +93,10 @@ def animate(draw: Callable[[Any], Any], values: Iterable[Any], *, seconds: float
     Raises
     ------
     ValueError
-        If there are fewer than two values, or the duration is not positive.
+        If there are fewer than two values, the figures differ in size, the duration is not positive, or `loops` is
+        negative.
+    TypeError
+        If `draw` is not a function that returns a figure.
     ImportError
         If IPython is not installed.
     """
@@ -99,12 +104,18 @@ def animate(draw: Callable[[Any], Any], values: Iterable[Any], *, seconds: float
 
     display, formatted = _notebook("animate")
     number("plot.animate", "seconds", seconds, meaning="duration of one loop", example=4.0)
+    integer("plot.animate", "loops", loops, meaning="number of loops, 0 for ever", low=0, example=3)
+    _refuse_other_than_function("animate", draw)
     figures = [draw(value) for value in values]
     if len(figures) < 2:
         raise ValueError(
             f"plot.animate: values has length {len(figures)} and must have two or more (one a frame); say range(30)"
         )
-    pages = [Image.open(io.BytesIO(_png(fig, tight=False))).convert("RGB") for fig in figures]
+    pages = [Image.open(io.BytesIO(_png("animate", fig, tight=False))).convert("RGB") for fig in figures]
+    if len({page.size for page in pages}) > 1:
+        raise ValueError(
+            f"plot.animate: draw = {shown(draw)} must return figures of one size (frames of an animation); set figsize"
+        )
     last = pages[-1].quantize(SHADES, method=Image.Quantize.MAXCOVERAGE)
     frames = [page.quantize(palette=last, dither=Image.Dither.NONE) for page in pages]
     made, duration = io.BytesIO(), 1000 * seconds / len(frames)
@@ -127,18 +138,24 @@ def _notebook(who: str) -> tuple[Callable[..., Any], Callable[[Any], dict[str, A
     return display, lambda item: dict(formatter.format(item)[0])
 
 
-def _png(fig: Any, tight: bool = True) -> bytes:
+def _png(who: str, fig: Any, tight: bool = True) -> bytes:
+    if not hasattr(fig, "savefig"):
+        raise TypeError(f"plot.{who}: draw returns {shown(fig)} and must return a figure; write return fig")
     made = io.BytesIO()
     fig.savefig(made, format="png", dpi=fig.dpi, bbox_inches="tight" if tight else None)
     return made.getvalue()
+
+
+def _refuse_other_than_function(who: str, draw: Any) -> None:
+    if not callable(draw):
+        raise TypeError(f"plot.{who}: draw = {shown(draw)} must be a function (returns a figure); say def draw")
 
 
 def _defaults(draw: Any, ranges: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults of the parameters that have a range."""
     import inspect
 
-    if not callable(draw):
-        raise TypeError(f"plot.interact: draw = {shown(draw)} must be a function (returns a figure); give draw")
+    _refuse_other_than_function("interact", draw)
     defaults = {
         name: each.default
         for name, each in inspect.signature(draw).parameters.items()
@@ -153,7 +170,7 @@ def _defaults(draw: Any, ranges: dict[str, Any]) -> dict[str, Any]:
     return {name: defaults[name] for name in ranges}
 
 
-def _range(name: str, given: Any) -> tuple[float, ...]:
+def _range(name: str, given: Any, start: Any) -> tuple[float, ...]:
     """Return low, high and step of a slider."""
     fix = f"say {name}=(0.0, 1.0, 0.1)"
     if not isinstance(given, tuple) or len(given) not in (2, 3):
@@ -164,6 +181,11 @@ def _range(name: str, given: Any) -> tuple[float, ...]:
     low, high, step = given if len(given) == 3 else (*given, 1 if whole else (given[1] - given[0]) / 40)
     if not (low < high and step > 0):
         raise ValueError(f"plot.interact: {name} = {shown(given)} must have low < high and a positive step; {fix}")
+    number("plot.interact", name, start, meaning="default in draw", domain="(-inf, inf)", example=low)
+    if not low <= start <= high:
+        raise ValueError(
+            f"plot.interact: {name} = {shown(given)} must contain {shown(start)} (default in draw); change either"
+        )
     return low, high, step
 
 

@@ -69,9 +69,7 @@ def save_figure(fig: Any, folder: Path, name: str) -> None:
     """Write a figure as PNG and PDF."""
     for kind in KINDS:
         fig.savefig(folder / f"{name}.{kind}")
-        fig.set_layout_engine(
-            "none"
-        )  # the next file keeps the layout of the first; to find it takes as long as drawing
+        fig.set_layout_engine("none")  # the next file keeps the layout; to find one takes as long as drawing
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

@@ -94,6 +94,7 @@ def test_an_animation_has_all_frames_loops_and_duration(shown):
         ({"scale": (0.0, 1.0, -0.1)}, ValueError, "scale = .* a positive step"),
         ({"scale": (0.0, float("nan"))}, ValueError, "plot.interact: scale = nan"),
         ({"scale": ("a", 1.0)}, ValueError, "plot.interact: scale = 'a'"),
+        ({"scale": (2.0, 3.0)}, ValueError, r"scale = \(2.0, 3.0\) must contain 1.0 \(default in draw\)"),
         ({"other": (0, 1)}, ValueError, "other must be a parameter of draw with a default"),
     ],
 )
@@ -107,6 +108,14 @@ def test_arguments_of_animations_are_checked():
         ls.plot.animate(draw, [1])
     with pytest.raises(ValueError, match=r"plot\.animate: seconds = 0"):
         ls.plot.animate(draw, range(3), seconds=0.0)
+    with pytest.raises(ValueError, match=r"plot\.animate: loops = -1"):
+        ls.plot.animate(draw, range(3), loops=-1)
+    with pytest.raises(TypeError, match=r"plot\.animate: draw = 3 must be a function"):
+        ls.plot.animate(3, range(3))
+    with pytest.raises(TypeError, match=r"plot\.animate: draw returns None and must return a figure"):
+        ls.plot.animate(lambda k: None, range(3))
+    with pytest.raises(ValueError, match=r"plot\.animate: draw = .* must return figures of one size"):
+        ls.plot.animate(lambda k: plt.figure(figsize=(1 + k, 1)), range(2))
     with pytest.raises(TypeError, match=r"plot\.interact: draw = 3 must be a function"):
         ls.plot.interact(3, count=(0, 1))
     plt.close("all")

@@ -11,7 +11,6 @@ from linsolve.core.flow import Flow
 __all__ = ["closed_form", "latex", "unproved"]
 
 
-@cache
 def closed_form(cls: type[Flow]) -> tuple[Any, Any, Any, Any, Any]:
     """Return the flow in symbols, its namespace, time, initial state and closed form."""
     import sympy
