@@ -10,7 +10,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
-from linsolve.core.parameters import parameter
+from linsolve.core.parameters import batch_shape, parameter
 from linsolve.numerics.scalar import root_of_twice
 from linsolve.systems.gated.race_clock import FARTHEST, NONE, RaceClock
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
@@ -95,6 +95,7 @@ class NeuralRace(Flow):
         if not arithmetic.readable(self.contexts, self.served):
             return
         contexts, served = (arithmetic.to_numpy(v).astype(float) for v in (self.contexts, self.served))
+        batch_shape(type(self).__name__, {"contexts": contexts.shape, "served": served.shape[:-1]})
         of, m = np.broadcast_arrays(contexts[..., None], served)
         for k, bad in zip(of[of % m != 0][:1], m[of % m != 0][:1], strict=True):
             raise ValueError(

@@ -110,8 +110,12 @@ class RaceClock(NamedTuple):
         nonzero = xp.where(d == 0, xp.ones_like(d), d)
         rest = (wide.pace * single - k) / nonzero / (wide.pace * single * k)
         passed = width * xp.sum(weights * rest, axis=-1)
-        slope = phi(xp, delta) / self.rate(xp, delta)
-        return (_logistic(xp, self.span) - u) / self.pace + passed, slope
+        return (_logistic(xp, self.span) - u) / self.pace + passed, self._slope(xp, u)
+
+    def _slope(self, xp: Any, u: Any) -> Any:
+        """Return minus the derivative of the time by u."""
+        delta = self._delta(xp, u)
+        return phi(xp, delta) / self.rate(xp, delta)
 
     def _nodes(self, xp: Any) -> tuple[Any, Any]:
         """Return nodes and weights on [0, 1] for the integral from `span`; no singularity is within 3 of the path."""
@@ -140,14 +144,8 @@ class RaceClock(NamedTuple):
 
     def _inverted(self, xp: Any, t: Any) -> Any:
         """Return u at times `t`, by Newton steps from the start."""
-        if arithmetic.is_object(xp):  # start from the solution in doubles; every Newton step doubles its digits
-            with np.errstate(all="ignore"):
-                rough = RaceClock(*(arithmetic.to_numpy(v).astype(float) for v in self))
-                u, digits = xp.asarray(rough._inverted(np, arithmetic.to_numpy(t).astype(float))), 10
-            while digits < xp.dps:
-                found, slope = self.time(xp, u)
-                u, digits = u + (found - t) / slope, 2 * digits
-            return u
+        if arithmetic.is_object(xp):
+            return self._refined(xp, t)
         start = _logistic(xp, self.span)
 
         def step(u: Any) -> tuple[Any]:
@@ -157,6 +155,20 @@ class RaceClock(NamedTuple):
 
         first = start - t * self.rate(xp, self.span) / phi(xp, self.span)
         return arithmetic.repeated(xp, _ROUNDS, step, first)[0]
+
+    def _refined(self, xp: Any, t: Any) -> Any:
+        """Return u in high precision: the time of the solution in doubles, and a short integral from there."""
+        with np.errstate(all="ignore"):
+            rough = RaceClock(*(arithmetic.to_numpy(v).astype(float) for v in self))
+            u = xp.asarray(rough._inverted(np, arithmetic.to_numpy(t).astype(float)))
+        late = self.time(xp, u)[0] - t
+        nodes, weights = legendre(xp, 4 + xp.dps // 16)  # the way is 1e-10 or less
+        wide, move, digits = self._wide(), 0 * u, 10
+        while digits < 2 * xp.dps:
+            between = wide._slope(xp, u[..., None] + move[..., None] * nodes)
+            move = move + (late - move * xp.sum(weights * between, axis=-1)) / self._slope(xp, u + move)
+            digits = 2 * digits
+        return u + move
 
     def reaching(self, xp: Any, gap: Any) -> Any:
         """Return the time at which the error has fallen to `gap`, of the sign of the initial error and not zero."""

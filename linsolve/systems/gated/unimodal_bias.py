@@ -23,9 +23,9 @@ __all__ = ["UnimodalBias"]
 _NEAR = 1e-8  # distance of an orbit from its saddle at the start; errors are of its square
 _RTOL = 1e-13
 _SETTLED = 35  # relaxation times after which a branch has converged
-_LATEST = 1e6
+_LATEST = 1e6  # end of the search for a time, in units of 1/|Sigma_yA|
 _LEAST = 1e-2  # smallest eigenvalue of the covariance, and smallest correlation of B after A
-_ROW = np.array([1.0])
+_ROW = np.array([1.0])  # second layer of a branch of one hidden unit, over its size
 
 
 class _Moments(NamedTuple):

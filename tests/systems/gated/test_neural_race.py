@@ -148,6 +148,11 @@ def test_each_mutant_is_rejected_by_the_check_that_should_see_it(name):
     [
         (lambda: NeuralRace(1.0, 4, [3]), r"NeuralRace: served = 3 must divide contexts = 4"),
         (lambda: NeuralRace(1.0, 4, [8]), r"NeuralRace: served = 8 must divide contexts = 4"),
+        (
+            lambda: NeuralRace(1.0, [4, 4], np.ones((3, 1))),
+            r"NeuralRace: batch shapes = contexts \(2,\), served \(3,\) do not",
+        ),
+        (lambda: NeuralRace(1.0, 4, 4), r"NeuralRace: served has shape \(\) but needs trailing axes"),
         (lambda: NeuralRace(1.0, 4.5, [1]), r"NeuralRace: contexts = 4\.5 must be a whole number"),
         (lambda: NeuralRace(-1.0, 4, [1]), r"NeuralRace: s = -1\.0 must lie in \(0, inf\)"),
         (lambda: NeuralRace(1.0, 4, [4, 1])(1.0, [0.1]), r"NeuralRace: strengths has shape \(1,\), so pathway = 1"),
