@@ -63,10 +63,10 @@ PHASE = Explorable(
             Axis("second layer u", -1.8, 1.8),
             Axis("first layer w", -1.8, 1.8),
             "t",
-            (0.001, 1e3, "log"),
+            (0.002, 50.0, "log"),
             (*_BACKGROUND, *_TARGETS, Curve("path of this start", "w", "u", width=3.2, color="vermilion")),
             formula="weights",
-            points=161,
+            points=121,
             drag=("u", "w"),
         ),
         Panel(
