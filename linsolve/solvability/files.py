@@ -101,7 +101,7 @@ def arranged(who: str, path: Path, found: Mapping[str, np.ndarray], names: str |
     biases = [named[e.name] for e in layers] if named else None
     called, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
     notes = [f"{', '.join(kernels)}: shape (inputs, units), transposed."] if kernels else []
-    if [name.upper() for name in called] != [f"W{i}" for i in range(1, len(called) + 1)]:
+    if called != [f"W{i}" for i in range(1, len(called) + 1)]:
         notes.insert(0, f"layers, first to last: {', '.join(called)}.")
     if left := [name for name in found if chosen is not None and name not in chosen]:
         notes.append(f"left out of {path.name}: {', '.join(left)}.")

@@ -164,7 +164,8 @@ def of_network(run: Run, data: Any, rates: Any = None, names: Any = None) -> Ref
         "a squared error averaged over samples and outputs, such as nn.MSELoss": 2.0 / outputs,
     }
     start = type(state)(*(v[0] for v in state))
-    notes = (*first.notes, *exact.notes)
+    usual = [name.lower() for name in first.names] == [f"w{k}" for k in range(1, len(layers) + 1)]
+    notes = (*(() if usual else first.notes), *exact.notes)
     whole = Reference(exact.route, flow, start, times, simulated, exact, state, at, causes, notes)
     return _compared(run, whole, set(found), names)
 
