@@ -74,6 +74,19 @@ def applies(
     threshold : float, optional
         Squared error, summed over outputs, up to which a sample counts as correct; by default a tenth of the mean
         squared training error of the start, or of the mean squared target if the start fits it; needs `test`.
+    base : array_like, shape (n_out, n_in), optional
+        Frozen map :math:`W_0`, which is added to the outputs and does not learn (fine-tuning). Outputs, errors and
+        `within` are then those of the update.
+    scale : float, optional
+        Factor c of the product of the layers, :math:`\alpha/\mathrm{rank}` for adapters; 1 by default. Low-rank
+        adaptation (LoRA) is ``applies([a, b], (X, Y), base=W0, scale=alpha / rank)``.
+    context : float, optional
+        Number of tokens in a context, for linear attention that learns linear regression in context. `weights` is then
+        ``(value, key_query)``, shapes (heads,) and (heads, d, d), or ``(value, key, query)`` of rank-one heads, shapes
+        (heads,), (heads, d) and (heads, d), and `rates` has their learning rates. `data` is the covariance of the
+        tokens, shape (d, d) or (d,) or one number, or sampled sequences ``(tokens, targets)``, shapes
+        (P, context + 1, d) and (P, context + 1), each with its query last; `test` is sampled, too. Rank-one heads take
+        no `step` and no `test`.
 
     Returns
     -------
@@ -131,6 +144,18 @@ def applies(
     >>> data = [[1.0, 2.0], [2.0, 4.0], [-1.0, -2.0], [-2.0, -4.0]], [1.0, 3.0, -1.0, -3.0]
     >>> print(str(ls.applies([w, u], data, activation="relu")).split(", ")[1])
     linear of gain 0.5: exact as TwoLayer
+
+    >>> X = np.sqrt(3) * np.eye(3)  # white inputs; adapters of rank 2 learn two of the three directions
+    >>> a, b = ls.LoRA.init(3, 2, 3, size=0.1, rng=0)
+    >>> verdict = ls.applies([a, b], (X, X @ np.diag([5.0, 3.0, 2.0])), base=np.eye(3), scale=2.0)
+    >>> verdict.exact[0], verdict.directions.times.round(3).tolist()
+    ('LoRA', [0.559, 0.757, inf])
+
+    >>> size = np.cbrt(1e-3) * np.ones(2)  # heads along the axes; tokens of variances 2 and 1
+    >>> heads = size, np.diag(size), np.diag(size)
+    >>> verdict = ls.applies(heads, [2.0, 1.0], context=31)
+    >>> verdict.exact[0], verdict.directions.times.round(3).tolist()
+    ('RankOneAttention', [2.222, 9.109])
     """
     from linsolve.solvability.answer import answered  # imported on use: it needs SciPy
 

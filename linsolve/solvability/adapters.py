@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import number, real_array, refuse_shape
-from linsolve.core.network_arguments import Network, read
+from linsolve.core.network_arguments import EPS, Network, read
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.equivalent import Equivalent, Probes
 from linsolve.solvability.held_out import read_test
@@ -105,7 +105,8 @@ def _singular(network: Network, frozen: np.ndarray) -> Probes:
     """Return the singular directions of the change ``S - W0`` on the span of the data."""
     change = (network.cross @ network.span) / network.power - frozen @ network.span
     u, s, vh = np.linalg.svd(change, full_matrices=False)
-    kept = s > max(network.tolerance, 1e-12) * s[0]
+    rounding = 16 * max(frozen.shape) * EPS * float(np.linalg.norm(frozen, 2))
+    kept = s > max(max(network.tolerance, 1e-12) * s[0], rounding)
     probes = np.einsum("ik,kj->kij", u[:, kept], vh[kept] @ network.span.T)
     return Probes("singular value of the change", s[kept], probes, s[kept])
 

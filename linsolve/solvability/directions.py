@@ -35,6 +35,8 @@ class Directions(NamedTuple):
 
     def __str__(self) -> str:
         """Return the times in a sentence."""
+        if not len(self.values):
+            return "Nothing is left to learn: the target has no direction."
         found = [
             f"{value:.4g} at t = {time:.4g}" if np.isfinite(time) else f"{value:.4g} not by t = {self.until:.4g}"
             for value, time in zip(self.values[:SHOWN], self.times[:SHOWN], strict=True)

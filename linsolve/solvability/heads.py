@@ -191,6 +191,11 @@ def features(
     query = tokens[:, -1]
     _refuse_flat(who, f"{name}[0]", np.linalg.eigvalsh(query.T @ query / len(query)))
     inputs = np.reshape(beta[:, :, None] * query[:, None, :], (len(tokens), d * d))
+    if not inputs.any():
+        raise ValueError(
+            f"{who}: {name}[1] = 0 must have an entry other than 0 in a context (targets; heads learn nothing); "
+            "give other sequences"
+        )
     return (inputs, targets[:, -1:]), query.T @ query / len(query)
 
 

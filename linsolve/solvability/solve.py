@@ -190,7 +190,7 @@ def solve(
     rule = checked_step(WHO, step, within)
     refuse_nonlinear(WHO, activation, base=base, scale=scale, context=context)
     if context is not None and is_rank_one(weights):
-        refuse_besides(WHO, bias=bias, base=base, scale=scale, test=test, step=step)
+        refuse_besides(WHO, bias=bias, activation=activation, base=base, scale=scale, test=test, step=step)
         return solve_heads(WHO, read_heads(WHO, weights, data, rates, covariances, context), t, rtol, tolerance)
     other = equivalent(WHO, weights, data, rates, covariances, tolerance, bias, test, None, base, scale, context)
     if other is None:

@@ -115,6 +115,13 @@ def match_error(verdict, near, problem):
     return np.sqrt(np.mean(np.sum((X @ np.swapaxes(gap, 1, 2)) ** 2, axis=2), axis=1)).max()
 
 
+def test_a_base_that_solves_the_task_leaves_no_direction():
+    (a, b, X, _, base, scale, _), _ = drawn(4)
+    verdict = ls.applies([a, b], (X, X @ base.T), base=base, scale=scale)
+    assert verdict.directions.values.size == 0
+    assert "Nothing is left to learn" in str(verdict)
+
+
 def test_inputs_that_are_not_white_are_named():
     (a, b, X, Y, base, scale, _), _ = drawn(11)
     verdict = ls.applies([a, b], (X * np.linspace(1, 2, X.shape[1]), Y), base=base, scale=scale)

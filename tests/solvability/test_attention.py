@@ -236,6 +236,12 @@ def test_errors_name_the_argument(arguments, message):
         ls.applies(*arguments, context=3)
 
 
+def test_sequences_without_targets_are_refused():
+    tokens = np.random.default_rng(9).normal(size=(9, 4, 2))
+    with pytest.raises(ValueError, match=r"applies: data\[1\] = 0 must have an entry other than 0"):
+        ls.applies(MERGED, (tokens, np.zeros((9, 4))), context=3)
+
+
 def test_arguments_that_do_not_go_with_context_are_refused():
     for name in ("bias", "base"):
         with pytest.raises(ValueError, match=f"applies: {name} = 1.0 does not go with context"):
