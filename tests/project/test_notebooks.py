@@ -100,7 +100,8 @@ def test_sliders_degrade_to_a_picture(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("slider", "messages"), quick([(SLIDER, False), ("__import__('ipywidgets').interact(draw)", True)], 1)
+    ("slider", "messages"),
+    [(SLIDER, False), pytest.param("__import__('ipywidgets').interact(draw)", True, marks=pytest.mark.exhaustive)],
 )
 def test_sliders_make_a_client_send_nothing_to_the_kernel(slider, messages, tmp_path, monkeypatch):
     """A message that is sent while the client waits for a reply can take the wake-up of the waiting socket with it.
