@@ -4,5 +4,6 @@ EQUIVALENT: dict[str, str] = {
     "linsolve/systems/mode/growth_traced.py:growth: t > _LATE -> t >= _LATE": "both branches have converged then",
     "linsolve/core/adaptive.py:adaptive_descent: times[-1] + h -> times[-1] - h": "both say that h vanishes beside t",
     "linsolve/engines/compiled.py:_past_the_cache: not even or any": "the same numbers, stored another way",
+    "linsolve/cli/result.py:print_json: 1 -> 2": "the same JSON, indented otherwise",
     "linsolve/engines/compiled.py:module: 23 -> 24": "the least work for a thread: the same numbers on fewer threads",
 }

@@ -1,6 +1,7 @@
 """Bad uses of the command, generated over all subcommands and options: one line, exit 2, no output, no file."""
 
 import argparse
+import re
 
 import numpy as np
 import pytest
@@ -221,3 +222,11 @@ def test_every_subcommand_has_a_description_and_an_example(capsys, command):
     assert "Example: linsolve " in shown
     for action in parser._actions:
         assert action.help, action.dest
+
+
+@pytest.mark.parametrize("command", GOOD)
+def test_help_states_the_default_numbers(command):
+    for action in subparsers()[command]._actions:
+        stated = re.search(r"\[([-\d.e]+)\]", action.help or "")
+        if stated is not None and isinstance(action.default, int | float):
+            assert float(stated[1]) == action.default, action.option_strings
