@@ -427,6 +427,7 @@ def test_low_rank_adaptation_lies_on_the_simulation():
     panels("lora", data, adaptation)
 
 
+@pytest.mark.exhaustive
 def test_leaky_relu_networks_lie_on_the_closed_form_and_near_misses_do_not():
     data = leaky_units.compute_leaky_relu()
     for alpha, curve in data["losses"].items():
@@ -456,6 +457,7 @@ def test_sequences_of_tasks_lie_on_the_simulation():
     panels("tasks", data, task_sequences)
 
 
+@pytest.mark.exhaustive
 def test_pathways_lie_on_the_simulation_of_all_heads():
     data = pathways.compute_neural_race()
     for curve in (*data["speeds"].values(), data["race"]):
@@ -468,6 +470,7 @@ def test_pathways_lie_on_the_simulation_of_all_heads():
     panels("neural-race", data, pathways)
 
 
+@pytest.mark.exhaustive
 def test_the_times_of_two_modalities_lie_on_the_simulation():
     data = modalities.compute_unimodal_bias()
     assert np.abs(data["law"] / data["simulated"] - 1)[2:].max() <= 1e-4
