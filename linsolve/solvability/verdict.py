@@ -172,7 +172,7 @@ class Verdict:
         """Return the conditions that fail for the nearest case, or for the flow of the architecture."""
         known = {each.name: each for each in self.assessments}
         near = known.get(self.nearest.name) if self.nearest is not None else None
-        if near is None and len(self.assessments) == 1:
+        if near is None and self.subject and self.integrable:
             near = self.assessments[0]
         if near is None or not near.violated:
             return []

@@ -20,7 +20,7 @@ import links
 import pages
 import portraits
 import reference
-import systems
+import solved
 import tree
 
 from linsolve.studies.explorables import EXPLORABLES, write
@@ -44,7 +44,7 @@ def stage(sources: Path, chosen: list[gallery.Picture], alternatives: dict[str, 
     notebooks = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
     texts = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.md")}
     texts["which.md"] = texts["which.md"].replace("<!-- decision tree -->\n", tree.page())
-    texts |= pages.generated() | systems.generated() | reference.generated()
+    texts |= pages.generated() | solved.generated() | reference.generated()
     texts |= {
         "gallery.md": gallery.page(chosen, alternatives),
         "notebooks/index.md": pages.lessons([path.stem for path in notebooks]),
@@ -92,7 +92,7 @@ def build(out: Path, processes: int) -> int:
     sources, doctrees, html = (out / name for name in MADE[:3])
     chosen, pictures = gallery.pictures(), sources / "pictures"
     stage(sources, chosen, gallery.draw(pictures, chosen, processes))
-    portraits.draw(pictures, systems.SOLVED, processes)
+    portraits.draw(pictures, solved.SOLVED, processes)
     draw_home(pictures)
     paths = ["-c", str(HERE), "-d", str(doctrees), str(sources), str(html)]
     status = sphinx(["-W", "--keep-going", "-q", "-j", str(processes), "-b", "html", *paths])

@@ -187,6 +187,15 @@ TREE = Question(
             "flow = ls.LoRA(target=np.diag([4.0, 2.0, 2.0]), base=np.eye(3), scale=2.0)\n"
             "traj = flow(t, flow.of(*flow.init(3, 2, 3, size=0.1, rng=0)))",
         ),
+        "ReLU or leaky ReLU units in mirrored pairs, on mirrored samples.": Leaf(
+            (),
+            "X, w, u = rng.normal(size=(50, 3)), 0.3 * rng.normal(size=(4, 3)), 0.3 * rng.normal(size=(1, 4))\n"
+            "weights, X = [np.concatenate([w, -w]), np.concatenate([u, -u], axis=1)], np.concatenate([X, -X])\n"
+            'traj = ls.solve(weights, (X, X @ [1.0, -2.0, 0.5]), t, activation="relu")',
+        ),
+        "Gated pathways that race for one target.": Leaf(
+            ("NeuralRace",), "traj = ls.NeuralRace(s=1.0, contexts=4, served=[4, 1])(t, [1e-3, 1e-3])"
+        ),
         "A random ensemble; its mean and spread are needed.": _AVERAGES,
     },
 )

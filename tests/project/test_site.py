@@ -41,7 +41,7 @@ def main():
         yield load("__main__")
     finally:
         sys.path.remove(str(SITE))
-        for name in {"alt", "gallery", "links", "pages", "portraits", "reference", "systems", "tree"} - set(before):
+        for name in {"alt", "gallery", "links", "pages", "portraits", "reference", "solved", "tree"} - set(before):
             sys.modules.pop(name, None)
 
 
