@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
 from linsolve.numerics.quadrature import legendre
@@ -249,7 +251,8 @@ def integral_weights(xp: Any, values: Any, t: Any) -> Any:
     forever = xp.isinf(t)
     t = xp.where(forever, xp.zeros_like(t), t)
     positive = values > 0
-    inverse = 1 / xp.where(positive, values, xp.ones_like(values))
+    with np.errstate(over="ignore"):  # the inverse of a denormal number is used at t = inf only
+        inverse = 1 / xp.where(positive, values, xp.ones_like(values))
     inverse = xp.where(positive, inverse, xp.zeros_like(inverse))
     x = values * t
     return xp.where(forever | (x == xp.inf), inverse, t * phi(xp, x))

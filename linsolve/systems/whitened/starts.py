@@ -80,6 +80,8 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     tolerance = max([TOLERANCE, *(16 * sum(y.shape[-2:]) * spacing(v) for v in given)])
     least = xp.asarray(10) ** -10000 if arithmetic.is_object(xp) else float(np.finfo(float).tiny)
     sizes = [xp.max(xp.abs(m), axis=(-2, -1)) for m in (y, x, z)]
+    if not arithmetic.is_object(xp):
+        _refuse_denormal(who, dict(zip(names[1:], sizes[1:], strict=True)))
     a, b = (xp.sqrt(xp.maximum(size, least + 0 * size))[..., None, None] for size in sizes[1:])
     with np.errstate(over="ignore"):  # a product with zero Gram matrices divides by 0
         y, x, z, *sizes = (arithmetic.to_numpy(m) for m in (y / a / b, x / a / a, z / b / b, *sizes))
@@ -124,6 +126,17 @@ def refuse_large_target(who: str, target: Any, name: str = "target") -> None:
             f"{who}: {name} = {size:.3g} (largest entry) must be below {LARGEST:g} (its square is the loss); rescale "
             "it, weights and tau, or give it in linsolve.arithmetic.precise(50)"
         )
+
+
+def _refuse_denormal(who: str, sizes: dict[str, Any]) -> None:
+    """Raise an error for Gram matrices, of these largest entries, that have lost digits to underflow."""
+    for name, size in sizes.items():
+        found = arithmetic.to_numpy(size)
+        if ((found > 0) & (found < SMALLEST**2)).any():
+            raise OverflowError(
+                f"{who}: {name} = {found[found > 0].min():.3g} (largest entry) must be 0 or at least {SMALLEST**2:.1g} "
+                "(Gram matrix); rescale, or give it in linsolve.arithmetic.precise(50)"
+            )
 
 
 def products(who: str, layers: dict[str, Any]) -> tuple[Any, Any, Any]:

@@ -191,3 +191,12 @@ def test_accuracies_are_at_most_1():
     law = LAW(np.random.default_rng(0).normal(size=(30, 20)), np.eye(20), noise_variance=0.25)
     shares = np.array([law.accuracy(np.linspace(0, 9, 200), limit) for limit in np.geomspace(1, 1e3, 30)])
     assert shares.max() <= 1
+
+
+def test_a_denormal_ridge_is_answered_or_refused_by_name_without_a_warning():
+    law = ls.laws.GeneralizationOfData.example(np.random.default_rng(0))._with(ridge=np.asarray(5e-324))
+    assert np.isfinite(law.train_error([0.0, 1.0, np.inf])).all()
+    with pytest.raises(
+        OverflowError, match=r"GeneralizationOfData\.test_error: ridge of magnitude 4.94e-324 leads beyond"
+    ):
+        law.test_error([0.0, 1.0, np.inf])

@@ -137,6 +137,18 @@ def test_a_sequence_of_fine_tuning_tasks_equals_simulated_adapters():
         ),
         (lambda: ls.LoRA(np.eye(2), np.eye(2), scale=0.0), r"LoRA: scale = 0.0 must lie in \[1e-100, 1e100\]"),
         (lambda: ls.LoRA(np.eye(2), 1e200 * np.eye(2)), r"LoRA: base = 1e\+200 \(largest entry\) must be below"),
+        (
+            lambda: ls.LoRA(np.eye(2), np.eye(2), tau=1.7e308),
+            r"LoRA: tau = 1.7e\+308 makes the rate .* range of doubles",
+        ),
+        (
+            lambda: ls.LoRA(np.eye(2), np.eye(2), tau=5e-324),
+            r"LoRA: tau = 4.94e-324 makes the rate .* range of doubles",
+        ),
+        (
+            lambda: ls.LoRA(np.eye(2), 0 * np.eye(2))(1.0, (np.zeros((2, 2)), 5e-324 * np.eye(2), np.zeros((2, 2)))),
+            r"LoRA: gram_in = 4.94e-324 \(largest entry\) must be 0 or at least 9e-308",
+        ),
         (lambda: ls.LoRA.of(np.ones((2, 3)), np.ones((4, 1))), r"LoRA: rank = 2 in a, .* must equal rank = 1 in b"),
         (
             lambda: ls.LoRA(np.eye(2), 0 * np.eye(2))(1.0, (np.eye(2), np.eye(2), np.eye(2) / 4)),
