@@ -65,7 +65,8 @@ def integrate(
         Initial state. Each member of a batch is integrated separately, with its own step sizes.
     rtol, atol : float
         Tolerances of ``scipy.integrate.solve_ivp``; `atol` defaults to 1e-6 `rtol` times the largest entry of the
-        member's initial state, so that small components keep their relative accuracy.
+        member's initial state, so that small components keep their relative accuracy. A member that falls by six
+        decades is integrated again with that of its smallest state.
     method : str or class
         Any method of ``solve_ivp``, by name, or a class of solvers.
     max_evaluations : int
@@ -241,6 +242,10 @@ def _integrate_one(
         if side.any():
             stops, back = np.unique(np.abs(times[side]), return_inverse=True)
             found = rate.solve("integrate", sign * stops[-1], method, t_eval=sign * stops, rtol=rtol, atol=floor)
+            least = np.abs(found.y).max(axis=0).min()
+            if atol is None and 0 < least < 1e-6 * scale:  # the start is no measure of the errors of these states
+                finer = max(1e-6 * rtol * least, _TINY)
+                found = rate.solve("integrate", sign * stops[-1], method, t_eval=sign * stops, rtol=rtol, atol=finer)
             path[side] = found.y.T[back]
     return path
 

@@ -431,3 +431,9 @@ def test_descent_without_end_is_refused():
     with refused(ValueError, "descend: t / step = 100 must be at most 99"):
         ls.descend(flow, 1.0, 0.1, step=0.01, max_steps=99)
     assert ls.descend(flow, 1.0, 0.1, step=0.01, max_steps=100)["a"].shape == ()
+
+
+def test_integrate_follows_starts_far_above_their_end():
+    for start in (1e8, 1e17, 1e30):
+        found = ls.integrate(ls.BalancedMode(s=1.0), [0.0, 5.0], start)["a"]
+        np.testing.assert_allclose(found, ls.BalancedMode(s=1.0)([0.0, 5.0], start)["a"], rtol=1e-8)

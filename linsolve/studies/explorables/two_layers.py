@@ -122,7 +122,7 @@ def _lazy_end(xp: Any, alpha: Any, lengths: Any) -> dict[str, Any]:
 LAZY = Explorable(
     title="From lazy to feature learning",
     text="Two layers whose output is multiplied by $\\alpha$, while the loss is divided by $\\alpha^2$. A large "
-    "$\\alpha$ gives lazy training: the weights hardly move, the tangent kernel stays, and the output decays as "
+    "$\\alpha$ gives lazy training: the weights hardly move, the tangent kernel stays, and the error decays as "
     "in a linear model. A small $\\alpha$ gives feature learning: the kernel grows, and learning accelerates.",
     equation=r"L = (F - 1)^2/\alpha^2, \emsp F = \alpha u \middot W x, \emsp u_0 \perp W_0 x, \emsp "
     r"|u_0| = 1/|W_0 x| = \rho",
@@ -288,7 +288,7 @@ PARITY = Explorable(
     sliders=(
         Slider("delta", "distance from the stable line, $\\delta$", 1e-24, 0.1, 1e-20),
         Slider("size", "size of the weights at the start, $c$", 0.1, 2.0, 0.7, 0.05),
-        Slider("ratio", "learning rate of the second layer, $\\eta_w$", 0.25, 4.0, 0.7, 0.05),
+        Slider("ratio", "learning rate of the first layer, $\\eta_w$", 0.25, 4.0, 0.7, 0.05),
         Slider("end", "time shown", 5.0, 60.0, 40.0, 1.0),
     ),
     panels=(

@@ -51,7 +51,7 @@ def reversal(cells: int, rng: np.random.Generator) -> Diagram:
         x=Axis("x", angle, "angle between the tasks   (degrees; 180: reversal)", log=False),
         y=Axis("y", imbalance, r"imbalance of the layers  $\lambda/s = (u^2 - |w|^2)/s$", log=False),
         values=np.log10(needed),
-        label=r"$\log_{10} t$ to 1 % of the loss of the second task   (units of $\tau/s$)",
+        label=r"$\log_{10} t$ to 1 % of its loss at the switch   (units of $\tau/s$)",
         source="Curves: exact, $\\cos\\alpha = -(\\omega + \\lambda/2)/(\\omega - \\lambda/2)$, "
         "$\\omega^2 = s^2 + \\lambda^2/4$; times from the\nflow of $(w, u)$. "
         "Map: two tasks in sequence, one hidden unit, singular values $s$.\nSetting after Braun et al. (2022).",
