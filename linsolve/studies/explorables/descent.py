@@ -29,9 +29,9 @@ def _step(xp: Any, P: Any, Q: Any, residual: Any, k: Any, rate: Any) -> dict[str
 CHAOS = Explorable(
     title="Gradient descent: from rest to chaos",
     text="Two linear layers of any width on a line of data, trained by gradient descent with a finite step $h$, "
-    "started close to a minimum. Let $X$ be the step times the sharpness of the flattest minimum. Above $X = 2$ no minimum "
-    "attracts; cycles double their periods up to chaos. Above $X \\radic(1 + i) = 4$, with $i$ the imbalance, descent "
-    "diverges.",
+    "started close to a minimum. Let $X$ be the step times the sharpness of the flattest minimum. Above $X = 2$ no "
+    "minimum attracts; cycles double their periods up to chaos. Above $X \\radic(1 + i) = 4$, with $i$ the imbalance, "
+    "descent diverges.",
     equation=r"P \larr P (1 - 2 h r)^2, \emsp Q \larr Q (1 + 2 h r)^2, \emsp r = P - Q - 1, \emsp "
     r"X = 4 h, \emsp i = 4 P Q",
     sliders=(

@@ -53,7 +53,8 @@ class ZeroTargetRates(Flow):
     Source: Seleznova, thesis (2024), section 3.3, (44)-(50), with several rates; derived here.
 
     Accuracy: 1e-12 norm-wise against sixty digits; 1e-11 against simulated weights, with rates up to 1000 apart
-    (``tests/systems/collapse/test_zero_target_rates.py``).
+    (``tests/systems/collapse/test_zero_target_rates.py``). Where ``|E|`` is a few roundings of ``w(0)^2``, late
+    states are those of the rounded ``E``.
 
     Examples
     --------
@@ -303,13 +304,21 @@ def _beyond(xp: Any, x: Any, square: Any, total: Any, parts: Any, mu: Any) -> An
 
 
 def _root(xp: Any, square: Any, total: Any, parts: Any, mu: Any) -> Any:
-    """Return the root of `_beyond`, by Newton steps from the left of a concave function."""
+    """Return the root of `_beyond`, by Newton steps that never pass it.
+
+    From the left of a concave function; near its limit, which hides the root in rounding, of its distance from the
+    limit in logarithms, a convex function.
+    """
     falls, goal, own = _fallen(xp, square, total, parts)
+    left = xp.where(falls, total - square, goal)
+    near_limit = left < goal
 
     def step(x: Any) -> tuple[Any]:
-        slope = xp.sum(2 * mu * own * xp.exp(-2 * mu * x[..., None]), axis=-1)
+        decayed = own * xp.exp(-2 * mu * x[..., None])
+        kept, slope = xp.sum(decayed, axis=-1), xp.sum(2 * mu * decayed, axis=-1)
         value = xp.sum(-own * xp.expm1(-2 * mu * x[..., None]), axis=-1) - goal
-        return (x - xp.where(falls, value / slope, 0 * x),)
+        change = xp.where(near_limit, kept * xp.log(left / kept), value) / slope
+        return (x - xp.where(falls, change, 0 * x),)
 
     rounds = 60 + xp.dps // 4 if arithmetic.is_object(xp) else 200
     x = arithmetic.repeated(xp, rounds, step, goal / xp.sum(2 * mu * own, axis=-1))[0]

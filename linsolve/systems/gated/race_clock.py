@@ -76,6 +76,9 @@ class RaceClock(NamedTuple):
         logs, c = xp.broadcast_arrays(logs, c)
         span = arithmetic.implicit(xp, partial(_span, xp), partial(_short, xp), logs, c, gap + 0 * logs[..., 0])
         final = logs + c * span[..., None]
+        final = (
+            final - _total(xp, final, c, 0 * span)[0][..., None]
+        )  # of sum 1, whatever the rounding of the logarithms
         return cls(final, c, span, xp.sum(c * xp.exp(final), axis=-1))
 
     def _wide(self) -> RaceClock:
@@ -238,6 +241,7 @@ def _span(xp: Any, logs: Any, c: Any, gap: Any) -> Any:
         close = xp.abs(span) < 1
         some = xp.where(close, span, 0 * span)
         slope = xp.sum(c * xp.exp(logs + c * some[..., None]), axis=-1)
+        slope = xp.where(close, slope, xp.ones_like(slope))
         span = span - xp.where(close, _short(xp, some, logs, c, gap) / slope, 0 * span)
     return span
 

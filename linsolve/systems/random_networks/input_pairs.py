@@ -38,7 +38,7 @@ class PairRatio(NamedTuple):
     ARGUMENTS
     | {
         "cosine": Argument("cosine of the two inputs", "[-1, 1]"),
-        "mean_square": Argument("mean square of the entries of an input", "(0, inf)"),
+        "mean_square": Argument("mean square of the entries of an input", "[1e-150, 1e150]"),
         "slope": Argument("slope of the units at negative arguments", "[-1e30, 1e30]"),
     },
     single=True,

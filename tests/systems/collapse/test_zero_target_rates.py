@@ -93,6 +93,22 @@ def test_starts_beside_balance_keep_all_digits(count):
         assert abs(found["h"][0] - rest) <= 1e-12 * h
 
 
+@pytest.mark.parametrize(
+    ("eta", "w", "h", "t"),
+    [
+        (0.4404327790341691, 1.0660489217351803, (0.5207368780796188, -0.5991829605601064, -0.8123891042790585), 1e8),
+        (1.6376868244332188, 3.1255140013307554, (1.116942674442043, 0.13135528984481942, -1.3106089423110556), 1e6),
+        (0.5355111492168193, 1.0340407182898141, (0.5263089205264778, 0.6722404056810464, 0.5190643899793138), 1e8),
+    ],
+)
+def test_the_end_of_a_nearly_balanced_start_is_found(eta, w, h, t):
+    """The weight almost uses up its inputs: the root that ends the path lies where its equation is flat."""
+    found, size = ZeroTargetRates(eta, [0.5] * 3)(t, (w, h)), np.linalg.norm(h)
+    first, along = of_one_rate(eta, 0.5, size, w, t)
+    np.testing.assert_allclose(found["w"], first, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(found["h"], along * np.array(h) / size, rtol=0, atol=1e-11)
+
+
 def test_times_beyond_the_doubles_are_answered_without_a_warning():
     late = ZeroTargetRates(1.0, [1.0, 1.0])([0.0, 1.0, 1e300, np.inf], (1.0, [1e-150, 1e50]))
     np.testing.assert_array_equal(late["w"], [1.0, 0.0, 0.0, 0.0])
