@@ -110,10 +110,13 @@ def applies(
     only the last layer has a bias; or the hidden biases are zero and the last is the mean of the targets.
 
     A leaky ReLU network (ReLU: alpha = 0) with one hidden layer trains as the linear network :math:`g W_2 W_1 x`,
-    :math:`g = (1 + \alpha) / 2`, under three conditions, whose distances the verdict states: each hidden unit (w, u),
+    :math:`g = (1 + \alpha) / 2`, under four conditions, whose distances the verdict states: each hidden unit (w, u),
     its row of W1 and column of W2, has a mirrored unit (-w, -u); each sample (x, y) has a mirrored sample (-x, -y);
-    there is no bias, or an output bias of 0. Units or samples on a line through the origin may also cancel with other
-    multiplicities. The network then stays odd, and its weights are at every time those of the linear network, under
+    there is no bias, or an output bias of 0 and data of zero means; no unit has a sample, other than 0, with
+    :math:`w \cdot x = 0` exactly, where the slope is taken as :math:`\phi'(0) = g` and programs take another.
+    Units :math:`c_i (w, u)` on one line through the origin need not be pairs: the sums of :math:`c_i^2` of the two
+    sides must agree. The same holds for samples :math:`(c_i x, y_i)` on one line; the sum of :math:`|c_i| y_i` must
+    vanish, too. The network then stays odd, and its weights are at every time those of the linear network, under
     gradient flow, gradient descent, momentum and sign-equivariant optimizers such as Adam. ``verdict.flow()`` is the
     flow of the weights :math:`\sqrt g W_l`. With two or more hidden layers of mirrored units the network stays odd
     but does not stay linear: the verdict states the distance of its gradient. Source: Zhang, Saxe & Latham, "When are

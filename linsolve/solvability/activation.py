@@ -18,6 +18,9 @@ class Activation:
 
     .. math:: \phi(z) = g z + (1 - g) |z|, \qquad g = (1 + \alpha) / 2 .
 
+    The slope at 0 is taken as :math:`\phi'(0) = g`, the mean of both sides. Programs that take the slope
+    :math:`\alpha` for :math:`z \le 0`, such as PyTorch, differ for inputs of exactly 0.
+
     Parameters
     ----------
     alpha : float

@@ -15,6 +15,11 @@ time those of the linear network. :math:`\sqrt g\, W_l` are the weights of a lin
 mirrored units in the same way. Units on a line, :math:`c_i (w, u)`, also cancel if :math:`\sum c_i |c_i| = 0`, except
 for Adam.
 
+The slope at 0 is :math:`\phi'(0) = g`. Programs that take :math:`\alpha` there have other gradients for units and
+samples with :math:`w \cdot x = 0` exactly: a ReLU network with :math:`W_1 = 0` does not learn with the slope 0. A start
+with such a pair is therefore refused. A trained output bias moves with the mean residual, which vanishes at all times
+if the means of inputs and targets are 0.
+
 With a second hidden layer of mirrored units, the gradient has a term of size :math:`(1 - g)^2`, a product of two even
 functions, which is not 0: the network stays odd, but not linear.
 
@@ -102,7 +107,7 @@ class Reduction:
         more = "; the second learns even functions of its inputs" if depth > 2 else ""
         one = Condition("one hidden layer", abs(depth - 2) / depth, f"hidden layers: {depth - 1}{more}")
         units = self._units() if depth == 2 else ()
-        parts = [(one, "use one hidden layer"), *units, self._data(), *self._biases()]
+        parts = [(one, "use one hidden layer"), *units, self._data(), *self._biases(), *self._kink()]
         return [(dataclasses.replace(each, tolerance=self.network.tolerance), fix) for each, fix in parts]
 
     @property
@@ -154,9 +159,35 @@ class Reduction:
             detail = f"hidden units have trained biases, up to {size:.3g}; they move even from 0"
             yield Condition("no hidden bias", 1.0, detail), "leave the biases of the hidden layers out"
         if last is not None:
+            off = max(_relative_mean(each) for each in self.samples)
+            centered = Condition("zero means", off, "a trained output bias moves with the mean of the residual")
+            mend = "train on numpy.concatenate([X, -X]), numpy.concatenate([Y, -Y]), or leave the output bias out"
+            yield centered, mend
             size = norm(last)
             share = size / (size + norm(self.samples[1]) / np.sqrt(len(self.samples[1]))) if size > 0 else 0.0
             yield Condition("zero output bias", share, "an output bias of 0 stays 0"), "start the output bias at 0"
+
+    def _kink(self) -> Iterator[tuple[Condition, str]]:
+        """Yield the share of samples at 0 of the unit with most of them; biases of the hidden units are not linear."""
+        counts = self._kinks
+        if len(self.network.weights) == 2 and all(each is None for each in self.network.biases[:-1]):
+            unit = int(np.argmax(counts))
+            detail = "no unit has a sample with w . x = 0"
+            if counts[unit]:
+                detail = (
+                    f"hidden unit {unit} is at 0 for {counts[unit]} of {len(self.samples[0])} samples, where its slope "
+                    f"counts as g = {self.unit.gain:.4g}; gradient descent with the slope {self.unit.alpha:g} differs"
+                )
+            fix = "add small random numbers to the units, with opposite signs to their mirrored units"
+            yield Condition("no sample on a kink", float(counts[unit]) / len(self.samples[0]), detail), fix
+
+    @cached_property
+    @np.errstate(over="ignore", invalid="ignore")
+    def _kinks(self) -> np.ndarray:
+        """Number of samples x, other than 0, with w . x = 0, of each hidden unit (w, u) other than (0, 0)."""
+        first, second = self.network.weights[:2]
+        learns = first.any(axis=1) | second.any(axis=0)
+        return learns * sum(np.sum(X[X.any(axis=1)] @ first.T == 0, axis=0) for X, _ in self._blocks())
 
     def _blocks(self) -> Iterator[Samples]:
         """Yield the samples in blocks whose signals fit into the memory."""
@@ -192,19 +223,16 @@ class Reduction:
         far = max(each.distance for each, _ in self.measured)
         if far > ROUNDING:
             yield f"{self.unit}: mirrored up to {far:.2g}; the distance from the linear network has no bound."
-        first, last = self.network.weights
         rank, wanted = (int(np.linalg.matrix_rank(each)) for each in (self._gram(), self.network.cross))
         if rank < wanted:
             yield (
                 f"rank: mirrored units of rank {rank} learn at most {rank} of {wanted} directions, and the network "
                 "ends at a saddle; rounding errors break the symmetry of a simulation, which leaves the saddle."
             )
-        learns = first.any(axis=1) | last.any(axis=0)
-        kinks = sum(int(np.sum((X[X.any(axis=1)] @ first[learns].T) == 0)) for X, _ in self._blocks())
-        if kinks:
+        if self._kinks.any():
             yield (
-                f"kinks: hidden units are at 0 for {kinks} pairs of unit and sample. The loss has the slope g there; a "
-                "program that takes another slope differs at its first step."
+                f"kinks: hidden units are at 0 for {self._kinks.sum()} pairs of unit and sample. Their slope there "
+                f"counts as g; gradient descent with the slope {self.unit.alpha:g} differs."
             )
 
     def refuse(self, who: str) -> None:
@@ -252,6 +280,13 @@ class Reduction:
         route = f"{traj.route}; linear network of gain {self.unit.gain:.4g}"
         notes = (*self.notes(), *traj.notes)
         return dataclasses.replace(traj, route=route, notes=notes, values=values, kind=self.kind)
+
+
+def _relative_mean(values: np.ndarray) -> float:
+    """Return the norm of the mean of the rows, relative to their root mean square."""
+    size = float(np.abs(values).max())
+    scaled = values / (size or 1.0)
+    return norm(scaled.mean(axis=0)) / (norm(scaled) / np.sqrt(len(values)) or 1.0)
 
 
 def _on_odd_functions(each: Condition) -> Condition:

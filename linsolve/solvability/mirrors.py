@@ -19,6 +19,7 @@ from linsolve.core.reduced_network import norm
 
 __all__ = ["Mirror", "mirror"]
 
+LINE = 1e-13  # directions that differ by less are one line up to rounding
 SEARCHED = 32  # points without a mirror image whose nearest candidate is found
 
 
@@ -36,8 +37,10 @@ class Mirror(NamedTuple):
 def mirror(points: np.ndarray, values: np.ndarray, tolerance: float, least: float = 0.0) -> Mirror:
     """Return the relative distance from mirror symmetry of `points`, shape (n, d), with `values`, shape (n, m).
 
-    Points at the origin, or closer to it than `least` times the farthest, do not count. Directions that differ by less
-    than `tolerance` are one line.
+    Points at the origin, or closer to it than `least` times the farthest, do not count. A point that is alone on its
+    line is compared with the mirror image of its nearest candidate; other lines have the distances of their two sums.
+    Lines merge up to rounding, and again up to `tolerance`, where near copies of a point count as copies. The distance
+    is the larger of both; for a set of mirrored pairs that are moved a little it does not depend on `tolerance`.
     """
     if not points.any():
         return Mirror(0.0)
@@ -45,12 +48,18 @@ def mirror(points: np.ndarray, values: np.ndarray, tolerance: float, least: floa
     values = values / (norm(values) / np.sqrt(len(values)) or 1.0)
     sizes = np.linalg.norm(points, axis=1)
     kept = np.flatnonzero(sizes > least * sizes.max())
-    sizes = sizes[kept]
+    found = (_distance(points / sizes.max(), values, kept, line) for line in (LINE, max(tolerance, LINE)))
+    return max(found, key=lambda each: each.distance)
+
+
+def _distance(points: np.ndarray, values: np.ndarray, kept: np.ndarray, line: float) -> Mirror:
+    """Return the distance of the points `kept`; directions that differ by less than `line` are one line."""
+    sizes = np.linalg.norm(points[kept], axis=1)
     # a generic linear function tells lines and their two sides apart
     key = points[kept] / sizes[:, None] @ np.random.default_rng(0).normal(size=points.shape[1])
     order = np.argsort(np.abs(key), kind="stable")
     kept, sizes, side = kept[order], sizes[order], np.where(key[order] < 0, -1.0, 1.0)
-    first = np.flatnonzero(np.diff(np.abs(key[order]), prepend=-np.inf) > max(tolerance, 1e-14))
+    first = np.flatnonzero(np.diff(np.abs(key[order]), prepend=-np.inf) > line)
 
     def summed(each: np.ndarray) -> np.ndarray:
         return np.add.reduceat(each, first, axis=0)
@@ -61,15 +70,21 @@ def mirror(points: np.ndarray, values: np.ndarray, tolerance: float, least: floa
     both = np.where(alone, 0.0, np.maximum(squares, moments))
     worst = int(np.argmax(both))
     found = [Mirror(float(both[worst]), int(kept[first[worst]]))]
-    joint = np.concatenate([points / sizes.max(), values], axis=1)
-    found += [_nearest(joint, int(kept[i])) for i in first[alone][:SEARCHED]]
+    lone = kept[np.repeat(alone, np.diff(first, append=len(kept)))]
+    found += [_nearest(points, values, lone, int(kept[i])) for i in first[alone][:SEARCHED]]
     return max(found, key=lambda each: each.distance)
 
 
-def _nearest(joint: np.ndarray, point: int) -> Mirror:
-    """Return the distance of a point's mirror image from the nearest other point, relative to the point."""
-    gaps = np.linalg.norm(joint + joint[point], axis=1)
-    gaps[point] = np.inf
-    other = int(np.argmin(gaps))
-    distance = min(float(gaps[other] / np.linalg.norm(joint[point])), 1.0)
-    return Mirror(distance, point, other if np.isfinite(gaps[other]) else None)
+def _nearest(points: np.ndarray, values: np.ndarray, others: np.ndarray, point: int) -> Mirror:
+    """Return the distance of a point from the mirror image of the nearest of the others, at least that of its sums."""
+    joint = np.concatenate([points, values], axis=1)
+    others = others[others != point]
+    if not len(others):
+        return Mirror(1.0, point)
+    gaps = np.linalg.norm(joint[others] + joint[point], axis=1)
+    gap, other = float(gaps.min()), int(others[np.argmin(gaps)])
+    near, far = (float(np.linalg.norm(points[each])) for each in (point, other))
+    ratio = min(near, far) / max(near, far)
+    squares = (1 - ratio**2) / (1 + ratio**2)
+    moments = float(np.linalg.norm(near * values[point] + far * values[other])) / (near + far)
+    return Mirror(min(max(gap / float(np.linalg.norm(joint[point])), squares, moments), 1.0), point, other)

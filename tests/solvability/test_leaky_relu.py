@@ -369,6 +369,88 @@ def test_units_and_samples_on_a_line_may_cancel_with_other_multiplicities():
     assert ls.applies(weights, (X, Y), activation="relu").integrable
 
 
+def simulated_bias(weights, u, X, Y, steps, rate):
+    """Return the output bias of a ReLU network after gradient descent of all weights and the bias."""
+    bias = np.zeros(1)
+    for _ in range(steps):
+        hidden = np.maximum(X @ weights.T, 0.0)
+        error = Y - hidden @ u.T - bias
+        move = ((error @ u) * (X @ weights.T > 0)).T @ X / len(X)
+        u, weights, bias = u + rate * error.T @ hidden / len(X), weights + rate * move, bias + rate * error.mean(axis=0)
+    return bias
+
+
+@pytest.mark.parametrize("case", ["a sample at 0", "other multiplicities"])
+def test_samples_that_cancel_without_pairs_move_an_output_bias(case):
+    x = np.array([[1.0, 2.0]])
+    weights = [np.array([[0.5, 0.1], [-0.5, -0.1]]), np.array([[0.7, -0.7]])]
+    if case == "a sample at 0":
+        X, Y = np.concatenate([x, -x, 0 * x]), np.array([[1.0], [-1.0], [1.0]])
+        low, high = 1 / 3, 1.0
+    else:
+        X, Y = np.concatenate([2 * x, -x, -x, -x, -x]), np.array([[2.0], [-1.0], [-1.0], [-1.0], [-1.0]])
+        low, high = 0.3, 0.9
+    assert ls.applies(weights, (X, Y), activation="relu").integrable  # without a bias it is linear
+    assert abs(simulated_bias(*weights, X, Y, 200, 0.01)[0]) > 0.05
+    verdict = ls.applies(weights, (X, Y), bias=[None, 0.0], activation="relu")
+    assert not verdict.exact
+    (failed,) = verdict.assessments[0].violated[:1]
+    assert failed.name == "zero means"
+    assert low <= failed.distance <= high
+    with pytest.raises(ls.NotExact, match=r"needs zero means, relative distance 0\.\d+ \(a trained output bias moves"):
+        ls.solve(weights, (X, Y), 2.0, bias=[None, 0.0], activation="relu")
+
+
+def test_samples_on_a_kink_are_refused_and_a_small_step_off_it_is_answered():
+    X, Y = both_sides(np.eye(2), np.array([[1.0], [2.0]]))
+    axis, zero = (paired(np.array([w]), np.array([[0.7]])) for w in ([0.0, 1.0], [0.0, 0.0]))
+    for weights, share in ((axis, 0.5), (zero, 1.0)):
+        layers = weights
+        for _ in range(100):
+            layers = [w + 0.1 * v for w, v in zip(layers, velocity(layers, X, Y, 0.0), strict=True)]
+        assert not layers[0][:, 0].any()  # descent with the slope 0 stays still
+        assert np.abs(ls.solve([w / np.sqrt(2) for w in weights], (X, Y), 5.0)["w1"][:, 0]).min() > 0.1
+        verdict = ls.applies(weights, (X, Y), activation="relu")
+        assert "NOT EXACT" in str(verdict)
+        assert condition(verdict, "no sample on a kink").distance == share
+        with pytest.raises(
+            ls.NotExact, match=f"needs no sample on a kink, relative distance {share:.2g} .*hidden unit 0"
+        ):
+            ls.solve(weights, (X, Y), 1.0, activation="relu")
+        moved = [weights[0] + [[1e-3, 1e-3], [-1e-3, -1e-3]], weights[1]]
+        right = simulate(moved, X, Y, 0.0, np.ones(2), [0.0, 1.0])
+        traj = ls.solve(moved, (X, Y), [0.0, 1.0], activation="relu", rtol=1e-13)
+        assert max(distance(traj[f"w{i}"], each) for i, each in enumerate(right, start=1)) <= 1e-12
+    idle = [np.concatenate([axis[0] + 1e-3 * np.array([[1], [-1]]), np.zeros((1, 2))]), np.array([[0.7, -0.7, 0.0]])]
+    assert ls.applies(idle, (X, Y), activation="relu").integrable  # a unit that is 0 does not learn
+    X, Y = np.concatenate([X, np.zeros((2, 2))]), np.concatenate([Y, [[1.0], [-1.0]]])
+    assert ls.applies(moved, (X, Y), activation="relu").integrable  # a sample at 0 moves no weight
+
+
+@pytest.mark.parametrize("name", ["a unit is moved", "a label is moved", "inputs are moved"])
+def test_a_distance_is_the_same_number_under_any_tolerance(name):
+    weights, data, *_, broken, _ = near_miss(name)
+    if name == "inputs are moved":
+        data = data[0] - 0.01 + 1e-4 * np.random.default_rng(0).normal(size=data[0].shape), data[1]
+    strict, loose = (
+        condition(ls.applies(weights, data, activation="relu", tolerance=each), broken) for each in (1e-9, 1e-2)
+    )
+    assert loose.ok
+    assert not strict.ok
+    assert strict.distance == pytest.approx(loose.distance, rel=1e-12)
+    notes = " ".join(ls.solve(weights, data, 1.0, activation="relu", tolerance=1e-2).notes)
+    assert f"mirrored up to {strict.distance:.2g};" in notes
+    with pytest.raises(ls.NotExact, match=f"relative distance {strict.distance:.2g} "):
+        ls.solve(weights, data, 1.0, activation="relu")
+
+
+def test_near_copies_of_a_sample_are_not_its_mirrored_samples():
+    points, values = both_sides(np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[1.0], [2.0]]))
+    copied = np.concatenate([points, points[:1] + 1e-5 * np.eye(2)[:1]]), np.concatenate([values, values[:1]])
+    for tolerance in (1e-9, 1e-3):
+        assert mirror(*copied, tolerance).distance > 0.3
+
+
 def test_an_output_bias_of_zero_stays_zero():
     weights, data, alpha, rates, _ = drawn(5)
     bias = [None, np.zeros(data[1].shape[1])]
@@ -472,8 +554,9 @@ def test_bad_activations_are_named(call):
 def test_notes_name_kinks_and_a_rank_that_is_too_small():
     gen = np.random.default_rng(0)
     weights = paired(np.array([[1.0, 0.0]]), np.array([[1.0], [0.5]]))
-    X, Y = both_sides(np.array([[0.0, 1.0], [1.0, 1.0]]), gen.normal(size=(2, 2)))
-    notes = " ".join(ls.solve(weights, (X, Y), 1.0, activation="relu").notes)
+    inputs = np.concatenate([[[0.0, 1.0]], np.ones((19, 1)) * [1.0, 1.0]])
+    X, Y = both_sides(inputs, gen.normal(size=(20, 2)))
+    notes = " ".join(ls.solve(weights, (X, Y), 1.0, activation="relu", tolerance=0.06).notes)
     assert "kinks: hidden units are at 0 for 4 pairs of unit and sample" in notes
     assert "rank: mirrored units of rank 1 learn at most 1 of 2 directions" in notes
     weights, data, alpha, rates, _ = drawn(4)
