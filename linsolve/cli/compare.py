@@ -52,7 +52,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--order", type=float, metavar="P", help="require this order of convergence in the step size")
     parser.add_argument("--tolerance", type=float, default=0.01, metavar="E", help="allow this relative error [0.01]")
     parser.add_argument("--names", metavar="A,B,...", help="compare these quantities [all that are known]")
-    parser.add_argument("--out", metavar="FILE", help="write the figure to this .png, .pdf or .svg file [none]")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="write the figure to this .png, .pdf or .svg file; missing folders are created [none]",
+    )
     add_json(parser, "errors, orders and verdict")
 
 

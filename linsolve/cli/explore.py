@@ -15,7 +15,9 @@ EXAMPLE = "linsolve explore stages --out stages.html"
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="write this page; without NAME, list the pages")
-    parser.add_argument("--out", metavar="FILE", help="write to this .html file [NAME.html]")
+    parser.add_argument(
+        "--out", metavar="FILE", help="write to this .html file; missing folders are created [NAME.html]"
+    )
     add_json(parser, "the list, or the file")
 
 

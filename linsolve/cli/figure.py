@@ -15,7 +15,11 @@ EXAMPLE = "linsolve figure 2 --out figure-2.pdf"
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="draw this figure; without NAME, list the figures")
-    parser.add_argument("--out", metavar="FILE", help="write to this .png, .pdf or .svg file [figure-NAME.png]")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="write to this .png, .pdf or .svg file; missing folders are created [figure-NAME.png]",
+    )
     parser.add_argument("--seed", type=int, default=0, help="set the seed of the random starts [0]")
     add_json(parser, "the list, or data and file")
 

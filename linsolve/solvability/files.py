@@ -83,8 +83,13 @@ def read_weights(source: str | os.PathLike[str], who: str = "applies", names: st
     return arranged(who, path, found, names)
 
 
-def arranged(who: str, path: Path, found: Mapping[str, np.ndarray], names: str | None = None) -> Weights:
-    """Return the layers and biases among the arrays of the file `path`; see `read_weights`."""
+def arranged(
+    who: str, path: Path, found: Mapping[str, np.ndarray], names: str | None = None, *, option: bool = True
+) -> Weights:
+    """Return the layers and biases among the arrays of the file `path`; see `read_weights`.
+
+    `option` is whether the command has the option ``--layers``, for errors.
+    """
     chosen = None if names is None else _chosen(who, path, names, found)
     entries = [_entry(who, path, name) for name in (found if chosen is None else chosen)]
     for each in entries:
@@ -97,7 +102,7 @@ def arranged(who: str, path: Path, found: Mapping[str, np.ndarray], names: str |
         )
     given = _biases(who, path, layers, [e for e in entries if e.bias], found)
     named = dict(zip([e.name for e in layers], given or [], strict=False))
-    layers = _ordered(who, path, _counted(layers)) if chosen is None else layers
+    layers = _ordered(who, path, _counted(layers), option=option) if chosen is None else layers
     biases = [named[e.name] for e in layers] if named else None
     called, kernels = [e.name for e in layers], [e.name for e in layers if e.kernel]
     notes = [f"{', '.join(kernels)}: shape (inputs, units), transposed."] if kernels else []
@@ -219,27 +224,27 @@ def _counted(layers: list[_Entry]) -> list[_Entry]:
     return [e._replace(stem=f"{e.stem}_#", order=(*e.order, 0)) if f"{e.stem}_#" in stems else e for e in layers]
 
 
-def _ordered(who: str, path: Path, layers: list[_Entry]) -> list[_Entry]:
+def _ordered(who: str, path: Path, layers: list[_Entry], *, option: bool) -> list[_Entry]:
     """Return the layers by number; raise for names of several kinds, repeated numbers and gaps."""
-    names = ", ".join(e.name for e in layers)
+    names, what = ", ".join(e.name for e in layers), "weights" if option else "runs"
     if len(layers) == 1 and layers[0].order in ((), (0,), (1,)):
         return layers
     stems = {e.stem for e in layers}
     lengths = {len(e.order) for e in layers}
     if len(stems) > 1 or lengths == {0} or len(lengths) > 1 or len({e.kernel for e in layers}) > 1:
         raise ValueError(
-            f"{who}: weights = {path} has layers {names} (their order cannot be told from the names); name them W1, "
-            "W2, ..., or say --layers FIRST,...,LAST"
+            f"{who}: {what} = {path} has layers {names} (their order cannot be told from the names); name them W1, "
+            f"W2, ...{', or say --layers FIRST,...,LAST' if option else ''}"
         )
     layers = sorted(layers, key=lambda e: e.order)
     steps = np.diff([e.order for e in layers], axis=0)
     moving = np.flatnonzero(np.any(steps, axis=0)) if len(layers) > 1 else np.arange(1)
     first = layers[0].order[int(moving[0])] if len(moving) else 0
+    fix = f"say --layers {','.join(e.name for e in layers)}" if option else "name them W1, W2, ..."
     if len(moving) != 1 or (steps[:, moving[0]] != 1).any() or first > 1:
         raise ValueError(
-            f"{who}: weights = {path} has layers {names} but must have all of them, numbered without a gap from 0 or 1 "
-            f"(a gap may hide a layer or a nonlinear unit); if nothing is missing, say --layers "
-            f"{','.join(e.name for e in layers)}"
+            f"{who}: {what} = {path} has layers {names} but must have all of them, numbered without a gap from 0 or 1 "
+            f"(a gap may hide a layer or a nonlinear unit); if nothing is missing, {fix}"
         )
     return layers
 

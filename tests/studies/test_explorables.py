@@ -223,6 +223,9 @@ def test_the_command_lists_and_writes_pages(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["explore"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(EXPLORABLES)
+    assert main(["explore", "stages", "--out", "new/folder/page.html"]) == 0
+    assert capsys.readouterr().out == "new/folder/page.html\n"
+    assert (tmp_path / "new" / "folder" / "page.html").is_file()
     assert main(["explore", "stages"]) == 0
     assert capsys.readouterr().out == "stages.html\n"
     assert (tmp_path / "stages.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")

@@ -389,17 +389,17 @@ def test_command_lists_and_draws(tmp_path, capsys):
     assert main(["figure", "D.1", "--out", str(out)]) == 0
     assert out.stat().st_size > 10_000
     assert main(["figure", "D.2"]) == 2
-    assert "figures: name = 'D.2' is unknown; did you mean 'D." in capsys.readouterr().err
+    assert "figure: name = 'D.2' is unknown; did you mean 'D." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["2", "--out", "f.xyz"], "figures: out = f.xyz must be a file ending in .png, .pdf, .svg"),
-        (["2", "--out", "f"], "figures: out = f must be a file ending in"),
-        (["2", "--out", "."], "figures: out = . must be a file ending in"),
-        (["2", "--out", "file/f.png"], "figures: out = file is not a folder"),
-        (["2", "--seed", "-1"], "figures: seed = -1 must not be negative"),
+        (["2", "--out", "f.xyz"], "figure: out = f.xyz must be a file ending in .png, .pdf, .svg"),
+        (["2", "--out", "f"], "figure: out = f must be a file ending in"),
+        (["2", "--out", "."], "figure: out = . must be a file ending in"),
+        (["2", "--out", "file/f.png"], "figure: out = file is not a folder"),
+        (["2", "--seed", "-1"], "figure: seed = -1 must not be negative"),
         (["2", "3"], "unrecognized arguments: 3"),
     ],
 )

@@ -62,6 +62,7 @@ def test_a_right_simulator_passes_and_its_error_is_the_distance_from_an_independ
         ((-1.0, -1.0), "the run moves against its gradient flow: the sign", None),
         ((-1.0, 1.0), "w1 moves against its gradient flow: the sign of the learning rate of w1", None),
         ((-2.0, -2.0), "the run moves against its gradient flow, .* times as fast", 2.0),
+        ((0.01, 1.0), "w1 moves .* times as fast as gradient flow: the learning rate of w1 is 0.01", 0.01),
         ((0.0, 1.0), "w1 does not move: the learning rate of w1 is 0", None),
     ],
 )
@@ -120,6 +121,41 @@ def test_observables_alone_give_the_factor_of_time():
     assert ls.compare({"t": t, "loss": MODE(t, STATE)["loss"]}, MODE, start=STATE).error <= 1e-12
     check = ls.compare({"t": t, "loss": 2 * MODE(t, STATE)["loss"]}, MODE, start=STATE)
     assert check.findings[-1] == "loss is 2 times the exact one at every time: it has another definition."
+
+
+def trained_mode(rate, count=2000):
+    """Return the path of the mode under gradient descent with this learning rate."""
+    path = [0.5]
+    for _ in range(count):
+        path.append(path[-1] + rate * 2 * path[-1] * (2.0 - path[-1]))
+    return np.array(path)
+
+
+@pytest.mark.parametrize("every", [1, 20])
+@pytest.mark.parametrize("seen", ["a", "loss"])
+@pytest.mark.parametrize("factor", [0.02, 1e-3, 1e-5])
+def test_a_run_that_moves_slowly_has_its_factor_and_only_a_frozen_one_does_not_move(factor, seen, every):
+    t = 0.01 * np.arange(2001)[::every]
+    a = trained_mode(0.01 * factor)[::every]
+    (said,) = ls.compare({"t": t, seen: MODE_OBSERVED[seen](a)}, MODE, start=0.5).findings[1:]
+    assert float(re.search(r"is (\S+) times the stated one", said)[1]) == pytest.approx(factor, rel=0.01)
+    (said,) = ls.compare({"t": t, seen: MODE_OBSERVED[seen](0 * t + 0.5)}, MODE, start=0.5).findings[1:]
+    assert said.startswith("the run does not move: the learning rate is 0.")
+
+
+MODE_OBSERVED = {"a": lambda a: a, "loss": lambda a: 0.5 * (2.0 - a) ** 2}
+
+
+@pytest.mark.parametrize("seen", MODE_OBSERVED)
+@pytest.mark.parametrize("own", [{}, {"step": 0.003}])
+def test_step_numbers_saved_as_times_are_named(seen, own):
+    hint = "t looks like step numbers: save step times learning rate"
+    a, k = MODE_OBSERVED[seen](trained_mode(0.003)), np.arange(2001)
+    assert hint in ls.compare({"t": k, seen: a} | own, MODE, start=0.5).findings[1]
+    assert ls.compare({"t": 0.003 * k, seen: a} | own, MODE, start=0.5).ok
+    # neither times that are not whole, nor another step size
+    assert hint not in ls.compare({"t": 0.1 * k, seen: a} | own, MODE, start=0.5).findings[1]
+    assert hint not in ls.compare({"t": k, seen: a, "step": 0.1}, MODE, start=0.5).findings[1]
 
 
 def test_raw_weights_give_the_state_of_a_flow():
@@ -196,6 +232,34 @@ def test_parameters_and_arrays_that_do_not_fit_are_refused_by_name():
         ls.compare(trained() | {"w2": LAYERS[1]}, (X, Y))
 
 
+SIZES = r"{} of run has shape \({},\) but must have a leading axis of times \(201 entries for 200 times\)"
+TURNED = {f"{name}.kernel": trained()[f"w{k}"].transpose(0, 2, 1) for k, name in ((1, "a"), (2, "b"))}
+
+
+@pytest.mark.parametrize(
+    ("run", "exact", "said"),
+    [
+        ({"t": [0.0], "a": [0.1]}, MODE, r"t of run = \[0.0\] must have two or more times"),
+        ({"t": np.arange(200.0), "a": np.ones(201)}, MODE, SIZES.format("a", 201)),
+        ({"t": np.arange(200.0), "u": np.ones(201)}, MODE, SIZES.format("u", 201)),
+        (
+            {"k": [0, 1], "a": [0.1, 0.2]},
+            MODE,
+            r"step is missing in run .* add the number step to the run, or give steps",
+        ),
+        (trained(until=0.1), (X, Y[:, :1]), r"Y has 1 columns"),
+        (
+            {"t": np.arange(201.0), **TURNED},
+            (X, Y),
+            r"runs = run has layers a.kernel, b.kernel .* name them W1, W2, ...$",
+        ),
+    ],
+)
+def test_errors_name_the_argument_and_a_fix_that_exists(run, exact, said):
+    with pytest.raises(ValueError, match=f"^compare: {said}"):
+        ls.compare(run, exact)
+
+
 def test_a_run_that_diverges_fails_from_that_time():
     t = np.linspace(0.0, 1.0, 11)
     a = np.array(MODE(t, STATE)["a"])
@@ -251,9 +315,9 @@ def here(tmp_path, monkeypatch):
 
 
 def test_the_exit_status_is_0_for_pass_and_1_for_fail(here, capsys):
-    assert main(["compare", "good.npz", "--flow", "BalancedMode", "--out", "good.svg"]) == 0
+    assert main(["compare", "good.npz", "--flow", "BalancedMode", "--out", "new/good.svg"]) == 0
     assert "PASS: relative error" in capsys.readouterr().out
-    assert Path("good.svg").read_text().count("<svg") == 1
+    assert Path("new/good.svg").read_text().count("<svg") == 1
     assert main(["compare", "fast.npz", "--flow", "BalancedMode", "--set", "s=2"]) == 1
     out = capsys.readouterr().out
     assert "FAIL: relative error" in out

@@ -143,12 +143,12 @@ def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
     from linsolve.plot.style import figure
 
     if name not in FIGURES:
-        raise ValueError(unknown_name("figures", "name", name, FIGURES))
+        raise ValueError(unknown_name("figure", "name", name, FIGURES))
     if seed < 0:
-        raise ValueError(f"figures: seed = {seed} must not be negative (of the random starts); say 0")
+        raise ValueError(f"figure: seed = {seed} must not be negative (of the random starts); say 0")
     if Path(out).suffix.lower() not in FORMATS or Path(out).is_dir():
-        raise ValueError(f"figures: out = {out} must be a file ending in {', '.join(FORMATS)} (the figure); rename it")
-    folder_to_fill("figures", Path(out).parent)
+        raise ValueError(f"figure: out = {out} must be a file ending in {', '.join(FORMATS)} (the figure); rename it")
+    folder_to_fill("figure", Path(out).parent)
     about = FIGURES[name]
     module = importlib.import_module(f"linsolve.studies.figures.{about.module}")
     data = getattr(module, f"compute_{about.name}")(seed)

@@ -229,7 +229,7 @@ def _findings(
     if low:
         reasons.append(_of_order(finest, orders[-1], order))  # type: ignore[arg-type]
     wrong = not low or not orders[-1] > 1 - SLACK  # a run that converges to the exact solution has the right rates
-    return reasons + (diagnosis(reference, finest.error) if reasons and wrong else [])
+    return reasons + (diagnosis(reference, finest.error, finest.step) if reasons and wrong else [])
 
 
 def _of_order(finest: RunErrors, observed: float, order: float) -> str:

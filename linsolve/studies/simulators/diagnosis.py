@@ -16,6 +16,8 @@ __all__ = ["Speeds", "diagnosis", "speeds"]
 
 EXPLAINED = 0.95  # share of the squared moves that a factor must explain
 NEAR = 0.05  # relative distance of a factor from a known one
+FACTORS = 1e-6, 1e3  # factors of time that are fitted to observables
+SMALL = 0.1  # factors below it, on whole times, suggest step numbers
 GAIN = 3.0  # factor by which the error must fall
 STEPPED = 1e-8  # share of the squared moves by which a run may differ from gradient descent
 HUGE = 1e6  # size of states, relative to the start, whose velocities are not compared
@@ -72,13 +74,14 @@ def _fitted(seen: np.ndarray, due: np.ndarray) -> tuple[float, float]:
     return factor, 1 - float(np.sum((seen - factor * due) ** 2)) / total if total else 1.0
 
 
-def diagnosis(reference: Reference, error: float) -> list[str]:
-    """Return sentences on the factors of the learning rates that explain the error of a run."""
-    found = _from_speeds(reference, error) if reference.state is not None else _from_times(reference, error)
+def diagnosis(reference: Reference, error: float, step: float | None = None) -> list[str]:
+    """Return sentences on the factors of the learning rates that explain the error of a run of this step size."""
+    explain = _from_times if reference.state is None else _from_speeds
+    found = explain(reference, error, step)
     return found + _of_scale(reference)
 
 
-def _from_speeds(reference: Reference, error: float) -> list[str]:
+def _from_speeds(reference: Reference, error: float, step: float | None) -> list[str]:
     kept = _tame(reference)
     if kept < 2:
         return []
@@ -95,12 +98,12 @@ def _from_speeds(reference: Reference, error: float) -> list[str]:
     if stepped:
         proof = "Every step of the run is such a step of gradient descent."
         alone = [f"{proof[:-1].replace('such a', 'a')} with the stated learning rates: the error is that of its size."]
-        return [f"{_said(name, factor, reference.causes)} {proof}" for name, factor in odd.items()] or alone
+        return [f"{_said(name, factor, reference, step)} {proof}" for name, factor in odd.items()] or alone
     left = _error_with(reference, dict.fromkeys(found.factors, common) if same else found.factors)
     if left is not None and not left < error / GAIN:
         return []
     proof = "" if left is None else f" With this, the error is {left:.2g}."
-    return [_said(name, factor, reference.causes) + proof for name, factor in odd.items()]
+    return [_said(name, factor, reference, step) + proof for name, factor in odd.items()]
 
 
 def _tame(reference: Reference) -> int:
@@ -128,43 +131,52 @@ def _error_with(reference: Reference, factors: Mapping[str, float]) -> float | N
     return max(float(each.max()) for each in found.values())
 
 
-def _from_times(reference: Reference, error: float) -> list[str]:
+def _from_times(reference: Reference, error: float, step: float | None) -> list[str]:
     """Fit one factor of time to observables."""
     from scipy.optimize import minimize_scalar
 
-    def distance(power: float, sign: float) -> float:
+    def distance(factor: float) -> float:
         try:
-            exact = reference.at(sign * np.exp(power) * reference.t)
+            exact = reference.at(factor * reference.t)
             found = distances(reference.simulated, {name: exact[name] for name in reference.simulated})
         except (ValueError, ArithmeticError):  # backward beyond the blow-up
             return float("inf")
         return max(float(each.max()) for each in found.values())
 
-    grid = np.linspace(-np.log(1000), np.log(1000), 141)
-    starts = [(distance(power, sign), power, sign) for sign in (1.0, -1.0) for power in grid]
-    _, power, sign = min(starts)
-    width = grid[1] - grid[0]
-    best = minimize_scalar(
-        distance, (power - width, power + width), args=(sign,), bounds=(power - width, power + width)
-    )
-    factor, left = sign * float(np.exp(best.x)), float(best.fun)
+    if all((value == value[:1]).all() for value in reference.simulated.values()):
+        factor, left = 0.0, distance(0.0)
+    else:
+        grid = np.linspace(np.log(FACTORS[0]), np.log(FACTORS[1]), 211)
+        _, power, sign = min((distance(sign * np.exp(power)), power, sign) for sign in (1.0, -1.0) for power in grid)
+        width = grid[1] - grid[0]
+        best = minimize_scalar(lambda power: distance(sign * np.exp(power)), bounds=(power - width, power + width))
+        factor, left = sign * float(np.exp(best.x)), float(best.fun)
     if not left < error / GAIN or abs(factor - 1) <= NEAR / 2:
         return []
-    return [_said("", factor, reference.causes) + f" With this, the error is {left:.2g}."]
+    return [_said("", factor, reference, step) + f" With this, the error is {left:.2g}."]
 
 
-def _said(name: str, factor: float, causes: Mapping[str, float]) -> str:
+def _said(name: str, factor: float, reference: Reference, step: float | None) -> str:
     """Return a sentence on one factor of the learning rates: of one array, or of all."""
     rate, what = (f"the learning rate of {name}", name) if name else ("the learning rate", "the run")
-    if abs(factor) < NEAR / 2:
+    if factor == 0:  # no weight moves
         return f"{what} does not move: {rate} is 0."
     size = f"{abs(factor):.3g}"
     if factor < 0:
         speed = "" if abs(abs(factor) - 1) <= NEAR else f", {size} times as fast"
         return f"{what} moves against its gradient flow{speed}: the sign of {rate} or of the gradient is wrong."
-    near = [cause for cause, known in causes.items() if abs(factor - known) <= NEAR * known]
+    speed = f"{what} moves {size} times as fast as gradient flow"
+    if not name and _is_of_counts(factor, reference.t, step):
+        return f"{speed}; t looks like step numbers: save step times learning rate."
+    near = [cause for cause, known in reference.causes.items() if abs(factor - known) <= NEAR * known]
     why = f", as for {' or '.join(near)}" if near and not name else ""
-    return f"{what} moves {size} times as fast as gradient flow: {rate} is {size} times the stated one{why}."
+    return f"{speed}: {rate} is {size} times the stated one{why}."
+
+
+def _is_of_counts(factor: float, t: np.ndarray, step: float | None) -> bool:
+    """Return whether times look like step numbers: whole, and with a factor near the step size; small, without it."""
+    likely = factor <= SMALL if step is None else abs(factor - step) <= NEAR * step
+    return likely and bool((t == np.rint(t)).all())
 
 
 def _of_scale(reference: Reference) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import plot
+from linsolve.core.results import folder_to_fill, whole_files
 from linsolve.plot.axes import LABELS, falls, scale_axis
 from linsolve.studies.simulators.errors import distances
 from linsolve.studies.simulators.reference import Reference
@@ -23,12 +24,11 @@ HUGE = 1e3  # size, relative to the exact quantity, beyond which a run is not dr
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a figure; raise ValueError for another kind of file, or without its folder."""
+    """Return the path of a figure; raise ValueError for another kind of file, or a folder that cannot be written."""
     path = Path(path)
-    if path.suffix.lower() not in KINDS or path.is_dir() or not path.absolute().parent.is_dir():
-        raise ValueError(
-            f"{WHO}: out = {path} must be a {', '.join(KINDS)} file in an existing folder (figure); choose another name"
-        )
+    if path.suffix.lower() not in KINDS or path.is_dir():
+        raise ValueError(f"{WHO}: out = {path} must be a {', '.join(KINDS)} file (figure); choose another name")
+    folder_to_fill(WHO, path.parent)
     return path
 
 
@@ -44,7 +44,8 @@ def write(check: Any, path: str | os.PathLike[str]) -> None:
             _draw_orders(check, axes[2])
         order = f", order {check.orders[-1]:.2f}" if check.orders and np.isfinite(check.orders[-1]) else ""
         fig.suptitle(f"{'PASS' if check.ok else 'FAIL'}: relative error {check.error:.3g}{order}", x=0.01, ha="left")
-        fig.savefig(path)
+        with whole_files(path.parent) as made:
+            fig.savefig(made / path.name)
 
 
 def _draw_runs(check: Any, ax: Any) -> None:

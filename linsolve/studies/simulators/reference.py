@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from linsolve.core.network import deep_weights
 from linsolve.core.query import NotExact
 from linsolve.solvability.files import arranged, is_weight
 from linsolve.solvability.solve import solved
+from linsolve.solvability.trajectory import WHO as SOLVE
 from linsolve.studies.simulators.runs import Run
 from linsolve.studies.simulators.tables import WHO
 
@@ -67,6 +69,8 @@ def of_flow(run: Run, flow: Flow, start: Any = None, names: Any = None) -> Refer
     who = type(flow).__name__
     _refuse_other_parameters(run, flow)
     state, used = _state(run, flow)
+    if state is None:
+        _refuse_without_times(run, _names_of_state(flow, raw=start is None))
     if start is None and state is None:
         raise ValueError(
             f"{WHO}: start is missing ({run.name} has {', '.join(run.keys()) or 'no arrays over time'}, not the state "
@@ -101,10 +105,21 @@ def _refuse_without_times(run: Run, names: Iterable[str]) -> None:
     """Raise if an array of the run that has one of these names lacks the axis of times."""
     for name in names:
         if name in run.others:
+            shape = run.others[name].shape
+            sizes = f"{shape[0]} entries for {run.count} times" if shape else "array over time"
             raise ValueError(
-                f"{WHO}: {name} of {run.name} has shape {run.others[name].shape} but must have a leading axis of times "
-                "(array over time); write it at every time, or leave it out"
+                f"{WHO}: {name} of {run.name} has shape {shape} but must have a leading axis of times ({sizes}); write "
+                "it at every time, or leave it out"
             )
+
+
+def _names_of_state(flow: Flow, *, raw: bool) -> list[str]:
+    """Return the names of the fields of the state, and of the raw weights that give it, that no parameter has."""
+    names = list(flow.State._fields)  # type: ignore[attr-defined]
+    if raw:
+        with suppress(NotImplementedError):
+            names += [each for name in flow.definition(np).weights for each in (name, name.upper())]
+    return [name for name in names if name not in flow.parameters()]
 
 
 def _state(run: Run, flow: Flow) -> tuple[Any, set[str]]:
@@ -137,13 +152,19 @@ def of_network(run: Run, data: Any, rates: Any = None, names: Any = None) -> Ref
             f"{WHO}: {run.name} has {', '.join(run) or 'no arrays over time'} but must have layers W1, W2, ... with a "
             "leading axis of times (weights of the run); write them, or name a flow"
         )
-    slices = [arranged(WHO, Path(run.name), {name: v[k] for name, v in found.items()}) for k in range(len(run.t))]
+    slices = [
+        arranged(WHO, Path(run.name), {name: v[k] for name, v in found.items()}, option=False)
+        for k in range(len(run.t))
+    ]
     first, times = slices[0], run.t - run.t[0]
 
     def at(times: np.ndarray) -> Any:
         return solved(first.layers, data, times, rates, first.biases, None, 1e-10, None, False, first.names)
 
-    exact = at(times)
+    try:
+        exact = at(times)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise type(error)(str(error).replace(f"{SOLVE}: ", f"{WHO}: ", 1)) from None
     has = [bias is not None for bias in first.biases or []]
     layers = [np.stack([_matrix(each.layers[k]) for each in slices]) for k in range(len(first.layers))]
     every: list[Any] = [each.biases for each in slices]

@@ -36,6 +36,8 @@ class Run(NamedSeries):
         Arrays of shape (T, ...).
     others : mapping of str to ndarray
         Arrays without a time axis, such as parameters.
+    count : int
+        Number of times, also those at which an array is not finite.
     step : float, optional
         Step size in units of time.
     diverged : float, optional
@@ -48,6 +50,7 @@ class Run(NamedSeries):
     t: np.ndarray
     values: Mapping[str, np.ndarray]
     others: Mapping[str, np.ndarray]
+    count: int
     step: float | None = None
     diverged: float | None = None
     notes: tuple[str, ...] = ()
@@ -106,7 +109,7 @@ def read_run(source: Any, step: float | None, name: str) -> Run:
         bad = next(key for key, value in values.items() if not np.isfinite(value[0]).all())
         raise ValueError(f"{WHO}: {bad} of {name} is not finite at its first time (start of the run); repair the run")
     diverged = float(t[kept]) if kept < len(t) else None
-    return Run(name, t[:kept], {k: v[:kept] for k, v in values.items()}, others, step, diverged, notes)
+    return Run(name, t[:kept], {k: v[:kept] for k, v in values.items()}, others, len(t), step, diverged, notes)
 
 
 def _step(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[str | None, float | None]:
@@ -120,7 +123,9 @@ def _step(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[str
 
 def _times(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[str, np.ndarray]:
     """Return the name of the times in a run, and the times: as such, or the number of steps times the step size."""
-    key = next((each for each in (*TIMES, *COUNTS) if each in arrays and np.size(arrays[each]) > 1), None)
+    known = [each for each in (*TIMES, *COUNTS) if each in arrays]
+    single = [each for each in known if each not in STEPS]  # a single number `step` is the step size
+    key = next((each for each in known if np.size(arrays[each]) > 1), single[0] if single else None)
     if key is None:
         raise ValueError(
             f"{WHO}: t is missing in {name} (times, learning rate x steps; it has {', '.join(arrays) or 'nothing'}); "
@@ -129,9 +134,17 @@ def _times(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[st
     t = np.asarray(real_array(WHO, key, arrays[key], meaning=f"times of {name}"))
     if key in COUNTS:
         if step is None:
-            raise ValueError(f"{WHO}: step is missing in {name} (step size; {key} counts the steps); say --steps 0.01")
+            raise ValueError(
+                f"{WHO}: step is missing in {name} (step size; {key} counts the steps); add the number step to the "
+                "run, or give steps"
+            )
         t = t * step
-    if t.ndim != 1 or len(t) < 2 or not np.isfinite(t).all() or not (np.diff(t) > 0).all():
+    if t.size < 2:
+        raise ValueError(
+            f"{WHO}: {key} of {name} = {shown(t)} must have two or more times (times, learning rate x steps); save the "
+            "run at every step"
+        )
+    if t.ndim != 1 or not np.isfinite(t).all() or not (np.diff(t) > 0).all():
         raise ValueError(
             f"{WHO}: {key} of {name} = {shown(t)} must be two or more finite times in increasing order (time); sort "
             "them"
