@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgWarning
 
 from linsolve.core.arguments import number, shown
 from linsolve.core.flow import Flow
@@ -229,7 +233,17 @@ def _findings(
     if low:
         reasons.append(_of_order(finest, orders[-1], order))  # type: ignore[arg-type]
     wrong = not low or not orders[-1] > 1 - SLACK  # a run that converges to the exact solution has the right rates
-    return reasons + (diagnosis(reference, finest.error, finest.step) if reasons and wrong else [])
+    return reasons + (_explained(reference, finest) if reasons and wrong else [])
+
+
+def _explained(reference: Reference, finest: RunErrors) -> list[str]:
+    """Return the explanation of an error, none for runs whose sizes leave the range of doubles when multiplied."""
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"), warnings.catch_warnings():
+            warnings.simplefilter("error", LinAlgWarning)
+            return diagnosis(reference, finest.error, finest.step)
+    except (FloatingPointError, np.linalg.LinAlgError, LinAlgWarning):
+        return []
 
 
 def _of_order(finest: RunErrors, observed: float, order: float) -> str:

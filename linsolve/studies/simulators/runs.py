@@ -18,6 +18,7 @@ from linsolve.studies.simulators.tables import WHO, read_arrays
 __all__ = ["Run", "parameters_in", "read_run", "read_runs"]
 
 TIMES = ("t", "time", "times")
+_TIMES = Interval("[-1e150, 1e150]")
 COUNTS = ("k", "step", "steps", "iteration", "iterations")  # arrays
 STEPS = ("step", "dt", "lr", "learning_rate")  # numbers
 
@@ -68,7 +69,7 @@ def read_runs(runs: Any, steps: Any) -> list[Run]:
     names = ["run"] if len(given) == 1 else [f"run {k + 1}" for k in range(len(given))]
     if steps is None:
         return [read_run(each, None, name) for each, name in zip(given, names, strict=True)]
-    sizes = np.atleast_1d(real_array(WHO, "steps", steps, meaning="step sizes", domain=Interval("(0, inf)")))
+    sizes = np.atleast_1d(real_array(WHO, "steps", steps, meaning="step sizes", domain=Interval("[1e-150, 1e150]")))
     if sizes.shape != (len(given),):
         raise ValueError(
             f"{WHO}: steps = {shown(steps)} must have {len(given)} numbers (step sizes); give one for each run"
@@ -118,7 +119,8 @@ def _step(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[str
     if step is not None or own is None:
         return own, step
     meaning = f"step size of {name} in units of time"
-    return own, number(WHO, own, np.asarray(arrays[own]).reshape(()), meaning=meaning, example=0.01)
+    value = np.asarray(arrays[own]).reshape(())
+    return own, number(WHO, own, value, meaning=meaning, domain="[1e-150, 1e150]", example=0.01)
 
 
 def _times(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[str, np.ndarray]:
@@ -131,7 +133,7 @@ def _times(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[st
             f"{WHO}: t is missing in {name} (times, learning rate x steps; it has {', '.join(arrays) or 'nothing'}); "
             "add an array t, or k with the numbers of the steps"
         )
-    t = np.asarray(real_array(WHO, key, arrays[key], meaning=f"times of {name}"))
+    t = np.asarray(real_array(WHO, key, arrays[key], meaning=f"times of {name}", domain=_TIMES))
     if key in COUNTS:
         if step is None:
             raise ValueError(
