@@ -150,8 +150,8 @@ def solve(
     otherwise, trains as the linear network :math:`g W_2 W_1 x`, :math:`g = (1 + \alpha) / 2`, under four conditions
     (Zhang, Saxe & Latham, "When are bias-free ReLU networks effectively linear networks?"): each hidden unit (w, u),
     its row of W1 and column of W2, has a mirrored unit (-w, -u); each sample (x, y) has a mirrored sample (-x, -y);
-    there is no bias, or an output bias of 0 and data of zero means; no unit has a sample, other than 0, with :math:`w
-    \cdot x = 0` exactly, where the slope is taken as :math:`\phi'(0) = g` and programs such as PyTorch take
+    there is no bias, or an output bias of 0 and data of zero means; no sample other than 0 has
+    :math:`w \cdot x = 0` exactly, where the slope is taken as :math:`\phi'(0) = g` and programs such as PyTorch take
     :math:`\alpha`. The network stays odd, and its weights are those of the linear network at every time, also under
     gradient descent, momentum and sign-equivariant optimizers such as Adam. Then ``map`` is the function of the
     network, :math:`g W_2 W_1`, and ``ntk`` its own tangent kernel, which is larger than that of the linear network. If
