@@ -146,17 +146,16 @@ def solve(
     and the last bias is the mean of the targets, the weights move in the same way, and the biases do not change.
     Other networks with biases are integrated. If all inputs are 0, biases learn alone.
 
-    A leaky ReLU network, :math:`f(x) = W_2 \phi(W_1 x)` with :math:`\phi(z) = z` for :math:`z > 0` and
-    :math:`\alpha z` otherwise, trains as the linear network :math:`g W_2 W_1 x`, :math:`g = (1 + \alpha) / 2`, under
-    four conditions (Zhang, Saxe & Latham, "When are bias-free ReLU networks effectively linear networks?"): each
-    hidden unit (w, u), its row of W1 and column of W2, has a mirrored unit (-w, -u); each sample (x, y) has a mirrored
-    sample (-x, -y); there is no bias, or an output bias of 0 and data of zero means; no unit has a sample, other than
-    0, with :math:`w \cdot x = 0` exactly, where the slope is taken as :math:`\phi'(0) = g` and programs such as
-    PyTorch take :math:`\alpha`. The network stays odd, and its weights are those of the linear network at every time,
-    also under gradient descent, momentum and sign-equivariant optimizers such as Adam.
-    Then ``map`` is the function of the network, :math:`g W_2 W_1`, and ``ntk`` its own tangent kernel, which is larger
-    than that of the linear network. If a condition fails, or with two or more hidden layers, the network is not linear
-    and is refused.
+    A leaky ReLU network, :math:`f(x) = W_2 \phi(W_1 x)` with :math:`\phi(z) = z` for :math:`z > 0` and :math:`\alpha z`
+    otherwise, trains as the linear network :math:`g W_2 W_1 x`, :math:`g = (1 + \alpha) / 2`, under four conditions
+    (Zhang, Saxe & Latham, "When are bias-free ReLU networks effectively linear networks?"): each hidden unit (w, u),
+    its row of W1 and column of W2, has a mirrored unit (-w, -u); each sample (x, y) has a mirrored sample (-x, -y);
+    there is no bias, or an output bias of 0 and data of zero means; no sample other than 0 has
+    :math:`w \cdot x = 0` exactly, where the slope is taken as :math:`\phi'(0) = g` and programs such as PyTorch take
+    :math:`\alpha`. The network stays odd, and its weights are those of the linear network at every time, also under
+    gradient descent, momentum and sign-equivariant optimizers such as Adam. Then ``map`` is the function of the
+    network, :math:`g W_2 W_1`, and ``ntk`` its own tangent kernel, which is larger than that of the linear network. If
+    a condition fails, or with two or more hidden layers, the network is not linear and is refused.
 
     Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
     units, momentum. The trajectory is that of gradient flow; `step` only finds the time at which gradient descent
