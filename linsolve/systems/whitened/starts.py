@@ -130,11 +130,12 @@ def refuse_large_target(who: str, target: Any, name: str = "target") -> None:
 
 def _refuse_denormal(who: str, sizes: dict[str, Any]) -> None:
     """Raise an error for Gram matrices, of these largest entries, that have lost digits to underflow."""
+    least = float(np.finfo(float).tiny)
     for name, size in sizes.items():
         found = arithmetic.to_numpy(size)
-        if ((found > 0) & (found < SMALLEST**2)).any():
-            raise OverflowError(
-                f"{who}: {name} = {found[found > 0].min():.3g} (largest entry) must be 0 or at least {SMALLEST**2:.1g} "
+        if ((found > 0) & (found < least)).any():
+            raise ValueError(
+                f"{who}: {name} = {found[found > 0].min():.3g} (largest entry) must be 0 or at least {least:.3g} "
                 "(Gram matrix); rescale, or give it in linsolve.arithmetic.precise(50)"
             )
 
