@@ -6,7 +6,7 @@ const values = {}, controls = {};
 
 // sliders
 
-const positionOf = (slider, value) => slider.step ? value : Math.log10(value);
+const placeOf = (slider, value) => slider.step ? value : Math.log10(value);
 const valueAt = (slider, position) => {
   if (slider.step) return Number(position);
   return Math.min(slider.high, Math.max(slider.low, Number((10 ** position).toPrecision(3))));
@@ -15,7 +15,7 @@ const valueAt = (slider, position) => {
 function set(slider, value) {
   values[slider.name] = value;
   const {input, output} = controls[slider.name];
-  input.value = positionOf(slider, value);
+  input.value = placeOf(slider, value);
   output.textContent = String(value);
   input.setAttribute("aria-valuetext", String(value));
 }
@@ -24,7 +24,7 @@ for (const slider of page.sliders) {
   const label = make(element("controls"), "label");
   const output = make(label, "output");
   make(label, "span", {innerHTML: slider.label});
-  const [low, high] = [slider.low, slider.high].map((end) => positionOf(slider, end));
+  const [low, high] = [slider.low, slider.high].map((end) => placeOf(slider, end));
   const step = slider.step || (high - low) / 240;
   const input = make(label, "input", {type: "range", min: low, max: high, step: slider.step ? step : "any"});
   controls[slider.name] = {input, output};
@@ -33,7 +33,7 @@ for (const slider of page.sliders) {
     const way = {ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1}[event.key];
     if (slider.step || !way) return;
     event.preventDefault();
-    set(slider, valueAt(slider, positionOf(slider, values[slider.name]) + way * step));
+    set(slider, valueAt(slider, placeOf(slider, values[slider.name]) + way * step));
     redraw();
   });
 }
