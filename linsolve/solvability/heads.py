@@ -142,7 +142,10 @@ def _heads(who: str, weights: Any) -> tuple[np.ndarray, np.ndarray]:
     for name, given, axes in (("value", weights[0], "(heads,)"), ("key_query", weights[1], "(heads, d, d)")):
         found = np.asarray(real_array(who, name, given, meaning="weights of the heads"))
         if found.ndim != axes.count(",") + (axes != "(heads,)"):
-            raise ValueError(f"{who}: {name} has shape {found.shape} but must be {axes} (one network); reshape it")
+            raise ValueError(
+                f"{who}: weights = (value, key_query): {name} has shape {found.shape} but must be {axes} (linear "
+                "attention, because context is given); reshape it, or leave context out for a network of layers"
+            )
         refuse_large(who, name, found)
     heads.checked(who, *weights)
     value, key_query = (np.asarray(w) for w in weights)

@@ -279,7 +279,7 @@ def _refuse_indefinite(
         raise ValueError(f"{who}: {name} - {name}^T = {gap:.3g} must vanish ({meaning}, relative); pass (A + A.T) / 2")
     values, vectors = np.linalg.eigh(unit)
     if not values[0] >= -margin:
-        rule, shift = "must be at least 0, relative to the largest entry", -values[0] * size
+        rule, shift = "must be at least 0, relative to the largest entry", -float(values[0]) * float(size)
         shift = shift if float(f"{shift:.3g}") >= shift * (1 - 1e-14) else 1.01 * shift  # not rounded down
         raise ValueError(
             f"{who}: {name} has the eigenvalue {values[0]:.3g}, which {rule} ({meaning}); "

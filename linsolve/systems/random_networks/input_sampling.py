@@ -39,7 +39,7 @@ class KernelDraws(NamedTuple):
     {
         "gram": Argument("x.x'/n_0 of the inputs", axes=("sample", "sample")),
         "widths": Argument("input and hidden widths", f"[1, {2**31}]", ("layer",), whole=True),
-        "weight_variance": Argument("variance of the weights times fan-in", "(0, inf)"),
+        "weight_variance": Argument("variance of the weights times fan-in", "[1e-300, inf)"),
         "bias_variance": Argument("variance of the biases", "[0, inf)"),
     },
     single=True,
