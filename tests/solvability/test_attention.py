@@ -224,7 +224,7 @@ TOKENS, MERGED = np.ones((5, 4, 2)), (np.ones(3), np.ones((3, 2, 2)))
         ),
         ((MERGED, (TOKENS, np.ones((5, 4)))), r"applies: data\[0\] has tokens of variances"),
         (((np.ones(2), MERGED[1]), 1.0), r"applies: key_query has shape \(3, 2, 2\) but must"),
-        (((1.0, MERGED[1]), 1.0), r"applies: weights = \(value, key_query\): value has shape \(\) but must be \(heads,\)"),
+        (((1.0, MERGED[1]), 1.0), r"applies: weights = \(value, key_query\): value has shape \(\) but must be"),
         (((np.ones(3),), 1.0), r"applies: weights must be \(value, key_query\), or \(value, key, query\)"),
         (((np.ones(3), np.ones((2, 2)), np.ones((2, 2))), 1.0), r"applies: value has shape \(3,\)"),
         (((np.ones(2), np.ones(2), np.ones((2, 2))), 1.0), r"applies: key has shape \(2,\) but must be \(heads, d\)"),
