@@ -10,13 +10,13 @@ import numpy as np
 from linsolve.core.arguments import number, shown
 from linsolve.core.network_arguments import read
 from linsolve.solvability.activation import read_activation
-from linsolve.solvability.architectures import equivalent, is_rank_one, refuse_besides, refuse_nonlinear
+from linsolve.solvability.architectures import recognized
 from linsolve.solvability.decision import judge
 from linsolve.solvability.equivalent import directions
 from linsolve.solvability.generalization import generalization
 from linsolve.solvability.held_out import read_test
 from linsolve.solvability.integration import WHO
-from linsolve.solvability.rank_one import judge_heads, read_heads
+from linsolve.solvability.rank_one import Heads, judge_heads
 from linsolve.solvability.solve import checked_step, solved
 from linsolve.solvability.trajectory import NetworkTrajectory
 from linsolve.solvability.verdict import Verdict
@@ -33,11 +33,11 @@ def answered(
 ) -> Verdict:  # fmt: skip
     """Return the verdict of `judge`, with the departure of descent and the test loss if `step` and `test` are given."""
     rule, correct = checked_step(WHO, step, within), _checked_threshold(threshold, test, covariances)
-    refuse_nonlinear(WHO, activation, base=base, scale=scale, context=context)
-    if context is not None and is_rank_one(weights):
-        refuse_besides(WHO, bias=bias, base=base, scale=scale, test=test, step=step)
-        return judge_heads(WHO, read_heads(WHO, weights, data, rates, covariances, context), until, tolerance)
-    other = equivalent(WHO, weights, data, rates, covariances, tolerance, bias, test, names, base, scale, context)
+    other = recognized(
+        WHO, weights, data, rates, covariances, tolerance, bias, test, names, step, activation, base, scale, context
+    )
+    if isinstance(other, Heads):
+        return judge_heads(WHO, other, until, tolerance)
     if other is not None:
         weights, data, rates, covariances, test, names = other[:6]
     found = judge(weights, data, rates, covariances, until, tolerance, names, bias, activation)

@@ -1,4 +1,4 @@
-"""Architectures that `applies` and `solve` reduce to linear networks: adapters (LoRA) and linear attention."""
+"""Architectures that `applies` and `solve` answer besides networks of layers: adapters (LoRA) and linear attention."""
 
 from __future__ import annotations
 
@@ -9,16 +9,29 @@ from linsolve.solvability.activation import read_activation
 from linsolve.solvability.adapters import adapted
 from linsolve.solvability.equivalent import Equivalent
 from linsolve.solvability.heads import attending
+from linsolve.solvability.rank_one import Heads, read_heads
 
-__all__ = ["equivalent", "is_rank_one", "refuse_besides", "refuse_nonlinear"]
-
-
-def is_rank_one(weights: Any) -> bool:
-    """Return whether the weights of attention heads are (value, key, query)."""
-    return isinstance(weights, tuple | list) and len(weights) == 3
+__all__ = ["recognized"]
 
 
-def refuse_besides(who: str, **others: Any) -> None:
+def recognized(
+    who: str, weights: Any, data: Any, rates: Any, covariances: Any, tolerance: Any, bias: Any, test: Any, names: Any,
+    step: Any, activation: Any, base: Any, scale: Any, context: Any,
+) -> Heads | Equivalent | None:  # fmt: skip
+    """Return rank-one heads, the linear network that moves as adapters or merged heads do, or None for layers."""
+    _refuse_nonlinear(who, activation, base=base, scale=scale, context=context)
+    if context is not None:
+        _refuse_besides(who, bias=bias, base=base, scale=scale)
+        if isinstance(weights, tuple | list) and len(weights) == 3:
+            _refuse_besides(who, test=test, step=step)
+            return read_heads(who, weights, data, rates, covariances, context)
+        return attending(who, weights, data, rates, covariances, test, context)
+    if base is None and scale is None:
+        return None
+    return adapted(who, weights, data, rates, covariances, tolerance, bias, test, names, base, scale)
+
+
+def _refuse_besides(who: str, **others: Any) -> None:
     """Raise ValueError for an argument that attention heads do not have."""
     for name, value in others.items():
         if value is not None:
@@ -28,7 +41,7 @@ def refuse_besides(who: str, **others: Any) -> None:
             )
 
 
-def refuse_nonlinear(who: str, activation: Any, **given: Any) -> None:
+def _refuse_nonlinear(who: str, activation: Any, **given: Any) -> None:
     """Raise ValueError for a nonlinear activation beside an argument of adapters or attention."""
     unit = read_activation(who, activation)
     name = next((name for name, value in given.items() if value is not None), None)
@@ -37,16 +50,3 @@ def refuse_nonlinear(who: str, activation: Any, **given: Any) -> None:
             f"{who}: activation = {unit.given} does not go with {name} (adapters and attention are linear); leave one "
             "of them out"
         )
-
-
-def equivalent(
-    who: str, weights: Any, data: Any, rates: Any, covariances: Any, tolerance: Any, bias: Any, test: Any, names: Any,
-    base: Any, scale: Any, context: Any,
-) -> Equivalent | None:  # fmt: skip
-    """Return the linear network that moves as adapters or attention heads do, None for a linear network."""
-    if context is not None:
-        refuse_besides(who, bias=bias, base=base, scale=scale)
-        return attending(who, weights, data, rates, covariances, test, context)
-    if base is None and scale is None:
-        return None
-    return adapted(who, weights, data, rates, covariances, tolerance, bias, test, names, base, scale)

@@ -20,7 +20,7 @@ from linsolve.solvability.verdict import Verdict
 from linsolve.systems.attention.rank_one_attention import RankOneAttention
 from linsolve.systems.attention.sequences import Moments, followed, population, separate_pull
 
-__all__ = ["RankOneMatch", "judge_heads", "read_heads", "solve_heads"]
+__all__ = ["Heads", "RankOneMatch", "judge_heads", "read_heads", "solve_heads"]
 
 NAMES = ("value", "key", "query")
 POINTS = 129

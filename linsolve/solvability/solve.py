@@ -14,13 +14,13 @@ from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, wo
 from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred
 from linsolve.solvability.activation import read_activation
-from linsolve.solvability.architectures import equivalent, is_rank_one, refuse_besides, refuse_nonlinear
+from linsolve.solvability.architectures import recognized
 from linsolve.solvability.departure import departure, map_match
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.held_out import read_test, test_loss
 from linsolve.solvability.leaky_relu import Reduction
 from linsolve.solvability.problem import BiasedProblem, Problem
-from linsolve.solvability.rank_one import read_heads, solve_heads
+from linsolve.solvability.rank_one import Heads, solve_heads
 from linsolve.solvability.routes import by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
@@ -189,11 +189,11 @@ def solve(
     [12.5, 0.5]
     """
     rule = checked_step(WHO, step, within)
-    refuse_nonlinear(WHO, activation, base=base, scale=scale, context=context)
-    if context is not None and is_rank_one(weights):
-        refuse_besides(WHO, bias=bias, activation=activation, base=base, scale=scale, test=test, step=step)
-        return solve_heads(WHO, read_heads(WHO, weights, data, rates, covariances, context), t, rtol, tolerance)
-    other = equivalent(WHO, weights, data, rates, covariances, tolerance, bias, test, None, base, scale, context)
+    other = recognized(
+        WHO, weights, data, rates, covariances, tolerance, bias, test, None, step, activation, base, scale, context
+    )
+    if isinstance(other, Heads):
+        return solve_heads(WHO, other, t, rtol, tolerance)
     if other is None:
         return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, rule=rule, test=test)
     weights, data, rates, covariances, test, names = other[:6]

@@ -224,9 +224,15 @@ def test_every_subcommand_has_a_description_and_an_example(capsys, command):
         assert action.help, action.dest
 
 
-@pytest.mark.parametrize("command", GOOD)
-def test_help_states_the_default_numbers(command):
-    for action in subparsers()[command]._actions:
-        stated = re.search(r"\[([-\d.e]+)\]", action.help or "")
-        if stated is not None and isinstance(action.default, int | float):
-            assert float(stated[1]) == action.default, action.option_strings
+STATED = {
+    (command, action.option_strings[-1]): (found[1], action.default)
+    for command, parser in subparsers().items()
+    for action in parser._actions
+    if (found := re.search(r"\[([-\d.e]+)\]", action.help or "")) and action.default is not None
+}
+
+
+@pytest.mark.parametrize(("command", "option"), STATED)
+def test_help_states_the_default_number(command, option):
+    stated, default = STATED[command, option]
+    assert float(stated) == default

@@ -252,6 +252,15 @@ def test_arguments_that_do_not_go_with_context_are_refused():
         ls.applies(MERGED, 1.0, context=3, test=(TOKENS, np.ones((5, 4))))
 
 
+def test_linear_is_an_activation_of_every_kind_of_heads():
+    ones = np.cbrt(1e-3) * np.ones(2)
+    for weights in (MERGED, (ones, np.diag(ones), np.diag(ones))):
+        found = [ls.solve(weights, 1.0, [0.0, 0.5], context=3, activation=unit)["loss"] for unit in (None, "linear")]
+        np.testing.assert_array_equal(*found)
+        with pytest.raises(ValueError, match="solve: activation = 'relu' does not go with context"):
+            ls.solve(weights, 1.0, 0.5, context=3, activation="relu")
+
+
 def test_the_command_reads_heads_and_tokens(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     value, key_query = ls.LinearAttention.init(2, 2, scale=0.2, rng=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from linsolve.core.step_rules import Rule
-from linsolve.studies.explorables.page import Axis, Curve, Explorable, Orbit, Panel, Slider, flow_with
+from linsolve.studies.explorables.page import IMPORTS, Axis, Curve, Explorable, Orbit, Panel, Slider, flow_with
 from linsolve.systems.two_layer.order_parameters import OrderDescent, TwoLayerOrder
 
 __all__ = ["EXPLORABLES"]
@@ -67,10 +67,7 @@ CHAOS = Explorable(
         ),
     ),
     formulas={"begin": _begin, "step": _step},
-    code="import numpy as np\n"
-    "import linsolve as ls\n"
-    "\n"
-    "flow = ls.TwoLayerOrder(y=1.0)\n"
+    code=IMPORTS + "flow = ls.TwoLayerOrder(y=1.0)\n"
     "P = (np.sqrt(1 + {imbalance}) + 1) / 2\n"
     "start = flow.State(P=P + {offset}, Q={imbalance} / 4 / P, R=0.0)\n"
     "k = np.arange(81)\n"

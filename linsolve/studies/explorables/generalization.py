@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from linsolve.studies.explorables.page import Axis, Curve, Explorable, Panel, Slider, flow_with
+from linsolve.studies.explorables.page import IMPORTS, Axis, Curve, Explorable, Panel, Slider, flow_with
 from linsolve.systems.generalization.in_time import GeneralizationInTime
 
 __all__ = ["EXPLORABLES"]
@@ -62,10 +62,7 @@ DOUBLE_DESCENT = Explorable(
         ),
     ),
     formulas={"errors": _errors, "test_error": _test_error},
-    code="import numpy as np\n"
-    "import linsolve as ls\n"
-    "\n"
-    "law = ls.laws.GeneralizationInTime(dimension=1.0, samples={ratio}, noise_variance={noise})\n"
+    code=IMPORTS + "law = ls.laws.GeneralizationInTime(dimension=1.0, samples={ratio}, noise_variance={noise})\n"
     "t = np.geomspace(0.01, 1e4, 81)\n"
     "test, train = law.test_error(t), law.train_error(t)\n",
 )

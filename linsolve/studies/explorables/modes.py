@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from linsolve.studies.explorables.page import Axis, Curve, Explorable, Panel, Reading, Slider, flow_with
+from linsolve.studies.explorables.page import IMPORTS, Axis, Curve, Explorable, Panel, Reading, Slider, flow_with
 from linsolve.systems.mode.balanced_mode import BalancedMode
 from linsolve.systems.mode.deep_mode import DeepMode
 
@@ -68,10 +68,7 @@ STAGES = Explorable(
         ),
     ),
     formulas={"strengths": _strengths, "half_learned": _half_learned},
-    code="import numpy as np\n"
-    "import linsolve as ls\n"
-    "\n"
-    "t = np.linspace(0, {end}, 301)\n"
+    code=IMPORTS + "t = np.linspace(0, {end}, 301)\n"
     "traj = ls.BalancedMode(s=[{s1}, {s2}, {s3}, {s4}])(t, {a0})\n"
     'a1, a2, a3, a4 = traj["a"].T\n'
     'loss = traj["loss"].sum(axis=-1)\n',
@@ -142,10 +139,7 @@ DEPTH = Explorable(
         ),
     ),
     formulas={"growth_time": _growth_time, "half_time": _half_time},
-    code="import numpy as np\n"
-    "import linsolve as ls\n"
-    "\n"
-    "odds = np.geomspace({a0} / (1 - {a0}), 1e9, 301)\n"
+    code=IMPORTS + "odds = np.geomspace({a0} / (1 - {a0}), 1e9, 301)\n"
     "a = odds / (1 + odds)\n"
     "flow = ls.DeepMode(s=1.0, depth={depth}, tau={depth})\n"
     "t = flow.when({a0}, loss=(1 - a) ** 2 / 2)\n",

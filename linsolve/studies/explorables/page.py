@@ -25,8 +25,21 @@ from linsolve.engines.program import Program, Tracer
 from linsolve.engines.specialize import facts, without
 from linsolve.plot.style import COLORS
 
-__all__ = ["Axis", "Curve", "Explorable", "Orbit", "Panel", "Reading", "Slider", "document", "flow_with", "recorded"]
+__all__ = [
+    "IMPORTS",
+    "Axis",
+    "Curve",
+    "Explorable",
+    "Orbit",
+    "Panel",
+    "Reading",
+    "Slider",
+    "document",
+    "flow_with",
+    "recorded",
+]
 
+IMPORTS = "import numpy as np\nimport linsolve as ls\n\n"  # of the code of every page
 DARK = {"black": "#f2f2f2", "blue": "#56B4E9", "sky": "#9fd4f5"}  # colors that are too dark on a dark page
 Given = Mapping[str, float | str]
 NONE: Given = MappingProxyType({})

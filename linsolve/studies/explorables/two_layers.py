@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from linsolve.studies.explorables.page import Axis, Curve, Explorable, Orbit, Panel, Reading, Slider, flow_with
+from linsolve.studies.explorables.page import IMPORTS, Axis, Curve, Explorable, Orbit, Panel, Reading, Slider, flow_with
 from linsolve.systems.two_layer.order_parameters import TwoLayerOrder
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
 __all__ = ["EXPLORABLES"]
-
-IMPORTS = "import numpy as np\nimport linsolve as ls\n\n"
 
 
 # any start

@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import extreme
+from linsolve.systems.whitened import starts
 
 __all__ = ["curvature", "least_error", "mean_error", "network_outputs", "refuse_lost_rates"]
-
-
-_DECADES = 300  # of the rates of learning
 
 
 def refuse_lost_rates(who: str, variance: Any, tau: Any, dim: Any) -> None:
@@ -28,14 +25,8 @@ def refuse_lost_rates(who: str, variance: Any, tau: Any, dim: Any) -> None:
         return
     values, times, d = (np.log10(arithmetic.to_numpy(v)) for v in (variance, tau, dim + 2))
     low, high = 3 * values.min() - times.max(), 3 * values.max() + d.max() - times.min()
-    if low > -_DECADES and high < _DECADES:
-        return
-    sizes = {"variance": extreme(arithmetic.to_numpy(variance)), "tau": extreme(arithmetic.to_numpy(tau))}
-    name = max(sizes, key=lambda name: abs(np.log(sizes[name])))
-    raise OverflowError(
-        f"{who}: {name} = {sizes[name]:.3g} makes the rates variance^3 / tau leave the range of doubles (tokens and "
-        "time constant); rescale, or give it in linsolve.arithmetic.precise(50)"
-    )
+    meaning = "tokens and time constant"
+    starts.refuse_lost_rates(who, "rates variance^3 / tau", meaning, (low, high), variance=variance, tau=tau)
 
 
 def _excess(xp: Any, context: Any, variance: Any) -> Any:

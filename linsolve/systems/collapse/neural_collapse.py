@@ -196,8 +196,6 @@ class NeuralCollapse(BlockFeatures):
         given = z.values() if isinstance(z, Mapping) else z
         fields = {name: getattr(found, name) for name in ("product", "gram_h", "gram_w")}
         refuse_impossible(cls.__name__, fields, "flow.of(h, w, b)", given)
-        for name in ("gram_h", "gram_w"):
-            start.refuse_subnormal(cls.__name__, name, fields[name])
         return found
 
     # the problem

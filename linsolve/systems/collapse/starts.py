@@ -18,7 +18,7 @@ from linsolve.systems.collapse.metrics import bounded_ratio, class_grams, trace
 
 __all__ = [
     *("balanced", "counted", "decoupled", "distances", "dyadic", "one_unit", "sizes", "weights"),
-    *("refuse_disorder", "refuse_large", "refuse_subnormal"),
+    *("refuse_disorder", "refuse_large"),
 ]
 
 
@@ -79,16 +79,6 @@ def refuse_large(who: str, name: str, a: Any) -> None:
         raise OverflowError(
             f"{who}: {name} = {size:.3g} (largest entry) leaves the range of doubles when squared (weights); rescale, "
             "or give it in linsolve.arithmetic.precise(50)"
-        )
-
-
-def refuse_subnormal(who: str, name: str, a: Any) -> None:
-    """Raise for subnormal Gram matrices, which have lost digits."""
-    size = _largest(a)
-    if 0 < size < np.finfo(float).tiny:
-        raise ValueError(
-            f"{who}: {name} = {size:.3g} (largest entry) must be 0 or at least {np.finfo(float).tiny:.3g} (Gram "
-            "matrix); rescale, or give it in linsolve.arithmetic.precise(50)"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import extreme, number
+from linsolve.core.arguments import number
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.integrate import integrate
@@ -22,8 +22,6 @@ from linsolve.systems.whitened import starts
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
 __all__ = ["LoRA"]
-
-_DECADES = 300  # of the rate of learning
 
 _NETWORK = WhitenedTwoLayer(target=[[0.0]])  # copied with the target and time constant of each call
 
@@ -112,11 +110,7 @@ class LoRA(Flow):
             return
         tau, scale, ratio = (arithmetic.to_numpy(v) for v in (self.tau, self.scale, self.ratio))
         decades = np.log10(tau) - np.log10(scale) - np.log10(ratio) / 2
-        if (np.abs(decades) > _DECADES).any():
-            raise OverflowError(
-                f"{type(self).__name__}: tau = {extreme(tau):.3g} makes the rate scale sqrt(ratio) / tau leave the "
-                "range of doubles (time constant); rescale, or give it in linsolve.arithmetic.precise(50)"
-            )
+        starts.refuse_lost_rates(type(self).__name__, "rate scale sqrt(ratio) / tau", "time constant", decades, tau=tau)
 
     class State(NamedTuple):
         """Product ``B A`` (n_out, n_in), Gram matrices ``A^T A`` (n_in, n_in) and ``B B^T`` (n_out, n_out)."""

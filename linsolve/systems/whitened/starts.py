@@ -11,7 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.arithmetic import precision, spacing
-from linsolve.core.arguments import integer, lengths, number, refuse_beyond_memory
+from linsolve.core.arguments import extreme, integer, lengths, number, refuse_beyond_memory
 from linsolve.core.network_arguments import meeting
 from linsolve.core.randomness import orthonormal, seeded
 from linsolve.systems.whitened.imbalance import imbalance
@@ -28,6 +28,7 @@ __all__ = [
     "prospect",
     "refuse_impossible",
     "refuse_large_target",
+    "refuse_lost_rates",
 ]
 
 WHO = "WhitenedTwoLayer"
@@ -81,7 +82,7 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     least = xp.asarray(10) ** -10000 if arithmetic.is_object(xp) else float(np.finfo(float).tiny)
     sizes = [xp.max(xp.abs(m), axis=(-2, -1)) for m in (y, x, z)]
     if not arithmetic.is_object(xp):
-        _refuse_denormal(who, dict(zip(names[1:], sizes[1:], strict=True)))
+        _refuse_subnormal(who, dict(zip(names[1:], sizes[1:], strict=True)))
     a, b = (xp.sqrt(xp.maximum(size, least + 0 * size))[..., None, None] for size in sizes[1:])
     with np.errstate(over="ignore"):  # a product with zero Gram matrices divides by 0
         y, x, z, *sizes = (arithmetic.to_numpy(m) for m in (y / a / b, x / a / a, z / b / b, *sizes))
@@ -114,6 +115,22 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
 
 # largest entry whose square is a double, and smallest whose square has all its digits
 LARGEST, SMALLEST = 1e154, 2.0**-510
+_DECADES = 300  # of rates of learning
+
+
+def refuse_lost_rates(who: str, rate: str, meaning: str, decades: Any, **given: Any) -> None:
+    """Raise OverflowError if a rate, given by its decimal logarithms, may leave the range of doubles.
+
+    The error names the one of the `given` arguments that is farthest from 1.
+    """
+    if (np.abs(decades) < _DECADES).all():
+        return
+    sizes = {name: extreme(arithmetic.to_numpy(value)) for name, value in given.items()}
+    name = max(sizes, key=lambda name: abs(np.log(sizes[name])))
+    raise OverflowError(
+        f"{who}: {name} = {sizes[name]:.3g} makes the {rate} leave the range of doubles ({meaning}); rescale, or give "
+        "it in linsolve.arithmetic.precise(50)"
+    )
 
 
 def refuse_large_target(who: str, target: Any, name: str = "target") -> None:
@@ -128,8 +145,8 @@ def refuse_large_target(who: str, target: Any, name: str = "target") -> None:
         )
 
 
-def _refuse_denormal(who: str, sizes: dict[str, Any]) -> None:
-    """Raise an error for Gram matrices, of these largest entries, that have lost digits to underflow."""
+def _refuse_subnormal(who: str, sizes: dict[str, Any]) -> None:
+    """Raise an error for subnormal Gram matrices, of these largest entries: they have lost digits."""
     least = float(np.finfo(float).tiny)
     for name, size in sizes.items():
         found = arithmetic.to_numpy(size)
