@@ -152,11 +152,8 @@ def of_network(run: Run, data: Any, rates: Any = None, names: Any = None) -> Ref
             f"{WHO}: {run.name} has {', '.join(run) or 'no arrays over time'} but must have layers W1, W2, ... with a "
             "leading axis of times (weights of the run); write them, or name a flow"
         )
-    slices = [
-        arranged(WHO, Path(run.name), {name: v[k] for name, v in found.items()}, option=False)
-        for k in range(len(run.t))
-    ]
-    first, times = slices[0], run.t - run.t[0]
+    first = arranged(WHO, Path(run.name), {name: v[0] for name, v in found.items()}, option=False)
+    times = run.t - run.t[0]
 
     def at(times: np.ndarray) -> Any:
         return solved(first.layers, data, times, rates, first.biases, None, 1e-10, None, False, first.names)
@@ -166,9 +163,7 @@ def of_network(run: Run, data: Any, rates: Any = None, names: Any = None) -> Ref
     except (ValueError, TypeError, ArithmeticError) as error:
         raise type(error)(str(error).replace(f"{SOLVE}: ", f"{WHO}: ", 1)) from None
     has = [bias is not None for bias in first.biases or []]
-    layers = [np.stack([_matrix(each.layers[k]) for each in slices]) for k in range(len(first.layers))]
-    every: list[Any] = [each.biases for each in slices]
-    biases = [np.stack([given[k] for given in every]) for k in np.flatnonzero(has)]
+    layers, biases = _over_time(run, found)
     X, Y = (np.asarray(each, dtype=float) for each in data)
     Y = Y.reshape(len(X), -1)
     inputs = np.concatenate([X, np.ones((len(X), 1))], axis=1) if first.biases else X
@@ -189,6 +184,22 @@ def of_network(run: Run, data: Any, rates: Any = None, names: Any = None) -> Ref
     notes = (*(() if usual else first.notes), *exact.notes)
     whole = Reference(exact.route, flow, start, times, simulated, exact, state, at, causes, notes)
     return _compared(run, whole, set(found), names)
+
+
+def _over_time(run: Run, found: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the layers and the biases of a run, first to last, with the axis of times in front.
+
+    The entries are numbered; their numbers are arranged as the weights of one time are.
+    """
+    entries = np.concatenate([v.reshape(len(v), -1) for v in found.values()], axis=1)
+    ends = np.cumsum([v[0].size for v in found.values()])
+    numbers = {
+        name: np.arange(end - v[0].size, end).reshape(v[0].shape)
+        for end, (name, v) in zip(ends, found.items(), strict=True)
+    }
+    one = arranged(WHO, Path(run.name), numbers, option=False)
+    given = [bias for bias in one.biases or [] if bias is not None]
+    return [entries[:, _matrix(layer)] for layer in one.layers], [entries[:, bias] for bias in given]
 
 
 def _matrix(layer: np.ndarray) -> np.ndarray:
