@@ -22,10 +22,15 @@ __all__ = ["Deferred", "Trajectory"]
 class Deferred(MutableMapping[str, Any]):
     """Values by name, each evaluated by a function without arguments at its first access.
 
+    A function that refers to the mapping it is in makes a cycle, which keeps all arrays until the next garbage
+    collection. A value that several functions need is therefore a function with `functools.cache`.
+
     Examples
     --------
+    >>> from functools import cache
     >>> from linsolve.core.trajectory import Deferred
-    >>> found = Deferred(two=lambda: 2, four=lambda: found["two"] ** 2)
+    >>> two = cache(lambda: 2)
+    >>> found = Deferred(two=two, four=lambda: two() ** 2)
     >>> found["four"], list(found | {"five": 5})
     (4, ['two', 'four', 'five'])
     """

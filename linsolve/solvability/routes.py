@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache
 
 import numpy as np
 
@@ -90,33 +90,35 @@ def _saddle(problem: Problem) -> Iterator[str]:
 
 def _named(problem: Problem, weights: Callable[[], Arrays], **others: Callable[[], np.ndarray]) -> Deferred:
     """Return the observables: all weights once, by `weights`, the others from them unless given."""
-    found, values = Deferred(), Deferred(weights=weights)
     network, count = problem.network, len(problem.network.weights)
     names = [f"w{i + 1}" for i in range(count)] + [f"b{i}" for i, b in enumerate(network.biases, 1) if b is not None]
+    weights = cache(weights)
 
+    @cache
     def affine() -> np.ndarray:
-        return affine_maps(np, values["weights"][:count], problem.biases(values["weights"]))[-1]
+        return affine_maps(np, weights()[:count], problem.biases(weights()))[-1]
+
+    def or_given(name: str, function: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
+        return cache(others.get(name, function))
+
+    found: dict[str, Callable[[], np.ndarray]] = {name: lambda i=i: weights()[i] for i, name in enumerate(names)}
+    product = or_given("map", lambda: affine()[..., :-1] if network.biases else maps(weights())[-1])
+    offset = or_given("offset", lambda: affine()[..., -1])
 
     def on_span() -> np.ndarray:
-        inside = found["map"] @ network.span
-        return np.concatenate([inside, found["offset"][..., None]], axis=-1) if network.biases else inside
+        inside = product() @ network.span
+        return np.concatenate([inside, offset()[..., None]], axis=-1) if network.biases else inside
 
-    for i, name in enumerate(names):
-        found[name] = partial(lambda i: values["weights"][i], i)
+    loss = or_given("loss", lambda: problem.loss(on_span()))
+    found["map"] = product
     if network.biases:
-        values["affine"] = affine
-        found["map"] = lambda: values["affine"][..., :-1]
-        found["offset"] = lambda: values["affine"][..., -1]
-    else:
-        found["map"] = lambda: maps(values["weights"])[-1]
-    found["singular_values"] = lambda: _singular_values(found["map"])
-    found["loss"] = lambda: problem.loss(on_span())
+        found["offset"] = offset
+    found["singular_values"] = or_given("singular_values", lambda: _singular_values(product()))
+    found["loss"] = loss
     if problem.samples is not None:
-        found["train_loss"] = lambda: found["loss"]
-        found["ntk"] = lambda: problem.ntk(values["weights"])
-    for name in others.keys() & set(found):
-        found[name] = others[name]
-    return found
+        found["train_loss"] = or_given("train_loss", loss)
+        found["ntk"] = or_given("ntk", lambda: problem.ntk(weights()))
+    return Deferred(**found)
 
 
 def _singular_values(map_: np.ndarray) -> np.ndarray:
@@ -146,20 +148,24 @@ def _evaluated(
         return NetworkTrajectory(problem.times, route, match.flow, remarks, values)
 
     on_span = match.map(state)
+    finer = dataclasses.replace(problem, rtol=max(FINER * problem.rtol, LEAST))  # errors accumulate over time
+
+    @cache
+    def weights() -> Arrays:
+        return finer.integrated()[0]
 
     def whole_map() -> np.ndarray:
         w1 = network.weights[0]
         outside = w1 - (w1 @ match.inputs) @ match.inputs.T
         frozen = norm(outside) > network.tolerance * norm(w1)
-        return on_span + values["w2"] @ outside if frozen else on_span
+        return on_span + weights()[1] @ outside if frozen else on_span
 
     def ntk() -> np.ndarray:
         return problem.ntk_of_grams(match.inputs, match.outputs, state.gram_in, state.gram_out, clock)
 
-    finer = dataclasses.replace(problem, rtol=max(FINER * problem.rtol, LEAST))  # errors accumulate over time
     values = _named(
         problem,
-        lambda: finer.integrated()[0],
+        weights,
         map=whole_map,
         loss=lambda: problem.loss(on_span @ problem.network.span),
         ntk=ntk,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -229,21 +230,28 @@ class TwoLayerOrder(Map):
         """Return loss, output, residual, alignment and layer norms from closed forms that do not cancel."""
         start, b = shared or self.shared(xp, t, z0)
 
+        @cache
+        def output() -> Any:
+            return rotated_output(xp, b, start)[0]
+
+        @cache
+        def residual() -> Any:
+            return start.r0 * b.fade * b.fade
+
+        @cache
         def geometry() -> tuple[Any, Any, Any]:
             z, kappa = self._rotated(xp, z0, start, b), self._kappa(xp)
-            difference = xp.where(kappa == 0, z.P - z.Q, found["output"] / unless(xp, kappa == 0, kappa))
+            difference = xp.where(kappa == 0, z.P - z.Q, output() / unless(xp, kappa == 0, kappa))
             return _geometry(xp, z, difference, _across(xp, z0))
 
-        lengths = Deferred(found=geometry)
-        found = Deferred(
-            loss=lambda: found["residual"] ** 2,
-            output=lambda: rotated_output(xp, b, start)[0],
-            residual=lambda: start.r0 * b.fade * b.fade,
-            alignment=lambda: lengths["found"][2],
-            u_norm=lambda: lengths["found"][0] / xp.sqrt(self.eta_w),
-            h_norm=lambda: lengths["found"][1] * self.rho / xp.sqrt(self.eta_u),
+        return Deferred(
+            loss=lambda: residual() ** 2,
+            output=output,
+            residual=residual,
+            alignment=lambda: geometry()[2],
+            u_norm=lambda: geometry()[0] / xp.sqrt(self.eta_w),
+            h_norm=lambda: geometry()[1] * self.rho / xp.sqrt(self.eta_u),
         )
-        return found
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the order parameters at ``t = inf``: on the target, or at the saddle ``P = Q = 0``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,17 +59,21 @@ class TwoRotatedLayers(Map):
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
         """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""
         start, layers = shared or self.shared(xp, t, z0)
-        norms = {n: lambda v=v: length(xp, v) for n, v in zip(self.norms, (layers.u, layers.h), strict=True)}
-        found = Deferred(
-            loss=lambda: found["residual"] ** 2 * self.weight,
+        lengths = [cache(partial(length, xp, layer)) for layer in (layers.u, layers.h)]
+
+        @cache
+        def residual() -> Any:
+            return start.rotation.r0 * layers.rotation.fade * layers.rotation.fade
+
+        return Deferred(
+            loss=lambda: residual() ** 2 * self.weight,
             output=lambda: layers.output,
-            residual=lambda: start.rotation.r0 * layers.rotation.fade * layers.rotation.fade,
+            residual=residual,
             ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation) * (self.pace / self.weight),
-            sharpness=lambda: self._sharpness(xp, start, layers.rotation, found["residual"]),
-            alignment=lambda: cosine(xp, layers.u, layers.h, (found[self.norms[0]], found[self.norms[1]])),
-            **norms,
+            sharpness=lambda: self._sharpness(xp, start, layers.rotation, residual()),
+            alignment=lambda: cosine(xp, layers.u, layers.h, (lengths[0](), lengths[1]())),
+            **dict(zip(self.norms, lengths, strict=True)),
         )
-        return found
 
     # gradient descent
 
