@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import compileall
 import json
 import shutil
 import tempfile
@@ -51,6 +52,8 @@ class Judge:
         self.copied, self.covered = copied, covered
         self.kills = collections.Counter[str]()
         shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns(".git", "__pycache__", "site", "*.egg-info"))
+        # the forks read compiled files and write none: a mutant, of another date, is compiled in memory
+        compileall.compile_dir(copied / "linsolve", quiet=1)
 
     def stages(self, mutant: Mutant) -> list[list[str]]:
         """Return the tests that execute a mutant: those of its folder, then others; killers before, then fast ones."""
