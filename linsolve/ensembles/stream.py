@@ -111,10 +111,10 @@ def ensemble(
         workers = {"block": block, "threads": threads, "executor": executor, "progress": progress}
         return _on_device(who, device, factory, members, t, observe, reduce, rng, nonfinite, tile, workers)
     members = integer(who, "members", members, meaning="networks", example=100_000)
-    _refuse_large(who, members, t)
+    clock = _ascending(who, t)
+    _refuse_large(who, members, clock)
     tile = TILE if tile is None else integer(who, "tile", tile, meaning="members from one seed", example=100_000)
     block = tile if block is None else integer(who, "block", block, meaning="members of a task", example=100_000)
-    clock = _ascending(who, t)
     observe, what = _names(who, observe), requested(reduce)
     choice(who, "nonfinite", nonfinite, ("raise", "omit"))
     if members == 1 and {"variance", "standard_error"} & {v for v in what if isinstance(v, str)}:
@@ -163,19 +163,20 @@ def _on_device(
     members = integer(who, "members", members, meaning="networks", example=100_000)
     if tile is not None:
         tile = integer(who, "tile", tile, meaning="members from one seed", example=cuda_reduce.TILE)
-    _refuse_large(who, members, t)
+    clock = _ascending(who, t)
+    _refuse_large(who, members, clock)
     return cuda_reduce.ensemble(
-        factory, members, _ascending(who, t), observe=_names(who, observe), reduce=reduce, rng=rng, tile=tile
+        factory, members, clock, observe=_names(who, observe), reduce=reduce, rng=rng, tile=tile
     )
 
 
-def _refuse_large(who: str, members: int, t: Any) -> None:
+def _refuse_large(who: str, members: int, clock: np.ndarray) -> None:
     """Raise if the members cannot be evaluated in a day; the error estimates the time and suggests a fix."""
-    count = members * max(1, np.size(t))
+    count = members * max(1, clock.size)
     if count > MOST:
         raise ValueError(
-            f"{who}: members = {members:.3g} at {np.size(t)} times take {count * 1e-7 / 86400:.3g} days at 0.1 "
-            f"microseconds each, but must be at most {MOST / max(1, np.size(t)):.3g} (networks); a million give means "
+            f"{who}: members = {members:.3g} at {clock.size} times take {count * 1e-7 / 86400:.3g} days at 0.1 "
+            f"microseconds each, but must be at most {MOST / max(1, clock.size):.3g} (networks); a million give means "
             "to 0.1 % of the standard deviation"
         )
 
