@@ -399,6 +399,7 @@ def test_overflow_is_an_error():
         ({"t": [1.0, 0.0]}, ValueError, "times that ascend"),
         ({"t": [1.0, 1.0]}, ValueError, "times that ascend"),
         ({"t": [[0.0], [1.0]]}, ValueError, "times that ascend"),
+        ({"t": [[0.0, 1.0], [2.0]]}, TypeError, "t = .* rectangular array"),
         ({"t": [0.0, np.nan]}, ValueError, r"t = nan at index \(1,\)"),
         ({"observe": ()}, ValueError, "observe"),
         ({"observe": None}, ValueError, "observe = None must be names"),
