@@ -113,7 +113,7 @@ def test_learn_writes_everything_and_the_routes_agree(tiny, capsys):
 
 @pytest.mark.usefixtures("undrawn")
 def test_learned_arrays_solve_the_flow(tiny):
-    assert main(["learn", "tiny.npz", "--out", "result", "--rate", "2"]) == 0
+    assert main(["learn", "tiny.npz", "--out", "result", "--rate", "2", "--json"]) == 0
     with np.load("result/trajectories.npz", allow_pickle=False) as found:
         flow = ls.WhitenedTwoLayer(found["target"], tau=0.5)
         z = flow.State(found["exact_product"], found["gram_in"], found["gram_out"])
