@@ -1,4 +1,4 @@
-"""Trajectories leave no cycles of references, which would keep the arrays of many networks until a garbage collection."""
+"""Trajectories leave no cycles of references, which would keep the arrays of many networks until they are collected."""
 
 import gc
 
@@ -36,7 +36,7 @@ def test_trajectories_are_freed_at_once(left_to_collector):
     for name in ls.flows.WHERE:
         flow, z0 = getattr(ls.flows, name).example(np.random.default_rng(0))
         found[name] = left_to_collector(lambda flow=flow, z0=z0: flow([0.1, 0.2], z0)["loss"])
-    assert found == dict.fromkeys(ls.flows.WHERE, [])
+    assert found == {name: [] for name in ls.flows.WHERE}
 
 
 def test_trajectories_of_a_network_are_freed_at_once(left_to_collector):
