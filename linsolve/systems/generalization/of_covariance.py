@@ -165,8 +165,8 @@ class GeneralizationOfCovariance(MeanErrors):
         best = least_time(lambda t: law.test_mean(np, t), 1e-4 / found.values.max(), 1e3 / slowest)
         if best < np.inf and best / np.finfo(float).max > unit:
             raise OverflowError(
-                f"GeneralizationOfCovariance: variances = {unit:.3g} on average are so small that the optimal stopping time "
-                "leaves the range of doubles (variances of the inputs); measure the inputs in smaller units"
+                f"GeneralizationOfCovariance: variances = {unit:.3g} on average are so small that the optimal "
+                "stopping time leaves the range of doubles (variances of the inputs); measure the inputs in smaller units"
             )
         return best / unit
 

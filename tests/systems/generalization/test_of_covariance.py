@@ -169,9 +169,9 @@ def test_very_early_and_very_late_times_have_the_limits():
 
 def test_the_time_to_stop_of_inputs_of_any_size():
     variances, signal = 1 / np.sqrt(np.arange(1, 86.0)), np.ones(85)
-    one = GeneralizationOfCovariance(variances, 53, signal, 0.1).optimal_stopping_time()
-    small = GeneralizationOfCovariance(1e-305 * variances, 53, signal, 1e-306)
+    one = ls.laws.GeneralizationOfCovariance(variances, 53, signal, 0.1).optimal_stopping_time()
+    small = ls.laws.GeneralizationOfCovariance(1e-305 * variances, 53, signal, 1e-306)
     assert small.optimal_stopping_time() == pytest.approx(1e305 * one, rel=1e-6)
-    assert GeneralizationOfCovariance(2e-308 * variances, 53, signal, 0.0).optimal_stopping_time() == np.inf
+    assert ls.laws.GeneralizationOfCovariance(2e-308 * variances, 53, signal, 0.0).optimal_stopping_time() == np.inf
     with pytest.raises(OverflowError, match=r"variances = 2e-308 on average .* measure the inputs in smaller units"):
-        GeneralizationOfCovariance(1e-307 * variances, 53, signal, 1e-308).optimal_stopping_time()
+        ls.laws.GeneralizationOfCovariance(1e-307 * variances, 53, signal, 1e-308).optimal_stopping_time()
