@@ -166,7 +166,7 @@ class GeneralizationOfCovariance(MeanErrors):
         if best < np.inf and best / np.finfo(float).max > unit:
             raise OverflowError(
                 f"GeneralizationOfCovariance: variances = {unit:.3g} on average are so small that the optimal "
-                "stopping time leaves the range of doubles (variances of the inputs); measure the inputs in smaller units"
+                "stopping time leaves the range of doubles (variances of inputs); measure them in smaller units"
             )
         return best / unit
 

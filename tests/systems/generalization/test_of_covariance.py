@@ -173,5 +173,5 @@ def test_the_time_to_stop_of_inputs_of_any_size():
     small = ls.laws.GeneralizationOfCovariance(1e-305 * variances, 53, signal, 1e-306)
     assert small.optimal_stopping_time() == pytest.approx(1e305 * one, rel=1e-6)
     assert ls.laws.GeneralizationOfCovariance(2e-308 * variances, 53, signal, 0.0).optimal_stopping_time() == np.inf
-    with pytest.raises(OverflowError, match=r"variances = 2e-308 on average .* measure the inputs in smaller units"):
+    with pytest.raises(OverflowError, match=r"variances = 2e-308 on average .* measure them in smaller units"):
         ls.laws.GeneralizationOfCovariance(1e-307 * variances, 53, signal, 1e-308).optimal_stopping_time()
