@@ -58,7 +58,8 @@ class Judge:
         """Return the tests that execute a mutant: those of its folder, then others; killers before, then fast ones."""
         lines = self.covered.tests(mutant.path)
         found = set().union(*(lines.get(line, set()) for line in mutant.lines))
-        found = found or set().union(*lines.values())  # a line that is executed on import only
+        if mutant.imported or not found:  # the test that imports the module first says nothing about the line
+            found = set().union(*lines.values())
         folder = f"tests/{folder_of(mutant.path)}/"
         order = sorted(found, key=lambda test: (-self.kills[test], self.covered.seconds[test]))
         own = self._within(OWN, [test for test in order if test.startswith(folder)], 10**6)

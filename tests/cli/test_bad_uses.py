@@ -111,8 +111,10 @@ verify BalancedMode --dps 100000000000000000000
 phase chaos --cells 100000000000000000000
 learn tree --width 100000000000000000000
 learn tree --depth 100000000000000000000
-ntk-stats --width 100000000000000000000
-ntk-stats --networks 100000000000000000000
+ntk-stats --width 1000000001
+ntk-stats --inputs 1000000001
+ntk-stats --depth 100001
+ntk-stats --networks 10000001
 collapse --classes 100000000000000000000
 collapse --features 100000000000000000000
 verify BalancedMode --dps 3
