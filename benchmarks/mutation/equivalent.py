@@ -15,7 +15,7 @@ EQUIVALENT: dict[str, str] = {
     "linsolve/systems/random_networks/published_background.py:limit_of_gradient_descent: 4000 -> 4001": "converged",
     "linsolve/systems/gated/race_clock.py:_unlogistic: 1 -> 2": "both branches are exact at u = -1.5",
     "linsolve/systems/lora/low_rank_adaptation.py:_network: self.scale * self.ratio * self.tau": "times 0",
-    "linsolve/systems/streaming_sgd/typical.py:_pruned: weights > NEGLIGIBLE": "a weight of this very size is negligible",
+    "linsolve/systems/streaming_sgd/typical.py:_pruned: weights > NEGLIGIBLE": "this very weight is negligible",
     "linsolve/systems/streaming_sgd/typical.py:log_rate: 0.0 -> 1.0": "a value of the branch that is not taken",
     "linsolve/systems/mode/growth.py:_more: reached < digits -> reached <= digits": "one step more than needed",
     "linsolve/systems/mode/growth_far.py:module: 400 * log(2)": "saturation is negligible beyond either ratio",
