@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import choice, integer, shown, times, unknown_name
+from linsolve.core.arguments import choice, integer, listed, shown, times, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.execute import check_workers, run
@@ -282,7 +282,7 @@ def _ascending(who: str, t: Any) -> np.ndarray:
 
 
 def _names(who: str, observe: Any) -> tuple[str, ...]:
-    names = (observe,) if isinstance(observe, str) or not isinstance(observe, Iterable) else tuple(observe)
+    names = listed(observe)
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{who}: observe = {shown(observe)} must be names of observables; say ('loss',)")
     if len(set(names)) < len(names):
