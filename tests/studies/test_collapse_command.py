@@ -73,6 +73,9 @@ def test_a_start_of_the_wrong_parity_is_named(kind, bias, classes):
     assert {name: end["loss"] for name, end in said["end"].items()} == {
         name: float(route["loss"][-1]) for name, route in found.routes.items()
     }
+    for name, route in found.routes.items():
+        last = type(route.state)(*(field[-1] for field in route.state))
+        assert (said["end"][name]["gamma"], said["end"][name]["theta"]) == limits.frame_of(found.flow, last)
     assert dict(summary(found))["parity"].startswith("obstructed: the flow ends at a saddle")
     found = collapse(flow(classes), weights=right, until=1.0, **options)
     assert not found.obstructed
