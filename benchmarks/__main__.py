@@ -19,6 +19,7 @@ from benchmarks import (
     ensembles,
     explorables,
     generalization,
+    growth,
     imports,
     networks,
     sgd,
@@ -155,6 +156,15 @@ def speed_of_all(out: Path | None = None) -> str:
     return text
 
 
+def growth_of_cost(out: Path | None = None) -> str:
+    """Return time and peak memory over sizes with their exponents; draw both to a folder."""
+    found = [(each, growth.measure(each)) for each in growth.GROWTHS]
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        growth.draw(found, out / "growth.png")
+    return table(growth.HEAD, growth.rows(found))
+
+
 MEASUREMENTS: dict[str, Callable[[], str]] = {
     "accuracy": accuracy,
     "starts": starts,
@@ -168,11 +178,13 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "imports": import_time,
     "ensembles": ensemble_cost,
     "small-calls": cost_of_small_calls,
+    "growth": growth_of_cost,
     "sweeps": sweep_cost,
     "speed": speed_of_all,
     "kernels": compiler.kernels,
     "device": device_table.device,
 }
+DRAWN: dict[str, Callable[[Path | None], str]] = {"speed": speed_of_all, "growth": growth_of_cost}
 
 
 def main() -> None:
@@ -180,10 +192,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], metavar="NAME", help=", ".join(MEASUREMENTS))
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the tables between the markers of FILE")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="for speed: also write speed.md, .json and .png")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="for speed and growth: also write figures")
     options = parser.parse_args()
     for name in options.names or MEASUREMENTS:
-        text = speed_of_all(options.out) if name == "speed" else MEASUREMENTS[name]()
+        text = DRAWN[name](options.out) if name in DRAWN else MEASUREMENTS[name]()
         print(f"## {name}\n\n{text}\n", flush=True)
         if options.write and not text.startswith("Not measured"):  # figures of another machine stay
             write(options.write, name, text)

@@ -46,6 +46,10 @@ __all__ = [
 ]
 
 
+_DOUBLE = np.dtype(float)
+_SMALL = 2**16  # size of arrays that are compared bitwise
+
+
 @lru_cache(maxsize=8)
 def precise(dps: int = 50) -> Any:
     """Return the namespace of `dps`-digit decimal arithmetic (mpmath), independent of mpmath's global precision.
@@ -84,6 +88,8 @@ def precision(xp: Any) -> Any:
 
 def spacing(value: Any) -> float:
     """Return the machine epsilon of the type of `value`, at least that of doubles."""
+    if type(value) is np.ndarray and value.dtype == _DOUBLE:
+        return 2.0**-52
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
     return {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(kind, 2.0**-52)
 
@@ -168,12 +174,28 @@ def first_order(xp: Any, value: Any, change: Callable[[], Any]) -> Any:
 
 
 def repeated(xp: Any, count: int, step: Callable[..., Any], *state: Any) -> Any:
-    """Return the arrays `state` after `count` applications of ``state = step(*state)``; one loop in JAX."""
+    """Return the arrays `state` after `count` applications of ``state = step(*state)``; one loop in JAX.
+
+    The loop ends early if NumPy arrays repeat bitwise, or alternate: later steps would only repeat them.
+    """
     if is_jax(xp):
         return xp.repeated(count, step, state)
-    for _ in range(count):
-        state = step(*state)
+    last, before = _bits(state), None  # of the last two states
+    for left in reversed(range(count)):
+        previous, state = state, step(*state)
+        bits = _bits(state)
+        if bits is not None and bits == last:
+            return state
+        if bits is not None and bits == before:
+            return previous if left % 2 else state
+        last, before = bits, last
     return state
+
+
+def _bits(state: tuple[Any, ...]) -> list[bytes] | None:
+    """Return the bytes of NumPy numbers and small arrays, None for others."""
+    small = all(isinstance(v, np.generic) or (type(v) is np.ndarray and v.size <= _SMALL) for v in state)
+    return [v.tobytes() for v in state] if small else None
 
 
 def implicit(xp: Any, solve: Callable[..., Any], equation: Callable[..., Any], *given: Any) -> Any:
@@ -218,7 +240,10 @@ def readable(*values: Any) -> bool:
     >>> arithmetic.readable(np.array(1.0)), arithmetic.readable(arithmetic.symbolic().asarray(1.0))
     (True, False)
     """
-    return not any(is_staged(v) or (isinstance(v, ObjectArray) and _symbolic(v.namespace)) for v in values)
+    return not any(
+        type(v) is not np.ndarray and (is_staged(v) or (isinstance(v, ObjectArray) and _symbolic(v.namespace)))
+        for v in values
+    )
 
 
 def _symbolic(xp: Any) -> bool:
@@ -246,7 +271,9 @@ def namespace(*values: Any) -> Any:
     """
     found: dict[int, tuple[Any, Any]] = {}
     for value in values:
-        if _is_array(value):
+        if type(value) is np.ndarray:
+            found[id(np)] = (np, value)
+        elif _is_array(value):
             xp = _namespace_of(value)
             found[id(xp)] = (xp, value)
     if len(found) == 2 and id(np) in found and any(_is_jax(array) for _, array in found.values()):
@@ -310,6 +337,8 @@ def to_numpy(array: Any) -> np.ndarray:
     >>> arithmetic.to_numpy(xp.exp(xp.asarray([0.0, 1.0]))).round(6).tolist()
     [1.0, 2.718282]
     """
+    if type(array) is np.ndarray:
+        return array
     if is_traced(array):
         raise TypeError(
             f"to_numpy: array = {array} is traced by JAX, so that its entries are unknown (values for a check or a "
@@ -331,6 +360,8 @@ def cast(xp: Any, value: Any) -> Any:
     >>> print(arithmetic.cast(arithmetic.precise(20), [0.1])[0])  # the double 0.1, not one tenth
     0.10000000000000000555
     """
+    if xp is np and type(value) is np.ndarray and value.dtype == _DOUBLE:
+        return value
     if getattr(xp, "__name__", "") == "jax.numpy":
         xp = jax_namespace()
     if _is_array(value) and _namespace_of(value) is xp:

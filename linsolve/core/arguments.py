@@ -77,6 +77,15 @@ class Interval:
         return above and below
 
 
+_FINITE, _ANY_TIME = Interval("(-inf, inf)"), Interval("[-inf, inf]")
+_DOUBLE = np.dtype(float)
+
+
+def _is_double(value: Any) -> bool:
+    """Return whether a value is already a NumPy array of doubles."""
+    return type(value) is np.ndarray and value.dtype == _DOUBLE
+
+
 def _first(bad: np.ndarray, values: np.ndarray) -> str:
     index = tuple(int(i) for i in np.argwhere(bad)[0])
     where = f" at index {index}" if index else ""
@@ -93,14 +102,15 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     ValueError
         If the array is empty, or an entry is nan or outside the domain.
     """
-    if not arithmetic.is_object(xp := arithmetic.namespace(value)):
+    if not _is_double(value) and not arithmetic.is_object(xp := arithmetic.namespace(value)):
         value = _as_float(who, what, value, xp, meaning)
     if math.prod(value.shape) == 0:
         raise ValueError(f"{who}: {what} has shape {tuple(value.shape)}, which is empty ({meaning}); give at least one")
     if not arithmetic.readable(value):
         return value
-    domain = domain or Interval("(-inf, inf)")
-    if all(end in domain for end in bounds(value)):  # no interval contains nan
+    domain = domain or _FINITE
+    low, high = bounds(value)
+    if low in domain and high in domain:  # no interval contains nan
         return value
     numbers = arithmetic.to_numpy(value)
     bad = np.isnan(numbers)
@@ -183,6 +193,8 @@ def bounds(values: Any) -> tuple[float, float]:
     (-1.0, 2.0)
     """
     held = values if arithmetic.is_cupy(values) else arithmetic.to_numpy(values)
+    if held.size == 1:
+        return (only := float(held.item()), only)
     return float(held.min()), float(held.max())
 
 
@@ -474,7 +486,7 @@ def step_counts(who: str, k: Any, *, most: int = 2**53, fix: str = "for the limi
 
 def times(who: str, t: Any) -> Any:
     """Return times as an array of any shape; infinite times are allowed, nan is not."""
-    return real_array(who, "t", t, meaning="time", domain=Interval("[-inf, inf]"))
+    return real_array(who, "t", t, meaning="time", domain=_ANY_TIME)
 
 
 def unknown_name(who: str, what: str, name: object, known: Iterable[str]) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import inspect
 from collections.abc import Mapping
-from typing import Any, Self, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
@@ -86,6 +85,8 @@ def own_axes(field: Any, value: Any) -> tuple[str, ...]:
 
 def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
     """Return the batch part of a shape, after checking its own axes against `sizes`."""
+    if not axes:
+        return tuple(shape)
     if len(shape) < len(axes):
         raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
     cut = len(shape) - len(axes)
@@ -103,6 +104,8 @@ def batch_shape(who: str, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, .
     """Return the common batch shape of named arrays; raise ValueError unless they broadcast."""
     found: tuple[int, ...] = ()
     for name, shape in shapes.items():
+        if not shape or shape == found:
+            continue
         try:
             found = np.broadcast_shapes(found, shape)
         except ValueError:
@@ -137,10 +140,13 @@ def _tex(value: Any) -> str:
 class Parametrized:
     """Base of flows and laws: each field declared by `parameter` is a checked real array."""
 
+    _declarations: ClassVar[Mapping[str, dataclasses.Field]]  # the parameters as they are declared
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, eq=False)(cls)
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        cls._declarations = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        for field in cls._declarations.values():
             if "domain" not in field.metadata:
                 raise TypeError(
                     f"{cls.__name__}: {field.name} is a field without symbol and meaning (fields are parameters); "
@@ -151,41 +157,41 @@ class Parametrized:
         register(type(self))
         who = type(self).__name__
         sizes: dict[str, tuple[int, str]] = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for name, field in self._declarations.items():
             about = field.metadata
-            value = real_array(who, field.name, getattr(self, field.name), meaning=about["doc"], domain=about["domain"])
-            own_sizes(who, field.name, value.shape, own_axes(field, value), sizes)
+            value = real_array(who, name, getattr(self, name), meaning=about["doc"], domain=about["domain"])
+            own_sizes(who, name, value.shape, own_axes(field, value), sizes)
             if about["whole"]:
-                refuse_fractions(who, field.name, value, about["doc"])
-            object.__setattr__(self, field.name, _own(value))
+                refuse_fractions(who, name, value, about["doc"])
+            object.__setattr__(self, name, _own(value))
         arithmetic.namespace(*(v for v in self.parameters().values() if arithmetic.namespace(v) is not np))
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters by name, as arrays."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in self._declarations}
 
     def _repr_latex_(self) -> str:
         shown = {name: "" if np.size(value) > 1 else f" = {_tex(value)}" for name, value in self.parameters().items()}
-        fields = type(self).__dataclass_fields__  # type: ignore[attr-defined]
-        parts = r",\; ".join(fields[name].metadata["symbol"] + text for name, text in shown.items())
+        parts = r",\; ".join(self._declarations[name].metadata["symbol"] + text for name, text in shown.items())
         return rf"$\displaystyle \mathrm{{{type(self).__name__}}}\;({parts})$"
 
     def _repr_html_(self) -> str:
         first = (inspect.getdoc(type(self)) or type(self).__name__).split("\n", 1)[0]
-        fields = type(self).__dataclass_fields__  # type: ignore[attr-defined]
+        about = self._declarations
         rows = [
-            (name, fields[name].metadata["doc"], str(value) if np.size(value) == 1 else f"shape {tuple(value.shape)}")
-            for name, value in self.parameters().items()
+            (name, about[name].metadata["doc"], str(v) if np.size(v) == 1 else f"shape {tuple(v.shape)}")
+            for name, v in self.parameters().items()
         ]
         return html_table(f"{type(self).__name__}: {first}", ("parameter", "meaning", "value"), rows)
 
     def cast(self, xp: Any) -> Self:
-        """Return a copy whose parameters are arrays of `xp`."""
-        return self._with(**{name: arithmetic.cast(xp, value) for name, value in self.parameters().items()})
+        """Return these parameters as arrays of `xp`: a copy, or the same object if they are such arrays already."""
+        given = self.parameters()
+        cast = {name: arithmetic.cast(xp, value) for name, value in given.items()}
+        return self if all(cast[name] is given[name] for name in given) else self._with(**cast)
 
     def _with(self, **values: Any) -> Self:
         """Return a copy with these parameters, unchecked arrays."""
-        other = copy.copy(self)
-        for name, value in values.items():
-            object.__setattr__(other, name, value)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, **values)
         return other

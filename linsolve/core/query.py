@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -102,9 +101,8 @@ def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
     flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
     sizes: dict[str, tuple[int, str]] = {}
     shapes: dict[str, tuple[int, ...]] = {}
-    for field in dataclasses.fields(flow):  # type: ignore[arg-type]
-        value = getattr(flow, field.name)
-        shapes[field.name] = own_sizes(who, field.name, value.shape, own_axes(field, value), sizes)
+    for name, value in flow.parameters().items():
+        shapes[name] = own_sizes(who, name, value.shape, own_axes(flow._declarations[name], value), sizes)
     for name, value in zip(z0._fields, z0, strict=True):
         shapes[name] = own_sizes(who, name, value.shape, flow.axes[name], sizes)
     return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch_shape(who, shapes), [None])
@@ -120,7 +118,7 @@ def detached(problem: Problem) -> Problem:
 def refuse_overflow(problem: Problem) -> None:
     """Raise `OverflowError`, naming the parameter or field of the state whose magnitude is farthest from 1."""
     flow, who = problem.flow, type(problem.flow).__name__
-    meanings = {field.name: field.metadata["doc"] for field in dataclasses.fields(flow)}
+    meanings = {name: field.metadata["doc"] for name, field in flow._declarations.items()}
     given = {**problem.z0._asdict(), **flow.parameters()}
     sizes = {name: extreme(arithmetic.to_numpy(v)) for name, v in given.items()}
     name = max(sizes, key=lambda name: abs(np.log(sizes[name])))
@@ -199,7 +197,8 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
 
 def clock(xp: Any, t: Any, ndim: int) -> Any:
     """Return times with `ndim` batch axes; in JAX `t = inf` is a large number, whose products with 0 are not nan."""
-    t = xp.reshape(t, t.shape + (1,) * ndim)
+    if ndim:
+        t = xp.reshape(t, t.shape + (1,) * ndim)
     if not arithmetic.is_jax(xp):
         return t
     return xp.where(xp.isinf(t), xp.copysign(_endless(xp, t), t), t)
@@ -233,7 +232,7 @@ def _is_plain(z0: Any) -> bool:
 
 
 def _readable(problem: Problem) -> bool:
-    return arithmetic.readable(problem.t, *problem.z0, *problem.flow.parameters().values())
+    return problem.xp is np or arithmetic.readable(problem.t, *problem.z0, *problem.flow.parameters().values())
 
 
 def traced_checks(problem: Problem) -> Problem:

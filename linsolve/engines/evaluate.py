@@ -5,6 +5,7 @@ See W1, W3, W4 and W7 in ``benchmarks/RESULTS.md``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -137,7 +138,8 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     """Return the state of a checked query at its times, of shape times and batch."""
     fields = problem.z0._fields
     chosen = _engine(problem, engine, None, ENOUGH)
-    checked_threads(threads)
+    if threads is not None:
+        checked_threads(threads)
     where = _checked_out(problem, _by_field(problem, out), fields)
     if chosen not in ("plain", OWN):
         found = computed(problem, chosen, None, where, threads)
@@ -171,7 +173,7 @@ def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None,
     if engine == "plain":
         return engine
     if engine is None:
-        small = problem.xp is not np or np.prod(shape_of(problem), dtype=float) < enough
+        small = problem.xp is not np or math.prod(shape_of(problem)) < enough
         return "plain" if small or not traceable(type(problem.flow), names) else "blocks"
     if problem.xp is not np:
         raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {library(problem.xp)}")

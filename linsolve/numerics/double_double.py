@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from linsolve import arithmetic
+from linsolve.numerics.scalar import full_like, unless, where
 
 __all__ = ["DoubleDouble", "cosine", "length", "power_of_two", "two_prod", "two_sum"]
 
@@ -58,21 +61,21 @@ def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
 
 def power_of_two(xp: Any, size: Any) -> Any:
     """Return a power of two that scales `size` into ``[2^-64, 2^64]``; 1 in object arithmetic without overflow."""
-    factor = xp.ones_like(size)
+    factor = full_like(xp, size, 1)
     if arithmetic.is_object(xp):
         return factor
     for e in (512, 256, 128, 64):
         big, small = size * factor >= 2.0**e, size * factor <= 1 / 2.0**e
-        factor = xp.where(big, factor / 2.0**e, xp.where(small, factor * 2.0**e, factor))
+        factor = where(xp, big, factor / 2.0**e, where(xp, small, factor * 2.0**e, factor))
     return factor
 
 
 def _scale(xp: Any, size: Any) -> Any:
     """Return a power of two that scales `size` into ``[2^-480, 2^480]``, where squares are doubles."""
-    one = xp.ones_like(size)
+    one = full_like(xp, size, 1)
     if arithmetic.is_object(xp):
         return one
-    return xp.where(size >= 2.0**400, one / 2.0**600, xp.where(size <= 1 / 2.0**400, one * 2.0**600, one))
+    return unless(xp, size >= 2.0**400, unless(xp, size <= 1 / 2.0**400, one, 2.0**600), 1 / 2.0**600)
 
 
 def length(xp: Any, v: Any) -> Any:
@@ -97,10 +100,10 @@ def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any
     """
     sizes = sizes or (length(xp, a), length(xp, b))
     none = (sizes[0] == 0) | (sizes[1] == 0)
-    safe_a, safe_b = (xp.where(none, xp.ones_like(v), v)[..., None] for v in sizes)
-    found = xp.sum(a / safe_a * (b / safe_b), axis=-1)
-    found = xp.where(none, xp.zeros_like(found), found)
-    return xp.minimum(xp.maximum(found, -xp.ones_like(found)), xp.ones_like(found))
+    safe_a, safe_b = (unless(xp, none, v)[..., None] for v in sizes)
+    found = unless(xp, none, xp.sum(a / safe_a * (b / safe_b), axis=-1), 0)
+    one = full_like(xp, found, 1)
+    return xp.minimum(xp.maximum(found, -one), one)
 
 
 class DoubleDouble:
@@ -114,7 +117,7 @@ class DoubleDouble:
     hi : array
         The rounded number.
     lo : array, optional
-        The rounding error, 0 by default.
+        The rounding error, 0 by default. Products and sums with a number without it take half of the operations.
 
     Examples
     --------
@@ -125,34 +128,44 @@ class DoubleDouble:
     (1.0, 1e-20, 1e-20)
     """
 
-    __slots__ = ("hi", "lo", "xp")
+    __slots__ = ("_lo", "hi", "xp")
 
     def __init__(self, xp: Any, hi: Any, lo: Any = None) -> None:
-        self.xp, self.hi, self.lo = xp, hi, xp.zeros_like(hi) if lo is None else lo
+        self.xp, self.hi, self._lo = xp, hi, lo
+
+    @property
+    def lo(self) -> Any:
+        """The rounding error."""
+        return self.xp.zeros_like(self.hi) if self._lo is None else self._lo
 
     def _like(self, other: Any) -> DoubleDouble:
         if isinstance(other, DoubleDouble):
             return other
-        return DoubleDouble(self.xp, other if hasattr(other, "shape") else self.xp.full_like(self.hi, other))
+        return DoubleDouble(self.xp, other if hasattr(other, "shape") else full_like(self.xp, self.hi, other))
 
     def _renew(self, hi: Any, lo: Any) -> DoubleDouble:
-        if arithmetic.is_object(self.xp):
-            return DoubleDouble(self.xp, hi)
         total = hi + lo
         return DoubleDouble(self.xp, total, lo - (total - hi))
 
+    def _each(self, function: Callable[[Any], Any]) -> DoubleDouble:
+        """Return `function` of both parts; it is linear and exact."""
+        return DoubleDouble(self.xp, function(self.hi), None if self._lo is None else function(self._lo))
+
     def __getitem__(self, key: Any) -> DoubleDouble:
-        return DoubleDouble(self.xp, self.hi[key], self.lo[key])
+        return self._each(lambda part: part[key])
 
     def __neg__(self) -> DoubleDouble:
-        return DoubleDouble(self.xp, -self.hi, -self.lo)
+        return self._each(operator.neg)
 
     def __add__(self, other: Any) -> DoubleDouble:
         other = self._like(other)
-        s, e = two_sum(self.xp, self.hi, other.hi)
         if arithmetic.is_object(self.xp):
-            return DoubleDouble(self.xp, s)
-        low, rest = two_sum(self.xp, self.lo, other.lo)
+            return DoubleDouble(self.xp, self.hi + other.hi)
+        s, e = two_sum(self.xp, self.hi, other.hi)
+        if self._lo is None or other._lo is None:
+            low = other._lo if self._lo is None else self._lo
+            return DoubleDouble(self.xp, s, e) if low is None else self._renew(s, e + low)
+        low, rest = two_sum(self.xp, self._lo, other._lo)
         partial = self._renew(s, e + low)
         return self._renew(partial.hi, partial.lo + rest)
 
@@ -161,10 +174,13 @@ class DoubleDouble:
 
     def __mul__(self, other: Any) -> DoubleDouble:
         other = self._like(other)
-        p, e = two_prod(self.xp, self.hi, other.hi)
         if arithmetic.is_object(self.xp):
-            return DoubleDouble(self.xp, p)
-        return self._renew(p, e + (self.hi * other.lo + self.lo * other.hi))
+            return DoubleDouble(self.xp, self.hi * other.hi)
+        p, e = two_prod(self.xp, self.hi, other.hi)
+        mixed = [a.hi * b._lo for a, b in ((self, other), (other, self)) if b._lo is not None]
+        if not mixed:
+            return DoubleDouble(self.xp, p, e)
+        return self._renew(p, e + (mixed[0] if len(mixed) == 1 else mixed[0] + mixed[1]))
 
     def __truediv__(self, other: Any) -> DoubleDouble:
         other = self._like(other)
@@ -176,7 +192,7 @@ class DoubleDouble:
 
     def scaled(self, factor: Any) -> DoubleDouble:
         """Return the product with a power of two, which is exact."""
-        return DoubleDouble(self.xp, self.hi * factor, self.lo * factor)
+        return self._each(lambda part: part * factor)
 
     def sqrt(self) -> DoubleDouble:
         """Return the square root, 0 at 0."""
@@ -184,8 +200,9 @@ class DoubleDouble:
         if arithmetic.is_object(self.xp):
             return DoubleDouble(self.xp, root)
         p, e = two_prod(self.xp, root, root)
-        safe = self.xp.where(root == 0, self.xp.ones_like(root), root)
-        return self._renew(root, ((self.hi - p) - e + self.lo) / (2 * safe))
+        rest = (self.hi - p) - e
+        rest = rest if self._lo is None else rest + self._lo
+        return self._renew(root, rest / (2 * unless(self.xp, root == 0, root)))
 
     def sum(self) -> DoubleDouble:
         """Return the sum over the last axis, by pairwise summation."""

@@ -45,6 +45,14 @@ def double_exponential(xp: Any, density: int) -> tuple[Any, Any]:
     >>> float(np.sum(weights * np.sqrt(nodes)).round(14))  # 2/3
     0.66666666666667
     """
+    if arithmetic.is_jax(xp):  # as for `legendre`
+        nodes, weights = _spread_nodes(np, density)
+        return xp.asarray(nodes), xp.asarray(weights)
+    return _spread_nodes(xp, density)
+
+
+@lru_cache(maxsize=16)
+def _spread_nodes(xp: Any, density: int) -> tuple[Any, Any]:
     digits = xp.dps if arithmetic.is_object(xp) else 16
     reach = float(np.arcsinh((digits + 2) * np.log(10) / np.pi))
     count = int(np.ceil(reach * density))

@@ -4,9 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from linsolve import arithmetic
 
-__all__ = ["integral_of_decay", "log1p_ratio", "logistic", "phi", "root_of_twice", "smallest"]
+__all__ = [
+    "full_like",
+    "integral_of_decay",
+    "log1p_ratio",
+    "logistic",
+    "phi",
+    "root_of_twice",
+    "smallest",
+    "unless",
+    "where",
+]
+
+
+_NUMBER = (float, int)  # np.float64 is a float
+
+
+def where(xp: Any, flag: Any, yes: Any, no: Any) -> Any:
+    """Return ``xp.where(flag, yes, no)``; of single NumPy numbers, Python chooses one in 1/10 of the time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.scalar import where
+    >>> two, flags = np.float64(2.0), np.array([True, False])
+    >>> float(where(np, two > 3, two, 3)), where(np, flags, two, 3).tolist()
+    (3.0, [2.0, 3.0])
+    """
+    if type(flag) is np.bool_ and isinstance(yes, _NUMBER) and isinstance(no, _NUMBER):
+        return np.float64(yes if flag else no)
+    return xp.where(flag, yes, no)
+
+
+def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
+    """Return `x`, with the safe operand `instead` in the entries where `flag` holds."""
+    return where(xp, flag, instead, x)
+
+
+def full_like(xp: Any, x: Any, value: float) -> Any:
+    """Return `value` in the shape of `x`: ``xp.full_like``, or one number of NumPy for one number."""
+    return np.float64(value) if type(x) is np.float64 else xp.full_like(x, value)
 
 
 def phi(xp: Any, x: Any) -> Any:
@@ -21,7 +62,7 @@ def phi(xp: Any, x: Any) -> Any:
     >>> phi(np, np.asarray([0.0, 1e-12, np.inf])).tolist()
     [1.0, 0.9999999999995, 0.0]
     """
-    nonzero = xp.where(x == 0, xp.ones_like(x), x)
+    nonzero = unless(xp, x == 0, x)
     limit = arithmetic.first_order(xp, xp.ones_like(x), lambda: -x / 2)
     return xp.where(x == 0, limit, -xp.expm1(-nonzero) / nonzero)
 
@@ -37,7 +78,7 @@ def root_of_twice(xp: Any, x: Any) -> Any:
     [0.0, 2.0]
     """
     large = x > 1
-    return xp.where(large, 2 * xp.sqrt(x / 2), xp.sqrt(2 * xp.where(large, xp.ones_like(x), x)))
+    return xp.where(large, 2 * xp.sqrt(x / 2), xp.sqrt(2 * unless(xp, large, x)))
 
 
 def log1p_ratio(xp: Any, x: Any) -> Any:
@@ -50,10 +91,10 @@ def log1p_ratio(xp: Any, x: Any) -> Any:
     >>> log1p_ratio(np, np.array([0.0, 1e-12, 1.0, -1.0])).round(6).tolist()
     [1.0, 1.0, 0.693147, inf]
     """
-    inside = xp.where((x == 0) | (x <= -1), xp.ones_like(x), x)
+    inside = unless(xp, (x == 0) | (x <= -1), x)
     limit = arithmetic.first_order(xp, xp.ones_like(x), lambda: -x / 2)
     ratio = xp.where(x == 0, limit, xp.log1p(inside) / inside)
-    return xp.where(x <= -1, xp.full_like(x, xp.inf), ratio)
+    return unless(xp, x <= -1, ratio, xp.inf)
 
 
 def smallest(xp: Any, *candidates: tuple[Any, Any]) -> Any:
@@ -79,8 +120,7 @@ def smallest(xp: Any, *candidates: tuple[Any, Any]) -> Any:
     bound, value = candidates[0]
     for other_bound, other in candidates[1:]:
         better = other_bound < bound
-        value = xp.where(better, other, value)
-        bound = xp.where(better, other_bound, bound)
+        value, bound = where(xp, better, other, value), where(xp, better, other_bound, bound)
     return value
 
 
@@ -95,9 +135,9 @@ def integral_of_decay(xp: Any, t: Any, rate: Any) -> Any:
     [2.0, 0.25, 0.249916]
     """
     none = rate == 0
-    x = xp.abs(rate * xp.where(none, xp.zeros_like(t), t))
+    x = xp.abs(rate * unless(xp, none, t, 0))
     short = x == 0 if arithmetic.is_object(xp) else x < 1 / 2**60  # the integral is t, also if x underflows
-    done = -xp.expm1(-x) / xp.where(none, xp.ones_like(x), xp.abs(rate))
+    done = -xp.expm1(-x) / unless(xp, none, xp.abs(rate))
     return xp.where(short, t + xp.zeros_like(x), xp.where(t < 0, -done, done))
 
 
@@ -128,25 +168,24 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     ([0.5, 0.731059, 1.0], [0.5, 0.268941, 0.0])
     """
     flat = s == 0 if arithmetic.is_object(xp) else xp.abs(s) < 1 / 2**1022  # 1/s would overflow
-    x = s * xp.where(flat, xp.zeros_like(t), t)
+    x = s * unless(xp, flat, t, 0)
     if arithmetic.is_jax(xp):  # t = inf, a large number in JAX, has no derivative by s at s = 0
         soon = xp.where(t < 2.0**60, t, xp.zeros_like(t))
         x = xp.where(flat, arithmetic.first_order(xp, xp.zeros_like(x), lambda: s * soon), x)
     size, rising = xp.abs(x), x >= 0
     decay, done = xp.exp(-size), -xp.expm1(-size)
-    down = xp.where(rising, decay, xp.ones_like(x))
-    up = xp.where(rising, xp.ones_like(x), decay)
-    still, rate = 1 + size == 1, 1 / xp.where(flat, xp.ones_like(s), s)
+    down, up = where(xp, rising, decay, 1), unless(xp, rising, decay)
+    still, rate = 1 + size == 1, 1 / unless(xp, flat, s)
     # at a0 = 0, s = 0 and t = inf the integral is infinite, but its product with a0 is 0
-    early = xp.where(a0 == 0, xp.zeros_like(t), t)
+    early = unless(xp, a0 == 0, t, 0)
     if arithmetic.is_jax(xp):
         early = arithmetic.first_order(xp, early, lambda: -x * soon / 2)
-    integral = xp.where(still, early, rate * xp.where(rising, done, -done))
+    integral = where(xp, still, early, rate * where(xp, rising, done, -done))
     # where a0 S may overflow, numerator and denominator are divided by a0
     huge = (xp.abs(a0) > 1) & ((xp.abs(a0) > 2.0**100) | (xp.abs(t) > 2.0**900))
-    top, unit = xp.where(huge, xp.ones_like(a0), a0), 1 / xp.where(huge, a0, xp.ones_like(a0))
+    top, unit = unless(xp, huge, a0), 1 / where(xp, huge, a0, 1)
     den = down * unit + top * integral
     # a0 = 0 is stationary; otherwise the denominator is positive while the solution exists
-    safe = xp.where((a0 == 0) | (den == 0), xp.ones_like(den), den)
+    safe = unless(xp, (a0 == 0) | (den == 0), den)
     settled = (down == 0) & (a0 != 0)  # a0 S may underflow, but a = s
-    return xp.where(settled, s, top * up / safe), xp.where(a0 == 0, s, (s - a0) * unit * down / safe)
+    return where(xp, settled, s, top * up / safe), where(xp, a0 == 0, s, (s - a0) * unit * down / safe)

@@ -461,3 +461,34 @@ def test_spacing_is_the_epsilon_of_the_dtype(kind):
 def test_spacing_of_other_types():
     assert arithmetic.spacing(types.SimpleNamespace(dtype="torch.bfloat16")) == 2.0**-7
     assert arithmetic.spacing([1.0]) == arithmetic.spacing(1) == np.finfo(float).eps
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x, y: (x / 2 + 1 / x, y),  # converges to sqrt(2)
+        lambda x, y: (-x, 1 / y),  # alternates
+        lambda x, y: (np.minimum(x, 1.5) + 0.25, y * 0),  # repeats later
+        lambda x, y: (x * np.nan, y),
+    ],
+)
+def test_a_loop_that_repeats_ends_early_with_the_same_bits(step, count):
+    state, calls = (np.array([1.0, 3.0]), np.array(2.0)), []
+    expected = state
+    for _ in range(count):
+        expected = step(*expected)
+
+    def counted(*now):
+        calls.append(now)
+        return step(*now)
+
+    found = arithmetic.repeated(np, count, counted, *state)
+    assert [v.tobytes() for v in found] == [np.asarray(v).tobytes() for v in expected]
+    assert len(calls) <= count
+
+
+def test_a_loop_ends_after_a_repetition():
+    calls = []
+    arithmetic.repeated(np, 100, lambda x: (calls.append(1), (-x,))[1], np.array([1.0]))
+    assert len(calls) == 2

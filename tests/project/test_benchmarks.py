@@ -6,13 +6,27 @@ import json
 import math
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 from selection import quick
 
 import linsolve as ls
-from benchmarks import floors, markdown, networks, ours, peers, peers_scipy, small_calls, speed, speed_table, workloads
+from benchmarks import __main__ as benchmarks_main
+from benchmarks import (
+    floors,
+    growth,
+    markdown,
+    networks,
+    ours,
+    peers,
+    peers_scipy,
+    small_calls,
+    speed,
+    speed_table,
+    workloads,
+)
 from benchmarks.timing import Timing, Watch, Way, interleaved, short, unknown
 from linsolve.papers.standalone import STANDALONE
 
@@ -215,14 +229,34 @@ def test_the_ways_of_a_small_call_give_the_same_state(name):
     ways = small_calls.calls(cls, 3)
     assert ("formula" in ways) == (name in STANDALONE)
     ours = ways["ours"]()
-    for who, tolerance in (("formula", 1e-11), ("solve_ivp", 1e-5)):
+    for who, tolerance in (("closed form", 0.0), ("formula", 1e-11), ("solve_ivp", 1e-5)):
         for value, other in zip(ours, ways[who]() if who in ways else ours, strict=True):
             np.testing.assert_allclose(
                 np.broadcast_to(other, value.shape), value, rtol=0, atol=tolerance * np.abs(value).max()
             )
 
 
+def test_exponents_are_those_of_the_sizes_and_are_drawn(tmp_path):
+    sizes = (10, 20, 40, 80)
+    assert growth.exponent(sizes, [3 * n**2.5 for n in sizes]) == pytest.approx(2.5)
+    assert growth.exponent(sizes, [1e9, 20, 40, 80]) == pytest.approx(1)  # the smallest size is not fitted
+    few = [each._replace(sizes=each.sizes[:3]) for each in growth.GROWTHS[:2]]
+    found = [(each, growth.measure(each)) for each in few]
+    assert all(peak > 8 * 16 * n for each, cost in found for n, peak in zip(each.sizes, cost.peaks, strict=True))
+    for row in growth.rows(found):
+        assert len(row) == len(growth.HEAD)
+        assert row[2] == "1,024 to 16,384"
+        assert abs(float(row[7]) - float(row[8])) <= 0.1  # memory is exact, times are not judged
+    growth.draw(found, tmp_path / "growth.png")
+    assert (tmp_path / "growth.png").stat().st_size > 10_000
+
+
+def test_every_measurement_has_its_place_in_the_results():
+    text = (Path(ls.__file__).parents[1] / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    assert [name for name in benchmarks_main.MEASUREMENTS if f"<!-- {name}: begin -->" not in text] == []
+
+
 def test_a_row_of_small_calls_has_a_ratio_for_each_peer():
     (row,) = small_calls.rows(["BalancedMode"], rounds=1)
     assert len(row) == len(small_calls.HEAD)
-    assert all(float(row[k]) > 0 for k in (2, 3, 5, 6))
+    assert all(float(row[k]) > 0 for k in (3, 4, 7, 8))

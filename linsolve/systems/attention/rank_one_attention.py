@@ -130,13 +130,17 @@ class RankOneAttention(InContext, Flow):
         """Return the velocity of each strength, by `DeepMode`."""
         return self.State(self._modes(xp).velocity(xp, DeepMode.State(z.strengths)).a)
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return the strengths by `DeepMode`; at ``t = 0`` bitwise equal to `z0`."""
-        return self.State(self._modes(xp).solution(xp, t[..., None], DeepMode.State(z0.strengths)).a)
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+        """Return the strengths at times `t` and their distances ``1/c - m``, by `DeepMode`."""
+        return self._modes(xp).shared(xp, t[..., None], DeepMode.State(z0.strengths))
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
+        """Return the strengths; at ``t = 0`` bitwise equal to `z0`."""
+        return self.State((shared or self.shared(xp, t, z0))[0])
+
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return the loss from the closed form of ``1/c - m``, which does not cancel."""
-        return {"loss": self._loss_of(xp, self._modes(xp).gap(xp, t[..., None], DeepMode.State(z0.strengths)))}
+        return {"loss": self._loss_of(xp, (shared or self.shared(xp, t, z0))[1])}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return ``1/c`` where the strength starts positive, else 0."""

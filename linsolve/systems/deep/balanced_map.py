@@ -136,16 +136,19 @@ class BalancedMap(Flow):
             "distance of u and v from orthonormal columns": xp.sqrt(skew),
         }
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
-        """Return the map at times `t`, each mode by `DeepMode`; at ``t = 0`` bitwise equal to the initial map."""
-        start = DeepMode.State(self._strengths(xp, z0))
-        moved = product(xp, self._mode().solution(xp, t[..., None], start).a, self.u, self.v)
+    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+        """Return the strengths of the modes at times `t` and their distances from the target, by `DeepMode`."""
+        return self._mode().shared(xp, t[..., None], DeepMode.State(self._strengths(xp, z0)))
+
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
+        """Return the map at times `t`; at ``t = 0`` bitwise equal to the initial map."""
+        c, _ = shared or self.shared(xp, t, z0)
+        moved = product(xp, c, self.u, self.v)
         return self.State(xp.where((t == 0)[..., None, None], z0.product + 0 * moved, moved))
 
-    def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
+    def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return the loss and the kernel alignment from the modes, each to full relative accuracy."""
-        start, mode = DeepMode.State(self._strengths(xp, z0)), self._mode()
-        c, gap = mode.solution(xp, t[..., None], start).a, mode.gap(xp, t[..., None], start)
+        c, gap = shared or self.shared(xp, t, z0)
         metric = self._metric(xp, c, *z0.product.shape[-2:])
         count = c.shape[-1]
         fit = xp.sum(self.s**2 * xp.sum(metric[..., :count, :count] * xp.eye(count), axis=-1), axis=-1)

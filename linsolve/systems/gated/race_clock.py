@@ -18,13 +18,16 @@ without a pole,
 
 :math:`\varphi/k` falls with :math:`\delta`, below the target from :math:`1/k(0)` to 1, so that Newton's method for u at
 a given time converges monotonically from the start. Above the target, :math:`\delta < 0`, it is slow where
-:math:`|\delta|` exceeds `FARTHEST`. Below the target the integrand is analytic in a strip of half-width :math:`\pi/2`
-in :math:`\log \delta`, whatever the parameters. The quadrature of doubles is therefore double-exponential. In high
-precision Gauss-Legendre quadrature on panels needs fewer nodes for short paths.
+:math:`|\delta|` exceeds `FARTHEST`. No singularity of the integrand is within 3 of the path, and below the target it is
+analytic in a strip of half-width :math:`\pi/2` in :math:`\log \delta`, whatever the parameters. In doubles the path is
+therefore integrated once for all times, by Gauss-Legendre quadrature on panels: of length 3 above the target, growing
+by the factor e below it. A time adds a part of one panel. In high precision the quadrature of long paths is
+double-exponential.
 """
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,14 +35,18 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.numerics.quadrature import double_exponential, legendre
-from linsolve.numerics.scalar import phi
+from linsolve.numerics.scalar import phi, unless
 
 __all__ = ["FARTHEST", "NONE", "RaceClock"]
 
 NONE = -1e6  # stands for the logarithm of 0
 _GONE = 800  # exp(-800) underflows
 FARTHEST = 40  # above the target
-_ROUNDS = 20  # Newton steps in doubles
+_ROUNDS = 20  # largest number of Newton steps in doubles
+_NODES = 20  # of a panel
+_ABOVE = [*(3.0 * k for k in range(14)), np.inf]  # ends of the panels; the last ends with the path
+_BELOW = [0.0, *(3 * math.exp(k) for k in range(13)), np.inf]
+_CLOSE = 2.0**-40  # relative size of a Newton step after which the error is below rounding
 
 
 class RaceClock(NamedTuple):
@@ -53,6 +60,8 @@ class RaceClock(NamedTuple):
         ``theta_inf``, negative if the race starts above its target.
     pace : array, shape batch
         ``k(0)``, the final rate.
+    ends, before : array, shape batch + (panels + 1,) and batch + (panels,), optional
+        Values of delta between the panels, from 0 to `span`, and the integrals from `span` to the panels; in doubles.
 
     Examples
     --------
@@ -69,6 +78,8 @@ class RaceClock(NamedTuple):
     c: Any
     span: Any
     pace: Any
+    ends: Any = None
+    before: Any = None
 
     @classmethod
     def of(cls, xp: Any, logs: Any, c: Any, gap: Any) -> RaceClock:
@@ -79,7 +90,19 @@ class RaceClock(NamedTuple):
         final = (
             final - _total(xp, final, c, 0 * span)[0][..., None]
         )  # of sum 1, whatever the rounding of the logarithms
-        return cls(final, c, span, xp.sum(c * xp.exp(final), axis=-1))
+        way = cls(final, c, span, xp.sum(c * xp.exp(final), axis=-1))
+        return way if arithmetic.is_object(xp) else way._integrated(xp)
+
+    def _integrated(self, xp: Any) -> RaceClock:
+        """Return the clock with the integrals over its panels."""
+        sizes = xp.where((self.span < 0)[..., None], *(xp.asarray(ends, dtype=xp.float64) for ends in (_ABOVE, _BELOW)))
+        ends = xp.sign(self.span)[..., None] * xp.minimum(sizes, xp.abs(self.span)[..., None])
+        parts = self._wide()._integral(xp, ends[..., :-1], ends[..., 1:], *legendre(xp, _NODES))
+        before, done = [], xp.zeros_like(self.span)
+        for k in reversed(range(parts.shape[-1])):
+            before.append(done)
+            done = done + parts[..., k]
+        return self._replace(ends=ends, before=xp.stack(before[::-1], axis=-1))
 
     def _wide(self) -> RaceClock:
         """Return the clock with an axis for the nodes of a quadrature."""
@@ -95,6 +118,9 @@ class RaceClock(NamedTuple):
         if arithmetic.is_object(xp):
             return xp.sum(ends * self.c * phi(xp, x), axis=-1)
         near = x > -1  # beyond, exp(-x) may overflow
+        if arithmetic.holds(near, everywhere=True):
+            flat = xp.abs(delta) < 1 / 2.0**60
+            return xp.where(flat, self.pace, xp.sum(ends * xp.expm1(-x), axis=-1) / -unless(xp, flat, delta))
         early = ends - xp.exp(xp.where(near, self.logs, self.logs - x))
         early = early / xp.where(near, xp.ones_like(x), delta[..., None] + 0 * x)
         return xp.sum(xp.where(near, ends * self.c * phi(xp, xp.where(near, x, xp.zeros_like(x))), early), axis=-1)
@@ -106,14 +132,29 @@ class RaceClock(NamedTuple):
     def time(self, xp: Any, u: Any) -> tuple[Any, Any]:
         """Return the time of ``u = log|exp(delta) - 1|``, and minus its derivative."""
         delta = self._delta(xp, u)
-        nodes, weights = self._nodes(xp)
-        wide, width = self._wide(), self.span - delta
-        d = delta[..., None] + width[..., None] * nodes
+        if arithmetic.is_object(xp):
+            passed = self._integral(xp, delta, self.span, *self._nodes(xp))
+        else:
+            top, before = self._panel(xp, delta)
+            passed = before + self._integral(xp, delta, top, *legendre(xp, _NODES))
+        return (_logistic(xp, self.span) - u) / self.pace + passed, self._slope(xp, u)
+
+    def _panel(self, xp: Any, delta: Any) -> tuple[Any, Any]:
+        """Return the end of the panel of delta towards `span`, and the integral from there to `span`."""
+        inner = xp.abs(self.ends[..., 1:-1])
+        index = xp.sum(xp.astype(xp.abs(delta)[..., None] > inner, xp.float64), axis=-1)
+        at = index[..., None] == xp.astype(xp.arange(inner.shape[-1] + 1), xp.float64)
+        top, before = (xp.sum(xp.where(at, v, 0 * v), axis=-1) for v in (self.ends[..., 1:], self.before))
+        return top, before
+
+    def _integral(self, xp: Any, low: Any, high: Any, nodes: Any, weights: Any) -> Any:
+        """Return the integral without a pole between two values of delta."""
+        wide, width = self._wide(), high - low
+        d = low[..., None] + width[..., None] * nodes
         k, single = wide.rate(xp, d), phi(xp, d)
         nonzero = xp.where(d == 0, xp.ones_like(d), d)
         rest = (wide.pace * single - k) / nonzero / (wide.pace * single * k)
-        passed = width * xp.sum(weights * rest, axis=-1)
-        return (_logistic(xp, self.span) - u) / self.pace + passed, self._slope(xp, u)
+        return width * xp.sum(weights * rest, axis=-1)
 
     def _slope(self, xp: Any, u: Any) -> Any:
         """Return minus the derivative of the time by u."""
@@ -121,9 +162,7 @@ class RaceClock(NamedTuple):
         return phi(xp, delta) / self.rate(xp, delta)
 
     def _nodes(self, xp: Any) -> tuple[Any, Any]:
-        """Return nodes and weights on [0, 1] for the integral from `span`; no singularity is within 3 of the path."""
-        if not arithmetic.is_object(xp):
-            return double_exponential(xp, 38)
+        """Return nodes and weights on [0, 1] for the integral from `span` in high precision."""
         longest = float(np.abs(arithmetic.to_numpy(self.span).astype(float)).max())
         if longest > 60:
             half = np.arcsin(0.5 / np.hypot(1, np.log1p(longest) / np.pi))  # of the strip in the node's variable
@@ -151,18 +190,21 @@ class RaceClock(NamedTuple):
             return self._refined(xp, t)
         start = _logistic(xp, self.span)
 
-        def step(u: Any) -> tuple[Any]:
-            found, slope = self.time(xp, xp.maximum(u, xp.full_like(u, -_GONE)))
-            found = found + (xp.maximum(u, xp.full_like(u, -_GONE)) - u) / self.pace
-            return (u + (found - t) / slope,)
+        def step(u: Any, done: Any) -> tuple[Any, Any]:
+            if arithmetic.holds(done, everywhere=True):
+                return u, done
+            bounded = xp.maximum(u, xp.full_like(u, -_GONE))
+            found, slope = self.time(xp, bounded)
+            move = (found + (bounded - u) / self.pace - t) / slope
+            return xp.where(done, u, u + move), done | (xp.abs(move) <= _CLOSE * (1 + xp.abs(u)))
 
         first = start - t * self.rate(xp, self.span) / phi(xp, self.span)
-        return arithmetic.repeated(xp, _ROUNDS, step, first)[0]
+        return arithmetic.repeated(xp, _ROUNDS, step, first, first != first)[0]
 
     def _refined(self, xp: Any, t: Any) -> Any:
         """Return u in high precision: the time of the solution in doubles, and a short integral from there."""
         with np.errstate(all="ignore"):
-            rough = RaceClock(*(arithmetic.to_numpy(v).astype(float) for v in self))
+            rough = RaceClock(*(arithmetic.to_numpy(v).astype(float) for v in self[:4]))._integrated(np)
             u = xp.asarray(rough._inverted(np, arithmetic.to_numpy(t).astype(float)))
         late = self.time(xp, u)[0] - t
         nodes, weights = legendre(xp, 4 + xp.dps // 16)  # the way is 1e-10 or less

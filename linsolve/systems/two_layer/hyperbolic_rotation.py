@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, two_prod
-from linsolve.numerics.scalar import integral_of_decay, smallest
+from linsolve.numerics.scalar import full_like, integral_of_decay, smallest, unless, where
 
 __all__ = [
     "Rotation",
@@ -32,7 +32,6 @@ __all__ = [
     "still",
     "tangent_kernel",
     "unit_for",
-    "unless",
 ]
 
 
@@ -87,7 +86,7 @@ class RotationStart(NamedTuple):
         """
         r0 = f0 - y if r0 is None else r0
         target = y.hi if isinstance(y, DoubleDouble) else y
-        unit = p.xp.ones_like(p.hi) if unit is None else unit
+        unit = full_like(p.xp, p.hi, 1) if unit is None else unit
         plain_p, twice_q = p.scaled(1 / unit), q.scaled(2 / unit)
         mild = _mild(p.xp, *(about or (plain_p.hi, twice_q.hi / 2, g.hi)), target)
         c = (g * y).hypot(plain_p * twice_q)
@@ -110,8 +109,8 @@ def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
 
 def unit_for(xp: Any, tiny: Any, like: Any) -> Any:
     """Return the unit: ``2^540`` where the initial weights are `tiny` (below ``2^-50``), else 1."""
-    one = xp.ones_like(like)
-    return one if arithmetic.is_object(xp) else xp.where(tiny, one * 2.0**540, one)
+    one = full_like(xp, like, 1)
+    return one if arithmetic.is_object(xp) else unless(xp, tiny, one, 2.0**540)
 
 
 class Rotation(NamedTuple):
@@ -149,11 +148,6 @@ def still(start: RotationStart) -> Any:
     return ((start.p == 0) & (start.q == 0)) | (start.r0 == 0)
 
 
-def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
-    """Return `x` with the safe operand `instead` in the entries where `flag` holds."""
-    return xp.where(flag, xp.full_like(x, instead), x)
-
-
 def _age(xp: Any, t: Any, start: RotationStart) -> tuple[Any, Any]:
     """Return ``|t|``, and whether it is infinite while ``c`` is 0 or so small that ``1/c`` overflows.
 
@@ -165,8 +159,8 @@ def _age(xp: Any, t: Any, start: RotationStart) -> tuple[Any, Any]:
         return unless(xp, endless, age, 0), endless
     flat = ~start.mild & (c < 1 / 2.0**960)
     endless = flat & xp.isinf(age)
-    end = xp.where(start.mild, xp.full_like(c, 2.0**700), 1000 / unless(xp, flat, c))
-    age = xp.where(~flat & (age > end), end, age)
+    end = unless(xp, start.mild, 1000 / unless(xp, flat, c), 2.0**700)
+    age = where(xp, ~flat & (age > end), end, age)
     return unless(xp, endless, age, 0), endless
 
 
@@ -179,8 +173,8 @@ def _decay(xp: Any, age: Any, start: RotationStart) -> tuple[Any, Any]:
     if arithmetic.is_object(xp):
         main = xp.exp(-2 * c.hi * age)
         return main, xp.ones_like(main)
-    less = xp.where(start.mild, xp.full_like(c.hi, -2), xp.full_like(c.hi, -1))
-    shift = unless(xp, age > 2.0**900, xp.ones_like(age), 2.0**500)  # two_prod overflows beyond 2^996
+    less = unless(xp, start.mild, full_like(xp, c.hi, -1), -2)
+    shift = unless(xp, age > 2.0**900, full_like(xp, age, 1), 2.0**500)  # two_prod overflows beyond 2^996
     _, error = two_prod(xp, c.hi * shift, age / shift)
     main = xp.exp(less * c.hi * age) * (1 + less * (error + c.lo * age))
     return main, unless(xp, start.mild, main)
@@ -193,28 +187,28 @@ def roots(xp: Any, a: Any, hypotenuse: Any, leg: Any, unit: Any) -> tuple[Any, A
     """
     large = xp.sqrt(hypotenuse + xp.abs(a)) * unit
     small = leg / unless(xp, large == 0, large)
-    return xp.where(a >= 0, large, small), xp.where(a >= 0, small, large)
+    return where(xp, a >= 0, large, small), where(xp, a >= 0, small, large)
 
 
 def forward(xp: Any, start: RotationStart) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Return the roots of ``c + g y``, ``c - g y`` and of ``c + g y + 2 q^2``, ``c - g y + 2 p^2``, times the unit."""
     parts = roots(xp, start.g * start.y, start.c.hi, 2 * start.p * start.q, start.unit)
-    root = xp.sqrt(xp.full_like(start.p, 2))
+    root = xp.sqrt(full_like(xp, start.p, 2))
     return parts, (xp.hypot(parts[0], root * start.q), xp.hypot(parts[1], root * start.p))
 
 
 def _backward(xp: Any, k: Any, rate: Any, c: Any, push: Any, unit: Any) -> tuple[Any, Any]:
     """Return `unit` times ``sqrt(|c - rate|)``, and whether ``c < rate``; ``c^2 - rate^2 = 4 (k/unit)^2 push``."""
     rises = rate > 0
-    size = unless(xp, ~rises, c + rate)
+    size = where(xp, rises, c + rate, 1)
     through = 2 * k * xp.sqrt(xp.abs(push) / size)
-    return xp.where(rises, through, xp.sqrt(unless(xp, rises, c - rate, 0)) * unit), rises & (push < 0)
+    return where(xp, rises, through, xp.sqrt(unless(xp, rises, c - rate, 0)) * unit), rises & (push < 0)
 
 
 def _root(xp: Any, e: Any, part: Any, falls: Any) -> Any:
     """Return ``sqrt(e^2 + part^2)``, or ``sqrt(e^2 - part^2)`` where `falls`."""
-    rest = xp.where(falls & (e > part), e - part, xp.zeros_like(e + part))
-    return xp.where(falls, xp.sqrt(rest) * xp.sqrt(e + part), xp.hypot(e, part))
+    rest = where(xp, falls & (e > part), e - part, 0)
+    return where(xp, falls, xp.sqrt(rest) * xp.sqrt(e + part), xp.hypot(e, part))
 
 
 def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
@@ -245,23 +239,23 @@ def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
     """
     c, push = start.c.hi, start.g * start.r0
     moved = (t != 0) & ~still(start)
-    t = xp.where(moved | (start.mild & (t >= 0)), t + xp.zeros_like(c), xp.zeros_like(t + c))
+    t = where(xp, moved | (start.mild & (t >= 0)), t + full_like(xp, c, 0), 0)
     back = t < 0
     age, endless = _age(xp, t, start)
     e, again = _decay(xp, age, start)
     e = unless(xp, endless, e, 0)
     half_W = unless(xp, endless, integral_of_decay(xp, age, 4 * c))  # W may overflow, its root does not
     om, (_, (n, m)) = 2 * xp.sqrt(half_W / 2), forward(xp, start)
-    W = 2 * unless(xp, ~start.mild, half_W)
-    sums = [xp.sqrt(e * e + unless(xp, ~start.mild, v) ** 2 * W) for v in (n, m)]
+    W = 2 * where(xp, start.mild, half_W, 1)
+    sums = [xp.sqrt(e * e + where(xp, start.mild, v, 1) ** 2 * W) for v in (n, m)]
     p, q = start.lengths
     back_n, falls_n = _backward(xp, start.q, 2 * q**2 + start.g * start.y, c, push, start.unit)
     back_m, falls_m = _backward(xp, start.p, 2 * p**2 - start.g * start.y, c, -push, start.unit)
-    n, m = xp.where(back, back_n, n) * om, xp.where(back, back_m, m) * om
+    n, m = where(xp, back, back_n, n) * om, where(xp, back, back_m, m) * om
     e = e * start.unit * again
     root_n, root_d = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
     simple = start.mild & ~back
-    root_n, root_d = (xp.where(simple, one, other) for one, other in zip(sums, (root_n, root_d), strict=True))
+    root_n, root_d = (where(xp, simple, one, other) for one, other in zip(sums, (root_n, root_d), strict=True))
     return _assemble(xp, start, (e, om, n, m, root_n, root_d), back, endless, moved)
 
 
@@ -273,21 +267,21 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     tame = low > 0
     if not arithmetic.is_object(xp):
         tame = (low > unit / 2.0**700) & (low / unit > om / 2.0**600)
-    span = unless(xp, ~tame, om)
-    slow, fast, both = (span / unless(xp, ~tame, v / unit) for v in (low, high, low + high))
+    span = where(xp, tame, om, 1)
+    slow, fast, both = (span / where(xp, tame, v / unit, 1) for v in (low, high, low + high))
     if not arithmetic.is_object(xp):
         tame = tame & ((slow / 2.0**380) * (fast / 2.0**380) < 1) & (high / 2.0**700 < low)
     # on the stable manifold of the saddle e and low vanish together, with ratio 1
-    fade = unless(xp, endless, xp.where(low == 0, xp.ones_like(e), e / unless(xp, low == 0, low)), 0)
-    sign = xp.where(back, -xp.ones_like(e), xp.ones_like(e))
-    kernel = xp.sqrt(xp.full_like(start.p, 2)) * xp.hypot(start.p, start.q)
+    fade = unless(xp, endless, unless(xp, low == 0, e / unless(xp, low == 0, low)), 0)
+    sign = unless(xp, back, full_like(xp, e, 1), -1)
+    kernel = xp.sqrt(full_like(xp, start.p, 2)) * xp.hypot(start.p, start.q)
     share = (n / unless(xp, root_n == 0, root_n)) * (m / unless(xp, root_d == 0, root_d))
     done = sign * ((fade * (kernel * om / high)) ** 2 + share**2)
     return Rotation(
         up=_ratio(xp, root_n / unit, root_d, start.mild & ~back),
         down=_ratio(xp, root_d / unit, root_n, start.mild & ~back),
-        lift=sign * unless(xp, ~tame, slow, 0) * unless(xp, ~tame, fast, 0),
-        bend=sign * unless(xp, ~tame, both, 0) ** 2,
+        lift=sign * where(xp, tame, slow, 0) * where(xp, tame, fast, 0),
+        bend=sign * where(xp, tame, both, 0) ** 2,
         fade=fade * unit / high,
         done=unless(xp, fade == 0, done),
         tame=tame,
@@ -316,6 +310,6 @@ def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any
     mean, spread = old + new, xp.abs(old) + xp.abs(new)
     none = start.g == 0
     g = unless(xp, none, start.g)
-    size = xp.where(none, xp.full_like(p, xp.inf), (p**2 + q**2) / xp.abs(g))
+    size = unless(xp, none, (p**2 + q**2) / xp.abs(g), xp.inf)
     f = smallest(xp, (spread, mean), (2 * size, (p - q) * (p + q) / g))  # the mean, unless it is clearly less accurate
     return xp.where(b.moved, f, start.f0 + xp.zeros_like(f)), xp.minimum(spread, size)

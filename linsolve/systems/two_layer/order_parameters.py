@@ -16,13 +16,13 @@ from linsolve.core.parameters import parameter
 from linsolve.core.step_rules import Rule
 from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
+from linsolve.numerics.scalar import unless
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
     RotationStart,
     rotated_output,
     rotation,
     unit_for,
-    unless,
 )
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
 from linsolve.systems.two_layer.line_descent import hessian_top, top_curvature

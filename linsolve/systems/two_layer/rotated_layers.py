@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import smallest
+from linsolve.numerics.scalar import full_like, smallest, unless, where
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
     RotationStart,
     rotated_output,
     rotation,
     unit_for,
-    unless,
 )
 
 __all__ = ["Layers", "LayersStart", "usable"]
@@ -118,11 +117,13 @@ class Layers(NamedTuple):
         size_h, h = _rotated(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
         side = xp.sum(start.p * start.q, axis=-1)  # conserved; its sign determines the smaller layer at all times
         f, spread = rotated_output(xp, b, start.rotation)
-        rest = _rest(xp, start.u, start.h)
-        through_h = _through(xp, start, h, rest, (f, spread), 1)
-        through_u = _through(xp, start, u, rest, (f, spread), -1)
-        u = xp.where(((side > 0) & (through_h[0] < length(xp, size_u)))[..., None], through_h[1], u)
-        h = xp.where(((side < 0) & (through_u[0] < length(xp, size_h)))[..., None], through_u[1], h)
+        rest, rotated_u = _rest(xp, start.u, start.h), u
+        if arithmetic.holds(side > 0):
+            bound, through_h = _through(xp, start, h, rest, (f, spread), 1)
+            u = xp.where(((side > 0) & (bound < length(xp, size_u)))[..., None], through_h, u)
+        if arithmetic.holds(side < 0):
+            bound, through_u = _through(xp, start, rotated_u, rest, (f, spread), -1)
+            h = xp.where(((side < 0) & (bound < length(xp, size_h)))[..., None], through_u, h)
         moves_u, moves_h = ((b.moved & (root != 0))[..., None] for root in (start.root_h, start.root_u))
         return cls(b, xp.where(moves_u, u, start.u), xp.where(moves_h, h, h0), f)
 
@@ -140,7 +141,7 @@ def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
 
 def half(xp: Any, x: Any) -> Any:
     """Return 1/2 in the shape and arithmetic of `x`."""
-    return xp.ones_like(x) / 2
+    return full_like(xp, x, 1) / 2
 
 
 def _widening(start: LayersStart, b: Rotation) -> Any:
@@ -163,14 +164,14 @@ def _rest(xp: Any, u: Any, h: DoubleDouble) -> Any:
     """
     units = xp.arange(u.shape[-1])
     at = xp.argmax(xp.abs(u), axis=-1)[..., None] == units
-    u_k = xp.sum(xp.where(at, u, xp.zeros_like(u)), axis=-1)[..., None]
+    u_k = _pick(xp, at, u)
     h_k = DoubleDouble(xp, _pick(xp, at, h.hi), _pick(xp, at, h.lo))
-    found = (h * u_k - h_k * u).hi / xp.where(u_k == 0, xp.ones_like(u_k), u_k)
+    found = (h * u_k - h_k * u).hi / unless(xp, u_k == 0, u_k)
     return xp.where(u_k == 0, h.hi, found)
 
 
 def _pick(xp: Any, at: Any, v: Any) -> Any:
-    return xp.sum(xp.where(at, v, xp.zeros_like(v)), axis=-1)[..., None]
+    return xp.sum(where(xp, at, v, 0), axis=-1)[..., None]
 
 
 def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
@@ -181,12 +182,11 @@ def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tupl
     own, second = turned
     p, q, root = ends
     first = own + own * _widening(start, b)[..., None]
-    none = xp.full_like(first, xp.inf)
-    bound = xp.where(b.tame[..., None], xp.abs(first) + xp.abs(second), none)
+    bound = where(xp, b.tame[..., None], xp.abs(first) + xp.abs(second), xp.inf)
     frozen = (root == 0)[..., None]
-    safe = xp.where(root == 0, xp.ones_like(root), root)[..., None]
+    safe = unless(xp, root == 0, root)[..., None]
     up, down = p * b.up[..., None] / safe, q * b.down[..., None] / safe
-    other = xp.where(frozen, none, xp.abs(up) + xp.abs(down))
+    other = unless(xp, frozen, xp.abs(up) + xp.abs(down), xp.inf)
     return xp.minimum(bound, other), smallest(xp, (bound, first + second), (other, up + down))
 
 
@@ -199,7 +199,7 @@ def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign
     """
     f, spread = output
     far = length(xp, v)
-    useless, grow = (far == 0) | (start.gamma == 0), xp.ones_like(far)
+    useless, grow = (far == 0) | (start.gamma == 0), full_like(xp, far, 1)
     if not arithmetic.is_object(xp):  # scale subnormal numbers; count products that underflow as a magnitude
         grow = unless(xp, far < 1 / 2.0**900, grow, 2.0**600)
         v, rest = v * grow[..., None], rest * grow[..., None]
@@ -219,4 +219,4 @@ def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign
 
 def usable(xp: Any, bound: Any) -> Any:
     """Return a finite error bound, also where its value overflows; inf stays reserved for forms that fail."""
-    return bound if arithmetic.is_object(xp) else xp.minimum(bound, xp.full_like(bound, 1.7e308))
+    return bound if arithmetic.is_object(xp) else xp.minimum(bound, full_like(xp, bound, 1.7e308))

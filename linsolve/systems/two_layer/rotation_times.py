@@ -6,8 +6,8 @@ from typing import Any
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import two_prod
-from linsolve.numerics.scalar import log1p_ratio
-from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart, forward, roots, still, unless
+from linsolve.numerics.scalar import log1p_ratio, unless
+from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart, forward, roots, still
 
 __all__ = ["blow_up_time", "time_to_loss"]
 

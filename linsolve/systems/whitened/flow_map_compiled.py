@@ -34,10 +34,11 @@ __all__ = ["fill"]
 # product of rate and time below which the change of the root is computed, as it is more accurate than the root
 SHORT = 0.5
 # no cache on disk: a cached kernel would not detect changes of `simd` and would write out of bounds
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+INNER = OPTIONS | {"no_cpython_wrapper": True}  # called by `fill` alone
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _weigh(now, rate, pace, any_short, up, half, square, change):
     """Set ``sqrt(n/c)``, its square, and ``1/c``, or ``1/c - 1`` at short times, of every mode.
 
@@ -67,7 +68,7 @@ def _weigh(now, rate, pace, any_short, up, half, square, change):
         store(change, i, grown)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _bracket(pairs, first, size, weigh, square, column, bracket):
     """Set the scales of the columns and the lower triangle of the bracket; `pairs` are products of two columns of q."""
     r, n, one, row = size.shape[0], square.shape[0] // WIDTH, broadcast(1.0), 0
@@ -97,7 +98,7 @@ def _bracket(pairs, first, size, weigh, square, column, bracket):
         store(bracket, a * (r + 1), fma(scale, scale, load(bracket, a * (r + 1))))
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _factor(bracket, r, diagonal):
     """Overwrite the bracket by its Cholesky factor, reciprocals on the diagonal; nan where it is not definite."""
     none, last = broadcast(0.0), r - 1
@@ -122,7 +123,7 @@ def _factor(bracket, r, diagonal):
         store(bracket, b * (r + 1), pivot)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _inverse(factor, r, column, diagonal, turn):
     """Set ``turn[b, a]``, b up to a, to ``column L^-T``, and return the excess."""
     none = broadcast(0.0)
@@ -151,7 +152,8 @@ def _inverse(factor, r, column, diagonal, turn):
     return excess
 
 
-@njit(**OPTIONS)
+# the signature keeps numba from compiling the function again for each literal argument
+@njit("void(f8[::1], i8, i8, i8, i8[::1], i8, f8[::1], i8, i8, f8[::1], i8, b1)", **INNER)
 def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, add):
     """Set ``into = left right``, or add to it if `add`; `left` is common to all times; row i is 0 before `begin[i]`.
 
@@ -176,7 +178,7 @@ def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, a
             store(into, o1 + a1, s3)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _paired(moved, change, r, halved):
     """Multiply rows by their changes; combine pairs ``(v, u), (v, -u)`` of the basis into sum and difference."""
     n = change.shape[0] // WIDTH
@@ -191,7 +193,7 @@ def _paired(moved, change, r, halved):
             store(moved, (n - 1 - i) * r + a, y - x)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _outer(found, top, rows, low, columns, r, number):
     """Set the products of rows from `top` on with rows from `low` on; only one triangle where ``top == low``."""
     same = top == low
@@ -216,7 +218,7 @@ def _outer(found, top, rows, low, columns, r, number):
                 store(number, j1 * columns + i1, s3)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _written(number, size, active, into, where, step):
     """Write the matrices of the active times to flat memory from `where` on, `step` apart, in units of their size."""
     where, step = where * size, step * size
@@ -289,7 +291,7 @@ def fill(t, start, n_in, halved, members, out):
                 _written(number, rows * columns, active, matrices[k], where, step)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _prepare(q, pairs, begin):
     """Set the products of all pairs of columns of a member's q, and the first nonzero column of each row."""
     n, r = q.shape

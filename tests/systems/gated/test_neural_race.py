@@ -96,6 +96,20 @@ def test_strengths_and_losses_have_the_digits_of_fifty_digit_arithmetic(served, 
     assert abs(float(race(end, start)["loss"]) / (1e-10 * s**2) - 1) <= 1e-13
 
 
+@pytest.mark.parametrize("start", [[1e-300, 1e-3], [4e4, 3e4]], ids=["below", "above"])
+def test_panels_of_long_paths_add_up(start):
+    race, xp = NeuralRace(1.0, 4, [4, 1]), arithmetic.precise(30)
+    way = race._clock(np, race.state(start))[0]
+    exact = race.cast(xp)._clock(xp, race.State(arithmetic.cast(xp, start)))[0]
+    assert np.count_nonzero(np.diff(way.ends)) >= 3
+    first = np.log(np.abs(np.expm1(way.span)))
+    u = np.linspace(first, min(first, 0.0) - 5.0, 9)[1:]
+    times = arithmetic.to_numpy(exact.time(xp, arithmetic.cast(xp, u))[0])
+    last_panel_alone = way._replace(before=0 * way.before)
+    assert np.abs(way.time(np, u)[0] / times - 1).max() <= 2e-15
+    assert np.abs(last_panel_alone.time(np, u)[0] / times - 1).max() > 0.1
+
+
 def test_one_pathway_is_a_balanced_mode_of_its_speed():
     race = NeuralRace(1.5, 9, [3], tau=0.7)
     mode = ls.BalancedMode(1.5, tau=0.7 * 9 / np.sqrt(3))
