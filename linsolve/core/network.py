@@ -119,7 +119,7 @@ def layer_scales(layers: Sequence[Any], goal: float, most: float) -> list[float]
     goal : float
         Size of the map to be learned. At the end a layer makes it out of the other layers.
     most : float
-        Largest size to return.
+        Largest size to return for two or more layers, which learn slowly while all are small.
 
     Examples
     --------
@@ -128,6 +128,8 @@ def layer_scales(layers: Sequence[Any], goal: float, most: float) -> list[float]
     [1000000000.0, 3e-09]
     """
     sizes = [float(np.abs(layer).max()) for layer in layers]
+    if len(sizes) == 1:
+        return [max(sizes[0], goal)]
     found = []
     for k, size in enumerate(sizes):
         others = math.prod(sizes[:k] + sizes[k + 1 :])
@@ -194,8 +196,8 @@ class _BiasedWeights(_Weights):
         both = [w if b is None else np.append(w, b) for w, b in zip(layers, biases, strict=True)]
         goal = float(np.abs(self.target).max())
         ends = [layer_scales([np.zeros(1), *both[k + 1 :]], goal, most)[0] for k in range(len(both))]
-        turned = [max(np.abs(b).max(), end) for b, end in zip(biases, ends, strict=True) if b is not None]
-        return [*layer_scales(both, goal, most), *(min(size, most) for size in turned)]
+        own = [max(float(np.abs(b).max()), end) for b, end in zip(biases, ends, strict=True) if b is not None]
+        return [*layer_scales(both, goal, most), *own]
 
     def _gap(self, xp: Any, z: Any) -> tuple[list[Any], Any]:
         """Return the partial products of the layers, and ``S - [W, c]``."""
