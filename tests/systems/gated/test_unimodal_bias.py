@@ -163,4 +163,4 @@ def test_tiny_weights_are_learned_later_without_a_warning():
     assert np.abs(np.divide(tiny.times(1e-3), law(1e-130).times(1e-73)) - 1).max() <= 1e-12
     assert np.isfinite(law(1e-300).times(1e-100)).all()
     with pytest.raises(ValueError, match=r"UnimodalBias\.simulated: small = 1e-100 makes initial weights of .*e-301"):
-        tiny.simulated(1e-100)
+        law(1e-201).simulated(1e-100)
