@@ -346,7 +346,8 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     ValueError
         If the step is not positive and finite, or a time is negative, infinite, or needs more than `max_steps` steps.
     ArithmeticError
-        If the descent diverges; the message contains the time.
+        If the weights leave the range of doubles; the message contains the time. An observable of finite weights
+        that leaves it raises OverflowError, an ArithmeticError, at its access.
 
     Examples
     --------

@@ -136,7 +136,8 @@ class Map(Flow):
         ModuleNotFoundError
             If the engine is "compiled" and the extra is not installed.
         ArithmeticError
-            If the descent diverges; the message contains the step at which it leaves the range of doubles.
+            If the weights leave the range of doubles; the message contains the step. An observable of finite weights
+            that leaves it raises OverflowError, an ArithmeticError, at its access.
 
         Notes
         -----
