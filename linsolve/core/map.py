@@ -305,7 +305,7 @@ def _is_compiled(who: str, engine: str | None, threads: Any, xp: Any) -> bool:
     if engine is not None:
         choice(who, "engine", engine, ("plain", "compiled"))
     if engine == "compiled" and xp is not np:
-        raise ValueError(f"{who}: engine = 'compiled' must be 'plain' for arrays of {library(xp)}")
+        raise ValueError(f"{who}: engine = 'compiled' must be 'plain' for arrays of {library(xp)}; leave it out")
     return engine == "compiled"
 
 

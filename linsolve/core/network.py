@@ -290,7 +290,9 @@ def deep_weights(
         given = list(bias)  # type: ignore[arg-type]
         biased = tuple(boolean(who, f"bias[{k}]", has, meaning="of a layer") for k, has in enumerate(given))
         if len(biased) != depth:
-            raise ValueError(f"{who}: bias has {len(biased)} entries but needs {depth} (whether each layer has one)")
+            raise ValueError(
+                f"{who}: bias has {len(biased)} entries but needs {depth} (whether each layer has one); add them"
+            )
         names = tuple(f"b{k}" for k, has in enumerate(biased, start=1) if has)
     return _of_depth(depth, biased, names)(target=target, covariance=covariance, rates=rates)  # type: ignore[call-arg]
 

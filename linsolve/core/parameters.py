@@ -87,7 +87,7 @@ def own_axes(field: Any, value: Any) -> tuple[str, ...]:
 def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tuple[int, ...]:
     """Return the batch part of a shape, after checking its own axes against `sizes`."""
     if len(shape) < len(axes):
-        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
+        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}; add them")
     cut = len(shape) - len(axes)
     for axis, size in zip(axes, shape[cut:], strict=True):
         known, owner = sizes.setdefault(axis, (size, name))

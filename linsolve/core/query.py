@@ -286,9 +286,10 @@ def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None =
     who = type(problem.flow).__name__
     if t.min() < 0 and -np.inf < low and t.min() <= low:
         rule = f"later than {low} (where the solution backward in time ends)" if low else "at least 0 (time)"
+        rule += "; use a later time"
         raise ValueError(f"{who}: t = {t.min()} must be {rule}")
     if high < np.inf and t.max() >= high:
-        raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up)")
+        raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up); stop before")
 
 
 def spread(problem: Problem, state: Any) -> Any:

@@ -174,7 +174,9 @@ def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None,
         small = problem.xp is not np or np.prod(shape_of(problem), dtype=float) < enough
         return "plain" if small or not traceable(type(problem.flow), names) else "blocks"
     if problem.xp is not np:
-        raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {library(problem.xp)}")
+        raise ValueError(
+            f"{who}: engine = {engine!r} must be 'plain' for arrays of {library(problem.xp)}; leave it out"
+        )
     if engine == "compiled" and hasattr(problem.flow, "compiled_solution"):
         return OWN
     _known(type(problem.flow), names)  # raises for unknown names
@@ -312,7 +314,9 @@ def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
         return out
     given = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(given) != len(fields):
-        raise ValueError(f"{who}: out has {len(given)} arrays but needs {', '.join(fields)} (state to write into)")
+        raise ValueError(
+            f"{who}: out has {len(given)} arrays but needs {', '.join(fields)} (state to write into); add them"
+        )
     return dict(zip(fields, given, strict=True))
 
 
@@ -325,12 +329,18 @@ def _checked_out(problem: Problem, out: Mapping[str, Any] | None, names: tuple[s
     out = out or {}
     for name, v in out.items():
         if not isinstance(v, np.ndarray) or problem.xp is not np:
-            raise TypeError(f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (array to write into)")
+            raise TypeError(
+                f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (array to write into); use numpy.empty"
+            )
         own = tuple(v.shape[len(lead) :])
         if tuple(v.shape[: len(lead)]) != lead or len(own) != _own(problem, name):
-            raise ValueError(f"{who}: out[{name!r}] has shape {v.shape} but must begin with {lead} (times and members)")
+            raise ValueError(
+                f"{who}: out[{name!r}] has shape {v.shape} but must begin with {lead} (times and members); reshape it"
+            )
         if v.dtype != np.float64:
-            raise TypeError(f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (array to write into)")
+            raise TypeError(
+                f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (array to write into); convert it"
+            )
         if not v.flags.writeable:
             raise ValueError(f"{who}: out[{name!r}] is read-only (array to write into); pass an array of your own")
         for other, value in out.items():

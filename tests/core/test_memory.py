@@ -1,4 +1,4 @@
-"""Trajectories leave no cycles of references, which would keep the arrays of many networks until a garbage collection."""
+"""Trajectories leave no cycles of references, which would keep many arrays until a garbage collection."""
 
 import gc
 

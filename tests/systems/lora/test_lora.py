@@ -150,7 +150,9 @@ def test_a_sequence_of_fine_tuning_tasks_equals_simulated_adapters():
             r"LoRA: gram_in = 4.94e-324 \(largest entry\) must be 0 or at least 2.23e-308",
         ),
         (
-            lambda: ls.LoRA(np.eye(2), 0 * np.eye(2), scale=1e-8)(1.0, ls.LoRA.of(1e-150 * np.eye(2), np.zeros((2, 2)))),
+            lambda: ls.LoRA(np.eye(2), 0 * np.eye(2), scale=1e-8)(
+                1.0, ls.LoRA.of(1e-150 * np.eye(2), np.zeros((2, 2)))
+            ),
             r"LoRA: gram_in = 1e-300 \(largest entry\) times scale sqrt\(ratio\) = 1e-08 leaves the range of doubles",
         ),
         (
