@@ -240,7 +240,7 @@ def requested(reduce: Any) -> tuple[Any, ...]:
         If a name is unknown or given twice, or no name is given.
     """
     single = isinstance(reduce, str | Quantiles | Histogram) or not isinstance(reduce, Iterable)
-    what = (reduce,) if single else tuple(reduce)
+    what = (reduce,) if single or getattr(reduce, "ndim", 1) == 0 else tuple(reduce)
     if not what:
         raise ValueError("ensemble: reduce = () must name at least one reduction (statistics); say ('mean',)")
     known: dict[str, Any] = {"quantiles": Quantiles(), "histogram": Histogram()}
@@ -253,7 +253,9 @@ def requested(reduce: Any) -> tuple[Any, ...]:
         elif isinstance(each, Quantiles | Histogram):
             found.append(each)
         else:
-            raise TypeError(f"ensemble: reduce = {shown(each)} must be a name, Quantiles or Histogram (statistics)")
+            raise TypeError(
+                f"ensemble: reduce = {shown(each)} must be a name, Quantiles or Histogram (statistics); say 'mean'"
+            )
     names = [each if isinstance(each, str) else type(each).__name__.lower() for each in found]
     for name in names:
         if names.count(name) > 1:

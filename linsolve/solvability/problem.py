@@ -106,7 +106,10 @@ class Problem(NetworkObservables):
         flow, depth = self.flow, len(self.network.weights)
         start = flow.State(weights[0] @ span, *weights[1:])
         size = sum(w.size for w in start)
-        rate = fastest_rate(start[:depth], flow.target, flow.covariance, self.network.rates.max())
+        rates = self.network.rates
+        clock = float(np.exp(np.mean(np.log(rates))))  # of layers scaled to equal rates
+        equal = [np.sqrt(clock / rate) * w for rate, w in zip(rates, start[:depth], strict=True)]
+        rate = fastest_rate(equal, flow.target, flow.covariance, clock)
         end = float(self.times.max())
         times = np.minimum(self.times, latest(end, rate, LATEST))
         narrow = min((len(w) for w in weights[: depth - 1]), default=size) < min(flow.target.shape)

@@ -101,7 +101,10 @@ def _named(problem: Problem, weights: Callable[[], Arrays], **others: Callable[[
     def or_given(name: str, function: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
         return cache(others.get(name, function))
 
-    found: dict[str, Callable[[], np.ndarray]] = {name: lambda i=i: weights()[i] for i, name in enumerate(names)}
+    found: dict[str, Callable[[], np.ndarray]] = {
+        name: lambda i=i: weights()[i]  # type: ignore[misc]
+        for i, name in enumerate(names)
+    }
     product = or_given("map", lambda: affine()[..., :-1] if network.biases else maps(weights())[-1])
     offset = or_given("offset", lambda: affine()[..., -1])
 

@@ -506,3 +506,15 @@ def test_layers_of_very_different_size_are_integrated_to_full_accuracy(size, bia
     right = (Y.T @ X / len(X)) @ (vectors * (learned / values)[:, None, :]) @ vectors.T
     assert np.abs(traj["map"] - right).max() <= 1e-9 + 10 / size**2
     assert traj.flow is None
+
+
+@pytest.mark.parametrize("scales", [(1e8, 1e-8), (1e9, 1e-5, 1e-4)])
+def test_layers_scaled_together_with_their_rates_make_the_same_maps(scales):
+    """(c W_l) at the rate c^2 eta is the same network if the product of the scales is 1."""
+    gen, depth = np.random.default_rng(len(scales)), len(scales)
+    X, Y, times = gen.normal(size=(20, 3)), gen.normal(size=(20, 2)), np.array([0.0, 0.3, 2.0, 8.0])
+    weights = [gen.normal(size=shape) for shape in ((4, 3), (4, 4), (2, 4))[:: 3 - depth + 1][:depth]]
+    found = ls.solve([c * w for c, w in zip(scales, weights, strict=True)], (X, Y), times, np.square(scales))
+    right = ls.solve(weights, (X, Y), times)
+    assert found.route.split(":")[0] == right.route.split(":")[0] == "DOP853"
+    close(found["map"], right["map"], 1e-9)

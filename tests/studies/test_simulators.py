@@ -250,6 +250,7 @@ TURNED = {f"{name}.kernel": trained()[f"w{k}"].transpose(0, 2, 1) for k, name in
             r"step is missing in run .* add the number step to the run, or give steps",
         ),
         (trained(until=0.1), (X, Y[:, :1]), r"Y has 1 columns"),
+        ({"t": [[0.0], [1.0, 2.0]], "a": [0.1, 0.2]}, MODE, "t of run = .* must be an array of real numbers"),
         ({**trained(until=0.1), "step": [0.1, 0.2]}, (X, Y), r"step of run = \[0.1, 0.2\] must be one number"),
         ({**trained(until=0.1), "lr": 0.02}, (X, Y), r"step = 0.01, lr = 0.02 of run must agree"),
         ({"k": [0, 1, 2], "lr": [0.1, 0.2, 0.1], "a": [0.1, 0.2, 0.3]}, MODE, r"lr of run = .* must be one number"),
@@ -261,8 +262,14 @@ TURNED = {f"{name}.kernel": trained()[f"w{k}"].transpose(0, 2, 1) for k, name in
     ],
 )
 def test_errors_name_the_argument_and_a_fix_that_exists(run, exact, said):
-    with pytest.raises(ValueError, match=f"^compare: {said}"):
+    with pytest.raises((ValueError, TypeError), match=f"^compare: {said}"):
         ls.compare(run, exact)
+
+
+def test_names_that_are_no_strings_are_unknown():
+    run = {"t": [0.0, 1.0], "a": [0.1, 0.2]}
+    with pytest.raises(ValueError, match=r"compare: names of run = \[1.0, 1.0\] is unknown"):
+        ls.compare(run, MODE, names=[np.ones(2)])
 
 
 def test_a_run_that_diverges_fails_from_that_time():

@@ -146,7 +146,7 @@ def _times(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[st
     """Return the name of the times in a run, and the times: as such, or the number of steps times the step size."""
     known = [each for each in (*TIMES, *COUNTS) if each in arrays]
     single = [each for each in known if each not in STEPS]  # a single number `step` is the step size
-    key = next((each for each in known if np.size(arrays[each]) > 1), single[0] if single else None)
+    key = next((each for each in known if _host(name, each, arrays[each]).size > 1), single[0] if single else None)
     if key is None:
         raise ValueError(
             f"{WHO}: t is missing in {name} (times, learning rate x steps; it has {', '.join(arrays) or 'nothing'}); "
