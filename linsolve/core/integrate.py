@@ -249,7 +249,7 @@ def _integrate_one(
             "errors are no doubles); use flow(t, z0)"
         )
     if atol is None:
-        scales = getattr(flow, "scales", None)  # of a flow whose fields may differ by many decades
+        scales = getattr(flow, "weight_scales", None)  # layers may differ by many decades
         sizes = scales(start, scale) if scales is not None and scale > 0 else [scale if scale > 0 else 1.0] * len(start)
         floors = [1e-6 * rtol * size for size in sizes]
     else:

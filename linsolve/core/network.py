@@ -162,7 +162,7 @@ class _Weights(Flow):
         made = maps(z)
         return made, self.target - made[-1]
 
-    def scales(self, z0: Any, most: float) -> list[float]:
+    def weight_scales(self, z0: Any, most: float) -> list[float]:
         """Return the size of each field of the state, for `integrate`: at most `most`; see `layer_scales`."""
         return layer_scales(z0, float(np.abs(self.target).max()), most)
 
@@ -190,7 +190,7 @@ class _BiasedWeights(_Weights):
         depth, rest = len(self.biased), iter(z[len(self.biased) :])
         return list(z[:depth]), [next(rest) if has else None for has in self.biased]
 
-    def scales(self, z0: Any, most: float) -> list[float]:
+    def weight_scales(self, z0: Any, most: float) -> list[float]:
         """Return the size of each field of the state; a bias adds to its layer, and ends at the size of its signal."""
         layers, biases = self.parts(z0)
         both = [w if b is None else np.append(w, b) for w, b in zip(layers, biases, strict=True)]

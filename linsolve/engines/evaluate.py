@@ -94,7 +94,7 @@ def evaluate(
     NotExact
         If the closed form does not hold for this start.
     OverflowError
-        If a number that the closed form needs is beyond the range of doubles.
+        If an observable, or a number that the closed form needs, is beyond the range of doubles.
     ModuleNotFoundError
         If the engine is "compiled" and the extra is not installed.
 
@@ -330,7 +330,7 @@ def _checked_out(problem: Problem, out: Mapping[str, Any] | None, names: tuple[s
     for name, v in out.items():
         if not isinstance(v, np.ndarray) or problem.xp is not np:
             raise TypeError(
-                f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (array to write into); use numpy.empty"
+                f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (to write into); use numpy.empty"
             )
         own = tuple(v.shape[len(lead) :])
         if tuple(v.shape[: len(lead)]) != lead or len(own) != _own(problem, name):

@@ -123,7 +123,7 @@ class Problem(NetworkObservables):
                 raise ArithmeticError(f"{late} earlier times") from spent
             learned = np.linalg.norm(np.asarray(flow.target), 2) ** (1 / len(self.network.weights))
             # Newton's iteration of Radau does not converge for entries below the rounding errors of the others
-            sizes = flow.scales(start, max(learned, *(np.abs(w).max() for w in start)))
+            sizes = flow.weight_scales(start, max(learned, *(np.abs(w).max() for w in start)))
             floor = {"atol": [0.1 * self.rtol * size for size in sizes]}
             try:
                 found = integrate(flow, times, start, rtol=self.rtol, method="Radau", max_evaluations=IMPLICIT, **floor)
