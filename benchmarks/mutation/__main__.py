@@ -1,9 +1,8 @@
 """``python -m benchmarks.mutation [--each 10] [--seed 0] [--only FOLDER] [--work FOLDER] [--write FILE]``: mutants.
 
 Each mutant changes one operator, comparison, condition or number of a module in a copy of the repository. The quick
-tests that execute the changed line run there, those of the module's own folder first, then those of folders before,
-until one fails: the mutant is killed. It is killed, too, if a test takes ten times its time, and survives if all
-pass. Mutants of
+tests that execute the changed line run there, those of the module's own folder first, then others, until one fails: the
+mutant is killed. It is killed, too, if a test takes ten times its time, and survives if all pass. Mutants of
 ``equivalent.py`` change nothing that can be seen and are not counted. Prints the mutants and the score of each
 folder; `--work` keeps the lines that each test executes and the mutants that were killed, so that a second run takes
 minutes. Needs the package coverage.
@@ -59,7 +58,8 @@ class Judge:
         """Return the tests that execute a mutant: those of its folder, then others; killers before, then fast ones."""
         lines = self.covered.tests(mutant.path)
         found = set().union(*(lines.get(line, set()) for line in mutant.lines))
-        found = found or set().union(*lines.values())  # a line that is executed on import only
+        if mutant.imported or not found:  # the test that imports the module first says nothing about the line
+            found = set().union(*lines.values())
         folder = f"tests/{folder_of(mutant.path)}/"
         order = sorted(found, key=lambda test: (-self.kills[test], self.covered.seconds[test]))
         own = self._within(OWN, [test for test in order if test.startswith(folder)], 10**6)
@@ -123,9 +123,9 @@ def main() -> None:
         known = json.loads(log.read_text()) if log.exists() else {}
         counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         tried = set[str]()
-        for folder, found in modules(given.only).items():
+        for folder in modules(""):
             judge.covered.add(f"tests/{folder}")
-            judge.covered.add("tests/papers")  # which checks the published formulas of every system
+        for folder, found in modules(given.only).items():
             for mutant in draw_mutants(ROOT, found, f"{given.seed} {folder}"):
                 if counts[folder]["killed"] + counts[folder]["survived"] >= given.each:
                     break

@@ -26,17 +26,19 @@ SWAPPED: dict[type, type] = {
     ast.And: ast.Or,
     ast.Or: ast.And,
 }
+FREE = ("example",)  # functions that draw a network for `verify`; any network that satisfies the conditions will do
 SKIPPED = (ast.JoinedStr, ast.Raise, ast.ImportFrom, ast.arguments, ast.AnnAssign)  # texts, types and defaults
 
 
 class Mutant(NamedTuple):
-    """A changed module: its path in the repository, the function, the change, the new text and the lines it touches."""
+    """A changed module: path in the repository, function, change, new text, lines; whether these run on import."""
 
     path: str
     function: str
     change: str
     text: str
     lines: range
+    imported: bool
 
     @property
     def name(self) -> str:
@@ -48,22 +50,24 @@ class _Site(NamedTuple):
     node: ast.AST
     function: str
     first: int  # line of its statement
+    imported: bool  # whether it is executed on import
 
 
-def _sites(node: ast.AST, function: str = "module", first: int = 1) -> Iterator[_Site]:
+def _sites(node: ast.AST, function: str = "module", first: int = 1, imported: bool = True) -> Iterator[_Site]:
     """Yield the nodes that can be mutated."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, SKIPPED):
+        if isinstance(child, SKIPPED) or getattr(child, "name", "") in FREE:
             continue
         inside = child.name if isinstance(child, ast.FunctionDef | ast.ClassDef) else function
         start = child.lineno if isinstance(child, ast.stmt | ast.Lambda) else first
+        early = imported and not isinstance(child, ast.FunctionDef | ast.Lambda)
         number = isinstance(child, ast.Constant) and type(child.value) in (int, float)
         op = getattr(child, "op", None)
         operator = type(op) in SWAPPED or isinstance(op, ast.USub | ast.Not)
         comparison = isinstance(child, ast.Compare) and type(child.ops[0]) in SWAPPED
         if number or operator or comparison or isinstance(child, ast.If | ast.IfExp):
-            yield _Site(child, inside, start)
-        yield from _sites(child, inside, start)
+            yield _Site(child, inside, start, early)
+        yield from _sites(child, inside, start, early)
 
 
 def _text(node: ast.AST) -> bool:
@@ -94,7 +98,7 @@ def _mutant(root: Path, module: Path, draw: random.Random) -> Mutant | None:
     found = list(_sites(tree))
     if not found:
         return None
-    node, function, first = draw.choice(found)
+    node, function, first, imported = draw.choice(found)
     if _text(node) or module.name == "references.py":  # words, and a bibliography
         return None
     before = copy.deepcopy(node)
@@ -103,7 +107,7 @@ def _mutant(root: Path, module: Path, draw: random.Random) -> Mutant | None:
     last = node.test if isinstance(node, ast.If) else node
     lines = range(first, (getattr(last, "end_lineno", None) or first) + 1)
     text = ast.unparse(ast.fix_missing_locations(tree))
-    return Mutant(str(module.relative_to(root)), function, " -> ".join(shown), text, lines)
+    return Mutant(str(module.relative_to(root)), function, " -> ".join(shown), text, lines, imported)
 
 
 def draw_mutants(root: Path, modules: list[Path], seed: str) -> Iterator[Mutant]:

@@ -344,6 +344,19 @@ def number(who: str, name: str, value: Any, *, meaning: str, domain: str = "(0, 
     return real
 
 
+def listed(value: Any) -> tuple[Any, ...]:
+    """Return the entries of an iterable; text, an array without axes and anything else is the only entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> listed("loss"), listed(["loss", "ntk"]), listed(np.array(3)), listed(None)
+    (('loss',), ('loss', 'ntk'), (array(3),), (None,))
+    """
+    single = isinstance(value, str) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0
+    return (value,) if single else tuple(value)
+
+
 def choice(who: str, name: str, value: Any, known: Collection[str]) -> str:
     """Return `value`, one of the strings `known`.
 

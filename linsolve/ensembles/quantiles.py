@@ -53,16 +53,20 @@ class Counts:
         numbers = np.concatenate([self.numbers, *(numbers for _, numbers in self.parts)])
         order = np.argsort(codes, kind="stable")
         codes, numbers = codes[order], numbers[order]
-        first = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1)) if len(codes) else np.empty(0, np.int64)
-        self.codes = codes[first]
-        self.numbers = np.add.reduceat(numbers, first) if len(codes) else numbers
+        first = _beginnings(codes)
+        self.codes, self.numbers = codes[first], np.add.reduceat(numbers, first)
         self.parts, self.size = [], 0
+
+
+def _beginnings(codes: np.ndarray) -> np.ndarray:
+    """Return the first index of each of the distinct values of an ascending array."""
+    return np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1))
 
 
 def tally(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct integers, ascending, and their multiplicities."""
     codes = np.sort(codes)
-    first = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1)) if len(codes) else np.empty(0, np.int64)
+    first = _beginnings(codes)
     return codes[first], np.diff(first, append=len(codes))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import real_array, shown, unknown_name
+from linsolve.core.arguments import listed, real_array, shown, unknown_name
 from linsolve.ensembles.gatherer import Gatherer, OnePass
 from linsolve.ensembles.quantiles import Quantiles
 
@@ -239,8 +239,7 @@ def requested(reduce: Any) -> tuple[Any, ...]:
     ValueError, TypeError
         If a name is unknown or given twice, or no name is given.
     """
-    single = isinstance(reduce, str | Quantiles | Histogram) or not isinstance(reduce, Iterable)
-    what = (reduce,) if single or getattr(reduce, "ndim", 1) == 0 else tuple(reduce)
+    what = (reduce,) if isinstance(reduce, Quantiles | Histogram) else listed(reduce)
     if not what:
         raise ValueError("ensemble: reduce = () must name at least one reduction (statistics); say ('mean',)")
     known: dict[str, Any] = {"quantiles": Quantiles(), "histogram": Histogram()}

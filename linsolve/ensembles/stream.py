@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import choice, integer, shown, times, unknown_name
+from linsolve.core.arguments import choice, integer, listed, shown, times, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.execute import check_workers, run
@@ -283,8 +283,7 @@ def _ascending(who: str, t: Any) -> np.ndarray:
 
 
 def _names(who: str, observe: Any) -> tuple[str, ...]:
-    single = isinstance(observe, str) or not isinstance(observe, Iterable) or getattr(observe, "ndim", 1) == 0
-    names = (observe,) if single else tuple(observe)
+    names = listed(observe)
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{who}: observe = {shown(observe)} must be names of observables; say ('loss',)")
     if len(set(names)) < len(names):

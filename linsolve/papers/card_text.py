@@ -86,9 +86,9 @@ def _markdown(part: Block) -> str:
         return f"$$\n{part.latex}\n$$"
     if isinstance(part, Paragraph):
         return _markdown_line(part.text)
-    rows = [[_cell(cell) for cell in row] for row in part.rows]
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
+    head, *rows = [[_cell(cell) for cell in row] for row in part.rows]
+    rule = ["---" for _ in head]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
 
 
 def _cell(text: str) -> str:

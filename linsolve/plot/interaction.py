@@ -106,7 +106,7 @@ def animate(draw: Callable[[Any], Any], values: Iterable[Any], *, seconds: float
     number("plot.animate", "seconds", seconds, meaning="duration of one loop", domain="[1e-3, 1e4]", example=4.0)
     integer("plot.animate", "loops", loops, meaning="number of loops, 0 for ever", low=0, example=3)
     _refuse_other_than_function("animate", draw)
-    if not isinstance(values, Iterable):
+    if not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
         raise TypeError(f"plot.animate: values = {shown(values)} must be a sequence (one value a frame); say range(30)")
     figures = [draw(value) for value in values]
     if len(figures) < 2:

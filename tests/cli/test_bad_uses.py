@@ -111,8 +111,10 @@ verify BalancedMode --dps 100000000000000000000
 phase chaos --cells 100000000000000000000
 learn tree --width 100000000000000000000
 learn tree --depth 100000000000000000000
-ntk-stats --width 100000000000000000000
-ntk-stats --networks 100000000000000000000
+ntk-stats --width 1000000001
+ntk-stats --inputs 1000000001
+ntk-stats --depth 100001
+ntk-stats --networks 10000001
 collapse --classes 100000000000000000000
 collapse --features 100000000000000000000
 verify BalancedMode --dps 3
@@ -224,15 +226,17 @@ def test_every_subcommand_has_a_description_and_an_example(capsys, command):
         assert action.help, action.dest
 
 
-STATED = {
-    (command, action.option_strings[-1]): (found[1], action.default)
-    for command, parser in subparsers().items()
-    for action in parser._actions
-    if (found := re.search(r"\[([-\d.e]+)\]", action.help or "")) and action.default is not None
-}
+def stated():
+    """Return, by command and option, the default number in the help text and that of the parser."""
+    return {
+        (command, action.option_strings[-1]): (found[1], action.default)
+        for command, parser in subparsers().items()
+        for action in parser._actions
+        if (found := re.search(r"\[([-\d.e]+)\]", action.help or "")) and action.default is not None
+    }
 
 
-@pytest.mark.parametrize(("command", "option"), STATED)
+@pytest.mark.parametrize(("command", "option"), stated())
 def test_help_states_the_default_number(command, option):
-    stated, default = STATED[command, option]
-    assert float(stated) == default
+    text, default = stated()[command, option]
+    assert float(text) == default

@@ -98,6 +98,14 @@ def test_failed_check_is_seen_and_gives_status_1(capsys, monkeypatch, form):
 # learn
 
 
+def test_the_smallest_options_are_accepted():
+    from linsolve.studies.learn.learned import LARGEST, refuse_options
+
+    refuse_options(3, 1.5 / LARGEST, 0.0, 1 / LARGEST, None, 0)
+    with pytest.raises(ValueError, match="scale = 9e-31 must lie in"):
+        refuse_options(3, 0.9 / LARGEST, 0.0, 1.0, None, 0)
+
+
 def test_learn_writes_everything_and_the_routes_agree(tiny, capsys):
     assert main(["learn", "tiny.npz", "--out", "here/result"]) == 0
     folder = tiny / "here" / "result"
@@ -113,7 +121,7 @@ def test_learn_writes_everything_and_the_routes_agree(tiny, capsys):
 
 @pytest.mark.usefixtures("undrawn")
 def test_learned_arrays_solve_the_flow(tiny):
-    assert main(["learn", "tiny.npz", "--out", "result", "--rate", "2"]) == 0
+    assert main(["learn", "tiny.npz", "--out", "result", "--rate", "2", "--json"]) == 0
     with np.load("result/trajectories.npz", allow_pickle=False) as found:
         flow = ls.WhitenedTwoLayer(found["target"], tau=0.5)
         z = flow.State(found["exact_product"], found["gram_in"], found["gram_out"])

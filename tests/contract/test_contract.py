@@ -233,8 +233,11 @@ def test_many_calls_with_new_seeds(capsys):
             call, calls = called(subject, draw), calls + 1
             known = " (known)" if is_known(call) else ""
             counts.update(f"{fault}{known}" for fault in call.faults)
-            if call.faults and not known:
-                broken.setdefault(f"{subject.name}.{call.argument} {call.faults[0]}", call)
+            name = f"{subject.name}.{call.argument} {call.faults[:1]}"
+            if call.faults and not known and name not in broken:
+                broken[name] = call
+                with capsys.disabled():
+                    print(f"\n{call}", flush=True)
         with capsys.disabled():
             print(f"\ncontract fuzz: seed {seed}, {calls} calls, {dict(counts) or 'no fault'}")
     assert not broken, "\n".join(map(str, broken.values()))

@@ -1,4 +1,4 @@
-"""Trajectories leave no cycles of references, which would keep many arrays until a garbage collection."""
+"""Trajectories leave no cycles of references, which would keep the arrays of many networks until they are collected."""
 
 import gc
 
@@ -8,35 +8,44 @@ import pytest
 import linsolve as ls
 
 
-def left_to_collector(run) -> list[str]:
-    """Return the functions that are freed only by the garbage collector, after a first run."""
-    run()
-    gc.collect()
-    gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        run()
+@pytest.fixture
+def left_to_collector():
+    """A function that returns what a call, after a first one, leaves to the garbage collector."""
+
+    def left(call):
+        call()
         gc.collect()
-        return [each.__qualname__ for each in gc.garbage if hasattr(each, "__qualname__")]
-    finally:
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        call()
+        gc.collect()
         gc.set_debug(0)
+        found = [each.__qualname__ for each in gc.garbage if hasattr(each, "__qualname__")]
         gc.garbage.clear()
-        gc.enable()
+        return found
+
+    gc.collect()
+    gc.freeze()  # leaves out what was there before
+    gc.disable()
+    yield left
+    gc.enable()
+    gc.unfreeze()
 
 
-@pytest.mark.parametrize("name", ls.flows.WHERE)
-def test_trajectories_are_freed_at_once(name):
-    flow, z0 = getattr(ls.flows, name).example(np.random.default_rng(0))
-    assert left_to_collector(lambda: flow([0.1, 0.2], z0)["loss"]) == []
+def test_trajectories_are_freed_at_once(left_to_collector):
+    found = {}
+    for name in ls.flows.WHERE:
+        flow, z0 = getattr(ls.flows, name).example(np.random.default_rng(0))
+        found[name] = left_to_collector(lambda flow=flow, z0=z0: flow([0.1, 0.2], z0)["loss"])
+    assert found == {name: [] for name in ls.flows.WHERE}
 
 
-def test_trajectories_of_a_network_are_freed_at_once():
+def test_trajectories_of_a_network_are_freed_at_once(left_to_collector):
     weights = ls.WhitenedTwoLayer.init(3, 2, 2, scale=0.1, rng=0)
-    target = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    assert left_to_collector(lambda: ls.solve(weights, (np.eye(3), target.T), t=[0.0, 1.0])["loss"]) == []
+    data = np.eye(3), np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    assert left_to_collector(lambda: ls.solve(weights, data, t=[0.0, 1.0])["loss"]) == []
 
 
-def test_a_cycle_is_found():
+def test_a_cycle_is_found(left_to_collector):
     def run():
         found = ls.core.trajectory.Deferred(two=lambda: 2, four=lambda: found["two"] ** 2)
         return found["two"]

@@ -62,11 +62,11 @@ def test_sums_and_products_are_without_error(seed):
         assert Fraction(float(hi)) + Fraction(float(lo)) == true
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-100, 1.0, 1e100, 1e300])
+@pytest.mark.parametrize("size", [1e-300, 1e-100, 1.0, 1.5 * 2.0**64, 1e100, 1e300])
 def test_lengths_and_angles_of_any_size(size):
     v, w = np.array([3.0, 4.0]) * size, np.array([4.0, 3.0]) * size
     assert length(np, v) == pytest.approx(5 * size, rel=4e-16)
     assert cosine(np, v, w) == pytest.approx(0.96, rel=4e-16)
     unit = float(power_of_two(np, np.array(size)))
     assert np.frexp(unit)[0] == 0.5
-    assert 2.0**-65 <= unit * size <= 2.0**65
+    assert 2.0**-64 <= unit * size <= 2.0**64

@@ -91,6 +91,7 @@ def test_an_animation_has_all_frames_loops_and_duration(shown):
     [
         ({"count": 3}, TypeError, r"plot.interact: count = 3 must be \(low, high\)"),
         ({"count": (3, 1)}, ValueError, r"count = \(3, 1\) must have low < high"),
+        ({"scale": (1.0, 1.0, 0.1)}, ValueError, r"scale = \(1.0, 1.0, 0.1\) must have low < high"),
         ({"scale": (0.0, 1.0, -0.1)}, ValueError, "scale = .* a positive step"),
         ({"scale": (0.0, float("nan"))}, ValueError, "plot.interact: scale = nan"),
         ({"scale": ("a", 1.0)}, ValueError, "plot.interact: scale = 'a'"),

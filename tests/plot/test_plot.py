@@ -120,6 +120,9 @@ def test_alignment_shows_the_frozen_kernel(network):
     curve, frozen = (line.get_ydata() for line in ax.lines)
     np.testing.assert_array_equal(curve, traj["kernel_alignment"])
     assert set(frozen) == {traj["kernel_alignment"][0]}
+    assert ax.lines[1].get_xdata().tolist() == [T[0], T[-1]]
+    assert ax.get_ylim()[0] == (-1.05 if curve.min() < 0 else 0)
+    assert ax.margins()[0] == 0.01
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["this network", "kernel frozen at its start"]
 
 

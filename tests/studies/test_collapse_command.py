@@ -68,7 +68,14 @@ def test_a_start_of_the_wrong_parity_is_named(kind, bias, classes):
     assert found.obstructed
     for route in found.routes.values():  # one contrast is not learned; rounding may learn it later
         assert np.count_nonzero(np.abs(route["loss"] - flow(classes).m / 2) < 0.01) > 5
-    assert numbers(found)["obstructed"] is True
+    said = numbers(found)
+    assert said["obstructed"] is True
+    assert {name: end["loss"] for name, end in said["end"].items()} == {
+        name: float(route["loss"][-1]) for name, route in found.routes.items()
+    }
+    for name, route in found.routes.items():
+        last = type(route.state)(*(field[-1] for field in route.state))
+        assert (said["end"][name]["gamma"], said["end"][name]["theta"]) == limits.frame_of(found.flow, last)
     assert dict(summary(found))["parity"].startswith("obstructed: the flow ends at a saddle")
     found = collapse(flow(classes), weights=right, until=1.0, **options)
     assert not found.obstructed

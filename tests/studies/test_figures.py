@@ -361,6 +361,7 @@ def test_figure_d4_final_kernel_is_the_closed_form():
     data = classes.compute_d4()
     assert np.max(np.abs(data["simulated"] - data["theory"])) < 0.05
     for layers, curve in data["curves"].items():
+        assert curve["t"][0] == 0
         assert curve["alignment"][-1] == pytest.approx(curve["final"], abs=0.002 if layers < 4 else 0.02)
     assert panels("D.4", data, classes)[1][1] == 1
 

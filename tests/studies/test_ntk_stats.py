@@ -132,3 +132,11 @@ def test_the_command_refuses_in_one_line(arguments, message, tmp_path, monkeypat
     assert captured.err.startswith(f"linsolve: {message}")
     assert captured.err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("width", 10**9 + 1), ("inputs", 10**9 + 1), ("depth", 10**5 + 1), ("networks", 10**7 + 1)]
+)
+def test_sizes_beyond_the_limits_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"ntk-stats: {name} = {value} must be at most {value - 1}"):
+        survey(**{name: value})

@@ -275,6 +275,15 @@ def test_the_error_of_transfer_has_the_shape_of_the_tasks():
     np.testing.assert_allclose(two, [one, 4 * one], rtol=1e-12)
 
 
+def test_tasks_along_the_learned_one_differ_by_their_size_alone():
+    """Rounding puts the cosine of some of them above 1."""
+    weights, data, rates = network(1, 0.03, widths=(6, 5, 1), samples=12)
+    sizes = np.random.default_rng(0).uniform(0.5, 2.0, 300)
+    tasks = sizes[:, None] * np.linalg.lstsq(*data)[0][:, 0]
+    errors = ls.laws.TransferError.of(weights, data, rates, task=tasks, samples=3)()["error"]
+    np.testing.assert_allclose(errors / sizes**2, errors[0] / sizes[0] ** 2, rtol=1e-12)
+
+
 def test_phase_one_equals_the_formulas_of_the_law():
     weights, data, rates = network(0, 0.01, widths=(5, 7, 1), samples=20)
     given = GivenNetwork.read("test", weights, data, rates)

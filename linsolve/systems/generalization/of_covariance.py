@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -147,13 +148,27 @@ class GeneralizationOfCovariance(MeanErrors):
         return found.signal_limit(power)
 
     def optimal_stopping_time(self) -> float:
-        """Return the time at which the test error is least, inf if that is the limit."""
+        """Return the time at which the test error is least, inf if that is the limit.
+
+        Raises
+        ------
+        OverflowError
+            If the time is beyond the range of doubles.
+        """
         found, power, unit = self._numbers()
-        law = self.cast(np)
         if not power.any():
             return 0.0
+        noise = float(arithmetic.to_numpy(self.noise_variance))
+        size = max(float(power.max()), noise)  # the errors are homogeneous in signal and noise
+        law = dataclasses.replace(self, variances=found.values, signal=power / size, noise_variance=noise / size)
         slowest = max(found.edge, found.values.min() * 1e-3, 1e-8)
-        return least_time(lambda t: law.test_mean(np, t), 1e-4 / found.values.max() / unit, 1e3 / slowest / unit)
+        best = least_time(lambda t: law.test_mean(np, t), 1e-4 / found.values.max(), 1e3 / slowest)
+        if best < np.inf and best / np.finfo(float).max > unit:
+            raise OverflowError(
+                f"GeneralizationOfCovariance: variances = {unit:.3g} on average are so small that the optimal "
+                "stopping time leaves the range of doubles (variances of inputs); measure them in smaller units"
+            )
+        return best / unit
 
     def sample_errors(self, rng: np.random.Generator, count: int, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return test and train errors of `count` networks on as many data sets at times `t`, shape (count, times)."""

@@ -226,3 +226,12 @@ def test_weights_and_variances_beyond_the_range_of_doubles_are_named():
             cls(context=8, variance=[1e155, 1.0], **own)
     with pytest.raises(OverflowError, match="LinearAttention: key_query = 1e"):
         LinearAttention.of([1.0], np.full((1, 2, 2), 1e200))
+
+
+def test_one_value_serves_a_batch_of_key_query_matrices():
+    rng = np.random.default_rng(0)
+    value, key_query = rng.normal(size=3), rng.normal(size=(5, 3, 2, 2))
+    batch = LinearAttention.of(value, key_query)
+    for k in range(5):
+        for found, one in zip(batch, LinearAttention.of(value, key_query[k]), strict=True):
+            np.testing.assert_allclose(np.broadcast_to(found, (5, *one.shape))[k], one, rtol=1e-14)

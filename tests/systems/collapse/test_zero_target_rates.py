@@ -6,6 +6,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import linsolve as ls
+from linsolve import arithmetic
 from linsolve.systems.collapse.zero_target_rates import ZeroTargetRates
 
 MP = mpmath.MPContext()
@@ -78,6 +79,18 @@ def of_one_rate(eta, mu, h, w, t):
     rest = w**2 - part
     y = MP.exp(2 * mu * rest * t) + (part / rest * MP.expm1(2 * mu * rest * t) if rest else 2 * mu * part * t)
     return float(MP.sqrt(max(rest + part / y, MP.mpf(0)))), float(h / MP.sqrt(y))
+
+
+def test_a_root_of_200_digits():
+    """Each Newton step doubles the digits; fewer steps leave some of them wrong."""
+    xp = arithmetic.precise(200)
+    with mpmath.workdps(220):
+        eta, mu, h, w, t = (mpmath.mpf(x) / 7 for x in (9, 5, 11, 3, 10))
+        found = ZeroTargetRates(xp.asarray(eta), xp.asarray([mu]))(xp.asarray(t), (xp.asarray(w), xp.asarray([h])))
+        part = eta * h**2 / mu
+        y = mpmath.exp(2 * mu * (w**2 - part) * t)
+        y += part / (w**2 - part) * (y - 1)
+        assert abs(found["w"].item() - mpmath.sqrt(w**2 - part + part / y)) <= mpmath.mpf(10) ** -198
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(3000, marks=pytest.mark.exhaustive)])

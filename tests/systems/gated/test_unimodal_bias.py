@@ -79,6 +79,7 @@ def test_wrong_formula_is_rejected(name):
 def test_times_are_those_of_raw_weights_to_a_power_of_the_start(seed, d_a, d_b):
     given = drawn(seed, d_a, d_b)
     law = UnimodalBias(**given)
+    assert law.orders["delay of B"] <= (1.0 if d_b == 1 else 1 - law.moments.sizes[1])
     for small in (1e-4, 1e-6):
         for found, raw, order in zip(law.times(small), raw_times(given, small), law.orders.values(), strict=True):
             assert abs(found - raw) <= 30 * small**order, (law.orders, small)

@@ -76,7 +76,7 @@ def test_the_threshold_hides_the_teacher():
     assert law.learning_time()[0] == np.inf
     near = np.array(0.5**0.25 * (1 + 1e-9))
     assert float(spike(np, near, np.array(0.5))[1]) == pytest.approx(1 + np.sqrt(0.5), rel=1e-8)
-    assert float(overlap(np, near, np.array(0.5))) <= 1e-8
+    assert 0 < float(overlap(np, near, np.array(0.5))) <= 1e-8
     turned = spike(np, near / np.sqrt(0.5), np.array(2.0))  # the transposed matrix, in units of its noise
     assert float(turned[1]) == pytest.approx((1 + np.sqrt(0.5)) / np.sqrt(0.5), rel=1e-8)
 
@@ -89,6 +89,8 @@ def test_the_learning_time_is_that_of_half_the_spike():
     for k in range(2):
         assert float(grown(times[k], 1e-2)["a"][k]) == pytest.approx(float(top[k] / 2), rel=1e-10)
     assert (LAW([3.0], 100.0, 50.0, 100.0).learning_time() == 0).all()
+    assert (LAW([3.0], 100.0, 50.0, 0.45 * top[0]).learning_time() > 0).all()
+    assert (LAW([3.0], 100.0, 50.0, 0.55 * top[0]).learning_time() == 0).all()
 
 
 @pytest.mark.exhaustive

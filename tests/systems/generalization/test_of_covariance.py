@@ -165,3 +165,13 @@ def test_very_early_and_very_late_times_have_the_limits():
             early, late = curve([0.0, 1e-300, 1e-20, 1e-9]), curve([1e10, 1e30, np.inf])
             assert early == pytest.approx(np.full(4, 1.7), rel=1e-8)
             assert late == pytest.approx(np.full(3, float(late[2])), rel=1e-12, abs=1e-300)
+
+
+def test_the_time_to_stop_of_inputs_of_any_size():
+    variances, signal = 1 / np.sqrt(np.arange(1, 86.0)), np.ones(85)
+    one = ls.laws.GeneralizationOfCovariance(variances, 53, signal, 0.1).optimal_stopping_time()
+    small = ls.laws.GeneralizationOfCovariance(1e-305 * variances, 53, signal, 1e-306)
+    assert small.optimal_stopping_time() == pytest.approx(1e305 * one, rel=1e-6)
+    assert ls.laws.GeneralizationOfCovariance(2e-308 * variances, 53, signal, 0.0).optimal_stopping_time() == np.inf
+    with pytest.raises(OverflowError, match=r"variances = 2e-308 on average .* measure them in smaller units"):
+        ls.laws.GeneralizationOfCovariance(1e-307 * variances, 53, signal, 1e-308).optimal_stopping_time()

@@ -146,6 +146,10 @@ def test_a_sequence_of_fine_tuning_tasks_equals_simulated_adapters():
             r"LoRA: tau = 4.94e-324 makes the rate .* range of doubles",
         ),
         (
+            lambda: ls.LoRA(np.eye(2), np.eye(2), tau=1e-270, ratio=1e100),
+            r"LoRA: tau = 1e-270 makes the rate .* range of doubles",
+        ),
+        (
             lambda: ls.LoRA(np.eye(2), 0 * np.eye(2))(1.0, (np.zeros((2, 2)), 5e-324 * np.eye(2), np.zeros((2, 2)))),
             r"LoRA: gram_in = 4.94e-324 \(largest entry\) must be 0 or at least 2.23e-308",
         ),
@@ -171,3 +175,8 @@ def test_a_sequence_of_fine_tuning_tasks_equals_simulated_adapters():
 def test_errors_name_the_argument(call, message):
     with pytest.raises((ValueError, OverflowError), match=message):
         call()
+
+
+def test_rates_within_the_range_of_doubles_are_accepted():
+    flow = ls.LoRA(np.eye(2), np.eye(2), tau=1e-150, ratio=1e100)  # a rate of 1e200
+    assert np.isfinite(flow(1e-200, flow.of(*ls.LoRA.init(2, 2, 2, size=1.0, rng=0)))["product"]).all()

@@ -205,6 +205,13 @@ def test_roots_of_all_magnitudes():
     assert np.max((np.abs(sum(terms) - T) / T / (1 + x))[inside]) <= 1e-14
 
 
+def test_invariants_are_conserved_and_antisymmetric():
+    flow, z0 = ls.BiasedMode.example(np.random.default_rng(0))
+    assert ls.verify(flow, z0, 30, checks=["invariants"]).ok
+    bivector = flow(0.5, z0)["bivector"]
+    np.testing.assert_array_equal(bivector, -np.swapaxes(bivector, -1, -2))
+
+
 def test_nodes_integrate_polynomials_in_every_arithmetic():
     for xp, tolerance in ((np, 1e-15), (arithmetic.precise(60), 1e-58)):
         nodes, weights = legendre(xp, 20)

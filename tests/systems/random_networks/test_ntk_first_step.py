@@ -301,3 +301,15 @@ def test_errors():
 def test_draws_that_take_minutes_are_refused():
     with pytest.raises(ValueError, match=r"draw: widths = 100000000, 3 and count = 5 must have a product of at most"):
         first_step.draw(np.random.default_rng(0), 5, [3, 10**8, 2], weight_variance=1.5, slope=0.0)
+
+
+def test_the_printed_sum_of_two_layers_by_hand():
+    """2 a^5 sum_l (prod of later layers) at a = 0.7 and n = 2: 2 * 0.16807 * (1 + 1/2) and 2 * 0.16807 * (1 + 5/2)."""
+    (formula,) = (each for each in ls.published.find() if each.name.endswith("neighboring_layers"))
+    np.testing.assert_allclose(formula.check().printed, [0.50421, 1.17649, 0.0], rtol=1e-12)
+
+
+def test_widths_beyond_a_billion_are_refused():
+    law = ls.laws.NTKDispersionLimit(ratio=0.5, biases=1.0)
+    with pytest.raises(ValueError, match=r"NTKDispersionLimit.exact: 1 / small = 1.5e\+09 must be a positive integer"):
+        law.exact(np, 1 / 1.5e9)

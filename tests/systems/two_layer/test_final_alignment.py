@@ -74,6 +74,7 @@ def test_the_law_of_a_network_has_the_stated_error():
         h, a = state["w1"] @ [0.6, 0.8], state["w2"][0]
         errors.append(abs(law()["alignment"] / (a @ h / np.linalg.norm(a) / np.linalg.norm(h)) - 1))
         small.append(law.small)
-        assert 1 / 5 <= errors[-1] / law().error["alignment"] <= 5
+        assert 0.99 <= errors[-1] / law().error["alignment"] <= 1.01
+        assert law().orders["alignment"] == 2
     slopes = np.diff(np.log(errors)) / np.diff(np.log(small))
     assert np.abs(slopes - 2).max() <= 0.15
