@@ -138,6 +138,8 @@ def _values(option: str, texts: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts:
         name, sign, value = text.partition("=")
+        if name in found:
+            raise ValueError(f"compare: {option} gives {name} twice (one value each); give it once")
         numbers = value if value.lstrip().startswith("[") or "," not in value else f"[{value}]"
         try:
             found[name] = json.loads(numbers.replace("inf", "Infinity"))

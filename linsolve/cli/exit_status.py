@@ -24,8 +24,18 @@ class OneLine(argparse.ArgumentParser):
         super().__init__(*args, **options)
         # argparse takes -1e-3 and -1,2 for the names of options
         self._negative_number_matcher = re.compile(r"-(\d|\.\d|inf|nan)")
+        self._given: set[str] = set()  # options of this call
+
+    def parse_known_args(self, *args: Any, **options: Any) -> Any:
+        """Parse arguments; an option with one value is refused if it is given twice."""
+        self._given.clear()
+        return super().parse_known_args(*args, **options)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        if action.option_strings and action.nargs != 0 and not isinstance(action, argparse._AppendAction):
+            if action.dest in self._given:
+                self.error(f"argument {'/'.join(action.option_strings)}: given twice; give it once")
+            self._given.add(action.dest)
         if action.option_strings and action.nargs is None and arg_strings == ["--"]:  # some versions return []
             self.error(f"argument {'/'.join(action.option_strings)}: expected one argument")
         return super()._get_values(action, arg_strings)  # type: ignore[misc]

@@ -47,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
     times = _times(options.t)
     path = Path(options.weights)
     source = f"{path.resolve()} and {_resolved(options.data)}"
+    if options.test is not None:
+        source += f" with the test samples {_resolved(options.test)}"
     folder = check_destination(f"solve-{path.stem}" if options.out is None else options.out, source)
     weights = read_weights(options.weights, "solve", options.layers)
     unit = spelled("solve", options.activation)

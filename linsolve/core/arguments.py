@@ -138,7 +138,9 @@ def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
         try:
             return array.astype(float)
         except OverflowError:
-            raise ValueError(f"{who}: {what} = {shown(value)} is beyond the range of doubles ({meaning})") from None
+            raise ValueError(
+                f"{who}: {what} = {shown(value)} is beyond the range of doubles ({meaning}); rescale"
+            ) from None
     return array
 
 
@@ -398,10 +400,10 @@ def boolean(who: str, name: str, value: Any, *, meaning: str) -> bool:
     --------
     >>> boolean("whiten", "center", "no", meaning="whether to remove the means")
     Traceback (most recent call last):
-    ValueError: whiten: center = 'no' must be True or False (whether to remove the means)
+    ValueError: whiten: center = 'no' must be True or False (whether to remove the means); say True
     """
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{who}: {name} = {shown(value)} must be True or False ({meaning})")
+        raise ValueError(f"{who}: {name} = {shown(value)} must be True or False ({meaning}); say True")
     return bool(value)
 
 
@@ -420,7 +422,9 @@ def booleans(who: str, name: str, value: Any, *, meaning: str) -> np.ndarray:
     """
     found = _on_host(who, name, value, meaning)
     if found.dtype.kind != "b" or found.size == 0:
-        raise TypeError(f"{who}: {name} = {shown(value)} must be True or False, or an array of them ({meaning})")
+        raise TypeError(
+            f"{who}: {name} = {shown(value)} must be True or False, or an array of them ({meaning}); say True"
+        )
     return found
 
 

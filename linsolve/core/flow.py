@@ -56,7 +56,9 @@ def _refuse_misdeclared(cls: Any) -> None:
         return  # an abstract base class; `state` reports the missing declarations
     fields, axes = getattr(cls.State, "_fields", ()), cls.axes
     if not fields:
-        raise TypeError(f"{cls.__name__}: State = {cls.State!r} must be a NamedTuple (a field for each array)")
+        raise TypeError(
+            f"{cls.__name__}: State = {cls.State!r} must be a NamedTuple (a field for each array); derive it"
+        )
     right = isinstance(axes, Mapping) and all(isinstance(own, tuple) for own in axes.values())
     if not right or set(axes) != set(fields):
         like = ", ".join(f"{name!r}: ()" for name in fields)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import choice, integer, number
+from linsolve.core.arguments import choice, integer, number, shown
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import own_axes
 from linsolve.core.query import Problem, pose
@@ -49,7 +49,7 @@ def integrate(
     z0: Any,
     *,
     rtol: float = 1e-10,
-    atol: float | None = None,
+    atol: Any = None,
     method: Any = "DOP853",
     max_evaluations: int = 200_000,
 ) -> Trajectory:
@@ -63,10 +63,13 @@ def integrate(
         Finite times, in any order and of either sign; the initial time is 0.
     z0 : State
         Initial state. Each member of a batch is integrated separately, with its own step sizes.
-    rtol, atol : float
-        Tolerances of ``scipy.integrate.solve_ivp``; `atol` defaults to 1e-6 `rtol` times the largest entry of the
-        member's initial state, so that small components keep their relative accuracy. A member that falls by six
-        decades is integrated again with that of its smallest state.
+    rtol : float
+        Relative tolerance of ``scipy.integrate.solve_ivp``.
+    atol : float or sequence of float
+        Absolute tolerance, or one for each field of the state. It defaults to 1e-6 `rtol` times the largest entry of
+        the member's initial state, so that small components keep their relative accuracy; for raw weights, to that of
+        each layer, as layers of one network may differ by many decades. A member that falls by six decades is
+        integrated again with that of its smallest state.
     method : str or class
         Any method of ``solve_ivp``, by name, or a class of solvers.
     max_evaluations : int
@@ -103,7 +106,7 @@ def integrate(
     who = "integrate"
     rtol = number(who, "rtol", rtol, meaning="relative tolerance of doubles", domain=_RTOL, example=1e-10)
     if atol is not None:
-        atol = number(who, "atol", atol, meaning="absolute tolerance", domain="[0, inf)", example=1e-16)
+        atol = _checked_atol(who, atol, flow)
     _refuse_no_solver(who, method)
     most = integer(
         who, "max_evaluations", max_evaluations, meaning="of the velocity, for each member", high=2**53, example=200_000
@@ -121,6 +124,17 @@ def integrate(
     shape = tuple(problem.t.shape)
     state = type(problem.z0)(*(arithmetic.cast(problem.xp, f.reshape(shape + f.shape[1:])) for f in out))
     return Trajectory(problem.flow, problem.t, state, getattr(method, "__name__", method))
+
+
+def _checked_atol(who: str, atol: Any, flow: Any) -> float | list[float]:
+    about: dict[str, Any] = {"meaning": "absolute tolerance", "domain": "[0, inf)", "example": 1e-16}
+    if not isinstance(atol, list | tuple):
+        return number(who, "atol", atol, **about)
+    fields = getattr(getattr(flow, "State", None), "_fields", atol)
+    if len(atol) != len(fields):
+        rule = f"must be a number, or {len(fields)} of them (absolute tolerance of each field of the state)"
+        raise ValueError(f"{who}: atol = {shown(atol)} {rule}; say 1e-16")
+    return [number(who, f"atol[{k}]", each, **about) for k, each in enumerate(atol)]
 
 
 def _refuse_no_solver(who: str, method: Any) -> None:
@@ -225,7 +239,7 @@ class _Rate:
 
 
 def _integrate_one(
-    flow: Flow, times: np.ndarray, start: list[np.ndarray], rtol: float, atol: float | None, method: Any, most: int
+    flow: Flow, times: np.ndarray, start: list[np.ndarray], rtol: float, atol: Any, method: Any, most: int
 ) -> np.ndarray:
     rate = _Rate(flow, start, most)
     scale = np.abs(rate.start).max()
@@ -234,8 +248,14 @@ def _integrate_one(
             f"integrate: z0 = {scale:.3g} is too small for rtol = {rtol:g} (largest entry of the initial state; its "
             "errors are no doubles); use flow(t, z0)"
         )
+    if atol is None:
+        scales = getattr(flow, "weight_scales", None)  # layers may differ by many decades
+        sizes = scales(start, scale) if scales is not None and scale > 0 else [scale if scale > 0 else 1.0] * len(start)
+        floors = [1e-6 * rtol * size for size in sizes]
+    else:
+        floors = atol if isinstance(atol, list) else [atol] * len(start)
     # never 0, which would divide by zero where an entry of the state vanishes
-    floor = max(1e-6 * rtol * (scale if scale > 0 else 1.0) if atol is None else atol, _TINY)
+    floor = np.maximum(np.repeat(floors, [np.size(v) for v in start]), _TINY)
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start
     for sign, side in ((1.0, times > 0), (-1.0, times < 0)):
@@ -244,7 +264,7 @@ def _integrate_one(
             found = rate.solve("integrate", sign * stops[-1], method, t_eval=sign * stops, rtol=rtol, atol=floor)
             least = np.abs(found.y).max(axis=0).min()
             if atol is None and 0 < least < 1e-6 * scale:  # the start is no measure of the errors of these states
-                finer = max(1e-6 * rtol * least, _TINY)
+                finer = np.minimum(floor, max(1e-6 * rtol * least, _TINY))
                 found = rate.solve("integrate", sign * stops[-1], method, t_eval=sign * stops, rtol=rtol, atol=finer)
             path[side] = found.y.T[back]
     return path
@@ -326,7 +346,8 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     ValueError
         If the step is not positive and finite, or a time is negative, infinite, or needs more than `max_steps` steps.
     ArithmeticError
-        If the descent diverges; the message contains the time.
+        If the weights leave the range of doubles; the message contains the time. An observable of finite weights
+        that leaves it raises OverflowError, an ArithmeticError, at its access.
 
     Examples
     --------

@@ -136,7 +136,8 @@ class Map(Flow):
         ModuleNotFoundError
             If the engine is "compiled" and the extra is not installed.
         ArithmeticError
-            If the descent diverges; the message contains the step at which it leaves the range of doubles.
+            If the weights leave the range of doubles; the message contains the step. An observable of finite weights
+            that leaves it raises OverflowError, an ArithmeticError, at its access.
 
         Notes
         -----
@@ -304,7 +305,7 @@ def _is_compiled(who: str, engine: str | None, threads: Any, xp: Any) -> bool:
     if engine is not None:
         choice(who, "engine", engine, ("plain", "compiled"))
     if engine == "compiled" and xp is not np:
-        raise ValueError(f"{who}: engine = 'compiled' must be 'plain' for arrays of {library(xp)}")
+        raise ValueError(f"{who}: engine = 'compiled' must be 'plain' for arrays of {library(xp)}; leave it out")
     return engine == "compiled"
 
 

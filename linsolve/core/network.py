@@ -6,6 +6,7 @@ No closed form is used here. A network is a list of layers, ``f(x) = W_L ... W_1
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from collections.abc import Sequence
 from functools import cache
@@ -23,6 +24,7 @@ __all__ = [
     "deep_weights",
     "follow",
     "gradient_flow",
+    "layer_scales",
     "layers_of",
     "maps",
     "march",
@@ -107,6 +109,34 @@ def gradient_flow(xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any
     ]
 
 
+def layer_scales(layers: Sequence[Any], goal: float, most: float) -> list[float]:
+    """Return the size of each layer, for absolute tolerances: that at time 0, or that at the end if it is larger.
+
+    Parameters
+    ----------
+    layers : sequence of ndarray
+        Layers at time 0, first layer first; their sizes may differ by many powers of ten.
+    goal : float
+        Size of the map to be learned. At the end a layer makes it out of the other layers.
+    most : float
+        Largest size to return for two or more layers, which learn slowly while all are small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> layer_scales([1e9 * np.ones((1, 1)), np.zeros((1, 1))], 3.0, 1e9)
+    [1000000000.0, 3e-09]
+    """
+    sizes = [float(np.abs(layer).max()) for layer in layers]
+    if len(sizes) == 1:
+        return [max(sizes[0], goal)]
+    found = []
+    for k, size in enumerate(sizes):
+        others = math.prod(sizes[:k] + sizes[k + 1 :])
+        found.append(min(max(size, goal / others if others > 0 else most), most))
+    return found
+
+
 class _Weights(Flow):
     r"""Gradient flow of the raw weights of a deep linear network, for `integrate` and `descend`.
 
@@ -132,6 +162,10 @@ class _Weights(Flow):
         made = maps(z)
         return made, self.target - made[-1]
 
+    def weight_scales(self, z0: Any, most: float) -> list[float]:
+        """Return the size of each field of the state, for `integrate`: at most `most`; see `layer_scales`."""
+        return layer_scales(z0, float(np.abs(self.target).max()), most)
+
     def _moves(self, xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any) -> list[Any]:
         return gradient_flow(xp, layers, made, pull, [self.rates[..., k, None, None] for k in range(len(layers))])
 
@@ -155,6 +189,15 @@ class _BiasedWeights(_Weights):
         """Return layers and biases, None where a layer has none."""
         depth, rest = len(self.biased), iter(z[len(self.biased) :])
         return list(z[:depth]), [next(rest) if has else None for has in self.biased]
+
+    def weight_scales(self, z0: Any, most: float) -> list[float]:
+        """Return the size of each field of the state; a bias adds to its layer, and ends at the size of its signal."""
+        layers, biases = self.parts(z0)
+        both = [w if b is None else np.append(w, b) for w, b in zip(layers, biases, strict=True)]
+        goal = float(np.abs(self.target).max())
+        ends = [layer_scales([np.zeros(1), *both[k + 1 :]], goal, most)[0] for k in range(len(both))]
+        own = [max(float(np.abs(b).max()), end) for b, end in zip(biases, ends, strict=True) if b is not None]
+        return [*layer_scales(both, goal, most), *own]
 
     def _gap(self, xp: Any, z: Any) -> tuple[list[Any], Any]:
         """Return the partial products of the layers, and ``S - [W, c]``."""
@@ -247,7 +290,9 @@ def deep_weights(
         given = list(bias)  # type: ignore[arg-type]
         biased = tuple(boolean(who, f"bias[{k}]", has, meaning="of a layer") for k, has in enumerate(given))
         if len(biased) != depth:
-            raise ValueError(f"{who}: bias has {len(biased)} entries but needs {depth} (whether each layer has one)")
+            raise ValueError(
+                f"{who}: bias has {len(biased)} entries but needs {depth} (whether each layer has one); add them"
+            )
         names = tuple(f"b{k}" for k, has in enumerate(biased, start=1) if has)
     return _of_depth(depth, biased, names)(target=target, covariance=covariance, rates=rates)  # type: ignore[call-arg]
 

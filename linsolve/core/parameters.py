@@ -88,7 +88,7 @@ def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tu
     if not axes:
         return tuple(shape)
     if len(shape) < len(axes):
-        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}")
+        raise ValueError(f"{who}: {name} has shape {tuple(shape)} but needs trailing axes {axes}; add them")
     cut = len(shape) - len(axes)
     for axis, size in zip(axes, shape[cut:], strict=True):
         known, owner = sizes.setdefault(axis, (size, name))

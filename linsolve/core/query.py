@@ -155,6 +155,7 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
             raise
 
 
+_NEAR = 1e-3  # distance of a state at t = inf from the limit, relative to its size
 _LATE = 1e150  # later times may overflow in products with rates
 
 
@@ -174,6 +175,10 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
         with heard(posed) as judge:
             return judge(_EVALUATORS[0](posed, out, engine, threads))
 
+    if arithmetic.is_jax(problem.xp):
+        state = at(problem.t, out)
+        _refuse_unreached(problem, state)
+        return state
     try:
         return at(problem.t, out)
     except OverflowError:
@@ -195,8 +200,27 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     return limit
 
 
+def _refuse_unreached(problem: Problem, state: Any) -> None:
+    """Raise OverflowError if a state of JAX at t = inf is not that of NumPy, which takes inf as it is; see `clock`."""
+    if not _readable(problem) or not (late := arithmetic.to_numpy(problem.t) == np.inf).any():
+        return
+    z0 = type(problem.z0)(*(arithmetic.to_numpy(v).astype(float) for v in problem.z0))
+    with np.errstate(all="ignore"):
+        limit = problem.flow.cast(np).solution(np, np.full(problem.batch, np.inf), z0)
+    for name, own in problem.flow.axes.items():
+        found, end, start = (arithmetic.to_numpy(getattr(z, name)) for z in (state, limit, z0))
+        axes = tuple(range(-len(own), 0))
+        size = np.maximum(np.abs(end).max(axis=axes, keepdims=True), np.abs(start).max(axis=axes, keepdims=True))
+        if not (np.abs(found[late] - end) <= _NEAR * size).all():
+            refuse_overflow(problem)
+
+
 def clock(xp: Any, t: Any, ndim: int) -> Any:
-    """Return times with `ndim` batch axes; in JAX `t = inf` is a large number, whose products with 0 are not nan."""
+    """Return times with `ndim` batch axes; in JAX `t = inf` is a large number, whose products with 0 are not nan.
+
+    The limit is reached by this time, 1.3e154 in doubles, unless rates are below 1e-153: `answer` refuses these, except
+    while JAX traces.
+    """
     if ndim:
         t = xp.reshape(t, t.shape + (1,) * ndim)
     if not arithmetic.is_jax(xp):
@@ -285,9 +309,10 @@ def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None =
     who = type(problem.flow).__name__
     if t.min() < 0 and -np.inf < low and t.min() <= low:
         rule = f"later than {low} (where the solution backward in time ends)" if low else "at least 0 (time)"
+        rule += "; use a later time"
         raise ValueError(f"{who}: t = {t.min()} must be {rule}")
     if high < np.inf and t.max() >= high:
-        raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up)")
+        raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up); stop before")
 
 
 def spread(problem: Problem, state: Any) -> Any:

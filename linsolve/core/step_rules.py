@@ -90,7 +90,7 @@ def rules_of(who: str, problem: Problem, last: int, given: tuple[Any, Any, Any, 
     with np.errstate(over="ignore"):
         most = 1 / lengths.max()
     if decay >= most:
-        raise ValueError(f"{who}: decay = {decay:g} must be below 1/step = {most:g} (rate of weight decay)")
+        raise ValueError(f"{who}: decay = {decay:g} must be below 1/step = {most:g} (rate of weight decay); reduce it")
     if samples is None:
         return Course(problem.xp, lengths, momentum, decay, None)
     if "samples" not in problem.flow.rules:
@@ -103,7 +103,7 @@ def rules_of(who: str, problem: Problem, last: int, given: tuple[Any, Any, Any, 
 def _refuse_short(who: str, name: str, shape: tuple[int, ...], last: int, most: int | None) -> None:
     """Raise ValueError unless there is an entry for each step."""
     if most is not None and len(shape) > most:
-        raise ValueError(f"{who}: {name} has shape {shape} but must be one number or one for each step")
+        raise ValueError(f"{who}: {name} has shape {shape} but must be one number or one for each step; say 0.1")
     if shape and shape[0] < last:
         raise ValueError(
             f"{who}: {name} has {shape[0]} entries along its first axis but must have one for each of "

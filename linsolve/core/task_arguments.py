@@ -21,7 +21,9 @@ SAME = 1e-12  # relative distance of two states of the same weights up to which 
 def checked_tasks(tasks: Any) -> tuple[list[Flow], list[float]]:
     """Return flows and durations; raise an error that names the entry of the list that is not valid."""
     if not isinstance(tasks, list | tuple) or not tasks:
-        raise TypeError(f"sequence: tasks = {shown(tasks)} must be a list (flow and duration of each task)")
+        raise TypeError(
+            f"sequence: tasks = {shown(tasks)} must be a list (flow and duration of each task); say [(flow, 1.0)]"
+        )
     flows, durations = [], []
     for k, task in enumerate(tasks):
         if not isinstance(task, list | tuple) or len(task) != 2 or not isinstance(task[0], Flow):

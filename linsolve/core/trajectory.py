@@ -155,15 +155,15 @@ class Trajectory(Series):
 
     def __getitem__(self, name: str) -> Any:
         value = self.unjudged(name)
-        if self._xp is np and name not in self.state._fields and np.isnan(value).any():
-            raise OverflowError(
-                f"{type(self.flow).__name__}: {name} leaves the range of doubles (observable); rescale, or give the "
-                "start in linsolve.arithmetic.precise(50)"
-            )
+        if self._xp is np and name not in self.state._fields and not np.isfinite(value).all():
+            fix = "rescale, or give the start in linsolve.arithmetic.precise(50)"
+            if self.route.startswith("gradient descent"):
+                fix = "descent may diverge: use fewer or smaller steps; or rescale"
+            raise OverflowError(f"{type(self.flow).__name__}: {name} leaves the range of doubles (observable); {fix}")
         return value
 
     def unjudged(self, name: str) -> Any:
-        """Return a quantity by name, with nan where it is undefined in doubles; ``traj[name]`` raises there."""
+        """Return a quantity by name, inf or nan where it is beyond doubles; ``traj[name]`` raises there."""
         if not isinstance(name, str):
             raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
         if name in self.state._fields:

@@ -95,7 +95,7 @@ def evaluate(
     NotExact
         If the closed form does not hold for this start.
     OverflowError
-        If a number that the closed form needs is beyond the range of doubles.
+        If an observable, or a number that the closed form needs, is beyond the range of doubles.
     ModuleNotFoundError
         If the engine is "compiled" and the extra is not installed.
 
@@ -176,7 +176,9 @@ def _engine(problem: Problem, engine: str | None, names: tuple[str, ...] | None,
         small = problem.xp is not np or math.prod(shape_of(problem)) < enough
         return "plain" if small or not traceable(type(problem.flow), names) else "blocks"
     if problem.xp is not np:
-        raise ValueError(f"{who}: engine = {engine!r} must be 'plain' for arrays of {library(problem.xp)}")
+        raise ValueError(
+            f"{who}: engine = {engine!r} must be 'plain' for arrays of {library(problem.xp)}; leave it out"
+        )
     if engine == "compiled" and hasattr(problem.flow, "compiled_solution"):
         return OWN
     _known(type(problem.flow), names)  # raises for unknown names
@@ -314,7 +316,9 @@ def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
         return out
     given = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(given) != len(fields):
-        raise ValueError(f"{who}: out has {len(given)} arrays but needs {', '.join(fields)} (state to write into)")
+        raise ValueError(
+            f"{who}: out has {len(given)} arrays but needs {', '.join(fields)} (state to write into); add them"
+        )
     return dict(zip(fields, given, strict=True))
 
 
@@ -327,12 +331,18 @@ def _checked_out(problem: Problem, out: Mapping[str, Any] | None, names: tuple[s
     out = out or {}
     for name, v in out.items():
         if not isinstance(v, np.ndarray) or problem.xp is not np:
-            raise TypeError(f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (array to write into)")
+            raise TypeError(
+                f"{who}: out[{name!r}] = {type(v).__name__} must be a NumPy array (to write into); use numpy.empty"
+            )
         own = tuple(v.shape[len(lead) :])
         if tuple(v.shape[: len(lead)]) != lead or len(own) != _own(problem, name):
-            raise ValueError(f"{who}: out[{name!r}] has shape {v.shape} but must begin with {lead} (times and members)")
+            raise ValueError(
+                f"{who}: out[{name!r}] has shape {v.shape} but must begin with {lead} (times and members); reshape it"
+            )
         if v.dtype != np.float64:
-            raise TypeError(f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (array to write into)")
+            raise TypeError(
+                f"{who}: out[{name!r}] has dtype {v.dtype} but must be float64 (array to write into); convert it"
+            )
         if not v.flags.writeable:
             raise ValueError(f"{who}: out[{name!r}] is read-only (array to write into); pass an array of your own")
         for other, value in out.items():

@@ -44,7 +44,7 @@ def check_workers(who: str, executor: Any, threads: Any, progress: Any) -> None:
     """
     if executor is not None and not isinstance(executor, Executor):
         raise TypeError(
-            f"{who}: executor = {executor!r} must be a concurrent.futures.Executor (of the tasks); pass "
+            f"{who}: executor = {shown(executor)} must be a concurrent.futures.Executor (of the tasks); pass "
             "ThreadPoolExecutor(), ProcessPoolExecutor(), or Client(...).get_executor() of a Dask cluster"
         )
     if progress is not None and not isinstance(progress, bool | np.bool_):

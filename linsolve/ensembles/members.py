@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.arguments import shown
 from linsolve.core.flow import Flow
 from linsolve.core.parameters import own_axes
 from linsolve.core.query import Problem, heard, pose, refuse_inexact, refuse_outside_lifetime, spread
@@ -116,7 +117,7 @@ def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, 
     """
     made = factory(stream(seed, tile), count)
     if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], Flow):
-        raise TypeError(f"ensemble: factory gave {made!r:.80} but must give a flow and a start; return flow, z0")
+        raise TypeError(f"ensemble: factory gave {shown(made)} but must give a flow and a start; return flow, z0")
     flow, z0 = made
     problem = pose(flow, t, z0)
     if problem.batch[:1] != (count,):

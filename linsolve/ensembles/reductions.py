@@ -252,7 +252,9 @@ def requested(reduce: Any) -> tuple[Any, ...]:
         elif isinstance(each, Quantiles | Histogram):
             found.append(each)
         else:
-            raise TypeError(f"ensemble: reduce = {shown(each)} must be a name, Quantiles or Histogram (statistics)")
+            raise TypeError(
+                f"ensemble: reduce = {shown(each)} must be a name, Quantiles or Histogram (statistics); say 'mean'"
+            )
     names = [each if isinstance(each, str) else type(each).__name__.lower() for each in found]
     for name in names:
         if names.count(name) > 1:

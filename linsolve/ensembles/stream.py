@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -149,8 +150,7 @@ def _on_device(
     tile: Any, workers: dict[str, Any],
 ) -> Ensemble:  # fmt: skip
     """Return the ensemble from a GPU, after checking that the GPU supports the arguments."""
-    if device != "cuda":
-        raise ValueError(unknown_name(who, "device", str(device), ("cuda",)))
+    choice(who, "device", device, ("cuda",))
     for name, value in workers.items():
         if value is not None:
             raise ValueError(
@@ -174,8 +174,9 @@ def _refuse_large(who: str, members: int, clock: np.ndarray) -> None:
     """Raise if the members cannot be evaluated in a day; the error estimates the time and suggests a fix."""
     count = members * max(1, clock.size)
     if count > MOST:
+        days = Decimal(count) / (86_400 * 10_000_000)
         raise ValueError(
-            f"{who}: members = {members:.3g} at {clock.size} times take {count * 1e-7 / 86400:.3g} days at 0.1 "
+            f"{who}: members = {Decimal(members):.3g} at {clock.size} times take {days:.3g} days at 0.1 "
             f"microseconds each, but must be at most {MOST / max(1, clock.size):.3g} (networks); a million give means "
             "to 0.1 % of the standard deviation"
         )

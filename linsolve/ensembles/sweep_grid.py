@@ -192,7 +192,9 @@ def _seed(rng: Any, random: bool, path: Path | None) -> np.random.SeedSequence |
     """Return the seed of a sweep; if `rng` is None, that of its store."""
     if not random:
         if rng is not None:
-            raise ValueError(f"sweep: rng = {rng!r} is given but observe takes no rng (random numbers); name it there")
+            raise ValueError(
+                f"sweep: rng = {shown(rng)} is given but observe takes no rng (random numbers); name it there"
+            )
         return None
     known = stored_seed(path) if rng is None and path is not None else None
     return known or sequence(rng)

@@ -158,11 +158,14 @@ def _defaults(draw: Any, ranges: dict[str, Any]) -> dict[str, Any]:
     import inspect
 
     _refuse_other_than_function("interact", draw)
-    defaults = {
-        name: each.default
-        for name, each in inspect.signature(draw).parameters.items()
-        if each.default is not each.empty
-    }
+    try:
+        parameters = inspect.signature(draw).parameters
+    except ValueError:  # builtins
+        raise TypeError(
+            f"plot.interact: draw = {shown(draw)} must have parameters that Python can inspect (returns a figure); "
+            "write def draw(...)"
+        ) from None
+    defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
     for name in ranges:
         if name not in defaults:
             raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 from linsolve.core.network_arguments import TOLERANCE, Network
 from linsolve.core.reduced_network import Reduced, commutator, joint, norm, unaligned, whiteness
 from linsolve.solvability.matches import DeepMatch, LinearMatch, LineMatch, Match, PlaneMatch, WhiteMatch
-from linsolve.solvability.projections import class_starts, moved, white_state
+from linsolve.solvability.projections import class_starts, moved, squared, white_state
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
@@ -109,13 +109,22 @@ def _white(red: Reduced) -> Assessment:
         kind = imbalance(np, *white_state(red))
         lam = (float(np.sqrt(kind.total**2 / 4 + kind.spread)) * sign + float(kind.total) / 2 for sign in (1, -1))
         pair = ", ".join(f"{value:.4g}" for value in lam)
-        state = _solvable(red, float(kind.distance))
+        state = _solvable(red, float(kind.distance)) if squared(red.layers) else None
         off = float(kind.distance) if state is not None else max(float(kind.distance), 2 * red.tolerance)
         conditions += [
             Condition("two-eigenvalue class", off, f"P J P in the plane of P, J; best {pair}"),
+            *_range(red),
             *_balances(red),
         ]
     return _assessed(red, "WhitenedTwoLayer", conditions, lambda: WhiteMatch.of(red, state, red.cross / kappa, kappa))
+
+
+def _range(red: Reduced) -> list[Condition]:
+    """Return the condition that squares of the layers are doubles, if they are not."""
+    if squared(red.layers):
+        return []
+    least = min(float(np.abs(layer).max()) for layer in red.layers if layer.any())
+    return [Condition("range of doubles", 1.0, f"a layer of {least:.3g} has Gram matrices beyond doubles; rescale it")]
 
 
 def _solvable(red: Reduced, distance: float) -> WhitenedTwoLayer.State | None:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from linsolve.core.integrate import joined, parted
-from linsolve.core.network import gradient_flow, maps
+from linsolve.core.network import gradient_flow, layer_scales, maps
 from linsolve.core.network_arguments import Network
-from linsolve.core.reduced_network import Reduced, spectral
+from linsolve.core.reduced_network import Reduced, norm, spectral
 from linsolve.solvability.signals import SignalSeries
 
 __all__ = ["LONGEST", "WHO", "Path", "Signals", "Weights", "followed", "kernel_change", "latest", "refuse_endless"]
@@ -72,6 +72,13 @@ class Weights:
         """Largest entry of the velocity at time 0."""
         return float(np.abs(self.rate(0.0, self.start)).max())
 
+    @cached_property
+    def scales(self) -> np.ndarray:
+        """Size of each weight, for absolute tolerances, at most that of the largest at time 0."""
+        goal = norm(self.cross) / norm(self.covariance)
+        found = layer_scales(self.layers, goal, float(np.abs(self.start).max()))
+        return np.repeat(found, [w.size for w in self.layers])
+
     def split(self, y: np.ndarray) -> list[np.ndarray]:
         """Return the layers in a vector of all weights."""
         return parted(y, [w.shape for w in self.layers])
@@ -93,8 +100,10 @@ class Weights:
         """Yield increasing times up to `end`, and the map there, coarsely."""
         from scipy.integrate import DOP853
 
-        scale = float(np.abs(self.start).max()) or self.velocity / unit  # of weights 0: their first move
-        solver = DOP853(self.rate, 0.0, self.start, end, rtol=1e-6, atol=1e-9 * scale)
+        scales = self.scales
+        if not scales.any():
+            scales = np.full_like(scales, self.velocity / unit)  # of weights 0: their first move
+        solver = DOP853(self.rate, 0.0, self.start, end, rtol=1e-6, atol=1e-9 * scales)
         while solver.status == "running":
             solver.step()
             yield float(solver.t), self.map(self.split(solver.y))
@@ -104,8 +113,8 @@ class Weights:
         from scipy.integrate import DOP853
 
         found, layers = [self.map(self.layers)], self.layers
-        floor = 1e-15 * (float(np.abs(self.start).max()) or 1.0)
-        solver = DOP853(self.rate, 0.0, self.start, times[-1], rtol=1e-12, atol=floor)
+        floors = 1e-15 * (self.scales if self.scales.any() else 1.0)
+        solver = DOP853(self.rate, 0.0, self.start, times[-1], rtol=1e-12, atol=floors)
         while len(found) < len(times):
             message = solver.step()
             if solver.status == "failed":

@@ -12,7 +12,7 @@ from linsolve.core.reduced_network import Joint, Reduced, diagonal, joint, norm,
 from linsolve.solvability.bound import Bound, bounded
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
-from linsolve.solvability.projections import Start, chained, class_starts, moved, white_state
+from linsolve.solvability.projections import Start, chained, class_starts, moved, squared, white_state
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
@@ -87,7 +87,7 @@ def on_modes(red: Reduced, modes: Joint) -> Model:
 
 
 def _starts(red: Reduced) -> list[Start]:
-    if imbalance(np, *white_state(red)).distance <= WhitenedTwoLayer.tolerance:
+    if squared(red.layers) and imbalance(np, *white_state(red)).distance <= WhitenedTwoLayer.tolerance:
         return [Start("", white_state(red), red.layers, None)]
     return list(class_starts(red))
 

@@ -106,7 +106,10 @@ class Problem(NetworkObservables):
         flow, depth = self.flow, len(self.network.weights)
         start = flow.State(weights[0] @ span, *weights[1:])
         size = sum(w.size for w in start)
-        rate = fastest_rate(start[:depth], flow.target, flow.covariance, self.network.rates.max())
+        rates = self.network.rates
+        clock = float(np.exp(np.mean(np.log(rates))))  # of layers scaled to equal rates
+        equal = [np.sqrt(clock / rate) * w for rate, w in zip(rates, start[:depth], strict=True)]
+        rate = fastest_rate(equal, flow.target, flow.covariance, clock)
         end = float(self.times.max())
         times = np.minimum(self.times, latest(end, rate, LATEST))
         narrow = min((len(w) for w in weights[: depth - 1]), default=size) < min(flow.target.shape)
@@ -120,7 +123,8 @@ class Problem(NetworkObservables):
                 raise ArithmeticError(f"{late} earlier times") from spent
             learned = np.linalg.norm(np.asarray(flow.target), 2) ** (1 / len(self.network.weights))
             # Newton's iteration of Radau does not converge for entries below the rounding errors of the others
-            floor = {"atol": 0.1 * self.rtol * max(learned, *(np.abs(w).max() for w in start))}
+            sizes = flow.weight_scales(start, max(learned, *(np.abs(w).max() for w in start)))
+            floor = {"atol": [0.1 * self.rtol * size for size in sizes]}
             try:
                 found = integrate(flow, times, start, rtol=self.rtol, method="Radau", max_evaluations=IMPLICIT, **floor)
             except (ArithmeticError, ValueError) as failed:  # ValueError: Jacobian beyond doubles

@@ -10,9 +10,10 @@ import numpy as np
 
 from linsolve.core.reduced_network import Joint, Reduced, diagonal, norm, row_space
 from linsolve.systems.whitened.imbalance import imbalance
+from linsolve.systems.whitened.starts import SMALLEST
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
-__all__ = ["Start", "chained", "class_starts", "moved", "white_state"]
+__all__ = ["Start", "chained", "class_starts", "moved", "squared", "white_state"]
 
 Layers = tuple[np.ndarray, ...]
 
@@ -35,6 +36,12 @@ def white_state(red: Reduced) -> WhitenedTwoLayer.State:
     return WhitenedTwoLayer.State(red.product, *red.grams)
 
 
+def squared(layers: Layers) -> bool:
+    """Return whether the Gram matrices of the layers keep their digits: squares of small entries underflow."""
+    sizes = (float(np.abs(layer).max()) for layer in layers)
+    return all(size == 0 or size >= SMALLEST for size in sizes)
+
+
 def moved(red: Reduced, layers: Layers) -> tuple[float, float]:
     """Return the distance of other layers from the network's, absolute and relative."""
     gap = float(np.sqrt(sum(norm(a - b) ** 2 for a, b in zip(layers, red.layers, strict=True))))
@@ -43,20 +50,24 @@ def moved(red: Reduced, layers: Layers) -> tuple[float, float]:
 
 
 def class_starts(red: Reduced) -> Iterator[Start]:
-    """Yield nearby starts in the class of `WhitenedTwoLayer`."""
+    """Yield nearby starts in the class of `WhitenedTwoLayer` whose Gram matrices keep their digits."""
     for lam in _imbalances(red):
         layers = _balanced(red, lam)  # of vanishing layers, for example if one is zero, only rounding remains
-        if layers is not None:
+        if layers is not None and squared(layers):
             state = WhitenedTwoLayer.of(*layers)
             if imbalance(np, *state).distance <= WhitenedTwoLayer.tolerance:
                 change = "start balanced" if lam == 0 else f"start lambda-balanced, lambda = {lam:.4g}"
                 yield Start(change, state, layers, 0.0)
     wide = _isotropic(red)
-    if wide is not None:
+    if wide is not None and squared(wide[1]):
         whole, layers, kappa, half = wide
         r = red.product.shape[1]
         state = WhitenedTwoLayer.State(red.product, whole[:r, :r], whole[r:, r:])
         change = f"start isotropic, as of infinite width (lambda = 2 kappa = {2 * kappa:.4g})"
+        try:
+            state = WhitenedTwoLayer.state(state)
+        except ValueError:  # Gram matrices far smaller than kappa are its rounding errors
+            return
         yield Start(change, state, layers, kappa - half)
 
 

@@ -350,6 +350,21 @@ def test_known_values_are_checked_and_failed_conditions_of_traced_ones_give_nan(
     assert np.isnan(early).tolist() == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("flow", "start", "name"),
+    [
+        (ls.BalancedMode(s=2.0, tau=1e160), 0.1, "tau"),
+        (ls.DeepMode(s=2.0, depth=3.0, tau=1e160), 0.1, "tau"),
+        (ls.FrozenKernel(np.eye(2), [1.0, 0.0], eta=1e-160), [0.0, 0.0], "eta"),
+    ],
+)
+def test_a_limit_that_the_largest_time_does_not_reach_is_refused(flow, start, name):
+    assert np.all(np.isfinite(flow(np.inf, start).state[0]))
+    with pytest.raises(OverflowError, match=f"{type(flow).__name__}: {name} of up to .* leaves the range of doubles"):
+        flow(np.inf, jax.numpy.asarray(start))
+    flow(1.0, jax.numpy.asarray(start))
+
+
 def test_counts_must_be_known():
     def loss(classes):
         return ls.NeuralCollapse(2.0, 1.0, 0.5, classes, 2)
@@ -461,6 +476,12 @@ def run(code):
 
 def test_importing_the_package_does_not_import_jax():
     run("import sys, linsolve; linsolve.BalancedMode(s=1.0)(1.0, 0.1)['loss']; assert 'jax' not in sys.modules")
+
+
+def test_a_matrix_of_zeros_in_single_precision_is_a_gram_matrix():
+    with jax.enable_x64(False) if hasattr(jax, "enable_x64") else jax.experimental.disable_x64():
+        zero, one = jax.numpy.zeros((2, 2), dtype="float32"), jax.numpy.eye(2, dtype="float32")
+        assert ls.LoRA.state((zero, one, zero)).gram_out.dtype == "float32"
 
 
 def test_single_precision_is_announced_once():

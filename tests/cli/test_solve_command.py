@@ -56,6 +56,9 @@ def test_an_integrated_network_is_written_whole_and_its_route_is_named(folder, c
     assert f"Written by <code>{command}</code>, linsolve {ls.__version__}, 1970-01-02." in page
     assert all(f'href="{name}"' in page or f"{name[:-4]}.png" in page for name in FILES - {"linsolve.json"})
     assert main(["solve", "deep.npz", "data.npz", "--t", "0,1", "--out", "here"]) == 0  # replaced
+    capsys.readouterr()
+    assert main(["solve", "deep.npz", "data.npz", "--t", "0,1", "--test", "data.npz", "--out", "here"]) == 2
+    assert "solve: out = here holds results of linsolve solve on" in capsys.readouterr().err
 
 
 def test_an_exact_network_with_a_bias_prints_json(folder, capsys):

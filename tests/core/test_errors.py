@@ -368,11 +368,23 @@ class Undefined(ls.BalancedMode):
 def test_observables_beyond_doubles_are_refused_by_name():
     traj = ls.FrozenKernel(np.eye(2), [1.0, 0.0])(0.0, [1e200, 1e200])
     assert traj["f"].tolist() == [1e200, 1e200]
-    assert traj["loss"] == np.inf  # beyond the range of doubles, without a warning
+    with refused(OverflowError, "FrozenKernel: loss leaves the range of doubles", "(observable)", "precise(50)"):
+        traj["loss"]
     traj = Undefined(s=2.0)(0.0, 0.1)
     with refused(OverflowError, "Undefined: ratio leaves the range of doubles", "(observable)", "precise(50)"):
         traj["ratio"]
     assert "ratio" in traj.names
+
+
+def test_a_loss_of_descent_beyond_doubles_is_refused_by_every_route():
+    flow, start = ls.BalancedMode(s=2.0), 5.0
+    for traj in (flow.discrete(6, start, step=1.0), ls.descend(flow, 6.0, start, step=1.0)):
+        assert traj["a"] == pytest.approx(5.05800768e304, rel=1e-8)
+        with refused(OverflowError, "BalancedMode: loss leaves the range of doubles", "fewer or smaller steps"):
+            traj["loss"]
+    for call in (lambda: flow.discrete(7, start, step=1.0), lambda: ls.descend(flow, 7.0, start, step=1.0)):
+        with pytest.raises(ArithmeticError, match="diverge"):
+            call()
 
 
 def test_integers_beyond_doubles_are_named():

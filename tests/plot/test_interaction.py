@@ -102,6 +102,8 @@ def test_an_animation_has_all_frames_loops_and_duration(shown):
 def test_ranges_are_checked_by_name(ranges, error, message):
     with pytest.raises(error, match=message):
         ls.plot.interact(draw, **ranges)
+    with pytest.raises(TypeError, match=r"plot\.interact: draw = <.* must have parameters that Python can inspect"):
+        ls.plot.interact(dict, x=(0, 1))  # without a signature in every version of Python
 
 
 def test_arguments_of_animations_are_checked():

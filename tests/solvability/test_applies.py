@@ -858,3 +858,27 @@ def test_applies_costs_nothing_to_import():
     code = "import sys, linsolve; print('scipy' in sys.modules, 'linsolve.solvability.decision' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e12])
+def test_the_error_of_an_imbalanced_network_is_that_of_the_closed_form(size):
+    target = rng(3).normal(size=(2, 3))
+    samples = np.sqrt(3) * np.eye(3), np.sqrt(3) * target.T
+    verdict = ls.applies([size * np.eye(3), np.zeros((2, 3))], samples)
+    assert set(verdict.exact) == {"WhitenedTwoLayer", "TwoLayer per mode"}
+    assert all(error <= 1e-11 for error in verdict.errors.values())
+    assert 1.0 <= verdict.until * size**2 <= 3.0  # about log(20)/2 learning times
+
+
+@pytest.mark.parametrize("shapes", [((1, 1), (1, 1)), ((9, 3), (2, 9)), ((4, 3), (2, 4)), ((2, 3),)])
+def test_a_tiny_layer_is_judged_by_the_flows_whose_state_has_no_squares(shapes):
+    weights = [rng(k).normal(size=shape) for k, shape in enumerate(shapes)]
+    weights[0] *= 1e-160
+    X = rng(5).normal(size=(20, shapes[0][1]))
+    verdict = ls.applies(weights, (X, X[:, : shapes[-1][0]]))
+    assert all(error <= 1e-10 for error in verdict.errors.values())
+    assert ("TwoLayer" in verdict.exact) == (shapes[0] == (1, 1))
+    if len(shapes) == 2:
+        white = next(each for each in verdict.assessments if each.name == "WhitenedTwoLayer")
+        assert "range of doubles" in [condition.name for condition in white.violated]
+        assert "WhitenedTwoLayer" not in verdict.exact

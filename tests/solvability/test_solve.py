@@ -491,3 +491,30 @@ def test_small_layers_are_solved_without_a_warning(layer, small):
     layers[layer] = small * layers[layer] / np.abs(layers[layer]).max()
     found, expected = (ls.solve(each, data, [0.0, 0.5]) for each in (layers, zero))
     np.testing.assert_allclose(found["map"][1], expected["map"][1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e9, 1e12])
+@pytest.mark.parametrize("bias", [None, [None, 0.0]])
+def test_layers_of_very_different_size_are_integrated_to_full_accuracy(size, bias):
+    X = np.random.default_rng(7).normal(size=(30, 3))
+    Y = X[:, :2] - X[:, 1:]
+    first, times = size * np.eye(3), np.array([0.1, 1.0, 20.0]) / size**2
+    traj = ls.solve([first, np.zeros((2, 3))], (X, Y), times, bias=bias)
+    # the first layer keeps its value to 1/size^2, and so do biases; the second learns the map at the rate size^2
+    values, vectors = np.linalg.eigh(X.T @ X / len(X))
+    learned = -np.expm1(-values * size**2 * times[:, None])
+    right = (Y.T @ X / len(X)) @ (vectors * (learned / values)[:, None, :]) @ vectors.T
+    assert np.abs(traj["map"] - right).max() <= 1e-9 + 10 / size**2
+    assert traj.flow is None
+
+
+@pytest.mark.parametrize("scales", [(1e8, 1e-8), (1e9, 1e-5, 1e-4)])
+def test_layers_scaled_together_with_their_rates_make_the_same_maps(scales):
+    """(c W_l) at the rate c^2 eta is the same network if the product of the scales is 1."""
+    gen, depth = np.random.default_rng(len(scales)), len(scales)
+    X, Y, times = gen.normal(size=(20, 3)), gen.normal(size=(20, 2)), np.array([0.0, 0.3, 2.0, 8.0])
+    weights = [gen.normal(size=shape) for shape in ((4, 3), (4, 4), (2, 4))[:: 3 - depth + 1][:depth]]
+    found = ls.solve([c * w for c, w in zip(scales, weights, strict=True)], (X, Y), times, np.square(scales))
+    right = ls.solve(weights, (X, Y), times)
+    assert found.route.split(":")[0] == right.route.split(":")[0] == "DOP853"
+    close(found["map"], right["map"], 1e-9)

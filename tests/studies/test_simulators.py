@@ -204,16 +204,18 @@ def test_files_of_every_kind_give_the_same_numbers(tmp_path, kind):
     flow = ls.TwoLayer(y=1.0, x=[1.0, -2.0])
     z0 = ls.TwoLayer.init(width=3, d0=2, rng=0)
     traj = ls.descend(flow, np.linspace(0, 1, 11), z0, step=0.001)
-    run, path = {"t": traj.t, **traj.state._asdict()}, tmp_path / f"run.{kind}"
+    run, path = {"t": traj.t, "lr": np.full(11, 0.001), **traj.state._asdict()}, tmp_path / f"run.{kind}"
     if kind == "npz":
         np.savez(path, **run)
     elif kind == "json":
         path.write_text(json.dumps({name: value.tolist() for name, value in run.items()}))
     else:
-        heads = ["t", *(f"u[{i}]" for i in range(3)), *(f'"w[{i}, {j}]"' for i in range(3) for j in range(2))]
-        rows = np.concatenate([run["t"][:, None], run["u"], run["w"].reshape(11, -1)], axis=1)
+        heads = ["t", "lr", *(f"u[{i}]" for i in range(3)), *(f'"w[{i}, {j}]"' for i in range(3) for j in range(2))]
+        rows = np.concatenate([run["t"][:, None], run["lr"][:, None], run["u"], run["w"].reshape(11, -1)], axis=1)
         np.savetxt(path, rows, "%.17g", delimiter=",", header=",".join(heads), comments="")
-    assert ls.compare(path, flow).runs[0].errors == ls.compare(traj, flow).runs[0].errors
+    read = ls.compare(path, flow).runs[0]
+    assert read.errors == ls.compare(traj, flow).runs[0].errors
+    assert read.step == 0.001  # a column repeats it
 
 
 def test_parameters_and_arrays_that_do_not_fit_are_refused_by_name():
@@ -248,6 +250,10 @@ TURNED = {f"{name}.kernel": trained()[f"w{k}"].transpose(0, 2, 1) for k, name in
             r"step is missing in run .* add the number step to the run, or give steps",
         ),
         (trained(until=0.1), (X, Y[:, :1]), r"Y has 1 columns"),
+        ({"t": [[0.0], [1.0, 2.0]], "a": [0.1, 0.2]}, MODE, "t of run = .* must be an array of real numbers"),
+        ({**trained(until=0.1), "step": [0.1, 0.2]}, (X, Y), r"step of run = \[0.1, 0.2\] must be one number"),
+        ({**trained(until=0.1), "lr": 0.02}, (X, Y), r"step = 0.01, lr = 0.02 of run must agree"),
+        ({"k": [0, 1, 2], "lr": [0.1, 0.2, 0.1], "a": [0.1, 0.2, 0.3]}, MODE, r"lr of run = .* must be one number"),
         (
             {"t": np.arange(201.0), **TURNED},
             (X, Y),
@@ -256,8 +262,14 @@ TURNED = {f"{name}.kernel": trained()[f"w{k}"].transpose(0, 2, 1) for k, name in
     ],
 )
 def test_errors_name_the_argument_and_a_fix_that_exists(run, exact, said):
-    with pytest.raises(ValueError, match=f"^compare: {said}"):
+    with pytest.raises((ValueError, TypeError), match=f"^compare: {said}"):
         ls.compare(run, exact)
+
+
+def test_names_that_are_no_strings_are_unknown():
+    run = {"t": [0.0, 1.0], "a": [0.1, 0.2]}
+    with pytest.raises(ValueError, match=r"compare: names of run = \[1.0, 1.0\] is unknown"):
+        ls.compare(run, MODE, names=[np.ones(2)])
 
 
 def test_a_run_that_diverges_fails_from_that_time():
@@ -330,6 +342,9 @@ BAD = {
     "good.npz --flow BalanceMode": "compare: flow = 'BalanceMode' is unknown; did you mean 'BalancedMode'",
     "fast.npz --flow BalancedMode": "compare: set is missing s (parameters of BalancedMode)",
     "good.npz --flow BalancedMode --set q=1": "compare: parameter of BalancedMode = 'q' is unknown",
+    "good.npz --flow BalancedMode --set s=1 --set s=2": "compare: set gives s twice",
+    "good.npz --flow BalancedMode --start a=1 --start a=1": "compare: start gives a twice",
+    "good.npz --flow BalancedMode --tolerance 1 --tolerance 2": "linsolve: argument --tolerance: given twice",
     "good.npz --flow BalancedMode --set s": "compare: set = 's' must be NAME=VALUE",
     "good.npz --flow BalancedMode --set s=exec(1)": "compare: set = 's=exec(1)' must be NAME=VALUE",
     "good.npz --flow BalancedMode --order 2": "compare: order = 2 needs two or more runs",

@@ -214,7 +214,7 @@ def _compared(run: Run, whole: Reference, used: set[str], names: Any) -> Referen
     if not isinstance(chosen, list | tuple) or (names is not None and not chosen):
         raise TypeError(f"{WHO}: names = {shown(names)} must be a name or a list of names (quantities); say 'loss'")
     for name in chosen:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise ValueError(unknown_name(WHO, f"names of {run.name}", name, known))
     if not chosen:
         raise ValueError(

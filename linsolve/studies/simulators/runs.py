@@ -114,20 +114,39 @@ def read_run(source: Any, step: float | None, name: str) -> Run:
 
 
 def _step(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[str | None, float | None]:
-    """Return the name of the step size in a run, if it has one, and the step size: the given one, or its own."""
-    own = next((key for key in STEPS if key in arrays and np.size(arrays[key]) == 1), None)
+    """Return the name of the step size in a run, if it has one, and the step size: the given one, or its own.
+
+    A constant array is the number that it repeats, as in a column of a table. The array `step` may count the steps.
+    """
+    sizes: dict[str, Any] = {}
+    for key in (key for key in STEPS if key in arrays):
+        value = _host(name, key, arrays[key])
+        if value.size == 1 or (value == value.flat[0]).all():
+            sizes[key] = value.flat[0]
+        elif key not in COUNTS or value.dtype.kind in "US" or (value != np.floor(value)).any():
+            raise ValueError(
+                f"{WHO}: {key} of {name} = {shown(arrays[key])} must be one number (step size of the whole run); save "
+                "a run of constant step"
+            )
+    own = next(iter(sizes), None)
     if step is not None or own is None:
         return own, step
     meaning = f"step size of {name} in units of time"
-    value = np.asarray(arrays[own]).reshape(())
-    return own, number(WHO, own, value, meaning=meaning, domain="[1e-150, 1e150]", example=0.01)
+    found = {
+        key: number(WHO, key, np.asarray(value), meaning=meaning, domain="[1e-150, 1e150]", example=0.01)
+        for key, value in sizes.items()
+    }
+    if len(set(found.values())) > 1:
+        both = ", ".join(f"{key} = {value:g}" for key, value in found.items())
+        raise ValueError(f"{WHO}: {both} of {name} must agree (step size in units of time); keep one")
+    return own, found[own]
 
 
 def _times(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[str, np.ndarray]:
     """Return the name of the times in a run, and the times: as such, or the number of steps times the step size."""
     known = [each for each in (*TIMES, *COUNTS) if each in arrays]
     single = [each for each in known if each not in STEPS]  # a single number `step` is the step size
-    key = next((each for each in known if np.size(arrays[each]) > 1), single[0] if single else None)
+    key = next((each for each in known if _host(name, each, arrays[each]).size > 1), single[0] if single else None)
     if key is None:
         raise ValueError(
             f"{WHO}: t is missing in {name} (times, learning rate x steps; it has {', '.join(arrays) or 'nothing'}); "

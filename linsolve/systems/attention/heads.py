@@ -19,7 +19,7 @@ def checked(who: str, value: Any, key_query: Any) -> tuple[Any, Any]:
     u = real_array(who, "key_query", key_query, meaning="key-query matrices")
     for name, weights, own in (("value", v, ("heads",)), ("key_query", u, ("heads", "d", "d"))):
         if weights.ndim < len(own):
-            raise ValueError(f"{who}: {name} has shape {tuple(weights.shape)} but needs trailing axes {own}")
+            raise ValueError(f"{who}: {name} has shape {tuple(weights.shape)} but needs trailing axes {own}; add them")
     if u.shape[-1] != u.shape[-2] or u.shape[-3] != v.shape[-1]:
         raise ValueError(
             f"{who}: key_query has shape {tuple(u.shape)} but must have trailing axes (heads, d, d) with "

@@ -17,6 +17,7 @@ __all__ = ["ZeroTargetRates"]
 
 _STEPS = 80  # bracketed Newton steps in doubles
 _LATE = 1e280  # times are kept below
+_LEAST = 2.0**-1000  # in place of a weight that underflows, whose time has no end
 
 
 class ZeroTargetRates(Flow):
@@ -228,11 +229,11 @@ class _Way(NamedTuple):
         pole = self.falls & (here < 3 * self.pace * low)
         # 1/A - 1/(pace x) = -B/(pace x A) with B = A - pace x, a sum of positive terms
         bent = xp.sum(wide._grown(xp, x, 2), axis=-1)
-        positive = xp.where(value > 0, value, xp.ones_like(value))
+        positive = xp.where(value > 0, value, xp.full_like(value, _LEAST))  # a weight that underflows takes for ever
         without = -bent / (wide.pace * xp.where(x > 0, x, xp.ones_like(x)))
         shape = xp.where(pole[..., None], without, xp.ones_like(value))
         integral = width * xp.sum(weights * shape / positive, axis=-1)
-        here = xp.where(here > 0, here, xp.ones_like(here))
+        here = xp.where(here > 0, here, xp.full_like(here, _LEAST))
         return (
             integral + xp.where(pole, u / self.pace, 0 * u),
             xp.where(self.falls, low, xp.ones_like(u)) / here,
@@ -261,14 +262,16 @@ class _Way(NamedTuple):
         none, active = 0 * t, (t > 0) & (self.square > 0)
         square = xp.where(self.square > 0, self.square, xp.ones_like(self.square))
         high = square * t / self.span  # the time is at least sigma / w(0)^2
-        high = xp.where(self.falls, high, square * t)
+        slow = 2 * xp.min(self.mu, axis=-1)  # for E = 0 w^2 falls at this rate or faster
+        balanced = xp.log1p(slow * self.total * xp.where(active, t, none)) / slow
+        high = xp.where(self.falls, high, xp.where(self.rest == 0, balanced, square * t))
         high, goal = xp.where(active, high, xp.ones_like(high)), xp.where(active, t, xp.ones_like(t))
 
         def step(u: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
             found, slope = self.time(xp, u)
             above = found >= goal
             low, high = xp.where(above, low, u), xp.where(above, u, high)
-            usable = (found > 0) & (slope > 0) & xp.isfinite(slope)  # else the bracket is halved
+            usable = (found > 0) & xp.isfinite(found) & (slope > 0) & xp.isfinite(slope)  # else the bracket is halved
             ratio = xp.where(usable, found, goal) / goal
             there = u - goal * ratio * xp.log(ratio) / xp.where(usable, slope, xp.ones_like(slope))
             inside = (there > low) & (there < high)

@@ -7,6 +7,7 @@ at :math:`\sigma \to 0` is :math:`\dot V_l = V_{>l}^T S V_{<l}^T`, the gradient 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -101,10 +102,12 @@ class Growth:
         power = self.depth - 2
         start = np.append(joined(self.layers), 0.0)
         size = float(np.linalg.norm(start))
-        far = FAR * size
+        far, fastest = FAR * size, self._fastest()
+        if fastest == 0:
+            return np.inf, self.layers
 
         def rate(_: float, y: np.ndarray) -> np.ndarray:
-            shrunk = np.linalg.norm(y[:-1]) ** -power
+            shrunk = (np.linalg.norm(y[:-1]) / size) ** -power * (size / fastest)
             return np.append(self._velocity(y[:-1]) * shrunk, shrunk)
 
         def grown(_: float, y: np.ndarray) -> float:
@@ -114,8 +117,8 @@ class Growth:
             return 1.0 if event is None else float(event(parted(y[:-1], self.shapes)))
 
         def at_rest(_: float, y: np.ndarray) -> float:
-            size = np.linalg.norm(y[:-1])
-            return float(np.linalg.norm(self._velocity(y[:-1])) / (strength * size ** (power + 1)) - NEVER)
+            most = strength * fastest * (np.linalg.norm(y[:-1]) / size) ** (power + 1)
+            return float(np.linalg.norm(self._velocity(y[:-1])) / most - NEVER)
 
         strength = float(np.linalg.norm(self.target, 2))
         if at_rest(0.0, start) <= 0:
@@ -132,6 +135,11 @@ class Growth:
         if path.status != 1 or not path.t_events[0 if event is None else 1].size:
             return np.inf, layers
         return float(path.y[-1, -1]), layers
+
+    def _fastest(self) -> float:
+        """Return the largest product of the spectral norms of all layers but one, which bounds the velocity."""
+        norms = [float(np.linalg.norm(v, 2)) for v in self.layers]
+        return max(math.prod(norms[:k] + norms[k + 1 :]) for k in range(self.depth))
 
     def bound(self) -> float:
         """Return the lower bound of the blow-up time, ``n_0^(1 - L/2) / ((L - 2) s_1)``."""

@@ -15,6 +15,7 @@ from linsolve.core.integrate import first_zero
 from linsolve.core.law import Expansion
 from linsolve.core.matrix_arguments import semidefinite
 from linsolve.core.parameters import parameter
+from linsolve.core.reduced_network import norm
 from linsolve.systems.gated.late_fusion import LateFusion
 from linsolve.systems.small_start.start import ROUNDING, check_range, refuse
 
@@ -25,6 +26,7 @@ _RTOL = 1e-13
 _SETTLED = 35  # relaxation times after which a branch has converged
 _LATEST = 1e6  # end of the search for a time, in units of 1/|Sigma_yA|
 _LEAST = 1e-2  # smallest eigenvalue of the covariance, and smallest correlation of B after A
+_SMALLEST = 1e-300  # of initial weights that are integrated; the absolute tolerance is 1e-16 of them
 _ROW = np.array([1.0])  # second layer of a branch of one hidden unit, over its size
 
 
@@ -177,7 +179,7 @@ class UnimodalBias(Expansion):
         if not values[0] >= _LEAST * values[-1]:
             rule = f"must have eigenvalues of at least {_LEAST:g} of the largest"
             refuse(self, "covariance", f"a matrix with eigenvalue {values[0]:.3g}", rule, "add to its diagonal")
-        pace = float(np.linalg.norm(y[:cut]))
+        pace = norm(y[:cut])
         if not pace > ROUNDING * np.abs(y).max():
             rule, fix = "must not vanish on modality A", "A is never learned; swap the modalities"
             refuse(self, "correlation", "a vector", rule, fix)
@@ -300,10 +302,11 @@ class UnimodalBias(Expansion):
         near, first, second, row = self.orbits
         s_a, _, left = self.moments.sizes
         last, layer = self._branch("a")
-        grown = np.linalg.norm(last + layer @ self.moments.first / s_a) / 2
-        begin = float(np.log(near / (sigma * grown)) / s_a)
-        size = float(np.linalg.norm(row @ self._at_departure(begin)))
-        return begin, first, begin + float(np.log(near / (sigma * size))) / left + second
+        # differences of logarithms, since products of sigma and small weights underflow
+        far = float(np.log(near) - np.log(sigma))
+        begin = (far - float(np.log(norm(last + layer @ self.moments.first / s_a) / 2))) / s_a
+        size = norm(row @ self._at_departure(begin))
+        return begin, first, begin + (far - float(np.log(size))) / left + second
 
     def _delays(self, xp: Any, small: Any, first: float, second: float) -> dict[str, Any]:
         """Return the times without their leading logarithms."""
@@ -325,10 +328,14 @@ class UnimodalBias(Expansion):
         Raises
         ------
         ValueError
-            As for `times`.
+            As for `times`, or if the initial weights are below 1e-300.
         """
         sigma = self._size("simulated", small)
         start = self.flow.State(*(sigma * w for name in "ab" for w in self._branch(name)))
+        size = max(float(np.abs(w).max()) for w in start)
+        if not size >= _SMALLEST:
+            rule = f"makes initial weights of {size:.3g}, whose errors are no doubles (size of the start)"
+            raise ValueError(f"{type(self).__name__}.simulated: small = {sigma:g} {rule}; use times")
         if not float(self.flow.loss(np, start)) > self.moments.drops[0] / 2 + self.moments.drops[1]:
             raise self._large("simulated", sigma)
         first, middle = self._fallen(self.flow, start, first=True)

@@ -112,6 +112,23 @@ class LoRA(Flow):
         decades = np.log10(tau) - np.log10(scale) - np.log10(ratio) / 2
         starts.refuse_lost_rates(type(self).__name__, "rate scale sqrt(ratio) / tau", "time constant", decades, tau=tau)
 
+    def _refuse_lost_grams(self, z0: Any) -> None:
+        """Raise OverflowError if a Gram matrix of the rescaled adapters, which determines the start, underflows."""
+        if not arithmetic.readable(*z0, self.scale, self.ratio) or arithmetic.is_object(arithmetic.namespace(*z0)):
+            return
+        factors = zip(("gram_in", "gram_out"), z0[1:], self._factors()[1:], strict=True)
+        for (name, gram, factor), power in zip(factors, ("scale sqrt(ratio)", "scale / sqrt(ratio)"), strict=True):
+            held = np.abs(arithmetic.to_numpy(gram)).max(axis=(-2, -1))
+            factor = arithmetic.to_numpy(factor)[..., 0, 0]
+            lost = (held > 0) & (held * factor < np.finfo(float).tiny)
+            if lost.any():
+                held, factor = (np.broadcast_to(v, lost.shape)[lost][0] for v in (held, factor))
+                raise OverflowError(
+                    f"{type(self).__name__}: {name} = {held:.3g} (largest entry) times {power} = {factor:.3g} leaves "
+                    "the range of doubles (Gram matrix of the rescaled adapters); rescale, or give it in "
+                    "linsolve.arithmetic.precise(50)"
+                )
+
     class State(NamedTuple):
         """Product ``B A`` (n_out, n_in), Gram matrices ``A^T A`` (n_in, n_in) and ``B B^T`` (n_out, n_out)."""
 
@@ -260,6 +277,7 @@ class LoRA(Flow):
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the condition of the two-layer network, a distance of its imbalance from the solvable class."""
+        self._refuse_lost_grams(z0)
         return self._network().conditions(xp, self._rescaled(z0))
 
     def limit(self, xp: Any, z0: Any) -> Any:

@@ -80,7 +80,7 @@ def pair_ratio(
     Raises
     ------
     ValueError
-        If an argument is out of its range.
+        If an argument is out of its range, or the units are dead in all but two networks.
 
     Notes
     -----
@@ -104,6 +104,10 @@ def pair_ratio(
     one = np.ones(len(widths))
     logs = log_moments(np, widths, weight_variance, slope, one, one, mean_square * widths[0])
     mean = float(np.exp(logs.log_mean(np)[-1]))
+    alive = int(np.sum(own > own.min() * (1 + 1e-12)))  # with dead units only the last bias learns
+    if alive < 3 and not np.allclose(own, mean, rtol=1e-9, atol=0.0):
+        rule = f"gives {alive} networks of living units (a standard error needs 3)"
+        raise ValueError(f"pair_ratio: count = {count} {rule}; take more networks, or wider layers")
     centered, spread = own - own.mean(), float(np.var(own))
     share = float(centered @ pair) / (count * spread) if spread > 0 else 0.0
     rest = (pair - share * (own - mean)) / mean

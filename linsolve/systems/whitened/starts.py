@@ -79,6 +79,8 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     if not arithmetic.readable(y, x, z) or not _fit(y.shape, x.shape, z.shape):
         return  # shapes are checked together with those of the parameters
     tolerance = max([TOLERANCE, *(16 * sum(y.shape[-2:]) * spacing(v) for v in given)])
+    if arithmetic.is_jax(xp):  # in single precision the bounds below are 0 and inf
+        xp, y, x, z = np, *(arithmetic.to_numpy(m).astype(float) for m in (y, x, z))
     least = xp.asarray(10) ** -10000 if arithmetic.is_object(xp) else float(np.finfo(float).tiny)
     sizes = [xp.max(xp.abs(m), axis=(-2, -1)) for m in (y, x, z)]
     if not arithmetic.is_object(xp):

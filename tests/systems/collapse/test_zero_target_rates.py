@@ -181,6 +181,14 @@ def test_balance_decays_algebraically():
     np.testing.assert_allclose(found["w"] ** 2 * 2 * 0.5 * np.array([1e3, 1e5]), 1, rtol=2e-2)
 
 
+@pytest.mark.parametrize("t", [1e16, 1e30, 1e200, 1e280])
+def test_balance_is_followed_to_late_times(t):
+    """At E = 0 exactly and one rate, w = h = (1 + 2 t)^(-1/2)."""
+    one = ZeroTargetRates(eta_w=1.0, mu=[1.0])
+    found = one(t, (1.0, [1.0]))
+    np.testing.assert_allclose([found["w"], found["h"][0]], (1 + 2 * t) ** -0.5, rtol=1e-11)
+
+
 def test_one_rate_is_a_zero_target():
     flow, other = ZeroTargetRates(eta_w=3.0, mu=[0.5, 0.5]), ls.collapse.ZeroTarget(eta_w=3.0, eta_d=0.5)
     found = flow(TIMES, (0.7, [0.9, -0.4]))

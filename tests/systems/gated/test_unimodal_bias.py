@@ -154,3 +154,14 @@ def test_a_start_that_is_not_small_is_refused():
         UnimodalBias(**GOOD).times(1.0)
     with pytest.raises(ValueError, match=r"UnimodalBias\.times: small = 2\.0 must be a number in \[1e-100, 1\]"):
         UnimodalBias(**GOOD).times(2.0)
+
+
+def test_tiny_weights_are_learned_later_without_a_warning():
+    def law(size):
+        return UnimodalBias(**GOOD | {name: size * GOOD[name] for name in ("last_a", "first_a", "last_b", "first_b")})
+
+    tiny = law(1e-200)
+    assert np.abs(np.divide(tiny.times(1e-3), law(1e-130).times(1e-73)) - 1).max() <= 1e-12
+    assert np.isfinite(law(1e-300).times(1e-100)).all()
+    with pytest.raises(ValueError, match=r"UnimodalBias\.simulated: small = 1e-100 makes initial weights of .*e-301"):
+        law(1e-201).simulated(1e-100)

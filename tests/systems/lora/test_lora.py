@@ -153,6 +153,18 @@ def test_a_sequence_of_fine_tuning_tasks_equals_simulated_adapters():
             lambda: ls.LoRA(np.eye(2), 0 * np.eye(2))(1.0, (np.zeros((2, 2)), 5e-324 * np.eye(2), np.zeros((2, 2)))),
             r"LoRA: gram_in = 4.94e-324 \(largest entry\) must be 0 or at least 2.23e-308",
         ),
+        (
+            lambda: ls.LoRA(np.eye(2), 0 * np.eye(2), scale=1e-8)(
+                1.0, ls.LoRA.of(1e-150 * np.eye(2), np.zeros((2, 2)))
+            ),
+            r"LoRA: gram_in = 1e-300 \(largest entry\) times scale sqrt\(ratio\) = 1e-08 leaves the range of doubles",
+        ),
+        (
+            lambda: ls.LoRA(np.eye(2), 0 * np.eye(2), scale=[1.0, 1e-100], ratio=1e50)(
+                1.0, ls.LoRA.of(1e-100 * np.eye(2), 1e-100 * np.eye(2))
+            ),
+            r"LoRA: gram_out = 1e-200 \(largest entry\) times scale / sqrt\(ratio\) = 1e-125 leaves",
+        ),
         (lambda: ls.LoRA.of(np.ones((2, 3)), np.ones((4, 1))), r"LoRA: rank = 2 in a, .* must equal rank = 1 in b"),
         (
             lambda: ls.LoRA(np.eye(2), 0 * np.eye(2))(1.0, (np.eye(2), np.eye(2), np.eye(2) / 4)),

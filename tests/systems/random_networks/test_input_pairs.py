@@ -114,6 +114,14 @@ def test_the_sampled_ratio_approaches_infinite_width_and_its_error_is_fair():
     assert 0.7 <= np.std([each.value for each in many]) / np.mean([each.error for each in many]) <= 1.4
 
 
+def test_a_sample_of_dead_networks_has_no_standard_error():
+    for widths, count in (([2] * 30, 1000), ([2] * 8, 3)):
+        with pytest.raises(ValueError, match=rf"pair_ratio: count = {count} gives [0-2] networks of living units"):
+            ls.ntk.pair_ratio(0, count, widths, 2.0, 0.5)
+    linear = ls.ntk.pair_ratio(0, 3, [5], 2.0, 0.5)  # (x.x' + 1) / (|x|^2 + 1), not random
+    assert linear == pytest.approx((3.5 / 6, 0.0, 3.5 / 6), abs=1e-12)
+
+
 def test_the_estimate_18_is_the_biases_part_at_infinite_width():
     gram = np.array([[1.0, 0.3], [0.3, 1.0]])
     found = ls.ntk.printed.pair_bound(6, 0.7, 0.3)

@@ -208,3 +208,18 @@ def test_scales_of_saddle_to_saddle_are_checked(method, small):
     given = (small,) if method == "earliest" else (np, small)
     with pytest.raises(ValueError, match=rf"SaddleToSaddle\.{method}: small = .* must be a number in \[1e-30, 1\]"):
         getattr(law, method)(*given)
+
+
+@pytest.mark.parametrize("depth", [11, 20])
+def test_drops_of_many_layers(depth):
+    target, rates = np.diag([2.0, 1.0]), [1.0] * depth
+    law = ls.laws.SaddleToSaddle(start=[np.eye(2)] * depth, target=target, rates=rates)
+    times = law.approximation(np, 0.3)  # each mode grows alone: dv/dtau = s v^(L-1)
+    for name, s in (("drop 1", 2.0), ("drop 2", 1.0)):
+        assert float(times[name]) == pytest.approx(0.3 ** (2 - depth) / ((depth - 2) * s), rel=1e-9)
+    start = np.random.default_rng(depth).normal(size=(depth, 1, 1))  # a product of one sign, by quadrature
+    start[-1] *= np.sign(np.prod(start))
+    drawn = ls.laws.SaddleToSaddle(start=start, target=[[1.0]], rates=rates)
+    found = ls.deep.blow_up(list(start), [[1.0]])
+    assert found.closed
+    assert float(drawn.approximation(np, 1.0)["drop 1"]) == pytest.approx(found.time, rel=1e-9)
