@@ -176,7 +176,7 @@ class UnimodalBias(Expansion):
             refuse(self, "correlation", f"a vector of {n_in}", rule, "change one of them")
         meaning = "second moments of the inputs"
         values, _ = semidefinite(type(self).__name__, "covariance", covariance, meaning=meaning, margin=ROUNDING)
-        if not values[0] >= _LEAST * values[-1]:
+        if not (values[0] > 0 and values[0] >= _LEAST * values[-1]):
             rule = f"must have eigenvalues of at least {_LEAST:g} of the largest"
             refuse(self, "covariance", f"a matrix with eigenvalue {values[0]:.3g}", rule, "add to its diagonal")
         pace = norm(y[:cut])

@@ -136,6 +136,7 @@ GOOD = drawn(0)
         ({"correlation": [1.0, 0.0, 1.0]}, ValueError, r"correlation has shape \(3,\), so n_in = 3"),
         ({"first_b": np.ones((3, 1))}, ValueError, "correlation = a vector of 4 must have d_a \\+ d_b = 3 entries"),
         ({"covariance": np.diag([1.0, 1.0, 1.0, 1e-5])}, ValueError, "covariance = a matrix with eigenvalue 1e-05"),
+        ({"covariance": np.zeros((4, 4))}, ValueError, "covariance = a matrix with eigenvalue 0 must have"),
         (
             {"covariance": np.eye(4), "correlation": [1.0, 0.0, 1e-4, 0.0]},
             ValueError,

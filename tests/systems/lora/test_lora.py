@@ -146,8 +146,8 @@ def test_a_sequence_of_fine_tuning_tasks_equals_simulated_adapters():
             r"LoRA: tau = 4.94e-324 makes the rate .* range of doubles",
         ),
         (
-            lambda: ls.LoRA(np.eye(2), np.eye(2), tau=1e-270, ratio=1e100),
-            r"LoRA: tau = 1e-270 makes the rate .* range of doubles",
+            lambda: ls.LoRA(np.eye(2), np.eye(2), tau=1e-260, ratio=1e100),
+            r"LoRA: tau = 1e-260 makes the rate .* range of doubles",
         ),
         (
             lambda: ls.LoRA(np.eye(2), 0 * np.eye(2))(1.0, (np.zeros((2, 2)), 5e-324 * np.eye(2), np.zeros((2, 2)))),
