@@ -182,7 +182,7 @@ def test_grids_and_ensembles_beyond_memory_or_time_are_refused_with_their_size(t
         ls.sweep(never, store=tmp_path / "s.zarr", **many)
     assert not (tmp_path / "s.zarr").exists()
     networks = ls.ensembles.random_networks(10)
-    for members, t, days in ((10**18, 0.0, "1.16e+06"), (10**12, [0.0, 1.0], "2.31")):
+    for members, t, days in ((10**18, 0.0, "1.16e+6"), (10**12, [0.0, 1.0], "2.31")):
         with pytest.raises(ValueError, match=rf"ensemble: members = .* take {days.replace('+', '.')} days .* million"):
             ls.ensemble(networks, members, t)
 
