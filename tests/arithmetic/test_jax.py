@@ -185,7 +185,7 @@ def test_compiled_trajectories_equal_those_of_numpy(cls):
     assert_same(cls)
 
 
-@pytest.mark.parametrize("depth", quick([3.0, 2.5, np.inf], 0))
+@pytest.mark.parametrize("depth", quick([3.0, 2.5, np.inf], 1))
 def test_a_deep_mode_on_its_target_relaxes_at_its_rate(depth):
     rate = 1.0 if depth == np.inf else depth
     found = jax.grad(lambda a: ls.DeepMode(s=1.0, depth=depth)(1.0, a)["a"])(1.0)
