@@ -71,7 +71,7 @@ def clean(book: Any) -> None:
     }
     for count, cell in enumerate((cell for cell in book.cells if cell.cell_type == "code"), 1):
         cell.execution_count, cell.metadata = count, {}
-        cell.outputs = [output for output in cell.outputs if output.output_type != "clear_output"]
+        cell.outputs = joined([output for output in cell.outputs if output.output_type != "clear_output"])
         for output in cell.outputs:
             if "execution_count" in output:
                 output.execution_count = count
@@ -80,6 +80,18 @@ def clean(book: Any) -> None:
                 output.data.pop("application/vnd.jupyter.widget-view+json", None)
                 if "image/png" in output.data:
                     output.data["image/png"] = small(output.data["image/png"])
+
+
+def joined(outputs: list[Any]) -> list[Any]:
+    """Return outputs with successive parts of one stream joined: a fast kernel sends two lines at once."""
+    found: list[Any] = []
+    for output in outputs:
+        last = found[-1] if found else {}
+        if output.output_type == "stream" and (last.get("output_type"), last.get("name")) == ("stream", output.name):
+            last.text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 def small(picture: str) -> str:

@@ -128,6 +128,7 @@ def test_outputs_are_those_of_a_clean_run_small_and_of_no_machine(path):
     found = [output for cell in code for output in cell.outputs]
     assert {output.output_type for output in found} <= {"stream", "display_data", "execute_result"}
     assert all(output.get("name") != "stderr" for output in found)
+    assert all(run.joined(cell.outputs) == cell.outputs for cell in code)
     assert all("widget" not in kind for output in found for kind in output.get("data", {}))
     frames = []
     for data in pictures(found):
@@ -194,3 +195,12 @@ def test_a_failing_cell_is_named(tmp_path, monkeypatch):
     book.cells[1].source = "import linsolve as ls\nls.plot.interact(lambda k=1: 1 / 0, k=(0, 2))"
     with pytest.raises(pytest.fail.Exception, match="ZeroDivisionError"):
         execute(book, tmp_path, monkeypatch)
+
+
+def test_parts_of_a_stream_are_joined():
+    """A fast kernel sends two lines at once, a slow one each alone."""
+    parts = [
+        nbformat.v4.new_output("stream", name=name, text=text) for name, text in (("stdout", "a\n"), ("stdout", "b\n"))
+    ]
+    other = nbformat.v4.new_output("stream", name="stderr", text="c")
+    assert [each.text for each in run.joined([*parts, other])] == ["a\nb\n", "c"]
