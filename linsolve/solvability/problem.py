@@ -122,7 +122,7 @@ class Problem(NetworkObservables):
         late = f"{WHO}: t = {self.times.max():g} is too late (time): the network is stiff, with {size} weights; use"
         try:
             # between the steps of the integrator errors are larger than at their ends
-            rtol = self.rtol if times.size == 1 else max(BETWEEN * self.rtol, LEAST)
+            rtol = max(BETWEEN * self.rtol, LEAST)
             found = integrate(flow, times, start, rtol=rtol, max_evaluations=EVALUATIONS)
         except ArithmeticError as spent:
             if size > SMALL:
