@@ -22,6 +22,7 @@ __all__ = [
     "integrate",
     "joined",
     "parted",
+    "raised",
     "refuse_divergence",
     "refuse_steps",
 ]
@@ -67,9 +68,9 @@ def integrate(
         Relative tolerance of ``scipy.integrate.solve_ivp``.
     atol : float or sequence of float
         Absolute tolerance, or one for each field of the state. It defaults to 1e-6 `rtol` times the largest entry of
-        the member's initial state, so that small components keep their relative accuracy; for raw weights, to that of
-        each layer, as layers of one network may differ by many decades. A member that falls by six decades is
-        integrated again with that of its smallest state.
+        the member's initial state, for raw weights of each layer, as layers of one network may differ by many decades.
+        In DOP853 it rises with the largest entry of each field. A member that falls by six decades is integrated again
+        with that of its smallest state.
     method : str or class
         Any method of ``solve_ivp``, by name, or a class of solvers.
     max_evaluations : int
@@ -181,6 +182,31 @@ def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]
     return type(problem.flow)(**chosen), [pick(v, len(s)) for v, s in zip(problem.z0, own, strict=True)]
 
 
+def raised(floor: np.ndarray, y: np.ndarray, parts: Sequence[slice], share: float) -> np.ndarray:
+    """Return absolute tolerances that are at least `share` of the largest entry of their part of the state.
+
+    Tolerances of a small start would stop an integrator later, where an entry of a state of order one passes 0.
+    """
+    sizes = np.empty_like(floor)
+    for part in parts:
+        sizes[part] = np.abs(y[part]).max()
+    return np.maximum(floor, share * sizes)
+
+
+def _rising(parts: Sequence[slice], share: float) -> Any:
+    """Return DOP853 with tolerances that rise with the parts of the state."""
+    from scipy.integrate import DOP853
+
+    class Rising(DOP853):
+        atol: np.ndarray
+
+        def _step_impl(self) -> Any:
+            self.atol = raised(self.atol, self.y, parts, share)
+            return super()._step_impl()
+
+    return Rising
+
+
 class _Spent(Exception):
     """Raised when the budget of evaluations is used up."""
 
@@ -256,6 +282,8 @@ def _integrate_one(
         floors = atol if isinstance(atol, list) else [atol] * len(start)
     # never 0, which would divide by zero where an entry of the state vanishes
     floor = np.maximum(np.repeat(floors, [np.size(v) for v in start]), _TINY)
+    if atol is None and method == "DOP853":
+        method = _rising([part for part, _ in rate.parts], 1e-6 * rtol)
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start
     for sign, side in ((1.0, times > 0), (-1.0, times < 0)):

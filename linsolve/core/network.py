@@ -110,7 +110,10 @@ def gradient_flow(xp: Any, layers: Sequence[Any], made: Sequence[Any], pull: Any
 
 
 def layer_scales(layers: Sequence[Any], goal: float, most: float) -> list[float]:
-    """Return the size of each layer, for absolute tolerances: that at time 0, or that at the end if it is larger.
+    """Return the size of each layer, for absolute tolerances.
+
+    One small layer is driven by the others to its size at the end, which is returned. Two or more small layers grow
+    exponentially from their initial values, and errors grow with them: their sizes at time 0 are returned.
 
     Parameters
     ----------
@@ -126,15 +129,23 @@ def layer_scales(layers: Sequence[Any], goal: float, most: float) -> list[float]
     >>> import numpy as np
     >>> layer_scales([1e9 * np.ones((1, 1)), np.zeros((1, 1))], 3.0, 1e9)
     [1000000000.0, 3e-09]
+    >>> layer_scales([[[1e-9]], [[2e-9]], [[1e3]]], 3.0, 1e3)
+    [1e-09, 2e-09, 1000.0]
     """
     sizes = [float(np.abs(layer).max()) for layer in layers]
     if len(sizes) == 1:
         return [max(sizes[0], goal)]
-    found = []
-    for k, size in enumerate(sizes):
-        others = math.prod(sizes[:k] + sizes[k + 1 :])
-        found.append(min(max(size, goal / others if others > 0 else most), most))
-    return found
+    ends = [_end(goal, sizes[:k] + sizes[k + 1 :], most) for k in range(len(sizes))]
+    small = [size for size, end in zip(sizes, ends, strict=True) if size < end]
+    if len(small) < 2 or not any(small):
+        return [min(max(size, end), most) for size, end in zip(sizes, ends, strict=True)]
+    return [(size or max(small)) if size < end else min(size, most) for size, end in zip(sizes, ends, strict=True)]
+
+
+def _end(goal: float, others: Sequence[float], most: float) -> float:
+    """Return the size, at most `most`, at which a layer makes a map of size `goal` out of layers of the other sizes."""
+    product = math.prod(others)
+    return min(goal / product, most) if product > 0 else most
 
 
 class _Weights(Flow):
@@ -195,7 +206,8 @@ class _BiasedWeights(_Weights):
         layers, biases = self.parts(z0)
         both = [w if b is None else np.append(w, b) for w, b in zip(layers, biases, strict=True)]
         goal = float(np.abs(self.target).max())
-        ends = [layer_scales([np.zeros(1), *both[k + 1 :]], goal, most)[0] for k in range(len(both))]
+        sizes = [float(np.abs(v).max()) for v in both]
+        ends = [_end(goal, sizes[k + 1 :], most) for k in range(len(both))]
         own = [max(float(np.abs(b).max()), end) for b, end in zip(biases, ends, strict=True) if b is not None]
         return [*layer_scales(both, goal, most), *own]
 

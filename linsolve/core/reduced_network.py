@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,14 +56,31 @@ def spectral(a: np.ndarray) -> float:
 
 
 @np.errstate(over="ignore", invalid="ignore")
+def _grown(squares: np.ndarray, goal: float) -> np.ndarray:
+    """Return squared norms, all larger by one number, whose product is at least ``goal^(2L)``."""
+    with np.errstate(divide="ignore"):
+        low, high = 0.0, 0.0 if np.sum(np.log(squares)) >= 2 * len(squares) * np.log(goal) else goal**2
+        for _ in range(60):
+            middle = (low + high) / 2
+            enough = np.sum(np.log(squares + middle)) >= 2 * len(squares) * np.log(goal)
+            low, high = (low, middle) if enough else (middle, high)
+    return squares + high
+
+
+@np.errstate(over="ignore")
+def _curvature(squares: np.ndarray) -> Any:
+    return sum(np.prod(np.delete(squares, k)) for k in range(len(squares)))
+
+
 def fastest_rate(
     layers: Sequence[np.ndarray], target: np.ndarray, covariance: np.ndarray, rate: float
 ) -> Callable[[float], float]:
     """Return an estimate of the rate of a network's fastest mode up to a time, as a function of this time.
 
-    It is the largest curvature of a balanced network, ``L |Sigma_xx| s^(2L-2)``, with ``s`` the norm of the layers at
-    the start or for the learned part of the target, times the learning rate. Along an input direction of power p the
-    first layer grows at most at the speed ``eta s^(L-1) sqrt(p) |r|``, with ``|r|`` the largest norm of the residual. A
+    It is the largest curvature of aligned layers: ``|Sigma_xx|`` times the learning rate times the sum over l of the
+    product of all ``s_j^2`` but that of l. The norms ``s_l`` are those of the start, or for the learned part of the
+    target: all squares grow by the same number, as in gradient flow. Along an input direction of power p the first one
+    grows at most at the speed ``eta s^(L-1) sqrt(p) |r|``, with the largest norms s of a layer and r of the residual. A
     direction in which it grows by less than a tenth of s is not learned: its target, of order ``1 / sqrt(p)``, does not
     count.
     """
@@ -73,15 +90,17 @@ def fastest_rate(
     goals = np.minimum(np.sqrt(np.cumsum(np.sum((target @ axes) ** 2, axis=0))), spectral(target)) ** (1 / depth)
     residual = norm((target @ axes) * np.sqrt(power)) + np.sqrt(power[0]) * np.float64(start) ** depth
     speeds = rate * np.sqrt(power) * residual
+    squares = np.array([spectral(w) for w in layers], dtype=float) ** 2
+    curves = [_curvature(_grown(squares, goal)) for goal in goals]
 
     @np.errstate(over="ignore")
     def fastest(until: float) -> float:
-        size = np.float64(start)
-        for speed, goal in zip(speeds, goals, strict=True):
+        size, largest = np.float64(start), _curvature(squares)
+        for speed, goal, curve in zip(speeds, goals, curves, strict=True):
             if until * speed * size ** max(depth - 2, 0) < GROWTH:
                 break
-            size = np.maximum(size, goal)
-        return float(rate * depth * power[0] * size ** (2 * depth - 2))
+            size, largest = np.maximum(size, goal), np.maximum(largest, curve)
+        return float(rate * power[0] * largest)
 
     return fastest
 

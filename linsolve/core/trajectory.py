@@ -58,6 +58,9 @@ class Deferred(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __reduce__(self) -> Any:
+        return Deferred, (), None, None, iter([(name, self[name]) for name in self])  # functions cannot be pickled
+
     def __repr__(self) -> str:
         shown = [f"{name}: {value!r}" if not callable(value) else name for name, value in self._values.items()]
         return f"{{{', '.join(shown)}}}"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linsolve.core.integrate import joined, parted
+from linsolve.core.integrate import joined, parted, raised
 from linsolve.core.network import gradient_flow, layer_scales, maps
 from linsolve.core.network_arguments import Network
 from linsolve.core.reduced_network import Reduced, norm, spectral
@@ -79,6 +79,12 @@ class Weights:
         found = layer_scales(self.layers, goal, float(np.abs(self.start).max()))
         return np.repeat(found, [w.size for w in self.layers])
 
+    @cached_property
+    def parts(self) -> list[slice]:
+        """Positions of the layers in a vector of all weights."""
+        ends = np.cumsum([w.size for w in self.layers])
+        return [slice(int(end) - w.size, int(end)) for end, w in zip(ends, self.layers, strict=True)]
+
     def split(self, y: np.ndarray) -> list[np.ndarray]:
         """Return the layers in a vector of all weights."""
         return parted(y, [w.shape for w in self.layers])
@@ -105,6 +111,7 @@ class Weights:
             scales = np.full_like(scales, self.velocity / unit)  # of weights 0: their first move
         solver = DOP853(self.rate, 0.0, self.start, end, rtol=1e-6, atol=1e-9 * scales)
         while solver.status == "running":
+            solver.atol = raised(solver.atol, solver.y, self.parts, 1e-9)
             solver.step()
             yield float(solver.t), self.map(self.split(solver.y))
 
@@ -116,6 +123,7 @@ class Weights:
         floors = 1e-15 * (self.scales if self.scales.any() else 1.0)
         solver = DOP853(self.rate, 0.0, self.start, times[-1], rtol=1e-12, atol=floors)
         while len(found) < len(times):
+            solver.atol = raised(solver.atol, solver.y, self.parts, 1e-15)
             message = solver.step()
             if solver.status == "failed":
                 raise ArithmeticError(f"{WHO}: integration stopped at t = {solver.t}: {message}; use an earlier time")

@@ -13,12 +13,13 @@ from linsolve.core.integrate import integrate
 from linsolve.core.network import affine_maps, deep_weights, gradient_flow, maps
 from linsolve.core.network_arguments import Network
 from linsolve.core.network_observables import NetworkObservables
-from linsolve.core.reduced_network import fastest_rate
+from linsolve.core.reduced_network import fastest_rate, norm
 from linsolve.solvability.integration import latest, refuse_endless
 from linsolve.solvability.trajectory import WHO
 
 __all__ = ["BiasedProblem", "Problem"]
 
+BETWEEN, LEAST = 0.001, 2.3e-14  # tolerance for times between steps, over that of their ends; smallest tolerance
 EVALUATIONS = 50_000  # of the velocity by DOP853, a few seconds; stiff networks need more
 IMPLICIT = 500_000  # of the velocity by Radau, Jacobians included
 LATEST = 1e14  # in time constants of the fastest mode; later, rounding moves weights that are not at rest
@@ -78,22 +79,25 @@ class Problem(NetworkObservables):
         return np.diag(np.sqrt(self.network.power))
 
     def remaining(self, layers: list[np.ndarray]) -> float:
-        r"""Return the distance of the layers from a global minimum, relative to their size; inf if K is singular.
+        r"""Return the largest move of a layer to a global minimum, relative to its size; inf if K is singular.
 
-        To first order it is the length of the rest of gradient flow: :math:`\sqrt{e^\top K^{-1} e}`, with e the map's
-        distance from the target and K the tangent kernel of the map's entries.
+        To first order layer i moves by :math:`\eta_i A_i^\top V B_i^\top`, with :math:`V = K^{-1} e`, e the map's
+        distance from the target, K the tangent kernel of the map's entries, and A and B the products of the later and
+        the earlier layers.
         """
-        net, after, kernel = self.network, np.eye(len(layers[-1])), np.zeros(())
+        net, after, kernel, sides = self.network, np.eye(len(layers[-1])), np.zeros(()), []
         for i in reversed(range(len(layers))):
             before = maps(layers[:i])[-1] if i else np.eye(layers[0].shape[1])
             kernel = kernel + net.rates[i] * np.kron(before.T @ before, after @ after.T)
+            sides.append((net.rates[i], layers[i], after, before))
             after = after @ layers[i]
-        off = (self.flow.target - after).T.ravel()
+        off = self.flow.target - after
         values, vectors = np.linalg.eigh(kernel)
         if values[0] <= 1e-8 * values[-1]:  # a bottleneck, or a mode that is not learned
             return float("inf")
-        size = np.sqrt(sum(np.sum(w**2 / rate) for w, rate in zip(layers, net.rates, strict=True)))
-        return float(np.linalg.norm((vectors.T @ off) / np.sqrt(values)) / size)
+        pull = (vectors @ ((vectors.T @ off.T.ravel()) / values)).reshape(off.T.shape).T
+        moves = [(norm(rate * later.T @ pull @ earlier.T), norm(w)) for rate, w, later, earlier in sides]
+        return max(move / size if size > 0 else float("inf") for move, size in moves)
 
     def integrated(self) -> tuple[list[np.ndarray], str]:
         """Return all weights at all times, and the integrator."""
@@ -117,7 +121,9 @@ class Problem(NetworkObservables):
             refuse_endless(WHO, "t", end, rate, LATEST)  # no minimum is known to be reached
         late = f"{WHO}: t = {self.times.max():g} is too late (time): the network is stiff, with {size} weights; use"
         try:
-            found = integrate(flow, times, start, rtol=self.rtol, max_evaluations=EVALUATIONS)
+            # between the steps of the integrator errors are larger than at their ends
+            rtol = self.rtol if times.size == 1 else max(BETWEEN * self.rtol, LEAST)
+            found = integrate(flow, times, start, rtol=rtol, max_evaluations=EVALUATIONS)
         except ArithmeticError as spent:
             if size > SMALL:
                 raise ArithmeticError(f"{late} earlier times") from spent

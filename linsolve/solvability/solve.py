@@ -231,7 +231,9 @@ def solved(
     unit = read_activation(WHO, activation)
     refuse_unpaired(WHO, data, covariances is True)  # before t, which solve(weights, X, Y, t) would take for Y
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
-    times = np.asarray(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
+    # copies: values are evaluated later, when the caller may have changed the arrays
+    times = np.array(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
+    weights, bias = _copied(weights), _copied(bias)
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias, idle=True)
     held_out = None if test is None else read_test(WHO, test, network)
     samples = None if covariances else _samples(data)
@@ -281,9 +283,16 @@ def _departing(
     return dataclasses.replace(found, departure=left, notes=(str(left), *found.notes))
 
 
+def _copied(given: Any) -> Any:
+    """Return a copy of an array or of a list of arrays, and anything else as it is."""
+    if isinstance(given, list | tuple):
+        return [_copied(each) for each in given]
+    return given.copy() if isinstance(given, np.ndarray) else given
+
+
 def _samples(data: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return checked samples as two matrices."""
-    X, Y = (np.asarray(each, dtype=float) for each in data)
+    X, Y = (np.array(each, dtype=float) for each in data)
     return X, Y.reshape(len(X), -1)
 
 

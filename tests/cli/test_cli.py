@@ -102,6 +102,7 @@ def test_the_smallest_options_are_accepted():
     from linsolve.studies.learn.learned import LARGEST, refuse_options
 
     refuse_options(3, 1.5 / LARGEST, 0.0, 1 / LARGEST, None, 0)
+    refuse_options(3, np.array(0.1, dtype=np.float16), np.float16(0.1), np.float16(1.0), np.float16(0.1), 0)
     with pytest.raises(ValueError, match="scale = 9e-31 must lie in"):
         refuse_options(3, 0.9 / LARGEST, 0.0, 1.0, None, 0)
 

@@ -1,8 +1,10 @@
 """`solve`: closed forms and integration against an independent integration of the raw weights."""
 
 import itertools
+import pickle
 
 import matplotlib.pyplot as plt
+import mpmath
 import numpy as np
 import pytest
 import trained
@@ -518,3 +520,73 @@ def test_layers_scaled_together_with_their_rates_make_the_same_maps(scales):
     right = ls.solve(weights, (X, Y), times)
     assert found.route.split(":")[0] == right.route.split(":")[0] == "DOP853"
     close(found["map"], right["map"], 1e-9)
+
+
+def rotation(angle):
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+def test_two_small_layers_beside_a_large_one_keep_their_digits():
+    """Against Taylor series in 40 digits."""
+    weights, data = [[[1e-9]], [[2e-9]], [[1e3]]], ([[1.0]], [[3.0]])
+    found = ls.solve(weights, data, [0.0, 1e-3, 3e-3, 5e-3])["map"].ravel()
+    with mpmath.workdps(40):
+        path = mpmath.odefun(
+            lambda _, w: [(3 - w[0] * w[1] * w[2]) * w[1] * w[2], (3 - w[0] * w[1] * w[2]) * w[0] * w[2],
+                          (3 - w[0] * w[1] * w[2]) * w[0] * w[1]],
+            0, [mpmath.mpf(10) ** -9, 2 * mpmath.mpf(10) ** -9, mpmath.mpf(1000)], tol=mpmath.mpf(10) ** -20,
+        )  # fmt: skip
+        truth = [float(mpmath.fprod(path(mpmath.mpf(t) / 1000))) for t in (0, 1, 3, 5)]
+    np.testing.assert_allclose(found, truth, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("sizes", "end", "loss"), [((-20, 0, -20), 90.0, 0.16), ((-30, 0, -30), 150.0, 0.16)])
+def test_escapes_from_a_saddle_with_two_tiny_layers(sizes, end, loss):
+    rng = np.random.default_rng(7)
+    weights = [10.0**e * rng.normal(size=(2, 2)) / 1.5 for e in sizes]
+    target = np.diag([1, 0.8]) @ rotation(0.4)
+    assert ls.solve(weights, (np.eye(2), target), [end])["loss"] == pytest.approx(loss, rel=1e-7)
+
+
+def test_starts_of_any_size_are_followed_to_the_end():
+    rng = np.random.default_rng(7)
+    weights = [1e-40 * rng.normal(size=(2, 2)) / 1.5 for _ in "ab"]
+    target = np.diag([1, 0.8]) @ rotation(0.4)
+    assert ls.solve(weights, (np.eye(2), target), [400.0])["loss"] <= 1e-15
+
+
+def test_the_time_constant_is_that_of_layers_of_different_size():
+    """One rate of 3e6, from layers of 1e-3, 2e-3 and 1e6; the largest layer alone would give 1e24."""
+    found = ls.solve([[[1e-3]], [[2e-3]], [[1e6]]], ([[1.0]], [[3.0]]), [0.0, 1e-7, 5e-7])["map"].ravel()
+    assert found[0] < found[1] < found[2] < 3.0
+    first, middle, last = 1e-3 * rotation(0.3), rotation(1.0), 1e8 * rotation(0.5)
+    weights = [first @ np.diag([1, 0.7]), middle @ np.diag([1, 0.6]), last @ np.diag([1, 0.8])]
+    early, late = (ls.solve(weights, (np.eye(2), np.eye(2)), t)["loss"] for t in (3e-16, 3e-15))
+    assert late < 1e-3 * early
+
+
+def test_a_time_has_one_answer_whatever_the_other_times_are():
+    rng = np.random.default_rng(209)
+    shapes = ((2, 1), (2, 2), (2, 2))
+    weights, X = [rng.normal(size=shape) for shape in shapes], rng.normal(size=(8, 1))
+    data, t = (X, rng.normal(size=(8, 2))), np.linspace(0.0, 5.0, 41)
+    found = ls.solve(weights, data, t)["map"]
+    for k in (7, 19, 33):
+        alone = ls.solve(weights, data, t[k])["map"]
+        assert np.abs(found[k] - alone).max() <= 1e-8 * np.abs(alone).max()
+
+
+def test_a_trajectory_can_be_pickled_and_does_not_follow_changes_of_the_arguments():
+    rng = np.random.default_rng(0)
+    weights, X, t = [rng.normal(size=(3, 2)), rng.normal(size=(2, 3))], rng.normal(size=(9, 2)), np.array([0.0, 1.0])
+    data = X, X @ rng.normal(size=(2, 2))
+    first = ls.solve(weights, data, t)
+    kept = {name: first[name].copy() for name in first}
+    changed = ls.solve(weights, data, t)
+    again = pickle.loads(pickle.dumps(ls.solve(weights, data, t)))
+    for array in (*weights, *data, t):
+        array *= 3.0
+    for name, value in kept.items():
+        np.testing.assert_array_equal(changed[name], value)
+        np.testing.assert_array_equal(again[name], value)
+    assert again.t.tolist() == changed.t.tolist() == [0.0, 1.0]

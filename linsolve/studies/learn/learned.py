@@ -147,6 +147,11 @@ def _difference(found: Trajectory, exact: Trajectory) -> Difference:
     return Difference(float(product), float(loss))
 
 
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python: float16 does not hold the limits."""
+    return value.item() if isinstance(value, np.ndarray | np.generic) else value
+
+
 def refuse_options(
     width: int | None, scale: float | None, imbalance: float, rate: float, step: float | None, seed: int
 ) -> None:
@@ -171,12 +176,14 @@ def refuse_options(
         "rate": (rate, "learning rate"),
         "step": (step, "step of the descent in units of time"),
     }
-    for name, (value, meaning) in positive.items():
+    for name, (given, meaning) in positive.items():
+        value = _plain(given)
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"learn: {name} = {value} must be positive and finite ({meaning})")
         if value is not None and not 1 / LARGEST <= value <= LARGEST:
             raise ValueError(f"learn: {name} = {value} must lie in [{1 / LARGEST:g}, {LARGEST:g}] ({meaning}); rescale")
     meaning = "difference of the layers' Gram matrices"
+    imbalance = _plain(imbalance)
     if not math.isfinite(imbalance):
         raise ValueError(f"learn: imbalance = {imbalance} must be finite ({meaning})")
     if abs(imbalance) > LARGEST:

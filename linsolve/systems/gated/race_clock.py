@@ -46,7 +46,7 @@ _ROUNDS = 20  # largest number of Newton steps in doubles
 _NODES = 20  # of a panel
 _ABOVE = [*(3.0 * k for k in range(14)), np.inf]  # ends of the panels; the last ends with the path
 _BELOW = [0.0, *(3 * math.exp(k) for k in range(13)), np.inf]
-_CLOSE = 2.0**-40  # relative size of a Newton step after which the error is below rounding
+_CLOSE = 2.0**-40  # a Newton step below this share of u leaves an error below rounding: it converges quadratically
 
 
 class RaceClock(NamedTuple):
@@ -196,7 +196,9 @@ class RaceClock(NamedTuple):
             bounded = xp.maximum(u, xp.full_like(u, -_GONE))
             found, slope = self.time(xp, bounded)
             move = (found + (bounded - u) / self.pace - t) / slope
-            return xp.where(done, u, u + move), done | (xp.abs(move) <= _CLOSE * (1 + xp.abs(u)))
+            # above the target u = log(1 - exp(-|delta|)) is tiny; below it, u crosses 0
+            size = xp.abs(u) + unless(xp, self.span < 0, xp.ones_like(u), 0)
+            return xp.where(done, u, u + move), done | (xp.abs(move) <= _CLOSE * size)
 
         first = start - t * self.rate(xp, self.span) / phi(xp, self.span)
         return arithmetic.repeated(xp, _ROUNDS, step, first, first != first)[0]

@@ -179,3 +179,12 @@ def test_each_mutant_is_rejected_by_the_check_that_should_see_it(name):
 def test_errors_name_the_argument(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("served", "start"), [([100, 1], [35.3, 41.06]), ([100, 4], [5.0, 2000.0])])
+def test_races_far_above_their_target_are_those_of_integrated_pathways(served, start):
+    """There ``u = log(1 - exp(-|delta|))`` is tiny, and Newton's method ends relative to it."""
+    race = ls.NeuralRace(s=1.0, contexts=100, served=served)
+    for t in (0.5, 10.0):
+        truth = ls.integrate(race, [t], start, rtol=1e-12)["strengths"][0]
+        np.testing.assert_allclose(race(t, start)["strengths"], truth, rtol=1e-8)
