@@ -25,14 +25,15 @@ class OneLine(argparse.ArgumentParser):
         # argparse takes -1e-3 and -1,2 for the names of options
         self._negative_number_matcher = re.compile(r"-(\d|\.\d|inf|nan)")
         self._given: set[str] = set()  # options of this call
+        self.elsewhere: dict[str, str] = {}  # options of other commands, and their place in words
 
     def parse_known_args(self, *args: Any, **options: Any) -> Any:
-        """Parse arguments; an option with one value is refused if it is given twice."""
+        """Parse arguments; an option is refused if it is given twice, unless it collects values."""
         self._given.clear()
         return super().parse_known_args(*args, **options)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        if action.option_strings and action.nargs != 0 and not isinstance(action, argparse._AppendAction):
+        if action.option_strings and not isinstance(action, argparse._AppendAction):
             if action.dest in self._given:
                 self.error(f"argument {'/'.join(action.option_strings)}: given twice; give it once")
             self._given.add(action.dest)
@@ -59,7 +60,9 @@ class OneLine(argparse.ArgumentParser):
     def refuse_unknown(self, extra: Sequence[str]) -> None:
         """Exit with the arguments that the parser does not know, and the nearest option of the first."""
         options = [name for action in self._actions for name in action.option_strings]
-        near = _nearest(extra[0].split("=")[0], options) if extra[0].startswith("-") else ""
+        name = extra[0].split("=")[0]
+        near = _nearest(name, options) if name.startswith("-") else ""
+        near = f"; {name} is {self.elsewhere[name]}" if name in self.elsewhere else near
         self.error(f"unrecognized arguments: {' '.join(extra)}{near}")
 
 

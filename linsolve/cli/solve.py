@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from linsolve.cli.applies import add_network, read_rates
+from linsolve.cli.exit_status import OneLine
 from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
@@ -35,6 +36,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", metavar="DIR", help="write the results to this folder [solve-WEIGHTS]")
     add_json(parser, "route, notes, losses and files")
+    if isinstance(parser, OneLine):
+        place = "an option of `linsolve applies` and an argument of ls.solve"
+        parser.elsewhere = dict.fromkeys(("--base", "--scale", "--context"), place)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -94,7 +98,7 @@ def _times(text: str) -> Any:
     """Return the times of a list or of FIRST:LAST:NUMBER, finite, not negative and increasing."""
     import numpy as np
 
-    rule = "must be times A,B,... or FIRST:LAST:NUMBER, increasing from 0 or later (time); say 0:5:200"
+    rule = "must be times A,B,... or FIRST:LAST:NUMBER, finite and increasing from 0 or later (time); say 0:5:200"
     try:
         if ":" in text:
             first, last, number = text.split(":")

@@ -481,7 +481,10 @@ def step_counts(who: str, k: Any, *, most: int = 2**53, fix: str = "for the limi
     except ValueError:
         counts = np.asarray("ragged")
     if counts.dtype.kind not in "iu" or (counts < 0).any() or counts.size == 0:
-        raise ValueError(f"{who}: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say 100")
+        near: Any = 100
+        if counts.dtype.kind in "iuf" and 0 < counts.size <= 8 and np.isfinite(counts).all():
+            near = np.clip(np.rint(counts), 0, most).astype(np.int64).tolist()
+        raise ValueError(f"{who}: k = {shown(k)} must be whole numbers, not negative (numbers of steps); say {near}")
     if (counts > most).any():
         limit = "2^53" if most == 2**53 else most
         raise ValueError(f"{who}: k = {counts.max()} must be at most {limit} (numbers of steps); {fix}")

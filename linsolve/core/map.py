@@ -332,7 +332,8 @@ def _followed(
     for count in wanted.tolist():
         after = take(now, done, count) if rule is None else flow.repeated(xp, fixed, now, rule, count - done, take)
         if not _finite(after):
-            _refuse_divergence(who, problem, now, course, (done, count, int(wanted[-1])), take)
+            advice = _smaller(problem, start, course)
+            _refuse_divergence(who, problem, now, course, (done, count, int(wanted[-1])), take, advice)
         now, done = after, count
         kept.append(now)
     return kept
@@ -351,7 +352,7 @@ def _finite(now: Any) -> bool:
 
 
 def _refuse_divergence(
-    who: str, problem: Problem, now: Any, course: Course, steps: tuple[int, int, int], take: Take
+    who: str, problem: Problem, now: Any, course: Course, steps: tuple[int, int, int], take: Take, smaller: str
 ) -> None:
     """Raise Divergence that names the first step at which a number is beyond doubles, by bisection."""
     low, high, last = steps
@@ -362,12 +363,22 @@ def _refuse_divergence(
             now, low = after, middle
         else:
             high = middle
-    size, lost = float(course.steps()(high - 1).h), _lost(problem, take(now, low, high))
+    lost = _lost(problem, take(now, low, high))
     raise Divergence(
         f"{who}: {type(problem.flow).__name__} leaves the range of doubles at step {high} of k = {last} "
-        f"(descent diverges); {lost}; use fewer steps, or a step below {size:g}",
+        f"(descent diverges); {lost}; use fewer steps, or {smaller}",
         high,
     )
+
+
+def _smaller(problem: Problem, start: tuple[Any, Any], course: Course) -> str:
+    """Return a step in words that is stable at the start, where the flow has a sharpness and the step is larger."""
+    with np.errstate(all="ignore"):
+        known = problem.flow.described(problem.xp, *start)
+        bound = 2 / float(np.max(arithmetic.to_numpy(known["sharpness"]))) if "sharpness" in known else 0.0
+    if not 0 < bound < float(np.max(course.lengths)):
+        return "a much smaller step"
+    return f"a step below {bound:.3g} (2/sharpness at the start)"
 
 
 def _lost(problem: Problem, after: Any) -> str:

@@ -82,14 +82,16 @@ def load(
         raise ValueError(f"{WHO}: target = {target!r} needs a .csv file (it names a column), not {name}; leave it out")
     X, labels, features = BUILT_IN[name]() if name in BUILT_IN else _read(_existing(name), target)
     found = _assemble(Path(name).stem, X, labels, features, classes)
-    if test is not None:
-        return _with_file(found, labels, str(os.fspath(test)), target, classes)
+    pairs: list[list[np.ndarray]] = [[]]
     if name not in BUILT_IN and name.lower().endswith(".npz"):
         arrays, _ = plain_arrays(WHO, "file", Path(name), "|".join((*_TEST_INPUTS, *_TEST_TARGETS)))
         pairs = [[arrays[each] for each in names if each in arrays] for names in (_TEST_INPUTS, _TEST_TARGETS)]
+    if test is not None:
         if all(pairs):
-            return _with_test(found, labels, pairs[0][0], pairs[1][0], classes)
-    return found
+            rule = f"does not go with the test samples in {name} (X_test, Y_test); leave one of them out"
+            raise ValueError(f"{WHO}: test = {os.fspath(test)} {rule}")
+        return _with_file(found, labels, str(os.fspath(test)), target, classes)
+    return _with_test(found, labels, pairs[0][0], pairs[1][0], classes) if all(pairs) else found
 
 
 def _read(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:

@@ -135,8 +135,9 @@ def solve(
     ``rtol / 100``, and need finite times. All other closed forms give every weight.
 
     The integrator is DOP853; a small network that exceeds 50,000 evaluations of the velocity is stiff and integrated by
-    Radau. A time beyond 1e14 time constants of the fastest mode is answered if the network is at rest by then, within
-    `rtol`; otherwise rounding moves it, and the time is refused. Rounding determines when a simulation leaves a saddle;
+    Radau. A time beyond 1e14 time constants of the fastest mode is answered for a small network without biases whose
+    hidden layers are as wide as the inputs or the outputs, if it is at rest by then, within `rtol`. Other such times
+    are refused, as rounding moves a network that is not at rest. Rounding determines when a simulation leaves a saddle;
     if the start is a saddle, ``traj.notes`` states it.
 
     With biases a closed form holds in three cases. If only the first layer has a bias, it is a weight of the constant

@@ -47,6 +47,17 @@ def test_bad_test_samples_are_refused(tmp_path, tests, message):
         data.load(tmp_path / "d.npz")
 
 
+def test_two_sets_of_test_samples_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("both.npz", X=X, Y=LABELS, X_test=X[:3], Y_test=LABELS[:3])
+    np.savez("t.npz", X=X[:3], Y=LABELS[:3])
+    rule = r"t\.npz does not go with the test samples in both\.npz \(X_test, Y_test\)"
+    with pytest.raises(ValueError, match=f"data.load: test = {rule}"):
+        data.load("both.npz", test="t.npz")
+    with pytest.raises(ValueError, match=f"solve: --test {rule}"):
+        read_data("both.npz", test="t.npz", who="solve")
+
+
 def test_second_moments_have_no_test_samples(tmp_path):
     np.savez(tmp_path / "m.npz", Sigma_xx=np.eye(2), Sigma_yx=np.eye(2))
     with pytest.raises(ValueError, match=r"test = t\.npz does not go with"):

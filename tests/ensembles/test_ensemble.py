@@ -460,6 +460,14 @@ def test_unknown_observable_is_refused_after_two_members():
     assert counts == [2]
 
 
+def test_a_factory_that_fails_at_once_is_named():
+    with pytest.raises(
+        ensembles.BlockError, match="ensemble: drawing members 0 to 1 failed: ZeroDivisionError"
+    ) as caught:
+        ls.ensemble(lambda rng, count: 1 / 0, 10, T, rng=0)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
 def test_a_tile_that_fails_is_named():
     def failing(rng, count):
         if rng.bit_generator.seed_seq.spawn_key == (2,):

@@ -279,7 +279,18 @@ def test_a_run_that_diverges_fails_from_that_time():
     check = ls.compare({"t": t, "a": a}, MODE)
     assert not check.ok
     assert check.error == np.inf
-    assert check.findings[0] == "run is not finite from t = 0.7: it diverges."
+    assert check.findings == ("run: a is nan at t = 0.7; this and later times are not compared.",)
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_an_entry_that_is_not_finite_is_named_and_no_step_size_is_blamed(value):
+    run = trained()
+    run["w1"][90, 1, 2] = value
+    check = ls.compare(run, (X, Y))
+    assert not check.ok
+    assert check.findings == (f"run: w1[1, 2] is {value:g} at t = 0.9; this and later times are not compared.",)
+    assert f"run, step 0.01: w1[1, 2] is {value:g} at t = 0.9" in str(check)
+    assert check.runs[0].lost == f"w1[1, 2] is {value:g}"
 
 
 def test_distances_hold_near_the_ends_of_the_doubles():

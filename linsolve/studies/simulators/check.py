@@ -94,7 +94,7 @@ def _about(run: RunErrors) -> list[str]:
     step = "" if run.step is None else f", step {run.step:g}"
     found = [f"{run.run}{step}: relative error {run.error:.3g} ({run.quantity}, at t = {run.time:g})"]
     if run.diverged is not None:
-        found = [f"{run.run}{step}: not finite from t = {run.diverged:g}"]
+        found = [f"{run.run}{step}: {run.lost} at t = {run.diverged:g}"]
     others = [f"{name} {error:.2g}" for name, error in run.errors.items() if name != run.quantity]
     found += [f"  others: {', '.join(others)}"] if others else []
     if run.descent is not None:
@@ -226,7 +226,9 @@ def _findings(
     """Return the reasons of a failure; none if the runs pass."""
     finest, reasons = found[-1], []
     if finest.diverged is not None:
-        reasons.append(f"{finest.run} is not finite from t = {finest.diverged:g}: it diverges.")
+        reasons.append(
+            f"{finest.run}: {finest.lost} at t = {finest.diverged:g}; this and later times are not compared."
+        )
     elif not finest.error <= tolerance:
         reasons.append(f"{finest.quantity} is off by {finest.error:.3g}, more than the tolerance.")
     low = order is not None and not (orders[-1] >= order - SLACK or finest.error <= EXACT)

@@ -98,7 +98,9 @@ def _from_speeds(reference: Reference, error: float, step: float | None) -> list
     if stepped:
         proof = "Every step of the run is such a step of gradient descent."
         alone = [f"{proof[:-1].replace('such a', 'a')} with the stated learning rates: the error is that of its size."]
-        return [f"{_said(name, factor, reference, step)} {proof}" for name, factor in odd.items()] or alone
+        return [f"{_said(name, factor, reference, step)} {proof}" for name, factor in odd.items()] or (
+            alone if np.isfinite(error) else []
+        )
     left = _error_with(reference, dict.fromkeys(found.factors, common) if same else found.factors)
     if left is not None and not left < error / GAIN:
         return []

@@ -33,6 +33,8 @@ class RunErrors(NamedTuple):
         Largest error of each quantity.
     diverged : float or None
         First time at which the run is not finite.
+    lost : str or None
+        The first entry that is not finite at that time, such as ``w1[0, 2] is nan``.
     descent : float or None
         Largest error against gradient descent with the same step, if the step is known and its state is simulated.
     """
@@ -44,6 +46,7 @@ class RunErrors(NamedTuple):
     time: float
     errors: Mapping[str, float]
     diverged: float | None
+    lost: str | None
     descent: float | None
 
 
@@ -74,7 +77,8 @@ def measured(run: Run, reference: Reference) -> RunErrors:
     return RunErrors(
         run.name, run.step, float("inf") if diverged else float(found[worst].max()), worst,
         float(run.diverged) if diverged else float(run.t[int(found[worst].argmax())]),  # type: ignore[arg-type]
-        {name: float(each.max()) for name, each in found.items()}, run.diverged, _from_descent(run, reference),
+        {name: float(each.max()) for name, each in found.items()}, run.diverged, run.lost,
+        _from_descent(run, reference),
     )  # fmt: skip
 
 

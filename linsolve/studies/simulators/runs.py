@@ -43,6 +43,8 @@ class Run(NamedSeries):
         Step size in units of time.
     diverged : float, optional
         First time at which an array is not finite.
+    lost : str, optional
+        The first entry that is not finite at that time, such as ``w1[0, 2] is nan``.
     notes : tuple of str
     route : str
     """
@@ -54,6 +56,7 @@ class Run(NamedSeries):
     count: int
     step: float | None = None
     diverged: float | None = None
+    lost: str | None = None
     notes: tuple[str, ...] = ()
     route: str = "simulation"
 
@@ -109,8 +112,15 @@ def read_run(source: Any, step: float | None, name: str) -> Run:
     if kept == 0:
         bad = next(key for key, value in values.items() if not np.isfinite(value[0]).all())
         raise ValueError(f"{WHO}: {bad} of {name} is not finite at its first time (start of the run); repair the run")
-    diverged = float(t[kept]) if kept < len(t) else None
-    return Run(name, t[:kept], {k: v[:kept] for k, v in values.items()}, others, len(t), step, diverged, notes)
+    diverged, lost = (float(t[kept]), _lost(values, kept)) if kept < len(t) else (None, None)
+    return Run(name, t[:kept], {k: v[:kept] for k, v in values.items()}, others, len(t), step, diverged, lost, notes)
+
+
+def _lost(values: Mapping[str, np.ndarray], at: int) -> str:
+    """Return the first entry that is not finite at a time, in words."""
+    key, value = next((key, value[at]) for key, value in values.items() if not np.isfinite(value[at]).all())
+    index = tuple(np.argwhere(~np.isfinite(value))[0].tolist())
+    return f"{key}{list(index) if index else ''} is {value[index]:g}"
 
 
 def _step(name: str, arrays: Mapping[str, Any], step: float | None) -> tuple[str | None, float | None]:

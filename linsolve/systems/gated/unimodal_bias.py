@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -143,6 +143,11 @@ class UnimodalBias(Expansion):
         late = min(1.0, 2 * (1 - s_b)) if len(self.moments.second) == 1 else 1 - s_b
         late = min(late, (1 - self._signed) * self._slowest() / left)
         object.__setattr__(self, "orders", dict(zip(self.names, (min(1.0, 2 * (1 - s_b)), late), strict=True)))
+
+    def __call__(self, *t: Any) -> NoReturn:
+        """Raise TypeError: the law has two times and no curve."""
+        rule = "law(t) is not defined (the law has two times for each size of the start)"
+        raise TypeError(f"{type(self).__name__}: {rule}; say law.times(1e-3), law.limit or law.simulated(1e-3)")
 
     def _refuse_starts(self) -> None:
         """Raise for starts without the growing part of a modality."""

@@ -166,3 +166,8 @@ def test_tiny_weights_are_learned_later_without_a_warning():
     assert np.isfinite(law(1e-300).times(1e-100)).all()
     with pytest.raises(ValueError, match=r"UnimodalBias\.simulated: small = 1e-100 makes initial weights of .*e-301"):
         law(1e-201).simulated(1e-100)
+
+
+def test_a_call_names_the_methods():
+    with pytest.raises(TypeError, match=r"UnimodalBias: law\(t\) is not defined .*; say law\.times"):
+        UnimodalBias(**drawn(0))(1.0)

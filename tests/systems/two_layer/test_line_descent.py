@@ -1,6 +1,7 @@
 """Gradient descent of two layers, exactly: against simulations of the weights that share nothing with the package."""
 
 import dataclasses
+import re
 
 import mpmath
 import numpy as np
@@ -350,6 +351,9 @@ def test_errors_name_the_argument():
         given = {"k": 3, "step": 0.1} | arguments
         with pytest.raises((ValueError, ArithmeticError), match=message):
             flow.discrete(given.pop("k"), z0, **given)
+    for k, message in ((2.5, "say 2"), (-1, "say 0"), ([1.2, -3], r"say \[1, 0\]"), ("x", "say 100")):
+        with pytest.raises(ValueError, match=rf"k = .* must be whole numbers, not negative .*; {message}$"):
+            flow.discrete(k, z0, step=0.1)
     with pytest.raises(ArithmeticError, match=r"the \w+ leaves? it first, at member \[1\] of the batch; use fewer"):
         flow.discrete(400, ([[0.5], [5.0]], [[[0.5]], [[5.0]]]), step=0.1)
     xp = arithmetic.precise(30)
@@ -391,3 +395,20 @@ def test_a_unit_without_input_keeps_its_small_weights_in_a_huge_step(step):
 def test_the_output_that_leaves_the_range_of_doubles_is_named():
     with pytest.raises(ArithmeticError, match=r"at step 1 of k = 1 .*; the output leaves it first"):
         ls.TwoLayer(y=1.0, x=[1.0]).discrete([1], ([0.1], [[0.2]]), step=1e299)
+
+
+@pytest.mark.parametrize("sizes", [(0.01, 0.01), (0.3, 0.3), (3.0, 0.1), (0.1, 5.0)])
+@pytest.mark.parametrize("step", [0.9, 1.0, 30.0])
+def test_the_step_that_a_divergence_advises_converges(sizes, step):
+    flow = ls.TwoLayer(y=1.0, x=[1.0, -2.0, 0.5])
+    z0 = ls.TwoLayer.init(20, 3, sigma_u=sizes[0], sigma_w=sizes[1], rng=0)
+    with pytest.raises(ArithmeticError, match=r"or a step below [\d.e-]+ \(2/sharpness at the start\)") as caught:
+        flow.discrete(1000, z0, step=step)
+    advised = float(re.search(r"below (\S+)", str(caught.value))[1])
+    assert advised == pytest.approx(2 / flow(0.0, z0)["sharpness"], rel=5e-3)
+    assert flow.discrete(1000, z0, step=0.98 * advised)["loss"] <= flow(0.0, z0)["loss"]
+
+
+def test_a_divergence_of_a_flow_without_sharpness_advises_a_much_smaller_step():
+    with pytest.raises(ArithmeticError, match=r"use fewer steps, or a much smaller step$"):
+        ls.BalancedMode(s=1.0).discrete(1000, 0.1, step=50.0)
