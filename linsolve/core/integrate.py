@@ -69,8 +69,8 @@ def integrate(
     atol : float or sequence of float
         Absolute tolerance, or one for each field of the state. It defaults to 1e-6 `rtol` times the largest entry of
         the member's initial state, for raw weights of each layer, as layers of one network may differ by many decades.
-        In DOP853 it rises with the largest entry of each field. A member that falls by six decades is integrated again
-        with that of its smallest state.
+        In DOP853 it rises and falls with the largest entry of each field, down to this. A member that falls by six
+        decades is integrated again with that of its smallest state.
     method : str or class
         Any method of ``solve_ivp``, by name, or a class of solvers.
     max_evaluations : int
@@ -193,15 +193,15 @@ def raised(floor: np.ndarray, y: np.ndarray, parts: Sequence[slice], share: floa
     return np.maximum(floor, share * sizes)
 
 
-def _rising(parts: Sequence[slice], share: float) -> Any:
-    """Return DOP853 with tolerances that rise with the parts of the state."""
+def _rising(floor: np.ndarray, parts: Sequence[slice], share: float) -> Any:
+    """Return DOP853 with tolerances that rise and fall with the parts of the state, down to `floor`."""
     from scipy.integrate import DOP853
 
     class Rising(DOP853):
         atol: np.ndarray
 
         def _step_impl(self) -> Any:
-            self.atol = raised(self.atol, self.y, parts, share)
+            self.atol = raised(floor, self.y, parts, share)
             return super()._step_impl()
 
     return Rising
@@ -282,18 +282,21 @@ def _integrate_one(
         floors = atol if isinstance(atol, list) else [atol] * len(start)
     # never 0, which would divide by zero where an entry of the state vanishes
     floor = np.maximum(np.repeat(floors, [np.size(v) for v in start]), _TINY)
-    if atol is None and method == "DOP853":
-        method = _rising([part for part, _ in rate.parts], 1e-6 * rtol)
+
+    def by(floor: np.ndarray) -> Any:
+        rises = atol is None and method == "DOP853"
+        return _rising(floor, [part for part, _ in rate.parts], 1e-6 * rtol) if rises else method
+
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start
     for sign, side in ((1.0, times > 0), (-1.0, times < 0)):
         if side.any():
             stops, back = np.unique(np.abs(times[side]), return_inverse=True)
-            found = rate.solve("integrate", sign * stops[-1], method, t_eval=sign * stops, rtol=rtol, atol=floor)
+            found = rate.solve("integrate", sign * stops[-1], by(floor), t_eval=sign * stops, rtol=rtol, atol=floor)
             least = np.abs(found.y).max(axis=0).min()
             if atol is None and 0 < least < 1e-6 * scale:  # the start is no measure of the errors of these states
                 finer = np.minimum(floor, max(1e-6 * rtol * least, _TINY))
-                found = rate.solve("integrate", sign * stops[-1], method, t_eval=sign * stops, rtol=rtol, atol=finer)
+                found = rate.solve("integrate", sign * stops[-1], by(finer), t_eval=sign * stops, rtol=rtol, atol=finer)
             path[side] = found.y.T[back]
     return path
 

@@ -109,9 +109,10 @@ class Weights:
         scales = self.scales
         if not scales.any():
             scales = np.full_like(scales, self.velocity / unit)  # of weights 0: their first move
-        solver = DOP853(self.rate, 0.0, self.start, end, rtol=1e-6, atol=1e-9 * scales)
+        floors = 1e-9 * scales
+        solver = DOP853(self.rate, 0.0, self.start, end, rtol=1e-6, atol=floors)
         while solver.status == "running":
-            solver.atol = raised(solver.atol, solver.y, self.parts, 1e-9)
+            solver.atol = raised(floors, solver.y, self.parts, 1e-9)
             solver.step()
             yield float(solver.t), self.map(self.split(solver.y))
 
@@ -120,10 +121,10 @@ class Weights:
         from scipy.integrate import DOP853
 
         found, layers = [self.map(self.layers)], self.layers
-        floors = 1e-15 * (self.scales if self.scales.any() else 1.0)
+        floors = 1e-15 * (self.scales if self.scales.any() else np.ones(self.size))
         solver = DOP853(self.rate, 0.0, self.start, times[-1], rtol=1e-12, atol=floors)
         while len(found) < len(times):
-            solver.atol = raised(solver.atol, solver.y, self.parts, 1e-15)
+            solver.atol = raised(floors, solver.y, self.parts, 1e-15)
             message = solver.step()
             if solver.status == "failed":
                 raise ArithmeticError(f"{WHO}: integration stopped at t = {solver.t}: {message}; use an earlier time")
