@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
+_ROUNDING = 1e-16  # of the largest entry of a field, below which others have no digits
 _TINY = 5e-324  # smallest positive atol; solvers divide by it where the state is 0
 _FINEST = 1e-320  # smallest error that has two digits as a double
 _RTOL = "[2.3e-14, inf)"  # the smallest rtol of solve_ivp is 100 eps
@@ -285,7 +286,8 @@ def _integrate_one(
 
     def by(floor: np.ndarray) -> Any:
         rises = atol is None and method == "DOP853"
-        return _rising(floor, [part for part, _ in rate.parts], 1e-6 * rtol) if rises else method
+        share = max(1e-6 * rtol, _ROUNDING)
+        return _rising(floor, [part for part, _ in rate.parts], share) if rises else method
 
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start

@@ -210,7 +210,7 @@ def test_scales_of_saddle_to_saddle_are_checked(method, small):
         getattr(law, method)(*given)
 
 
-@pytest.mark.parametrize("depth", quick([11, 20], 1))
+@pytest.mark.parametrize("depth", [11, pytest.param(20, marks=pytest.mark.exhaustive)])
 def test_drops_of_many_layers(depth):
     target, rates = np.diag([2.0, 1.0]), [1.0] * depth
     law = ls.laws.SaddleToSaddle(start=[np.eye(2)] * depth, target=target, rates=rates)
