@@ -32,6 +32,7 @@ __all__ = [
     "holds",
     "implicit",
     "is_cupy",
+    "is_double",
     "is_jax",
     "is_object",
     "is_traced",
@@ -88,7 +89,7 @@ def precision(xp: Any) -> Any:
 
 def spacing(value: Any) -> float:
     """Return the machine epsilon of the type of `value`, at least that of doubles."""
-    if type(value) is np.ndarray and value.dtype == _DOUBLE:
+    if is_double(value):
         return 2.0**-52
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
     return {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(kind, 2.0**-52)
@@ -210,6 +211,11 @@ def implicit(xp: Any, solve: Callable[..., Any], equation: Callable[..., Any], *
         All arguments with a derivative.
     """
     return xp.implicit(solve, equation, given) if is_jax(xp) else solve(*given)
+
+
+def is_double(value: Any) -> bool:
+    """Return whether a value is a NumPy array of doubles, which needs no conversion."""
+    return type(value) is np.ndarray and value.dtype == _DOUBLE
 
 
 def is_jax(xp: Any) -> bool:
@@ -360,7 +366,7 @@ def cast(xp: Any, value: Any) -> Any:
     >>> print(arithmetic.cast(arithmetic.precise(20), [0.1])[0])  # the double 0.1, not one tenth
     0.10000000000000000555
     """
-    if xp is np and type(value) is np.ndarray and value.dtype == _DOUBLE:
+    if xp is np and is_double(value):
         return value
     if getattr(xp, "__name__", "") == "jax.numpy":
         xp = jax_namespace()

@@ -78,12 +78,6 @@ class Interval:
 
 
 _FINITE, _ANY_TIME = Interval("(-inf, inf)"), Interval("[-inf, inf]")
-_DOUBLE = np.dtype(float)
-
-
-def _is_double(value: Any) -> bool:
-    """Return whether a value is already a NumPy array of doubles."""
-    return type(value) is np.ndarray and value.dtype == _DOUBLE
 
 
 def _first(bad: np.ndarray, values: np.ndarray) -> str:
@@ -102,7 +96,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     ValueError
         If the array is empty, or an entry is nan or outside the domain.
     """
-    if not _is_double(value) and not arithmetic.is_object(xp := arithmetic.namespace(value)):
+    if not arithmetic.is_double(value) and not arithmetic.is_object(xp := arithmetic.namespace(value)):
         value = _as_float(who, what, value, xp, meaning)
     if math.prod(value.shape) == 0:
         raise ValueError(f"{who}: {what} has shape {tuple(value.shape)}, which is empty ({meaning}); give at least one")

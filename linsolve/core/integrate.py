@@ -183,18 +183,17 @@ def _member(problem: Problem, index: tuple[int, ...], own: list[tuple[int, ...]]
     return type(problem.flow)(**chosen), [pick(v, len(s)) for v, s in zip(problem.z0, own, strict=True)]
 
 
-def raised(floor: np.ndarray, y: np.ndarray, parts: Sequence[slice], share: float) -> np.ndarray:
+def raised(floor: np.ndarray, y: np.ndarray, counts: Sequence[int], share: float) -> np.ndarray:
     """Return absolute tolerances that are at least `share` of the largest entry of their part of the state.
 
-    Tolerances of a small start would stop an integrator later, where an entry of a state of order one passes 0.
+    Tolerances of a small start would stop an integrator later, where an entry of a state of order one passes 0. The
+    parts follow one another and have `counts` entries.
     """
-    sizes = np.empty_like(floor)
-    for part in parts:
-        sizes[part] = np.abs(y[part]).max()
-    return np.maximum(floor, share * sizes)
+    begin = np.cumsum([0, *counts[:-1]])
+    return np.maximum(floor, share * np.repeat(np.maximum.reduceat(np.abs(y), begin), counts))
 
 
-def _rising(floor: np.ndarray, parts: Sequence[slice], share: float) -> Any:
+def _rising(floor: np.ndarray, counts: Sequence[int], share: float) -> Any:
     """Return DOP853 with tolerances that rise and fall with the parts of the state, down to `floor`."""
     from scipy.integrate import DOP853
 
@@ -202,7 +201,7 @@ def _rising(floor: np.ndarray, parts: Sequence[slice], share: float) -> Any:
         atol: np.ndarray
 
         def _step_impl(self) -> Any:
-            self.atol = raised(floor, self.y, parts, share)
+            self.atol = raised(floor, self.y, counts, share)
             return super()._step_impl()
 
     return Rising
@@ -275,19 +274,17 @@ def _integrate_one(
             f"integrate: z0 = {scale:.3g} is too small for rtol = {rtol:g} (largest entry of the initial state; its "
             "errors are no doubles); use flow(t, z0)"
         )
+    counts, floors = [np.size(v) for v in start], atol if isinstance(atol, list) else [atol] * len(start)
     if atol is None:
         scales = getattr(flow, "weight_scales", None)  # layers may differ by many decades
-        sizes = scales(start, scale) if scales is not None and scale > 0 else [scale if scale > 0 else 1.0] * len(start)
+        sizes = scales(start, scale) if scales is not None and scale > 0 else [scale or 1.0] * len(start)
         floors = [1e-6 * rtol * size for size in sizes]
-    else:
-        floors = atol if isinstance(atol, list) else [atol] * len(start)
     # never 0, which would divide by zero where an entry of the state vanishes
-    floor = np.maximum(np.repeat(floors, [np.size(v) for v in start]), _TINY)
+    floor = np.maximum(np.repeat(floors, counts), _TINY)
 
     def by(floor: np.ndarray) -> Any:
         rises = atol is None and method == "DOP853"
-        share = max(1e-6 * rtol, _ROUNDING)
-        return _rising(floor, [part for part, _ in rate.parts], share) if rises else method
+        return _rising(floor, counts, max(1e-6 * rtol, _ROUNDING)) if rises else method
 
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start

@@ -55,23 +55,27 @@ def spectral(a: np.ndarray) -> float:
     return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def _grown(squares: np.ndarray, goal: float) -> np.ndarray:
     """Return squared norms, all larger by one number, whose product is at least ``goal^(2L)``."""
-    with np.errstate(divide="ignore"):
-        low, high = 0.0, 0.0 if np.sum(np.log(squares)) >= 2 * len(squares) * np.log(goal) else goal**2
-        for _ in range(60):
-            middle = (low + high) / 2
-            enough = np.sum(np.log(squares + middle)) >= 2 * len(squares) * np.log(goal)
-            low, high = (low, middle) if enough else (middle, high)
+
+    def enough(more: float) -> bool:
+        return bool(np.sum(np.log(squares + more)) >= 2 * len(squares) * np.log(goal))
+
+    if enough(0.0):
+        return squares
+    low, high = 0.0, goal**2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return squares + high
 
 
-@np.errstate(over="ignore")
 def _curvature(squares: np.ndarray) -> Any:
+    """Return the sum over the layers of the product of the squared norms of all others."""
     return sum(np.prod(np.delete(squares, k)) for k in range(len(squares)))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def fastest_rate(
     layers: Sequence[np.ndarray], target: np.ndarray, covariance: np.ndarray, rate: float
 ) -> Callable[[float], float]:
@@ -91,16 +95,15 @@ def fastest_rate(
     residual = norm((target @ axes) * np.sqrt(power)) + np.sqrt(power[0]) * np.float64(start) ** depth
     speeds = rate * np.sqrt(power) * residual
     squares = np.array([spectral(w) for w in layers], dtype=float) ** 2
-    curves = [_curvature(_grown(squares, goal)) for goal in goals]
 
-    @np.errstate(over="ignore")
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def fastest(until: float) -> float:
-        size, largest = np.float64(start), _curvature(squares)
-        for speed, goal, curve in zip(speeds, goals, curves, strict=True):
-            if until * speed * size ** max(depth - 2, 0) < GROWTH:
+        learned = 0.0  # goals ascend
+        for speed, goal in zip(speeds, goals, strict=True):
+            if until * speed * np.maximum(np.float64(start), learned) ** max(depth - 2, 0) < GROWTH:
                 break
-            size, largest = np.maximum(size, goal), np.maximum(largest, curve)
-        return float(rate * power[0] * largest)
+            learned = goal
+        return float(rate * power[0] * _curvature(_grown(squares, learned)))
 
     return fastest
 

@@ -58,9 +58,14 @@ class Weights:
     outputs: np.ndarray | None = None
 
     @cached_property
+    def counts(self) -> list[int]:
+        """Numbers of weights of the layers."""
+        return [w.size for w in self.layers]
+
+    @property
     def size(self) -> int:
         """Number of weights."""
-        return sum(w.size for w in self.layers)
+        return sum(self.counts)
 
     @cached_property
     def start(self) -> np.ndarray:
@@ -77,13 +82,7 @@ class Weights:
         """Size of each weight, for absolute tolerances, at most that of the largest at time 0."""
         goal = norm(self.cross) / norm(self.covariance)
         found = layer_scales(self.layers, goal, float(np.abs(self.start).max()))
-        return np.repeat(found, [w.size for w in self.layers])
-
-    @cached_property
-    def parts(self) -> list[slice]:
-        """Positions of the layers in a vector of all weights."""
-        ends = np.cumsum([w.size for w in self.layers])
-        return [slice(int(end) - w.size, int(end)) for end, w in zip(ends, self.layers, strict=True)]
+        return np.repeat(found, self.counts)
 
     def split(self, y: np.ndarray) -> list[np.ndarray]:
         """Return the layers in a vector of all weights."""
@@ -112,7 +111,7 @@ class Weights:
         floors = 1e-9 * scales
         solver = DOP853(self.rate, 0.0, self.start, end, rtol=1e-6, atol=floors)
         while solver.status == "running":
-            solver.atol = raised(floors, solver.y, self.parts, 1e-9)
+            solver.atol = raised(floors, solver.y, self.counts, 1e-9)
             solver.step()
             yield float(solver.t), self.map(self.split(solver.y))
 
@@ -124,7 +123,7 @@ class Weights:
         floors = 1e-15 * (self.scales if self.scales.any() else np.ones(self.size))
         solver = DOP853(self.rate, 0.0, self.start, times[-1], rtol=1e-12, atol=floors)
         while len(found) < len(times):
-            solver.atol = raised(floors, solver.y, self.parts, 1e-15)
+            solver.atol = raised(floors, solver.y, self.counts, 1e-15)
             message = solver.step()
             if solver.status == "failed":
                 raise ArithmeticError(f"{WHO}: integration stopped at t = {solver.t}: {message}; use an earlier time")

@@ -17,7 +17,7 @@ from linsolve.core.reduced_network import fastest_rate, norm
 from linsolve.solvability.integration import latest, refuse_endless
 from linsolve.solvability.trajectory import WHO
 
-__all__ = ["BiasedProblem", "Problem"]
+__all__ = ["LEAST", "BiasedProblem", "Problem"]
 
 BETWEEN, LEAST = 0.001, 2.3e-14  # tolerance for times between steps, over that of their ends; smallest tolerance
 EVALUATIONS = 50_000  # of the velocity by DOP853, a few seconds; stiff networks need more

@@ -16,7 +16,7 @@ from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import notes
 from linsolve.solvability.deviation import ROUNDING, deviation
 from linsolve.solvability.matches import Match, PlaneMatch
-from linsolve.solvability.problem import Problem
+from linsolve.solvability.problem import LEAST, Problem
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
 __all__ = ["by_closed_form", "by_integration"]
@@ -24,7 +24,6 @@ __all__ = ["by_closed_form", "by_integration"]
 Arrays = list[np.ndarray]
 
 FINER = 0.01  # of the tolerance of the integrator, for weights of a closed form
-LEAST = 2.3e-14  # tolerance of the integrator
 
 
 def by_closed_form(

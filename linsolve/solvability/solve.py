@@ -255,8 +255,9 @@ def solved(
     if nonlinear is not None:
         found = nonlinear.restored(found, Problem(whole, times, rtol, samples))
     if held_out is not None:
-        values = found.values
-        values["test_loss"] = lambda: test_loss(values, held_out)
+        network_values = found.values  # not the mapping that `test_loss` is in: no cycle
+        values = network_values | Deferred(test_loss=lambda: test_loss(network_values, held_out))
+        found = dataclasses.replace(found, values=values)
     return found if rule is None else _departing(found, at, network, Problem(whole, times, rtol, samples), rule)
 
 

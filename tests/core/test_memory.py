@@ -43,6 +43,7 @@ def test_trajectories_of_a_network_are_freed_at_once(left_to_collector):
     weights = ls.WhitenedTwoLayer.init(3, 2, 2, scale=0.1, rng=0)
     data = np.eye(3), np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     assert left_to_collector(lambda: ls.solve(weights, data, t=[0.0, 1.0])["loss"]) == []
+    assert left_to_collector(lambda: ls.solve(weights, data, t=[0.0, 1.0], test=data)["loss"]) == []
 
 
 def test_a_cycle_is_found(left_to_collector):

@@ -13,6 +13,7 @@ from trained import orthonormal, product
 
 import linsolve as ls
 from linsolve.core.network_arguments import read
+from linsolve.core.reduced_network import fastest_rate
 from linsolve.solvability import integration, problem
 from linsolve.systems.whitened.starts import init
 
@@ -597,3 +598,9 @@ def test_a_trajectory_can_be_pickled_and_does_not_follow_changes_of_the_argument
         np.testing.assert_array_equal(changed[name], value)
         np.testing.assert_array_equal(again[name], value)
     assert again.t.tolist() == changed.t.tolist() == [0.0, 1.0]
+
+
+def test_the_fastest_rate_of_extreme_layers_leaks_no_warning():
+    for sizes in ((1e200, 1e200), (1e-200, 1e-200), (0.0, 1e160)):
+        rate = fastest_rate([size * np.eye(2) for size in sizes], np.eye(2), np.eye(2), 1.0)
+        assert rate(1.0) >= 0  # inf beyond doubles
