@@ -55,7 +55,7 @@ def read_biases(who: str, bias: Any, layers: Sequence[np.ndarray]) -> Biases:
         if each is None:
             found.append(None)
             continue
-        value = np.asarray(real_array(who, name, each, meaning=meaning))
+        value = np.array(real_array(who, name, each, meaning=meaning))
         if value.ndim:
             fix = f"give {len(layer)} numbers"
             refuse_shape(who, name, value, (len(layer),), meaning=f"{meaning} of layer {i + 1}", fix=fix)

@@ -226,7 +226,7 @@ class Flow(Parametrized):
         z0 : State, tuple, mapping, or array for a state of one field
             Initial state, each field of shape ``batch + own``.
         out : State, tuple, mapping, or array for a state of one field, optional
-            NumPy arrays to write the state into, of shape ``t.shape + batch + own``.
+            NumPy arrays to write the state into, of shape ``t.shape + batch + own``; the trajectory refers to them.
         engine : str, optional
             "plain" evaluates the formula on whole arrays. "blocks" evaluates it in cache-sized blocks on several
             threads, with bitwise identical results, for states of scalar fields. "compiled" (extra ``[fast]``)

@@ -1,4 +1,7 @@
-"""Checked layers, second moments of the data and learning rates of a network."""
+"""Checked layers, second moments of the data and learning rates of a network.
+
+They are copies, since values are evaluated later, when the caller may have changed the arrays.
+"""
 
 from __future__ import annotations
 
@@ -190,7 +193,7 @@ def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[
 
 def _real(who: str, name: str, value: Any, meaning: str, most: float) -> np.ndarray:
     """Return a finite real array; raise if powers of its entries would overflow."""
-    found = np.asarray(real_array(who, name, value, meaning=meaning))
+    found = np.array(real_array(who, name, value, meaning=meaning))
     size = float(np.abs(found).max())
     if size > most:
         raise ValueError(f"{who}: {name} reaches {size:.3g} but must not exceed {most:g} ({meaning}); rescale it")
@@ -282,4 +285,4 @@ def _rates(who: str, rates: Any, depth: int) -> np.ndarray:
     meaning = "one learning rate a layer"
     found = real_array(who, "rates", rates, meaning=meaning, domain=Interval("[1e-100, 1e100]"))
     refuse_shape(who, "rates", found, (depth,), meaning=meaning, fix=f"give {depth}")
-    return np.asarray(found)
+    return np.array(found)

@@ -14,7 +14,7 @@ from linsolve.core.network_observables import NetworkObservables
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.core.series import NamedSeries
-from linsolve.core.trajectory import Deferred
+from linsolve.core.trajectory import Deferred, read_only
 
 __all__ = ["Estimate", "GivenNetwork", "LawTrajectory", "NetworkLaw"]
 
@@ -62,7 +62,7 @@ class GivenNetwork(NetworkObservables):
         network = read(who, weights, data, rates, covariances, tolerance, bias=bias)
         samples = None
         if not covariances:
-            X, Y = (np.asarray(each, dtype=float) for each in data)
+            X, Y = (np.array(each, dtype=float) for each in data)
             samples = X, Y.reshape(len(X), -1)
         return cls(who, network, np.zeros(()), samples)
 
@@ -181,7 +181,7 @@ class NetworkLaw:
             raise TypeError(f"{who}: the law {rule}; call it as {'law(t)' if self.law.timed else 'law()'}")
         times = None
         if self.law.timed:
-            times = np.asarray(real_array(who, "t", t, meaning="time", domain=Interval("[0, inf]")))
+            times = read_only(np.array(real_array(who, "t", t, meaning="time", domain=Interval("[0, inf]"))))
             if not times.max() <= self.latest:
                 raise ValueError(
                     f"{who}: t = {times.max():.3g} must be at most {self.latest:.3g} (time of the network; long after "

@@ -16,7 +16,7 @@ from linsolve.core.parameters import batch_shape
 from linsolve.core.query import library
 from linsolve.core.series import Series
 from linsolve.core.task_arguments import checked_tasks, posed_task, started_task
-from linsolve.core.trajectory import Trajectory
+from linsolve.core.trajectory import Trajectory, read_only
 
 __all__ = ["TaskSequence", "TaskTrajectory", "sequence"]
 
@@ -144,7 +144,7 @@ class TaskSequence:
         end = self.ends[-1]
         t = real_array("TaskSequence", "t", t, meaning="global time", domain=Interval(f"[0, {end!r}]"))
         task = np.searchsorted(self.ends[:-1], arithmetic.to_numpy(t).astype(float), side="right")
-        return TaskTrajectory(self, t, np.asarray(task))
+        return TaskTrajectory(self, read_only(t.copy()) if isinstance(t, np.ndarray) else t, np.asarray(task))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

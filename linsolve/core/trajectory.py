@@ -16,11 +16,19 @@ from linsolve.core.pytrees import register_trajectory
 from linsolve.core.query import clock
 from linsolve.core.series import Series
 
-__all__ = ["Deferred", "Trajectory"]
+__all__ = ["Deferred", "Trajectory", "read_only"]
+
+
+def read_only(value: Any) -> Any:
+    """Return a read-only view of a NumPy array, which values not yet evaluated depend on; anything else as it is."""
+    if type(value) is np.ndarray and value.flags.writeable:
+        value = value.view()
+        value.flags.writeable = False
+    return value
 
 
 class Deferred(MutableMapping[str, Any]):
-    """Values by name, each evaluated by a function without arguments at its first access.
+    """Values by name, each evaluated by a function without arguments at its first access; arrays are read-only.
 
     A function that refers to the mapping it is in makes a cycle, which keeps all arrays until the next garbage
     collection. A value that several functions need is therefore a function with `functools.cache`.
@@ -41,7 +49,7 @@ class Deferred(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if callable(value := self._values[name]):
             self._values[name] = value = value()
-        return value
+        return read_only(value)
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._values[name] = value
@@ -76,6 +84,8 @@ class Trajectory(Series):
     """States of a flow at given times; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` are evaluated by name.
 
     Iteration runs over the names, as for a dictionary: ``"ntk" in traj``, ``list(traj)``, ``dict(traj)``.
+    NumPy arrays of a trajectory are read-only, since others are evaluated from them later; ``traj["u"].copy()`` is an
+    array to write into.
 
     Parameters
     ----------
@@ -117,6 +127,10 @@ class Trajectory(Series):
         if not (hasattr(self.flow, "declared") and hasattr(self.state, "_fields") and hasattr(self.t, "shape")):
             given = ", ".join(f"{name} = {shown(getattr(self, name))}" for name in ("flow", "t", "state"))
             raise TypeError(f"Trajectory: {given} must be a flow, an array and a State; call flow(t, z0) to make one")
+        for name, z in (("state", self.state), ("start", self.start)):
+            if z is not None:
+                object.__setattr__(self, name, type(z)(*map(read_only, z)))
+        object.__setattr__(self, "t", read_only(self.t))
 
     @property
     def names(self) -> list[str]:

@@ -30,7 +30,7 @@ def read_test(who: str, test: Any, network: Network) -> Samples:
             "Y_test) as one argument"
         )
     X, Y = (
-        np.asarray(real_array(who, f"test[{k}]", each, meaning=f"test {word}"))
+        np.array(real_array(who, f"test[{k}]", each, meaning=f"test {word}"))
         for k, (word, each) in enumerate(zip(("inputs", "targets"), test, strict=True))
     )
     shapes = X.shape, Y.shape

@@ -12,7 +12,7 @@ from linsolve.core.arguments import Interval, number, real_array, shown
 from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
 from linsolve.core.network_arguments import Network, read, refuse_unpaired
-from linsolve.core.trajectory import Deferred
+from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.activation import read_activation
 from linsolve.solvability.architectures import recognized
 from linsolve.solvability.departure import departure, map_match
@@ -231,9 +231,7 @@ def solved(
     unit = read_activation(WHO, activation)
     refuse_unpaired(WHO, data, covariances is True)  # before t, which solve(weights, X, Y, t) would take for Y
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
-    # copies: values are evaluated later, when the caller may have changed the arrays
-    times = np.array(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
-    weights, bias = _copied(weights), _copied(bias)
+    times = read_only(np.array(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]"))))
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias, idle=True)
     held_out = None if test is None else read_test(WHO, test, network)
     samples = None if covariances else _samples(data)
@@ -282,13 +280,6 @@ def _departing(
     match = None if network.biases else map_match(network)
     left = departure(problem, match, maps, rule, until)
     return dataclasses.replace(found, departure=left, notes=(str(left), *found.notes))
-
-
-def _copied(given: Any) -> Any:
-    """Return a copy of an array or of a list of arrays, and anything else as it is."""
-    if isinstance(given, list | tuple):
-        return [_copied(each) for each in given]
-    return given.copy() if isinstance(given, np.ndarray) else given
 
 
 def _samples(data: Any) -> tuple[np.ndarray, np.ndarray]:

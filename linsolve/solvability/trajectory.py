@@ -67,6 +67,8 @@ class Departure(NamedTuple):
 class NetworkTrajectory(NamedSeries):
     """Weights, map, loss and tangent kernel of a network at given times, by name, each evaluated at its first access.
 
+    The arrays are read-only, since others are evaluated from them; ``traj["map"].copy()`` is an array to write into.
+
     Parameters
     ----------
     t : ndarray

@@ -1,6 +1,5 @@
 """Every public callable with good arguments, found from the package: flows by every engine, laws, functions."""
 
-import contextlib
 import dataclasses
 import inspect
 import types
@@ -10,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from good_values import BY_NAME, KERNEL, OWN, collapsing, deep
-from systems.laws_of_networks import aligned, network, on_line
+from systems.laws_of_networks import network_of
 
 import linsolve as ls
 from linsolve.core.flow import Flow
 from linsolve.core.law import Expansion, Law, Statistic
 from linsolve.core.map import Map
 from linsolve.core.parameters import Parametrized
-from linsolve.core.query import NotExact
 from linsolve.engines.evaluate import traceable
 
 # words by which a message may name an argument, besides its name
@@ -156,21 +154,10 @@ def _law_methods(cls: Any) -> Iterator[Subject]:
     law, proof = cls.example(np.random.default_rng(0)), (*dir(Expansion), *dir(Statistic))
     yield from _methods(cls, law, but=(*STEPS, *proof))
     if not cls.without_network():
-        given = _network_of(cls)
+        given = network_of(cls, **OWN.get(f"{cls.__name__}.of", {}))
+        if cls.timed:
+            given["t"] = np.array([0.0, 0.5])
         yield _subject(f"{cls.__name__}.of", partial(_values, cls), lambda: given, cost=10)
-
-
-def _network_of(cls: Any) -> dict[str, Any]:
-    """Return weights, data, rates and times for which a law holds."""
-    shapes = [((3, 4, 2), 9), ((3, 4, 1), 9), ((4, 5, 5, 1), 9)]
-    found = [network(0, 0.02, widths=w, samples=n, kind=k) for w, n in shapes for k in ("white", "any")]
-    found += [on_line(0, 0.0, gap=0.1), on_line(0, 0.0, gap=100.0), aligned(0, 0.05, depth=3)]
-    for weights, data, rates in found:
-        given = {"weights": weights, "data": data, "rates": rates, **OWN.get(f"{cls.__name__}.of", {})}
-        with contextlib.suppress(NotExact):
-            cls.of(**given)
-            return {**given, "t": np.array([0.0, 0.5])} if cls.timed else given
-    raise LookupError(f"{cls.__name__}: no network has this law; add one to tests/contract/subjects.py")
 
 
 def _values(cls: Any, **given: Any) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Networks for the laws, and the errors of laws against `solve` at several sizes of the small parameter."""
 
+import contextlib
+
 import numpy as np
 
 import linsolve as ls
@@ -48,6 +50,19 @@ def aligned(seed, sigma, *, depth):
     weights = [scale * (after * sigma * np.array([1.0, 1.3])) @ before.T for after, before, scale in pairs]
     X = white(rng, 40, 5)
     return weights, (X, X @ ((frames[-1] * s) @ frames[0].T).T), rates
+
+
+def network_of(law, **given):
+    """Return arguments of `law.of` for which the law holds; `given` overrides weights, data and rates."""
+    shapes = [((3, 4, 2), 9), ((3, 4, 1), 9), ((4, 5, 5, 1), 9)]
+    found = [network(0, 0.02, widths=w, samples=n, kind=k) for w, n in shapes for k in ("white", "any")]
+    found += [on_line(0, 0.0, gap=0.1), on_line(0, 0.0, gap=100.0), aligned(0, 0.05, depth=3)]
+    for weights, data, rates in found:
+        arguments = {"weights": weights, "data": data, "rates": rates, **given}
+        with contextlib.suppress(ls.NotExact):
+            law.of(**arguments)
+            return arguments
+    raise LookupError(f"{law.__name__}: no network has this law; add one to tests/systems/laws_of_networks.py")
 
 
 def learned(given):
