@@ -68,7 +68,9 @@ class Symbolic(ObjectNamespace):
         self.pi, self.inf = sympy.pi, sympy.oo
         for symbol in at:
             if not isinstance(symbol, sympy.Symbol):
-                raise TypeError(f"symbolic: at = {symbol!r} must be a SymPy Symbol (the point's coordinates)")
+                raise TypeError(
+                    f"symbolic: at = {symbol!r} must be a SymPy Symbol (the point's coordinates); pass symbols as keys"
+                )
         self.at = {symbol: self.element(value) for symbol, value in at.items()}
         self.assumed: list[Any] = []
         self.context = mpmath.MPContext()

@@ -127,7 +127,9 @@ def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise TypeError(f"{who}: {what} = {shown(value)} is not a rectangular array ({meaning}); {error}") from error
+        raise TypeError(
+            f"{who}: {what} = {shown(value)} is not a rectangular array ({meaning}); make its rows equal in length"
+        ) from error
     if array.dtype.kind == "O" and all(type(entry) in (int, float) for entry in array.flat):  # integers beyond 64 bits
         try:
             return array.astype(float)

@@ -119,7 +119,7 @@ def _existing(name: str) -> Path:
     if path.suffix.lower() not in (".npz", ".csv"):
         raise ValueError(
             unknown_name(WHO, "data set", name, BUILT_IN)
-            + ", or a file ending in .npz or .csv (with commas, semicolons or tabs)"
+            + "; or give a file ending in .npz or .csv (with commas, semicolons or tabs)"
         )
     if not path.is_file():
         state = "is not a file" if path.exists() else "does not exist"
@@ -206,7 +206,10 @@ def _with_test(
         names = [each.decode(errors="replace") if isinstance(each, bytes) else str(each) for each in tests.ravel()]
         kept = np.array([classes is None or name in found.classes for name in names])
         for name in (name for name, keep in zip(names, kept, strict=True) if keep and name not in found.classes):
-            raise ValueError(f"{WHO}: Y_test = {name} is no class of the training samples ({', '.join(found.classes)})")
+            raise ValueError(
+                f"{WHO}: Y_test = {name} is no class of the training samples ({', '.join(found.classes)}); leave "
+                "such samples out"
+            )
         index = [found.classes.index(name) for name, keep in zip(names, kept, strict=True) if keep]
         X, targets = X[kept], np.eye(len(found.classes))[index]
     else:

@@ -246,8 +246,8 @@ def samples(who: str, what: str, values: Any) -> np.ndarray:
         raise ValueError(f"{who}: {what} is masked in places (missing); fill or remove them")
     try:
         array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{who}: {what} is not a rectangular array; give equally long rows ({error})") from None
+    except ValueError:
+        raise ValueError(f"{who}: {what} is not a rectangular array; give equally long rows") from None
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{who}: {what} has entries of type {array.dtype}, not real numbers; convert them first")
     if array.ndim == 0 or array.size == 0:

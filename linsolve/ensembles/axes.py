@@ -237,7 +237,9 @@ def _axis(who: str, name: str, given: Any, label: str, meaning: str) -> Axis:
     try:
         values = np.array(arithmetic.to_numpy(given))
     except ValueError as error:
-        raise TypeError(f"{who}: {name} = {given!r} is not a rectangular array ({about}); {error}") from error
+        raise TypeError(
+            f"{who}: {name} = {given!r} is not a rectangular array ({about}); make its rows equal in length"
+        ) from error
     if values.dtype.kind not in "iuf":
         raise TypeError(f"{who}: {name} is made of {values.dtype}, not of real numbers ({about}); pass floats")
     if values.ndim != 1:

@@ -131,7 +131,9 @@ def _broadcast(name: Any, value: Any, cells: tuple[int, ...], axes: Mapping[str,
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise TypeError(f"sweep: observe gave {name}, which is not a rectangular array; {error}") from error
+        raise TypeError(
+            f"sweep: observe gave {name}, which is not a rectangular array; return rows of equal length"
+        ) from error
     if array.dtype.kind not in "biufc":
         raise TypeError(f"sweep: observe gave {name} made of {array.dtype}, not of numbers; return an array")
     lead = array.shape[: len(cells)]

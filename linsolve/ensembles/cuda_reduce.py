@@ -164,7 +164,9 @@ def ensemble(
     """
     tile = TILE if tile is None else int(tile)
     if tile % LANES:
-        raise ValueError(f"ensemble: tile = {tile} must be a multiple of {LANES} on a device (members from one seed)")
+        raise ValueError(
+            f"ensemble: tile = {tile} must be a multiple of {LANES} on a device (members from one seed); say {TILE}"
+        )
     if not callable(factory):
         raise TypeError(
             f"ensemble: factory = {shown(factory)} must be a function of rng and count; pass random_networks(...)"

@@ -48,7 +48,9 @@ def check_workers(who: str, executor: Any, threads: Any, progress: Any) -> None:
             "ThreadPoolExecutor(), ProcessPoolExecutor(), or Client(...).get_executor() of a Dask cluster"
         )
     if progress is not None and not isinstance(progress, bool | np.bool_):
-        raise TypeError(f"{who}: progress = {shown(progress)} must be True, False or None (whether a bar is shown)")
+        raise TypeError(
+            f"{who}: progress = {shown(progress)} must be True, False or None (whether a bar is shown); say True"
+        )
     if threads is None:
         return
     integer(who, "threads", threads, meaning="threads of this process", example=2)

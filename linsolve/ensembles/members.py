@@ -95,7 +95,7 @@ class Tiles:
             if found.shape != self.shapes[name] + (stop - start,):
                 raise ValueError(
                     f"ensemble: factory gave {name!r} of shape {found.shape[:-1]} a member, but {self.shapes[name]} "
-                    "before (shapes must not change)"
+                    "before (shapes must not change); make them independent of the seed"
                 )
             rows = found.reshape(-1, stop - start)
             finite = np.isfinite(rows)

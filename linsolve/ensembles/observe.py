@@ -284,7 +284,8 @@ def check_names(observe: Any, names: Iterable[str]) -> None:
     """
     if not callable(observe):
         raise TypeError(
-            f"sweep: observe = {shown(observe)} must be a function of named parameters, or ensembles.of(...)"
+            f"sweep: observe = {shown(observe)} must be callable (a function of named parameters); pass one, or "
+            "ensembles.of(...)"
         )
     if isinstance(observe, FlowObservation):
         who, known, needed, fixed = observe.__name__, observe.known, observe.needed, observe.given

@@ -217,7 +217,9 @@ class Manifest:
             digest, _, text = (path / MANIFEST).read_bytes().partition(b"\n")
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
-                raise ValueError(f"sweep: store = {shown(str(path))} must be shorter (name of a folder)") from error
+                raise ValueError(
+                    f"sweep: store = {shown(str(path))} must be a shorter path (name of a folder); rename it"
+                ) from error
             raise unreadable(path, error) from error
         if digest.decode("ascii", "replace") != hashlib.sha256(text).hexdigest():
             raise unreadable(path, f"{MANIFEST} fails its checksum")

@@ -82,7 +82,9 @@ def reduce(
     problem = pose(flow.cast(np), t, z0)
     problem = problem._replace(t=np.atleast_1d(problem.t))
     if not problem.batch or np.prod(problem.batch) == 1:
-        raise ValueError("reduce: batch = () must have several members (of the statistics)")
+        raise ValueError(
+            "reduce: batch = () must have several members (of the statistics); give a batch of parameters or starts"
+        )
     with heard(problem):
         made = prepared(problem, engine, wanted)
         reevaluate_extremes(problem, {}, True)

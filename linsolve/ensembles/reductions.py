@@ -149,7 +149,8 @@ class Histogram:
             edges = np.atleast_1d(real_array("Histogram", "edges", self.edges, meaning="edges of bins"))
             if edges.ndim != 1 or len(edges) < 2 or (np.diff(edges) <= 0).any():
                 raise ValueError(
-                    f"Histogram: edges = {shown(self.edges)} must be at least two that ascend (edges of bins)"
+                    f"Histogram: edges = {shown(self.edges)} must be at least two that ascend (edges of bins); say "
+                    "(0.0, 1.0)"
                 )
             object.__setattr__(self, "edges", tuple(edges.tolist()))
             for name, value in (("bins", self.bins), ("spacing", self.spacing)):

@@ -138,7 +138,7 @@ def read(path: str | os.PathLike[str]) -> Spec:
         rule = f"cannot be read ({error.strerror or error})"
         raise ValueError(f"{WHO}: spec = {path} {rule}; linsolve sweep --example prints one") from None
     except (ValueError, RecursionError) as error:  # of TOML, JSON and Unicode
-        raise ValueError(f"{WHO}: {path} is not valid {path.suffix[1:].upper()}; {error}") from None
+        raise ValueError(f"{WHO}: {path} is not valid {path.suffix[1:].upper()} ({error}); correct it there") from None
     spec = parse(found)
     _refuse_missing(spec)
     return spec
@@ -149,7 +149,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{max(names, key=names.count)!r} is there twice")
+        raise ValueError(f"{max(names, key=names.count)!r} is there twice; give it once")
     return found
 
 

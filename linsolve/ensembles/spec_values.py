@@ -37,7 +37,9 @@ def path(where: str, name: str) -> str:
 def table(key: str, value: Any) -> Mapping[str, Any]:
     """Return a table."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"{WHO}: {key} = {value!r:.60} must be a table (names and values)")
+        raise ValueError(
+            f"{WHO}: {key} = {value!r:.60} must be a table (names and values); linsolve sweep --example shows one"
+        )
     return value
 
 
@@ -59,14 +61,14 @@ def texts(key: str, value: Any) -> tuple[str, ...]:
 def truth(key: str, value: Any) -> bool:
     """Return true or false."""
     if not isinstance(value, bool):
-        raise ValueError(f"{WHO}: {key} = {value!r:.60} must be true or false")
+        raise ValueError(f"{WHO}: {key} = {value!r:.60} must be true or false, without quotes; say true")
     return value
 
 
 def whole(key: str, value: Any, least: int = 1) -> int:
     """Return an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{WHO}: {key} = {value!r:.60} must be an integer of at least {least}")
+        raise ValueError(f"{WHO}: {key} = {value!r:.60} must be an integer of at least {least}; say {max(least, 1)}")
     return value
 
 
@@ -75,13 +77,15 @@ def number(key: str, value: Any) -> float:
     if isinstance(value, str) and value.strip() in ("inf", "+inf", "-inf"):  # JSON has no infinite numbers
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{WHO}: {key} = {value!r:.60} must be a number, or 'inf'")
+        raise ValueError(f"{WHO}: {key} = {value!r:.60} must be a number, or 'inf'; say 1.0")
     try:
         found = float(value)
     except OverflowError:
-        raise ValueError(f"{WHO}: {key} = {value!r:.20}... must be a number that a double can hold") from None
+        raise ValueError(
+            f"{WHO}: {key} = {value!r:.20}... must be a number that a double can hold; give a smaller one"
+        ) from None
     if math.isnan(found):
-        raise ValueError(f"{WHO}: {key} = nan must be a number")
+        raise ValueError(f"{WHO}: {key} = nan must be a number; remove or replace it")
     return found
 
 
@@ -98,7 +102,9 @@ def array(key: str, value: Any) -> Any:
     except ValueError as error:
         if str(error).startswith(WHO):
             raise
-        raise ValueError(f"{WHO}: {key} must be a number or a rectangular array of numbers") from None
+        raise ValueError(
+            f"{WHO}: {key} must be a number or a rectangular array of numbers; make its rows equally long"
+        ) from None
 
 
 def numbers(key: str, value: Any) -> dict[str, Any]:
@@ -111,7 +117,9 @@ def values(key: str, value: Any) -> np.ndarray:
     if not isinstance(value, Mapping):
         found = array(key, value)
         if found.ndim > 1 or found.size == 0:
-            raise ValueError(f"{WHO}: {key} has shape {found.shape} but must be a number or a list of numbers")
+            raise ValueError(
+                f"{WHO}: {key} has shape {found.shape} but must be a number or a list of numbers; say [0.0, 1.0]"
+            )
         return found
     known = {"start": number, "stop": number, "num": whole, "spacing": text}
     about = fields(key, value, known, ("start", "stop", "num"))
@@ -121,7 +129,7 @@ def values(key: str, value: Any) -> np.ndarray:
     for end in ("start", "stop"):
         if not math.isfinite(about[end]) or (spacing == "log" and about[end] <= 0):
             rule = "positive and finite (spacing 'log')" if spacing == "log" else "finite"
-            raise ValueError(f"{WHO}: {key}.{end} = {about[end]} must be {rule}")
+            raise ValueError(f"{WHO}: {key}.{end} = {about[end]} must be {rule}; say 1.0")
     return (np.geomspace if spacing == "log" else np.linspace)(about["start"], about["stop"], about["num"])
 
 
@@ -137,11 +145,11 @@ def drawn(key: str, value: Any) -> tuple[str, float, float]:
     ((name, pair),) = entries.items()
     found = np.atleast_1d(array(f"{key}.{name}", pair))
     if found.shape != (2,) or not np.isfinite(found).all():
-        raise ValueError(f"{WHO}: {key}.{name} = {pair!r:.60} must be two finite numbers")
+        raise ValueError(f"{WHO}: {key}.{name} = {pair!r:.60} must be two finite numbers; say [0.0, 1.0]")
     first, second = found.tolist()
     if (name == "uniform" and first > second) or (name != "uniform" and second < 0):
-        rule = "[low, high]" if name == "uniform" else "[center, deviation] with a deviation of at least 0"
-        raise ValueError(f"{WHO}: {key}.{name} = {pair!r:.60} must be {rule}")
+        rule = "[low, high], low first" if name == "uniform" else "[center, deviation], the deviation at least 0"
+        raise ValueError(f"{WHO}: {key}.{name} = {pair!r:.60} must be {rule}; say [1.0, 2.0]")
     if name == "lognormal" and first <= 0:
-        raise ValueError(f"{WHO}: {key}.lognormal = {pair!r:.60} must have a median above 0")
+        raise ValueError(f"{WHO}: {key}.lognormal = {pair!r:.60} must have a median above 0; say [1.0, 0.5]")
     return name, first, second

@@ -258,7 +258,10 @@ def _refuse_results(name: str, key: str, value: np.ndarray, fewest: int) -> None
             f"ensemble: {key} of {name} needs more members than the {fewest} whose values are finite at some time "
             "(others were left out); use more, or other times"
         )
-    raise OverflowError(f"ensemble: {key} of {name} overflows (values are too large to be summed or squared)")
+    raise OverflowError(
+        f"ensemble: {key} of {name} overflows (values are too large to be summed or squared); rescale, or ask for "
+        "quantiles"
+    )
 
 
 def _probe(

@@ -88,7 +88,7 @@ def _read(error: Exception) -> str:
 
 def _wrong(problem: Problem, name: str, said: Any, rule: str) -> str:
     kind = said if isinstance(said, str) else type(said).__name__
-    return f"{type(problem.flow).__name__}: {name} returns {kind} but must return {rule}"
+    return f"{type(problem.flow).__name__}: {name} returns {kind} but must return {rule}; change {name}"
 
 
 def _refuse_no_state(problem: Problem, name: str, said: Any, lead: tuple[int, ...]) -> None:

@@ -169,7 +169,7 @@ def refuse_options(
             raise TypeError(f"learn: {name} = {real!r} must be a number; say 0.1")
     if width is not None and not 1 <= width <= WIDEST:
         raise ValueError(
-            f"learn: width = {width} must be at least 1 and at most {WIDEST} (hidden units, all simulated)"
+            f"learn: width = {width} must be at least 1 and at most {WIDEST} (hidden units, all simulated); say 64"
         )
     positive = {
         "scale": (scale, "size of the initial weights"),
@@ -179,14 +179,14 @@ def refuse_options(
     for name, (given, meaning) in positive.items():
         value = _plain(given)
         if value is not None and not 0 < value < math.inf:
-            raise ValueError(f"learn: {name} = {value} must be positive and finite ({meaning})")
+            raise ValueError(f"learn: {name} = {value} must be positive and finite ({meaning}); say 0.1")
         if value is not None and not 1 / LARGEST <= value <= LARGEST:
             raise ValueError(f"learn: {name} = {value} must lie in [{1 / LARGEST:g}, {LARGEST:g}] ({meaning}); rescale")
     meaning = "difference of the layers' Gram matrices"
     imbalance = _plain(imbalance)
     if not math.isfinite(imbalance):
-        raise ValueError(f"learn: imbalance = {imbalance} must be finite ({meaning})")
+        raise ValueError(f"learn: imbalance = {imbalance} must be finite ({meaning}); say 0")
     if abs(imbalance) > LARGEST:
         raise ValueError(f"learn: imbalance = {imbalance} must be at most {LARGEST:g} in size ({meaning}); rescale")
     if seed < 0:
-        raise ValueError(f"learn: seed = {seed} must not be negative (seed of the weights)")
+        raise ValueError(f"learn: seed = {seed} must not be negative (seed of the weights); say 0")

@@ -285,6 +285,7 @@ class DeepNetwork:
         x = real_array(WHO, name, x, meaning="inputs, one in each row")
         if x.ndim != 2 or x.shape[1] != self.v.shape[0]:
             raise ValueError(
-                f"{WHO}: {name} has shape {tuple(x.shape)} but needs (m, {self.v.shape[0]}), an input in each row"
+                f"{WHO}: {name} has shape {tuple(x.shape)} but needs (m, {self.v.shape[0]}) (inputs, one in each "
+                "row); reshape it"
             )
         return arithmetic.cast(arithmetic.namespace(self.s), x)

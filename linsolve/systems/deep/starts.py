@@ -108,7 +108,8 @@ def refuse_shapes(s: Any, start: Any, variances: Any, rates: Any, frames: list[t
     for name, frame in frames:
         if frame.ndim != 2 or frame.shape[1] != count:
             raise ValueError(
-                f"{WHO}: {name} has shape {tuple(frame.shape)} but needs (units, {count}), a column for each mode"
+                f"{WHO}: {name} has shape {tuple(frame.shape)} but needs (units, {count}) (a column for each mode "
+                "of s); transpose or reshape it"
             )
 
 

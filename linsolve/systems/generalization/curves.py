@@ -104,7 +104,10 @@ class MeanErrors(Statistic):
         who, meaning = f"{type(self).__name__}.{name}", "squared error that counts as correct"
         limit = real_array(who, "threshold", threshold, meaning=meaning, domain=Interval("(0, inf)"))
         if limit.ndim:
-            raise ValueError(f"{who}: threshold has shape {tuple(limit.shape)} but must be one number ({meaning})")
+            raise ValueError(
+                f"{who}: threshold has shape {tuple(limit.shape)} but must be one number ({meaning}); call once for "
+                "each"
+            )
         return self._at(name, t, lambda xp, law, t: share_within(xp, error(xp, law, t), arithmetic.cast(xp, limit)))
 
     def _at(self, name: str, t: Any, formula: Callable[..., Any]) -> Any:

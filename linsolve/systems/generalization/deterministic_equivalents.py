@@ -106,7 +106,10 @@ class Equivalents:
                 break
         physical = np.sum(self.values**2 / np.abs(self.values + k[:, None]) ** 2, axis=-1) <= self.samples * (1 + 1e-9)
         if not physical.all():
-            raise ArithmeticError("the self-consistent equation of the covariance has not converged")
+            raise ArithmeticError(
+                "GeneralizationOfCovariance: covariance has eigenvalues for which the self-consistent equation has not "
+                "converged (deterministic equivalent); rescale it, or drop its smallest eigenvalues"
+            )
         return k
 
     def integral(self, times: np.ndarray, formula: Values, shift: float = 0.0) -> np.ndarray:

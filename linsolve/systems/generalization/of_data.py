@@ -238,7 +238,10 @@ class GeneralizationOfData(ErrorCurves):
             real_array(who, "kernel", kernel, meaning="kernel on all inputs", domain=Interval("[-1e300, 1e300]"))
         )
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(f"{who}: kernel has shape {matrix.shape} but must be square (kernel on all inputs)")
+            raise ValueError(
+                f"{who}: kernel has shape {matrix.shape} but must be square (kernel on all inputs); pass one row for "
+                "each input"
+            )
         count = len(matrix)
         meaning = f"training inputs of {count}; leave at least one test input"
         n = integer(who, "samples", samples, meaning=meaning, high=count - 1, example=count - 1)

@@ -118,7 +118,8 @@ def _members(who: str, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         found = np.asarray(None)
     if found.shape != (n,) or found.dtype.kind not in "biufUS" or (found.dtype.kind == "f" and np.isnan(found).any()):
         raise ValueError(
-            f"{who}: labels = {shown(labels)} must be {n} numbers or strings (class of each row of the kernel)"
+            f"{who}: labels = {shown(labels)} must be {n} numbers or strings (class of each row of the kernel); give "
+            "one a row"
         )
     names, index = np.unique(found, return_inverse=True)
     if len(names) < 2 or n < 4:

@@ -137,7 +137,7 @@ def test_points(problem: Any, labels: Any, f0_x: Any) -> tuple[Any, Any]:
         found = np.asarray("ragged")
     if found.dtype.kind not in "iu" or found.ndim != 1 or found.size == 0:
         raise ValueError(
-            f"{who}: labels = {shown(labels)} must be whole numbers, shape (k,) (class of each test point)"
+            f"{who}: labels = {shown(labels)} must be whole numbers, shape (k,) (class of each test point); say [0, 1]"
         )
     bad = (found < 0) | (found >= classes)
     if bad.any():

@@ -44,7 +44,8 @@ class _Scaled(NamedTuple):
         n = matrix.shape[-2]
         if f.ndim < 1 or f.shape[-1] != n:
             raise ValueError(
-                f"{who}: f has shape {tuple(f.shape)} but needs a last axis of {n} (one value for each row of {name})"
+                f"{who}: f has shape {tuple(f.shape)} but must have a last axis of {n} (one value for each row of "
+                f"{name}); reshape it"
             )
         batch_shape(who, {name: matrix.shape[:-2], "f": f.shape[:-1]})
         xp = arithmetic.namespace(matrix, f)
@@ -181,7 +182,10 @@ def alignment_from_jacobian(jacobian: Any, f: Any) -> Any:
     who = "alignment_from_jacobian"
     jacobian = real_array(who, "jacobian", jacobian, meaning="derivative of outputs by parameters")
     if jacobian.ndim < 2:
-        raise ValueError(f"{who}: jacobian has shape {tuple(jacobian.shape)} but must be batch + (n, p)")
+        raise ValueError(
+            f"{who}: jacobian has shape {tuple(jacobian.shape)} but must be batch + (n, p) (outputs by parameters); "
+            "reshape it"
+        )
     scaled = _Scaled.of(who, "jacobian", jacobian, f)
     xp, powers = scaled.xp, [power[..., None] for power in scaled.powers]
     gradient = scaled.unscaled(who, lambda: rows_times(xp, scaled.f, scaled.matrix), *powers)

@@ -119,7 +119,8 @@ def _beside(problem: Any, method: str, values: Mapping[str, Any], axes: Mapping[
             fits = False
         if not fits:
             raise ValueError(
-                f"{who}: {name} has batch shape {lead}, which must broadcast to the flow's {problem.batch}"
+                f"{who}: {name} has batch shape {lead} but must broadcast to the flow's {problem.batch} (batch axes "
+                "lead); make them equal or 1"
             )
         found.append(arithmetic.cast(problem.xp, array))
     return found

@@ -152,7 +152,7 @@ def tangent_kernel(flow: Any, z: Any, x: Any) -> Any:
     x, width = real_array("tangent_kernel", "x", x, meaning="inputs"), z.w.shape[-1]
     if x.ndim != 2 or x.shape[-1] != width:
         raise ValueError(
-            f"tangent_kernel: x has shape {tuple(x.shape)} but must be (m, {width}), inputs of the network"
+            f"tangent_kernel: x has shape {tuple(x.shape)} but must be (m, {width}) (inputs, one a row); reshape it"
         )
     xp = arithmetic.namespace(z.w)
     x, flow = arithmetic.cast(xp, x), flow.cast(xp)
@@ -314,7 +314,10 @@ def convergence(flow: Any, t: Any, z0: Any, *, unbiased: bool = False) -> Conver
     if is_deep(flow):
         return _deep_convergence(flow, t, z0, boolean("convergence", "unbiased", unbiased, meaning="start at output 0"))
     if not _has_kernel(flow):
-        raise TypeError(f"convergence: flow = {_named(flow)} must be a TwoLayer or a WhitenedTwoLayer (the network)")
+        raise TypeError(
+            f"convergence: flow = {_named(flow)} must be a TwoLayer or a WhitenedTwoLayer (the network); pass one of "
+            "them"
+        )
     unbiased = boolean("convergence", "unbiased", unbiased, meaning="whether linearizations start from output 0")
     traj = flow(t, z0)
     z0, end = traj.start, flow(float("inf"), z0).state

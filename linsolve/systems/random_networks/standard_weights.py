@@ -182,7 +182,8 @@ def equicorrelated_variance(samples: int, q: Any, q_pair: Any, theta: Any, theta
         if bad.any():
             raise ValueError(
                 f"equicorrelated_variance: {names[1]} = {small[bad][0]:.6g} must lie between -{names[0]}/samples = "
-                f"{-large[bad][0] / samples:.6g} and {names[0]} = {large[bad][0]:.6g} (pairs of samples + 1 points)"
+                f"{-large[bad][0] / samples:.6g} and {names[0]} = {large[bad][0]:.6g} (pairs of samples + 1 points); "
+                "change it"
             )
     rate = (theta + (samples - 1) * theta_pair) / samples
     a = theta_pair * integral_weights(xp, rate[..., None], t + 0 * rate)[..., 0]

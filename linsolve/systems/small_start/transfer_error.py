@@ -156,7 +156,7 @@ class TransferError(Statistic):
         tasks = np.asarray(real_array(who, "task", task, meaning=_MEANINGS["task"]))
         if tasks.ndim not in (1, 2) or tasks.shape[-1] != n_in:
             raise ValueError(
-                f"{who}: task has shape {tasks.shape} but must be ({n_in},) or (tasks, {n_in}) (new tasks)"
+                f"{who}: task has shape {tasks.shape} but must be ({n_in},) or (tasks, {n_in}) (new tasks); reshape it"
             )
         largest = np.abs(tasks).max(axis=-1, initial=0.0)
         for bad in largest[(largest > LARGEST) | (largest < 1 / LARGEST)].ravel():

@@ -34,7 +34,9 @@ def on_a_line(who: str, X: Any, y: Any, tolerance: float) -> tuple[np.ndarray, f
     X = np.asarray(real_array(who, "X", X, meaning="samples"))
     y = np.asarray(real_array(who, "y", y, meaning="targets"))
     if X.ndim != 2 or y.shape != X.shape[:1]:
-        raise ValueError(f"{who}: X, y = shapes {X.shape}, {y.shape} must be (N, d0) and (N,) (samples, targets)")
+        raise ValueError(
+            f"{who}: X, y = shapes {X.shape}, {y.shape} must be (N, d0) and (N,) (samples, targets); reshape them"
+        )
     scale = np.abs(X).max()
     if scale == 0:
         return X[0], 0.0
@@ -72,14 +74,17 @@ def line_samples(who: str, xp: Any, samples: Any, x: Any, tolerance: float) -> t
         Largest relative distance of a sample from the line.
     """
     if not isinstance(samples, tuple | list) or len(samples) != 3:
-        raise ValueError(f"{who}: samples = {shown(samples)} must be three arrays (samples, targets, weights by step)")
+        raise ValueError(
+            f"{who}: samples = {shown(samples)} must be three arrays (samples, targets, weights by step); pass (X, "
+            "y, c)"
+        )
     X = np.asarray(real_array(who, "samples[0]", samples[0], meaning="samples"))
     y = np.asarray(real_array(who, "samples[1]", samples[1], meaning="targets"))
     c = np.asarray(real_array(who, "samples[2]", samples[2], meaning="weights by step", domain=Interval("[0, inf)")))
     if X.ndim != 2 or X.shape[1] != x.shape[-1] or y.shape != X.shape[:1] or c.ndim < 2 or c.shape[-1:] != y.shape:
         raise ValueError(
             f"{who}: samples have shapes {X.shape}, {y.shape}, {c.shape} but must have (N, {x.shape[-1]}), (N,) and "
-            "(K, N) (samples, targets, weights of the samples at each step)"
+            "(K, N) (samples, targets, weights of the samples at each step); reshape them"
         )
     given: dict[str, Any] = {"samples[0]": X, "samples[1]": y, "samples[2]": c, "x": arithmetic.to_numpy(x)}
     factor, power = power_of_two(xp, xp.max(xp.abs(x), axis=-1)), power_of_two(np, np.abs(X).max())
@@ -130,7 +135,9 @@ def gaussian(
     for name, value in sigmas.items():
         scale = real_array(who, name, value, meaning="standard deviation", domain=Interval("[0, inf)"))
         if scale.ndim:
-            raise ValueError(f"{who}: {name} has shape {scale.shape} but must be one number (standard deviation)")
+            raise ValueError(
+                f"{who}: {name} has shape {scale.shape} but must be one number (standard deviation); call once for each"
+            )
         scales.append(scale)
     rng = seeded(who, rng)
     own = [tuple(sizes[axis] for axis in axes) for axes in shapes]

@@ -159,7 +159,10 @@ class TwoLayerOrder(Map):
             return z
         for name in ("P", "Q"):
             if (smallest := bounds(getattr(z, name))[0]) < 0:
-                raise ValueError(f"{cls.__name__}: {name} = {smallest} must be at least 0 (a squared length)")
+                raise ValueError(
+                    f"{cls.__name__}: {name} = {smallest} must be at least 0 (a squared length); pass "
+                    "TwoLayerOrder.of(...)"
+                )
         # |R| is at most sqrt(P Q) in exact arithmetic; for a one-unit network rounding may exceed this bound
         xp = arithmetic.namespace(*z)
         most = xp.sqrt(z.P) * xp.sqrt(z.Q) * (1 + cls.tolerance)

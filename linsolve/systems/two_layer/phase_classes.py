@@ -248,7 +248,9 @@ def _read(who: str, name: str, value: Any) -> tuple[list[Fraction], np.ndarray]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise TypeError(f"{who}: {name} is not a rectangular array ({MEANINGS[name]}); {error}") from error
+        raise TypeError(
+            f"{who}: {name} is not a rectangular array ({MEANINGS[name]}); make its rows equal in length"
+        ) from error
     if array.size == 0:
         raise ValueError(f"{who}: {name} has shape {array.shape}, which is empty ({MEANINGS[name]}); give at least one")
     if array.dtype.kind not in "iufUO":

@@ -182,7 +182,8 @@ def _refuse_uncompiled(xp: Any) -> None:
 
     if xp is not np:
         raise ValueError(
-            f"matrix_riccati: method = 'compiled' must be 'flow_map' for arrays of {xp.__name__} (it is for NumPy)"
+            f"matrix_riccati: method = 'compiled' must be 'flow_map' for arrays of {xp.__name__} (compiled code is "
+            "for NumPy); leave the method out"
         )
     if find_spec("numba") is None:
         raise ModuleNotFoundError(
