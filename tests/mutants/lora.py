@@ -14,14 +14,23 @@ class SolutionWithoutTheScale(ls.LoRA):
         return ls.LoRA.solution(self._with(scale=xp.ones_like(self.scale)), xp, t, z0)
 
 
-class NetworkWithoutTheScale(ls.LoRA):
+class NetworkWithoutTheScale(SolutionWithoutTheScale):
     """The scale left out of loss, velocity and solution alike, which agree with each other."""
 
-    def _factors(self):
-        return tuple(f / self.scale[..., None, None] for f in super()._factors())
+    def loss(self, xp, z):
+        return ls.LoRA.loss(self._with(scale=xp.ones_like(self.scale)), xp, z)
 
-    def _network(self):
-        return super()._network()._with(tau=super()._network().tau * self.scale)
+    def velocity(self, xp, z):
+        return ls.LoRA.velocity(self._with(scale=xp.ones_like(self.scale)), xp, z)
+
+    def descent(self, xp, z, gradient):
+        return ls.LoRA.descent(self._with(scale=xp.ones_like(self.scale)), xp, z, gradient)
+
+
+class StepOfTheState(ls.LoRA):
+    """A step of descent along the velocity of the Gram matrices, not of the adapters."""
+
+    step = ls.Flow.step
 
 
 class ScaleInThePaceOnly(ls.LoRA):
@@ -33,6 +42,9 @@ class ScaleInThePaceOnly(ls.LoRA):
 
 class RatioOfTheOtherAdapter(ls.LoRA):
     """The ratio of learning rates applied to A in place of B: the same pace, other adapters."""
+
+    def _paces(self):
+        return super()._paces()[::-1]
 
     def _factors(self):
         product, first, second = super()._factors()
@@ -48,6 +60,7 @@ START = ls.LoRA.of(FIRST, 2 * SECOND)
 LORA = {
     "solution without the scale": Mutant(SolutionWithoutTheScale(**FLOW.parameters()), START, "residual"),
     "network without the scale": Mutant(NetworkWithoutTheScale(**FLOW.parameters()), START, "definition"),
-    "scale in the pace only": Mutant(ScaleInThePaceOnly(**FLOW.parameters()), START, "definition"),
+    "scale in the pace only": Mutant(ScaleInThePaceOnly(**FLOW.parameters()), START, "residual"),
+    "step of the state": Mutant(StepOfTheState(**FLOW.parameters()), START, "step"),
     "ratio of the other adapter": Mutant(RatioOfTheOtherAdapter(**FLOW.parameters()), START, "definition"),
 }

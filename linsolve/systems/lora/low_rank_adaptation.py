@@ -254,20 +254,34 @@ class LoRA(Flow):
     def _restored(self, z: Any) -> Any:
         return self.State(*(v / f for f, v in zip(self._factors(), z, strict=True)))
 
-    # the problem
+    # the problem, in the adapters' own Gram matrices: those of the rescaled adapters may underflow
+
+    def _paces(self) -> tuple[Any, Any]:
+        """Return ``c / tau`` and ``rho c / tau``, the paces of A and B."""
+        first = (self.scale / self.tau)[..., None, None]
+        return first, self.ratio[..., None, None] * first
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``|S - W0 - c B A|^2 / 2``."""
-        return self._network().loss(xp, self._rescaled(z))
+        return xp.sum((self.target - self.map(xp, z)) ** 2, axis=(-2, -1)) / 2
 
     def descent(self, xp: Any, z: Any, gradient: Any) -> Any:
         """Return the velocity for a gradient with respect to ``B A``, by the chain rule."""
-        inner = WhitenedTwoLayer.State(*(v / f for f, v in zip(self._factors(), gradient, strict=True)))
-        return self._restored(self._network().descent(xp, self._rescaled(z), inner))
+        return self._velocity(xp, z, -gradient.product / self.scale[..., None, None])
 
     def velocity(self, xp: Any, z: Any) -> Any:
-        """Return the velocity of the rescaled adapters, restored."""
-        return self._restored(self._network().velocity(xp, self._rescaled(z)))
+        """Return the velocity of the product and the Gram matrices of the adapters."""
+        return self._velocity(xp, z, self.target - self.map(xp, z))
+
+    def _velocity(self, xp: Any, z: Any, e: Any) -> Any:
+        """Return the velocity for the error `e` of the map."""
+        (first, second), turned = self._paces(), xp.matrix_transpose
+        forth, back = turned(e) @ z.product, e @ turned(z.product)
+        return self.State(
+            second * (e @ z.gram_in) + first * (z.gram_out @ e),
+            first * (forth + turned(forth)),
+            second * (back + turned(back)),
+        )
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the solution of the two-layer network, restored; at ``t = 0`` bitwise equal to `z0`."""
@@ -290,7 +304,15 @@ class LoRA(Flow):
 
     def step(self, xp: Any, z: Any, h: Any) -> Any:
         """Return the state after one step of gradient descent on A and B."""
-        return self._restored(self._network().step(xp, self._rescaled(z), h))
+        e, turned = self.target - self.map(xp, z), xp.matrix_transpose
+        # A moves by B^T a, B by b A^T
+        a, b = (h * pace * e for pace in self._paces())
+        y, x, q = z.product, z.gram_in, z.gram_out
+        return self.State(
+            y + b @ x + q @ a + b @ turned(y) @ a,
+            x + turned(a) @ y + turned(y) @ a + turned(a) @ q @ a,
+            q + b @ turned(y) + y @ turned(b) + b @ x @ turned(b),
+        )
 
     # observables
 

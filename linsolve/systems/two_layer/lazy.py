@@ -254,7 +254,7 @@ class LazyTwoLayer(TwoLayer):
         start = cls.state(z0)
         if start.u.shape[-1:] != (h,):
             raise ValueError(
-                f"{who}: h = {h} must be the number of hidden units of z0 (its u has shape {start.u.shape}); say "
+                f"{who}: h = {h} must be the number of hidden units of z0, whose u has shape {start.u.shape}; say "
                 f"{start.u.shape[-1]}"
             )
         _refuse_other_inputs(who, "z0", start.w, x)

@@ -84,6 +84,26 @@ def test_gaussian_adapters_are_refused_with_their_distance_and_integrated():
     assert found.route == "DOP853"
 
 
+@pytest.mark.parametrize("size", [1e-115, 1e-120])
+def test_adapters_whose_rescaled_gram_matrices_underflow_are_integrated_and_descended(size):
+    a, b = ls.LoRA.init(3, 2, 3, size=size, rng=0)
+    flow = ls.LoRA(np.diag([4.0, 2.0, 2.0]), np.eye(3), scale=1e-60, ratio=1e-60, tau=1e-90)
+    state = flow.of(a, b)
+    with pytest.raises(OverflowError, match="gram_in = .* leaves the range of doubles"):
+        flow(1.0, state)
+    steps = 4
+    w1, w2 = a, b
+    for _ in range(steps):
+        e = np.diag([3.0, 1.0, 1.0]) - 1e-60 * (w2 @ w1)
+        w1, w2 = w1 + 0.25 * 1e30 * (w2.T @ e), w2 + 0.25 * 1e-30 * (e @ w1.T)
+    descended = ls.descend(flow, 1.0, state, step=1 / steps).state
+    integrated = ls.integrate(flow, 1.0, state).state
+    followed = flow.simulate(1.0, a, b).state
+    for found, wanted, tolerance in ((descended, flow.of(w1, w2), 1e-12), (integrated, followed, 1e-8)):
+        for value, right in zip(found, wanted, strict=True):
+            assert np.abs(value - right).max() <= tolerance * np.abs(right).max()
+
+
 def test_a_generic_start_learns_the_best_approximation_of_its_rank():
     rng = np.random.default_rng(1)
     target, base = rng.normal(size=(2, 5, 4))
