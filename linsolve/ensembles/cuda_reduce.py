@@ -14,7 +14,7 @@ from linsolve.core.query import Problem
 from linsolve.engines.cuda import device, kernel, prepared
 from linsolve.engines.cuda_source import TIMES, reduction
 from linsolve.ensembles.blocks import sequence
-from linsolve.ensembles.members import drawn
+from linsolve.ensembles.members import drawn, named
 from linsolve.ensembles.reductions import Histogram, requested
 from linsolve.ensembles.result import Ensemble
 
@@ -183,7 +183,8 @@ def ensemble(
     for number, first in enumerate(range(0, members, tile)):
         own = generator(seed, number)
         try:
-            problem = drawn(lambda _, n, own=own: factory(own, n), seed, number, min(tile, members - first), t)
+            draw = named(factory, first, passed=(xp.cuda.memory.OutOfMemoryError,))
+            problem = drawn(lambda _, n, own=own, draw=draw: draw(own, n), seed, number, min(tile, members - first), t)
             if len(problem.batch) > 1:
                 raise ValueError(
                     f"ensemble: batch = {problem.batch} must be members only on a device; make one at a time"

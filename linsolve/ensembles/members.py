@@ -15,8 +15,9 @@ from linsolve.core.parameters import own_axes
 from linsolve.core.query import Problem, heard, pose, refuse_inexact, refuse_outside_lifetime, spread
 from linsolve.core.trajectory import Trajectory
 from linsolve.ensembles.blocks import stream
+from linsolve.ensembles.execute import BlockError
 
-__all__ = ["Answer", "Tiles", "drawn", "names_of", "sliced", "values_of"]
+__all__ = ["Answer", "Tiles", "drawn", "named", "names_of", "sliced", "values_of"]
 
 PIECE = 1 << 14  # entries per state field of a piece; larger pieces do not fit the cache
 
@@ -103,6 +104,27 @@ class Tiles:
             lost.append(None if whole else (~finite).sum(axis=-1))
             answers.append(tuple(question(rows, None if whole else finite) for question in questions))
         return Answer(tuple(lost), tuple(answers))
+
+
+def named(factory: Callable[..., Any], first: int, passed: tuple[type[Exception], ...] = ()) -> Callable[..., Any]:
+    """Return the factory of members from `first` on; its errors, but for those `passed`, become a BlockError.
+
+    Raises
+    ------
+    BlockError
+        If the factory fails; the message contains the members and the error.
+    """
+
+    def draw(rng: Any, count: int) -> Any:
+        try:
+            return factory(rng, count)
+        except passed:
+            raise
+        except Exception as error:
+            what = f"ensemble: drawing members {first} to {first + count - 1} failed"
+            raise BlockError(f"{what}: {type(error).__name__}: {error}") from error
+
+    return draw
 
 
 def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, count: int, t: np.ndarray) -> Problem:

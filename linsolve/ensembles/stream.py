@@ -16,9 +16,9 @@ from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, listed, shown, times, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.ensembles.blocks import sequence
-from linsolve.ensembles.execute import BlockError, check_workers, run
+from linsolve.ensembles.execute import check_workers, run
 from linsolve.ensembles.gatherer import Gatherer
-from linsolve.ensembles.members import Answer, Tiles, drawn, names_of, values_of
+from linsolve.ensembles.members import Answer, Tiles, drawn, named, names_of, values_of
 from linsolve.ensembles.reductions import gatherers, requested
 from linsolve.ensembles.result import Ensemble
 
@@ -268,15 +268,7 @@ def _probe(
     factory: Any, seed: np.random.SeedSequence, count: int, t: np.ndarray, observe: tuple[str, ...]
 ) -> tuple[Any, dict[str, tuple[int, ...]]]:
     """Return the flow of a few members and the shapes of observables, after checking that the flow has them."""
-
-    def named(rng: np.random.Generator, count: int) -> Any:
-        try:
-            return factory(rng, count)
-        except Exception as error:
-            what = f"ensemble: drawing members 0 to {count - 1} failed"
-            raise BlockError(f"{what}: {type(error).__name__}: {error}") from error
-
-    problem = drawn(named, seed, 0, count, t)
+    problem = drawn(named(factory, 0), seed, 0, count, t)
     known = names_of(problem)
     for name in observe:
         if name not in known:

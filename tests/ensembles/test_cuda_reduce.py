@@ -9,7 +9,7 @@ from linsolve.engines import cuda, cuda_source
 from linsolve.engines.cuda import checked
 from linsolve.engines.cuda_source import TIMES, reduction
 from linsolve.engines.program import Tracer
-from linsolve.ensembles import Histogram, cuda_reduce, random_networks
+from linsolve.ensembles import BlockError, Histogram, cuda_reduce, random_networks
 from linsolve.studies.phases import wishart
 
 
@@ -200,6 +200,18 @@ def test_impossible_ensembles_are_refused(gpu, change, message):
     given = {"members": 10, "device": "cuda"} | change
     with pytest.raises(ValueError, match=message):
         ls.ensemble(random_networks(10), given.pop("members"), 1.0, **given)
+
+
+def test_a_factory_that_fails_is_named_with_its_members(gpu):
+    def failing(rng, count):
+        if count < cuda_reduce.LANES:
+            raise RuntimeError("no more networks")
+        return random_networks(10)(rng, count)
+
+    members = cuda_reduce.LANES + 5
+    with pytest.raises(BlockError, match=r"drawing members 16384 to 16388 failed: RuntimeError: no more") as caught:
+        ls.ensemble(failing, members, 1.0, device="cuda", tile=cuda_reduce.LANES)
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_batches_of_several_axes_are_refused(gpu):

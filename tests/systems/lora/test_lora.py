@@ -89,7 +89,7 @@ def test_adapters_whose_rescaled_gram_matrices_underflow_are_integrated_and_desc
     a, b = ls.LoRA.init(3, 2, 3, size=size, rng=0)
     flow = ls.LoRA(np.diag([4.0, 2.0, 2.0]), np.eye(3), scale=1e-60, ratio=1e-60, tau=1e-90)
     state = flow.of(a, b)
-    with pytest.raises(OverflowError, match="gram_in = .* leaves the range of doubles"):
+    with pytest.raises(OverflowError, match=r"gram_in = .* leaves the range of doubles"):
         flow(1.0, state)
     steps = 4
     w1, w2 = a, b
