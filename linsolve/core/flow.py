@@ -249,6 +249,13 @@ class Flow(Parametrized):
             If an argument is invalid, or a time lies outside the solution's lifetime.
         OverflowError
             If intermediate results, such as squares of the initial state, leave the range of doubles.
+
+        Notes
+        -----
+        While JAX traces the call (`jax.jit`, `jax.vmap`, `jax.grad`), values are unknown. A start outside of the
+        conditions, and a time outside of the lifetime, then give nan in place of an error. In JAX ``t = inf`` is the
+        time 1.3e154, by which limits are reached at rates above 1e-152. Slower ones raise OverflowError; while JAX
+        traces, the result is the state at 1.3e154, which is not the limit: change the units of time there.
         """
         problem = detached(traced_checks(pose(self, t, z0)))
         state = answer(problem, out, engine, threads)

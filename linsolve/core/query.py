@@ -155,7 +155,7 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
             raise
 
 
-_NEAR = 1e-3  # distance of a state at t = inf from the limit, relative to its size
+_NEAR = 1e-9  # distance of a state at t = inf from the limit, relative to its size
 _LATE = 1e150  # later times may overflow in products with rates
 
 
@@ -212,14 +212,17 @@ def _refuse_unreached(problem: Problem, state: Any) -> None:
         axes = tuple(range(-len(own), 0))
         size = np.maximum(np.abs(end).max(axis=axes, keepdims=True), np.abs(start).max(axis=axes, keepdims=True))
         if not (np.abs(found[late] - end) <= _NEAR * size).all():
-            refuse_overflow(problem)
+            raise OverflowError(
+                f"{type(problem.flow).__name__}: t = inf must be reached by 1.3e154, which stands for it in JAX (time; "
+                "rates below 1e-152 are slower); give NumPy arrays, or rescale"
+            )
 
 
 def clock(xp: Any, t: Any, ndim: int) -> Any:
     """Return times with `ndim` batch axes; in JAX `t = inf` is a large number, whose products with 0 are not nan.
 
-    The limit is reached by this time, 1.3e154 in doubles, unless rates are below 1e-153: `answer` refuses these, except
-    while JAX traces.
+    The limit is reached by this time, 1.3e154 in doubles, unless rates are below 1e-152: `answer` refuses these. While
+    JAX traces, the values are unknown, and the result is the state at this time.
     """
     if ndim:
         t = xp.reshape(t, t.shape + (1,) * ndim)
