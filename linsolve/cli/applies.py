@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-__all__ = ["EXAMPLE", "HELP", "add", "add_network", "read_rates", "run"]
+__all__ = ["EXAMPLE", "HELP", "add", "add_network", "read_network", "read_rates", "run"]
 
 HELP = "find the exact solution that holds for a network, or the nearest one and its error"
 EXAMPLE = "linsolve applies weights.npz digits --center"
@@ -62,10 +62,24 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="set the size of that difference, as a share of the largest output [0.01]; needs --step",
     )
+    parser.add_argument(
+        "--base", metavar="FILE", help="add the frozen map in this .npz file, its only array, to the outputs (LoRA)"
+    )
+    parser.add_argument(
+        "--scale", type=float, metavar="C", help="multiply the product of the layers by this factor, alpha/rank in LoRA"
+    )
+    parser.add_argument(
+        "--context",
+        type=float,
+        metavar="N",
+        help="take WEIGHTS as heads of linear attention (arrays value, key_query, or value, key, query) and DATA as a "
+        ".npz file of the covariance of the tokens (array covariance) or of sequences (arrays tokens, targets) with "
+        "this number of tokens in a context",
+    )
 
 
-def _network(options: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
-    """Return weights, data, and the arguments base, scale and context."""
+def read_network(who: str, options: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
+    """Return weights, data, and the arguments base, scale and context of the command `who`."""
     from linsolve.solvability.architecture_files import read_attention, read_base
     from linsolve.solvability.files import read_data, read_weights
 
@@ -73,12 +87,12 @@ def _network(options: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
     if options.context is not None:
         for name in ("layers", "target", "center", "test", "base"):
             if getattr(options, name):
-                raise ValueError(f"applies: --{name} does not go with --context (linear attention); leave it out")
-        return *read_attention(options.weights, options.data), others
-    weights = read_weights(options.weights, names=options.layers)
-    data = read_data(options.data, target=options.target, center=options.center, test=options.test)
+                raise ValueError(f"{who}: --{name} does not go with --context (linear attention); leave it out")
+        return *read_attention(who, options.weights, options.data, options.context), others
+    weights = read_weights(options.weights, who, options.layers)
+    data = read_data(options.data, target=options.target, center=options.center, who=who, test=options.test)
     if options.base is not None:
-        others["base"] = read_base(options.base)
+        others["base"] = read_base(who, options.base)
     return weights, data, others
 
 
@@ -105,20 +119,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="count a sample as correct up to this squared error [a tenth of the training error of the start]; needs "
         "test samples",
     )
-    parser.add_argument(
-        "--base", metavar="FILE", help="add the frozen map in this .npz file, its only array, to the outputs (LoRA)"
-    )
-    parser.add_argument(
-        "--scale", type=float, metavar="C", help="multiply the product of the layers by this factor, alpha/rank in LoRA"
-    )
-    parser.add_argument(
-        "--context",
-        type=float,
-        metavar="N",
-        help="take WEIGHTS as heads of linear attention (arrays value, key_query, or value, key, query) and DATA as a "
-        ".npz file of the covariance of the tokens (array covariance) or of sequences (arrays tokens, targets) with "
-        "this number of tokens in a context",
-    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--all", action="store_true", help="print every flow with every condition, and all nearby cases")
     form.add_argument("--json", action="store_true", help="print the verdict as JSON")
@@ -138,7 +138,7 @@ def run(options: argparse.Namespace) -> int:
     from linsolve.solvability.activation import spelled
     from linsolve.solvability.answer import answered
 
-    weights, data, others = _network(options)
+    weights, data, others = read_network("applies", options)
     rates = read_rates("applies", options.rates)
     verdict = answered(
         weights.layers, data.pair, rates, covariances=data.covariances, until=options.until,

@@ -25,7 +25,6 @@ class OneLine(argparse.ArgumentParser):
         # argparse takes -1e-3 and -1,2 for the names of options
         self._negative_number_matcher = re.compile(r"-(\d|\.\d|inf|nan)")
         self._given: set[str] = set()  # options of this call
-        self.elsewhere: dict[str, str] = {}  # options of other commands, and their place in words
 
     def parse_known_args(self, *args: Any, **options: Any) -> Any:
         """Parse arguments; an option is refused if it is given twice, unless it collects values."""
@@ -62,7 +61,6 @@ class OneLine(argparse.ArgumentParser):
         options = [name for action in self._actions for name in action.option_strings]
         name = extra[0].split("=")[0]
         near = _nearest(name, options) if name.startswith("-") else ""
-        near = f"; {name} is {self.elsewhere[name]}" if name in self.elsewhere else near
         self.error(f"unrecognized arguments: {' '.join(extra)}{near}")
 
 

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from linsolve.cli.applies import add_network, read_rates
-from linsolve.cli.exit_status import OneLine
+from linsolve.cli.applies import add_network, read_network, read_rates
 from linsolve.cli.result import add_json, print_json
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
@@ -22,7 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Train the linear network in WEIGHTS on the data set DATA by gradient flow: in closed form if "
         "an exact solution holds, otherwise by integrating the weights. Write weights, map, losses and tangent kernel, "
-        "figures and a page."
+        "figures and a page. Adapters of a frozen map need --base and --scale, heads of linear attention --context."
     )
     add_network(parser)
     parser.add_argument(
@@ -36,32 +35,27 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", metavar="DIR", help="write the results to this folder [solve-WEIGHTS]")
     add_json(parser, "route, notes, losses and files")
-    if isinstance(parser, OneLine):
-        place = "an option of `linsolve applies` and an argument of ls.solve"
-        parser.elsewhere = dict.fromkeys(("--base", "--scale", "--context"), place)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     from linsolve.solvability.activation import spelled
-    from linsolve.solvability.files import read_data, read_weights
-    from linsolve.solvability.solve import checked_step, solved
+    from linsolve.solvability.solve import solved
     from linsolve.studies.network.report import check_destination, left_out, write
 
     times = _times(options.t)
     path = Path(options.weights)
     source = f"{path.resolve()} and {_resolved(options.data)}"
-    if options.test is not None:
-        source += f" with the test samples {_resolved(options.test)}"
+    for name, words in (("test", "test samples"), ("base", "frozen map")):
+        if (given := getattr(options, name)) is not None:
+            source += f" with the {words} {_resolved(given)}"
     folder = check_destination(f"solve-{path.stem}" if options.out is None else options.out, source)
-    weights = read_weights(options.weights, "solve", options.layers)
-    unit = spelled("solve", options.activation)
-    rates = read_rates("solve", options.rates)
-    data = read_data(options.data, target=options.target, center=options.center, who="solve", test=options.test)
+    weights, data, others = read_network("solve", options)
     traj = solved(
-        weights.layers, data.pair, times, rates, weights.biases, unit, options.rtol, options.tolerance,
-        data.covariances, weights.names, checked_step("solve", options.step, options.within),
-        data.test,
+        weights.layers, data.pair, times, read_rates("solve", options.rates), bias=weights.biases,
+        activation=spelled("solve", options.activation), rtol=options.rtol, tolerance=options.tolerance,
+        covariances=data.covariances, step=options.step, within=options.within, test=data.test, names=weights.names,
+        **others,
     )  # fmt: skip
     files = write(traj, data, folder, source, weights.notes)
     notes = [*weights.notes, *traj.notes, *left_out(traj, data)]

@@ -148,4 +148,5 @@ def _trajectory(traj: NetworkTrajectory, frozen: np.ndarray, scale: float, depth
     values["map"] = lambda: inner["map"] + frozen
     values["singular_values"] = lambda: np.linalg.svd(inner["map"] + frozen, compute_uv=False)
     note = "the closed form is that of the equivalent network, layers scale^(1/L) W on the targets y - W0 x."
-    return dataclasses.replace(traj, values=values, notes=(*traj.notes, note))
+    kind = "linear update of a frozen map"
+    return dataclasses.replace(traj, values=values, notes=(*traj.notes, note), kind=kind)

@@ -17,7 +17,7 @@ from linsolve.solvability.generalization import generalization
 from linsolve.solvability.held_out import read_test
 from linsolve.solvability.integration import WHO
 from linsolve.solvability.rank_one import Heads, judge_heads
-from linsolve.solvability.solve import checked_step, solved
+from linsolve.solvability.solve import checked_step, of_layers
 from linsolve.solvability.trajectory import NetworkTrajectory
 from linsolve.solvability.verdict import Verdict
 
@@ -50,7 +50,9 @@ def answered(
         tolerance = found.tolerance  # of its mirror symmetry
 
     def at(times: Any, rule: Rule | None = None) -> NetworkTrajectory:
-        return solved(weights, data, times, rates, bias, activation, 1e-10, tolerance, covariances, names, rule)
+        return of_layers(
+            weights, data, times, rates, bias, activation, 1e-10, tolerance, covariances, names, rule, None
+        )
 
     if test is not None:
         network = read(WHO, weights, data, rates, covariances, tolerance, names, bias)

@@ -32,12 +32,16 @@ class Weights(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Samples ``(X, Y)``, or second moments, and test samples; `name` is that of the source."""
+    """Samples ``(X, Y)``, or second moments, and test samples; `name` is that of the source.
+
+    With a `context`, `pair` is the covariance of tokens or the pair (tokens, targets) of sequences.
+    """
 
     name: str
     pair: tuple[np.ndarray, np.ndarray]
     covariances: bool
     test: tuple[np.ndarray, np.ndarray] | None = None
+    context: float | None = None
 
 
 class _Entry(NamedTuple):

@@ -25,7 +25,7 @@ from linsolve.systems.attention import heads
 from linsolve.systems.attention.linear_attention import LinearAttention
 from linsolve.systems.attention.tokens import curvature, least_error
 
-__all__ = ["HeadsMatch", "Tokens", "are_sequences", "attending", "features", "read_tokens", "refuse_large"]
+__all__ = ["HeadsMatch", "Tokens", "are_sequences", "attending", "best_map", "features", "read_tokens", "refuse_large"]
 
 LARGEST, SMALLEST = 1e30, 1e-30  # entry of tokens, targets and weights
 NAMES = ("key_query", "value")
@@ -107,13 +107,11 @@ def attending(who: str, weights: Any, data: Any, rates: Any, covariances: Any, t
         tokens, pair, moment = None, *features(who, "data", data, covariances, context, d)
         held_out = None if test is None else features(who, "test", test, covariances, context, d)[0]
         variance, axes = np.linalg.eigh(moment)
-        best = np.linalg.lstsq(*pair)[0].reshape(d, d)
     else:
         _refuse_test(who, test)
         tokens = read_tokens(who, data, context, d)
         pair, variance, axes = tokens.moments, tokens.variance, tokens.axes
-        best = (axes / tokens.curvature) @ axes.T
-    wanted = np.einsum("ak,ab,bk->k", axes, best, axes)
+    wanted = np.einsum("ak,ab,bk->k", axes, best_map(who, data, context, d)[0], axes)
     kept = np.flatnonzero(np.abs(wanted) > 1e-12 * np.abs(wanted).max())[::-1]
     probes = np.einsum("ak,bk->kab", axes[:, kept], axes[:, kept]).reshape(-1, 1, d * d)
     return Equivalent(
@@ -122,6 +120,17 @@ def attending(who: str, weights: Any, data: Any, rates: Any, covariances: Any, t
         lambda verdict: _verdict(verdict, (value, key_query), tokens, speeds),
         lambda traj: _trajectory(traj, key_query.shape, tokens),
     )  # fmt: skip
+
+
+def best_map(who: str, data: Any, context: Any, d: int) -> tuple[np.ndarray, float]:
+    """Return the map of heads with the least loss, shape (d, d), on tokens of a covariance or on sequences."""
+    if not are_sequences(data):
+        tokens = read_tokens(who, data, context, d)
+        least = float(least_error(np, np.asarray(tokens.context), tokens.variance)) / 2
+        return (tokens.axes / tokens.curvature) @ tokens.axes.T, least
+    (inputs, targets), _ = features(who, "data", data, False, context, d)
+    found = np.linalg.lstsq(inputs, targets)[0]
+    return found.reshape(d, d), float(np.mean((targets - inputs @ found) ** 2)) / 2
 
 
 def _refuse_test(who: str, test: Any) -> None:
@@ -252,4 +261,4 @@ def _trajectory(traj: NetworkTrajectory, shape: tuple[int, ...], tokens: Tokens 
     if tokens is not None:
         least = float(least_error(np, np.asarray(tokens.context), tokens.variance)) / 2
         values["loss"] = lambda: inner["loss"] + least
-    return dataclasses.replace(traj, values=values)
+    return dataclasses.replace(traj, values=values, kind="linear attention")

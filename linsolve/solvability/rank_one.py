@@ -241,6 +241,10 @@ def solve_heads(who: str, heads: Heads, t: Any, rtol: Any, tolerance: Any) -> Ne
         order, place = np.unique(times, return_inverse=True)
         weights = [w[place.reshape(times.shape)] for w in heads.path(order, rtol)]
     maps = _map(weights)
-    own = {name: w / scale for name, w, scale in zip(NAMES, weights, heads.scales, strict=True)}
-    values = Deferred(map=lambda: maps, loss=lambda: heads.moments.loss(maps)) | own
-    return NetworkTrajectory(times, route, flow, (), values)
+    own = Deferred() | {name: w / scale for name, w, scale in zip(NAMES, weights, heads.scales, strict=True)}
+    values = own | Deferred(
+        map=lambda: maps,
+        singular_values=lambda: np.asarray(np.linalg.svd(maps, compute_uv=False)),
+        loss=lambda: heads.moments.loss(maps),
+    )
+    return NetworkTrajectory(times, route, flow, (), values, kind="linear attention")

@@ -24,7 +24,7 @@ from linsolve.solvability.rank_one import Heads, solve_heads
 from linsolve.solvability.routes import by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["NetworkTrajectory", "checked_step", "solve", "solved"]
+__all__ = ["NetworkTrajectory", "checked_step", "of_layers", "solve", "solved"]
 
 FINEST = 1e-15  # directions of the samples below it are rounding
 
@@ -189,16 +189,28 @@ def solve(
     >>> ls.solve([[[0.0]]], ([[1.0]], [3.0]), [0.0, float("inf")], test=([[2.0]], [5.0]))["test_loss"].tolist()
     [12.5, 0.5]
     """
+    return solved(
+        weights, data, t, rates, bias=bias, activation=activation, rtol=rtol, tolerance=tolerance,
+        covariances=covariances, step=step, within=within, test=test, base=base, scale=scale, context=context,
+    )  # fmt: skip
+
+
+def solved(
+    weights: Any, data: Any, t: Any, rates: Any, *, bias: Any, activation: Any, rtol: Any, tolerance: Any,
+    covariances: Any, step: Any, within: Any, test: Any, base: Any, scale: Any, context: Any,
+    names: Sequence[str] | None = None,
+) -> NetworkTrajectory:  # fmt: skip
+    """Return the trajectory; see `solve`. Error messages name the layers by `names`."""
     rule = checked_step(WHO, step, within)
     other = recognized(
-        WHO, weights, data, rates, covariances, tolerance, bias, test, None, step, activation, base, scale, context
+        WHO, weights, data, rates, covariances, tolerance, bias, test, names, step, activation, base, scale, context
     )
     if isinstance(other, Heads):
         return solve_heads(WHO, other, t, rtol, tolerance)
     if other is None:
-        return solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, rule=rule, test=test)
+        return of_layers(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, names, rule, test)
     weights, data, rates, covariances, test, names = other[:6]
-    found = solved(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, names, rule, test)
+    found = of_layers(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, names, rule, test)
     return other.trajectory(found)
 
 
@@ -213,21 +225,11 @@ def checked_step(who: str, step: Any, within: Any) -> tuple[float, float] | None
     return number(who, "step", step, meaning="of gradient descent, in units of time", example=0.01), within
 
 
-def solved(
-    weights: Any,
-    data: Any,
-    t: Any,
-    rates: Any,
-    bias: Any,
-    activation: Any,
-    rtol: Any,
-    tolerance: Any,
-    covariances: bool,
-    names: Sequence[str] | None = None,
-    rule: tuple[float, float] | None = None,
-    test: Any = None,
-) -> NetworkTrajectory:
-    """Return the trajectory; see `solve`. Error messages name the layers by `names`; `rule` is from `checked_step`."""
+def of_layers(
+    weights: Any, data: Any, t: Any, rates: Any, bias: Any, activation: Any, rtol: Any, tolerance: Any,
+    covariances: bool, names: Sequence[str] | None, rule: tuple[float, float] | None, test: Any,
+) -> NetworkTrajectory:  # fmt: skip
+    """Return the trajectory of a network of layers; `rule` is from `checked_step`."""
     unit = read_activation(WHO, activation)
     refuse_unpaired(WHO, data, covariances is True)  # before t, which solve(weights, X, Y, t) would take for Y
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)

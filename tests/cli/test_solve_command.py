@@ -9,6 +9,7 @@ import pytest
 
 import linsolve as ls
 from linsolve.__main__ import main
+from linsolve.solvability.files import Data
 from linsolve.studies.network.figures import FIGURES as DRAWN
 from linsolve.studies.network.figures import best
 
@@ -90,6 +91,55 @@ def test_second_moments_and_kernels_beyond_the_file_are_left_out_and_said_to_be(
     assert "the tangent kernel has more than 1 entries and is not written" in capsys.readouterr().out
 
 
+def other_networks(gen):
+    """Return arrays of the files of networks that are not layers alone, options, arguments of `ls.solve`, and words."""
+    a, b = ls.LoRA.init(4, 2, 2, size=0.1, rng=0)
+    X, Y, base = gen.normal(size=(30, 4)), gen.normal(size=(30, 2)), gen.normal(size=(2, 4))
+    lora = {"base": base, "scale": 2.0}
+    value, key_query = ls.LinearAttention.init(2, 3, scale=0.2, rng=0)
+    merged, single = (
+        {"value": value, "key_query": key_query},
+        {"value": np.ones(2), "key": np.eye(2), "query": np.eye(2)},
+    )
+    covariance, sequences = (
+        np.diag([1.0, 2.0]),
+        {"tokens": gen.normal(size=(50, 9, 2)), "targets": gen.normal(size=(50, 9))},
+    )
+    return {
+        "LoRA": ({"W1": a, "W2": b}, {"X": X, "Y": Y}, lora, ([a, b], (X, Y)), "a 4-2-2 linear update of a frozen map"),
+        "merged heads": (merged, {"covariance": covariance}, {}, ((value, key_query), covariance), "linear attention"),
+        "heads": (single, {"covariance": covariance}, {}, (tuple(single.values()), covariance), "linear attention"),
+        "sequences": (merged, sequences, {}, ((value, key_query), tuple(sequences.values())), "linear attention"),
+    }
+
+
+@pytest.mark.parametrize("name", ["LoRA", "merged heads", "heads", "sequences"])
+def test_adapters_and_heads_are_those_of_solve(folder, capsys, name):
+    weights, data, options, arguments, words = other_networks(np.random.default_rng(1))[name]
+    options = options or {"context": 8}
+    given = [f"--{key}={value}" for key, value in options.items() if key != "base"]
+    if "base" in options:
+        np.savez("base.npz", W0=options["base"])
+        given += ["--base", "base.npz"]
+    np.savez("heads.npz", **weights)
+    np.savez("its.npz", **data)
+    assert main(["solve", "heads.npz", "its.npz", "--t", "0,0.5,2", "--out", "here", *given]) == 0
+    traj = ls.solve(*arguments, [0.0, 0.5, 2.0], **options)
+    assert capsys.readouterr().out.startswith(f"route: {traj.route}\n")
+    with np.load("here/trajectories.npz", allow_pickle=False) as found:
+        assert set(found.files) == {"t", *traj.keys()}
+        for each in traj:
+            np.testing.assert_array_equal(found[each], traj[each])
+    page = (folder / "here" / "report.html").read_text("utf-8")
+    assert f"Training of {words} on its" in page
+    reached = ls.solve(*arguments, 300.0, **options)  # the dashed lines are where training ends
+    run = best(traj, Data("its", arguments[1], False, context=options.get("context")))
+    if name in ("LoRA", "merged heads"):
+        assert np.abs(reached["map"] - run.map).max() <= 1e-6 * np.abs(run.map).max()
+        assert abs(reached["loss"] - run.loss) <= 1e-6 * run.loss
+    assert run.loss <= reached["loss"] * (1 + 1e-12)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -98,7 +148,17 @@ def test_second_moments_and_kernels_beyond_the_file_are_left_out_and_said_to_be(
         (["--t", f"0:1:{10**20}"], "must have 2 to 1000000 times"),
         (["--t", "1,0"], "finite and increasing from 0 or later"),
         (["--t", "0,inf"], "finite and increasing from 0 or later"),
-        (["--t", "0,1", "--base", "w.npz"], "--base is an option of `linsolve applies` and an argument of ls.solve"),
+        (["--t", "0,1", "--base", "w.npz"], "solve: base = w.npz does not exist"),
+        (
+            ["--t", "0,1", "--base", "moments.npz"],
+            "solve: base = moments.npz has the arrays Sigma_xx, Sigma_yx but must",
+        ),
+        (["--t", "0,1", "--scale", "0"], "solve: scale = 0.0 must be"),
+        (
+            ["--t", "0,1", "--context", "3"],
+            "solve: weights = deep.npz has the arrays W1, W2, W3 but must have value and",
+        ),
+        (["--t", "0,1", "--context", "3", "--center"], "solve: --center does not go with --context"),
         (["--t", "0,1", "--center", "--center"], "argument --center: given twice; give it once"),
         (["--t", "0,1", "--json", "--json"], "argument --json: given twice; give it once"),
         (["--t", "0,x"], "solve: t = '0,x' must be times"),
@@ -121,7 +181,7 @@ def test_bad_uses_are_one_line_and_leave_nothing(folder, capsys, arguments, mess
 def test_the_destination_is_checked_before_the_computation(folder, capsys, monkeypatch):
     from linsolve.solvability import solve
 
-    monkeypatch.setattr(solve, "solved", lambda *a: pytest.fail("computed"))
+    monkeypatch.setattr(solve, "solved", lambda *a, **options: pytest.fail("computed"))
     (folder / "mine").mkdir()
     (folder / "mine" / "notes.txt").write_text("mine")
     assert main(["solve", "deep.npz", "data.npz", "--t", "0,1", "--out", "mine"]) == 2
@@ -137,7 +197,7 @@ def test_both_losses_are_drawn_whole_on_one_axis(folder):
             traj = ls.solve([np.zeros((1, 4))], pair, times, test=(inputs, factor * inputs @ w.T))
             with ls.plot.figure() as (_, ax), warnings.catch_warnings():
                 warnings.simplefilter("error")
-                DRAWN["loss"].draw(best(traj, pair, covariances=False), ax)
+                DRAWN["loss"].draw(best(traj, Data("", pair, covariances=False)), ax)
                 assert ax.get_ylim()[1] >= max(traj["test_loss"].max(), traj["loss"].max())
                 assert ax.get_yscale() == ("log" if last > 1 else "linear")
                 assert ax.get_ylabel() == "loss $L$"

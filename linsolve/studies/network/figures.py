@@ -9,6 +9,8 @@ import numpy as np
 
 from linsolve import plot
 from linsolve.plot.axes import LABELS, falls, scale_axis
+from linsolve.solvability.files import Data
+from linsolve.solvability.heads import best_map
 from linsolve.solvability.trajectory import NetworkTrajectory
 
 __all__ = ["FIGURES", "Figure", "Run", "best"]
@@ -34,10 +36,12 @@ class Figure(NamedTuple):
     caption: str
 
 
-def best(traj: NetworkTrajectory, pair: tuple[np.ndarray, np.ndarray], covariances: bool) -> Run:
-    """Return the trajectory with the best linear map; with biases, the best affine map."""
-    first, second = (np.asarray(each, dtype=float) for each in pair)
-    if covariances:
+def best(traj: NetworkTrajectory, data: Data) -> Run:
+    """Return the trajectory with the best linear map; with biases, the best affine map; that of attention."""
+    if data.context is not None:
+        return Run(traj, *best_map("solve", data.pair, data.context, traj["map"].shape[-1]))
+    first, second = (np.asarray(each, dtype=float) for each in data.pair)
+    if data.covariances:
         return Run(traj, np.atleast_2d(second) @ np.linalg.pinv(first, hermitian=True), 0.0)
     inputs, outputs = first, second.reshape(len(first), -1)
     if "offset" in traj:

@@ -57,7 +57,7 @@ def write(traj: NetworkTrajectory, data: Data, folder: Path, of: str, notes: Seq
     list of Path
         The files.
     """
-    run, notes = best(traj, data.pair, data.covariances), [*notes, *left_out(traj, data)]
+    run, notes = best(traj, data), [*notes, *left_out(traj, data)]
     with whole_results("solve", folder, of) as made:
         save_arrays(made / "trajectories.npz", _arrays(traj, data))
         _write_scalars(traj, made / "scalars.csv")
@@ -77,7 +77,10 @@ def _arrays(traj: NetworkTrajectory, data: Data) -> dict[str, np.ndarray]:
 
 def left_out(traj: NetworkTrajectory, data: Data) -> list[str]:
     """Return a note if the tangent kernel is too large to be written."""
-    if "ntk" not in traj or len(traj.t) * np.asarray(data.pair[1]).size ** 2 <= LARGE:
+    if "ntk" not in traj:
+        return []
+    targets = np.asarray(data.pair[1])
+    if len(traj.t) * (targets.size if data.context is None else len(targets)) ** 2 <= LARGE:
         return []
     return [f"the tangent kernel has more than {LARGE} entries and is not written."]
 
@@ -90,14 +93,20 @@ def _write_scalars(traj: NetworkTrajectory, path: Path) -> None:
     np.savetxt(path, rows, "%.17g", delimiter=",", header=",".join(["t", *columns]), comments="")
 
 
+def _biases(traj: NetworkTrajectory) -> str:
+    return "with biases" if "offset" in traj else "without biases"
+
+
 def _page(run: Run, data: Data, notes: Sequence[str]) -> str:
     traj = run.traj
     widths = [traj["map"].shape[-1], *(traj[name].shape[-2] for name in traj if name[0] == "w")]
-    title = f"Training of a {'-'.join(map(str, widths))} {traj.kind} on {data.name}"
-    loss = traj["loss"]
+    subject, parts = f"a {'-'.join(map(str, widths))} {traj.kind}", Row("layers", str(len(widths) - 1), _biases(traj))
+    if data.context is not None:
+        subject, parts = traj.kind, Row("heads", str(traj["value"].shape[-1]), f"contexts of {data.context:g} tokens")
+    title, loss = f"Training of {subject} on {data.name}", traj["loss"]
     rows = [
         Row("route", traj.route, "closed form" if traj.flow is not None else "the weights are integrated"),
-        Row("layers", str(len(widths) - 1), "with biases" if "offset" in traj else "without biases"),
+        parts,
         Row("times", str(len(traj.t)), f"{traj.t[0]:.4g} to {traj.t[-1]:.4g}"),
         Row("loss, start to end", f"{loss[0]:.4g} to {loss[-1]:.4g}", "half the mean squared error"),
         Row("loss of the best linear map", f"{run.loss:.4g}", "0 by definition for second moments" * data.covariances),
