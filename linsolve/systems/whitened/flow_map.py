@@ -245,7 +245,7 @@ def _weights(xp: Any, t: Any, start: Start) -> _Weights:
         pull = xp.exp(start.rate * t)
         weigh = xp.sqrt(integral_of_decay(xp, t, 2 * start.rate))
         weigh = xp.where(start.rate > 0, pull * weigh, weigh)
-    column = start.size * (start.first @ weigh[..., None])[..., 0]
+    column = start.size * _first(xp, weigh, start)
     return _Weights(weigh, pull, 1 / xp.where(column > 1, column, xp.ones_like(column)))
 
 
@@ -255,7 +255,7 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
     The first nonzero entry of a column has the largest weight of the column.
     """
     weigh, lean, shift = log_flow_map(xp, t, start.rate, start.frame.spread, start.frame.lead, start.slow)
-    first = (start.first @ weigh[..., None])[..., 0]
+    first = _first(xp, weigh, start)
     level = first + start.log + shift
     size = xp.where(start.size > 0, start.size, xp.ones_like(start.size))
     less = xp.where(level < 0, level, 0 * level)
@@ -263,6 +263,11 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
     apart = xp.exp(xp.where(apart < 0, apart, 0 * apart) + less[..., None])
     scaled = start.rows / size[..., None] * apart
     return scaled, scaled * xp.exp(lean)[..., None, :], xp.exp(less - level)
+
+
+def _first(xp: Any, weigh: Any, start: Start) -> Any:
+    """Return the weight of the first nonzero entry of each column, shape (times, members, r)."""
+    return xp.take_along_axis(weigh, start.first[None, ...], axis=-1)
 
 
 def _fed(xp: Any, t: Any, frame: Frame) -> Any:
