@@ -68,14 +68,14 @@ def test_blocks_give_the_bits_of_the_plain_formula(name, t, monkeypatch):
     problem = members.drawn(factory, np.random.SeedSequence(0), 3, 1500, t)
     assert members.traceable(type(problem.flow), names)
     monkeypatch.setattr(members, "BLOCKS", 1)
-    with np.errstate(all="raise"):
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
         blocks = members.values_of(problem, names)
     monkeypatch.setattr(members, "unjudged", None)
     monkeypatch.setattr(members, "BLOCKS", 1e9)
     for a, b in zip(blocks, members.values_of(problem, names), strict=True):
         assert a.flags.c_contiguous
         np.testing.assert_array_equal(a, b)
-    if name == "extreme":
+    if name == "extreme" and t.ndim:
         assert not np.isfinite(blocks[0]).all()
         assert np.isfinite(blocks[0]).any()
 
