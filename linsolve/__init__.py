@@ -13,9 +13,7 @@ from linsolve.core.parameters import parameter
 from linsolve.core.query import NotExact, evaluate_by, iterate_by
 from linsolve.core.registry import on_use
 from linsolve.core.series import draw_by
-from linsolve.core.tasks import sequence
 from linsolve.core.trajectory import Trajectory
-from linsolve.core.verify import verify
 from linsolve.core.version import VERSION
 from linsolve.solvability import applies
 from linsolve.systems import flows, laws
@@ -37,10 +35,12 @@ _WHERE = {
     "phases": "linsolve.studies.phases:",
     "plot": "linsolve.plot:",
     "published": "linsolve.papers.published:",
+    "sequence": "linsolve.core.tasks",
     "sgd": "linsolve.solvability.sgd",
     "solve": "linsolve.solvability.solve",
     "sweep": "linsolve.ensembles.sweep_grid",
     "to_code": "linsolve.papers.standalone",
+    "verify": "linsolve.core.verify",
     **flows.WHERE,
 }
 
@@ -58,8 +58,6 @@ __all__ = [
     "laws",
     "observable",
     "parameter",
-    "sequence",
-    "verify",
     *_WHERE,
 ]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 import numbers
 import operator
 import os
 from collections.abc import Collection, Iterable, Mapping
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -146,6 +144,8 @@ def shown(value: Any) -> str:
     try:
         text = " ".join(repr(plain).split())
     except ValueError:  # Python does not print integers of more than 4300 digits
+        from decimal import Decimal
+
         text = f"{Decimal(value):.3g}" if isinstance(value, int) else type(value).__name__
     if len(text) <= 120:
         return text
@@ -241,6 +241,8 @@ def rounded_up(value: float) -> str:
     >>> rounded_up(1 / 3), rounded_up(2.0)
     ('0.334', '2')
     """
+    from decimal import ROUND_CEILING, Context
+
     return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(value)):.3g}"
 
 
@@ -440,6 +442,8 @@ def refuse_beyond_memory(who: str, sizes: Mapping[str, int], meaning: str) -> No
     """
     size = 8 * math.prod(sizes.values())
     if size > _MEMORY:
+        from decimal import Decimal
+
         name = max(sizes, key=sizes.__getitem__)
         raise ValueError(
             f"{who}: {name} = {Decimal(sizes[name]):.3g} makes arrays of {Decimal(size):.2g} bytes ({meaning}), more "
@@ -494,6 +498,8 @@ def times(who: str, t: Any) -> Any:
 
 def unknown_name(who: str, what: str, name: object, known: Iterable[str]) -> str:
     """Return the error message for an unknown name, with the nearest known name."""
+    import difflib
+
     known = list(known)
     close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""

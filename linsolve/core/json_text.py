@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +18,8 @@ def json_text(value: Any, indent: int | None = None) -> str:
     >>> json_text({"loss": float("inf"), "t": (0.0, 1.0)})
     '{"loss": null, "t": [0.0, 1.0]}'
     """
+    import json
+
     return json.dumps(plain(value), allow_nan=False, indent=indent)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 
 __all__ = ["html_table"]
@@ -16,6 +15,8 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], n
     >>> html_table("a < b", ["x"], [["1"]])
     '<p><b>a &lt; b</b></p><table><tr><th>x</th></tr><tr><td>1</td></tr></table>'
     """
+    import html
+
     lines = [f"<p><b>{html.escape(title)}</b></p>"]
     cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
     if cells:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import refuse_beyond_memory
-from linsolve.core.results import folder_to_fill, whole_files
 
 __all__ = ["chosen", "frame", "tidy", "write_csv"]
 
@@ -96,6 +94,10 @@ def frame(who: str, columns: Columns) -> Any:
 
 def write_csv(who: str, path: str | os.PathLike[str], columns: Columns) -> Path:
     """Write columns to a file of comma-separated values, which replaces an existing one as a whole."""
+    import csv
+
+    from linsolve.core.results import folder_to_fill, whole_files
+
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{who}: path = {path!r} must be the name of a file (where the table goes); say 'table.csv'")
     path = Path(path)

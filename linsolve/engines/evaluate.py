@@ -40,6 +40,7 @@ __all__ = [
     "reevaluate_extremes",
     "shape_of",
     "traceable",
+    "unjudged",
 ]
 
 ENGINES = ("plain", "blocks", "compiled")
@@ -255,7 +256,22 @@ def computed(
     problem: Problem, engine: str, names: tuple[str, ...] | None, out: Mapping[str, np.ndarray], threads: int | None
 ) -> dict[str, Any]:
     """Return the outputs of a checked query by name, in the arrays of `out` or new ones."""
-    made = prepared(problem, engine, names)
+    found, finite = _run(prepared(problem, engine, names), problem, out, threads)
+    reevaluate_extremes(problem, found, finite)
+    return found
+
+
+def unjudged(problem: Problem, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return observables of a checked query of a `traceable` flow, from "blocks" on this thread, nonfinite or not."""
+    with _quiet():
+        made = _made("blocks", _known(type(problem.flow), names), _grid(problem))
+    return _run(made, problem, {}, 1)[0]
+
+
+def _run(
+    made: Any, problem: Problem, out: Mapping[str, np.ndarray], threads: int | None
+) -> tuple[dict[str, np.ndarray], bool]:
+    """Return the outputs by name, in the arrays of `out` or new ones, and whether all of them are finite."""
     shape, grid = shape_of(problem), made.grid.shape
     found = {name: out[name] if name in out else np.empty(shape) for name in made.program.outputs}
     flat = {name: _viewed(v, grid) for name, v in found.items()}
@@ -266,8 +282,7 @@ def computed(
     for name, v in found.items():
         if not np.may_share_memory(v, flat[name]):
             np.copyto(v, flat[name].reshape(shape))
-    reevaluate_extremes(problem, found, all(finite))
-    return found
+    return found, all(finite)
 
 
 def reevaluate_extremes(problem: Problem, found: dict[str, np.ndarray], finite: bool) -> None:

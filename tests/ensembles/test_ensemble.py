@@ -41,6 +41,45 @@ def same(a, b):
     return all(np.array_equal(a.values[key], b.values[key]) for key in a.values)
 
 
+def extreme(rng, count):
+    """Modes whose sizes leave the range of doubles when squared, among others."""
+    s = np.where(np.arange(count) % 7 == 0, 1e200, rng.uniform(1, 3, count))
+    return BalancedMode(s=s), (np.where(np.arange(count) % 5 == 0, 1e-200, np.exp(rng.normal(-4, 1, count))),)
+
+
+def rows_of_modes(rng, count):
+    """Members with a further batch axis, of which one parameter is common to all rows."""
+    return BalancedMode(s=rng.uniform(1, 3, (count, 3)), tau=np.ones((1, 3))), (rng.uniform(0.01, 1, (count, 3)),)
+
+
+FACTORIES = {
+    "modes": (modes, ("loss", "a")),
+    "extreme": (extreme, ("loss", "a")),
+    "rows": (rows_of_modes, ("a", "loss")),
+    "networks": (ensembles.random_networks(100, gamma=0.1), ("loss", "ntk", "P")),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+@pytest.mark.parametrize("t", [T, np.asarray(0.7)], ids=["times", "one time"])
+@pytest.mark.quick(4)
+def test_blocks_give_the_bits_of_the_plain_formula(name, t, monkeypatch):
+    factory, names = FACTORIES[name]
+    problem = members.drawn(factory, np.random.SeedSequence(0), 3, 1500, t)
+    assert members.traceable(type(problem.flow), names)
+    monkeypatch.setattr(members, "BLOCKS", 1)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        blocks = members.values_of(problem, names)
+    monkeypatch.setattr(members, "unjudged", None)
+    monkeypatch.setattr(members, "BLOCKS", 1e9)
+    for a, b in zip(blocks, members.values_of(problem, names), strict=True):
+        assert a.flags.c_contiguous
+        np.testing.assert_array_equal(a, b)
+    if name == "extreme" and t.ndim:
+        assert not np.isfinite(blocks[0]).all()
+        assert np.isfinite(blocks[0]).any()
+
+
 @pytest.mark.parametrize("refined", [False, True], ids=["held", "refined"])
 def test_statistics_of_all_members(refined, monkeypatch):
     if refined:

@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import subprocess
+import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -106,6 +108,19 @@ def test_no_module_shares_its_name_with_a_function_beside_it():
         beside = {each.stem for each in path.parent.iterdir()} - {"__init__", "__main__", "__pycache__", "py"}
         package = importlib.import_module(module_of(path))
         assert [name for name in beside if callable(getattr(package, name, None))] == [], package.__name__
+
+
+SLOW = {"csv", "decimal", "difflib", "html", "json", "shutil", "tempfile"}  # a millisecond or more each
+
+
+def test_the_import_loads_numpy_and_little_else():
+    code = (
+        "import sys, numpy; before = set(sys.modules); import linsolve; "
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert set(told) - sys.stdlib_module_names == {"linsolve"}
+    assert not set(told) & SLOW
 
 
 def test_a_circle_is_seen():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Buffers"]
+__all__ = ["KEPT", "Buffers"]
 
 # largest buffer, in numbers, that a thread keeps: one megabyte
 KEPT = 2**17

@@ -124,11 +124,12 @@ def _sorted(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[Any, A
 
 def _triangular(xp: Any, q: Any, root: Any, rows: int) -> tuple[Any, Any, Any]:
     """Return `q` and `root` rotated by one QR factorization of the first `rows`, and the sizes of its pivots."""
-    turn, upper = xp.linalg.qr(xp.matrix_transpose(flipped(xp, q[..., :rows, :])), mode="complete")
+    # columns in reverse order: a column of zeros, which comes first, keeps them as the last
+    turn, upper = xp.linalg.qr(xp.matrix_transpose(q[..., :rows, ::-1]), mode="complete")
+    rest = stacked(xp, q[..., rows:, :], root) @ flipped(xp, turn[..., ::-1, :])
+    first, below = flipped(xp, xp.matrix_transpose(upper)), q.shape[-2] - rows
     pivots = xp.abs(xp.linalg.diagonal(upper))
-    turn = flipped(xp, turn)[..., ::-1, :]
-    corner = flipped(xp, xp.matrix_transpose(upper))
-    return stacked(xp, corner, q[..., rows:, :] @ turn), root @ turn, pivots
+    return stacked(xp, first, rest[..., :below, :]), rest[..., below:, :], pivots
 
 
 def _by_rows(xp: Any, q: Any, root: Any, rows: int, size: Any) -> tuple[Any, Any]:
@@ -162,9 +163,8 @@ def _collect(xp: Any, q: Any, i: int, column: Any, last: Any, size: Any) -> tupl
 
 
 def flipped(xp: Any, a: Any) -> Any:
-    """Return `a` with its columns in reverse order."""
-    order = list(range(a.shape[-1]))[::-1]
-    return xp.take(a, order if arithmetic.is_object(xp) else xp.asarray(order), axis=-1)
+    """Return `a` with its columns in reverse order, contiguous in memory."""
+    return np.ascontiguousarray(a[..., ::-1]) if xp is np else a[..., ::-1]
 
 
 def stacked(xp: Any, top: Any, bottom: Any) -> Any:

@@ -13,7 +13,9 @@ network.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +23,10 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.numerics.scalar import integral_of_decay
 from linsolve.numerics.threads import processors, shared
-from linsolve.systems.whitened.buffers import Buffers
+from linsolve.systems.whitened.buffers import KEPT, Buffers
 from linsolve.systems.whitened.composed_steps import carried, log_flow_map
 from linsolve.systems.whitened.factorizations import factored, inverted
+from linsolve.systems.whitened.flow_map_small import fill_small
 from linsolve.systems.whitened.flow_map_start import Start, paired, prepared
 from linsolve.systems.whitened.start_frame import Frame
 
@@ -39,6 +42,8 @@ SHARED = 4
 FAR = 300
 # most inputs and outputs of a network for the compiled kernel; BLAS is faster for larger ones
 COMPILED = 64
+# largest rank of the states of small networks, and least number of times, for which `flow_map_small` is faster
+SMALL, MANY = 24, 16
 # smallest block of zeros that products skip
 WIDE = 16
 
@@ -72,7 +77,7 @@ def flow_map(xp: Any, t: Any, frame: Frame, n_in: int, *, compiled: bool = False
     product, gram_in, gram_out : array, shape (times, members) + own
     excess : array, shape (times, members)
         Trace of the inverse of the scaled bracket minus its size, 0 for a diagonal bracket. The condition number is at
-        most the size times the sum of size and excess. Infinite where the factorization fails.
+        most the size times the sum of size and excess. Infinite or nan where the factorization fails.
     """
     count, members = t.shape
     n = frame.q.shape[-2]
@@ -80,21 +85,11 @@ def flow_map(xp: Any, t: Any, frame: Frame, n_in: int, *, compiled: bool = False
     start = prepared(xp, frame, n_in)
     if xp is not np:
         return _concatenated(xp, t, start)
-
-    def empty(rows: int) -> list[np.ndarray]:
-        return [np.empty((rows, members, *own)) for own in shapes]
-
-    out = empty(count)
-    near = _compilable(t, start) if compiled else np.zeros(count, dtype=bool)
-    if not near.any():
-        _by_blocks(t, start, out)
-    elif near.all():
-        _compiled(t, start, n_in, out)
-    else:
-        _compiled(t[near], start, n_in, early := empty(int(near.sum())))
-        _by_blocks(t[~near], start, late := empty(int((~near).sum())))
-        for whole, a, b in zip(out, early, late, strict=True):
-            whole[near], whole[~near] = a, b
+    out = [np.empty((count, members, *own)) for own in shapes]
+    quick, kernel = _quick(t, start, n_in, compiled)
+    for low, high in itertools.pairwise([0, *(np.flatnonzero(np.diff(quick)) + 1).tolist(), count]):
+        way = kernel if quick[low] and (compiled or high - low >= MANY) else _by_blocks
+        way(t[low:high], start, [a[low:high] for a in out])
     return out[0], out[1], out[2], out[3]
 
 
@@ -127,14 +122,33 @@ def _concatenated(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any, Any]:
     return product, gram_in, gram_out, excess
 
 
-def _compilable(t: np.ndarray, start: Start) -> np.ndarray:
-    """Return, for each time, whether the compiled kernel can be used for all members."""
-    if start.frame.q.shape[-2] > COMPILED or (start.frame.spread > 0).any():
-        return np.zeros(t.shape[0], dtype=bool)
-    return (t * start.pace).max(axis=1) < FAR
+def _quick(t: np.ndarray, start: Start, n_in: int, compiled: bool) -> tuple[np.ndarray, Callable[..., None]]:
+    """Return, for each time, whether the kernel for small networks can be used for all members, and this kernel."""
+    r, n = start.rows.shape[-2:]
+    pace = t * start.pace
+    if compiled:
+        fits, near, kernel = n <= COMPILED, pace.max(axis=1) < FAR, partial(_compiled, n_in=n_in)
+    else:
+        fits, kernel = r <= SMALL, _small
+        near = (pace.max(axis=1) < FAR) & (pace.min(axis=1) >= 1 / 2)
+    return near & (fits and not (start.frame.spread > 0).any()), kernel
 
 
-def _compiled(t: np.ndarray, start: Start, n_in: int, out: list[np.ndarray]) -> None:
+def _small(t: np.ndarray, start: Start, out: list[np.ndarray]) -> None:
+    """Write the results of small networks into `out`, parts of the times and members on several threads."""
+    room = max(1, KEPT // math.prod(start.rows.shape[-2:]))
+    high = min(t.shape[0], room)
+    wide = max(1, room // high)
+
+    def fill(corner: tuple[int, int]) -> None:
+        rows, columns = (slice(i, i + size) for i, size in zip(corner, (high, wide), strict=True))
+        fill_small(t[rows, columns], start.of(columns), Buffers(np), [a[rows, columns] for a in out])
+
+    corners = list(itertools.product(range(0, t.shape[0], high), range(0, t.shape[1], wide)))
+    shared(fill, corners, len(corners) >= SHARED)
+
+
+def _compiled(t: np.ndarray, start: Start, out: list[np.ndarray], n_in: int) -> None:
     from linsolve.systems.whitened.flow_map_compiled import fill
 
     frame = start.frame
@@ -245,7 +259,7 @@ def _weights(xp: Any, t: Any, start: Start) -> _Weights:
         pull = xp.exp(start.rate * t)
         weigh = xp.sqrt(integral_of_decay(xp, t, 2 * start.rate))
         weigh = xp.where(start.rate > 0, pull * weigh, weigh)
-    column = start.size * (start.first @ weigh[..., None])[..., 0]
+    column = start.size * _first(xp, weigh, start)
     return _Weights(weigh, pull, 1 / xp.where(column > 1, column, xp.ones_like(column)))
 
 
@@ -255,7 +269,7 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
     The first nonzero entry of a column has the largest weight of the column.
     """
     weigh, lean, shift = log_flow_map(xp, t, start.rate, start.frame.spread, start.frame.lead, start.slow)
-    first = (start.first @ weigh[..., None])[..., 0]
+    first = _first(xp, weigh, start)
     level = first + start.log + shift
     size = xp.where(start.size > 0, start.size, xp.ones_like(start.size))
     less = xp.where(level < 0, level, 0 * level)
@@ -263,6 +277,11 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
     apart = xp.exp(xp.where(apart < 0, apart, 0 * apart) + less[..., None])
     scaled = start.rows / size[..., None] * apart
     return scaled, scaled * xp.exp(lean)[..., None, :], xp.exp(less - level)
+
+
+def _first(xp: Any, weigh: Any, start: Start) -> Any:
+    """Return the weight of the first nonzero entry of each column, shape (times, members, r)."""
+    return xp.take_along_axis(weigh, start.first[None, ...], axis=-1)
 
 
 def _fed(xp: Any, t: Any, frame: Frame) -> Any:

@@ -27,8 +27,8 @@ class Start(NamedTuple):
     rate, slow, rows : array, shape (members, n), (members, n), (members, r, n)
         Rates, their rest without the common growth, and ``q^T``; decaying modes of pairs are in the order of their
         partners.
-    first : array, shape (members, r, n)
-        1 at the first nonzero entry of each column of `q`, else 0.
+    first : array, shape (members, r)
+        Index of the first nonzero entry of each column of `q`, in the order of `rate`.
     size, log : array, shape (members, r)
         Magnitude of the first nonzero entry, and its logarithm.
     inputs, outputs : array, shape (members, n - halved, n_in), (members, n - halved, n_out)
@@ -56,24 +56,20 @@ class Start(NamedTuple):
 
 def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     """Return the initial values of the flow map, members along one leading axis."""
-    k, n = _halved(xp, frame.basis, n_in), frame.basis.shape[-1]
-    rows = _turned(xp, frame.q)
-    size = xp.abs(rows)
-    some = xp.astype(size > 0, xp.int64)
-    begin = xp.argmax(some, axis=-1, keepdims=True)
-    first = xp.astype(begin == xp.arange(n), xp.float64)
-    size = xp.sum(first * size, axis=-1)
+    k, (n, r) = _halved(xp, frame.basis, n_in), frame.q.shape[-2:]
+    begin = xp.argmax(xp.astype(frame.q != 0, xp.int8), axis=-2)
+    size = xp.abs(xp.take_along_axis(frame.q, begin[..., None, :], axis=-2)[..., 0, :])
     empty = size == 0
     safe = xp.where(empty, xp.ones_like(size), size)
     log = xp.where(empty, xp.full_like(safe, -1e300), xp.log(safe))
+    first = xp.where(begin < n - k, begin, 2 * n - k - 1 - begin)  # rows beyond n - k are reordered
     # a column of zeros has no first nonzero entry and does not limit the count
-    begin = xp.where(empty, xp.full_like(begin[..., 0], n), begin[..., 0])[..., : rows.shape[-2] // 2]
-    # rows beyond n - k are reordered
+    begin = xp.where(empty, xp.full_like(begin, n), begin)[..., : r // 2]
     void = min(int(xp.min(begin)), n - k) if arithmetic.to_numpy(begin).size else 0
     pace = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
-    rate, slow, rows, first = (paired(xp, a, k) for a in (frame.rate, frame.slow, rows, first))
+    rate, slow, rows = (paired(xp, a, k) for a in (frame.rate, frame.slow, xp.matrix_transpose(frame.q)))
     maps = (_turned(xp, a[..., : n - k]) for a in (frame.basis[..., :n_in, :], frame.basis[..., n_in:, :]))
-    return Start(frame, k, void, pace, rate, slow, rows, first, size, log, *maps)
+    return Start(frame, k, void, pace, rate, slow, _contiguous(xp, rows), first, size, log, *maps)
 
 
 def paired(xp: Any, a: Any, k: int) -> Any:
@@ -84,8 +80,11 @@ def paired(xp: Any, a: Any, k: int) -> Any:
 
 def _turned(xp: Any, a: Any) -> Any:
     """Return the transposed matrices, contiguous in memory."""
-    turned = xp.matrix_transpose(a)
-    return np.ascontiguousarray(turned) if xp is np else turned
+    return _contiguous(xp, xp.matrix_transpose(a))
+
+
+def _contiguous(xp: Any, a: Any) -> Any:
+    return np.ascontiguousarray(a) if xp is np else a
 
 
 def _halved(xp: Any, basis: Any, n_in: int) -> int:

@@ -16,7 +16,7 @@ from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance
 from linsolve.systems.whitened.riccati_traced import traced_riccati
-from linsolve.systems.whitened.start_frame import Frame, Modes, start_frame
+from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, start_frame
 
 __all__ = ["known_imbalance", "matrix_riccati", "moved"]
 
@@ -137,7 +137,10 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
 
         def found() -> Frame:
             modes = memory.recall("modes", lambda: Modes.of(xp, target), target)
-            return start_frame(xp, target, *start, modes=modes, kind=known_imbalance(xp, memory, *start))
+            kind = known_imbalance(xp, memory, *start)
+            total = xp.asarray(xp.broadcast_to(kind.total, batch))
+            basis = memory.recall("eigenbasis", lambda: eigenbasis(xp, modes, total), target, total)
+            return start_frame(xp, target, *start, modes=modes, kind=kind, basis=basis)
 
         return memory.recall("frame", found, target, *start)
     flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in (target, *start)]

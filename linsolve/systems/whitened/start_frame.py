@@ -11,7 +11,7 @@ from linsolve.arithmetic import precision
 from linsolve.systems.whitened.factorizations import RELIABLE, echelon, factored, flipped, inverted, stacked
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest
 
-__all__ = ["Frame", "Modes", "start_frame"]
+__all__ = ["Frame", "Modes", "eigenbasis", "start_frame"]
 
 
 class Frame(NamedTuple):
@@ -84,10 +84,11 @@ def start_frame(
     *,
     modes: Modes | None = None,
     kind: Imbalance | None = None,
+    basis: tuple[Any, Any, Any] | None = None,
 ) -> Frame:
     """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the square root of the initial state in it.
 
-    The modes of the target and the imbalance of the initial state are computed unless given.
+    The modes of the target, the imbalance of the initial state and the `eigenbasis` are computed unless given.
     """
     shape = tuple(product.shape[-2:])
     given = (target, product, gram_in, gram_out)
@@ -108,15 +109,15 @@ def start_frame(
             free = xp.zeros((*batch, sum(shape), sum(shape) - root.shape[-1]), dtype=xp.float64)
             root = xp.concat([free, root], axis=-1)
             root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
-    basis, rate, slow = _eigenbasis(xp, modes, kind.total)
+    vectors, rate, slow = basis or eigenbasis(xp, modes, kind.total)
     q = _in_eigenbasis(xp, modes, kind.total, root)
     q, root = echelon(xp, q, root, min(shape), noise)
     apart = kind.spread > 0
     lead = xp.where(apart, 0 * kind.total, xp.abs(kind.total) / 2)
-    return Frame(basis, rate, q, root, kind.spread, lead, xp.where(apart[..., None], rate, slow))
+    return Frame(vectors, rate, q, root, kind.spread, lead, xp.where(apart[..., None], rate, slow))
 
 
-def _eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any, Any]:
+def eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any, Any]:
     """Return eigenvectors and eigenvalues of ``F~``, by decreasing eigenvalue, and these without ``+-|total|/2``.
 
     Input directions without a singular value have the eigenvalue ``-total/2``, such output directions ``total/2``.

@@ -87,7 +87,7 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
         _refuse_subnormal(who, dict(zip(names[1:], sizes[1:], strict=True)))
     a, b = (xp.sqrt(xp.maximum(size, least + 0 * size))[..., None, None] for size in sizes[1:])
     with np.errstate(over="ignore"):  # a product with zero Gram matrices divides by 0
-        y, x, z, *sizes = (arithmetic.to_numpy(m) for m in (y / a / b, x / a / a, z / b / b, *sizes))
+        y, x, z, *sizes = (arithmetic.to_numpy(m) for m in (y / (a * b), x / (a * a), z / (b * b), *sizes))
 
     def refuse(k: int, violation: np.ndarray, rule: str) -> None:
         if (violation <= tolerance).all():
@@ -102,17 +102,20 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
 
     turned = partial(np.swapaxes, axis1=-1, axis2=-2)
     for k, gram in ((1, x), (2, z)):
-        refuse(k, np.abs(gram - turned(gram)).max(axis=(-2, -1)), "must be symmetric (Gram matrix)")
-    batch = np.broadcast_shapes(*(m.shape[:-2] for m in (x, y, z)))
-    y, x, z = (np.broadcast_to(m, batch + m.shape[-2:]) for m in (y.clip(-1e100, 1e100), x, z))
-    whole = np.concatenate([np.concatenate([x, turned(y)], axis=-1), np.concatenate([y, z], axis=-1)], axis=-2)
+        if not (gram == turned(gram)).all():
+            refuse(k, np.abs(gram - turned(gram)).max(axis=(-2, -1)), "must be symmetric (Gram matrix)")
+    rows, n = x.shape[-1], x.shape[-1] + z.shape[-1]
+    whole = np.zeros((*np.broadcast_shapes(*(m.shape[:-2] for m in (x, y, z))), n, n))  # lower triangle
+    whole[..., :rows, :rows], whole[..., rows:, rows:] = x, z
+    whole[..., rows:, :rows] = y.clip(-1e100, 1e100)
+    np.einsum("...ii->...i", whole)[...] += tolerance
     try:
-        np.linalg.cholesky(whole + tolerance * np.eye(whole.shape[-1]))
+        np.linalg.cholesky(whole)
     except np.linalg.LinAlgError:  # find the field that is invalid
         for k, gram in ((1, x), (2, z)):
             refuse(k, -np.linalg.eigvalsh(gram)[..., 0], "must have no negative eigenvalue (Gram matrix)")
         bound = f"must not exceed the Cauchy-Schwarz bound of {names[1]} and {names[2]}"
-        refuse(0, -np.linalg.eigvalsh(whole)[..., 0], bound)
+        refuse(0, tolerance - np.linalg.eigvalsh(whole)[..., 0], bound)
 
 
 # largest entry whose square is a double, and smallest whose square has all its digits
