@@ -79,8 +79,9 @@ class Compiled:
     """A program on a grid as machine code, evaluated tile by tile from any thread.
 
     Sums, products, quotients and square roots are bitwise equal to those of NumPy; other functions are within 1.05 ulp
-    (``tests/engines/test_fused_compiled.py``). Steps that depend only on time are computed with NumPy. Machine code is
-    cached for each program and each set of varying inputs until the process ends.
+    (``tests/engines/test_fused_compiled.py``). Polynomials recorded with `Value.fused` round once per term, not twice.
+    A branch of a `where` is skipped if no number of a vector takes it (`branches`). Steps that depend only on time are
+    computed with NumPy. Machine code is cached for each program and each set of varying inputs until the process ends.
 
     Parameters
     ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from linsolve.engines.branches import Stage, stages
 from linsolve.engines.instructions import Instructions
 from linsolve.engines.plan import Plan
 from linsolve.engines.program import BOOLEAN
@@ -119,24 +120,26 @@ class _Writer(Instructions):
         )
         return v.logic("and", after, before)
 
-    def _take_common(self, used: set[int], row: str) -> None:
-        for j, k in enumerate(self.common):
-            if k in used:
-                value = self._splat(self.v.emit(f"load double, ptr {self._at(row, str(8 * j))}"))
-                self._set(k, value)
+    def _of_time(self, k: int, row: str) -> str:
+        """Return the value of a step that does not depend on members, from a row of their table."""
+        place = self._at(row, str(8 * self.common.index(k)))
+        return self._of_kind(k, self._splat(self.v.emit(f"load double, ptr {place}")))
 
-    def _set(self, k: int, value: str) -> None:
-        """Set the value of a step from a stored number, converted to a truth value if needed."""
+    def _of_members(self, k: int, eight: str) -> str:
+        """Return the values of a step computed once per member, at `eight` times the first member."""
+        place = self._at(self._at("%scratch", str(8 * self.plan.kept.index(k) * self.wide)), eight)
+        return self._of_kind(k, self.v.emit(f"load {self.v.real}, ptr {place}, align 64"))
+
+    def _of_kind(self, k: int, value: str) -> str:
+        """Return a stored number, converted to a truth value if needed."""
         if self.program.steps[k].kind == BOOLEAN:
-            value = self.v.compare("ne", value, self.v.number(0.0))
-        self.values[k] = value
+            return self.v.compare("ne", value, self.v.number(0.0))
+        return value
 
     def _member(self, m: str, count: str, at: list[str], varies: list[int]) -> str:
         v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
         mask = self._mask(m, count)
-        self._constants()
-        once = {a for k in self.plan.member for a in self.program.steps[k].args}
-        self._take_common({k for k in once if not self.plan.axes[k]}, "%common")
+        self._begin(lambda k: self._of_time(k, "%common"))
         for k, pointer, vary in zip(self.inputs, at, varies, strict=True):
             if vary:
                 name = f"llvm.masked.load.v{v.lanes}f64.p0"
@@ -168,13 +171,9 @@ class _Writer(Instructions):
 
     def _place(self, m: str, count: str, row: str, at: list[str]) -> str:
         v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
-        self._constants()
-        used = {a for k in self.plan.full for a in self.program.steps[k].args} | set(self.program.outputs.values())
-        self._take_common(used, row)
-        for j, k in enumerate(self.plan.kept):
-            place = self._at(self._at("%scratch", str(8 * j * self.wide)), eight)
-            self._set(k, v.emit(f"load {v.real}, ptr {place}, align 64"))
-        self._steps(self.plan.full)
+        kept = set(self.plan.kept)
+        self._begin(lambda k: self._of_members(k, eight) if k in kept else self._of_time(k, row))
+        self._staged()
         places = at if self.totals else [self._at(pointer, eight) for pointer in at]
         values = [self._as_real(k) for k in self.program.outputs.values()]
         end = v.emit(f"add i64 {m}, {v.lanes}")
@@ -183,6 +182,36 @@ class _Writer(Instructions):
         v.lines += [f"  br i1 {whole}, label %place.whole, label %place.part", "place.whole:"]
         (self._add_up if self.totals else self._store)(list(zip(values, places, strict=True)), m, count)
         return "place.stored"
+
+    def _staged(self) -> None:
+        """Write the steps of members and times; branches that no lane takes are skipped."""
+        before, wanted = "place.body", set(self.program.outputs.values())
+        for j, stage in enumerate(parts := stages(self.program, self.plan.full)):
+            if not stage.when:
+                self._steps(stage.steps)
+                continue
+            later = {a for part in parts[j + 1 :] for k in part.steps for a in self.program.steps[k].args}
+            later |= {c for part in parts[j + 1 :] for c, _ in part.when} | wanted
+            before = self._skipped(f"place.{j}", before, stage, [k for k in stage.steps if k in later])
+
+    def _skipped(self, name: str, before: str, stage: Stage, results: list[int]) -> str:
+        """Write steps that are skipped if no lane needs them; return the label of the last block."""
+        v = self.v
+        needed = v.boolean(True)
+        for c, holds in sorted(stage.when):
+            needed = v.logic("and", needed, self.values[c] if holds else v.opposite(self.values[c]))
+        some = v.call("i1", f"llvm.vector.reduce.or.v{v.lanes}i1", (v.truth, needed))
+        v.lines += [f"  br i1 {some}, label %{name}, label %{name}.done", f"{name}:"]
+        outside, known = self.values, v.known()
+        self.values = outside.copy()
+        self._steps(stage.steps)
+        found, self.values = {k: self.values[k] for k in results}, outside
+        v.forget(known)
+        v.lines += [f"  br label %{name}.done", f"{name}.done:"]
+        for k, value in found.items():
+            kind = v.truth if self.program.steps[k].kind == BOOLEAN else v.real
+            self.values[k] = v.emit(f"phi {kind} [ {value}, %{name} ], [ zeroinitializer, %{before} ]")
+        return f"{name}.done"
 
     def _add_up(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
         """Add vectors to those in memory, the last ones only in existing lanes."""
