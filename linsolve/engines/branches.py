@@ -20,10 +20,23 @@ _WORTH = 60  # least cost of the steps of a branch that is skipped
 
 
 class Stage(NamedTuple):
-    """Steps, in order, needed only where all conditions hold as given; without conditions, needed everywhere."""
+    """Steps, in order, needed only where all conditions hold as given; without conditions, needed everywhere.
+
+    Parameters
+    ----------
+    when : frozenset of (int, bool)
+        Conditions, and whether each must hold.
+    steps : list of int
+    given : list of int
+        Earlier steps that are arguments.
+    results : list of int
+        Steps that are outputs, or arguments or conditions of later stages.
+    """
 
     when: frozenset[Literal]
     steps: list[int]
+    given: list[int]
+    results: list[int]
 
 
 def stages(program: Program, steps: list[int]) -> list[Stage]:
@@ -34,7 +47,7 @@ def stages(program: Program, steps: list[int]) -> list[Stage]:
     """
     own = set(steps)
     chosen = _worth_skipping(program, _needed(program, steps), steps)
-    known, left, found = set[int](), steps, list[Stage]()
+    known, left, found = set[int](), steps, list[tuple[frozenset[Literal], list[int]]]()
 
     def ready(k: int, when: frozenset[Literal]) -> bool:
         known_before = all(a in known or a not in own for a in (*program.steps[k].args, *(c for c, _ in when)))
@@ -48,11 +61,21 @@ def stages(program: Program, steps: list[int]) -> list[Stage]:
                 known.add(k)
                 taken.append(k)
         if taken:
-            found.append(Stage(when, taken))
+            found.append((when, taken))
             left = [k for k in left if k not in known]
         # unconditional steps first, then the conditions of the first step that waits for nothing
         when = frozenset() if when else next((chosen[k] for k in left if ready(k, chosen[k])), when)
-    return found
+    return _with_ends(program, found)
+
+
+def _with_ends(program: Program, parts: list[tuple[frozenset[Literal], list[int]]]) -> list[Stage]:
+    """Return the stages with the steps that they take from earlier ones, and that others take from them."""
+    found, later = list[Stage](), set(program.outputs.values())
+    for when, steps in reversed(parts):
+        given = {a for k in steps for a in program.steps[k].args} - set(steps)
+        found.append(Stage(when, steps, sorted(given), [k for k in steps if k in later]))
+        later |= given | {c for c, _ in when}
+    return found[::-1]
 
 
 def _needed(program: Program, steps: list[int]) -> dict[int, frozenset[Literal]]:

@@ -185,16 +185,14 @@ class _Writer(Instructions):
 
     def _staged(self) -> None:
         """Write the steps of members and times; branches that no lane takes are skipped."""
-        before, wanted = "place.body", set(self.program.outputs.values())
-        for j, stage in enumerate(parts := stages(self.program, self.plan.full)):
-            if not stage.when:
+        before = "place.body"
+        for j, stage in enumerate(stages(self.program, self.plan.full)):
+            if stage.when:
+                before = self._skipped(f"place.{j}", before, stage)
+            else:
                 self._steps(stage.steps)
-                continue
-            later = {a for part in parts[j + 1 :] for k in part.steps for a in self.program.steps[k].args}
-            later |= {c for part in parts[j + 1 :] for c, _ in part.when} | wanted
-            before = self._skipped(f"place.{j}", before, stage, [k for k in stage.steps if k in later])
 
-    def _skipped(self, name: str, before: str, stage: Stage, results: list[int]) -> str:
+    def _skipped(self, name: str, before: str, stage: Stage) -> str:
         """Write steps that are skipped if no lane needs them; return the label of the last block."""
         v = self.v
         needed = v.boolean(True)
@@ -205,7 +203,7 @@ class _Writer(Instructions):
         outside, known = self.values, v.known()
         self.values = outside.copy()
         self._steps(stage.steps)
-        found, self.values = {k: self.values[k] for k in results}, outside
+        found, self.values = {k: self.values[k] for k in stage.results}, outside
         v.forget(known)
         v.lines += [f"  br label %{name}.done", f"{name}.done:"]
         for k, value in found.items():

@@ -5,6 +5,7 @@ import pytest
 from fused_cases import FLOWS, NAMES, TIMES, drawn
 
 from linsolve.engines import branches
+from linsolve.engines.blocks import Blocks, _Bench
 from linsolve.engines.branches import Stage, stages
 from linsolve.engines.constants import UFUNCS
 from linsolve.engines.plan import Grid, Tile, plan_of
@@ -68,6 +69,10 @@ def test_two_branches_and_one_within_are_stages():
     assert sorted(k for stage in found for k in stage.steps) == whole(program)
     assert len({stage.when for stage in found}) == 4  # none, below 0, below -1, above 0
     assert sum(len(stage.steps) for stage in found if not stage.when) < 0.1 * len(whole(program))
+    for j, stage in enumerate(found):
+        others = found[j + 1 :]
+        taken = {k for other in others for k in other.given} | {c for other in others for c, _ in other.when}
+        assert set(stage.results) == set(stage.steps) & (taken | set(program.outputs.values()))
 
 
 def test_a_cheap_branch_is_not_skipped(monkeypatch):
@@ -86,7 +91,7 @@ def test_steps_are_skipped_only_where_no_output_needs_them(cls, worth, monkeypat
     given = {**flow.parameters(), **{f"start.{n}": v for n, v in zip(z0._fields, z0, strict=True)}, "t": TIMES[:, None]}
     grid = Grid((9, 1, 500), {n: np.reshape(v, (-1, 1, 1) if n == "t" else (1, 1, -1)) for n, v in given.items()})
     steps = plan_of(program, grid).full
-    every = simulated(program, steps, [Stage(frozenset(), steps)], given)
+    every = simulated(program, steps, [Stage(frozenset(), steps, [], [])], given)
     for name, v in simulated(program, steps, stages(program, steps), given).items():
         assert v.tobytes() == every[name].tobytes()
 
@@ -116,3 +121,22 @@ def test_machine_code_skips_nothing_that_a_lane_needs(wrong, monkeypatch):
         turned = lambda *args: {k: frozenset((c, not h) for c, h in w) for k, w in needed(*args).items()}  # noqa: E731
         monkeypatch.setattr(branches, "_needed", turned)
     assert (computed().tobytes() == every.tobytes()) is not wrong
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.quick(4)
+def test_blocks_evaluate_a_branch_where_it_is_taken(share, monkeypatch):
+    program, rng = two_branches(), np.random.default_rng(2)
+    x = np.where(rng.random(300) < share, -1.0, 1.0) * rng.uniform(0.1, 2.0, 300)
+    grid = Grid((5, 1, 300), {"x": x.reshape(1, 1, -1), "t": rng.uniform(0.5, 3, (5, 1, 1))})
+    seen = []
+    some = _Bench._run_some
+    monkeypatch.setattr(_Bench, "_run_some", lambda self, *args: seen.append(args[2].size) or some(self, *args))
+    found = {name: np.empty(grid.shape) for name in program.outputs}
+    assert Blocks(program, grid)(Tile(0, 5, 0, 1, 0, 300), found)
+    given = {"x": x, "t": grid.given["t"][:, :, 0]}
+    every = simulated(program, whole(program), [Stage(frozenset(), whole(program), [], [])], given)
+    for name, v in found.items():
+        assert v[:, 0].tobytes() == every[name].tobytes()
+    taken = 5 * np.count_nonzero(x < 0)
+    assert taken in seen or taken > 900  # a branch that most numbers take is evaluated for the whole block
