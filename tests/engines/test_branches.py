@@ -140,3 +140,24 @@ def test_blocks_evaluate_a_branch_where_it_is_taken(share, monkeypatch):
         assert v[:, 0].tobytes() == every[name].tobytes()
     taken = 5 * np.count_nonzero(x < 0)
     assert taken in seen or taken > 900  # a branch that most numbers take is evaluated for the whole block
+
+
+def test_times_of_one_member_side_by_side_give_the_bits_of_members_at_one_time(monkeypatch):
+    pytest.importorskip("llvmlite")
+    from linsolve.engines import compiled
+    from linsolve.engines.compiled import Compiled
+
+    program, rng = two_branches(), np.random.default_rng(3)
+    monkeypatch.setattr(compiled, "_made", {})
+    for times, rows, columns in ((130, 1, 201), (33, 3, 7), (64, 1, 64), (40, 5, 1)):
+        given = {"x": rng.uniform(-2, 2, (1, rows, columns)), "t": rng.uniform(-1, 3, (times, 1, 1))}
+        found = []
+        for least in (10**6, 32):
+            monkeypatch.setattr(compiled, "_TIMES", least)
+            made = Compiled(program, Grid((times, rows, columns), given))
+            out = {name: np.empty((times, rows, columns)) for name in program.outputs}
+            assert all(made(tile, {name: tile.of(v) for name, v in out.items()}) for tile in made.tiles())
+            found.append(np.stack(list(out.values())))
+        np.testing.assert_array_equal(*found)
+        given["x"][0, -1, -1] = np.inf
+        assert not all(made(tile, {name: tile.of(v) for name, v in out.items()}) for tile in made.tiles())
