@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.engines.branches import Stage, stages
 from linsolve.engines.constants import UFUNCS, early_values
 from linsolve.engines.plan import Grid, Plan, Tile, buffers, plan_of, share_of, tiles
 from linsolve.engines.program import BOOLEAN, Program
@@ -23,6 +24,7 @@ __all__ = ["Blocks"]
 MEMBERS = OUTPUTS = 65_536
 _MANY, _FEW_MEMBERS = 32, 2048  # members of a tile if more than _MANY values are kept per member
 _SHARE = 2**23  # least work per thread, in steps x outputs: some milliseconds, because threads wait for the interpreter
+_MOST = 0.6  # share of a block that takes a branch beyond which the branch is evaluated for the whole block
 _IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and number of block shapes with cached views
 
 
@@ -31,7 +33,7 @@ class Blocks:
 
     The same NumPy functions are applied to the same numbers as in plain evaluation, so that results are bitwise equal.
     A step that is constant along an axis is not repeated along it; `where` with a uniform condition returns one branch
-    without copying.
+    without copying. A long branch of a `where` is evaluated only for the numbers that take it (`branches`).
 
     Parameters
     ----------
@@ -84,6 +86,22 @@ def _choose(condition: Any, a: Any, b: Any) -> Any:
 _OTHERS: dict[str, Any] = {"where": _choose, "astype": _as_real}
 
 
+def _picker(shape: tuple[int, ...], places: np.ndarray) -> Callable[[Any], Any]:
+    """Return a function that picks the numbers at flat indices of a block from an array that broadcasts to it."""
+    at = np.unravel_index(places, shape)
+    known: dict[tuple[int, ...], np.ndarray] = {}
+
+    def pick(v: np.ndarray) -> np.ndarray:
+        if v.size == 1:
+            return v.reshape(())
+        if v.shape not in known:
+            own = [k if n > 1 else 0 * k for k, n in zip(at, v.shape, strict=True)]
+            known[v.shape] = np.ravel_multi_index(own, v.shape)
+        return v.reshape(-1).take(known[v.shape], mode="clip")
+
+    return pick
+
+
 class _Bench:
     """Buffers of one thread and the NumPy calls on them, by shape of the block."""
 
@@ -93,7 +111,10 @@ class _Bench:
         self.direct = {k for k in outputs if k in set(plan.full) and program.steps[k].kind != BOOLEAN}
         self.direct = {k for k in self.direct if program.steps[k].op != "where"}
         self.of_members = buffers(program, plan.member, set(plan.kept), set())
-        self.of_all = buffers(program, plan.full, outputs & set(plan.full), self.direct)
+        self.stages = stages(program, plan.full)
+        conditions = {c for stage in self.stages for c, _ in stage.when}
+        order = [k for stage in self.stages for k in stage.steps]
+        self.of_all = buffers(program, order, (outputs | conditions) & set(plan.full), self.direct)
         size = max(OUTPUTS, members)
         self.pools = {
             False: ([np.empty(members) for _ in range(self.of_members.reals)],
@@ -120,7 +141,7 @@ class _Bench:
             self.values[k] = v
             if self.plan.axes[k]:
                 self.timed[k] = v
-        self._run(self._calls(tile._replace(t0=0, t1=1), False), tile)
+        self._run(self._calls(tile._replace(t0=0, t1=1), self.plan.member, False), tile)
 
     def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> bool:
         """Compute a block of a prepared tile; return whether all outputs and their sum are finite."""
@@ -131,7 +152,12 @@ class _Bench:
         for name, k in program.outputs.items():
             if k in self.direct and k not in written:
                 written[k] = outputs[name]
-        self._run(self._calls(block, True), block, written)
+        for stage in self.stages:
+            places = self._places(stage, block.shape) if stage.when else None
+            if places is None:
+                self._run(self._calls(block, stage.steps, True), block, written)
+            else:
+                self._run_some(stage, block, places)
         for name, k in program.outputs.items():
             if written.get(k) is not outputs[name]:
                 np.copyto(outputs[name], values[k])
@@ -154,12 +180,44 @@ class _Bench:
             else:
                 values[k] = function(values[args[0]], out=out)
 
-    def _calls(self, tile: Tile, full: bool) -> list[tuple]:
-        """Return function, step, arguments and buffer of each step of a stage, for tiles of this shape."""
-        key = (tile.shape, full)
+    def _places(self, stage: Stage, shape: tuple[int, int, int]) -> np.ndarray | None:
+        """Return the flat indices of the numbers of a block that need a stage; None if most do."""
+        taken: Any = True
+        for c, holds in stage.when:
+            taken = taken & (self.values[c] if holds else ~self.values[c])
+        whole = any(self._extent(k, shape) != shape for k in stage.results)
+        if whole or np.count_nonzero(taken) > _MOST * taken.size:
+            return None
+        return np.flatnonzero(np.broadcast_to(taken, shape))
+
+    def _run_some(self, stage: Stage, block: Tile, places: np.ndarray) -> None:
+        """Evaluate a stage at some places of a block; elsewhere its results are 1."""
+        found: dict[int, np.ndarray] = {}
+        if places.size:
+            pick = _picker(block.shape, places)
+            found = {k: pick(self.values[k]) for k in stage.given}
+            for function, k, args, _ in self._calls(block, stage.steps, True):
+                if function is None:
+                    found[k] = pick(block.of(self.inputs[args]))
+                elif function is _choose:
+                    found[k] = _choose(*(found[a] for a in args))
+                else:
+                    found[k] = function(*(found[a] for a in args), out=self._pool(k, True)[: places.size])
+        some = {k: found[k].copy() for k in stage.results if found}  # all of them before the first buffer is filled
+        for k in stage.results:
+            out, kind = self._buffer(k, block.shape, True), self.plan.program.steps[k].kind
+            value = np.empty(block.shape, dtype=bool if kind == BOOLEAN else float) if out is None else out
+            value.fill(1)
+            if found:
+                value.reshape(-1)[places] = some[k]
+            self.values[k] = value
+
+    def _calls(self, tile: Tile, steps: list[int], full: bool) -> list[tuple]:
+        """Return function, step, arguments and buffer of each of the steps of a stage, for tiles of this shape."""
+        key = (tile.shape, full, steps[0] if steps else None)
         if key not in self.calls:
             found: list[tuple] = []
-            for k in self.plan.full if full else self.plan.member:
+            for k in steps:
                 step = self.plan.program.steps[k]
                 if step.op == "input":
                     found.append((None, k, step.data, None))
@@ -169,13 +227,17 @@ class _Bench:
             self.calls[key] = found
         return self.calls[key]
 
+    def _extent(self, k: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of a step's values in a tile."""
+        return tuple(n if self.plan.axes[k] & (1 << axis) else 1 for axis, n in enumerate(shape))
+
     def _buffer(self, k: int, shape: tuple[int, ...], full: bool) -> np.ndarray | None:
+        pool, own = self._pool(k, full), self._extent(k, shape)
+        return None if pool is None else pool[: own[0] * own[1] * own[2]].reshape(own)
+
+    def _pool(self, k: int, full: bool) -> np.ndarray | None:
         at = (self.of_all if full else self.of_members).of.get(k)
-        if at is None:
-            return None
-        pool = self.pools[full][self.plan.program.steps[k].kind == BOOLEAN]
-        own = tuple(n if self.plan.axes[k] & (1 << axis) else 1 for axis, n in enumerate(shape))
-        return pool[at][: own[0] * own[1] * own[2]].reshape(own)
+        return None if at is None else self.pools[full][self.plan.program.steps[k].kind == BOOLEAN][at]
 
 
 _idle: list[_Bench] = []  # a stack, most recent last; used without a lock, which could be held during a fork

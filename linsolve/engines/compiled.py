@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.engines.branches import stages
 from linsolve.engines.constants import early_values
 from linsolve.engines.loop import INNER, LANES, assembly
 from linsolve.engines.plan import Grid, Plan, Tile, plan_of, share_of, tiles
@@ -22,6 +23,7 @@ from linsolve.engines.program import Program
 __all__ = ["Compiled", "machine_code"]
 
 _LINE, _LARGE = 64, 2**25  # bytes of a cache line, and of arrays too large to stay in the cache
+_TIMES = 32  # least number of times for which the lanes of a vector are times of one member
 _LONG = 2**15  # largest number of members of a tile
 _SHARE = 2**23  # least work per thread, in steps x outputs: a millisecond
 _made: dict[tuple, Machine] = {}
@@ -31,10 +33,10 @@ _making = threading.Lock()
 class Machine:
     """Machine code of a loop."""
 
-    def __init__(self, plan: Plan, totals: bool) -> None:
-        self.loop = assembly(plan, text=False)
+    def __init__(self, plan: Plan, **how: bool) -> None:
+        self.loop = assembly(plan, text=False, **how)
         self.engine, address, self.text, self.assembly = machine_code(
-            lambda wide: assembly(plan, avx512=wide, totals=totals).text, "loop"
+            lambda wide: assembly(plan, avx512=wide, **how).text, "loop"
         )
         self.call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(address)
 
@@ -79,8 +81,9 @@ class Compiled:
     """A program on a grid as machine code, evaluated tile by tile from any thread.
 
     Sums, products, quotients and square roots are bitwise equal to those of NumPy; other functions are within 1.05 ulp
-    (``tests/engines/test_fused_compiled.py``). Steps that depend only on time are computed with NumPy. Machine code is
-    cached for each program and each set of varying inputs until the process ends.
+    (``tests/engines/test_fused_compiled.py``). Polynomials recorded with `Value.fused` round once per term, not twice.
+    A branch of a `where` is skipped if no number of a vector takes it (`branches`). Steps that depend only on time are
+    computed with NumPy. Machine code is cached for each program and each set of varying inputs until the process ends.
 
     Parameters
     ----------
@@ -91,13 +94,14 @@ class Compiled:
     def __init__(self, program: Program, grid: Grid) -> None:
         self.program, self.grid, self.plan = program, grid, plan_of(program, grid)
         self.early = early_values(self.plan, grid)
-        self.machine = self._machine(False)
+        by_member = grid.shape[0] >= _TIMES and any(stage.when for stage in stages(program, self.plan.full))
+        self.machine = self._machine(by_member=by_member)
         self.loop = self.machine.loop
         count = grid.shape[0]
-        # one row per time: steps that do not depend on members
-        self.common = np.empty((count, max(1, len(self.loop.common))))
+        # one row per step that does not depend on members
+        self.common = np.ones((max(1, len(self.loop.common)), count + LANES))
         for j, k in enumerate(self.loop.common):
-            self.common[:, j] = np.asarray(self.early[k], dtype=float).reshape(-1)
+            self.common[j, :count] = np.asarray(self.early[k], dtype=float).reshape(-1)
         self.inputs = [_on_columns(grid.given[self.program.steps[k].data]) for k in self.loop.inputs]
         self._local = threading.local()
 
@@ -124,27 +128,27 @@ class Compiled:
         times, rows, columns = tile.shape
         parts = -(-columns // self.loop.wide)
         found = {name: np.zeros((times, rows, parts * LANES)) for name in self.program.outputs}
-        self._run(self._machine(True), tile, list(found.values()), (0, False))
+        self._run(self._machine(totals=True), tile, list(found.values()), (0, False))
         return {name: v.reshape(times, -1).sum(axis=-1) for name, v in found.items()}
 
-    def _machine(self, totals: bool) -> Machine:
+    def _machine(self, **how: bool) -> Machine:
         """Return the machine code of the program, or of its sums over members, from the cache or newly compiled."""
-        key = (self.program, tuple(self.plan.axes[k] for k in self.program.inputs.values()), totals)
+        key = (self.program, tuple(self.plan.axes[k] for k in self.program.inputs.values()), *how.items())
         with _making:
             if key not in _made:
-                _made[key] = Machine(self.plan, totals)
+                _made[key] = Machine(self.plan, **how)
         return _made[key]
 
     def _run(self, machine: Machine, tile: Tile, outputs: list[np.ndarray], where: tuple[int, bool]) -> bool:
         given = [tile.of(v) for v in self.inputs]
         scratch = self._scratch()
-        judged = scratch[self.loop.scratch - LANES : self.loop.scratch]
+        judged = scratch[machine.loop.scratch - LANES : machine.loop.scratch]
         judged[:] = 0
         inputs, outs = (np.array([v.ctypes.data for v in each], dtype=np.uintp) for each in (given, outputs))
         steps = np.array([v.strides[1] if v.shape[1] > 1 else 0 for v in given], dtype=np.int64)
         strides = np.array([v.strides[:2] for v in outputs], dtype=np.int64)
         sizes = np.array([*tile.shape, self.common.strides[0], *where], dtype=np.int64)
-        common = self.common[tile.t0 :]
+        common = self.common[:, tile.t0 :]
         machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
         return bool(np.isfinite(judged).all())
 

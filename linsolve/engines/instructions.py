@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from linsolve.engines import elementary
-from linsolve.engines.program import BOOLEAN, Program
+from linsolve.engines.program import BOOLEAN, FUSED, Program
 from linsolve.engines.specialize import BELOW_ZERO, MODERATE
 from linsolve.engines.vectors import Vectors
 
@@ -19,6 +19,22 @@ _OWN: dict[str, Callable[..., str]] = {
     "hypot": elementary.hypot, "pow": elementary.power,
 }  # fmt: skip
 _LIBRARY = ("sin", "cos", "tan", "asin", "sinh", "cosh", "tanh", "atan2")
+
+
+class _Values(dict[int, str]):
+    """Registers of steps; those in memory are loaded when first used."""
+
+    def __init__(self, load: Callable[[int], str]) -> None:
+        self.load = load
+
+    def __missing__(self, k: int) -> str:
+        self[k] = self.load(k)
+        return self[k]
+
+    def copy(self) -> _Values:
+        found = _Values(self.load)
+        found.update(self)
+        return found
 
 
 class Instructions:
@@ -52,16 +68,22 @@ class Instructions:
         one = v.emit(f"insertelement {vector} poison, {kind} {number}, i64 0")
         return v.emit(f"shufflevector {vector} {one}, {vector} poison, <{v.lanes} x i32> zeroinitializer")
 
-    def _constants(self) -> None:
-        self.values = {}
+    def _begin(self, load: Callable[[int], str] | None = None) -> None:
+        """Forget all values; constants are known, other values may be loaded."""
+        self.values = {} if load is None else _Values(load)
         for k, step in enumerate(self.program.steps):
             if step.op == "constant":
                 self.values[k] = self.v.boolean(step.data) if step.kind == BOOLEAN else self.v.number(step.data)
 
     def _steps(self, steps: list[int]) -> None:
+        """Write steps; a product and its sum that are both among them may be fused."""
+        products = {k for k in steps if self.program.steps[k].op == "mul"}
         for k in steps:
             step = self.program.steps[k]
-            if step.op not in ("input", "constant"):
+            if step.data == FUSED and step.args[0] in products:
+                factors = self.program.steps[step.args[0]].args
+                self.values[k] = self.v.fma(*(self.values[a] for a in (*factors, step.args[1])))
+            elif step.op not in ("input", "constant"):
                 self.values[k] = self._operation(step.op, [self.values[a] for a in step.args], step)
 
     def _operation(self, op: str, args: list[str], step: Any) -> str:

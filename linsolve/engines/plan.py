@@ -238,13 +238,13 @@ def buffers(program: Program, steps: list[int], keep: set[int], own: set[int]) -
 
 @lru_cache(maxsize=128)
 def _buffers(program: Program, steps: tuple[int, ...], keep: frozenset[int], own: frozenset[int]) -> Buffers:
-    last = {k: k for k in steps}
+    place = {k: j for j, k in enumerate(steps)}
+    last = place.copy()
     for k in steps:
         for a in program.steps[k].args:
             if a in last:
-                last[a] = k
-    endless = max(steps, default=0) + 1
-    last.update(dict.fromkeys(keep & last.keys(), endless))
+                last[a] = max(last[a], place[k])
+    last.update(dict.fromkeys(keep & last.keys(), len(steps)))
     for k in reversed(steps):  # a uniform `where` is not a copy: both branches live as long as it
         if program.steps[k].op == "where":
             for a in program.steps[k].args[1:]:
@@ -256,7 +256,7 @@ def _buffers(program: Program, steps: tuple[int, ...], keep: frozenset[int], own
     for k, end in last.items():
         ending.setdefault(end, []).append(k)
     for k in steps:
-        for a in ending.get(k, ()):
+        for a in ending.get(place[k], ()):
             if a != k and a in found:
                 free[program.steps[a].kind].append(found[a])
         if k in own or program.steps[k].op in ("input", "where"):
@@ -266,7 +266,7 @@ def _buffers(program: Program, steps: tuple[int, ...], keep: frozenset[int], own
             found[k] = free[kind].pop()
         else:
             found[k], count[kind] = count[kind], count[kind] + 1
-        if last[k] == k:
+        if last[k] == place[k]:
             free[kind].append(found[k])
     return Buffers(found, count["real"], count[BOOLEAN])
 

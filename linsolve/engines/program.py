@@ -16,9 +16,13 @@ import numpy as np
 
 from linsolve.core.arguments import unknown_name
 
-__all__ = ["BOOLEAN", "REAL", "Program", "Step", "Tracer", "Value", "elementwise", "limits_of", "program_of", "traced"]
+__all__ = [
+    "BOOLEAN", "FUSED", "REAL", "Program", "Step", "Tracer", "Value", "elementwise", "limits_of", "program_of",
+    "traced",
+]  # fmt: skip
 
 REAL, BOOLEAN = "real", "boolean"
+FUSED = "fused"
 _TO_REAL = (
     "neg", "abs", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "sinh", "cosh", "tanh", "sign"
 )  # fmt: skip
@@ -43,8 +47,8 @@ class Step(NamedTuple):
     kind : str
         `REAL` or `BOOLEAN`.
     data : str, float or bool, optional
-        Name of an input, value of a constant, the list of numbers of "nodes", or "square" for a ``mul`` written as
-        ``x**2`` in the formula.
+        Name of an input, value of a constant, the list of numbers of "nodes", "square" for a ``mul`` written as
+        ``x**2`` in the formula, or `FUSED` for an ``add`` to a product that machine code may round once.
     """
 
     op: str
@@ -134,6 +138,12 @@ class Value:
 
     def __hash__(self) -> int:
         return hash((id(self.xp), self.index))
+
+    def fused(self, factor: Any, term: Any) -> Value:
+        """Return ``factor self + term``, which an engine may round once."""
+        xp = self.xp
+        product = xp._record("mul", (factor, self), REAL)
+        return Value(xp, xp.program.add("add", (product.index, xp._value(term).index), REAL, FUSED))
 
 
 def _binary(op: str, kind: str = REAL) -> tuple[Callable, Callable]:

@@ -99,7 +99,7 @@ class _Writer(Instructions):
 
     def _block(self, block: str) -> str:
         v, program = self.v, self.program
-        self._constants()
+        self._begin()
         fixed, state = (self._row(f"%{name}", block, len(getattr(self, name))) for name in ("fixed", "state"))
         for j, name in enumerate(self.fixed):
             self.values[program.inputs[name]] = self._vector(fixed, j)

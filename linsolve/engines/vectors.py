@@ -51,9 +51,13 @@ class Vectors:
             self._done[text] = self.emit(text)
         return self._done[text]
 
-    def forget(self) -> None:
-        """Begin a basic block that cannot use the registers of the previous one."""
-        self._done.clear()
+    def known(self) -> dict[str, str]:
+        """Return the registers of this basic block that later ones may use."""
+        return self._done.copy()
+
+    def forget(self, but: dict[str, str] | None = None) -> None:
+        """Begin a basic block that cannot use the registers of the previous one, `but` some."""
+        self._done = but or {}
 
     def call(self, result: str, name: str, *args: tuple[str, str]) -> str:
         """Call a function of vectors or numbers, passed as pairs of type and value."""

@@ -196,6 +196,17 @@ def test_compiled_flows_agree_with_plain_ones_over_all_magnitudes(cls, decades):
         assert beyond(cls, found, plain) == []
 
 
+@pytest.mark.parametrize("depth", quick([np.inf, 3.0, 2.0, [1.5, 6.5]], 1), ids=str)
+def test_deep_modes_at_many_times_agree_with_plain_ones(depth):
+    rng = np.random.default_rng(12)
+    flow, t = ls.DeepMode(s=rng.uniform(0.5, 3.0, (500, 2)), depth=depth, tau=0.8), np.linspace(0, 40, 70)
+    z0 = flow.State(flow.s * rng.uniform(0.02, 1.5, (500, 2)))
+    plain = flow(t, z0, engine="plain")
+    found = evaluate(flow, t, z0, NAMES[ls.DeepMode], engine="compiled")
+    assert beyond(ls.DeepMode, found, plain) == []
+    assert np.abs(found["a"] / plain["a"] - 1).max() <= 2e-14
+
+
 GRIDS = [((), (), ()), ((300,), (), ()), ((), (80, 1), (90,)), ((3, 2), (70, 1), (90,)), ((4,), (5, 1, 6), (7, 1)),
          ((5,), (), (1001,)), ((700,), (7,), (7,))]  # fmt: skip
 
@@ -233,7 +244,7 @@ def test_machine_code_is_made_once():
 def test_code_for_any_processor_gives_the_same_bits(monkeypatch):
     x = np.concatenate([SPECIAL, draws(np.random.default_rng(6), "exp", 300)])
     wide = {op: alone(op, x) for op in ("exp", "expm1", "log1p")} | {"hypot": alone("hypot", x, x[::-1])}
-    monkeypatch.setattr(compiled, "assembly", lambda plan, text=True, avx512=False, totals=False: assembly(plan, text))
+    monkeypatch.setattr(compiled, "assembly", lambda plan, text=True, avx512=False, **how: assembly(plan, text, **how))
     narrow = {op: alone(op, x) for op in ("exp", "expm1", "log1p")} | {"hypot": alone("hypot", x, x[::-1])}
     for op in wide:
         np.testing.assert_array_equal(wide[op], narrow[op])

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 from linsolve import arithmetic
 from linsolve.systems.mode.growth_far import LONGEST, PowerLaw
 from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
-from linsolve.systems.mode.growth_tables import Tables, cut, horner, tables_of
+from linsolve.systems.mode.growth_tables import Tables, cut, tables_of
 from linsolve.systems.mode.growth_time import (
     Start,
     deep_growth_time,
     far,
     head,
+    horner,
     linear,
     logarithmic,
     near,
@@ -120,7 +121,6 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
     over = (own >= at.span) & (s != 0)
     rest = xp.where(over, own - at.span, xp.zeros_like(own))
     falling, ending = at.negative & over, ~at.negative & over
-    theta = _bounded_product(xp, rest, at.exchange)
     tail = _Tail(
         m=at.m,
         w=at.w,
@@ -129,12 +129,14 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
         terms=at.ending,
         polynomial=[xp.where(at.big, b, a) for a, b in zip(tables.below, tables.above, strict=True)],
     )
-    grown, w = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard, tail, ending, theta)
+    # engines skip the branch of `ending` that no number of a block needs
+    w = _ended(xp, _bounded_product(xp, rest, at.exchange), tail)
+    grown = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard)
     past = -rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
-    fallen, _ = _grown(xp, xp.where(falling, past, xp.zeros_like(past)), fall_of(xp, at, tables, hard), hard)
+    fallen = _grown(xp, xp.where(falling, past, xp.zeros_like(past)), fall_of(xp, at, tables, hard), hard)
     start = xp.where(falling & at.big, xp.sign(a0) * xp.abs(s), a0)
-    over = xp.where(ending, s, start * xp.where(falling, fallen, xp.where(at.big, xp.ones_like(grown), grown)))
-    a = over / xp.where(ending, 1 + w, xp.where(at.big & ~falling, grown, xp.ones_like(grown)))
+    over = start * xp.where(falling, fallen, xp.where(at.big, xp.ones_like(grown), grown))
+    a = xp.where(ending, s / (1 + w), over / xp.where(at.big & ~falling, grown, xp.ones_like(grown)))
     return a, xp.where(ending, w * a, s - a)
 
 
@@ -161,37 +163,32 @@ class _Tail(NamedTuple):
     polynomial: list[Any]
 
 
-def _grown(
-    xp: Any, time: Any, path: Path, hard: Any, tail: Any = None, ending: Any = None, theta: Any = None
-) -> tuple[Any, Any]:
-    """Return the factor ``z/z0`` at times of a path and, where `ending`, `w` at times `theta` of the tail.
-
-    Path and tail use one evaluation of the exponential and of `unfolded`.
-    """
+def _grown(xp: Any, time: Any, path: Path, hard: Any) -> Any:
+    """Return the factor ``z/z0`` at times of a path."""
     n, e = path.n, guess(xp, time, path)
     l = xp.where(n == 0, e, xp.log1p(n * e) * (1 / xp.where(n == 0, xp.ones_like(n), n)))  # noqa: E741
     bent = _bent(xp, time, path, l)
     l, e = xp.where(hard, bent, l), xp.where(hard, xp.minimum(linear(xp, bent, n), path.highest), e)  # noqa: E741
-    if ending is None:
-        factor = xp.exp(l)
-        u, w = unfolded(xp, path.z0 * factor), None
-    else:
-        factor = xp.exp(xp.where(ending, -theta, l))
-        E = tail.unit * factor
-        u = unfolded(xp, xp.where(ending, -cut(tail.m), path.z0) * xp.where(ending, E, factor))
-        w = E * horner(u, tail.polynomial)
+    factor = xp.exp(l)
     z, power = path.z0 * factor, 1 + n * e
     slow = n + 1 < xp.ones_like(n) / 4  # otherwise the second integral is known already
     second = (z * power - path.z0) * (1 / xp.where(slow, xp.ones_like(n), n + 1))
     second = xp.where(slow, path.z0 * linear(xp, xp.where(slow, l, 0 * l), n + 1), second)
-    found = e + second + z * z * power * horner(u, path.terms[:-_SPARE]) - path.series
+    found = e + second + z * z * power * far(xp, z, path.terms[:-_SPARE]) - path.series
     change = _step(xp, (time - found) / power, n, z)
     for _ in range(_more(xp)):
         l = _bent(xp, time, path, l + change)  # noqa: E741
         factor, change = xp.exp(l), 0 * l
-        if ending is not None:
-            w = _bent_tail(xp, theta, tail, xp.where(ending, w, tail.w))
-    return factor + factor * _small_expm1(xp, change, n), w
+    return factor + factor * _small_expm1(xp, change, n)
+
+
+def _ended(xp: Any, theta: Any, tail: _Tail) -> Any:
+    """Return `w` at times `theta` of the tail."""
+    E = tail.unit * xp.exp(-theta)
+    w = E * horner(unfolded(xp, -cut(tail.m) * E), tail.polynomial)
+    for _ in range(_more(xp)):
+        w = _bent_tail(xp, theta, tail, w)
+    return w
 
 
 def _more(xp: Any) -> int:

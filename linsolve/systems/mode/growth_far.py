@@ -63,12 +63,10 @@ class PowerLaw(NamedTuple):
         goal = xp.where(free, size, xp.abs(s))
         big, falls = free | (size > goal), xp.sign(a0) * xp.sign(s) < 0
         gain = xp.where(xp.isinf(depth), one, depth)
-        extreme = size != size
+        ratio = xp.abs(xp.log(size) - xp.log(goal))
+        extreme = distant = ratio > _DISTANT
         for v in (size, goal, gain, tau):
             extreme = extreme | (v > _EXTREME) | (v < 1 / _EXTREME)
-        ratio = xp.abs(xp.log(size) - xp.log(goal))
-        distant = ratio > _DISTANT
-        extreme = extreme | distant
         edge = xp.where(big, xp.where(distant & big, goal, one) * 2.0**400, goal / 2.0**400)
         rate, of_goal = xp.pow(gain, one / 8) / xp.pow(tau, one / 8), xp.pow(goal, one / 8)
         return cls(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from linsolve.systems.mode.growth_tables import Tables, horner
-from linsolve.systems.mode.growth_time import Start, far, linear, saturation
+from linsolve.systems.mode.growth_tables import Tables
+from linsolve.systems.mode.growth_time import Start, far, horner, linear, saturation
 
 __all__ = ["Path", "fall_of", "guess", "head_of"]
 

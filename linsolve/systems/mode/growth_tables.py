@@ -14,7 +14,7 @@ import numpy as np
 
 from linsolve.systems.mode.growth_time import far, far_terms, head, logarithmic, near, near_terms, unfolded
 
-__all__ = ["Tables", "cut", "horner", "tables_of"]
+__all__ = ["Tables", "cut", "tables_of"]
 
 _FINE = 10_000  # denominator of the nodes
 _HEAD, _TAIL = 8, 17  # numbers of nodes
@@ -86,14 +86,6 @@ def _nodes(count: int, top: int = _FINE) -> list[int]:
     """Return Chebyshev points between 0 and `top`, taken from both ends in turn and rounded to integers."""
     found = [round(top * (1 + cos(pi * (2 * k + 1) / (2 * count))) / 2) for k in range(count)]
     return [found[k // 2 if k % 2 == 0 else -1 - k // 2] for k in range(count)]
-
-
-def horner(x: Any, coefficients: list[Any]) -> Any:
-    """Return the value at `x` of the polynomial with these coefficients, constant first."""
-    total = coefficients[-1]
-    for c in coefficients[-2::-1]:
-        total = total * x + c
-    return total
 
 
 def _through(x: list[Any], f: list[Any]) -> list[Any]:

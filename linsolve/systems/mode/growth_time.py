@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from linsolve import arithmetic
 
 __all__ = [
-    "Start", "deep_growth_time", "far", "far_terms", "head", "linear", "logarithmic", "near", "near_terms",
+    "Start", "deep_growth_time", "far", "far_terms", "head", "horner", "linear", "logarithmic", "near", "near_terms",
     "saturation", "start_of", "terms_of", "unfolded", "unreachable",
 ]  # fmt: skip
 
@@ -75,12 +75,15 @@ def unfolded(xp: Any, z: Any) -> Any:
     return z / (root * root)
 
 
-def series_at(xp: Any, z: Any, coefficients: list[Any]) -> tuple[Any, Any]:
-    """Return a polynomial of ``u = unfolded(z)``, by Horner's rule, and `u`."""
-    u, total = unfolded(xp, z), coefficients[-1]
+def horner(x: Any, coefficients: list[Any]) -> Any:
+    """Return the value at `x` of the polynomial with these coefficients, constant first.
+
+    A recorded program may use fused multiply-adds, which halve the rounding errors.
+    """
+    fused, total = getattr(x, "fused", None), coefficients[-1]
     for c in coefficients[-2::-1]:
-        total = total * u + c
-    return total, u
+        total = total * x + c if fused is None else fused(total, c)
+    return total
 
 
 def far_terms(xp: Any, q: Any, terms: int) -> list[Any]:
@@ -96,7 +99,7 @@ def far_terms(xp: Any, q: Any, terms: int) -> list[Any]:
 
 def far(xp: Any, z: Any, coefficients: list[Any]) -> Any:
     """Return ``sum_k z^k/(k + q) = 2F1(1, q; 1 + q; z)/q``, ``-1 <= z <= 3/5``, ``q > 0``, from `far_terms`."""
-    return series_at(xp, z, coefficients)[0]
+    return horner(unfolded(xp, z), coefficients)
 
 
 def near_terms(xp: Any, m: Any, terms: int) -> list[Any]:
@@ -115,8 +118,8 @@ def near_terms(xp: Any, m: Any, terms: int) -> list[Any]:
 
 def near(xp: Any, w: Any, m: Any, coefficients: list[Any]) -> Any:
     """Return ``sum_{k >= 1} binom(m, k) w^k/k``, the integral of ``((1 + u)^m - 1)/u`` to ``-2/5 <= w <= 2/3``."""
-    total, v = series_at(xp, -w, coefficients)
-    return m * v * total
+    v = unfolded(xp, -w)
+    return m * v * horner(v, coefficients)
 
 
 def linear(xp: Any, l: Any, n: Any) -> Any:  # noqa: E741
@@ -189,7 +192,9 @@ def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     if not arithmetic.is_object(xp):
         end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
     w = xp.where(inside | negative, xp.where(big, -2 * one / 5, 2 * one / 3), _ratio(xp, s - a0, a0))
-    rising, falling, ending = far_terms(xp, n + 2, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
+    # of the depth alone, hence computed once for all members of one depth
+    down, falling, ending = far_terms(xp, 3 + m, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
+    rising = [xp.where(big, a, b) for a, b in zip(down, falling, strict=True)]
     series = z0 * z0 * far(xp, z0, rising)
     z_fall = xp.where(negative, xp.where(big, -one, z0), 0 * one)
     return Start(

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from linsolve.systems.whitened import simd
+from linsolve.systems.whitened.kept_code import kept
 from linsolve.systems.whitened.simd import (
     WIDTH,
     broadcast,
@@ -33,7 +35,6 @@ __all__ = ["fill"]
 
 # product of rate and time below which the change of the root is computed, as it is more accurate than the root
 SHORT = 0.5
-# no cache on disk: a cached kernel would not detect changes of `simd` and would write out of bounds
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 INNER = OPTIONS | {"no_cpython_wrapper": True}  # called by `fill` alone
 
@@ -152,8 +153,7 @@ def _inverse(factor, r, column, diagonal, turn):
     return excess
 
 
-# the signature keeps numba from compiling the function again for each literal argument
-@njit("void(f8[::1], i8, i8, i8, i8[::1], i8, f8[::1], i8, i8, f8[::1], i8, b1)", **INNER)
+@njit(**INNER)
 def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, add):
     """Set ``into = left right``, or add to it if `add`; `left` is common to all times; row i is 0 before `begin[i]`.
 
@@ -166,7 +166,7 @@ def _product(left, at, rows, stride, begin, columns, right, low, r, into, top, a
         for a in range(0, r, 2):
             a1 = min(a + 1, r - 1)
             s = s1 = s2 = s3 = broadcast(0.0)
-            if add:
+            if add > 0:
                 s, s1, s2, s3 = load(into, o + a), load(into, o + a1), load(into, o1 + a), load(into, o1 + a1)
             for k in range(skipped, columns):
                 x, x1 = broadcast_entry(left, p + k), broadcast_entry(left, p1 + k)
@@ -251,9 +251,10 @@ def fill(t, start, n_in, halved, members, out):
     basis, rate, q, origin, first, size, pace = start
     n, r, count = q.shape[1], q.shape[2], t.shape[0]
     n_out = n - n_in
+    none, one = np.int64(0), np.int64(1)  # numba compiles a function again for each literal argument
     bases, roots, origins = basis.reshape(-1), q.reshape(-1), origin.reshape(-1)
     matrices = out[0].reshape(-1), out[1].reshape(-1), out[2].reshape(-1)
-    times, column, diagonal = zeros(1), zeros(r), zeros(r)
+    times, column, diagonal = zeros(one), zeros(r), zeros(r)
     up, half, square, change = zeros(n), zeros(n), zeros(n), zeros(n)
     bracket, turn, gentle = zeros(r * r), zeros(r * r), zeros(r * r)
     moved, found, number = zeros(n * r), zeros(n * r), zeros(max(n_in, n_out) ** 2)
@@ -272,18 +273,18 @@ def fill(t, start, n_in, halved, members, out):
             store(times, 0, _inverse(bracket, r, column, diagonal, turn))
             for k in range(active):
                 out[3][at + k, m] = times[k]
-            _product(roots, m * n * r, n, r, begin, r, turn, 0, r, moved, 0, False)
+            _product(roots, m * n * r, n, r, begin, r, turn, none, r, moved, none, none)
             _paired(moved, change, r, halved)
-            for top in (0, n_in):  # inputs, outputs
+            for top in (none, n_in):  # inputs, outputs
                 left, rows, low = m * n * n + top * n, n_in, 0
                 if top > 0:
                     left, rows, low = left + halved, n_out, halved * r
-                _product(bases, left, rows, n, nowhere, n - halved, moved, low, r, found, top * r, False)
+                _product(bases, left, rows, n, nowhere, n - halved, moved, low, r, found, top * r, none)
             if any_short:  # at short times only the change is transformed by the basis
                 for k in range(r * r):
                     x = if_less(broadcast(pace[m]) * now, broadcast(SHORT), load(turn, k), broadcast(0.0))
                     store(gentle, k, x)
-                _product(origins, m * n * r, n, r, nowhere, r, gentle, 0, r, found, 0, True)
+                _product(origins, m * n * r, n, r, nowhere, r, gentle, none, r, found, none, one)
             step, where = t.shape[1], at * t.shape[1] + m
             for k in range(3):
                 rows, columns = n_in if k == 1 else n_out, n_out if k == 2 else n_in
@@ -305,3 +306,6 @@ def _prepare(q, pairs, begin):
         begin[i] = 0
         while begin[i] < r - 1 and q[i, begin[i]] == 0:
             begin[i] += 1
+
+
+kept(fill, simd)

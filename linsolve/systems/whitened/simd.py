@@ -245,7 +245,7 @@ def _interleaved(builder: Any, a: Any, b: Any, begin: int) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), order))
 
 
-@njit("f8[::1](i8)", nogil=True)  # one form for literal and other counts
+@njit(nogil=True)
 def zeros(count: int) -> Any:
     """Return an array of `count` zero vectors, each within one cache line."""
     whole = np.zeros((count + 1) * WIDTH)

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from selection import quick
 
-from linsolve.systems.mode.growth_tables import cut, horner, tables_of
-from linsolve.systems.mode.growth_time import unfolded
+from linsolve.systems.mode.growth_tables import cut, tables_of
+from linsolve.systems.mode.growth_time import horner, unfolded
 
 DEPTHS = [1.02, 1.5, 2.0, 2.3, 3.0, 5.0, 9.0, 100.0, 1e8, np.inf]
 

@@ -1,0 +1,103 @@
+"""Steps that only one branch of a `where` needs, which a loop skips if no number of a vector or a block takes it.
+
+See W4 in ``benchmarks/RESULTS.md``: most outputs are in the tail of a deep mode, and need no step of its head.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from linsolve.engines.program import Program
+
+__all__ = ["Literal", "Stage", "stages"]
+
+Literal = tuple[int, bool]  # a condition, and whether it holds
+_COST = {"exp": 20, "expm1": 30, "log": 30, "log1p": 40, "pow": 80, "hypot": 40, "div": 5, "sqrt": 5, "where": 1}
+_CALL = 100  # cost of a function of the C library
+_CHEAP = {"add", "sub", "mul", "neg", "abs", "minimum", "maximum", "sign", "lt", "le", "gt", "ge", "eq", "ne", "and",
+          "or", "xor", "not", "isinf", "isnan", "isfinite", "astype"}  # fmt: skip
+_WORTH = 60  # least cost of the steps of a branch that is skipped
+
+
+class Stage(NamedTuple):
+    """Steps, in order, needed only where all conditions hold as given; without conditions, needed everywhere.
+
+    Parameters
+    ----------
+    when : frozenset of (int, bool)
+        Conditions, and whether each must hold.
+    steps : list of int
+    given : list of int
+        Earlier steps that are arguments.
+    results : list of int
+        Steps that are outputs, or arguments or conditions of later stages.
+    """
+
+    when: frozenset[Literal]
+    steps: list[int]
+    given: list[int]
+    results: list[int]
+
+
+def stages(program: Program, steps: list[int]) -> list[Stage]:
+    """Return the steps, given in order, as stages in an order in which each step follows its arguments.
+
+    A step that is needed under conditions is computed in a stage with these conditions or fewer of them; the conditions
+    are known before.
+    """
+    own = set(steps)
+    chosen = _worth_skipping(program, _needed(program, steps), steps)
+    known, left, found = set[int](), steps, list[tuple[frozenset[Literal], list[int]]]()
+
+    def ready(k: int, when: frozenset[Literal]) -> bool:
+        known_before = all(a in known or a not in own for a in (*program.steps[k].args, *(c for c, _ in when)))
+        return chosen[k] == when and known_before
+
+    when = frozenset[Literal]()
+    while left:
+        taken = []
+        for k in left:
+            if ready(k, when):
+                known.add(k)
+                taken.append(k)
+        if taken:
+            found.append((when, taken))
+            left = [k for k in left if k not in known]
+        # unconditional steps first, then the conditions of the first step that waits for nothing
+        when = frozenset() if when else next((chosen[k] for k in left if ready(k, chosen[k])), when)
+    return _with_ends(program, found)
+
+
+def _with_ends(program: Program, parts: list[tuple[frozenset[Literal], list[int]]]) -> list[Stage]:
+    """Return the stages with the steps that they take from earlier ones, and that others take from them."""
+    found, later = list[Stage](), set(program.outputs.values())
+    for when, steps in reversed(parts):
+        given = {a for k in steps for a in program.steps[k].args} - set(steps)
+        found.append(Stage(when, steps, sorted(given), [k for k in steps if k in later]))
+        later |= given | {c for c, _ in when}
+    return found[::-1]
+
+
+def _needed(program: Program, steps: list[int]) -> dict[int, frozenset[Literal]]:
+    """Return conditions that hold wherever a step is needed."""
+    found: dict[int, frozenset[Literal]] = {k: frozenset() for k in program.outputs.values()}
+    for k in reversed(steps):
+        step, here = program.steps[k], found[k]
+        for place, a in enumerate(step.args):
+            when = here
+            if step.op == "where" and place and step.args.count(a) == 1:
+                when = here | {(step.args[0], place == 1)}
+            found[a] = found[a] & when if a in found else when
+    return found
+
+
+def _worth_skipping(
+    program: Program, needed: dict[int, frozenset[Literal]], steps: list[int]
+) -> dict[int, frozenset[Literal]]:
+    """Return the conditions of each step, without those under which only a few cheap steps would be skipped."""
+    costs: dict[frozenset[Literal], int] = {}
+    for k in steps:
+        op = program.steps[k].op
+        costs[needed[k]] = costs.get(needed[k], 0) + _COST.get(op, 1 if op in _CHEAP else _CALL)
+    worth = sorted((when for when, cost in costs.items() if cost >= _WORTH and when), key=len, reverse=True)
+    return {k: next((when for when in worth if when <= needed[k]), frozenset()) for k in steps}

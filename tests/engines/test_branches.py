@@ -1,0 +1,163 @@
+"""Branches that no number takes are skipped: the same bits, whatever numbers stand side by side."""
+
+import numpy as np
+import pytest
+from fused_cases import FLOWS, NAMES, TIMES, drawn
+
+from linsolve.engines import branches
+from linsolve.engines.blocks import Blocks, _Bench
+from linsolve.engines.branches import Stage, stages
+from linsolve.engines.constants import UFUNCS
+from linsolve.engines.plan import Grid, Tile, plan_of
+from linsolve.engines.program import BOOLEAN, Tracer, program_of
+
+LONG = 70  # operations of a branch that is worth skipping
+
+
+def two_branches():
+    """Return a program with two long branches, one of which has a long branch of its own."""
+    xp = Tracer()
+    x, t = xp.input("x"), xp.input("t")
+    u = x * t
+
+    def long(v, step):
+        for k in range(LONG):
+            v = v * step + k
+        return v
+
+    inner = xp.where(u < -1, long(u, 0.5), xp.exp(u))
+    below, above = long(inner + u, 0.25), long(u, 0.125)
+    xp.program.outputs["y"] = xp.where(u < 0, below, above).index
+    xp.program.outputs["z"] = xp.where(u < 0, below * 2, x).index
+    return xp.program
+
+
+def simulated(program, steps, found, given):
+    """Evaluate the stages; a step that is skipped where its conditions do not hold is a wrong number there."""
+    shape, values = np.broadcast_shapes(*(v.shape for v in given.values())), {}
+    for k in program.used():
+        step = program.steps[k]
+        if step.op in ("input", "constant"):
+            values[k] = np.broadcast_to(given[step.data] if step.op == "input" else step.data, shape)
+
+    def compute(k):
+        step = program.steps[k]
+        function = {"where": np.where, "astype": lambda v: v.astype(float)}.get(step.op) or UFUNCS[step.op]
+        values[k] = function(*(values[a] for a in step.args))
+
+    with np.errstate(all="ignore"):
+        for k in (k for k in program.used() if k not in values and k not in steps):
+            compute(k)
+        for stage in found:
+            taken = np.ones(shape, dtype=bool)
+            for c, holds in stage.when:
+                taken = taken & (values[c] == holds)
+            for k in stage.steps:
+                assert k in steps
+                compute(k)
+                values[k] = np.where(taken, values[k], False if program.steps[k].kind == BOOLEAN else 7.25)
+    return {name: values[k] for name, k in program.outputs.items()}
+
+
+def whole(program):
+    return [k for k in program.used() if program.steps[k].op not in ("input", "constant")]
+
+
+def test_two_branches_and_one_within_are_stages():
+    program = two_branches()
+    found = stages(program, whole(program))
+    assert sorted(k for stage in found for k in stage.steps) == whole(program)
+    assert len({stage.when for stage in found}) == 4  # none, below 0, below -1, above 0
+    assert sum(len(stage.steps) for stage in found if not stage.when) < 0.1 * len(whole(program))
+    for j, stage in enumerate(found):
+        others = found[j + 1 :]
+        taken = {k for other in others for k in other.given} | {c for other in others for c, _ in other.when}
+        assert set(stage.results) == set(stage.steps) & (taken | set(program.outputs.values()))
+
+
+def test_a_cheap_branch_is_not_skipped(monkeypatch):
+    program = two_branches()
+    monkeypatch.setattr(branches, "_WORTH", 10**6)
+    assert [stage.steps for stage in stages(program, whole(program))] == [whole(program)]
+
+
+@pytest.mark.parametrize("worth", [1, 20, 60])
+@pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
+@pytest.mark.quick(3)
+def test_steps_are_skipped_only_where_no_output_needs_them(cls, worth, monkeypatch):
+    monkeypatch.setattr(branches, "_WORTH", worth)
+    flow, z0 = drawn(cls, np.random.default_rng(0), (500,))
+    program = program_of(cls, NAMES[cls])
+    given = {**flow.parameters(), **{f"start.{n}": v for n, v in zip(z0._fields, z0, strict=True)}, "t": TIMES[:, None]}
+    grid = Grid((9, 1, 500), {n: np.reshape(v, (-1, 1, 1) if n == "t" else (1, 1, -1)) for n, v in given.items()})
+    steps = plan_of(program, grid).full
+    every = simulated(program, steps, [Stage(frozenset(), steps, [], [])], given)
+    for name, v in simulated(program, steps, stages(program, steps), given).items():
+        assert v.tobytes() == every[name].tobytes()
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_machine_code_skips_nothing_that_a_lane_needs(wrong, monkeypatch):
+    pytest.importorskip("llvmlite")
+    from linsolve.engines import compiled
+    from linsolve.engines.compiled import Compiled
+
+    program, rng = two_branches(), np.random.default_rng(1)
+    x = np.sort(rng.uniform(-2, 2, 200))  # lanes of one branch, of both, and across their border
+    grid = Grid((4, 1, 200), {"x": x.reshape(1, 1, -1), "t": np.array([-1.0, 0.0, 0.7, 3.0]).reshape(-1, 1, 1)})
+
+    def computed():
+        out = {name: np.empty(grid.shape) for name in program.outputs}
+        assert Compiled(program, grid)(Tile(0, 4, 0, 1, 0, 200), out)
+        return np.stack(list(out.values()))
+
+    monkeypatch.setattr(compiled, "_made", {})
+    monkeypatch.setattr(branches, "_WORTH", 10**6)
+    every = computed()
+    monkeypatch.setattr(compiled, "_made", {})
+    monkeypatch.setattr(branches, "_WORTH", 60)
+    if wrong:  # a stage that takes one condition the other way
+        needed = branches._needed
+        turned = lambda *args: {k: frozenset((c, not h) for c, h in w) for k, w in needed(*args).items()}  # noqa: E731
+        monkeypatch.setattr(branches, "_needed", turned)
+    assert (computed().tobytes() == every.tobytes()) is not wrong
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.quick(4)
+def test_blocks_evaluate_a_branch_where_it_is_taken(share, monkeypatch):
+    program, rng = two_branches(), np.random.default_rng(2)
+    x = np.where(rng.random(300) < share, -1.0, 1.0) * rng.uniform(0.1, 2.0, 300)
+    grid = Grid((5, 1, 300), {"x": x.reshape(1, 1, -1), "t": rng.uniform(0.5, 3, (5, 1, 1))})
+    seen = []
+    some = _Bench._run_some
+    monkeypatch.setattr(_Bench, "_run_some", lambda self, *args: seen.append(args[2].size) or some(self, *args))
+    found = {name: np.empty(grid.shape) for name in program.outputs}
+    assert Blocks(program, grid)(Tile(0, 5, 0, 1, 0, 300), found)
+    given = {"x": x, "t": grid.given["t"][:, :, 0]}
+    every = simulated(program, whole(program), [Stage(frozenset(), whole(program), [], [])], given)
+    for name, v in found.items():
+        assert v[:, 0].tobytes() == every[name].tobytes()
+    taken = 5 * np.count_nonzero(x < 0)
+    assert taken in seen or taken > 900  # a branch that most numbers take is evaluated for the whole block
+
+
+def test_times_of_one_member_side_by_side_give_the_bits_of_members_at_one_time(monkeypatch):
+    pytest.importorskip("llvmlite")
+    from linsolve.engines import compiled
+    from linsolve.engines.compiled import Compiled
+
+    program, rng = two_branches(), np.random.default_rng(3)
+    monkeypatch.setattr(compiled, "_made", {})
+    for times, rows, columns in ((130, 1, 201), (33, 3, 7), (64, 1, 64), (40, 5, 1)):
+        given = {"x": rng.uniform(-2, 2, (1, rows, columns)), "t": rng.uniform(-1, 3, (times, 1, 1))}
+        found = []
+        for least in (10**6, 32):
+            monkeypatch.setattr(compiled, "_TIMES", least)
+            made = Compiled(program, Grid((times, rows, columns), given))
+            out = {name: np.empty((times, rows, columns)) for name in program.outputs}
+            assert all(made(tile, {name: tile.of(v) for name, v in out.items()}) for tile in made.tiles())
+            found.append(np.stack(list(out.values())))
+        np.testing.assert_array_equal(*found)
+        given["x"][0, -1, -1] = np.inf
+        assert not all(made(tile, {name: tile.of(v) for name, v in out.items()}) for tile in made.tiles())
