@@ -73,6 +73,7 @@ class BalancedMode(Map):
 
     axes: ClassVar = {"a": ()}
     forward_complete: ClassVar[bool] = True
+    one_number: ClassVar[bool] = True
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``(s - a)^2 / 2``."""
@@ -99,7 +100,8 @@ class BalancedMode(Map):
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return the loss from the closed form of ``s - a``, which does not cancel."""
-        return {"loss": (shared or self.shared(xp, t, z0))[2] ** 2 / 2}
+        gap = (shared or self.shared(xp, t, z0))[2]
+        return {"loss": gap * gap / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return `s` where ``a0`` has the sign of `s`, else 0."""

@@ -95,8 +95,10 @@ class PowerLaw(NamedTuple):
 
     def clock(self, xp: Any, root: Any) -> Any:
         """Return the eighth power of ``root``, at most `LONGEST`."""
-        square = xp.minimum(root, xp.full_like(root, LONGEST ** (1 / 8))) ** 2
-        return (square * square) ** 2
+        capped = xp.minimum(root, xp.full_like(root, LONGEST ** (1 / 8)))
+        square = capped * capped
+        fourth = square * square
+        return fourth * fourth
 
     def since(self, xp: Any, root: Any, own: Any, clock: Any) -> Any:
         """Return the time since ``a = begin``, in its units, for the eighth root of the time.
