@@ -90,6 +90,23 @@ def test_a_power_of_one_time_is_seen():
     assert differences(Squared(s=1.0), (1.0,), times[:3]) == ({"a"} if times else set())
 
 
+# conditions and solution share what they compute from the start
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity"), [("NeuralCollapse", "_centered"), ("NeuralRace", "_clock_of"), ("BiasedMode", "_start")]
+)
+def test_a_call_computes_quantities_of_the_start_once(name, quantity, monkeypatch):
+    cls, calls = getattr(ls, name), []
+    method = getattr(cls, quantity)
+    monkeypatch.setattr(cls, quantity, lambda *given: calls.append(1) or method(*given))
+    flow, z0 = cls.example(np.random.default_rng(0))
+    for count in (1, 2):
+        flow(1.0, z0)
+        assert len(calls) == count  # a second call may overflow at another time, and must detect it
+    pickle.dumps(flow)
+
+
 # what belongs to whom
 
 
