@@ -245,10 +245,11 @@ def closed_form(problem: Problem, clock: Any) -> Any:
     allows it: its formulas of time have no power (products instead of squares) and no matrix product, whose rounding
     differs between numbers and arrays. The fields then lack the axes of time, which `spread` adds.
     """
-    flow = problem.flow
+    flow, z0 = problem.flow, problem.z0
     if flow.one_number and problem.xp is np and clock.size == 1 and not problem.batch:
-        clock = np.float64(clock.item())
-    given = problem.xp, clock, problem.z0
+        clock, z0 = np.float64(clock.item()), type(z0)(*(v[()] for v in z0))
+        flow = flow._with(**{name: v[()] for name, v in flow.parameters().items()})
+    given = problem.xp, clock, z0
     if "solution" not in flow.sharing:
         return flow.solution(*given)
     shared = flow.shared(*given)

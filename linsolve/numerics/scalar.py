@@ -9,6 +9,7 @@ import numpy as np
 from linsolve import arithmetic
 
 __all__ = [
+    "broadcast",
     "full_like",
     "integral_of_decay",
     "log1p_ratio",
@@ -48,6 +49,11 @@ def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
 def full_like(xp: Any, x: Any, value: float) -> Any:
     """Return `value` in the shape of `x`: ``xp.full_like``, or one number of NumPy for one number."""
     return np.float64(value) if type(x) is np.float64 else xp.full_like(x, value)
+
+
+def broadcast(xp: Any, *values: Any) -> Any:
+    """Return arrays of one shape: ``xp.broadcast_arrays``, or numbers of NumPy as they are."""
+    return values if all(type(v) is np.float64 for v in values) else xp.broadcast_arrays(*values)
 
 
 def phi(xp: Any, x: Any) -> Any:
