@@ -246,9 +246,9 @@ def closed_form(problem: Problem, clock: Any) -> Any:
     differs between numbers and arrays. The fields then lack the axes of time, which `spread` adds.
     """
     flow, z0 = problem.flow, problem.z0
-    if flow.one_number and problem.xp is np and clock.size == 1 and not problem.batch:
-        clock, z0 = np.float64(clock.item()), type(z0)(*(v[()] for v in z0))
-        flow = flow._with(**{name: v[()] for name, v in flow.parameters().items()})
+    if flow.one_number and problem.xp is np and not problem.batch:
+        flow, z0 = flow._with(**{k: v[()] for k, v in flow.parameters().items()}), type(z0)(*(v[()] for v in z0))
+        clock = np.float64(clock.item()) if clock.size == 1 else clock
     given = problem.xp, clock, z0
     if "solution" not in flow.sharing:
         return flow.solution(*given)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.numerics.scalar import full_like, unless, where
+from linsolve.numerics.scalar import column, full_like, unless, where
 
 __all__ = ["DoubleDouble", "cosine", "length", "power_of_two", "two_prod", "two_sum"]
 
@@ -123,7 +123,7 @@ def length(xp: Any, v: Any) -> Any:
     5.0
     """
     factor = _scale(xp, xp.max(xp.abs(v), axis=-1))
-    scaled = v * factor[..., None]
+    scaled = v * column(factor)
     return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
 
 
@@ -134,7 +134,7 @@ def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any
     """
     sizes = sizes or (length(xp, a), length(xp, b))
     none = (sizes[0] == 0) | (sizes[1] == 0)
-    safe_a, safe_b = (unless(xp, none, v)[..., None] for v in sizes)
+    safe_a, safe_b = (column(unless(xp, none, v)) for v in sizes)
     found = unless(xp, none, xp.sum(a / safe_a * (b / safe_b), axis=-1), 0)
     one = full_like(xp, found, 1)
     return xp.minimum(xp.maximum(found, -one), one)
@@ -187,6 +187,10 @@ class DoubleDouble:
     def _each(self, function: Callable[[Any], Any]) -> DoubleDouble:
         """Return `function` of both parts; it is linear and exact."""
         return DoubleDouble(self.xp, function(self.hi), None if self._lo is None else function(self._lo))
+
+    def column(self) -> DoubleDouble:
+        """Return the numbers as `linsolve.numerics.scalar.column` does."""
+        return self._each(column)
 
     def __getitem__(self, key: Any) -> DoubleDouble:
         return self._each(lambda part: part[key])
@@ -267,7 +271,7 @@ class DoubleDouble:
         """Return the Euclidean length along the last axis, without overflow or underflow of the squares."""
         xp = self.xp
         factor = _scale(xp, xp.max(xp.abs(self.hi), axis=-1))
-        scaled = self.scaled(factor[..., None])
+        scaled = self.scaled(column(factor))
         return (scaled * scaled).sum().sqrt().scaled(1 / factor)
 
     def hypot(self, other: Any) -> DoubleDouble:

@@ -10,6 +10,7 @@ from linsolve import arithmetic
 
 __all__ = [
     "broadcast",
+    "column",
     "full_like",
     "integral_of_decay",
     "log1p_ratio",
@@ -49,6 +50,11 @@ def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
 def full_like(xp: Any, x: Any, value: float) -> Any:
     """Return `value` in the shape of `x`: ``xp.full_like``, or one number of NumPy for one number."""
     return np.float64(value) if type(x) is np.float64 else xp.full_like(x, value)
+
+
+def column(x: Any) -> Any:
+    """Return ``x[..., None]``, which broadcasts along an own axis; one number of NumPy as it is, in half the time."""
+    return x if isinstance(x, np.generic) else x[..., None]
 
 
 def broadcast(xp: Any, *values: Any) -> Any:
