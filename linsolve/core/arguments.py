@@ -193,6 +193,8 @@ def bounds(values: Any) -> tuple[float, float]:
     held = values if arithmetic.is_cupy(values) else arithmetic.to_numpy(values)
     if held.size == 1:
         return (only := float(held.item()), only)
+    if isinstance(held, np.ndarray):  # the methods take twice the time for few numbers
+        return float(np.minimum.reduce(held, axis=None)), float(np.maximum.reduce(held, axis=None))
     return float(held.min()), float(held.max())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -241,8 +242,17 @@ def unbounded(xp: Any, t: Any) -> Any:
 
 
 def closed_form(problem: Problem, clock: Any) -> Any:
-    """Return the state at the times `clock`; store the quantities shared with observables in `problem.shared`."""
-    flow, given = problem.flow, (problem.xp, clock, problem.z0)
+    """Return the state at the times `clock`; store the quantities shared with observables in `problem.shared`.
+
+    One time of one network becomes a number of NumPy, which is 10 times faster than an array of one entry, if the flow
+    allows it: its formulas of time have no power (products instead of squares) and no matrix product, whose rounding
+    differs between numbers and arrays. The fields then lack the axes of time, which `spread` adds.
+    """
+    flow, z0 = problem.flow, problem.z0
+    if flow.one_number and problem.xp is np and not problem.batch:
+        flow, z0 = flow._with(**{k: v[()] for k, v in flow.parameters().items()}), type(z0)(*(v[()] for v in z0))
+        clock = np.float64(clock.item()) if clock.size == 1 else clock
+    given = problem.xp, clock, z0
     if "solution" not in flow.sharing:
         return flow.solution(*given)
     shared = flow.shared(*given)
@@ -326,5 +336,10 @@ def spread(problem: Problem, state: Any) -> Any:
         own = problem.flow.axes[name]
         tail = tuple(value.shape[value.ndim - len(own) :]) if own else ()
         shape = lead + tail
-        fields.append(value if tuple(value.shape) == shape else problem.xp.broadcast_to(value, shape))
+        if tuple(value.shape) == shape:
+            fields.append(value)
+        elif problem.xp is np and value.size == math.prod(shape):
+            fields.append(np.array(value).reshape(shape))
+        else:
+            fields.append(problem.xp.broadcast_to(value, shape))
     return type(state)(*fields)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from linsolve import arithmetic
-from linsolve.numerics.scalar import full_like, unless, where
+from linsolve.numerics.scalar import column, full_like, unless, where
 
 __all__ = ["DoubleDouble", "cosine", "length", "power_of_two", "two_prod", "two_sum"]
+
+_FEW = 64  # so many numbers are added faster as floats of Python than in arrays
 
 
 def two_sum(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -24,10 +29,11 @@ def two_sum(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     [1.0, 1e-20]
     """
     s = a + b
-    if arithmetic.is_object(xp):
+    if xp is not np and arithmetic.is_object(xp):
         return s, xp.zeros_like(s)
     part = s - a
-    return s, arithmetic.constant(xp, (a - (s - part)) + (b - part))
+    e = (a - (s - part)) + (b - part)
+    return s, e if xp is np else arithmetic.constant(xp, e)
 
 
 def _halves(a: Any) -> tuple[Any, Any]:
@@ -52,11 +58,39 @@ def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     True
     """
     p = a * b
-    if arithmetic.is_object(xp):
+    if xp is not np and arithmetic.is_object(xp):
         return p, xp.zeros_like(p)
     a1, a2 = _halves(a)
-    b1, b2 = _halves(b)
-    return p, arithmetic.constant(xp, a2 * b2 - (((p - a1 * b1) - a2 * b1) - a1 * b2))
+    b1, b2 = (a1, a2) if b is a else _halves(b)
+    e = a2 * b2 - (((p - a1 * b1) - a2 * b1) - a1 * b2)
+    return p, e if xp is np else arithmetic.constant(xp, e)
+
+
+def _renewed(hi: Any, lo: Any) -> tuple[Any, Any]:
+    """Return ``hi + lo`` as a rounded number and its rounding error, for ``|lo| <= |hi|``."""
+    total = hi + lo
+    return total, lo - (total - hi)
+
+
+def _added(xp: Any, a: Any, a_low: Any, b: Any, b_low: Any) -> tuple[Any, Any]:
+    """Return the sum of ``a + a_low`` and ``b + b_low`` in double-double; a low part of 0 may be None."""
+    s, e = two_sum(xp, a, b)
+    if a_low is None or b_low is None:
+        low = b_low if a_low is None else a_low
+        return (s, e) if low is None else _renewed(s, e + low)
+    low, rest = two_sum(xp, a_low, b_low)
+    hi, lo = _renewed(s, e + low)
+    return _renewed(hi, lo + rest)
+
+
+def _summed(row: list[float], low: list[float] | None) -> tuple[float, float | None]:
+    """Return the sum of floats of Python, in the order of `DoubleDouble.sum`."""
+    parts: list[tuple[Any, Any]] = list(zip(row, low or [None] * len(row), strict=True))
+    while (n := len(parts)) > 1:
+        half = n // 2
+        pairs = [_added(np, *parts[k], *parts[half + k]) for k in range(half)]
+        parts = pairs + [(hi, 0.0 if lo is None else lo) for hi, lo in parts[2 * half :]]
+    return parts[0]
 
 
 def power_of_two(xp: Any, size: Any) -> Any:
@@ -89,7 +123,7 @@ def length(xp: Any, v: Any) -> Any:
     5.0
     """
     factor = _scale(xp, xp.max(xp.abs(v), axis=-1))
-    scaled = v * factor[..., None]
+    scaled = v * column(factor)
     return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
 
 
@@ -100,7 +134,7 @@ def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any
     """
     sizes = sizes or (length(xp, a), length(xp, b))
     none = (sizes[0] == 0) | (sizes[1] == 0)
-    safe_a, safe_b = (unless(xp, none, v)[..., None] for v in sizes)
+    safe_a, safe_b = (column(unless(xp, none, v)) for v in sizes)
     found = unless(xp, none, xp.sum(a / safe_a * (b / safe_b), axis=-1), 0)
     one = full_like(xp, found, 1)
     return xp.minimum(xp.maximum(found, -one), one)
@@ -134,6 +168,10 @@ class DoubleDouble:
         self.xp, self.hi, self._lo = xp, hi, lo
 
     @property
+    def _object(self) -> bool:
+        return self.xp is not np and arithmetic.is_object(self.xp)
+
+    @property
     def lo(self) -> Any:
         """The rounding error."""
         return self.xp.zeros_like(self.hi) if self._lo is None else self._lo
@@ -144,12 +182,15 @@ class DoubleDouble:
         return DoubleDouble(self.xp, other if hasattr(other, "shape") else full_like(self.xp, self.hi, other))
 
     def _renew(self, hi: Any, lo: Any) -> DoubleDouble:
-        total = hi + lo
-        return DoubleDouble(self.xp, total, lo - (total - hi))
+        return DoubleDouble(self.xp, *_renewed(hi, lo))
 
     def _each(self, function: Callable[[Any], Any]) -> DoubleDouble:
         """Return `function` of both parts; it is linear and exact."""
         return DoubleDouble(self.xp, function(self.hi), None if self._lo is None else function(self._lo))
+
+    def column(self) -> DoubleDouble:
+        """Return the numbers as `linsolve.numerics.scalar.column` does."""
+        return self._each(column)
 
     def __getitem__(self, key: Any) -> DoubleDouble:
         return self._each(lambda part: part[key])
@@ -159,33 +200,27 @@ class DoubleDouble:
 
     def __add__(self, other: Any) -> DoubleDouble:
         other = self._like(other)
-        if arithmetic.is_object(self.xp):
+        if self._object:
             return DoubleDouble(self.xp, self.hi + other.hi)
-        s, e = two_sum(self.xp, self.hi, other.hi)
-        if self._lo is None or other._lo is None:
-            low = other._lo if self._lo is None else self._lo
-            return DoubleDouble(self.xp, s, e) if low is None else self._renew(s, e + low)
-        low, rest = two_sum(self.xp, self._lo, other._lo)
-        partial = self._renew(s, e + low)
-        return self._renew(partial.hi, partial.lo + rest)
+        return DoubleDouble(self.xp, *_added(self.xp, self.hi, self._lo, other.hi, other._lo))
 
     def __sub__(self, other: Any) -> DoubleDouble:
         return self + -self._like(other)
 
     def __mul__(self, other: Any) -> DoubleDouble:
         other = self._like(other)
-        if arithmetic.is_object(self.xp):
+        if self._object:
             return DoubleDouble(self.xp, self.hi * other.hi)
         p, e = two_prod(self.xp, self.hi, other.hi)
-        mixed = [a.hi * b._lo for a, b in ((self, other), (other, self)) if b._lo is not None]
-        if not mixed:
-            return DoubleDouble(self.xp, p, e)
-        return self._renew(p, e + (mixed[0] if len(mixed) == 1 else mixed[0] + mixed[1]))
+        if other._lo is None:
+            return DoubleDouble(self.xp, p, e) if self._lo is None else self._renew(p, e + other.hi * self._lo)
+        mixed = self.hi * other._lo
+        return self._renew(p, e + (mixed if self._lo is None else mixed + other.hi * self._lo))
 
     def __truediv__(self, other: Any) -> DoubleDouble:
         other = self._like(other)
         ratio = self.hi / other.hi
-        if arithmetic.is_object(self.xp):
+        if self._object:
             return DoubleDouble(self.xp, ratio)
         rest = self - other * ratio
         return self._renew(ratio, (rest.hi + rest.lo) / other.hi)
@@ -197,7 +232,7 @@ class DoubleDouble:
     def sqrt(self) -> DoubleDouble:
         """Return the square root, 0 at 0."""
         root = self.xp.sqrt(self.hi)
-        if arithmetic.is_object(self.xp):
+        if self._object:
             return DoubleDouble(self.xp, root)
         p, e = two_prod(self.xp, root, root)
         rest = (self.hi - p) - e
@@ -206,8 +241,10 @@ class DoubleDouble:
 
     def sum(self) -> DoubleDouble:
         """Return the sum over the last axis, by pairwise summation."""
-        if arithmetic.is_object(self.xp):
+        if self._object:
             return DoubleDouble(self.xp, self.xp.sum(self.hi, axis=-1))
+        if self.xp is np and self.hi.size <= _FEW and (few := self._sum_of_few()):
+            return few
         part = self
         while (n := part.hi.shape[-1]) > 1:
             half = n // 2
@@ -219,11 +256,22 @@ class DoubleDouble:
             part = pairs
         return part[..., 0]
 
+    def _sum_of_few(self) -> DoubleDouble | None:
+        """Return the sum over the last axis in floats of Python; None if it is not finite, for the flags of NumPy."""
+        *lead, n = self.hi.shape
+        rows, lows = (None if v is None else v.reshape(-1, n).tolist() for v in (self.hi, self._lo))
+        sums = [_summed(row, low) for row, low in zip(rows, lows or [None] * len(rows), strict=True)]
+        if not all(isfinite(hi) and isfinite(lo or 0.0) for hi, lo in sums):
+            return None
+        hi, lo = zip(*sums, strict=True)
+        parts = (hi, None if lo[0] is None else lo)
+        return DoubleDouble(np, *(None if v is None else np.array(v).reshape(lead)[()] for v in parts))
+
     def length(self) -> DoubleDouble:
         """Return the Euclidean length along the last axis, without overflow or underflow of the squares."""
         xp = self.xp
         factor = _scale(xp, xp.max(xp.abs(self.hi), axis=-1))
-        scaled = self.scaled(factor[..., None])
+        scaled = self.scaled(column(factor))
         return (scaled * scaled).sum().sqrt().scaled(1 / factor)
 
     def hypot(self, other: Any) -> DoubleDouble:

@@ -47,6 +47,66 @@ def test_a_long_value_is_cut_in_the_message():
     assert len(str(caught.value)) < 400
 
 
+# one time of one network is a number
+
+NUMBERS = [name for name in ls.flows.WHERE if getattr(ls, name).one_number]
+TIMES = (0.0, 1e-3, 0.1, 1.0, 30.0, 1e200, np.inf)
+
+
+def differences(flow, z0, times=TIMES):
+    """Return the names whose bits at one time differ from those among two times."""
+    found = set()
+    for t in times:
+        one, two = flow([t], z0), flow([t, t], z0)
+        found |= {name for name in one if one[name].tobytes() != two[name][:1].tobytes()}
+        assert all(one[name].shape == two[name][:1].shape for name in one)
+    return found
+
+
+def draws(cls, count):
+    """Return flows and starts of one network."""
+    for seed in range(count):
+        flow, z0 = cls.example(np.random.default_rng(seed))
+        own = {name: field.metadata["axes"] for name, field in cls._declarations.items()}
+        first = {name: v[0] if v.ndim > len(own[name]) else v for name, v in flow.parameters().items()}
+        yield cls(**first), cls.State(*(v[0] for v in z0))
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_one_time_has_the_bits_of_the_same_time_among_several(name):
+    for flow, z0 in draws(getattr(ls, name), 5):
+        assert not differences(flow, z0)
+        one = flow([0.5], z0)
+        assert all(v.flags.writeable and not any(np.shares_memory(v, w) for w in one.start) for v in one.state)
+
+
+def test_a_power_of_one_time_is_seen():
+    class Squared(ls.BalancedMode):
+        def solution(self, xp, t, z0, shared=None):
+            return self.State(z0.a * t**2)  # pow for a number, a product in an array
+
+    drawn = 10.0 ** np.random.default_rng(0).uniform(-5, 5, 20_000)
+    times = [t for t in drawn if t**2 != t * t]
+    assert differences(Squared(s=1.0), (1.0,), times[:3]) == ({"a"} if times else set())
+
+
+# conditions and solution share what they compute from the start
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity"), [("NeuralCollapse", "_centered"), ("NeuralRace", "_clock_of"), ("BiasedMode", "_start")]
+)
+def test_a_call_computes_quantities_of_the_start_once(name, quantity, monkeypatch):
+    cls, calls = getattr(ls, name), []
+    method = getattr(cls, quantity)
+    monkeypatch.setattr(cls, quantity, lambda *given: calls.append(1) or method(*given))
+    flow, z0 = cls.example(np.random.default_rng(0))
+    for count in (1, 2):
+        flow(1.0, z0)
+        assert len(calls) == count  # a second call may overflow at another time, and must detect it
+    pickle.dumps(flow)
+
+
 # what belongs to whom
 
 

@@ -54,6 +54,21 @@ def test_sums_of_every_length_have_twice_the_digits(n):
         assert abs(exact(found_length[k]) ** 2 - sum(part**2 for part in each)) <= 64 * TINY * size**2
 
 
+@pytest.mark.parametrize("n", range(1, 18))
+def test_few_numbers_are_summed_as_in_arrays(n):
+    def bits(value):
+        return value.hi.tobytes(), value.lo.tobytes()
+
+    for parts in (drawn(n, (n,)), DoubleDouble(np, drawn(n, (n,)).hi), -DoubleDouble(np, np.zeros(n))):
+        many = parts[None, :][np.zeros(100, dtype=int)]  # so many numbers that they are added in arrays
+        assert bits(parts.sum()) == bits(many.sum()[7])
+
+
+def test_a_sum_of_few_numbers_that_overflows_is_heard():
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+        DoubleDouble(np, np.array([1.5e308, 1.5e308])).sum()
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_sums_and_products_are_without_error(seed):
     a, b = (10.0 ** np.random.default_rng(seed + k).uniform(-9, 9) for k in range(2))

@@ -10,6 +10,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
+from linsolve.numerics.cache import once_a_call
 from linsolve.numerics.checked import in_range
 from linsolve.systems.collapse import metrics
 from linsolve.systems.collapse import starts as start
@@ -269,8 +270,9 @@ class NeuralCollapse(BlockFeatures):
     def _scattered(self, xp: Any, t: Any, scatter: Scatter, used: Any) -> tuple[Any, Any, Any]:
         return scatter.at(xp, t, used, self.rates_of_features(xp)[0])
 
-    def _solvable(self, xp: Any, z0: Any) -> SolvableSets | WhiteFeatures:
-        return (SolvableSets if self._equal else WhiteFeatures)(xp, self, z0)
+    def _solvable(self, xp: Any, z0: Any, last: bool) -> SolvableSets | WhiteFeatures:
+        sets = SolvableSets if self._equal else WhiteFeatures
+        return once_a_call(self, z0, lambda: sets(xp, self, z0), last)
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the state; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
@@ -283,7 +285,7 @@ class NeuralCollapse(BlockFeatures):
         # later times, in units of the fastest rate, would overflow; the state has converged by then
         rates = self._fastest() * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
         latest = 1e300 / (rates + self._count * (1 + self.eta_b))
-        later = self._solvable(xp, z0).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
+        later = self._solvable(xp, z0, last=True).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
         return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
@@ -291,7 +293,7 @@ class NeuralCollapse(BlockFeatures):
         self.residual(xp, z0)
         if arithmetic.is_jax(xp):
             return {"distance from the solvable sets": distance_by_host(xp, self, z0)}
-        return self._solvable(xp, z0).conditions(xp)
+        return self._solvable(xp, z0, last=False).conditions(xp)
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``."""

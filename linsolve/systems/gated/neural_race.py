@@ -11,6 +11,7 @@ from linsolve.core.arguments import Interval, real_array
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import batch_shape, parameter
+from linsolve.numerics.cache import once_a_call
 from linsolve.numerics.scalar import root_of_twice
 from linsolve.systems.gated.race_clock import FARTHEST, NONE, RaceClock
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
@@ -147,8 +148,11 @@ class NeuralRace(Flow):
 
     # the race without units
 
-    def _clock(self, xp: Any, z0: Any) -> tuple[RaceClock, Any, Any]:
+    def _clock(self, xp: Any, z0: Any, last: bool = True) -> tuple[RaceClock, Any, Any]:
         """Return the clock of ``a/s``, the growth rate of the fastest pathway, and whether any pathway moves."""
+        return once_a_call(self, z0, lambda: self._clock_of(xp, z0), last)
+
+    def _clock_of(self, xp: Any, z0: Any) -> tuple[RaceClock, Any, Any]:
         root = xp.sqrt(self.served)
         top = xp.max(root, axis=-1)
         some = z0.strengths > 0
@@ -204,7 +208,7 @@ class NeuralRace(Flow):
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return 1 where a pathway starts against the target, and the excess of a start too far above the target."""
         against = xp.max(xp.where(z0.strengths < 0, xp.ones_like(z0.strengths), 0 * z0.strengths), axis=-1) + 0 * self.s
-        over = -self._clock(xp, z0)[0].span / FARTHEST - 1
+        over = -self._clock(xp, z0, last=False)[0].span / FARTHEST - 1
         over = xp.where((over > 0) & (against == 0), over, 0 * over)
         return {"pathways that start against the target": against, "fall of the fastest pathway beyond exp(40)": over}
 

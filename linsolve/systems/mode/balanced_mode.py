@@ -11,7 +11,7 @@ from linsolve.core.flow import Flow
 from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
 from linsolve.core.step_rules import Rule
-from linsolve.numerics.scalar import log1p_ratio, logistic, root_of_twice
+from linsolve.numerics.scalar import full_like, log1p_ratio, logistic, root_of_twice, where
 
 __all__ = ["BalancedMode", "ModeDescent"]
 
@@ -73,6 +73,7 @@ class BalancedMode(Map):
 
     axes: ClassVar = {"a": ()}
     forward_complete: ClassVar[bool] = True
+    one_number: ClassVar[bool] = True
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``(s - a)^2 / 2``."""
@@ -88,7 +89,8 @@ class BalancedMode(Map):
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any, Any]:
         """Return the sign of ``a0``, and the products of this sign with ``a`` and ``s - a`` at times `t`."""
-        sign = xp.where(z0.a < 0, -xp.ones_like(z0.a), xp.ones_like(z0.a))
+        one = full_like(xp, z0.a, 1)
+        sign = where(xp, z0.a < 0, -one, one)
         size, gap = logistic(xp, 2 * t / self.tau, sign * z0.a, sign * self.s)
         return sign, size, gap
 
@@ -99,7 +101,8 @@ class BalancedMode(Map):
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return the loss from the closed form of ``s - a``, which does not cancel."""
-        return {"loss": (shared or self.shared(xp, t, z0))[2] ** 2 / 2}
+        gap = (shared or self.shared(xp, t, z0))[2]
+        return {"loss": gap * gap / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return `s` where ``a0`` has the sign of `s`, else 0."""

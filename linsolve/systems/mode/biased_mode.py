@@ -10,6 +10,7 @@ from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.parameters import parameter
+from linsolve.numerics.cache import once_a_call
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import root_of_twice, smallest
 from linsolve.systems.mode.relaxation import Relaxation, excess, rising_root
@@ -122,6 +123,15 @@ class BiasedMode(HiddenUnits):
 
     # the closed form
 
+    def _way(self, xp: Any, z0: Any, last: bool = True) -> tuple[_Start, Any]:
+        """Return the initial values, and the root of the relaxation."""
+
+        def answer() -> tuple[_Start, Any]:
+            start = self._start(xp, z0)
+            return start, rising_root(xp, *xp.broadcast_arrays(*start.sizes))
+
+        return once_a_call(self, z0, answer, last)
+
     def _start(self, xp: Any, z0: Any) -> _Start:
         root_h, root_w = DoubleDouble(xp, self.m).sqrt(), DoubleDouble(xp, self.mu).sqrt()
         a, b = DoubleDouble(xp, z0.w) * root_w[..., None], DoubleDouble(xp, z0.h) * root_h[..., None]
@@ -142,8 +152,8 @@ class BiasedMode(HiddenUnits):
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[_Start, Relaxation, tuple[Any, Any]]:
         """Return the initial values, the `Relaxation`, and the parts of its span before and after times `t`."""
-        start = self._start(xp, z0)
-        way = Relaxation.of(xp, *start.sizes)
+        start, root = self._way(xp, z0)
+        way = Relaxation.of(xp, *start.sizes, root=root)
         return start, way, self._to_go(xp, t, way)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
@@ -173,10 +183,10 @@ class BiasedMode(HiddenUnits):
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the excess of ``2 s |sigma(inf)|`` over its largest supported value."""
-        start = self._start(xp, z0)
+        start, root = self._way(xp, z0, last=False)
         growing = xp.where((start.r0 < 0)[..., None], start.plus, start.minus)
         grows = xp.max(xp.abs(growing), axis=-1) > 0
-        return {"span": excess(xp, rising_root(xp, *start.sizes), grows)}
+        return {"span": excess(xp, root, grows)}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``, where ``w.h + B = 1``."""

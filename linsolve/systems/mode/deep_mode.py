@@ -93,6 +93,7 @@ class DeepMode(Map):
         a: Any
 
     axes: ClassVar = {"a": ()}
+    one_number: ClassVar[bool] = True
 
     def _metric(self, xp: Any, a: Any) -> Any:
         """Return ``depth |a|^(2 - 2/depth) / tau``, the metric that the layers' weights induce on their product."""
@@ -132,7 +133,8 @@ class DeepMode(Map):
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return the loss from the closed form of ``s - a``, which does not cancel."""
-        return {"loss": (shared[1] if shared else self.gap(xp, t, z0)) ** 2 / 2}
+        gap = shared[1] if shared else self.gap(xp, t, z0)
+        return {"loss": gap * gap / 2}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return `s` where ``a0`` has the sign of `s` or the depth is 1, else 0."""

@@ -6,6 +6,7 @@ from math import comb, factorial
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
+from linsolve.numerics.scalar import broadcast, full_like, where
 from linsolve.systems.mode.growth_far import LONGEST, PowerLaw
 from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
 from linsolve.systems.mode.growth_tables import Tables, cut, tables_of
@@ -67,77 +68,77 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1) -> t
     """
     if arithmetic.is_jax(xp):
         return traced_growth(xp, deep_growth, deep_growth_time, t / tau, a0, s, depth)
-    curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
-    hard = curved < 9 * xp.ones_like(curved) / 4
+    curved = where(xp, depth == 1, 2 * full_like(xp, depth, 1), depth)
+    hard = curved < 9 * full_like(xp, curved, 1) / 4
     tables = tables_of(xp, curved, hard)  # functions of the depth alone, hence before broadcasting
-    a0, s, depth, tau = xp.broadcast_arrays(a0, s, depth, tau + xp.zeros_like(depth))
-    one = xp.ones_like(a0)
+    a0, s, depth, tau = broadcast(xp, a0, s, depth, tau + full_like(xp, depth, 0))
+    one = full_like(xp, a0, 1)
     still, straight = a0 == 0, depth == 1
-    some = xp.where(still, one, a0)
+    some = where(xp, still, one, a0)
     # a safe operand where the path would end at 0
-    aim = xp.where((depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
+    aim = where(xp, (depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
     forever = xp.isinf(t)
-    t = xp.where(forever, xp.zeros_like(t), t)
+    t = where(xp, forever, full_like(xp, t, 0), t)
     clock, terms = t / tau + 0 * one, terms_of(getattr(xp, "dps", 16))
     if arithmetic.is_object(xp):
         at = start_of(xp, some, aim, curved + 0 * one, terms)
-        own = clock * xp.where(straight, one, at.pace)
+        own = clock * where(xp, straight, one, at.pace)
         a, gap = _curved(xp, own, at, some, aim, tables, hard)
     else:
         law = PowerLaw.of(xp, some, aim, curved + 0 * one, tau)
         at = start_of(xp, law.begin, aim, curved + 0 * one, terms)
-        rate = xp.where(straight | law.extreme, one, at.pace)
+        rate = where(xp, straight | law.extreme, one, at.pace)
         own, root = _bounded_product(xp, clock, rate), xp.pow(t, one / 8)
         passed = law.clock(xp, root * law.goal_root)
-        own = xp.where(law.extreme & ~straight, law.clock(xp, root * law.root), own)
+        own = where(xp, law.extreme & ~straight, law.clock(xp, root * law.root), own)
         since = law.since(xp, root, own, passed)
         # a small mode that falls keeps its ratio to the initial value
-        begin = xp.where(law.falls & ~law.big, some, law.begin)
+        begin = where(xp, law.falls & ~law.big, some, law.begin)
         a, gap = _curved(xp, xp.maximum(since, 0 * since), at, begin, aim, tables, hard)
         a, changed = law.replaced(xp, a, some, root, own, passed, since)
-        gap = xp.where(changed, aim - a, gap)
+        gap = where(xp, changed, aim - a, gap)
     faint = own > 700 + 0 * own  # exp(-own) is subnormal, the product with a large value is not
-    left, done = xp.exp(-xp.where(faint, own / 2, own)), -xp.expm1(-own)
-    again = xp.where(faint, left, 1 + 0 * own)
-    a = xp.where(straight, a0 * left * again + s * done, xp.where(still, 0 * a, a))
-    gap = xp.where(straight, (s - a0) * left * again, xp.where(still, s + 0 * a, gap))
+    left, done = xp.exp(-where(xp, faint, own / 2, own)), -xp.expm1(-own)
+    again = where(xp, faint, left, 1 + 0 * own)
+    a = where(xp, straight, a0 * left * again + s * done, where(xp, still, 0 * a, a))
+    gap = where(xp, straight, (s - a0) * left * again, where(xp, still, s + 0 * a, gap))
     learned = straight | (~still & ~at.negative)
-    a = xp.where(forever, xp.where(learned, s, 0 * s), a)
-    gap = xp.where(forever, xp.where(learned, 0 * s, s), gap)
-    start = t + xp.where(forever, xp.ones_like(t), xp.zeros_like(t)) == 0
-    return xp.where(start, a0, a), xp.where(start, s - a0, gap)
+    a = where(xp, forever, where(xp, learned, s, 0 * s), a)
+    gap = where(xp, forever, where(xp, learned, 0 * s, s), gap)
+    start = t + where(xp, forever, full_like(xp, t, 1), full_like(xp, t, 0)) == 0
+    return where(xp, start, a0, a), where(xp, start, s - a0, gap)
 
 
 def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
     """Return the product, capped at `LONGEST` against overflow; the solution converges at far smaller values."""
     if arithmetic.is_object(xp):
         return time * rate
-    longest = LONGEST / xp.where(rate > 1, rate, xp.ones_like(rate))
+    longest = LONGEST / where(xp, rate > 1, rate, full_like(xp, rate, 1))
     return xp.minimum(time, longest) * rate
 
 
 def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard: Any) -> tuple[Any, Any]:
     """Return ``a`` and ``s - a`` at rescaled times, for depths above 1 and initial values that are not stationary."""
     over = (own >= at.span) & (s != 0)
-    rest = xp.where(over, own - at.span, xp.zeros_like(own))
+    rest = where(xp, over, own - at.span, full_like(xp, own, 0))
     falling, ending = at.negative & over, ~at.negative & over
     tail = _Tail(
         m=at.m,
         w=at.w,
         near_w=at.near_w,
-        unit=xp.where(at.negative, xp.ones_like(at.w), at.w * xp.exp(at.near_w)),
+        unit=where(xp, at.negative, full_like(xp, at.w, 1), at.w * xp.exp(at.near_w)),
         terms=at.ending,
-        polynomial=[xp.where(at.big, b, a) for a, b in zip(tables.below, tables.above, strict=True)],
+        polynomial=[where(xp, at.big, b, a) for a, b in zip(tables.below, tables.above, strict=True)],
     )
     # engines skip the branch of `ending` that no number of a block needs
     w = _ended(xp, _bounded_product(xp, rest, at.exchange), tail)
     grown = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard)
-    past = -rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
-    fallen = _grown(xp, xp.where(falling, past, xp.zeros_like(past)), fall_of(xp, at, tables, hard), hard)
-    start = xp.where(falling & at.big, xp.sign(a0) * xp.abs(s), a0)
-    over = start * xp.where(falling, fallen, xp.where(at.big, xp.ones_like(grown), grown))
-    a = xp.where(ending, s / (1 + w), over / xp.where(at.big & ~falling, grown, xp.ones_like(grown)))
-    return a, xp.where(ending, w * a, s - a)
+    past = -rest * where(xp, at.big, at.exchange, full_like(xp, at.z0, 1))
+    fallen = _grown(xp, where(xp, falling, past, full_like(xp, past, 0)), fall_of(xp, at, tables, hard), hard)
+    start = where(xp, falling & at.big, xp.sign(a0) * xp.abs(s), a0)
+    over = start * where(xp, falling, fallen, where(xp, at.big, full_like(xp, grown, 1), grown))
+    a = where(xp, ending, s / (1 + w), over / where(xp, at.big & ~falling, grown, full_like(xp, grown, 1)))
+    return a, where(xp, ending, w * a, s - a)
 
 
 class _Tail(NamedTuple):
@@ -166,14 +167,14 @@ class _Tail(NamedTuple):
 def _grown(xp: Any, time: Any, path: Path, hard: Any) -> Any:
     """Return the factor ``z/z0`` at times of a path."""
     n, e = path.n, guess(xp, time, path)
-    l = xp.where(n == 0, e, xp.log1p(n * e) * (1 / xp.where(n == 0, xp.ones_like(n), n)))  # noqa: E741
+    l = where(xp, n == 0, e, xp.log1p(n * e) * (1 / where(xp, n == 0, full_like(xp, n, 1), n)))  # noqa: E741
     bent = _bent(xp, time, path, l)
-    l, e = xp.where(hard, bent, l), xp.where(hard, xp.minimum(linear(xp, bent, n), path.highest), e)  # noqa: E741
+    l, e = where(xp, hard, bent, l), where(xp, hard, xp.minimum(linear(xp, bent, n), path.highest), e)  # noqa: E741
     factor = xp.exp(l)
     z, power = path.z0 * factor, 1 + n * e
-    slow = n + 1 < xp.ones_like(n) / 4  # otherwise the second integral is known already
-    second = (z * power - path.z0) * (1 / xp.where(slow, xp.ones_like(n), n + 1))
-    second = xp.where(slow, path.z0 * linear(xp, xp.where(slow, l, 0 * l), n + 1), second)
+    slow = n + 1 < full_like(xp, n, 1) / 4  # otherwise the second integral is known already
+    second = (z * power - path.z0) * (1 / where(xp, slow, full_like(xp, n, 1), n + 1))
+    second = where(xp, slow, path.z0 * linear(xp, where(xp, slow, l, 0 * l), n + 1), second)
     found = e + second + z * z * power * far(xp, z, path.terms[:-_SPARE]) - path.series
     change = _step(xp, (time - found) / power, n, z)
     for _ in range(_more(xp)):
@@ -201,7 +202,7 @@ def _more(xp: Any) -> int:
 
 def _step(xp: Any, off: Any, n: Any, z: Any) -> Any:
     """Return the change of ``l`` within the short time `off`, in units of the slope of ``e``, to sixth order."""
-    most = xp.ones_like(off) / 8
+    most = full_like(xp, off, 1) / 8
     still = 1 - z
     h, r = xp.minimum(xp.maximum(off * still, -most), most), z / still
     # with r' = r (1 + r), each derivative of l by h is r (1 + r) d/dr - (k - 1) (r + n) of the previous one
@@ -223,7 +224,7 @@ def _next(polynomial: list[Any], n: Any, k: int) -> list[Any]:
 
 def _small_expm1(xp: Any, x: Any, n: Any) -> Any:
     """Return ``exp(x) - 1`` for small `x`."""
-    return x * horner(x, [xp.ones_like(n) / factorial(k + 1) for k in range(6)])
+    return x * horner(x, [full_like(xp, n, 1) / factorial(k + 1) for k in range(6)])
 
 
 def _bent(xp: Any, time: Any, path: Path, l: Any) -> Any:  # noqa: E741
@@ -238,11 +239,11 @@ def _bent(xp: Any, time: Any, path: Path, l: Any) -> Any:  # noqa: E741
 
 def _bent_tail(xp: Any, theta: Any, tail: _Tail, w: Any) -> Any:
     """Return `w` after a step of fifth order in its logarithm."""
-    gone, one = w == 0, xp.ones_like(w)
-    x = xp.log(xp.abs(xp.where(gone, one, tail.w))) - xp.log(xp.abs(xp.where(gone, one, w)))
+    gone, one = w == 0, full_like(xp, w, 1)
+    x = xp.log(xp.abs(where(xp, gone, one, tail.w))) - xp.log(xp.abs(where(xp, gone, one, w)))
     found = x + tail.near_w - near(xp, w, tail.m, tail.terms)
     _, later = _change(xp, (theta - found) * xp.pow(1 + w, -tail.m), -tail.m, 1 / (1 + w))
-    return xp.where(gone, w, tail.w * xp.exp(-x - later))
+    return where(xp, gone, w, tail.w * xp.exp(-x - later))
 
 
 def _change(xp: Any, off: Any, n: Any, y: Any) -> tuple[Any, Any]:
@@ -257,7 +258,7 @@ def _change(xp: Any, off: Any, n: Any, y: Any) -> tuple[Any, Any]:
         ps.append(-n * _leibniz(ps, gs, k))
         gs.append(ps[-1] - _leibniz(ps, ys, k + 1))
     # otherwise a Newton step, which cannot overshoot from the far side
-    late = xp.where(xp.abs(off * y) < 1, off, 0 * off)
+    late = where(xp, xp.abs(off * y) < 1, off, 0 * off)
     return off * _mean(xp, [1 - y, *(-v for v in ys[1:])], late), off * _mean(xp, ps, late)
 
 
@@ -272,4 +273,4 @@ def _mean(xp: Any, derivatives: list[Any], time: Any) -> Any:
     total = derivatives[-1]
     for k in range(count - 1, 0, -1):
         total = total * time + factorial(count) // factorial(k) * derivatives[k - 1]
-    return total * (xp.ones_like(total) / factorial(count))
+    return total * (full_like(xp, total, 1) / factorial(count))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import log
 from typing import Any, NamedTuple
 
+from linsolve.numerics.scalar import full_like, where
 from linsolve.systems.mode.growth_time import linear, logarithmic
 
 __all__ = ["LONGEST", "PowerLaw"]
@@ -59,26 +60,26 @@ class PowerLaw(NamedTuple):
     def of(cls, xp: Any, a0: Any, s: Any, depth: Any, tau: Any) -> PowerLaw:
         """Return the power law from an initial value that is not 0, in arrays of one shape, to depths above 1."""
         m, size, free = 1 - 2 / depth, xp.abs(a0), s == 0
-        p, one = 1 + m, xp.ones_like(m)
-        goal = xp.where(free, size, xp.abs(s))
+        p, one = 1 + m, full_like(xp, m, 1)
+        goal = where(xp, free, size, xp.abs(s))
         big, falls = free | (size > goal), xp.sign(a0) * xp.sign(s) < 0
-        gain = xp.where(xp.isinf(depth), one, depth)
+        gain = where(xp, xp.isinf(depth), one, depth)
         ratio = xp.abs(xp.log(size) - xp.log(goal))
         extreme = distant = ratio > _DISTANT
         for v in (size, goal, gain, tau):
             extreme = extreme | (v > _EXTREME) | (v < 1 / _EXTREME)
-        edge = xp.where(big, xp.where(distant & big, goal, one) * 2.0**400, goal / 2.0**400)
+        edge = where(xp, big, where(xp, distant & big, goal, one) * 2.0**400, goal / 2.0**400)
         rate, of_goal = xp.pow(gain, one / 8) / xp.pow(tau, one / 8), xp.pow(goal, one / 8)
         return cls(
-            n=xp.where(big, p, -m),
-            root=rate * xp.where(big, xp.pow(size, p / 8), xp.pow(size, m / 8) * of_goal),
+            n=where(xp, big, p, -m),
+            root=rate * where(xp, big, xp.pow(size, p / 8), xp.pow(size, m / 8) * of_goal),
             goal_root=rate * xp.pow(goal, p / 8),
             p=p,
             p_root=rate * xp.pow(p, one / 8),
             m=m,
             m_root=rate * xp.pow(xp.abs(m), one / 8) * of_goal,
-            begin=xp.where(distant, xp.sign(a0) * edge, a0),
-            reach=xp.where(free | (falls & ~big), 2.0**14 * one, xp.where(distant, ratio - _DISTANT, 0 * one)),
+            begin=where(xp, distant, xp.sign(a0) * edge, a0),
+            reach=where(xp, free | (falls & ~big), 2.0**14 * one, where(xp, distant, ratio - _DISTANT, 0 * one)),
             big=big,
             extreme=extreme,
             distant=distant,
@@ -93,37 +94,39 @@ class PowerLaw(NamedTuple):
 
     def clock(self, xp: Any, root: Any) -> Any:
         """Return the eighth power of ``root``, at most `LONGEST`."""
-        square = xp.minimum(root, xp.full_like(root, LONGEST ** (1 / 8))) ** 2
-        return (square * square) ** 2
+        capped = xp.minimum(root, full_like(xp, root, LONGEST ** (1 / 8)))
+        square = capped * capped
+        fourth = square * square
+        return fourth * fourth
 
     def since(self, xp: Any, root: Any, own: Any, clock: Any) -> Any:
         """Return the time since ``a = begin``, in its units, for the eighth root of the time.
 
         `own` and `clock` are the times in the units of `a0` and `s`.
         """
-        unit = xp.pow(xp.full_like(self.p, 2.0), 400 * self.p)
+        unit = xp.pow(full_like(xp, self.p, 2.0), 400 * self.p)
         above = xp.minimum(clock, LONGEST / unit) * unit + xp.expm1(-self.p * self.reach) / self.p
         slow = xp.maximum(self.m, 0 * self.m)
-        unit = xp.exp(xp.minimum(slow * self.reach, xp.full_like(self.m, _STEEPEST)))
+        unit = xp.exp(xp.minimum(slow * self.reach, full_like(xp, self.m, _STEEPEST)))
         below = xp.minimum(own - linear(xp, self.reach, -slow), LONGEST / unit) * unit
         fast = xp.minimum(self.m, 0 * self.m)  # below depth 2 the growth quickens
         later = self.clock(xp, root * (self.root * xp.exp(fast * self.reach / 8)))
-        below = xp.where(fast < 0, later - linear(xp, self.reach, fast), below)
-        return xp.where(self.leaves, xp.where(self.big, above, below), own)
+        below = where(xp, fast < 0, later - linear(xp, self.reach, fast), below)
+        return where(xp, self.leaves, where(xp, self.big, above, below), own)
 
     def replaced(self, xp: Any, a: Any, a0: Any, root: Any, own: Any, clock: Any, since: Any) -> tuple[Any, Any]:
         """Return `a` and whether it was replaced by the power law; arguments as of `since`."""
         sinks = self.falls & ~self.big
-        l = xp.abs(logarithmic(xp, xp.where(sinks, -own, own), self.n))  # noqa: E741
+        l = xp.abs(logarithmic(xp, where(xp, sinks, -own, own), self.n))  # noqa: E741
         l = xp.minimum(l, self.reach)  # noqa: E741
-        early = xp.where(self.free | sinks, l > _STEEPEST, self.leaves & (since <= 0))
-        half = xp.exp(xp.where(self.big | sinks, -l, l) / 2)
-        a = xp.where(early, a0 * half * half, a)
+        early = where(xp, self.free | sinks, l > _STEEPEST, self.leaves & (since <= 0))
+        half = xp.exp(where(xp, self.big | sinks, -l, l) / 2)
+        a = where(xp, early, a0 * half * half, a)
         above, size = self.big & (self.free | early), xp.abs(self.m)
         below = (sinks | (early & (self.m < 0))) & (size * own > _LATE)
-        below = xp.where(self.big, self.falls & (self.m * clock > _FALLEN), below)
-        late = xp.where(above, self.p * own > _LATE, below)
-        rate = root * xp.where(above, self.p_root, self.m_root)
-        q = xp.where(late, xp.where(above, self.p, self.m), xp.ones_like(own))
-        end = xp.sign(a0) * xp.pow(xp.where(late, rate, xp.ones_like(own)), -8 / q)
-        return xp.where(late, end, a), early | late
+        below = where(xp, self.big, self.falls & (self.m * clock > _FALLEN), below)
+        late = where(xp, above, self.p * own > _LATE, below)
+        rate = root * where(xp, above, self.p_root, self.m_root)
+        q = where(xp, late, where(xp, above, self.p, self.m), full_like(xp, own, 1))
+        end = xp.sign(a0) * xp.pow(where(xp, late, rate, full_like(xp, own, 1)), -8 / q)
+        return where(xp, late, end, a), early | late

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from linsolve.numerics.scalar import full_like, where
 from linsolve.systems.mode.growth_tables import Tables
 from linsolve.systems.mode.growth_time import Start, far, horner, linear, saturation
 
@@ -55,35 +56,35 @@ def guess(xp: Any, time: Any, path: Path) -> Any:
     """Return a guess for ``e`` at rescaled times; unless the guess is linear, `l` is accurate to 1/50."""
     W = path.first + path.change * (time - path.origin)
     root = xp.sqrt(W)
-    x = xp.where(path.from_rest, root, 1 / root)
+    x = where(xp, path.from_rest, root, 1 / root)
     e = path.slope * time + path.offset + path.scale * W * horner(x, path.polynomial)
     return xp.minimum(xp.maximum(e, path.lowest), path.highest)
 
 
 def head_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
     """Return the path of the head; where `hard` holds, its guess is linear in time."""
-    one = xp.ones_like(at.z0)
-    top = xp.where(at.negative, -one, 3 * one / 5)
-    away = [xp.where(at.negative, a, b) for a, b in zip(tables.across, tables.down, strict=True)]
+    one = full_like(xp, at.z0, 1)
+    top = where(xp, at.negative, -one, 3 * one / 5)
+    away = [where(xp, at.negative, a, b) for a, b in zip(tables.across, tables.down, strict=True)]
     z = at.z0 * xp.exp(at.end)
     power = xp.exp(at.n * at.end)
     way = linear(xp, at.end, at.n)
     spent = saturation(xp, at.end, at.n, at.z0, z, power, far(xp, z, at.rising)) - at.series
-    G = at.z0 / xp.where(at.big, at.n + 1, one) + at.series
+    G = at.z0 / where(xp, at.big, at.n + 1, one) + at.series
     within = xp.abs(z) > xp.abs(top) / 2  # otherwise saturation at the end is so weak that the path is linear
-    limit = xp.where(at.n < 0, -(2.0**50 - 1) * one / 2.0**50 / xp.where(at.n < 0, at.n, -one), way)
+    limit = where(xp, at.n < 0, -(2.0**50 - 1) * one / 2.0**50 / where(xp, at.n < 0, at.n, -one), way)
     return Path(
         n=at.n,
-        z0=xp.where((at.end == 0) & ~at.negative, 3 * one / 5, at.z0),  # without a head any value but 1 is safe
+        z0=where(xp, (at.end == 0) & ~at.negative, 3 * one / 5, at.z0),  # without a head any value but 1 is safe
         series=at.series,
         terms=at.rising,
-        slope=xp.where(hard, way / xp.where(at.span > 0, at.span, one), one),
-        offset=xp.where(hard, 0 * one, xp.where(at.big, G, -spent)),
-        scale=xp.where(hard | ~within, 0 * one, xp.where(at.big, -power, power)),
-        origin=xp.where(at.big, 0 * one, at.span),
-        first=xp.where(at.big, (1 + at.n * G) / power, one),
-        change=xp.where(at.big, at.n, -one / 2) / power,
-        polynomial=[xp.where(at.big, a, b) for a, b in zip(away, tables.rising, strict=True)],
+        slope=where(xp, hard, way / where(xp, at.span > 0, at.span, one), one),
+        offset=where(xp, hard, 0 * one, where(xp, at.big, G, -spent)),
+        scale=where(xp, hard | ~within, 0 * one, where(xp, at.big, -power, power)),
+        origin=where(xp, at.big, 0 * one, at.span),
+        first=where(xp, at.big, (1 + at.n * G) / power, one),
+        change=where(xp, at.big, at.n, -one / 2) / power,
+        polynomial=[where(xp, at.big, a, b) for a, b in zip(away, tables.rising, strict=True)],
         from_rest=at.big,
         lowest=0 * one,
         highest=xp.minimum(way, limit),
@@ -94,9 +95,9 @@ def head_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
 
 def fall_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
     """Return the path of the fall, at negative times: backward from its start to ``a = -s``."""
-    one, m = xp.ones_like(at.z0), at.m
-    z0 = xp.where(at.negative, at.z_fall, -one)
-    series = xp.where(at.negative, at.series_fall, far(xp, -one, at.falling))
+    one, m = full_like(xp, at.z0, 1), at.m
+    z0 = where(xp, at.negative, at.z_fall, -one)
+    series = where(xp, at.negative, at.series_fall, far(xp, -one, at.falling))
     end = -xp.log(-z0)
     power, top = xp.exp(-m * end), far(xp, -one, at.falling)
     spent = saturation(xp, end, -m, z0, -one, power, top) - series
@@ -106,9 +107,9 @@ def fall_of(xp: Any, at: Start, tables: Tables, hard: Any) -> Path:
         z0=z0,
         series=series,
         terms=at.falling,
-        slope=xp.where(hard, 1 - z0, one),
-        offset=xp.where(hard, 0 * one, -spent),
-        scale=xp.where(hard, 0 * one, power),
+        slope=where(xp, hard, 1 - z0, one),
+        offset=where(xp, hard, 0 * one, -spent),
+        scale=where(xp, hard, 0 * one, power),
         origin=span,
         first=one,
         change=-one / (2 * xp.maximum(power, one / _FAR)),

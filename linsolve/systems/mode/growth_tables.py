@@ -49,7 +49,7 @@ def tables_of(xp: Any, depth: Any, hard: Any) -> Tables:
 
     The tables of a few depths, as doubles or in high precision, are computed once and cached.
     """
-    if not isinstance(depth, np.ndarray) or not (depth.dtype == np.float64 or hasattr(xp, "dps")):
+    if not isinstance(depth, np.ndarray | np.float64) or not (depth.dtype == np.float64 or hasattr(xp, "dps")):
         return _made(xp, depth, hard)
     if depth.size <= _KEPT:
         return _remembered(xp, tuple(depth.reshape(-1).tolist()), tuple(np.reshape(hard, -1).tolist()), depth.shape)
@@ -64,7 +64,8 @@ def tables_of(xp: Any, depth: Any, hard: Any) -> Tables:
 @lru_cache(maxsize=64)
 def _remembered(xp: Any, depth: tuple[Any, ...], hard: tuple[bool, ...], shape: tuple[int, ...]) -> Tables:
     with np.errstate(under="ignore"):
-        return _made(xp, xp.reshape(xp.asarray(depth), shape), np.reshape(hard, shape))
+        made = _made(xp, xp.reshape(xp.asarray(depth), shape), np.reshape(hard, shape))
+    return Tables(*([c[()] for c in several] for several in made))  # numbers of NumPy, if they are single
 
 
 def _made(xp: Any, depth: Any, hard: Any) -> Tables:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
+from linsolve.numerics.scalar import full_like, where
 
 __all__ = [
     "Start", "deep_growth_time", "far", "far_terms", "head", "horner", "linear", "logarithmic", "near", "near_terms",
@@ -124,19 +125,20 @@ def near(xp: Any, w: Any, m: Any, coefficients: list[Any]) -> Any:
 
 def linear(xp: Any, l: Any, n: Any) -> Any:  # noqa: E741
     """Return ``e = (exp(n l) - 1)/n``, at ``n = 0`` its limit `l`; ``1/n`` is computed once per member."""
-    return xp.where(
+    return where(
+        xp,
         n == 0,
         arithmetic.first_order(xp, l, lambda: n * l * l / 2),
-        xp.expm1(n * l) * (1 / xp.where(n == 0, xp.ones_like(n), n)),
+        xp.expm1(n * l) * (1 / where(xp, n == 0, full_like(xp, n, 1), n)),
     )
 
 
 def logarithmic(xp: Any, e: Any, n: Any) -> Any:
     """Return the inverse `l` of `linear`; infinite where ``n e <= -1``, outside the domain of the logarithm."""
     over = n * e <= -1
-    found = xp.log1p(xp.where(over, 0 * e, n * e)) * (1 / xp.where(n == 0, xp.ones_like(n), n))
-    return xp.where(
-        over, xp.inf + 0 * e, xp.where(n == 0, arithmetic.first_order(xp, e, lambda: -n * e * e / 2), found)
+    found = xp.log1p(where(xp, over, 0 * e, n * e)) * (1 / where(xp, n == 0, full_like(xp, n, 1), n))
+    return where(
+        xp, over, xp.inf + 0 * e, where(xp, n == 0, arithmetic.first_order(xp, e, lambda: -n * e * e / 2), found)
     )
 
 
@@ -146,7 +148,7 @@ def saturation(xp: Any, l: Any, n: Any, z0: Any, z: Any, power: Any, rest: Any) 
     The second term of the geometric series is integrated separately; this is regular at ``n = -1`` (depth inf).
     """
     # (exp((n + 1) l) - 1)/(n + 1) from decaying exponentials for either sign of l
-    second = xp.where(l < 0, z0 + 0 * z, -z * power) * linear(xp, -xp.abs(l), n + 1)
+    second = where(xp, l < 0, z0 + 0 * z, -z * power) * linear(xp, -xp.abs(l), n + 1)
     return second + z * z * power * rest
 
 
@@ -165,7 +167,7 @@ def _head_time(xp: Any, l: Any, n: Any, z0: Any, series: Any, coefficients: list
 
 
 def _ratio(xp: Any, over: Any, under: Any) -> Any:
-    return over / xp.where(under == 0, xp.ones_like(under), under)
+    return over / where(xp, under == 0, full_like(xp, under, 1), under)
 
 
 def unreachable(xp: Any, a0: Any, s: Any) -> Any:
@@ -178,33 +180,33 @@ def unreachable(xp: Any, a0: Any, s: Any) -> Any:
 def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     """Return the `Start` of arrays of one shape; the caller masks ``a0 = 0`` and depths without a solution."""
     b = 2 / depth
-    m, gain = 1 - b, xp.where(xp.isinf(depth), xp.ones_like(depth), depth)
+    m, gain = 1 - b, where(xp, xp.isinf(depth), full_like(xp, depth, 1), depth)
     size, goal = xp.abs(a0), xp.abs(s)
     big = size > goal
-    z0 = xp.where(big, _ratio(xp, s, a0), _ratio(xp, a0, s))
+    z0 = where(xp, big, _ratio(xp, s, a0), _ratio(xp, a0, s))
     negative, z = z0 < 0, xp.abs(z0)
-    n = xp.where(big, 2 - b, -m)
-    one = xp.ones_like(z0)
-    top = xp.where(negative, xp.where(big, one, z), 3 * one / 5)
+    n = where(xp, big, 2 - b, -m)
+    one = full_like(xp, z0, 1)
+    top = where(xp, negative, where(xp, big, one, z), 3 * one / 5)
     inside = z < top
-    end = xp.where(inside, xp.log(_ratio(xp, top, z)), 0 * one)
-    end = xp.where(z == 0, _LONGEST * one, end)
+    end = where(xp, inside, xp.log(_ratio(xp, top, z)), 0 * one)
+    end = where(xp, z == 0, _LONGEST * one, end)
     if not arithmetic.is_object(xp):
-        end = xp.minimum(end, _STEEPEST / xp.where(n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
-    w = xp.where(inside | negative, xp.where(big, -2 * one / 5, 2 * one / 3), _ratio(xp, s - a0, a0))
+        end = xp.minimum(end, _STEEPEST / where(xp, n * end > _STEEPEST, n, one * _STEEPEST / _LONGEST))
+    w = where(xp, inside | negative, where(xp, big, -2 * one / 5, 2 * one / 3), _ratio(xp, s - a0, a0))
     # of the depth alone, hence computed once for all members of one depth
     down, falling, ending = far_terms(xp, 3 + m, terms), far_terms(xp, 2 - m, terms), near_terms(xp, m, terms)
-    rising = [xp.where(big, a, b) for a, b in zip(down, falling, strict=True)]
+    rising = [where(xp, big, a, b) for a, b in zip(down, falling, strict=True)]
     series = z0 * z0 * far(xp, z0, rising)
-    z_fall = xp.where(negative, xp.where(big, -one, z0), 0 * one)
+    z_fall = where(xp, negative, where(xp, big, -one, z0), 0 * one)
     return Start(
         n=n,
         z0=z0,
         series=series,
         end=end,
         span=_head_time(xp, end, n, z0, series, rising),
-        pace=gain * xp.where(big, xp.pow(size, 2 - b), xp.pow(size, m) * goal),
-        exchange=xp.pow(xp.where(z == 0, one, z), n),
+        pace=gain * where(xp, big, xp.pow(size, 2 - b), xp.pow(size, m) * goal),
+        exchange=xp.pow(where(xp, z == 0, one, z), n),
         w=w,
         near_w=near(xp, w, m, ending),
         z_fall=z_fall,
@@ -247,38 +249,38 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     at = start_of(xp, a0, s, depth, terms)
     a, change = s - gap, (s - a0) - gap
     l = _log_ratio(xp, a, a0, change)  # noqa: E741
-    l = xp.where(at.big, -l, l)  # noqa: E741
+    l = where(xp, at.big, -l, l)  # noqa: E741
     early = (l < at.end) & (~at.negative | at.big)
     first = _head_time(xp, xp.minimum(l, at.end), at.n, at.z0, at.series, at.rising)
-    fall = _fall_time(xp, at, xp.where(at.big, xp.log(xp.abs(_ratio(xp, a, s))), l), early)
-    fall = xp.where(at.big, _ratio(xp, fall, at.exchange), fall)
+    fall = _fall_time(xp, at, where(xp, at.big, xp.log(xp.abs(_ratio(xp, a, s))), l), early)
+    fall = where(xp, at.big, _ratio(xp, fall, at.exchange), fall)
     tail = _ratio(xp, _tail_time(xp, at, s * change / (a0 * gap), gap / a, early), at.exchange)
-    time = xp.where(early, first, at.span + xp.where(at.negative, fall, tail)) / at.pace
+    time = where(xp, early, first, at.span + where(xp, at.negative, fall, tail)) / at.pace
     if arithmetic.is_object(xp):
         return time
     lost = unreachable(xp, a0, s) | unreachable(xp, gap, a) | xp.isinf(at.pace)
     lost = lost | ((at.n * at.end > _STEEPEST - 1) & (l > at.end))  # beyond a truncated head
-    return xp.where(lost, xp.full_like(time, xp.nan), time)
+    return where(xp, lost, full_like(xp, time, xp.nan), time)
 
 
 def _log_ratio(xp: Any, over: Any, under: Any, difference: Any) -> Any:
     """Return ``log(over/under)`` of two numbers of one sign, given their difference without cancellation."""
     change = difference / under
     close = xp.abs(change) < 1 / 2
-    far_off = xp.log(xp.where(close, xp.ones_like(change), over / under))
-    return xp.where(close, xp.log1p(xp.where(close, change, xp.zeros_like(change))), far_off)
+    far_off = xp.log(where(xp, close, full_like(xp, change, 1), over / under))
+    return where(xp, close, xp.log1p(where(xp, close, change, full_like(xp, change, 0))), far_off)
 
 
 def _tail_time(xp: Any, at: Start, drop: Any, w: Any, early: Any) -> Any:
     """Return the time from `at.w` to `w`; for an initial value in the tail, the time to ``w0/w = 1 + drop``."""
     asked = ~at.negative & ~early
     whole = asked & (at.end == 0)
-    w = xp.where(asked, w, at.w)
-    x = xp.where(whole, xp.log1p(xp.where(whole, drop, xp.zeros_like(w))), xp.log(at.w / w))
+    w = where(xp, asked, w, at.w)
+    x = where(xp, whole, xp.log1p(where(xp, whole, drop, full_like(xp, w, 0))), xp.log(at.w / w))
     return x + at.near_w - near(xp, w, at.m, at.ending)
 
 
 def _fall_time(xp: Any, at: Start, l: Any, early: Any) -> Any:  # noqa: E741
     """Return the time to fall by the factor ``exp(l)``."""
-    l = xp.where(at.negative & ~early, l, xp.zeros_like(l))  # noqa: E741
+    l = where(xp, at.negative & ~early, l, full_like(xp, l, 0))  # noqa: E741
     return -_head_time(xp, l, -at.m, at.z_fall, at.series_fall, at.falling)

@@ -125,10 +125,10 @@ class Relaxation(NamedTuple):
     shift: Any
 
     @classmethod
-    def of(cls, xp: Any, T: Any, N: Any, G: Any, F: Any) -> Relaxation:
-        """Return the relaxation from ``x = 0``."""
+    def of(cls, xp: Any, T: Any, N: Any, G: Any, F: Any, root: Any = None) -> Relaxation:
+        """Return the relaxation from ``x = 0``; `root` is the `rising_root`, if it is known."""
         T, N, G, F = xp.broadcast_arrays(T, N, G, F)
-        span = rising_root(xp, T, N, G, F)
+        span = rising_root(xp, T, N, G, F) if root is None else root
         span = xp.where(span == 0, xp.ones_like(span), span)
         P = G * xp.exp(_bounded(xp, span))
         tops, bottoms = _panels(xp, span[..., None])

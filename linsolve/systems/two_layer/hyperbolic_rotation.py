@@ -276,12 +276,13 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     sign = unless(xp, back, full_like(xp, e, 1), -1)
     kernel = xp.sqrt(full_like(xp, start.p, 2)) * xp.hypot(start.p, start.q)
     share = (n / unless(xp, root_n == 0, root_n)) * (m / unless(xp, root_d == 0, root_d))
-    done = sign * ((fade * (kernel * om / high)) ** 2 + share**2)
+    left, turned = fade * (kernel * om / high), where(xp, tame, both, 0)
+    done = sign * (left * left + share * share)
     return Rotation(
         up=_ratio(xp, root_n / unit, root_d, start.mild & ~back),
         down=_ratio(xp, root_d / unit, root_n, start.mild & ~back),
         lift=sign * where(xp, tame, slow, 0) * where(xp, tame, fast, 0),
-        bend=sign * where(xp, tame, both, 0) ** 2,
+        bend=sign * (turned * turned),
         fade=fade * unit / high,
         done=unless(xp, fade == 0, done),
         tame=tame,
@@ -297,7 +298,8 @@ def _ratio(xp: Any, x: Any, y: Any, simple: Any) -> Any:
 def tangent_kernel(xp: Any, b: Rotation, start: RotationStart) -> Any:
     """Return the tangent kernel ``2 (|p|^2 + |q|^2)``."""
     up, down = (xp.where(b.moved, v, 1 / start.unit) for v in (b.up, b.down))
-    return 2 * ((start.p * up) ** 2 + (start.q * down) ** 2)
+    p, q = start.p * up, start.q * down
+    return 2 * (p * p + q * q)
 
 
 def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any]:
@@ -310,6 +312,6 @@ def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any
     mean, spread = old + new, xp.abs(old) + xp.abs(new)
     none = start.g == 0
     g = unless(xp, none, start.g)
-    size = unless(xp, none, (p**2 + q**2) / xp.abs(g), xp.inf)
+    size = unless(xp, none, (p * p + q * q) / xp.abs(g), xp.inf)
     f = smallest(xp, (spread, mean), (2 * size, (p - q) * (p + q) / g))  # the mean, unless it is clearly less accurate
     return xp.where(b.moved, f, start.f0 + xp.zeros_like(f)), xp.minimum(spread, size)

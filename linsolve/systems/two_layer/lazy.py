@@ -292,12 +292,12 @@ def _later_change(xp: Any, b: Rotation, layers: LayersStart) -> Any:
     size = _divisor(xp, xp.hypot(start.p, start.q))
     f0 = ((layers.h.scaled(unit[..., None]) * (layers.u * unit[..., None])).sum() * layers.gamma).hi
     sinh = -start.g * start.r0 * b.lift
-    turn, square = (start.g / size) * (f0 / size) * (sinh * unit) * (b.up + b.down), 2 * sinh**2
+    turn, square = (start.g / size) * (f0 / size) * (sinh * unit) * (b.up + b.down), 2 * (sinh * sinh)
     ends = start.p / size * unit * b.up, start.q / size * unit * b.down
     root = xp.hypot(*ends)
     beyond = xp.zeros_like(root) != 0 if arithmetic.is_object(xp) else root > 2.0**511
     up, down = (xp.where(beyond, xp.zeros_like(v), v) for v in ends)
-    whole = up**2 + down**2
+    whole = up * up + down * down
     bound = xp.where(b.tame, xp.abs(turn) + square, xp.full_like(square, xp.inf))
     change = smallest(xp, (bound, turn + square), (1 + whole, whole - 1))
     change = xp.where(beyond, xp.full_like(change, xp.inf), change)

@@ -239,7 +239,8 @@ def top_curvature(xp: Any, A: Any, B: Any, pull: Any) -> Any:
 
     The metric is that of the learning rates: a step h is stable at a minimum if ``h sharpness < 2``.
     """
-    return 2 * (A + B + xp.sqrt((A - B + pull) ** 2 + 4 * A * B))
+    change = A - B + pull
+    return 2 * (A + B + xp.sqrt(change * change + 4 * A * B))
 
 
 def hessian_top(xp: Any, sides: tuple[Any, Any, Any], rates: tuple[Any, Any], gamma: Any, residual: Any) -> Any:

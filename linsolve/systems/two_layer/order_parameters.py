@@ -102,6 +102,7 @@ class TwoLayerOrder(Map):
 
     axes: ClassVar = {"P": (), "Q": (), "R": ()}
     forward_complete: ClassVar[bool] = True
+    one_number: ClassVar[bool] = True
 
     @classmethod
     def of(cls, flow: TwoLayer, z: Any) -> tuple[TwoLayerOrder, Any]:
@@ -226,7 +227,8 @@ class TwoLayerOrder(Map):
         return self._rotated(xp, z0, *(shared or self.shared(xp, t, z0)))
 
     def _rotated(self, xp: Any, z0: Any, start: RotationStart, b: Rotation) -> Any:
-        P, Q = (xp.sqrt(z0.P) * start.unit * b.up) ** 2, (xp.sqrt(z0.Q) * start.unit * b.down) ** 2
+        p, q = xp.sqrt(z0.P) * start.unit * b.up, xp.sqrt(z0.Q) * start.unit * b.down
+        P, Q = p * p, q * q
         return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
@@ -248,7 +250,7 @@ class TwoLayerOrder(Map):
             return _geometry(xp, z, difference, _across(xp, z0))
 
         return Deferred(
-            loss=lambda: residual() ** 2,
+            loss=lambda: residual() * residual(),
             output=output,
             residual=residual,
             alignment=lambda: geometry()[2],

@@ -27,6 +27,7 @@ class TwoRotatedLayers(Map):
     """
 
     forward_complete: ClassVar[bool] = True
+    one_number: ClassVar[bool] = True
     weight: ClassVar[float] = 1
     pace: ClassVar[float] = 1
     norms: ClassVar[tuple[str, str]]  # names of the observables for the norms of the layers
@@ -66,7 +67,7 @@ class TwoRotatedLayers(Map):
             return start.rotation.r0 * layers.rotation.fade * layers.rotation.fade
 
         return Deferred(
-            loss=lambda: residual() ** 2 * self.weight,
+            loss=lambda: residual() * residual() * self.weight,
             output=lambda: layers.output,
             residual=residual,
             ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation) * (self.pace / self.weight),
@@ -125,8 +126,8 @@ class TwoRotatedLayers(Map):
     def _sharpness(self, xp: Any, start: LayersStart, b: Rotation | None, residual: Any) -> Any:
         one = 1 / start.rotation.unit
         up, down = (one, one) if b is None else (xp.where(b.moved, v, one) for v in (b.up, b.down))
-        A, B = (start.rotation.p * up) ** 2, (start.rotation.q * down) ** 2
-        return line_descent.top_curvature(xp, A, B, start.rotation.g * residual) * self.pace
+        p, q = start.rotation.p * up, start.rotation.q * down
+        return line_descent.top_curvature(xp, p * p, q * q, start.rotation.g * residual) * self.pace
 
     @observable(bounds="[0, inf)")
     def sharpness(self, xp: Any, z: Any) -> Any:

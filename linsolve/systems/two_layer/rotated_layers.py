@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import full_like, smallest, unless, where
+from linsolve.numerics.scalar import column, full_like, smallest, unless, where
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
     RotationStart,
@@ -80,7 +80,7 @@ class LayersStart(NamedTuple):
         largest = xp.maximum(xp.max(xp.abs(h.hi), axis=-1) * root_h.hi, xp.max(xp.abs(u), axis=-1) * root_u.hi)
         unit = _unit(xp, largest, size)
         # scale before the products, whose rounding errors would underflow
-        b, a = h.scaled(unit[..., None]) * root_h[..., None], root_u[..., None] * (u * unit[..., None])
+        b, a = h.scaled(column(unit)) * root_h.column(), root_u.column() * (u * column(unit))
         p, q = ((b + side).scaled(half(xp, b.hi)) for side in (a, -a))
         f0 = (h * u).sum() * gamma
         start = RotationStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
@@ -129,7 +129,7 @@ class Layers(NamedTuple):
 
     def change_of_h(self, xp: Any, start: LayersStart) -> tuple[Any, Any]:
         """Return ``h - h0``, valid where the rotation is `tame`, and the sum of the magnitudes of its terms."""
-        own, other = start.h.hi * _widening(start, self.rotation)[..., None], _turns(start, self.rotation)[1] * start.u
+        own, other = start.h.hi * column(_widening(start, self.rotation)), _turns(start, self.rotation)[1] * start.u
         return own + other, xp.abs(own) + xp.abs(other)
 
 
@@ -153,7 +153,7 @@ def _widening(start: LayersStart, b: Rotation) -> Any:
 def _turns(start: LayersStart, b: Rotation) -> tuple[Any, Any]:
     """Return the coefficients of ``h0`` in u and of ``u0`` in h: ``sinh(theta)`` times a ratio of roots."""
     twice = start.gamma * start.rotation.r0
-    u, h = ((-(twice * root * b.lift) * root)[..., None] for root in (start.root_h, start.root_u))
+    u, h = (column(-(twice * root * b.lift) * root) for root in (start.root_h, start.root_u))
     return u, h
 
 
@@ -163,7 +163,7 @@ def _rest(xp: Any, u: Any, h: DoubleDouble) -> Any:
     It is ``(u_k h - h_k u)/u_k`` for the largest ``u_k``: each entry is one difference of two products.
     """
     units = xp.arange(u.shape[-1])
-    at = xp.argmax(xp.abs(u), axis=-1)[..., None] == units
+    at = column(xp.argmax(xp.abs(u), axis=-1)) == units
     u_k = _pick(xp, at, u)
     h_k = DoubleDouble(xp, _pick(xp, at, h.hi), _pick(xp, at, h.lo))
     found = (h * u_k - h_k * u).hi / unless(xp, u_k == 0, u_k)
@@ -171,7 +171,7 @@ def _rest(xp: Any, u: Any, h: DoubleDouble) -> Any:
 
 
 def _pick(xp: Any, at: Any, v: Any) -> Any:
-    return xp.sum(where(xp, at, v, 0), axis=-1)[..., None]
+    return column(xp.sum(where(xp, at, v, 0), axis=-1))
 
 
 def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
@@ -181,11 +181,11 @@ def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tupl
     """
     own, second = turned
     p, q, root = ends
-    first = own + own * _widening(start, b)[..., None]
-    bound = where(xp, b.tame[..., None], xp.abs(first) + xp.abs(second), xp.inf)
-    frozen = (root == 0)[..., None]
-    safe = unless(xp, root == 0, root)[..., None]
-    up, down = p * b.up[..., None] / safe, q * b.down[..., None] / safe
+    first = own + own * column(_widening(start, b))
+    bound = where(xp, column(b.tame), xp.abs(first) + xp.abs(second), xp.inf)
+    frozen = column(root == 0)
+    safe = column(unless(xp, root == 0, root))
+    up, down = p * column(b.up) / safe, q * column(b.down) / safe
     other = unless(xp, frozen, xp.abs(up) + xp.abs(down), xp.inf)
     return xp.minimum(bound, other), smallest(xp, (bound, first + second), (other, up + down))
 
@@ -202,18 +202,18 @@ def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign
     useless, grow = (far == 0) | (start.gamma == 0), full_like(xp, far, 1)
     if not arithmetic.is_object(xp):  # scale subnormal numbers; count products that underflow as a magnitude
         grow = unless(xp, far < 1 / 2.0**900, grow, 2.0**600)
-        v, rest = v * grow[..., None], rest * grow[..., None]
+        v, rest = v * column(grow), rest * column(grow)
         far = length(xp, v)
         least, other = far * 2.0**450, length(xp, rest) / 2.0**450
         useless = useless | (other > least) | (other * length(xp, start.u) > least)
         spread = spread + 1 / 2.0**1000
     safe = unless(xp, useless, far)
     gamma = unless(xp, start.gamma == 0, start.gamma)
-    along = v / safe[..., None]
-    rest = rest / safe[..., None]
-    turned = start.u * xp.sum(rest * along, axis=-1)[..., None] - rest * xp.sum(start.u * along, axis=-1)[..., None]
+    along = v / column(safe)
+    rest = rest / column(safe)
+    turned = start.u * column(xp.sum(rest * along, axis=-1)) - rest * column(xp.sum(start.u * along, axis=-1))
     bound = spread / xp.abs(gamma) / safe * grow + length(xp, turned)
-    value = (f / gamma / safe * grow)[..., None] * along + sign * turned
+    value = column(f / gamma / safe * grow) * along + sign * turned
     return unless(xp, useless, usable(xp, bound), xp.inf), value
 
 

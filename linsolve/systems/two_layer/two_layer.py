@@ -10,7 +10,7 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import full_like, smallest, unless, where
+from linsolve.numerics.scalar import column, full_like, smallest, unless, where
 from linsolve.systems.two_layer import line_descent
 from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks, line_samples, on_a_line
 from linsolve.systems.two_layer.rotated_flow import TwoRotatedLayers
@@ -125,16 +125,16 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         start, layers = shared or self.shared(xp, t, z0)
         b, s = layers.rotation, start.s
         unit = s + unless(xp, s.hi != 0, full_like(xp, s.hi, 1), 0)
-        e = (DoubleDouble(xp, self.x) / unit[..., None])[..., None, :]
+        e = (DoubleDouble(xp, self.x) / unit.column())[..., None, :]
         # the part of w orthogonal to the data is constant; for a single nonzero input it is exactly 0
-        across = (-((start.h / unit[..., None])[..., :, None] * e) + z0.w).hi
+        across = (-((start.h / unit.column())[..., :, None] * e) + z0.w).hi
         alone = xp.abs(self.x) == xp.sum(xp.abs(self.x), axis=-1)[..., None]
         across = unless(xp, alone[..., None, :], across, 0)
-        size = unit.hi[..., None, None]
+        size = column(column(unit.hi))
         change, bound = layers.change_of_h(xp, start)
         grown, whole = change[..., :, None] / size * e.hi, layers.h[..., :, None] / size * e.hi
         terms = xp.abs(z0.w) + bound[..., :, None] / size * xp.abs(e.hi)
-        terms = where(xp, b.tame[..., None, None], terms, xp.inf)
+        terms = where(xp, column(column(b.tame)), terms, xp.inf)
         w = smallest(xp, (terms, z0.w + grown), (usable(xp, xp.abs(across) + xp.abs(whole)), across + whole))
         return self.State(layers.u, xp.where(b.moved[..., None, None], w, z0.w))
 
