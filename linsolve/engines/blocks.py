@@ -24,7 +24,8 @@ __all__ = ["Blocks"]
 MEMBERS = OUTPUTS = 65_536
 _MANY, _FEW_MEMBERS = 32, 2048  # members of a tile if more than _MANY values are kept per member
 _SHARE = 2**23  # least work per thread, in steps x outputs: some milliseconds, because threads wait for the interpreter
-_MOST = 0.6  # share of a block that takes a branch beyond which the branch is evaluated for the whole block
+_WORTH = 60  # least cost of a branch that is evaluated only where it is taken, in additions
+_PICK = 3  # cost of picking a number from an array, in operations on a number
 _IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and number of block shapes with cached views
 
 
@@ -111,7 +112,7 @@ class _Bench:
         self.direct = {k for k in outputs if k in set(plan.full) and program.steps[k].kind != BOOLEAN}
         self.direct = {k for k in self.direct if program.steps[k].op != "where"}
         self.of_members = buffers(program, plan.member, set(plan.kept), set())
-        self.stages = stages(program, plan.full)
+        self.stages = stages(program, plan.full, _WORTH)
         conditions = {c for stage in self.stages for c, _ in stage.when}
         order = [k for stage in self.stages for k in stage.steps]
         self.of_all = buffers(program, order, (outputs | conditions) & set(plan.full), self.direct)
@@ -181,12 +182,13 @@ class _Bench:
                 values[k] = function(values[args[0]], out=out)
 
     def _places(self, stage: Stage, shape: tuple[int, int, int]) -> np.ndarray | None:
-        """Return the flat indices of the numbers of a block that need a stage; None if most do."""
+        """Return the flat indices of the numbers of a block that need a stage; None if evaluating all costs less."""
         taken: Any = True
         for c, holds in stage.when:
             taken = taken & (self.values[c] if holds else ~self.values[c])
-        whole = any(self._extent(k, shape) != shape for k in stage.results)
-        if whole or np.count_nonzero(taken) > _MOST * taken.size:
+        share = np.count_nonzero(taken) / taken.size
+        dear = share * (len(stage.steps) + _PICK * len(stage.given)) > len(stage.steps)
+        if dear or any(self._extent(k, shape) != shape for k in stage.results):
             return None
         return np.flatnonzero(np.broadcast_to(taken, shape))
 

@@ -5,6 +5,7 @@ See W4 in ``benchmarks/RESULTS.md``: most outputs are in the tail of a deep mode
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from linsolve.engines.program import Program
@@ -16,7 +17,6 @@ _COST = {"exp": 20, "expm1": 30, "log": 30, "log1p": 40, "pow": 80, "hypot": 40,
 _CALL = 100  # cost of a function of the C library
 _CHEAP = {"add", "sub", "mul", "neg", "abs", "minimum", "maximum", "sign", "lt", "le", "gt", "ge", "eq", "ne", "and",
           "or", "xor", "not", "isinf", "isnan", "isfinite", "astype"}  # fmt: skip
-_WORTH = 60  # least cost of the steps of a branch that is skipped
 
 
 class Stage(NamedTuple):
@@ -39,15 +39,20 @@ class Stage(NamedTuple):
     results: list[int]
 
 
-def stages(program: Program, steps: list[int]) -> list[Stage]:
+def stages(program: Program, steps: list[int], worth: int) -> list[Stage]:
     """Return the steps, given in order, as stages in an order in which each step follows its arguments.
 
     A step that is needed under conditions is computed in a stage with these conditions or fewer of them; the conditions
-    are known before.
+    are known before. The least cost of a stage with conditions is `worth`, in additions.
     """
+    return _stages(program, tuple(steps), worth)
+
+
+@lru_cache(maxsize=64)
+def _stages(program: Program, steps: tuple[int, ...], worth: int) -> list[Stage]:
     own = set(steps)
-    chosen = _worth_skipping(program, _needed(program, steps), steps)
-    known, left, found = set[int](), steps, list[tuple[frozenset[Literal], list[int]]]()
+    chosen = _worth_skipping(program, _needed(program, steps), steps, worth)
+    known, left, found = set[int](), list(steps), list[tuple[frozenset[Literal], list[int]]]()
 
     def ready(k: int, when: frozenset[Literal]) -> bool:
         known_before = all(a in known or a not in own for a in (*program.steps[k].args, *(c for c, _ in when)))
@@ -78,7 +83,7 @@ def _with_ends(program: Program, parts: list[tuple[frozenset[Literal], list[int]
     return found[::-1]
 
 
-def _needed(program: Program, steps: list[int]) -> dict[int, frozenset[Literal]]:
+def _needed(program: Program, steps: tuple[int, ...]) -> dict[int, frozenset[Literal]]:
     """Return conditions that hold wherever a step is needed."""
     found: dict[int, frozenset[Literal]] = {k: frozenset() for k in program.outputs.values()}
     for k in reversed(steps):
@@ -92,12 +97,12 @@ def _needed(program: Program, steps: list[int]) -> dict[int, frozenset[Literal]]
 
 
 def _worth_skipping(
-    program: Program, needed: dict[int, frozenset[Literal]], steps: list[int]
+    program: Program, needed: dict[int, frozenset[Literal]], steps: tuple[int, ...], worth: int
 ) -> dict[int, frozenset[Literal]]:
     """Return the conditions of each step, without those under which only a few cheap steps would be skipped."""
     costs: dict[frozenset[Literal], int] = {}
     for k in steps:
         op = program.steps[k].op
         costs[needed[k]] = costs.get(needed[k], 0) + _COST.get(op, 1 if op in _CHEAP else _CALL)
-    worth = sorted((when for when, cost in costs.items() if cost >= _WORTH and when), key=len, reverse=True)
-    return {k: next((when for when in worth if when <= needed[k]), frozenset()) for k in steps}
+    kept = sorted((when for when, cost in costs.items() if cost >= worth and when), key=len, reverse=True)
+    return {k: next((when for when in kept if when <= needed[k]), frozenset()) for k in steps}

@@ -16,7 +16,7 @@ import numpy as np
 
 from linsolve.engines.branches import stages
 from linsolve.engines.constants import early_values
-from linsolve.engines.loop import INNER, LANES, assembly
+from linsolve.engines.loop import INNER, LANES, WORTH, assembly
 from linsolve.engines.plan import Grid, Plan, Tile, plan_of, share_of, tiles
 from linsolve.engines.program import Program
 
@@ -94,7 +94,7 @@ class Compiled:
     def __init__(self, program: Program, grid: Grid) -> None:
         self.program, self.grid, self.plan = program, grid, plan_of(program, grid)
         self.early = early_values(self.plan, grid)
-        by_member = grid.shape[0] >= _TIMES and any(stage.when for stage in stages(program, self.plan.full))
+        by_member = grid.shape[0] >= _TIMES and any(stage.when for stage in stages(program, self.plan.full, WORTH))
         self.machine = self._machine(by_member=by_member)
         self.loop = self.machine.loop
         count = grid.shape[0]

@@ -10,12 +10,14 @@ from linsolve.engines.plan import Plan
 from linsolve.engines.program import BOOLEAN
 from linsolve.engines.vectors import Vectors
 
-__all__ = ["INNER", "LANES", "Loop", "assembly"]
+__all__ = ["INNER", "LANES", "WORTH", "Loop", "assembly"]
 
 LANES = 16  # two of the widest vectors, so that independent instruction chains overlap
 INNER = 512  # columns whose member-only steps stay in the cache
 _MANY, _FEW_COLUMNS = 32, 64
 _CHUNK = 64  # times of one member that are written at once
+WORTH = 40  # least cost of a branch that is skipped, in additions
+_GAP = 8  # doubles between rows of scratch memory, without which a column would fall into few sets of the cache
 
 
 class Loop(NamedTuple):
@@ -57,7 +59,8 @@ def assembly(
     wanted = [a for k in [*plan.member, *plan.full] for a in program.steps[k].args] + list(program.outputs.values())
     common = sorted({k for k in wanted if k in early and program.steps[k].op != "constant"})
     wide = INNER if len(plan.kept) <= _MANY else _FEW_COLUMNS
-    scratch = wide * max(1, len(plan.kept)) + (wide * _CHUNK * len(program.outputs) if by_member else 0) + LANES
+    rows = max(1, len(plan.kept)) + (_CHUNK * len(program.outputs) if by_member else 0)
+    scratch = (wide + _GAP) * rows + LANES
     writer = _Writer(plan, inputs, common, wide, scratch, Vectors(LANES, avx512), totals, by_member)
     return Loop(writer.text() if text else "", inputs, common, scratch, wide)
 
@@ -78,7 +81,7 @@ class _Writer(Instructions):
     ) -> None:
         super().__init__(plan.program, v)
         self.plan, self.inputs, self.common, self.wide, self.scratch = plan, inputs, common, wide, scratch
-        self.totals, self.by_member = totals, by_member
+        self.totals, self.by_member, self.pitch = totals, by_member, 8 * (wide + _GAP)
 
     def text(self) -> str:
         """Return the whole module."""
@@ -148,7 +151,7 @@ class _Writer(Instructions):
 
     def _of_members(self, k: int, eight: str, several: bool = True) -> str:
         """Return the values of a step computed once per member, at `eight` times the first member, or of this alone."""
-        place = self._at(self._at("%scratch", str(8 * self.plan.kept.index(k) * self.wide)), eight)
+        place = self._at(self._at("%scratch", str(self.plan.kept.index(k) * self.pitch)), eight)
         if several:
             return self._of_kind(k, self.v.emit(f"load {self.v.real}, ptr {place}, align 64"))
         return self._of_kind(k, self._splat(self.v.emit(f"load double, ptr {place}")))
@@ -171,7 +174,7 @@ class _Writer(Instructions):
                 self.values[k] = self._splat(v.emit(f"load double, ptr {pointer}"))
         self._steps(self.plan.member)
         for j, k in enumerate(self.plan.kept):
-            place = self._at(self._at("%scratch", str(8 * j * self.wide)), eight)
+            place = self._at(self._at("%scratch", str(j * self.pitch)), eight)
             v.lines.append(f"  store {v.real} {self._as_real(k)}, ptr {place}, align 64")
         return "member.body"
 
@@ -207,7 +210,7 @@ class _Writer(Instructions):
         left = v.emit(f"sub i64 {times}, {t0}")
         less = v.emit(f"icmp slt i64 {left}, {_CHUNK}")
         length = v.emit(f"select i1 {less}, i64 {left}, i64 {_CHUNK}")
-        self.written = self._at("%scratch", str(8 * self.wide * max(1, len(self.plan.kept))))
+        self.written = self._at("%scratch", str(self.pitch * max(1, len(self.plan.kept))))
         at = self._at_time(t0, out)
 
         def each(m: str) -> str:
@@ -217,7 +220,7 @@ class _Writer(Instructions):
 
         def time(t: str) -> str:
             here = self._at_time(t, at)
-            row = self._product(t, str(8 * self.wide))
+            row = self._product(t, str(self.pitch))
             self._loop("place", "time.body", count, v.lanes, lambda m: self._copied(m, count, row, here))
             return "place.done"
 
@@ -231,11 +234,11 @@ class _Writer(Instructions):
         row = v.emit(f"shl i64 {v.emit(f'add i64 {t0}, {t}')}, 3")
         self._begin(lambda k: self._of_members(k, eight, False) if k in kept else self._of_time(k, row, True))
         last = self._staged("instant")
-        column = self._at(self._at(self.written, self._product(t, str(8 * self.wide))), eight)
+        column = self._at(self._at(self.written, self._product(t, str(self.pitch))), eight)
         for j, k in enumerate(self.program.outputs.values()):
             value = self._as_real(k)
             for lane in range(v.lanes):
-                place = self._at(column, str(8 * self.wide * (j * _CHUNK + lane)))
+                place = self._at(column, str(self.pitch * (j * _CHUNK + lane)))
                 number = v.pure(f"extractelement {v.real} {value}, i64 {lane}")
                 v.lines.append(f"  store double {number}, ptr {place}")
         return last
@@ -243,7 +246,7 @@ class _Writer(Instructions):
     def _copied(self, m: str, count: str, row: str, at: list[str]) -> str:
         v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
         begin = self._at(self._at(self.written, row), eight)
-        places = [self._at(begin, str(8 * self.wide * _CHUNK * j)) for j in range(len(at))]
+        places = [self._at(begin, str(self.pitch * _CHUNK * j)) for j in range(len(at))]
         values = [v.emit(f"load {v.real}, ptr {place}, align 64") for place in places]
         return self._written(values, m, count, [self._at(p, eight) for p in at])
 
@@ -259,7 +262,7 @@ class _Writer(Instructions):
     def _staged(self, loop: str) -> str:
         """Write the steps of members and times; branches that no lane takes are skipped. Return the last label."""
         before = f"{loop}.body"
-        for j, stage in enumerate(stages(self.program, self.plan.full)):
+        for j, stage in enumerate(stages(self.program, self.plan.full, WORTH)):
             if stage.when:
                 before = self._skipped(f"{loop}.{j}", before, stage)
             else:

@@ -65,7 +65,7 @@ def whole(program):
 
 def test_two_branches_and_one_within_are_stages():
     program = two_branches()
-    found = stages(program, whole(program))
+    found = stages(program, whole(program), 60)
     assert sorted(k for stage in found for k in stage.steps) == whole(program)
     assert len({stage.when for stage in found}) == 4  # none, below 0, below -1, above 0
     assert sum(len(stage.steps) for stage in found if not stage.when) < 0.1 * len(whole(program))
@@ -75,31 +75,29 @@ def test_two_branches_and_one_within_are_stages():
         assert set(stage.results) == set(stage.steps) & (taken | set(program.outputs.values()))
 
 
-def test_a_cheap_branch_is_not_skipped(monkeypatch):
+def test_a_cheap_branch_is_not_skipped():
     program = two_branches()
-    monkeypatch.setattr(branches, "_WORTH", 10**6)
-    assert [stage.steps for stage in stages(program, whole(program))] == [whole(program)]
+    assert [stage.steps for stage in stages(program, whole(program), 10**6)] == [whole(program)]
 
 
 @pytest.mark.parametrize("worth", [1, 20, 60])
 @pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
 @pytest.mark.quick(3)
-def test_steps_are_skipped_only_where_no_output_needs_them(cls, worth, monkeypatch):
-    monkeypatch.setattr(branches, "_WORTH", worth)
+def test_steps_are_skipped_only_where_no_output_needs_them(cls, worth):
     flow, z0 = drawn(cls, np.random.default_rng(0), (500,))
     program = program_of(cls, NAMES[cls])
     given = {**flow.parameters(), **{f"start.{n}": v for n, v in zip(z0._fields, z0, strict=True)}, "t": TIMES[:, None]}
     grid = Grid((9, 1, 500), {n: np.reshape(v, (-1, 1, 1) if n == "t" else (1, 1, -1)) for n, v in given.items()})
     steps = plan_of(program, grid).full
     every = simulated(program, steps, [Stage(frozenset(), steps, [], [])], given)
-    for name, v in simulated(program, steps, stages(program, steps), given).items():
+    for name, v in simulated(program, steps, stages(program, steps, worth), given).items():
         assert v.tobytes() == every[name].tobytes()
 
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_machine_code_skips_nothing_that_a_lane_needs(wrong, monkeypatch):
     pytest.importorskip("llvmlite")
-    from linsolve.engines import compiled
+    from linsolve.engines import compiled, loop
     from linsolve.engines.compiled import Compiled
 
     program, rng = two_branches(), np.random.default_rng(1)
@@ -112,14 +110,15 @@ def test_machine_code_skips_nothing_that_a_lane_needs(wrong, monkeypatch):
         return np.stack(list(out.values()))
 
     monkeypatch.setattr(compiled, "_made", {})
-    monkeypatch.setattr(branches, "_WORTH", 10**6)
+    monkeypatch.setattr(loop, "WORTH", 10**6)
     every = computed()
     monkeypatch.setattr(compiled, "_made", {})
-    monkeypatch.setattr(branches, "_WORTH", 60)
+    monkeypatch.setattr(loop, "WORTH", 40)
     if wrong:  # a stage that takes one condition the other way
         needed = branches._needed
         turned = lambda *args: {k: frozenset((c, not h) for c, h in w) for k, w in needed(*args).items()}  # noqa: E731
         monkeypatch.setattr(branches, "_needed", turned)
+        branches._stages.cache_clear()
     assert (computed().tobytes() == every.tobytes()) is not wrong
 
 

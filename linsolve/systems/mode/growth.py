@@ -28,6 +28,7 @@ from linsolve.systems.mode.growth_traced import traced_growth
 __all__ = ["deep_growth"]
 
 _ORDER = 5  # order of the Taylor series of a step
+_LATE = 40  # time of the tail after which ``w`` is its value without saturation, to 17 digits
 _SPARE = 3  # terms that doubles do not need: the series is multiplied by the square of ``|z| <= 1``
 
 
@@ -186,7 +187,8 @@ def _grown(xp: Any, time: Any, path: Path, hard: Any) -> Any:
 def _ended(xp: Any, theta: Any, tail: _Tail) -> Any:
     """Return `w` at times `theta` of the tail."""
     E = tail.unit * xp.exp(-theta)
-    w = E * horner(unfolded(xp, -cut(tail.m) * E), tail.polynomial)
+    late = theta > _LATE + 0 * theta
+    w = E * xp.where(late, xp.ones_like(E), horner(unfolded(xp, -cut(tail.m) * E), tail.polynomial))
     for _ in range(_more(xp)):
         w = _bent_tail(xp, theta, tail, w)
     return w
