@@ -115,7 +115,7 @@ class Flow(Parametrized):
     axes: ClassVar[Mapping[str, tuple[str, ...]]]
     tolerance: ClassVar[float] = 1e-9
     forward_complete: ClassVar[bool] = False  # whether the solution exists at every t >= 0 from every initial state
-    one_number: ClassVar[bool] = False  # whether one time of one network may be a NumPy number; see `closed_form`
+    one_number: ClassVar[bool] = False  # whether one network and one time may be NumPy numbers; see `closed_form`
     otherwise: ClassVar[str] = "use integrate(flow, t, z0) for this start"
     declared: ClassVar[Mapping[str, Any]]
     sharing: ClassVar[tuple[str, ...]]

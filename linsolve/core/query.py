@@ -244,9 +244,10 @@ def unbounded(xp: Any, t: Any) -> Any:
 def closed_form(problem: Problem, clock: Any) -> Any:
     """Return the state at the times `clock`; store the quantities shared with observables in `problem.shared`.
 
-    One time of one network becomes a number of NumPy, which is 10 times faster than an array of one entry, if the flow
-    allows it: its formulas of time have no power (products instead of squares) and no matrix product, whose rounding
-    differs between numbers and arrays. The fields then lack the axes of time, which `spread` adds.
+    Parameters and start of one network, and one time, become numbers of NumPy, which are 10 times faster than arrays of
+    one entry, if the flow allows it: its formulas of time have no power (products instead of squares) and no matrix
+    product, whose rounding differs between numbers and arrays. At one time the fields then lack the axes of time, which
+    `spread` adds.
     """
     flow, z0 = problem.flow, problem.z0
     if flow.one_number and problem.xp is np and not problem.batch:

@@ -83,14 +83,25 @@ def _added(xp: Any, a: Any, a_low: Any, b: Any, b_low: Any) -> tuple[Any, Any]:
     return _renewed(hi, lo + rest)
 
 
-def _summed(row: list[float], low: list[float] | None) -> tuple[float, float | None]:
-    """Return the sum of floats of Python, in the order of `DoubleDouble.sum`."""
-    parts: list[tuple[Any, Any]] = list(zip(row, low or [None] * len(row), strict=True))
+def _summed(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return the sum of pairs of floats of Python, in the order of `DoubleDouble.sum`."""
     while (n := len(parts)) > 1:
         half = n // 2
         pairs = [_added(np, *parts[k], *parts[half + k]) for k in range(half)]
         parts = pairs + [(hi, 0.0 if lo is None else lo) for hi, lo in parts[2 * half :]]
     return parts[0]
+
+
+def _sum_of_few(hi: Any, lo: Any) -> tuple[Any, Any] | None:
+    """Return the sum over the last axis in floats of Python; None if it is not finite, for the flags of NumPy."""
+    *lead, n = hi.shape
+    rows = hi.reshape(-1, n).tolist()
+    lows = [[None] * n] * len(rows) if lo is None else lo.reshape(-1, n).tolist()
+    sums = [_summed(list(zip(row, low, strict=True))) for row, low in zip(rows, lows, strict=True)]
+    if not all(isfinite(part) for pair in sums for part in pair):
+        return None
+    total, rest = (np.array(parts).reshape(lead)[()] for parts in zip(*sums, strict=True))
+    return total, rest
 
 
 def power_of_two(xp: Any, size: Any) -> Any:
@@ -243,8 +254,8 @@ class DoubleDouble:
         """Return the sum over the last axis, by pairwise summation."""
         if self._object:
             return DoubleDouble(self.xp, self.xp.sum(self.hi, axis=-1))
-        if self.xp is np and self.hi.size <= _FEW and (few := self._sum_of_few()):
-            return few
+        if self.xp is np and 1 < self.hi.shape[-1] <= self.hi.size <= _FEW and (few := _sum_of_few(self.hi, self._lo)):
+            return DoubleDouble(np, *few)
         part = self
         while (n := part.hi.shape[-1]) > 1:
             half = n // 2
@@ -255,17 +266,6 @@ class DoubleDouble:
                 pairs = DoubleDouble(self.xp, hi, lo)
             part = pairs
         return part[..., 0]
-
-    def _sum_of_few(self) -> DoubleDouble | None:
-        """Return the sum over the last axis in floats of Python; None if it is not finite, for the flags of NumPy."""
-        *lead, n = self.hi.shape
-        rows, lows = (None if v is None else v.reshape(-1, n).tolist() for v in (self.hi, self._lo))
-        sums = [_summed(row, low) for row, low in zip(rows, lows or [None] * len(rows), strict=True)]
-        if not all(isfinite(hi) and isfinite(lo or 0.0) for hi, lo in sums):
-            return None
-        hi, lo = zip(*sums, strict=True)
-        parts = (hi, None if lo[0] is None else lo)
-        return DoubleDouble(np, *(None if v is None else np.array(v).reshape(lead)[()] for v in parts))
 
     def length(self) -> DoubleDouble:
         """Return the Euclidean length along the last axis, without overflow or underflow of the squares."""

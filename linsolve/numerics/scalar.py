@@ -75,8 +75,8 @@ def phi(xp: Any, x: Any) -> Any:
     [1.0, 0.9999999999995, 0.0]
     """
     nonzero = unless(xp, x == 0, x)
-    limit = arithmetic.first_order(xp, xp.ones_like(x), lambda: -x / 2)
-    return xp.where(x == 0, limit, -xp.expm1(-nonzero) / nonzero)
+    limit = arithmetic.first_order(xp, full_like(xp, x, 1), lambda: -x / 2)
+    return where(xp, x == 0, limit, -xp.expm1(-nonzero) / nonzero)
 
 
 def root_of_twice(xp: Any, x: Any) -> Any:

@@ -12,7 +12,7 @@ from linsolve.core.flow import Deferred, Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.cache import once_a_call
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import root_of_twice, smallest
+from linsolve.numerics.scalar import broadcast, full_like, root_of_twice, smallest, where
 from linsolve.systems.mode.relaxation import Relaxation, excess, rising_root
 
 __all__ = ["BiasedMode", "HiddenUnits"]
@@ -105,6 +105,7 @@ class BiasedMode(HiddenUnits):
         B: Any
 
     axes: ClassVar = {"w": ("d",), "h": ("d",), "B": ()}
+    one_number: ClassVar[bool] = True
 
     # the problem
 
@@ -128,7 +129,7 @@ class BiasedMode(HiddenUnits):
 
         def answer() -> tuple[_Start, Any]:
             start = self._start(xp, z0)
-            return start, rising_root(xp, *xp.broadcast_arrays(*start.sizes))
+            return start, rising_root(xp, *broadcast(xp, *start.sizes))
 
         return once_a_call(self, z0, answer, last)
 
@@ -139,16 +140,16 @@ class BiasedMode(HiddenUnits):
         r0 = ((DoubleDouble(xp, z0.w) * z0.h).sum() + z0.B - 1).hi
         sizes = (plus * plus).sum().hi, (minus * minus).sum().hi
         T = 4 * root_h.hi * root_w.hi * xp.abs(r0)
-        grow, fall = (xp.where(r0 < 0, x, y) for x, y in (sizes, sizes[::-1]))
+        grow, fall = (where(xp, r0 < 0, x, y) for x, y in (sizes, sizes[::-1]))
         return _Start(root_h.hi, root_w.hi, plus.hi, minus.hi, r0, (T, self.N + 0 * T, grow, fall))
 
     def _to_go(self, xp: Any, t: Any, way: Relaxation) -> tuple[Any, Any]:
         """Return ``x(t)`` and ``X - x(t)``, each to full relative accuracy."""
         forever = xp.isinf(t)
-        fallen = way.fallen(xp, xp.where(forever, xp.zeros_like(t), t) + xp.zeros_like(way.span))
+        fallen = way.fallen(xp, where(xp, forever, full_like(xp, t, 0), t) + full_like(xp, way.span, 0))
         gone, left = -xp.expm1(-fallen), xp.exp(-fallen)
-        gone = xp.where(forever, xp.ones_like(gone), gone)
-        return way.span * gone, way.span * xp.where(forever, xp.zeros_like(left), left)
+        gone = where(xp, forever, full_like(xp, gone, 1), gone)
+        return way.span * gone, way.span * where(xp, forever, full_like(xp, left, 0), left)
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[_Start, Relaxation, tuple[Any, Any]]:
         """Return the initial values, the `Relaxation`, and the parts of its span before and after times `t`."""
@@ -160,7 +161,7 @@ class BiasedMode(HiddenUnits):
         """Return the state; at ``t = 0`` bitwise equal to the initial state."""
         start, way, (x, y) = shared or self.shared(xp, t, z0)
         moved = (t != 0) & (start.r0 != 0)
-        turn = xp.where(start.r0 < 0, x, -x) / 2
+        turn = where(xp, start.r0 < 0, x, -x) / 2
         w = _turned(xp, turn, (z0.w, z0.h), (start.plus, start.minus), (start.root_w, start.root_h))
         h = _turned(xp, turn, (z0.h, z0.w), (start.plus, -start.minus), (start.root_h, start.root_w))
         change = self.N * turn / (start.root_w * start.root_h)
@@ -177,9 +178,9 @@ class BiasedMode(HiddenUnits):
         """Return loss, residual and ntk from closed forms that do not cancel."""
         start, way, (_, y) = shared or self.shared(xp, t, z0)
         residual = _residual(xp, start, way, y)
-        still = xp.where(start.r0 == 0, way.span, y)  # an initial state at the root is stationary
+        still = where(xp, start.r0 == 0, way.span, y)  # an initial state at the root is stationary
         ntk = way.N + (way.P * xp.exp(-still) + way.F * xp.exp(still - way.span)) / 2
-        return {"loss": residual**2 / 2, "residual": residual, "output": residual + 1, "ntk": ntk}
+        return {"loss": residual * residual / 2, "residual": residual, "output": residual + 1, "ntk": ntk}
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the excess of ``2 s |sigma(inf)|`` over its largest supported value."""
@@ -284,7 +285,7 @@ class BiasedMode(HiddenUnits):
 def _residual(xp: Any, start: _Start, way: Relaxation, y: Any) -> Any:
     """Return the residual at distance `y` from the root."""
     size = y * way.rate(xp, y) / (2 * start.root_w * start.root_h)
-    return xp.where(start.r0 < 0, -size, xp.where(start.r0 > 0, size, xp.zeros_like(size)))
+    return where(xp, start.r0 < 0, -size, where(xp, start.r0 > 0, size, full_like(xp, size, 0)))
 
 
 def _turned(xp: Any, turn: Any, layers: tuple[Any, Any], ends: tuple[Any, Any], roots: tuple[Any, Any]) -> Any:
@@ -293,7 +294,8 @@ def _turned(xp: Any, turn: Any, layers: tuple[Any, Any], ends: tuple[Any, Any], 
     most = xp.full_like(turn, 350)  # larger values occur only where g+ or g- is exactly 0
     up, down = xp.minimum(turn, most), xp.minimum(-turn, most)
     root, turn = roots[0][..., None], -xp.minimum(-up, most)
-    cross, bend = (roots[1] / roots[0])[..., None] * other * xp.sinh(turn), 2 * xp.sinh(turn / 2) ** 2
+    cross, half = (roots[1] / roots[0])[..., None] * other * xp.sinh(turn), xp.sinh(turn / 2)
+    bend = 2 * (half * half)
     up, down = plus * xp.exp(up) / (2 * root), minus * xp.exp(down) / (2 * root)
     near = xp.abs(own) * (1 + bend) + xp.abs(cross), own + (own * bend + cross)
     return smallest(xp, near, (xp.abs(up) + xp.abs(down), up + down))

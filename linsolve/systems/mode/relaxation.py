@@ -24,7 +24,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.numerics.quadrature import legendre
-from linsolve.numerics.scalar import phi
+from linsolve.numerics.scalar import broadcast, full_like, phi, where
 
 __all__ = ["LONGEST", "Relaxation", "excess", "rising_root"]
 
@@ -38,8 +38,8 @@ _SEARCH = 40  # bracketed Newton steps
 def excess(xp: Any, span: Any, grows: Any) -> Any:
     """Return the excess of X over the largest supported value, in floats 700: weights grow by ``exp(X/2)``."""
     over = span / (LONGEST if arithmetic.is_object(xp) else _LARGEST) - 1
-    bounded = xp.maximum(over, xp.zeros_like(over))
-    return bounded if arithmetic.is_object(xp) else xp.where(grows, bounded, xp.zeros_like(over))
+    bounded = xp.maximum(over, full_like(xp, over, 0))
+    return bounded if arithmetic.is_object(xp) else where(xp, grows, bounded, full_like(xp, over, 0))
 
 
 def rising_root(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
@@ -72,22 +72,22 @@ def _bracketed(xp: Any, T: Any, N: Any, G: Any, F: Any) -> Any:
     """Return the root by bracketed Newton steps."""
     high = T / (2 * N)
     some, gives = G > T / 2.0**900, F > T
-    high = xp.where(some, xp.minimum(high, xp.log1p(T / xp.where(some, G, xp.ones_like(G + T)))), high)
-    high = xp.where(gives, xp.minimum(high, -xp.log1p(-T / xp.where(gives, F, 2 * T + 1))), high)
+    high = where(xp, some, xp.minimum(high, xp.log1p(T / where(xp, some, G, full_like(xp, G + T, 1)))), high)
+    high = where(xp, gives, xp.minimum(high, -xp.log1p(-T / where(xp, gives, F, 2 * T + 1))), high)
 
     def step(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
         value = _excess_drive(xp, x, T, N, G, F)
-        low, high = xp.where(value < 0, x, low), xp.where(value < 0, high, x)
+        low, high = where(xp, value < 0, x, low), where(xp, value < 0, high, x)
         there = x - value / (2 * N + G * xp.exp(_bounded(xp, x)) + F * xp.exp(-x))
-        return xp.where((there < low) | (there > high), (low + high) / 2, there), low, high
+        return where(xp, (there < low) | (there > high), (low + high) / 2, there), low, high
 
     high = high + 0 * (G + F)
-    return arithmetic.repeated(xp, _SEARCH, step, high, xp.zeros_like(high), high)[0]
+    return arithmetic.repeated(xp, _SEARCH, step, high, full_like(xp, high, 0), high)[0]
 
 
 def _bounded(xp: Any, x: Any) -> Any:
     """Return the exponents `x`, in floats capped at 700."""
-    return x if arithmetic.is_object(xp) else xp.minimum(x, xp.full_like(x, _LARGEST))
+    return x if arithmetic.is_object(xp) else xp.minimum(x, full_like(xp, x, _LARGEST))
 
 
 class Relaxation(NamedTuple):
@@ -127,16 +127,16 @@ class Relaxation(NamedTuple):
     @classmethod
     def of(cls, xp: Any, T: Any, N: Any, G: Any, F: Any, root: Any = None) -> Relaxation:
         """Return the relaxation from ``x = 0``; `root` is the `rising_root`, if it is known."""
-        T, N, G, F = xp.broadcast_arrays(T, N, G, F)
+        T, N, G, F = broadcast(xp, T, N, G, F)
         span = rising_root(xp, T, N, G, F) if root is None else root
-        span = xp.where(span == 0, xp.ones_like(span), span)
+        span = where(xp, span == 0, full_like(xp, span, 1), span)
         P = G * xp.exp(_bounded(xp, span))
         tops, bottoms = _panels(xp, span[..., None])
         way = cls(span, P, F, N, N + (P + F * xp.exp(-span)) / 2, tops, bottoms, tops, span)
         panels = tops.shape[-1]
-        place = xp.zeros_like(tops) + xp.astype(xp.arange(panels), xp.float64)
+        place = full_like(xp, tops, 0) + xp.astype(xp.arange(panels), xp.float64)
         spent = way._wide()._integral(xp, bottoms, tops - bottoms, *way._wide()._kinds(xp, place, panels))
-        times, starts = xp.zeros_like(span), []
+        times, starts = full_like(xp, span, 0), []
         for k in range(panels):
             starts.append(times)
             times = times + spent[..., k]
@@ -170,26 +170,26 @@ class Relaxation(NamedTuple):
         nodes, weights = legendre(xp, xp.dps // 2 + 4 if arithmetic.is_object(xp) else 16)
         wide, y = self._wide(), bottom[..., None] + width[..., None] * nodes
         q = wide._rate_at_nodes(xp, y)
-        share = xp.where(last[..., None], (wide.q0 - q) / wide.q0, xp.ones_like(q))
+        share = where(xp, last[..., None], (wide.q0 - q) / wide.q0, full_like(xp, q, 1))
         found = xp.sum(weights * share / (y * q), axis=-1) * width
         if arithmetic.is_object(xp):
             return found
-        level = xp.where(middle, bottom + self.P / (2 * self.N), xp.ones_like(bottom))
-        return xp.where(middle, xp.log1p(width / level) / self.N, found)
+        level = where(xp, middle, bottom + self.P / (2 * self.N), full_like(xp, bottom, 1))
+        return where(xp, middle, xp.log1p(width / level) / self.N, found)
 
     def _panel(self, xp: Any, index: Any) -> tuple[Any, ...]:
         """Return start, top and bottom of the panels at `index`, and masks of the last and of the middle panel."""
         panels = self.tops.shape[-1]
         at = index[..., None] == xp.astype(xp.arange(panels), xp.float64)
-        zero = xp.zeros_like(self.tops)
-        ends = (xp.sum(xp.where(at, v, zero), axis=-1) for v in (self.starts, self.tops, self.bottoms))
+        zero = full_like(xp, self.tops, 0)
+        ends = (xp.sum(where(xp, at, v, zero), axis=-1) for v in (self.starts, self.tops, self.bottoms))
         return (*ends, *self._kinds(xp, index, panels))
 
     def time_at(self, xp: Any, y: Any) -> Any:
         """Return the time at which ``X - x`` has fallen to `y`, ``0 < y <= X``."""
         index = xp.sum(xp.astype(y[..., None] <= self.tops[..., 1:], xp.float64), axis=-1)
         start, top, _, last, middle = self._panel(xp, index)
-        pole = xp.where(last, xp.log(top / y) / self.q0, xp.zeros_like(y))
+        pole = where(xp, last, xp.log(top / y) / self.q0, full_like(xp, y, 0))
         return start + pole + self._integral(xp, y, top - y, last, middle)
 
     def fallen(self, xp: Any, t: Any) -> Any:
@@ -209,7 +209,7 @@ class Relaxation(NamedTuple):
     def _passed(self, xp: Any, z: Any, top: Any, kinds: Any) -> tuple[Any, Any]:
         """Return the time from the top of a panel to ``y = top exp(-z)``, and ``y``."""
         y, gone = top * xp.exp(-z), -top * xp.expm1(-z)
-        return xp.where(kinds[0], z / self.q0, xp.zeros_like(z)) + self._integral(xp, y, gone, *kinds), y
+        return where(xp, kinds[0], z / self.q0, full_like(xp, z, 0)) + self._integral(xp, y, gone, *kinds), y
 
     def _inverted(self, xp: Any, t: Any) -> Any:
         """Return `fallen` by Newton steps inside a panel."""
@@ -223,25 +223,29 @@ class Relaxation(NamedTuple):
                 rounds, digits = rounds + 1, 2 * digits
         else:
             z, rounds = self._guess(xp, tau, (top, bottom, last, middle)), _ROUNDS
-        end = xp.where(last, xp.full_like(top, xp.inf), xp.log(top / xp.where(last, top, bottom)))
+        end = where(xp, last, full_like(xp, top, xp.inf), xp.log(top / where(xp, last, top, bottom)))
 
         def step(z: Any) -> tuple[Any]:
-            z = xp.minimum(xp.maximum(z, xp.zeros_like(z)), end)
+            z = xp.minimum(xp.maximum(z, full_like(xp, z, 0)), end)
             found, y = self._passed(xp, z, top, (last, middle))
             return (z - (found - tau) * self.rate(xp, y),)
 
         z = arithmetic.repeated(xp, rounds, step, z)[0]
-        return before + xp.maximum(z, xp.zeros_like(z))
+        return before + xp.maximum(z, full_like(xp, z, 0))
 
     def _guess(self, xp: Any, tau: Any, panel: tuple[Any, ...]) -> Any:
         """Return an initial guess of ``log(top / y)``: from the nearer rate, two asymptotes, or the closed form."""
         top, bottom, last, middle = panel
         soon, late = self.rate(xp, top) * tau, self.q0 * tau - self.shift
-        ending = xp.where(self.shift > 0, xp.maximum(soon, late), xp.minimum(soon, late))
-        rest = xp.where(middle, self.P, xp.zeros_like(top)) / (2 * self.N) / xp.where(middle, top, xp.ones_like(top))
+        ending = where(xp, self.shift > 0, xp.maximum(soon, late), xp.minimum(soon, late))
+        rest = (
+            where(xp, middle, self.P, full_like(xp, top, 0))
+            / (2 * self.N)
+            / where(xp, middle, top, full_like(xp, top, 1))
+        )
         left = xp.maximum((1 + rest) * xp.exp(-self.N * tau) - rest, bottom / top)
-        between = -xp.log(xp.where(middle, left, xp.ones_like(left)))
-        return xp.where(last, ending, xp.where(middle, between, self.rate(xp, (top + bottom) / 2) * tau))
+        between = -xp.log(where(xp, middle, left, full_like(xp, left, 1)))
+        return where(xp, last, ending, where(xp, middle, between, self.rate(xp, (top + bottom) / 2) * tau))
 
 
 def _panels(xp: Any, span: Any) -> tuple[Any, Any]:
@@ -250,6 +254,6 @@ def _panels(xp: Any, span: Any) -> tuple[Any, Any]:
     j = xp.astype(xp.arange(panels + 1), xp.float64)
     edges = span * (panels - j) / panels
     if not arithmetic.is_object(xp):
-        dense = xp.where(j <= _DENSE, span - _WIDTH * j, _WIDTH * (panels - j))
-        edges = xp.where(span > _WIDTH * panels, dense, edges)
+        dense = where(xp, j <= _DENSE, span - _WIDTH * j, _WIDTH * (panels - j))
+        edges = where(xp, span > _WIDTH * panels, dense, edges)
     return edges[..., :-1], edges[..., 1:]
