@@ -40,9 +40,9 @@ GROUP = 4
 SHARED = 4
 # largest exponent for which weights are stored directly, not as logarithms
 FAR = 300
-# most inputs and outputs of a network for the compiled kernel; BLAS is faster for larger ones
-COMPILED = 64
-# largest rank of the states of small networks, and least number of times, for which `flow_map_small` is faster
+# most inputs and outputs of a network for the kernels for small networks; BLAS is faster for larger ones
+LARGEST = 64
+# largest rank of the states, and least number of times, for which `flow_map_small` is faster
 SMALL, MANY = 24, 16
 # smallest block of zeros that products skip
 WIDE = 16
@@ -125,13 +125,11 @@ def _concatenated(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any, Any]:
 def _quick(t: np.ndarray, start: Start, n_in: int, compiled: bool) -> tuple[np.ndarray, Callable[..., None]]:
     """Return, for each time, whether the kernel for small networks can be used for all members, and this kernel."""
     r, n = start.rows.shape[-2:]
-    pace = t * start.pace
+    pace, fits = t * start.pace, n <= LARGEST and not (start.frame.spread > 0).any()
+    near = (pace.max(axis=1) < FAR) & fits
     if compiled:
-        fits, near, kernel = n <= COMPILED, pace.max(axis=1) < FAR, partial(_compiled, n_in=n_in)
-    else:
-        fits, kernel = r <= SMALL, _small
-        near = (pace.max(axis=1) < FAR) & (pace.min(axis=1) >= 1 / 2)
-    return near & (fits and not (start.frame.spread > 0).any()), kernel
+        return near, partial(_compiled, n_in=n_in)
+    return near & (pace.min(axis=1) >= 1 / 2) & (r <= SMALL), _small
 
 
 def _small(t: np.ndarray, start: Start, out: list[np.ndarray]) -> None:
