@@ -70,11 +70,12 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1) -> t
         return traced_growth(xp, deep_growth, deep_growth_time, t / tau, a0, s, depth)
     curved = xp.where(depth == 1, 2 * xp.ones_like(depth), depth)
     hard = curved < 9 * xp.ones_like(curved) / 4
-    tables = tables_of(xp, curved, hard)  # functions of the depth alone, hence before broadcasting
-    a0, s, depth, tau = xp.broadcast_arrays(a0, s, depth, tau + xp.zeros_like(depth))
+    some = xp.where(a0 == 0, xp.ones_like(a0), a0)
+    big, negative = arithmetic.holds(xp.abs(some) > xp.abs(s)), arithmetic.holds(xp.sign(some) * xp.sign(s) < 0)
+    tables = tables_of(xp, curved, hard, big, negative)  # functions of the depth alone, hence before broadcasting
+    a0, some, s, depth, tau = xp.broadcast_arrays(a0, some, s, depth, tau + xp.zeros_like(depth))
     one = xp.ones_like(a0)
     still, straight = a0 == 0, depth == 1
-    some = xp.where(still, one, a0)
     # a safe operand where the path would end at 0
     aim = xp.where((depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
     forever = xp.isinf(t)
@@ -130,11 +131,15 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
         terms=at.ending,
         polynomial=[xp.where(at.big, b, a) for a, b in zip(tables.below, tables.above, strict=True)],
     )
-    # engines skip the branch of `ending` that no number of a block needs
-    w = _ended(xp, _bounded_product(xp, rest, at.exchange), tail)
-    grown = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard)
-    past = -rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
-    fallen = _grown(xp, xp.where(falling, past, xp.zeros_like(past)), fall_of(xp, at, tables, hard), hard)
+    # engines evaluate each branch where it is taken
+    w = grown = fallen = xp.ones_like(own)
+    if arithmetic.holds(ending):
+        w = _ended(xp, _bounded_product(xp, rest, at.exchange), tail)
+    if not arithmetic.holds(ending, everywhere=True):
+        grown = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard)
+    if arithmetic.holds(falling):
+        past = -rest * xp.where(at.big, at.exchange, xp.ones_like(at.z0))
+        fallen = _grown(xp, xp.where(falling, past, xp.zeros_like(past)), fall_of(xp, at, tables, hard), hard)
     start = xp.where(falling & at.big, xp.sign(a0) * xp.abs(s), a0)
     over = start * xp.where(falling, fallen, xp.where(at.big, xp.ones_like(grown), grown))
     a = xp.where(ending, s / (1 + w), over / xp.where(at.big & ~falling, grown, xp.ones_like(grown)))
