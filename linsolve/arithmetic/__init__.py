@@ -237,7 +237,7 @@ def is_object(xp: Any) -> bool:
 
 
 def readable(*values: Any) -> bool:
-    """Return whether the entries of arrays are known numbers, neither symbols nor traced by JAX.
+    """Return whether the entries of arrays are known numbers, neither symbols nor traced by JAX or an engine.
 
     Examples
     --------
@@ -247,7 +247,8 @@ def readable(*values: Any) -> bool:
     (True, False)
     """
     return not any(
-        type(v) is not np.ndarray and (is_staged(v) or (isinstance(v, ObjectArray) and _symbolic(v.namespace)))
+        type(v) is not np.ndarray
+        and (is_staged(v) or hasattr(v, "recorded") or (isinstance(v, ObjectArray) and _symbolic(v.namespace)))
         for v in values
     )
 

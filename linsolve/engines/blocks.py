@@ -204,7 +204,8 @@ class _Bench:
                 elif function is _choose:
                     found[k] = _choose(*(found[a] for a in args))
                 else:
-                    found[k] = function(*(found[a] for a in args), out=self._pool(k, True)[: places.size])
+                    pool = self._pool(k, True)
+                    found[k] = function(*(found[a] for a in args), out=None if pool is None else pool[: places.size])
         some = {k: found[k].copy() for k in stage.results if found}  # all of them before the first buffer is filled
         for k in stage.results:
             out, kind = self._buffer(k, block.shape, True), self.plan.program.steps[k].kind

@@ -112,6 +112,7 @@ class Value:
 
     __slots__ = ("index", "xp")
     shape, ndim, size = (), 0, 1
+    recorded = True  # for `arithmetic.readable`
 
     def __init__(self, xp: Tracer, index: int) -> None:
         self.xp = xp

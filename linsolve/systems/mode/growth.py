@@ -71,11 +71,12 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1) -> t
         return traced_growth(xp, deep_growth, deep_growth_time, t / tau, a0, s, depth)
     curved = where(xp, depth == 1, 2 * full_like(xp, depth, 1), depth)
     hard = curved < 9 * full_like(xp, curved, 1) / 4
-    tables = tables_of(xp, curved, hard)  # functions of the depth alone, hence before broadcasting
-    a0, s, depth, tau = broadcast(xp, a0, s, depth, tau + full_like(xp, depth, 0))
+    some = where(xp, a0 == 0, full_like(xp, a0, 1), a0)
+    big, negative = arithmetic.holds(xp.abs(some) > xp.abs(s)), arithmetic.holds(xp.sign(some) * xp.sign(s) < 0)
+    tables = tables_of(xp, curved, hard, big, negative)  # functions of the depth alone, hence before broadcasting
+    a0, some, s, depth, tau = broadcast(xp, a0, some, s, depth, tau + full_like(xp, depth, 0))
     one = full_like(xp, a0, 1)
     still, straight = a0 == 0, depth == 1
-    some = where(xp, still, one, a0)
     # a safe operand where the path would end at 0
     aim = where(xp, (depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
     forever = xp.isinf(t)
@@ -131,11 +132,15 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
         terms=at.ending,
         polynomial=[where(xp, at.big, b, a) for a, b in zip(tables.below, tables.above, strict=True)],
     )
-    # engines skip the branch of `ending` that no number of a block needs
-    w = _ended(xp, _bounded_product(xp, rest, at.exchange), tail)
-    grown = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard)
-    past = -rest * where(xp, at.big, at.exchange, full_like(xp, at.z0, 1))
-    fallen = _grown(xp, where(xp, falling, past, full_like(xp, past, 0)), fall_of(xp, at, tables, hard), hard)
+    # engines evaluate each branch where it is taken
+    w = grown = fallen = full_like(xp, own, 1)
+    if arithmetic.holds(ending):
+        w = _ended(xp, _bounded_product(xp, rest, at.exchange), tail)
+    if not arithmetic.holds(ending, everywhere=True):
+        grown = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard)
+    if arithmetic.holds(falling):
+        past = -rest * where(xp, at.big, at.exchange, full_like(xp, at.z0, 1))
+        fallen = _grown(xp, where(xp, falling, past, full_like(xp, past, 0)), fall_of(xp, at, tables, hard), hard)
     start = where(xp, falling & at.big, xp.sign(a0) * xp.abs(s), a0)
     over = start * where(xp, falling, fallen, where(xp, at.big, full_like(xp, grown, 1), grown))
     a = where(xp, ending, s / (1 + w), over / where(xp, at.big & ~falling, grown, full_like(xp, grown, 1)))
@@ -188,7 +193,7 @@ def _ended(xp: Any, theta: Any, tail: _Tail) -> Any:
     """Return `w` at times `theta` of the tail."""
     E = tail.unit * xp.exp(-theta)
     late = theta > _LATE + 0 * theta
-    w = E * xp.where(late, xp.ones_like(E), horner(unfolded(xp, -cut(tail.m) * E), tail.polynomial))
+    w = E * where(xp, late, full_like(xp, E, 1), horner(unfolded(xp, -cut(tail.m) * E), tail.polynomial))
     for _ in range(_more(xp)):
         w = _bent_tail(xp, theta, tail, w)
     return w

@@ -44,43 +44,49 @@ class Tables(NamedTuple):
     above: list[Any]
 
 
-def tables_of(xp: Any, depth: Any, hard: Any) -> Tables:
+def tables_of(xp: Any, depth: Any, hard: Any, big: bool = True, negative: bool = True) -> Tables:
     """Return the tables of depths above 1; where `hard` holds, the tables of heads are unused.
 
-    The tables of a few depths, as doubles or in high precision, are computed once and cached.
+    Tables of initial values beyond the fixed point, `big`, or of the opposite sign, `negative`, are copies of others
+    unless such values occur. The tables of a few depths, as doubles or in high precision, are computed once and cached.
     """
     if not isinstance(depth, np.ndarray | np.float64) or not (depth.dtype == np.float64 or hasattr(xp, "dps")):
-        return _made(xp, depth, hard)
+        return _made(xp, depth, hard, big, negative)
     if depth.size <= _KEPT:
-        return _remembered(xp, tuple(depth.reshape(-1).tolist()), tuple(np.reshape(hard, -1).tolist()), depth.shape)
+        depths, flags = tuple(depth.reshape(-1).tolist()), tuple(np.reshape(hard, -1).tolist())
+        return _remembered(xp, depths, flags, depth.shape, big, negative)
     if depth.dtype == np.float64:
         different, first, which = np.unique(depth, return_index=True, return_inverse=True)
         if different.size <= _KEPT:
-            found = tables_of(xp, different, np.reshape(hard, -1)[first])
+            found = tables_of(xp, different, np.reshape(hard, -1)[first], big, negative)
             return Tables(*([c[which.reshape(depth.shape)] for c in several] for several in found))
-    return _made(xp, depth, hard)
+    return _made(xp, depth, hard, big, negative)
 
 
 @lru_cache(maxsize=64)
-def _remembered(xp: Any, depth: tuple[Any, ...], hard: tuple[bool, ...], shape: tuple[int, ...]) -> Tables:
+def _remembered(
+    xp: Any, depth: tuple[Any, ...], hard: tuple[bool, ...], shape: tuple[int, ...], big: bool, negative: bool
+) -> Tables:
     with np.errstate(under="ignore"):
-        made = _made(xp, xp.reshape(xp.asarray(depth), shape), np.reshape(hard, shape))
+        made = _made(xp, xp.reshape(xp.asarray(depth), shape), np.reshape(hard, shape), big, negative)
     return Tables(*([c[()] for c in several] for several in made))  # numbers of NumPy, if they are single
 
 
-def _made(xp: Any, depth: Any, hard: Any) -> Tables:
+def _made(xp: Any, depth: Any, hard: Any, big: bool, negative: bool) -> Tables:
     m, one = 1 - 2 / xp.where(hard, 3 * xp.ones_like(depth), depth), xp.ones_like(depth)
-    slow, fast = far_terms(xp, 2 - m, _FEW_TERMS), far_terms(xp, 3 + m, _FEW_TERMS)
     end, m_tail = 3 * one / 5, 1 - 2 / depth
-    series = near_terms(xp, m_tail, _TERMS)
-    return Tables(
-        rising=toward(xp, -m, end, slow),
-        falling=toward(xp, -m, -one, slow),
-        down=from_rest(xp, 1 + m, end, fast),
-        across=from_rest(xp, 1 + m, -one, fast),
-        below=tail(xp, m_tail, series, 1),
-        above=tail(xp, m_tail, series, -1),
-    )
+    slow, series = far_terms(xp, 2 - m, _FEW_TERMS), near_terms(xp, m_tail, _TERMS)
+    rising, below = toward(xp, -m, end, slow), tail(xp, m_tail, series, 1)
+    found = Tables(rising, rising, rising, rising, below, below)
+    if negative:
+        found = found._replace(falling=toward(xp, -m, -one, slow))
+    if big:
+        fast = far_terms(xp, 3 + m, _FEW_TERMS)
+        down, above = from_rest(xp, 1 + m, end, fast), tail(xp, m_tail, series, -1)
+        found = found._replace(down=down, across=down, above=above)
+        if negative:
+            found = found._replace(across=from_rest(xp, 1 + m, -one, fast))
+    return found
 
 
 def _nodes(count: int, top: int = _FINE) -> list[int]:
