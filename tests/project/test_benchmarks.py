@@ -61,6 +61,20 @@ def test_peers_solve_the_same_problems(way):
     assert watch.error() < 1e-5
 
 
+@pytest.mark.parametrize("k", quick(range(3), 1))
+def test_calls_under_jax_are_right_and_write_into_the_same_memory(k):
+    pytest.importorskip("jax")
+    from benchmarks import peers_jax
+
+    way = peers_jax.ways(True)[k]
+    watch, places = Watch(way), set()
+    for _ in range(3):
+        watch()
+        assert watch.error() <= 1e-12
+        places.add(tuple(v.unsafe_buffer_pointer() for v in watch.answer))
+    assert len(places) == 1, way
+
+
 @pytest.mark.parametrize("library", ["diffrax", "heyoka"])
 def test_other_peers_solve_the_same_problems_where_they_are_installed(library):
     with peers.Worker(library, small=True) as worker:
@@ -166,6 +180,7 @@ def test_times_are_short():
 MEASURED = [
     Timing("W1", "ours, NumPy", 0.1, 1e-16),
     Timing("W1", "floor: fill", 0.02),
+    Timing("W1", "ours, JAX", 0.4, 1e-16),
     Timing("W2", "heyoka, 1e-15", 20.0, 1e-15, "few | scaled"),
     Timing("W2", "diffrax Tsit5, 1e-04", 1.0, 1e-2),
     Timing("W2", "diffrax Tsit5, 1e-07", 120.0, 1e-7),
@@ -187,7 +202,10 @@ def test_reach_is_judged_by_answers_that_are_good():
 
 def test_the_tables_say_what_was_measured_and_what_is_absent(tmp_path):
     text = speed_table.text(MEASURED)
-    assert "| W1 | 100 ms (1e-16) | - | fill: 20 ms | 5 | - | heyoka, 1e-15: 20 s (1e-15) | 200 |" in text
+    assert (
+        "| W1 | 100 ms (1e-16) | - | 400 ms (1e-16) | fill: 20 ms | 5 | - | 20 | heyoka, 1e-15: 20 s (1e-15) | 200 |"
+        in text
+    )
     assert "| W1: ours, NumPy | floor: fill | <= 9 | 5 |\n" in text
     assert "| W1: ours, NumPy | heyoka, 1e-15 | <= 1/150 | 1/200 |\n" in text
     assert "| W1: ours, compiled | floor: fill | <= 2 | - |\n" in text
