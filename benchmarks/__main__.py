@@ -20,6 +20,7 @@ from benchmarks import (
     explorables,
     generalization,
     growth,
+    history,
     imports,
     networks,
     sgd,
@@ -181,6 +182,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "growth": growth_of_cost,
     "sweeps": sweep_cost,
     "speed": speed_of_all,
+    "history": history.measure,
     "kernels": compiler.kernels,
     "device": device_table.device,
 }
@@ -193,7 +195,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], metavar="NAME", help=", ".join(MEASUREMENTS))
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the tables between the markers of FILE")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="for speed and growth: also write figures")
+    parser.add_argument("--check", action="store_true", help="for history: fail if a call has become slower")
     options = parser.parse_args()
+    if options.check:
+        if options.names != ["history"]:
+            parser.error("--check goes with history alone; run python -m benchmarks history --check")
+        sys.exit(history.check())
     for name in options.names or MEASUREMENTS:
         text = DRAWN[name](options.out) if name in DRAWN else MEASUREMENTS[name]()
         print(f"## {name}\n\n{text}\n", flush=True)

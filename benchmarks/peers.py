@@ -21,6 +21,7 @@ LIBRARIES = {
     "scipy": "benchmarks.peers_scipy",
     "diffrax": "benchmarks.peers_diffrax",
     "heyoka": "benchmarks.peers_heyoka",
+    "jax": "benchmarks.peers_jax",
 }
 NOT_MEASURED = {
     "torchdiffeq, torch loop": "the Linux wheels of torch on the package index need CUDA; no CPU build is available",

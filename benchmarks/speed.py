@@ -44,7 +44,7 @@ class Reach(NamedTuple):
     ratio: float
 
 
-NUMPY, FAST = "ours, NumPy", "ours, compiled"
+NUMPY, FAST, JAX = "ours, NumPy", "ours, compiled", "ours, JAX"
 REACH = (
     Reach("W1", NUMPY, "W1", "floor: fill", 9),
     Reach("W1", FAST, "W1", "floor: fill", 2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from benchmarks.markdown import table
-from benchmarks.speed import FAST, GOOD, NUMPY, computer, fastest, judged
+from benchmarks.speed import FAST, GOOD, JAX, NUMPY, computer, fastest, judged
 from benchmarks.timing import Timing, short
 
 __all__ = ["text"]
@@ -34,17 +34,18 @@ def by_workload(timings: list[Timing]) -> str:
     """Return our times, the floor and the fastest sufficiently accurate peer of each workload."""
     rows = []
     for name in dict.fromkeys(t.workload for t in timings if t.who.startswith("ours")):
-        mine, fast = (fastest(timings, name, who) for who in (NUMPY, FAST))
+        mine, fast, jitted = (fastest(timings, name, who) for who in (NUMPY, FAST, JAX))
         floor = next((t for t in timings if t.workload == name and t.who.startswith("floor")), None)
         among = [t for t in timings if t.workload in ({"W1", "W2"} if name == "W1" else {name}) and is_peer(t)]
         peer = min((t for t in among if not t.error > GOOD), key=lambda t: t.seconds, default=None)
-        best = min((t for t in (mine, fast) if t), key=lambda t: t.seconds)
-        ratios = [times(t.seconds / floor.seconds) if t and floor else "-" for t in (mine, fast)]
+        best = min((t for t in (mine, fast, jitted) if t), key=lambda t: t.seconds)
+        ratios = [times(t.seconds / floor.seconds) if t and floor else "-" for t in (mine, fast, jitted)]
         beside = f"{floor.who.removeprefix('floor: ')}: {short(floor.seconds)}" if floor else "-"
         other = (f"{peer.who}: {with_error(peer)}", f"{peer.seconds / best.seconds:.3g}") if peer else ("-", "-")
-        rows.append((name, with_error(mine), with_error(fast), beside, *ratios, *other))
-    head = ("workload", "ours, NumPy (error)", "ours, compiled (error)", "floor")
-    return table((*head, "NumPy / floor", "compiled / floor", "best peer (error)", "times faster"), rows)
+        rows.append((name, *map(with_error, (mine, fast, jitted)), beside, *ratios, *other))
+    head = ("workload", *(f"{who} (error)" for who in (NUMPY, FAST, JAX)), "floor")
+    over = ("NumPy / floor", "compiled / floor", "JAX / floor")
+    return table((*head, *over, "best peer (error)", "times faster"), rows)
 
 
 def by_reach(timings: list[Timing]) -> str:

@@ -19,7 +19,7 @@ class Timing(NamedTuple):
     workload : str
         Its name in the table, beginning with "W1" to "W8"; rows of one name are compared.
     who : str
-        "ours, NumPy", "ours, compiled", the name of a peer, or "floor: ...".
+        "ours, NumPy", "ours, compiled", "ours, JAX", the name of a peer, or "floor: ...".
     seconds : float
         Median wall time of the whole workload, scaled up if only a part was run; nan if absent.
     error : float

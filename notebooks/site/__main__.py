@@ -21,6 +21,7 @@ import pages
 import portraits
 import reference
 import solved
+import speeds
 import tree
 
 from linsolve.studies.explorables import EXPLORABLES, write
@@ -39,12 +40,12 @@ INCLUDED = (
 )
 
 
-def stage(sources: Path, chosen: list[gallery.Picture], alternatives: dict[str, str]) -> list[str]:
+def stage(sources: Path, chosen: list[gallery.Picture], alternatives: dict[str, str], speed: str) -> list[str]:
     """Write all sources of Sphinx except the pictures, and return the paths of the pages."""
     notebooks = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
     texts = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.md")}
     texts["which.md"] = texts["which.md"].replace("<!-- decision tree -->\n", tree.page())
-    texts |= pages.generated() | solved.generated() | reference.generated()
+    texts |= pages.generated() | solved.generated() | reference.generated() | speeds.page(speed)
     texts |= {
         "gallery.md": gallery.page(chosen, alternatives),
         "notebooks/index.md": pages.lessons([path.stem for path in notebooks]),
@@ -91,7 +92,7 @@ def build(out: Path, processes: int) -> int:
     os.environ.setdefault("MPLBACKEND", "Agg")
     sources, doctrees, html = (out / name for name in MADE[:3])
     chosen, pictures = gallery.pictures(), sources / "pictures"
-    stage(sources, chosen, gallery.draw(pictures, chosen, processes))
+    stage(sources, chosen, gallery.draw(pictures, chosen, processes), speeds.draw(pictures))
     portraits.draw(pictures, solved.SOLVED, processes)
     draw_home(pictures)
     paths = ["-c", str(HERE), "-d", str(doctrees), str(sources), str(html)]

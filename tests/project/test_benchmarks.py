@@ -17,6 +17,7 @@ from benchmarks import __main__ as benchmarks_main
 from benchmarks import (
     floors,
     growth,
+    history,
     markdown,
     networks,
     ours,
@@ -61,6 +62,20 @@ def test_peers_solve_the_same_problems(way):
     assert watch.error() < 1e-5
 
 
+@pytest.mark.parametrize("k", quick(range(3), 1))
+def test_calls_under_jax_are_right_and_write_into_the_same_memory(k):
+    pytest.importorskip("jax")
+    from benchmarks import peers_jax
+
+    way = peers_jax.ways(True)[k]
+    watch, places = Watch(way), set()
+    for _ in range(3):
+        watch()
+        assert watch.error() <= 1e-12
+        places.add(tuple(v.unsafe_buffer_pointer() for v in watch.answer))
+    assert len(places) == 1, way
+
+
 @pytest.mark.parametrize("library", ["diffrax", "heyoka"])
 def test_other_peers_solve_the_same_problems_where_they_are_installed(library):
     with peers.Worker(library, small=True) as worker:
@@ -72,6 +87,37 @@ def test_other_peers_solve_the_same_problems_where_they_are_installed(library):
         for k in range(len(worker.ways)):
             assert worker.run(k) > 0
             assert worker.ways[k][0] == "W8" or worker.error(k) <= 1e-5  # W8 is timed only
+
+
+def test_recorded_commits_are_read_in_order_and_compared_with_the_first(tmp_path):
+    columns = ["result", "params", "version"]
+    for k, (name, seconds) in enumerate((("b", [2.0, 4.0]), ("a", [1.0, None]))):
+        results = {
+            "small.Flow.time_trajectory": [seconds, [["'One'", "'Two'"]], "v"],
+            "small.track_import": [[0.5], [], "v"],
+        }
+        found = {"commit_hash": 9 * name, "date": 1000 * (2 - k), "result_columns": columns, "results": results}
+        (tmp_path / f"{name}.json").write_text(json.dumps(found))
+    (tmp_path / "machine.json").write_text("{}")
+    commits = history.recorded(tmp_path)
+    assert [(each.hash, each.date) for each in commits] == [("aaaaaaaaa", 1.0), ("bbbbbbbbb", 2.0)]
+    assert history.rows(commits) == [
+        ("Flow.trajectory, One", "1 s", "2 s", "2.00"),
+        ("Flow.trajectory, Two", "-", "4 s", "1.00"),
+        ("import", "500 ms", "500 ms", "1.00"),
+    ]
+
+
+def test_a_check_of_the_history_records_nothing_and_compares_with_the_last_commit(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(
+        history, "_asv", lambda *words, config: made.append((words, json.loads(config.read_text()))) or 1
+    )
+    monkeypatch.setattr(history, "HERE", tmp_path)
+    assert history.check() == 1
+    (words, config) = made[0]
+    assert words == ("continuous", "--factor", "1.3", "--interleave-rounds", history.recorded()[-1].hash, "HEAD")
+    assert config["results_dir"] == str(tmp_path / ".asv" / "check")
 
 
 def test_a_worker_answers_by_lines_and_ends_with_its_input():
@@ -166,6 +212,7 @@ def test_times_are_short():
 MEASURED = [
     Timing("W1", "ours, NumPy", 0.1, 1e-16),
     Timing("W1", "floor: fill", 0.02),
+    Timing("W1", "ours, JAX", 0.4, 1e-16),
     Timing("W2", "heyoka, 1e-15", 20.0, 1e-15, "few | scaled"),
     Timing("W2", "diffrax Tsit5, 1e-04", 1.0, 1e-2),
     Timing("W2", "diffrax Tsit5, 1e-07", 120.0, 1e-7),
@@ -187,7 +234,10 @@ def test_reach_is_judged_by_answers_that_are_good():
 
 def test_the_tables_say_what_was_measured_and_what_is_absent(tmp_path):
     text = speed_table.text(MEASURED)
-    assert "| W1 | 100 ms (1e-16) | - | fill: 20 ms | 5 | - | heyoka, 1e-15: 20 s (1e-15) | 200 |" in text
+    assert (
+        "| W1 | 100 ms (1e-16) | - | 400 ms (1e-16) | fill: 20 ms | 5 | - | 20 | heyoka, 1e-15: 20 s (1e-15) | 200 |"
+        in text
+    )
     assert "| W1: ours, NumPy | floor: fill | <= 9 | 5 |\n" in text
     assert "| W1: ours, NumPy | heyoka, 1e-15 | <= 1/150 | 1/200 |\n" in text
     assert "| W1: ours, compiled | floor: fill | <= 2 | - |\n" in text

@@ -41,7 +41,9 @@ def main():
         yield load("__main__")
     finally:
         sys.path.remove(str(SITE))
-        for name in {"alt", "gallery", "links", "pages", "portraits", "reference", "solved", "tree"} - set(before):
+        for name in {"alt", "gallery", "links", "pages", "portraits", "reference", "solved", "speeds", "tree"} - set(
+            before
+        ):
             sys.modules.pop(name, None)
 
 
@@ -49,7 +51,7 @@ def main():
 def staged(main, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     chosen = main.gallery.pictures()
-    main.stage(folder, chosen, {each.name: f"axes and curves of {each.name}" for each in chosen})
+    main.stage(folder, chosen, {each.name: f"axes and curves of {each.name}" for each in chosen}, "its axes")
     return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
 
 
@@ -172,6 +174,16 @@ def test_pictures_of_a_flow_an_expansion_and_a_statistic_have_named_axes_and_tex
         assert ax.get_ylabel()
         assert len(main.gallery.alt.described(fig)) > 20
         assert all(np.isfinite(line.get_ydata()).all() for line in ax.lines)
+
+
+def test_the_speed_of_recorded_commits_is_drawn_and_listed(main, tmp_path, staged):
+    said = main.speeds.draw(tmp_path)
+    assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
+    assert "time over that at the first commit" in said
+    page, commits = text(staged["speed.md"]), main.speeds.history.recorded()
+    assert len(commits) >= 2
+    assert all(each.hash[:8] in page for each in commits)
+    assert all(f"| {name} |" in page for name in main.speeds.history.names(commits))
 
 
 def test_labels_are_read_without_tex(main):
