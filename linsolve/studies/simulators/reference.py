@@ -15,7 +15,7 @@ from linsolve.core.integrate import integrate
 from linsolve.core.network import deep_weights
 from linsolve.core.query import NotExact
 from linsolve.solvability.files import arranged, is_weight
-from linsolve.solvability.solve import solved
+from linsolve.solvability.solve import of_layers
 from linsolve.solvability.trajectory import WHO as SOLVE
 from linsolve.studies.simulators.runs import Run
 from linsolve.studies.simulators.tables import WHO
@@ -156,7 +156,9 @@ def of_network(run: Run, data: Any, rates: Any = None, names: Any = None) -> Ref
     times = run.t - run.t[0]
 
     def at(times: np.ndarray) -> Any:
-        return solved(first.layers, data, times, rates, first.biases, None, 1e-10, None, False, first.names)
+        return of_layers(
+            first.layers, data, times, rates, first.biases, None, 1e-10, None, False, first.names, None, None
+        )
 
     try:
         exact = at(times)
