@@ -386,7 +386,7 @@ def counted(a, b):
         ({"store": 3}, "store = 3 must be a path"),
         ({"store": ""}, "must be a path"),
         ({"store": "a\0b"}, "has a NUL character"),
-        ({"observe": 3}, "observe = 3 must be a function"),
+        ({"observe": 3}, "observe = 3 must be callable"),
         ({"observe": np.hypot}, "wrap it in a function"),
         ({"observe": ls.BalancedMode}, "ensembles.of"),
         ({"observe": ls.BalancedMode(s=1.0)}, "is a flow; name the observable"),
