@@ -28,6 +28,7 @@ __all__ = [
     "row_space",
     "spectral",
     "unaligned",
+    "weights_along",
     "whiteness",
 ]
 
@@ -192,6 +193,25 @@ def _active(first: np.ndarray, cross: np.ndarray, cut: float) -> np.ndarray:
     return active
 
 
+def _rank(layer: np.ndarray) -> int:
+    """Return the rank of a layer up to rounding; one entry in each row and column has no rounding errors."""
+    entries = layer != 0
+    if entries.sum(axis=0).max() <= 1 and entries.sum(axis=1).max() <= 1:
+        return int(entries.sum())
+    s = np.linalg.svd(layer, compute_uv=False)
+    return int(np.count_nonzero(s > 4 * max(layer.shape) * 2.0**-52 * s[0]))
+
+
+def weights_along(layer: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Return the weights of a layer along directions of its modes; modes beyond its rank have rounding errors, here 0.
+
+    The directions of such weights are not orthogonal to those of the other modes, and a mode without weights stays.
+    """
+    found = layer @ directions
+    found[:, np.argsort(-np.linalg.norm(found, axis=0))[_rank(layer) :]] = 0.0
+    return found
+
+
 def reduced(network: Network, *, idle: bool = False) -> Reduced:
     """Return the network in the coordinates that learn; with `idle` all hidden units of two layers are kept."""
     clock = float(np.exp(np.mean(np.log(network.rates))))
@@ -268,7 +288,7 @@ def joint(red: Reduced, *, start: bool = True) -> Joint:
     outputs = np.concatenate([w, outputs[:, number:]], axis=1)
     sign = np.where(diagonal(w, red.product, v) < 0, -1.0, 1.0)
     # balanced layers have one weight per mode; its power is more accurate than the entry of the product
-    size = np.linalg.norm(red.layers[0] @ v, axis=0) ** red.depth
+    size = np.linalg.norm(weights_along(red.layers[0], v), axis=0) ** red.depth
     return Joint(inputs, outputs, number, power, target, sign * size)
 
 

@@ -127,6 +127,9 @@ class Trajectory(Series):
         if not (hasattr(self.flow, "declared") and hasattr(self.state, "_fields") and hasattr(self.t, "shape")):
             given = ", ".join(f"{name} = {shown(getattr(self, name))}" for name in ("flow", "t", "state"))
             raise TypeError(f"Trajectory: {given} must be a flow, an array and a State; call flow(t, z0) to make one")
+        self._protect()
+
+    def _protect(self) -> None:
         for name, z in (("state", self.state), ("start", self.start)):
             if z is not None:
                 object.__setattr__(self, name, type(z)(*map(read_only, z)))
@@ -186,7 +189,7 @@ class Trajectory(Series):
         if name in self.state._fields:
             return getattr(self.state, name)
         with np.errstate(all="ignore"):
-            return self._observed(name)
+            return read_only(self._observed(name))
 
     def __getstate__(self) -> dict[str, Any]:
         # namespaces and functions are not pickled; the quantities are evaluated again where they are missing
@@ -194,6 +197,7 @@ class Trajectory(Series):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, shared=None)
+        self._protect()
 
     def _observed(self, name: str) -> Any:
         """Return an observable from its own closed form or from the state, or an invariant."""

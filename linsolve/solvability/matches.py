@@ -9,7 +9,7 @@ import numpy as np
 
 from linsolve.core.flow import Flow
 from linsolve.core.network_arguments import Network
-from linsolve.core.reduced_network import Joint, Reduced, row_space
+from linsolve.core.reduced_network import Joint, Reduced, row_space, weights_along
 from linsolve.core.trajectory import Trajectory
 from linsolve.systems.mode.deep_mode import DeepMode
 from linsolve.systems.two_layer.two_layer import TwoLayer
@@ -189,7 +189,7 @@ class PlaneMatch(Match):
         v, u = modes.pairs
         root = np.sqrt(modes.power)
         flow = TwoLayer(y=root * modes.target, x=root[:, None], eta_u=red.clock / 2, eta_w=red.clock / 2)
-        z0 = TwoLayer.State(u.T @ red.layers[1], (red.layers[0] @ v).T[..., None])
+        z0 = TwoLayer.State(weights_along(red.layers[1].T, u).T, weights_along(red.layers[0], v).T[..., None])
         return cls("TwoLayer per mode", flow, z0, red.inputs @ v, red.outputs @ u)
 
     def product(self, state: Any) -> np.ndarray:

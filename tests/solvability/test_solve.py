@@ -604,3 +604,26 @@ def test_the_fastest_rate_of_extreme_layers_leaks_no_warning():
     for sizes in ((1e200, 1e200), (1e-200, 1e-200), (0.0, 1e160)):
         rate = fastest_rate([size * np.eye(2) for size in sizes], np.eye(2), np.eye(2), 1.0)
         assert rate(1.0) >= 0  # inf beyond doubles
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+@pytest.mark.parametrize("white", [True, False])
+def test_modes_without_weights_are_never_learned(depth, white):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 6))
+        moving = int(rng.integers(1, n))
+        frames = [orthonormal(rng, n, n) for _ in range(depth + 1)]
+        weights = [rng.uniform(0.2, 1.0, moving), np.zeros(n - moving)]
+        layers = [(after * np.concatenate(weights)) @ before.T for before, after in itertools.pairwise(frames)]
+        target = rng.uniform(0.5, 2.0, n)
+        power = np.ones(n) if white else rng.uniform(0.5, 2.0, n)
+        X = (orthonormal(rng, 60, n) * np.sqrt(60 * power)) @ frames[0].T
+        data = X, X @ ((frames[-1] * target) @ frames[0].T).T
+        traj = ls.solve(layers, data, [0.0, 1.0, 30.0, 1e12, np.inf], tolerance=1e-9)
+        left = np.sum((power * target**2)[moving:]) / 2  # of the modes that stay
+        assert "closed form" in traj.route
+        np.testing.assert_allclose(traj["loss"][2:], left, rtol=1e-6)
+        np.testing.assert_allclose(traj["loss"][3:], left, rtol=1e-12)
+        assert np.all(np.diff(traj["loss"]) <= 1e-12)
+        np.testing.assert_allclose(traj["singular_values"][-1, moving:], 0.0, atol=1e-12)

@@ -11,7 +11,7 @@ from linsolve import arithmetic
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.systems.deep.closed_forms import product
-from linsolve.systems.mode.deep_mode import DeepMode
+from linsolve.systems.mode.deep_mode import OPPOSITE, DeepMode
 
 __all__ = ["BalancedMap"]
 
@@ -42,7 +42,8 @@ class BalancedMap(Flow):
 
     Notes
     -----
-    Exact for: aligned initial maps at every depth. Not for: other initial maps. The equation above holds for them if
+    Exact for: aligned initial maps at every depth, but for strengths of the sign opposite to `s` at depths between 1 and
+    2. A strength that is a rounding error of the map counts as 0, where a mode stays. Not for: other initial maps. The equation above holds for them if
     the layers are balanced, but no closed form is known at depths above 2 (use `linsolve.integrate`; at depth 2
     `WhitenedTwoLayer`). `DeepNetwork` returns the layers themselves.
 
@@ -81,7 +82,13 @@ class BalancedMap(Flow):
         return product(arithmetic.namespace(self.s), self.s, self.u, self.v)
 
     def _strengths(self, xp: Any, z: Any) -> Any:
-        return xp.sum(self.u * (z.product @ self.v), axis=-2)
+        """Return the strengths of the modes; one that is a rounding error of the map is 0 and stays 0."""
+        found = xp.sum(self.u * (z.product @ self.v), axis=-2)
+        if arithmetic.is_object(xp):
+            return found
+        size = xp.sum(xp.abs(self.u) * (xp.abs(z.product) @ xp.abs(self.v)), axis=-2)
+        rounding = sum(z.product.shape[-2:]) * arithmetic.spacing(z.product)
+        return xp.where(xp.abs(found) <= rounding * size, xp.zeros_like(found), found)
 
     def _mode(self) -> DeepMode:
         return DeepMode(self.s, self.depth[..., None], self.tau[..., None])
@@ -124,8 +131,13 @@ class BalancedMap(Flow):
         return xp.where(high > 0, xp.pow(high, 2 - 2 / depth + 0 * high), xp.where(depth == 1, one, 0 * one)) * factor
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return the relative size of the part of the map that couples modes, and ``|u^T u - 1|``, ``|v^T v - 1|``."""
-        rest = z0.product - product(xp, self._strengths(xp, z0), self.u, self.v)
+        """Return the size of the part of the map that couples modes, ``|u^T u - 1|``, ``|v^T v - 1|``, and lost signs.
+
+        The part is relative to the map. Signs are lost as those of `DeepMode`.
+        """
+        strengths = self._strengths(xp, z0)
+        lost = self._mode().conditions(xp, DeepMode.State(strengths))
+        rest = z0.product - product(xp, strengths, self.u, self.v)
         size = xp.sum(z0.product**2, axis=(-2, -1))
         skew = sum(
             xp.sum((xp.matrix_transpose(frame) @ frame - xp.eye(frame.shape[-1])) ** 2, axis=(-2, -1))
@@ -134,7 +146,7 @@ class BalancedMap(Flow):
         return {
             "misalignment": xp.sqrt(xp.sum(rest**2, axis=(-2, -1)) / xp.where(size > 0, size, xp.ones_like(size))),
             "distance of u and v from orthonormal columns": xp.sqrt(skew),
-        }
+        } | {name: xp.max(value, axis=-1) for name, value in lost.items()}
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
         """Return the strengths of the modes at times `t` and their distances from the target, by `DeepMode`."""
@@ -173,13 +185,15 @@ class BalancedMap(Flow):
 
     @classmethod
     def counterexamples(cls, rng: np.random.Generator) -> dict[str, tuple[Flow, Any]]:
-        """Return an initial map that couples modes, and one of a flow whose directions have length two."""
+        """Return a map that couples modes, one with directions of length two, and one opposite to its target."""
         flow, z0 = cls.example(rng)
         given = flow.parameters()
         lengthened = cls(**given | {"u": 2 * given["u"]})
+        between = cls(**given | {"depth": 1.5})
         return {
             "misalignment": (flow, cls.State(z0.product + 0.25)),
             "distance of u and v from orthonormal columns": (lengthened, cls.State(0 * z0.product)),
+            OPPOSITE: (between, cls.State(-z0.product)),
         }
 
     @classmethod

@@ -16,7 +16,9 @@ from linsolve.systems.mode.balanced_mode import ModeDescent
 from linsolve.systems.mode.growth import deep_growth
 from linsolve.systems.mode.growth_time import deep_growth_time
 
-__all__ = ["DeepMode"]
+__all__ = ["OPPOSITE", "DeepMode"]
+
+OPPOSITE = "start of the sign opposite to s at 1 < depth < 2 (a reaches 0 in finite time, and is not unique after)"
 
 
 class DeepMode(Map):
@@ -116,8 +118,7 @@ class DeepMode(Map):
         """Return 1 where ``a`` reaches 0 in finite time and its continuation is not unique, else 0."""
         lost = (self.depth > 1) & (self.depth < 2) & (xp.sign(z0.a) * xp.sign(self.s) < 0)
         zero = 0 * (self.s + z0.a)
-        name = "start of the sign opposite to s at 1 < depth < 2 (a reaches 0 in finite time, and is not unique after)"
-        return {name: xp.where(lost, 1 + zero, zero)}
+        return {OPPOSITE: xp.where(lost, 1 + zero, zero)}
 
     def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
         """Return ``a`` and ``s - a`` at times `t`, each to full relative accuracy."""

@@ -193,7 +193,7 @@ def _ended(xp: Any, theta: Any, tail: _Tail) -> Any:
     """Return `w` at times `theta` of the tail."""
     E = tail.unit * xp.exp(-theta)
     late = theta > _LATE + 0 * theta
-    w = E * where(xp, late, full_like(xp, E, 1), horner(unfolded(xp, -cut(tail.m) * E), tail.polynomial))
+    w = E * where(xp, late, full_like(xp, E, 1), horner(unfolded(xp, -cut(xp, tail.m) * E), tail.polynomial))
     for _ in range(_more(xp)):
         w = _bent_tail(xp, theta, tail, w)
     return w

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linsolve.numerics.scalar import full_like
 from linsolve.systems.mode.growth_time import far, far_terms, head, logarithmic, near, near_terms, unfolded
 
 __all__ = ["Tables", "cut", "tables_of"]
@@ -20,6 +21,7 @@ _FINE = 10_000  # denominator of the nodes
 _HEAD, _TAIL = 8, 17  # numbers of nodes
 _FEW_TERMS, _TERMS = 10, 18  # terms of the series at the nodes, for guesses and for doubles
 _KEPT = 64  # number of depths whose tables are cached
+_LEAST_CUT = 1e-12  # of `cut`
 _REACH = 1271  # ``_REACH/_FINE`` is the size of `unfolded` where the tail begins
 
 
@@ -145,9 +147,12 @@ def from_rest(xp: Any, n: Any, top: Any, coefficients: list[Any]) -> list[Any]:
     return [*_through(xs, fs), 0 * n]
 
 
-def cut(m: Any) -> Any:
-    """Return a lower bound, within a few percent, of the singularity of `tail` in ``-1/E``."""
-    return (1 + m) * (1 + m) * (25 - 8 * m) / 25
+def cut(xp: Any, m: Any) -> Any:
+    """Return a lower bound, within a few percent, of the singularity of `tail` in ``-1/E``.
+
+    Beside depth 1 the singularity leaves for infinity; the distance kept instead avoids overflow of the polynomial.
+    """
+    return xp.maximum((1 + m) * (1 + m) * (25 - 8 * m) / 25, full_like(xp, m, _LEAST_CUT))
 
 
 def tail(xp: Any, m: Any, coefficients: list[Any], sign: int) -> list[Any]:
@@ -155,7 +160,7 @@ def tail(xp: Any, m: Any, coefficients: list[Any], sign: int) -> list[Any]:
 
     ``E`` decays as ``exp(-time)``; `w` lies between 0 and 2/3 or, for negative `sign`, between -2/5 and 0.
     """
-    pace, xs, fs = cut(m), [], []
+    pace, xs, fs = cut(xp, m), [], []
     for a in _nodes(_TAIL, _REACH):
         # 4 v/(1 - v)^2 where v = a/_FINE
         w = (sign * 4 * a * _FINE + 0 * m) / (_FINE - sign * a) ** 2

@@ -105,3 +105,30 @@ def test_descent_from_strengths_whose_ratio_underflows_is_refused_by_name():
     start.flat[0], start.flat[start.shape[-1] + 1] = 1.7e308, 1e-300
     with pytest.raises(ArithmeticError, match=r"descend: BalancedMap diverged before t = 0.1"):
         ls.descend(flow, [0.0, 0.1], (start,), step=0.01)
+
+
+@pytest.mark.parametrize("depth", [1.5, 2.0, 3.0, 10.0])
+def test_a_strength_that_is_a_rounding_error_stays_0(depth):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        u, v, s = orthonormal(rng, 3, 3), orthonormal(rng, 4, 3), rng.uniform(0.5, 2.0, 3)
+        start = np.array([1.0, 0.3, 0.0])
+        traj = BalancedMap(u, s, v, depth=depth)([0.0, 1.0, 30.0, np.inf], u * start @ v.T)
+        modes = ls.DeepMode(s, depth)([0.0, 1.0, 30.0, np.inf], start)
+        np.testing.assert_allclose(traj["product"], u * modes["a"][:, None, :] @ v.T, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(traj["loss"], np.sum(modes["loss"], axis=-1), rtol=1e-12)
+
+
+def test_a_weak_strength_without_rounding_errors_is_learned():
+    eye = np.eye(2)
+    traj = BalancedMap(eye, [1.0, 1.0], eye, depth=3)([0.0, 1e20], np.diag([1e-21, 0.5]))
+    np.testing.assert_allclose(traj["singular_values"][-1], [1.0, 1.0], rtol=1e-13)
+
+
+def test_signs_opposite_to_the_target_between_depths_1_and_2_are_refused_by_name():
+    eye, start = np.eye(2), np.diag([-0.5, 0.5])
+    flow = BalancedMap(eye, [1.0, 1.0], eye, depth=1.5)
+    with pytest.raises(ls.NotExact, match=r"BalancedMap: start of the sign opposite to s at 1 < depth < 2"):
+        flow(1.0, start)
+    assert BalancedMap(eye, [-1.0, 1.0], eye, depth=1.5)(1.0, start)["product"][0, 0] < -0.5
+    assert BalancedMap(eye, [1.0, 1.0], eye, depth=3.0)(1.0, start)["product"][0, 0] > -0.5

@@ -268,3 +268,15 @@ def test_the_minimum_attracts_descent_up_to_a_closed_step(depth):
     gaps = [np.abs(s - flow.discrete([1000, 1001], near, step=share * edge)["a"]) for share in (0.999, 1.001)]
     assert max(gaps[0]) <= 0.5e-4 * s  # (1 - 0.002)^1000 is 0.14
     assert max(gaps[1]) >= 2e-4 * s
+
+
+@pytest.mark.parametrize("excess", [1e-8, 2e-10, 1e-10, 1e-12, 2.0**-52])
+def test_depths_next_to_1_are_answered(excess):
+    rng = np.random.default_rng(0)
+    s, ratio, t = 10.0 ** rng.uniform(-2, 2, 200), 10.0 ** rng.uniform(-3, 2, 200), 10.0 ** rng.uniform(-2, 1, 200)
+    linear = s + (ratio - 1) * s * np.exp(-t)
+    for k in range(200):
+        found = ls.DeepMode(s=s[k], depth=1 + excess)(t[k], ratio[k] * s[k])["a"]
+        np.testing.assert_allclose(found, linear[k], rtol=1e-13 + 500 * excess)
+    flow = ls.DeepMode(s=1.0, depth=[1.0, 1 + excess, 1.5, 3.0])
+    assert np.isfinite(flow([0.0, 1.0, 1e300, np.inf], 0.3)["a"]).all()
