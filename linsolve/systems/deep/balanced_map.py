@@ -42,10 +42,10 @@ class BalancedMap(Flow):
 
     Notes
     -----
-    Exact for: aligned initial maps at every depth, but for strengths of the sign opposite to `s` at depths between 1 and
-    2. A strength that is a rounding error of the map counts as 0, where a mode stays. Not for: other initial maps. The equation above holds for them if
-    the layers are balanced, but no closed form is known at depths above 2 (use `linsolve.integrate`; at depth 2
-    `WhitenedTwoLayer`). `DeepNetwork` returns the layers themselves.
+    Exact for: aligned initial maps at every depth, but for strengths of the sign opposite to `s` at depths between 1
+    and 2. A strength that is a rounding error of the map counts as 0, and a mode at 0 stays there. Not for: other
+    initial maps. The equation above holds for them if the layers are balanced, but no closed form is known at depths
+    above 2 (use `linsolve.integrate`; at depth 2 `WhitenedTwoLayer`). `DeepNetwork` returns the layers themselves.
 
     Sources: Arora, Cohen, Hazan, "On the optimization of deep networks: implicit acceleration by overparameterization"
     (2018), Theorem 1, for the equation; Saxe, McClelland, Ganguli (2014), eqs. (14)-(16), and Atanasov, Bordelon,
