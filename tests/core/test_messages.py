@@ -110,3 +110,38 @@ def test_an_integration_is_stopped_by_a_solver_that_counts():
         ls.integrate(flow, 1e9, 0.1, method=Patient)
     late = ls.integrate(flow, 1e9, 0.1, method="Radau", rtol=1e-6)
     assert late["a"].item() == pytest.approx(2.0, rel=1e-6)
+
+
+def trajectories():
+    """Return one trajectory of every kind."""
+    first, second = ls.BalancedMode(s=2.0), ls.BalancedMode(s=1.0)
+    return [
+        first([0.0, 1.0], 0.1),
+        ls.solve([[[1.0]]], ([[1.0]], [3.0]), [0.0, 1.0]),
+        ls.laws.MatchedOutputs.of([[[0.02], [0.0]], [[0.01, 0.0]]], ([[1.0]], [2.0]))([0.0, 2.0]),
+        ls.sgd([[0.0]], ([[1.0], [2.0]], [1.0, 3.0]), [0, 1], batch=1, step=0.1),
+        ls.sequence([(first, 5.0), (second, 5.0)], 0.01)([1.0, 6.0]),
+    ]
+
+
+@pytest.mark.parametrize("traj", trajectories(), ids=lambda traj: type(traj).__name__)
+def test_an_index_given_as_a_name_is_refused_with_the_place_of_the_index(traj):
+    who, first = type(traj).__name__, traj.keys()[0]
+    arrays = [(traj.t > 0.5, "ndarray", "mask"), (np.arange(2), "ndarray", "index")]
+    for name, kind, index in [*arrays, (0, "int", "0"), (None, "NoneType", "")]:
+        with refused(KeyError, f"{who}: name = ", f"({kind}) must be a string", f'traj["{first}"][{index}'):
+            traj[name]
+        assert name not in traj
+    with refused(KeyError, "(tuple) must be a string"):
+        traj[:, 1]
+    with refused(KeyError, f"{who}: name = [", "(ndarray) must be a string"):
+        ls.plot.trajectory(traj, traj["loss"])
+    for names in (traj["loss"], ["loss", 5], 5):
+        with refused(TypeError, f"{who}.to_dataframe: names = ", f"({type(names).__name__}) must be strings"):
+            traj.to_dataframe(names)
+    with refused(AttributeError, "no attribute 'loss'", 'use traj["loss"]'):
+        _ = traj.loss
+    with pytest.raises(AttributeError, match=r"no attribute 'missing'$"):
+        _ = traj.missing
+    assert "loss" in traj
+    assert list(traj) == traj.keys()
