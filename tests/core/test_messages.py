@@ -1,9 +1,11 @@
 """Error messages of one line: arrays by their shapes, seeds by the function that received them."""
 
+import pickle
 import re
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import linsolve as ls
 
@@ -145,3 +147,52 @@ def test_an_index_given_as_a_name_is_refused_with_the_place_of_the_index(traj):
         _ = traj.missing
     assert "loss" in traj
     assert list(traj) == traj.keys()
+
+
+class ArrayLike:
+    """Array that has shape and dtype but belongs to no array library."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+
+class Convertible(ArrayLike):
+    """Array that NumPy converts."""
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+@pytest.mark.parametrize("call", [ls.applies, lambda weights, data: ls.solve(weights, data, [0.0, 1.0])])
+def test_arrays_of_no_library_are_named_and_converted_where_numpy_can(call):
+    w1, w2, data = np.ones((2, 2)), np.ones((1, 2)), (np.eye(2), np.ones(2))
+    with refused(TypeError, ": W1 = csr_array must be an array (layer); pass W1.toarray()"):
+        call([sparse.csr_array(w1), w2], data)
+    with refused(TypeError, ": X = ArrayLike must be an array (data); pass a NumPy array"):
+        call([w1, w2], (ArrayLike(data[0]), data[1]))
+    assert repr(call([Convertible(w1), w2], data)) == repr(call([w1, w2], data))
+
+
+def test_traced_arguments_of_functions_that_branch_on_values_are_named():
+    jax = pytest.importorskip("jax")
+    w1, w2, data = np.ones((2, 2)), np.ones((1, 2)), (np.eye(2), np.ones(2))
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        with refused(TypeError, "solve: t = ", "(time; solve cannot be traced by jax.jit or jax.grad); trace"):
+            jax.jit(lambda t: ls.solve([w1, w2], data, t)["loss"])(1.0)
+        with refused(TypeError, "solve: W1 = ", "cannot be traced"):
+            jax.grad(lambda w: ls.solve([w, w2], data, 1.0)["loss"])(w1)
+        with refused(TypeError, "solve: rates = ", "cannot be traced"):
+            jax.jit(lambda rates: ls.solve([w1, w2], data, 1.0, rates)["loss"])(np.ones(2))
+        with refused(TypeError, "MatchedSolution.of: X = ", "cannot be traced"):
+            jax.jit(lambda x: ls.laws.MatchedSolution.of([w1, w2], (x, data[1])))(data[0])
+
+
+@pytest.mark.parametrize("bias", [None, [None, [0.3]]])
+def test_a_law_of_a_network_is_pickled_with_its_network(bias):
+    data = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), np.array([1.5, -0.5, 2.5, -1.5])
+    law = ls.laws.MatchedSolution.of([np.full((2, 2), 0.01), [[0.01, 0.02]]], data, bias=bias)
+    again = pickle.loads(pickle.dumps(law))
+    assert repr(again) == repr(law)
+    assert again([1.0, 2.0]).keys() == law([1.0, 2.0]).keys()
+    for name in law(1.0):
+        np.testing.assert_array_equal(again([1.0, 2.0])[name], law([1.0, 2.0])[name])
