@@ -114,7 +114,7 @@ class Series:
         Parameters
         ----------
         path : str or path
-            An existing file is replaced as a whole.
+            An existing file is replaced as a whole; missing folders are created.
         names : str or iterable of str, optional
             Values to list, as in `to_dataframe`.
         *more : str

@@ -109,7 +109,7 @@ def write_csv(who: str, path: str | os.PathLike[str], columns: Columns) -> Path:
     if path.is_dir():
         raise ValueError(f"{who}: path = {path} is a folder (where the table goes); choose another name")
     with (
-        whole_files(folder_to_fill(who, path.parent)) as made,
+        whole_files(folder_to_fill(who, path.parent, "folder of path")) as made,
         (made / path.name).open("w", encoding="utf-8", newline="") as file,
     ):
         writer = csv.writer(file)

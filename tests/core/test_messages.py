@@ -196,3 +196,28 @@ def test_a_law_of_a_network_is_pickled_with_its_network(bias):
     assert again([1.0, 2.0]).keys() == law([1.0, 2.0]).keys()
     for name in law(1.0):
         np.testing.assert_array_equal(again([1.0, 2.0])[name], law([1.0, 2.0])[name])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ls.ntk.sample_kernels(0, 5, "swish", np.eye(2), [3, 4], 2.0, 0.0), "sample_kernels: activation = 'sw"),
+        (lambda: ls.ntk.pair_ratio("x", 5, [3, 4], 2.0, 0.5), "pair_ratio: rng = 'x'"),
+        (
+            lambda: ls.ntk.sample_kernels(0, 5, "relu", np.ones((2, 3)), [3, 4], 2.0, 0.0),
+            "gram has shape (2, 3), so sample = 2 and sample = 3, but must be square",
+        ),
+        (
+            lambda: ls.TwoLayer(y=1.0, x=[1.0, 1.0])(1.0, (np.ones(4), np.ones((3, 2)))),
+            "; its trailing axes are (d, d0); order its axes so, or change one of the two",
+        ),
+        (
+            lambda: ls.solve(([0.1], [np.eye(2)]), (np.ones((5, 3, 2)), np.ones((5, 3))), 1.0, context=1.5),
+            "solve: context = 1.5 must be a whole number (tokens before the query); round it",
+        ),
+        (lambda: ls.learn("digits"), "learn: dataset = 'digits' must be a Dataset (a problem); pass ls.data.load(...)"),
+    ],
+)
+def test_an_error_names_the_function_the_value_and_the_fix(call, message):
+    with refused((ValueError, TypeError), message):
+        call()
