@@ -142,15 +142,17 @@ def balls(bits: int = 212) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    """Return whether a value belongs to an array library; containers of NumPy numbers (a pandas Series) do not."""
+    """Return whether a value belongs to an array library; containers of NumPy numbers (pandas, xarray) do not."""
     if not (hasattr(value, "shape") and hasattr(value, "dtype")) or isinstance(value, np.generic):
         return False
-    return isinstance(value, np.ndarray) or not _labels(value)
+    return isinstance(value, np.ndarray) or not _converts(value)
 
 
-def _labels(value: Any) -> bool:
-    """Return whether a value is a labelled NumPy array (pandas, xarray)."""
-    return type(value).__module__.split(".")[0] in ("pandas", "xarray")
+def _converts(value: Any) -> bool:
+    """Return whether NumPy converts a value, which has no array namespace (pandas, xarray, h5py)."""
+    if isinstance(value, ObjectArray) or is_cupy(value) or _is_jax(value):
+        return False
+    return hasattr(value, "__array__") and not hasattr(value, "__array_namespace__")
 
 
 def holds(mask: Any, everywhere: bool = False) -> bool:

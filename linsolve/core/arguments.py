@@ -22,6 +22,7 @@ __all__ = [
     "choice",
     "extreme",
     "integer",
+    "known_array",
     "lengths",
     "number",
     "printable",
@@ -94,7 +95,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     ValueError
         If the array is empty, or an entry is nan or outside the domain.
     """
-    if not arithmetic.is_double(value) and not arithmetic.is_object(xp := arithmetic.namespace(value)):
+    if not arithmetic.is_double(value) and not arithmetic.is_object(xp := _namespace(who, what, value, meaning)):
         value = _as_float(who, what, value, xp, meaning)
     if math.prod(value.shape) == 0:
         raise ValueError(f"{who}: {what} has shape {tuple(value.shape)}, which is empty ({meaning}); give at least one")
@@ -115,6 +116,37 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
         rule = f"must lie in {domain} ({meaning})"
         raise ValueError(f"{who}: {what} = {_first(bad, numbers)} {rule}; say {domain.example():g}")
     return value
+
+
+def known_array(who: str, what: str, value: Any, *, meaning: str, domain: Interval | None = None) -> np.ndarray:
+    """Return `value` as by `real_array`, as a NumPy copy.
+
+    Raises
+    ------
+    TypeError
+        If the entries are not real numbers, or JAX traces them.
+    ValueError
+        If the array is empty, or an entry is nan or outside the domain.
+    """
+    found = real_array(who, what, value, meaning=meaning, domain=domain)
+    if not arithmetic.readable(found):
+        raise TypeError(
+            f"{who}: {what} = {type(value).__name__} of shape {tuple(found.shape)} must be known numbers ({meaning}; "
+            f"{who} cannot be traced by jax.jit or jax.grad); trace the call of a flow instead"
+        )
+    return np.array(found)
+
+
+def _namespace(who: str, what: str, value: Any, meaning: str) -> Any:
+    """Return the namespace of an array; raise TypeError if it belongs to no array library."""
+    try:
+        return arithmetic.namespace(value)
+    except TypeError:
+        dense = ".toarray()" if hasattr(value, "toarray") else ""
+        raise TypeError(
+            f"{who}: {what} = {type(value).__name__} must be an array ({meaning}); pass "
+            f"{f'{what}{dense}' if dense else 'a NumPy array'}"
+        ) from None
 
 
 def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:

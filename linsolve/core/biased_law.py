@@ -31,7 +31,7 @@ def biased_law(applied: Callable[[GivenNetwork], NetworkLaw], given: GivenNetwor
     weights = list(network.weights)
     if is_first_only(network.biases):
         found = applied(_plain(given, *on_ones(weights, network.biases, X, Y)))
-        return dataclasses.replace(found, predict=lambda at: _split(found.predict(at)))
+        return dataclasses.replace(found, predict=lambda at: _split(found.predict(at)), source=given)
     name, distance = worst(distances(weights, network.biases, X, Y))
     if not distance <= network.tolerance:
         fix = "laws hold for a bias of the first layer alone, and on centered inputs as in linsolve.solve; use solve"
@@ -48,7 +48,7 @@ def biased_law(applied: Callable[[GivenNetwork], NetworkLaw], given: GivenNetwor
     if not set(predict(found.given)) & set(found.predict(found.given)):
         meaning = "bias of the last layer, which this law does not describe"
         given.refuse("bias", "given", "must be left out", meaning, "center the targets and leave it out")
-    return dataclasses.replace(found, predict=predict)
+    return dataclasses.replace(found, predict=predict, source=given)
 
 
 def _plain(given: GivenNetwork, weights: list[np.ndarray], samples: tuple[np.ndarray, np.ndarray]) -> GivenNetwork:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import real_array, refuse_shape, shown
+from linsolve.core.arguments import known_array, refuse_shape, shown
 from linsolve.core.network import affine_maps
 
 __all__ = ["UNSOLVED", "Biases", "Plain", "distances", "is_first_only", "on_ones", "read_biases", "worst"]
@@ -55,7 +55,7 @@ def read_biases(who: str, bias: Any, layers: Sequence[np.ndarray]) -> Biases:
         if each is None:
             found.append(None)
             continue
-        value = np.array(real_array(who, name, each, meaning=meaning))
+        value = known_array(who, name, each, meaning=meaning)
         if value.ndim:
             fix = f"give {len(layer)} numbers"
             refuse_shape(who, name, value, (len(layer),), meaning=f"{meaning} of layer {i + 1}", fix=fix)

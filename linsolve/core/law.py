@@ -143,7 +143,6 @@ class Law(Parametrized):
         >>> bool(np.abs(law(t)["map"] - exact["map"]).max() < 1e-3)
         True
         """
-        from linsolve.core.biased_law import biased_law
         from linsolve.core.network_law import GivenNetwork
 
         if reason := cls.without_network():
@@ -151,6 +150,13 @@ class Law(Parametrized):
         given = GivenNetwork.read(f"{cls.__name__}.of", weights, data, rates, covariances, tolerance, bias)
         if given.network.biases and issubclass(cls, Statistic):
             given.refuse("bias", "given", "must be left out", "an average over weights without biases", "leave it out")
+        return cls.of_given(given)
+
+    @classmethod
+    def of_given(cls, given: GivenNetwork) -> NetworkLaw:
+        """Return the law of a checked network, with or without biases."""
+        from linsolve.core.biased_law import biased_law
+
         return biased_law(cls.applied, given) if given.network.biases else cls.applied(given)
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, boolean, number, real_array, refuse_shape, shown
+from linsolve.core.arguments import Interval, boolean, known_array, number, real_array, refuse_shape, shown
 from linsolve.core.biases import Biases, read_biases
 from linsolve.core.matrix_arguments import semidefinite
 
@@ -193,7 +193,7 @@ def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[
 
 def _real(who: str, name: str, value: Any, meaning: str, most: float) -> np.ndarray:
     """Return a finite real array; raise if powers of its entries would overflow."""
-    found = np.array(real_array(who, name, value, meaning=meaning))
+    found = known_array(who, name, value, meaning=meaning)
     size = float(np.abs(found).max())
     if size > most:
         raise ValueError(f"{who}: {name} reaches {size:.3g} but must not exceed {most:g} ({meaning}); rescale it")
@@ -283,6 +283,6 @@ def _rates(who: str, rates: Any, depth: int) -> np.ndarray:
     if rates is None:
         return np.ones(depth)
     meaning = "one learning rate a layer"
-    found = real_array(who, "rates", rates, meaning=meaning, domain=Interval("[1e-100, 1e100]"))
+    found = known_array(who, "rates", rates, meaning=meaning, domain=Interval("[1e-100, 1e100]"))
     refuse_shape(who, "rates", found, (depth,), meaning=meaning, fix=f"give {depth}")
-    return np.array(found)
+    return found

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, real_array, unknown_name
+from linsolve.core.arguments import Interval, known_array, unknown_name
 from linsolve.core.network_arguments import Network, read
 from linsolve.core.network_observables import NetworkObservables
 from linsolve.core.notebook import html_table
@@ -155,6 +155,8 @@ class NetworkLaw:
         Latest time of the law.
     expansion : bool
         Whether the small parameter must be below 1.
+    source : GivenNetwork, optional
+        The network with its biases, `given` by default: a pickle holds it, and the law is derived from it again.
 
     Raises
     ------
@@ -168,6 +170,7 @@ class NetworkLaw:
     predict: Callable[[GivenNetwork], Mapping[str, Estimate]]
     latest: float = np.inf
     expansion: bool = True
+    source: GivenNetwork | None = None
 
     def __post_init__(self) -> None:
         if self.expansion:
@@ -181,7 +184,7 @@ class NetworkLaw:
             raise TypeError(f"{who}: the law {rule}; call it as {'law(t)' if self.law.timed else 'law()'}")
         times = None
         if self.law.timed:
-            times = read_only(np.array(real_array(who, "t", t, meaning="time", domain=Interval("[0, inf]"))))
+            times = read_only(known_array(who, "t", t, meaning="time", domain=Interval("[0, inf]")))
             if not times.max() <= self.latest:
                 raise ValueError(
                     f"{who}: t = {times.max():.3g} must be at most {self.latest:.3g} (time of the network; long after "
@@ -195,6 +198,9 @@ class NetworkLaw:
         first = next(iter(found))
         route = f"law {who}, relative error O({scalings[first]}), about {error[first]:.0e}"
         return LawTrajectory(self.law, times, route, values, orders, scalings, error)
+
+    def __reduce__(self) -> Any:
+        return self.law.of_given, (self.source or self.given,)  # functions cannot be pickled
 
     def _power(self, order: float) -> str:
         symbol = self.law.symbol if self.law.symbol.isalpha() or order == 1 else f"({self.law.symbol})"

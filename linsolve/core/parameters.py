@@ -92,10 +92,15 @@ def own_sizes(who: str, name: str, shape: tuple, axes: tuple, sizes: dict) -> tu
     cut = len(shape) - len(axes)
     for axis, size in zip(axes, shape[cut:], strict=True):
         known, owner = sizes.setdefault(axis, (size, name))
+        if known != size and owner == name:
+            raise ValueError(
+                f"{who}: {name} has shape {tuple(shape)}, so {axis} = {known} and {axis} = {size}, but must be square; "
+                "pass as many rows as columns"
+            )
         if known != size:
             raise ValueError(
                 f"{who}: {name} has shape {tuple(shape)}, so {axis} = {size}, but {owner} has {axis} = {known}; "
-                f"its trailing axes are {axes}"
+                f"its trailing axes are ({', '.join(axes)}); order its axes so, or change one of the two"
             )
     return tuple(shape[:cut])
 

@@ -17,8 +17,8 @@ MARK = "linsolve.json"  # file in every folder of results
 SCRATCH = ".linsolve-"  # prefix of temporary folders; a killed run leaves its folder behind
 
 
-def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
-    """Return `out` as the path of a folder that exists or can be created.
+def folder_to_fill(who: str, out: str | os.PathLike[str], name: str = "out") -> Path:
+    """Return `out` as the path of a folder that exists or can be created; errors call it `name`.
 
     Raises
     ------
@@ -27,13 +27,14 @@ def folder_to_fill(who: str, out: str | os.PathLike[str]) -> Path:
     """
     folder = Path(out)
     if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
-        raise ValueError(f"{who}: out = {folder} is not a folder (where results go); choose another name")
+        raise ValueError(f"{who}: {name} = {folder} is not a folder (where results go); choose another name")
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     try:
         tempfile.TemporaryDirectory(dir=there, prefix=SCRATCH).cleanup()  # permissions do not tell all: /proc
-    except OSError:
+    except OSError as error:
+        reason = (error.strerror or str(error)) + (f" in {there}" if there != folder else "")
         raise ValueError(
-            f"{who}: out = {folder} cannot be written, as {there} cannot (where results go); choose another"
+            f"{who}: {name} = {folder} cannot be written: {reason} (where results go); choose another"
         ) from None
     return folder
 

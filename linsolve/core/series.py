@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.arguments import shown
 from linsolve.core.table import Columns, chosen, frame, tidy, write_csv
 
 __all__ = ["NamedSeries", "Series", "draw_by"]
@@ -33,6 +34,32 @@ class Series:
 
     def __getitem__(self, name: str) -> Any:
         raise NotImplementedError
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.keys()
+
+    if not TYPE_CHECKING:  # mypy would accept every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            cls = type(self)
+            if name.startswith("_") or hasattr(cls, name) or name in getattr(cls, "__dataclass_fields__", ()):
+                return object.__getattribute__(self, name)  # missing, or a property that failed
+            fix = f' (values are read by name); use traj["{name}"]' if name in self else ""
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}{fix}", name=name, obj=self)
+
+    def _require_name(self, name: Any) -> None:
+        """Raise KeyError if a name is not a string."""
+        if not isinstance(name, str):
+            masks = getattr(name, "dtype", None) == np.dtype(bool)
+            index = "mask" if masks else name if type(name) is int else "index"
+            given = f"{shown(name)} ({type(name).__name__})"
+            raise KeyError(
+                f"{type(self).__name__}: name = {given} must be a string (value over time); "
+                f'index the value, traj["{self.keys()[0]}"][{index}]; names: {", ".join(self.keys())}'
+            )
 
     def _lead(self) -> dict[str, Any]:
         """Return the columns of the leading axes, which broadcast to their common shape."""
@@ -69,6 +96,8 @@ class Series:
             If pandas is missing.
         KeyError
             If a name is unknown.
+        TypeError
+            If a name is not a string.
 
         Examples
         --------
@@ -85,7 +114,7 @@ class Series:
         Parameters
         ----------
         path : str or path
-            An existing file is replaced as a whole.
+            An existing file is replaced as a whole; missing folders are created.
         names : str or iterable of str, optional
             Values to list, as in `to_dataframe`.
         *more : str
@@ -97,6 +126,8 @@ class Series:
             If the file cannot be written.
         KeyError
             If a name is unknown.
+        TypeError
+            If a name is not a string.
         """
         return write_csv(f"{type(self).__name__}.to_csv", path, self._columns("to_csv", names, more))
 
@@ -133,13 +164,8 @@ class NamedSeries(Series):
         """Return the names of the values."""
         return list(self.values)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
     def __getitem__(self, name: str) -> Any:
+        self._require_name(name)
         if name not in self:
             raise KeyError(self._unknown(name))
         return self.values[name]

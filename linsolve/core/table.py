@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import refuse_beyond_memory
+from linsolve.core.arguments import listed, refuse_beyond_memory, shown
 
 __all__ = ["chosen", "frame", "tidy", "write_csv"]
 
@@ -20,7 +20,12 @@ def chosen(who: str, names: Any, more: Iterable[Any], known: Iterable[str]) -> l
     """Return the names of the fields of a table, a string or several, and `more`; by default all known ones."""
     if names is None:
         return list(known)
-    found = [*([names] if isinstance(names, str) else names), *more]
+    found = [*listed(names), *more]
+    if any(not isinstance(each, str) for each in found):
+        raise TypeError(
+            f"{who}: names = {shown(names)} ({type(names).__name__}) must be strings (fields of the table); pass "
+            f"{next(iter(known), 'name')!r}, or a list of names"
+        )
     if not found:
         raise ValueError(f"{who}: names = [] must name at least one (fields of the table); leave it out")
     return found
@@ -104,7 +109,7 @@ def write_csv(who: str, path: str | os.PathLike[str], columns: Columns) -> Path:
     if path.is_dir():
         raise ValueError(f"{who}: path = {path} is a folder (where the table goes); choose another name")
     with (
-        whole_files(folder_to_fill(who, path.parent)) as made,
+        whole_files(folder_to_fill(who, path.parent, "folder of path")) as made,
         (made / path.name).open("w", encoding="utf-8", newline="") as file,
     ):
         writer = csv.writer(file)

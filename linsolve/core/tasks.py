@@ -208,15 +208,13 @@ class TaskTrajectory(Series):
         shared = [name for name in names[0] if all(name in others for others in names)]
         return list(dict.fromkeys([*self.state._fields, "loss", "losses", "forgetting", *shared]))
 
-    def __iter__(self) -> Any:
-        return iter(self.keys())
-
     def __getitem__(self, name: str) -> Any:
+        self._require_name(name)
         if name == "losses":
             return self._by_task(self._loss)
         if name == "forgetting":
             return self._by_task(self._forgotten)
-        if not (isinstance(name, str) and name in self.keys()):
+        if name not in self:
             raise KeyError(unknown_name("TaskTrajectory", "observable", name, self.keys()))
         return self._named(name)
 

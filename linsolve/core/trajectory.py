@@ -166,9 +166,6 @@ class Trajectory(Series):
     def _invariants(self) -> Mapping[str, Any]:
         return self.flow.invariants(self._xp, self.state)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
     def keys(self) -> list[str]:
         """Return `names`, so that ``dict(traj)`` contains all values."""
         return self.names
@@ -184,8 +181,7 @@ class Trajectory(Series):
 
     def unjudged(self, name: str) -> Any:
         """Return a quantity by name, inf or nan where it is beyond doubles; ``traj[name]`` raises there."""
-        if not isinstance(name, str):
-            raise KeyError(unknown_name(type(self.flow).__name__, "observable", name, self.names))
+        self._require_name(name)
         if name in self.state._fields:
             return getattr(self.state, name)
         with np.errstate(all="ignore"):

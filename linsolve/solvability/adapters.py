@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import number, real_array, refuse_shape
+from linsolve.core.arguments import known_array, number, refuse_shape
 from linsolve.core.network_arguments import EPS, Network, read
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.equivalent import Equivalent, Probes
@@ -82,7 +82,7 @@ def _frozen(who: str, base: Any, network: Network) -> np.ndarray:
     shape = network.widths[-1], network.widths[0]
     if base is None:
         return np.zeros(shape)
-    found = np.array(real_array(who, "base", base, meaning="frozen map"))
+    found = known_array(who, "base", base, meaning="frozen map")
     if found.ndim == 1 and shape[0] == 1:
         found = found[None]
     refuse_shape(who, "base", found, shape, meaning="frozen map W0, outputs by inputs", fix="transpose or reshape it")

@@ -39,7 +39,8 @@ def _arrays(who: str, what: str, source: str, choices: tuple[tuple[str, ...], ..
             return [found[name] for name in names]
     rule = " or ".join(" and ".join(names) for names in choices)
     raise ValueError(
-        f"{who}: {what} = {source} has the arrays {has} but must have {rule} (linear attention); write numpy.savez"
+        f"{who}: {what} = {source} has the arrays {has} but must have {rule} (linear attention); write "
+        f"numpy.savez(path, {', '.join(f'{name}=...' for name in choices[0])})"
     )
 
 

@@ -182,6 +182,8 @@ def features(
             f"{who}: covariances = {shown(covariances)} does not go with sequences (samples); leave it out"
         )
     length = number(who, "context", context, meaning="tokens of a context", domain="[1, inf)", example=31)
+    if length % 1:
+        raise ValueError(f"{who}: context = {length:g} must be a whole number (tokens before the query); round it")
     tokens, targets = (
         np.asarray(real_array(who, f"{name}[{k}]", each, meaning=meaning))
         for k, (each, meaning) in enumerate(zip(data, ("tokens", "targets"), strict=True))
@@ -193,7 +195,7 @@ def features(
             (targets, wanted, "(sequences, context + 1)"),
         )
     ):
-        if each.shape != shape or length % 1:
+        if each.shape != shape:
             raise ValueError(
                 f"{who}: {name}[{k}] has shape {each.shape} but must be {shape} for context = {length:g} ({rule}); "
                 "change one of the two"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import real_array
+from linsolve.core.arguments import known_array
 from linsolve.core.network_arguments import Network
 
 __all__ = ["read_test", "squared_errors", "test_loss"]
@@ -30,7 +30,7 @@ def read_test(who: str, test: Any, network: Network) -> Samples:
             "Y_test) as one argument"
         )
     X, Y = (
-        np.array(real_array(who, f"test[{k}]", each, meaning=f"test {word}"))
+        known_array(who, f"test[{k}]", each, meaning=f"test {word}")
         for k, (word, each) in enumerate(zip(("inputs", "targets"), test, strict=True))
     )
     shapes = X.shape, Y.shape

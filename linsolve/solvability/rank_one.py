@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, number, real_array, refuse_beyond_memory, refuse_shape
+from linsolve.core.arguments import Interval, known_array, number, real_array, refuse_beyond_memory, refuse_shape
 from linsolve.core.network_arguments import coarsest, read_tolerance
 from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.conditions import Assessment, Condition
@@ -220,7 +220,7 @@ def solve_heads(who: str, heads: Heads, t: Any, rtol: Any, tolerance: Any) -> Ne
     """Return the trajectory of rank-one heads, in closed form where it holds, else by integration."""
     limit = SMALL if tolerance is None else read_tolerance(who, tolerance, heads.precision)
     rtol = number(who, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
-    times = read_only(np.array(real_array(who, "t", t, meaning="time", domain=Interval("[0, inf]"))))
+    times = read_only(known_array(who, "t", t, meaning="time", domain=Interval("[0, inf]")))
     failed = [each for each in _conditions(heads, limit) if not each.ok]
     if not failed:
         match = _match(heads, exact=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from linsolve.core.arguments import Interval, number, real_array, shown
+from linsolve.core.arguments import Interval, known_array, number, shown
 from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
 from linsolve.core.network_arguments import Network, read, refuse_unpaired
@@ -233,7 +233,7 @@ def of_layers(
     unit = read_activation(WHO, activation)
     refuse_unpaired(WHO, data, covariances is True)  # before t, which solve(weights, X, Y, t) would take for Y
     rtol = number(WHO, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
-    times = read_only(np.array(real_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]"))))
+    times = read_only(known_array(WHO, "t", t, meaning="time", domain=Interval("[0, inf]")))
     network = read(WHO, weights, data, rates, covariances, tolerance, names, bias, idle=True)
     held_out = None if test is None else read_test(WHO, test, network)
     samples = None if covariances else _samples(data)

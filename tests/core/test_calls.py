@@ -187,7 +187,7 @@ def test_a_trajectory_is_a_mapping_of_its_names():
     assert "ntk" not in traj
     assert list(traj) == traj.names == list(dict(traj))
     for key in (0, None, slice(1, None), ["a", "loss"]):
-        with pytest.raises(KeyError, match=r"BalancedMode: observable = .* is unknown; one of a, loss"):
+        with pytest.raises(KeyError, match=r"Trajectory: name = .* must be a string .*; names: a, loss"):
             traj[key]
 
 

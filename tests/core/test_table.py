@@ -93,6 +93,13 @@ def test_tables_refuse_unknown_names_folders_and_a_missing_library(tmp_path, mon
         traj.to_csv(tmp_path / "a.csv", "los")
     with pytest.raises(ValueError, match=r"Trajectory.to_csv: names = \[\] must name at least one"):
         traj.to_csv(tmp_path / "a.csv", [])
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ValueError, match=r"Trajectory.to_csv: folder of path = .*file is not a folder"):
+        traj.to_csv(file / "a.csv")
+    with pytest.raises(ValueError, match=r"folder of path = .*deep cannot be written: .* in .*file "):
+        traj.to_csv(file / "deep" / "a.csv")
+    file.unlink()
     with pytest.raises(ValueError, match=r"Trajectory.to_csv: path = .* is a folder"):
         traj.to_csv(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.core.arguments import shown
 from linsolve.core.integrate import descend, integrate
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
@@ -100,7 +101,7 @@ def learn(
     (True, True)
     """
     if not isinstance(dataset, Dataset):
-        raise TypeError(f"learn: dataset = {type(dataset).__name__} must be a Dataset (a problem); give data.load(...)")
+        raise TypeError(f"learn: dataset = {shown(dataset)} must be a Dataset (a problem); pass ls.data.load(...)")
     layers = whole_depth("learn", depth)
     refuse_options(width, scale, imbalance, rate, step, seed)
     scale, step = (None if value is None else float(value) for value in (scale, step))

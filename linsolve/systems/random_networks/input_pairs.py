@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.core.arguments import Interval, integer, real_array
+from linsolve.core.randomness import seeded
 from linsolve.numerics.checked import Argument, checked
 from linsolve.systems.random_networks.input_sampling import sample_kernels
 from linsolve.systems.random_networks.kernel_moments import ARGUMENTS, log_moments
@@ -97,6 +98,7 @@ def pair_ratio(
     (True, 0.31)
     """
     count = integer("pair_ratio", "count", count, meaning="networks, for a standard error", low=3, example=1000)
+    rng = seeded("pair_ratio", rng)
     gram = mean_square * np.array([[1.0, cosine], [cosine, 1.0]])
     drawn = sample_kernels(rng, count, float(slope), gram, widths, weight_variance, 0.0)
     kernel = drawn.weights + drawn.biases

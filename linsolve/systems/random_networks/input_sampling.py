@@ -106,7 +106,8 @@ def sample_kernels(
     >>> bool(0.2 < mean[0, 1] / mean[0, 0] < 0.4)  # below Theorem 3.3's upper bound, 1
     True
     """
-    who, unit = "sample_kernels", activation if isinstance(activation, Activation) else named(activation)
+    who = "sample_kernels"
+    unit = activation if isinstance(activation, Activation) else named(activation, who)
     count = integer(who, "count", count, meaning="networks", example=1000)
     rng, sizes, k = seeded(who, rng), [int(n) for n in widths], gram.shape[-1]
     refuse_beyond_memory(who, {"count": count, "widths": 2 * sum(sizes), "inputs": k}, "preactivations")

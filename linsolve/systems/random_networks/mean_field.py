@@ -133,13 +133,15 @@ ACTIVATIONS = {
 }
 
 
-def named(activation: str | float) -> Activation:
+def named(activation: str | float, who: str = "named") -> Activation:
     """Return an activation function by name, or the piecewise linear one with this slope at negative arguments.
 
     Parameters
     ----------
     activation : str or float
         One of `ACTIVATIONS`, or the slope at negative arguments.
+    who : str
+        Function that was called, for errors.
 
     Examples
     --------
@@ -149,9 +151,9 @@ def named(activation: str | float) -> Activation:
     [-0.1, 2.0]
     """
     if isinstance(activation, str):
-        return ACTIVATIONS[choice("named", "activation", activation, ACTIVATIONS)]
+        return ACTIVATIONS[choice(who, "activation", activation, ACTIVATIONS)]
     meaning = "slope of the units at negative arguments, or a name"
-    return _line(number("named", "activation", activation, meaning=meaning, domain="(-inf, inf)", example=0.1))
+    return _line(number(who, "activation", activation, meaning=meaning, domain="(-inf, inf)", example=0.1))
 
 
 @_checked()
