@@ -187,7 +187,7 @@ def judge_heads(who: str, heads: Heads, until: Any, tolerance: Any) -> Verdict:
         near = ", ".join(f"{m:.4g}" for m in match.z0.strengths)
         remarks += [
             f"nearest: RankOneAttention from the strengths {near} of the start along the eigenvectors; error "
-            f"{error:.2g} of the largest output (measured up to t = {end:.4g}; no bound is known).",
+            f"{error:.2g} times the largest output (measured up to t = {end:.4g}; no bound is known).",
             "no closed form is known for this start; linsolve.solve with the same arguments integrates the heads.",
         ]
     assessed = Assessment("RankOneAttention", conditions, match if exact else None)
