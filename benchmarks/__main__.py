@@ -32,7 +32,7 @@ from benchmarks import (
 )
 from benchmarks.device import compiler
 from benchmarks.device import table as device_table
-from benchmarks.markdown import table, write
+from benchmarks.markdown import refuse_unmarked, table, write
 
 
 def accuracy() -> str:
@@ -189,18 +189,34 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
 DRAWN: dict[str, Callable[[Path | None], str]] = {"speed": speed_of_all, "growth": growth_of_cost}
 
 
+def _purpose(measure: Callable[[], str]) -> str:
+    """Return the first sentence of the docstring of a measurement, without "Return"."""
+    return (measure.__doc__ or "").split("\n")[0].removeprefix("Return ").replace("`", "").rstrip(".")
+
+
 def main() -> None:
     """Print the named measurements, by default all."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], metavar="NAME", help=", ".join(MEASUREMENTS))
+    about = [f"  {name:16}{_purpose(measure)}" for name, measure in MEASUREMENTS.items()]
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure speed, memory and accuracy of linsolve, and print Markdown tables.",
+        epilog="\n".join(["measurements:", *about]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measure these; see below [all]")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the tables between the markers of FILE")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="for speed and growth: also write figures")
     parser.add_argument("--check", action="store_true", help="for history: fail if a call has become slower")
     options = parser.parse_args()
+    for name in options.names:
+        if name not in MEASUREMENTS:
+            parser.error(f"NAME = {name} is unknown; choose from {', '.join(MEASUREMENTS)}")
     if options.check:
         if options.names != ["history"]:
             parser.error("--check goes with history alone; run python -m benchmarks history --check")
         sys.exit(history.check())
+    if options.write:
+        refuse_unmarked(options.write, options.names or MEASUREMENTS)
     for name in options.names or MEASUREMENTS:
         text = DRAWN[name](options.out) if name in DRAWN else MEASUREMENTS[name]()
         print(f"## {name}\n\n{text}\n", flush=True)

@@ -96,7 +96,7 @@ def _asv(*arguments: str, config: Path = CONFIG) -> int:
 
 
 def measure() -> str:
-    """Measure the last commit unless it is recorded, and return the table of all recorded commits."""
+    """Measure the last commit and add it to the record in benchmarks/history; return the table of all commits."""
     if find_spec("asv") is None:
         return 'Not measured: asv is missing; pip install ".[peers]" in the clone.'
     _asv("run", "--skip-existing-successful", "HEAD^!")

@@ -71,6 +71,15 @@ class JaxNamespace:
         """The type of double precision, or of single precision unless ``jax_enable_x64`` is set."""
         return self._jax.dtypes.canonicalize_dtype(self._numpy.float64)
 
+    def where(self, flag: Any, yes: Any, no: Any) -> Any:
+        """Return `yes` where `flag` holds, else `no`; a constant beyond the range of `float64` is inf."""
+        yes, no = (self._in_range(value) if isinstance(value, float) else value for value in (yes, no))
+        return self._numpy.where(flag, yes, no)
+
+    def _in_range(self, value: float) -> float:
+        largest = float(self._numpy.finfo(self.float64).max)
+        return value if abs(value) <= largest else value * np.inf
+
     def abs(self, x: Any) -> Any:
         """Return the magnitude, of derivative 1 at 0."""
         return self._numpy.where(x < 0, -x, x + 0.0)

@@ -63,18 +63,22 @@ def add_network(parser: argparse.ArgumentParser) -> None:
         help="set the size of that difference, as a share of the largest output [0.01]; needs --step",
     )
     parser.add_argument(
-        "--base", metavar="FILE", help="add the frozen map in this .npz file, its only array, to the outputs (LoRA)"
+        "--base", metavar="FILE", help="add the frozen map in this .npz file, its only array, to the outputs (LoRA) [0]"
     )
     parser.add_argument(
-        "--scale", type=float, metavar="C", help="multiply the product of the layers by this factor, alpha/rank in LoRA"
+        "--scale",
+        type=float,
+        metavar="C",
+        help="multiply the product of the layers by this factor, 1e-12 to 1e12; alpha/rank in LoRA [1]",
     )
     parser.add_argument(
         "--context",
         type=float,
         metavar="N",
-        help="take WEIGHTS as heads of linear attention (arrays value, key_query, or value, key, query) and DATA as a "
-        ".npz file of the covariance of the tokens (array covariance) or of sequences (arrays tokens, targets) with "
-        "this number of tokens in a context",
+        help="take WEIGHTS as heads of linear attention and DATA as tokens, this many in a context. "
+        "Arrays of WEIGHTS: value (heads,) and key_query (heads, d, d), or value (heads,), key and query (heads, d). "
+        "Arrays of DATA, a .npz file: covariance (d, d), or tokens (P, N + 1, d) and targets (P, N + 1), the query "
+        "last. Takes no --test: give test sequences to linsolve.applies in Python",
     )
 
 

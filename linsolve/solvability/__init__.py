@@ -53,7 +53,7 @@ def applies(
     until : float, optional
         Horizon of error bounds and measurements, in units of time; by default the time at which the removable loss has
         fallen to 5 %, or the network stays at a saddle. At most 1e6 time constants of the fastest mode; the integration
-        of the network up to this time takes minutes.
+        of the network up to this time takes minutes. Rank-one heads take at most 1e5, and by default at most 3e3.
     tolerance : float, optional
         Relative distance, 1e-15 to 0.1, up to which a condition counts as holding; weaker directions of data and
         weights are dropped. By default 1e-9, or 16 units of rounding (1.9e-6) if weights or data are float32; the

@@ -147,6 +147,8 @@ def _trajectory(traj: NetworkTrajectory, frozen: np.ndarray, scale: float, depth
     values = inner | {name: layer(name) for name in (f"w{i}" for i in range(1, depth + 1))}
     values["map"] = lambda: inner["map"] + frozen
     values["singular_values"] = lambda: np.linalg.svd(inner["map"] + frozen, compute_uv=False)
-    note = "the closed form is that of the equivalent network, layers scale^(1/L) W on the targets y - W0 x."
-    kind = "linear update of a frozen map"
-    return dataclasses.replace(traj, values=values, notes=(*traj.notes, note), kind=kind)
+    route, kind = traj.route.replace("WhitenedTwoLayer", "LoRA"), "linear update of a frozen map"
+    notes = traj.notes
+    if route.startswith("closed form"):
+        notes += ("the closed form is that of the equivalent network, layers scale^(1/L) W on the targets y - W0 x.",)
+    return dataclasses.replace(traj, values=values, route=route, notes=notes, kind=kind)

@@ -112,7 +112,9 @@ def _white(red: Reduced) -> Assessment:
         state = _solvable(red, float(kind.distance)) if squared(red.layers) else None
         off = float(kind.distance) if state is not None else max(float(kind.distance), 2 * red.tolerance)
         conditions += [
-            Condition("two-eigenvalue class", off, f"P J P in the plane of P, J; best {pair}"),
+            Condition(
+                "two-eigenvalue class", off, f"imbalance P: P J P off the span of P and J; nearest eigenvalues {pair}"
+            ),
             *_range(red),
             *_balances(red),
         ]

@@ -185,7 +185,7 @@ def _unsolved(red: Reduced, assessed: list[Assessment]) -> list[str]:
         found.append("general input covariance and a start not aligned with its modes: no closed form is known.")
     if "two-eigenvalue class" in broken["WhitenedTwoLayer"]:
         found.append(
-            "general imbalance: no closed form is known; for three distinct eigenvalues none that is rational in "
-            "exponentials exists."
+            "general imbalance: no closed form is known; if the imbalance has three distinct eigenvalues, the solution "
+            "is not a rational function of exponentials."
         )
     return found

@@ -63,7 +63,7 @@ def class_starts(red: Reduced) -> Iterator[Start]:
         whole, layers, kappa, half = wide
         r = red.product.shape[1]
         state = WhitenedTwoLayer.State(red.product, whole[:r, :r], whole[r:, r:])
-        change = f"start isotropic, as of infinite width (lambda = 2 kappa = {2 * kappa:.4g})"
+        change = f"start with isotropic Gram matrices, as at infinite width (lambda = 2 kappa = {2 * kappa:.4g})"
         try:
             state = WhitenedTwoLayer.state(state)
         except ValueError:  # Gram matrices far smaller than kappa are its rounding errors

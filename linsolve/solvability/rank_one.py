@@ -15,6 +15,7 @@ from linsolve.solvability.directions import Directions, learned
 from linsolve.solvability.heads import Tokens, are_sequences, features, read_tokens, refuse_large
 from linsolve.solvability.integration import refuse_endless
 from linsolve.solvability.matches import Match
+from linsolve.solvability.rank_one_horizon import learning_time, pace
 from linsolve.solvability.trajectory import NetworkTrajectory
 from linsolve.solvability.verdict import Verdict
 from linsolve.systems.attention.rank_one_attention import RankOneAttention
@@ -24,7 +25,7 @@ __all__ = ["Heads", "RankOneMatch", "judge_heads", "read_heads", "solve_heads"]
 
 NAMES = ("value", "key", "query")
 POINTS = 129
-USUAL, FAR = 3e3, 1e5  # time constants of the fastest weight that are integrated by default, and at most
+FAR = 1e5  # time constants of the fastest weight that are integrated at most
 MEASURE = "variance of the tokens"
 SMALL = 1e-13  # distance of a condition that counts as rounding
 
@@ -168,7 +169,7 @@ def judge_heads(who: str, heads: Heads, until: Any, tolerance: Any) -> Verdict:
     match = _match(heads, exact)
     flow: Any = match.flow
     stages, remarks = flow.stages(match.z0), list[str]()
-    end = _horizon(who, heads, stages.times, until)
+    end = learning_time(heads, match if exact else None) if until is None else _checked_horizon(who, heads, until)
     times = np.linspace(0.0, end, POINTS)
     path = _map(heads.path(times))
     scale = float(heads.rms(path).max())
@@ -186,7 +187,7 @@ def judge_heads(who: str, heads: Heads, until: Any, tolerance: Any) -> Verdict:
         near = ", ".join(f"{m:.4g}" for m in match.z0.strengths)
         remarks += [
             f"nearest: RankOneAttention from the strengths {near} of the start along the eigenvectors; error "
-            f"{error:.2g} of the largest output (measured up to t = {end:.4g}; no bound is known).",
+            f"{error:.2g} times the largest output (measured up to t = {end:.4g}; no bound is known).",
             "no closed form is known for this start; linsolve.solve with the same arguments integrates the heads.",
         ]
     assessed = Assessment("RankOneAttention", conditions, match if exact else None)
@@ -198,21 +199,9 @@ def judge_heads(who: str, heads: Heads, until: Any, tolerance: Any) -> Verdict:
     )  # fmt: skip
 
 
-def _pace(heads: Heads) -> float:
-    """Return the largest curvature of the loss, at the start or at the target, times the learning rate."""
-    variance, c = heads.tokens.variance[-1], heads.tokens.curvature[-1]
-    size = max(float(np.cbrt(1 / c)), *(float(np.linalg.norm(w)) for w in heads.weights))
-    return heads.clock * variance**2 * c * size**4
-
-
-def _horizon(who: str, heads: Heads, times: np.ndarray, until: Any) -> float:
-    """Return the checked horizon, by default half again the last learning time."""
-    pace = _pace(heads)
-    if until is None:
-        finite = times[np.isfinite(times) & (times > 0)]
-        return min(1.5 * float(finite.max()), USUAL / pace) if finite.size else 1 / pace
+def _checked_horizon(who: str, heads: Heads, until: Any) -> float:
     end = number(who, "until", until, meaning="time; left out, a learning time", example=10.0)
-    refuse_endless(who, "until", end, lambda _: pace, FAR)
+    refuse_endless(who, "until", end, lambda _: pace(heads), FAR)
     return end
 
 
@@ -237,7 +226,7 @@ def solve_heads(who: str, heads: Heads, t: Any, rtol: Any, tolerance: Any) -> Ne
             raise ValueError(f"{who}: t = inf must be finite (time; the weights are integrated); say a late time")
         worst = max(failed, key=lambda each: each.distance)
         route, flow = f"DOP853: RankOneAttention needs {worst.name}, relative distance {worst.distance:.2g}", None
-        refuse_endless(who, "t", float(times.max(initial=0.0)), lambda _: _pace(heads), FAR)
+        refuse_endless(who, "t", float(times.max(initial=0.0)), lambda _: pace(heads), FAR)
         order, place = np.unique(times, return_inverse=True)
         weights = [w[place.reshape(times.shape)] for w in heads.path(order, rtol)]
     maps = _map(weights)

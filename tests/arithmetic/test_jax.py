@@ -491,6 +491,23 @@ def test_importing_the_package_does_not_import_jax():
     run("import sys, linsolve; linsolve.BalancedMode(s=1.0)(1.0, 0.1)['loss']; assert 'jax' not in sys.modules")
 
 
+def test_compilation_in_single_precision_has_no_constant_beyond_its_range():
+    code = """if True:
+        import warnings
+        import jax, numpy as np
+        import linsolve as ls
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="linsolve: JAX computes in float32")
+        for cls in (ls.TwoLayer, ls.HiddenMode):
+            flow, z0 = cls.example(np.random.default_rng(0))
+            found = jax.jit(lambda t: flow(t, z0)["loss"])(jax.numpy.asarray([0.5, 1.0]))
+            expected = flow([0.5, 1.0], z0)["loss"]
+            assert found.dtype == "float32"
+            assert np.max(np.abs(found - expected)) <= 1e-5 * np.max(expected)
+        """
+    run(code)
+
+
 def test_a_matrix_of_zeros_in_single_precision_is_a_gram_matrix():
     with jax.enable_x64(False) if hasattr(jax, "enable_x64") else jax.experimental.disable_x64():
         zero, one = jax.numpy.zeros((2, 2), dtype="float32"), jax.numpy.eye(2, dtype="float32")

@@ -310,3 +310,17 @@ def test_a_row_of_small_calls_has_a_ratio_for_each_peer():
     (row,) = small_calls.rows(["BalancedMode"], rounds=1)
     assert len(row) == len(small_calls.HEAD)
     assert all(float(row[k]) > 0 for k in (3, 4, 7, 8))
+
+
+def test_a_bad_name_and_a_file_without_markers_end_before_any_measurement(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(benchmarks_main, "MEASUREMENTS", {"starts": lambda: pytest.fail("measured")})
+    (tmp_path / "bare.md").write_text("", encoding="utf-8")
+    for given, message in (
+        (["nope"], "NAME = nope is unknown; choose from starts"),
+        (["starts", "--write", str(tmp_path / "none" / "x.md")], "cannot be read"),
+        (["starts", "--write", str(tmp_path / "bare.md")], "has no place marked 'starts'"),
+    ):
+        monkeypatch.setattr("sys.argv", ["benchmarks", *given])
+        with pytest.raises(SystemExit) as ended:
+            benchmarks_main.main()
+        assert message in f"{ended.value}{capsys.readouterr().err}"

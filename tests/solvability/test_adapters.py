@@ -54,6 +54,7 @@ def test_a_hundred_starts_of_lora_are_named_and_equal_simulated_adapters(seed):
     np.testing.assert_allclose(traj["loss"], residual, rtol=0, atol=1e-10)
     found = ls.solve([a, b], (X, Y), t, rates, base=base, scale=scale)
     assert found.route.startswith("closed form: ")
+    assert "WhitenedTwoLayer" not in found.route  # the name that `applies` gives is LoRA
     for name, exact in (("w1", down), ("w2", up), ("map", base + scale * up @ down)):
         np.testing.assert_allclose(found[name], exact, rtol=0, atol=1e-10)
     losses = [np.sum((Y - X @ m.T) ** 2) / 2 / len(X) for m in base + scale * up @ down]
@@ -97,6 +98,7 @@ def test_gaussian_adapters_are_refused_with_their_distance_a_bound_and_times_of_
     down, up = simulated(a, b, X, Y, base, scale, rates, t)
     found = ls.solve([a, b], (X, Y), t, rates, base=base, scale=scale)
     assert found.route.startswith("DOP853: ")
+    assert not any("closed form is that" in note for note in found.notes)
     np.testing.assert_allclose(found["map"], base + scale * up @ down, atol=1e-8)
     time = verdict.directions.times[0]
     down, up = simulated(a, b, X, Y, base, scale, rates, np.array([time / 2, time]))

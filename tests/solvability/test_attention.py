@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from selection import quick
 
@@ -177,6 +178,57 @@ def test_near_misses_of_rank_one_heads_name_the_condition(failing, change):
     found = ls.solve(heads, covariance, t, context=6)
     assert found.route.startswith("DOP853: RankOneAttention needs")
     assert close(found["map"], maps, 1e-8)
+
+
+@pytest.mark.parametrize("case", quick(["seed 3, 3 heads", "seed 4, 2 heads", "seed 1, 3 heads", "seed 5, 3 heads"], 2))
+def test_the_default_horizon_of_heads_is_the_time_at_which_5_percent_of_the_removable_loss_is_left(case):
+    """The heads are integrated from the gradient in matrix form, up to the last plateau."""
+    seed, count = int(case.split()[1][:-1]), int(case.split()[2])
+    rng = np.random.default_rng(seed)
+    axes, variance = orthogonal(np.random.default_rng(0), 3), np.array([0.9, 1.2, 1.7])
+    covariance, start = (axes * variance) @ axes.T, 0.3 * rng.normal(size=(count, 7))
+    verdict = ls.applies((start[:, 0], start[:, 1:4], start[:, 4:]), covariance, context=31)
+    c = variance + (variance + np.sum(variance)) / 31
+    beta = (axes * (c * variance)) @ axes.T
+
+    def maps(flat):
+        v, k, q = np.split(flat.reshape(count, 7), [1, 4], axis=1)
+        return (v * k).T @ q
+
+    def velocity(_, flat):
+        v, k, q = np.split(flat.reshape(count, 7), [1, 4], axis=1)
+        pull = covariance @ covariance - beta @ maps(flat) @ covariance
+        return np.hstack([np.sum(k @ pull * q, axis=1, keepdims=True), v * (q @ pull.T), v * (k @ pull)]).ravel()
+
+    def removable(flat):
+        gap = maps(flat) - (axes / c) @ axes.T
+        return np.trace(gap.T @ beta @ gap @ covariance) / 2 - np.sum(np.sort(variance**2 / c)[: 3 - count]) / 2
+
+    path = solve_ivp(velocity, (0.0, verdict.until), start.ravel(), "DOP853", rtol=1e-11, atol=1e-13, dense_output=True)
+    assert abs(removable(path.y[:, -1]) / removable(start.ravel()) - 0.05) <= 1e-5
+    for e, strength, time in zip(axes.T[::-1], 1 / c[::-1], verdict.directions.times, strict=True):
+        share = e @ maps(path.sol(min(time, verdict.until))) @ e / strength
+        assert abs(share - 0.5) <= 1e-4 if np.isfinite(time) else share < 0.5
+    assert np.sum(np.isfinite(verdict.directions.times)) == count
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_default_horizon_of_exact_heads_is_set_by_the_closed_form(sign):
+    size, flow = np.cbrt(1e-3) * np.ones(2), ls.RankOneAttention(31, [2.0, 1.0])
+    verdict = ls.applies((sign * size, np.diag(size), np.diag(size)), [2.0, 1.0], context=31)
+    first, now, last = flow([0.0, verdict.until, np.inf], sign * size**3)["loss"]
+    np.testing.assert_allclose((now - last) / (first - last), 0.05, rtol=1e-9)
+
+
+def test_heads_that_cannot_learn_all_are_followed_until_they_stay():
+    size = 0.1 * np.ones(2)
+    idle = ls.applies((size, np.zeros((2, 2)), np.zeros((2, 2))), [2.0, 1.0], context=31)
+    assert 0 < idle.until < np.inf
+    rng = np.random.default_rng(2)
+    data, head = sequences(rng, 60, 4, np.eye(2))[0], (np.ones(1), *0.3 * rng.normal(size=(2, 1, 2)))
+    until = ls.applies(head, data, context=4).until
+    first, now, later = ls.solve(head, data, [0.0, until, 3 * until], context=4)["loss"]
+    assert 0 <= now - later <= 1e-3 * (first - later)
 
 
 def test_repeated_variances_take_the_keys_as_eigenvectors_and_an_idle_direction_stays():

@@ -6,15 +6,17 @@ The squared error of a linear attention layer depends on its data through a few 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-__all__ = ["Moments", "followed", "merged_pull", "population", "sampled", "separate_pull"]
+__all__ = ["Moments", "first_time", "followed", "merged_pull", "population", "sampled", "separate_pull"]
 
 BLOCK = 2**13  # sequences that are drawn at once
+Pull: TypeAlias = Callable[..., tuple[np.ndarray, ...]]
+Event: TypeAlias = Callable[[float, list[np.ndarray]], float]
 
 
 class Moments(NamedTuple):
@@ -88,29 +90,52 @@ def separate_pull(moments: Moments, value: np.ndarray, key: np.ndarray, query: n
     )
 
 
-def followed(
-    moments: Moments,
-    pull: Callable[..., tuple[np.ndarray, ...]],
-    weights: tuple[np.ndarray, ...],
-    t: np.ndarray,
-    rtol: float = 1e-10,
-) -> list[np.ndarray]:
-    """Return the weights at increasing times `t`, from time 0 on, by DOP853 along `merged_pull` or `separate_pull`."""
-    from scipy.integrate import solve_ivp
-
+def _flow(moments: Moments, pull: Pull, weights: Sequence[np.ndarray]) -> tuple[Callable, Callable]:
+    """Return the functions that split a vector of all weights, and give its velocity at a time."""
     shapes = [np.shape(w) for w in weights]
     cuts = np.cumsum([np.size(w) for w in weights])[:-1]
 
     def parts(flat: np.ndarray) -> list[np.ndarray]:
         return [piece.reshape(shape) for piece, shape in zip(np.split(flat, cuts), shapes, strict=True)]
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
-        return np.concatenate([np.ravel(v) for v in pull(moments, *parts(flat))])
+    return parts, lambda _, flat: _joined(pull(moments, *parts(flat)))
 
-    now, states = np.concatenate([np.ravel(w) for w in weights]), []
+
+def _joined(weights: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.ravel(w) for w in weights])
+
+
+def followed(
+    moments: Moments, pull: Pull, weights: Sequence[np.ndarray], t: np.ndarray, rtol: float = 1e-10
+) -> list[np.ndarray]:
+    """Return the weights at increasing times `t`, from time 0 on, by DOP853 along `merged_pull` or `separate_pull`."""
+    from scipy.integrate import solve_ivp
+
+    parts, velocity = _flow(moments, pull, weights)
+    now, states = _joined(weights), []
     for begin, end in pairwise([0.0, *t]):  # each time ends a step: no interpolation
         if end > begin:
             now = solve_ivp(velocity, (begin, end), now, "DOP853", rtol=rtol, atol=1e-3 * rtol).y[:, -1]
         states.append(now)
-    columns = np.split(np.array(states), cuts, axis=1)
-    return [piece.reshape(len(t), *shape) for piece, shape in zip(columns, shapes, strict=True)]
+    return [np.stack(each) for each in zip(*map(parts, states), strict=True)]
+
+
+def first_time(
+    moments: Moments, pull: Pull, weights: Sequence[np.ndarray], until: float, events: Sequence[Event]
+) -> float:
+    """Return the first time at which an event, a function of time and weights, falls below 0, at most `until`."""
+    from scipy.integrate import solve_ivp
+
+    parts, velocity = _flow(moments, pull, weights)
+
+    def terminal(event: Event) -> Callable[[float, np.ndarray], float]:
+        def value(t: float, flat: np.ndarray) -> float:
+            return event(t, parts(flat))
+
+        value.terminal, value.direction = True, -1  # type: ignore[attr-defined]
+        return value
+
+    stops = [terminal(event) for event in events]
+    return float(
+        solve_ivp(velocity, (0.0, until), _joined(weights), "DOP853", rtol=1e-8, atol=1e-11, events=stops).t[-1]
+    )
