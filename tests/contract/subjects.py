@@ -225,6 +225,7 @@ LEFT_OUT = {
     "arithmetic.implicit": "takes functions of formulas",
     "arithmetic.repeated": "takes a step of formulas",
     "arithmetic.is_cupy": "a predicate of any values",
+    "arithmetic.is_double": "a predicate of any values",
     "arithmetic.is_object": "a predicate of namespaces",
     "arithmetic.is_traced": "a predicate of any values",
     "arithmetic.namespace": "a function of any values",
