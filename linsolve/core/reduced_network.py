@@ -198,8 +198,7 @@ def _rank(layer: np.ndarray) -> int:
     entries = layer != 0
     if entries.sum(axis=0).max() <= 1 and entries.sum(axis=1).max() <= 1:
         return int(entries.sum())
-    s = np.linalg.svd(layer, compute_uv=False)
-    return int(np.count_nonzero(s > 4 * max(layer.shape) * 2.0**-52 * s[0]))
+    return int(np.linalg.matrix_rank(layer, rtol=4 * max(layer.shape) * EPS))
 
 
 def weights_along(layer: np.ndarray, directions: np.ndarray) -> np.ndarray:

@@ -51,6 +51,12 @@ class Tokens(NamedTuple):
         return np.asarray(curvature(np, np.asarray(self.context), self.variance))
 
     @property
+    def best(self) -> tuple[np.ndarray, float]:
+        """The map of least loss, shape (d, d), and this loss."""
+        least = float(least_error(np, np.asarray(self.context), self.variance)) / 2
+        return (self.axes / self.curvature) @ self.axes.T, least
+
+    @property
     def spread(self) -> float:
         """Relative difference of the largest and the smallest variance."""
         return float(1 - self.variance[0] / self.variance[-1])
@@ -107,11 +113,12 @@ def attending(who: str, weights: Any, data: Any, rates: Any, covariances: Any, t
         tokens, pair, moment = None, *features(who, "data", data, covariances, context, d)
         held_out = None if test is None else features(who, "test", test, covariances, context, d)[0]
         variance, axes = np.linalg.eigh(moment)
+        best = _best_on_sequences(*pair)[0].reshape(d, d)
     else:
         _refuse_test(who, test)
         tokens = read_tokens(who, data, context, d)
-        pair, variance, axes = tokens.moments, tokens.variance, tokens.axes
-    wanted = np.einsum("ak,ab,bk->k", axes, best_map(who, data, context, d)[0], axes)
+        pair, variance, axes, best = tokens.moments, tokens.variance, tokens.axes, tokens.best[0]
+    wanted = np.einsum("ak,ab,bk->k", axes, best, axes)
     kept = np.flatnonzero(np.abs(wanted) > 1e-12 * np.abs(wanted).max())[::-1]
     probes = np.einsum("ak,bk->kab", axes[:, kept], axes[:, kept]).reshape(-1, 1, d * d)
     return Equivalent(
@@ -125,12 +132,15 @@ def attending(who: str, weights: Any, data: Any, rates: Any, covariances: Any, t
 def best_map(who: str, data: Any, context: Any, d: int) -> tuple[np.ndarray, float]:
     """Return the map of heads with the least loss, shape (d, d), on tokens of a covariance or on sequences."""
     if not are_sequences(data):
-        tokens = read_tokens(who, data, context, d)
-        least = float(least_error(np, np.asarray(tokens.context), tokens.variance)) / 2
-        return (tokens.axes / tokens.curvature) @ tokens.axes.T, least
-    (inputs, targets), _ = features(who, "data", data, False, context, d)
+        return read_tokens(who, data, context, d).best
+    found, least = _best_on_sequences(*features(who, "data", data, False, context, d)[0])
+    return found.reshape(d, d), least
+
+
+def _best_on_sequences(inputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the entries of the map of least loss, and this loss, from the features of sequences."""
     found = np.linalg.lstsq(inputs, targets)[0]
-    return found.reshape(d, d), float(np.mean((targets - inputs @ found) ** 2)) / 2
+    return found, float(np.mean((targets - inputs @ found) ** 2)) / 2
 
 
 def _refuse_test(who: str, test: Any) -> None:
@@ -261,6 +271,6 @@ def _trajectory(traj: NetworkTrajectory, shape: tuple[int, ...], tokens: Tokens 
     values["map"] = lambda: inner["map"].reshape(*traj.t.shape, d, d)
     values["singular_values"] = lambda: np.linalg.svd(inner["map"].reshape(*traj.t.shape, d, d), compute_uv=False)
     if tokens is not None:
-        least = float(least_error(np, np.asarray(tokens.context), tokens.variance)) / 2
+        least = tokens.best[1]
         values["loss"] = lambda: inner["loss"] + least
     return dataclasses.replace(traj, values=values, kind="linear attention")
