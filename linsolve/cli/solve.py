@@ -21,7 +21,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Train the linear network in WEIGHTS on the data set DATA by gradient flow: in closed form if "
         "an exact solution holds, otherwise by integrating the weights. Write weights, map, losses and tangent kernel, "
-        "figures and a page. Adapters of a frozen map need --base and --scale, heads of linear attention --context."
+        "figures and a page. With --base or --scale the layers are adapters of a frozen map, with --context heads of "
+        "linear attention."
     )
     add_network(parser)
     parser.add_argument(

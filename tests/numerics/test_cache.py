@@ -1,4 +1,4 @@
-"""What the conditions of a flow leave for its solution: taken once, by the same parameters and start."""
+"""`once_a_call`: conditions leave a result for the solution of the same parameters and start, which takes it once."""
 
 import copy
 import pickle
