@@ -14,6 +14,7 @@ from benchmarks import (
     accuracy_modes,
     accuracy_two_layer,
     accuracy_whitened,
+    busy,
     descent,
     edges,
     ensembles,
@@ -148,13 +149,24 @@ def sweep_cost() -> str:
     return table(head, rows)
 
 
+def _say(name: str) -> None:
+    """Print the name of the workload that runs."""
+    print(f"speed: {name}", file=sys.stderr, flush=True)
+
+
 def speed_of_all(out: Path | None = None) -> str:
     """Return our times with floors and peers on every workload; write Markdown, JSON and a picture to a folder."""
-    timings = speed.measure(say=lambda name: print(f"speed: {name}", file=sys.stderr, flush=True))
+    timings = speed.measure(say=_say)
     text = speed_table.text(timings)
     if out is not None:
         speed.write(timings, text, out)
     return text
+
+
+def speed_beside_others() -> str:
+    """Return our times, floors and peers on every workload while other processes keep every core busy."""
+    with busy.busy():
+        return speed_table.brief(speed.measure(say=_say))
 
 
 def growth_of_cost(out: Path | None = None) -> str:
@@ -182,6 +194,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "growth": growth_of_cost,
     "sweeps": sweep_cost,
     "speed": speed_of_all,
+    "speed-busy": speed_beside_others,
     "history": history.measure,
     "kernels": compiler.kernels,
     "device": device_table.device,

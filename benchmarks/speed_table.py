@@ -8,7 +8,7 @@ from benchmarks.markdown import table
 from benchmarks.speed import FAST, GOOD, JAX, NUMPY, computer, fastest, judged
 from benchmarks.timing import Timing, short
 
-__all__ = ["text"]
+__all__ = ["brief", "text"]
 
 
 def with_error(timing: Timing | None) -> str:
@@ -66,16 +66,14 @@ def in_full(timings: list[Timing]) -> str:
     return table(("workload", "who", "time", "error", "remark"), rows)
 
 
+def brief(timings: list[Timing]) -> str:
+    """Return the tables of workloads and of target ratios as one text."""
+    about = f"Medians of interleaved calls in one run on {computer()}; errors against 50 digits. The best peer is the "
+    about += f"fastest with an error below {GOOD:.0e}."
+    return "\n\n".join((about, by_workload(timings), by_reach(timings)))
+
+
 def text(timings: list[Timing]) -> str:
-    """Return the tables as one text."""
-    return "\n\n".join(
-        (
-            f"Medians of interleaved calls in one run on {computer()}; errors against 50 digits. The best peer is the "
-            f"fastest with an error below {GOOD:.0e}.",
-            by_workload(timings),
-            by_reach(timings),
-            "<details><summary>All timings</summary>",
-            in_full(timings),
-            "</details>",
-        )
-    )
+    """Return all tables as one text."""
+    rest = "<details><summary>All timings</summary>", in_full(timings), "</details>"
+    return "\n\n".join((brief(timings), *rest))

@@ -15,6 +15,7 @@ from selection import quick
 import linsolve as ls
 from benchmarks import __main__ as benchmarks_main
 from benchmarks import (
+    busy,
     floors,
     growth,
     history,
@@ -53,6 +54,13 @@ def test_every_workload_runs_and_ours_are_right(section):
         assert not timed_only or way.who.startswith("floor: ") or (section, way.who) in TIMED_ONLY, way
         assert timed_only or watch.error() <= 1e-12, way
     assert section == "W8" or any(way.error is not unknown for way in ways if way.who.startswith("ours"))
+
+
+def test_processes_that_keep_the_cores_busy_end_with_the_block():
+    with busy.busy() as processes:
+        assert len(processes) >= 1
+        assert all(process.poll() is None for process in processes)
+    assert all(process.poll() is not None for process in processes)
 
 
 @pytest.mark.parametrize("way", peers_scipy.ways(True), ids=lambda way: f"{way.workload} {way.who}")
