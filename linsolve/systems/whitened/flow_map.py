@@ -191,13 +191,16 @@ def _block(
     sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not report failures
     excess = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
     turn = buffers.times("turn", inverse, column[..., None, :])
-    if weights is None:
+    short, n_in = start.pace * t < 1 / 2, start.inputs.shape[-1]
+    brief = arithmetic.to_numpy(short)
+    if brief.all():
+        q = None  # not used by `carried`
+    elif weights is None:
         q = buffers.product("q", inverse, moved)
     else:
         q = buffers.times("q", _led(xp, turn, start, buffers), weights.pull[..., None, :])
-    short, n_in = start.pace * t < 1 / 2, start.inputs.shape[-1]
-    if arithmetic.to_numpy(short).any():
-        q = turned(paired(xp, q, start.halved))
+    if brief.any():
+        q = None if q is None else turned(paired(xp, q, start.halved))
         root = turned(carried(xp, t, short, frame.q, frame.root, q, turned(turn), frame))
         top, bottom = root[..., :n_in], root[..., n_in:]
     else:
