@@ -22,7 +22,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.numerics.scalar import integral_of_decay
-from linsolve.numerics.threads import processors, shared
+from linsolve.numerics.threads import shared
 from linsolve.systems.whitened.buffers import KEPT, Buffers
 from linsolve.systems.whitened.composed_steps import carried, log_flow_map
 from linsolve.systems.whitened.factorizations import factored, inverted
@@ -151,13 +151,8 @@ def _compiled(t: np.ndarray, start: Start, out: list[np.ndarray], n_in: int) -> 
 
     frame = start.frame
     first = np.argmax(frame.q != 0, axis=-2)
-    given = [frame.basis, frame.rate, frame.q, frame.root, first, start.size, start.pace]
-    given = [np.ascontiguousarray(a) for a in given]
-    members = t.shape[1]
-    ends = np.linspace(0, members, min(members, 4 * processors()) + 1).astype(int).tolist()
-    parts = list(itertools.pairwise(ends))
-    t = np.ascontiguousarray(t)
-    shared(lambda part: fill(t, tuple(given), n_in, start.halved, part, tuple(out)), parts, len(parts) > 1)
+    given = frame.basis, frame.rate, frame.q, frame.root, first, start.size, start.pace
+    fill(t, given, n_in, start.halved, out)
 
 
 def _groups(xp: Any, start: Start, count: int) -> Iterator[tuple[Start, slice, slice, int]]:

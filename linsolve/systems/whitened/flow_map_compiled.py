@@ -7,16 +7,19 @@ For small matrices, library calls cost more than the arithmetic (W5 of ``benchma
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 from typing import Any
 
 import numpy as np
 
 from linsolve.engines.compiled import machine_code
+from linsolve.numerics.threads import processors, shared
 from linsolve.systems.whitened.flow_map_loops import SHORT, WIDTH, FlowMapLoops
 
 __all__ = ["fill"]
 
+SHARE = 2**22  # least number of products of a part, about half a millisecond
 _making = threading.Lock()
 _made: list[Any] = []
 
@@ -30,10 +33,8 @@ def _ready() -> Any:
     return _made[0][0]
 
 
-def fill(
-    t: np.ndarray, start: tuple[np.ndarray, ...], n_in: int, halved: int, members: tuple[int, int], out: tuple[Any, ...]
-) -> None:
-    """Write product and Gram matrices and excess of some members, at all times.
+def fill(t: np.ndarray, start: tuple[np.ndarray, ...], n_in: int, halved: int, out: list[np.ndarray]) -> None:
+    """Write product and Gram matrices and excess of all members at all times, on several threads if worthwhile.
 
     Parameters
     ----------
@@ -42,30 +43,37 @@ def fill(
         basis, rate, q, root; first nonzero row of each column of `q`, and its magnitude; the fastest rate.
     n_in, halved : int
         Number of inputs; number of pairs ``(v, u), (v, -u)`` of columns of the basis, 0 unless all are paired.
-    members : tuple of int
-        First member, and one beyond the last.
-    out : tuple of arrays
+    out : list of arrays
         product, gram_in, gram_out, excess, shape (times, members) + own, each contiguous.
     """
-    part = slice(*members)
-    basis, rate, q, root, first, size, pace = (a[part] for a in start)
-    (own, n, r), count = q.shape, t.shape[0]
+    basis, rate, q, root, first, size, pace = start
+    (members, n, r), count = q.shape, t.shape[0]
     n_out, blocks = n - n_in, -(-count // WIDTH)
-    now = t.T[part][:, np.minimum(np.arange(blocks * WIDTH), count - 1)].reshape(own, blocks, WIDTH)
+    now = np.empty((members, blocks, WIDTH))
+    flat = now.reshape(members, -1)
+    flat[:, :count], flat[:, count:] = t.T, t[-1][:, None]
     short = pace[:, None] * now.min(axis=2) < SHORT
     speed, modes, nonzero = np.abs(rate), np.arange(n), q != 0
     # the first mode of the same speed from the other end
     twin = np.where((speed == speed[:, ::-1]) & (modes[::-1] < modes), modes[::-1], modes)
     begin = np.where(nonzero.any(axis=2), nonzero.argmax(axis=2), r - 1)
-    excess = np.empty((own, blocks, WIDTH))
+    excess = np.empty((members, blocks, WIDTH))
     each = (basis, q, root, rate, speed, twin, begin, first, size, pace, now, short)
     given = [np.ascontiguousarray(a, dtype=float if a.dtype == float else np.int64) for a in each]
-    given += [excess, *(a[:, part] for a in out[:3])]
+    given += [excess, *out[:3]]
     vectors = (n, n, n, n, r, r, r * r, r * r, r * r, n * r, n * r, max(n_in, n_out) ** 2)
-    ends = np.cumsum([0, *(WIDTH * k for k in vectors), n * r * (r + 1) // 2])
-    space = np.zeros(ends[-1] + WIDTH)
-    space = space[-(space.ctypes.data // 8) % WIDTH :]  # each vector within one cache line
-    pointers = np.array([a.ctypes.data for a in (*given, *(space[k:] for k in ends[:-1]))], dtype=np.uintp)
-    sizes = np.array([n, r, n_in, n_out, halved, count, blocks, own, t.shape[1]], dtype=np.int64)
-    _ready()(pointers.ctypes.data, sizes.ctypes.data)
-    out[3][:, part] = excess.reshape(own, -1)[:, :count].T
+    ends = [0, *itertools.accumulate((*(WIDTH * k for k in vectors), n * r * (r + 1) // 2))]
+    places = [a.ctypes.data for a in given]
+    run = _ready()
+
+    def part(some: tuple[int, int]) -> None:
+        space = np.zeros(ends[-1] + WIDTH)
+        begin = -(-space.ctypes.data // 64) * 64  # each vector within one cache line
+        pointers = np.array([*places, *(begin + 8 * k for k in ends[:-1])], dtype=np.uintp)
+        sizes = np.array([n, r, n_in, n_out, halved, count, blocks, members, *some], dtype=np.int64)
+        run(pointers.ctypes.data, sizes.ctypes.data)
+
+    pieces = max(1, min(members, 4 * processors(), members * blocks * WIDTH * n * n * r // SHARE))
+    parts = list(itertools.pairwise(members * k // pieces for k in range(pieces + 1)))
+    shared(part, parts, len(parts) > 1)
+    out[3][...] = excess.reshape(members, -1)[:, :count].T

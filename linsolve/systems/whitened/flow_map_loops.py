@@ -24,7 +24,7 @@ SPACE = (
     "up", "half", "square", "change", "column", "diagonal", "bracket", "turn", "gentle", "moved", "found", "number",
     "pairs",
 )  # fmt: skip
-SIZES = ("n", "r", "n_in", "n_out", "halved", "times", "blocks", "own", "members")
+SIZES = ("n", "r", "n_in", "n_out", "halved", "times", "blocks", "members", "first", "last")
 
 
 class FlowMapLoops(NestedLoops):
@@ -33,7 +33,7 @@ class FlowMapLoops(NestedLoops):
     def __init__(self) -> None:
         super().__init__("fill", (*OWN, *TIMED, *OUT, *SPACE), SIZES, WIDTH)
         self.n, self.r = self.sizes["n"], self.sizes["r"]
-        self.loop(0, self.sizes["own"], self._member)
+        self.loop(self.sizes["first"], self.sizes["last"], self._member)
 
     def _member(self, m: Value) -> None:
         n, r = self.n, self.r
