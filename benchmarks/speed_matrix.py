@@ -260,7 +260,7 @@ def many_networks(shape: tuple[int, int, int], peers: Iterable[Peer] = (), membe
         for k in range(few):
             integrated(target[k], [v[k] for v in start], TIMES)
 
-    ways: dict[str, Any] = {"": None} | ({", compiled": "compiled"} if find_spec("numba") else {})
+    ways: dict[str, Any] = {"": None} | ({", compiled": "compiled"} if find_spec("llvmlite") else {})
     floor = products(shape, members * len(TIMES))
     calls = [partial(matrix_riccati, np, TIMES[:, None], target, *start, method=way) for way in ways.values()]
     spent = medians(*calls, floor, loop, *(peer.run for peer in beside))

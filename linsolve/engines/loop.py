@@ -16,6 +16,7 @@ LANES = 16  # two of the widest vectors, so that independent instruction chains 
 INNER = 512  # columns whose member-only steps stay in the cache
 _MANY, _FEW_COLUMNS = 32, 64
 _CHUNK = 64  # times of one member that are written at once
+LONG = 1000  # member-only steps above which shorter vectors halve the time of compilation and cost none afterwards
 WORTH = 40  # least cost of a branch that is skipped, in additions
 _GAP = 8  # doubles between rows of scratch memory, without which a column would fall into few sets of the cache
 
@@ -122,7 +123,10 @@ class _Writer(Instructions):
             at = [self._at(p, eight) if vary else p for p, vary in zip(at_row, varies, strict=True)]
             begin = v.emit(f"sdiv i64 {self._product(c, str(8 * v.lanes))}, {self.wide}") if self.totals else eight
             out = [self._at(p, begin) for p in out_row]
-            self._loop("member", "part.body", count, v.lanes, lambda m: self._member(m, count, at, varies))
+            end = v.emit(f"and i64 {v.emit(f'add i64 {count}, {v.lanes - 1}')}, -{v.lanes}")
+            self.v = v.of_lanes(LANES // 2) if len(self.plan.member) > LONG else v
+            self._loop("member", "part.body", end, self.v.lanes, lambda m: self._member(m, count, at, varies))
+            self.v = v
             if self.by_member:
                 self._loop("chunk", "member.done", times, _CHUNK, lambda t: self._chunk(t, times, count, out))
                 return "chunk.done"

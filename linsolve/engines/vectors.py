@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 
@@ -35,13 +36,18 @@ class Vectors:
         self.real, self.whole, self.truth = (f"<{lanes} x {kind}>" for kind in ("double", "i64", "i1"))
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
-        self._count = 0
+        self._numbers = itertools.count(1)
         self._done: dict[str, str] = {}
+
+    def of_lanes(self, lanes: int) -> Vectors:
+        """Return vectors of other length in the same lines."""
+        other = Vectors(lanes, self.wide)
+        other.lines, other.declared, other._numbers = self.lines, self.declared, self._numbers
+        return other
 
     def emit(self, text: str) -> str:
         """Append an instruction with a result, and return its register."""
-        self._count += 1
-        name = f"%v{self._count}"
+        name = f"%v{next(self._numbers)}"
         self.lines.append(f"  {name} = {text}")
         return name
 

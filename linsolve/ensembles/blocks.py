@@ -159,16 +159,14 @@ def check_engine(who: str, flow: type[Flow], names: tuple[str, ...], engine: Any
 
     if engine is None or choice(who, "engine", engine, ENGINES) == "plain":
         return
-    own = engine == "compiled" and hasattr(flow, "compiled_solution")
-    if not own and not traceable(flow, names):
+    if not (engine == "compiled" and hasattr(flow, "compiled_solution")) and not traceable(flow, names):
         raise ValueError(
             f"{who}: engine = {engine!r} cannot evaluate {', '.join(names)} of {flow.__name__} (only single numbers "
             "of each network, from elementary functions, can be one program); leave it out"
         )
-    maker = "numba" if own else "llvmlite"
-    if engine == "compiled" and importlib.util.find_spec(maker) is None:
+    if engine == "compiled" and importlib.util.find_spec("llvmlite") is None:
         raise ModuleNotFoundError(
-            f"{who}: engine = 'compiled' needs {maker} (compiler); pip install "
+            f"{who}: engine = 'compiled' needs llvmlite (compiler); pip install "
             '".[fast]" in the clone, or leave the engine out'
         )
 

@@ -19,7 +19,7 @@ from linsolve.systems.two_layer.order_sums import order_parameters
 
 pytest.importorskip("llvmlite")
 
-from linsolve.engines import compiled, elementary
+from linsolve.engines import compiled, elementary, loop
 from linsolve.engines.compiled import Compiled
 from linsolve.engines.loop import assembly
 from linsolve.engines.plan import plan_of
@@ -248,6 +248,23 @@ def test_code_for_any_processor_gives_the_same_bits(monkeypatch):
     narrow = {op: alone(op, x) for op in ("exp", "expm1", "log1p")} | {"hypot": alone("hypot", x, x[::-1])}
     for op in wide:
         np.testing.assert_array_equal(wide[op], narrow[op])
+
+
+@pytest.mark.parametrize("members", [2, 7, 40, 90])
+@pytest.mark.parametrize("cls", [ls.BalancedMode, ls.TwoLayerOrder])
+def test_shorter_vectors_of_members_give_the_same_bits(cls, members, monkeypatch):
+    flow, z0 = drawn(cls, np.random.default_rng(8), (members,), 2)
+    found = []
+    for longest in (10**6, -1):
+        monkeypatch.setattr(loop, "LONG", longest)
+        monkeypatch.setattr(compiled, "_made", {})
+        state = flow(TIMES, z0, engine="compiled").state
+        totals = reduce(flow, TIMES, z0, NAMES[cls], "mean", engine="compiled")
+        found.append([*state, *(v["mean"] for v in totals.values())])
+        lanes = {m.text.count("%member, 8\n") for m in compiled._made.values()}
+        assert (lanes == {0}) == (longest > 0)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_no_loop_calls_out_for_what_is_written_out():

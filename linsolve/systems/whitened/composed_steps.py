@@ -144,7 +144,7 @@ def carried(xp: Any, h: Any, short: Any, old: Any, root: Any, q: Any, right: Any
     """Return the root ``basis q`` after a step; after a short step each block keeps its relative accuracy.
 
     The basis mixes inputs and outputs. Only the change is computed in the basis, so that a much smaller block stays
-    accurate.
+    accurate. If all steps are short, `q` is not used.
     """
     freely = xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None])
     h = xp.where(short, h, xp.zeros_like(h))[..., None]
@@ -154,6 +154,8 @@ def carried(xp: Any, h: Any, short: Any, old: Any, root: Any, q: Any, right: Any
     beyond = 2 * xp.sinh(freely * h / 2) ** 2 - frame.rate * sinh
     change = (-beyond / (1 + beyond))[..., None] * old
     gentle = (root + frame.basis @ change) @ right
+    if arithmetic.to_numpy(short).all():
+        return gentle
     return xp.where(short[..., None, None], gentle, frame.basis @ q)
 
 

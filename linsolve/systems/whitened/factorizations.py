@@ -44,6 +44,10 @@ def inverted(xp: Any, factor: Any) -> Any:
     else:
         above, below = inverted(xp, above), inverted(xp, below)
     low = -below @ (factor[..., half:, :half] @ above)
+    if xp is np:
+        found = np.zeros_like(factor)
+        found[..., :half, :half], found[..., half:, :half], found[..., half:, half:] = above, low, below
+        return found
     high = xp.concat([above, xp.zeros_like(factor[..., :half, half:])], axis=-1)
     return xp.concat([high, xp.concat([low, below], axis=-1)], axis=-2)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.numerics.scalar import integral_of_decay
-from linsolve.numerics.threads import processors, shared
+from linsolve.numerics.threads import shared
 from linsolve.systems.whitened.buffers import KEPT, Buffers
 from linsolve.systems.whitened.composed_steps import carried, log_flow_map
 from linsolve.systems.whitened.factorizations import factored, inverted
@@ -151,13 +151,8 @@ def _compiled(t: np.ndarray, start: Start, out: list[np.ndarray], n_in: int) -> 
 
     frame = start.frame
     first = np.argmax(frame.q != 0, axis=-2)
-    given = [frame.basis, frame.rate, frame.q, frame.root, first, start.size, start.pace]
-    given = [np.ascontiguousarray(a) for a in given]
-    members = t.shape[1]
-    ends = np.linspace(0, members, min(members, 4 * processors()) + 1).astype(int).tolist()
-    parts = list(itertools.pairwise(ends))
-    t = np.ascontiguousarray(t)
-    shared(lambda part: fill(t, tuple(given), n_in, start.halved, part, tuple(out)), parts, len(parts) > 1)
+    given = frame.basis, frame.rate, frame.q, frame.root, first, start.size, start.pace
+    fill(t, given, n_in, start.halved, out)
 
 
 def _groups(xp: Any, start: Start, count: int) -> Iterator[tuple[Start, slice, slice, int]]:
@@ -191,13 +186,16 @@ def _block(
     sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not report failures
     excess = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
     turn = buffers.times("turn", inverse, column[..., None, :])
-    if weights is None:
+    short, n_in = start.pace * t < 1 / 2, start.inputs.shape[-1]
+    brief = arithmetic.to_numpy(short)
+    if brief.all():
+        q = None  # not used by `carried`
+    elif weights is None:
         q = buffers.product("q", inverse, moved)
     else:
         q = buffers.times("q", _led(xp, turn, start, buffers), weights.pull[..., None, :])
-    short, n_in = start.pace * t < 1 / 2, start.inputs.shape[-1]
-    if arithmetic.to_numpy(short).any():
-        q = turned(paired(xp, q, start.halved))
+    if brief.any():
+        q = None if q is None else turned(paired(xp, q, start.halved))
         root = turned(carried(xp, t, short, frame.q, frame.root, q, turned(turn), frame))
         top, bottom = root[..., :n_in], root[..., n_in:]
     else:

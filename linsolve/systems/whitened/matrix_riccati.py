@@ -188,9 +188,9 @@ def _refuse_uncompiled(xp: Any) -> None:
             f"matrix_riccati: method = 'compiled' must be 'flow_map' for arrays of {xp.__name__} (compiled code is "
             "for NumPy); leave the method out"
         )
-    if find_spec("numba") is None:
+    if find_spec("llvmlite") is None:
         raise ModuleNotFoundError(
-            "matrix_riccati: method = 'compiled' needs numba (compiled linear algebra); pip install "
+            "matrix_riccati: method = 'compiled' needs llvmlite (compiler); pip install "
             '".[fast]" in the clone, or leave the method out'
         )
 

@@ -57,8 +57,8 @@ class TestCompiled:
     """All that needs the extra."""
 
     @pytest.fixture(autouse=True)
-    def _numba(self):
-        pytest.importorskip("numba")
+    def _compiler(self):
+        pytest.importorskip("llvmlite")
 
     @pytest.mark.parametrize("scale", [1e-8, 1e-2, 1.0, 10.0])
     @pytest.mark.parametrize(("shape", "lam"), STARTS, ids=str)
@@ -174,6 +174,16 @@ class TestCompiled:
         for k in range(times.size):
             for a, b in zip(compiled(np, times[k], target, *start), whole, strict=True):
                 np.testing.assert_array_equal(a, b[k])
+
+    def test_no_network_depends_on_the_others(self):
+        """Slow networks, whose times are short, beside fast ones."""
+        target, start = random((1, 1, 1), scale=0.1, batch=(30,), seed=13)
+        target[::2] *= 0.01
+        times = np.linspace(0.1, 30.0, 43)
+        whole = compiled(np, times[:, None], target, *start)
+        for k in range(30):
+            for a, b in zip(compiled(np, times, target[k], *(v[k] for v in start)), whole, strict=True):
+                np.testing.assert_array_equal(a, b[:, k])
 
     @pytest.mark.parametrize("size", [0.0, 1e-310, 1e-150, 1e-8, 1e3], ids=str)
     @pytest.mark.parametrize("scale", [0.0, 1e-150, 1e-3, 1.0], ids=str)
