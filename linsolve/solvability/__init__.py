@@ -27,6 +27,8 @@ def applies(
     base: Any = None,
     scale: float | None = None,
     context: float | None = None,
+    contexts: Any = None,
+    gates: Any = None,
 ) -> Verdict:
     r"""Return the exact solutions that hold for a linear network on a data set, and the errors of the nearest others.
 
@@ -165,4 +167,5 @@ def applies(
     return answered(
         weights, data, rates, covariances, until, tolerance, bias=bias, step=step, within=within, test=test,
         threshold=threshold, activation=activation, base=base, scale=scale, context=context,
+        contexts=contexts, gates=gates,
     )  # fmt: skip

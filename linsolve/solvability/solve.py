@@ -15,6 +15,8 @@ from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.activation import read_activation
 from linsolve.solvability.architectures import recognized
+from linsolve.solvability.branches import Branches
+from linsolve.solvability.branches_trajectory import solve_branches
 from linsolve.solvability.departure import departure, map_match
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.held_out import read_test, test_loss
@@ -46,6 +48,8 @@ def solve(
     base: Any = None,
     scale: float | None = None,
     context: float | None = None,
+    contexts: Any = None,
+    gates: Any = None,
 ) -> NetworkTrajectory:
     r"""Return the training trajectory of a linear network on a data set.
 
@@ -192,21 +196,25 @@ def solve(
     return solved(
         weights, data, t, rates, bias=bias, activation=activation, rtol=rtol, tolerance=tolerance,
         covariances=covariances, step=step, within=within, test=test, base=base, scale=scale, context=context,
+        contexts=contexts, gates=gates,
     )  # fmt: skip
 
 
 def solved(
     weights: Any, data: Any, t: Any, rates: Any, *, bias: Any, activation: Any, rtol: Any, tolerance: Any,
     covariances: Any, step: Any, within: Any, test: Any, base: Any, scale: Any, context: Any,
-    names: Sequence[str] | None = None,
+    contexts: Any = None, gates: Any = None, names: Sequence[str] | None = None,
 ) -> NetworkTrajectory:  # fmt: skip
     """Return the trajectory; see `solve`. Error messages name the layers by `names`."""
     rule = checked_step(WHO, step, within)
     other = recognized(
-        WHO, weights, data, rates, covariances, tolerance, bias, test, names, step, activation, base, scale, context
-    )
+        WHO, weights, data, rates, covariances, tolerance, bias, test, names, step, activation, base, scale, context,
+        contexts, gates,
+    )  # fmt: skip
     if isinstance(other, Heads):
         return solve_heads(WHO, other, t, rtol, tolerance)
+    if isinstance(other, Branches):
+        return solve_branches(WHO, other, t, rtol, tolerance)
     if other is None:
         return of_layers(weights, data, t, rates, bias, activation, rtol, tolerance, covariances, names, rule, test)
     weights, data, rates, covariances, test, names = other[:6]
