@@ -24,7 +24,7 @@ class FusionLaw(NamedTuple):
     ----------
     conditions : tuple of Condition
     order : tuple of int
-        Numbers of the branches, that learned first first; empty if the law does not hold.
+        Numbers of the branches in the order in which they are learned; empty if the law does not hold.
     times : tuple of float
         Times of the law at which the branches are learned, in units of time.
     integrated : tuple of float
@@ -102,8 +102,10 @@ def fusion_law(net: Branches) -> FusionLaw | None:
     size = max(float(np.abs(w).max()) for pair in layers for w in pair)
     try:
         size /= float(np.sqrt(max(sizes) / np.linalg.eigvalsh(covariance)[-1]))
-        scaled = [w / size for pair in layers for w in pair]
-        law = UnimodalBias(*scaled, covariance=covariance[np.ix_(order, order)], correlation=cross[order])
+        (last_a, first_a), (last_b, first_b) = [(last / size, first / size) for last, first in layers]
+        law = UnimodalBias(
+            last_a, first_a, last_b, first_b, covariance=covariance[np.ix_(order, order)], correlation=cross[order]
+        )
         powers = tuple(law.orders.values())
         detail = f"size {size:.2g} of the start to the power {min(powers):.2g}, left out of the times"
         found.append(Condition("small start", size ** min(powers), detail, tolerance=SMALL))

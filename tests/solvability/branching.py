@@ -97,22 +97,21 @@ def race(rng, rates=(1.0, 1.0), eigen=False):
     return weights, (X[shuffle], Y[shuffle]), labels[shuffle], gates
 
 
-def balanced(rng, n_in, width, n_out, size, rates):
-    """Return two layers with ``W1 W1^T / eta1 = W2^T W2 / eta2``."""
-    rank = min(n_in, width, n_out)
-    frame, strengths = orthonormal(rng, width, rank), rng.uniform(0.5, 1.0, rank) * size
-    scales = (rates[0] / rates[1]) ** 0.25, (rates[1] / rates[0]) ** 0.25
-    first = scales[0] * (frame * strengths) @ orthonormal(rng, n_in, rank).T
-    return first, scales[1] * (orthonormal(rng, n_out, rank) * strengths) @ frame.T
+def solvable(rng, n_in, n_out):
+    """Return two layers that white inputs solve: one hidden unit, or heads of 0 on orthonormal rows of one size."""
+    if rng.random() < 0.5:
+        return rng.normal(size=(1, n_in)), rng.normal(size=(n_out, 1))
+    width = int(rng.integers(1, n_in + 1))
+    return rng.uniform(0.3, 1.2) * orthonormal(rng, n_in, width).T, np.zeros((n_out, width))
 
 
-def separate(rng, rates=(1.0, 1.0)):
+def separate(rng, _rates=(1.0, 1.0)):
     """Return a random network whose branches share no error: stacked heads, own contexts, or uncorrelated inputs."""
     kind, n_out = rng.choice(["heads", "contexts", "fusion"]), int(rng.integers(1, 3))
     if kind == "fusion":
         sizes = [int(n) for n in rng.integers(1, 4, int(rng.integers(2, 4)))]
         parts = np.split(white(rng, 12, sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
-        weights = [balanced(rng, n, int(rng.integers(1, 4)), n_out, rng.uniform(0.2, 1.2), rates) for n in sizes]
+        weights = [solvable(rng, n, n_out) for n in sizes]
         return weights, (tuple(parts), rng.normal(size=(12, n_out))), None, None
     contexts, n = int(rng.integers(2, 4)), int(rng.integers(1, 4))
     labels = rng.permutation(np.repeat(np.arange(contexts), 6))
@@ -121,11 +120,9 @@ def separate(rng, rates=(1.0, 1.0)):
         X[labels == context] = white(rng, 6, n)
     data = X, rng.normal(size=(len(X), n_out))
     if kind == "contexts":
-        weights = [
-            balanced(rng, n, int(rng.integers(1, 4)), n_out, rng.uniform(0.2, 1.2), rates) for _ in range(contexts)
-        ]
+        weights = [solvable(rng, n, n_out) for _ in range(contexts)]
         return weights, data, labels, np.eye(contexts)
-    first, last = balanced(rng, n, int(rng.integers(1, 4)), contexts * n_out, rng.uniform(0.2, 1.2), rates)
+    first, last = solvable(rng, n, contexts * n_out)
     return [[first, last.reshape(contexts, n_out, -1)]], data, labels, np.ones((1, contexts))
 
 

@@ -102,8 +102,8 @@ def test_branches_with_equal_gates_are_one_wider_branch():
         rng.normal(size=(12, 2)),
         np.repeat([0, 1], 6),
     )
-    first, last = branching.balanced(rng, 3, 4, 4, 0.7, (1.0, 1.0))
-    heads = last.reshape(2, 2, 4)
+    first, last = 0.7 * branching.orthonormal(rng, 3, 2).T, np.zeros((4, 2))
+    heads = last.reshape(2, 2, 2)
     weights = [[first[:1], heads[..., :1]], [first[1:], heads[..., 1:]]]
     assert ls.applies(weights, (X, Y), contexts=labels).exact == ("WhitenedTwoLayer",)
     t = np.array([0.5, 4.0])
@@ -249,7 +249,7 @@ def test_unequal_contexts_of_one_branch_with_heads_are_named():
 def test_correlated_inputs_are_named_with_their_correlation():
     rng = np.random.default_rng(3)
     X = branching.white(rng, 9, 4)
-    weights = [branching.balanced(rng, 2, 2, 2, 0.5, (1.0, 1.0)) for _ in range(2)]
+    weights = [branching.solvable(rng, 2, 2) for _ in range(2)]
     data = (X[:, :2], X[:, 2:] + 1e-6 * X[:, :2]), rng.normal(size=(9, 2))
     assert ls.applies(weights, ((X[:, :2], X[:, 2:]), data[1])).exact[0] == "WhitenedTwoLayer of branch 1"
     verdict = ls.applies(weights, data)
@@ -265,7 +265,7 @@ def test_correlated_inputs_are_named_with_their_correlation():
 def test_a_part_that_is_exact_does_not_make_the_network_exact():
     rng = np.random.default_rng(4)
     X = branching.white(rng, 12, 4) * [1.0, 1.0, 1.0, 2.0]
-    data, pair = ((X[:, :2], X[:, 2:]), rng.normal(size=(12, 2))), branching.balanced(rng, 2, 2, 2, 0.5, (1.0, 1.0))
+    data, pair = ((X[:, :2], X[:, 2:]), rng.normal(size=(12, 2))), branching.solvable(rng, 2, 2)
     verdict = ls.applies([pair, [rng.normal(size=(2, 2)), rng.normal(size=(2, 2))]], data)
     assert verdict.exact == ()
     assert "exact by itself: WhitenedTwoLayer of branch 1" in str(verdict)
@@ -317,7 +317,7 @@ def raw_times(weights, data):
 @pytest.mark.parametrize("seed", quick(range(100), 3))
 def test_a_hundred_late_fusions_name_the_law_whose_times_are_those_of_raw_weights(seed):
     rng = np.random.default_rng(seed)
-    weights, data = branching.fusion(rng, 1e-5, int(rng.integers(2, 4)), int(rng.integers(2, 4)))
+    weights, data = branching.fusion(rng, 1e-8, int(rng.integers(2, 4)), int(rng.integers(2, 4)))
     turn = bool(rng.integers(2))
     given = (weights[::-1], (data[0][::-1], data[1])) if turn else (weights, data)
     verdict = ls.applies(*given)
