@@ -23,11 +23,20 @@ def recognized(
     step: Any, activation: Any, base: Any, scale: Any, context: Any, contexts: Any, gates: Any,
 ) -> Branches | Heads | Equivalent | None:  # fmt: skip
     """Return branches, rank-one heads, the network that moves as adapters or merged heads do, or None for layers."""
-    if is_branched(weights, contexts, gates):
-        given = {"activation": read_activation(who, activation) and activation, "covariances": covariances or None}
+    if is_branched(weights):
+        given = {
+            "activation": read_activation(who, activation) and activation,
+            "covariances": None if covariances is False else covariances,
+        }
         given |= {"bias": bias, "test": test, "step": step, "base": base, "scale": scale, "context": context}
         _refuse_besides(who, "branches (gated networks, late fusion)", **given)
         return read_branches(who, weights, data, rates, contexts, gates)
+    for name, value in (("contexts", contexts), ("gates", gates)):
+        if value is not None:
+            raise ValueError(
+                f"{who}: {name} = {shown(value)} needs branches as weights, [[W1, W2], ...] (gated networks); leave it "
+                "out"
+            )
     _refuse_nonlinear(who, activation, base=base, scale=scale, context=context)
     if context is not None:
         _refuse_besides(who, ATTENTION, bias=bias, base=base, scale=scale)

@@ -17,10 +17,8 @@ LARGEST_WEIGHT, LARGEST_DATA, SMALLEST_DATA = 1e30, 1e100, 1e-100
 RATES = Interval("[1e-100, 1e100]")
 
 
-def is_branched(weights: Any, contexts: Any, gates: Any) -> bool:
-    """Return whether the weights are branches: pairs of layers in a list, or any weights with contexts or gates."""
-    if contexts is not None or gates is not None:
-        return True
+def is_branched(weights: Any) -> bool:
+    """Return whether the weights are branches, pairs of layers in a list."""
     pair = isinstance(weights, tuple | list) and len(weights) > 0 and isinstance(weights[0], tuple | list)
     return pair and len(weights[0]) > 0 and _nesting(weights[0][0]) >= 2
 
@@ -70,8 +68,6 @@ def read_branches(who: str, weights: Any, data: Any, rates: Any, contexts: Any, 
 def _pairs(who: str, weights: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the layers of all branches, the heads with two or three axes."""
     rule = "must be a list of branches, each the pair [W1, W2] (layers of gated branches or of late fusion)"
-    if not isinstance(weights, tuple | list) or not len(weights):
-        raise ValueError(f"{who}: weights = {shown(weights)} {rule}; pass [[W1, W2], ...]")
     found = []
     for k, pair in enumerate(weights, start=1):
         if not isinstance(pair, tuple | list) or len(pair) != 2:

@@ -436,8 +436,9 @@ TWO = {"contexts": [0, 0, 1, 1]}
     ("weights", "data", "given", "message"),
     [
         ([[*PAIR, PAIR[1]]], (X2, Y2), {}, "branch 1 is 3 layers"),
-        (PAIR, (X2, Y2), TWO, "but branch 1 is a ndarray"),
-        ([], (X2, Y2), TWO, r"weights = \[\] must be a list of branches"),
+        ([PAIR, PAIR[0]], (X2, Y2), {}, "but branch 2 is a ndarray"),
+        (PAIR, (X2, Y2), TWO, r"contexts = \[0, 0, 1, 1\] needs branches as weights"),
+        (PAIR, (X2, Y2), {"gates": 1}, "gates = 1 needs branches as weights"),
         (
             [[np.ones((2, 3)), np.ones((1, 3))]],
             (X2, Y2),
