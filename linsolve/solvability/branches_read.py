@@ -109,10 +109,11 @@ def _samples(who: str, data: Any, pairs: list[Any]) -> tuple[np.ndarray, list[tu
     outputs = _array(who, "Y", data[1], "outputs", LARGEST_DATA)
     outputs = outputs[:, None] if outputs.ndim == 1 else outputs
     for name, x in zip([*names, "Y"], [*arrays, outputs], strict=True):
-        if x.ndim != 2 or len(x) != len(arrays[0]):
+        if x.ndim != 2:
+            raise ValueError(f"{who}: {name} has shape {x.shape} but must be a matrix (a row a sample); reshape it")
+        if len(x) != len(arrays[0]):
             raise ValueError(
-                f"{who}: {name} has shape {x.shape} but must have a row for each of the {len(arrays[0])} samples (rows "
-                f"of {names[0]}) and two axes; reshape it"
+                f"{who}: {name} has {len(x)} rows but {names[0]} has {len(arrays[0])} (samples); give a row for each"
             )
     for name, x in zip(names, arrays, strict=True):
         if 0 < np.abs(x).max() < SMALLEST_DATA:

@@ -24,7 +24,7 @@ from linsolve.solvability.trajectory import NetworkTrajectory
 __all__ = ["followed", "heads_of", "solve_branches"]
 
 FINEST = 1e-15  # directions of the samples below it are rounding
-EVALUATIONS = 200_000  # of the velocity
+EVALUATIONS = 100_000  # of the velocity, a few seconds
 KIND = "network of branches"
 
 
