@@ -197,7 +197,7 @@ class Branches:
             c = self.covariance[k]
             sizes = [norm(c[each.columns, each.columns]) for each in (one, other)]
             if min(sizes) > 0:
-                worst = max(worst, norm(c[one.columns, other.columns]) / float(np.sqrt(sizes[0] * sizes[1])))
+                worst = max(worst, norm(c[one.columns, other.columns]) / float(np.prod(np.sqrt(sizes))))
         return worst
 
     def parts(self, tolerance: float) -> list[list[int]]:

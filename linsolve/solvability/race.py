@@ -151,7 +151,8 @@ class Race:
         for each in net.branches[1:]:
             other = net.inputs[:, each.columns]
             apart = max(apart, _relative(other - one, one) if one.shape == other.shape else 1.0)
-        power, grams = np.diag(self.axes[1]), np.swapaxes(self.maps, -1, -2) @ self.maps
+        power, unit = np.diag(self.axes[1]), self.maps / norm(self.maps)
+        grams = np.swapaxes(unit, -1, -2) @ unit
         mean = np.mean(grams, axis=0)
         swap = norm(power @ mean - mean @ power) / (norm(power) * norm(mean))
         away = max(_relative(each - mean, mean) for each in grams)
