@@ -27,6 +27,8 @@ def applies(
     base: Any = None,
     scale: float | None = None,
     context: float | None = None,
+    contexts: Any = None,
+    gates: Any = None,
 ) -> Verdict:
     r"""Return the exact solutions that hold for a linear network on a data set, and the errors of the nearest others.
 
@@ -37,10 +39,12 @@ def applies(
     ----------
     weights : sequence of array_like
         ``W1, ..., WL`` from the first layer, shape (n_1, n_in), to the last, shape (n_out, n_{L-1}) or, for one output,
-        (n_{L-1},).
+        (n_{L-1},). Two-layer branches whose outputs are added (gated networks, late fusion) are pairs in a list,
+        ``[[W1, W2], [W1, W2], ...]``; see Notes.
     data : pair of array_like
         Samples ``(X, Y)``, shapes (P, n_in) and (P, n_out) or (P,), taken as they are (a network without biases is not
-        centered); with ``covariances=True`` the moments ``(Sigma_xx, Sigma_yx) = (X^T X / P, Y^T X / P)``.
+        centered); with ``covariances=True`` the moments ``(Sigma_xx, Sigma_yx) = (X^T X / P, Y^T X / P)``. For branches
+        X is one array that all of them read, or a tuple with one array for each.
     rates : array_like, shape (L,), optional
         Learning rates, positive; 1 by default. For the loss summed over samples multiply them by P.
     bias : sequence of array_like, or a number, optional
@@ -87,6 +91,10 @@ def applies(
         tokens, shape (d, d) or (d,) or one number, or sampled sequences ``(tokens, targets)``, shapes
         (P, context + 1, d) and (P, context + 1), each with its query last; `test` is sampled, too. Rank-one heads take
         no `step` and no `test`.
+    contexts : array_like of int, shape (P,), optional
+        Context of each sample, 0 to K - 1, for branches that contexts gate.
+    gates : array_like of 0 and 1, shape (branches, K), optional
+        Whether each branch acts in each context; by default all do.
 
     Returns
     -------
@@ -121,6 +129,20 @@ def applies(
     flow of the weights :math:`\sqrt g W_l`. With two or more hidden layers of mirrored units the network stays odd
     but does not stay linear: the verdict states the distance of its gradient. Source: Zhang, Saxe & Latham, "When are
     bias-free ReLU networks effectively linear networks?" (2025).
+
+    Branches give :math:`f(x_i) = \sum_b g_{b k} W_2^{bk} W_1^b x_i`, k the context of sample i. ``W2`` has shape
+    (n_out, width), one head for all contexts of the branch, or (m, n_out, width), one for each of the m contexts in
+    which it acts, in increasing order; `rates` are those of first layers and heads. Two cases are exact. Branches that
+    share no error, since they act in different contexts or on inputs that are not correlated there, are two-layer
+    networks side by side; several heads of one branch are one below the other, if the contexts are equally frequent and
+    have the same second moments of the inputs. Branches that share errors are a `NeuralRace` in each mode: the contexts
+    are alike in this sense, their maps have the same singular values and right singular vectors, which are
+    eigenvectors of the inputs' second moment, all layers are aligned with them and balanced, the heads of a branch have
+    equal sizes, and each context has branches of the same kinds and strengths. ``flow()`` of several parts takes the
+    name of one, such as ``"NeuralRace of branches 1, 3"``; the maps of a part's contexts are one below the other. For
+    late fusion of two branches with one output that is not exact, ``verdict.fusion`` has the conditions of the law
+    `linsolve.laws.UnimodalBias`, its times, and those of the integrated weights. Branches take no `bias`, `test`,
+    `step`, `base` or `covariances`, and are linear.
 
     Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
     units, momentum, steps of finite size.
@@ -159,10 +181,29 @@ def applies(
     >>> verdict = ls.applies(heads, [2.0, 1.0], context=31)
     >>> verdict.exact[0], verdict.directions.times.round(3).tolist()
     ('RankOneAttention', [2.222, 9.109])
+
+    A gated network, two contexts: a pathway with a head for each, and a private pathway in each. The shared one wins:
+
+    >>> X, private, gates = [[1.0]] * 4, [[[0.1]], [[0.1]]], [[1, 1], [1, 0], [0, 1]]
+    >>> shared = [[[0.1 * 2**0.25]], [[[0.1 / 2**0.25]], [[0.1 / 2**0.25]]]]  # balanced: |W1|^2 = 2 |W2|^2
+    >>> verdict = ls.applies([shared, private, private], (X, [2.0] * 4), contexts=[0, 0, 1, 1], gates=gates)
+    >>> verdict.exact
+    ('NeuralRace',)
+    >>> flow, z0 = verdict.flow()
+    >>> flow(float("inf"), z0)["strengths"].round(3).tolist()  # of pathways of two contexts and of one
+    [[1.633, 0.367]]
+
+    Late fusion, from a small start: the branch that is correlated more is learned first, and alone:
+
+    >>> a, b = np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([[1.0], [0.0], [0.0], [-1.0]])
+    >>> verdict = ls.applies([[[[1e-5]], [[1e-5]]]] * 2, ((a, b), 2 * a[:, 0] + b[:, 0]))
+    >>> verdict.exact, verdict.fusion.order, np.round(verdict.fusion.times, 2).tolist()
+    ((), (1, 2), [4.61, 20.42])
     """
     from linsolve.solvability.answer import answered  # imported on use: it needs SciPy
 
     return answered(
         weights, data, rates, covariances, until, tolerance, bias=bias, step=step, within=within, test=test,
         threshold=threshold, activation=activation, base=base, scale=scale, context=context,
+        contexts=contexts, gates=gates,
     )  # fmt: skip

@@ -11,6 +11,8 @@ from linsolve.core.arguments import number, shown
 from linsolve.core.network_arguments import read
 from linsolve.solvability.activation import read_activation
 from linsolve.solvability.architectures import recognized
+from linsolve.solvability.branches import Branches
+from linsolve.solvability.branches_verdict import judge_branches
 from linsolve.solvability.decision import judge
 from linsolve.solvability.equivalent import directions
 from linsolve.solvability.generalization import generalization
@@ -30,14 +32,18 @@ def answered(
     weights: Any, data: Any, rates: Any, covariances: bool, until: float | None, tolerance: float | None,
     names: Any = None, bias: Any = None, step: float | None = None, within: float | None = None, test: Any = None,
     threshold: float | None = None, activation: Any = None, base: Any = None, scale: Any = None, context: Any = None,
+    contexts: Any = None, gates: Any = None,
 ) -> Verdict:  # fmt: skip
     """Return the verdict of `judge`, with the departure of descent and the test loss if `step` and `test` are given."""
     rule, correct = checked_step(WHO, step, within), _checked_threshold(threshold, test, covariances)
     other = recognized(
-        WHO, weights, data, rates, covariances, tolerance, bias, test, names, step, activation, base, scale, context
-    )
+        WHO, weights, data, rates, covariances, tolerance, bias, test, names, step, activation, base, scale, context,
+        contexts, gates,
+    )  # fmt: skip
     if isinstance(other, Heads):
         return judge_heads(WHO, other, until, tolerance)
+    if isinstance(other, Branches):
+        return judge_branches(WHO, other, until, tolerance)
     if other is not None:
         weights, data, rates, covariances, test, names = other[:6]
     found = judge(weights, data, rates, covariances, until, tolerance, names, bias, activation)

@@ -1,4 +1,4 @@
-"""Architectures that `applies` and `solve` answer besides networks of layers: adapters (LoRA) and linear attention."""
+"""Architectures that `applies` and `solve` answer besides networks of layers: adapters, attention, branches."""
 
 from __future__ import annotations
 
@@ -7,23 +7,41 @@ from typing import Any
 from linsolve.core.arguments import shown
 from linsolve.solvability.activation import read_activation
 from linsolve.solvability.adapters import adapted
+from linsolve.solvability.branches import Branches
+from linsolve.solvability.branches_read import is_branched, read_branches
 from linsolve.solvability.equivalent import Equivalent
 from linsolve.solvability.heads import attending
 from linsolve.solvability.rank_one import Heads, read_heads
 
 __all__ = ["recognized"]
 
+ATTENTION = "context and these heads (linear attention)"
+
 
 def recognized(
     who: str, weights: Any, data: Any, rates: Any, covariances: Any, tolerance: Any, bias: Any, test: Any, names: Any,
-    step: Any, activation: Any, base: Any, scale: Any, context: Any,
-) -> Heads | Equivalent | None:  # fmt: skip
-    """Return rank-one heads, the linear network that moves as adapters or merged heads do, or None for layers."""
+    step: Any, activation: Any, base: Any, scale: Any, context: Any, contexts: Any, gates: Any,
+) -> Branches | Heads | Equivalent | None:  # fmt: skip
+    """Return branches, rank-one heads, the network that moves as adapters or merged heads do, or None for layers."""
+    if is_branched(weights):
+        given = {
+            "activation": read_activation(who, activation) and activation,
+            "covariances": None if covariances is False else covariances,
+        }
+        given |= {"bias": bias, "test": test, "step": step, "base": base, "scale": scale, "context": context}
+        _refuse_besides(who, "branches (gated networks, late fusion)", **given)
+        return read_branches(who, weights, data, rates, contexts, gates)
+    for name, value in (("contexts", contexts), ("gates", gates)):
+        if value is not None:
+            raise ValueError(
+                f"{who}: {name} = {shown(value)} needs branches as weights, [[W1, W2], ...] (gated networks); leave it "
+                "out"
+            )
     _refuse_nonlinear(who, activation, base=base, scale=scale, context=context)
     if context is not None:
-        _refuse_besides(who, bias=bias, base=base, scale=scale)
+        _refuse_besides(who, ATTENTION, bias=bias, base=base, scale=scale)
         if isinstance(weights, tuple | list) and len(weights) == 3:
-            _refuse_besides(who, test=test, step=step)
+            _refuse_besides(who, ATTENTION, test=test, step=step)
             return read_heads(who, weights, data, rates, covariances, context)
         return attending(who, weights, data, rates, covariances, test, context)
     if base is None and scale is None:
@@ -31,14 +49,11 @@ def recognized(
     return adapted(who, weights, data, rates, covariances, tolerance, bias, test, names, base, scale)
 
 
-def _refuse_besides(who: str, **others: Any) -> None:
-    """Raise ValueError for an argument that attention heads do not have."""
+def _refuse_besides(who: str, kind: str, **others: Any) -> None:
+    """Raise ValueError for an argument that a kind of network does not have."""
     for name, value in others.items():
         if value is not None:
-            raise ValueError(
-                f"{who}: {name} = {shown(value)} does not go with context and these heads (linear attention); leave it "
-                "out"
-            )
+            raise ValueError(f"{who}: {name} = {shown(value)} does not go with {kind}; leave it out")
 
 
 def _refuse_nonlinear(who: str, activation: Any, **given: Any) -> None:

@@ -22,7 +22,7 @@ from linsolve.solvability.neighbors import neighbors
 from linsolve.solvability.verdict import Verdict
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
-__all__ = ["judge", "notes"]
+__all__ = ["judge", "judged", "notes"]
 
 _UNTIL = "[1e-300, inf)"  # its thousandth part is a double at full precision
 
@@ -51,7 +51,7 @@ def judge(
 
 
 def _linear(network: Network, data: Any, until: float | None) -> Verdict:
-    return _with_biases(network, data, until) if network.biases else _judged(network, until)
+    return _with_biases(network, data, until) if network.biases else judged(network, until)
 
 
 def _unfollowed(network: Network) -> Verdict:
@@ -60,7 +60,8 @@ def _unfollowed(network: Network) -> Verdict:
     return Verdict(network.widths, tuple(assessed), (), 0.0, (), {}, network.tolerance, network.precision)
 
 
-def _judged(network: Network, until: float | None) -> Verdict:
+def judged(network: Network, until: float | None) -> Verdict:
+    """Return the verdict on a network of layers without biases."""
     red = reduced(network)
     if until is not None:
         rate = fastest_rate(red.layers, red.target, red.covariance, red.clock)
@@ -93,7 +94,7 @@ def _with_biases(network: Network, data: Any, until: float | None) -> Verdict:
     inner = read(WHO, weights, samples, network.rates, False, network.tolerance)
     conditions = tuple(Condition(name, far, "biases", tolerance=network.tolerance) for name, far in off.items())
     if all(each.ok for each in conditions):
-        verdict = _judged(inner._replace(precision=network.precision), until)
+        verdict = judged(inner._replace(precision=network.precision), until)
         return dataclasses.replace(verdict, widths=network.widths, remarks=(remark, *verdict.remarks), laws=())
     assessed = [Assessment(each.name, (*conditions, *each.conditions)) for each in assess(inner, reduced(inner))]
     failed = ", ".join(f"{each.name} ({each.distance:.2g})" for each in conditions if not each.ok)

@@ -13,6 +13,7 @@ from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.directions import Directions
+from linsolve.solvability.fusion import FusionLaw
 from linsolve.solvability.generalization import Generalization
 from linsolve.solvability.laws import NearLaw
 from linsolve.solvability.matches import Match
@@ -62,6 +63,8 @@ class Verdict:
         Learning times of the directions of the target, for adapters and attention.
     subject : str
         Name of the network for the answer; empty for a linear network.
+    fusion : FusionLaw, optional
+        Law of unimodal bias, for branches with separate inputs that are not exact.
     """
 
     widths: tuple[int, ...]
@@ -78,6 +81,7 @@ class Verdict:
     integrable: bool = True
     directions: Directions | None = None
     subject: str = ""
+    fusion: FusionLaw | None = None
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -180,7 +184,7 @@ class Verdict:
         return [f"To make it exact as {near.name}, bring to 0:", *failed]
 
     def _held_out(self) -> list[str]:
-        return [str(each) for each in (self.directions, self.generalization) if each is not None]
+        return [str(each) for each in (self.directions, self.fusion, self.generalization) if each is not None]
 
     def _laws(self) -> list[str]:
         if not self.laws:
@@ -264,4 +268,5 @@ class Verdict:
         if self.generalization is not None:
             found["generalization"] = self.generalization.as_dict()
         found |= {"directions": self.directions} if self.directions is not None else {}
+        found |= {"fusion": self.fusion.as_dict()} if self.fusion is not None else {}
         return json_text(found | {"neighbors": near, "remarks": self.remarks})

@@ -169,6 +169,7 @@ BY_NAME: dict[str, Any] = {
 }
 COLLAPSED = {"features": 4, "scale": 0.3, "seed": 0, "until": 2.0, "step": 0.05}
 HELD_OUT = arrays()["X"][:5], arrays()["Y"][:5] + 0.1
+LAYERS = dict.fromkeys(("scale", "context", "contexts", "gates"))  # arguments of other architectures
 # good values of single functions
 OWN: dict[str, dict[str, Any]] = {
     "verify": {"flow": mode(), "z0": np.array([0.1, 0.2])},
@@ -190,8 +191,8 @@ OWN: dict[str, dict[str, Any]] = {
     "observable": {"axes": ("d",)},
     "learn": {"depth": 2, "width": 4, "scale": 0.1, "step": 0.05},
     "sgd": {"weights": arrays()["layers"][1] @ arrays()["layers"][0], "batch": 2},
-    "solve": {"bias": None, "activation": None, "test": HELD_OUT, "scale": None, "context": None},
-    "applies": {"bias": None, "activation": None, "test": HELD_OUT, "threshold": 0.1, "scale": None, "context": None},
+    "solve": {"bias": None, "activation": None, "test": HELD_OUT} | LAYERS,
+    "applies": {"bias": None, "activation": None, "test": HELD_OUT, "threshold": 0.1} | LAYERS,
     "collapse.collapse": {
         "flow": collapsing(),
         "start": "balanced",

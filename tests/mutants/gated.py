@@ -3,6 +3,9 @@
 import numpy as np
 
 import linsolve as ls
+from linsolve.solvability.branches import Branches
+from linsolve.solvability.conditions import Condition
+from linsolve.solvability.race import Race
 from mutants import Mutant
 
 
@@ -77,4 +80,25 @@ class WholeStart(ls.laws.UnimodalBias):
 WRONG_LAWS = {
     "without the turn": (WithoutTheTurn, "order delay of B"),
     "whole start": (WholeStart, "order delay of A"),
+}
+
+
+def unnoticed(self, contexts, columns, tolerance):
+    """Contexts of any frequencies and inputs taken as equal."""
+    return (
+        Condition("equal frequencies", 0.0, "", tolerance=tolerance),
+        Condition("same input moments", 0.0, "", tolerance=tolerance),
+    )
+
+
+# wrong formulas of `applies` and `solve` for branches: the class, its attribute, and what stands there instead
+BRANCHES = {
+    "speed of a private pathway for the shared one": (Race, "speed", staticmethod(lambda branch: 1)),
+    "speed without the root": (Race, "speed", staticmethod(lambda branch: len(branch.contexts) ** 2)),
+    "all contexts counted as one": (Branches, "clock", property(lambda self: 3 * np.sqrt(self.rates.prod()))),
+}
+# those that replace the integrated network, too: only a simulation sees them
+UNSEEN = {
+    "errors that are not shared": (Branches, "correlation", lambda self, one, other: 0.0),
+    "unequal contexts": (Branches, "equal_contexts", unnoticed),
 }

@@ -16,7 +16,7 @@ from linsolve.core.law import Expansion
 from linsolve.core.matrix_arguments import semidefinite
 from linsolve.core.parameters import parameter
 from linsolve.core.reduced_network import norm
-from linsolve.systems.gated.late_fusion import LateFusion
+from linsolve.systems.gated.branched_weights import BranchedWeights, Wire, branched_weights
 from linsolve.systems.small_start.start import ROUNDING, check_range, refuse
 
 __all__ = ["UnimodalBias"]
@@ -27,7 +27,7 @@ _SETTLED = 35  # relaxation times after which a branch has converged
 _LATEST = 1e6  # end of the search for a time, in units of 1/|Sigma_yA|
 _LEAST = 1e-2  # smallest eigenvalue of the covariance, and smallest correlation of B after A
 _SMALLEST = 1e-300  # of initial weights that are integrated; the absolute tolerance is 1e-16 of them
-_ROW = np.array([1.0])  # second layer of a branch of one hidden unit, over its size
+_ROW = np.array([[1.0]])  # second layer of a branch of one hidden unit, over its size
 
 
 class _Moments(NamedTuple):
@@ -221,11 +221,14 @@ class UnimodalBias(Expansion):
     # the constants, without sigma
 
     @cached_property
-    def flow(self) -> LateFusion:
+    def flow(self) -> BranchedWeights:
         """Gradient flow of all weights."""
-        return LateFusion(target=self.moments.whole, covariance=self.moments.covariance)
+        m, cut = self.moments, len(self.moments.first)
+        wires = Wire((0, cut), (0,), False), Wire((cut, len(m.whole)), (0,), False)
+        found: BranchedWeights = branched_weights(wires, m.whole[None, None], m.covariance[None])
+        return found
 
-    def _fallen(self, flow: LateFusion, start: Any, *, first: bool) -> tuple[float, Any]:
+    def _fallen(self, flow: BranchedWeights, start: Any, *, first: bool) -> tuple[float, Any]:
         """Return the time at which the loss has fallen by half of the drop of A, or by that of A and half of B's."""
         drops = self.moments.drops
         goal = drops[0] / 2 + drops[1] if first else drops[1] / 2
@@ -243,9 +246,9 @@ class UnimodalBias(Expansion):
         near = _NEAR * float(np.sqrt(np.linalg.norm(m.alone)))
 
         def branch(size: float, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return size * _ROW, (size * v / np.linalg.norm(v))[None, :]
+            return (size * v / np.linalg.norm(v))[None, :], size * _ROW
 
-        none = (0 * _ROW, 0 * m.second[None, :])
+        none = (0 * m.second[None, :], 0 * _ROW)
         start = flow.State(*branch(near, m.first), *none)
         first = self._fallen(flow, start, first=True)[0]
         plateau = flow.State(*branch(float(np.sqrt(np.linalg.norm(m.alone))), m.alone), *branch(near, m.left))
@@ -336,7 +339,8 @@ class UnimodalBias(Expansion):
             As for `times`, or if the initial weights are below 1e-300.
         """
         sigma = self._size("simulated", small)
-        start = self.flow.State(*(sigma * w for name in "ab" for w in self._branch(name)))
+        layers = ((first, last[None]) for last, first in map(self._branch, "ab"))
+        start = self.flow.State(*(sigma * w for pair in layers for w in pair))
         size = max(float(np.abs(w).max()) for w in start)
         if not size >= _SMALLEST:
             rule = f"makes initial weights of {size:.3g}, whose errors are no doubles (size of the start)"
