@@ -128,6 +128,23 @@ def test_views_of_what_the_caller_may_change_are_copied_too():
     assert flow.s.tolist() == [1.0, 2.0]
 
 
+def test_an_array_that_was_frozen_after_a_view_was_taken_is_copied():
+    s = np.array([1.0, 2.0])
+    view = s[:]
+    s.flags.writeable = False
+    flow = ls.BalancedMode(s=s)
+    view[0] = -1.0
+    assert flow.s.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda flow: pickle.loads(pickle.dumps(flow))])
+def test_copies_of_a_flow_own_read_only_parameters(copied):
+    flow = copied(ls.BalancedMode(s=[1.0, 2.0]))
+    with pytest.raises(ValueError, match="read-only"):
+        flow.s[0] = 5.0
+    assert flow(1.0, 0.1)["loss"].tolist() == ls.BalancedMode(s=[1.0, 2.0])(1.0, 0.1)["loss"].tolist()
+
+
 def test_parameters_that_are_owned_already_are_not_copied_again():
     flow = ls.FrozenKernel(np.eye(3), [1.0, 2.0, 3.0])
     other = ls.FrozenKernel(np.eye(3), flow.y)
