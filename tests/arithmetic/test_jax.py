@@ -523,3 +523,13 @@ def test_single_precision_is_announced_once():
     )
     assert done.stderr.count("UserWarning") == 1
     assert 'jax.config.update("jax_enable_x64", True)' in done.stderr
+
+
+def test_a_boolean_is_no_number():
+    for flag in (jax.numpy.array(True), jax.numpy.bool_(False)):
+        with pytest.raises(TypeError, match=r"BalancedMode: a = .* is a boolean \(state\); pass a number"):
+            ls.BalancedMode(s=2.0)(0.0, flag)
+        with pytest.raises(TypeError, match=r"BalancedMode: s = .* is a boolean"):
+            ls.BalancedMode(s=flag)
+    flags = jax.numpy.array([True, False])
+    assert ls.BalancedMode(s=2.0)(0.0, flags)["a"].tolist() == [1.0, 0.0]
