@@ -82,12 +82,33 @@ def test_one_time_has_the_bits_of_the_same_time_among_several(name):
 
 def test_a_power_of_one_time_is_seen():
     class Squared(ls.BalancedMode):
+        one_number = True
+
         def solution(self, xp, t, z0, shared=None):
             return self.State(z0.a * t**2)  # pow for a number, a product in an array
 
     drawn = 10.0 ** np.random.default_rng(0).uniform(-5, 5, 20_000)
     times = [t for t in drawn if t**2 != t * t]
     assert differences(Squared(s=1.0), (1.0,), times[:3]) == ({"a"} if times else set())
+
+
+@pytest.mark.parametrize("base", [ls.BalancedMode, ls.DeepMode, ls.TwoLayer, ls.HiddenMode])
+def test_a_subclass_with_its_own_formula_of_time_gets_arrays(base):
+    class Own(base):
+        def solution(self, xp, t, z0, shared=None):
+            assert t[..., None].shape == (*t.shape, 1)
+            return super().solution(xp, t, z0)
+
+    class Named(base):
+        """A subclass without a formula."""
+
+    for flow, z0 in draws(base, 2):
+        own, named = (cls(**flow.parameters()) for cls in (Own, Named))
+        for t in (1.0, [1.0]):
+            assert all(np.array_equal(v, w) for v, w in zip(own(t, z0).state, flow(t, z0).state, strict=True))
+        assert base.one_number
+        assert named.one_number
+        assert not own.one_number
 
 
 # conditions and solution share what they compute from the start
