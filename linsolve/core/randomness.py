@@ -23,9 +23,7 @@ def seeded(who: str, rng: Any) -> np.random.Generator:
         If `numpy.random.default_rng` does not accept `rng`, or it is a boolean.
     """
     try:
-        if isinstance(rng, bool):
-            raise TypeError("NumPy takes True as the seed 1, but refuses numpy.True_")
-        return np.random.default_rng(rng)
+        return np.random.default_rng(np.bool_(rng) if isinstance(rng, bool) else rng)  # NumPy takes True as the seed 1
     except (TypeError, ValueError) as error:
         rule = "must be None, an integer of at least 0, a numpy.random.Generator or SeedSequence (seed); say 0"
         raise type(error)(f"{who}: rng = {shown(rng)} {rule}") from error

@@ -5,6 +5,7 @@ See the streamed ensembles in ``benchmarks/RESULTS.md``.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
@@ -120,8 +121,8 @@ def ensemble(
     choice(who, "nonfinite", nonfinite, ("raise", "omit"))
     if members == 1 and {"variance", "standard_error"} & {v for v in what if isinstance(v, str)}:
         raise ValueError(f"{who}: members = 1 must be at least 2 for a variance (networks); use more, or the mean")
-    if not callable(factory) or isinstance(factory, Flow):
-        rule = "must be callable, of rng and count (members), and return a flow and a start"
+    if not callable(factory) or isinstance(factory, Flow) or not _takes_two(factory):
+        rule = "must be callable as factory(rng, count) (count: members), and return a flow and a start"
         raise TypeError(f"{who}: factory = {shown(factory)} {rule}; ensembles.random_networks makes one")
     check_workers(who, executor, threads, progress)
     seed = sequence(rng, "ensemble")
@@ -143,6 +144,17 @@ def ensemble(
     lost = {name: count.reshape(shapes[name]) for name, count in omitted.items()}
     levels = next((v.levels for v in what if hasattr(v, "levels")), ())
     return Ensemble(flow, members, clock, values, levels, edges, lost, passes)
+
+
+def _takes_two(factory: Any) -> bool:
+    """Return whether a function accepts two arguments, as far as its signature is known."""
+    try:
+        inspect.signature(factory).bind(None, None)
+    except ValueError:  # builtins without a signature
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 def _on_device(
