@@ -201,7 +201,7 @@ def _shaped(value: Any) -> str:
 def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
     if xp is np:
         value = _on_host(who, what, value, meaning)
-    kind = value.dtype.kind if xp is np else ("c" if "complex" in str(value.dtype) else "f")
+    kind = value.dtype.kind if xp is np else next((k for k in ("complex", "bool") if k in str(value.dtype)), "f")[0]
     if kind == "c":
         raise TypeError(f"{who}: {what} is complex ({meaning}); pass its real part if the imaginary part is zero")
     if kind == "b" and not value.shape:

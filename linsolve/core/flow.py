@@ -115,7 +115,8 @@ class Flow(Parametrized):
     axes: ClassVar[Mapping[str, tuple[str, ...]]]
     tolerance: ClassVar[float] = 1e-9
     forward_complete: ClassVar[bool] = False  # whether the solution exists at every t >= 0 from every initial state
-    one_number: ClassVar[bool] = False  # whether one network and one time may be NumPy numbers; see `closed_form`
+    # whether one network and one time may be NumPy numbers in the formulas of this class body; see `closed_form`
+    one_number: ClassVar[bool] = False
     otherwise: ClassVar[str] = "use integrate(flow, t, z0) for this start"
     declared: ClassVar[Mapping[str, Any]]
     sharing: ClassVar[tuple[str, ...]]
@@ -127,6 +128,8 @@ class Flow(Parametrized):
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
         methods = {name: inspect.signature(getattr(cls, name)).parameters for name in ("solution", "along")}
         cls.sharing = tuple(name for name, parameters in methods.items() if "shared" in parameters)
+        if {"solution", "shared", "along"} & vars(cls).keys() and "one_number" not in vars(cls):
+            cls.one_number = False  # what a base class declares holds for its own formulas
 
     # the three statements of the problem
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,15 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.parameters import own_axes
 
-__all__ = ["distinct", "meaning", "parameters_of", "to_dataset", "xarray_for"]
+__all__ = ["distinct", "meaning", "network_dataset", "parameters_of", "to_dataset", "xarray_for"]
+
+TIME = {"long_name": "time", "units": "units of time"}
+CLOCK = "continuous time of the gradient flow, in the units that learning rates or time constants set"
+# axes of the values of a network, besides those of its layers
+NETWORK_AXES = {
+    "map": ("n_out", "n_in"), "offset": ("n_out",), "singular_values": ("mode",), "ntk": ("sample_output",) * 2,
+    "value": ("head",), "key": ("head", "token"), "query": ("head", "token"), "key_query": ("head", "token", "token"),
+}  # fmt: skip
 
 
 def to_dataset(trajectory: Any) -> Any:
@@ -44,7 +53,7 @@ def to_dataset(trajectory: Any) -> Any:
     """
     xarray = xarray_for("to_dataset")
     flow, t = trajectory.flow, arithmetic.to_numpy(trajectory.t)
-    time_dims = ("t",) if t.ndim == 1 else tuple(f"t{k}" for k in range(t.ndim))
+    time_dims = _time_axes(t)
     first = trajectory.state._fields[0]
     batch = trajectory.state[0].shape[t.ndim : trajectory.state[0].ndim - len(flow.axes[first])]
     lead = time_dims + tuple(f"batch{k}" for k in range(len(batch)))
@@ -54,7 +63,7 @@ def to_dataset(trajectory: Any) -> Any:
         return distinct(tuple(f"{name}_axis" if name in taken else name for name in own))
 
     shape = t.shape + tuple(batch)
-    coordinates = {"t": (time_dims, t, {"long_name": "time", "units": "units of time"})}
+    coordinates = {"t": (time_dims, t, TIME)}
     for name, (own, value, about) in parameters_of(flow, batch).items():
         dims = lead[t.ndim :] if value.ndim > len(own) else ()
         coordinates[f"parameter_{name}"] = (dims + dimensions(own), value, about)
@@ -68,9 +77,31 @@ def to_dataset(trajectory: Any) -> Any:
         "flow": type(flow).__name__,
         "route": trajectory.route,
         "parameters": ", ".join(flow.parameters()),
-        "time": "continuous time of the gradient flow, in the units that learning rates or time constants set",
+        "time": CLOCK,
     }
     return xarray.Dataset(variables, coordinates, attributes)
+
+
+def network_dataset(trajectory: Any, names: list[str]) -> Any:
+    """Return values of a network's trajectory as a labelled data set; see `NetworkTrajectory.to_xarray`."""
+    xarray = xarray_for("to_xarray")
+    layers = [name for name in trajectory if re.fullmatch(r"w\d+", name)]
+    units = ["n_in", *(f"unit{k + 1}" for k in range(len(layers) - 1)), "n_out"]
+    axes: dict[str, tuple[str, ...]] = {f"w{k}": (units[k], units[k - 1]) for k in range(1, len(units))}
+    axes |= {f"b{k}": (units[k],) for k in range(1, len(units))} | NETWORK_AXES
+    lead = _time_axes(trajectory.t)
+    variables = {}
+    for name in names:
+        value = trajectory[name]
+        variables[name] = (*lead, *distinct(axes.get(name, ()))), value
+    attributes = {"network": trajectory.kind, "route": trajectory.route, "time": CLOCK}
+    if trajectory.notes:
+        attributes["notes"] = "; ".join(trajectory.notes)
+    return xarray.Dataset(variables, {"t": (lead, trajectory.t, TIME)}, attributes)
+
+
+def _time_axes(t: np.ndarray) -> tuple[str, ...]:
+    return ("t",) if t.ndim == 1 else tuple(f"t{k}" for k in range(t.ndim))
 
 
 def xarray_for(who: str) -> Any:

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, dataclass_transform
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -126,12 +127,17 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     return all(m == n or 1 in (m, n) for m, n in zip(a[::-1], b[::-1], strict=False))
 
 
+# read-only copies by their identity: an array that the caller froze may have a writable view
+_COPIES: WeakValueDictionary[int, np.ndarray] = WeakValueDictionary()
+
+
 def _own(value: Any) -> Any:
-    """Return `value` as a read-only NumPy array; copy unless it is read-only and owns its memory."""
-    if type(value) is not np.ndarray or not (value.flags.writeable or value.base is not None):
+    """Return a NumPy array as a read-only copy, itself if it is such a copy; arrays of other libraries unchanged."""
+    if type(value) is not np.ndarray or (not value.flags.writeable and _COPIES.get(id(value)) is value):
         return value
     value = value.copy(order="K")
     value.flags.writeable = False
+    _COPIES[id(value)] = value
     return value
 
 
@@ -170,6 +176,9 @@ class Parametrized:
                 refuse_fractions(who, name, value, about["doc"])
             object.__setattr__(self, name, _own(value))
         arithmetic.namespace(*(v for v in self.parameters().values() if arithmetic.namespace(v) is not np))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # NumPy's copies and pickles of arrays are writable
+        self.__dict__.update({name: _own(v) if name in self._declarations else v for name, v in state.items()})
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters by name, as arrays."""

@@ -20,10 +20,10 @@ def seeded(who: str, rng: Any) -> np.random.Generator:
     Raises
     ------
     TypeError, ValueError
-        If `numpy.random.default_rng` does not accept `rng`.
+        If `numpy.random.default_rng` does not accept `rng`, or it is a boolean.
     """
     try:
-        return np.random.default_rng(rng)
+        return np.random.default_rng(np.bool_(rng) if isinstance(rng, bool) else rng)  # NumPy takes True as the seed 1
     except (TypeError, ValueError) as error:
         rule = "must be None, an integer of at least 0, a numpy.random.Generator or SeedSequence (seed); say 0"
         raise type(error)(f"{who}: rng = {shown(rng)} {rule}") from error

@@ -26,17 +26,24 @@ BLOCKS = 1 << 12  # values of an observable from which the engine "blocks" is fa
 Question = Callable[[np.ndarray, np.ndarray | None], Any]
 
 
+class Lost(NamedTuple):
+    """Members of a tile with values that are not finite: their number and the first of them, in each row."""
+
+    members: np.ndarray
+    first: np.ndarray
+
+
 class Answer(NamedTuple):
-    """Reductions of one tile, and for each observable the members that were not finite in each row (None: no member).
+    """Reductions of one tile, and for each observable the members that were not finite (None: no member).
 
     Parameters
     ----------
-    lost : tuple of array or None
+    lost : tuple of Lost or None
     answers : tuple of tuple
         For each observable, the results of its tile functions.
     """
 
-    lost: tuple[np.ndarray | None, ...]
+    lost: tuple[Lost | None, ...]
     answers: tuple[tuple[Any, ...], ...]
 
 
@@ -90,7 +97,7 @@ class Tiles:
     def ask(self, tile: int) -> Answer:
         """Return the answer of one tile."""
         start, stop = self.span(tile)
-        problem = drawn(self.factory, self.seed, tile, stop - start, self.t)
+        problem = drawn(self.factory, self.seed, tile, stop - start, self.t, start)
         lost, answers = [], []
         for (name, questions), found in zip(
             self.questions.items(), values_of(problem, tuple(self.questions)), strict=True
@@ -103,7 +110,7 @@ class Tiles:
             rows = found.reshape(-1, stop - start)
             finite = np.isfinite(rows)
             whole = bool(finite.all())
-            lost.append(None if whole else (~finite).sum(axis=-1))
+            lost.append(None if whole else Lost((~finite).sum(axis=-1), (~finite).argmax(axis=-1)))
             answers.append(tuple(question(rows, None if whole else finite) for question in questions))
         return Answer(tuple(lost), tuple(answers))
 
@@ -129,8 +136,10 @@ def named(factory: Callable[..., Any], first: int, passed: tuple[type[Exception]
     return draw
 
 
-def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, count: int, t: np.ndarray) -> Problem:
-    """Return the checked problem of `count` members drawn by the factory from the seed of a tile.
+def drawn(
+    factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, count: int, t: np.ndarray, first: int = 0
+) -> Problem:
+    """Return the checked problem of `count` members, from `first` on, drawn by the factory from the seed of a tile.
 
     Raises
     ------
@@ -149,11 +158,32 @@ def drawn(factory: Callable[..., Any], seed: np.random.SeedSequence, tile: int, 
             f"ensemble: factory gave a batch of shape {problem.batch} but was asked for {count} members; it must "
             f"return them along the leading batch axis"
         )
+    try:
+        _check(problem)
+    except (ValueError, OverflowError) as error:
+        k, own = _refused(problem, error)
+        raise type(own)(f"member {first + k}: {own}") from error
+    return problem
+
+
+def _check(problem: Problem) -> None:
     with heard(problem) as judge:
         refuse_inexact(problem)
         refuse_outside_lifetime(problem)
         judge(problem.z0)
-    return problem
+
+
+def _refused(problem: Problem, error: Exception) -> tuple[int, Exception]:
+    """Return the number and the error of the first member that is refused, by bisection; `error` is that of all."""
+    first, last = 0, problem.batch[0]
+    while last - first > 1:
+        middle = (first + last) // 2
+        try:
+            _check(sliced(problem, first, middle))
+            first = middle
+        except (ValueError, OverflowError) as own:
+            last, error = middle, own
+    return first, error
 
 
 _quiet = np.errstate(over="ignore", invalid="ignore")  # nonfinite values are counted and reported by name

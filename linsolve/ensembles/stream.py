@@ -5,6 +5,7 @@ See the streamed ensembles in ``benchmarks/RESULTS.md``.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
@@ -18,7 +19,7 @@ from linsolve.core.flow import Flow
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.execute import check_workers, run
 from linsolve.ensembles.gatherer import Gatherer
-from linsolve.ensembles.members import Answer, Tiles, drawn, named, names_of, values_of
+from linsolve.ensembles.members import Answer, Lost, Tiles, drawn, named, names_of, values_of
 from linsolve.ensembles.reductions import gatherers, requested
 from linsolve.ensembles.result import Ensemble
 
@@ -87,9 +88,9 @@ def ensemble(
     Raises
     ------
     ValueError, TypeError
-        If an argument is invalid, before any evaluation; if values are not finite, with their tile.
+        If an argument is invalid, before any evaluation; if values are not finite, with tile and member.
     BlockError
-        If the factory or the flow fails for a tile.
+        If the factory fails for a tile, or the flow refuses a member.
 
     Notes
     -----
@@ -120,8 +121,8 @@ def ensemble(
     choice(who, "nonfinite", nonfinite, ("raise", "omit"))
     if members == 1 and {"variance", "standard_error"} & {v for v in what if isinstance(v, str)}:
         raise ValueError(f"{who}: members = 1 must be at least 2 for a variance (networks); use more, or the mean")
-    if not callable(factory) or isinstance(factory, Flow):
-        rule = "must be callable, of rng and count (members), and return a flow and a start"
+    if not callable(factory) or isinstance(factory, Flow) or not _takes_two(factory):
+        rule = "must be callable as factory(rng, count) (count: members), and return a flow and a start"
         raise TypeError(f"{who}: factory = {shown(factory)} {rule}; ensembles.random_networks makes one")
     check_workers(who, executor, threads, progress)
     seed = sequence(rng, "ensemble")
@@ -143,6 +144,17 @@ def ensemble(
     lost = {name: count.reshape(shapes[name]) for name, count in omitted.items()}
     levels = next((v.levels for v in what if hasattr(v, "levels")), ())
     return Ensemble(flow, members, clock, values, levels, edges, lost, passes)
+
+
+def _takes_two(factory: Any) -> bool:
+    """Return whether a function accepts two arguments, as far as its signature is known."""
+    try:
+        inspect.signature(factory).bind(None, None)
+    except ValueError:  # builtins without a signature
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 def _on_device(
@@ -197,7 +209,7 @@ def _pass(
                 if lost is not None and nonfinite == "raise":
                     _refuse(name, lost, tiles, tile)
                 if lost is not None and omitted is not None:
-                    omitted[name] += lost
+                    omitted[name] += lost.members
                 for gatherer, said in zip(asked[name], answers, strict=True):
                     gatherer.absorb(said)
     for all_ in asked.values():
@@ -221,15 +233,18 @@ def _questions(gathering: Mapping[str, list[Gatherer]]) -> dict[str, tuple[Any, 
     return {name: questions for name, questions in found.items() if questions}
 
 
-def _refuse(name: str, lost: np.ndarray, tiles: Tiles, tile: int) -> None:
+def _refuse(name: str, lost: Lost, tiles: Tiles, tile: int) -> None:
     start, stop = tiles.span(tile)
     key = (*tiles.seed.spawn_key, tile)
-    worst = int(np.argmax(lost))
-    per_time = len(lost) // max(1, tiles.t.size)
+    worst = int(np.argmax(lost.members))
+    count, first = int(lost.members[worst]), int(lost.first[worst])
+    per_time = len(lost.members) // max(1, tiles.t.size)
+    time = tiles.t.reshape(-1)[worst // per_time]
     raise ValueError(
-        f"ensemble: {name} = nan or inf for {lost[worst]} of the members {start} to {stop - 1} (tile {tile}) at "
-        f"t = {tiles.t.reshape(-1)[worst // per_time]} must be finite; look at factory(rng, count) with the generator "
-        f"of SeedSequence({tiles.seed.entropy}, spawn_key={key}), or leave them out by nonfinite='omit'"
+        f"ensemble: {name} = nan or inf for {count} of the members {start} to {stop - 1} (tile {tile}), first for "
+        f"member {start + first}, at t = {time} must be finite; look at index {first} of factory(rng, {stop - start}) "
+        f"with the generator of SeedSequence({tiles.seed.entropy}, spawn_key={key}), or leave them out by "
+        "nonfinite='omit'"
     )
 
 

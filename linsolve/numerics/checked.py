@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import Interval, extreme, real_array, refuse_fractions
+from linsolve.core.arguments import Interval, extreme, real_array, refuse_fractions, shown
 from linsolve.core.parameters import batch_shape, own_sizes
 
 __all__ = ["Argument", "checked", "in_range", "law_in_range"]
@@ -76,9 +76,15 @@ def checked(
         def call(*args: Any, **kwargs: Any) -> Any:
             if _INSIDE.get():
                 return formula(*args, **kwargs)
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{who}: {error}; call {who}({', '.join(signature.parameters)})") from None
             bound.apply_defaults()
             given, named, shapes = bound.arguments, {}, {}
+            if not hasattr(given.get("xp", np), "asarray"):
+                rule = "must be a namespace of arrays (library that evaluates the formula)"
+                raise TypeError(f"{who}: xp = {shown(given['xp'])} {rule}; pass numpy")
             sizes: dict[str, tuple[int, str]] = {}
             for name, about in declared.items():
                 domain = Interval(about.domain)

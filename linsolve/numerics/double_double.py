@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.numerics.scalar import column, full_like, unless, where
+from linsolve.numerics.scalar import column, full_like, power, unless, where
 
 __all__ = ["DoubleDouble", "cosine", "length", "power_of_two", "two_prod", "two_sum"]
 
@@ -110,8 +110,9 @@ def power_of_two(xp: Any, size: Any) -> Any:
     if arithmetic.is_object(xp):
         return factor
     for e in (512, 256, 128, 64):
-        big, small = size * factor >= 2.0**e, size * factor <= 1 / 2.0**e
-        factor = where(xp, big, factor / 2.0**e, where(xp, small, factor * 2.0**e, factor))
+        step = power(xp, e)
+        big, small = size * factor >= step, size * factor <= 1 / step
+        factor = where(xp, big, factor / step, where(xp, small, factor * step, factor))
     return factor
 
 
@@ -120,7 +121,8 @@ def _scale(xp: Any, size: Any) -> Any:
     one = full_like(xp, size, 1)
     if arithmetic.is_object(xp):
         return one
-    return unless(xp, size >= 2.0**400, unless(xp, size <= 1 / 2.0**400, one, 2.0**600), 1 / 2.0**600)
+    far, unit = power(xp, 400), power(xp, 600)
+    return unless(xp, size >= far, unless(xp, size <= 1 / far, one, unit), 1 / unit)
 
 
 def length(xp: Any, v: Any) -> Any:

@@ -16,6 +16,7 @@ __all__ = [
     "log1p_ratio",
     "logistic",
     "phi",
+    "power",
     "root_of_twice",
     "smallest",
     "unless",
@@ -60,6 +61,20 @@ def column(x: Any) -> Any:
 def broadcast(xp: Any, *values: Any) -> Any:
     """Return arrays of one shape: ``xp.broadcast_arrays``, or numbers of NumPy as they are."""
     return values if all(type(v) is np.float64 for v in values) else xp.broadcast_arrays(*values)
+
+
+def power(xp: Any, exponent: int) -> float:
+    """Return ``2^exponent``; where JAX computes in single precision, ``2^(exponent/8)``, the same share of the range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linsolve.numerics.scalar import power
+    >>> power(np, 540) == 2.0**540
+    True
+    """
+    single = xp is not np and arithmetic.is_jax(xp) and arithmetic.precision(xp) > 2.0**-50
+    return 2.0 ** (exponent // 8 if single else exponent)
 
 
 def phi(xp: Any, x: Any) -> Any:

@@ -80,8 +80,9 @@ def read_heads(who: str, weights: Any, data: Any, rates: Any, covariances: Any, 
     if key.ndim != 2:
         raise ValueError(f"{who}: key has shape {key.shape} but must be (heads, d) (linear attention); reshape it")
     count, d = key.shape
-    for name, given, shape in (("value", value, (count,)), ("query", query, (count, d))):
-        refuse_shape(who, name, given, shape, meaning=f"{count} heads of key", fix="give one entry for each head")
+    one, rows = "give one entry for each head", "give key and query one row for each head, with the length of a token"
+    refuse_shape(who, "value", value, (count,), meaning=f"{count} heads of key", fix=one)
+    refuse_shape(who, "query", query, (count, d), meaning="shape of key, (heads, d)", fix=rows)
     for name, given in zip(NAMES, (value, key, query), strict=True):
         for head in given:
             refuse_large(who, name, head)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
+from linsolve.core.labelled import network_dataset
 from linsolve.core.notebook import html_table
 from linsolve.core.series import NamedSeries
+from linsolve.core.table import chosen
 from linsolve.core.trajectory import Deferred
 
 __all__ = ["WHO", "Departure", "NetworkTrajectory"]
@@ -108,6 +111,41 @@ class NetworkTrajectory(NamedSeries):
 
     def __getitem__(self, name: str) -> np.ndarray:
         return np.asarray(super().__getitem__(name))
+
+    def to_xarray(self, names: str | Iterable[str] | None = None, *more: str) -> Any:
+        """Return values as a labelled ``xarray.Dataset`` (extra ``[labelled]``).
+
+        Parameters
+        ----------
+        names : str or iterable of str, optional
+            Values to include; by default all but the tangent kernel.
+        *more : str
+            Further names.
+
+        Returns
+        -------
+        xarray.Dataset
+            The dimensions are ``t`` (``t0, t1, ...`` if the times have several axes) and those of each value: ``n_in``,
+            ``unit1``, ..., ``n_out`` of the layers, ``mode`` of singular values, ``head`` and ``token`` of attention
+            heads, ``sample_output`` of the tangent kernel. Route, kind and notes are attributes.
+
+        Raises
+        ------
+        ImportError
+            If xarray is missing.
+        KeyError
+            If a name is unknown.
+        TypeError
+            If a name is not a string.
+
+        Examples
+        --------
+        >>> import linsolve as ls
+        >>> traj = ls.solve([[[0.1, 0.2]], [[0.3]]], ([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0]), [0.0, 1.0])
+        >>> traj.to_xarray()["w1"].dims
+        ('t', 'unit1', 'n_in')
+        """
+        return network_dataset(self, chosen(f"{type(self).__name__}.to_xarray", names, more, self._tabled()))
 
     def _unknown(self, name: Any) -> str:
         if name == "test_loss":

@@ -508,6 +508,42 @@ def test_compilation_in_single_precision_has_no_constant_beyond_its_range():
     run(code)
 
 
+def starts_of_every_size(sizes):
+    """Yield layers of two units, times and targets; equal, opposite and vanishing layers among them."""
+    rng = np.random.default_rng(0)
+    for size in sizes:
+        for kind in range(5):
+            w, h = (rng.normal(size=2) * size).astype("float32"), (rng.normal(size=2) * size).astype("float32")
+            h = [w, -w, 0 * w, h, h][kind]
+            yield w, h, rng.choice([0.0, 1e-3, 1.0, 10.0, 100.0, np.inf]), np.float32(rng.normal())
+
+
+def hidden_mode(w, h, t, s):
+    traj = ls.HiddenMode(s=s, eta_h=0.5)(t, ls.HiddenMode.State(w, h))
+    return [traj[name] for name in ("w", "h", "loss", "ntk")]
+
+
+@pytest.mark.filterwarnings("ignore:linsolve. JAX computes in float32")
+def test_two_layers_in_single_precision_agree_with_doubles():
+    with jax.enable_x64(False) if hasattr(jax, "enable_x64") else jax.experimental.disable_x64():
+        traced = jax.jit(hidden_mode)
+        for w, h, t, s in starts_of_every_size([1.0, 0.1, 1e-3, 1e-8, 1e-12, 1e-16, 1e-25, 1e-30]):
+            given = traced(w, h, np.float32(t), s)
+            for found, wanted in zip(given, hidden_mode(w.astype(float), h.astype(float), t, float(s)), strict=True):
+                assert found.dtype == "float32"
+                error = 1e-6 * (1 + abs(s) * min(t, 100)) * np.abs(wanted).max() + 1e-36
+                assert np.abs(found - wanted).max() <= error, (w, h, t, s)
+
+
+def test_tiny_layers_compiled_agree_with_numpy():
+    traced = jax.jit(hidden_mode)
+    for w, h, t, s in starts_of_every_size([1.0]):
+        for size in (1e-100, 1e-130, 1e-160, 1e-200, 1e-300):
+            given = w.astype(float) * size, h.astype(float) * size, t, float(s)
+            for found, wanted in zip(traced(*given), hidden_mode(*given), strict=True):
+                assert np.abs(found - wanted).max() <= 1e-12 * np.abs(wanted).max() + 1e-307
+
+
 def test_a_matrix_of_zeros_in_single_precision_is_a_gram_matrix():
     with jax.enable_x64(False) if hasattr(jax, "enable_x64") else jax.experimental.disable_x64():
         zero, one = jax.numpy.zeros((2, 2), dtype="float32"), jax.numpy.eye(2, dtype="float32")
@@ -523,3 +559,13 @@ def test_single_precision_is_announced_once():
     )
     assert done.stderr.count("UserWarning") == 1
     assert 'jax.config.update("jax_enable_x64", True)' in done.stderr
+
+
+def test_a_boolean_is_no_number():
+    for flag in (jax.numpy.array(True), jax.numpy.bool_(False)):
+        with pytest.raises(TypeError, match=r"BalancedMode: a = .* is a boolean \(state\); pass a number"):
+            ls.BalancedMode(s=2.0)(0.0, flag)
+        with pytest.raises(TypeError, match=r"BalancedMode: s = .* is a boolean"):
+            ls.BalancedMode(s=flag)
+    flags = jax.numpy.array([True, False])
+    assert ls.BalancedMode(s=2.0)(0.0, flags)["a"].tolist() == [1.0, 0.0]

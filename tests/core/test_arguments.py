@@ -102,6 +102,13 @@ def test_small_arrays_are_shown_by_their_numbers():
 
 
 @pytest.mark.parametrize("flag", [True, np.True_])
+def test_a_boolean_is_no_seed(flag):
+    for call in (lambda: ls.TwoLayer.init(3, 2, rng=flag), lambda: ls.phases.wishart(3, 4, rng=flag)):
+        with pytest.raises(TypeError, match="rng = True must be None, an integer"):
+            call()
+
+
+@pytest.mark.parametrize("flag", [True, np.True_])
 def test_a_boolean_is_no_number(flag):
     flow, z0 = ls.TwoLayer(y=1.0, x=[1.0]), ([0.5], [[0.5]])
     cases = {

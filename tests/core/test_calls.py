@@ -82,12 +82,33 @@ def test_one_time_has_the_bits_of_the_same_time_among_several(name):
 
 def test_a_power_of_one_time_is_seen():
     class Squared(ls.BalancedMode):
+        one_number = True
+
         def solution(self, xp, t, z0, shared=None):
             return self.State(z0.a * t**2)  # pow for a number, a product in an array
 
     drawn = 10.0 ** np.random.default_rng(0).uniform(-5, 5, 20_000)
     times = [t for t in drawn if t**2 != t * t]
     assert differences(Squared(s=1.0), (1.0,), times[:3]) == ({"a"} if times else set())
+
+
+@pytest.mark.parametrize("base", [ls.BalancedMode, ls.DeepMode, ls.TwoLayer, ls.HiddenMode])
+def test_a_subclass_with_its_own_formula_of_time_gets_arrays(base):
+    class Own(base):
+        def solution(self, xp, t, z0, shared=None):
+            assert t[..., None].shape == (*t.shape, 1)
+            return super().solution(xp, t, z0)
+
+    class Named(base):
+        """A subclass without a formula."""
+
+    for flow, z0 in draws(base, 2):
+        own, named = (cls(**flow.parameters()) for cls in (Own, Named))
+        for t in (1.0, [1.0]):
+            assert all(np.array_equal(v, w) for v, w in zip(own(t, z0).state, flow(t, z0).state, strict=True))
+        assert base.one_number
+        assert named.one_number
+        assert not own.one_number
 
 
 # conditions and solution share what they compute from the start
@@ -126,6 +147,23 @@ def test_views_of_what_the_caller_may_change_are_copied_too():
     flow = ls.BalancedMode(s=view)
     s[0] = -1.0
     assert flow.s.tolist() == [1.0, 2.0]
+
+
+def test_an_array_that_was_frozen_after_a_view_was_taken_is_copied():
+    s = np.array([1.0, 2.0])
+    view = s[:]
+    s.flags.writeable = False
+    flow = ls.BalancedMode(s=s)
+    view[0] = -1.0
+    assert flow.s.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda flow: pickle.loads(pickle.dumps(flow))])
+def test_copies_of_a_flow_own_read_only_parameters(copied):
+    flow = copied(ls.BalancedMode(s=[1.0, 2.0]))
+    with pytest.raises(ValueError, match="read-only"):
+        flow.s[0] = 5.0
+    assert flow(1.0, 0.1)["loss"].tolist() == ls.BalancedMode(s=[1.0, 2.0])(1.0, 0.1)["loss"].tolist()
 
 
 def test_parameters_that_are_owned_already_are_not_copied_again():

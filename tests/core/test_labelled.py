@@ -104,3 +104,45 @@ def test_axes_named_like_variables_or_times_get_names_of_their_own():
     assert dataset["w"].dims == ("t", "t_axis", "w_axis")
     assert dataset["parameter_rate"].dims == ("w_axis",)
     assert dataset["w"].shape == (3, 4, 2)
+
+
+def networks():
+    """Return trajectories of networks by name, with the axes of their values besides time."""
+    rng = np.random.default_rng(0)
+
+    def drawn(*shape):
+        return 0.3 * rng.normal(size=shape)
+
+    data, t = (drawn(6, 2), drawn(6, 3)), [0.0, 1.0]
+    common = {"map": ("n_out", "n_in"), "singular_values": ("mode",), "loss": ()}
+    layers = {"w1": ("unit1", "n_in"), "w2": ("unit2", "unit1"), "w3": ("n_out", "unit2")}
+    biases = {"b1": ("unit1",), "b2": ("unit2",), "b3": ("n_out",), "offset": ("n_out",)}
+    samples = common | {"train_loss": ()}
+    one = samples | {"w1": ("n_out", "n_in"), "test_loss": ()}
+    zeros = [np.zeros(4), np.zeros(5), np.zeros(3)]
+    heads = {"value": ("head",), "key": ("head", "token"), "query": ("head", "token")}
+    merged = {"value": ("head",), "key_query": ("head", "token", "token_2")}
+    return {
+        "biases": (ls.solve([drawn(4, 2), drawn(5, 4), drawn(3, 5)], data, t, bias=zeros), layers | biases | samples),
+        "one layer": (ls.solve([drawn(3, 2)], data, [t], test=data), one),
+        "heads": (ls.solve([drawn(4), drawn(4, 3), drawn(4, 3)], np.eye(3), t, context=20), heads | common),
+        "merged heads": (ls.solve([drawn(4), drawn(4, 3, 3)], np.eye(3), 1.0, context=20), merged | common),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["biases", "one layer", "heads", "merged heads"])
+def test_values_of_a_network_have_their_axes(name):
+    traj, axes = networks()[name]
+    data = traj.to_xarray()
+    lead = {0: (), 1: ("t",), 2: ("t0", "t1")}[traj.t.ndim]
+    assert {key: data[key].dims for key in data.data_vars} == {key: (*lead, *own) for key, own in axes.items()}
+    assert all(np.array_equal(data[key].values, traj[key]) for key in axes)
+    assert np.array_equal(data["t"].values, traj.t)
+    assert data.attrs["route"] == traj.route
+
+
+def test_names_of_a_network_are_chosen():
+    traj, _ = networks()["biases"]
+    assert traj.to_xarray("ntk", "loss")["ntk"].dims == ("t", "sample_output", "sample_output_2")
+    with pytest.raises(KeyError, match="solve: observable = 'los' is unknown"):
+        traj.to_xarray("los")

@@ -51,9 +51,9 @@ def test_no_message_about_a_start_is_long(cls):
         (lambda v: ls.integrate(ls.BalancedMode(s=1.0), 1.0, 0.1, rtol=v), ("rtol = ndarray of shape (27, 37) must",)),
         (lambda v: ls.descend(ls.BalancedMode(s=1.0), 1.0, 0.1, step=v), ("step = ndarray of shape (27, 37) must",)),
         (lambda v: ls.ensemble((v, v), 3, 1.0), ("factory = tuple of 2 (ndarray of shape (27, 37), ndarray of",)),
-        (lambda v: ls.ensemble(len, 3, 1.0, threads=v), ("threads = ndarray of shape (27, 37) must",)),
+        (lambda v: ls.ensemble(max, 3, 1.0, threads=v), ("threads = ndarray of shape (27, 37) must",)),
         (lambda v: ls.sweep(lambda s: s, s=[1.0], block=v), ("block = ndarray of shape (27, 37) must",)),
-        (lambda v: ls.ensemble(len, v, 1.0), ("members = ndarray of shape (27, 37) must",)),
+        (lambda v: ls.ensemble(max, v, 1.0), ("members = ndarray of shape (27, 37) must",)),
         (lambda v: ls.card(v), ("ndarray of shape (27, 37) is not a flow",)),
         (lambda v: ls.sweep(v, s=[1.0]), ("observe = ndarray of shape (27, 37)",)),
         (lambda v: ls.phases.slopes(v.tolist()), ("exponents = [[0.0,",)),
@@ -214,6 +214,25 @@ def test_a_law_of_a_network_is_pickled_with_its_network(bias):
         (
             lambda: ls.solve(([0.1], [np.eye(2)]), (np.ones((5, 3, 2)), np.ones((5, 3))), 1.0, context=1.5),
             "solve: context = 1.5 must be a whole number (tokens before the query); round it",
+        ),
+        (lambda: ls.ntk.correlation("np", [4, 5], 0.0), "correlation: xp = 'np' must be a namespace of arrays"),
+        (
+            lambda: ls.ntk.correlation([4, 5], 0.0),
+            "correlation: missing a required argument: 'slope'; call correlation(xp, widths, slope)",
+        ),
+        (
+            lambda: ls.verify(ls.TwoLayer(y=1.0)),
+            "verify: z0 = None must be a state (start of the network; only a law has none); pass TwoLayer.State(u, w)",
+        ),
+        (
+            lambda: ls.laws.FinalKernel([np.ones((3, 2)), np.ones((1, 3))], target=[1.0, 0.0], rates=[1.0, 1.0]),
+            "FinalKernel: start = layers of shapes [(3, 2), (1, 3)] must be square and of one size (layers at the "
+            "start, over sigma); fill the layers with zeros, or use FinalKernel.of([W1, W2], (X, Y))",
+        ),
+        (
+            lambda: ls.solve((np.ones(2), np.ones((2, 3)), np.ones((2, 4))), np.eye(3), 1.0, context=9),
+            "solve: query has shape (2, 4) but must be (2, 3) (shape of key, (heads, d)); give key and query one row "
+            "for each head, with the length of a token",
         ),
         (lambda: ls.learn("digits"), "learn: dataset = 'digits' must be a Dataset (a problem); pass ls.data.load(...)"),
     ],

@@ -367,12 +367,28 @@ def leaky_modes(rng, count):
     return Leaky(s=flow.s), z0
 
 
-def test_values_that_are_not_finite_are_refused_with_their_tile():
-    values = held(leaky_modes, 900, 300, ("leaky",))["leaky"]
-    lost = (~np.isfinite(values[:, :300])).sum(axis=-1)
-    worst = lost.argmax()
-    with pytest.raises(ValueError, match=rf"leaky = nan or inf for {lost[worst]} of the members 0 to 299 \(tile 0\)"):
+def test_values_that_are_not_finite_are_refused_with_tile_and_member():
+    bad = ~np.isfinite(held(leaky_modes, 900, 300, ("leaky",))["leaky"][:, :300])
+    worst = bad.sum(axis=-1).argmax()
+    tile = rf"leaky = nan or inf for {bad[worst].sum()} of the members 0 to 299 \(tile 0\)"
+    with pytest.raises(ValueError, match=rf"{tile}, first for member {bad[worst].argmax()}, at t"):
         ls.ensemble(leaky_modes, 900, T, observe="leaky", rng=0, tile=300)
+
+
+def test_the_first_member_that_a_flow_refuses_is_named():
+    def networks(rng, count):
+        first = np.tile(np.diag([0.1, 0.1]), (count, 1, 1))
+        last = first.copy()
+        if rng.bit_generator.seed_seq.spawn_key == (2,):
+            first[[37, 80]] = np.diag([0.1, 0.4]), np.diag([0.1, 4.0])
+        return ls.WhitenedTwoLayer(target=np.eye(2)), ls.WhitenedTwoLayer.of(first, last)
+
+    distance = r"WhitenedTwoLayer: distance of the imbalance from two eigenvalues = 0.779"  # 1 for member 280
+    with pytest.raises(ensembles.BlockError, match=rf"members 200 to 299 failed: NotExact: member 237: {distance}"):
+        ls.ensemble(networks, 1000, T, tile=100, rng=0)
+    fine = np.diag([0.1, 0.1])
+    with pytest.raises(ls.NotExact, match=distance):  # alone
+        ls.WhitenedTwoLayer(target=np.eye(2))(1.0, ls.WhitenedTwoLayer.of(np.diag([0.1, 0.4]), fine))
 
 
 @pytest.mark.parametrize("refined", [False, True], ids=["held", "refined"])
@@ -444,7 +460,8 @@ def test_overflow_is_an_error():
         ({"observe": None}, ValueError, "observe = None must be names"),
         ({"observe": np.array(3)}, ValueError, "observe = 3 must be names"),
         ({"reduce": 3}, TypeError, "reduce = 3 must be a name"),
-        ({"factory": BalancedMode(s=1.0)}, TypeError, "must be callable, of rng and count"),
+        ({"factory": BalancedMode(s=1.0)}, TypeError, r"must be callable as factory\(rng, count\)"),
+        ({"factory": lambda rng: None}, TypeError, r"factory = <function .* must be callable as factory\(rng, count\)"),
         ({"observe": ("loss", "loss")}, ValueError, "must not repeat"),
         ({"reduce": "meen"}, ValueError, "did you mean 'mean'"),
         ({"reduce": ()}, ValueError, "at least one reduction"),

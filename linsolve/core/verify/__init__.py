@@ -161,6 +161,9 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
         raise ValueError("verify: checks = [] must name at least one (statements to prove); leave it out for all")
     for name in names:
         choice("verify", "check", name, CHECKS)
+    if z0 is None and isinstance(flow, Flow):
+        made = f"{type(flow).__name__}.State({', '.join(flow.axes)})"
+        raise ValueError(f"verify: z0 = None must be a state (start of the network; only a law has none); pass {made}")
     case = prepare(flow, z0, int(dps))
     found = [(name, _checked(case, name)) for name in names]
     rows = tuple(Check(name, *row) for name, row in found if row is not None)

@@ -131,6 +131,11 @@ class DeepStart(Expansion):
     rates: Any = parameter(r"\eta_\ell", "learning rates", domain="(0, inf)", axes=("layer",))
 
     def __post_init__(self) -> None:
+        if isinstance(self.start, list | tuple):
+            shapes = [shape for layer in self.start if (shape := getattr(layer, "shape", None)) is not None]
+            if len(set(shapes)) > 1:
+                fix = f"fill the layers with zeros, or use {type(self).__name__}.of([W1, W2], (X, Y))"
+                refuse(self, "start", f"layers of shapes {shapes}", "must be square and of one size", fix)
         super().__post_init__()
         check_range(self)
         check_direction(self)

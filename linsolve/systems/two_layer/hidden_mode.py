@@ -79,6 +79,7 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
 
     axes: ClassVar = {"w": ("d",), "h": ("d",)}
     norms: ClassVar = ("w_norm", "h_norm")
+    one_number: ClassVar[bool] = True
     weight: ClassVar[float] = 0.5
     pace: ClassVar[float] = 0.25  # p and q of equal layers then have no factor of sqrt(2)
 

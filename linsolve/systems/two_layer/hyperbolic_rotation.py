@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, two_prod
-from linsolve.numerics.scalar import full_like, integral_of_decay, smallest, unless, where
+from linsolve.numerics.scalar import full_like, integral_of_decay, power, smallest, unless, where
 
 __all__ = [
     "Rotation",
@@ -102,7 +102,7 @@ def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
     """Return `RotationStart.mild`."""
     if arithmetic.is_object(xp):
         return xp.zeros_like(p + q) != 0
-    low, high = 1 / 2.0**99, 2.0**99
+    low, high = 1 / power(xp, 99), power(xp, 99)
     # compare g and y separately: their product may overflow
     return (p > low) & (p < high) & (q > low) & (q < high) & (xp.abs(g) < high) & (xp.abs(y) < high)
 
@@ -110,7 +110,7 @@ def _mild(xp: Any, p: Any, q: Any, g: Any, y: Any) -> Any:
 def unit_for(xp: Any, tiny: Any, like: Any) -> Any:
     """Return the unit: ``2^540`` where the initial weights are `tiny` (below ``2^-50``), else 1."""
     one = full_like(xp, like, 1)
-    return one if arithmetic.is_object(xp) else unless(xp, tiny, one, 2.0**540)
+    return one if arithmetic.is_object(xp) else unless(xp, tiny, one, power(xp, 540))
 
 
 class Rotation(NamedTuple):
@@ -157,9 +157,9 @@ def _age(xp: Any, t: Any, start: RotationStart) -> tuple[Any, Any]:
     if arithmetic.is_object(xp):
         endless = (c == 0) & xp.isinf(age)
         return unless(xp, endless, age, 0), endless
-    flat = ~start.mild & (c < 1 / 2.0**960)
+    flat = ~start.mild & (c < 1 / power(xp, 960))
     endless = flat & xp.isinf(age)
-    end = unless(xp, start.mild, 1000 / unless(xp, flat, c), 2.0**700)
+    end = unless(xp, start.mild, 1000 / unless(xp, flat, c), power(xp, 700))
     age = where(xp, ~flat & (age > end), end, age)
     return unless(xp, endless, age, 0), endless
 
@@ -174,7 +174,7 @@ def _decay(xp: Any, age: Any, start: RotationStart) -> tuple[Any, Any]:
         main = xp.exp(-2 * c.hi * age)
         return main, xp.ones_like(main)
     less = unless(xp, start.mild, full_like(xp, c.hi, -1), -2)
-    shift = unless(xp, age > 2.0**900, full_like(xp, age, 1), 2.0**500)  # two_prod overflows beyond 2^996
+    shift = unless(xp, age > power(xp, 900), full_like(xp, age, 1), power(xp, 500))  # two_prod overflows beyond 2^996
     _, error = two_prod(xp, c.hi * shift, age / shift)
     main = xp.exp(less * c.hi * age) * (1 + less * (error + c.lo * age))
     return main, unless(xp, start.mild, main)
@@ -266,11 +266,12 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     high = unless(xp, high == 0, high)
     tame = low > 0
     if not arithmetic.is_object(xp):
-        tame = (low > unit / 2.0**700) & (low / unit > om / 2.0**600)
+        tame = (low > unit / power(xp, 700)) & (low / unit > om / power(xp, 600))
     span = where(xp, tame, om, 1)
     slow, fast, both = (span / where(xp, tame, v / unit, 1) for v in (low, high, low + high))
     if not arithmetic.is_object(xp):
-        tame = tame & ((slow / 2.0**380) * (fast / 2.0**380) < 1) & (high / 2.0**700 < low)
+        large = power(xp, 380)
+        tame = tame & ((slow / large) * (fast / large) < 1) & (high / power(xp, 700) < low)
     # on the stable manifold of the saddle e and low vanish together, with ratio 1
     fade = unless(xp, endless, unless(xp, low == 0, e / unless(xp, low == 0, low)), 0)
     sign = unless(xp, back, full_like(xp, e, 1), -1)
@@ -279,8 +280,8 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     left, turned = fade * (kernel * om / high), where(xp, tame, both, 0)
     done = sign * (left * left + share * share)
     return Rotation(
-        up=_ratio(xp, root_n / unit, root_d, start.mild & ~back),
-        down=_ratio(xp, root_d / unit, root_n, start.mild & ~back),
+        up=_ratio(xp, _in_unit(xp, root_n, unit), root_d, start.mild & ~back),
+        down=_ratio(xp, _in_unit(xp, root_d, unit), root_n, start.mild & ~back),
         lift=sign * where(xp, tame, slow, 0) * where(xp, tame, fast, 0),
         bend=sign * (turned * turned),
         fade=fade * unit / high,
@@ -290,9 +291,14 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     )
 
 
+def _in_unit(xp: Any, x: Any, unit: Any) -> Any:
+    """Return ``x / unit``; the compiler of JAX divides by the product of two divisors, which would overflow."""
+    return x * unless(xp, unit != 1, unit, 1 / power(xp, 540)) if arithmetic.is_jax(xp) else x / unit
+
+
 def _ratio(xp: Any, x: Any, y: Any, simple: Any) -> Any:
     """Return ``x/y``, replaced by a finite number where the quotient overflows or nearly does."""
-    return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / 2.0**1000), y)
+    return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / power(xp, 1000)), y)
 
 
 def tangent_kernel(xp: Any, b: Rotation, start: RotationStart) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -78,6 +78,8 @@ class LazyTwoLayer(TwoLayer):
     alpha: Any = parameter(r"\alpha", "scale of the output", domain="(0, inf)", typical=(0.1, 10.0))
     u0: Any = parameter("u_0", "second layer of the reference", typical=(-1.0, 1.0), axes=("d",))
     w0: Any = parameter("W_0", "first layer of the reference", typical=(-1.0, 1.0), axes=("d", "d0"))
+
+    one_number: ClassVar[bool] = True
 
     # the problem
 

@@ -16,7 +16,7 @@ from linsolve.core.parameters import parameter
 from linsolve.core.step_rules import Rule
 from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
-from linsolve.numerics.scalar import unless
+from linsolve.numerics.scalar import power, unless
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
     RotationStart,
@@ -211,7 +211,7 @@ class TwoLayerOrder(Map):
         scale = DoubleDouble(xp, self.gamma) * self.rho
         f0 = (DoubleDouble(xp, z0.P) - z0.Q) * scale / rates
         about = *(xp.sqrt(v) * xp.abs(self.gamma) * self.rho for v in (z0.P, z0.Q)), self._coupling(xp)
-        tiny = (xp.maximum(*about[:2]) < 1 / 2.0**400) & (xp.abs(scale.hi) < 2.0**200)
+        tiny = (xp.maximum(*about[:2]) < 1 / power(xp, 400)) & (xp.abs(scale.hi) < power(xp, 200))
         unit = unit_for(xp, tiny, about[0])
         size = scale.scaled(xp.where(self.gamma < 0, -unit, unit))
         p, q = DoubleDouble(xp, z0.P).sqrt() * size, DoubleDouble(xp, z0.Q).sqrt() * size

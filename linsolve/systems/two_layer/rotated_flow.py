@@ -27,7 +27,6 @@ class TwoRotatedLayers(Map):
     """
 
     forward_complete: ClassVar[bool] = True
-    one_number: ClassVar[bool] = True
     weight: ClassVar[float] = 1
     pace: ClassVar[float] = 1
     norms: ClassVar[tuple[str, str]]  # names of the observables for the norms of the layers

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import column, full_like, smallest, unless, where
+from linsolve.numerics.scalar import column, full_like, power, smallest, unless, where
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
     RotationStart,
@@ -135,8 +135,9 @@ class Layers(NamedTuple):
 
 def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
     """Return the unit; `largest` is the largest entry of the layers in units of p and q, `gamma` the output scale."""
-    small = (largest < 1 / 2.0**50) & (largest * gamma < 1 / 2.0**50)
-    return unit_for(xp, small & ((largest < 1 / 2.0**400) | (largest * gamma < 1 / 2.0**400)), largest * gamma)
+    most, least = 1 / power(xp, 50), 1 / power(xp, 400)
+    small = (largest < most) & (largest * gamma < most)
+    return unit_for(xp, small & ((largest < least) | (largest * gamma < least)), largest * gamma)
 
 
 def half(xp: Any, x: Any) -> Any:
@@ -201,12 +202,12 @@ def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign
     far = length(xp, v)
     useless, grow = (far == 0) | (start.gamma == 0), full_like(xp, far, 1)
     if not arithmetic.is_object(xp):  # scale subnormal numbers; count products that underflow as a magnitude
-        grow = unless(xp, far < 1 / 2.0**900, grow, 2.0**600)
+        grow = unless(xp, far < 1 / power(xp, 900), grow, power(xp, 600))
         v, rest = v * column(grow), rest * column(grow)
         far = length(xp, v)
-        least, other = far * 2.0**450, length(xp, rest) / 2.0**450
+        least, other = far * power(xp, 450), length(xp, rest) / power(xp, 450)
         useless = useless | (other > least) | (other * length(xp, start.u) > least)
-        spread = spread + 1 / 2.0**1000
+        spread = spread + 1 / power(xp, 1000)
     safe = unless(xp, useless, far)
     gamma = unless(xp, start.gamma == 0, start.gamma)
     along = v / column(safe)
@@ -219,4 +220,4 @@ def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign
 
 def usable(xp: Any, bound: Any) -> Any:
     """Return a finite error bound, also where its value overflows; inf stays reserved for forms that fail."""
-    return bound if arithmetic.is_object(xp) else xp.minimum(bound, full_like(xp, bound, 1.7e308))
+    return bound if arithmetic.is_object(xp) else xp.minimum(bound, full_like(xp, bound, 1.7 * power(xp, 1023)))

@@ -85,6 +85,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         w: Any
 
     axes: ClassVar = {"u": ("d",), "w": ("d", "d0")}
+    one_number: ClassVar[bool] = True
     norms: ClassVar = ("u_norm", "h_norm")
     rules: ClassVar = ("momentum", "decay", "samples")
 

@@ -221,6 +221,8 @@ def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalan
     value, vector = xp.linalg.eigh(whole)
     value, noise = value[..., None, :], noise[..., None, None]
     used = value > noise * xp.max(xp.abs(value), axis=-1, keepdims=True)
+    # |Q_j|^2 >= |Q_j^T J Q_j| = |total|: a weaker column comes from the state's distance from the class
+    used = used & (2 * value >= xp.abs(kind.total)[..., None, None])
     count = xp.max(xp.sum(xp.astype(used, xp.float64), axis=-1))
     last = slice(value.shape[-1] - max(1, int(arithmetic.to_numpy(count))), None)
     used, value, vector = used[..., last], value[..., last], vector[..., last]

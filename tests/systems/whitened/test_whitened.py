@@ -56,6 +56,30 @@ def test_residual_at_fifty_digits_from_a_start_in_doubles(lam):
         assert np.abs(arithmetic.to_numpy((a - b) / (2 * h) - v)).max() < 1e-22
 
 
+def test_weights_of_rank_one_in_doubles_are_followed_in_fifty_digits():
+    xp = arithmetic.precise(50)
+    for seed in range(25):  # the second singular value is the rounding error of the doubles, its imbalance another one
+        rng = np.random.default_rng(seed)
+        a, b, c = rng.normal(size=(3, 2))
+        first, last = np.outer(a, b) / np.linalg.norm(b), np.outer(c, a) / np.linalg.norm(c)
+        flow = WhitenedTwoLayer(rng.normal(size=(2, 2)))
+        found = flow(0.7, flow.of(xp.asarray(first), xp.asarray(last)))
+        for exact, double in zip(found.state, flow(0.7, flow.of(first, last)).state, strict=True):
+            np.testing.assert_allclose(arithmetic.to_numpy(exact), double, rtol=0, atol=1e-12 * np.abs(double).max())
+
+
+@pytest.mark.parametrize(("total", "weak"), [(3.8e-4, 4e-7), (-2.2e-4, 7e-7)])
+def test_a_mode_too_weak_for_the_imbalance_is_the_distance_from_the_class(total, weak):
+    rng = np.random.default_rng(1)
+    u, v = (np.linalg.qr(rng.normal(size=(n, n)))[0] for n in (2, 3))
+    ahead, behind = (np.diag([np.sqrt(1 + max(lam, 0)), np.sqrt(weak / 2)]) for lam in (-total, total))
+    first, last = ahead @ u.T, v[:, :2] @ behind
+    flow = WhitenedTwoLayer(rng.normal(size=(3, 2)))
+    found = flow(1.5, flow.of(first, last))["product"]
+    wanted = simulated(flow.target, first, last, np.asarray([1.5]))[0]
+    assert np.abs(found - wanted).max() < 20 * weak
+
+
 # the first is proved with all other flows
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(3))
