@@ -11,8 +11,8 @@ from linsolve.core.arguments import number, shown
 from linsolve.core.network_arguments import read
 from linsolve.solvability.activation import read_activation
 from linsolve.solvability.architectures import recognized
-from linsolve.solvability.branches import Branches
-from linsolve.solvability.branches_verdict import judge_branches
+from linsolve.solvability.branched.branches import Branches
+from linsolve.solvability.branched.verdict import judge_branches
 from linsolve.solvability.decision import judge
 from linsolve.solvability.equivalent import directions
 from linsolve.solvability.generalization import generalization

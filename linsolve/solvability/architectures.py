@@ -7,8 +7,8 @@ from typing import Any
 from linsolve.core.arguments import shown
 from linsolve.solvability.activation import read_activation
 from linsolve.solvability.adapters import adapted
-from linsolve.solvability.branches import Branches
-from linsolve.solvability.branches_read import is_branched, read_branches
+from linsolve.solvability.branched.branches import Branches
+from linsolve.solvability.branched.read import is_branched, read_branches
 from linsolve.solvability.equivalent import Equivalent
 from linsolve.solvability.heads import attending
 from linsolve.solvability.rank_one import Heads, read_heads

@@ -15,8 +15,8 @@ from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.activation import read_activation
 from linsolve.solvability.architectures import recognized
-from linsolve.solvability.branches import Branches
-from linsolve.solvability.branches_trajectory import solve_branches
+from linsolve.solvability.branched.branches import Branches
+from linsolve.solvability.branched.trajectory import solve_branches
 from linsolve.solvability.departure import departure, map_match
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.held_out import read_test, test_loss

@@ -11,9 +11,9 @@ from linsolve.core.json_text import json_text
 from linsolve.core.network_arguments import TOLERANCE
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
+from linsolve.solvability.branched.fusion import FusionLaw
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.directions import Directions
-from linsolve.solvability.fusion import FusionLaw
 from linsolve.solvability.generalization import Generalization
 from linsolve.solvability.laws import NearLaw
 from linsolve.solvability.matches import Match

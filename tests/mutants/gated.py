@@ -3,9 +3,9 @@
 import numpy as np
 
 import linsolve as ls
-from linsolve.solvability.branches import Branches
+from linsolve.solvability.branched.branches import Branches
+from linsolve.solvability.branched.race import Race
 from linsolve.solvability.conditions import Condition
-from linsolve.solvability.race import Race
 from mutants import Mutant
 
 

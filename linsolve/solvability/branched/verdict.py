@@ -10,12 +10,12 @@ import numpy as np
 from linsolve.core.arguments import number
 from linsolve.core.network_arguments import read_tolerance
 from linsolve.core.reduced_network import reduced
-from linsolve.solvability.branches import Branch, Branches
-from linsolve.solvability.branches_trajectory import followed, heads_of
+from linsolve.solvability.branched.branches import Branch, Branches
+from linsolve.solvability.branched.fusion import fusion_law
+from linsolve.solvability.branched.race import Race
+from linsolve.solvability.branched.trajectory import followed, heads_of
 from linsolve.solvability.conditions import Assessment, Condition, assess
 from linsolve.solvability.decision import judged
-from linsolve.solvability.fusion import fusion_law
-from linsolve.solvability.race import Race
 from linsolve.solvability.verdict import Verdict
 
 __all__ = ["judge_branches"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from linsolve.core.arguments import Interval, known_array, refuse_beyond_memory, refuse_shape, shown
 from linsolve.core.network_arguments import coarsest
-from linsolve.solvability.branches import Branch, Branches
+from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.systems.gated.branched_weights import Wire
 
 __all__ = ["is_branched", "read_branches"]

@@ -13,11 +13,11 @@ from linsolve.core.flow import Flow
 from linsolve.core.integrate import integrate
 from linsolve.core.network_arguments import read_tolerance
 from linsolve.core.trajectory import Deferred, read_only
-from linsolve.solvability.branches import Branch, Branches
+from linsolve.solvability.branched.branches import Branch, Branches
+from linsolve.solvability.branched.race import Race
 from linsolve.solvability.conditions import Condition
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.problem import LEAST, Problem
-from linsolve.solvability.race import Race
 from linsolve.solvability.routes import by_closed_form
 from linsolve.solvability.trajectory import NetworkTrajectory
 

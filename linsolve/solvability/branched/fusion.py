@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve.core.query import NotExact
-from linsolve.solvability.branches import Branches
+from linsolve.solvability.branched.branches import Branches
 from linsolve.solvability.conditions import Condition
 from linsolve.systems.gated.unimodal_bias import UnimodalBias
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from linsolve.core.network_arguments import EPS
 from linsolve.core.reduced_network import norm
-from linsolve.solvability.branches import Branch, Branches
+from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.solvability.conditions import Assessment, Condition
 from linsolve.solvability.matches import Match
 from linsolve.systems.gated.neural_race import NeuralRace

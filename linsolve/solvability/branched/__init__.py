@@ -1,0 +1,1 @@
+"""Networks of two-layer branches: gated networks and late fusion."""
