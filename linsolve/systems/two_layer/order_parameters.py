@@ -217,9 +217,13 @@ class TwoLayerOrder(Map):
         p, q = DoubleDouble(xp, z0.P).sqrt() * size, DoubleDouble(xp, z0.Q).sqrt() * size
         return RotationStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[RotationStart, Rotation]:
+    def begun(self, xp: Any, z0: Any) -> RotationStart:
+        """Return the initial values of the rotation."""
+        return self._start(xp, z0)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: RotationStart | None = None) -> tuple[RotationStart, Rotation]:
         """Return the initial values of the rotation, and the rotation at times `t`."""
-        start = self._start(xp, z0)
+        start = begun or self._start(xp, z0)
         return start, rotation(xp, t, start)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:

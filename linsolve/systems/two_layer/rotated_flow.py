@@ -52,9 +52,13 @@ class TwoRotatedLayers(Map):
         """Return the squared residual times the weight of the loss, shape batch."""
         return self.residual(xp, z) ** 2 * self.weight
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[LayersStart, Layers]:
+    def begun(self, xp: Any, z0: Any) -> LayersStart:
+        """Return the initial values."""
+        return self._start(xp, z0)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: LayersStart | None = None) -> tuple[LayersStart, Layers]:
         """Return the initial values, and the layers at times `t`."""
-        start = self._start(xp, z0)
+        start = begun or self._start(xp, z0)
         return start, Layers.at(xp, t * self.pace, start)
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
