@@ -120,6 +120,7 @@ class Flow(Parametrized):
     otherwise: ClassVar[str] = "use integrate(flow, t, z0) for this start"
     declared: ClassVar[Mapping[str, Any]]
     sharing: ClassVar[tuple[str, ...]]
+    beginning: ClassVar[tuple[str, ...]]
     _last: ClassVar[Last]  # one per flow
 
     def __post_init__(self) -> None:
@@ -131,8 +132,9 @@ class Flow(Parametrized):
         _refuse_misdeclared(cls)
         marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
-        methods = {name: inspect.signature(getattr(cls, name)).parameters for name in ("solution", "along")}
-        cls.sharing = tuple(name for name, parameters in methods.items() if "shared" in parameters)
+        methods = {name: inspect.signature(getattr(cls, name)).parameters for name in ("solution", "along", "shared")}
+        cls.sharing = tuple(name for name in ("solution", "along") if "shared" in methods[name])
+        cls.beginning = tuple(name for name in ("solution", "shared") if "begun" in methods[name])
 
     # the three statements of the problem
 
@@ -164,8 +166,8 @@ class Flow(Parametrized):
     def begun(self, xp: Any, z0: Any) -> Any:
         """Return the quantities of the closed form that do not depend on time; a flow keeps those of its last start.
 
-        They are passed to `shared`, or to a `solution` that does not use `shared`, as a last parameter ``begun=None``;
-        where it is None, the method evaluates them itself. The default None passes nothing.
+        `shared` and `solution` may have a last parameter ``begun=None`` for them, and evaluate them themselves if it is
+        None.
         """
         return None
 

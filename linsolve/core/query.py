@@ -269,13 +269,13 @@ def closed_form(problem: Problem, clock: Any) -> Any:
     flow, z0, found = _begun(problem)
     if flow.one_number and problem.xp is np and not problem.batch and clock.size == 1:
         clock = np.float64(clock.item())
-    given = problem.xp, clock, z0
+    given, begun = (problem.xp, clock, z0), {name: {"begun": found} for name in flow.beginning}
     if "solution" not in flow.sharing:
-        return flow.solution(*given) if found is None else flow.solution(*given, found)
-    shared = flow.shared(*given) if found is None else flow.shared(*given, found)
+        return flow.solution(*given, **begun.get("solution", {}))
+    shared = flow.shared(*given, **begun.get("shared", {}))
     if problem.shared is not None:
         problem.shared[0] = shared
-    return flow.solution(*given, shared)
+    return flow.solution(*given, shared, **begun.get("solution", {}))
 
 
 def _begun(problem: Problem) -> tuple[Any, Any, Any]:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.numerics.scalar import column, full_like, unless, where
+from linsolve.arithmetic import holds
+from linsolve.numerics.scalar import column, full_like, largest, total, unless, where
 
 __all__ = ["DoubleDouble", "cosine", "length", "power_of_two", "two_prod", "two_sum"]
 
+_LARGE, _SMALL = 2.0**400, 2.0**-400  # sizes between them have squares far inside the range of doubles
 _FEW = 64  # so many numbers are added faster as floats of Python than in arrays
 
 
@@ -120,7 +122,7 @@ def _scale(xp: Any, size: Any) -> Any:
     one = full_like(xp, size, 1)
     if arithmetic.is_object(xp):
         return one
-    return unless(xp, size >= 2.0**400, unless(xp, size <= 1 / 2.0**400, one, 2.0**600), 1 / 2.0**600)
+    return unless(xp, size >= _LARGE, unless(xp, size <= _SMALL, one, 2.0**600), 1 / 2.0**600)
 
 
 def length(xp: Any, v: Any) -> Any:
@@ -133,9 +135,12 @@ def length(xp: Any, v: Any) -> Any:
     >>> round(float(length(np, np.array([3e200, 4e200]))) / 1e200, 6)  # the squares would overflow
     5.0
     """
-    factor = _scale(xp, xp.max(xp.abs(v), axis=-1))
+    size = largest(xp, xp.abs(v))
+    if xp is np and not holds((size >= _LARGE) | (size <= _SMALL)):
+        return np.sqrt(total(np, v * v))
+    factor = _scale(xp, size)
     scaled = v * column(factor)
-    return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
+    return xp.sqrt(total(xp, scaled * scaled)) / factor
 
 
 def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any:

@@ -13,11 +13,13 @@ __all__ = [
     "column",
     "full_like",
     "integral_of_decay",
+    "largest",
     "log1p_ratio",
     "logistic",
     "phi",
     "root_of_twice",
     "smallest",
+    "total",
     "unless",
     "where",
 ]
@@ -38,7 +40,8 @@ def where(xp: Any, flag: Any, yes: Any, no: Any) -> Any:
     (3.0, [2.0, 3.0])
     """
     if type(flag) is np.bool_ and isinstance(yes, _NUMBER) and isinstance(no, _NUMBER):
-        return np.float64(yes if flag else no)
+        found = yes if flag else no
+        return found if type(found) is np.float64 else np.float64(found)
     return xp.where(flag, yes, no)
 
 
@@ -50,6 +53,16 @@ def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:
 def full_like(xp: Any, x: Any, value: float) -> Any:
     """Return `value` in the shape of `x`: ``xp.full_like``, or one number of NumPy for one number."""
     return np.float64(value) if type(x) is np.float64 else xp.full_like(x, value)
+
+
+def total(xp: Any, v: Any) -> Any:
+    """Return ``xp.sum(v, axis=-1)``, of few numbers of NumPy in half the time."""
+    return np.add.reduce(v, axis=-1) if xp is np else xp.sum(v, axis=-1)
+
+
+def largest(xp: Any, v: Any) -> Any:
+    """Return ``xp.max(v, axis=-1)``, of few numbers of NumPy in half the time."""
+    return np.maximum.reduce(v, axis=-1) if xp is np else xp.max(v, axis=-1)
 
 
 def column(x: Any) -> Any:
@@ -130,9 +143,11 @@ def smallest(xp: Any, *candidates: tuple[Any, Any]) -> Any:
     [10.0, 20.0]
     """
     bound, value = candidates[0]
-    for other_bound, other in candidates[1:]:
+    for k, (other_bound, other) in enumerate(candidates[1:], 2):
         better = other_bound < bound
-        value, bound = where(xp, better, other, value), where(xp, better, other_bound, bound)
+        value = where(xp, better, other, value)
+        if k < len(candidates):
+            bound = where(xp, better, other_bound, bound)
     return value
 
 

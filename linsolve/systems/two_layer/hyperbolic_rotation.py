@@ -246,17 +246,20 @@ def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
     e = unless(xp, endless, e, 0)
     half_W = unless(xp, endless, integral_of_decay(xp, age, 4 * c))  # W may overflow, its root does not
     om, (_, (n, m)) = 2 * xp.sqrt(half_W / 2), forward(xp, start)
-    W = 2 * where(xp, start.mild, half_W, 1)
-    sums = [xp.sqrt(e * e + where(xp, start.mild, v, 1) ** 2 * W) for v in (n, m)]
-    p, q = start.lengths
-    back_n, falls_n = _backward(xp, start.q, 2 * q**2 + start.g * start.y, c, push, start.unit)
-    back_m, falls_m = _backward(xp, start.p, 2 * p**2 - start.g * start.y, c, -push, start.unit)
-    n, m = where(xp, back, back_n, n) * om, where(xp, back, back_m, m) * om
-    e = e * start.unit * again
-    root_n, root_d = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
     simple = start.mild & ~back
-    root_n, root_d = (where(xp, simple, one, other) for one, other in zip(sums, (root_n, root_d), strict=True))
-    return _assemble(xp, start, (e, om, n, m, root_n, root_d), back, endless, moved)
+    W = 2 * where(xp, start.mild, half_W, 1)
+    ends = [xp.sqrt(e * e + where(xp, start.mild, v, 1) ** 2 * W) for v in (n, m)]
+    falls_n = falls_m = back
+    if arithmetic.holds(back):
+        p, q = start.lengths
+        back_n, falls_n = _backward(xp, start.q, 2 * q**2 + start.g * start.y, c, push, start.unit)
+        back_m, falls_m = _backward(xp, start.p, 2 * p**2 - start.g * start.y, c, -push, start.unit)
+        n, m = where(xp, back, back_n, n), where(xp, back, back_m, m)
+    n, m, e = n * om, m * om, e * start.unit * again
+    if not arithmetic.holds(simple, everywhere=True):
+        other = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
+        ends = [where(xp, simple, one, two) for one, two in zip(ends, other, strict=True)]
+    return _assemble(xp, start, (e, om, n, m, *ends), back, endless, moved)
 
 
 def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: Any, moved: Any) -> Rotation:
