@@ -65,19 +65,21 @@ class Last:
 
 
 def _bits(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return shapes and bytes of arrays; None unless they are few numbers of NumPy, in double precision."""
-    size = 0
+    """Return shapes and bytes of arrays; None unless they are few numbers of NumPy or Python in double precision."""
+    size, found = 0, []
     for v in values:
-        if type(v) is not np.ndarray or v.dtype != _DOUBLE:
+        if type(v) is float:
+            v = np.float64(v)
+        elif (type(v) is not np.ndarray and type(v) is not np.float64) or v.dtype != _DOUBLE:
             return None
         size += v.size
-    return tuple([(v.shape, v.tobytes()) for v in values]) if size <= KEPT else None
+        found.append((v.shape, v))
+    return tuple([(shape, v.tobytes()) for shape, v in found]) if size <= KEPT else None
 
 
 def begun_from(flow: Any, z0: Any, batch: tuple[int, ...]) -> Begun | None:
     """Return the checked start of a flow, which is the last one if it has its bits; None if it is not kept."""
-    bits = _bits((*flow.parameters().values(), *z0))
-    last = flow._last.begun
+    bits, last = _bits((*flow.parameters().values(), *z0)), flow._last.begun
     return last if last is not None and last.bits == bits else bits and Begun(bits, z0, batch)
 
 
@@ -87,6 +89,7 @@ def recalled(flow: Any, z0: Any) -> Begun | None:
     Values are compared, not objects: arrays that have been written to since are checked again.
     """
     last = flow._last.begun
-    if last is None or type(z0) is not type(last.z0):
+    fields = z0 if isinstance(z0, tuple) else (z0,)
+    if last is None or len(fields) != len(last.z0):
         return None
-    return last if _bits((*flow.parameters().values(), *z0)) == last.bits else None
+    return last if _bits((*flow.parameters().values(), *fields)) == last.bits else None

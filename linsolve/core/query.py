@@ -188,7 +188,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     """
 
     def at(t: Any, out: Any) -> Any:
-        posed = problem._replace(t=t)
+        posed = problem if t is problem.t else problem._replace(t=t)
         with heard(posed) as judge:
             return judge(_EVALUATORS[0](posed, out, engine, threads))
 
