@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, two_prod
-from linsolve.numerics.scalar import full_like, integral_of_decay, smallest, unless, where
+from linsolve.numerics.scalar import full_like, integral_of_decay, smallest, uniform, unless, where
 
 __all__ = [
     "Rotation",
@@ -32,6 +32,7 @@ __all__ = [
     "still",
     "tangent_kernel",
     "unit_for",
+    "where_moved",
 ]
 
 
@@ -157,8 +158,8 @@ def _age(xp: Any, t: Any, start: RotationStart) -> tuple[Any, Any]:
     if arithmetic.is_object(xp):
         endless = (c == 0) & xp.isinf(age)
         return unless(xp, endless, age, 0), endless
-    flat = ~start.mild & (c < 1 / 2.0**960)
-    endless = flat & xp.isinf(age)
+    flat = uniform(xp, ~start.mild & (c < 1 / 2.0**960))
+    endless = flat & xp.isinf(age) if arithmetic.holds(flat) else flat
     end = unless(xp, start.mild, 1000 / unless(xp, flat, c), 2.0**700)
     age = where(xp, ~flat & (age > end), end, age)
     return unless(xp, endless, age, 0), endless
@@ -174,8 +175,11 @@ def _decay(xp: Any, age: Any, start: RotationStart) -> tuple[Any, Any]:
         main = xp.exp(-2 * c.hi * age)
         return main, xp.ones_like(main)
     less = unless(xp, start.mild, full_like(xp, c.hi, -1), -2)
-    shift = unless(xp, age > 2.0**900, full_like(xp, age, 1), 2.0**500)  # two_prod overflows beyond 2^996
-    _, error = two_prod(xp, c.hi * shift, age / shift)
+    late, scaled = age > 2.0**900, (c.hi, age)
+    if arithmetic.holds(late):  # two_prod overflows beyond 2^996
+        shift = unless(xp, late, full_like(xp, age, 1), 2.0**500)
+        scaled = c.hi * shift, age / shift
+    _, error = two_prod(xp, *scaled)
     main = xp.exp(less * c.hi * age) * (1 + less * (error + c.lo * age))
     return main, unless(xp, start.mild, main)
 
@@ -238,9 +242,9 @@ def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
     [0.5, 1.0]
     """
     c, push = start.c.hi, start.g * start.r0
-    moved = (t != 0) & ~still(start)
-    t = where(xp, moved | (start.mild & (t >= 0)), t + full_like(xp, c, 0), 0)
-    back = t < 0
+    moved = uniform(xp, (t != 0) & ~still(start))
+    t = where(xp, uniform(xp, moved | (start.mild & (t >= 0))), t + full_like(xp, c, 0), 0)
+    back = uniform(xp, t < 0)
     age, endless = _age(xp, t, start)
     e, again = _decay(xp, age, start)
     e = unless(xp, endless, e, 0)
@@ -266,19 +270,23 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     e, om, n, m, root_n, root_d = parts
     unit = start.unit
     low, high = xp.minimum(root_n, root_d), xp.maximum(root_n, root_d)
-    high = unless(xp, high == 0, high)
-    tame = low > 0
+    tame, some = low > 0, arithmetic.holds(low > 0, everywhere=True)
+
+    def safe(v: Any) -> Any:
+        return v if some else unless(xp, v == 0, v)
+
+    high = safe(high)
     if not arithmetic.is_object(xp):
-        tame = (low > unit / 2.0**700) & (low / unit > om / 2.0**600)
+        tame = uniform(xp, (low > unit / 2.0**700) & (low / unit > om / 2.0**600))
     span = where(xp, tame, om, 1)
     slow, fast, both = (span / where(xp, tame, v / unit, 1) for v in (low, high, low + high))
     if not arithmetic.is_object(xp):
-        tame = tame & ((slow / 2.0**380) * (fast / 2.0**380) < 1) & (high / 2.0**700 < low)
+        tame = uniform(xp, tame & ((slow / 2.0**380) * (fast / 2.0**380) < 1) & (high / 2.0**700 < low))
     # on the stable manifold of the saddle e and low vanish together, with ratio 1
-    fade = unless(xp, endless, unless(xp, low == 0, e / unless(xp, low == 0, low)), 0)
+    fade = unless(xp, endless, e / low if some else unless(xp, low == 0, e / safe(low)), 0)
     sign = unless(xp, back, full_like(xp, e, 1), -1)
     kernel = xp.sqrt(full_like(xp, start.p, 2)) * xp.hypot(start.p, start.q)
-    share = (n / unless(xp, root_n == 0, root_n)) * (m / unless(xp, root_d == 0, root_d))
+    share = (n / safe(root_n)) * (m / safe(root_d))
     left, turned = fade * (kernel * om / high), where(xp, tame, both, 0)
     done = sign * (left * left + share * share)
     return Rotation(
@@ -295,7 +303,14 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
 
 def _ratio(xp: Any, x: Any, y: Any, simple: Any) -> Any:
     """Return ``x/y``, replaced by a finite number where the quotient overflows or nearly does."""
+    if arithmetic.holds(simple, everywhere=True) and not arithmetic.is_object(xp):
+        return x / y
     return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / 2.0**1000), y)
+
+
+def where_moved(xp: Any, moved: Any, now: Any, first: Any) -> Any:
+    """Return `now`, and where the weights have not moved `first`, bitwise."""
+    return now if arithmetic.holds(moved, everywhere=True) else xp.where(moved, now, first)
 
 
 def tangent_kernel(xp: Any, b: Rotation, start: RotationStart) -> Any:
@@ -317,4 +332,4 @@ def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any
     g = unless(xp, none, start.g)
     size = unless(xp, none, (p * p + q * q) / xp.abs(g), xp.inf)
     f = smallest(xp, (spread, mean), (2 * size, (p - q) * (p + q) / g))  # the mean, unless it is clearly less accurate
-    return xp.where(b.moved, f, start.f0 + xp.zeros_like(f)), xp.minimum(spread, size)
+    return where(xp, b.moved, f, start.f0 + full_like(xp, f, 0)), xp.minimum(spread, size)

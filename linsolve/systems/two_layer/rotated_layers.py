@@ -13,6 +13,7 @@ from linsolve.systems.two_layer.hyperbolic_rotation import (
     rotated_output,
     rotation,
     unit_for,
+    where_moved,
 )
 
 __all__ = ["Layers", "LayersFixed", "LayersStart", "usable"]
@@ -151,8 +152,8 @@ class Layers(NamedTuple):
             bound, through_u = _through(xp, start, rotated_u, fixed, (f, spread), -1)
             shorter = bound < length(xp, xp.minimum(*size_h))
             h = xp.where(((side < 0) & shorter)[..., None], through_u, h)
-        moves_u, moves_h = ((b.moved & (root != 0))[..., None] for root in (start.root_h, start.root_u))
-        return cls(b, xp.where(moves_u, u, start.u), xp.where(moves_h, h, h0), f)
+        moves_u, moves_h = (column(b.moved & (root != 0)) for root in (start.root_h, start.root_u))
+        return cls(b, where_moved(xp, moves_u, u, start.u), where_moved(xp, moves_h, h, h0), f)
 
     def change_of_h(self, xp: Any, start: LayersStart) -> tuple[Any, Any]:
         """Return ``h - h0``, valid where the rotation is `tame`, and the sum of the magnitudes of its terms."""

@@ -12,6 +12,7 @@ from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
 from linsolve.numerics.scalar import column, full_like, smallest, total, unless, where
 from linsolve.systems.two_layer import line_descent
+from linsolve.systems.two_layer.hyperbolic_rotation import where_moved
 from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks, line_samples, on_a_line
 from linsolve.systems.two_layer.rotated_flow import TwoRotatedLayers
 from linsolve.systems.two_layer.rotated_layers import LayersStart, usable
@@ -142,7 +143,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         terms = xp.abs(z0.w) + bound[..., :, None] / size * xp.abs(e)
         terms = where(xp, column(column(b.tame)), terms, xp.inf)
         w = smallest(xp, (terms, z0.w + grown), (usable(xp, xp.abs(across) + xp.abs(whole)), across + whole))
-        return self.State(layers.u, xp.where(b.moved[..., None, None], w, z0.w))
+        return self.State(layers.u, where_moved(xp, column(column(b.moved)), w, z0.w))
 
     def restored(self, xp: Any, z0: Any, fixed: line_descent.Fixed, now: line_descent.Factors) -> Any:
         """Return the weights after gradient descent."""
