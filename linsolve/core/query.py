@@ -279,7 +279,7 @@ def closed_form(problem: Problem, clock: Any) -> Any:
 
 
 def _begun(problem: Problem) -> tuple[Any, Any, Any]:
-    """Return flow and start as the closed form takes them, and ``flow.begun`` of these, as they are kept if they are."""
+    """Return flow and start as the closed form takes them, and ``flow.begun`` of these, all as they are kept."""
     begun, flow, z0 = problem.begun, problem.flow, problem.z0
     if begun is not None and begun.given is not None:
         return *begun.given, begun.found
