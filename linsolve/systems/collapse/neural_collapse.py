@@ -272,7 +272,7 @@ class NeuralCollapse(BlockFeatures):
 
     def _solvable(self, xp: Any, z0: Any, last: bool) -> SolvableSets | WhiteFeatures:
         sets = SolvableSets if self._equal else WhiteFeatures
-        return once_a_call(self, z0, lambda: sets(xp, self, z0), last)
+        return once_a_call(self, z0, lambda: sets(xp, self._with(_last=None), z0), last)  # what is kept has no cycle
 
     def begun(self, xp: Any, z0: Any) -> SolvableSets | WhiteFeatures | None:
         """Return the start in the solvable sets."""
