@@ -1,4 +1,4 @@
-"""The last start of a flow is kept for the next call: by its bits, never by its arrays, and only if nothing overflowed."""
+"""The last start of a flow, kept for the next call: by its bits, never by its arrays, only if nothing overflowed."""
 
 import copy
 import gc
@@ -164,6 +164,20 @@ def test_a_start_with_a_harmless_overflow_is_not_kept():
 
     flow = Careless(s=1.0)
     flow(1.0, 0.1)
+    assert flow._last.begun is None
+
+
+def test_a_start_that_overflowed_is_not_kept_by_the_limit():
+    class Late(ls.BalancedMode):
+        def begun(self, xp, z0):
+            return xp.asarray(1e300) * 1e300
+
+        def solution(self, xp, t, z0, shared=None):
+            late = (t > 1e150) & ~np.isinf(t)  # overflows, and the state at inf is returned
+            return self.State(xp.where(late, np.where(late, t, 0.0) * 1e300, z0.a))
+
+    flow = Late(s=1.0)
+    assert flow(1e200, 0.1)["a"] == 0.1
     assert flow._last.begun is None
 
 
