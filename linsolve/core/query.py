@@ -98,11 +98,13 @@ def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
             f"{caller}: flow = {what} must be a flow with its parameters (network); such as BalancedMode(s=1.0)"
         )
     who = type(flow).__name__
-    plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)
-    # NumPy arrays are converted to the library of the other arrays, unless the state is a NumPy array
-    others = [v for v in (*flow.parameters().values(), t) if arithmetic.namespace(v) is not np]
-    xp = arithmetic.namespace(*(() if plain else z0), *others)
-    flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
+    given, z0, t = z0, flow.state(z0), times(who, t)
+    if all(map(arithmetic.is_double, (*flow.parameters().values(), *z0, t))):
+        xp = np
+    else:  # NumPy arrays are converted to the library of the other arrays, unless the state is a NumPy array
+        others = [v for v in (*flow.parameters().values(), t) if arithmetic.namespace(v) is not np]
+        xp = arithmetic.namespace(*(() if _is_plain(given) else z0), *others)
+        flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
     sizes: dict[str, tuple[int, str]] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for name, value in flow.parameters().items():
@@ -283,14 +285,14 @@ def _begun(problem: Problem) -> tuple[Any, Any, Any]:
     begun, flow, z0 = problem.begun, problem.flow, problem.z0
     if begun is not None and begun.given is not None:
         return *begun.given, begun.found
+    own = {} if begun is None else {"_last": None}  # the flow keeps `begun`, and must not be in it
     if flow.one_number and problem.xp is np and not problem.batch:
-        flow = flow._with(**{name: v[()] for name, v in flow.parameters().items()})
+        own.update((name, v[()]) for name, v in flow.parameters().items())
         z0 = type(z0)(*(v[()] for v in z0))
-    if begun is None:
-        return flow, z0, flow.begun(problem.xp, z0)
-    flow = flow._with(_last=None)  # the flow keeps `begun`, and must not be in it
+    flow = flow._with(**own) if own else flow
     found = flow.begun(problem.xp, z0)
-    begun.found, begun.given = found, (flow, z0)
+    if begun is not None:
+        begun.found, begun.given = found, (flow, z0)
     return flow, z0, found
 
 
