@@ -80,7 +80,9 @@ def _bits(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
 def begun_from(flow: Any, z0: Any, batch: tuple[int, ...]) -> Begun | None:
     """Return the checked start of a flow, which is the last one if it has its bits; None if it is not kept."""
     bits, last = _bits((*flow.parameters().values(), *z0)), flow._last.begun
-    return last if last is not None and last.bits == bits else bits and Begun(bits, z0, batch)
+    if bits is None:
+        return None
+    return last if last is not None and last.bits == bits else Begun(bits, z0, batch)
 
 
 def recalled(flow: Any, z0: Any) -> Begun | None:

@@ -274,7 +274,7 @@ class NeuralCollapse(BlockFeatures):
         sets = SolvableSets if self._equal else WhiteFeatures
         return once_a_call(self, z0, lambda: sets(xp, self._with(_last=None), z0), last)  # what is kept has no cycle
 
-    def begun(self, xp: Any, z0: Any) -> SolvableSets | WhiteFeatures | None:
+    def begun(self, xp: Any, z0: Any) -> Any:
         """Return the start in the solvable sets."""
         return None if arithmetic.is_jax(xp) else self._solvable(xp, z0, last=True)
 

@@ -176,7 +176,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         spectrum = self.spectrum(xp)
         return exponents(xp, spectrum.values, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
-    def begun(self, xp: Any, z0: Any) -> tuple[Any, Any, Any, Any, Any] | None:
+    def begun(self, xp: Any, z0: Any) -> Any:
         """Return the residual at time 0 by eigenvector, its scaled squares, their scale, ``|y|`` and ``|f0|``."""
         if arithmetic.is_jax(xp):
             return None
