@@ -65,9 +65,10 @@ __version__ = VERSION
 
 
 def _evaluate(*query: Any) -> Any:
-    """Evaluate a checked query; the engines are imported at the first one."""
+    """Evaluate a checked query; the engines are imported at the first one, and evaluate the next ones themselves."""
     from linsolve.engines.evaluate import follow
 
+    evaluate_by(follow)
     return follow(*query)
 
 

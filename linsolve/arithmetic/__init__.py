@@ -157,6 +157,8 @@ def _converts(value: Any) -> bool:
 
 def holds(mask: Any, everywhere: bool = False) -> bool:
     """Return whether a mask holds in some entry, or in every one; unknown entries count as both True and False."""
+    if type(mask) is np.bool_:
+        return bool(mask)
     if not readable(mask):
         return not everywhere
     numbers = to_numpy(mask)

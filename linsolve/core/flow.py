@@ -10,8 +10,9 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown, unknown_name
+from linsolve.core.kept import Last
 from linsolve.core.parameters import Parametrized, axis_names, batch_shape, own_sizes, parameter
-from linsolve.core.query import NotExact, Problem, answer, detached, pose, refuse_inexact, traced_checks
+from linsolve.core.query import NotExact, Problem, answer, detached, pose, posed_again, refuse_inexact, traced_checks
 from linsolve.core.trajectory import Deferred, Trajectory
 
 __all__ = ["Deferred", "Flow", "NotExact", "Problem", "Trajectory", "observable", "parameter", "pose"]
@@ -120,14 +121,21 @@ class Flow(Parametrized):
     otherwise: ClassVar[str] = "use integrate(flow, t, z0) for this start"
     declared: ClassVar[Mapping[str, Any]]
     sharing: ClassVar[tuple[str, ...]]
+    beginning: ClassVar[tuple[str, ...]]
+    _last: ClassVar[Last]  # one per flow
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_last", Last())
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _refuse_misdeclared(cls)
         marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
-        methods = {name: inspect.signature(getattr(cls, name)).parameters for name in ("solution", "along")}
-        cls.sharing = tuple(name for name, parameters in methods.items() if "shared" in parameters)
+        methods = {name: inspect.signature(getattr(cls, name)).parameters for name in ("solution", "along", "shared")}
+        cls.sharing = tuple(name for name in ("solution", "along") if "shared" in methods[name])
+        cls.beginning = tuple(name for name in ("solution", "shared") if "begun" in methods[name])
         if {"solution", "shared", "along"} & vars(cls).keys() and "one_number" not in vars(cls):
             cls.one_number = False  # what a base class declares holds for its own formulas
 
@@ -157,6 +165,14 @@ class Flow(Parametrized):
         A `Deferred` mapping evaluates each observable at its first access.
         """
         return {}
+
+    def begun(self, xp: Any, z0: Any) -> Any:
+        """Return the quantities of the closed form that do not depend on time; a flow keeps those of its last start.
+
+        `shared` and `solution` may have a last parameter ``begun=None`` for them, and evaluate them themselves if it is
+        None.
+        """
+        return None
 
     def shared(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the quantities common to `solution` and `along`, which are evaluated once for both.
@@ -261,7 +277,7 @@ class Flow(Parametrized):
         time 1.3e154, by which limits are reached at rates above 1e-152. Slower ones raise OverflowError; while JAX
         traces, the result is the state at 1.3e154, which is not the limit: change the units of time there.
         """
-        problem = detached(traced_checks(pose(self, t, z0)))
+        problem = posed_again(self, t, z0) or detached(traced_checks(pose(self, t, z0)))
         state = answer(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, (problem.shared or [None])[0])
 

@@ -69,7 +69,7 @@ def _static(flow: Any) -> tuple[tuple[str, Any], ...]:
         if name in flow.parameters():
             if _whole(flow, name):
                 found.append((name, _Counts(np.asarray(value))))
-        else:
+        elif name != "_left":  # of `once_a_call`, which a call leaves behind
             found.append((name, value if isinstance(value, int | float | str | bool | tuple) else type(value)))
     return tuple(found)
 

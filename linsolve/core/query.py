@@ -11,6 +11,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import bounds, extreme, shown, times
+from linsolve.core.kept import Begun, begun_from, recalled
 from linsolve.core.parameters import Parametrized, batch_shape, own_axes, own_sizes
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "iterator",
     "library",
     "pose",
+    "posed_again",
     "refuse_inexact",
     "refuse_outside_lifetime",
     "refuse_overflow",
@@ -51,7 +53,7 @@ class NotExact(ValueError):
 
 
 class Problem(NamedTuple):
-    """A checked query: flow, initial state and times in one namespace; `closed_form` sets `shared`."""
+    """A checked query: flow, initial state and times in one namespace; `closed_form` sets `shared`, fills `begun`."""
 
     flow: Any
     xp: Any
@@ -59,6 +61,7 @@ class Problem(NamedTuple):
     z0: Any
     batch: tuple[int, ...]
     shared: list[Any] | None = None
+    begun: Begun | None = None
 
 
 _EVALUATORS: list[Callable[..., Any]] = []  # set by the package, since engines import this module
@@ -95,11 +98,13 @@ def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
             f"{caller}: flow = {what} must be a flow with its parameters (network); such as BalancedMode(s=1.0)"
         )
     who = type(flow).__name__
-    plain, z0, t = _is_plain(z0), flow.state(z0), times(who, t)
-    # NumPy arrays are converted to the library of the other arrays, unless the state is a NumPy array
-    others = [v for v in (*flow.parameters().values(), t) if arithmetic.namespace(v) is not np]
-    xp = arithmetic.namespace(*(() if plain else z0), *others)
-    flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
+    given, z0, t = z0, flow.state(z0), times(who, t)
+    if all(map(arithmetic.is_double, (*flow.parameters().values(), *z0, t))):
+        xp = np
+    else:  # NumPy arrays are converted to the library of the other arrays, unless the state is a NumPy array
+        others = [v for v in (*flow.parameters().values(), t) if arithmetic.namespace(v) is not np]
+        xp = arithmetic.namespace(*(() if _is_plain(given) else z0), *others)
+        flow, z0 = flow.cast(xp), type(z0)(*(arithmetic.cast(xp, v) for v in z0))
     sizes: dict[str, tuple[int, str]] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for name, value in flow.parameters().items():
@@ -111,9 +116,20 @@ def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
 
 def detached(problem: Problem) -> Problem:
     """Return the problem with copies of times and initial state, which are independent of `out`."""
-    if problem.xp is not np:
+    flow, xp, t, z0, batch, shared, _ = problem
+    if xp is not np:
         return problem
-    return problem._replace(t=problem.t.copy(), z0=type(problem.z0)(*(v.copy() for v in problem.z0)))
+    begun = begun_from(flow, z0, batch)
+    return Problem(flow, np, t.copy(), begun.z0 if begun else type(z0)(*(v.copy() for v in z0)), batch, shared, begun)
+
+
+def posed_again(flow: Any, t: Any, z0: Any) -> Problem | None:
+    """Return a `detached` problem of the last start of a flow, of which only the times are checked; None for others."""
+    begun = recalled(flow, z0)
+    t = times(type(flow).__name__, t) if begun else None
+    if begun is None or type(t) is not np.ndarray:
+        return None
+    return Problem(flow, np, t.copy(), begun.z0, begun.batch, [None], begun)
 
 
 def refuse_overflow(problem: Problem) -> None:
@@ -145,6 +161,8 @@ def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
     def judge(state: Any) -> Any:
         if "invalid value" in raised or (raised and not all(np.isfinite(v).all() for v in state)):
             refuse_overflow(problem)
+        if not raised and problem.begun is not None:
+            problem.begun.keep(problem.flow)
         return state
 
     with np.errstate(over="call", invalid="call", call=lambda kind, _: raised.add(kind)):
@@ -172,7 +190,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     """
 
     def at(t: Any, out: Any) -> Any:
-        posed = problem._replace(t=t)
+        posed = problem if t is problem.t else problem._replace(t=t)
         with heard(posed) as judge:
             return judge(_EVALUATORS[0](posed, out, engine, threads))
 
@@ -187,6 +205,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
         late = np.isfinite(t) & (np.abs(t) > _LATE)
         if problem.xp is not np or not late.any():
             raise
+        problem = problem._replace(begun=None)  # the quantities of the start may have overflowed
         bounded = at(np.where(late, np.sign(t) * _LATE, t), None)  # raises if the time is not the cause
     try:
         limit = at(np.where(late, np.copysign(np.inf, t), t), out)
@@ -249,17 +268,32 @@ def closed_form(problem: Problem, clock: Any) -> Any:
     product, whose rounding differs between numbers and arrays. At one time the fields then lack the axes of time, which
     `spread` adds.
     """
-    flow, z0 = problem.flow, problem.z0
-    if flow.one_number and problem.xp is np and not problem.batch:
-        flow, z0 = flow._with(**{k: v[()] for k, v in flow.parameters().items()}), type(z0)(*(v[()] for v in z0))
-        clock = np.float64(clock.item()) if clock.size == 1 else clock
-    given = problem.xp, clock, z0
+    flow, z0, found = _begun(problem)
+    if flow.one_number and problem.xp is np and not problem.batch and clock.size == 1:
+        clock = np.float64(clock.item())
+    given, begun = (problem.xp, clock, z0), {name: {"begun": found} for name in flow.beginning}
     if "solution" not in flow.sharing:
-        return flow.solution(*given)
-    shared = flow.shared(*given)
+        return flow.solution(*given, **begun.get("solution", {}))
+    shared = flow.shared(*given, **begun.get("shared", {}))
     if problem.shared is not None:
         problem.shared[0] = shared
-    return flow.solution(*given, shared)
+    return flow.solution(*given, shared, **begun.get("solution", {}))
+
+
+def _begun(problem: Problem) -> tuple[Any, Any, Any]:
+    """Return flow and start as the closed form takes them, and ``flow.begun`` of these, all as they are kept."""
+    begun, flow, z0 = problem.begun, problem.flow, problem.z0
+    if begun is not None and begun.given is not None:
+        return *begun.given, begun.found
+    own = {} if begun is None else {"_last": None}  # the flow keeps `begun`, and must not be in it
+    if flow.one_number and problem.xp is np and not problem.batch:
+        own.update((name, v[()]) for name, v in flow.parameters().items())
+        z0 = type(z0)(*(v[()] for v in z0))
+    flow = flow._with(**own) if own else flow
+    found = flow.begun(problem.xp, z0)
+    if begun is not None:
+        begun.found, begun.given = found, (flow, z0)
+    return flow, z0, found
 
 
 def _is_plain(z0: Any) -> bool:
@@ -298,7 +332,7 @@ def traced_checks(problem: Problem) -> Problem:
 def refuse_inexact(problem: Problem, conditions: Mapping[str, Any] | None = None) -> None:
     """Raise `NotExact` if a condition of the closed form, evaluated here unless given, does not vanish."""
     flow, who = problem.flow, type(problem.flow).__name__
-    if not _readable(problem):
+    if (problem.begun is not None and problem.begun.known) or not _readable(problem):
         return
     if conditions is None:
         conditions = flow.conditions(problem.xp, problem.z0)
@@ -317,8 +351,7 @@ def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None =
         return
     if lifetime is None and problem.flow.forward_complete and not arithmetic.to_numpy(problem.t).min() < 0:
         return
-    starts, ends = lifetime or problem.flow.lifetime(problem.xp, problem.z0)
-    low, high = bounds(starts)[1], bounds(ends)[0]
+    low, high = _life(problem, lifetime)
     t = arithmetic.to_numpy(problem.t)
     who = type(problem.flow).__name__
     if t.min() < 0 and -np.inf < low and t.min() <= low:
@@ -327,6 +360,18 @@ def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None =
         raise ValueError(f"{who}: t = {t.min()} must be {rule}")
     if high < np.inf and t.max() >= high:
         raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up); stop before")
+
+
+def _life(problem: Problem, lifetime: tuple[Any, Any] | None) -> tuple[float, float]:
+    """Return the open interval of times at which every member exists."""
+    begun = problem.begun
+    if begun is not None and begun.life is not None:
+        return begun.life
+    starts, ends = lifetime or problem.flow.lifetime(problem.xp, problem.z0)
+    life = bounds(starts)[1], bounds(ends)[0]
+    if begun is not None and not begun.known:  # a known start has been computed without overflow
+        begun.life = life
+    return life
 
 
 def spread(problem: Problem, state: Any) -> Any:

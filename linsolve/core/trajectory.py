@@ -23,7 +23,7 @@ def read_only(value: Any) -> Any:
     """Return a read-only view of a NumPy array, which values not yet evaluated depend on; anything else as it is."""
     if type(value) is np.ndarray and value.flags.writeable:
         value = value.view()
-        value.flags.writeable = False
+        value.setflags(write=False)
     return value
 
 

@@ -149,7 +149,8 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     refuse_outside_lifetime(problem)
     flow, t = problem.flow, clock(problem.xp, problem.t, len(problem.batch))
     found = flow.compiled_solution(t, problem.z0) if chosen == OWN else closed_form(problem, t)
-    if problem.xp is np and any(np.isnan(v).any() for v in found):  # the floating-point flags do not report every nan
+    # the floating-point flags do not report every nan
+    if problem.xp is np and any(v != v if type(v) is np.float64 else np.isnan(v).any() for v in found):
         refuse_overflow(problem)
     state = spread(problem, found)
     return type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))

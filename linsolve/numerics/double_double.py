@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.numerics.scalar import column, full_like, power, unless, where
+from linsolve.arithmetic import holds
+from linsolve.numerics.scalar import column, full_like, largest, power, total, unless, where
 
 __all__ = ["DoubleDouble", "cosine", "length", "power_of_two", "two_prod", "two_sum"]
 
+_LARGE, _SMALL = 2.0**400, 2.0**-400  # sizes between them have squares far inside the range of doubles
+_SPLIT = 2**27 + 1
 _FEW = 64  # so many numbers are added faster as floats of Python than in arrays
 
 
@@ -36,13 +39,6 @@ def two_sum(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return s, e if xp is np else arithmetic.constant(xp, e)
 
 
-def _halves(a: Any) -> tuple[Any, Any]:
-    # Veltkamp splitting: the high part has 26 bits, so that products of parts are exact; requires |a| < 2^996
-    shifted = (2**27 + 1) * a
-    high = shifted - (shifted - a)
-    return high, a - high
-
-
 def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Return the rounded product and its rounding error: ``p + e = a b`` exactly, barring underflow (Dekker).
 
@@ -60,8 +56,15 @@ def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     p = a * b
     if xp is not np and arithmetic.is_object(xp):
         return p, xp.zeros_like(p)
-    a1, a2 = _halves(a)
-    b1, b2 = (a1, a2) if b is a else _halves(b)
+    # Veltkamp splitting: the high parts have 26 bits, so that products of parts are exact; requires |a|, |b| < 2^996
+    shifted = _SPLIT * a
+    a1 = shifted - (shifted - a)
+    b1, a2 = a1, a - a1
+    b2 = a2
+    if b is not a:
+        shifted = _SPLIT * b
+        b1 = shifted - (shifted - b)
+        b2 = b - b1
     e = a2 * b2 - (((p - a1 * b1) - a2 * b1) - a1 * b2)
     return p, e if xp is np else arithmetic.constant(xp, e)
 
@@ -83,11 +86,33 @@ def _added(xp: Any, a: Any, a_low: Any, b: Any, b_low: Any) -> tuple[Any, Any]:
     return _renewed(hi, lo + rest)
 
 
+def _added_floats(a: float, a_low: float | None, b: float, b_low: float | None) -> tuple[float, float]:
+    """Return `_added` of floats of Python, in one function for speed."""
+    s = a + b
+    part = s - a
+    e = (a - (s - part)) + (b - part)
+    if a_low is None or b_low is None:
+        low = b_low if a_low is None else a_low
+        if low is None:
+            return s, e
+        e = e + low
+        total = s + e
+        return total, e - (total - s)
+    low = a_low + b_low
+    part = low - a_low
+    rest = (a_low - (low - part)) + (b_low - part)
+    e = e + low
+    hi = s + e
+    lo = (e - (hi - s)) + rest
+    total = hi + lo
+    return total, lo - (total - hi)
+
+
 def _summed(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     """Return the sum of pairs of floats of Python, in the order of `DoubleDouble.sum`."""
     while (n := len(parts)) > 1:
         half = n // 2
-        pairs = [_added(np, *parts[k], *parts[half + k]) for k in range(half)]
+        pairs = [_added_floats(*parts[k], *parts[half + k]) for k in range(half)]
         parts = pairs + [(hi, 0.0 if lo is None else lo) for hi, lo in parts[2 * half :]]
     return parts[0]
 
@@ -135,9 +160,12 @@ def length(xp: Any, v: Any) -> Any:
     >>> round(float(length(np, np.array([3e200, 4e200]))) / 1e200, 6)  # the squares would overflow
     5.0
     """
-    factor = _scale(xp, xp.max(xp.abs(v), axis=-1))
+    size = largest(xp, xp.abs(v))
+    if xp is np and not holds((size >= _LARGE) | (size <= _SMALL)):
+        return np.sqrt(total(np, v * v))
+    factor = _scale(xp, size)
     scaled = v * column(factor)
-    return xp.sqrt(xp.sum(scaled * scaled, axis=-1)) / factor
+    return xp.sqrt(total(xp, scaled * scaled)) / factor
 
 
 def cosine(xp: Any, a: Any, b: Any, sizes: tuple[Any, Any] | None = None) -> Any:
@@ -212,8 +240,8 @@ class DoubleDouble:
         return self._each(operator.neg)
 
     def __add__(self, other: Any) -> DoubleDouble:
-        other = self._like(other)
-        if self._object:
+        other = other if type(other) is DoubleDouble else self._like(other)
+        if self.xp is not np and self._object:
             return DoubleDouble(self.xp, self.hi + other.hi)
         return DoubleDouble(self.xp, *_added(self.xp, self.hi, self._lo, other.hi, other._lo))
 
@@ -221,8 +249,8 @@ class DoubleDouble:
         return self + -self._like(other)
 
     def __mul__(self, other: Any) -> DoubleDouble:
-        other = self._like(other)
-        if self._object:
+        other = other if type(other) is DoubleDouble else self._like(other)
+        if self.xp is not np and self._object:
             return DoubleDouble(self.xp, self.hi * other.hi)
         p, e = two_prod(self.xp, self.hi, other.hi)
         if other._lo is None:

@@ -34,8 +34,10 @@ def rows_times(xp: Any, rows: Any, matrix: Any) -> Any:
     """Return ``row @ matrix`` for every row, shapes ``... + (n,)`` and ``batch + (n, m)``; one product if no batch."""
     if matrix.ndim > 2:
         return (rows[..., None, :] @ matrix)[..., 0, :]
-    flat = xp.reshape(rows, (-1, rows.shape[-1])) @ matrix
-    return xp.reshape(flat, (*rows.shape[:-1], matrix.shape[-1]))
+    n, shape = rows.shape[-1], (*rows.shape[:-1], matrix.shape[-1])
+    if xp is np:  # the methods take half the time for few numbers
+        return (rows.reshape(-1, n) @ matrix).reshape(shape)
+    return xp.reshape(xp.reshape(rows, (-1, n)) @ matrix, shape)
 
 
 class Spectrum(NamedTuple):
@@ -94,6 +96,8 @@ def exponents(xp: Any, values: Any, t: Any) -> Any:
     """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` it is inf, and 0 where lam is 0."""
     t = t[..., None]
     forever = xp.isinf(t)
+    if not arithmetic.holds(forever):
+        return values * t
     # in high precision the zero eigenvalue of a rounded matrix may be negative; it is treated as 0
     end = xp.where(values > 0, xp.full_like(values, xp.inf), xp.zeros_like(values))
     return xp.where(forever, end, values * xp.where(forever, xp.zeros_like(t), t))

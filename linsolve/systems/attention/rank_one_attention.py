@@ -130,9 +130,15 @@ class RankOneAttention(InContext, Flow):
         """Return the velocity of each strength, by `DeepMode`."""
         return self.State(self._modes(xp).velocity(xp, DeepMode.State(z.strengths)).a)
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+    def begun(self, xp: Any, z0: Any) -> tuple[DeepMode, Any, Any]:
+        """Return the flow of each eigenvector, its start, and its quantities that do not depend on time."""
+        modes, start = self._modes(xp), DeepMode.State(z0.strengths)
+        return modes, start, modes.begun(xp, start)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> tuple[Any, Any]:
         """Return the strengths at times `t` and their distances ``1/c - m``, by `DeepMode`."""
-        return self._modes(xp).shared(xp, t[..., None], DeepMode.State(z0.strengths))
+        modes, start, growth = begun or self.begun(xp, z0)
+        return modes.shared(xp, t[..., None], start, growth)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the strengths; at ``t = 0`` bitwise equal to `z0`."""

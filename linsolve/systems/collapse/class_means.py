@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
+from linsolve.numerics.cache import Memory
 from linsolve.numerics.double_double import two_prod
 from linsolve.systems.collapse.contrasts import contrasts, norm
 from linsolve.systems.collapse.metrics import bounded_ratio, diagonal
@@ -94,16 +95,18 @@ class Centered(NamedTuple):
         u, back = self.basis, xp.matrix_transpose(self.basis)
         return u @ y @ back, u @ z @ back / self.square, u @ x @ back * self.square
 
-    def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
-        """Return ``W M``, ``W W^T`` and ``M^T M`` at times `t` in units of ``1/s``, centered."""
+    def at(self, xp: Any, t: Any, memories: tuple[Memory, Memory]) -> tuple[Any, Any, Any]:
+        """Return ``W M``, ``W W^T`` and ``M^T M`` at times `t` in units of ``1/s``, centered.
+
+        The memories keep what does not depend on time, for reduced outputs and for others.
+        """
         u, closed = self.basis, self.closed[..., None, None]
         both = []
         if arithmetic.holds(self.closed):
-            both.append(
-                self.restored(xp, *matrix_riccati(xp, t, xp.eye(u.shape[-1], dtype=xp.float64), *self.outputs(xp)))
-            )
+            one = xp.eye(u.shape[-1], dtype=xp.float64)
+            both.append(self.restored(xp, *matrix_riccati(xp, t, one, *self.outputs(xp), memory=memories[0])))
         if not arithmetic.holds(self.closed, everywhere=True):
-            y, x, z = matrix_riccati(xp, t, u, self.product, self.gram_in, self.gram_out)
+            y, x, z = matrix_riccati(xp, t, u, self.product, self.gram_in, self.gram_out, memory=memories[1])
             back = xp.matrix_transpose(u)
             both.append((y @ back, z / self.square, u @ x @ back * self.square))
         product, gram_w, means = (xp.where(closed, a, b) for a, b in zip(both[0], both[-1], strict=True))

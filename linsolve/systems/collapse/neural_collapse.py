@@ -272,9 +272,13 @@ class NeuralCollapse(BlockFeatures):
 
     def _solvable(self, xp: Any, z0: Any, last: bool) -> SolvableSets | WhiteFeatures:
         sets = SolvableSets if self._equal else WhiteFeatures
-        return once_a_call(self, z0, lambda: sets(xp, self, z0), last)
+        return once_a_call(self, z0, lambda: sets(xp, self._with(_last=None), z0), last)  # what is kept has no cycle
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+    def begun(self, xp: Any, z0: Any) -> Any:
+        """Return the start in the solvable sets."""
+        return None if arithmetic.is_jax(xp) else self._solvable(xp, z0, last=True)
+
+    def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:
         """Return the state; at ``t = 0`` bitwise the start, at ``t = inf`` the limit."""
         self.residual(xp, z0)  # raises for a start of other sizes
         if arithmetic.is_jax(xp):
@@ -285,7 +289,8 @@ class NeuralCollapse(BlockFeatures):
         # later times, in units of the fastest rate, would overflow; the state has converged by then
         rates = self._fastest() * (1 + metrics.trace(xp, z0.gram_w)) + metrics.trace(xp, z0.gram_h)
         latest = 1e300 / (rates + self._count * (1 + self.eta_b))
-        later = self._solvable(xp, z0, last=True).at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
+        sets = begun or self.begun(xp, z0)
+        later = sets.at(xp, xp.where((t > latest) & (t < xp.inf), latest, t))
         return self.State(*(xp.where(s, a, b) for s, a, b in zip(shapes, z0, later, strict=True)))
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from linsolve import arithmetic
+from linsolve.numerics.cache import Memory
 from linsolve.systems.collapse import starts as start
-from linsolve.systems.collapse.constant_direction import ConstantMode, Scatter, coupling, unevenness
+from linsolve.systems.collapse.constant_direction import Scatter, coupling, unevenness
 
 __all__ = ["SolvableSets"]
 
@@ -45,7 +46,9 @@ class SolvableSets:
         closed = self.centered.closed | self.constant | self.scattering
         self.decoupled = closed & (PREFERRED * self.modes.distance < contrasts)
         self.imbalance = xp.where(closed, contrasts, flat)
-        self.centered = self.centered._replace(closed=closed)
+        self.centered = self.centered._replace(closed=closed).without(xp, self.decoupled)
+        self.constant_mode = flow._constant(xp, z, self.constant)
+        self.memories = Memory(), Memory()
 
     def conditions(self, xp: Any) -> dict[str, Any]:
         """Return, by name, the distances of each start from its nearest solvable set; those from other sets are 0."""
@@ -58,13 +61,10 @@ class SolvableSets:
             **{name: xp.where(rest, value, none) for name, value in self.near.items()},
             "coupling of the constant mode": xp.where(own, self.crossed, none),
             "unevenness of the biases": xp.where(self.constant, self.uneven, none),
-            "span of the constant mode": self._constant(xp).excess(xp),
+            "span of the constant mode": self.constant_mode.excess(xp),
             "coupling of the modes": xp.where(self.decoupled, self.modes.distance, none),
             "distance of the imbalance from two eigenvalues": xp.where(self.decoupled, none, self.imbalance),
         }
-
-    def _constant(self, xp: Any) -> ConstantMode:
-        return self.flow._constant(xp, self.z, self.constant)
 
     def _between(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:
         """Return ``W M``, ``W W^T`` and ``M^T M``, projected on contrasts; ``W W^T`` includes a mean output at rest."""
@@ -73,7 +73,7 @@ class SolvableSets:
         if arithmetic.holds(self.decoupled):
             both.append(self.centered.restored(xp, *self.modes.at(xp, pace * t)))
         if not arithmetic.holds(self.decoupled, everywhere=True):
-            both.append(self.centered.without(xp, self.decoupled).at(xp, pace * t))
+            both.append(self.centered.at(xp, pace * t, self.memories))
         chosen = self.decoupled[..., None, None]
         product, gram_w, means = (xp.where(chosen, a, b) for a, b in zip(both[0], both[-1], strict=True))
         return product, gram_w, means
@@ -82,7 +82,7 @@ class SolvableSets:
         """Return product, Gram matrices and bias at times `t`, shape lead + batch."""
         product, gram_w, means = self._between(xp, t)
         row, ww, scatter = self.flow._scattered(xp, t, self.scatter, self.scattering)
-        whole = self._constant(xp).at(xp, t)
+        whole = self.constant_mode.at(xp, t)
         classes = self.y.shape[0]
         done = self.flow._bias_done(xp, t)[..., None]
         b = self.z.b + (xp.ones_like(self.z.b) / classes - self.z.b) * done

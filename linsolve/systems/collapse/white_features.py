@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from linsolve.numerics.cache import Memory
 from linsolve.systems.collapse import starts as start
 from linsolve.systems.collapse.contrasts import contrasts, norm, shares
 from linsolve.systems.collapse.metrics import bounded_ratio, trace
@@ -38,6 +39,7 @@ class WhiteFeatures:
         self.square = xp.sqrt(flow.kappa_d - flow.kappa_c)[..., None, None]
         inner = xp.matrix_transpose(self.basis) @ z.gram_h @ self.basis
         self.start = z.product @ self.basis, inner / self.square, z.gram_w * self.square
+        self.memory = Memory()
 
     def conditions(self, xp: Any) -> dict[str, Any]:
         """Return, by name, the distances from the solvable set of each start."""
@@ -57,7 +59,7 @@ class WhiteFeatures:
     def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any, Any]:
         """Return product, Gram matrices and bias at times `t`, shape lead + batch."""
         pace = self.square[..., 0, 0]
-        product, inner, outer = matrix_riccati(xp, pace * t, self.y @ self.basis, *self.start)
+        product, inner, outer = matrix_riccati(xp, pace * t, self.y @ self.basis, *self.start, memory=self.memory)
         back = xp.matrix_transpose(self.basis)
         goal = shares(xp, self.y) / self.y.shape[0]
         b = self.z.b + (goal - self.z.b) * self.flow._bias_done(xp, t)[..., None]

@@ -148,9 +148,15 @@ class BalancedMap(Flow):
             "distance of u and v from orthonormal columns": xp.sqrt(skew),
         } | {name: xp.max(value, axis=-1) for name, value in lost.items()}
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+    def begun(self, xp: Any, z0: Any) -> tuple[DeepMode, Any, Any]:
+        """Return the flow of the modes, their strengths at time 0, and their quantities that do not depend on time."""
+        modes, start = self._mode(), DeepMode.State(self._strengths(xp, z0))
+        return modes, start, modes.begun(xp, start)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> tuple[Any, Any]:
         """Return the strengths of the modes at times `t` and their distances from the target, by `DeepMode`."""
-        return self._mode().shared(xp, t[..., None], DeepMode.State(self._strengths(xp, z0)))
+        modes, start, growth = begun or self.begun(xp, z0)
+        return modes.shared(xp, t[..., None], start, growth)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the map at times `t`; at ``t = 0`` bitwise equal to the initial map."""

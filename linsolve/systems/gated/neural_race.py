@@ -184,9 +184,13 @@ class NeuralRace(Flow):
         """Return ``2 sqrt(m) |a| (s - sum a)/(K tau)``."""
         return self.State(self._metric(xp, z) * self._error(xp, z)[..., None])
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+    def begun(self, xp: Any, z0: Any) -> tuple[RaceClock, Any, Any]:
+        """Return the clock of the race, its speed, and whether any pathway moves."""
+        return self._clock(xp, z0)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> tuple[Any, Any]:
         """Return the strengths and the error ``s - sum a`` at times `t`."""
-        way, speed, moving = self._clock(xp, z0)
+        way, speed, moving = begun or self._clock(xp, z0)
         forever, still = t == xp.inf, (t == 0) | ~moving
         delta = way.left(xp, xp.where(forever, 0 * speed, t * speed) + 0 * way.span)
         delta = xp.where(forever, 0 * delta, delta)

@@ -138,7 +138,10 @@ class Blocks(NamedTuple):
 
     def applied(self, xp: Any, weights: Any, r: Any) -> tuple[Any, Any]:
         """Return contrasts and class averages of M r, M the matrix with eigenvalues `weights` in place of `values`."""
-        contrasts, y = self.split(xp, r)
+        return self.weighted_parts(xp, weights, *self.split(xp, r))
+
+    def weighted_parts(self, xp: Any, weights: Any, contrasts: Any, y: Any) -> tuple[Any, Any]:
+        """Return `applied` of the contrasts and class averages of ``split``."""
         classes = self.roots.shape[-1]
         own = weights[..., :-classes]
         own = rows_times(xp, own, self.members) if own.shape[-1] > 1 else own

@@ -116,12 +116,17 @@ class ClassKernel(KernelDescent):
 
     # the closed form
 
-    def _followed(self, xp: Any, t: Any, z0: Any) -> tuple[Blocks, Any, Any]:
+    def begun(self, xp: Any, z0: Any) -> tuple[Blocks, Any, Any]:
+        """Return the blocks, and the contrasts within classes and the class averages at time 0."""
+        blocks = self._blocks(xp, z0.r)
+        return blocks, *blocks.split(xp, z0.r)
+
+    def _followed(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> tuple[Blocks, Any, Any]:
         """Return the blocks, the contrasts within classes and the class averages at times t."""
-        blocks, x = self._blocks(xp, z0.r), self.eta * t
+        (blocks, contrasts, y), x = begun or self.begun(xp, z0), self.eta * t
         if not arithmetic.is_jax(xp):
-            return blocks, *blocks.applied(xp, xp.exp(-exponents(xp, blocks.values, x)), z0.r)
-        contrasts, y = blocks.split(xp, z0.r)
+            weights = xp.exp(-exponents(xp, blocks.values, x))
+            return blocks, *blocks.weighted_parts(xp, weights, contrasts, y)
         own = xp.exp(-exponents(xp, blocks.own, x))
         own = rows_times(xp, own, blocks.members) if own.shape[-1] > 1 else own
         spectrum = blocks.averages, blocks.vectors
@@ -133,9 +138,9 @@ class ClassKernel(KernelDescent):
         own = self._own(xp)[..., None] * xp.eye(roots.shape[-1], dtype=xp.float64)
         return own + roots[..., :, None] * pairs * roots[..., None, :]
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+    def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:
         """Return the residuals; at ``t = 0`` bitwise the start."""
-        blocks, contrasts, y = self._followed(xp, t, z0)
+        blocks, contrasts, y = self._followed(xp, t, z0, begun)
         return self.State(xp.where(t[..., None] == 0, z0.r, contrasts + blocks.spread(xp, y)))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:

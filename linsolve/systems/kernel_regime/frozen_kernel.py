@@ -176,19 +176,27 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         spectrum = self.spectrum(xp)
         return exponents(xp, spectrum.values, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
-    def solution(self, xp: Any, t: Any, z0: Any) -> Any:
+    def begun(self, xp: Any, z0: Any) -> Any:
+        """Return the residual at time 0 by eigenvector, its scaled squares, their scale, ``|y|`` and ``|f0|``."""
+        if arithmetic.is_jax(xp):
+            return None
+        c = self.spectrum(xp).coordinates(xp, z0.f - self.y)
+        factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
+        return c, (c * factor[..., None]) ** 2, factor, length(xp, self.y), length(xp, z0.f)
+
+    def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:
         """Return the outputs: start plus change, or target plus residual, whichever has the smaller rounding error.
 
         At ``t = 0`` they are bitwise the start.
         """
         if arithmetic.is_jax(xp):
             return self.State(xp.where(t[..., None] == 0, z0.f, self.y + self._left(xp, t, z0)))
-        x, c = self._modes(xp, t, z0)
-        x = -x
+        c, squares, factor, *before = begun or self.begun(xp, z0)
+        x = -exponents(xp, self.spectrum(xp).values, self.eta * t)
         left, lost = xp.exp(x), xp.expm1(x)
         # choosing before the product with the eigenvectors saves one product
-        sizes = _lengths(xp, c, left, lost)
-        late = (length(xp, self.y) + sizes[0] < length(xp, z0.f) + sizes[1])[..., None]
+        sizes = [xp.sqrt(xp.vecdot(w * w, squares)) / factor for w in (left, lost)]
+        late = (before[0] + sizes[0] < before[1] + sizes[1])[..., None]
         f = xp.where(late, self.y, z0.f) + self.spectrum(xp).vector(xp, xp.where(late, left, lost) * c)
         return self.State(xp.where(t[..., None] == 0, z0.f, f))
 
@@ -293,10 +301,3 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         jacobian = np.round(64 * (np.eye(4, 3) + 0.4 * rng.normal(size=(4, 3)))) / 64
         flow = cls(kernel=jacobian @ jacobian.T, y=rng.normal(size=4), eta=rng.uniform(0.3, 0.9))
         return flow, cls.State(rng.normal(size=4))
-
-
-def _lengths(xp: Any, c: Any, *weights: Any) -> list[Any]:
-    """Return the norms of ``weight * c`` along the last axis; c is scaled so that squares stay in range."""
-    factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
-    squares = (c * factor[..., None]) ** 2
-    return [xp.sqrt(xp.vecdot(w * w, squares)) / factor for w in weights]

@@ -151,10 +151,14 @@ class BiasedMode(HiddenUnits):
         gone = where(xp, forever, full_like(xp, gone, 1), gone)
         return way.span * gone, way.span * where(xp, forever, full_like(xp, left, 0), left)
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[_Start, Relaxation, tuple[Any, Any]]:
-        """Return the initial values, the `Relaxation`, and the parts of its span before and after times `t`."""
+    def begun(self, xp: Any, z0: Any) -> tuple[_Start, Relaxation]:
+        """Return the initial values and the `Relaxation`."""
         start, root = self._way(xp, z0)
-        way = Relaxation.of(xp, *start.sizes, root=root)
+        return start, Relaxation.of(xp, *start.sizes, root=root)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> tuple[_Start, Relaxation, tuple[Any, Any]]:
+        """Return the initial values, the `Relaxation`, and the parts of its span before and after times `t`."""
+        start, way = begun or self.begun(xp, z0)
         return start, way, self._to_go(xp, t, way)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:

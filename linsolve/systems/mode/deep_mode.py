@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
 from linsolve.core.map import Map
@@ -14,6 +15,7 @@ from linsolve.core.step_rules import Rule
 from linsolve.numerics.scalar import root_of_twice
 from linsolve.systems.mode.balanced_mode import ModeDescent
 from linsolve.systems.mode.growth import deep_growth
+from linsolve.systems.mode.growth_begun import Growth
 from linsolve.systems.mode.growth_time import deep_growth_time
 
 __all__ = ["OPPOSITE", "DeepMode"]
@@ -120,9 +122,13 @@ class DeepMode(Map):
         zero = 0 * (self.s + z0.a)
         return {OPPOSITE: xp.where(lost, 1 + zero, zero)}
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[Any, Any]:
+    def begun(self, xp: Any, z0: Any) -> Growth | None:
+        """Return the quantities of the growth that do not depend on time."""
+        return None if arithmetic.is_jax(xp) else Growth.of(xp, z0.a, self.s, self.depth, self.tau)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: Growth | None = None) -> tuple[Any, Any]:
         """Return ``a`` and ``s - a`` at times `t`, each to full relative accuracy."""
-        return deep_growth(xp, t, z0.a, self.s, self.depth, self.tau)
+        return deep_growth(xp, t, z0.a, self.s, self.depth, self.tau, begun)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the strength of the mode; at ``t = 0`` bitwise equal to the initial state."""

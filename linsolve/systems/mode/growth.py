@@ -6,10 +6,11 @@ from math import comb, factorial
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.numerics.scalar import broadcast, full_like, where
-from linsolve.systems.mode.growth_far import LONGEST, PowerLaw
+from linsolve.numerics.scalar import full_like, where
+from linsolve.systems.mode.growth_begun import Growth
+from linsolve.systems.mode.growth_far import LONGEST
 from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
-from linsolve.systems.mode.growth_tables import Tables, cut, tables_of
+from linsolve.systems.mode.growth_tables import Tables, cut
 from linsolve.systems.mode.growth_time import (
     Start,
     deep_growth_time,
@@ -19,8 +20,6 @@ from linsolve.systems.mode.growth_time import (
     linear,
     logarithmic,
     near,
-    start_of,
-    terms_of,
     unfolded,
 )
 from linsolve.systems.mode.growth_traced import traced_growth
@@ -32,7 +31,9 @@ _LATE = 40  # time of the tail after which ``w`` is its value without saturation
 _SPARE = 3  # terms that doubles do not need: the series is multiplied by the square of ``|z| <= 1``
 
 
-def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1) -> tuple[Any, Any]:
+def deep_growth(
+    xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1, growth: Growth | None = None
+) -> tuple[Any, Any]:
     r"""Return ``a`` and ``s - a`` where ``tau a' = depth |a|^(2 - 2/depth) (s - a)``, each to full relative accuracy.
 
     ``depth = inf`` is the depth-normalized limit ``tau a' = a^2 (s - a)``. The closed form for the time,
@@ -51,6 +52,8 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1) -> t
     a0, s, depth, tau : array
         Initial value; fixed point; depth, at least 1; time constant. Where ``a0 s < 0`` and the depth lies between 1
         and 2, ``a`` reaches 0 in finite time, and the result is meaningless. Shapes broadcast against `t`.
+    growth : Growth, optional
+        ``Growth.of`` of these, if it is known.
 
     Returns
     -------
@@ -69,26 +72,15 @@ def deep_growth(xp: Any, t: Any, a0: Any, s: Any, depth: Any, tau: Any = 1) -> t
     """
     if arithmetic.is_jax(xp):
         return traced_growth(xp, deep_growth, deep_growth_time, t / tau, a0, s, depth)
-    curved = where(xp, depth == 1, 2 * full_like(xp, depth, 1), depth)
-    hard = curved < 9 * full_like(xp, curved, 1) / 4
-    some = where(xp, a0 == 0, full_like(xp, a0, 1), a0)
-    big, negative = arithmetic.holds(xp.abs(some) > xp.abs(s)), arithmetic.holds(xp.sign(some) * xp.sign(s) < 0)
-    tables = tables_of(xp, curved, hard, big, negative)  # functions of the depth alone, hence before broadcasting
-    a0, some, s, depth, tau = broadcast(xp, a0, some, s, depth, tau + full_like(xp, depth, 0))
-    one = full_like(xp, a0, 1)
-    still, straight = a0 == 0, depth == 1
-    # a safe operand where the path would end at 0
-    aim = where(xp, (depth < 2) & (xp.sign(some) * xp.sign(s) < 0) & ~straight, -s, s)
+    a0, s, depth, tau, some, aim, hard, tables, law, at = growth or Growth.of(xp, a0, s, depth, tau)
+    one, still, straight = full_like(xp, a0, 1), a0 == 0, depth == 1
     forever = xp.isinf(t)
     t = where(xp, forever, full_like(xp, t, 0), t)
-    clock, terms = t / tau + 0 * one, terms_of(getattr(xp, "dps", 16))
-    if arithmetic.is_object(xp):
-        at = start_of(xp, some, aim, curved + 0 * one, terms)
+    clock = t / tau + 0 * one
+    if law is None:
         own = clock * where(xp, straight, one, at.pace)
         a, gap = _curved(xp, own, at, some, aim, tables, hard)
     else:
-        law = PowerLaw.of(xp, some, aim, curved + 0 * one, tau)
-        at = start_of(xp, law.begin, aim, curved + 0 * one, terms)
         rate = where(xp, straight | law.extreme, one, at.pace)
         own, root = _bounded_product(xp, clock, rate), xp.pow(t, one / 8)
         passed = law.clock(xp, root * law.goal_root)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, two_prod
-from linsolve.numerics.scalar import full_like, integral_of_decay, power, smallest, unless, where
+from linsolve.numerics.scalar import full_like, integral_of_decay, power, smallest, uniform, unless, where
 
 __all__ = [
     "Rotation",
@@ -32,6 +32,7 @@ __all__ = [
     "still",
     "tangent_kernel",
     "unit_for",
+    "where_moved",
 ]
 
 
@@ -157,8 +158,8 @@ def _age(xp: Any, t: Any, start: RotationStart) -> tuple[Any, Any]:
     if arithmetic.is_object(xp):
         endless = (c == 0) & xp.isinf(age)
         return unless(xp, endless, age, 0), endless
-    flat = ~start.mild & (c < 1 / power(xp, 960))
-    endless = flat & xp.isinf(age)
+    flat = uniform(xp, ~start.mild & (c < 1 / power(xp, 960)))
+    endless = flat & xp.isinf(age) if arithmetic.holds(flat) else flat
     end = unless(xp, start.mild, 1000 / unless(xp, flat, c), power(xp, 700))
     age = where(xp, ~flat & (age > end), end, age)
     return unless(xp, endless, age, 0), endless
@@ -174,8 +175,11 @@ def _decay(xp: Any, age: Any, start: RotationStart) -> tuple[Any, Any]:
         main = xp.exp(-2 * c.hi * age)
         return main, xp.ones_like(main)
     less = unless(xp, start.mild, full_like(xp, c.hi, -1), -2)
-    shift = unless(xp, age > power(xp, 900), full_like(xp, age, 1), power(xp, 500))  # two_prod overflows beyond 2^996
-    _, error = two_prod(xp, c.hi * shift, age / shift)
+    late, scaled = age > power(xp, 900), (c.hi, age)
+    if arithmetic.holds(late):  # two_prod overflows beyond 2^996
+        shift = unless(xp, late, full_like(xp, age, 1), power(xp, 500))
+        scaled = c.hi * shift, age / shift
+    _, error = two_prod(xp, *scaled)
     main = xp.exp(less * c.hi * age) * (1 + less * (error + c.lo * age))
     return main, unless(xp, start.mild, main)
 
@@ -238,45 +242,53 @@ def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
     [0.5, 1.0]
     """
     c, push = start.c.hi, start.g * start.r0
-    moved = (t != 0) & ~still(start)
-    t = where(xp, moved | (start.mild & (t >= 0)), t + full_like(xp, c, 0), 0)
-    back = t < 0
+    moved = uniform(xp, (t != 0) & ~still(start))
+    t = where(xp, uniform(xp, moved | (start.mild & (t >= 0))), t + full_like(xp, c, 0), 0)
+    back = uniform(xp, t < 0)
     age, endless = _age(xp, t, start)
     e, again = _decay(xp, age, start)
     e = unless(xp, endless, e, 0)
     half_W = unless(xp, endless, integral_of_decay(xp, age, 4 * c))  # W may overflow, its root does not
     om, (_, (n, m)) = 2 * xp.sqrt(half_W / 2), forward(xp, start)
-    W = 2 * where(xp, start.mild, half_W, 1)
-    sums = [xp.sqrt(e * e + where(xp, start.mild, v, 1) ** 2 * W) for v in (n, m)]
-    p, q = start.lengths
-    back_n, falls_n = _backward(xp, start.q, 2 * q**2 + start.g * start.y, c, push, start.unit)
-    back_m, falls_m = _backward(xp, start.p, 2 * p**2 - start.g * start.y, c, -push, start.unit)
-    n, m = where(xp, back, back_n, n) * om, where(xp, back, back_m, m) * om
-    e = e * start.unit * again
-    root_n, root_d = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
     simple = start.mild & ~back
-    root_n, root_d = (where(xp, simple, one, other) for one, other in zip(sums, (root_n, root_d), strict=True))
-    return _assemble(xp, start, (e, om, n, m, root_n, root_d), back, endless, moved)
+    W = 2 * where(xp, start.mild, half_W, 1)
+    ends = [xp.sqrt(e * e + where(xp, start.mild, v, 1) ** 2 * W) for v in (n, m)]
+    falls_n = falls_m = back
+    if arithmetic.holds(back):
+        p, q = start.lengths
+        back_n, falls_n = _backward(xp, start.q, 2 * q**2 + start.g * start.y, c, push, start.unit)
+        back_m, falls_m = _backward(xp, start.p, 2 * p**2 - start.g * start.y, c, -push, start.unit)
+        n, m = where(xp, back, back_n, n), where(xp, back, back_m, m)
+    n, m, e = n * om, m * om, e * start.unit * again
+    if not arithmetic.holds(simple, everywhere=True):
+        other = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
+        ends = [where(xp, simple, one, two) for one, two in zip(ends, other, strict=True)]
+    return _assemble(xp, start, (e, om, n, m, *ends), back, endless, moved)
 
 
 def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: Any, moved: Any) -> Rotation:
     e, om, n, m, root_n, root_d = parts
     unit = start.unit
     low, high = xp.minimum(root_n, root_d), xp.maximum(root_n, root_d)
-    high = unless(xp, high == 0, high)
-    tame = low > 0
+    tame, some = low > 0, arithmetic.holds(low > 0, everywhere=True)
+
+    def safe(v: Any) -> Any:
+        return v if some else unless(xp, v == 0, v)
+
+    high = safe(high)
     if not arithmetic.is_object(xp):
-        tame = (low > unit / power(xp, 700)) & (low / unit > om / power(xp, 600))
+        tame = uniform(xp, (low > unit / power(xp, 700)) & (low / unit > om / power(xp, 600)))
     span = where(xp, tame, om, 1)
     slow, fast, both = (span / where(xp, tame, v / unit, 1) for v in (low, high, low + high))
     if not arithmetic.is_object(xp):
-        large = power(xp, 380)
-        tame = tame & ((slow / large) * (fast / large) < 1) & (high / power(xp, 700) < low)
+        tame = uniform(
+            xp, tame & ((slow / power(xp, 380)) * (fast / power(xp, 380)) < 1) & (high / power(xp, 700) < low)
+        )
     # on the stable manifold of the saddle e and low vanish together, with ratio 1
-    fade = unless(xp, endless, unless(xp, low == 0, e / unless(xp, low == 0, low)), 0)
+    fade = unless(xp, endless, e / low if some else unless(xp, low == 0, e / safe(low)), 0)
     sign = unless(xp, back, full_like(xp, e, 1), -1)
     kernel = xp.sqrt(full_like(xp, start.p, 2)) * xp.hypot(start.p, start.q)
-    share = (n / unless(xp, root_n == 0, root_n)) * (m / unless(xp, root_d == 0, root_d))
+    share = (n / safe(root_n)) * (m / safe(root_d))
     left, turned = fade * (kernel * om / high), where(xp, tame, both, 0)
     done = sign * (left * left + share * share)
     return Rotation(
@@ -298,7 +310,14 @@ def _in_unit(xp: Any, x: Any, unit: Any) -> Any:
 
 def _ratio(xp: Any, x: Any, y: Any, simple: Any) -> Any:
     """Return ``x/y``, replaced by a finite number where the quotient overflows or nearly does."""
+    if arithmetic.holds(simple, everywhere=True) and not arithmetic.is_object(xp):
+        return x / y
     return x / unless(xp, y == 0 if arithmetic.is_object(xp) else ~simple & (y <= x / power(xp, 1000)), y)
+
+
+def where_moved(xp: Any, moved: Any, now: Any, first: Any) -> Any:
+    """Return `now`, and where the weights have not moved `first`, bitwise."""
+    return now if arithmetic.holds(moved, everywhere=True) else xp.where(moved, now, first)
 
 
 def tangent_kernel(xp: Any, b: Rotation, start: RotationStart) -> Any:
@@ -320,4 +339,4 @@ def rotated_output(xp: Any, b: Rotation, start: RotationStart) -> tuple[Any, Any
     g = unless(xp, none, start.g)
     size = unless(xp, none, (p * p + q * q) / xp.abs(g), xp.inf)
     f = smallest(xp, (spread, mean), (2 * size, (p - q) * (p + q) / g))  # the mean, unless it is clearly less accurate
-    return xp.where(b.moved, f, start.f0 + xp.zeros_like(f)), xp.minimum(spread, size)
+    return where(xp, b.moved, f, start.f0 + full_like(xp, f, 0)), xp.minimum(spread, size)

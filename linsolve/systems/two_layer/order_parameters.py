@@ -16,13 +16,14 @@ from linsolve.core.parameters import parameter
 from linsolve.core.step_rules import Rule
 from linsolve.numerics.checked import in_range
 from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
-from linsolve.numerics.scalar import power, unless
+from linsolve.numerics.scalar import full_like, power, unless
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
     RotationStart,
     rotated_output,
     rotation,
     unit_for,
+    where_moved,
 )
 from linsolve.systems.two_layer.lazy import LazyTwoLayer
 from linsolve.systems.two_layer.line_descent import hessian_top, top_curvature
@@ -217,9 +218,13 @@ class TwoLayerOrder(Map):
         p, q = DoubleDouble(xp, z0.P).sqrt() * size, DoubleDouble(xp, z0.Q).sqrt() * size
         return RotationStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[RotationStart, Rotation]:
+    def begun(self, xp: Any, z0: Any) -> RotationStart:
+        """Return the initial values of the rotation."""
+        return self._start(xp, z0)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: RotationStart | None = None) -> tuple[RotationStart, Rotation]:
         """Return the initial values of the rotation, and the rotation at times `t`."""
-        start = self._start(xp, z0)
+        start = begun or self._start(xp, z0)
         return start, rotation(xp, t, start)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
@@ -229,7 +234,8 @@ class TwoLayerOrder(Map):
     def _rotated(self, xp: Any, z0: Any, start: RotationStart, b: Rotation) -> Any:
         p, q = xp.sqrt(z0.P) * start.unit * b.up, xp.sqrt(z0.Q) * start.unit * b.down
         P, Q = p * p, q * q
-        return self.State(xp.where(b.moved, P, z0.P), xp.where(b.moved, Q, z0.Q), z0.R + xp.zeros_like(P))
+        R = z0.R + full_like(xp, P, 0)
+        return self.State(where_moved(xp, b.moved, P, z0.P), where_moved(xp, b.moved, Q, z0.Q), R)
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
         """Return loss, output, residual, alignment and layer norms from closed forms that do not cancel."""

@@ -13,7 +13,7 @@ from linsolve.core.step_rules import Rule
 from linsolve.numerics.double_double import cosine, length
 from linsolve.systems.two_layer import line_descent
 from linsolve.systems.two_layer.hyperbolic_rotation import Rotation, tangent_kernel
-from linsolve.systems.two_layer.rotated_layers import Layers, LayersStart
+from linsolve.systems.two_layer.rotated_layers import Layers, LayersFixed, LayersStart
 from linsolve.systems.two_layer.rotation_times import blow_up_time, time_to_loss
 
 __all__ = ["TwoRotatedLayers"]
@@ -51,10 +51,15 @@ class TwoRotatedLayers(Map):
         """Return the squared residual times the weight of the loss, shape batch."""
         return self.residual(xp, z) ** 2 * self.weight
 
-    def shared(self, xp: Any, t: Any, z0: Any) -> tuple[LayersStart, Layers]:
-        """Return the initial values, and the layers at times `t`."""
+    def begun(self, xp: Any, z0: Any) -> Any:
+        """Return the initial values, and further quantities that do not depend on time."""
         start = self._start(xp, z0)
-        return start, Layers.at(xp, t * self.pace, start)
+        return start, LayersFixed.of(xp, start)
+
+    def shared(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> tuple[LayersStart, Layers]:
+        """Return the initial values, and the layers at times `t`."""
+        start, fixed, *_ = begun or TwoRotatedLayers.begun(self, xp, z0)
+        return start, Layers.at(xp, t * self.pace, start, fixed)
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Deferred:
         """Return loss, output, residual, ntk, alignment and norms from closed forms that do not cancel."""

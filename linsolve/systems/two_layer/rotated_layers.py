@@ -6,16 +6,17 @@ from typing import Any, NamedTuple
 
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import column, full_like, power, smallest, unless, where
+from linsolve.numerics.scalar import column, full_like, largest, power, smallest, total, unless, where
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
     RotationStart,
     rotated_output,
     rotation,
     unit_for,
+    where_moved,
 )
 
-__all__ = ["Layers", "LayersStart", "usable"]
+__all__ = ["Layers", "LayersFixed", "LayersStart", "usable"]
 
 
 class LayersStart(NamedTuple):
@@ -77,14 +78,39 @@ class LayersStart(NamedTuple):
         """
         root_h, root_u = DoubleDouble(xp, eta[0]).sqrt(), DoubleDouble(xp, eta[1]).sqrt() * s
         size = xp.abs(gamma)
-        largest = xp.maximum(xp.max(xp.abs(h.hi), axis=-1) * root_h.hi, xp.max(xp.abs(u), axis=-1) * root_u.hi)
-        unit = _unit(xp, largest, size)
+        most = xp.maximum(largest(xp, xp.abs(h.hi)) * root_h.hi, largest(xp, xp.abs(u)) * root_u.hi)
+        unit = _unit(xp, most, size)
         # scale before the products, whose rounding errors would underflow
         b, a = h.scaled(column(unit)) * root_h.column(), root_u.column() * (u * column(unit))
         p, q = ((b + side).scaled(half(xp, b.hi)) for side in (a, -a))
         f0 = (h * u).sum() * gamma
         start = RotationStart.of(p.length() * size, q.length() * size, root_h * root_u * gamma, y, f0, r0, unit=unit)
         return cls(start, u, h, p.hi, q.hi, root_h.hi, root_u.hi, gamma, s)
+
+
+class LayersFixed(NamedTuple):
+    """Further quantities of the layers that do not depend on time.
+
+    Parameters
+    ----------
+    side : array, shape batch
+        ``p.q``, which is conserved; its sign determines the smaller layer at all times.
+    rest : array, shape batch + (d,)
+        ``h`` minus a multiple of ``u``, exactly 0 where the two are parallel.
+    length, length_u : array, shape batch
+        Lengths of `rest` and ``u``.
+    """
+
+    side: Any
+    rest: Any
+    length: Any
+    length_u: Any
+
+    @classmethod
+    def of(cls, xp: Any, start: LayersStart) -> LayersFixed:
+        """Return the quantities of initial layers."""
+        rest = _rest(xp, start.u, start.h)
+        return cls(total(xp, start.p * start.q), rest, length(xp, rest), length(xp, start.u))
 
 
 class Layers(NamedTuple):
@@ -109,23 +135,25 @@ class Layers(NamedTuple):
     output: Any
 
     @classmethod
-    def at(cls, xp: Any, t: Any, start: LayersStart) -> Layers:
+    def at(cls, xp: Any, t: Any, start: LayersStart, fixed: LayersFixed | None = None) -> Layers:
         """Return the layers at times `t`, norm-wise accurate even where one of them vanishes."""
+        fixed = fixed or LayersFixed.of(xp, start)
         b = rotation(xp, t, start.rotation)
         h0, (turn_u, turn_h) = start.h.hi, _turns(start, b)
         size_u, u = _rotated(xp, start, b, (start.u, turn_u * h0), (start.p, -start.q, start.root_u))
         size_h, h = _rotated(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
-        side = xp.sum(start.p * start.q, axis=-1)  # conserved; its sign determines the smaller layer at all times
         f, spread = rotated_output(xp, b, start.rotation)
-        rest, rotated_u = _rest(xp, start.u, start.h), u
+        side, rotated_u = fixed.side, u
         if arithmetic.holds(side > 0):
-            bound, through_h = _through(xp, start, h, rest, (f, spread), 1)
-            u = xp.where(((side > 0) & (bound < length(xp, size_u)))[..., None], through_h, u)
+            bound, through_h = _through(xp, start, h, fixed, (f, spread), 1)
+            shorter = bound < length(xp, xp.minimum(*size_u))
+            u = xp.where(((side > 0) & shorter)[..., None], through_h, u)
         if arithmetic.holds(side < 0):
-            bound, through_u = _through(xp, start, rotated_u, rest, (f, spread), -1)
-            h = xp.where(((side < 0) & (bound < length(xp, size_h)))[..., None], through_u, h)
-        moves_u, moves_h = ((b.moved & (root != 0))[..., None] for root in (start.root_h, start.root_u))
-        return cls(b, xp.where(moves_u, u, start.u), xp.where(moves_h, h, h0), f)
+            bound, through_u = _through(xp, start, rotated_u, fixed, (f, spread), -1)
+            shorter = bound < length(xp, xp.minimum(*size_h))
+            h = xp.where(((side < 0) & shorter)[..., None], through_u, h)
+        moves_u, moves_h = (column(b.moved & (root != 0)) for root in (start.root_h, start.root_u))
+        return cls(b, where_moved(xp, moves_u, u, start.u), where_moved(xp, moves_h, h, h0), f)
 
     def change_of_h(self, xp: Any, start: LayersStart) -> tuple[Any, Any]:
         """Return ``h - h0``, valid where the rotation is `tame`, and the sum of the magnitudes of its terms."""
@@ -133,11 +161,10 @@ class Layers(NamedTuple):
         return own + other, xp.abs(own) + xp.abs(other)
 
 
-def _unit(xp: Any, largest: Any, gamma: Any) -> Any:
-    """Return the unit; `largest` is the largest entry of the layers in units of p and q, `gamma` the output scale."""
-    most, least = 1 / power(xp, 50), 1 / power(xp, 400)
-    small = (largest < most) & (largest * gamma < most)
-    return unit_for(xp, small & ((largest < least) | (largest * gamma < least)), largest * gamma)
+def _unit(xp: Any, most: Any, gamma: Any) -> Any:
+    """Return the unit; `most` is the largest entry of the layers in units of p and q, `gamma` the output scale."""
+    small = (most < 1 / power(xp, 50)) & (most * gamma < 1 / power(xp, 50))
+    return unit_for(xp, small & ((most < 1 / power(xp, 400)) | (most * gamma < 1 / power(xp, 400))), most * gamma)
 
 
 def half(xp: Any, x: Any) -> Any:
@@ -172,11 +199,11 @@ def _rest(xp: Any, u: Any, h: DoubleDouble) -> Any:
 
 
 def _pick(xp: Any, at: Any, v: Any) -> Any:
-    return column(xp.sum(where(xp, at, v, 0), axis=-1))
+    return column(total(xp, where(xp, at, v, 0)))
 
 
 def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
-    """Return, for each hidden unit, the magnitude of the terms and their sum, from the form with the smaller terms.
+    """Return, for each hidden unit, the magnitudes of the terms of two forms, and the sum from the smaller terms.
 
     The forms are ``own cosh(theta) + other sinh(theta)`` and ``(p exp(theta) + q exp(-theta))/root``.
     """
@@ -188,31 +215,32 @@ def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tupl
     safe = column(unless(xp, root == 0, root))
     up, down = p * column(b.up) / safe, q * column(b.down) / safe
     other = unless(xp, frozen, xp.abs(up) + xp.abs(down), xp.inf)
-    return xp.minimum(bound, other), smallest(xp, (bound, first + second), (other, up + down))
+    return (bound, other), smallest(xp, (bound, first + second), (other, up + down))
 
 
-def _through(xp: Any, start: LayersStart, v: Any, rest: Any, output: tuple, sign: int) -> tuple[Any, Any]:
+def _through(xp: Any, start: LayersStart, v: Any, fixed: LayersFixed, output: tuple, sign: int) -> tuple[Any, Any]:
     """Compute the other layer from layer `v`, the output and the conserved bivector; return its error bound first.
 
     With ``M = u h^T - h u^T`` conserved, ``u = ((u.h) h + M h)/|h|^2`` and ``h = ((u.h) u - M u)/|u|^2``, each a sum of
-    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u; `rest` is from `_rest`. The magnitude is infinite
-    where this form fails.
+    two orthogonal vectors. `sign` is 1 for `v` = h, -1 for `v` = u. The magnitude is infinite where this form fails.
     """
     f, spread = output
-    far = length(xp, v)
-    useless, grow = (far == 0) | (start.gamma == 0), full_like(xp, far, 1)
+    rest, size, far, grow = fixed.rest, fixed.length, length(xp, v), 1
+    useless = (far == 0) | (start.gamma == 0)
     if not arithmetic.is_object(xp):  # scale subnormal numbers; count products that underflow as a magnitude
-        grow = unless(xp, far < 1 / power(xp, 900), grow, power(xp, 600))
-        v, rest = v * column(grow), rest * column(grow)
-        far = length(xp, v)
-        least, other = far * power(xp, 450), length(xp, rest) / power(xp, 450)
-        useless = useless | (other > least) | (other * length(xp, start.u) > least)
+        tiny = far < 1 / power(xp, 900)
+        if arithmetic.holds(tiny):
+            grow = unless(xp, tiny, full_like(xp, far, 1), power(xp, 600))
+            v, rest = v * column(grow), rest * column(grow)
+            far, size = length(xp, v), length(xp, rest)
+        least, other = far * power(xp, 450), size / power(xp, 450)
+        useless = useless | (other > least) | (other * fixed.length_u > least)
         spread = spread + 1 / power(xp, 1000)
     safe = unless(xp, useless, far)
     gamma = unless(xp, start.gamma == 0, start.gamma)
     along = v / column(safe)
     rest = rest / column(safe)
-    turned = start.u * column(xp.sum(rest * along, axis=-1)) - rest * column(xp.sum(start.u * along, axis=-1))
+    turned = start.u * column(total(xp, rest * along)) - rest * column(total(xp, start.u * along))
     bound = spread / xp.abs(gamma) / safe * grow + length(xp, turned)
     value = column(f / gamma / safe * grow) * along + sign * turned
     return unless(xp, useless, usable(xp, bound), xp.inf), value

@@ -10,8 +10,9 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Deferred, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import DoubleDouble, length
-from linsolve.numerics.scalar import column, full_like, smallest, unless, where
+from linsolve.numerics.scalar import column, full_like, smallest, total, unless, where
 from linsolve.systems.two_layer import line_descent
+from linsolve.systems.two_layer.hyperbolic_rotation import where_moved
 from linsolve.systems.two_layer.initial_weights import TwoLayerNetworks, line_samples, on_a_line
 from linsolve.systems.two_layer.rotated_flow import TwoRotatedLayers
 from linsolve.systems.two_layer.rotated_layers import LayersStart, usable
@@ -121,23 +122,29 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         s, rates = DoubleDouble(xp, self.x).length(), (self.eta_u, self.eta_w)
         return LayersStart.of(xp, z0.u, self._hidden(xp, z0.w), s, rates, self.gamma, self.target(xp))
 
-    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
-        """Return the weights; at ``t = 0`` bitwise equal to the initial weights."""
-        start, layers = shared or self.shared(xp, t, z0)
-        b, s = layers.rotation, start.s
-        unit = s + unless(xp, s.hi != 0, full_like(xp, s.hi, 1), 0)
+    def begun(self, xp: Any, z0: Any) -> Any:
+        """Return the initial values, and further quantities of the layers and of ``w``, that do not depend on time."""
+        start, fixed = super().begun(xp, z0)
+        return start, fixed, self._row(xp, z0, start)
+
+    def _row(self, xp: Any, z0: Any, start: LayersStart) -> tuple[Any, Any, Any]:
+        """Return length and direction of the data point, and the part of ``w`` orthogonal to it, which is constant."""
+        unit = start.s + unless(xp, start.s.hi != 0, full_like(xp, start.s.hi, 1), 0)
         e = (DoubleDouble(xp, self.x) / unit.column())[..., None, :]
-        # the part of w orthogonal to the data is constant; for a single nonzero input it is exactly 0
         across = (-((start.h / unit.column())[..., :, None] * e) + z0.w).hi
-        alone = xp.abs(self.x) == xp.sum(xp.abs(self.x), axis=-1)[..., None]
-        across = unless(xp, alone[..., None, :], across, 0)
-        size = column(column(unit.hi))
-        change, bound = layers.change_of_h(xp, start)
-        grown, whole = change[..., :, None] / size * e.hi, layers.h[..., :, None] / size * e.hi
-        terms = xp.abs(z0.w) + bound[..., :, None] / size * xp.abs(e.hi)
+        alone = xp.abs(self.x) == column(total(xp, xp.abs(self.x)))  # for a single nonzero input it is exactly 0
+        return column(column(unit.hi)), e.hi, unless(xp, alone[..., None, :], across, 0)
+
+    def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None, begun: Any = None) -> Any:
+        """Return the weights; at ``t = 0`` bitwise equal to the initial weights."""
+        start, layers = shared or self.shared(xp, t, z0, begun)
+        size, e, across = begun[2] if begun else self._row(xp, z0, start)
+        b, (change, bound) = layers.rotation, layers.change_of_h(xp, start)
+        grown, whole = change[..., :, None] / size * e, layers.h[..., :, None] / size * e
+        terms = xp.abs(z0.w) + bound[..., :, None] / size * xp.abs(e)
         terms = where(xp, column(column(b.tame)), terms, xp.inf)
         w = smallest(xp, (terms, z0.w + grown), (usable(xp, xp.abs(across) + xp.abs(whole)), across + whole))
-        return self.State(layers.u, xp.where(b.moved[..., None, None], w, z0.w))
+        return self.State(layers.u, where_moved(xp, column(column(b.moved)), w, z0.w))
 
     def restored(self, xp: Any, z0: Any, fixed: line_descent.Fixed, now: line_descent.Factors) -> Any:
         """Return the weights after gradient descent."""
