@@ -23,6 +23,7 @@ __all__ = ["Blocks"]
 # members of a tile, outputs of one of its blocks; large enough that threads seldom wait for the interpreter
 MEMBERS = OUTPUTS = 65_536
 _MANY, _FEW_MEMBERS = 32, 2048  # members of a tile if more than _MANY values are kept per member
+_MORE_MEMBERS = 16_384  # the same if most work is per member: the calls of NumPy then cost less than their numbers
 _SHARE = 2**23  # least work per thread, in steps x outputs: some milliseconds, because threads wait for the interpreter
 _WORTH = 60  # least cost of a branch that is evaluated only where it is taken, in additions
 _PICK = 3  # cost of picking a number from an array, in operations on a number
@@ -46,6 +47,8 @@ class Blocks:
         self.program, self.grid, self.plan = program, grid, plan_of(program, grid)
         self.early = early_values(self.plan, grid)
         self.members = _FEW_MEMBERS if len(self.plan.kept) > _MANY else MEMBERS
+        if len(self.plan.member) > grid.shape[0] * len(self.plan.full):
+            self.members = max(self.members, _MORE_MEMBERS)
 
     def tiles(self) -> list[Tile]:
         """Return a division into tiles, at least one per thread if a tile has enough work."""
@@ -187,7 +190,8 @@ class _Bench:
         for c, holds in stage.when:
             taken = taken & (self.values[c] if holds else ~self.values[c])
         share = np.count_nonzero(taken) / taken.size
-        dear = share * (len(stage.steps) + _PICK * len(stage.given)) > len(stage.steps)
+        picked = sum(self.plan.axes[k] > 0 for k in stage.given)
+        dear = share * (len(stage.steps) + _PICK * picked) > len(stage.steps)
         if dear or any(self._extent(k, shape) != shape for k in stage.results):
             return None
         return np.flatnonzero(np.broadcast_to(taken, shape))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from linsolve.engines.program import Program
 
-__all__ = ["Literal", "Stage", "stages"]
+__all__ = ["Literal", "Stage", "dear_stages", "stages"]
 
 Literal = tuple[int, bool]  # a condition, and whether it holds
 _COST = {"exp": 20, "expm1": 30, "log": 30, "log1p": 40, "pow": 80, "hypot": 40, "div": 5, "sqrt": 5, "where": 1}
@@ -73,6 +73,21 @@ def _stages(program: Program, steps: tuple[int, ...], worth: int) -> list[Stage]
     return _with_ends(program, found)
 
 
+def dear_stages(program: Program, found: list[Stage], worth: int) -> set[int]:
+    """Return the places of stages whose conditions, or some of them, are those of steps that cost at least `worth`."""
+    costs: dict[frozenset[Literal], int] = {}
+    for stage in found:
+        if stage.when:
+            costs[stage.when] = costs.get(stage.when, 0) + sum(_cost(program, k) for k in stage.steps)
+    dear = [when for when, cost in costs.items() if cost >= worth]
+    return {j for j, stage in enumerate(found) if any(when <= stage.when for when in dear)}
+
+
+def _cost(program: Program, k: int) -> int:
+    op = program.steps[k].op
+    return _COST.get(op, 1 if op in _CHEAP else _CALL)
+
+
 def _with_ends(program: Program, parts: list[tuple[frozenset[Literal], list[int]]]) -> list[Stage]:
     """Return the stages with the steps that they take from earlier ones, and that others take from them."""
     found, later = list[Stage](), set(program.outputs.values())
@@ -102,7 +117,6 @@ def _worth_skipping(
     """Return the conditions of each step, without those under which only a few cheap steps would be skipped."""
     costs: dict[frozenset[Literal], int] = {}
     for k in steps:
-        op = program.steps[k].op
-        costs[needed[k]] = costs.get(needed[k], 0) + _COST.get(op, 1 if op in _CHEAP else _CALL)
+        costs[needed[k]] = costs.get(needed[k], 0) + _cost(program, k)
     kept = sorted((when for when, cost in costs.items() if cost >= worth and when), key=len, reverse=True)
     return {k: next((when for when in kept if when <= needed[k]), frozenset()) for k in steps}

@@ -18,7 +18,7 @@ import numpy as np
 from linsolve.engines.plan import COLUMN, ROW, Grid, Plan, plan_for
 from linsolve.engines.program import BOOLEAN, Program, Step
 
-__all__ = ["UFUNCS", "early_values"]
+__all__ = ["UFUNCS", "by_numpy", "early_values"]
 
 _SAME = (
     "exp expm1 log log1p sqrt sin cos tan asin sinh cosh tanh sign isinf isnan isfinite minimum maximum hypot pow atan2"
@@ -93,7 +93,7 @@ def _computed(plan: Plan, given: dict[str, np.ndarray]) -> dict[int, np.ndarray]
                 if least is None or least < abs(value) <= _MOST or (value == 0 and (not least or 0 in of)):
                     numbers[k] = value
                     continue
-        found = _by_numpy(steps[k], [_as_numpy(steps[a], values[a], numbers[a]) for a in args], given)
+        found = by_numpy(steps[k], [_as_numpy(steps[a], values[a], numbers[a]) for a in args], given)
         values[k] = found
         if found.ndim == 0 and found == found:  # not nan
             numbers[k] = found.item()
@@ -127,7 +127,8 @@ def _as_numpy(step: Step, value: Any, number: Any) -> Any:
     return np.asarray(number) if step.op == "where" else np.float64(number)  # NumPy numbers may be divided by 0
 
 
-def _by_numpy(step: Step, given: list[Any], inputs: dict[str, np.ndarray]) -> Any:
+def by_numpy(step: Step, given: list[Any], inputs: dict[str, np.ndarray]) -> Any:
+    """Return the value of a step as in plain evaluation, given those of its arguments, and the inputs by name."""
     if step.op == "input":
         return inputs[step.data]
     if step.op == "constant":

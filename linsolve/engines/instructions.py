@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from linsolve.engines import elementary
 from linsolve.engines.program import BOOLEAN, FUSED, Program
-from linsolve.engines.specialize import BELOW_ZERO, MODERATE
+from linsolve.engines.specialize import BELOW_ZERO, MODERATE, ORDERED
 from linsolve.engines.vectors import Vectors
 
 __all__ = ["Instructions"]
@@ -19,6 +21,35 @@ _OWN: dict[str, Callable[..., str]] = {
     "hypot": elementary.hypot, "pow": elementary.power,
 }  # fmt: skip
 _LIBRARY = ("sin", "cos", "tan", "asin", "sinh", "cosh", "tanh", "atan2")
+
+
+class Polynomial(NamedTuple):
+    """Steps of a polynomial by Horner's rule: its argument, its coefficients, constant first, the steps it replaces."""
+
+    x: int
+    coefficients: list[int]
+    within: list[int]
+
+
+@lru_cache(maxsize=64)
+def polynomials(program: Program, steps: tuple[int, ...]) -> dict[int, Polynomial]:
+    """Return the polynomials among some steps by their last step."""
+    count = Counter(a for k in program.used() for a in program.steps[k].args)
+    count.update(program.outputs.values())
+    own, found = set(steps), dict[int, Polynomial]()
+    for k in steps:
+        product = program.steps[k].args[0] if program.steps[k].data == FUSED else -1
+        if product not in own or count[product] != 1:
+            continue
+        before, x = program.steps[product].args
+        term = program.steps[k].args[1]
+        inner = found.get(before)
+        if inner is not None and inner.x == x and count[before] == 1:
+            del found[before]
+            found[k] = Polynomial(x, [term, *inner.coefficients], [*inner.within, before, product])
+        else:
+            found[k] = Polynomial(x, [term, before], [product])
+    return found
 
 
 class _Values(dict[int, str]):
@@ -78,9 +109,16 @@ class Instructions:
     def _steps(self, steps: list[int]) -> None:
         """Write steps; a product and its sum that are both among them may be fused."""
         products = {k for k in steps if self.program.steps[k].op == "mul"}
+        chains = polynomials(self.program, tuple(steps)) if self.v.shallow else {}
+        within = {k for chain in chains.values() for k in chain.within}
         for k in steps:
             step = self.program.steps[k]
-            if step.data == FUSED and step.args[0] in products:
+            if k in within:
+                continue
+            if k in chains:
+                chain = chains[k]
+                self.values[k] = self.v.summed([self.values[c] for c in chain.coefficients], self.values[chain.x])
+            elif step.data == FUSED and step.args[0] in products:
                 factors = self.program.steps[step.args[0]].args
                 self.values[k] = self.v.fma(*(self.values[a] for a in (*factors, step.args[1])))
             elif step.op not in ("input", "constant"):
@@ -106,7 +144,9 @@ class Instructions:
             return v.select(args[0], args[1], args[2], v.truth if step.kind == BOOLEAN else v.real)
         if op in ("minimum", "maximum"):  # nan if one argument is nan
             first = v.compare("lt" if op == "minimum" else "gt", args[0], args[1])
-            return v.select(v.logic("or", first, v.is_nan(args[0])), args[0], args[1])
+            if step.data != ORDERED:
+                first = v.logic("or", first, v.is_nan(args[0]))
+            return v.select(first, args[0], args[1])
         if op == "sign":
             below = v.select(v.compare("lt", args[0], zero), v.number(-1.0), v.fma(args[0], zero, zero))
             return v.select(v.compare("gt", args[0], zero), v.number(1.0), below)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from linsolve.engines.branches import Stage, stages
-from linsolve.engines.instructions import Instructions
+from linsolve.engines.packed import CHUNK, WORTH, Packed, postponed
 from linsolve.engines.plan import Plan
-from linsolve.engines.program import BOOLEAN
 from linsolve.engines.vectors import Vectors
 
 __all__ = ["INNER", "LANES", "WORTH", "Loop", "assembly"]
@@ -15,9 +14,7 @@ __all__ = ["INNER", "LANES", "WORTH", "Loop", "assembly"]
 LANES = 16  # two of the widest vectors, so that independent instruction chains overlap
 INNER = 512  # columns whose member-only steps stay in the cache
 _MANY, _FEW_COLUMNS = 32, 64
-_CHUNK = 64  # times of one member that are written at once
 LONG = 1000  # member-only steps above which shorter vectors halve the time of compilation and cost none afterwards
-WORTH = 40  # least cost of a branch that is skipped, in additions
 _GAP = 8  # doubles between rows of scratch memory, without which a column would fall into few sets of the cache
 
 
@@ -51,22 +48,23 @@ def assembly(
     """Return the loop of a plan, optionally for AVX-512; without `text`, the IR itself is omitted.
 
     With `totals` the loop does not write outputs but sums them: one vector for each row of each part of `wide` columns.
-    With `by_member` the lanes of a vector are times of one member, which are more often in the same branch of a formula
-    than members at one time.
+    With `by_member` the lanes of a vector are times of one or two members, which are more often in the same branch of a
+    formula than members at one time; dear branches are evaluated in full vectors afterwards (`packed`).
     """
     program = plan.program
     inputs = [k for k in plan.member if program.steps[k].op == "input"]
     early = set(plan.early)
     wanted = [a for k in [*plan.member, *plan.full] for a in program.steps[k].args] + list(program.outputs.values())
     common = sorted({k for k in wanted if k in early and program.steps[k].op != "constant"})
-    wide = INNER if len(plan.kept) <= _MANY else _FEW_COLUMNS
-    rows = max(1, len(plan.kept)) + (_CHUNK * len(program.outputs) if by_member else 0)
-    scratch = (wide + _GAP) * rows + LANES
-    writer = _Writer(plan, inputs, common, wide, scratch, Vectors(LANES, avx512), totals, by_member)
+    wide = INNER if len(plan.kept) <= _MANY and not by_member else _FEW_COLUMNS
+    rows = max(1, len(plan.kept)) + (CHUNK * len(program.outputs) if by_member else 0)
+    listed = wide * CHUNK + 3 * LANES if by_member else 0  # positions of packed numbers, and their number
+    scratch = (wide + _GAP) * rows + listed + LANES
+    writer = _Writer(plan, inputs, common, wide, scratch, Vectors(LANES, avx512, by_member), totals, by_member)
     return Loop(writer.text() if text else "", inputs, common, scratch, wide)
 
 
-class _Writer(Instructions):
+class _Writer(Packed):
     """Writer of one loop."""
 
     def __init__(
@@ -80,9 +78,9 @@ class _Writer(Instructions):
         totals: bool,
         by_member: bool,
     ) -> None:
-        super().__init__(plan.program, v)
-        self.plan, self.inputs, self.common, self.wide, self.scratch = plan, inputs, common, wide, scratch
-        self.totals, self.by_member, self.pitch = totals, by_member, 8 * (wide + _GAP)
+        super().__init__(plan, v, common, 8 * (wide + _GAP))
+        self.inputs, self.wide, self.scratch = inputs, wide, scratch
+        self.totals, self.by_member = totals, by_member
 
     def text(self) -> str:
         """Return the whole module."""
@@ -123,12 +121,12 @@ class _Writer(Instructions):
             at = [self._at(p, eight) if vary else p for p, vary in zip(at_row, varies, strict=True)]
             begin = v.emit(f"sdiv i64 {self._product(c, str(8 * v.lanes))}, {self.wide}") if self.totals else eight
             out = [self._at(p, begin) for p in out_row]
-            end = v.emit(f"and i64 {v.emit(f'add i64 {count}, {v.lanes - 1}')}, -{v.lanes}")
-            self.v = v.of_lanes(LANES // 2) if len(self.plan.member) > LONG else v
-            self._loop("member", "part.body", end, self.v.lanes, lambda m: self._member(m, count, at, varies))
-            self.v = v
+            few = v.of_lanes(LANES // 2) if len(self.plan.member) > LONG else self.many
+            whole = self.many.lanes  # of the vectors that read what is kept
+            end = v.emit(f"and i64 {v.emit(f'add i64 {count}, {whole - 1}')}, -{whole}")
+            self._loop("member", "part.body", end, few.lanes, lambda m: self._members(few, m, count, at, varies))
             if self.by_member:
-                self._loop("chunk", "member.done", times, _CHUNK, lambda t: self._chunk(t, times, count, out))
+                self._loop("chunk", "member.done", times, CHUNK, lambda t: self._chunk(t, times, count, out))
                 return "chunk.done"
             self._loop("time", "member.done", times, 1, lambda t: self._time(t, count, out))
             return "time.done"
@@ -146,28 +144,41 @@ class _Writer(Instructions):
         )
         return v.logic("and", after, before)
 
-    def _of_time(self, k: int, eight: str, several: bool = False) -> str:
-        """Return the value of a step that does not depend on members, or its values at several times, by its row."""
-        row = self._at("%common", self._product(self.pace, str(self.common.index(k))))
-        if several and self.plan.axes[k]:
-            return self._of_kind(k, self.v.emit(f"load {self.v.real}, ptr {self._at(row, eight)}, align 8"))
+    def _of_time(self, k: int, eight: str) -> str:
+        """Return the value of a step that does not depend on members, by its place in a row of times."""
+        row = self._common_row(k)
         return self._of_kind(k, self._splat(self.v.emit(f"load double, ptr {self._at(row, eight)}")))
 
-    def _of_members(self, k: int, eight: str, several: bool = True) -> str:
-        """Return the values of a step computed once per member, at `eight` times the first member, or of this alone."""
-        place = self._at(self._at("%scratch", str(self.plan.kept.index(k) * self.pitch)), eight)
-        if several:
-            return self._of_kind(k, self.v.emit(f"load {self.v.real}, ptr {place}, align 64"))
-        return self._of_kind(k, self._splat(self.v.emit(f"load double, ptr {place}")))
+    def _of_times(self, k: int, eight: str) -> str:
+        """Return the values of such a step at several times, of each member of a vector."""
+        if not self.plan.axes[k]:
+            return self._of_time(k, "0")
+        place = self._at(self._common_row(k), eight)
+        return self._of_kind(k, self._spread(place, self.times, lambda j: j % self.times))
 
-    def _of_kind(self, k: int, value: str) -> str:
-        """Return a stored number, converted to a truth value if needed."""
-        if self.program.steps[k].kind == BOOLEAN:
-            return self.v.compare("ne", value, self.v.number(0.0))
-        return value
+    def _of_members(self, k: int, eight: str) -> str:
+        """Return the values of a step computed once per member, at `eight` times the first member."""
+        place = self._at(self._row_of(k), eight)
+        return self._of_kind(k, self.v.emit(f"load {self.v.real}, ptr {place}, align 64"))
 
-    def _member(self, m: str, count: str, at: list[str], varies: list[int]) -> str:
-        v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
+    def _of_each(self, k: int, eight: str) -> str:
+        """Return the values of such a step for the members of a vector of several times."""
+        members = self.v.lanes // self.times
+        return self._of_kind(k, self._spread(self._at(self._row_of(k), eight), members, lambda j: j // self.times))
+
+    def _spread(self, place: str, count: int, source: Callable[[int], int]) -> str:
+        """Return a vector whose lanes are some of the `count` numbers in memory."""
+        v, some = self.v, f"<{count} x double>"
+        few = v.emit(f"load {some}, ptr {place}, align 8")
+        lanes = ", ".join(f"i32 {source(j)}" for j in range(v.lanes))
+        return v.emit(f"shufflevector {some} {few}, {some} poison, <{v.lanes} x i32> <{lanes}>")
+
+    def _members(self, few: Vectors, m: str, count: str, at: list[str], varies: list[int]) -> str:
+        with self._lanes_of(few) as v:
+            return self._member(v, m, count, at, varies)
+
+    def _member(self, v: Vectors, m: str, count: str, at: list[str], varies: list[int]) -> str:
+        eight = v.emit(f"shl i64 {m}, 3")
         mask = self._mask(m, count)
         self._begin(lambda k: self._of_time(k, "0"))
         for k, pointer, vary in zip(self.inputs, at, varies, strict=True):
@@ -187,11 +198,6 @@ class _Writer(Instructions):
         v.declared[name] = f"declare {v.real} @{name}(ptr, i32, {v.truth}, {v.real})"
         return v.emit(f"call {v.real} @{name}(ptr {pointer}, i32 8, {v.truth} {mask}, {v.real} {v.number(1.0)})")
 
-    def _as_real(self, k: int) -> str:
-        if self.program.steps[k].kind != BOOLEAN:
-            return self.values[k]
-        return self.v.select(self.values[k], self.v.number(1.0), self.v.number(0.0))
-
     def _time(self, t: str, count: str, out: list[str]) -> str:
         at = self._at_time(t, out)
         row = self.v.emit(f"shl i64 {t}, 3")
@@ -204,7 +210,7 @@ class _Writer(Instructions):
     def _place(self, m: str, count: str, row: str, at: list[str]) -> str:
         eight, kept = self.v.emit(f"shl i64 {m}, 3"), set(self.plan.kept)
         self._begin(lambda k: self._of_members(k, eight) if k in kept else self._of_time(k, row))
-        self._staged("place")
+        self._staged("place", set())
         values = [self._as_real(k) for k in self.program.outputs.values()]
         return self._written(values, m, count, at if self.totals else [self._at(p, eight) for p in at])
 
@@ -212,14 +218,19 @@ class _Writer(Instructions):
         """Write all times of a chunk: member by member into scratch memory, then from there row by row."""
         v = self.v
         left = v.emit(f"sub i64 {times}, {t0}")
-        less = v.emit(f"icmp slt i64 {left}, {_CHUNK}")
-        length = v.emit(f"select i1 {less}, i64 {left}, i64 {_CHUNK}")
-        self.written = self._at("%scratch", str(self.pitch * max(1, len(self.plan.kept))))
+        less = v.emit(f"icmp slt i64 {left}, {CHUNK}")
+        length = v.emit(f"select i1 {less}, i64 {left}, i64 {CHUNK}")
+        rows = max(1, len(self.plan.kept))
+        self.written = self._at("%scratch", str(self.pitch * rows))
+        self.number = self._at(self.written, str(self.pitch * CHUNK * len(self.out)))
+        self.listed = self._at(self.number, str(8 * v.lanes))
+        self.postponed = postponed(self.plan)
+        v.lines.append(f"  store i64 0, ptr {self.number}")
         at = self._at_time(t0, out)
 
         def each(m: str) -> str:
             eight = v.emit(f"shl i64 {m}, 3")
-            self._loop("instant", "each.body", length, v.lanes, lambda t: self._instant(t, t0, eight))
+            self._loop("instant", "each.body", length, v.lanes, lambda t: self._instant(m, t, t0, eight, length))
             return "instant.done"
 
         def time(t: str) -> str:
@@ -228,29 +239,36 @@ class _Writer(Instructions):
             self._loop("place", "time.body", count, v.lanes, lambda m: self._copied(m, count, row, here))
             return "place.done"
 
-        self._loop("each", "chunk.body", count, 1, each)
-        self._loop("time", "each.done", length, 1, time)
+        self._loop("each", "chunk.body", count, self.many.lanes // v.lanes, each)
+        if self.postponed:
+            several = v.emit(f"load i64, ptr {self.number}")
+            self._loop("packed", "each.done", several, self.many.lanes, lambda p: self._packed(p, several, t0))
+        self._loop("time", "packed.done" if self.postponed else "each.done", length, 1, time)
         return "time.done"
 
-    def _instant(self, t: str, t0: str, eight: str) -> str:
-        """Compute a vector of times of one member, and put its numbers into a column of the scratch memory."""
-        v, kept = self.v, set(self.plan.kept)
-        row = v.emit(f"shl i64 {v.emit(f'add i64 {t0}, {t}')}, 3")
-        self._begin(lambda k: self._of_members(k, eight, False) if k in kept else self._of_time(k, row, True))
-        last = self._staged("instant")
-        column = self._at(self._at(self.written, self._product(t, str(self.pitch))), eight)
-        for j, k in enumerate(self.program.outputs.values()):
-            value = self._as_real(k)
-            for lane in range(v.lanes):
-                place = self._at(column, str(self.pitch * (j * _CHUNK + lane)))
-                number = v.pure(f"extractelement {v.real} {value}, i64 {lane}")
-                v.lines.append(f"  store double {number}, ptr {place}")
-        return last
+    def _instant(self, m: str, t: str, t0: str, eight: str, length: str) -> str:
+        """Compute several times of one or two members, and put their numbers into columns of the scratch memory."""
+        with self._lanes_of(self.many) as v:
+            kept = set(self.plan.kept)
+            row = v.emit(f"shl i64 {v.emit(f'add i64 {t0}, {t}')}, 3")
+            self._begin(lambda k: self._of_each(k, eight) if k in kept else self._of_times(k, row))
+            last, later = self._staged("instant", self.postponed)
+            column = self._at(self._at(self.written, self._product(t, str(self.pitch))), eight)
+            members = v.lanes // self.times
+            for j, k in enumerate(self.program.outputs.values()):
+                value = self._as_real(k)
+                for time in range(self.times):
+                    place = self._at(column, str(self.pitch * (j * CHUNK + time)))
+                    lanes = ", ".join(f"i32 {time + self.times * member}" for member in range(members))
+                    kinds = f"<{members} x i32> <{lanes}>"
+                    numbers = v.pure(f"shufflevector {v.real} {value}, {v.real} poison, {kinds}")
+                    v.lines.append(f"  store <{members} x double> {numbers}, ptr {place}, align 8")
+            return self._listed("instant", later, m, t, length) if later else last
 
     def _copied(self, m: str, count: str, row: str, at: list[str]) -> str:
         v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
         begin = self._at(self._at(self.written, row), eight)
-        places = [self._at(begin, str(self.pitch * _CHUNK * j)) for j in range(len(at))]
+        places = [self._at(begin, str(self.pitch * CHUNK * j)) for j in range(len(at))]
         values = [v.emit(f"load {v.real}, ptr {place}, align 64") for place in places]
         return self._written(values, m, count, [self._at(p, eight) for p in at])
 
@@ -262,35 +280,6 @@ class _Writer(Instructions):
         v.lines += [f"  br i1 {whole}, label %place.whole, label %place.part", "place.whole:"]
         (self._add_up if self.totals else self._store)(list(zip(values, places, strict=True)), m, count)
         return "place.stored"
-
-    def _staged(self, loop: str) -> str:
-        """Write the steps of members and times; branches that no lane takes are skipped. Return the last label."""
-        before = f"{loop}.body"
-        for j, stage in enumerate(stages(self.program, self.plan.full, WORTH)):
-            if stage.when:
-                before = self._skipped(f"{loop}.{j}", before, stage)
-            else:
-                self._steps(stage.steps)
-        return before
-
-    def _skipped(self, name: str, before: str, stage: Stage) -> str:
-        """Write steps that are skipped if no lane needs them; return the label of the last block."""
-        v = self.v
-        needed = v.boolean(True)
-        for c, holds in sorted(stage.when):
-            needed = v.logic("and", needed, self.values[c] if holds else v.opposite(self.values[c]))
-        some = v.call("i1", f"llvm.vector.reduce.or.v{v.lanes}i1", (v.truth, needed))
-        v.lines += [f"  br i1 {some}, label %{name}, label %{name}.done", f"{name}:"]
-        outside, known = self.values, v.known()
-        self.values = outside.copy()
-        self._steps(stage.steps)
-        found, self.values = {k: self.values[k] for k in stage.results}, outside
-        v.forget(known)
-        v.lines += [f"  br label %{name}.done", f"{name}.done:"]
-        for k, value in found.items():
-            kind = v.truth if self.program.steps[k].kind == BOOLEAN else v.real
-            self.values[k] = v.emit(f"phi {kind} [ {value}, %{name} ], [ zeroinitializer, %{before} ]")
-        return f"{name}.done"
 
     def _add_up(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
         """Add vectors to those in memory, the last ones only in existing lanes."""

@@ -1,8 +1,8 @@
 """Partial evaluation of a program for an ensemble: unused branches are removed, with bitwise identical results.
 
 Interval arithmetic gives the value ranges of all steps from the ranges of the inputs. Conditions that hold for all
-members, or for none, become constants. See ``benchmarks/RESULTS.md``: W4 (3.3 times faster in blocks), W3, and a few
-percent of W1.
+members, or for none, become constants; those that ranges leave open are evaluated where this is cheap (`uniform`). See
+``benchmarks/RESULTS.md``: W4 (3.3 times faster in blocks), W3, and a few percent of W1.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ import sys
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from linsolve.engines.interval import OF, UNKNOWN, Range, Truth, hull, largest, least, square, unknown
 from linsolve.engines.plan import Grid
 from linsolve.engines.program import BOOLEAN, Program, Step
+from linsolve.engines.uniform import uniform_conditions
 
-__all__ = ["BELOW_ZERO", "MODERATE", "facts", "range_of", "ranges", "rounded", "specialized", "variant", "without"]
+__all__ = [
+    "BELOW_ZERO", "MODERATE", "ORDERED", "facts", "range_of", "ranges", "rounded", "specialized", "variant", "without",
+]  # fmt: skip
 
 ENOUGH, SHARE = 2**13, 8  # least number of outputs, and of outputs per step, for which the input ranges are computed
 ENOUGH_TO_COMPILE = 2**16  # least number of outputs for which another compilation pays
 EXACT = 2**20  # least number of outputs for which ranges are computed even if such inputs did not occur before
 VARIANTS = 8  # largest number of variants of a program, each planned and compiled separately
 BELOW_ZERO, MODERATE = "below 0", "moderate"  # facts about arguments of exponentials
+ORDERED = "ordered"  # fact about arguments of a minimum or maximum: never nan
 _LARGE = 700.0  # bound below which 2^k and e^x are normal numbers
 _HALF_ULP = 2.0**-53
 _INFINITY, _TINY = math.inf, 5e-324
@@ -34,6 +38,14 @@ _MOST = sys.float_info.max
 _PIECE = 2**15  # numbers per piece, read twice while in the cache
 
 Fact = tuple[int, Any]
+
+
+class Argument(NamedTuple):
+    """Fact about a minimum or maximum: it always equals the argument `which`."""
+
+    which: int
+
+
 _variants: dict[Program, dict[frozenset[Fact], Program]] = {}
 _choosing = threading.Lock()
 
@@ -54,7 +66,10 @@ def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program
     inputs = {name: range_of(grid.given[name]) for name in program.inputs}
     if size < EXACT:
         inputs = {name: rounded(r) for name, r in inputs.items()}
-    return variant(program, inputs)
+    program = variant(program, inputs)
+    if compiled and size < EXACT:
+        return program
+    return _among_variants(program, uniform_conditions(program, grid))
 
 
 def variant(program: Program, inputs: dict[str, Range]) -> Program:
@@ -62,7 +77,11 @@ def variant(program: Program, inputs: dict[str, Range]) -> Program:
 
     At most `VARIANTS` are created per program; afterwards the most specialized valid variant is used.
     """
-    found = facts(program, inputs)
+    return _among_variants(program, facts(program, inputs))
+
+
+def _among_variants(program: Program, found: frozenset[Fact]) -> Program:
+    """Return the program simplified by known facts, or by some of them."""
     with _choosing:
         made = _variants.setdefault(program, {})
         if found not in made and len(made) < VARIANTS:
@@ -99,7 +118,20 @@ def _fact(program: Program, k: int, found: list[Any]) -> Any:
         return None if a.nan else ", ".join(name for name, holds in known if holds) or None
     if step.op == "abs" and not (a := found[step.args[0]]).nan:
         return "same" if a.unsigned else "negative" if a.signed else None
+    if step.op in ("minimum", "maximum"):
+        return _order(step.op, *(found[a] for a in step.args))
     return None
+
+
+def _order(op: str, a: Range, b: Range) -> Any:
+    """Return the argument that a minimum or maximum always equals, `ORDERED` if unknown, None if one may be nan."""
+    if a.nan or b.nan:
+        return None
+    for which, (low, high) in enumerate(((a, b), (b, a))):
+        # a tie of zeros of different signs may give either
+        if low.high < high.low or (low.high == high.low and (low.high != 0 or (low.unsigned and high.unsigned))):
+            return Argument(which if op == "minimum" else 1 - which)
+    return ORDERED
 
 
 def _next_to_one(program: Program, step: Step) -> int | None:
@@ -146,11 +178,13 @@ def _left(new: Program, program: Program, step: Step, args: list[int], at: dict[
     if fact == "small":  # rounding to even, 1 + y == 1 up to half the distance to the next number
         y = at[_next_to_one(program, step)]  # type: ignore[index]
         return new.add("le", (y, new.add("constant", (), "real", _HALF_ULP)), BOOLEAN)
+    if isinstance(fact, Argument):
+        return args[fact.which]
     if fact == "same":
         return args[0]
     if fact == "negative":
         return _simplified(new, step._replace(op="neg"), args)
-    if step.op in ("exp", "expm1"):
+    if step.op in ("exp", "expm1", "minimum", "maximum"):
         return new.add(step.op, tuple(args), step.kind, fact or step.data)
     return _simplified(new, step, args)
 

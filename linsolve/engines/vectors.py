@@ -29,10 +29,13 @@ class Vectors:
         Numbers per vector; more than the processor's width give independent instruction chains.
     wide : bool
         Whether the processor has AVX-512, of which one instruction is used by name.
+    shallow : bool
+        Whether polynomials are sums of pairs of terms, of which a long program has fewer in sequence; short programs,
+        of which several iterations overlap, are faster by Horner's rule.
     """
 
-    def __init__(self, lanes: int, wide: bool = False) -> None:
-        self.lanes, self.wide = lanes, wide and lanes % 8 == 0
+    def __init__(self, lanes: int, wide: bool = False, shallow: bool = False) -> None:
+        self.lanes, self.wide, self.shallow = lanes, wide and lanes % 8 == 0, shallow
         self.real, self.whole, self.truth = (f"<{lanes} x {kind}>" for kind in ("double", "i64", "i1"))
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
@@ -41,7 +44,7 @@ class Vectors:
 
     def of_lanes(self, lanes: int) -> Vectors:
         """Return vectors of other length in the same lines."""
-        other = Vectors(lanes, self.wide)
+        other = Vectors(lanes, self.wide, self.shallow)
         other.lines, other.declared, other._numbers = self.lines, self.declared, self._numbers
         return other
 
@@ -107,7 +110,7 @@ class Vectors:
         return self.pure(f"fneg {self.real} {a}")
 
     def whole_op(self, name: str, a: str, b: str) -> str:
-        """Apply an instruction to two whole vectors: add, sub, shl, ashr, and."""
+        """Apply an instruction to two whole vectors: add, sub, mul, shl, ashr, and."""
         return self.pure(f"{name} {self.whole} {a}, {b}")
 
     def bits(self, a: str) -> str:
@@ -142,10 +145,20 @@ class Vectors:
         return self.pure(f"fcmp uno {self.real} {a}, {a}")
 
     def polynomial(self, coefficients: tuple[float, ...], x: str) -> str:
-        """Return ``c0 + c1 x + ...`` by Horner's rule."""
-        total = self.number(coefficients[-1])
+        """Return ``c0 + c1 x + ...``."""
+        return self.summed([self.number(c) for c in coefficients], x)
+
+    def summed(self, coefficients: list[str], x: str) -> str:
+        """Return ``c0 + c1 x + ...`` by Horner's rule; if `shallow`, ``c0 + x (...)`` from pairs of terms."""
+        if self.shallow and len(coefficients) > 4:
+            first, terms, power = coefficients[0], coefficients[1:], x
+            while len(terms) > 1:
+                pairs = [self.fma(b, power, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]
+                terms, power = pairs + terms[len(terms) & ~1 :], self.op("mul", power, power)
+            return self.fma(terms[0], x, first)
+        total = coefficients[-1]
         for c in coefficients[-2::-1]:
-            total = self.fma(total, x, self.number(c))
+            total = self.fma(total, x, c)
         return total
 
     def lane_by_lane(self, name: str, *args: str) -> str:

@@ -160,3 +160,30 @@ def test_times_of_one_member_side_by_side_give_the_bits_of_members_at_one_time(m
         np.testing.assert_array_equal(*found)
         given["x"][0, -1, -1] = np.inf
         assert not all(made(tile, {name: tile.of(v) for name, v in out.items()}) for tile in made.tiles())
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_dear_branch_packed_into_full_vectors_keeps_every_bit(wrong, monkeypatch):
+    pytest.importorskip("llvmlite")
+    from linsolve.engines import compiled, packed
+    from linsolve.engines.compiled import Compiled
+
+    program, rng = two_branches(), np.random.default_rng(4)
+    if wrong:  # a list that leaves out the last times of a vector
+        listed = packed.Packed._listed
+        short = lambda self, loop, later, member, time, length: listed(self, loop, later, member, time, "9")  # noqa: E731
+        monkeypatch.setattr(packed.Packed, "_listed", short)
+    same = []
+    for times, rows, columns in ((130, 1, 201), (33, 3, 7), (64, 1, 64), (40, 5, 1), (64, 1, 2)):
+        given = {"x": rng.uniform(-2, 2, (1, rows, columns)), "t": rng.uniform(-1, 3, (times, 1, 1))}
+        found = []
+        for dear in (60, 10**9):
+            monkeypatch.setattr(packed, "_DEAR", dear)
+            monkeypatch.setattr(compiled, "_made", {})
+            made = Compiled(program, Grid((times, rows, columns), given))
+            assert bool(packed.postponed(made.plan)) == (dear == 60)
+            out = {name: np.zeros((times, rows, columns)) for name in program.outputs}
+            assert all(made(tile, {name: tile.of(v) for name, v in out.items()}) for tile in made.tiles())
+            found.append(np.stack(list(out.values())))
+        same.append(found[0].tobytes() == found[1].tobytes())
+    assert all(same) is not wrong

@@ -50,7 +50,7 @@ def by_numpy(plan, given):
         if step.op == "constant" and step.kind == "boolean":
             values[k] = step.data
         else:
-            values[k] = constants._by_numpy(step, [values[a] for a in step.args], given)
+            values[k] = constants.by_numpy(step, [values[a] for a in step.args], given)
     return {k: np.asarray(values[k], dtype=bool if steps[k].kind == "boolean" else float) for k in plan.common}
 
 

@@ -27,7 +27,7 @@ from linsolve.systems.mode.growth_traced import traced_growth
 __all__ = ["deep_growth"]
 
 _ORDER = 5  # order of the Taylor series of a step
-_LATE = 40  # time of the tail after which ``w`` is its value without saturation, to 17 digits
+_LATE = 40  # time of the tail after which ``w`` is its value without saturation, and ``1 + w`` is 1, to 17 digits
 _SPARE = 3  # terms that doubles do not need: the series is multiplied by the square of ``|z| <= 1``
 
 
@@ -126,8 +126,10 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
     )
     # engines evaluate each branch where it is taken
     w = grown = fallen = full_like(xp, own, 1)
+    theta = _bounded_product(xp, rest, at.exchange)
+    late = theta > _LATE + 0 * theta
     if arithmetic.holds(ending):
-        w = _ended(xp, _bounded_product(xp, rest, at.exchange), tail)
+        w = _ended(xp, theta, late, tail)
     if not arithmetic.holds(ending, everywhere=True):
         grown = _grown(xp, xp.minimum(own, at.span), head_of(xp, at, tables, hard), hard)
     if arithmetic.holds(falling):
@@ -135,7 +137,10 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
         fallen = _grown(xp, where(xp, falling, past, full_like(xp, past, 0)), fall_of(xp, at, tables, hard), hard)
     start = where(xp, falling & at.big, xp.sign(a0) * xp.abs(s), a0)
     over = start * where(xp, falling, fallen, where(xp, at.big, full_like(xp, grown, 1), grown))
-    a = where(xp, ending, s / (1 + w), over / where(xp, at.big & ~falling, grown, full_like(xp, grown, 1)))
+    here = s / (1 + w)
+    if not arithmetic.is_object(xp):
+        here = where(xp, late, s, here)  # bitwise equal, and needs no exponential
+    a = where(xp, ending, here, over / where(xp, at.big & ~falling, grown, full_like(xp, grown, 1)))
     return a, where(xp, ending, w * a, s - a)
 
 
@@ -181,10 +186,9 @@ def _grown(xp: Any, time: Any, path: Path, hard: Any) -> Any:
     return factor + factor * _small_expm1(xp, change, n)
 
 
-def _ended(xp: Any, theta: Any, tail: _Tail) -> Any:
-    """Return `w` at times `theta` of the tail."""
+def _ended(xp: Any, theta: Any, late: Any, tail: _Tail) -> Any:
+    """Return `w` at times `theta` of the tail; where `late` holds, its value without saturation."""
     E = tail.unit * xp.exp(-theta)
-    late = theta > _LATE + 0 * theta
     w = E * where(xp, late, full_like(xp, E, 1), horner(unfolded(xp, -cut(xp, tail.m) * E), tail.polynomial))
     for _ in range(_more(xp)):
         w = _bent_tail(xp, theta, tail, w)
