@@ -179,7 +179,7 @@ def solve(
     Without `tolerance`, conditions that hold to 1e-13 count as exact; the error is this distance times its growth. The
     bound on the error of other closed forms is Gronwall's (`linsolve.applies`), which is large at large depth.
     Branches agree with simulated raw weights to 1e-11 (races), 1e-10 (separate branches) and 1e-8 (integrated), 100
-    random draws each (``tests/solvability/test_branches.py``).
+    random draws each (``tests/solvability/test_branched.py``).
 
     Examples
     --------
