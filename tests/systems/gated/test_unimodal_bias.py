@@ -157,6 +157,13 @@ def test_a_start_that_is_not_small_is_refused():
         UnimodalBias(**GOOD).times(2.0)
 
 
+def test_the_largest_starts_that_leave_both_modalities_to_be_learned_are_accepted():
+    law = UnimodalBias(**GOOD)
+    for modality, small in ((0, 0.3), (1, 0.49)):  # a modality learned soon after the start
+        times = np.array(law.times(small)) * law.moments.pace
+        assert 0 < times[modality] < 1
+
+
 def test_tiny_weights_are_learned_later_without_a_warning():
     def law(size):
         return UnimodalBias(**GOOD | {name: size * GOOD[name] for name in ("last_a", "first_a", "last_b", "first_b")})
