@@ -31,6 +31,7 @@ EQUIVALENT: dict[str | tuple[str, str], str] = {
     ("linsolve/engines/compiled.py:_run: 0 -> 1", "judged[:] = 0"): "finite, like 0, unless an output is not",
     "linsolve/systems/gated/unimodal_bias.py:_departures: layer @ self.moments.first / s_a": "s_a is the unit, 1",
     "linsolve/systems/lora/low_rank_adaptation.py:observables: squares > 0 -> squares >= 0": "0 either way",
+    "linsolve/solvability/laws.py:module: 4000000 -> 4000001": "a limit on memory",
     "linsolve/plot/axes.py:scale_axis: values.min() < FLOOR * top": "a value on the very end of the axis is drawn",
 }
 
