@@ -1,6 +1,9 @@
-"""Mutants that change nothing that can be seen: the beginning of the name of each, without lines, and the reason."""
+"""Mutants that change nothing that can be seen: the beginning of the name of each, and the reason.
 
-EQUIVALENT: dict[str, str] = {
+A function may hold the same number in other places: then the key is the name and a part of the line that is meant.
+"""
+
+EQUIVALENT: dict[str | tuple[str, str], str] = {
     "linsolve/systems/mode/growth_traced.py:growth: t > _LATE -> t >= _LATE": "both branches have converged then",
     "linsolve/core/adaptive.py:adaptive_descent: times[-1] + h -> times[-1] - h": "both say that h vanishes beside t",
     "linsolve/engines/compiled.py:_past_the_cache: not even or any": "the same numbers, stored another way",
@@ -23,4 +26,17 @@ EQUIVALENT: dict[str, str] = {
     "linsolve/systems/mode/growth.py:_more: reached < digits -> reached <= digits": "one step more than needed",
     "linsolve/systems/mode/growth_far.py:module: 400 * log(2)": "saturation is negligible beyond either ratio",
     "linsolve/systems/mode/relaxation.py:_panels: panels + 1 -> panels - 1": "fewer panels, exact to rounding, too",
+    "linsolve/engines/loop.py:text: 2 -> 3": "loads that no instruction uses",
+    "linsolve/engines/compiled.py:module: 2 -> 3": "sizes of tiles and cached arrays: the same numbers",
+    ("linsolve/engines/compiled.py:_run: 0 -> 1", "judged[:] = 0"): "finite, like 0, unless an output is not",
+    "linsolve/systems/gated/unimodal_bias.py:_departures: layer @ self.moments.first / s_a": "s_a is the unit, 1",
+    "linsolve/systems/lora/low_rank_adaptation.py:observables: squares > 0 -> squares >= 0": "0 either way",
+    "linsolve/solvability/laws.py:module: 4000000 -> 4000001": "a limit on memory",
+    "linsolve/plot/axes.py:scale_axis: values.min() < FLOOR * top": "a value on the very end of the axis is drawn",
 }
+
+
+def is_equivalent(name: str, line: str) -> bool:
+    """Return whether a mutant of this name, in this line of the source, is listed."""
+    keys = ((key, "") if isinstance(key, str) else key for key in EQUIVALENT)
+    return any(name.startswith(known) and part in line for known, part in keys)

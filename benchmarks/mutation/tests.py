@@ -84,6 +84,7 @@ def _cover_file(root: Path, file: Path, data: Path) -> None:
 
     def work() -> int:
         measured = coverage.Coverage(str(data), source=[str(root / "linsolve")], config_file=False)
+        measured.set_option("run:relative_files", True)  # the copy has another path in another run
         recorder = _Recorder(measured)
         measured.start()
         pytest.main([*QUIET, str(file)], plugins=[recorder])
@@ -116,7 +117,7 @@ class Covered:
             if str(file) in LEFT_OUT:
                 continue
             mark = hashlib.sha256((self.root / file).read_bytes()).hexdigest()[:12]
-            data = self.place / f"{'-'.join(file.with_suffix('').parts)}-{mark}.lines"
+            data = self.place / f"{'-'.join(file.with_suffix('').parts)}-{mark}.coverage"
             if not data.with_suffix(".json").exists():
                 _cover_file(self.root, file, data)
             each = coverage.CoverageData(str(data))
@@ -126,7 +127,7 @@ class Covered:
 
     def tests(self, path: str) -> dict[int, set[str]]:
         """Return the tests that execute each line of a module."""
-        found = self.held.contexts_by_lineno(str(self.root / path))
+        found = self.held.contexts_by_lineno(path)
         return {line: {name for name in names if name in self.seconds} for line, names in found.items()}
 
 

@@ -80,9 +80,20 @@ class JaxNamespace:
         largest = float(self._numpy.finfo(self.float64).max)
         return value if abs(value) <= largest else value * np.inf
 
-    def abs(self, x: Any) -> Any:
-        """Return the magnitude, of derivative 1 at 0."""
-        return self._numpy.where(x < 0, -x, x + 0.0)
+    @cached_property
+    def abs(self) -> Any:
+        """Magnitude, of derivative 1 at 0; that of -0.0 is 0.0, in compiled functions, too."""
+        numpy = self._numpy
+
+        @self._jax.custom_jvp
+        def magnitude(x: Any) -> Any:
+            return numpy.abs(x)
+
+        @magnitude.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            return magnitude(*primals), numpy.where(primals[0] < 0, -tangents[0], tangents[0])
+
+        return magnitude
 
     @cached_property
     def hypot(self) -> Any:

@@ -388,6 +388,14 @@ def test_counts_must_be_known():
         jax.jit(lambda n: ls.BlockKernel(2.0, 1.0, 0.5, n).eta)(np.array([2.0, 2.0]))
 
 
+def test_magnitudes_of_both_zeros_are_positive_and_rise():
+    magnitude, zeros = arithmetic.namespace(jax.numpy.zeros(1)).abs, jax.numpy.asarray([-0.0, 0.0])
+    for found in (magnitude(zeros), jax.jit(magnitude)(zeros)):
+        assert not np.signbit(found).any()
+    assert [float(jax.grad(magnitude)(x)) for x in (*zeros, -2.0, 3.0)] == [1, 1, -1, 1]
+    assert [float(jax.grad(jax.grad(lambda x: x * magnitude(x)))(x)) for x in (*zeros, -2.0, 3.0)] == [2, 2, -2, 2]
+
+
 @pytest.mark.parametrize(
     "cls",
     quick(

@@ -59,6 +59,12 @@ def test_sliders_have_the_defaults_redraw_and_show_an_error(shown, monkeypatch):
     assert "text/plain" in bundle
 
 
+def test_a_range_of_two_numbers_has_forty_steps(shown, monkeypatch):
+    made = controls(monkeypatch)
+    ls.plot.interact(draw, scale=(-1.0, 3.0))
+    assert made[0][0].step == 0.1
+
+
 def test_no_output_area_is_used(monkeypatch, shown):
     """An output area makes clients without a browser send messages, which delays their cells."""
     import ipywidgets

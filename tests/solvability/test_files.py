@@ -121,6 +121,19 @@ def test_safetensors_written_by_the_library_are_read(tmp_path, kind):
         read_weights(path)
 
 
+@pytest.mark.parametrize(("units", "bias"), [(3, np.float64(1.0)), (1, np.ones(2)), (3, np.ones(2))])
+def test_biases_of_other_lengths_than_the_units_are_refused(tmp_path, units, bias):
+    path = tmp_path / "w.npz"
+    np.savez(path, **{"0.weight": np.ones((units, 2)), "0.bias": bias})
+    with pytest.raises(ValueError, match=rf"0\.bias of .* has shape .* but must be \({units},\) \(bias of 0\.weight"):
+        read_weights(path)
+
+
+def test_a_number_is_the_bias_of_one_unit(tmp_path):
+    np.savez(tmp_path / "w.npz", **{"0.weight": np.ones((1, 2)), "0.bias": np.float64(0.5)})
+    assert read_weights(tmp_path / "w.npz").biases[0].tolist() == [0.5]
+
+
 def test_layers_are_taken_by_name_over_gaps(tmp_path):
     path = tmp_path / "w.npz"
     parts = {f"{i}.weight": GEN.normal(size=shape) for i, shape in ((0, (5, 3)), (2, (4, 5)), (4, (2, 4)))}

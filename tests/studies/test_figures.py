@@ -287,10 +287,17 @@ def test_starts_of_advani_saxe_and_sompolinsky_lie_on_the_theory():
         assert np.max(np.abs(curve["drawn"].mean(axis=0) - law.test_error(starts.TIMES)) / error) <= 4
     least = [curve["theory"].min() for curve in data["two"].values()]
     assert least == sorted(least)  # small starts generalize best
-    end, best = (data["samples 0"][name] for name in ("end", "best"))
-    assert np.all(best <= end)
-    assert np.all(np.diff(best) < 0)  # no peak with optimal stopping
     panels("advani-starts", data, starts)
+
+
+def test_optimal_stopping_has_no_peak_and_never_a_larger_error_than_the_end(monkeypatch):
+    for name, value in {"STARTS": (0.0, 0.5), "ALIGNED": (), "INPUTS": 20, "DRAWS": 2}.items():
+        monkeypatch.setattr(starts, name, value)
+    data = starts.compute_advani_starts()
+    for start in (0, 0.5):
+        end, best = (data[f"samples {start}"][name] for name in ("end", "best"))
+        assert np.all(best <= end)
+        assert np.all(np.diff(best) < 0)
 
 
 @pytest.mark.exhaustive

@@ -98,6 +98,13 @@ def test_loss_velocity_and_test_error_are_those_of_all_sequences(variance):
     np.testing.assert_allclose(flow.least_loss(np), moments.loss(best.reshape(2, 2)), rtol=1e-12)
 
 
+def test_moments_of_many_sampled_sequences_are_near_those_of_the_population():
+    covariance = np.array([[1.0, 0.3], [0.3, 0.8]])
+    drawn = sampled(np.random.default_rng(0), 50_000, 4, covariance)
+    for found, exact in zip(drawn, population(4, covariance), strict=True):
+        assert np.linalg.norm(found - exact) <= 0.05 * np.linalg.norm(exact)
+
+
 @pytest.mark.exhaustive
 def test_gradients_of_sampled_sequences_have_the_population_gradient_as_mean():
     rng = np.random.default_rng(2)

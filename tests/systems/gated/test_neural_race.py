@@ -96,7 +96,10 @@ def test_strengths_and_losses_have_the_digits_of_fifty_digit_arithmetic(served, 
     assert abs(float(race(end, start)["loss"]) / (1e-10 * s**2) - 1) <= 1e-13
 
 
-@pytest.mark.parametrize("start", [[1e-300, 1e-3], [4e4, 3e4]], ids=["below", "above"])
+BOTH_WIN = 0.5 * np.exp([-200.0, -100.0])  # strengths of one half each at the end
+
+
+@pytest.mark.parametrize("start", [[1e-300, 1e-3], BOTH_WIN, [4e4, 3e4]], ids=["below", "both win", "above"])
 def test_panels_of_long_paths_add_up(start):
     race, xp = NeuralRace(1.0, 4, [4, 1]), arithmetic.precise(30)
     way = race._clock(np, race.state(start))[0]

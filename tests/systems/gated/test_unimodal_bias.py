@@ -157,6 +157,22 @@ def test_a_start_that_is_not_small_is_refused():
         UnimodalBias(**GOOD).times(2.0)
 
 
+def test_the_largest_starts_that_leave_both_modalities_to_be_learned_are_accepted():
+    law = UnimodalBias(**GOOD)
+    for modality, small in ((0, 0.3), (1, 0.49)):  # a modality learned soon after the start
+        times = np.array(law.times(small)) * law.moments.pace
+        assert 0 < times[modality] < 1
+
+
+def test_a_start_that_has_learned_half_of_the_first_modality_is_not_simulated():
+    one, little = np.array([1.0]), np.array([0.01])
+    law = UnimodalBias(one, one[:, None], little, little[:, None], np.eye(2), np.array([1.0, 0.5]))
+    half = np.sqrt(1 - np.sqrt(0.5))  # the map of A is small^2, its share of the loss (1 - small^2)^2
+    assert 0 < law.simulated(0.99 * half)[0] < 0.1
+    with pytest.raises(ValueError, match=r"UnimodalBias\.simulated: small = 0\.54.* must leave both modalities"):
+        law.simulated(1.01 * half)
+
+
 def test_tiny_weights_are_learned_later_without_a_warning():
     def law(size):
         return UnimodalBias(**GOOD | {name: size * GOOD[name] for name in ("last_a", "first_a", "last_b", "first_b")})

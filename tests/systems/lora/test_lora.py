@@ -59,6 +59,14 @@ def test_adapters_that_both_differ_from_zero_are_proved():
     assert report.ok, str(report)
 
 
+def test_maps_with_more_inputs_than_outputs_are_those_of_the_network():
+    rng = np.random.default_rng(3)
+    target, base = rng.normal(size=(2, 3, 4))
+    flow, rows = ls.LoRA(target, base, scale=1.5, ratio=0.7), np.array([[1.0, 2.0, 2.0, 4.0], [2.0, -1.0, 4.0, -2.0]])
+    report = ls.verify(flow, flow.of(rows / 8, np.zeros((3, 2))), checks=["observables"])
+    assert report.ok, str(report)
+
+
 @pytest.mark.parametrize("name", LORA)
 def test_each_mutant_is_rejected_by_the_check_that_should_see_it(name):
     mutant = LORA[name]

@@ -58,6 +58,15 @@ def test_within_1e_13_of_the_closed_forms_at_eighty_digits(count):
         assert values.max() < 1e-13, name
 
 
+@pytest.mark.parametrize("depth", [1.9, 2.1, 2.2])
+def test_depths_near_two_invert_the_closed_form_of_their_time(depth):
+    mp = mpmath.MPContext()
+    mp.dps = 40
+    strengths = [1e-11, 1e-6, 0.01, 0.5, 0.99]
+    t = [float(time_between(mp, mp.mpf(1e-12), mp.mpf(a), mp.mpf(1), depth)) for a in strengths]
+    np.testing.assert_allclose(path(ls.DeepMode(s=1.0, depth=depth), t, 1e-12), strengths, rtol=3e-13)
+
+
 @pytest.mark.parametrize("depth", quick([1.5, 3.0, np.inf, 2.5, 100.0], 3))
 @pytest.mark.parametrize(("a0", "share"), [(1e-9, 0.02), (1e-9, 0.99), (0.9, 0.95), (4.0, 1.02), (2.7, 1.5)])
 @pytest.mark.quick(6)
