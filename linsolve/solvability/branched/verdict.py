@@ -13,8 +13,9 @@ from linsolve.core.reduced_network import reduced
 from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.solvability.branched.fusion import fusion_law
 from linsolve.solvability.branched.race import Race
-from linsolve.solvability.branched.trajectory import followed, heads_of
-from linsolve.solvability.conditions import Assessment, Condition, assess
+from linsolve.solvability.branched.separate import heads_of, nearest_first
+from linsolve.solvability.branched.trajectory import followed
+from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import judged
 from linsolve.solvability.verdict import Verdict
 
@@ -32,12 +33,13 @@ def judge_branches(who: str, net: Branches, until: Any, tolerance: Any) -> Verdi
         until = number(who, "until", until, meaning="time; left out, a learning time", domain=UNTIL, example=10.0)
     found = [_judged_part(net, numbers, limit, until) for numbers in net.parts(limit)]
     exact = all(each.exact for each in found)
-    assessments = [a for each in found for a in each.assessments]
+    ranked = found if exact else sorted(found, key=lambda each: (bool(each.exact), _distance(each.assessments[0])))
+    assessments = [a for each in ranked for a in each.assessments]
     remarks = [r for each in found for r in each.remarks]
     if not exact:
         alone = [each.exact[0] for each in found if each.exact]
         remarks += [f"exact by itself: {name}; no other branch shares its errors." for name in alone]
-        assessments = sorted((dataclasses.replace(a, match=None) for a in assessments), key=_distance)
+        assessments = [dataclasses.replace(a, match=None) for a in assessments]
         remarks.append("linsolve.solve with the same arguments integrates all branches.")
     units = sum(len(each.first) for each in net.branches)
     law = None if exact else fusion_law(net)
@@ -52,7 +54,7 @@ def judge_branches(who: str, net: Branches, until: Any, tolerance: Any) -> Verdi
 
 
 def _distance(each: Assessment) -> tuple[bool, float]:
-    """Return the order of an assessment of a network that is not exact: the nearest of those that fail first."""
+    """Return the rank of an assessment: the nearest of those that fail first, then those that hold."""
     return not each.violated, max((c.distance for c in each.violated), default=0.0)
 
 
@@ -67,7 +69,7 @@ def _judged_part(net: Branches, numbers: list[int], limit: float, until: float |
     widths, remarks, errors, end = (0, 0, 0), tuple[str, ...](), dict[str, float](), until or 0.0
     assessments = [assessed]
     if assessed.match is None:
-        assessments = sorted([assessed, _separate(net, inner, limit)], key=_distance)
+        assessments = nearest_first(inner, assessed, net.titled("separate branches", numbers), limit)
     else:
         end, errors[name] = _measured(inner, assessed.match, race, until)
     return Verdict(widths, tuple(assessments), (), end, remarks, errors, limit, net.precision)
@@ -84,7 +86,8 @@ def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: floa
         assessed = [
             Assessment(named(each.name), (*conditions, *each.conditions)) for each in assess(network, reduced(network))
         ]
-        return Verdict(network.widths, tuple(assessed), (), until or 0.0, (), {}, limit, net.precision)
+        ranked = tuple(sorted(assessed, key=_distance))
+        return Verdict(network.widths, ranked, (), until or 0.0, (), {}, limit, net.precision)
     verdict = judged(network, until)
     assessments = (
         dataclasses.replace(
@@ -94,27 +97,11 @@ def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: floa
         for each in verdict.assessments
     )  # fmt: skip
     near = (dataclasses.replace(n, match=dataclasses.replace(n.match, name=named(n.name))) for n in verdict.neighbors)
+    ranked = assessments if verdict.exact else sorted(assessments, key=_distance)
     return dataclasses.replace(
-        verdict, assessments=tuple(assessments), neighbors=tuple(near),
+        verdict, assessments=tuple(ranked), neighbors=tuple(near),
         errors={named(name): error for name, error in verdict.errors.items()},
     )  # fmt: skip
-
-
-def _separate(net: Branches, inner: Branches, limit: float) -> Assessment:
-    """Return the conditions under which every branch is exact by itself: inputs that are not correlated."""
-    numbers = [each.number for each in inner.branches]
-    far = max(inner.correlation(a, b) for a in inner.branches for b in inner.branches if a.number < b.number)
-    found = [
-        Condition("uncorrelated inputs", far, "correlation of the inputs of two branches in a context", tolerance=limit)
-    ]
-    for branch in inner.branches:
-        network = inner.network(branch, limit)
-        best = min(assess(network, reduced(network)), key=lambda a: max((c.distance for c in a.violated), default=0.0))
-        found += [
-            dataclasses.replace(c, name=f"branch {branch.number}: {c.name}")
-            for c in (*heads_of(inner, branch, limit), *best.conditions)
-        ]
-    return Assessment(net.titled("separate branches", numbers), tuple(found))
 
 
 def _measured(inner: Branches, match: Any, race: Race, until: float | None) -> tuple[float, float]:

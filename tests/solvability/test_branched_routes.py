@@ -1,0 +1,166 @@
+"""Routes of branched networks: bounds on the error of races, reasons of `solve`, nearest races, values by name."""
+
+import re
+
+import branching
+import numpy as np
+import pytest
+from selection import quick
+
+import linsolve as ls
+from linsolve.solvability.branched import bound
+from linsolve.solvability.branched.read import read_branches
+
+
+def names(weights):
+    return [f"{layer}_{k}" for k in range(1, len(weights) + 1) for layer in ("first", "last")]
+
+
+def norms(layers):
+    """Return the largest Frobenius norm over time of each layer."""
+    return [np.max(np.linalg.norm(w.reshape(len(w), -1), axis=1)) for w in layers]
+
+
+def perturbed(rng, weights, X, Y, size):
+    """Return a race with a change of its start, outputs, inputs or balance."""
+    kind = rng.choice(["start", "outputs", "inputs", "balance"])
+    if kind == "start":
+        weights = [[w + size * rng.normal(size=w.shape) for w in pair] for pair in weights]
+    elif kind == "balance":
+        weights = [[w1 * (1 + size), w2] for w1, w2 in weights]
+    else:
+        X, Y = (
+            X + (kind == "inputs") * size * rng.normal(size=X.shape),
+            Y + (kind == "outputs") * size * rng.normal(size=Y.shape),
+        )
+    return weights, X, Y
+
+
+def drawn(seed):
+    """Return a random race off its conditions by 1e-7 to 1e-3: weights, data, rates and gating."""
+    rng = np.random.default_rng(seed)
+    rates = (1.0, 1.0) if seed % 2 else tuple(rng.uniform(0.5, 2.0, 2))
+    weights, (X, Y), labels, gates = branching.race(rng, rates)
+    weights, X, Y = perturbed(rng, weights, X, Y, 10 ** rng.uniform(-7, -3))
+    return weights, (X, Y), {"rates": rates, "contexts": labels, "gates": gates}
+
+
+def errors(weights, data, given, t, layers):
+    """Return the largest error of weights and of outputs, relative to the largest, against raw weights on samples."""
+    raw = branching.train(weights, *data, t, given["contexts"], given["gates"], given["rates"])
+    net = read_branches("test", weights, data, given["rates"], given["contexts"], given["gates"])
+    away = max(norms([w - r for w, r in zip(layers, raw, strict=True)])) / max(norms(raw))
+    true, found = net.maps(raw), net.maps(layers)
+    return away, float(net.rms(found - true).max() / net.rms(true).max())
+
+
+def stated(route):
+    return float(re.search(r"error up to ([\d.e+-]+)", route)[1])
+
+
+@pytest.mark.parametrize("seed", quick(range(40), 8))
+def test_the_stated_bound_of_a_race_is_at_least_the_error(seed):
+    weights, data, given = drawn(seed)
+    t = np.linspace(0.5, 4.0, 8)
+    found = ls.solve(weights, data, t, tolerance=0.1, **given)
+    assert found.route.startswith("closed form: NeuralRace, error up to ")
+    assert "conditions hold to" in found.route
+    error = max(errors(weights, data, given, t, [found[name] for name in names(weights)]))
+    assert error <= stated(found.route) <= 100 * error
+
+
+def test_a_bound_without_the_residual_is_exceeded(monkeypatch):
+    weights, data, given = drawn(1)
+    t, whole = np.linspace(0.5, 4.0, 8), bound.bounded
+    monkeypatch.setattr(
+        "linsolve.solvability.branched.trajectory.bounded",
+        lambda net, times, layers, moves: whole(net, times, layers, net.flow().velocity(np, net.flow().State(*layers))),
+    )
+    found = ls.solve(weights, data, t, tolerance=0.1, **given)
+    assert stated(found.route) < max(errors(weights, data, given, t, [found[name] for name in names(weights)]))
+
+
+H = 0.1 * 2**0.25
+X, PRIVATE = [[1.0]] * 4, [[[0.1]], [[0.1]]]
+GATED = {"contexts": [0, 0, 1, 1], "gates": [[1, 1], [1, 0], [0, 1]]}
+HEADS = [[[0.1 / 2**0.25]]] * 2
+RACE, OFF = [[[[H]], HEADS], PRIVATE, PRIVATE], [[[[1.005 * H]], HEADS], PRIVATE, PRIVATE]
+DATA = X, [2.0] * 4
+
+
+def test_a_race_that_holds_states_no_error_and_an_endless_one_no_bound():
+    assert ls.solve(RACE, DATA, [0.0, 5.0], tolerance=0.02, **GATED).route == "closed form: NeuralRace"
+    assert "error without a bound" in ls.solve(OFF, DATA, [0.0, np.inf], tolerance=0.02, **GATED).route
+    assert stated(ls.solve(OFF, DATA, [0.0], tolerance=0.02, **GATED).route) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_solve_bounds_the_error_of_a_race_that_applies_accepts_in_single_precision_and_with_noise(seed):
+    rng = np.random.default_rng(seed)
+    weights, (X, Y), labels, gates = branching.race(rng)
+    given, t = {"contexts": labels, "gates": gates}, np.array([0.5, 1.0])
+    single = [[w.astype(np.float32) for w in pair] for pair in weights], (X.astype(np.float32), Y.astype(np.float32))
+    verdict = ls.applies(*single, **given)
+    assert verdict.exact == ("NeuralRace",)
+    route = ls.solve(*single, t, **given).route
+    assert route.startswith("DOP853: NeuralRace, error up to ")
+    assert route.endswith(f"more than rtol; tolerance={verdict.tolerance:.2g} accepts it")
+    assert ls.solve(*single, t, tolerance=verdict.tolerance, **given).route.startswith("closed form: ")
+    assert ls.solve(*single, t, rtol=1e-3, **given).route.startswith("closed form: NeuralRace, error up to ")
+    noisy = weights, (X, Y + 1e-11 * rng.normal(size=Y.shape))
+    assert ls.applies(*noisy, **given).exact == ("NeuralRace",)
+    found = ls.solve(*noisy, t, **given)
+    assert found.route.startswith("closed form: NeuralRace, error up to ")
+    layers = [found[name] for name in names(weights)]
+    assert max(errors(*noisy, given | {"rates": (1.0, 1.0)}, t, layers)) <= stated(found.route) <= 1e-10
+
+
+def violated(verdict):
+    return [c.name for each in verdict.assessments for c in each.violated]
+
+
+def test_contexts_of_unequal_frequency_or_power_are_the_only_reason():
+    often = ([[1.0]] * 6, [2.0] * 6), GATED | {"contexts": [0, 0, 1, 1, 1, 1]}
+    loud = ([[1.0], [1.0], [1.1], [1.1]], [2.0, 2.0, 2.2, 2.2]), GATED
+    for (data, given), reason in ((often, "equal frequencies"), (loud, "same input moments")):
+        assert violated(ls.applies(RACE, data, **given)) == [reason]
+        assert ls.solve(RACE, data, [1.0], **given).route.startswith(f"DOP853: NeuralRace needs {reason}, ")
+
+
+def fused():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))
+    y = inputs[0] @ [1.0, 2.0] + inputs[1] @ [0.5, 0.0]
+    return [[1e-3 * rng.normal(size=(3, 2)), 1e-3 * rng.normal(size=(1, 3))] for _ in range(2)], (inputs, y)
+
+
+def test_solve_and_applies_name_the_same_reason_for_correlated_inputs():
+    weights, data = fused()
+    verdict = ls.applies(weights, data)
+    assert violated(verdict)[0] == "uncorrelated inputs"
+    far = verdict.assessments[0].violated[0].distance
+    route = ls.solve(weights, data, [1.0]).route
+    assert route == f"DOP853: separate branches needs uncorrelated inputs, relative distance {far:.2g}"
+    X = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 4)))[0]
+    near = (X[:, :2], X[:, 2:] + 1e-11 * X[:, :2]), X[:, 0] + X[:, 3]
+    one = [[w1[:1], w2[:, :1]] for w1, w2 in weights]
+    assert len(ls.applies(one, near).exact) > 0
+    assert "uncorrelated inputs, relative distance " in (route := ls.solve(one, near, [1.0]).route)
+    assert "(needs 1e-13; tolerance=1e-09 accepts it)" in route
+
+
+def test_a_correlation_that_the_tolerance_leaves_out_has_no_bound():
+    weights, _ = fused()
+    X = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 4)))[0]
+    data = (X[:, :2], X[:, 2:] + 1e-3 * X[:, :2]), X[:, 0] + X[:, 3]
+    one = [[w1[:1], w2[:, :1]] for w1, w2 in weights]
+    route = ls.solve(one, data, [1.0], tolerance=0.01).route
+    assert route.startswith("closed form: ")
+    assert route.endswith(", error without a bound (correlation 0.001 left out)")
+    assert "up to" not in route
+    two = (
+        [[np.eye(2), np.zeros((2, 2, 2))]],
+        (np.tile(np.eye(2), (2, 1)) * [[1], [1], [1.01], [1.01]], np.eye(4)[:, :2]),
+    )
+    route = ls.solve(*two, [1.0], contexts=[0, 0, 1, 1], tolerance=0.05).route
+    assert route == "closed form: WhitenedTwoLayer, error without a bound (conditions hold to 0.01)"
