@@ -1,5 +1,7 @@
 """Routes of branched networks: bounds on the error of races, reasons of `solve`, nearest races, values by name."""
 
+import copy
+import pickle
 import re
 
 import branching
@@ -164,3 +166,39 @@ def test_a_correlation_that_the_tolerance_leaves_out_has_no_bound():
     )
     route = ls.solve(*two, [1.0], contexts=[0, 0, 1, 1], tolerance=0.05).route
     assert route == "closed form: WhitenedTwoLayer, error without a bound (conditions hold to 0.01)"
+
+
+# values by name, labels, pickles
+
+
+def test_values_of_branches_are_labelled():
+    pytest.importorskip("xarray")
+    found = ls.solve(RACE, DATA, [0.0, 1.0], **GATED).to_xarray()
+    assert found["first_1"].dims == ("t", "unit1", "n_in1")
+    assert found["last_1"].dims == ("t", "context1", "n_out", "unit1")
+    assert found["last_2"].dims == ("t", "n_out", "unit2")
+    assert found["map"].dims == ("t", "context", "n_out", "n_in")
+    assert found["singular_values"].dims == ("t", "context", "mode")
+    plain = ls.solve(*fused(), [[0.0, 1.0]]).to_xarray()
+    assert plain["map"].dims == ("t0", "t1", "n_out", "n_in")
+    assert plain.sizes["n_in"] == 2 * plain.sizes["n_in2"] == 4
+
+
+def test_verdicts_trajectories_and_states_of_branches_can_be_pickled():
+    weights, data = fused()
+    weights = [[0.01 * w1, 0.01 * w2] for w1, w2 in weights]
+    verdict = ls.applies(weights, data)
+    assert verdict.fusion.holds
+    again = pickle.loads(pickle.dumps(verdict))
+    assert str(again) == str(verdict)
+    assert again.fusion.law.times(again.fusion.size) == verdict.fusion.law.times(verdict.fusion.size)
+    for traj in (ls.solve(RACE, DATA, [0.0, 1.0], **GATED), ls.solve(weights, data, [0.0, 1.0])):
+        back = pickle.loads(pickle.dumps(traj))
+        assert back.keys() == traj.keys()
+        np.testing.assert_array_equal(back["map"], traj["map"])
+    flow = read_branches("test", RACE, DATA, None, *GATED.values()).flow()
+    traj = ls.integrate(flow, [0.0, 1.0], flow.State(*(np.asarray(w) for pair in RACE for w in pair)))
+    for copied in (pickle.loads(pickle.dumps(traj)), copy.deepcopy(traj)):
+        assert type(copied.flow) is type(flow)
+        assert type(copied.state) is flow.State
+        np.testing.assert_array_equal(copied.state.last_1, traj.state.last_1)
