@@ -129,6 +129,46 @@ def test_contexts_of_unequal_frequency_or_power_are_the_only_reason():
         assert ls.solve(RACE, data, [1.0], **given).route.startswith(f"DOP853: NeuralRace needs {reason}, ")
 
 
+@pytest.mark.parametrize("seed", quick(range(40), 8))
+def test_the_nearest_race_is_an_exact_race_whose_bound_is_at_least_its_error(seed):
+    weights, data, given = drawn(seed)
+    verdict = ls.applies(weights, data, **given)
+    near = verdict.nearest
+    assert (verdict.exact, near.name) == ((), "NeuralRace")
+    assert 0 < near.moved_start + near.moved_data < 0.1
+    assert near.measured <= near.bound.value
+    t = np.linspace(0.1, 1.0, 7) * verdict.until
+    net = read_branches("test", weights, data, *given.values())
+    raw = branching.train(weights, *data, t, given["contexts"], given["gates"], given["rates"])
+    maps = near.match.map(near.match.flow(t, near.match.z0))
+    error = net.rms(maps.reshape(len(t), len(net.target), *net.target.shape[1:]) - net.maps(raw)).max()
+    assert error <= near.measured * (1 + 1e-3) + 1e-9 * near.scale
+    assert near.measured <= 1e-2 * near.scale
+    assert "Nearest exact case: NeuralRace" in str(verdict)
+
+
+def test_a_race_off_balance_has_a_nearest_case_and_its_horizon():
+    verdict = ls.applies(OFF, DATA, **GATED)
+    assert verdict.until > 0
+    assert verdict.nearest.projection == "start projected onto the modes of the maps"
+    np.testing.assert_allclose(verdict.nearest.moved_start, 0.005 * H / 2 / np.sqrt(2 * H**2 + 4e-2) * 2**0.5, rtol=0.1)
+    assert ls.applies(OFF, DATA, until=3.0, **GATED).until == 3.0
+    odd = GATED | {"gates": [[1, 1], [1, 0], [1, 1]]}
+    assert ls.applies([OFF[0], PRIVATE, PRIVATE], DATA, **odd).nearest is None
+
+
+def test_noise_beyond_the_rank_of_the_maps_is_no_mode():
+    rng = np.random.default_rng(2)
+    v, u, labels = branching.orthonormal(rng, 3, 3), branching.orthonormal(rng, 3, 2), np.repeat([0, 1], 6)
+    X = np.concatenate([branching.white(rng, 6, 3) for _ in range(2)])
+    start = [[np.diag([0.3, 0.2]) @ v[:, :2].T, u * [0.3, 0.2]] for _ in range(3)]
+    Y = X @ ((u * [2.0, 1.0]) @ v[:, :2].T).T + 1e-6 * rng.normal(size=(12, 3))
+    verdict = ls.applies(start, (X, Y), contexts=labels, gates=GATED["gates"])
+    assert "same singular values" in violated(verdict)
+    assert max(c.distance for c in verdict.assessments[0].conditions) <= 1e-4
+    assert verdict.nearest.measured <= 1e-4 * verdict.nearest.scale
+
+
 def fused():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))

@@ -29,6 +29,7 @@ from linsolve.systems.gated.neural_race import NeuralRace
 __all__ = ["Race", "RaceMatch"]
 
 MOST = 1e6  # contexts of a race
+NOISE, MOST_NOISE = 10.0, 0.1  # of the inequality of maps, below which a mode is noise; never above this share
 
 
 class RaceMatch(Match):
@@ -114,6 +115,20 @@ class Race:
         return m if branch.wire.headed else m**2
 
     @cached_property
+    def spread(self) -> float:
+        """Largest relative distance of the Gram matrix ``S^T S`` of the map of a context from the mean."""
+        unit = self.maps / norm(self.maps)
+        grams = np.swapaxes(unit, -1, -2) @ unit
+        mean = np.mean(grams, axis=0)
+        return max(_relative(each - mean, mean) for each in grams)
+
+    @property
+    def _least(self) -> float:
+        """Share of the largest singular value below which a mode is not told from unequal maps."""
+        unequal = min(NOISE * self.spread, MOST_NOISE) if self.spread > self.tolerance else 0.0
+        return max(self.tolerance, unequal)
+
+    @cached_property
     def modes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Singular values s (r,), V (rank, r), U (context, n_out, r) and input powers (r,), of the modes to be learned.
 
@@ -127,7 +142,7 @@ class Race:
             mixed = mixed + (0.2361 / (1 + 0.6180 * k)) * gram / (norm(gram) or 1.0)
         v = np.linalg.eigh((mixed + mixed.T) / 2)[1]
         sizes = np.sqrt(np.mean(np.sum((self.maps @ v) ** 2, axis=1), axis=0))
-        order = np.argsort(-sizes)[: np.count_nonzero(s > self.tolerance * s[0])]
+        order = np.argsort(-sizes)[: np.count_nonzero(s > self._least * s[0])]
         s, v = sizes[order], v[:, order]
         return s, v, self.maps @ v / s, np.sum(v * v * power[:, None], axis=0)
 
@@ -166,11 +181,10 @@ class Race:
         grams = np.swapaxes(unit, -1, -2) @ unit
         mean = np.mean(grams, axis=0)
         swap = norm(power @ mean - mean @ power) / (norm(power) * norm(mean))
-        away = max(_relative(each - mean, mean) for each in grams)
         return [
             Condition("one input for all", apart, "inputs of a branch off those of the first"),
             *self.even,
-            Condition("same singular values", away, "S^T S of the map S of a context, off the mean"),
+            Condition("same singular values", self.spread, "S^T S of the map S of a context, off the mean"),
             Condition("commuting covariance", swap, "commutator of the second moment of the inputs and S^T S"),
         ]
 

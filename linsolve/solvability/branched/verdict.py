@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from linsolve.core.network_arguments import read_tolerance
 from linsolve.core.reduced_network import reduced
 from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.solvability.branched.fusion import fusion_law
-from linsolve.solvability.branched.race import Race
+from linsolve.solvability.branched.nearest import nearest_race
+from linsolve.solvability.branched.race import Race, RaceMatch
 from linsolve.solvability.branched.separate import heads_of, nearest_first
 from linsolve.solvability.branched.trajectory import followed
 from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import judged
+from linsolve.solvability.neighbors import Neighbor
 from linsolve.solvability.verdict import Verdict
 
 __all__ = ["judge_branches"]
@@ -67,12 +70,14 @@ def _judged_part(net: Branches, numbers: list[int], limit: float, until: float |
     name = net.titled("NeuralRace", numbers)
     assessed = race.assessed(name)
     widths, remarks, errors, end = (0, 0, 0), tuple[str, ...](), dict[str, float](), until or 0.0
-    assessments = [assessed]
+    assessments, near = [assessed], tuple[Neighbor, ...]()
     if assessed.match is None:
         assessments = nearest_first(inner, assessed, net.titled("separate branches", numbers), limit)
+        if assessments[0] is assessed and (found := nearest_race(race, assessed, _horizon(until), _path)):
+            near, end = found[:1], found[1]
     else:
         end, errors[name] = _measured(inner, assessed.match, race, until)
-    return Verdict(widths, tuple(assessments), (), end, remarks, errors, limit, net.precision)
+    return Verdict(widths, tuple(assessments), near, end, remarks, errors, limit, net.precision)
 
 
 def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: float, until: float | None) -> Verdict:
@@ -104,18 +109,33 @@ def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: floa
     )  # fmt: skip
 
 
+def _path(inner: Branches, times: np.ndarray) -> list[np.ndarray]:
+    """Return the integrated layers at the given times."""
+    return followed("applies", inner, times, 1e-10)
+
+
+def _horizon(until: float | None) -> Callable[[RaceMatch], float]:
+    """Return a function of a race: the given horizon, or the time at which the race has learned."""
+
+    def end(match: RaceMatch) -> float:
+        if until is not None:
+            return until
+        flow: Any = match.flow
+        losses, last = (np.asarray(flow(t, match.z0)["loss"]) for t in (0.0, np.inf))
+        goal = last + LEARNED * (losses - last)
+        times = np.asarray(flow.when(match.z0, loss=np.maximum(goal, 1e-300)))
+        found = float(np.max(times, where=np.isfinite(times) & (losses > last), initial=0.0))
+        return found or float(np.min(flow.tau))
+
+    return end
+
+
 def _measured(inner: Branches, match: Any, race: Race, until: float | None) -> tuple[float, float]:
     """Return the horizon of a race, and its error against the integrated weights, relative to the largest output."""
-    flow, z0 = match.flow, match.z0
-    if until is None:
-        losses, last = (np.asarray(flow(t, z0)["loss"]) for t in (0.0, np.inf))
-        goal = last + LEARNED * (losses - last)
-        times = np.asarray(flow.when(z0, loss=np.maximum(goal, 1e-300)))
-        until = float(np.max(times, where=np.isfinite(times) & (losses > last), initial=0.0))
-        until = until or float(np.min(flow.tau))
-    times = np.linspace(0.0, until, POINTS)
-    layers = followed("applies", inner, times, 1e-10)
+    flow, z0, end = match.flow, match.z0, _horizon(until)(match)
+    times = np.linspace(0.0, end, POINTS)
+    layers = _path(inner, times)
     exact = race.layers(match, flow(times, z0)["strengths"])
     path, found = inner.maps(layers), inner.maps(exact)
     scale = float(inner.rms(path).max())
-    return until, float(inner.rms(found - path).max()) / (scale or 1.0)
+    return end, float(inner.rms(found - path).max()) / (scale or 1.0)
