@@ -242,3 +242,65 @@ def test_verdicts_trajectories_and_states_of_branches_can_be_pickled():
         assert type(copied.flow) is type(flow)
         assert type(copied.state) is flow.State
         np.testing.assert_array_equal(copied.state.last_1, traj.state.last_1)
+
+
+def by_differences(weights, data, given, step=1e-4):
+    """Return the tangent kernel from central differences of the outputs of each sample; products are bilinear."""
+    inputs, labels = data[0], np.asarray(given.get("contexts", np.zeros(len(data[1]), int)))
+    gates = np.asarray(given.get("gates", np.ones((len(weights), labels.max() + 1))))
+    flat, rates = [w for pair in weights for w in pair], given.get("rates", (1.0, 1.0))
+
+    def outputs(layers):
+        found = []
+        for p, k in enumerate(labels):
+            total = 0.0
+            for b in np.flatnonzero(gates[:, k]):
+                last, x = layers[2 * b + 1], (inputs[b] if isinstance(inputs, tuple) else inputs)[p]
+                total = total + (last[int(gates[b, :k].sum())] if last.ndim == 3 else last) @ layers[2 * b] @ x
+            found.append(total)
+        return np.concatenate(found)
+
+    kernel = 0.0
+    for i, w in enumerate(flat):
+        for index in np.ndindex(w.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [v.copy() for v in flat]
+                moved[i][index] += sign * step
+                ends.append(outputs(moved))
+            slope = (ends[0] - ends[1]) / (2 * step)
+            kernel = kernel + rates[i % 2] * np.outer(slope, slope)
+    return kernel
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_tangent_kernel_and_the_training_loss_are_those_of_the_samples(seed):
+    weights, data, labels, gates = branching.general(np.random.default_rng(seed))
+    given = {"contexts": labels, "gates": gates, "rates": (0.7, 1.9)}
+    found = ls.solve(weights, data, [0.0, 0.5], **given)
+    kernel = by_differences(weights, data, given)
+    np.testing.assert_allclose(found["ntk"][0], kernel, rtol=1e-8, atol=1e-9 * np.abs(kernel).max())
+    later = [found[name][1] for name in names(weights)]
+    kernel = by_differences([later[2 * k : 2 * k + 2] for k in range(len(weights))], data, given)
+    np.testing.assert_allclose(found["ntk"][1], kernel, rtol=1e-8, atol=1e-9 * np.abs(kernel).max())
+    np.testing.assert_allclose(found["train_loss"][1], branching.loss(later, *data, labels, gates), rtol=1e-12)
+    assert "ntk" not in found.to_dataframe()["name"].to_numpy()
+
+
+# saddles
+
+
+def test_a_stationary_start_is_noted():
+    weights, data = fused()
+    still = [[0 * w1, 0 * w2] for w1, w2 in weights]
+    (note,) = ls.solve(still, data, [0.0, 1.0]).notes
+    assert note.startswith("saddle: ")
+    assert ls.solve(weights, data, [0.0, 1.0]).notes == ()
+    none = [[[[0.0]], [[[0.0]]] * 2], [[[0.0]], [[0.0]]], [[[0.0]], [[0.0]]]]
+    assert [note[:6] for note in ls.solve(none, DATA, [1.0], **GATED).notes] == ["saddle"]
+    assert ls.solve(RACE, DATA, [1.0], **GATED).notes == ()
+    X = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 4)))[0]
+    apart = [[w1[:1], w2[:, :1]] for w1, w2 in (still[0], weights[1])]
+    notes = ls.solve(apart, ((X[:, :2], X[:, 2:]), X[:, 0] + X[:, 3]), [1.0]).notes
+    (note,) = (note for note in notes if note.startswith("saddle: "))
+    assert note.endswith("(branch 1)")

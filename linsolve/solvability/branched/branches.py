@@ -138,6 +138,16 @@ class Branches:
         """All layers at time 0, as the fields of the flow's state."""
         return [w for each in self.branches for w in (each.first, each.last)]
 
+    @property
+    def stationary(self) -> bool:
+        """Whether the start is stationary although a branch does not fit the data of its contexts."""
+        flow, start = self.flow(), self.start
+        pull = (self.target - self.maps(start)) @ self.covariance
+        seen = max(norm(pull[each.contexts][..., each.columns]) for each in self.branches)
+        moves = zip(flow.velocity(np, flow.State(*start)), np.tile(self.rates, len(self.branches)), strict=True)
+        still = max(norm(move) / rate for move, rate in moves) <= 1e-13 * seen * max(map(norm, start))
+        return seen > 1e-9 * norm(self.cross) and still
+
     def maps(self, layers: Sequence[np.ndarray]) -> np.ndarray:
         """Return the map of each context, shape t.shape + (context, n_out, n_in), of all layers."""
         flow = self.flow()

@@ -15,13 +15,14 @@ from linsolve.core.network_arguments import read_tolerance
 from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.branched.bound import bounded, grid
 from linsolve.solvability.branched.branches import Branch, Branches
+from linsolve.solvability.branched.kernel import tangent_kernel
 from linsolve.solvability.branched.race import Race
 from linsolve.solvability.branched.separate import heads_of, nearest_first
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.problem import LEAST, Problem
-from linsolve.solvability.routes import by_closed_form
-from linsolve.solvability.trajectory import NetworkTrajectory
+from linsolve.solvability.routes import SADDLE, by_closed_form
+from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
 __all__ = ["followed", "solve_branches"]
 
@@ -70,7 +71,7 @@ def solve_branches(who: str, net: Branches, t: Any, rtol: Any, tolerance: Any) -
         else:
             found = _solved_alone(inner, merged, times, rtol, given, accept, limit)
         if isinstance(found, str):
-            return _integrated(who, net, times, rtol, found)
+            return _integrated(who, net, groups, times, rtol, found)
         name, comma, about = found.name.partition(",")
         about = "" if left_out > ROUNDING else comma + about
         parts.append(found._replace(name=net.titled(name, numbers) + about))
@@ -89,7 +90,7 @@ def solve_branches(who: str, net: Branches, t: Any, rtol: Any, tolerance: Any) -
 
     route = f"closed form: {', '.join(part.name for part in parts)}"
     route += f"{UNBOUNDED} (correlation {left_out:.2g} left out)" * (left_out > ROUNDING)
-    notes = tuple(note for part in parts for note in part.notes)
+    notes = (*_saddles(net, groups), *(note for part in parts for note in part.notes if note != SADDLE))
     return NetworkTrajectory(
         times, route, parts[0].flow if len(parts) == 1 else None, notes, _named(net, cache(layers), maps), kind=KIND
     )
@@ -106,21 +107,38 @@ def _named(net: Branches, layers: Callable[[], list[np.ndarray]], maps: Callable
     def shown() -> np.ndarray:
         return maps() if net.gated else maps()[..., 0, :, :]
 
+    @cache
+    def loss() -> np.ndarray:
+        return net.loss(maps())
+
     return Deferred(**{name: array(i) for i, name in enumerate(names)}) | Deferred(
         map=shown,
         singular_values=lambda: np.asarray(np.linalg.svd(shown(), compute_uv=False)),
-        loss=lambda: net.loss(maps()),
+        loss=loss,
+        train_loss=loss,
+        ntk=lambda: tangent_kernel(WHO, net, layers()),
     )
 
 
-def _integrated(who: str, net: Branches, times: np.ndarray, rtol: float, failure: str) -> NetworkTrajectory:
+def _integrated(
+    who: str, net: Branches, groups: list[list[int]], times: np.ndarray, rtol: float, failure: str
+) -> NetworkTrajectory:
     if not np.isfinite(times).all():
         raise ValueError(
             f"{who}: t = inf must be finite (time; no closed form holds, {failure}); say a late time instead"
         )
     layers = followed(who, net, times, rtol)
     values = _named(net, lambda: layers, cache(lambda: net.maps(layers)))
-    return NetworkTrajectory(times, f"DOP853: {failure}", None, (), values, kind=KIND)
+    return NetworkTrajectory(times, f"DOP853: {failure}", None, _saddles(net, groups), values, kind=KIND)
+
+
+def _saddles(net: Branches, groups: list[list[int]]) -> tuple[str, ...]:
+    """Report groups of branches whose start is stationary although they do not fit the data."""
+    inners = [net.only(numbers) for numbers in groups]
+    own = [net.titled("", numbers).removeprefix(" of ") for numbers in groups]
+    return tuple(
+        SADDLE + f" ({name})" * bool(name) for name, inner in zip(own, inners, strict=True) if inner.stationary
+    )
 
 
 def _needs(case: Assessment, given: float) -> str:
