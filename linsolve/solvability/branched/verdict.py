@@ -91,8 +91,9 @@ def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: floa
         assessed = [
             Assessment(named(each.name), (*conditions, *each.conditions)) for each in assess(network, reduced(network))
         ]
-        ranked = tuple(sorted(assessed, key=_distance))
-        return Verdict(network.widths, ranked, (), until or 0.0, (), {}, limit, net.precision)
+        return Verdict(
+            network.widths, tuple(sorted(assessed, key=_distance)), (), until or 0.0, (), {}, limit, net.precision
+        )
     verdict = judged(network, until)
     assessments = (
         dataclasses.replace(

@@ -118,7 +118,7 @@ def _wired(wires: tuple[Wire, ...]) -> type[BranchedWeights]:
         axes[f"first_{k}"] = (f"width_{k}", f"n_in_{k}")
         axes[f"last_{k}"] = (f"context_{k}",) * wire.headed + ("n_out", f"width_{k}")
     state: Any = namedtuple("State", axes)  # type: ignore[misc]
-    state.__reduce__ = lambda self: (_state, (wires, tuple(self)))
+    state.__reduce__ = lambda self: (_state, (wires, tuple(self)))  # type: ignore[method-assign, arg-type]
     about = {"State": state, "axes": axes, "__doc__": BranchedWeights.__doc__, "wires": wires}
     return type("BranchedWeights", (BranchedWeights,), about)
 
