@@ -89,11 +89,16 @@ def network_dataset(trajectory: Any, names: list[str]) -> Any:
     units = ["n_in", *(f"unit{k + 1}" for k in range(len(layers) - 1)), "n_out"]
     axes: dict[str, tuple[str, ...]] = {f"w{k}": (units[k], units[k - 1]) for k in range(1, len(units))}
     axes |= {f"b{k}": (units[k],) for k in range(1, len(units))} | NETWORK_AXES
+    for k in (name.removeprefix("first_") for name in trajectory if name.startswith("first_")):  # branches
+        axes |= {f"first_{k}": (f"unit{k}", f"n_in{k}"), f"last_{k}": (f"context{k}", "n_out", f"unit{k}")}
+    if any(name.startswith("first_") for name in trajectory):
+        axes |= {name: ("context", *axes[name]) for name in ("map", "singular_values")}
     lead = _time_axes(trajectory.t)
     variables = {}
     for name in names:
-        value = trajectory[name]
-        variables[name] = (*lead, *distinct(axes.get(name, ()))), value
+        value, own = trajectory[name], axes.get(name, ())
+        own = own[len(own) - (value.ndim - len(lead)) :]  # without contexts, or with one head for all of them
+        variables[name] = (*lead, *distinct(own)), value
     attributes = {"network": trajectory.kind, "route": trajectory.route, "time": CLOCK}
     if trajectory.notes:
         attributes["notes"] = "; ".join(trajectory.notes)

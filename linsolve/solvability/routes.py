@@ -19,10 +19,14 @@ from linsolve.solvability.matches import Match, PlaneMatch
 from linsolve.solvability.problem import LEAST, Problem
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["by_closed_form", "by_integration"]
+__all__ = ["SADDLE", "by_closed_form", "by_integration"]
 
 Arrays = list[np.ndarray]
 
+SADDLE = (
+    "saddle: the start is a stationary point that does not fit the data, a saddle or the minimum of a bottleneck; the "
+    "network stays there, but rounding decides when a simulation leaves a saddle."
+)
 FINER = 0.01  # of the tolerance of the integrator, for weights of a closed form
 
 
@@ -81,10 +85,7 @@ def _saddle(problem: Problem) -> Iterator[str]:
     size = max(norm(w) for w in network.weights) ** (len(network.weights) - 1)
     size = max(size, 1.0) if network.biases else size  # the last bias moves whatever the weights are
     if norm(pull) > 1e-9 * norm(network.cross) and max(map(norm, moves)) <= 1e-13 * norm(pull) * size:
-        yield (
-            "saddle: the start is a stationary point that does not fit the data, a saddle or the minimum of a "
-            "bottleneck; the network stays there, but rounding decides when a simulation leaves a saddle."
-        )
+        yield SADDLE
 
 
 def _named(problem: Problem, weights: Callable[[], Arrays], **others: Callable[[], np.ndarray]) -> Deferred:

@@ -102,8 +102,9 @@ def solve(
         ``key_query``, or ``value``, ``key`` and ``query``, and ``map``, shape (d, d), in place of layers.
     contexts, gates : array_like, shapes (P,) and (branches, K), optional
         Context of each sample and gates of the branches; see `applies`. The trajectory of branches has ``first_1``,
-        ``last_1``, ``first_2``, ... in place of layers, in the shapes in which they were given, and ``map``, shape
-        (K, n_out, n_in), or (n_out, n_in) without contexts; n_in counts the inputs of all arrays of X.
+        ``last_1``, ``first_2``, ... in place of layers, shapes (width, n_in) and (n_out, width) or, for one head a
+        context, (m, n_out, width), and ``map``, shape (K, n_out, n_in), or (n_out, n_in) without contexts; n_in counts
+        the inputs of all arrays of X.
 
     Returns
     -------
@@ -167,7 +168,9 @@ def solve(
     a condition fails, or with two or more hidden layers, the network is not linear and is refused.
 
     Branches that share errors and are no `NeuralRace` are integrated with all others (``traj.route`` names the
-    condition that fails); ``traj.flow`` is None if several flows describe the network.
+    condition that fails); ``traj.flow`` is None if several flows describe the network. The bound on the error of a race
+    within `tolerance` is Gronwall's for the curve of its layers; no bound is known at ``t = inf``, nor for contexts of
+    unequal moments or correlated inputs that the tolerance leaves out of branches that learn alone.
 
     Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
     units, momentum. The trajectory is that of gradient flow; `step` only finds the time at which gradient descent

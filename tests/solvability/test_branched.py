@@ -218,7 +218,7 @@ def test_contexts_that_differ_by_less_than_the_tolerance_are_integrated_unless_i
     weights, X, Y, labels, gates = RACES["balance"](*fixed())
     given = {"contexts": labels, "gates": gates, "tolerance": 1e-5}
     assert ls.applies(weights, (X, Y), **given).exact == ("NeuralRace",)
-    assert ls.solve(weights, (X, Y), [1.0], **given).route == "closed form: NeuralRace"
+    assert ls.solve(weights, (X, Y), [1.0], **given).route.startswith("closed form: NeuralRace, error up to")
 
 
 def two_heads():

@@ -138,10 +138,29 @@ class Branches:
         """All layers at time 0, as the fields of the flow's state."""
         return [w for each in self.branches for w in (each.first, each.last)]
 
+    @property
+    def stationary(self) -> bool:
+        """Whether the start is stationary although a branch does not fit the data of its contexts."""
+        flow, start = self.flow(), self.start
+        pull = (self.target - self.maps(start)) @ self.covariance
+        seen = max(norm(pull[each.contexts][..., each.columns]) for each in self.branches)
+        moves = zip(flow.velocity(np, flow.State(*start)), np.tile(self.rates, len(self.branches)), strict=True)
+        still = max(norm(move) / rate for move, rate in moves) <= 1e-13 * seen * max(map(norm, start))
+        return seen > 1e-9 * norm(self.cross) and still
+
     def maps(self, layers: Sequence[np.ndarray]) -> np.ndarray:
         """Return the map of each context, shape t.shape + (context, n_out, n_in), of all layers."""
         flow = self.flow()
         return flow.maps(flow.State(*layers))
+
+    def largest(self, layers: Sequence[np.ndarray]) -> float:
+        """Return the largest Frobenius norm of a layer, scaled to equal rates, over leading axes of times."""
+        scales = np.tile(self.scales, len(self.branches))
+        sizes = (
+            scale * np.linalg.norm(w.reshape(*w.shape[: w.ndim - own.ndim], -1), axis=-1)
+            for scale, w, own in zip(scales, layers, self.start, strict=True)
+        )
+        return max(float(np.max(each)) for each in sizes)
 
     def titled(self, name: str, numbers: list[int]) -> str:
         """Return the name of a flow with the numbers of its branches, unless these are all."""
@@ -199,6 +218,12 @@ class Branches:
             if min(sizes) > 0:
                 worst = max(worst, norm(c[one.columns, other.columns]) / float(np.prod(np.sqrt(sizes))))
         return worst
+
+    def left_out(self, groups: list[list[int]]) -> float:
+        """Return the largest correlation of the inputs of two branches in different groups."""
+        place = {number: k for k, group in enumerate(groups) for number in group}
+        pairs = ((a, b) for a in self.branches for b in self.branches if place[a.number] < place[b.number])
+        return max((self.correlation(a, b) for a, b in pairs), default=0.0)
 
     def parts(self, tolerance: float) -> list[list[int]]:
         """Return the numbers of the branches in groups that share no output error, the lowest first."""

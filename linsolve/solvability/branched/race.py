@@ -22,12 +22,14 @@ from linsolve.core.network_arguments import EPS
 from linsolve.core.reduced_network import norm
 from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.solvability.conditions import Assessment, Condition
+from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.matches import Match
 from linsolve.systems.gated.neural_race import NeuralRace
 
 __all__ = ["Race", "RaceMatch"]
 
 MOST = 1e6  # contexts of a race
+NOISE, MOST_NOISE = 10.0, 0.1  # of the inequality of maps, below which a mode is noise; never above this share
 
 
 class RaceMatch(Match):
@@ -42,6 +44,11 @@ def _relative(gap: np.ndarray, whole: np.ndarray) -> float:
     """Return the norm of `gap` over that of `whole`, 0 if both vanish."""
     size = norm(whole)
     return norm(gap) / size if size > 0 else float(norm(gap) > 0)
+
+
+def _ratio(some: np.ndarray, whole: np.ndarray, other: float) -> np.ndarray:
+    """Return ``some / whole``, and `other` where `whole` is 0."""
+    return np.divide(some, whole, out=np.full(some.shape, other), where=whole > 0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,16 +77,21 @@ class Race:
         return vt[kept].T, sigma[kept] ** 2 / len(self.contexts)
 
     @cached_property
-    def moments(self) -> np.ndarray:
-        """Second moments of the inputs in each context times its frequency, on their span."""
-        span = self.axes[0]
-        return np.asarray(span.T @ self.net.covariance[self.contexts][:, self.columns, self.columns] @ span)
+    def even(self) -> tuple[Condition, Condition]:
+        """Conditions of equally frequent contexts with the same second moment of the inputs."""
+        return self.net.equal_contexts(self.contexts, self.columns, self.tolerance)
 
     @cached_property
     def maps(self) -> np.ndarray:
-        """Maps of the contexts on the span, for the mean second moment, shape (context, n_out, rank)."""
+        """Maps of the contexts on the span, shape (context, n_out, rank).
+
+        Cross moments over the mean second moment are the maps only if contexts are even; else each has a regression.
+        """
         span, power = self.axes
-        return np.asarray(self.net.cross[self.contexts][..., self.columns] @ span / power)
+        if max(each.distance for each in self.even) <= ROUNDING:
+            return np.asarray(self.net.cross[self.contexts][..., self.columns] @ span / power)
+        rows = map(self.net.rows, self.contexts)
+        return np.stack([np.linalg.lstsq(x[:, self.columns] @ span, y, rcond=None)[0].T for x, y in rows])
 
     def _first(self, branch: Branch) -> np.ndarray:
         """Return the first layer of a branch on the span, 0 if it has other inputs."""
@@ -103,6 +115,20 @@ class Race:
         return m if branch.wire.headed else m**2
 
     @cached_property
+    def spread(self) -> float:
+        """Largest relative distance of the Gram matrix ``S^T S`` of the map of a context from the mean."""
+        unit = self.maps / norm(self.maps)
+        grams = np.swapaxes(unit, -1, -2) @ unit
+        mean = np.mean(grams, axis=0)
+        return max(_relative(each - mean, mean) for each in grams)
+
+    @property
+    def _least(self) -> float:
+        """Share of the largest singular value below which a mode is not told from unequal maps."""
+        unequal = min(NOISE * self.spread, MOST_NOISE) if self.spread > self.tolerance else 0.0
+        return max(self.tolerance, unequal)
+
+    @cached_property
     def modes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Singular values s (r,), V (rank, r), U (context, n_out, r) and input powers (r,), of the modes to be learned.
 
@@ -116,7 +142,7 @@ class Race:
             mixed = mixed + (0.2361 / (1 + 0.6180 * k)) * gram / (norm(gram) or 1.0)
         v = np.linalg.eigh((mixed + mixed.T) / 2)[1]
         sizes = np.sqrt(np.mean(np.sum((self.maps @ v) ** 2, axis=1), axis=0))
-        order = np.argsort(-sizes)[: np.count_nonzero(s > self.tolerance * s[0])]
+        order = np.argsort(-sizes)[: np.count_nonzero(s > self._least * s[0])]
         s, v = sizes[order], v[:, order]
         return s, v, self.maps @ v / s, np.sum(v * v * power[:, None], axis=0)
 
@@ -155,11 +181,10 @@ class Race:
         grams = np.swapaxes(unit, -1, -2) @ unit
         mean = np.mean(grams, axis=0)
         swap = norm(power @ mean - mean @ power) / (norm(power) * norm(mean))
-        away = max(_relative(each - mean, mean) for each in grams)
         return [
             Condition("one input for all", apart, "inputs of a branch off those of the first"),
-            *net.equal_contexts(self.contexts, columns, self.tolerance),
-            Condition("same singular values", away, "S^T S of the map S of a context, off the mean"),
+            *self.even,
+            Condition("same singular values", self.spread, "S^T S of the map S of a context, off the mean"),
             Condition("commuting covariance", swap, "commutator of the second moment of the inputs and S^T S"),
         ]
 
@@ -216,15 +241,24 @@ class Race:
 
     def layers(self, match: RaceMatch, strengths: np.ndarray) -> list[np.ndarray]:
         """Return first layer and heads of each branch, for strengths of shape t.shape + (r, speed)."""
-        speeds, _ = self._on_strengths()
-        start, u, found = match.z0.strengths, self.modes[2], []
-        share = np.divide(strengths, start, out=np.ones(strengths.shape), where=start > 0)
+        start = match.z0.strengths
+        grown = self._along(match, np.sqrt(_ratio(strengths, start, 1.0)) - 1)
+        return [w + added for w, added in zip(self.net.start, grown, strict=True)]
+
+    def moves(self, match: RaceMatch, strengths: np.ndarray) -> list[np.ndarray]:
+        """Return the time derivatives of `layers`."""
+        speed, start = match.flow.velocity(np, match.flow.State(strengths)).strengths, match.z0.strengths
+        root = np.sqrt(_ratio(strengths, start, 1.0))
+        return self._along(match, root * _ratio(speed, strengths, 0.0) / 2)
+
+    def _along(self, match: RaceMatch, growth: np.ndarray) -> list[np.ndarray]:
+        """Return the parts of all layers along the modes times `growth`, shape t.shape + (r, speed)."""
+        speeds, u, found = self._on_strengths()[0], self.modes[2], []
         for branch in self.net.branches:
-            growth = np.sqrt(share[..., speeds.index(self.speed(branch))]) - 1
-            moved = (branch.first @ match.inputs) * growth[..., None, :]
-            found.append(branch.first + moved @ match.inputs.T)
+            own = growth[..., speeds.index(self.speed(branch))]
+            found.append(((branch.first @ match.inputs) * own[..., None, :]) @ match.inputs.T)
             left = u[self._places(branch)][: len(branch.heads)]  # the same for all contexts of a single head
             signal = np.swapaxes(left, -1, -2) @ branch.heads
-            heads = branch.heads + left @ (signal * growth[..., None, :, None])
+            heads = left @ (signal * own[..., None, :, None])
             found.append(heads if branch.wire.headed else heads[..., 0, :, :])
         return found

@@ -13,24 +13,24 @@ from linsolve.core.flow import Flow
 from linsolve.core.integrate import integrate
 from linsolve.core.network_arguments import read_tolerance
 from linsolve.core.trajectory import Deferred, read_only
+from linsolve.solvability.branched.bound import bounded, grid
 from linsolve.solvability.branched.branches import Branch, Branches
+from linsolve.solvability.branched.kernel import tangent_kernel
 from linsolve.solvability.branched.race import Race
-from linsolve.solvability.conditions import Condition
+from linsolve.solvability.branched.separate import heads_of, nearest_first
+from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.problem import LEAST, Problem
-from linsolve.solvability.routes import by_closed_form
-from linsolve.solvability.trajectory import NetworkTrajectory
+from linsolve.solvability.routes import SADDLE, by_closed_form
+from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["followed", "heads_of", "solve_branches"]
+__all__ = ["followed", "solve_branches"]
 
 FINEST = 1e-15  # directions of the samples below it are rounding
 EVALUATIONS = 100_000  # of the velocity, a few seconds
 KIND = "network of branches"
-
-
-def heads_of(net: Branches, branch: Branch, tolerance: float) -> tuple[Condition, ...]:
-    """Return the conditions under which several heads of a branch are one layer."""
-    return net.equal_contexts(branch.contexts, branch.columns, tolerance) if branch.stacked else ()
+UNBOUNDED = ", error without a bound"
+PREMISES = "one input for all", "uncorrelated inputs", "equal frequencies", "same input moments"
 
 
 class _Part(NamedTuple):
@@ -61,17 +61,20 @@ def solve_branches(who: str, net: Branches, t: Any, rtol: Any, tolerance: Any) -
     limit = given if accept else min(ROUNDING, given)
     rtol = number(who, "rtol", rtol, meaning="relative tolerance of doubles", domain="[2.3e-14, 1)", example=1e-10)
     times = read_only(known_array(who, "t", t, meaning="time", domain=Interval("[0, inf]")))
-    parts: list[_Part] = []
-    for numbers in net.parts(limit):
+    parts, groups = list[_Part](), net.parts(limit)
+    left_out = net.left_out(groups)
+    for numbers in groups:
         inner = net.only(numbers)
         merged = inner.merged
         if merged is None:
-            found = _solved_race(inner, times, limit)
+            found = _solved_race(inner, times, rtol, given, accept)
         else:
             found = _solved_alone(inner, merged, times, rtol, given, accept, limit)
         if isinstance(found, str):
-            return _integrated(who, net, times, rtol, found)
-        parts.append(found._replace(name=net.titled(found.name, numbers)))
+            return _integrated(who, net, groups, times, rtol, found)
+        name, comma, about = found.name.partition(",")
+        about = "" if left_out > ROUNDING else comma + about
+        parts.append(found._replace(name=net.titled(name, numbers) + about))
 
     @cache
     def maps() -> np.ndarray:
@@ -81,12 +84,13 @@ def solve_branches(who: str, net: Branches, t: Any, rtol: Any, tolerance: Any) -
         return made
 
     def layers() -> list[np.ndarray]:
-        numbers = [number for group in net.parts(limit) for number in group]
+        numbers = [number for group in groups for number in group]
         pairs = [pair for part in parts for pair in zip(*[iter(part.layers())] * 2, strict=True)]
         return [w for _, pair in sorted(zip(numbers, pairs, strict=True), key=lambda each: each[0]) for w in pair]
 
     route = f"closed form: {', '.join(part.name for part in parts)}"
-    notes = tuple(note for part in parts for note in part.notes)
+    route += f"{UNBOUNDED} (correlation {left_out:.2g} left out)" * (left_out > ROUNDING)
+    notes = (*_saddles(net, groups), *(note for part in parts for note in part.notes if note != SADDLE))
     return NetworkTrajectory(
         times, route, parts[0].flow if len(parts) == 1 else None, notes, _named(net, cache(layers), maps), kind=KIND
     )
@@ -103,37 +107,58 @@ def _named(net: Branches, layers: Callable[[], list[np.ndarray]], maps: Callable
     def shown() -> np.ndarray:
         return maps() if net.gated else maps()[..., 0, :, :]
 
+    @cache
+    def loss() -> np.ndarray:
+        return net.loss(maps())
+
     return Deferred(**{name: array(i) for i, name in enumerate(names)}) | Deferred(
         map=shown,
         singular_values=lambda: np.asarray(np.linalg.svd(shown(), compute_uv=False)),
-        loss=lambda: net.loss(maps()),
+        loss=loss,
+        train_loss=loss,
+        ntk=lambda: tangent_kernel(WHO, net, layers()),
     )
 
 
-def _integrated(who: str, net: Branches, times: np.ndarray, rtol: float, failure: str) -> NetworkTrajectory:
+def _integrated(
+    who: str, net: Branches, groups: list[list[int]], times: np.ndarray, rtol: float, failure: str
+) -> NetworkTrajectory:
     if not np.isfinite(times).all():
         raise ValueError(
             f"{who}: t = inf must be finite (time; no closed form holds, {failure}); say a late time instead"
         )
     layers = followed(who, net, times, rtol)
     values = _named(net, lambda: layers, cache(lambda: net.maps(layers)))
-    return NetworkTrajectory(times, f"DOP853: {failure}", None, (), values, kind=KIND)
+    return NetworkTrajectory(times, f"DOP853: {failure}", None, _saddles(net, groups), values, kind=KIND)
 
 
-def _worst(conditions: tuple[Condition, ...] | list[Condition]) -> Condition:
-    return max((c for c in conditions if c.needed and not c.ok), key=lambda c: c.distance)
+def _saddles(net: Branches, groups: list[list[int]]) -> tuple[str, ...]:
+    """Report groups of branches whose start is stationary although they do not fit the data."""
+    inners = [net.only(numbers) for numbers in groups]
+    own = [net.titled("", numbers).removeprefix(" of ") for numbers in groups]
+    return tuple(
+        SADDLE + f" ({name})" * bool(name) for name, inner in zip(own, inners, strict=True) if inner.stationary
+    )
+
+
+def _needs(case: Assessment, given: float) -> str:
+    """Return a premise that a case violates, else the condition furthest off, and the tolerance that accepts it."""
+    premises = [each for each in case.violated if each.name in PREMISES]
+    worst = premises[0] if premises else max(case.violated, key=lambda c: c.distance)
+    accepted = f" (needs {ROUNDING:.0e}; tolerance={given:.2g} accepts it)" if worst.distance <= given else ""
+    return f"{case.name} needs {worst.name}, relative distance {worst.distance:.2g}{accepted}"
 
 
 def _solved_alone(
-    inner: Branches, branch: Branch, times: np.ndarray, rtol: float, tolerance: float, accept: bool, limit: float
+    inner: Branches, branch: Branch, times: np.ndarray, rtol: float, given: float, accept: bool, limit: float
 ) -> _Part | str:
     """Return the trajectory of branches merged to one that shares errors with no other, or the condition that fails."""
-    conditions = heads_of(inner, branch, limit)
-    if any(not each.ok for each in conditions):
-        worst = _worst(conditions)
-        return f"WhitenedTwoLayer needs {worst.name}, relative distance {worst.distance:.2g}"
+    heads = Assessment("WhitenedTwoLayer", heads_of(inner, branch, limit))
+    if heads.violated:
+        return _needs(heads, given)
+    off = max((each.distance for each in heads.conditions), default=0.0)
     problem = Problem(inner.network(branch, FINEST), times, rtol, None)
-    traj, failure, _ = by_closed_form(inner.network(branch, tolerance), problem, accept=accept)
+    traj, failure, _ = by_closed_form(inner.network(branch, given), problem, accept=accept)
     if traj is None:
         return failure
 
@@ -150,20 +175,49 @@ def _solved_alone(
         found = traj["map"].reshape(*times.shape, len(branch.heads), *made.shape[-2:-1], -1)
         made[..., branch.contexts, :, branch.columns] += found
 
-    return _Part(traj.route.removeprefix("closed form: "), traj.flow, traj.notes, layers, add)
+    name = traj.route.removeprefix("closed form: ")
+    if off > ROUNDING:  # the bound of the two layers does not contain it
+        name = f"{name.partition(',')[0]}{UNBOUNDED} (conditions hold to {off:.2g})"
+    return _Part(name, traj.flow, traj.notes, layers, add)
 
 
-def _solved_race(inner: Branches, times: np.ndarray, limit: float) -> _Part | str:
-    """Return the trajectory of branches that share errors, or the condition that fails."""
+def _solved_race(inner: Branches, times: np.ndarray, rtol: float, given: float, accept: bool) -> _Part | str:
+    """Return the trajectory of branches that share errors, or the condition that fails.
+
+    A race is used as any closed form: if it holds up to rounding; if its error is at most `rtol`; or with `accept`.
+    """
+    limit, about = min(ROUNDING, given), ""
     race = Race(inner, limit)
     assessed = race.assessed("NeuralRace")
+    if assessed.match is None and given > limit:
+        race = Race(inner, given)
+        assessed = race.assessed("NeuralRace")
+        if assessed.match is not None:
+            error = _error(race, assessed.match, float(np.max(times, initial=0.0)))
+            size = f", error up to {error:.2g}" if np.isfinite(error) else UNBOUNDED
+            distance = max(each.distance for each in assessed.conditions)
+            about = f"{size} (conditions hold to {distance:.2g})"
+            if not (accept or error <= rtol):
+                return f"NeuralRace{about}, more than rtol; tolerance={given:.2g} accepts it"
     if assessed.match is None:
-        worst = _worst(assessed.conditions)
-        return f"NeuralRace needs {worst.name}, relative distance {worst.distance:.2g}"
+        cases = (nearest_first(inner, assessed, "separate branches", each)[0] for each in (given, limit))
+        return _needs(next(case for case in cases if case.violated), given)
     match: Any = assessed.match
     found = race.layers(match, match.flow(times, match.z0)["strengths"])
 
     def add(made: np.ndarray) -> None:
         made += inner.maps(found)
 
-    return _Part("NeuralRace", match.flow, (), lambda: found, add)
+    return _Part(f"NeuralRace{about}", match.flow, (), lambda: found, add)
+
+
+def _error(race: Race, match: Any, end: float) -> float:
+    """Return the bound on the error of a race up to a time, of weights or outputs, each relative to the largest."""
+    if not np.isfinite(end):
+        return float("inf")
+    net, times = race.net, grid(end)
+    strengths = match.flow(times, match.z0)["strengths"]
+    layers = race.layers(match, strengths)
+    found = bounded(net, times, layers, race.moves(match, strengths))
+    outputs, largest = float(np.max(net.rms(net.maps(layers)))), net.largest(layers)
+    return max(e / most if most > 0 else np.inf for e, most in ((found.distance, largest), (found.value, outputs)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from linsolve.core.network_arguments import read_tolerance
 from linsolve.core.reduced_network import reduced
 from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.solvability.branched.fusion import fusion_law
-from linsolve.solvability.branched.race import Race
-from linsolve.solvability.branched.trajectory import followed, heads_of
-from linsolve.solvability.conditions import Assessment, Condition, assess
+from linsolve.solvability.branched.nearest import nearest_race
+from linsolve.solvability.branched.race import Race, RaceMatch
+from linsolve.solvability.branched.separate import heads_of, nearest_first
+from linsolve.solvability.branched.trajectory import followed
+from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import judged
+from linsolve.solvability.neighbors import Neighbor
 from linsolve.solvability.verdict import Verdict
 
 __all__ = ["judge_branches"]
@@ -32,12 +36,13 @@ def judge_branches(who: str, net: Branches, until: Any, tolerance: Any) -> Verdi
         until = number(who, "until", until, meaning="time; left out, a learning time", domain=UNTIL, example=10.0)
     found = [_judged_part(net, numbers, limit, until) for numbers in net.parts(limit)]
     exact = all(each.exact for each in found)
-    assessments = [a for each in found for a in each.assessments]
+    ranked = found if exact else sorted(found, key=lambda each: (bool(each.exact), _distance(each.assessments[0])))
+    assessments = [a for each in ranked for a in each.assessments]
     remarks = [r for each in found for r in each.remarks]
     if not exact:
         alone = [each.exact[0] for each in found if each.exact]
         remarks += [f"exact by itself: {name}; no other branch shares its errors." for name in alone]
-        assessments = sorted((dataclasses.replace(a, match=None) for a in assessments), key=_distance)
+        assessments = [dataclasses.replace(a, match=None) for a in assessments]
         remarks.append("linsolve.solve with the same arguments integrates all branches.")
     units = sum(len(each.first) for each in net.branches)
     law = None if exact else fusion_law(net)
@@ -52,7 +57,7 @@ def judge_branches(who: str, net: Branches, until: Any, tolerance: Any) -> Verdi
 
 
 def _distance(each: Assessment) -> tuple[bool, float]:
-    """Return the order of an assessment of a network that is not exact: the nearest of those that fail first."""
+    """Return the rank of an assessment: the nearest of those that fail first, then those that hold."""
     return not each.violated, max((c.distance for c in each.violated), default=0.0)
 
 
@@ -65,12 +70,14 @@ def _judged_part(net: Branches, numbers: list[int], limit: float, until: float |
     name = net.titled("NeuralRace", numbers)
     assessed = race.assessed(name)
     widths, remarks, errors, end = (0, 0, 0), tuple[str, ...](), dict[str, float](), until or 0.0
-    assessments = [assessed]
+    assessments, near = [assessed], tuple[Neighbor, ...]()
     if assessed.match is None:
-        assessments = sorted([assessed, _separate(net, inner, limit)], key=_distance)
+        assessments = nearest_first(inner, assessed, net.titled("separate branches", numbers), limit)
+        if assessments[0] is assessed and (found := nearest_race(race, assessed, _horizon(until), _path)):
+            near, end = found[:1], found[1]
     else:
         end, errors[name] = _measured(inner, assessed.match, race, until)
-    return Verdict(widths, tuple(assessments), (), end, remarks, errors, limit, net.precision)
+    return Verdict(widths, tuple(assessments), near, end, remarks, errors, limit, net.precision)
 
 
 def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: float, until: float | None) -> Verdict:
@@ -84,7 +91,9 @@ def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: floa
         assessed = [
             Assessment(named(each.name), (*conditions, *each.conditions)) for each in assess(network, reduced(network))
         ]
-        return Verdict(network.widths, tuple(assessed), (), until or 0.0, (), {}, limit, net.precision)
+        return Verdict(
+            network.widths, tuple(sorted(assessed, key=_distance)), (), until or 0.0, (), {}, limit, net.precision
+        )
     verdict = judged(network, until)
     assessments = (
         dataclasses.replace(
@@ -94,41 +103,40 @@ def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: floa
         for each in verdict.assessments
     )  # fmt: skip
     near = (dataclasses.replace(n, match=dataclasses.replace(n.match, name=named(n.name))) for n in verdict.neighbors)
+    ranked = assessments if verdict.exact else sorted(assessments, key=_distance)
     return dataclasses.replace(
-        verdict, assessments=tuple(assessments), neighbors=tuple(near),
+        verdict, assessments=tuple(ranked), neighbors=tuple(near),
         errors={named(name): error for name, error in verdict.errors.items()},
     )  # fmt: skip
 
 
-def _separate(net: Branches, inner: Branches, limit: float) -> Assessment:
-    """Return the conditions under which every branch is exact by itself: inputs that are not correlated."""
-    numbers = [each.number for each in inner.branches]
-    far = max(inner.correlation(a, b) for a in inner.branches for b in inner.branches if a.number < b.number)
-    found = [
-        Condition("uncorrelated inputs", far, "correlation of the inputs of two branches in a context", tolerance=limit)
-    ]
-    for branch in inner.branches:
-        network = inner.network(branch, limit)
-        best = min(assess(network, reduced(network)), key=lambda a: max((c.distance for c in a.violated), default=0.0))
-        found += [
-            dataclasses.replace(c, name=f"branch {branch.number}: {c.name}")
-            for c in (*heads_of(inner, branch, limit), *best.conditions)
-        ]
-    return Assessment(net.titled("separate branches", numbers), tuple(found))
+def _path(inner: Branches, times: np.ndarray) -> list[np.ndarray]:
+    """Return the integrated layers at the given times."""
+    return followed("applies", inner, times, 1e-10)
+
+
+def _horizon(until: float | None) -> Callable[[RaceMatch], float]:
+    """Return a function of a race: the given horizon, or the time at which the race has learned."""
+
+    def end(match: RaceMatch) -> float:
+        if until is not None:
+            return until
+        flow: Any = match.flow
+        losses, last = (np.asarray(flow(t, match.z0)["loss"]) for t in (0.0, np.inf))
+        goal = last + LEARNED * (losses - last)
+        times = np.asarray(flow.when(match.z0, loss=np.maximum(goal, 1e-300)))
+        found = float(np.max(times, where=np.isfinite(times) & (losses > last), initial=0.0))
+        return found or float(np.min(flow.tau))
+
+    return end
 
 
 def _measured(inner: Branches, match: Any, race: Race, until: float | None) -> tuple[float, float]:
     """Return the horizon of a race, and its error against the integrated weights, relative to the largest output."""
-    flow, z0 = match.flow, match.z0
-    if until is None:
-        losses, last = (np.asarray(flow(t, z0)["loss"]) for t in (0.0, np.inf))
-        goal = last + LEARNED * (losses - last)
-        times = np.asarray(flow.when(z0, loss=np.maximum(goal, 1e-300)))
-        until = float(np.max(times, where=np.isfinite(times) & (losses > last), initial=0.0))
-        until = until or float(np.min(flow.tau))
-    times = np.linspace(0.0, until, POINTS)
-    layers = followed("applies", inner, times, 1e-10)
+    flow, z0, end = match.flow, match.z0, _horizon(until)(match)
+    times = np.linspace(0.0, end, POINTS)
+    layers = _path(inner, times)
     exact = race.layers(match, flow(times, z0)["strengths"])
     path, found = inner.maps(layers), inner.maps(exact)
     scale = float(inner.rms(path).max())
-    return until, float(inner.rms(found - path).max()) / (scale or 1.0)
+    return end, float(inner.rms(found - path).max()) / (scale or 1.0)

@@ -58,6 +58,10 @@ class BranchedWeights(Flow):
 
     wires: ClassVar[tuple[Wire, ...]] = ()
 
+    def __reduce__(self) -> Any:
+        # the class of these wires is made on demand, and has no name in the module
+        return branched_weights, (self.wires, self.target, self.covariance, self.rates)
+
     def weight_scales(self, z0: Any, most: float) -> list[float]:
         """Return the size of each field of the state, for `integrate`: at most `most`; see `layer_scales`."""
         goal, pairs = float(np.abs(self.target).max()), zip(z0[::2], z0[1::2], strict=True)
@@ -113,8 +117,15 @@ def _wired(wires: tuple[Wire, ...]) -> type[BranchedWeights]:
     for k, wire in enumerate(wires, start=1):
         axes[f"first_{k}"] = (f"width_{k}", f"n_in_{k}")
         axes[f"last_{k}"] = (f"context_{k}",) * wire.headed + ("n_out", f"width_{k}")
-    about = {"State": namedtuple("State", axes), "axes": axes, "__doc__": BranchedWeights.__doc__, "wires": wires}  # type: ignore[misc]
+    state: Any = namedtuple("State", axes)  # type: ignore[misc]
+    state.__reduce__ = lambda self: (_state, (wires, tuple(self)))  # type: ignore[method-assign, arg-type]
+    about = {"State": state, "axes": axes, "__doc__": BranchedWeights.__doc__, "wires": wires}
     return type("BranchedWeights", (BranchedWeights,), about)
+
+
+def _state(wires: tuple[Wire, ...], fields: tuple[Any, ...]) -> Any:
+    """Return a state of these branches, for `pickle`."""
+    return _wired(wires).State(*fields)  # type: ignore[attr-defined]
 
 
 def branched_weights(wires: Sequence[Wire], target: Any, covariance: Any, rates: Any = (1.0, 1.0)) -> Any:
