@@ -367,7 +367,7 @@ FUSIONS = {
     ),
     "unequal correlations": tied,
     "small start": lambda w, d: ([[1e4 * w1, 1e4 * w2] for w1, w2 in w], d),
-    "range of the law": lambda w, d: ([[0 * w[0][0], 0 * w[0][1]], w[1]], d),
+    "growing start of branch 1": lambda w, d: ([[0 * w[0][0], 0 * w[0][1]], w[1]], d),
 }
 
 
