@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import linsolve as ls
+from linsolve.__main__ import main
 
 
 def drawn(size=1e-5):
@@ -90,3 +91,66 @@ def test_a_branch_that_overtakes_by_its_larger_start_is_named():
         "order of the correlations": "branch 2 starts so much larger that it is learned first: start both alike"
     }
     assert (law.order, law.times, law.integrated) == ((), (), ())
+
+
+# arguments
+
+PAIR = [np.ones((2, 3)), np.ones((1, 2))]
+X4, Y4, TWO = np.arange(12.0).reshape(4, 3), np.ones((4, 1)), {"contexts": [0, 0, 1, 1]}
+ONE, TOLD = [np.ones((2, 2)), np.ones((1, 2))], "weights = .* must be a list of branches, each the pair"
+WRONG = [{"W1": 1.0}, [], [[], []], ["a", "b"], None, 3.0, [1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]], PAIR]
+CASES = [
+    ([ONE, [np.ones((2, 1)), PAIR[1]]], (X4, Y4), {}, r"pass \(\(X\[:, 0:2\], X\[:, 2:3\]\), Y\), an array for each"),
+    ([ONE, [np.ones((2, 3)), PAIR[1]]], (X4, Y4), {}, r"pass \(\(X_a, X_b, ...\), Y\), an array for each branch"),
+    (PAIR, ((X4, X4[:, :2]), Y4), {}, r"list of branches, .* because X is a tuple of 2 arrays, one for each branch"),
+    (PAIR, ((X4, X4), Y4), {}, r"list of branches, .* because X is a tuple of 2 arrays"),
+    ([PAIR, PAIR], (np.stack([X4, X4]), Y4), {}, r"X has shape \(2, 4, 3\) .*; pass \(tuple\(X\), Y\)"),
+    ([PAIR, PAIR], ({"a": X4, "b": X4}, Y4), {}, r"X is a dict .*; pass \(tuple\(X.values\(\)\), Y\)"),
+    ([PAIR], (X4, Y4), {"contexts": list("aabb")}, r"whole numbers .*; pass numpy.unique\(contexts, return_inverse"),
+    ([PAIR], (X4, Y4), {"contexts": [1, 1, 2, 5]}, r"contexts\[3\] = 5 must .* by numpy.unique\(contexts, return_inv"),
+    ([PAIR], (X4, Y4), {"contexts": [[0], [0, 1]]}, "contexts = .* is not a rectangular array"),
+    ([[PAIR[0], np.ones((2, 1, 2))]], (X4, Y4), {}, "for each of 2 contexts, but contexts is missing .*give contexts"),
+    ([PAIR], (X4, np.full((4, 1), np.inf)), {}, r"Y = inf at index \(0, 0\) must be finite .*; remove or replace it"),
+    ([PAIR], (X4, Y4), {"context": [0, 0, 1, 1]}, "context = .* must be one number .* did you mean contexts"),
+    (PAIR, (X4, Y4), {"context": [0, 0, 1, 1]}, "context = .* must be one number .* did you mean contexts"),
+    *((wrong, (X4, Y4), TWO, f"{TOLD}.* because contexts is given") for wrong in WRONG),
+    (PAIR, ({"a": X4}, Y4), {}, "X = {'a': .* is not made of real numbers"),
+]
+
+
+@pytest.mark.parametrize(("weights", "data", "given", "message"), CASES)
+def test_errors_name_the_wrong_argument_and_a_cure_that_fits(weights, data, given, message):
+    for call in (lambda: ls.applies(weights, data, **given), lambda: ls.solve(weights, data, 1.0, **given)):
+        with pytest.raises((ValueError, TypeError), match=f"^(applies|solve): .*{message}"):
+            call()
+
+
+def test_branches_of_one_array_are_read():
+    stack = np.random.default_rng(0).normal(size=(3, 2, 2, 2))
+    X, Y = np.random.default_rng(1).normal(size=(2, 8, 2))
+    rows = np.empty((3, 2), dtype=object)
+    for k, pair in enumerate(stack):
+        rows[k, 0], rows[k, 1] = pair
+    gates = {"contexts": np.arange(8) % 2, "gates": [[1, 1], [1, 0], [0, 1]]}
+    for given in ({}, gates):
+        wanted = ls.solve([list(pair) for pair in stack], (X, Y), [0.5], **given)["map"]
+        for weights in (stack, stack.tolist(), rows):
+            np.testing.assert_array_equal(ls.solve(weights, (X, Y), [0.5], **given)["map"], wanted)
+
+
+def test_a_unit_that_is_nearly_mirrored_is_set_not_mirrored_again():
+    rng = np.random.default_rng(0)
+    W, u, X, Y = rng.normal(size=(3, 2)), rng.normal(size=(1, 3)), rng.normal(size=(5, 2)), rng.normal(size=5)
+    W1, W2 = np.concatenate([W, -W]), np.concatenate([u, -u], axis=1)
+    W1[4, 0] += 1e-6
+    data = np.concatenate([X, -X]), np.concatenate([Y, -Y])
+    (change,) = re.findall(r"; set (W1.*) and (W2.*)\.$", str(ls.applies([W1, W2], data, activation="relu")))
+    for each in change:
+        exec(each, {"W1": W1, "W2": W2})
+    assert "linear of gain 0.5" in str(ls.applies([W1, W2], data, activation="relu"))
+
+
+def test_the_command_names_python_for_contexts(capsys):
+    for option in ("--contexts", "--gates=g.npz"):
+        assert main(["applies", "weights.npz", "digits", option]) == 2
+        assert "branches need Python: linsolve.applies([[W1, W2], ...]" in capsys.readouterr().err
