@@ -5,6 +5,7 @@ import re
 import branching
 import numpy as np
 import pytest
+from selection import quick
 
 import linsolve as ls
 from linsolve.__main__ import main
@@ -91,6 +92,37 @@ def test_a_branch_that_overtakes_by_its_larger_start_is_named():
         "order of the correlations": "branch 2 starts so much larger that it is learned first: start both alike"
     }
     assert (law.order, law.times, law.integrated) == ((), (), ())
+
+
+# tangent kernel
+
+
+def outputs(layers, data, labels, gates):
+    """Return the outputs of layers, sample by sample."""
+    X, found = data[0], np.zeros(np.shape(data[1]))
+    for i, context in enumerate(labels):
+        for b in np.flatnonzero(gates[:, context]):
+            w1, w2 = layers[2 * b : 2 * b + 2]
+            head = w2[int(gates[b, :context].sum())] if w2.ndim == 3 else w2
+            found[i] += head @ w1 @ (X[b] if isinstance(X, tuple) else X)[i]
+    return found
+
+
+@pytest.mark.parametrize("seed", quick(range(40), 6))
+def test_the_tangent_kernel_moves_the_outputs_as_simulated_branches_do(seed):
+    weights, data, labels, gates = branching.general(np.random.default_rng(seed))
+    rates, step, t = (0.5, 2.0), 1e-3, np.array([[0.0, 0.4], [0.8, 1.2]])
+    traj = ls.solve(weights, data, t, rates=rates, contexts=labels, gates=gates)
+    kernel, size = traj["ntk"], data[1].size
+    assert kernel.shape == (2, 2, size, size)
+    np.testing.assert_array_equal(traj["train_loss"], traj["loss"])
+    near = np.array([0.4 - step, 0.4, 0.4 + step])
+    layers = branching.train(weights, *data, near, labels, gates, rates)
+    before, now, after = (outputs([w[k] for w in layers], data, labels, gates) for k in range(3))
+    moved = -kernel[0, 1] @ (now - data[1]).ravel() / len(labels)
+    np.testing.assert_allclose(moved, (after - before).ravel() / 2 / step, rtol=0, atol=1e-4 * np.abs(moved).max())
+    wrong = kernel[1, 0] @ (now - data[1]).ravel() / len(labels)  # the kernel of another time
+    assert np.abs(moved + wrong).max() > 1e-3 * np.abs(moved).max()
 
 
 # arguments

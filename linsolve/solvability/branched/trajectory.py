@@ -15,11 +15,12 @@ from linsolve.core.network_arguments import read_tolerance
 from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.solvability.branched.race import Race
+from linsolve.solvability.branched.tangent_kernel import tangent_kernel
 from linsolve.solvability.conditions import Condition
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.problem import LEAST, Problem
 from linsolve.solvability.routes import by_closed_form
-from linsolve.solvability.trajectory import NetworkTrajectory
+from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
 __all__ = ["followed", "heads_of", "solve_branches"]
 
@@ -107,6 +108,8 @@ def _named(net: Branches, layers: Callable[[], list[np.ndarray]], maps: Callable
         map=shown,
         singular_values=lambda: np.asarray(np.linalg.svd(shown(), compute_uv=False)),
         loss=lambda: net.loss(maps()),
+        train_loss=lambda: net.loss(maps()),
+        ntk=lambda: tangent_kernel(WHO, net, layers()),
     )
 
 
