@@ -186,3 +186,50 @@ def test_the_command_names_python_for_contexts(capsys):
     for option in ("--contexts", "--gates=g.npz"):
         assert main(["applies", "weights.npz", "digits", option]) == 2
         assert "branches need Python: linsolve.applies([[W1, W2], ...]" in capsys.readouterr().err
+
+
+# verdicts of several parts
+
+
+def apart(rng, scalar):
+    """Return two branches on inputs that are not correlated: of one unit each, or of several on inputs not white."""
+    X = branching.white(rng, 12, 4)
+    if scalar:
+        return [[[[0.3]], [[0.2]]], [[[0.1]], [[0.5]]]], ((X[:, :1], X[:, 1:2]), X[:, 0] + X[:, 1])
+    X = X @ np.diag([1.0, 2.0, 1.0, 3.0])
+    pairs = [[rng.normal(size=(3, 2)), rng.normal(size=(2, 3))] for _ in range(2)]
+    return pairs, ((X[:, :2], X[:, 2:]), rng.normal(size=(12, 2)))
+
+
+def test_several_exact_parts_are_shown_once_each_and_flow_needs_a_name():
+    verdict = ls.applies(*apart(np.random.default_rng(0), scalar=True))
+    assert len(verdict.exact) > 4
+    more = len(verdict.exact) - 2
+    first = [next(name for name in verdict.exact if name.endswith(f"branch {k}")) for k in (1, 2)]
+    title = f"linear network of 2 branches: exact as {first[0]}, {first[1]} ({more} more flows: verdict.exact)"
+    assert str(verdict).split("\n")[0] == title
+    assert str(verdict).count("differs by") == 2
+    with pytest.raises(ValueError, match=f"^applies: flow = None must be the name .*say '{first[0]}' or '{first[1]}'"):
+        verdict.flow()
+    for name in verdict.exact:
+        flow, z0 = verdict.flow(name)
+        assert np.isfinite(flow(1.0, z0)["loss"])
+
+
+def test_several_parts_that_are_not_exact_have_a_nearest_case_each_and_no_remark_twice():
+    verdict = ls.applies(*apart(np.random.default_rng(0), scalar=False))
+    lines = str(verdict).split("\n")
+    for start in ("Nearest exact case: ", "To make it exact as "):
+        assert [re.search("branch [12]", line)[0] for line in lines if line.startswith(start)] == [
+            "branch 1",
+            "branch 2",
+        ]
+    assert len(set(verdict.remarks)) == len(verdict.remarks)
+    assert "general imbalance" in str(verdict)
+
+
+def test_not_exact_says_once_that_solve_integrates():
+    with pytest.raises(ls.NotExact) as caught:
+        ls.applies(WEIGHTS, ((A, B), Y)).flow()
+    assert str(caught.value).count("linsolve.solve") == 1
+    assert ".;" not in str(caught.value)
