@@ -233,3 +233,12 @@ def test_not_exact_says_once_that_solve_integrates():
         ls.applies(WEIGHTS, ((A, B), Y)).flow()
     assert str(caught.value).count("linsolve.solve") == 1
     assert ".;" not in str(caught.value)
+
+
+def test_uncorrelated_inputs_name_the_pair_that_is_farthest_from_it():
+    rng = np.random.default_rng(0)
+    X = branching.white(rng, 20, 3)
+    inputs = X[:, :1], X[:, 1:2] + 0.1 * X[:, :1], X[:, 2:] + 0.5 * X[:, 1:2]
+    pairs = [[rng.normal(size=(1, 1)), rng.normal(size=(1, 1))] for _ in range(3)]
+    text = str(ls.applies(pairs, (inputs, X.sum(axis=1))))
+    assert re.search("FAIL uncorrelated inputs .* correlation of the inputs of branches 2, 3 in a context", text)

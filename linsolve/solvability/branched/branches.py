@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -199,6 +200,13 @@ class Branches:
             if min(sizes) > 0:
                 worst = max(worst, norm(c[one.columns, other.columns]) / float(np.prod(np.sqrt(sizes))))
         return worst
+
+    def uncorrelated(self, tolerance: float) -> Condition:
+        """Return the condition that inputs of different branches are not correlated, with the worst pair."""
+        pairs = ((self.correlation(a, b), a, b) for a, b in combinations(self.branches, 2))
+        far, one, other = max(pairs, key=lambda each: each[0])
+        detail = f"correlation of the inputs of {listed([one.number, other.number])} in a context"
+        return Condition("uncorrelated inputs", far, detail, tolerance=tolerance)
 
     def parts(self, tolerance: float) -> list[list[int]]:
         """Return the numbers of the branches in groups that share no output error, the lowest first."""

@@ -14,7 +14,7 @@ from linsolve.solvability.branched.branches import Branch, Branches, listed
 from linsolve.solvability.branched.fusion import fusion_law
 from linsolve.solvability.branched.race import Race
 from linsolve.solvability.branched.trajectory import followed, heads_of
-from linsolve.solvability.conditions import Assessment, Condition, assess
+from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import judged
 from linsolve.solvability.verdict import Verdict
 
@@ -111,10 +111,7 @@ def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: floa
 def _separate(net: Branches, inner: Branches, limit: float) -> Assessment:
     """Return the conditions under which every branch is exact by itself: inputs that are not correlated."""
     numbers = [each.number for each in inner.branches]
-    far = max(inner.correlation(a, b) for a in inner.branches for b in inner.branches if a.number < b.number)
-    found = [
-        Condition("uncorrelated inputs", far, "correlation of the inputs of two branches in a context", tolerance=limit)
-    ]
+    found = [inner.uncorrelated(limit)]
     for branch in inner.branches:
         network = inner.network(branch, limit)
         best = min(assess(network, reduced(network)), key=lambda a: max((c.distance for c in a.violated), default=0.0))
