@@ -9,6 +9,8 @@ from selection import quick
 
 import linsolve as ls
 from linsolve.__main__ import main
+from linsolve.solvability.branched.fusion_conditions import Fusion
+from linsolve.solvability.conditions import Condition
 
 
 def drawn(size=1e-5):
@@ -85,13 +87,18 @@ def test_a_large_start_states_the_rule_and_a_factor_that_meets_it_and_keeps_the_
     assert fusion([[float(factor) * w for w in pair] for pair in weights], data)[0].holds
 
 
-def test_a_branch_that_overtakes_by_its_larger_start_is_named():
+def test_a_branch_that_overtakes_by_its_larger_start_is_named(monkeypatch):
     weights, data = drawn(1.0)
-    law, failed = fusion([[1e-12 * w for w in weights[0]], [1e-4 * w for w in weights[1]]], data)
+    weights = [[1e-12 * w for w in weights[0]], [1e-4 * w for w in weights[1]]]
+    law, failed = fusion(weights, data)
     assert failed == {
         "order of the correlations": "branch 2 starts so much larger that it is learned first: start both alike"
     }
     assert (law.order, law.times, law.integrated) == ((), (), ())
+    monkeypatch.setattr(Fusion, "ahead", lambda self, time: Condition("order of the correlations", 0.0, ""))
+    law, _ = fusion(weights, data)  # without the condition
+    assert law.holds
+    assert law.times[1] < law.times[0] < law.integrated[1] - 0.5
 
 
 # tangent kernel
