@@ -114,7 +114,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     bad = ~(above & below)
     if bad.any():
         found = f"{who}: {what} = {_first(bad, numbers)}"
-        if domain is _FINITE:
+        if domain.text == _FINITE.text:
             raise ValueError(f"{found} must be finite ({meaning}); remove or replace it")
         raise ValueError(f"{found} must lie in {domain} ({meaning}); say {domain.example():g}")
     return value
