@@ -15,6 +15,10 @@ __all__ = ["USAGE_ERROR", "OneLine", "ended"]
 USAGE_ERROR = 2
 INTERRUPTED = 130  # as a shell reports a program ended by SIGINT
 READER_GONE = 141  # and by SIGPIPE
+IN_PYTHON = {  # arguments of `applies` and `solve` without an option
+    "--contexts": "branches need Python: linsolve.applies([[W1, W2], ...], (X, Y), contexts=..., gates=...)",
+}
+IN_PYTHON["--gates"] = IN_PYTHON["--contexts"]
 
 
 class OneLine(argparse.ArgumentParser):
@@ -61,6 +65,7 @@ class OneLine(argparse.ArgumentParser):
         options = [name for action in self._actions for name in action.option_strings]
         name = extra[0].split("=")[0]
         near = _nearest(name, options) if name.startswith("-") else ""
+        near = f"; {IN_PYTHON[name]}" if name in IN_PYTHON else near
         self.error(f"unrecognized arguments: {' '.join(extra)}{near}")
 
 

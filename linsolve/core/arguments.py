@@ -113,8 +113,10 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     below = numbers <= domain.high if domain.closed_high else numbers < domain.high
     bad = ~(above & below)
     if bad.any():
-        rule = f"must lie in {domain} ({meaning})"
-        raise ValueError(f"{who}: {what} = {_first(bad, numbers)} {rule}; say {domain.example():g}")
+        found = f"{who}: {what} = {_first(bad, numbers)}"
+        if domain.text == _FINITE.text:
+            raise ValueError(f"{found} must be finite ({meaning}); remove or replace it")
+        raise ValueError(f"{found} must lie in {domain} ({meaning}); say {domain.example():g}")
     return value
 
 
@@ -199,6 +201,7 @@ def _shaped(value: Any) -> str:
 
 
 def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
+    given = value
     if xp is np:
         value = _on_host(who, what, value, meaning)
     kind = value.dtype.kind if xp is np else next((k for k in ("complex", "bool") if k in str(value.dtype)), "f")[0]
@@ -208,7 +211,7 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
         raise TypeError(f"{who}: {what} = {shown(value)} is a boolean ({meaning}); pass a number")
     if kind not in "fiub":
         raise TypeError(
-            f"{who}: {what} = {shown(value)} is not made of real numbers ({meaning}); pass floats, or numbers of more "
+            f"{who}: {what} = {shown(given)} is not made of real numbers ({meaning}); pass floats, or numbers of more "
             "digits as an array of linsolve.arithmetic.precise(50)"
         )
     return arithmetic.cast(xp, value)

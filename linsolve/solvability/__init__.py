@@ -40,7 +40,7 @@ def applies(
     weights : sequence of array_like
         ``W1, ..., WL`` from the first layer, shape (n_1, n_in), to the last, shape (n_out, n_{L-1}) or, for one output,
         (n_{L-1},). Two-layer branches whose outputs are added (gated networks, late fusion) are pairs in a list,
-        ``[[W1, W2], [W1, W2], ...]``; see Notes.
+        ``[[W1, W2], [W1, W2], ...]``, or an array of shape (branches, 2, n, n); see Notes.
     data : pair of array_like
         Samples ``(X, Y)``, shapes (P, n_in) and (P, n_out) or (P,), taken as they are (a network without biases is not
         centered); with ``covariances=True`` the moments ``(Sigma_xx, Sigma_yx) = (X^T X / P, Y^T X / P)``. For branches
@@ -92,7 +92,8 @@ def applies(
         (P, context + 1, d) and (P, context + 1), each with its query last; `test` is sampled, too. Rank-one heads take
         no `step` and no `test`.
     contexts : array_like of int, shape (P,), optional
-        Context of each sample, 0 to K - 1, for branches that contexts gate.
+        Context of each sample, 0 to K - 1, for branches that contexts gate; ``numpy.unique(labels,
+        return_inverse=True)[1]`` numbers other labels.
     gates : array_like of 0 and 1, shape (branches, K), optional
         Whether each branch acts in each context; by default all do.
 
@@ -138,11 +139,14 @@ def applies(
     have the same second moments of the inputs. Branches that share errors are a `NeuralRace` in each mode: the contexts
     are alike in this sense, their maps have the same singular values and right singular vectors, which are
     eigenvectors of the inputs' second moment, all layers are aligned with them and balanced, the heads of a branch have
-    equal sizes, and each context has branches of the same kinds and strengths. ``flow()`` of several parts takes the
-    name of one, such as ``"NeuralRace of branches 1, 3"``; the maps of a part's contexts are one below the other. For
-    late fusion of two branches with one output that is not exact, ``verdict.fusion`` has the conditions of the law
-    `linsolve.laws.UnimodalBias`, its times, and those of the integrated weights. Branches take no `bias`, `test`,
-    `step`, `base` or `covariances`, and are linear.
+    equal sizes, and each context has branches of the same kinds and strengths. ``flow()`` of several parts needs the
+    name of one, such as ``"NeuralRace of branches 1, 3"``; the maps of a part's contexts are one below the other.
+    Branches are numbered from 1, as layers are; positions in arrays, such as ``gates[0]`` of branch 1, from 0.
+
+    For late fusion of two branches with one output that is not exact, ``verdict.fusion`` has the conditions of the law
+    `linsolve.laws.UnimodalBias`, its times, and those of the integrated weights. The branch that is correlated more
+    with the output is learned when the loss has lost half of what this branch alone can remove, the other one when it
+    has then lost half of the rest. Branches take no `bias`, `test`, `step`, `base` or `covariances`, and are linear.
 
     Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
     units, momentum, steps of finite size.

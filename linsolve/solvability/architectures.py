@@ -8,7 +8,7 @@ from linsolve.core.arguments import shown
 from linsolve.solvability.activation import read_activation
 from linsolve.solvability.adapters import adapted
 from linsolve.solvability.branched.branches import Branches
-from linsolve.solvability.branched.read import is_branched, read_branches
+from linsolve.solvability.branched.read import axes_of, paired, read_branches, refuse_unbranched
 from linsolve.solvability.equivalent import Equivalent
 from linsolve.solvability.heads import attending
 from linsolve.solvability.rank_one import Heads, read_heads
@@ -23,20 +23,17 @@ def recognized(
     step: Any, activation: Any, base: Any, scale: Any, context: Any, contexts: Any, gates: Any,
 ) -> Branches | Heads | Equivalent | None:  # fmt: skip
     """Return branches, rank-one heads, the network that moves as adapters or merged heads do, or None for layers."""
-    if is_branched(weights):
+    _refuse_labels(who, context)
+    branches = paired(weights)
+    if branches is not None:
         given = {
             "activation": read_activation(who, activation) and activation,
             "covariances": None if covariances is False else covariances,
         }
         given |= {"bias": bias, "test": test, "step": step, "base": base, "scale": scale, "context": context}
         _refuse_besides(who, "branches (gated networks, late fusion)", **given)
-        return read_branches(who, weights, data, rates, contexts, gates)
-    for name, value in (("contexts", contexts), ("gates", gates)):
-        if value is not None:
-            raise ValueError(
-                f"{who}: {name} = {shown(value)} needs branches as weights, [[W1, W2], ...] (gated networks); leave it "
-                "out"
-            )
+        return read_branches(who, branches, data, rates, contexts, gates)
+    refuse_unbranched(who, weights, None if context is not None else data, contexts, gates)
     _refuse_nonlinear(who, activation, base=base, scale=scale, context=context)
     if context is not None:
         _refuse_besides(who, ATTENTION, bias=bias, base=base, scale=scale)
@@ -47,6 +44,15 @@ def recognized(
     if base is None and scale is None:
         return None
     return adapted(who, weights, data, rates, covariances, tolerance, bias, test, names, base, scale)
+
+
+def _refuse_labels(who: str, context: Any) -> None:
+    """Raise ValueError for labels of samples as `context`."""
+    if axes_of(context) > 0:
+        raise ValueError(
+            f"{who}: context = {shown(context)} must be one number (tokens of a context, linear attention); for the "
+            "context of each sample, did you mean contexts?"
+        )
 
 
 def _refuse_besides(who: str, kind: str, **others: Any) -> None:

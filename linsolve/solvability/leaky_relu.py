@@ -55,6 +55,7 @@ from linsolve.solvability.verdict import Verdict
 __all__ = ["Reduction"]
 
 ROUNDED = 1e-5  # distance that rounding to single precision explains
+NEAR = 0.1  # units this near to each other's mirror image are meant to be a pair
 BLOCK = 10_000_000  # entries of the signals of a block of samples
 
 Samples = tuple[np.ndarray, np.ndarray]
@@ -128,16 +129,24 @@ class Reduction:
     def _units(self) -> Iterator[tuple[Condition, str]]:
         joint = self._joint()
         far = mirror(joint, np.zeros((len(joint), 1)), self.network.tolerance)
-        image = "hidden unit {} has no mirrored unit (-w, -u)"
+        image = "hidden unit W1[{}] has no mirrored unit (-w, -u)"
         detail = "each hidden unit (w, u) has its mirrored unit (-w, -u)"
         yield (
             Condition("mirrored units", far.distance, self._off(far, image, "units") or detail),
-            "start from numpy.concatenate([W1, -W1]), numpy.concatenate([W2, -W2], axis=1)",
+            self._nearly(far) or "start from numpy.concatenate([W1, -W1]), numpy.concatenate([W2, -W2], axis=1)",
         )
+
+    @staticmethod
+    def _nearly(far: Mirror) -> str:
+        """Return the change of a unit that is nearly the mirrored unit of another, "" if none is near."""
+        if far.other is None or far.distance > NEAR:
+            return ""
+        i, j = far.point, far.other
+        return f"set W1[{j}] = -W1[{i}] and W2[:, {j}] = -W2[:, {i}]"
 
     def _data(self) -> tuple[Condition, str]:
         far = mirror(*self.samples, self.network.tolerance, least=self.network.tolerance)
-        image = "sample {} has no mirrored sample (-x, -y)"
+        image = "sample X[{}] has no mirrored sample (-x, -y)"
         detail = self._off(far, image, "samples") or "each sample (x, y) has its mirrored sample (-x, -y)"
         fix = "train on numpy.concatenate([X, -X]), numpy.concatenate([Y, -Y])"
         return Condition("mirrored samples", far.distance, detail), fix
@@ -150,7 +159,7 @@ class Reduction:
             return image.format(far.point)
         if far.other is None:
             return f"the {counted} on the line of {counted[:-1]} {far.point} do not cancel"
-        return f"{image.format(far.point)}; the nearest is {far.other}"
+        return f"{image.format(far.point)}; the nearest is {'W1' if counted == 'units' else 'X'}[{far.other}]"
 
     def _biases(self) -> Iterator[tuple[Condition, str]]:
         *hidden, last = self.network.biases or (None,)

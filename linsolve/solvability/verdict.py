@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from linsolve.core.arguments import unknown_name
@@ -65,6 +66,8 @@ class Verdict:
         Name of the network for the answer; empty for a linear network.
     fusion : FusionLaw, optional
         Law of unimodal bias, for branches with separate inputs that are not exact.
+    parts : dict
+        For a network of several parts that share no error, the part of each flow, such as "branch 1"; else empty.
     """
 
     widths: tuple[int, ...]
@@ -82,6 +85,7 @@ class Verdict:
     directions: Directions | None = None
     subject: str = ""
     fusion: FusionLaw | None = None
+    parts: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -93,24 +97,36 @@ class Verdict:
         """The nearby exact case with the smallest measured error, or None if every flow is exact."""
         return self.neighbors[0] if self.neighbors else None
 
+    def _leading(self, names: Iterable[str]) -> list[str]:
+        """Return the first name of each part, all of them if the network has no parts."""
+        firsts: dict[str, str] = {}
+        for name in names:
+            firsts.setdefault(self.parts.get(name, name), name)
+        return list(firsts.values())
+
     def match(self, name: str | None = None) -> Match:
         """Return the representation of the network as an exact flow, with its map from the flow's state.
 
         Parameters
         ----------
         name : str, optional
-            Name of a flow; by default the first of `exact`.
+            Name of a flow; by default the first of `exact`. It is needed for a network of several parts.
 
         Raises
         ------
         NotExact
             If the named flow, or every flow, is not exact; the message names the conditions and the nearest exact case.
         ValueError
-            If there is no flow of that name.
+            If there is no flow of that name, or no name for a network of several exact parts.
         """
         known = {a.name: a for a in self.assessments}
         if name is not None and name not in known:
             raise ValueError(unknown_name("applies", "flow", name, known))
+        if name is None and len(leading := self._leading(self.exact)) > 1 and self.parts:
+            raise ValueError(
+                f"applies: flow = None must be the name of one flow ({len(leading)} parts have their own); say "
+                f"{' or '.join(map(repr, leading))}"
+            )
         chosen = [known[name]] if name is not None else list(self.assessments)
         for each in chosen:
             if each.match is not None:
@@ -120,13 +136,16 @@ class Verdict:
             for a in chosen
         )
         near = self.nearest
-        hint = (
-            f"verdict.nearest is {near.name} ({near.projection}), error {near.measured:.3g}"
-            if near
-            else "; ".join(self.remarks[:1])
+        fixes = [
+            "linsolve.solve integrates the weights of this network" if self.integrable else "the notes state the fix"
+        ]
+        if near is not None:
+            fixes.insert(0, f"verdict.nearest is {near.name} ({near.projection}), error {near.measured:.3g}")
+        elif self.remarks and not self.remarks[0].startswith("linsolve.solve"):
+            fixes.insert(0, self.remarks[0].removesuffix("."))
+        raise NotExact(
+            f"applies: {failed} must vanish (relative distances) for a closed form to hold; {'; '.join(fixes)}"
         )
-        fix = "linsolve.solve integrates the weights of this network" if self.integrable else "the notes state the fix"
-        raise NotExact(f"applies: {failed} must vanish (relative distances) for a closed form to hold; {hint}; {fix}")
 
     def flow(self, name: str | None = None) -> tuple[Flow, Any]:
         """Return an exact flow and its start, ``(flow, z0)``, with the time of the network. See `match`."""
@@ -139,7 +158,10 @@ class Verdict:
         return self.subject or f"{'-'.join(map(str, self.widths))} linear network"
 
     def _answer(self) -> list[str]:
-        lines = [f"{self.title}: " + (f"exact as {', '.join(self.exact)}" if self.exact else "NOT EXACT")]
+        leading = self._leading(self.exact)
+        lines = [f"{self.title}: " + (f"exact as {', '.join(leading)}" if leading else "NOT EXACT")]
+        if len(leading) < len(self.exact):
+            lines[0] += f" ({len(self.exact) - len(leading)} more flows: verdict.exact)"
         if self.tolerance != TOLERANCE:
             why = f", the precision of {self.precision} numbers" if self.precision != "float64" else ""
             lines.append(f"Conditions hold up to a relative distance of {self.tolerance:.2g}{why}.")
@@ -153,35 +175,46 @@ class Verdict:
         return found
 
     def __str__(self) -> str:
-        lines, near = self._answer(), self.nearest
+        lines, leading = self._answer(), self._leading(self.exact)
         for each in self.assessments:
-            if each.match is not None:
+            if each.name in leading:
                 error = f"differs by {self.errors[each.name]:.1e} from the integrated network"
                 lines.append(f"{each.name}: {error} (relative, outputs up to t = {self.until:.4g})")
                 lines += [line for line in self._conditions(each) if line.startswith("  ok")]
-        if not self.exact and near is not None:
-            share = near.measured / near.scale if near.scale > 0 else near.measured
-            bound = f"at most {near.bound.value:.2g}" if near.bound.value < float("inf") else "without a bound"
-            lines += [
-                f"Nearest exact case: {near.name}, {near.projection or 'as it stands'}",
-                f"  error of using it: {near.measured:.2g} of outputs up to {near.scale:.2g} ({share:.1%}; {bound}), "
-                f"rms over samples, up to t = {self.until:.4g}",
-            ]
-            lines += self._laws()
         if not self.exact:
-            lines += self._remedy()
+            lines += [line for each in self._nearest_parts() for line in self._distance(each)]
+            lines += [*self._laws(), *self._remedy()]
         return "\n".join([*lines, *self._held_out(), *(f"Note: {remark}" for remark in self.remarks)])
 
     def _remedy(self) -> list[str]:
         """Return the conditions that fail for the nearest case, or for the flow of the architecture."""
-        known = {each.name: each for each in self.assessments}
-        near = known.get(self.nearest.name) if self.nearest is not None else None
-        if near is None and self.subject and self.integrable:
-            near = self.assessments[0]
-        if near is None or not near.violated:
-            return []
-        failed = [line for line in self._conditions(near) if line.startswith("  FAIL")]
-        return [f"To make it exact as {near.name}, bring to 0:", *failed]
+        known, lines = {each.name: each for each in self.assessments}, list[str]()
+        near = [known[each.name] for each in self._nearest_parts() if each.name in known]
+        if not near and self.subject and self.integrable:
+            near = [self.assessments[0]]
+        for each in near:
+            failed = [line for line in self._conditions(each) if line.startswith("  FAIL")]
+            lines += [f"To make it exact as {each.name}, bring to 0:", *failed] if failed else []
+        return lines
+
+    def _nearest_parts(self) -> list[Neighbor]:
+        """Return the nearest case of each part."""
+        if not self.parts:
+            return list(self.neighbors[:1])
+        found: dict[str, Neighbor] = {}
+        for each in self.neighbors:
+            found.setdefault(self.parts.get(each.name, each.name), each)
+        return list(found.values())
+
+    def _distance(self, near: Neighbor) -> list[str]:
+        """Return the name of a nearby case, and the error of using it."""
+        share = near.measured / near.scale if near.scale > 0 else near.measured
+        bound = f"at most {near.bound.value:.2g}" if near.bound.value < float("inf") else "without a bound"
+        return [
+            f"Nearest exact case: {near.name}, {near.projection or 'as it stands'}",
+            f"  error of using it: {near.measured:.2g} of outputs up to {near.scale:.2g} ({share:.1%}; {bound}), "
+            f"rms over samples, up to t = {self.until:.4g}",
+        ]
 
     def _held_out(self) -> list[str]:
         return [str(each) for each in (self.directions, self.fusion, self.generalization) if each is not None]

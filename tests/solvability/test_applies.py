@@ -487,7 +487,7 @@ LAYERS = [np.ones((3, 2)), np.ones((1, 3))]
         ([np.ones((3, 2)), np.ones((1, 4))], GOOD, {}, r"W2 has shape \(1, 4\) but must have 3 columns"),
         ([np.ones((3, 2)), np.ones((0, 3))], GOOD, {}, "W2 has shape .* empty"),
         ([np.full((3, 2), np.nan), np.ones(3)], GOOD, {}, "W1 = nan at index .* is not a number"),
-        ([np.ones((3, 2)), [1.0, np.inf, 0.0]], GOOD, {}, "W2 = inf .* must lie in"),
+        ([np.ones((3, 2)), [1.0, np.inf, 0.0]], GOOD, {}, "W2 = inf .* must be finite"),
         (LAYERS, GOOD[0], {}, r"data must be the pair \(X, Y\), not list"),
         (LAYERS, (np.ones((3, 4)), GOOD[1]), {}, "X has 4 columns .* but the weights have 2"),
         (LAYERS, (GOOD[0], np.ones((3, 2))), {}, "Y has 2 columns .* but the weights have 1"),

@@ -367,7 +367,7 @@ FUSIONS = {
     ),
     "unequal correlations": tied,
     "small start": lambda w, d: ([[1e4 * w1, 1e4 * w2] for w1, w2 in w], d),
-    "range of the law": lambda w, d: ([[0 * w[0][0], 0 * w[0][1]], w[1]], d),
+    "growing start of branch 1": lambda w, d: ([[0 * w[0][0], 0 * w[0][1]], w[1]], d),
 }
 
 
@@ -437,8 +437,8 @@ TWO = {"contexts": [0, 0, 1, 1]}
     [
         ([[*PAIR, PAIR[1]]], (X2, Y2), {}, "branch 1 is 3 layers"),
         ([PAIR, PAIR[0]], (X2, Y2), {}, "but branch 2 is a ndarray"),
-        (PAIR, (X2, Y2), TWO, r"contexts = \[0, 0, 1, 1\] needs branches as weights"),
-        (PAIR, (X2, Y2), {"gates": 1}, "gates = 1 needs branches as weights"),
+        (PAIR, (X2, Y2), TWO, r"weights = .* must be a list of branches, .* because contexts is given"),
+        (PAIR, (X2, Y2), {"gates": 1}, r"weights = .* must be a list of branches, .* because gates is given"),
         (
             [[np.ones((2, 3)), np.ones((1, 3))]],
             (X2, Y2),
@@ -464,16 +464,16 @@ TWO = {"contexts": [0, 0, 1, 1]}
         ([PAIR], (1e-200 * X2, Y2), {}, "X reaches 1.1e-199 but must reach"),
         ([PAIR], (X2, Y2), {"gates": [[1.0]]}, "gates needs contexts"),
         ([PAIR], (X2, Y2), {"contexts": [0, 0, 1]}, r"contexts has shape \(3,\) but must be \(4,\)"),
-        ([PAIR], (X2, Y2), {"contexts": [0, 0, 1, -1]}, "contexts = -1 must be a whole number from 0"),
-        ([PAIR], (X2, Y2), {"contexts": [0, 0, 1, 0.5]}, r"contexts = 0\.5 must be a whole number from 0 to 1"),
-        ([PAIR], (X2, Y2), {"contexts": [0, 0, 1, 1e9]}, r"contexts = 1e\+09 must be a whole number from 0 to 3"),
+        ([PAIR], (X2, Y2), {"contexts": [0, 0, 1, -1]}, r"contexts\[3\] = -1 must be a whole number from 0"),
+        ([PAIR], (X2, Y2), {"contexts": [0, 0, 1, 0.5]}, r"contexts\[3\] = 0\.5 must be a whole number from 0 to 1"),
+        ([PAIR], (X2, Y2), {"contexts": [0, 0, 1, 1e9]}, r"contexts\[3\] = 1e\+09 must be a whole number from 0 to 3"),
         ([PAIR], (X2, Y2), {"contexts": [0, 0, 2, 2]}, "contexts lacks 1"),
-        ([PAIR], (X2, Y2), TWO | {"gates": [[1.0]]}, "contexts = 1 must be a whole number from 0 to 0"),
-        ([PAIR], (X2, Y2), TWO | {"gates": [[1.0, 0.5]]}, r"gates = 0\.5 must be 0 or 1"),
+        ([PAIR], (X2, Y2), TWO | {"gates": [[1.0]]}, r"contexts\[2\] = 1 must be a whole number from 0 to 0"),
+        ([PAIR], (X2, Y2), TWO | {"gates": [[1.0, 0.5]]}, r"gates\[0, 1\] = 0\.5 must be 0 or 1"),
         ([PAIR], (X2, Y2), TWO | {"gates": [[1.0, np.nan]]}, "gates = nan"),
         ([PAIR], (X2, Y2), TWO | {"gates": [1.0, 1.0]}, r"gates has shape \(2,\) but must be \(1, contexts\)"),
-        ([PAIR], (X2, Y2), TWO | {"gates": [[1.0, 0.0]]}, "gates has no 1 in column 1"),
-        ([PAIR, PAIR], (X2, Y2), TWO | {"gates": [[1, 1], [0, 0]]}, "gates has no 1 in row 1"),
+        ([PAIR], (X2, Y2), TWO | {"gates": [[1.0, 0.0]]}, r"gates\[:, 1\] has no 1"),
+        ([PAIR, PAIR], (X2, Y2), TWO | {"gates": [[1, 1], [0, 0]]}, r"gates\[1\] has no 1 .branch 2"),
         (
             [[PAIR[0], np.ones((3, 1, 2))]],
             (X2, Y2),

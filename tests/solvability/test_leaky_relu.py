@@ -332,7 +332,7 @@ def test_near_misses_are_refused_by_name_with_their_distance(name):
 
 
 def test_the_worst_point_is_named():
-    for name, unit in (("a unit is moved", "hidden unit 4 has"), ("a sample is missing", "sample 7 has")):
+    for name, unit in (("a unit is moved", r"hidden unit W1\[4\] has"), ("a sample is missing", r"sample X\[7\] has")):
         weights, data, _, _, _ = near_miss(name)
         with pytest.raises(ls.NotExact, match=unit):
             ls.solve(weights, data, 1.0, activation="relu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -224,6 +225,13 @@ class Branches:
         place = {number: k for k, group in enumerate(groups) for number in group}
         pairs = ((a, b) for a in self.branches for b in self.branches if place[a.number] < place[b.number])
         return max((self.correlation(a, b) for a, b in pairs), default=0.0)
+
+    def uncorrelated(self, tolerance: float) -> Condition:
+        """Return the condition that inputs of different branches are not correlated, with the worst pair."""
+        pairs = ((self.correlation(a, b), a, b) for a, b in combinations(self.branches, 2))
+        far, one, other = max(pairs, key=lambda each: each[0])
+        detail = f"correlation of the inputs of {listed([one.number, other.number])} in a context"
+        return Condition("uncorrelated inputs", far, detail, tolerance=tolerance)
 
     def parts(self, tolerance: float) -> list[list[int]]:
         """Return the numbers of the branches in groups that share no output error, the lowest first."""

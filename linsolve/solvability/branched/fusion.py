@@ -5,30 +5,31 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from linsolve.core.query import NotExact
 from linsolve.solvability.branched.branches import Branches
+from linsolve.solvability.branched.fusion_conditions import Fusion, counts, small
 from linsolve.solvability.conditions import Condition
 from linsolve.systems.gated.unimodal_bias import UnimodalBias
 
 __all__ = ["FusionLaw", "fusion_law"]
 
-SMALL = 0.03  # power of the size of the start that the law leaves out, beside logarithms of it
-
 
 class FusionLaw(NamedTuple):
     """Law of unimodal bias for two branches from a small start.
+
+    The first branch is learned when the loss has lost half of what this branch alone can remove, the second one when it
+    has then lost half of the rest that both can remove.
 
     Parameters
     ----------
     conditions : tuple of Condition
     order : tuple of int
-        Numbers of the branches in the order in which they are learned; empty if the law does not hold.
+        Numbers of the branches in the order in which they are learned; empty unless both are, in the order of their
+        correlations with the output.
     times : tuple of float
-        Times of the law at which the branches are learned, in units of time.
+        Times of the law at which the branches are learned, in units of time; empty if the law does not hold.
     integrated : tuple of float
-        The same of the integrated weights.
+        The same of the integrated weights; given with `order`, also for a start that is too large for the law.
     limit : float
         Ratio of the times in the limit of small starts.
     size : float
@@ -59,8 +60,10 @@ class FusionLaw(NamedTuple):
     def __str__(self) -> str:
         """Return the times, or the conditions that fail, in a sentence."""
         if not self.holds:
-            failed = ", ".join(f"{c.name} ({c.distance:.2g}: {c.detail})" for c in self.conditions if not c.ok)
-            return f"Law of late fusion, UnimodalBias, does not hold: {failed}."
+            failed = ", ".join(f"{c.name} ({c.detail})" for c in self.conditions if not c.ok)
+            learned = zip(self.order, self.integrated, strict=True)
+            parts = [f"branch {k} is learned at t = {time:.5g} (integrated)" for k, time in learned]
+            return f"Law of late fusion, UnimodalBias, does not hold: {'; '.join([failed, *parts])}."
         parts = [
             f"branch {k} is learned at t = {time:.5g} (integrated: {raw:.5g}, error O(size^{power:.2g}))"
             for k, time, raw, power in zip(self.order, self.times, self.integrated, self.powers, strict=True)
@@ -71,52 +74,46 @@ class FusionLaw(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return the times and the conditions for JSON."""
         conditions = [dataclasses.asdict(c) | {"ok": c.ok} for c in self.conditions]
-        return {"name": "UnimodalBias", "holds": self.holds, "conditions": conditions} | (
-            {"order": self.order, "times": self.times, "integrated": self.integrated}
-            | {"limit": self.limit, "size": self.size, "powers": self.powers}
-            if self.holds
-            else {}
-        )
+        found = {"name": "UnimodalBias", "holds": self.holds, "conditions": conditions}
+        names = ("order", "times", "integrated", "limit", "size", "powers")
+        return found | ({name: getattr(self, name) for name in names} if self.order else {})
 
 
 def fusion_law(net: Branches) -> FusionLaw | None:
     """Return the law of a network of branches with separate inputs, None for branches that read the same inputs."""
-    branches, outputs = net.branches, net.outputs.shape[1]
-    if len({each.wire.columns for each in branches}) < 2:
+    if len({each.wire.columns for each in net.branches}) < 2:
         return None
-    found = [
-        Condition("two branches", abs(len(branches) - 2) / len(branches), f"{len(branches)} branches"),
-        Condition("one context", (net.count - 1) / net.count, f"{net.count} context{'s' * (net.count > 1)}"),
-        Condition("one output", (outputs - 1) / outputs, f"{outputs} output{'s' * (outputs > 1)}"),
-    ]
-    if not all(each.ok for each in found):
+    found = counts(net)
+    if not _hold(found):
         return FusionLaw(tuple(found))
-    covariance, cross = net.covariance[0], net.cross[0, 0]
-    sizes = [float(np.linalg.norm(cross[each.columns])) for each in branches]
-    first, second = (branches[k] for k in np.argsort(sizes)[::-1])
-    ratio = min(sizes) / (max(sizes) or 1.0)
-    detail = f"smaller correlation with the output over the larger: {ratio:.6g}"
-    found.append(Condition("unequal correlations", float(ratio >= 1 - 1e-9), detail))
-    order = [*range(*first.wire.columns), *range(*second.wire.columns)]
-    layers = [(net.scales[1] * each.heads[0, 0], net.scales[0] * each.first) for each in (first, second)]
-    size = max(float(np.abs(w).max()) for pair in layers for w in pair)
-    try:
-        size /= float(np.sqrt(max(sizes) / np.linalg.eigvalsh(covariance)[-1]))
-        (last_a, first_a), (last_b, first_b) = [(last / size, first / size) for last, first in layers]
-        law = UnimodalBias(
-            last_a, first_a, last_b, first_b, covariance=covariance[np.ix_(order, order)], correlation=cross[order]
-        )
-        powers = tuple(law.orders.values())
-        detail = f"size {size:.2g} of the start to the power {min(powers):.2g}, left out of the times"
-        found.append(Condition("small start", size ** min(powers), detail, tolerance=SMALL))
-        if not all(each.ok for each in found):
+    two = Fusion.of(net)
+    for conditions in (two.on_data, two.on_start):
+        found += conditions()
+        if not _hold(found):
             return FusionLaw(tuple(found))
-        times, integrated = law.times(size), law.simulated(size)
+    try:
+        return _timed(two, found)
     except (NotExact, ValueError, ArithmeticError) as refused:
-        found.append(Condition("range of the law", 1.0, str(refused)))
+        if _hold(found):
+            found.append(Condition("range of the law", 1.0, str(refused)))
         return FusionLaw(tuple(found))
-    clock = net.clock
-    return FusionLaw(
-        tuple(found), (first.number, second.number), tuple(t / clock for t in times),
-        tuple(t / clock for t in integrated), law.limit, size, powers, law, 1 / clock,
-    )  # fmt: skip
+
+
+def _hold(conditions: list[Condition]) -> bool:
+    return all(each.ok for each in conditions)
+
+
+def _timed(two: Fusion, found: list[Condition]) -> FusionLaw:
+    """Return the law with its times, of the integrated weights alone if the start is too large; extend `found`."""
+    size, clock = two.size, two.net.clock
+    (last_a, first_a), (last_b, first_b) = [(last / size, first / size) for last, first in two.layers]
+    law = UnimodalBias(last_a, first_a, last_b, first_b, covariance=two.covariance, correlation=two.correlation)
+    powers = tuple(law.orders.values())
+    found.append(small(size, min(powers)))
+    integrated = tuple(t / clock for t in law.simulated(size))
+    found.append(two.ahead(integrated[0]))
+    if not found[-1].ok:
+        return FusionLaw(tuple(found))
+    times = tuple(t / clock for t in law.times(size)) if _hold(found) else ()
+    order = two.first.number, two.second.number
+    return FusionLaw(tuple(found), order, times, integrated, law.limit, size, powers, law, 1 / clock)

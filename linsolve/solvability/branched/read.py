@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,23 +13,46 @@ from linsolve.core.network_arguments import coarsest
 from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.systems.gated.branched_weights import Wire
 
-__all__ = ["is_branched", "read_branches"]
+__all__ = ["axes_of", "paired", "read_branches", "refuse_unbranched"]
 
 LARGEST_WEIGHT, LARGEST_DATA, SMALLEST_DATA = 1e30, 1e100, 1e-100
 RATES = Interval("[1e-100, 1e100]")
 
 
-def is_branched(weights: Any) -> bool:
-    """Return whether the weights are branches, pairs of layers in a list."""
+RULE = "must be a list of branches, each the pair [W1, W2]"
+
+
+def paired(weights: Any) -> Any:
+    """Return branches as a list of pairs of layers, also those of one array, None for other weights."""
+    whole = isinstance(weights, np.ndarray) and weights.dtype == object
+    if (whole or getattr(weights, "ndim", 0) == 4) and weights.ndim >= 2 and weights.shape[1] == 2:
+        return [[pair[0], pair[1]] for pair in weights]
     pair = isinstance(weights, tuple | list) and len(weights) > 0 and isinstance(weights[0], tuple | list)
-    return pair and len(weights[0]) > 0 and _nesting(weights[0][0]) >= 2
+    return weights if pair and len(weights[0]) > 0 and axes_of(weights[0][0]) >= 2 else None
 
 
-def _nesting(value: Any) -> int:
+def axes_of(value: Any) -> int:
     """Return the number of axes of an array or of nested lists."""
     if isinstance(value, tuple | list):
-        return 1 + (_nesting(value[0]) if len(value) else 0)
+        return 1 + (axes_of(value[0]) if len(value) else 0)
     return len(getattr(value, "shape", ()))
+
+
+def refuse_unbranched(who: str, weights: Any, data: Any, contexts: Any, gates: Any) -> None:
+    """Raise ValueError if weights that are no branches have arguments of branches."""
+    given = [name for name, value in (("contexts", contexts), ("gates", gates)) if value is not None]
+    if given:
+        raise ValueError(
+            f"{who}: weights = {shown(weights)} {RULE}, because {' and '.join(given)} "
+            f"{'are' if len(given) > 1 else 'is'} given (gated networks); pass [[W1, W2], ...], or leave "
+            f"{' and '.join(given)} out for a network of layers"
+        )
+    inputs = data[0] if isinstance(data, tuple | list) and len(data) == 2 else None
+    if isinstance(inputs, tuple | list) and axes_of(inputs) == 3:
+        raise ValueError(
+            f"{who}: weights {RULE}, because X is a {type(inputs).__name__} of {len(inputs)} arrays, one for each "
+            "branch (late fusion); pass [[W1, W2], [W1, W2], ...], or one array X for a network of layers"
+        )
 
 
 def _array(who: str, name: str, value: Any, meaning: str, most: float) -> np.ndarray:
@@ -47,7 +72,7 @@ def read_branches(who: str, weights: Any, data: Any, rates: Any, contexts: Any, 
         who, {"contexts": acting.shape[1], "columns": inputs.shape[1], "rows": inputs.shape[1]}, "moments of the inputs"
     )
     found = tuple(
-        _branch(who, k, pair, span, acting[k - 1], outputs.shape[1])
+        _branch(who, k, pair, span, acting[k - 1], outputs.shape[1], gated=contexts is not None)
         for k, (pair, span) in enumerate(zip(pairs, columns, strict=True), start=1)
     )
     for each in found:
@@ -67,7 +92,7 @@ def read_branches(who: str, weights: Any, data: Any, rates: Any, contexts: Any, 
 
 def _pairs(who: str, weights: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the layers of all branches, the heads with two or three axes."""
-    rule = "must be a list of branches, each the pair [W1, W2] (layers of gated branches or of late fusion)"
+    rule = f"{RULE} (layers of gated branches or of late fusion)"
     found = []
     for k, pair in enumerate(weights, start=1):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -97,7 +122,12 @@ def _samples(who: str, data: Any, pairs: list[Any]) -> tuple[np.ndarray, list[tu
             f"{who}: data must be the pair (X, Y), not {shown(data)} (samples; X is one array that all branches read, "
             "or a tuple of one for each branch); pass (X, Y) as one argument"
         )
-    separate = isinstance(data[0], tuple) or (isinstance(data[0], list) and _nesting(data[0]) == 3)
+    if isinstance(data[0], Mapping):
+        raise TypeError(
+            f"{who}: X is a {type(data[0]).__name__} but must be an array, or a tuple of one for each branch (inputs); "
+            "pass (tuple(X.values()), Y), in the order of the branches"
+        )
+    separate = isinstance(data[0], tuple) or (isinstance(data[0], list) and axes_of(data[0]) == 3)
     given = list(data[0]) if separate else [data[0]]
     if separate and len(given) != len(pairs):
         raise ValueError(
@@ -110,7 +140,9 @@ def _samples(who: str, data: Any, pairs: list[Any]) -> tuple[np.ndarray, list[tu
     outputs = outputs[:, None] if outputs.ndim == 1 else outputs
     for name, x in zip([*names, "Y"], [*arrays, outputs], strict=True):
         if x.ndim != 2:
-            raise ValueError(f"{who}: {name} has shape {x.shape} but must be a matrix (a row a sample); reshape it")
+            stacked = name == "X" and x.ndim == 3 and len(x) == len(pairs)
+            fix = "pass (tuple(X), Y), an array for each branch" if stacked else "reshape it"
+            raise ValueError(f"{who}: {name} has shape {x.shape} but must be a matrix (a row a sample); {fix}")
         if len(x) != len(arrays[0]):
             raise ValueError(
                 f"{who}: {name} has {len(x)} rows but {names[0]} has {len(arrays[0])} (samples); give a row for each"
@@ -129,11 +161,33 @@ def _samples(who: str, data: Any, pairs: list[Any]) -> tuple[np.ndarray, list[tu
         ):
             if size != wanted:
                 what = "inputs" if name == "W1" else "outputs"
+                fix = "check the order of branches, layers and axes"
+                if name == "W1" and not separate:
+                    fix = _cut(pairs, wanted) or fix
                 raise ValueError(
                     f"{who}: {name} of branch {k} has {size} {axis} but the samples have {wanted} {what} (they must "
-                    "fit); check the order of branches, layers and axes"
+                    f"fit); {fix}"
                 )
     return np.concatenate(arrays, axis=1), columns, outputs
+
+
+def _cut(pairs: list[Any], columns: int) -> str:
+    """Return the remedy of branches with separate inputs, "" if all branches take as many inputs."""
+    sizes = [first.shape[1] for first, _ in pairs]
+    ends = [0, *np.cumsum(sizes).tolist()]
+    if len(pairs) == 1 or (len(set(sizes)) == 1 and ends[-1] != columns):
+        return ""
+    parts = ", ".join(f"X[:, {begin}:{end}]" for begin, end in pairwise(ends))
+    given = f"({parts})" if ends[-1] == columns else "(X_a, X_b, ...)"
+    return f"for late fusion pass ({given}, Y), an array for each branch"
+
+
+def _labels(who: str, contexts: Any) -> np.ndarray:
+    """Return the context of each sample as numbers; names raise."""
+    fix = "pass numpy.unique(contexts, return_inverse=True)[1]"
+    if isinstance(contexts, str) or (axes_of(contexts) and any(isinstance(each, str) for each in contexts)):
+        raise TypeError(f"{who}: contexts = {shown(contexts)} must be whole numbers (context of each sample); {fix}")
+    return known_array(who, "contexts", contexts, meaning="context of each sample")
 
 
 def _gating(who: str, samples: int, count: int, contexts: Any, gates: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +196,7 @@ def _gating(who: str, samples: int, count: int, contexts: Any, gates: Any) -> tu
         if gates is not None:
             raise ValueError(f"{who}: gates needs contexts (the context of each sample); give contexts as well")
         return np.zeros(samples, dtype=int), np.ones((count, 1), dtype=bool)
-    labels = known_array(who, "contexts", contexts, meaning="context of each sample")
+    labels = _labels(who, contexts)
     refuse_shape(
         who, "contexts", labels, (samples,), meaning="context of each sample", fix="give one for each row of X"
     )
@@ -156,30 +210,45 @@ def _gating(who: str, samples: int, count: int, contexts: Any, gates: Any) -> tu
             "context); give one row for each branch"
         )
     total = acting.shape[1]
-    for value in labels[(labels % 1 != 0) | (labels < 0) | (labels >= total)][:1]:
-        rule = f"a whole number from 0 to {total - 1}"
-        raise ValueError(f"{who}: contexts = {value:g} must be {rule} (there are {total} contexts); change it")
-    for value in acting[(acting != 0) & (acting != 1)][:1]:
-        raise ValueError(f"{who}: gates = {value:g} must be 0 or 1 (whether a branch acts in a context); change it")
+    for (i,) in np.argwhere((labels % 1 != 0) | (labels < 0) | (labels >= total))[:1]:
+        rule = f"a whole number from 0 to {total - 1} ({'columns of gates' if gates is not None else 'below P'})"
+        raise ValueError(
+            f"{who}: contexts[{i}] = {labels[i]:g} must be {rule}; number contexts from 0, by "
+            "numpy.unique(contexts, return_inverse=True)[1]"
+        )
+    for k, context in np.argwhere((acting != 0) & (acting != 1))[:1]:
+        raise ValueError(
+            f"{who}: gates[{k}, {context}] = {acting[k, context]:g} must be 0 or 1 (whether branch {k + 1} acts in "
+            f"context {context}); change it"
+        )
     for context in np.flatnonzero(np.bincount(labels.astype(int), minlength=total) == 0)[:1]:
         raise ValueError(
             f"{who}: contexts lacks {context} (a context without samples, of {total}); leave its column of gates out, "
-            "number contexts from 0, or add samples"
+            "number contexts from 0 by numpy.unique(contexts, return_inverse=True)[1], or add samples"
         )
     for context in np.flatnonzero(~acting.any(axis=0))[:1]:
         raise ValueError(
-            f"{who}: gates has no 1 in column {context} (a context in which no branch acts; its samples are not "
-            "learned); leave the column and its samples out"
+            f"{who}: gates[:, {context}] has no 1 (no branch acts in context {context}; its samples are not learned); "
+            "leave the column and its samples out"
         )
     for k in np.flatnonzero(~acting.any(axis=1))[:1]:
-        raise ValueError(f"{who}: gates has no 1 in row {k} (branch {k + 1} acts in no context); leave the branch out")
+        raise ValueError(
+            f"{who}: gates[{k}] has no 1 (branch {k + 1} acts in no context); leave the row and weights[{k}] out"
+        )
     return labels.astype(int), acting.astype(bool)
 
 
-def _branch(who: str, number: int, pair: Any, columns: tuple[int, int], acting: np.ndarray, n_out: int) -> Branch:
+def _branch(
+    who: str, number: int, pair: Any, columns: tuple[int, int], acting: np.ndarray, n_out: int, *, gated: bool
+) -> Branch:
     first, last = pair
     contexts = tuple(int(k) for k in np.flatnonzero(acting))
     headed = last.ndim == 3
+    if headed and not gated and len(last) != 1:
+        raise ValueError(
+            f"{who}: W2 of branch {number} has shape {last.shape}, a head for each of {len(last)} contexts, but "
+            f"contexts is missing (context of each sample); give contexts, or one head of shape ({n_out}, {len(first)})"
+        )
     if headed and len(last) != len(contexts):
         raise ValueError(
             f"{who}: W2 of branch {number} has shape {last.shape} but must be ({len(contexts)}, {n_out}, {len(first)}) "

@@ -30,10 +30,7 @@ def nearest_first(inner: Branches, race: Assessment, name: str, limit: float) ->
 
 def _separate(inner: Branches, limit: float) -> Assessment:
     """Return the conditions under which every branch is exact by itself: inputs that are not correlated."""
-    far = max(inner.correlation(a, b) for a in inner.branches for b in inner.branches if a.number < b.number)
-    found = [
-        Condition("uncorrelated inputs", far, "correlation of the inputs of two branches in a context", tolerance=limit)
-    ]
+    found = [inner.uncorrelated(limit)]
     for branch in inner.branches:
         network = inner.network(branch, limit)
         best = min(assess(network, reduced(network)), key=lambda a: max((c.distance for c in a.violated), default=0.0))

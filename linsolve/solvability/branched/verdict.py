@@ -11,7 +11,7 @@ import numpy as np
 from linsolve.core.arguments import number
 from linsolve.core.network_arguments import read_tolerance
 from linsolve.core.reduced_network import reduced
-from linsolve.solvability.branched.branches import Branch, Branches
+from linsolve.solvability.branched.branches import Branch, Branches, listed
 from linsolve.solvability.branched.fusion import fusion_law
 from linsolve.solvability.branched.nearest import nearest_race
 from linsolve.solvability.branched.race import Race, RaceMatch
@@ -34,11 +34,12 @@ def judge_branches(who: str, net: Branches, until: Any, tolerance: Any) -> Verdi
     limit = read_tolerance(who, tolerance, net.precision)
     if until is not None:
         until = number(who, "until", until, meaning="time; left out, a learning time", domain=UNTIL, example=10.0)
-    found = [_judged_part(net, numbers, limit, until) for numbers in net.parts(limit)]
+    groups = net.parts(limit)
+    found = [_judged_part(net, numbers, limit, until) for numbers in groups]
     exact = all(each.exact for each in found)
     ranked = found if exact else sorted(found, key=lambda each: (bool(each.exact), _distance(each.assessments[0])))
     assessments = [a for each in ranked for a in each.assessments]
-    remarks = [r for each in found for r in each.remarks]
+    remarks = list(dict.fromkeys(r for each in found for r in each.remarks))
     if not exact:
         alone = [each.exact[0] for each in found if each.exact]
         remarks += [f"exact by itself: {name}; no other branch shares its errors." for name in alone]
@@ -53,7 +54,14 @@ def judge_branches(who: str, net: Branches, until: Any, tolerance: Any) -> Verdi
         tuple(n for each in found if not each.exact for n in each.neighbors), max(each.until for each in found),
         tuple(remarks), {k: v for each in found for k, v in each.errors.items()} if exact else {}, limit, net.precision,
         subject=kind if net.gated else f"linear network of {count} branch{'es' * (count > 1)}", fusion=law,
+        parts=_parts(groups, found),
     )  # fmt: skip
+
+
+def _parts(groups: list[list[int]], found: list[Verdict]) -> dict[str, str]:
+    """Return the branches of each flow, by its name; none for a single group."""
+    pairs = zip(groups, found, strict=True) if len(groups) > 1 else ()
+    return {each.name: listed(numbers) for numbers, verdict in pairs for each in verdict.assessments}
 
 
 def _distance(each: Assessment) -> tuple[bool, float]:

@@ -19,13 +19,13 @@ from linsolve.core.reduced_network import norm
 from linsolve.systems.gated.branched_weights import BranchedWeights, Wire, branched_weights
 from linsolve.systems.small_start.start import ROUNDING, check_range, refuse
 
-__all__ = ["UnimodalBias"]
+__all__ = ["LEAST", "UnimodalBias"]
 
 _NEAR = 1e-8  # distance of an orbit from its saddle at the start; errors are of its square
 _RTOL = 1e-13
 _SETTLED = 35  # relaxation times after which a branch has converged
 _LATEST = 1e6  # end of the search for a time, in units of 1/|Sigma_yA|
-_LEAST = 1e-2  # smallest eigenvalue of the covariance, and smallest correlation of B after A
+LEAST = 1e-2  # smallest eigenvalue of the covariance, and smallest correlation of B after A
 _SMALLEST = 1e-300  # of initial weights that are integrated; the absolute tolerance is 1e-16 of them
 _ROW = np.array([[1.0]])  # second layer of a branch of one hidden unit, over its size
 
@@ -181,8 +181,8 @@ class UnimodalBias(Expansion):
             refuse(self, "correlation", f"a vector of {n_in}", rule, "change one of them")
         meaning = "second moments of the inputs"
         values, _ = semidefinite(type(self).__name__, "covariance", covariance, meaning=meaning, margin=ROUNDING)
-        if not (values[0] > 0 and values[0] >= _LEAST * values[-1]):
-            rule = f"must have eigenvalues of at least {_LEAST:g} of the largest"
+        if not (values[0] > 0 and values[0] >= LEAST * values[-1]):
+            rule = f"must have eigenvalues of at least {LEAST:g} of the largest"
             refuse(self, "covariance", f"a matrix with eigenvalue {values[0]:.3g}", rule, "add to its diagonal")
         pace = norm(y[:cut])
         if not pace > ROUNDING * np.abs(y).max():
@@ -192,8 +192,8 @@ class UnimodalBias(Expansion):
         own, cross = sigma[:cut, :cut], sigma[:cut, cut:]
         alone = np.linalg.solve(own, y[:cut])
         left = y[cut:] - alone @ cross
-        if not np.linalg.norm(left) >= _LEAST:
-            value, rule = f"{np.linalg.norm(left):.3g} for B after A, over that of A,", f"must be at least {_LEAST:g}"
+        if not np.linalg.norm(left) >= LEAST:
+            value, rule = f"{np.linalg.norm(left):.3g} for B after A, over that of A,", f"must be at least {LEAST:g}"
             refuse(self, "correlation", value, rule, "B explains nothing that A does not; change one of them")
         rest = sigma[cut:, cut:] - cross.T @ np.linalg.solve(own, cross)
         drops = float(alone @ y[:cut]) / 2, float(left @ np.linalg.solve(rest, left)) / 2
