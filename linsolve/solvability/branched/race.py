@@ -79,7 +79,8 @@ class Race:
     def maps(self) -> np.ndarray:
         """Maps of the contexts on the span, for the mean second moment, shape (context, n_out, rank)."""
         span, power = self.axes
-        return np.asarray(self.net.cross[self.contexts][..., self.columns] @ span / power)
+        sizes, pairs = np.sqrt(power), map(self.net.rows, self.contexts)
+        return np.stack([y.T @ (x[:, self.columns] @ span / sizes) / sizes for x, y in pairs])
 
     def _first(self, branch: Branch) -> np.ndarray:
         """Return the first layer of a branch on the span, 0 if it has other inputs."""

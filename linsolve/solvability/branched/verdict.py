@@ -13,9 +13,10 @@ from linsolve.core.reduced_network import reduced
 from linsolve.solvability.branched.branches import Branch, Branches
 from linsolve.solvability.branched.fusion import fusion_law
 from linsolve.solvability.branched.race import Race
-from linsolve.solvability.branched.trajectory import followed, heads_of
+from linsolve.solvability.branched.trajectory import fastest, followed, heads_of
 from linsolve.solvability.conditions import Assessment, Condition, assess
 from linsolve.solvability.decision import judged
+from linsolve.solvability.integration import LONGEST, refuse_endless
 from linsolve.solvability.verdict import Verdict
 
 __all__ = ["judge_branches"]
@@ -30,6 +31,7 @@ def judge_branches(who: str, net: Branches, until: Any, tolerance: Any) -> Verdi
     limit = read_tolerance(who, tolerance, net.precision)
     if until is not None:
         until = number(who, "until", until, meaning="time; left out, a learning time", domain=UNTIL, example=10.0)
+        refuse_endless(who, "until", until, fastest(net), LONGEST)
     found = [_judged_part(net, numbers, limit, until) for numbers in net.parts(limit)]
     exact = all(each.exact for each in found)
     assessments = [a for each in found for a in each.assessments]
@@ -127,7 +129,7 @@ def _measured(inner: Branches, match: Any, race: Race, until: float | None) -> t
         until = float(np.max(times, where=np.isfinite(times) & (losses > last), initial=0.0))
         until = until or float(np.min(flow.tau))
     times = np.linspace(0.0, until, POINTS)
-    layers = followed("applies", inner, times, 1e-10)
+    layers, _ = followed("applies", inner, times, 1e-10)
     exact = race.layers(match, flow(times, z0)["strengths"])
     path, found = inner.maps(layers), inner.maps(exact)
     scale = float(inner.rms(path).max())
