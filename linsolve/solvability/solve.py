@@ -167,7 +167,8 @@ def solve(
     a condition fails, or with two or more hidden layers, the network is not linear and is refused.
 
     Branches that share errors and are no `NeuralRace` are integrated with all others (``traj.route`` names the
-    condition that fails); ``traj.flow`` is None if several flows describe the network.
+    condition that fails), up to 1e14 time constants of the fastest mode; ``traj.flow`` is None if
+    several flows describe the network.
 
     Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
     units, momentum. The trajectory is that of gradient flow; `step` only finds the time at which gradient descent
