@@ -168,9 +168,10 @@ def solve(
     a condition fails, or with two or more hidden layers, the network is not linear and is refused.
 
     Branches that share errors and are no `NeuralRace` are integrated with all others (``traj.route`` names the
-    condition that fails); ``traj.flow`` is None if several flows describe the network. The bound on the error of a race
-    within `tolerance` is Gronwall's for the curve of its layers; no bound is known at ``t = inf``, nor for contexts of
-    unequal moments or correlated inputs that the tolerance leaves out of branches that learn alone.
+    condition that fails), up to 1e14 time constants of the fastest mode; ``traj.flow`` is None if several flows
+    describe the network. The bound on the error of a race within `tolerance` is Gronwall's for the curve of its layers;
+    no bound is known at ``t = inf``, nor for contexts of unequal moments or correlated inputs that the tolerance leaves
+    out of branches that learn alone.
 
     Exact for: linear layers, and leaky ReLU under these conditions, under gradient flow. Not for: other nonlinear
     units, momentum. The trajectory is that of gradient flow; `step` only finds the time at which gradient descent

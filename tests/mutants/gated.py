@@ -91,6 +91,22 @@ def unnoticed(self, contexts, columns, tolerance):
     )
 
 
+def by_norms(self, one, other):
+    """Correlation of blocks by their norms, which weak inputs hardly change."""
+    c = self.covariance[0]
+    sizes = [np.linalg.norm(c[each.columns, each.columns]) for each in (one, other)]
+    return float(np.linalg.norm(c[one.columns, other.columns]) / np.sqrt(np.prod(sizes)))
+
+
+def by_norm_of_the_mean(self, contexts, columns, tolerance):
+    """Second moments of contexts compared by their norms, which weak inputs hardly change."""
+    own = self.covariance[contexts][:, columns, columns]
+    mean = np.mean(own, axis=0)
+    away = max(float(np.linalg.norm(each - mean)) for each in own) / float(np.linalg.norm(mean))
+    same = Condition("same input moments", away, "", tolerance=tolerance)
+    return unnoticed(self, contexts, columns, tolerance)[0], same
+
+
 # wrong formulas of `applies` and `solve` for branches: the class, its attribute, and what stands there instead
 BRANCHES = {
     "speed of a private pathway for the shared one": (Race, "speed", staticmethod(lambda branch: 1)),
@@ -102,3 +118,5 @@ UNSEEN = {
     "errors that are not shared": (Branches, "correlation", lambda self, one, other: 0.0),
     "unequal contexts": (Branches, "equal_contexts", unnoticed),
 }
+# conditions that do not see weak inputs
+WEAK = {"correlation": by_norms, "equal_contexts": by_norm_of_the_mean}

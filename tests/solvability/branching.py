@@ -4,8 +4,8 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 
-def train(weights, X, Y, times, labels=None, gates=None, rates=(1.0, 1.0)):
-    """Return all layers at all times, by DOP853 of the error of each sample; W2 has two axes, or one head a context."""
+def train(weights, X, Y, times, labels=None, gates=None, rates=(1.0, 1.0), method="DOP853"):
+    """Return all layers at all times, from the errors of the samples; W2 has two axes, or one head a context."""
     held = [np.asarray(w, float) for pair in weights for w in pair]
     labels = np.zeros(len(Y), int) if labels is None else np.asarray(labels)
     gates = np.ones((len(weights), labels.max() + 1)) if gates is None else np.asarray(gates)
@@ -38,7 +38,7 @@ def train(weights, X, Y, times, labels=None, gates=None, rates=(1.0, 1.0)):
         return np.concatenate([move.ravel() for move in moves])
 
     y0 = np.concatenate([w.ravel() for w in held])
-    found = solve_ivp(rate, (0.0, times[-1]), y0, "DOP853", times, rtol=1e-13, atol=1e-16 * np.abs(y0).max())
+    found = solve_ivp(rate, (0.0, times[-1]), y0, method, times, rtol=1e-13, atol=1e-16 * np.abs(y0).max())
     assert found.success
     return [np.stack(each) for each in zip(*map(split, found.y.T), strict=True)]
 

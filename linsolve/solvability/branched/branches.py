@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linsolve.core.network_arguments import EPS, Network
-from linsolve.core.reduced_network import norm
+from linsolve.core.reduced_network import norm, spectral
 from linsolve.solvability.conditions import Condition
 from linsolve.systems.gated.branched_weights import BranchedWeights, Wire, branched_weights
 
@@ -119,9 +119,15 @@ class Branches:
         """Share of the samples in each context."""
         return np.bincount(self.labels, minlength=self.count) / len(self.labels)
 
+    @cached_property
+    def roots(self) -> list[np.ndarray]:
+        """Matrix R of each context with ``R^T R`` its `covariance`, from the samples: without squares of them."""
+        return [np.linalg.qr(x)[1] for x, _ in map(self.rows, range(self.count))]
+
     def rms(self, maps: np.ndarray) -> np.ndarray:
         """Return the root mean square over samples of the outputs of maps, shape t.shape + (context, n_out, n_in)."""
-        return np.sqrt(np.maximum(np.sum((maps @ self.covariance) * maps, axis=(-3, -2, -1)), 0.0))
+        made = [np.linalg.norm(maps[..., k, :, :] @ root.T, axis=(-2, -1)) for k, root in enumerate(self.roots)]
+        return np.asarray(np.linalg.norm(made, axis=0))
 
     def loss(self, maps: np.ndarray) -> np.ndarray:
         """Return the loss of maps, shape t.shape + (context, n_out, n_in)."""
@@ -201,23 +207,41 @@ class Branches:
 
     def equal_contexts(self, contexts: list[int], columns: slice, tolerance: float) -> tuple[Condition, Condition]:
         """Return the conditions of equally frequent contexts with the same second moment of the inputs."""
-        counts, detail = self.frequencies[contexts], "second moments of the inputs in each context, off their mean"
-        own = self.covariance[contexts][:, columns, columns] / counts[:, None, None]
-        mean = np.mean(own, axis=0)
-        away, spread = max(norm(each - mean) for each in own) / norm(mean), float(np.ptp(counts) / counts.max())
+        counts, shares = self.frequencies[contexts], len(contexts) * self.frequencies[contexts]
+        detail = "second moments of the inputs in each context, off their mean, in the directions that this whitens"
+        rows = [self.rows(k)[0][:, columns] / np.sqrt(share) for k, share in zip(contexts, shares, strict=True)]
+        axes = self._whitening(np.concatenate(rows))
+        own = np.stack([x.T @ x for x in (len(contexts) ** 0.5 * each @ axes for each in rows)])
+        away, spread = max(spectral(each - np.mean(own, axis=0)) for each in own), np.ptp(counts) / counts.max()
         return (
-            Condition("equal frequencies", spread, "contexts, as (most - least) / most", tolerance=tolerance),
+            Condition("equal frequencies", float(spread), "contexts, as (most - least) / most", tolerance=tolerance),
             Condition("same input moments", away, detail, tolerance=tolerance),
         )
 
+    def _whitening(self, x: np.ndarray) -> np.ndarray:
+        """Return A, shape (n_in, rank), with orthonormal columns of ``x A``; directions below rounding are left out.
+
+        Columns are scaled to one size first, so that inputs of different units keep their digits.
+        """
+        least = max(x.shape) * float(np.finfo(self.precision).eps)
+        sizes = np.linalg.norm(x, axis=0)
+        units = np.where(sizes > least * norm(x), 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
+        _, sigma, vt = np.linalg.svd(x * units, full_matrices=False)
+        kept = sigma > least * sigma[0]
+        return np.asarray(units[:, None] * vt[kept].T / sigma[kept])
+
     def correlation(self, one: Branch, other: Branch) -> float:
-        """Return the largest correlation of the inputs of two branches in a context in which both act, 0 if none."""
+        """Return the largest canonical correlation of the inputs of two branches in a context of both, 0 if none.
+
+        It is that of the outputs of any first layers: a weak input that both branches share counts as much as a strong
+        one, since a large weight makes its outputs as large.
+        """
         worst = 0.0
         for k in set(one.contexts) & set(other.contexts):
-            c = self.covariance[k]
-            sizes = [norm(c[each.columns, each.columns]) for each in (one, other)]
-            if min(sizes) > 0:
-                worst = max(worst, norm(c[one.columns, other.columns]) / float(np.prod(np.sqrt(sizes))))
+            pair = [self.rows(k)[0][:, each.columns] for each in (one, other)]
+            if all(x.any() for x in pair):
+                q, r = (x @ self._whitening(x) for x in pair)
+                worst = max(worst, spectral(q.T @ r))
         return worst
 
     def left_out(self, groups: list[list[int]]) -> float:

@@ -88,9 +88,10 @@ class Race:
         Cross moments over the mean second moment are the maps only if contexts are even; else each has a regression.
         """
         span, power = self.axes
-        if max(each.distance for each in self.even) <= ROUNDING:
-            return np.asarray(self.net.cross[self.contexts][..., self.columns] @ span / power)
         rows = map(self.net.rows, self.contexts)
+        if max(each.distance for each in self.even) <= ROUNDING:
+            sizes = np.sqrt(power)
+            return np.stack([y.T @ (x[:, self.columns] @ span / sizes) / sizes for x, y in rows])
         return np.stack([np.linalg.lstsq(x[:, self.columns] @ span, y, rcond=None)[0].T for x, y in rows])
 
     def _first(self, branch: Branch) -> np.ndarray:

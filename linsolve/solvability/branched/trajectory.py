@@ -12,6 +12,7 @@ from linsolve.core.arguments import Interval, known_array, number, refuse_beyond
 from linsolve.core.flow import Flow
 from linsolve.core.integrate import integrate
 from linsolve.core.network_arguments import read_tolerance
+from linsolve.core.reduced_network import fastest_rate, spectral
 from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.branched.bound import bounded, grid
 from linsolve.solvability.branched.branches import Branch, Branches
@@ -20,14 +21,15 @@ from linsolve.solvability.branched.race import Race
 from linsolve.solvability.branched.separate import heads_of, nearest_first
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.deviation import ROUNDING
-from linsolve.solvability.problem import LEAST, Problem
+from linsolve.solvability.integration import refuse_endless
+from linsolve.solvability.problem import BETWEEN, EVALUATIONS, IMPLICIT, LATEST, LEAST, SMALL, Problem
 from linsolve.solvability.routes import SADDLE, by_closed_form
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["followed", "solve_branches"]
+__all__ = ["fastest", "followed", "solve_branches"]
 
 FINEST = 1e-15  # directions of the samples below it are rounding
-EVALUATIONS = 100_000  # of the velocity, a few seconds
+EXPLICIT = 100_000  # evaluations of the velocity of a network that is too large for Radau
 KIND = "network of branches"
 UNBOUNDED = ", error without a bound"
 PREMISES = "one input for all", "uncorrelated inputs", "equal frequencies", "same input moments"
@@ -43,16 +45,48 @@ class _Part(NamedTuple):
     add: Callable[[np.ndarray], None]
 
 
-def followed(who: str, net: Branches, times: np.ndarray, rtol: float) -> list[np.ndarray]:
-    """Return all layers at finite times, by DOP853."""
+def fastest(net: Branches) -> Callable[[float], float]:
+    """Return the rate of the fastest mode, as a function of time; see `fastest_rate`.
+
+    Branches are one two-layer network: with the units of all of them, and the outputs of contexts one below the other.
+    The norm of its first layer is that of its outputs, as large weights of weak inputs are not fast.
+    """
+    first = np.zeros((sum(len(each.first) for each in net.branches), net.inputs.shape[1]))
+    heads, begin = np.zeros((*net.target.shape[:2], len(first))), 0
+    for each in net.branches:
+        units = slice(begin, begin + len(each.first))
+        first[units, each.columns] = net.scales[0] * each.first
+        heads[each.contexts, :, units] = net.scales[1] * each.heads
+        begin = units.stop
+    root, target = np.linalg.qr(np.concatenate(net.roots))[1], net.target.reshape(-1, first.shape[1])
+    layers = [first @ root.T / spectral(root), heads.reshape(-1, len(first))]
+    found: Callable[[float], float] = fastest_rate(layers, target, np.sum(net.covariance, axis=0), net.clock)
+    return found
+
+
+def followed(who: str, net: Branches, times: np.ndarray, rtol: float) -> tuple[list[np.ndarray], str]:
+    """Return all layers at finite times, and the integrator: DOP853, or Radau for small networks that are stiff."""
     refuse_beyond_memory(who, {"times": times.size, "weights": sum(w.size for w in net.start)}, "all weights")
+    end, size = float(np.max(times, initial=0.0)), sum(w.size for w in net.start)
+    refuse_endless(who, "t", end, fastest(net), LATEST)
     flow = net.flow()
+    start = flow.State(*net.start)
+    late = f"{who}: t = {end:g} is too late (time): the network is stiff, with {size} weights; use earlier times"
+    most = EVALUATIONS if size <= SMALL else EXPLICIT
     try:
-        traj = integrate(flow, times, flow.State(*net.start), rtol=max(1e-3 * rtol, LEAST), max_evaluations=EVALUATIONS)
+        traj = integrate(flow, times, start, rtol=max(BETWEEN * rtol, LEAST), max_evaluations=most)
     except ArithmeticError as spent:
-        end = float(np.max(times))
-        raise ArithmeticError(f"{who}: t = {end:g} is too late (time; the weights are integrated): {spent}") from spent
-    return list(traj.state)
+        if size > SMALL:
+            raise ArithmeticError(late) from spent
+        learned = float(np.sqrt(max(spectral(each) for each in flow.target)))
+        # as in `Problem.integrated`: Newton's iteration does not converge for entries below rounding of the others
+        sizes = flow.weight_scales(start, max(learned, *(float(np.abs(w).max()) for w in start)))
+        floor = {"atol": [0.1 * rtol * size for size in sizes]}
+        try:
+            traj = integrate(flow, times, start, rtol=rtol, method="Radau", max_evaluations=IMPLICIT, **floor)
+        except (ArithmeticError, ValueError) as failed:  # ValueError: Jacobian beyond doubles
+            raise ArithmeticError(f"{late} or a larger rtol") from failed
+    return list(traj.state), traj.route
 
 
 def solve_branches(who: str, net: Branches, t: Any, rtol: Any, tolerance: Any) -> NetworkTrajectory:
@@ -127,9 +161,9 @@ def _integrated(
         raise ValueError(
             f"{who}: t = inf must be finite (time; no closed form holds, {failure}); say a late time instead"
         )
-    layers = followed(who, net, times, rtol)
+    layers, method = followed(who, net, times, rtol)
     values = _named(net, lambda: layers, cache(lambda: net.maps(layers)))
-    return NetworkTrajectory(times, f"DOP853: {failure}", None, _saddles(net, groups), values, kind=KIND)
+    return NetworkTrajectory(times, f"{method}: {failure}", None, _saddles(net, groups), values, kind=KIND)
 
 
 def _saddles(net: Branches, groups: list[list[int]]) -> tuple[str, ...]:

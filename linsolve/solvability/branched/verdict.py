@@ -16,9 +16,10 @@ from linsolve.solvability.branched.fusion import fusion_law
 from linsolve.solvability.branched.nearest import nearest_race
 from linsolve.solvability.branched.race import Race, RaceMatch
 from linsolve.solvability.branched.separate import heads_of, nearest_first
-from linsolve.solvability.branched.trajectory import followed
+from linsolve.solvability.branched.trajectory import fastest, followed
 from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import judged
+from linsolve.solvability.integration import LONGEST, refuse_endless
 from linsolve.solvability.neighbors import Neighbor
 from linsolve.solvability.verdict import Verdict
 
@@ -34,6 +35,7 @@ def judge_branches(who: str, net: Branches, until: Any, tolerance: Any) -> Verdi
     limit = read_tolerance(who, tolerance, net.precision)
     if until is not None:
         until = number(who, "until", until, meaning="time; left out, a learning time", domain=UNTIL, example=10.0)
+        refuse_endless(who, "until", until, fastest(net), LONGEST)
     groups = net.parts(limit)
     found = [_judged_part(net, numbers, limit, until) for numbers in groups]
     exact = all(each.exact for each in found)
@@ -120,7 +122,7 @@ def _judged_alone(net: Branches, branch: Branch, numbers: list[int], limit: floa
 
 def _path(inner: Branches, times: np.ndarray) -> list[np.ndarray]:
     """Return the integrated layers at the given times."""
-    return followed("applies", inner, times, 1e-10)
+    return followed("applies", inner, times, 1e-10)[0]
 
 
 def _horizon(until: float | None) -> Callable[[RaceMatch], float]:
