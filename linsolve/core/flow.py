@@ -277,7 +277,7 @@ class Flow(Parametrized):
         time 1.3e154, by which limits are reached at rates above 1e-152. Slower ones raise OverflowError; while JAX
         traces, the result is the state at 1.3e154, which is not the limit: change the units of time there.
         """
-        problem = posed_again(self, t, z0) or detached(traced_checks(pose(self, t, z0)))
+        problem = posed_again(self, t, z0) or detached(traced_checks(pose(self, t, z0)), z0)
         state = answer(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, (problem.shared or [None])[0])
 

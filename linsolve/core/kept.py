@@ -77,21 +77,27 @@ def _bits(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple([(shape, v.tobytes()) for shape, v in found]) if size <= KEPT else None
 
 
-def begun_from(flow: Any, z0: Any, batch: tuple[int, ...]) -> Begun | None:
-    """Return the checked start of a flow, which is the last one if it has its bits; None if it is not kept."""
-    bits, last = _bits((*flow.parameters().values(), *z0)), flow._last.begun
-    if bits is None:
+def begun_from(flow: Any, given: Any, z0: Any, batch: tuple[int, ...]) -> Begun | None:
+    """Return the checked start of a flow, which is the last one if it has its bits; None if it is not kept.
+
+    It is not kept if `given` by the caller in other numbers than its own, which later calls could not tell from it.
+    """
+    bits, last = _bits_of(flow, z0), flow._last.begun
+    if bits is None or _bits_of(flow, given) != bits:
         return None
     return last if last is not None and last.bits == bits else Begun(bits, z0, batch)
 
 
-def recalled(flow: Any, z0: Any) -> Begun | None:
-    """Return the last start of a flow if it has the bits of `z0`, and the parameters still have theirs.
+def recalled(flow: Any, given: Any) -> Begun | None:
+    """Return the last start of a flow if the `given` one has its bits, and the parameters still have theirs.
 
     Values are compared, not objects: arrays that have been written to since are checked again.
     """
     last = flow._last.begun
-    fields = z0 if isinstance(z0, tuple) else (z0,)
-    if last is None or len(fields) != len(last.z0):
+    if last is None or (isinstance(given, tuple) and len(given) != len(last.z0)):
         return None
-    return last if _bits((*flow.parameters().values(), *fields)) == last.bits else None
+    return last if _bits_of(flow, given) == last.bits else None
+
+
+def _bits_of(flow: Any, z0: Any) -> tuple[Any, ...] | None:
+    return _bits((*flow.parameters().values(), *(z0 if isinstance(z0, tuple) else (z0,))))

@@ -13,6 +13,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import bounds, extreme, shown, times
 from linsolve.core.kept import Begun, begun_from, recalled
 from linsolve.core.parameters import Parametrized, batch_shape, own_axes, own_sizes
+from linsolve.numerics.cache import Memory
 
 __all__ = [
     "NotExact",
@@ -114,12 +115,12 @@ def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
     return Problem(flow, xp, arithmetic.cast(xp, t), z0, batch_shape(who, shapes), [None])
 
 
-def detached(problem: Problem) -> Problem:
-    """Return the problem with copies of times and initial state, which are independent of `out`."""
+def detached(problem: Problem, given: Any) -> Problem:
+    """Return the problem with copies of times and of the initial state, `given` by the caller; independent of `out`."""
     flow, xp, t, z0, batch, shared, _ = problem
     if xp is not np:
         return problem
-    begun = begun_from(flow, z0, batch)
+    begun = begun_from(flow, given, z0, batch)
     return Problem(flow, np, t.copy(), begun.z0 if begun else type(z0)(*(v.copy() for v in z0)), batch, shared, begun)
 
 
@@ -135,6 +136,8 @@ def posed_again(flow: Any, t: Any, z0: Any) -> Problem | None:
 def refuse_overflow(problem: Problem) -> None:
     """Raise `OverflowError`, naming the parameter or field of the state whose magnitude is farthest from 1."""
     flow, who = problem.flow, type(problem.flow).__name__
+    for memory in (v for v in vars(flow).values() if isinstance(v, Memory)):
+        memory.clear()
     meanings = {name: field.metadata["doc"] for name, field in flow._declarations.items()}
     given = {**problem.z0._asdict(), **flow.parameters()}
     sizes = {name: extreme(arithmetic.to_numpy(v)) for name, v in given.items()}

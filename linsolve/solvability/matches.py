@@ -105,6 +105,8 @@ class WhiteMatch(Match):
     def of(cls, red: Reduced, state: Any, target: np.ndarray, kappa: float) -> WhiteMatch:
         """Return the match of a start, inputs of second moment `kappa` and the map `target`."""
         flow = WhitenedTwoLayer(target=target, tau=1 / (red.clock * kappa))
+        if state.gram_in is red.grams[0]:  # the network's own start, not one in the class near it
+            flow, state = flow.starting(*red.layers)
         return cls("WhitenedTwoLayer", flow, state, red.inputs, red.outputs)
 
     @classmethod

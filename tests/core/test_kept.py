@@ -263,3 +263,22 @@ def test_jax_traces_through_a_flow_that_keeps_a_start(cls):
         slope = jax.grad(lambda scale: flow(0.2, cls.State(*(scale * v for v in z0)))["loss"].sum())(1.0)
         change = [flow(0.2, cls.State(*(scale * v for v in z0)))["loss"].sum() for scale in (1 + 1e-6, 1 - 1e-6)]
         assert np.isclose(slope, (change[0] - change[1]) / 2e-6, rtol=1e-5)
+
+
+def test_a_start_that_overflows_raises_in_every_call():
+    flow = ls.WhitenedTwoLayer(target=np.array([[0.5, 0.2], [0.1, 1.5]]))
+    z0 = flow.State(*(np.eye(2) * 1e155 for _ in range(3)))
+    for t in (0.0, 0.0, 1.0, np.inf):
+        with pytest.raises(OverflowError, match="leaves the range"):
+            flow(t, z0)
+
+
+def test_a_start_that_a_subclass_converts_is_converted_in_every_call():
+    class Doubled(ls.BalancedMode):
+        @classmethod
+        def state(cls, z0):
+            return cls.State(2 * super().state(z0).a)
+
+    flow = Doubled(s=3.0)
+    for a in (0.1, 0.2, 0.2, 0.4):
+        assert flow(1.0, a)["a"].tobytes() == Doubled(s=3.0)(1.0, a)["a"].tobytes()

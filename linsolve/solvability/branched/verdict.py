@@ -19,7 +19,7 @@ from linsolve.solvability.branched.separate import heads_of, nearest_first
 from linsolve.solvability.branched.trajectory import fastest, followed
 from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import judged
-from linsolve.solvability.integration import LONGEST, refuse_endless
+from linsolve.solvability.integration import LONGEST, latest, refuse_endless
 from linsolve.solvability.neighbors import Neighbor
 from linsolve.solvability.verdict import Verdict
 
@@ -83,7 +83,7 @@ def _judged_part(net: Branches, numbers: list[int], limit: float, until: float |
     assessments, near = [assessed], tuple[Neighbor, ...]()
     if assessed.match is None:
         assessments = nearest_first(inner, assessed, net.titled("separate branches", numbers), limit)
-        if assessments[0] is assessed and (found := nearest_race(race, assessed, _horizon(until), _path)):
+        if assessments[0] is assessed and (found := nearest_race(race, assessed, _horizon(inner, until), _path)):
             near, end = found[:1], found[1]
     else:
         end, errors[name] = _measured(inner, assessed.match, race, until)
@@ -125,8 +125,8 @@ def _path(inner: Branches, times: np.ndarray) -> list[np.ndarray]:
     return followed("applies", inner, times, 1e-10)[0]
 
 
-def _horizon(until: float | None) -> Callable[[RaceMatch], float]:
-    """Return a function of a race: the given horizon, or the time at which the race has learned."""
+def _horizon(net: Branches, until: float | None) -> Callable[[RaceMatch], float]:
+    """Return a function of a race: the given horizon, or the time at which it has learned, if not too late for `net`."""
 
     def end(match: RaceMatch) -> float:
         if until is not None:
@@ -136,14 +136,14 @@ def _horizon(until: float | None) -> Callable[[RaceMatch], float]:
         goal = last + LEARNED * (losses - last)
         times = np.asarray(flow.when(match.z0, loss=np.maximum(goal, 1e-300)))
         found = float(np.max(times, where=np.isfinite(times) & (losses > last), initial=0.0))
-        return found or float(np.min(flow.tau))
+        return latest(found or float(np.min(flow.tau)), fastest(net), LONGEST)
 
     return end
 
 
 def _measured(inner: Branches, match: Any, race: Race, until: float | None) -> tuple[float, float]:
     """Return the horizon of a race, and its error against the integrated weights, relative to the largest output."""
-    flow, z0, end = match.flow, match.z0, _horizon(until)(match)
+    flow, z0, end = match.flow, match.z0, _horizon(inner, until)(match)
     times = np.linspace(0.0, end, POINTS)
     layers = _path(inner, times)
     exact = race.layers(match, flow(times, z0)["strengths"])

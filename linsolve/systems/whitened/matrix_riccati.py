@@ -40,6 +40,7 @@ def matrix_riccati(
     *,
     method: str | None = None,
     memory: Memory | None = None,
+    layer_root: Any = None,
 ) -> tuple[Any, Any, Any]:
     r"""Return product and Gram matrices of a two-layer linear network on white inputs at times `t`.
 
@@ -73,6 +74,8 @@ def matrix_riccati(
         NumPy).
     memory : Memory, optional
         Cache of quantities that depend on the target only or on the initial state only.
+    layer_root : ndarray, shape batch + (n, r), optional
+        The square root ``(W1^T; W2)`` of the initial state (NumPy), with modes that the Gram matrices lose.
 
     Returns
     -------
@@ -107,7 +110,8 @@ def matrix_riccati(
     if arithmetic.is_jax(xp):
         return traced_riccati(xp, matrix_riccati, t, target, product, gram_in, gram_out)
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):
-        frame = _framed(xp, memory or Memory(), target, product, gram_in, gram_out)
+        known = () if layer_root is None else (layer_root,)
+        frame = _framed(xp, memory or Memory(), target, product, gram_in, gram_out, *known)
         t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(frame.rate.shape[:-1])))
         t = t if arithmetic.is_object(xp) else _bounded(xp, t, frame)
         found = moved(xp, t, frame, gram_in.shape[-1], method=method)
@@ -130,14 +134,14 @@ def _bounded(xp: Any, t: Any, frame: Frame) -> Any:
 
 
 def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
-    """Return the frame of an initial state; large batches are computed in parts."""
+    """Return the frame of an initial state, `start` with its `layer_root` if known; large batches are done in parts."""
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
     members = int(np.prod(batch))
     if xp is not np or members <= PART:
 
         def found() -> Frame:
             modes = memory.recall("modes", lambda: Modes.of(xp, target), target)
-            kind = known_imbalance(xp, memory, *start)
+            kind = known_imbalance(xp, memory, *start[:3])
             total = xp.asarray(xp.broadcast_to(kind.total, batch))
             basis = memory.recall("eigenbasis", lambda: eigenbasis(xp, modes, total), target, total)
             return start_frame(xp, target, *start, modes=modes, kind=kind, basis=basis)

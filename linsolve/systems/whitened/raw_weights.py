@@ -12,6 +12,7 @@ from linsolve.core.arguments import number, real_array
 from linsolve.core.network import deep_weights
 from linsolve.core.parameters import batch_shape, own_sizes
 from linsolve.core.trajectory import Trajectory
+from linsolve.systems.whitened.layer_root import LayerRoot
 from linsolve.systems.whitened.matrix_riccati import moved
 from linsolve.systems.whitened.start_frame import Frame, start_frame
 from linsolve.systems.whitened.starts import checked
@@ -134,7 +135,9 @@ def _driven(
     largest = max(float(np.abs(v).max()) for v in (target, w2 @ w1, w1.T @ w1, w2 @ w2.T)) or 1.0
     unit = 2.0 ** np.round(np.log2(largest) / 2)  # of the weights, a power of two
     target, w1, w2 = target / unit / unit, w1 / unit, w2 / unit
-    frame = start_frame(np, target, w2 @ w1, w1.T @ w1, w2 @ w2.T)
+    start = w2 @ w1, w1.T @ w1, w2 @ w2.T
+    known = LayerRoot.of(start, w1, w2)
+    frame = start_frame(np, target, *start, known.root if known is not None else None)
     scaled = _until_the_limit(who, times, unit * unit / tau, frame, w1.shape[-1], rtol)
     cut = w1.size
 

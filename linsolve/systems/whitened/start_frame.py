@@ -14,6 +14,10 @@ from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest
 __all__ = ["Frame", "Modes", "eigenbasis", "start_frame"]
 
 
+# imbalance, in units of the largest squares of the weights, from which no mode of the initial state is lost
+GRADED = 1e-3
+
+
 class Frame(NamedTuple):
     """An initial state in the eigenbasis of ``F~``: ``P0 = basis q q^T basis^T``.
 
@@ -81,6 +85,7 @@ def start_frame(
     product: Any,
     gram_in: Any,
     gram_out: Any,
+    layer_root: Any = None,
     *,
     modes: Modes | None = None,
     kind: Imbalance | None = None,
@@ -88,7 +93,9 @@ def start_frame(
 ) -> Frame:
     """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the square root of the initial state in it.
 
-    The modes of the target, the imbalance of the initial state and the `eigenbasis` are computed unless given.
+    The modes of the target, the imbalance of the initial state and the `eigenbasis` are computed unless given. A given
+    `layer_root`, the square root ``(W1^T; W2)`` of NumPy weights, is used where the imbalance is small: there the state
+    has lost small modes. Otherwise all modes have the size of the imbalance, and the root is made of the state.
     """
     shape = tuple(product.shape[-2:])
     given = (target, product, gram_in, gram_out)
@@ -98,23 +105,43 @@ def start_frame(
     product, gram_in, gram_out = (xp.broadcast_to(a, batch + tuple(a.shape[-2:])) for a in given[1:])
     kind = Imbalance(*(xp.broadcast_to(a, batch) for a in kind))
     noise = 16 * sum(shape) * precision(xp) + 8 * kind.distance
-    two = arithmetic.to_numpy(kind.spread) > 0
-    if two.all():
-        root = _full_root(xp, product, kind)
-    elif arithmetic.to_numpy((kind.total == 0) & (kind.spread == 0)).all():
-        root = _balanced_root(xp, product, gram_in, gram_out, noise)
+    if layer_root is None:
+        root = _root(xp, product, gram_in, gram_out, kind, noise)
     else:
-        root = _flat_root(xp, product, gram_in, gram_out, kind, noise)
-        if two.any():
-            free = xp.zeros((*batch, sum(shape), sum(shape) - root.shape[-1]), dtype=xp.float64)
-            root = xp.concat([free, root], axis=-1)
-            root = xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
+        root = np.broadcast_to(layer_root, (*batch, *layer_root.shape[-2:]))
+        small = GRADED * (largest(xp, gram_in) + largest(xp, gram_out))
+        graded = (kind.spread == 0) & ((kind.total == 0) | (np.abs(kind.total) < small))
+        if not graded.all():
+            root = _chosen(graded, root, _root(xp, product, gram_in, gram_out, kind, noise))
     vectors, rate, slow = basis or eigenbasis(xp, modes, kind.total)
     q = _in_eigenbasis(xp, modes, kind.total, root)
     q, root = echelon(xp, q, root, min(shape), noise)
     apart = kind.spread > 0
     lead = xp.where(apart, 0 * kind.total, xp.abs(kind.total) / 2)
     return Frame(vectors, rate, q, root, kind.spread, lead, xp.where(apart[..., None], rate, slow))
+
+
+def _root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:
+    """Return a square root of the initial state from product and Gram matrices; unused columns, first, are zero."""
+    two = arithmetic.to_numpy(kind.spread) > 0
+    if two.all():
+        return _full_root(xp, product, kind)
+    if arithmetic.to_numpy((kind.total == 0) & (kind.spread == 0)).all():
+        return _balanced_root(xp, product, gram_in, gram_out, noise)
+    root = _flat_root(xp, product, gram_in, gram_out, kind, noise)
+    if not two.any():
+        return root
+    n = gram_in.shape[-1] + gram_out.shape[-1]
+    free = xp.zeros((*root.shape[:-1], n - root.shape[-1]), dtype=xp.float64)
+    root = xp.concat([free, root], axis=-1)
+    return xp.where((kind.spread > 0)[..., None, None], _full_root(xp, product, kind), root)
+
+
+def _chosen(mask: np.ndarray, root: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return a root where the mask, shape batch, holds, else the other one; unused columns, first, are zero."""
+    width = max(root.shape[-1], other.shape[-1])
+    root, other = (np.pad(a, [(0, 0)] * (a.ndim - 1) + [(width - a.shape[-1], 0)]) for a in (root, other))
+    return np.where(mask[..., None, None], root, other)
 
 
 def eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any, Any]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
+from linsolve.core.kept import Last
 from linsolve.core.parameters import parameter
 from linsolve.numerics.cache import Memory
 from linsolve.systems.whitened import raw_weights
 from linsolve.systems.whitened import starts as whitened_start
+from linsolve.systems.whitened.layer_root import LayerRoot
 from linsolve.systems.whitened.matrix_riccati import known_imbalance, matrix_riccati
 
 __all__ = ["WhitenedTwoLayer"]
@@ -80,6 +82,11 @@ class WhitenedTwoLayer(Flow):
     the nearest one in it. States that no weights have raise ValueError
     (``tests/systems/whitened/test_impossible_states.py``).
 
+    Gram matrices hold the squares of the weights: a mode of balanced weights at the share r of the largest one starts
+    with the relative error 1e-16/r^2, and below r = 1e-7 it cannot be told from a rounding error and is taken for zero,
+    although a target would make it grow. `starting` solves from the weights themselves, which hold such modes
+    to 1e-16/r; `linsolve.solve` does so (``tests/systems/whitened/test_small_modes.py``).
+
     A flow caches the singular vectors of its target and the square root of the last initial state; a copy or pickle has
     no cache (``tests/systems/whitened/test_matrix_memory.py``).
 
@@ -95,6 +102,7 @@ class WhitenedTwoLayer(Flow):
     """
 
     _memory: ClassVar[Memory]  # one per flow, shared by its casts
+    _origin: ClassVar[LayerRoot | None] = None  # of the weights of one start; copies and pickles keep it
 
     target: Any = parameter("S", "input-output map", axes=("n_out", "n_in"))
     tau: Any = parameter(r"\tau", "time constant", domain="(0, inf)", typical=(0.5, 2.0), default=1.0)
@@ -127,6 +135,38 @@ class WhitenedTwoLayer(Flow):
         """Return the state of weights `w1`, shape batch + (width, n_in), and `w2`, shape batch + (n_out, width)."""
         w1, w2 = whitened_start.checked(cls.__name__, w1, w2)
         return cls.State(*whitened_start.products(cls.__name__, {"w1": w1, "w2": w2}))
+
+    def starting(self, w1: Any, w2: Any) -> tuple[Self, State]:
+        """Return this flow and the state of weights; the flow solves from this state by the weights themselves.
+
+        Gram matrices lose modes of the weights below 1e-8 of the largest one. NumPy arrays of doubles only: for
+        others, the flow is as before.
+
+        Parameters
+        ----------
+        w1 : array_like, shape batch + (width, n_in)
+        w2 : array_like, shape batch + (n_out, width)
+
+        Returns
+        -------
+        flow : WhitenedTwoLayer
+            From any other state, the same as this one.
+        z0 : State
+            ``of(w1, w2)``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from linsolve import WhitenedTwoLayer
+        >>> mix, small = np.array([[0.8, -0.6], [0.6, 0.8]]), np.array([1e-9, 1.0])
+        >>> w1, w2 = (mix * small).T, mix * small  # balanced, with singular values 1 and 1e-9
+        >>> flow, z0 = WhitenedTwoLayer(target=np.diag([3.0, 1.0])).starting(w1, w2)
+        >>> flow(np.inf, z0)["singular_values"].round(12).tolist()
+        [3.0, 1.0]
+        """
+        w1, w2 = whitened_start.checked(type(self).__name__, w1, w2)
+        z0 = self.of(w1, w2)
+        return self._with(_memory=Memory(), _last=Last(), _origin=LayerRoot.of(z0, w1, w2)), z0
 
     @classmethod
     def state(cls, z: Any) -> Any:
@@ -162,12 +202,18 @@ class WhitenedTwoLayer(Flow):
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the matrix Riccati solution; at ``t = 0`` bitwise equal to `z0`, at ``t = inf`` the limit."""
         target = self.target + 0 * self.tau[..., None, None]
-        return self.State(*matrix_riccati(xp, t / self.tau, target, *z0, memory=self._memory))
+        options = {"memory": self._memory, "layer_root": self._layer_root(z0)}
+        return self.State(*matrix_riccati(xp, t / self.tau, target, *z0, **options))
 
     def compiled_solution(self, t: Any, z0: Any) -> Any:
         """Return `solution` of NumPy arrays by compiled linear algebra (extra ``[fast]``)."""
         target = self.target + 0 * self.tau[..., None, None]
-        return self.State(*matrix_riccati(np, t / self.tau, target, *z0, method="compiled", memory=self._memory))
+        options = {"memory": self._memory, "layer_root": self._layer_root(z0)}
+        return self.State(*matrix_riccati(np, t / self.tau, target, *z0, method="compiled", **options))
+
+    def _layer_root(self, z0: Any) -> Any:
+        """Return the square root of `starting` if `z0` is its state, else None."""
+        return self._origin.root if self._origin is not None and self._origin.fits(z0) else None
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``."""
