@@ -13,7 +13,6 @@ from linsolve import arithmetic
 from linsolve.core.arguments import bounds, extreme, shown, times
 from linsolve.core.kept import Begun, begun_from, recalled
 from linsolve.core.parameters import Parametrized, batch_shape, own_axes, own_sizes
-from linsolve.numerics.cache import Memory
 
 __all__ = [
     "NotExact",
@@ -136,8 +135,8 @@ def posed_again(flow: Any, t: Any, z0: Any) -> Problem | None:
 def refuse_overflow(problem: Problem) -> None:
     """Raise `OverflowError`, naming the parameter or field of the state whose magnitude is farthest from 1."""
     flow, who = problem.flow, type(problem.flow).__name__
-    for memory in (v for v in vars(flow).values() if isinstance(v, Memory)):
-        memory.clear()
+    if hasattr(flow, "_memory"):  # results of earlier calls; those that overflowed would not be noticed again
+        flow._memory.clear()
     meanings = {name: field.metadata["doc"] for name, field in flow._declarations.items()}
     given = {**problem.z0._asdict(), **flow.parameters()}
     sizes = {name: extreme(arithmetic.to_numpy(v)) for name, v in given.items()}

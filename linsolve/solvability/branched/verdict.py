@@ -126,7 +126,7 @@ def _path(inner: Branches, times: np.ndarray) -> list[np.ndarray]:
 
 
 def _horizon(net: Branches, until: float | None) -> Callable[[RaceMatch], float]:
-    """Return a function of a race: the given horizon, or the time at which it has learned, if not too late for `net`."""
+    """Return a function of a race: the given horizon, or the time at which it has learned, cut off for stiff `net`."""
 
     def end(match: RaceMatch) -> float:
         if until is not None:
