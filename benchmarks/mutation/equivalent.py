@@ -13,6 +13,8 @@ EQUIVALENT: dict[str | tuple[str, str], str] = {
     "linsolve/systems/attention/linear_attention.py:_flat: 1 -> 2": "the map is square",
     "linsolve/systems/attention/linear_attention.py:strengths: 1 -> 2": "the map is square",
     "linsolve/systems/kernel_regime/kernel_matrix.py:symmetric: 1 -> 2": "the kernel is square",
+    "linsolve/systems/whitened/imbalance.py:_diagonal: 1 -> 2": "the matrix is square",
+    "linsolve/systems/whitened/buffers.py:raised: 1 -> 2": "the matrix is square",
     "linsolve/studies/phases/reversal.py:_isochrones: 1e-06 -> 2e-06": "a margin far below the size of a pixel",
     "linsolve/systems/collapse/published_limits.py:means_of_a_kernel_without_classes: 0.1 -> 0.2": "another example",
     "linsolve/systems/random_networks/published_background.py:limit_of_gradient_descent: 4000 -> 4001": "converged",

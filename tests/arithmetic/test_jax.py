@@ -289,6 +289,22 @@ def test_a_frozen_head_is_differentiated_at_equal_singular_values(name):
     assert np.isfinite(list(ends.values())).all()
 
 
+def test_the_end_of_a_slow_frozen_head_of_low_rank_is_differentiated():
+    rng, w = np.random.default_rng(1), np.outer([1.0, 2.0, 3.0], [1.0, -1.0, 2.0, 0.5]) / 8
+    flow = ls.FrozenHead(kappa_d=0.09, kappa_c=0.05, kappa_n=0.02, classes=3, m=2, w=w, eta_b=0.01)
+    z0 = flow.State(rng.normal(size=(4, 6)), rng.normal(size=3))
+    changes, to = free(flow, z0, rng)
+    direction = changes | {"w": 2 * w}, to  # the rank stays
+
+    def ends(amount):
+        there, start = moved(flow, z0, direction, amount, jax.numpy)
+        return {name: there(np.inf, start)[name].sum() for name in ("h", "b")}
+
+    for name, slope in compiled(jax.jacfwd(ends))(0.0).items():
+        exact = exact_derivative(flow, z0, direction, np.inf, name)
+        assert abs(slope - exact) <= 1e-12 * abs(exact), name
+
+
 @pytest.mark.parametrize("name", quick(["RankOneAttention", "LoRA", "LinearAttention"], 0))
 def test_strengths_of_directions_have_derivatives_that_agree_with_fifty_digits(name):
     flow, z0 = getattr(ls, name).example(np.random.default_rng(2))

@@ -166,6 +166,18 @@ def test_a_flow_without_state_says_so():
         type("Empty", (ls.Flow,), {})()(0.0, 1.0)
 
 
+def test_times_from_the_blow_up_on_are_refused():
+    growing = flow(  # w' = w^2
+        velocity=lambda self, xp, z: State(z.w**2),
+        solution=lambda self, xp, t, z0: State(z0.w / (1 - z0.w * t)),
+        lifetime=lambda self, xp, z0: (xp.full_like(z0.w, -xp.inf), 1 / z0.w),
+    )
+    assert growing([-1.0, 0.25], 2.0)["w"].tolist() == [2 / 3, 4.0]
+    for t in (0.5, 0.75):
+        with pytest.raises(ValueError, match=rf"Mine: t = {t} must be earlier than 0.5 .*stop before"):
+            growing([0.0, t], 2.0)
+
+
 # what is asked of verify
 
 

@@ -37,7 +37,8 @@ def with_derivative_of(xp: Any, smooth: Formula, formula: Formula, flow: Any, t:
         return at
 
     def derivative(found: Any, given: Any, changes: Any) -> Any:
-        return xp.jvp(of(smooth), given, changes)[1]
+        t, *rest = given
+        return xp.jvp(of(smooth), (unbounded(xp, t), *rest), changes)[1]
 
     def values(t: Any, *given: Any) -> tuple[Any, ...]:
         return of(formula)(unbounded(xp, t), *given)

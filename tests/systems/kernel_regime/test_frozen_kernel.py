@@ -39,6 +39,13 @@ def test_the_flow_is_proved(seed):
     assert report.ok, str(report)
 
 
+def test_a_batch_of_kernels_is_proved():
+    members = [example(seed) for seed in (0, 1)]
+    flow = ls.FrozenKernel(*(np.stack([getattr(f, name) for f, _ in members]) for name in ("kernel", "y", "eta")))
+    report = ls.verify(flow, np.stack([z0.f for _, z0 in members]), checks=["definition", "observables"])
+    assert report.ok, str(report)
+
+
 @pytest.mark.parametrize("name", KERNEL)
 @pytest.mark.quick(3)
 def test_mutants_are_rejected_by_the_check_that_should_see_them(name):
