@@ -296,6 +296,7 @@ OWN: dict[str, dict[str, Any]] = {
     "LoRA.simulate": {"a": np.eye(3)[:2], "b": 0.1 * np.eye(4)[:, :2], "rtol": 1e-6, "max_evaluations": 500},
     "WhitenedTwoLayer.of": {"w1": np.eye(3)[:2], "w2": np.eye(3)[:, :2]},
     "WhitenedTwoLayer.weights": {"w1": 0.1 * np.eye(3), "w2": 0.1 * np.eye(4)[:, :3]},
+    "WhitenedTwoLayer.starting": {"w1": 0.1 * np.eye(3), "w2": 0.1 * np.eye(4)[:, :3]},
     "NeuralCollapse.of": {"h": np.full((4, 12), 0.1), "w": np.full((3, 4), 0.1), "b": np.zeros(3)},
     "NeuralCollapse.imbalance_of": {"h": np.full((4, 12), 0.1), "w": np.full((3, 4), 0.1)},
     "NeuralCollapse.equal_bias_limit": {"beta": 0.2},
