@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from contract import Outcome, brief, faults, fingerprint, fresh, outcome, same
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, currently_in_test_context, given, note, settings
 from hypothesis import strategies as st
 from known import KNOWN
 from odd_values import MAGNITUDES, Odd, odd
@@ -135,9 +135,15 @@ def test_engines_agree_or_none_answers(cls):
     check()
 
 
+def told(arguments: Any) -> None:
+    """Show the arguments if a test of Hypothesis fails; others print their seed."""
+    if currently_in_test_context():
+        note(str(arguments))
+
+
 def engines_agree(cls: Any, draw: Any, engines: list[str]) -> None:
     arguments = extreme(cls, draw)
-    note(str(arguments))
+    told(arguments)
     plain, *others = (outcome(flow_call(cls, engine), dict(arguments), 120.0) for engine in engines)
     for engine, found in zip(engines[1:], others, strict=True):
         assert agree(found, plain, 0.0 if engine == "blocks" else 1e-11), (
@@ -163,7 +169,7 @@ def right(cls: Any, draw: Any) -> None:
     found = outcome(flow_call(cls, "plain"), dict(arguments))
     if found.error is not None:
         return
-    note(str(arguments))
+    told(arguments)
     state = {name: v for name, v in found.value if name.startswith("state.")}
     for dps in (60, 900):  # 900 digits where sixty leave cancellations of the whole range of doubles
         xp = ls.arithmetic.precise(dps)
