@@ -478,7 +478,6 @@ def test_pathways_lie_on_the_simulation_of_all_heads():
     panels("neural-race", data, pathways)
 
 
-@pytest.mark.exhaustive
 def test_the_times_of_two_modalities_lie_on_the_simulation():
     data = modalities.compute_unimodal_bias()
     assert np.abs(data["law"] / data["simulated"] - 1)[2:].max() <= 1e-4

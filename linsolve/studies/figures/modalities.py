@@ -43,7 +43,7 @@ def compute_unimodal_bias(seed: int = 0) -> dict[str, Any]:
 def _loss(law: UnimodalBias, small: float) -> tuple[np.ndarray, np.ndarray]:
     """Return times and losses over the initial loss, by integration of all weights."""
     flow, weight = law.flow, law.moments.weight
-    layers = (law.last_a, law.first_a, law.last_b, law.first_b)
+    layers = (law.first_a, law.last_a[None], law.first_b, law.last_b[None])
     t = np.linspace(0.0, 1.3 * law.times(small)[1], 301)
     loss = integrate(flow, t * law.moments.pace, flow.State(*(small / weight * w for w in layers)))["loss"]
     return t, loss / loss[0]
