@@ -144,7 +144,7 @@ def applies(
     Branches are numbered from 1, as layers are; positions in arrays, such as ``gates[0]`` of branch 1, from 0.
 
     For late fusion of two branches with one output that is not exact, ``verdict.fusion`` has the conditions of the law
-    `linsolve.laws.UnimodalBias`, its times, and those of the integrated weights. The branch that is correlated more
+    ``linsolve.laws.UnimodalBias``, its times, and those of the integrated weights. The branch that is correlated more
     with the output is learned when the loss has lost half of what this branch alone can remove, the other one when it
     has then lost half of the rest. Branches take no `bias`, `test`, `step`, `base` or `covariances`, and are linear.
 
