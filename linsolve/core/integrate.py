@@ -30,6 +30,7 @@ __all__ = [
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 _ROUNDING = 1e-16  # of the largest entry of a field, below which others have no digits
 _TINY = 5e-324  # smallest positive atol; solvers divide by it where the state is 0
+_FALL = 1e-6  # a state that has fallen by this factor needs smaller tolerances than its start
 _FINEST = 1e-320  # smallest error that has two digits as a double
 _RTOL = "[2.3e-14, inf)"  # the smallest rtol of solve_ivp is 100 eps
 
@@ -193,18 +194,28 @@ def raised(floor: np.ndarray, y: np.ndarray, counts: Sequence[int], share: float
     return np.maximum(floor, share * np.repeat(np.maximum.reduceat(np.abs(y), begin), counts))
 
 
-def _rising(floor: np.ndarray, counts: Sequence[int], share: float) -> Any:
-    """Return DOP853 with tolerances that rise and fall with the parts of the state, down to `floor`."""
+def _following(floor: np.ndarray, counts: Sequence[int], share: float) -> Any:
+    """Return DOP853 with tolerances that rise and fall with the parts of the state, down to `floor`.
+
+    If the state has fallen by `_FALL`, so does the floor: the sign of a state below its tolerance is lost to errors.
+    """
     from scipy.integrate import DOP853
 
-    class Rising(DOP853):
+    class Following(DOP853):
         atol: np.ndarray
 
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.floor, self.scale = floor, np.abs(self.y).max()
+
         def _step_impl(self) -> Any:
-            self.atol = raised(floor, self.y, counts, share)
+            largest = np.abs(self.y).max()
+            if 0 < largest < _FALL * self.scale:
+                self.floor, self.scale = np.minimum(self.floor, max(share * largest, _TINY)), largest
+            self.atol = raised(self.floor, self.y, counts, share)
             return super()._step_impl()
 
-    return Rising
+    return Following
 
 
 class _Spent(Exception):
@@ -282,20 +293,18 @@ def _integrate_one(
     # never 0, which would divide by zero where an entry of the state vanishes
     floor = np.maximum(np.repeat(floors, counts), _TINY)
 
-    def by(floor: np.ndarray) -> Any:
-        rises = atol is None and method == "DOP853"
-        return _rising(floor, counts, max(1e-6 * rtol, _ROUNDING)) if rises else method
-
+    follows = atol is None and method == "DOP853"
+    used = _following(floor, counts, max(1e-6 * rtol, _ROUNDING)) if follows else method
     path = np.empty((len(times), rate.start.size))
     path[times == 0] = rate.start
     for sign, side in ((1.0, times > 0), (-1.0, times < 0)):
         if side.any():
             stops, back = np.unique(np.abs(times[side]), return_inverse=True)
-            found = rate.solve("integrate", sign * stops[-1], by(floor), t_eval=sign * stops, rtol=rtol, atol=floor)
+            found = rate.solve("integrate", sign * stops[-1], used, t_eval=sign * stops, rtol=rtol, atol=floor)
             least = np.abs(found.y).max(axis=0).min()
-            if atol is None and 0 < least < 1e-6 * scale:  # the start is no measure of the errors of these states
+            if atol is None and not follows and 0 < least < _FALL * scale:  # the start is no measure of these errors
                 finer = np.minimum(floor, max(1e-6 * rtol * least, _TINY))
-                found = rate.solve("integrate", sign * stops[-1], by(finer), t_eval=sign * stops, rtol=rtol, atol=finer)
+                found = rate.solve("integrate", sign * stops[-1], used, t_eval=sign * stops, rtol=rtol, atol=finer)
             path[side] = found.y.T[back]
     return path
 
