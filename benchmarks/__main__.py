@@ -31,7 +31,7 @@ from benchmarks import (
     sweeps,
     wide,
 )
-from benchmarks.device import compiler
+from benchmarks.device import arrays, compiler, functions
 from benchmarks.device import table as device_table
 from benchmarks.markdown import refuse_unmarked, table, write
 
@@ -198,6 +198,8 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "history": history.measure,
     "kernels": compiler.kernels,
     "device": device_table.device,
+    "device-functions": functions.functions,
+    "device-flows": arrays.flows,
 }
 DRAWN: dict[str, Callable[[Path | None], str]] = {"speed": speed_of_all, "growth": growth_of_cost}
 
@@ -209,7 +211,7 @@ def _purpose(measure: Callable[[], str]) -> str:
 
 def main() -> None:
     """Print the named measurements, by default all."""
-    about = [f"  {name:16}{_purpose(measure)}" for name, measure in MEASUREMENTS.items()]
+    about = [f"  {name:18}{_purpose(measure)}" for name, measure in MEASUREMENTS.items()]
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure speed, memory and accuracy of linsolve, and print Markdown tables.",

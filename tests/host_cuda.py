@@ -25,11 +25,14 @@ HOST = r"""
 #define __global__
 #define __device__
 #define __forceinline__ inline
+#define __launch_bounds__(threads, blocks)
 #define __restrict__
 #define __longlong_as_double(bits) as_double(bits)
+#define __double_as_longlong(x) as_bits(x)
 struct Place { unsigned x, y; };
 static Place blockIdx, gridDim, blockDim = {1, 1}, threadIdx = {0, 0};
 static inline double as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
+static inline long long as_bits(double x) { long long bits; memcpy(&bits, &x, 8); return bits; }
 template <class T> static inline void atomicAdd(T* place, T what) { *place += what; }
 """
 TYPES = {"whole": ctypes.c_longlong, "int": ctypes.c_int, "double": ctypes.c_double}

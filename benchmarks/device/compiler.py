@@ -16,6 +16,7 @@ from benchmarks.markdown import table
 from linsolve.core.query import pose
 from linsolve.engines.cuda import prepared
 from linsolve.engines.cuda_source import OPTIONS, evaluation, reduction
+from linsolve.engines.plan import plan_for
 
 __all__ = ["ARCHITECTURE", "KERNELS", "Resources", "kernels", "resources", "source_of"]
 
@@ -68,8 +69,8 @@ def resources(source: str, options: tuple[str, ...] = OPTIONS) -> Resources:
 def source_of(name: str) -> tuple[str, int]:
     """Return the source of one of `KERNELS` at 64 times after the start, and the number of its steps."""
     flow, start, names, text = KERNELS[name]
-    program = prepared(np, pose(flow, np.linspace(0.1, 10, 64), start), names).program
-    return text(program), len(program.used())
+    program, inputs, *_ = prepared(np, pose(flow, np.linspace(0.1, 10, 64), start), names)
+    return text(plan_for(program, inputs)), len(program.used())
 
 
 def kernels() -> str:

@@ -9,7 +9,9 @@ import numpy as np
 
 from linsolve.core.query import Problem
 from linsolve.engines.cuda import THREADS, column
-from linsolve.engines.cuda_source import PRELUDE, statements
+from linsolve.engines.cuda_source import PRELUDE
+from linsolve.engines.cuda_statements import exponentials, statements
+from linsolve.engines.plan import COLUMN, plan_for
 from linsolve.engines.program import traced
 
 __all__ = ["runge_kutta", "source"]
@@ -52,17 +54,21 @@ def source(flow: type) -> str:
     starts = [name for name in program.inputs if name.startswith("start.")]
     parameters = [name for name in program.inputs if name not in starts]
     loads = {name: f"p[{i}]" for i, name in enumerate(parameters)} | {name: f"z[{i}]" for i, name in enumerate(starts)}
-    body = statements(program, loads)
-    places = {name: f"in{k}[j * step{k}]" for k, name in enumerate(program.inputs)}
+    body = statements(plan_for(program, tuple((name, COLUMN) for name in program.inputs)), loads)
+    places = {name: f"in{k}[j]" for k, name in enumerate(program.inputs)}
     lines = [*body.member, *(f"slope[{i}] = {value};" for i, value in enumerate(body.outputs))]
-    return PRELUDE + _KERNEL.format(
-        body="\n".join(f"  {line}" for line in lines),
-        inputs=" ".join(f"const double* __restrict__ in{k}, const int step{k}," for k in range(len(program.inputs))),
-        outputs=", ".join(f"double* __restrict__ out{i}" for i in range(len(starts))),
-        parameters=", ".join(places[name] for name in parameters),
-        state=", ".join(places[name] for name in starts),
-        size=len(starts),
-        stores="\n".join(f"    out{i}[k * count + j] = z[{i}];" for i in range(len(starts))),
+    return (
+        PRELUDE
+        + exponentials()
+        + _KERNEL.format(
+            body="\n".join(f"  {line}" for line in lines),
+            inputs=" ".join(f"const double* __restrict__ in{k}," for k in range(len(program.inputs))),
+            outputs=", ".join(f"double* __restrict__ out{i}" for i in range(len(starts))),
+            parameters=", ".join(places[name] for name in parameters),
+            state=", ".join(places[name] for name in starts),
+            size=len(starts),
+            stores="\n".join(f"    out{i}[k * count + j] = z[{i}];" for i in range(len(starts))),
+        )
     )
 
 
@@ -71,7 +77,7 @@ def runge_kutta(xp: Any, problem: Problem, steps: int) -> Callable[[], dict[str,
     kernel = xp.RawKernel(source(type(problem.flow)), "integrate", options=("--std=c++17",))
     (count,), clock = problem.batch, xp.asarray(problem.t)
     values = (*problem.flow.parameters().values(), *problem.z0)
-    inputs = [argument for value in values for argument in column(xp, value, problem.batch)]
+    inputs = [column(xp, value, problem.batch) for value in values]
     out = {name: xp.empty((clock.size, count)) for name in problem.z0._fields}
     sizes = np.int64(count), np.int32(clock.size), np.int32(steps)
 

@@ -14,18 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.arguments import bounds
 from linsolve.core.query import Problem, pose, refuse_inexact, refuse_outside_lifetime, refuse_overflow
-from linsolve.engines.cuda_source import OPTIONS, evaluation
+from linsolve.engines.constants import early_values
+from linsolve.engines.cuda_source import OPTIONS, THREADS, evaluation
+from linsolve.engines.cuda_statements import early
 from linsolve.engines.interval import UNKNOWN, Range
+from linsolve.engines.plan import COLUMN, TIME, Grid, Plan, plan_for
 from linsolve.engines.program import Program, program_of
 from linsolve.engines.specialize import range_of, rounded, variant
 
 __all__ = ["Prepared", "checked", "column", "computed", "device", "evaluate", "kernel", "prepared"]
 
-THREADS = 256  # threads per block of the device
 BUSY = 1 << 18  # number of threads that saturates a device
 LAST = 65535  # largest number of blocks along the second axis of the grid
+Inputs = tuple[tuple[str, int], ...]  # names of inputs, and the axes along which each varies
 _known: Callable[..., Program] = lru_cache(maxsize=64)(program_of)
 
 
@@ -58,17 +60,18 @@ def device() -> Any:
 
 
 @lru_cache(maxsize=64)
-def kernel(xp: Any, source: Callable[[Program], str], name: str, program: Program) -> Any:
-    """Return the kernel `name` that `source` prints for a program, compiled at its first launch."""
-    return xp.RawKernel(source(program), name, options=OPTIONS)
+def kernel(xp: Any, source: Callable[[Plan], str], name: str, program: Program, inputs: Inputs) -> Any:
+    """Return the kernel `name` that `source` prints for the plan of a program, compiled at its first launch."""
+    return xp.RawKernel(source(plan_for(program, inputs)), name, options=OPTIONS)
 
 
 class Prepared(NamedTuple):
-    """Program of a checked query, its times on the device, and its other inputs as arguments of a kernel."""
+    """Program and inputs of a plan for a checked query, the number of times, and the arrays that its kernel reads."""
 
     program: Program
-    clock: Any
-    inputs: list[Any]
+    inputs: Inputs
+    times: int
+    arrays: list[Any]
 
 
 def checked(flow: Any, t: Any, z0: Any) -> Problem:
@@ -85,35 +88,46 @@ def prepared(xp: Any, problem: Problem, names: tuple[str, ...]) -> Prepared:
     values = {**problem.flow.parameters(), **start}
     times = np.ascontiguousarray(arithmetic.to_numpy(problem.t).reshape(-1))
     program = _known(type(problem.flow), names)
-    ranges = {name: range_of(times) if name == "t" else _range(values[name]) for name in program.inputs}
-    program = variant(program, ranges)
-    inputs = [column(xp, values[name], problem.batch) for name in program.inputs if name != "t"]
-    return Prepared(program, xp.asarray(times), [argument for pair in inputs for argument in pair])
+    one = {name: arithmetic.to_numpy(v).reshape(()) for name, v in values.items() if math.prod(v.shape) == 1}
+    given = {**values, **one, "t": times}
+    program = variant(program, _ranges(xp, {name: given[name] for name in program.inputs}))
+    inputs = tuple((name, TIME if name == "t" else 0 if name in one else COLUMN) for name in program.inputs)
+    columns = [column(xp, given[name], problem.batch) for name, axes in inputs if axes & COLUMN]
+    return Prepared(program, inputs, times.size, [*_early(xp, plan_for(program, inputs), one, times), *columns])
 
 
-def _range(value: Any) -> Range:
-    """Return a range that holds all entries of an array, found on its device; zeros may have either sign."""
-    low, high = bounds(value)
-    return UNKNOWN if math.isnan(low + high) else rounded(Range(low or -0.0, high or 0.0, False))
+def _early(xp: Any, plan: Plan, one: dict[str, np.ndarray], times: np.ndarray) -> list[Any]:
+    """Return the values that are equal for all members, and those that vary with time only, on the device."""
+    found = early_values(plan, Grid((times.size, 1, 2), {**one, "t": times}))
+    return [xp.asarray(np.array([found[k] for k in read] or [0.0], dtype=float)) for read in early(plan)]
 
 
-def column(xp: Any, value: Any, batch: tuple[int, ...]) -> tuple[Any, np.int32]:
-    """Return an input as an array of one number and step 0, or as one number per member and step 1."""
-    one = math.prod(value.shape) == 1
-    if not one:
-        value = arithmetic.namespace(value).broadcast_to(value, batch)
-    return xp.ascontiguousarray(xp.asarray(value)), np.int32(not one)
+def _ranges(xp: Any, values: dict[str, Any]) -> dict[str, Range]:
+    """Return ranges that hold all entries of arrays, found on their device; zeros there may have either sign."""
+    found = {name: range_of(value) for name, value in values.items() if not arithmetic.is_cupy(value)}
+    held = [name for name in values if name not in found]
+    if held:  # one transfer for all
+        ends = arithmetic.to_numpy(xp.stack([end for name in held for end in (values[name].min(), values[name].max())]))
+        for name, low, high in zip(held, *ends.reshape(-1, 2).T.tolist(), strict=True):
+            wide = math.isnan(low + high)
+            found[name] = UNKNOWN if wide else rounded(Range(low or -0.0, high or 0.0, False))
+    return found
+
+
+def column(xp: Any, value: Any, batch: tuple[int, ...]) -> Any:
+    """Return an input as an array of one number per member."""
+    return xp.ascontiguousarray(xp.asarray(arithmetic.namespace(value).broadcast_to(value, batch)))
 
 
 def computed(problem: Problem, names: tuple[str, ...]) -> tuple[dict[str, Any], bool]:
     """Return observables of a checked query, and whether all of them are finite."""
     xp, members = device(), math.prod(problem.batch)
-    program, clock, inputs = prepared(xp, problem, names)
+    program, inputs, times, arrays = prepared(xp, problem, names)
     found = {name: xp.empty((*problem.t.shape, *problem.batch)) for name in names}
     lost = xp.zeros(1, dtype=xp.int32)
-    grid = -(-members // THREADS), min(clock.size, LAST, -(-BUSY // members))
-    arguments = (np.int64(members), np.int32(clock.size), clock, *inputs, *found.values(), lost)
-    kernel(xp, evaluation, "follow", program)(grid, (THREADS,), arguments)
+    grid = -(-members // THREADS), min(times, LAST, -(-BUSY // members))
+    arguments = (np.int64(members), np.int32(times), *arrays, *found.values(), lost)
+    kernel(xp, evaluation, "follow", program, inputs)(grid, (THREADS,), arguments)
     return found, not int(lost[0])
 
 

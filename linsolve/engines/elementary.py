@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from linsolve.engines.vectors import Vectors
 
-__all__ = ["exp", "expm1", "fit", "hypot", "log", "log1p", "power"]
+__all__ = ["exp", "expm1", "fit", "hypot", "log", "log1p", "low_of_ln2", "polynomials", "power"]
 
 _DIGITS = 40
 _LN2 = math.log(2)
@@ -84,7 +84,8 @@ _FITTED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @lru_cache(maxsize=1)
-def _polynomials() -> dict[str, tuple[float, ...]]:
+def polynomials() -> dict[str, tuple[float, ...]]:
+    """Return the coefficients, constant first: of ``(exp(r) - 1 - r)/r^2``, and of the rests of logarithms."""
     half = _context().log(2) / 2 * (1 + _context().mpf(2) ** -40)
     s = (_context().sqrt(2) - 1) ** 2 * (1 + _context().mpf(2) ** -40)  # (m - 1)/(m + 1) at m = sqrt(2)
     return {
@@ -95,7 +96,8 @@ def _polynomials() -> dict[str, tuple[float, ...]]:
 
 
 @lru_cache(maxsize=1)
-def _low_of_ln2() -> float:
+def low_of_ln2() -> float:
+    """Return log 2 minus the nearest double."""
     return float(_context().log(2) - _LN2)
 
 
@@ -122,10 +124,10 @@ def _remainder(v: Vectors, x: str) -> _Remainder:
 
 def _reduced(v: Vectors, x: str, x_low: str | None = None) -> tuple[_Remainder, str]:
     """Return `k` and `t` with ``exp(x + x_low) = 2^k (1 + rest + t)``, with exact `rest` and smaller `t`."""
-    k, low = _remainder(v, x), v.number(-_low_of_ln2())
+    k, low = _remainder(v, x), v.number(-low_of_ln2())
     missing = v.op("mul", k.n, low) if x_low is None else v.fma(k.n, low, x_low)
     r = v.op("add", k.rest, missing)
-    return k, v.fma(v.op("mul", r, r), v.polynomial(_polynomials()["exp"], r), missing)
+    return k, v.fma(v.op("mul", r, r), v.polynomial(polynomials()["exp"], r), missing)
 
 
 def exp(v: Vectors, x: str, below_zero: bool = False, moderate: bool = False) -> str:
@@ -188,7 +190,7 @@ def _log_of_sum(v: Vectors, n: str, f: str, correction: Callable[[str], str]) ->
     low = float(_context().log(2) - high)
     s = v.op("div", f, v.op("add", f, v.number(2.0)))
     z = v.op("mul", s, s)
-    rest = v.op("mul", z, v.polynomial(_polynomials()["log"], z))
+    rest = v.op("mul", z, v.polynomial(polynomials()["log"], z))
     half = v.op("mul", v.op("mul", f, v.number(0.5)), f)
     small = v.fma(n, v.number(low), correction(s))
     inner = v.op("sub", half, v.fma(s, v.op("add", half, rest), small))
@@ -271,14 +273,14 @@ def _log_of_two(v: Vectors, x: str) -> Pair:
     third_low = float(_context().mpf(1) / 3 - third)
     w, w_low = _two_prod(v, z, v.number(third))
     w_low = v.fma(z, v.number(third_low), v.fma(z_low, v.number(third), w_low))
-    w_low = v.fma(v.op("mul", z, z), v.polynomial(_polynomials()["log of two"], z), w_low)
+    w_low = v.fma(v.op("mul", z, z), v.polynomial(polynomials()["log of two"], z), w_low)
     g, g_low = _two_sum(v, v.number(1.0), w)
     g_low = v.op("add", g_low, w_low)
     twice = v.op("add", s, s)
     p, p_low = _two_prod(v, twice, g)
     p_low = v.op("add", v.fma(v.op("add", s_low, s_low), g, p_low), v.op("mul", twice, g_low))
     whole, whole_low = _two_prod(v, n, v.number(_LN2))
-    whole_low = v.fma(n, v.number(_low_of_ln2()), whole_low)
+    whole_low = v.fma(n, v.number(low_of_ln2()), whole_low)
     high, low = _two_sum(v, whole, p)
     low = v.op("add", low, v.op("add", whole_low, p_low))
     total = v.op("add", high, low)

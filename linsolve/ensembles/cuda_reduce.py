@@ -12,7 +12,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import shown
 from linsolve.core.query import Problem
 from linsolve.engines.cuda import device, kernel, prepared
-from linsolve.engines.cuda_source import TIMES, reduction
+from linsolve.engines.cuda_source import THREADS, TIMES, reduction
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.members import drawn, named
 from linsolve.ensembles.reductions import Histogram, requested
@@ -21,8 +21,7 @@ from linsolve.ensembles.result import Ensemble
 __all__ = ["LANES", "TILE", "Reduction", "ensemble"]
 
 LANES = 1 << 14  # number of threads; equal on every device, so that results are equal
-THREADS = 128
-TILE = 1 << 20  # members drawn from one seed
+TILE = 1 << 22  # members drawn from one seed
 STATISTICS = ("mean", "variance", "standard_error", "count", "min", "max")
 
 
@@ -40,16 +39,16 @@ class Reduction:
 
     Notes
     -----
-    Thread ``l`` reduces members ``l, l + LANES, ...`` in order by Welford's recurrence; NumPy merges the threads. The
-    result is bitwise identical for any division into batches, and on any device with the same elementary functions.
+    Thread ``l`` reduces members ``l, l + LANES, ...`` in order by Welford's recurrence; threads are merged in halves.
+    The result is bitwise identical for any division into batches, and on any device with the same elementary functions.
     """
 
     def __init__(self, names: tuple[str, ...], times: int, edges: np.ndarray | None = None) -> None:
         self.xp, self.names, self.members = device(), names, 0
         self.edges = self.xp.asarray(np.zeros(0) if edges is None else np.ascontiguousarray(edges))
         self.counts = self.xp.zeros((len(names), times, self.edges.size + 1), dtype=self.xp.uint64)
-        nothing = np.broadcast_to([0.0, 0.0, np.inf, -np.inf], (len(names), times, LANES, 4))
-        self.kept = self.xp.asarray(np.ascontiguousarray(nothing))
+        nothing = self.xp.asarray([0.0, 0.0, math.inf, -math.inf])
+        self.kept = self.xp.ascontiguousarray(self.xp.broadcast_to(nothing, (len(names), times, LANES, 4)))
 
     def absorb(self, problem: Problem) -> None:
         """Reduce the members of a checked query, which follow those already reduced.
@@ -63,12 +62,12 @@ class Reduction:
             raise ValueError(
                 f"cuda: members = {self.members} must be a multiple of {LANES} (reduced before); cut there"
             )
-        program, clock, inputs = prepared(self.xp, problem, self.names)
-        count, times = math.prod(problem.batch), clock.size
+        program, inputs, times, arrays = prepared(self.xp, problem, self.names)
+        count = math.prod(problem.batch)
         sizes = np.int64(self.members), np.int64(count), np.int64(LANES), np.int32(times)
         rest = self.kept, np.int32(self.edges.size), self.edges, self.counts
         grid = LANES // THREADS, -(-times // TIMES)
-        kernel(self.xp, reduction, "reduce", program)(grid, (THREADS,), (*sizes, clock, *inputs, *rest))
+        kernel(self.xp, reduction, "reduce", program, inputs)(grid, (THREADS,), (*sizes, *arrays, *rest))
         self.members += count
 
     def results(self) -> dict[tuple[str, str], np.ndarray]:
@@ -79,15 +78,16 @@ class Reduction:
         ValueError
             If a value was not finite.
         """
-        mean, squares, low, high = np.moveaxis(arithmetic.to_numpy(self.kept), -1, 0)
-        number = self.members // LANES + (np.arange(LANES) < self.members % LANES)
-        low, high, counts = low.min(axis=-1), high.max(axis=-1), arithmetic.to_numpy(self.counts).astype(np.int64)
+        xp, (mean, squares, low, high) = self.xp, (self.kept[..., k] for k in range(4))
+        number = xp.asarray(self.members // LANES + (np.arange(LANES) < self.members % LANES), dtype=xp.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             # the spread of all members is that within the threads plus that between their means
-            total = mean[..., 0] + (number * (mean - mean[..., :1])).sum(axis=-1) / self.members
-            apart = (mean - total[..., None]) ** 2
-            between = np.where(number > 0, number * apart, 0)  # of threads with members
-            spread = squares.sum(axis=-1) + between.sum(axis=-1)
+            whole = mean[..., 0] + _sum(number * (mean - mean[..., :1])) / self.members
+            between = xp.where(number > 0, number * (mean - whole[..., None]) ** 2, 0.0)  # of threads with members
+            spread = _sum(squares) + _sum(between)
+        ends = low.min(axis=-1), high.max(axis=-1)
+        total, spread, low, high = arithmetic.to_numpy(xp.stack([whole, spread, *ends]))
+        counts = arithmetic.to_numpy(self.counts).astype(np.int64)
         variance = spread / max(1, self.members - 1)
         for name, *values in zip(self.names, low, high, total, strict=True):
             if not np.isfinite(values).all():
@@ -107,6 +107,14 @@ class Reduction:
             "above": counts[..., -1],
         }
         return {(name, key): value[k] for k, name in enumerate(self.names) for key, value in found.items()}
+
+
+def _sum(values: Any) -> Any:
+    """Return the sums over `LANES`, a power of two, in halves: in the same order on every device."""
+    while values.shape[-1] > 1:
+        half = values.shape[-1] // 2
+        values = values[..., :half] + values[..., half:]
+    return values[..., 0]
 
 
 def _requested(what: Any, members: int) -> tuple[tuple[str, ...], np.ndarray | None]:

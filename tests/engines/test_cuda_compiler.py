@@ -7,13 +7,14 @@ from selection import quick
 
 from benchmarks.device.compiler import KERNELS, resources, source_of
 from linsolve.engines.cuda_source import OPTIONS, evaluation
+from linsolve.engines.plan import COLUMN, plan_for
 from linsolve.engines.program import Tracer
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no CUDA compiler on this computer")
 # registers that leave an eighth to three quarters of the threads of a multiprocessor resident, without spills: no array
 # of a thread lies in memory, and each input, time and output of a member is in one place of the code
-REGISTERS = dict(zip(KERNELS, (40, 128, 128, 184, 255), strict=True))
-PLACES = dict(zip(KERNELS, ((4, 2), None, (9, 4), None, (5, 2)), strict=True))
+REGISTERS = dict(zip(KERNELS, (40, 128, 128, 184, 128), strict=True))
+PLACES = dict(zip(KERNELS, ((3, 2), None, None, None, None), strict=True))
 
 
 @needs_nvcc
@@ -32,6 +33,6 @@ def test_products_and_sums_are_contracted_only_without_the_option():
     tracer = Tracer()
     x, y, z = (tracer.input(name) for name in "xyz")
     tracer.program.outputs["f"] = (x * y + z).index
-    source = evaluation(tracer.program)
+    source = evaluation(plan_for(tracer.program, tuple((name, COLUMN) for name in "xyz")))
     assert resources(source).fused == 0
     assert resources(source, tuple(option for option in OPTIONS if "fmad" not in option)).fused == 1

@@ -12,15 +12,18 @@ import types
 
 import numpy as np
 import pytest
+from cuda_operations import by_member, compare_operations, pairs, recorded
 from fused_cases import FLOWS, NAMES, TIMES, beyond, drawn
 from host_cuda import DeviceArray, compiled, needs_compiler, simulated
 from selection import quick
 
 import linsolve as ls
+from benchmarks.device import functions
 from linsolve.core.query import pose
-from linsolve.engines import cuda, cuda_source
+from linsolve.engines import cuda, cuda_source, cuda_statements
 from linsolve.engines.cuda_source import evaluation
-from linsolve.engines.program import Program, Tracer, program_of
+from linsolve.engines.plan import COLUMN, plan_for
+from linsolve.engines.program import Tracer, program_of
 from linsolve.engines.specialize import range_of
 
 every_flow = pytest.mark.parametrize("cls", FLOWS, ids=lambda c: c.__name__)
@@ -61,12 +64,39 @@ class Powered(np.ndarray):
 LIBM = Libm()
 
 
-def by_libm(flow, t, z0):
+class Paired:
+    """The library, with the exponentials of the kernels where both are needed."""
+
+    def exp(self, x):
+        return both_exponentials(x)[0]
+
+    def expm1(self, x):
+        return both_exponentials(x)[1]
+
+    def __getattr__(self, name):
+        return getattr(LIBM, name)
+
+
+def both_exponentials(x):
+    """Return exp and expm1 of an array from one program."""
+    tracer = Tracer()
+    given = tracer.input("x")
+    for name in ("exp", "expm1"):
+        tracer.program.outputs[name] = getattr(tracer, name)(given).index
+    source = evaluation(by_member(tracer.program))
+    assert "exponentials(v0, v1, v2);" in source
+    flat = np.ascontiguousarray(x, dtype=float).reshape(-1)
+    return [v.reshape(np.shape(x)).view(Powered) for v in run(tracer.program, x=flat)[0]]
+
+
+def by_libm(cls, flow, t, z0):
     """Return the closed form with the functions of the host's library."""
     there = {name: np.asarray(v).view(Powered) for name, v in flow.parameters().items()}
     start = type(z0)(*(np.asarray(v).view(Powered) for v in z0))
     with np.errstate(all="ignore"):
-        return type(flow)(**there).solution(LIBM, t[:, None].view(Powered), start)
+        return type(flow)(**there).solution(
+            Paired() if cls is ls.BalancedMode else LIBM, t[:, None].view(Powered), start
+        )
 
 
 def sizes(rng, count, decades, signed=True):
@@ -112,7 +142,7 @@ def formulas_bits(cls=ls.BalancedMode):
     """Whether the kernel has every bit of the formula."""
     flow, z0 = everything(cls, 60 if cls is ls.DeepMode else 400)
     t = TIMES_OF_ALL_SIZES[::3] if cls is ls.DeepMode else TIMES_OF_ALL_SIZES
-    found, exact = computed(flow, t, z0), by_libm(flow, t, z0)
+    found, exact = computed(flow, t, z0), by_libm(cls, flow, t, z0)
     return all(same(found[name], np.broadcast_to(getattr(exact, name), found[name].shape)) for name in z0._fields)
 
 
@@ -160,42 +190,19 @@ def test_every_observable_is_numpys_to_rounding(cls, gpu):
 def run(program, **inputs):
     """Return the outputs of a program on arrays, from its source, and whether one is not finite."""
     count = len(next(iter(inputs.values())))
-    outs, lost = [np.empty(count) for _ in program.outputs], np.zeros(1, np.int32)
-    arguments = [part for name in program.inputs for part in (inputs[name].ctypes.data, 1)]
-    pointers = [v.ctypes.data for v in (*outs, lost)]
-    compiled(evaluation(program), "follow")(count, 1, count, 1, np.zeros(1).ctypes.data, *arguments, *pointers)
+    outs, lost, nothing = [np.empty(count) for _ in program.outputs], np.zeros(1, np.int32), np.zeros(1)
+    given = (nothing, nothing, *(inputs[name] for name in program.inputs), *outs, lost)
+    compiled(evaluation(by_member(program)), "follow")(count, 1, count, 1, *(v.ctypes.data for v in given))
     return outs, bool(lost[0])
 
 
 @needs_compiler
 def test_every_operation_of_a_program_is_numpys():
-    values = np.array([0.0, -0.0, 0.5, -0.5, 1.0, 2.5, -3.0, 1e300, -1e-300, 5e-324, np.inf, -np.inf, np.nan])
-    x, y = (v.ravel() for v in np.meshgrid(values, values))
-    unary = ("neg", "abs", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")
-    operators = {"neg": lambda a: -a, "abs": abs}
-
-    def formulas(xp, a, b):
-        found = {name: operators[name](a) if name in operators else getattr(xp, name)(a) for name in unary}
-        found |= {"add": a + b, "sub": a - b, "mul": a * b, "div": a / b, "mod": a % b, "square": a**2, "cube": a**3}
-        found |= {name: getattr(xp, name)(a, b) for name in ("hypot", "atan2", "minimum", "maximum", "pow")}
-        tests = {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b, "eq": a == b, "ne": a != b, "nan": xp.isnan(a)}
-        tests |= {"inf": xp.isinf(a), "finite": xp.isfinite(b), "not": ~(a < b), "xor": (a < 0) ^ (b < 0)}
-        tests |= {"and": (a < 0) & (b < 0), "or": (a < 0) | (b < 0)}
-        found |= {f"is {name}": xp.where(v, a, -xp.inf) for name, v in tests.items()}
-        return found | {"astype": xp.astype(a < b, xp.float64), "constant": xp.where(a == 0, xp.nan, 1e-17) * b}
-
-    tracer = Tracer()
-    for name, value in formulas(tracer, tracer.input("x"), tracer.input("y")).items():
-        tracer.program.outputs[name] = value.index
-    outs, lost = run(tracer.program, x=x, y=y)
+    x, y = pairs()
+    outs, lost = run(recorded(), x=x, y=y)
     assert lost
-    with np.errstate(all="ignore"):
-        expected = formulas(np, x, y)
-    for (name, exact), out in zip(expected.items(), outs, strict=True):
-        # some loops of NumPy differ from the library in the last place
-        np.testing.assert_allclose(out, exact, rtol=2e-15, atol=0, err_msg=name)
-        zero = (exact == 0) & ~np.isin(name, ("minimum", "maximum"))
-        assert np.array_equal(np.signbit(out[zero]), np.signbit(exact[zero])) or name == "sign", name
+    # some loops of NumPy differ from the library in the last place
+    compare_operations(outs, x, y, rtol=2e-15)
 
 
 @needs_compiler
@@ -240,11 +247,25 @@ def test_one_member_at_many_times_takes_both_axes_of_the_grid(gpu, monkeypatch, 
 
 
 def test_steps_independent_of_the_time_are_computed_once():
-    program = program_of(ls.TwoLayerOrder)
-    loads = {name: name for name in program.inputs}
-    found, timed = cuda_source.statements(program, loads), program.depends({"t"})
-    assert len(found.time) == sum(timed[k] for k in program.used())
-    assert len(found.member) > len(found.time)
+    program = program_of(ls.BalancedMode)
+    plan = by_member(program)
+    found = cuda_statements.statements(plan, {name: name for name in program.inputs})
+    assert len(found.member) == len(plan.member) > 0
+    first = [line.split(" = ")[0].split()[-1] for line in found.member]
+    assert not any(f"{name} = " in line for name in first for line in found.time)
+
+
+def test_steps_equal_for_all_members_are_computed_on_the_host(gpu):
+    def read(**parameters):
+        problem = pose(ls.TwoLayerOrder(**parameters), [0.1, 0.2, 0.3], ls.TwoLayerOrder.State(*np.full((3, 5), 0.1)))
+        program, inputs, times, arrays = cuda.prepared(gpu, problem, ("loss",))
+        return inputs, arrays[0], arrays[1].reshape(-1, times), cuda_statements.early(plan_for(program, inputs))
+
+    inputs, same, row, (alone, timed) = read(y=1.0, eta_u=2.0)
+    assert {name for name, axes in inputs if axes & COLUMN} == {"start.P", "start.Q"}
+    assert (len(same), len(row)) == (len(alone), len(timed))
+    assert min(len(same), len(row)) > 1
+    assert len(read(y=np.linspace(1, 2, 5), eta_u=np.linspace(1, 2, 5))[1]) < len(same)
 
 
 @needs_compiler
@@ -253,7 +274,7 @@ def test_branches_that_no_member_takes_are_not_printed(gpu):
     whole, some = program_of(ls.DeepMode), cuda.prepared(gpu, pose(flow, t, 0.1), ("a",)).program
     assert len(some.used()) < len(whole.used()) / 2
     for values in (np.array([0.0, 2.0]), np.array([-0.0, 1.0]), rng.normal(size=9), np.array([1.0, np.nan])):
-        found, exact = cuda._range(values.view(DeviceArray)), range_of(values)
+        found, exact = cuda._ranges(gpu, {"x": values.view(DeviceArray)})["x"], range_of(values)
         assert found.low <= exact.low
         assert found.high >= exact.high
         assert found.nan >= exact.nan
@@ -265,15 +286,15 @@ def test_branches_that_no_member_takes_are_not_printed(gpu):
 
 @needs_compiler
 def test_a_dropped_where_is_seen(gpu, monkeypatch):
-    monkeypatch.setitem(cuda_source._FORM, "where", "{1}")
+    monkeypatch.setitem(cuda_statements._FORM, "where", "{1}")
     assert not formulas_bits()
 
 
 @needs_compiler
 def test_a_wrong_literal_is_seen(gpu, monkeypatch):
-    real = cuda_source._literal
+    real = cuda_statements._literal
     # one bit in the last place of one constant
-    monkeypatch.setattr(cuda_source, "_literal", lambda v: real(np.nextafter(v, 9).item() if v == 2.0 else v))
+    monkeypatch.setattr(cuda_statements, "_literal", lambda v: real(np.nextafter(v, 9).item() if v == 1.0 else v))
     assert not formulas_bits()
 
 
@@ -286,10 +307,57 @@ def test_a_missing_restriction_of_contraction_is_seen(gpu, monkeypatch):
 
 @needs_compiler
 def test_a_step_hoisted_out_of_the_loop_over_times_does_not_compile(monkeypatch):
-    right = Program.depends
-    monkeypatch.setattr(Program, "depends", lambda self, names: [False] * len(right(self, names)))
+    plan = by_member(program_of(ls.BalancedMode))
+    wrong = plan._replace(member=sorted(plan.member + plan.full[:2]), full=plan.full[2:])
     with pytest.raises(SyntaxError, match=r"not declared|undeclared"):
-        compiled(evaluation(program_of(ls.BalancedMode)), "follow")
+        compiled(evaluation(wrong), "follow")
+
+
+@needs_compiler
+def test_a_branch_of_the_wrong_members_is_seen(gpu, monkeypatch):
+    right = cuda_statements._condition
+    turned = {"!": "", "v": "!v"}
+    monkeypatch.setattr(
+        cuda_statements, "_condition", lambda c, names: turned[right(c, names)[0]] + right(c, names)[1:]
+    )
+    assert not formulas_bits()
+
+
+@needs_compiler
+def test_exponentials_that_share_their_reduction_are_within_an_ulp():
+    rng = np.random.default_rng(0)
+    x = np.concatenate(
+        [
+            rng.uniform(-745, 709, 3000),
+            rng.uniform(-3, 3, 9000),
+            rng.choice([-1, 1], 3000) * 10 ** rng.uniform(-20, 1, 3000),
+        ]
+    )
+    for name, found in zip(("exp", "expm1"), both_exponentials(x), strict=True):
+        normal = np.abs(np.asarray(found)) > 1e-300
+        assert functions.worst(name, np.asarray(found)[normal], (x[normal],)) <= 1.0, name
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -800.0, 800.0])
+    for found, right in zip(both_exponentials(special), (np.exp, np.expm1), strict=True):
+        with np.errstate(over="ignore"):
+            exact = right(special)
+        assert np.array_equal(found, exact, equal_nan=True)
+        assert np.array_equal(np.signbit(found), np.signbit(exact))
+
+
+@needs_compiler
+@pytest.mark.parametrize(("right", "wrong"), [("part + t", "r"), ("product - (sum - less)", "0.0")])
+def test_lost_digits_of_exponentials_are_seen(right, wrong, monkeypatch):
+    text = cuda_statements._EXPONENTIALS
+    assert right in text
+    monkeypatch.setattr(cuda_statements, "_EXPONENTIALS", text.replace(right, wrong))
+    cuda_statements.exponentials.cache_clear()
+    x = np.random.default_rng(0).uniform(-1, 1, 3000)
+    errors = [
+        functions.worst(name, np.asarray(found), (x,))
+        for name, found in zip(("exp", "expm1"), both_exponentials(x), strict=True)
+    ]
+    cuda_statements.exponentials.cache_clear()
+    assert not max(errors) <= 1.0
 
 
 # a call

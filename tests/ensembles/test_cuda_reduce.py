@@ -8,6 +8,7 @@ import linsolve as ls
 from linsolve.engines import cuda, cuda_source
 from linsolve.engines.cuda import checked
 from linsolve.engines.cuda_source import TIMES, reduction
+from linsolve.engines.plan import COLUMN, plan_for
 from linsolve.engines.program import Tracer
 from linsolve.ensembles import BlockError, Histogram, cuda_reduce, random_networks
 from linsolve.studies.phases import wishart
@@ -115,8 +116,9 @@ def test_bins_have_their_lower_edges_and_the_last_one_both():
     tracer.program.outputs["x"] = tracer.input("x").index
     values, edges = np.array([-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 2.0, 2.5, -np.inf, np.inf]), np.array([0.0, 1.0, 2.0])
     kept, counts = np.array([0.0, 0.0, np.inf, -np.inf]), np.zeros(4, np.uint64)
-    clock, x, kept, edge, counted = (v.ctypes.data for v in (np.zeros(1), values, kept, edges, counts))
-    compiled(reduction(tracer.program), "reduce")(1, 1, 0, len(values), 1, 1, clock, x, 1, kept, 3, edge, counted)
+    nothing, x, kept, edge, counted = (v.ctypes.data for v in (np.zeros(1), values, kept, edges, counts))
+    run = compiled(reduction(plan_for(tracer.program, (("x", COLUMN),))), "reduce")
+    run(1, 1, 0, len(values), 1, 1, nothing, nothing, x, kept, 3, edge, counted)
     assert counts.tolist() == [2, 2, 4, 2]
 
 
@@ -177,7 +179,7 @@ def test_an_ensemble_on_a_device_is_that_of_its_members(gpu):
 @needs_compiler
 def test_a_tile_larger_than_the_device_is_refused(gpu):
     gpu.limit = 4 * TIMES * cuda_reduce.LANES
-    with pytest.raises(MemoryError, match=r"memory of the device is lacking for tile = 1048576 \(members"):
+    with pytest.raises(MemoryError, match=r"memory of the device is lacking for tile = 4194304 \(members"):
         ls.ensemble(random_networks(10), 10**6, 1.0, device="cuda")
     with pytest.raises(MemoryError, match=r"memory of the device is lacking for t of 50 times and observe of 1 names"):
         ls.ensemble(random_networks(10), 10**6, np.linspace(0.0, 1.0, 50), device="cuda")
