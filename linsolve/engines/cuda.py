@@ -99,7 +99,8 @@ def prepared(xp: Any, problem: Problem, names: tuple[str, ...]) -> Prepared:
 def _early(xp: Any, plan: Plan, one: dict[str, np.ndarray], times: np.ndarray) -> list[Any]:
     """Return the values that are equal for all members, and those that vary with time only, on the device."""
     found = early_values(plan, Grid((times.size, 1, 2), {**one, "t": times}))
-    return [xp.asarray(np.array([found[k] for k in read] or [0.0], dtype=float)) for read in early(plan)]
+    # a kernel takes no empty array
+    return [xp.asarray(np.array([found[k] for k in read] if read else [0.0], dtype=float)) for read in early(plan)]
 
 
 def _ranges(xp: Any, values: dict[str, Any]) -> dict[str, Range]:

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from reduction_cases import compare_with_numpy, compare_with_welford
 
 import linsolve as ls
 from linsolve.engines import cuda
-from linsolve.engines.cuda import checked
-from linsolve.ensembles import Histogram, cuda_reduce, random_networks
+from linsolve.ensembles import Histogram, random_networks
 
 pytestmark = pytest.mark.device
 
@@ -16,47 +16,12 @@ def gpu():
     return cuda.device()
 
 
-def kept(flow, t, start, cuts):
-    gathering = cuda_reduce.Reduction(("a",), len(t))
-    for first, last in zip([0, *cuts], [*cuts, len(start)], strict=True):
-        gathering.absorb(checked(ls.BalancedMode(s=flow.s[first:last]), t, start[first:last]))
-    return gathering.kept.get()
-
-
 def test_members_are_added_in_order_by_welfords_recurrence_to_the_last_bit(gpu):
-    members, t = 2 * cuda_reduce.LANES + 5000, np.linspace(0.0, 3.0, 9)
-    flow, start = ls.BalancedMode(s=np.linspace(0.5, 3.0, members)), np.linspace(1e-3, 0.1, members)
-    whole = kept(flow, t, start, [])
-    assert np.array_equal(whole, kept(flow, t, start, [cuda_reduce.LANES]))
-    values = cuda.evaluate(flow, t, start, "a")["a"].get()
-    mean, spread = np.zeros((2, len(t), cuda_reduce.LANES))
-    for number, first in enumerate(range(0, members, cuda_reduce.LANES), 1):
-        x = values[:, first : first + cuda_reduce.LANES]
-        some = np.s_[:, : x.shape[1]]
-        away = x - mean[some]
-        mean[some] += away * (1 / number)
-        spread[some] += away * (x - mean[some])
-    assert np.array_equal(whole[0, ..., 0], mean)
-    assert np.array_equal(whole[0, ..., 1], spread)
+    compare_with_welford()
 
 
 def test_reductions_are_numpys(gpu):
-    members, t, edges = 40_001, np.array([0.0, 0.3, 0.6, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, np.inf]), np.linspace(0, 2.5, 31)
-    flow = ls.BalancedMode(s=np.linspace(0.5, 3.0, members))
-    plain, gathering = flow(t, 0.1), cuda_reduce.Reduction(("a", "loss"), t.size, edges)
-    gathering.absorb(checked(flow, t, 0.1))
-    found = gathering.results()
-    for name in ("a", "loss"):
-        values = plain[name]
-        np.testing.assert_allclose(found[name, "mean"], values.mean(-1), rtol=1e-14)
-        np.testing.assert_allclose(found[name, "variance"], values.var(-1, ddof=1), rtol=1e-12, atol=1e-30)
-        np.testing.assert_allclose(found[name, "min"], values.min(-1), rtol=1e-14)
-        np.testing.assert_allclose(found[name, "max"], values.max(-1), rtol=1e-14)
-        counts = np.stack([np.histogram(v, edges)[0] for v in values])
-        # a value may be an ulp to the other side of an edge
-        assert np.abs(found[name, "histogram"] - counts).max() <= 1
-        inside = found[name, "histogram"].sum(-1)
-        assert (inside + found[name, "below"] + found[name, "above"] == members).all()
+    compare_with_numpy()
 
 
 @pytest.mark.parametrize("zero_output", [False, True])
