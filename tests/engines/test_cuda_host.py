@@ -269,6 +269,18 @@ def test_steps_equal_for_all_members_are_computed_on_the_host(gpu):
 
 
 @needs_compiler
+@pytest.mark.parametrize("s", [0.0, -0.0, 1.0, -1.0, 1e-300, 5e-324, 1e150])
+def test_parameters_equal_for_all_members_may_have_any_size(gpu, s):
+    start = np.array([0.0, -0.0, 0.1, -0.1, 1.0, 5e-324])
+    for tau in (1e-300, 1.0, 1e300):  # without a warning of NumPy, where steps on the host overflow
+        flow = ls.BalancedMode(s=s, tau=tau)
+        for t in ([0.0, 0.5, np.inf], [1e300]):
+            found = cuda.evaluate(flow, t, start, ["a", "loss"])
+            for name, value in found.items():
+                np.testing.assert_allclose(value, flow(t, start)[name], rtol=1e-13, atol=5e-324)
+
+
+@needs_compiler
 def test_branches_that_no_member_takes_are_not_printed(gpu):
     flow, t, rng = ls.DeepMode(s=[1.0, 2.0], depth=3.0), [0.5, 1.0], np.random.default_rng(0)
     whole, some = program_of(ls.DeepMode), cuda.prepared(gpu, pose(flow, t, 0.1), ("a",)).program
