@@ -16,13 +16,14 @@ from cuda_operations import by_member, compare_operations, pairs, recorded
 from fused_cases import FLOWS, NAMES, TIMES, beyond, drawn
 from host_cuda import DeviceArray, compiled, needs_compiler, simulated
 from selection import quick
+from test_fused_ranges import random_program
 
 import linsolve as ls
 from benchmarks.device import functions
 from linsolve.core.query import pose
 from linsolve.engines import cuda, cuda_source, cuda_statements
 from linsolve.engines.cuda_source import evaluation
-from linsolve.engines.plan import COLUMN, plan_for
+from linsolve.engines.plan import COLUMN, TIME, plan_for
 from linsolve.engines.program import Tracer, program_of
 from linsolve.engines.specialize import range_of
 
@@ -323,6 +324,28 @@ def test_a_step_hoisted_out_of_the_loop_over_times_does_not_compile(monkeypatch)
     wrong = plan._replace(member=sorted(plan.member + plan.full[:2]), full=plan.full[2:])
     with pytest.raises(SyntaxError, match=r"not declared|undeclared"):
         compiled(evaluation(wrong), "follow")
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.quick(4)
+def test_branches_of_random_programs_keep_every_bit(seed, monkeypatch):
+    rng = np.random.default_rng([11, seed])
+    program, size = random_program(rng, 80), 500
+    inputs = {name: 10 ** rng.uniform(-2, 2, size) * rng.choice([-1, 1], size) for name in program.inputs}
+    inputs["a"][:5] = [0.0, -0.0, np.inf, -np.inf, np.nan]
+    # every step varies with member and time, so that the host computes none and none is computed once
+    axes = tuple((name, COLUMN | TIME) for name in program.inputs)
+    monkeypatch.setattr(cuda_statements, "_twins", lambda steps, own: {})  # a pair may be divided by a branch
+    found = []
+    for worth in (2, 10**9):
+        monkeypatch.setattr(cuda_statements, "WORTH", worth)
+        outs, nothing = [np.empty(size) for _ in program.outputs], np.zeros(1)
+        given = (nothing, nothing, *inputs.values(), *outs, np.zeros(1, np.int32))
+        source = evaluation(plan_for(program, axes))
+        compiled(source, "follow")(size, 1, size, 1, *(v.ctypes.data for v in given))
+        found.append(b"".join(np.where(np.isnan(v), np.nan, v).tobytes() for v in outs))
+    assert found[0] == found[1]
 
 
 @needs_compiler
