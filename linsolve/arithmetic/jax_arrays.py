@@ -133,6 +133,23 @@ class JaxNamespace:
         """Return `value` with derivative 0."""
         return self._jax.lax.stop_gradient(value)
 
+    @cached_property
+    def rounded(self) -> Any:
+        """The value itself, as an integer in between: the compiler cannot round its product and a later sum as one."""
+        jax, numpy = self._jax, self._numpy
+
+        @jax.custom_jvp
+        def rounded(x: Any) -> Any:
+            whole = numpy.int64 if x.dtype.itemsize == 8 else numpy.int32
+            bits = jax.lax.bitcast_convert_type(x, whole) | numpy.isnan(x)  # unchanged, but not known to be
+            return jax.lax.bitcast_convert_type(bits, x.dtype)
+
+        @rounded.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            return rounded(*primals), tangents[0]
+
+        return rounded
+
     def repeated(self, count: int, step: Any, state: Any) -> Any:
         """Return the arrays `state` after `count` applications of ``state = step(*state)``."""
         return self._jax.lax.fori_loop(0, count, lambda _, held: tuple(step(*held)), tuple(state))

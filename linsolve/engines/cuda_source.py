@@ -129,7 +129,7 @@ def evaluation(plan: Plan) -> str:
     >>> from linsolve.engines.plan import COLUMN, TIME, plan_for
     >>> from linsolve.engines.program import program_of
     >>> plan = plan_for(program_of(BalancedMode), (("s", COLUMN), ("tau", 0), ("start.a", COLUMN), ("t", TIME)))
-    >>> evaluation(plan).count("exp(")
+    >>> evaluation(plan).count("exponentials(v")
     1
     """
     inputs, loads = _inputs(plan)
