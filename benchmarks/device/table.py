@@ -111,7 +111,7 @@ def written(xp: Any, given: Problem, names: tuple[str, ...] = ("a",), jax: bool 
 
 
 def without_jax(xp: Any, given: Problem) -> list[Way]:
-    """Return the evaluations of deep modes; JAX 0.11 ran out of 128 GiB of memory while it compiled their steps."""
+    """Return the evaluations of deep modes without JAX, whose process the system ended on a host of 128 GiB."""
     return written(xp, given, jax=False)
 
 
