@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import linsolve as ls
+from benchmarks.device import if_present, jax_beside_cupy
 from benchmarks.markdown import table
 from linsolve import arithmetic
 from linsolve.engines import cuda
@@ -56,9 +57,7 @@ def rows(who: str, flows: Any = ls.flows.ALL) -> list[tuple[str, float]]:
     """Return each flow with its largest difference from NumPy, at an example of the flow."""
     found = []
     if who == "JAX":
-        import jax  # before the flows, which it then knows
-
-        jax.config.update("jax_enable_x64", True)
+        jax_beside_cupy()  # before the flows, which it then knows
     for cls in flows:
         flow, z0 = cls.example(np.random.default_rng(0))
         found.append((cls.__name__, difference(WAYS[who](flow, z0), flow(TIMES, z0))))
@@ -67,11 +66,10 @@ def rows(who: str, flows: Any = ls.flows.ALL) -> list[tuple[str, float]]:
 
 def flows() -> str:
     """Return the largest differences of all flows on a GPU from NumPy, or the reason for having none."""
-    try:
-        cuda.device()
-    except (ImportError, OSError) as reason:
-        return f"Not measured: {reason}"
-    by_name = dict(rows("CuPy"))
+    return if_present(lambda _: _table())
+
+
+def _table() -> str:
     jax = dict(rows("JAX")) if importlib.util.find_spec("jax") else {}
-    found = [(name, f"{off:.1e}", f"{jax[name]:.1e}" if jax else "") for name, off in by_name.items()]
+    found = [(name, f"{off:.1e}", f"{jax[name]:.1e}" if jax else "") for name, off in rows("CuPy")]
     return table(("flow", "CuPy", "JAX"), found)

@@ -7,13 +7,14 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from benchmarks.device import if_present
 from benchmarks.markdown import table
 from linsolve.engines import cuda
 from linsolve.engines.cuda_source import evaluation
 from linsolve.engines.plan import COLUMN
 from linsolve.engines.program import Program, Tracer
 
-__all__ = ["STATED", "functions", "rows", "run"]
+__all__ = ["STATED", "functions", "rows", "run", "worst"]
 
 COUNT = 4000  # arguments of each function
 DPS = 40
@@ -88,9 +89,5 @@ def rows(xp: Any) -> list[tuple[str, float, int]]:
 
 def functions() -> str:
     """Return the largest errors of a GPU's elementary functions, or the reason for having none."""
-    try:
-        xp = cuda.device()
-    except (ImportError, OSError) as reason:
-        return f"Not measured: {reason}"
     head = ("function", "largest error, units of the last place", "bound, beyond rounding")
-    return table(head, [(name, f"{error:.2f}", str(stated)) for name, error, stated in rows(xp)])
+    return if_present(lambda xp: table(head, [(name, f"{off:.2f}", str(stated)) for name, off, stated in rows(xp)]))

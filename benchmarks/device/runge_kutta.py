@@ -9,8 +9,8 @@ import numpy as np
 
 from linsolve.core.query import Problem
 from linsolve.engines.cuda import THREADS, column
-from linsolve.engines.cuda_source import PRELUDE
-from linsolve.engines.cuda_statements import exponentials, statements
+from linsolve.engines.cuda_source import prelude
+from linsolve.engines.cuda_statements import statements
 from linsolve.engines.plan import COLUMN, plan_for
 from linsolve.engines.program import traced
 
@@ -57,18 +57,14 @@ def source(flow: type) -> str:
     body = statements(plan_for(program, tuple((name, COLUMN) for name in program.inputs)), loads)
     places = {name: f"in{k}[j]" for k, name in enumerate(program.inputs)}
     lines = [*body.member, *(f"slope[{i}] = {value};" for i, value in enumerate(body.outputs))]
-    return (
-        PRELUDE
-        + exponentials()
-        + _KERNEL.format(
-            body="\n".join(f"  {line}" for line in lines),
-            inputs=" ".join(f"const double* __restrict__ in{k}," for k in range(len(program.inputs))),
-            outputs=", ".join(f"double* __restrict__ out{i}" for i in range(len(starts))),
-            parameters=", ".join(places[name] for name in parameters),
-            state=", ".join(places[name] for name in starts),
-            size=len(starts),
-            stores="\n".join(f"    out{i}[k * count + j] = z[{i}];" for i in range(len(starts))),
-        )
+    return prelude() + _KERNEL.format(
+        body="\n".join(f"  {line}" for line in lines),
+        inputs=" ".join(f"const double* __restrict__ in{k}," for k in range(len(program.inputs))),
+        outputs=", ".join(f"double* __restrict__ out{i}" for i in range(len(starts))),
+        parameters=", ".join(places[name] for name in parameters),
+        state=", ".join(places[name] for name in starts),
+        size=len(starts),
+        stores="\n".join(f"    out{i}[k * count + j] = z[{i}];" for i in range(len(starts))),
     )
 
 

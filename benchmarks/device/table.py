@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import numpy as np
 
 import linsolve as ls
 from benchmarks import workloads
+from benchmarks.device import if_present, jax_beside_cupy
 from benchmarks.device.runge_kutta import runge_kutta
 from benchmarks.markdown import table
 from benchmarks.speed_matrix import networks
@@ -81,10 +81,7 @@ def in_jax(given: Problem, names: tuple[str, ...], kept: Callable[[Any], Any] = 
     """Return the evaluation under JAX on its default device, if JAX is installed; `kept` reduces an observable."""
     if importlib.util.find_spec("jax") is None:
         return []
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leave memory for CuPy
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
+    jax = jax_beside_cupy()
     flow, z0 = on(jax.numpy, given)
 
     @jax.jit
@@ -235,10 +232,10 @@ def rows(xp: Any, title: str, scale: float, copy: float) -> list[tuple[str, ...]
 
 def device(scale: float = 1.0) -> str:
     """Return the table of a GPU, or the reason for having none."""
-    try:
-        xp = cuda.device()
-    except (ImportError, OSError) as reason:
-        return f"Not measured: {reason}"
+    return if_present(partial(_table, scale))
+
+
+def _table(scale: float, xp: Any) -> str:
     runtime, copy = xp.cuda.runtime, copied(xp, max(1 << 16, int(scale * (1 << 28))))
     name = runtime.getDeviceProperties(0)["name"].decode()
     about = f"{name}, CUDA {runtime.runtimeGetVersion()}, driver {runtime.driverGetVersion()}"

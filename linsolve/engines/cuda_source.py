@@ -9,13 +9,13 @@ from __future__ import annotations
 from linsolve.engines.cuda_statements import exponentials, statements
 from linsolve.engines.plan import COLUMN, Plan
 
-__all__ = ["OPTIONS", "PRELUDE", "THREADS", "TIMES", "evaluation", "reduction"]
+__all__ = ["OPTIONS", "THREADS", "TIMES", "evaluation", "prelude", "reduction"]
 
 OPTIONS = ("--std=c++17", "--fmad=false")  # no contraction: rounding as in NumPy
 TIMES = 8  # times held in registers by a thread of a reduction
 THREADS, BLOCKS = 128, 4  # threads of a block, and blocks that share a multiprocessor: 128 registers a thread
 
-PRELUDE = r"""
+_PRELUDE = r"""
 #define INF __longlong_as_double(0x7ff0000000000000LL)
 #define NAN_ __longlong_as_double(0x7ff8000000000000LL)
 typedef long long whole;
@@ -97,6 +97,11 @@ extern "C" __global__ void reduce(
 _COUNT = "if (edges) atomicAdd(&counts[({o} * (whole)times + k) * (edges + 1) + bin({x}, edge, edges)], 1ULL);"
 
 
+def prelude() -> str:
+    """Return the functions that the statements of a program call."""
+    return _PRELUDE + exponentials()
+
+
 def _inputs(plan: Plan) -> tuple[str, dict[str, str]]:
     """Return the declarations of the inputs that vary between members, and the expression that loads each of them."""
     wide = [name for name, axes in plan.inputs if axes & COLUMN]
@@ -140,7 +145,7 @@ def evaluation(plan: Plan) -> str:
     member, time = _indented(made.member, 1), _indented([*made.time, *stores], 2)
     bounds = {"THREADS": THREADS, "BLOCKS": BLOCKS}
     kernel = _EVALUATION.format(inputs=inputs, outputs=outputs, member=member, time=time, **bounds)
-    return PRELUDE + exponentials() + kernel
+    return prelude() + kernel
 
 
 def reduction(plan: Plan) -> str:
@@ -169,4 +174,4 @@ def reduction(plan: Plan) -> str:
     counts = [_COUNT.format(o=o, x=x) for o, x in enumerate(made.outputs)]
     member, time = _indented(made.member, 2), _indented([*made.time, *adds, *counts], 3)
     kernel = _REDUCTION.format(inputs=inputs, outputs=len(made.outputs), TIMES=TIMES, member=member, time=time)
-    return PRELUDE + exponentials() + _MOMENTS + kernel
+    return prelude() + _MOMENTS + kernel

@@ -2,7 +2,7 @@
 
 Steps that do not vary between members are read; steps that do not depend on the time are computed once per member;
 steps that only one branch of a `where` needs are computed by the members that take it. ``exp(x)`` and ``expm1(x)`` of
-the same argument share their reduction: they are a third of the instructions of W1 in ``benchmarks/RESULTS.md``.
+the same argument share their reduction, since instructions bound W1 on a device (GPU in ``benchmarks/RESULTS.md``).
 """
 
 from __future__ import annotations

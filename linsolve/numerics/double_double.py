@@ -54,10 +54,11 @@ def two_prod(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     True
     """
     p = a * b
-    if xp is not np and arithmetic.is_object(xp):
-        return p, xp.zeros_like(p)
-    if arithmetic.is_jax(xp):
-        p = xp.rounded(p)
+    if xp is not np:
+        if arithmetic.is_object(xp):
+            return p, xp.zeros_like(p)
+        if arithmetic.is_jax(xp):
+            p = xp.rounded(p)
     # Veltkamp splitting: the high parts have 26 bits, so that products of parts are exact; requires |a|, |b| < 2^996
     shifted = _SPLIT * a
     a1 = shifted - (shifted - a)

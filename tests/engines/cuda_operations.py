@@ -1,7 +1,9 @@
-"""Every operation of a program on special values, for the tests of the CUDA source."""
+"""Every operation of a program on special values, and every observable, for the tests of the CUDA source."""
 
 import numpy as np
 
+from linsolve import arithmetic
+from linsolve.engines import cuda
 from linsolve.engines.plan import COLUMN, TIME, plan_for
 from linsolve.engines.program import Tracer
 
@@ -45,6 +47,19 @@ def compare_operations(outs, x, y, rtol):
         np.testing.assert_allclose(out, exact, rtol=rtol, atol=0, err_msg=name)
         zero = (exact == 0) & ~np.isin(name, ("minimum", "maximum"))
         assert np.array_equal(np.signbit(out[zero]), np.signbit(exact[zero])) or name == "sign", name
+
+
+def compare_observables(cls, ulps):
+    """Compare every observable of a kernel with NumPy's, in units of the last place of the largest entry."""
+    flow, z0 = cls.example(np.random.default_rng(0))
+    t = np.array([0.0, 0.1, 0.5, 2.0, np.inf])
+    plain = flow(t, z0)
+    found = cuda.evaluate(flow, t, z0, plain.names)
+    assert list(found) == plain.names
+    for name in plain.names:
+        size = np.max(np.abs(plain[name]))
+        off = np.abs(arithmetic.to_numpy(found[name]) - plain[name])
+        assert np.all(off <= ulps * 2.0**-52 * max(size, 1e-300)), name
 
 
 def by_member(program):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cuda_operations import compare_operations, pairs, recorded
+from cuda_operations import compare_observables, compare_operations, pairs, recorded
 from fused_cases import FLOWS, NAMES, TIMES, beyond, drawn
 
 import linsolve as ls
@@ -35,13 +35,7 @@ def test_a_million_inputs_are_within_the_bounds_of_the_compiled_engine(cls, deca
 
 @every_kernel
 def test_every_observable_is_numpys_to_rounding(cls, gpu):
-    flow, z0 = cls.example(np.random.default_rng(0))
-    t = np.array([0.0, 0.1, 0.5, 2.0, np.inf])
-    plain = flow(t, z0)
-    found = cuda.evaluate(flow, t, z0, plain.names)
-    for name, value in on_host(found).items():
-        size = np.max(np.abs(plain[name]))
-        assert np.all(np.abs(value - plain[name]) <= 8 * 2.0**-52 * max(size, 1e-300)), name
+    compare_observables(cls, ulps=8)
 
 
 def test_every_operation_is_numpys(gpu):
@@ -90,7 +84,8 @@ def test_errors_are_named(gpu):
 @every_flow
 def test_array_functions_of_cupy_are_numpys(cls, gpu):
     ((name, off),) = arrays.rows("CuPy", [cls])
-    assert off <= 1e-10, name  # a cube of an imbalance is the difference of large numbers
+    # a cube of an imbalance of 0.08 is the difference of products of order ten
+    assert off <= (1e-10 if cls is ls.WhitenedTwoLayer else 1e-12), name
 
 
 @every_flow
@@ -98,4 +93,4 @@ def test_flows_compiled_by_jax_for_the_device_are_numpys(cls, gpu):
     jax = pytest.importorskip("jax")
     assert jax.default_backend() == "gpu"
     ((name, off),) = arrays.rows("JAX", [cls])
-    assert off <= 1e-10, name
+    assert off <= 1e-12, name

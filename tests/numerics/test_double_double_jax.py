@@ -69,11 +69,8 @@ def test_a_start_next_to_the_antialigned_saddle_keeps_its_digits():
     xp, worst = arithmetic.precise(60), 0.0
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        y, (eta_u, eta_w), x = (
-            rng.choice([-1, 1]) * 10 ** rng.uniform(-1, 1),
-            10 ** rng.uniform(-1, 1, 2),
-            rng.normal(size=2),
-        )
+        y = rng.choice([-1, 1]) * 10 ** rng.uniform(-1, 1)
+        (eta_u, eta_w), x = 10 ** rng.uniform(-1, 1, 2), rng.normal(size=2)
         w = rng.normal(size=(3, 2)) * 10 ** rng.uniform(-3, 1)
         # the two layers are antialigned up to rounding, whose part along the target grows by 1e15 and more
         z0 = ls.TwoLayer.State(-np.sign(y) * (w @ x) / np.linalg.norm(x) * np.sqrt(eta_u / eta_w), w)
