@@ -95,6 +95,10 @@ def integrate(
     An explicit method needs about 10 evaluations per time constant of the fastest mode, even if the solution changes
     slowly. For late times use ``flow(t, z0)``, or an implicit method, ``method="Radau"`` or ``"BDF"``.
 
+    The error of a step is relative to the state at its time. If a state falls by many decades, early errors can remain
+    in entries that depend on invariants of the flow, as Gram matrices of unbalanced layers do: from a start of 1e4
+    times the target, states of `WhitenedTwoLayer` had errors of 3e-8, and 3e-10 with ``rtol=1e-13``.
+
     Examples
     --------
     >>> import numpy as np
