@@ -18,12 +18,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from linsolve import arithmetic
 from linsolve.numerics.double_double import DoubleDouble, two_prod
 from linsolve.numerics.scalar import full_like, integral_of_decay, power, smallest, uniform, unless, where
+from linsolve.systems.two_layer.moderate_rotation import moderate
 
 __all__ = [
     "Rotation",
+    "RotationFixed",
     "RotationStart",
     "forward",
     "roots",
@@ -112,6 +116,38 @@ def unit_for(xp: Any, tiny: Any, like: Any) -> Any:
     """Return the unit: ``2^540`` where the initial weights are `tiny` (below ``2^-50``), else 1."""
     one = full_like(xp, like, 1)
     return one if arithmetic.is_object(xp) else unless(xp, tiny, one, power(xp, 540))
+
+
+class RotationFixed(NamedTuple):
+    """Further quantities of the rotation that do not depend on time.
+
+    Parameters
+    ----------
+    n, m : array, shape batch
+        Roots of ``c + g y + 2 q^2`` and ``c - g y + 2 p^2``, times the unit.
+    kernel : array, shape batch
+        Root of the initial tangent kernel, times the unit.
+    moderate : bool
+        Whether all initial values are `mild` numbers of NumPy in units of 1 and not stationary.
+    rate : float
+        The smallest ``4 c``.
+    """
+
+    n: Any
+    m: Any
+    kernel: Any
+    moderate: bool
+    rate: float
+
+    @classmethod
+    def of(cls, xp: Any, start: RotationStart) -> RotationFixed:
+        """Return the quantities of initial values."""
+        _, (n, m) = forward(xp, start)
+        kernel = xp.sqrt(full_like(xp, start.p, 2)) * xp.hypot(start.p, start.q)
+        if xp is not np:
+            return cls(n, m, kernel, False, 0.0)
+        plain = arithmetic.holds(start.mild & (start.unit == 1) & (start.r0 != 0), everywhere=True)
+        return cls(n, m, kernel, plain, 4 * float(np.min(start.c.hi)))
 
 
 class Rotation(NamedTuple):
@@ -215,7 +251,7 @@ def _root(xp: Any, e: Any, part: Any, falls: Any) -> Any:
     return where(xp, falls, xp.sqrt(rest) * xp.sqrt(e + part), xp.hypot(e, part))
 
 
-def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
+def rotation(xp: Any, t: Any, start: RotationStart, fixed: RotationFixed | None = None) -> Any:
     """Return the rotation at times `t`, negative (down to `blow_up_time`) and infinite included.
 
     Parameters
@@ -224,11 +260,13 @@ def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
     t : array
         Time; its shape broadcasts against the start's.
     start : RotationStart
+    fixed : RotationFixed, optional
+        ``RotationFixed.of(xp, start)``, if it is known.
 
     Returns
     -------
     Rotation
-        Every field within a few rounding errors, relative, for `t >= 0`.
+        Every field within a few rounding errors, relative, for `t >= 0`; a `ModerateRotation` has the same fields.
 
     Examples
     --------
@@ -241,6 +279,9 @@ def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
     >>> (start.p * b.up).round(6).tolist()  # |p|^2 ends at y
     [0.5, 1.0]
     """
+    fixed = fixed or RotationFixed.of(xp, start)
+    if fixed.moderate and (found := moderate(t, start, fixed)) is not None:
+        return found
     c, push = start.c.hi, start.g * start.r0
     moved = uniform(xp, (t != 0) & ~still(start))
     t = where(xp, uniform(xp, moved | (start.mild & (t >= 0))), t + full_like(xp, c, 0), 0)
@@ -249,10 +290,11 @@ def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
     e, again = _decay(xp, age, start)
     e = unless(xp, endless, e, 0)
     half_W = unless(xp, endless, integral_of_decay(xp, age, 4 * c))  # W may overflow, its root does not
-    om, (_, (n, m)) = 2 * xp.sqrt(half_W / 2), forward(xp, start)
+    om, n, m = 2 * xp.sqrt(half_W / 2), fixed.n, fixed.m
     simple = start.mild & ~back
     W = 2 * where(xp, start.mild, half_W, 1)
-    ends = [xp.sqrt(e * e + where(xp, start.mild, v, 1) ** 2 * W) for v in (n, m)]
+    finite = [where(xp, start.mild, v, 1) for v in (n, m)]
+    ends = [xp.sqrt(e * e + v * v * W) for v in finite]
     falls_n = falls_m = back
     if arithmetic.holds(back):
         p, q = start.lengths
@@ -263,11 +305,11 @@ def rotation(xp: Any, t: Any, start: RotationStart) -> Rotation:
     if not arithmetic.holds(simple, everywhere=True):
         other = _root(xp, e, n, back & falls_n), _root(xp, e, m, back & falls_m)
         ends = [where(xp, simple, one, two) for one, two in zip(ends, other, strict=True)]
-    return _assemble(xp, start, (e, om, n, m, *ends), back, endless, moved)
+    return _assemble(xp, start, (fixed.kernel, e, om, n, m, *ends), back, endless, moved)
 
 
 def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: Any, moved: Any) -> Rotation:
-    e, om, n, m, root_n, root_d = parts
+    kernel, e, om, n, m, root_n, root_d = parts
     unit = start.unit
     low, high = xp.minimum(root_n, root_d), xp.maximum(root_n, root_d)
     tame, some = low > 0, arithmetic.holds(low > 0, everywhere=True)
@@ -287,7 +329,6 @@ def _assemble(xp: Any, start: RotationStart, parts: tuple, back: Any, endless: A
     # on the stable manifold of the saddle e and low vanish together, with ratio 1
     fade = unless(xp, endless, e / low if some else unless(xp, low == 0, e / safe(low)), 0)
     sign = unless(xp, back, full_like(xp, e, 1), -1)
-    kernel = xp.sqrt(full_like(xp, start.p, 2)) * xp.hypot(start.p, start.q)
     share = (n / safe(root_n)) * (m / safe(root_d))
     left, turned = fade * (kernel * om / high), where(xp, tame, both, 0)
     done = sign * (left * left + share * share)

@@ -19,6 +19,7 @@ from linsolve.numerics.double_double import DoubleDouble, power_of_two, two_prod
 from linsolve.numerics.scalar import full_like, power, unless
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
+    RotationFixed,
     RotationStart,
     rotated_output,
     rotation,
@@ -218,14 +219,15 @@ class TwoLayerOrder(Map):
         p, q = DoubleDouble(xp, z0.P).sqrt() * size, DoubleDouble(xp, z0.Q).sqrt() * size
         return RotationStart.of(p, q, rates * scale, self.y, f0, about=about, unit=unit)
 
-    def begun(self, xp: Any, z0: Any) -> RotationStart:
-        """Return the initial values of the rotation."""
-        return self._start(xp, z0)
+    def begun(self, xp: Any, z0: Any) -> tuple[RotationStart, RotationFixed]:
+        """Return the initial values of the rotation, and further quantities that do not depend on time."""
+        start = self._start(xp, z0)
+        return start, RotationFixed.of(xp, start)
 
-    def shared(self, xp: Any, t: Any, z0: Any, begun: RotationStart | None = None) -> tuple[RotationStart, Rotation]:
+    def shared(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> tuple[RotationStart, Rotation]:
         """Return the initial values of the rotation, and the rotation at times `t`."""
-        start = begun or self._start(xp, z0)
-        return start, rotation(xp, t, start)
+        start, fixed = begun or self.begun(xp, z0)
+        return start, rotation(xp, t, start, fixed)
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return ``(P0 A, Q0/A, R0)``; at ``t = 0`` bitwise equal to the initial state."""

@@ -76,7 +76,7 @@ class TwoRotatedLayers(Map):
             residual=residual,
             ntk=lambda: tangent_kernel(xp, layers.rotation, start.rotation) * (self.pace / self.weight),
             sharpness=lambda: self._sharpness(xp, start, layers.rotation, residual()),
-            alignment=lambda: cosine(xp, layers.u, layers.h, (lengths[0](), lengths[1]())),
+            alignment=lambda: layers.alignment(xp, start),
             **dict(zip(self.norms, lengths, strict=True)),
         )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from linsolve import arithmetic
-from linsolve.numerics.double_double import DoubleDouble, length
+from linsolve.numerics.double_double import DoubleDouble, cosine, length
 from linsolve.numerics.scalar import column, full_like, largest, power, smallest, total, unless, where
 from linsolve.systems.two_layer.hyperbolic_rotation import (
     Rotation,
+    RotationFixed,
     RotationStart,
     rotated_output,
     rotation,
@@ -17,6 +20,8 @@ from linsolve.systems.two_layer.hyperbolic_rotation import (
 )
 
 __all__ = ["Layers", "LayersFixed", "LayersStart", "usable"]
+
+_LOSS = 4  # terms of a sum over the sum, from which on another form may be better
 
 
 class LayersStart(NamedTuple):
@@ -99,22 +104,34 @@ class LayersFixed(NamedTuple):
         ``h`` minus a multiple of ``u``, exactly 0 where the two are parallel.
     length, length_u : array, shape batch
         Lengths of `rest` and ``u``.
+    rotation : RotationFixed
+        Those of the rotation.
     """
 
     side: Any
     rest: Any
     length: Any
     length_u: Any
+    rotation: RotationFixed
 
     @classmethod
     def of(cls, xp: Any, start: LayersStart) -> LayersFixed:
         """Return the quantities of initial layers."""
-        rest = _rest(xp, start.u, start.h)
-        return cls(total(xp, start.p * start.q), rest, length(xp, rest), length(xp, start.u))
+        rest, side = _rest(xp, start.u, start.h), total(xp, start.p * start.q)
+        return cls(side, rest, length(xp, rest), length(xp, start.u), RotationFixed.of(xp, start.rotation))
 
 
 class Layers(NamedTuple):
-    """The layers at times t, of shape t.shape + batch + (d,), and the output, of shape t.shape + batch.
+    """The layers ``u``, ``h`` at times t, of shape t.shape + batch + (d,).
+
+    Parameters
+    ----------
+    rotation : Rotation
+    u, h : array
+    of_output : callable
+        Returns the output and the sum of the magnitudes of its terms, of shape t.shape + batch; evaluated once.
+    turned : (array, array)
+        ``cosh(theta) - 1`` and the coefficient of ``u0`` in h, as columns.
 
     Examples
     --------
@@ -132,33 +149,48 @@ class Layers(NamedTuple):
     rotation: Rotation
     u: Any
     h: Any
-    output: Any
+    of_output: Callable[[], tuple[Any, Any]]
+    turned: tuple[Any, Any]
 
     @classmethod
     def at(cls, xp: Any, t: Any, start: LayersStart, fixed: LayersFixed | None = None) -> Layers:
         """Return the layers at times `t`, norm-wise accurate even where one of them vanishes."""
         fixed = fixed or LayersFixed.of(xp, start)
-        b = rotation(xp, t, start.rotation)
-        h0, (turn_u, turn_h) = start.h.hi, _turns(start, b)
-        size_u, u = _rotated(xp, start, b, (start.u, turn_u * h0), (start.p, -start.q, start.root_u))
-        size_h, h = _rotated(xp, start, b, (h0, turn_h * start.u), (start.p, start.q, start.root_h))
-        f, spread = rotated_output(xp, b, start.rotation)
-        side, rotated_u = fixed.side, u
-        if arithmetic.holds(side > 0):
-            bound, through_h = _through(xp, start, h, fixed, (f, spread), 1)
-            shorter = bound < length(xp, xp.minimum(*size_u))
-            u = xp.where(((side > 0) & shorter)[..., None], through_h, u)
-        if arithmetic.holds(side < 0):
-            bound, through_u = _through(xp, start, rotated_u, fixed, (f, spread), -1)
-            shorter = bound < length(xp, xp.minimum(*size_h))
-            h = xp.where(((side < 0) & shorter)[..., None], through_u, h)
+        b = rotation(xp, t, start.rotation, fixed.rotation)
+        h0, wide, (turn_u, turn_h) = start.h.hi, _widening(start, b), _turns(start, b)
+        size_u, u = _rotated(xp, b, (start.u, wide, turn_u * h0), (start.p, -start.q, start.root_u))
+        size_h, h = _rotated(xp, b, (h0, wide, turn_h * start.u), (start.p, start.q, start.root_h))
+        output, rotated_u = cache(partial(rotated_output, xp, b, start.rotation)), u
+        u = _mended(xp, start, fixed, output, (size_u, u), h, 1)
+        h = _mended(xp, start, fixed, output, (size_h, h), rotated_u, -1)
         moves_u, moves_h = (column(b.moved & (root != 0)) for root in (start.root_h, start.root_u))
-        return cls(b, where_moved(xp, moves_u, u, start.u), where_moved(xp, moves_h, h, h0), f)
+        u, h = where_moved(xp, moves_u, u, start.u), where_moved(xp, moves_h, h, h0)
+        return cls(b, u, h, output, (wide, turn_h))
 
-    def change_of_h(self, xp: Any, start: LayersStart) -> tuple[Any, Any]:
+    @property
+    def output(self) -> Any:
+        """Return the output, shape t.shape + batch."""
+        return self.of_output()[0]
+
+    def alignment(self, xp: Any, start: LayersStart) -> Any:
+        """Return the cosine of the angle between the layers, 0 where one of them is 0.
+
+        It is ``u.h`` over ``hypot(u.h, |u h^T - h u^T|)``, with the second constant, if this loses no digits.
+        """
+        f, spread = self.of_output()
+        rest, size = _rest(xp, start.u, start.h), length(xp, start.u)
+        along = start.u / column(unless(xp, size == 0, size))
+        across = length(xp, rest - along * column(total(xp, rest * along))) * size
+        gamma = unless(xp, start.gamma == 0, start.gamma)
+        whole = xp.hypot(f / gamma, across)
+        good = (2 * whole * xp.abs(gamma) > spread) & (start.gamma != 0)
+        return xp.where(good, f / gamma / unless(xp, whole == 0, whole), cosine(xp, self.u, self.h))
+
+    def change_of_h(self, start: LayersStart) -> tuple[Any, Any]:
         """Return ``h - h0``, valid where the rotation is `tame`, and the sum of the magnitudes of its terms."""
-        own, other = start.h.hi * column(_widening(start, self.rotation)), _turns(start, self.rotation)[1] * start.u
-        return own + other, xp.abs(own) + xp.abs(other)
+        wide, turn = self.turned
+        own, other = start.h.hi * wide, turn * start.u
+        return own + other, abs(own) + abs(other)
 
 
 def _unit(xp: Any, most: Any, gamma: Any) -> Any:
@@ -173,15 +205,15 @@ def half(xp: Any, x: Any) -> Any:
 
 
 def _widening(start: LayersStart, b: Rotation) -> Any:
-    """Return ``cosh(theta) - 1``."""
+    """Return ``cosh(theta) - 1``, as a column."""
     push = start.rotation.g * start.rotation.r0
-    return 2 * (push * b.lift) * (push * b.bend)
+    return column(2 * (push * b.lift) * (push * b.bend))
 
 
 def _turns(start: LayersStart, b: Rotation) -> tuple[Any, Any]:
     """Return the coefficients of ``h0`` in u and of ``u0`` in h: ``sinh(theta)`` times a ratio of roots."""
     twice = start.gamma * start.rotation.r0
-    u, h = (column(-(twice * root * b.lift) * root) for root in (start.root_h, start.root_u))
+    u, h = (column(-(twice * root) * b.lift * root) for root in (start.root_h, start.root_u))
     return u, h
 
 
@@ -202,20 +234,35 @@ def _pick(xp: Any, at: Any, v: Any) -> Any:
     return column(total(xp, where(xp, at, v, 0)))
 
 
-def _rotated(xp: Any, start: LayersStart, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
+def _rotated(xp: Any, b: Rotation, turned: tuple, ends: tuple) -> tuple[Any, Any]:
     """Return, for each hidden unit, the magnitudes of the terms of two forms, and the sum from the smaller terms.
 
     The forms are ``own cosh(theta) + other sinh(theta)`` and ``(p exp(theta) + q exp(-theta))/root``.
     """
-    own, second = turned
+    own, wide, second = turned
     p, q, root = ends
-    first = own + own * column(_widening(start, b))
+    first = own + own * wide
     bound = where(xp, column(b.tame), xp.abs(first) + xp.abs(second), xp.inf)
     frozen = column(root == 0)
     safe = column(unless(xp, root == 0, root))
     up, down = p * column(b.up) / safe, q * column(b.down) / safe
     other = unless(xp, frozen, xp.abs(up) + xp.abs(down), xp.inf)
     return (bound, other), smallest(xp, (bound, first + second), (other, up + down))
+
+
+def _mended(
+    xp: Any, start: LayersStart, fixed: LayersFixed, output: Callable, rotated: tuple, other: Any, sign: int
+) -> Any:
+    """Return a rotated layer, which is computed from the other layer where its sum loses more digits than that."""
+    sizes, v = rotated
+    if not arithmetic.holds(sign * fixed.side > 0):
+        return v
+    most = length(xp, xp.minimum(*sizes))
+    lost = (sign * fixed.side > 0) & (most > _LOSS * length(xp, v))
+    if not arithmetic.holds(lost):
+        return v
+    bound, through = _through(xp, start, other, fixed, output(), sign)
+    return xp.where((lost & (bound < most))[..., None], through, v)
 
 
 def _through(xp: Any, start: LayersStart, v: Any, fixed: LayersFixed, output: tuple, sign: int) -> tuple[Any, Any]:

@@ -139,7 +139,7 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
         """Return the weights; at ``t = 0`` bitwise equal to the initial weights."""
         start, layers = shared or self.shared(xp, t, z0, begun)
         size, e, across = begun[2] if begun else self._row(xp, z0, start)
-        b, (change, bound) = layers.rotation, layers.change_of_h(xp, start)
+        b, (change, bound) = layers.rotation, layers.change_of_h(start)
         grown, whole = change[..., :, None] / size * e, layers.h[..., :, None] / size * e
         terms = xp.abs(z0.w) + bound[..., :, None] / size * xp.abs(e)
         terms = where(xp, column(column(b.tame)), terms, xp.inf)

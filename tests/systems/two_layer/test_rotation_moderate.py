@@ -9,7 +9,8 @@ import pytest
 import linsolve as ls
 from linsolve import arithmetic
 from linsolve.numerics.scalar import integral_of_decay
-from linsolve.systems.two_layer.hyperbolic_rotation import RotationStart
+from linsolve.systems.two_layer import moderate_rotation
+from linsolve.systems.two_layer.hyperbolic_rotation import Rotation, RotationFixed, RotationStart, rotation
 
 EXACT = arithmetic.precise(80)
 mp = mpmath.MPContext()
@@ -113,3 +114,49 @@ def test_the_integral_of_decay_is_right_for_every_rate_and_time():
             continue
         true = mp.sign(a) * -mp.expm1(-abs(mp.mpf(a) * mp.mpf(b))) / abs(mp.mpf(b))
         assert abs(value - true) <= 2.5 * mp.mpf(2) ** -52 * abs(true), (a, b)
+
+
+def without_exceptions(flow, z0, rng):
+    """Return the fields of the rotation whose bits differ between `moderate` and the formula with every branch."""
+    own = flow._with(**{name: v[()] for name, v in flow.parameters().items()})  # numbers, if one network
+    start = own._start(np, type(z0)(*(v[()] for v in z0)))
+    fixed = RotationFixed.of(np, start)
+    assert fixed.moderate
+    shape = (-1,) + (1,) * np.ndim(start.p)
+    times = np.concatenate([[0.0], 10.0 ** rng.uniform(-25, 5, 12), rng.uniform(0, 40, 12)]).reshape(shape)
+    times = times / start.c.hi * rng.uniform(0.5, 1.0, np.shape(start.p))  # a quotient alone returns from the product
+    found = set()
+    for t in (times, *(np.float64(t) for t in times.reshape(-1)[:20])):
+        short, whole = rotation(np, t, start, fixed), rotation(np, t, start, fixed._replace(moderate=False))
+        assert type(short) is not type(whole)
+        for name in Rotation._fields:
+            one, other = np.broadcast_arrays(getattr(short, name), getattr(whole, name))
+            found |= {name} if one.tobytes() != other.tobytes() else set()
+    return found
+
+
+@pytest.mark.parametrize("middle", [0, 20, -20])
+@pytest.mark.quick(2)
+def test_without_exceptions_the_rotation_has_the_same_bits(middle):
+    rng = np.random.default_rng(abs(middle))
+    flow, z0 = networks(rng.integers(-9, 10, (2, 30)) + middle, rng)
+    assert not without_exceptions(flow, z0, rng)
+    for k in range(5):
+        one = {name: v[k] for name, v in flow.parameters().items() if v.ndim}
+        assert not without_exceptions(flow._with(**one), type(z0)(*(v[k] for v in z0)), rng)
+
+
+def test_one_form_of_the_integral_at_all_times_is_rejected(monkeypatch):
+    rng = np.random.default_rng(3)
+    flow, z0 = networks(rng.integers(-9, 10, (2, 30)), rng)
+    monkeypatch.setattr(moderate_rotation, "_SHORT", 0.0)
+    assert "lift" in without_exceptions(flow, z0, rng)
+
+
+def test_a_moderate_rotation_has_no_other_attributes():
+    flow, z0 = networks(np.zeros((2, 1), dtype=int), np.random.default_rng(0))
+    start = flow._start(np, z0)
+    found = rotation(np, np.ones((3, 1)), start)
+    assert type(found) is moderate_rotation.ModerateRotation
+    with pytest.raises(AttributeError, match="unknown"):
+        _ = found.unknown
