@@ -70,7 +70,7 @@ def _bits(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
     for v in values:
         if type(v) is float:
             v = np.float64(v)
-        elif (type(v) is not np.ndarray and type(v) is not np.float64) or v.dtype != _DOUBLE:
+        elif not _comparable(v):
             return None
         size += v.size
         found.append((v.shape, v))
@@ -82,8 +82,8 @@ def begun_from(flow: Any, given: Any, z0: Any, batch: tuple[int, ...]) -> Begun 
 
     It is not kept if `given` by the caller in other numbers than its own, which later calls could not tell from it.
     """
-    bits, last = _bits_of(flow, z0), flow._last.begun
-    if bits is None or _bits_of(flow, given) != bits:
+    bits, last = _bits(_values(flow, z0)), flow._last.begun
+    if bits is None or _bits(_values(flow, given)) != bits:
         return None
     return last if last is not None and last.bits == bits else Begun(bits, z0, batch)
 
@@ -94,10 +94,22 @@ def recalled(flow: Any, given: Any) -> Begun | None:
     Values are compared, not objects: arrays that have been written to since are checked again.
     """
     last = flow._last.begun
-    if last is None or (isinstance(given, tuple) and len(given) != len(last.z0)):
+    if last is None:
         return None
-    return last if _bits_of(flow, given) == last.bits else None
+    values = _values(flow, given)
+    if len(values) != len(last.bits):
+        return None
+    for v, (shape, data) in zip(values, last.bits, strict=True):
+        if type(v) is float:
+            v = np.float64(v)
+        if not _comparable(v) or v.shape != shape or v.tobytes() != data:
+            return None
+    return last
 
 
-def _bits_of(flow: Any, z0: Any) -> tuple[Any, ...] | None:
-    return _bits((*flow.parameters().values(), *(z0 if isinstance(z0, tuple) else (z0,))))
+def _values(flow: Any, z0: Any) -> tuple[Any, ...]:
+    return (*flow.parameters().values(), *(z0 if isinstance(z0, tuple) else (z0,)))
+
+
+def _comparable(v: Any) -> bool:
+    return (type(v) is np.ndarray or type(v) is np.float64) and v.dtype == _DOUBLE

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,32 +147,38 @@ def refuse_overflow(problem: Problem) -> None:
     ) from None
 
 
-@contextmanager
-def heard(problem: Problem) -> Iterator[Callable[[Any], Any]]:
-    """Context manager that yields a function: it returns a state, or raises OverflowError if it is not finite.
+class heard:
+    """Context manager of a function: it returns a state, or raises OverflowError if it is not finite.
 
     An overflow in an intermediate result is harmless if the state is finite. An invalid operation always raises.
     """
-    if problem.xp is not np:
-        with np.errstate(over="ignore"):  # of constants, in single precision
-            yield lambda state: state
-        return
-    raised: set[str] = set()
 
-    def judge(state: Any) -> Any:
+    __slots__ = ("_flags", "_problem", "_raised")
+
+    def __init__(self, problem: Problem) -> None:
+        raised: set[str] = set()
+        self._problem, self._raised = problem, raised
+        if problem.xp is np:  # a function of `self` would be a cycle, which keeps arrays
+            self._flags = np.errstate(over="call", invalid="call", call=lambda kind, _: raised.add(kind))
+        else:
+            self._flags = np.errstate(over="ignore")  # of constants, in single precision
+
+    def __enter__(self) -> Callable[[Any], Any]:
+        self._flags.__enter__()
+        return self._judge
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        self._flags.__exit__(kind, *rest)
+        if kind is not None and issubclass(kind, NotExact) and "invalid value" in self._raised:
+            refuse_overflow(self._problem)
+
+    def _judge(self, state: Any) -> Any:
+        problem, raised = self._problem, self._raised
         if "invalid value" in raised or (raised and not all(np.isfinite(v).all() for v in state)):
             refuse_overflow(problem)
         if not raised and problem.begun is not None:
             problem.begun.keep(problem.flow)
         return state
-
-    with np.errstate(over="call", invalid="call", call=lambda kind, _: raised.add(kind)):
-        try:
-            yield judge
-        except NotExact:
-            if "invalid value" in raised:
-                refuse_overflow(problem)
-            raise
 
 
 _NEAR = 1e-9  # distance of a state at t = inf from the limit, relative to its size
@@ -273,13 +278,14 @@ def closed_form(problem: Problem, clock: Any) -> Any:
     flow, z0, found = _begun(problem)
     if flow.one_number and problem.xp is np and not problem.batch and clock.size == 1:
         clock = np.float64(clock.item())
-    given, begun = (problem.xp, clock, z0), {name: {"begun": found} for name in flow.beginning}
+    begun = {"begun": found}
+    more = begun if "solution" in flow.beginning else {}
     if "solution" not in flow.sharing:
-        return flow.solution(*given, **begun.get("solution", {}))
-    shared = flow.shared(*given, **begun.get("shared", {}))
+        return flow.solution(problem.xp, clock, z0, **more)
+    shared = flow.shared(problem.xp, clock, z0, **begun if "shared" in flow.beginning else {})
     if problem.shared is not None:
         problem.shared[0] = shared
-    return flow.solution(*given, shared, **begun.get("solution", {}))
+    return flow.solution(problem.xp, clock, z0, shared, **more)
 
 
 def _begun(problem: Problem) -> tuple[Any, Any, Any]:
@@ -351,17 +357,17 @@ def refuse_outside_lifetime(problem: Problem, lifetime: tuple[Any, Any] | None =
     """Raise ValueError if a time lies outside the interval of existence, which is evaluated here unless given."""
     if not _readable(problem):
         return
-    if lifetime is None and problem.flow.forward_complete and not arithmetic.to_numpy(problem.t).min() < 0:
+    first, last = bounds(problem.t)
+    if lifetime is None and problem.flow.forward_complete and first >= 0:
         return
     low, high = _life(problem, lifetime)
-    t = arithmetic.to_numpy(problem.t)
     who = type(problem.flow).__name__
-    if t.min() < 0 and -np.inf < low and t.min() <= low:
+    if first < 0 and -np.inf < low and first <= low:
         rule = f"later than {low} (where the solution backward in time ends)" if low else "at least 0 (time)"
         rule += "; use a later time"
-        raise ValueError(f"{who}: t = {t.min()} must be {rule}")
-    if high < np.inf and t.max() >= high:
-        raise ValueError(f"{who}: t = {t.max()} must be earlier than {high} (where the solution blows up); stop before")
+        raise ValueError(f"{who}: t = {first} must be {rule}")
+    if high < np.inf and last >= high:
+        raise ValueError(f"{who}: t = {last} must be earlier than {high} (where the solution blows up); stop before")
 
 
 def _life(problem: Problem, lifetime: tuple[Any, Any] | None) -> tuple[float, float]:
@@ -381,10 +387,9 @@ def spread(problem: Problem, state: Any) -> Any:
     lead = tuple(problem.t.shape) + problem.batch
     fields = []
     for name, value in zip(state._fields, state, strict=True):
-        own = problem.flow.axes[name]
-        tail = tuple(value.shape[value.ndim - len(own) :]) if own else ()
-        shape = lead + tail
-        if tuple(value.shape) == shape:
+        own, given = len(problem.flow.axes[name]), tuple(value.shape)
+        shape = lead + given[len(given) - own :]
+        if given == shape:
             fields.append(value)
         elif problem.xp is np and value.size == math.prod(shape):
             fields.append(np.array(value).reshape(shape))

@@ -27,6 +27,12 @@ def read_only(value: Any) -> Any:
     return value
 
 
+def _protected(t: Any, state: Any, start: Any) -> dict[str, Any]:
+    """Return times, state and start of a trajectory with read-only arrays."""
+    first = None if start is None else start._make(map(read_only, start))
+    return {"t": read_only(t), "state": state._make(map(read_only, state)), "start": first}
+
+
 class Deferred(MutableMapping[str, Any]):
     """Values by name, each evaluated by a function without arguments at its first access; arrays are read-only.
 
@@ -79,7 +85,7 @@ class Deferred(MutableMapping[str, Any]):
         return found
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False, init=False)
 class Trajectory(Series):
     """States of a flow at given times; ``traj["loss"]``, ``traj["u"]``, ``traj["ntk"]`` are evaluated by name.
 
@@ -122,18 +128,22 @@ class Trajectory(Series):
     shared: Any = None
     given: Mapping[str, Any] | None = None
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        flow: Any,
+        t: Any,
+        state: Any,
+        route: str,
+        start: Any = None,
+        shared: Any = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
         register_trajectory(type(self))
-        if not (hasattr(self.flow, "declared") and hasattr(self.state, "_fields") and hasattr(self.t, "shape")):
-            given = ", ".join(f"{name} = {shown(getattr(self, name))}" for name in ("flow", "t", "state"))
-            raise TypeError(f"Trajectory: {given} must be a flow, an array and a State; call flow(t, z0) to make one")
-        self._protect()
-
-    def _protect(self) -> None:
-        for name, z in (("state", self.state), ("start", self.start)):
-            if z is not None:
-                object.__setattr__(self, name, type(z)(*map(read_only, z)))
-        object.__setattr__(self, "t", read_only(self.t))
+        if not (hasattr(flow, "declared") and hasattr(state, "_fields") and hasattr(t, "shape")):
+            wrong = f"flow = {shown(flow)}, t = {shown(t)}, state = {shown(state)}"
+            raise TypeError(f"Trajectory: {wrong} must be a flow, an array and a State; call flow(t, z0) to make one")
+        # in one step, since the methods of a frozen class set each field in a call of its own
+        vars(self).update(flow=flow, route=route, shared=shared, given=given, **_protected(t, state, start))
 
     @property
     def names(self) -> list[str]:
@@ -192,8 +202,7 @@ class Trajectory(Series):
         return {name: value for name, value in self.__dict__.items() if name not in ("shared", "_along", "_invariants")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, shared=None)
-        self._protect()
+        vars(self).update(state, shared=None, **_protected(state["t"], state["state"], state["start"]))
 
     def _observed(self, name: str) -> Any:
         """Return an observable from its own closed form or from the state, or an invariant."""

@@ -141,7 +141,7 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     chosen = _engine(problem, engine, None, ENOUGH)
     if threads is not None:
         checked_threads(threads)
-    where = _checked_out(problem, _by_field(problem, out), fields)
+    where = _checked_out(problem, _by_field(problem, out), fields) if out is not None else {}
     if chosen not in ("plain", OWN):
         found = computed(problem, chosen, None, where, threads)
         return type(problem.z0)(*(found[name] for name in fields))
@@ -150,10 +150,10 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     flow, t = problem.flow, clock(problem.xp, problem.t, len(problem.batch))
     found = flow.compiled_solution(t, problem.z0) if chosen == OWN else closed_form(problem, t)
     # the floating-point flags do not report every nan
-    if problem.xp is np and any(v != v if type(v) is np.float64 else np.isnan(v).any() for v in found):
+    if problem.xp is np and any(v != v if type(v) is np.float64 else np.count_nonzero(np.isnan(v)) for v in found):
         refuse_overflow(problem)
     state = spread(problem, found)
-    return type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))
+    return state if not where else type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))
 
 
 def shape_of(problem: Problem) -> tuple[int, ...]:

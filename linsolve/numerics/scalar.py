@@ -68,9 +68,8 @@ def uniform(xp: Any, flags: Any) -> Any:
     """
     if xp is not np or type(flags) is not np.ndarray:
         return flags
-    if np.logical_and.reduce(flags, axis=None):
-        return np.True_
-    return flags if np.logical_or.reduce(flags, axis=None) else np.False_
+    count = np.count_nonzero(flags)
+    return np.True_ if count == flags.size else flags if count else np.False_
 
 
 def unless(xp: Any, flag: Any, x: Any, instead: float = 1) -> Any:

@@ -34,6 +34,8 @@ def rows_times(xp: Any, rows: Any, matrix: Any) -> Any:
     """Return ``row @ matrix`` for every row, shapes ``... + (n,)`` and ``batch + (n, m)``; one product if no batch."""
     if matrix.ndim > 2:
         return (rows[..., None, :] @ matrix)[..., 0, :]
+    if xp is np and rows.ndim == 2:
+        return rows @ matrix
     n, shape = rows.shape[-1], (*rows.shape[:-1], matrix.shape[-1])
     if xp is np:  # the methods take half the time for few numbers
         return (rows.reshape(-1, n) @ matrix).reshape(shape)
@@ -84,7 +86,7 @@ class Spectrum(NamedTuple):
 
     def vector(self, xp: Any, c: Any) -> Any:
         """Return ``V c``, shape ``... + (n,)``."""
-        return rows_times(xp, c, xp.matrix_transpose(self.vectors))
+        return rows_times(xp, c, self.vectors.mT if xp is np else xp.matrix_transpose(self.vectors))
 
     def null_part(self, xp: Any, v: Any) -> Any:
         """Return the projection of `v` on the null space, which is independent of the basis of the null space."""

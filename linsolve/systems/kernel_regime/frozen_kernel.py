@@ -12,6 +12,7 @@ from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.parameters import parameter
 from linsolve.numerics.double_double import length, power_of_two
+from linsolve.numerics.scalar import uniform
 from linsolve.numerics.spectrum import Spectrum, exponents, rows_times, traced_decay
 from linsolve.systems.kernel_regime.descent import KernelDescent, linear_model
 from linsolve.systems.kernel_regime.kernel_matrix import Memo, refuse_negative, symmetric
@@ -177,28 +178,38 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         return exponents(xp, spectrum.values, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
     def begun(self, xp: Any, z0: Any) -> Any:
-        """Return the residual at time 0 by eigenvector, its scaled squares, their scale, ``|y|`` and ``|f0|``."""
+        """Return the residual at time 0 by eigenvector, its scaled squares, and their sum below which a time is late.
+
+        The rounding errors of ``y + left`` and ``f0 - lost`` are proportional to ``|y| + |left|`` and
+        ``|f0| + |lost|``, where ``|lost| >= |f0 - y| - |left|``. So a time is late if ``2 |left|`` is less than
+        ``|f0| - |y| + |f0 - y|``; the sum of the chosen form is at most twice the smaller one.
+        """
         if arithmetic.is_jax(xp):
             return None
         c = self.spectrum(xp).coordinates(xp, z0.f - self.y)
         factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
-        return c, (c * factor[..., None]) ** 2, factor, length(xp, self.y), length(xp, z0.f)
+        squares, size = (c * factor[..., None]) ** 2, length(xp, c)
+        enough = xp.minimum((length(xp, z0.f) - length(xp, self.y) + size) / 2, size * (1 - 2.0**-20))
+        return c, squares, xp.where(enough > 0, enough * factor, xp.zeros_like(enough)) ** 2
 
     def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:
-        """Return the outputs: start plus change, or target plus residual, whichever has the smaller rounding error.
+        """Return the outputs: start plus change, or from late times on target plus residual, see `begun`.
 
         At ``t = 0`` they are bitwise the start.
         """
         if arithmetic.is_jax(xp):
             return self.State(xp.where(t[..., None] == 0, z0.f, self.y + self._left(xp, t, z0)))
-        c, squares, factor, *before = begun or self.begun(xp, z0)
-        x = -exponents(xp, self.spectrum(xp).values, self.eta * t)
-        left, lost = xp.exp(x), xp.expm1(x)
-        # choosing before the product with the eigenvectors saves one product
-        sizes = [xp.sqrt(xp.vecdot(w * w, squares)) / factor for w in (left, lost)]
-        late = (before[0] + sizes[0] < before[1] + sizes[1])[..., None]
-        f = xp.where(late, self.y, z0.f) + self.spectrum(xp).vector(xp, xp.where(late, left, lost) * c)
-        return self.State(xp.where(t[..., None] == 0, z0.f, f))
+        (c, squares, enough), spectrum = begun or self.begun(xp, z0), self.spectrum(xp)
+        x = -exponents(xp, spectrum.values, self.eta * t)
+        left = xp.exp(x)
+        late = uniform(xp, xp.vecdot(left * left, squares) < enough)
+        if type(late) is np.bool_:  # all times, or none
+            f = (self.y if late else z0.f) + spectrum.vector(xp, (left if late else xp.expm1(x)) * c)
+        else:  # choosing before the product with the eigenvectors saves one product
+            chosen = xp.where(late[..., None], left, xp.expm1(x))
+            f = xp.where(late[..., None], self.y, z0.f) + spectrum.vector(xp, chosen * c)
+        moved = uniform(xp, t != 0)
+        return self.State(f if moved is np.True_ else xp.where(moved[..., None], f, z0.f))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return the residual, its energy by mode and the loss, without subtracting y from f."""
