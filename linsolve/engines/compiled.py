@@ -19,11 +19,13 @@ from linsolve.engines.constants import early_values
 from linsolve.engines.loop import INNER, LANES, WORTH, assembly
 from linsolve.engines.plan import Grid, Plan, Tile, plan_of, share_of, tiles
 from linsolve.engines.program import Program
+from linsolve.numerics.threads import workers
 
 __all__ = ["Compiled", "machine_code"]
 
 _LINE, _LARGE = 64, 2**25  # bytes of a cache line, and of arrays too large to stay in the cache
 _TIMES = 32  # least number of times for which the lanes of a vector are times of one member
+_TILES = 8  # number of tiles for each thread
 _LONG = 2**15  # largest number of members of a tile
 _SHARE = 2**23  # least work per thread, in steps x outputs: a millisecond
 _made: dict[tuple, Machine] = {}
@@ -112,8 +114,8 @@ class Compiled:
         times, rows, columns = self.grid.shape
         if times == 1:
             return list(tiles(self.grid.shape, _LONG))
-        # enough tiles for several threads, large because all threads share the interpreter
-        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // 64)
+        # a few tiles for each thread, large because all threads share the interpreter
+        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // (_TILES * workers()))
         return list(tiles(self.grid.shape, max(INNER, min(-(-members // LANES) * LANES, _LONG))))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
