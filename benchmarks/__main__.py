@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import (
@@ -29,6 +30,7 @@ from benchmarks import (
     speed,
     speed_table,
     sweeps,
+    throughput,
     wide,
 )
 from benchmarks.device import arrays, compiler, functions
@@ -131,6 +133,13 @@ def cost_of_small_calls() -> str:
     return table(small_calls.HEAD, small_calls.rows())
 
 
+def least_times() -> str:
+    """Return the least time of a number of W1, W3 and W4, compiled, by its instructions in their measured mix."""
+    if not find_spec("llvmlite"):
+        return "Not measured: the extra [fast] is not installed."
+    return table(throughput.HEAD, throughput.rows())
+
+
 def sweep_cost() -> str:
     """Return time and peak memory of a sweep over 1500 x 1500 networks, each evaluated at its limit."""
     rows = [
@@ -192,6 +201,7 @@ MEASUREMENTS: dict[str, Callable[[], str]] = {
     "ensembles": ensemble_cost,
     "small-calls": cost_of_small_calls,
     "growth": growth_of_cost,
+    "instructions": least_times,
     "sweeps": sweep_cost,
     "speed": speed_of_all,
     "speed-busy": speed_beside_others,

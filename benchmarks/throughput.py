@@ -1,19 +1,20 @@
-"""Least time of a value of W4 by counting: instructions of each branch times their measured cost on this processor.
+"""Least time of W1, W3 and W4 by counting: the instructions of the compiled loop, in their measured mix.
 
-The command is ``python -m benchmarks.throughput``; it needs the extra ``[fast]``. The counts are those of the IR of the
-compiled engine, without loads, stores, branches and moves; the costs are those of independent instructions on vectors
-of eight numbers in one thread.
+The counts are those of the IR, without loads, stores, branches and moves. Each mix is timed as independent instructions
+on vectors of eight numbers in one thread: no order of them is faster. A branch counts with the share of
+the numbers that need it, as if vectors had no other lanes. Writing the output, checks of the input and latency are left
+out.
 """
 
 from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
 from benchmarks import workloads
-from benchmarks.markdown import table
 from linsolve.core.query import pose
 from linsolve.engines.branches import stages
 from linsolve.engines.compiled import machine_code
@@ -22,28 +23,39 @@ from linsolve.engines.instructions import Instructions
 from linsolve.engines.loop import WORTH
 from linsolve.engines.plan import Plan
 from linsolve.engines.vectors import Vectors
+from linsolve.systems.two_layer.order_sums import order_parameters
 
-__all__ = ["bounds", "cost"]
+__all__ = ["HEAD", "rows"]
 
-LANES, CHAINS, REPEATS = 8, 12, 400_000
+LANES, CHAINS, REPEATS = 8, 12, 40_000
 FREE = ("bitcast", "extractelement", "insertelement", "shufflevector", "load", "getelementptr")
-SHOWN = {"fma": "a fused multiply-add", "div": "a division", "sqrt": "a square root"}
+KINDS = "products", "sums and others", "divisions", "square roots"
+HEAD = ("workload", "part", *KINDS, "least time of one", "how many, of a number", "least time of a number")
+Counts = tuple[int, ...]
 
 
-def cost(kind: str) -> float:
-    """Return nanoseconds per number of independent instructions: "fma", "div" or "sqrt"."""
+def least(counts: Counts) -> float:
+    """Return nanoseconds per number of independent instructions of each kind of `KINDS`."""
+    times = max(1, 200 // sum(counts))
+    mix = sorted((j / (n * times), k) for k, n in enumerate(counts) for j in range(n * times))
 
     def write(wide: bool) -> str:
         v = Vectors(LANES, wide)
-        of = {"fma": lambda a: v.fma(a, "%c", "%c"), "div": lambda a: v.op("div", a, "%c")}
+        of = [
+            lambda a: v.fma(a, "%c", "%c"),
+            lambda a: v.op("add", a, "%c"),
+            lambda a: v.op("div", a, "%c"),
+            lambda a: v.unary("sqrt", a),
+        ]
         v.lines += [f"define void @f(ptr %p, i64 %n) {{\nentry:\n  %c = load {v.real}, ptr %p\n  br label %loop\nloop:"]
         v.lines += ["  %k = phi i64 [ 0, %entry ], [ %more, %loop ]"]
-        mark = len(v.lines)
-        found = [of.get(kind, lambda a: v.unary("sqrt", a))(f"%x{j}") for j in range(CHAINS)]
-        v.lines[mark:mark] = [f"  %x{j} = phi {v.real} [ %c, %entry ], [ {a}, %loop ]" for j, a in enumerate(found)]
+        mark, chains = len(v.lines), [f"%x{j}" for j in range(CHAINS)]
+        for j, (_, kind) in enumerate(mix):
+            chains[j % CHAINS] = of[kind](chains[j % CHAINS])
+        v.lines[mark:mark] = [f"  %x{j} = phi {v.real} [ %c, %entry ], [ {a}, %loop ]" for j, a in enumerate(chains)]
         v.lines += ["  %more = add i64 %k, 1", "  %again = icmp slt i64 %more, %n"]
         v.lines += ["  br i1 %again, label %loop, label %end", "end:"]
-        for j, a in enumerate(found):
+        for j, a in enumerate(chains):
             place = v.emit(f"getelementptr i8, ptr %p, i64 {8 * LANES * j}")
             v.lines.append(f"  store {v.real} {a}, ptr {place}, align 8")
         return "\n".join([*v.lines, "  ret void\n}", *v.declared.values(), ""])
@@ -52,48 +64,68 @@ def cost(kind: str) -> float:
     space, call = np.ones(LANES * CHAINS + LANES), ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address)
     start = space.ctypes.data + -space.ctypes.data % (8 * LANES)
     spent = []
-    for _ in range(5):
-        space[:] = 1.0
+    for _ in range(7):
+        space[:] = 0.5
         begin = time.process_time()
         call(start, REPEATS)
         spent.append(time.process_time() - begin)
-    return 1e9 * min(spent) / (REPEATS * CHAINS * LANES)
+    return 1e9 * min(spent) / (REPEATS * LANES * times)
 
 
-def counted(plan: Plan, steps: list[int]) -> dict[str, int]:
-    """Return the numbers of divisions, of square roots and of other instructions of some steps."""
+def counted(plan: Plan, steps: list[int]) -> Counts:
+    """Return the numbers of instructions of some steps, by kind."""
     v = Vectors(LANES, True, True)
     writer = Instructions(plan.program, v)
     writer._begin(lambda k: f"%step{k}")
     writer._steps(steps)
-    found = {"fma": 0, "div": 0, "sqrt": 0}
+    found = [0, 0, 0, 0]
     for line in v.lines:
         text = line.split(" = ", 1)[1]
         if not text.startswith(FREE):
-            found["div" if text.startswith("fdiv") else "sqrt" if ".sqrt." in text else "fma"] += 1
+            products = text.startswith("fmul") or ".fma." in text
+            found[2 if text.startswith("fdiv") else 3 if ".sqrt." in text else 0 if products else 1] += 1
+    return tuple(found)
+
+
+def parts_of(plan: Plan) -> dict[str, Counts]:
+    """Return the counts of the steps of members, of all numbers, and of the short and the long branches."""
+    found = {"member": counted(plan, plan.member)}
+    for stage in stages(plan.program, plan.full, WORTH):
+        long = "head" if len(stage.steps) > 100 else "tail"
+        name = long if stage.when else "every time"
+        own = found.get(name, (0,) * len(KINDS))
+        found[name] = tuple(a + b for a, b in zip(own, counted(plan, stage.steps), strict=True))
     return found
 
 
-def bounds(depth: float, costs: dict[str, float]) -> list[tuple[str, ...]]:
-    """Return the cells of each branch of W4 at one depth: instructions of each kind, and nanoseconds per number."""
-    problem = workloads.deep_modes(depth)
-    flow = problem.flow
-    plan = prepared(pose(flow, problem.t, flow.State(problem.a0)), "compiled", None).plan
-    found: dict[str, dict[str, int]] = {"member": counted(plan, plan.member)}
-    for stage in stages(plan.program, plan.full, WORTH):
-        long = "head" if len(stage.steps) > 100 else "tail"
-        own = found.setdefault(long if stage.when else "every time", dict.fromkeys(costs, 0))
-        for kind, count in counted(plan, stage.steps).items():
-            own[kind] += count
-    rows = []
-    for branch, counts in found.items():
-        least = sum(costs[kind] * count for kind, count in counts.items())
-        rows.append((f"{depth:g}", branch, *(str(counts[kind]) for kind in costs), f"{least:.2g} ns"))
-    return rows
+def shares(problem: workloads.Modes, a: np.ndarray) -> dict[str, float]:
+    """Return the shares of the numbers of deep modes in the head, ``a < 3 s/5``, and in the tail until ``a = s``."""
+    head = a < 3 * problem.s / 5
+    return {"head": float(head.mean()), "tail": float((~head & (a != problem.s)).mean())}
 
 
-if __name__ == "__main__":
-    measured = {kind: cost(kind) for kind in SHOWN}
-    print("; ".join(f"{name}: {measured[kind]:.3f} ns per number" for kind, name in SHOWN.items()))
-    head = ("depth", "branch", "sums, products and others", "divisions", "square roots", "least time per number")
-    print(table(head, [row for depth in workloads.DEPTHS for row in bounds(depth, measured)]))
+def programs(members: int | None = None) -> Iterator[tuple[str, Plan, dict[str, float]]]:
+    """Yield the workloads, of `members` if given, with their plans and the shares of their branches."""
+    for depth in (2.0, *workloads.DEPTHS):
+        given = workloads.modes() if depth == 2 else workloads.deep_modes(depth)
+        problem = given.few(members) if members else given
+        posed = pose(problem.flow, problem.t, problem.flow.State(problem.a0))
+        plan = prepared(posed, "compiled", None).plan
+        if depth == 2:
+            yield "W1", plan, {}
+        else:
+            yield f"W4, L = {depth:g}", plan, shares(problem, problem.flow(problem.t, problem.a0).state.a)
+    nets = workloads.networks()
+    flow, z0 = order_parameters(nets.flow, nets.flow.State(u=nets.u, w=nets.w[..., None]))
+    yield "W3", prepared(pose(flow, nets.t, z0), "compiled", nets.names).plan, {}
+
+
+def rows(members: int | None = None) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each part of each workload, and of their sum."""
+    for name, plan, taken in programs(members):
+        whole = 0.0
+        for part, counts in parts_of(plan).items():
+            one, share = least(counts), 1 / workloads.TIMES if part == "member" else taken.get(part, 1.0)
+            whole += share * one
+            yield name, part, *map(str, counts), f"{one:.2g} ns", f"{share:.2g}", f"{share * one:.2g} ns"
+        yield name, "sum", "", "", "", "", "", "", f"{whole:.2g} ns"

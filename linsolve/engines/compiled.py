@@ -109,13 +109,13 @@ class Compiled:
         self.inputs = [_on_columns(grid.given[self.program.steps[k].data]) for k in self.loop.inputs]
         self._local = threading.local()
 
-    def tiles(self) -> list[Tile]:
-        """Return a division into tiles of moderate size."""
+    def tiles(self, most: int | None = None) -> list[Tile]:
+        """Return a division into at most about `most` tiles of moderate size, by default a few for each thread."""
         times, rows, columns = self.grid.shape
         if times == 1:
             return list(tiles(self.grid.shape, _LONG))
-        # a few tiles for each thread, large because all threads share the interpreter
-        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // (_TILES * workers()))
+        # large tiles, because all threads share the interpreter
+        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // (most or _TILES * workers()))
         return list(tiles(self.grid.shape, max(INNER, min(-(-members // LANES) * LANES, _LONG))))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:

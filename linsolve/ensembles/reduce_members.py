@@ -20,6 +20,7 @@ from linsolve.ensembles.reductions import gatherers, requested
 __all__ = ["reduce"]
 
 _HELD = 2**19  # values per tile, for any number of times and threads
+_SUMS = 32  # largest number of sums, unless tiles would be too large
 _AT_ONCE = 256  # tiles per merge
 
 
@@ -113,7 +114,7 @@ def _add_up(made: Any, kept: dict[str, list[Any]], threads: int | None) -> bool:
     """Sum tiles in machine code without storing values, for the means; return whether all sums are finite."""
     finite = True
     most = max(512, 32 * _HELD // made.grid.shape[0])
-    boxes = made.tiles()
+    boxes = made.tiles(_SUMS)  # as many on every computer, as the sums depend on it
     if boxes[0].shape[1] * boxes[0].shape[2] > most:
         boxes = list(tiles(made.grid.shape, most))
     for k in range(0, len(boxes), _AT_ONCE):

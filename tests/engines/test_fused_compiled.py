@@ -10,8 +10,9 @@ from fused_cases import FLOWS, IN_DOUBLES, NAMES, TIMES, beyond, drawn, through
 from selection import quick
 
 import linsolve as ls
+from linsolve.core.query import pose
 from linsolve.engines.constants import UFUNCS
-from linsolve.engines.evaluate import evaluate
+from linsolve.engines.evaluate import evaluate, prepared
 from linsolve.engines.plan import Grid, Tile
 from linsolve.engines.program import Tracer
 from linsolve.ensembles.reduce_members import reduce
@@ -231,6 +232,20 @@ def test_threads_do_not_change_a_bit_and_reductions_are_those_of_the_stored_ense
     found = [reduce(flow, TIMES, z0, "a", "mean", engine="compiled", threads=k)["a"]["mean"] for k in (1, 3)]
     assert found[0].tobytes() == found[1].tobytes()
     assert found[0] == pytest.approx(stored.mean(-1), rel=1e-12)
+
+
+@pytest.mark.parametrize("processors", [1, 2, 7])
+def test_means_have_the_same_bits_on_any_computer(processors, monkeypatch):
+    monkeypatch.setattr(compiled, "_SHARE", 1)  # so that tiles are many
+    flow, z0 = drawn(ls.BalancedMode, np.random.default_rng(3), (40_000,), 1)
+    found = []
+    for count in (3, processors):
+        monkeypatch.setattr(compiled, "workers", lambda count=count: count)
+        found.append(reduce(flow, TIMES, z0, "a", "mean", engine="compiled")["a"]["mean"])
+    assert found[0].tobytes() == found[1].tobytes()
+    made = prepared(pose(flow, TIMES, z0), "compiled", ("a",))
+    assert len(made.tiles()) == 8 * processors
+    assert len(made.tiles(32)) == 32
 
 
 def test_machine_code_is_made_once():

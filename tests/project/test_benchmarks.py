@@ -27,6 +27,7 @@ from benchmarks import (
     small_calls,
     speed,
     speed_table,
+    throughput,
     workloads,
 )
 from benchmarks.timing import Timing, Watch, Way, interleaved, short, unknown
@@ -312,6 +313,20 @@ def test_exponents_are_those_of_the_sizes_and_are_drawn(tmp_path):
 def test_every_measurement_has_its_place_in_the_results():
     text = (Path(ls.__file__).parents[1] / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     assert [name for name in benchmarks_main.MEASUREMENTS if f"<!-- {name}: begin -->" not in text] == []
+
+
+def test_the_least_times_count_every_kind_of_instruction(monkeypatch):
+    pytest.importorskip("llvmlite")
+    monkeypatch.setattr(throughput, "REPEATS", 100)
+    found = list(throughput.rows(members=2000))
+    assert all(len(row) == len(throughput.HEAD) for row in found)
+    once = next(row for row in found if row[:2] == ("W1", "every time"))
+    products, sums, divisions, roots = map(int, once[2:6])
+    assert 15 <= products <= 40  # a polynomial of ten coefficients, and its argument
+    assert 5 <= sums <= 30
+    assert (divisions, roots) == (1, 0)
+    assert {row[1] for row in found if row[0] == "W4, L = 3"} == {"member", "every time", "tail", "head", "sum"}
+    assert throughput.shares(workloads.deep_modes(3, 2), np.array([[0.0], [np.inf]])) == {"head": 0.5, "tail": 0.5}
 
 
 def test_a_row_of_small_calls_has_a_ratio_for_each_peer():
