@@ -10,7 +10,7 @@ from linsolve.core.integrate import descend, integrate
 from linsolve.core.law import Law
 from linsolve.core.map import Map
 from linsolve.core.parameters import parameter
-from linsolve.core.query import NotExact, evaluate_by, iterate_by
+from linsolve.core.query import NotExact, evaluate_by, iterate_by, observe_by
 from linsolve.core.registry import on_use
 from linsolve.core.series import draw_by
 from linsolve.core.trajectory import Trajectory
@@ -72,6 +72,14 @@ def _evaluate(*query: Any) -> Any:
     return follow(*query)
 
 
+def _observe(*query: Any) -> Any:
+    """Evaluate an observable of a large ensemble; as `_evaluate`."""
+    from linsolve.engines.evaluate import observed
+
+    observe_by(observed)
+    return observed(*query)
+
+
 def _draw(*arguments: Any, **options: Any) -> Any:
     """Draw a trajectory; Matplotlib is imported at the first one."""
     from linsolve.plot import trajectory
@@ -87,6 +95,7 @@ def _iterate(name: str, *query: Any) -> Any:
 
 
 evaluate_by(_evaluate)
+observe_by(_observe)
 iterate_by(_iterate)
 draw_by(_draw)
 

@@ -25,6 +25,8 @@ __all__ = [
     "iterate_by",
     "iterator",
     "library",
+    "observe_by",
+    "observed",
     "pose",
     "posed_again",
     "refuse_inexact",
@@ -69,6 +71,19 @@ _EVALUATORS: list[Callable[..., Any]] = []  # set by the package, since engines 
 def evaluate_by(evaluator: Callable[..., Any]) -> None:
     """Set the function of ``(problem, out, engine, threads)`` that evaluates checked queries."""
     _EVALUATORS[:] = [evaluator]
+
+
+_OBSERVERS: list[Callable[..., Any]] = []  # set by the package
+
+
+def observe_by(observer: Callable[..., Any]) -> None:
+    """Set the function of ``(problem, name)`` that evaluates an observable of a large ensemble, None if it is small."""
+    _OBSERVERS[:] = [observer]
+
+
+def observed(problem: Problem, name: str) -> Any:
+    """Return an observable at a problem's times, nonfinite or not; None if arrays are the fastest way to it."""
+    return _OBSERVERS[0](problem, name)
 
 
 _ITERATORS: list[Callable[..., Any]] = []  # set by the package

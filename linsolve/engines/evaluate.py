@@ -36,6 +36,7 @@ __all__ = [
     "evaluate",
     "follow",
     "observables",
+    "observed",
     "prepared",
     "reevaluate_extremes",
     "shape_of",
@@ -262,11 +263,18 @@ def computed(
     return found
 
 
-def unjudged(problem: Problem, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return observables of a checked query of a `traceable` flow, from "blocks" on this thread, nonfinite or not."""
+def unjudged(problem: Problem, names: tuple[str, ...], threads: int | None = 1) -> dict[str, Any]:
+    """Return observables of a checked query of a `traceable` flow, from "blocks", nonfinite or not."""
     with _quiet():
         made = _made("blocks", _known(type(problem.flow), names), _grid(problem))
-    return _run(made, problem, {}, 1)[0]
+    return _run(made, problem, {}, threads)[0]
+
+
+def observed(problem: Problem, name: str) -> Any:
+    """Return an observable of a checked query from "blocks", nonfinite or not; None for small or other ensembles."""
+    if math.prod(shape_of(problem)) < ENOUGH or not traceable(type(problem.flow), (name,)):
+        return None
+    return unjudged(problem, (name,), None)[name]
 
 
 def _run(

@@ -1,5 +1,7 @@
 """Closed forms in blocks: bit by bit the plain ones, on any grid, in any arrays, on any number of threads."""
 
+import pickle
+
 import numpy as np
 import pytest
 from fused_cases import FLOWS, IN_DOUBLES, NAMES, TIMES, drawn, through
@@ -7,7 +9,7 @@ from fused_cases import FLOWS, IN_DOUBLES, NAMES, TIMES, drawn, through
 import linsolve as ls
 from linsolve.core.query import pose
 from linsolve.engines.blocks import Blocks
-from linsolve.engines.evaluate import evaluate, prepared
+from linsolve.engines.evaluate import evaluate, prepared, traceable
 from linsolve.engines.plan import COLUMN, ROW, TIME, buffers, grid_of, plan_of
 from linsolve.engines.program import Tracer, program_of
 from linsolve.ensembles import Histogram
@@ -311,3 +313,27 @@ def test_constants_of_a_recorded_formula_are_those_of_numpy():
     for name in ("e", "pi", "inf"):
         assert getattr(Tracer, name) == getattr(np, name)
     assert np.isnan(Tracer.nan)
+
+
+@pytest.mark.parametrize("cls", FLOWS)
+def test_observables_of_a_large_trajectory_are_those_of_its_parts(cls):
+    flow, z0 = drawn(cls, np.random.default_rng(6), (2 * 2**16 // len(TIMES) + 3,), 1)
+    whole, at = flow(TIMES, z0), slice(0, 2**15 // len(TIMES))
+    few = {name: v[at] if v.ndim else v for name, v in flow.parameters().items()}
+    part = cls(**few)(TIMES, cls.State(*(v[at] for v in z0)), engine="plain")
+    for name in [name for name in part if name not in part.state._fields]:
+        assert name not in whole._evaluated
+        assert whole[name][:, at].tobytes() == part[name].tobytes(), name
+        assert whole._evaluated[name] is not None or not traceable(cls, (name,))
+        assert np.shares_memory(whole[name], whole[name])  # evaluated once
+    assert whole._evaluated["loss"] is not None
+    again = pickle.loads(pickle.dumps(whole))
+    assert again["loss"].tobytes() == whole["loss"].tobytes()
+    with pytest.raises(KeyError, match="did you mean 'loss'"):
+        _ = whole["los"]
+
+
+def test_an_observable_of_a_large_trajectory_beyond_doubles_is_refused():
+    found = ls.BalancedMode(s=np.full(2**16, 1e160))([0.0, 1e-170], 1e-3)
+    with pytest.raises(OverflowError, match="BalancedMode: loss leaves the range of doubles"):
+        _ = found["loss"]
