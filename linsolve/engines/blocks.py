@@ -24,6 +24,7 @@ __all__ = ["Blocks"]
 MEMBERS = OUTPUTS = 65_536
 _MANY, _FEW_MEMBERS = 32, 2048  # members of a tile if more than _MANY values are kept per member
 _MORE_MEMBERS = 16_384  # the same if most work is per member: the calls of NumPy then cost less than their numbers
+_TILES, _TIMES = 8, 4096  # number of tiles at least, times of a tile at most
 _SHARE = 2**23  # least work per thread, in steps x outputs: some milliseconds, because threads wait for the interpreter
 _WORTH = 60  # least cost of a branch that is evaluated only where it is taken, in additions
 _PICK = 3  # cost of picking a number from an array, in operations on a number
@@ -52,9 +53,10 @@ class Blocks:
 
     def tiles(self) -> list[Tile]:
         """Return a division into tiles, at least one per thread if a tile has enough work."""
-        count = self.grid.shape[1] * self.grid.shape[2]
-        members = max(share_of(self.plan, self.grid, _SHARE), count // 8)
-        return list(tiles(self.grid.shape, min(self.members, members), 4096))
+        times, rows, columns = self.grid.shape
+        parts = max(1, _TILES * _TIMES // times)  # of the members; NumPy is slow on few of them at many times
+        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // min(parts, _TILES))
+        return list(tiles(self.grid.shape, min(self.members, members), _TIMES))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
         """Write the outputs in a tile into arrays of its shape, by name; return whether all of them are finite."""

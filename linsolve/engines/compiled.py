@@ -17,6 +17,7 @@ import numpy as np
 from linsolve.engines.branches import stages
 from linsolve.engines.constants import early_values
 from linsolve.engines.loop import INNER, LANES, WORTH, assembly
+from linsolve.engines.packed import CHUNK
 from linsolve.engines.plan import Grid, Plan, Tile, plan_of, share_of, tiles
 from linsolve.engines.program import Program
 from linsolve.numerics.threads import workers
@@ -110,13 +111,23 @@ class Compiled:
         self._local = threading.local()
 
     def tiles(self, most: int | None = None) -> list[Tile]:
-        """Return a division into at most about `most` tiles of moderate size, by default a few for each thread."""
+        """Return a division into tiles of moderate size, by default a few for each thread.
+
+        With `most`, their number is at most about that, and each has all times.
+        """
         times, rows, columns = self.grid.shape
         if times == 1:
             return list(tiles(self.grid.shape, _LONG))
         # large tiles, because all threads share the interpreter
-        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // (most or _TILES * workers()))
-        return list(tiles(self.grid.shape, max(INNER, min(-(-members // LANES) * LANES, _LONG))))
+        wanted = most or _TILES * workers()
+        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // wanted)
+        members = max(INNER, min(-(-members // LANES) * LANES, _LONG))
+        parts = -(-rows * columns // members)
+        if most or parts >= wanted:
+            return list(tiles(self.grid.shape, members))
+        least = _SHARE // (min(members, rows * columns) * (len(self.plan.full) + 1))
+        long = max(times // (wanted // parts), least) // CHUNK * CHUNK
+        return list(tiles(self.grid.shape, members, max(long, CHUNK)))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
         """Write the outputs in a tile into arrays of its shape, by name; return whether all of them are finite."""

@@ -248,6 +248,23 @@ def test_means_have_the_same_bits_on_any_computer(processors, monkeypatch):
     assert len(made.tiles(32)) == 32
 
 
+@pytest.mark.parametrize("cls", FLOWS)
+def test_few_members_at_many_times_are_divided_by_times(cls, monkeypatch):
+    flow, z0 = drawn(cls, np.random.default_rng(5), (5,), 1)
+    t, name = np.linspace(0.0, 4.0, 1001), NAMES[cls][0]
+    whole = evaluate(flow, t, z0, name, engine="compiled")[name]
+    assert len(prepared(pose(flow, t, z0), "compiled", (name,)).tiles()) == 1
+    monkeypatch.setattr(compiled, "_SHARE", 1)
+    monkeypatch.setattr(compiled, "workers", lambda: 3)
+    made = prepared(pose(flow, t, z0), "compiled", (name,))
+    assert [(tile.t0, tile.t1) for tile in made.tiles()] == [(k, min(k + 64, 1001)) for k in range(0, 1001, 64)]
+    assert evaluate(flow, t, z0, name, engine="compiled")[name].tobytes() == whole.tobytes()
+    t = np.linspace(0.0, 4.0, 5 * 4096)
+    few = prepared(pose(flow, t, z0), "blocks", (name,)).tiles()
+    assert len(few) == 5
+    assert all(tile.c1 - tile.c0 == 5 for tile in few)
+
+
 def test_machine_code_is_made_once():
     flow, z0 = drawn(ls.BalancedMode, np.random.default_rng(5), (100,))
     flow(TIMES, z0, engine="compiled")
