@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import comb, factorial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from linsolve import arithmetic
-from linsolve.numerics.scalar import full_like, where
+from linsolve.numerics.scalar import full_like, uniform, where
 from linsolve.systems.mode.growth_begun import Growth
 from linsolve.systems.mode.growth_far import LONGEST
 from linsolve.systems.mode.growth_iteration import Path, fall_of, guess, head_of
@@ -40,6 +42,7 @@ def deep_growth(
     `deep_growth_time`, is inverted without iteration. In the tail the distance to the fixed point is a polynomial of
     its value without saturation. In the head, and where `a` falls toward 0, a polynomial guess is followed by one step
     of sixth order in ``l = log|a/a0|``, which does not saturate. The polynomials depend on the depth, see `tables_of`.
+    At infinite depth the time is a logarithm beside `e`, so that neither `l` nor a series is needed in doubles.
     Depths below 9/4 use a linear guess and one more step, in ``e = (exp(n l) - 1)/n``. This power of ``a`` would grow
     linearly without saturation; the slope of the time in it lies between 1/2 and 5/2 for every depth and initial value.
     High precision uses further steps in ``e``.
@@ -169,7 +172,26 @@ class _Tail(NamedTuple):
 
 def _grown(xp: Any, time: Any, path: Path, hard: Any) -> Any:
     """Return the factor ``z/z0`` at times of a path."""
-    n, e = path.n, guess(xp, time, path)
+    e, endless = guess(xp, time, path), uniform(xp, path.n == -1)
+    if arithmetic.is_object(xp) or not arithmetic.holds(endless):
+        return _grown_at(xp, time, path, hard, e)
+    if endless is np.True_:
+        return _grown_endless(xp, time, path, e)
+    own = where(xp, endless, e, full_like(xp, e, 0))
+    return where(xp, endless, _grown_endless(xp, time, path, own), _grown_at(xp, time, path, hard, e))
+
+
+def _grown_endless(xp: Any, time: Any, path: Path, e: Any) -> Any:
+    """Return the factor at infinite depth, ``1/(1 - e)``, where the time is ``e - z0 log(1 - e/(1 - z0))``."""
+    factor = 1 / (1 - e)
+    found = e - path.z0 * xp.log1p(-e * (1 / (1 - path.z0)))
+    change = _step(xp, (time - found) * factor, path.n, path.z0 * factor)
+    return factor + factor * _small_expm1(xp, change, path.n)
+
+
+def _grown_at(xp: Any, time: Any, path: Path, hard: Any, e: Any) -> Any:
+    """Return the factor at any depth."""
+    n = path.n
     l = where(xp, n == 0, e, xp.log1p(n * e) * (1 / where(xp, n == 0, full_like(xp, n, 1), n)))  # noqa: E741
     bent = _bent(xp, time, path, l)
     l, e = where(xp, hard, bent, l), where(xp, hard, xp.minimum(linear(xp, bent, n), path.highest), e)  # noqa: E741
