@@ -6,10 +6,8 @@ W3 and W4 in ``benchmarks/RESULTS.md``, blocks and compiled.
 
 from __future__ import annotations
 
-import contextvars
 import math
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,7 +15,7 @@ import numpy as np
 
 from linsolve.core.arguments import integer
 from linsolve.engines.program import BOOLEAN, Program
-from linsolve.numerics.threads import workers
+from linsolve.numerics.threads import shared, workers
 
 __all__ = [
     "COLUMN",
@@ -272,16 +270,8 @@ def _buffers(program: Program, steps: tuple[int, ...], keep: frozenset[int], own
 
 
 def run_tiles(work: Callable[[Tile], Any], tiles: list[Tile], threads: int | None) -> list[Any]:
-    """Return the results of `work` on each tile, in the order of the tiles, from `threads` threads.
-
-    Each thread inherits the caller's context, such as ``numpy.errstate``.
-    """
-    count = min(checked_threads(threads), len(tiles))
-    if count == 1:
-        return [work(tile) for tile in tiles]
-    with ThreadPoolExecutor(count) as pool:
-        contexts = [contextvars.copy_context() for _ in tiles]
-        return list(pool.map(lambda context, tile: context.run(work, tile), contexts, tiles))
+    """Return the results of `work` on each tile, in the order of the tiles, from `threads` threads."""
+    return shared(work, tiles, checked_threads(threads))
 
 
 def checked_threads(threads: int | None) -> int:

@@ -10,7 +10,7 @@ import ctypes
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from linsolve.engines.instructions import Instructions
 from linsolve.engines.plan import checked_threads
 from linsolve.engines.program import Program, Tracer
 from linsolve.engines.vectors import Vectors
+from linsolve.numerics.threads import shared
 
 __all__ = ["Machine", "descent", "recorded", "recursion", "search"]
 
@@ -173,14 +174,12 @@ class Machine:
             blocks = len(state)
             least = max(1, _SHARE // (LANES * max(count, 1)))
             spans = list(_parts(blocks, max(least, -(-blocks // threads))))
-            if len(spans) == 1:
-                self.call(0, blocks, count, *data)
-            else:
-                with ThreadPoolExecutor(len(spans)) as pool:
-                    for span in spans:
-                        pool.submit(self.call, span.start, span.stop, count, *data)
+            shared(partial(self._on, count, data), spans, len(spans))
             for j, name in enumerate(self.state):
                 now[name][part] = state[:, j].reshape(-1)[: part.stop - part.start]
+
+    def _on(self, count: int, data: list[int], blocks: slice) -> None:
+        self.call(blocks.start, blocks.stop, count, *data)
 
 
 def _parts(size: int, most: int) -> Iterator[slice]:

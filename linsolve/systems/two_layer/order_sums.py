@@ -16,7 +16,7 @@ from linsolve.systems.two_layer.two_layer import TwoLayer
 __all__ = ["order_parameters"]
 
 _NUMBERS = {"blocks": 2**17, "compiled": 2**18}  # hidden units per block, to fit into the cache
-_SHARE = {"blocks": 2**19, "compiled": 2**21}  # hidden units above which one more thread is worthwhile
+_SHARE = {"blocks": 2**19, "compiled": 2**19}  # hidden units above which one more thread is worthwhile
 _FAR = 2.0**900  # squares above it, or below its inverse, may have lost digits; 2^60 is a margin for the learning rates
 
 
@@ -36,7 +36,7 @@ def order_parameters(
     engine : str
         "blocks" (NumPy, in blocks that fit the cache) or "compiled" (extra ``[fast]``: 32 partial sums).
     threads : int, optional
-        By default one per processor, or fewer, so that each thread has a millisecond of work. The result does not
+        By default one per processor, or fewer, so that each has about half a millisecond of work. The result does not
         depend on this number.
 
     Returns

@@ -107,7 +107,7 @@ def _by_blocks(t: np.ndarray, start: Start, out: list[np.ndarray]) -> None:
             _block(np, now[some, ...], part, of_some, buffers, [a[some, ...] for a in whole])
 
     groups = list(_groups(np, start, t.shape[0]))
-    shared(fill, groups, len(groups) >= SHARED)
+    shared(fill, groups, None if len(groups) >= SHARED else 1)
 
 
 def _concatenated(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any, Any]:
@@ -143,7 +143,7 @@ def _small(t: np.ndarray, start: Start, out: list[np.ndarray]) -> None:
         fill_small(t[rows, columns], start.of(columns), Buffers(np), [a[rows, columns] for a in out])
 
     corners = list(itertools.product(range(0, t.shape[0], high), range(0, t.shape[1], wide)))
-    shared(fill, corners, len(corners) >= SHARED)
+    shared(fill, corners, None if len(corners) >= SHARED else 1)
 
 
 def _compiled(t: np.ndarray, start: Start, out: list[np.ndarray], n_in: int) -> None:

@@ -75,5 +75,5 @@ def fill(t: np.ndarray, start: tuple[np.ndarray, ...], n_in: int, halved: int, o
 
     pieces = max(1, min(members, 4 * processors(), members * blocks * WIDTH * n * n * r // SHARE))
     parts = list(itertools.pairwise(members * k // pieces for k in range(pieces + 1)))
-    shared(part, parts, len(parts) > 1)
+    shared(part, parts)
     out[3][...] = excess.reshape(members, -1)[:, :count].T
