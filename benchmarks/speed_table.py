@@ -63,7 +63,7 @@ def in_full(timings: list[Timing]) -> str:
         (t.workload, t.who, short(t.seconds), "" if math.isnan(t.error) else f"{t.error:.1e}", t.remark)
         for t in timings
     ]
-    return table(("workload", "who", "time", "error", "remark"), rows)
+    return table(("workload", "method", "time", "error", "remark"), rows)
 
 
 def brief(timings: list[Timing]) -> str:

@@ -1,4 +1,4 @@
-"""linsolve: exact training dynamics of solvable linear networks, proved against simulation."""
+"""linsolve: exact training dynamics of solvable linear networks, checked against simulation."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from linsolve.core.provenance import COMMAND
 __all__ = ["main"]
 
 DESCRIPTION = (
-    "Exact training dynamics of solvable linear networks, proved from the loss and checked against simulation."
+    "Exact training dynamics of solvable linear networks, checked from the loss to the closed form "
+    "and against simulation."
 )
 
 

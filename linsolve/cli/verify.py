@@ -1,4 +1,4 @@
-"""`linsolve verify`: the proof of flows and laws, as a table or as JSON."""
+"""`linsolve verify`: the checks of flows and laws, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from linsolve.cli.list_solved import known
 
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
-HELP = "prove flows from the loss to the closed form, check them against simulation, and prove laws"
+HELP = "check flows from the loss to the closed form and against simulation, and laws by their order or z-scores"
 EXAMPLE = "linsolve verify TwoLayer --seeds 5"
 MOST_SEEDS = 100_000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="prove these flows and laws [all]")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="check these flows and laws [all]")
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="draw this many examples of each flow [1]")
     parser.add_argument("--dps", type=int, default=50, help="set the decimal digits of the exact checks [50]")
     form = parser.add_mutually_exclusive_group()
@@ -89,7 +89,7 @@ def _as_table(worst: dict[tuple[str, str], Any], seeds: int) -> str:
     for flow in names:
         checks = [check for (owner, _), check in worst.items() if owner == flow]
         failed = [check.name for check in checks if not check.ok]
-        lines.append(f"{flow}: {'NOT PROVED: ' + ', '.join(failed) if failed else 'proved'}")
+        lines.append(f"{flow}: {'FAILED: ' + ', '.join(failed) if failed else 'passed'}")
         for c in checks:
             mark = "ok  " if c.ok else "FAIL"
             lines.append(f"  {mark} {c.name:<14} {c.value:8.1e} <= {c.tolerance:7.0e}  {c.detail}")

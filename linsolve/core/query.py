@@ -49,7 +49,7 @@ class NotExact(ValueError):
     ...     flow(1.0, ls.WhitenedTwoLayer.of(np.diag([0.1, 0.4]), 0.2 * np.eye(2)))  # not balanced
     ... except ls.NotExact as refusal:
     ...     print(str(refusal).split(" = ")[0])
-    WhitenedTwoLayer: distance of the imbalance from two eigenvalues
+    WhitenedTwoLayer: distance of the imbalance from a solvable one
     """
 
 

@@ -101,8 +101,9 @@ _RECORDS = (
         _arxiv("2401.07085"), "arXiv:2401.07085, version dated May 7, 2024",
     ),
     Reference(
-        "atanasov_2022", "misc", ("Atanasov, Alexander", "Bordelon, Blake", "Pehlevan, Cengiz"),
-        "Neural networks as kernel learners: The silent alignment effect", 2022, "Atanasov", _arxiv("2111.00034"),
+        "atanasov_2022", "inproceedings", ("Atanasov, Alexander", "Bordelon, Blake", "Pehlevan, Cengiz"),
+        "Neural networks as kernel learners: The silent alignment effect", 2022, "Atanasov",
+        (("booktitle", "International Conference on Learning Representations"), *_arxiv("2111.00034")),
         "arXiv:2111.00034, version with appendices A to I; its text carries no date",
     ),
     Reference(
@@ -113,10 +114,11 @@ _RECORDS = (
         "arXiv:1906.08034, text dated December 21, 2024 on its first page, appendices A to J",
     ),
     Reference(
-        "ortiz_jimenez_2021", "misc",
+        "ortiz_jimenez_2021", "inproceedings",
         ("Ortiz-Jim{\\'e}nez, Guillermo", "Moosavi-Dezfooli, Seyed-Mohsen", "Frossard, Pascal"),
         "What can linearized neural networks actually say about generalization?", 2021, "Ortiz-Jimenez",
-        _arxiv("2106.06770"), "arXiv:2106.06770, version with appendices A to E; its text carries no date",
+        (("booktitle", _NEURIPS), ("volume", "34"), *_arxiv("2106.06770")),
+        "arXiv:2106.06770, version with appendices A to E; its text carries no date",
     ),
     Reference(
         "seleznova_2023", "inproceedings",
@@ -169,6 +171,17 @@ _RECORDS = (
         "zhang_2025_relu", "article", ("Zhang, Yedi", "Saxe, Andrew", "Latham, Peter E."),
         "When Are Bias-Free ReLU Networks Effectively Linear Networks?", 2025, "Zhang, Saxe and Latham",
         (("journal", "Transactions on Machine Learning Research"), *_arxiv("2406.12615")),
+    ),
+    Reference(
+        "arora_2018", "inproceedings", ("Arora, Sanjeev", "Cohen, Nadav", "Hazan, Elad"),
+        "On the Optimization of Deep Networks: Implicit Acceleration by Overparameterization", 2018,
+        "Arora, Cohen, Hazan",
+        (("booktitle", "International Conference on Machine Learning"), ("volume", "80"), *_arxiv("1802.06509")),
+    ),
+    Reference(
+        "shan_2021", "misc", ("Shan, Haozhe", "Bordelon, Blake"),
+        "A Theory of Neural Tangent Kernel Alignment and Its Influence on Training", 2021, "Shan and Bordelon",
+        _arxiv("2105.14301"),
     ),
     Reference(
         "hu_2022", "inproceedings",

@@ -78,7 +78,9 @@ STATEMENTS: dict[str, tuple[Statement, ...]] = {
         Statement("(2), (3), (12)-(14)", "model kernel that grows in scale", _law("TwoPhaseKernel", "function")),
         Statement("(15), section 2", "regression with the final kernel", _law("KernelRegression", "gap")),
         Statement("(4)", "two layers on white inputs", _flow("WhitenedTwoLayer", 'flow(t, z0)["product"]')),
-        Statement("(5)", "tangent kernel", _flow("WhitenedTwoLayer", 'flow(t, z0)["kernel_alignment"]')),
+        Statement(
+            "(5)", "tangent kernel", _flow("WhitenedTwoLayer", "flow.ntk(np, flow.State(*z0), np.eye(3), np.eye(3))")
+        ),
         Statement("(6), (7), (18), (19)", "kernel in phase I", _law("EarlyAlignment", "kernel")),
         Statement("(8)", "kernel over the whole of training", _law("KernelAlignment", "kernel")),
         Statement("section 3.1.2, (26)", "strength of a balanced network", _flow("BalancedMode", 'flow(t, z0)["a"]')),

@@ -65,7 +65,7 @@ def test_module_runs_as_a_program():
 def test_verify_prints_a_table(capsys):
     assert main(["verify", "BalancedMode", "--seeds", "2", "--dps", "30"]) == 0
     out = lines(capsys.readouterr().out)
-    assert out[0] == "BalancedMode: proved"
+    assert out[0] == "BalancedMode: passed"
     assert any(re.match(r"  ok   residual +\d\.\de-\d+ <=   1e-18  ", line) for line in out)
     assert "2 examples each" in out[-1]
     assert out[-1].endswith("none failed")
@@ -91,7 +91,7 @@ def test_failed_check_is_seen_and_gives_status_1(capsys, monkeypatch, form):
     if form:
         assert json.loads(out)["ok"] is False
     else:
-        assert "NOT PROVED: residual" in out
+        assert "FAILED: residual" in out
         assert "FAIL residual" in out
 
 

@@ -192,7 +192,7 @@ def test_verify_takes_one_name_and_refuses_none():
 def test_nothing_checked_is_nothing_proved():
     report = ls.verify(flow(), 0.1, checks=["limit"])
     assert not report.ok
-    assert str(report) == "Mine: NOT PROVED: no such statement"
+    assert str(report) == "Mine: FAILED: no such statement"
 
 
 CALLS = {
@@ -228,7 +228,7 @@ def test_the_rounding_of_a_start_is_named_where_exact_checks_see_it():
     assert report.failed == ["invariants"]  # which are conserved on the manifold of exact starts
     (note,) = report.notes
     name, size = note.removeprefix("start: ").split(" = ", 1)
-    assert name == "distance of the imbalance from two eigenvalues"
+    assert name == "distance of the imbalance from a solvable one"
     value, of_eps = float(size.split(",")[0]), float(size.split(", ")[1].split(" times 2^-52")[0])
     assert 0 < value < 1e-14
     assert of_eps == pytest.approx(value * 2**52, rel=0.2)

@@ -163,7 +163,7 @@ def test_flows_trajectories_verdicts_proofs_are_tables_in_a_notebook():
         "BalancedMode: closed form, t of shape (2,)": flow([0.0, 1.0], 0.1),
         "NOT EXACT": verdict,
         "Nearest exact case": verdict,
-        "BalancedMode: proved": ls.verify(ls.BalancedMode(s=2.0), 0.1, 20),
+        "BalancedMode: passed": ls.verify(ls.BalancedMode(s=2.0), 0.1, 20),
         "closed form: DeepMode, t of shape (2,)": ls.solve([[[1.0]]], ([[1.0]], [3.0]), [0.0, 1.0]),
     }
     for text, each in shown.items():

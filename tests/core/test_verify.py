@@ -40,7 +40,7 @@ def test_fewer_digits_loosen_the_exact_checks_in_proportion():
 def test_report_reads_as_table_and_as_json():
     flow, z0 = ls.BalancedMode.example(np.random.default_rng(0))
     report = ls.verify(flow, z0, checks=["start", "batch"])
-    assert str(report).splitlines()[0] == "BalancedMode: proved"
+    assert str(report).splitlines()[0] == "BalancedMode: passed"
     assert [check.name for check in report] == ["start", "batch"]
     loaded = json.loads(report.to_json())
     assert loaded["ok"] is True

@@ -383,7 +383,7 @@ def test_the_first_member_that_a_flow_refuses_is_named():
             first[[37, 80]] = np.diag([0.1, 0.4]), np.diag([0.1, 4.0])
         return ls.WhitenedTwoLayer(target=np.eye(2)), ls.WhitenedTwoLayer.of(first, last)
 
-    distance = r"WhitenedTwoLayer: distance of the imbalance from two eigenvalues = 0.779"  # 1 for member 280
+    distance = r"WhitenedTwoLayer: distance of the imbalance from a solvable one = 0.779"  # 1 for member 280
     with pytest.raises(ensembles.BlockError, match=rf"members 200 to 299 failed: NotExact: member 237: {distance}"):
         ls.ensemble(networks, 1000, T, tile=100, rng=0)
     fine = np.diag([0.1, 0.1])

@@ -19,7 +19,7 @@ def test_example_runs_and_prints_what_it_says(block, capsys):
     claims = re.findall(r"#\s*(True)\b", block)
     assert out.count("True") >= len(claims)
     assert "False" not in out
-    assert "NOT PROVED" not in out
+    assert "FAILED" not in out
 
 
 def test_the_lines_on_your_own_network_end_in_a_figure_that_names_the_integrated_route():

@@ -83,7 +83,7 @@ class Report:
 
     def __str__(self) -> str:
         missing = ", ".join(self.failed) or "no such statement"
-        lines = [f"{self.flow}: {'proved' if self.ok else 'NOT PROVED: ' + missing}"]
+        lines = [f"{self.flow}: {'passed' if self.ok else 'FAILED: ' + missing}"]
         for check in self.checks:
             mark = "ok  " if check.ok else "FAIL"
             lines.append(f"  {mark} {check.name:<14} {check.value:8.1e} <= {check.tolerance:7.0e}  {check.detail}")
@@ -155,10 +155,10 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
     try:
         names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
     except TypeError:
-        rule = "must be names of statements (to prove); leave it out for all"
+        rule = "must be names of statements (to check); leave it out for all"
         raise TypeError(f"verify: checks = {shown(checks)} {rule}") from None
     if not names:
-        raise ValueError("verify: checks = [] must name at least one (statements to prove); leave it out for all")
+        raise ValueError("verify: checks = [] must name at least one (statements to check); leave it out for all")
     for name in names:
         choice("verify", "check", name, CHECKS)
     if z0 is None and isinstance(flow, Flow):
@@ -184,7 +184,7 @@ def _notes(case: Case) -> tuple[str, ...]:
     notes = (
         []
         if case.moving
-        else ["start: stationary, so that the flow stays there; also prove it from a start that moves"]
+        else ["start: stationary, so that the flow stays there; also check it from a start that moves"]
     )
     for name, distance in case.exact.conditions(case.xp, case.start).items():
         size = float(np.max(arithmetic.to_numpy(distance)))

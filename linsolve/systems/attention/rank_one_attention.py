@@ -172,7 +172,7 @@ class RankOneAttention(InContext, Flow):
             Initial strengths, shape batch + (d,).
         share : float
             An eigenvector is learned at the first time at which its strength is within ``(1 - share)/c`` of its final
-            value ``1/c``.
+            value ``1/c``; default 0.5.
 
         Returns
         -------

@@ -64,9 +64,8 @@ class GeneralBlocks(Flow):
     Examples
     --------
     >>> import numpy as np, linsolve as ls
-    >>> from linsolve.studies.collapse import GeneralBlocks
     >>> rng = np.random.default_rng(0)
-    >>> flow = GeneralBlocks(np.diag([2.0, 1.0, 0.5, 0.3]), 0.5 * np.eye(4), 0.1 * np.eye(4))
+    >>> flow = ls.collapse.GeneralBlocks(np.diag([2.0, 1.0, 0.5, 0.3]), 0.5 * np.eye(4), 0.1 * np.eye(4))
     >>> start = flow.State(rng.normal(size=(4, 6)), rng.normal(size=(3, 4)), np.zeros(3))
     >>> traj = ls.integrate(flow, [0.0, 1.0, 200.0], start)
     >>> traj["loss"].round(6).tolist()[-1], bool(np.ptp(traj["trace"]) < 1e-8)

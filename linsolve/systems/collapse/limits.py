@@ -65,9 +65,8 @@ def balanced_limit(flow: Any, b: Any) -> Any:
     --------
     >>> import numpy as np
     >>> import linsolve as ls
-    >>> from linsolve.studies.collapse import balanced_limit
     >>> flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=4)
-    >>> end = balanced_limit(flow, [1 / 3, 1 / 3, 1 / 3])
+    >>> end = ls.collapse.balanced_limit(flow, [1 / 3, 1 / 3, 1 / 3])
     >>> bool(flow.loss(np, end) < 1e-12)
     True
     >>> (end.gram_w / end.gram_w[0, 0]).round(6).tolist()  # a simplex
@@ -163,9 +162,8 @@ def aligned_limit(flow: Any, epsilon: Any) -> tuple[np.ndarray, np.ndarray]:
     Examples
     --------
     >>> import linsolve as ls
-    >>> from linsolve.studies.collapse import aligned_limit
     >>> flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=4)
-    >>> classifier, means = aligned_limit(flow, [-0.5, 0.5])
+    >>> classifier, means = ls.collapse.aligned_limit(flow, [-0.5, 0.5])
     >>> classifier.round(4).tolist(), (classifier * means).round(6).tolist()  # the product is 1 in every mode
     ([0.5275, 2.5275], [1.0, 1.0])
     """

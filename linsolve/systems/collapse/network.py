@@ -95,10 +95,9 @@ def follow(
     Examples
     --------
     >>> import linsolve as ls
-    >>> from linsolve.studies.collapse import follow
     >>> flow = ls.NeuralCollapse(kappa_d=2.0, kappa_c=1.0, kappa_n=0.5, classes=3, m=4)
     >>> weights = flow.init(5, scale=0.3, rng=0)
-    >>> simulated = follow(ls.integrate, flow, [0.5], weights)
+    >>> simulated = ls.collapse.follow(ls.integrate, flow, [0.5], weights)
     >>> bool(abs(simulated["loss"] - flow([0.5], flow.of(*weights))["loss"])[0] < 1e-8)
     True
     """

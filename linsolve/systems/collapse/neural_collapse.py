@@ -74,8 +74,8 @@ class NeuralCollapse(BlockFeatures):
     Exact for the following cases, which may differ between the members of a batch, for classes of equal size:
 
     - contrasts, balanced (``E = 0``) or lambda-balanced (``E`` a multiple of the projector on the span of the weights),
-      aligned or not, of any width and rank; one hidden feature; two classes with zero-sum classifier; two eigenvalues
-      of the imbalance, as in `WhitenedTwoLayer`;
+      aligned or not, of any width and rank; one hidden feature; two classes with zero-sum classifier; the
+      imbalances with two eigenvalues that `WhitenedTwoLayer` solves;
     - contrasts whose ``W M``, ``W W^T`` and ``M^T M`` are diagonal in one basis, with any imbalances and vectors of
       hidden units (aligned E with any eigenvalues, for example);
     - the constant direction at rest: mean feature zero, and a bias with ``W^T (C b - 1) = M (C b - 1) = 0`` (then ``c``
@@ -83,11 +83,12 @@ class NeuralCollapse(BlockFeatures):
       feature and ``c`` orthogonal to contrasts of W and M;
     - scatter with ``W D = 0``, ``D^T H1 = 0``; scatter coupled to ``c``, with ``c`` orthogonal to contrasts, mean
       feature zero, ``b = 1/C`` and ``D^T c`` an eigenvector of ``D^T D`` (true for one scattered hidden unit, rank one,
-      lambda-balanced scatter, two eigenvalues). The scatter decays exponentially if ``mu_s c c^T - D D^T`` is positive.
+      lambda-balanced scatter, a solvable imbalance with two eigenvalues). The scatter decays exponentially if
+      ``mu_s c c^T - D D^T`` is positive.
       It decays as ``1/(2 t)`` if this matrix is zero, and otherwise converges to the negative part of this matrix.
 
     For classes of unequal sizes ``m_c``: ``kappa_c = kappa_n``, features of mean zero with any scatter, bias ``m_c/N``,
-    and an imbalance of at most two eigenvalues. Scatter is then learned together with class means, a matrix Riccati
+    and an imbalance that `WhitenedTwoLayer` solves. Scatter is then learned together with class means, a matrix Riccati
     equation with target ``Y - m 1^T/N``. For ``kappa_c > kappa_n`` the features of class averages have C different
     rates, and no closed form is known. ``E`` is taken per N/C samples, and the mean is that of all samples.
 

@@ -63,7 +63,7 @@ class SolvableSets:
             "unevenness of the biases": xp.where(self.constant, self.uneven, none),
             "span of the constant mode": self.constant_mode.excess(xp),
             "coupling of the modes": xp.where(self.decoupled, self.modes.distance, none),
-            "distance of the imbalance from two eigenvalues": xp.where(self.decoupled, none, self.imbalance),
+            "distance of the imbalance from a solvable one": xp.where(self.decoupled, none, self.imbalance),
         }
 
     def _between(self, xp: Any, t: Any) -> tuple[Any, Any, Any]:

@@ -53,7 +53,7 @@ class WhiteFeatures:
             "mean of the features": start.distances(xp, z, self.y)["mean of the features"] + 0 * sums,
             "bias off the class frequencies": norm(xp, (off - even)[..., None]),
             "bias that the classifier sees": bounded_ratio(xp, sums, trace(xp, z.gram_w) + 0 * sums),
-            "distance of the imbalance from two eigenvalues": imbalance(xp, *self.start).distance + 0 * sums,
+            "distance of the imbalance from a solvable one": imbalance(xp, *self.start).distance + 0 * sums,
         }
 
     def at(self, xp: Any, t: Any) -> tuple[Any, Any, Any, Any]:

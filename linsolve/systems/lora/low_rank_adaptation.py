@@ -62,9 +62,9 @@ class LoRA(Flow):
     Notes
     -----
     Exact for: ``B = 0`` and A with orthonormal rows times one number (`init`), any rank; rank one with any A and B; all
-    adapters whose imbalance is zero, a multiple of the identity, or has two eigenvalues; any target, base, scale and
-    ratio. Not for: Gaussian A of rank two or more, whose distance from the class the error states (`simulate`
-    integrates A and B); inputs that are not white; several adapted layers; Adam.
+    adapters whose imbalance is zero, a multiple of the identity, or, at a rank of at least n_in + n_out, has just two
+    nonzero eigenvalues; any target, base, scale and ratio. Not for: Gaussian A of rank two or more, whose distance from
+    the class the error states (`simulate` integrates A and B); inputs that are not white; several adapted layers; Adam.
 
     The order of learning is that of the singular values :math:`s_i` of :math:`S - W_0` (observable `strengths`): from a
     small start direction i is learned at a time of :math:`\tau \ln(1/|A|^2) / (2 c \sqrt\rho\, s_i)` to leading order,

@@ -26,7 +26,7 @@ class NTKFirstStep(RandomNetworks):
         \,\mathcal S_{mk} \mathcal X_{kL}, \qquad
         \mathcal S_{ij} = \tfrac13 \mathcal X_{ij} - \tfrac13 \prod_{k=i}^{j-1} \Bigl(1 - \frac1{n_k}\Bigr),
 
-    independent of ``y``, with the symbols of `linsolve.systems.random_networks.log_moments`; and for neighboring layers
+    independent of ``y``, with the symbols of `linsolve.ntk.log_moments`; and for neighboring layers
 
     .. math:: E f^2 |\delta^{\ell+1}|^2 |x^{\ell-1}|^2
         = |x^0|^4 \sigma_w^2 a^{2L-3} \frac{n_{\ell-1}}{n_0^2} \mathcal X_{1\ell} \mathcal X_{\ell+1, L} .

@@ -109,9 +109,9 @@ def correlations(width: int, depth: int) -> Any:
     ),
     verdict="incorrect",
     reason=(
-        "Consequence of Lemma A.4(2): C is the correlation (29). A second fault is of print: the factor 2 of the mixed "
-        "terms and the products over their own layers are missing, which the proof of Lemma A.5 has. The squares of "
-        "single layers are unaffected"
+        "Consequence of Lemma A.4(2): C is the correlation (29). Separately, by a typographical omission, the factor "
+        "2 of the mixed terms and the products over their own layers are missing; the proof of Lemma A.5 has them. The "
+        "squares of single layers are unaffected"
     ),
     follows="correlation_of_lengths",
     about=MOMENTS,

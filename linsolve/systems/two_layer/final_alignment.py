@@ -52,7 +52,8 @@ class FinalAlignment(Expansion):
     lengths.
 
     Source: Xu and Ziyin (2024), (11) and the statement below (16) on the alignment at the end, which assumes
-    :math:`P \approx Q` and :math:`\sum p_i q_i \approx 0`. For :math:`Q > P` the bound fails.
+    :math:`P \approx Q` and :math:`\sum p_i q_i \approx 0`. For :math:`Q > P` it can fail: with
+    :math:`\sum p_i q_i = 0` it does if :math:`Q/P > K^2 (1/b^2 - 1)`, with the bound b; this is 1.78 for K = 1.
     ``linsolve card FinalAlignment`` lists the published formulas and their verdicts.
 
     Examples

@@ -278,6 +278,11 @@ def growth_implicitly() -> Evidence:
         r"\rho^2 Q}$"
     ),
     latex=r"q_i = q_i(0) \sqrt{\frac{\alpha' \xi'}{1 - \xi'}}",
+    verdict="holds under a condition",
+    reason=(
+        "unless alpha' = 0 or -1, where it reads 0/0 or divides by 0; its limits are "
+        "q_i(0)/sqrt(1 + 4 gamma^2 d rho^2 Q t) and q_i(0)"
+    ),
     setting="rho = |x|; see the record of the length below (4)",
     about=FLOWS,
 )
@@ -322,7 +327,7 @@ def saddle_of_a_start_without_p() -> Evidence:
     verdict="holds under a condition",
     reason=(
         "unless y = Q = 0: there alpha_+ = 0, the characteristic time is infinite and (5) reads 0/0; its limit is the "
-        "form given"
+        "form given. For Q = 0, gamma y < 0, too, alpha_+ = 0, but xi < 1 and (5) is well defined"
     ),
     setting="rho = |x|; see the record of the length below (4)",
     about=FLOWS,

@@ -53,8 +53,9 @@ class WhitenedTwoLayer(Flow):
     -----
     Exact for: balanced weights (:math:`W_2^\top W_2 = W_1 W_1^\top`) of any width, bottlenecks included;
     lambda-balanced weights (:math:`W_2^\top W_2 - W_1 W_1^\top = \lambda I`), lambda of either sign; one hidden unit;
-    one input and one output; imbalances with two eigenvalues :math:`\lambda_1 > 0 > \lambda_2`, the limit of wide
-    random networks; any rank of target and weights. Not for: other imbalances, inputs that are not white, more layers;
+    one input and one output; imbalances with just two nonzero eigenvalues :math:`\lambda_1 > 0 > \lambda_2`, if the
+    width is at least n_in + n_out and :math:`(W_1^\top; W_2)` has full rank (the limit of wide random networks); any
+    rank of target and weights. Not for: other imbalances, inputs that are not white, more layers;
     use `linsolve.integrate`. For other imbalances no closed form is known. With three distinct eigenvalues, no closed
     form is rational in exponentials. The weights themselves include a rotation of hidden units that is not elementary:
     `weights` integrates it numerically. In a bottleneck, numerical integration of the Gram matrices is unreliable: they
@@ -217,7 +218,7 @@ class WhitenedTwoLayer(Flow):
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``."""
-        return {"distance of the imbalance from two eigenvalues": known_imbalance(xp, self._memory, *z0).distance}
+        return {"distance of the imbalance from a solvable one": known_imbalance(xp, self._memory, *z0).distance}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``."""

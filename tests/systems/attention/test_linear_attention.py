@@ -183,7 +183,7 @@ def test_contexts_of_less_than_a_token_are_refused(context):
 
 def test_several_heads_that_are_not_balanced_are_refused():
     rng = np.random.default_rng(0)
-    with pytest.raises(ls.NotExact, match="distance of the imbalance from two eigenvalues"):
+    with pytest.raises(ls.NotExact, match="distance of the imbalance from a solvable one"):
         LinearAttention(6, 2)(1.0, LinearAttention.of(rng.normal(size=3), rng.normal(size=(3, 2, 2))))
 
 

@@ -403,7 +403,7 @@ def test_each_condition_names_what_is_violated_and_how_far():
         "scatter within classes on shared hidden units": (h + 1e-3 * np.eye(5, N), w, b),
         "mean of the features": (h + 1e-3, w, b),
         "bias that classifier or features see": (h, w, b + 1e-3),
-        "distance of the imbalance from two eigenvalues": (h, w + 1e-3 * np.eye(C, 5), b),
+        "distance of the imbalance from a solvable one": (h, w + 1e-3 * np.eye(C, 5), b),
     }
     for name, weights in far.items():
         found = f.conditions(np, f.of(*weights))
