@@ -1,51 +1,53 @@
-"""Lower bounds of time on this machine: filling, reading and adding memory on all cores, and a matrix product."""
+"""Lower bounds of time on this machine: filling, reading and adding memory on all cores, and a matrix product.
+
+Filling and reading use the arrays of the workload and the threads of the package: the rate depends on where an array
+lies in memory, and threads that sleep may wake up on one processor.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from linsolve.numerics.threads import processors
+from linsolve.numerics.threads import processors, shared
 
 __all__ = ["fill", "processors", "product", "read", "triad"]
 
-
-def _shared(work: Callable[[slice], Any], size: int) -> Callable[[], None]:
-    """Return a call that runs `work` on all threads, in blocks that fit the cache."""
-    pool, count = ThreadPoolExecutor(processors()), processors()
-    edges = np.linspace(0, size, count + 1).astype(int)
-
-    def one(k: int) -> None:
-        for low in range(edges[k], edges[k + 1], 2**17):
-            work(slice(low, min(low + 2**17, edges[k + 1])))
-
-    return lambda: [None for _ in pool.map(one, range(count))] and None
+PIECES = 8  # of each thread
 
 
-def fill(size: int) -> Callable[[], None]:
-    """Return a call that fills `size` doubles whose pages were touched before."""
-    out = np.zeros(size)
-    return _shared(lambda part: out[part].fill(1.0), size)
+def _pieces(*arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+    """Return the parts of flat arrays of one size."""
+    count = min(PIECES * processors(), arrays[0].size)
+    return list(zip(*(np.array_split(v.reshape(-1), count) for v in arrays), strict=True))
 
 
-def triad(size: int) -> Callable[[], None]:
+def fill(out: np.ndarray) -> Callable[[], Any]:
+    """Return a call that fills an array whose pages were touched before."""
+    parts = _pieces(out)
+    return lambda: shared(lambda part: part[0].fill(1.0), parts)
+
+
+def triad(size: int) -> Callable[[], Any]:
     """Return a call that computes ``a = b + 3 c`` of `size` doubles."""
-    a, b, c = np.zeros(size), np.ones(size), np.ones(size)
+    parts = _pieces(np.zeros(size), np.ones(size), np.ones(size))
 
-    def work(part: slice) -> None:
-        np.multiply(c[part], 3.0, out=a[part])
-        np.add(a[part], b[part], out=a[part])
+    def work(part: tuple[np.ndarray, ...]) -> None:
+        a, b, c = part
+        for k in range(0, len(a), 2**17):  # fits the cache
+            at = slice(k, k + 2**17)
+            np.multiply(c[at], 3.0, out=a[at])
+            np.add(a[at], b[at], out=a[at])
 
-    return _shared(work, size)
+    return lambda: shared(work, parts)
 
 
-def read(size: int) -> Callable[[], None]:
-    """Return a call that reads `size` doubles once."""
-    given = np.ones(size)
-    return _shared(lambda part: given[part].max(), size)
+def read(*arrays: np.ndarray) -> Callable[[], Any]:
+    """Return a call that reads arrays once."""
+    parts = [part for v in arrays for part in _pieces(v)]
+    return lambda: shared(lambda part: part[0].max(), parts)
 
 
 def product(n: int, rows: int, columns: int) -> Callable[[], None]:

@@ -44,7 +44,7 @@ def followed(problem: workloads.Modes, workload: str) -> list[Way]:
 
     wrong = partial(workloads.error_of_modes, problem)
     found = [Way(workload, who, partial(call, engine), 1, wrong) for who, engine in engines().items()]
-    return [*found, Way(workload, "floor: fill", floors.fill(out.size))]
+    return [*found, Way(workload, "floor: fill", floors.fill(out))]
 
 
 def grown(engine: str) -> float:
@@ -79,22 +79,24 @@ def balanced(small: bool) -> list[Way]:
         *found,
         *(Way("W1, mean over members", who, partial(mean, engine)) for who, engine in has.items()),
         Way("W1", "floor: triad", floors.triad(part), size / part, remark="an eighth, scaled"),
-        Way("W1", "floor: read", floors.read(part), size / part, remark="an eighth, scaled"),
+        Way("W1", "floor: read", floors.read(np.ones(part)), size / part, remark="an eighth, scaled"),
     ]
 
 
 def networks(small: bool) -> list[Way]:
-    """Return W3: observables of networks given by all weights, which are read once, in blocks, on all threads."""
+    """Return W3: observables of networks given by all weights, which are read once, into existing arrays."""
     problem = workloads.networks(3, 20, 8) if small else workloads.networks()
-    given = problem.flow.State(u=problem.u, w=problem.w[..., None])
+    full = problem.flow
+    given = full.State(u=problem.u, w=problem.w[..., None])
+    out = {name: np.zeros((len(problem.t), len(problem.u))) for name in problem.names}
 
     def call(engine: str) -> dict[str, Any]:
-        flow, z0 = order_parameters(problem.flow, given, engine=engine)
-        return evaluate(flow, problem.t, z0, problem.names, engine=engine)
+        flow, z0 = order_parameters(full, given, engine=engine)
+        return evaluate(flow, problem.t, z0, problem.names, out=out, engine=engine)
 
     wrong = partial(workloads.error_of_networks, problem)
     found = [Way("W3", who, partial(call, engine), 1, wrong) for who, engine in engines().items()]
-    return [*found, Way("W3", "floor: read of the weights", floors.read(2 * problem.u.size))]
+    return [*found, Way("W3", "floor: read of the weights", floors.read(problem.u, problem.w))]
 
 
 def deep(depth: float, small: bool) -> list[Way]:

@@ -89,10 +89,10 @@ def counted(plan: Plan, steps: list[int]) -> Counts:
 
 def parts_of(plan: Plan) -> dict[str, Counts]:
     """Return the counts of the steps of members, of all numbers, and of the short and the long branches."""
-    found = {"member": counted(plan, plan.member)}
-    for stage in stages(plan.program, plan.full, WORTH):
-        long = "head" if len(stage.steps) > 100 else "tail"
-        name = long if stage.when else "every time"
+    found, all_stages = {"member": counted(plan, plan.member)}, stages(plan.program, plan.full, WORTH)
+    longest = max(len(stage.steps) for stage in all_stages)
+    for stage in all_stages:
+        name = "every time" if not stage.when else "head" if len(stage.steps) == longest else "tail"
         own = found.get(name, (0,) * len(KINDS))
         found[name] = tuple(a + b for a, b in zip(own, counted(plan, stage.steps), strict=True))
     return found

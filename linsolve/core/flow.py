@@ -253,8 +253,8 @@ class Flow(Parametrized):
             evaluates it in one loop, with elementary functions accurate to 1.05 ulp. The default is "blocks" for large
             NumPy ensembles where it applies, else "plain".
         threads : int, optional
-            Number of threads of "blocks" and "compiled". The default is one per processor in the main thread, and one
-            in other threads.
+            Number of threads of "blocks" and "compiled", at most one per processor. The default is one per processor in
+            the main thread, and one in other threads.
 
         Returns
         -------

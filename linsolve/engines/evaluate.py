@@ -82,7 +82,7 @@ def evaluate(
         "plain" (as in a `Trajectory`), "blocks" (NumPy, bitwise equal) or "compiled" (extra ``[fast]``); by default
         "blocks" if it applies, otherwise "plain".
     threads : int, optional
-        Number of threads of "blocks" and "compiled"; by default one per processor.
+        Number of threads of "blocks" and "compiled", at most and by default one per processor.
 
     Returns
     -------

@@ -7,7 +7,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["processors", "shared", "workers"]
@@ -25,9 +26,20 @@ def workers() -> int:
     return processors() if threading.current_thread() is threading.main_thread() and not _inside.get() else 1
 
 
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Return the helpers, which are started when first needed and kept: starting one takes longer than a small part."""
+    return ThreadPoolExecutor(max(1, processors() - 1), thread_name_prefix="linsolve")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has no threads but its own
+
+
 def shared(work: Callable[[Any], Any], parts: Iterable[Any], threads: int | None = None) -> list[Any]:
     """Return `work(part)` for each part in order, on `threads` threads including the caller's, by default `workers()`.
 
+    Helpers are no more than the other processors, and serve all callers; a caller does the parts that no helper takes.
     Each thread inherits the caller's context, such as ``numpy.errstate``. The parts must not depend on the number of
     threads, so that the result is bitwise identical on any number.
     """
@@ -51,9 +63,12 @@ def shared(work: Callable[[Any], Any], parts: Iterable[Any], threads: int | None
             left.clear()  # the other threads stop
             raise
 
-    with ThreadPoolExecutor(helpers) as pool:  # starting a thread takes longer than a small part: no idle caller
-        asked = [pool.submit(contextvars.copy_context().run, take) for _ in range(helpers)]
+    asked = [_pool().submit(contextvars.copy_context().run, take) for _ in range(helpers)]
+    try:
         contextvars.copy_context().run(take)
-    for each in asked:
+    finally:
+        begun = [each for each in asked if not each.cancel()]  # helpers that another call keeps busy are not needed
+        wait(begun)
+    for each in begun:
         each.result()
     return found

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -76,3 +79,49 @@ def test_parts_inherit_the_rules_of_numpy_for_errors(count):
             assert shared(work, range(4), count) == [np.inf] * 4
         with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
             shared(lambda k: np.float64(k) / np.float64(0.0), range(1, 5), count)
+
+
+def test_helpers_are_kept_and_one_that_is_busy_is_not_waited_for():
+    held, free = threading.Event(), threading.Event()
+    shared(abs, range(8), 2)
+    before = threading.active_count()
+    for _ in range(5):
+        shared(lambda k: time.sleep(0.002), range(8), 2)
+    assert threading.active_count() <= max(before, 1 + threads._pool()._max_workers)
+    # all threads of the pool hold a part of one call; another call works alone
+    most = threads._pool()._max_workers
+    parts, whole = threading.Barrier(most + 1, timeout=60), []
+
+    def hold(_):
+        if parts.wait() == 0:
+            held.set()
+        assert free.wait(60)
+
+    other = threading.Thread(target=lambda: whole.append(shared(hold, range(most + 1), most + 1)))
+    other.start()
+    assert held.wait(60)
+    assert shared(abs, range(-3, 0), 2) == [3, 2, 1]
+    free.set()
+    other.join(60)
+    assert whole == [[None] * (most + 1)]
+
+
+def test_parts_may_share_their_own_parts_among_threads():
+    assert shared(lambda k: sum(shared(abs, range(-k, 0), 3)), range(40), 3) == [k * (k + 1) // 2 for k in range(40)]
+
+
+FORK = """
+import os, threading, time
+from linsolve.numerics.threads import shared
+assert shared(abs, range(-3, 0), 2) == [3, 2, 1]
+child = os.fork()
+found = shared(lambda k: time.sleep(0.01) or threading.get_ident(), range(20), 2)
+assert len(set(found)) == 2
+if child:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_starts_helpers_of_its_own():
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
