@@ -31,7 +31,7 @@ def networks() -> Any:
 
 
 class Following:
-    """Evaluation of a tile without statistics: the floor."""
+    """Evaluation of a tile into arrays, without statistics."""
 
     def __call__(self, tile: int) -> None:
         """Draw and evaluate one tile."""
@@ -48,7 +48,7 @@ class Cost(NamedTuple):
 
 
 def measure(name: str | None, members: int) -> Cost:
-    """Return the cost of an ensemble; of the floor, evaluation alone, if `name` is None."""
+    """Return the cost of an ensemble, or of evaluation into arrays if `name` is None."""
     ls.ensemble(networks(), 2 * TILE, TIMES, reduce=KEPT[name or "mean, variance"], rng=0)  # imports, warm caches
     before, passes = largest() / 2**20, 1
     wall, processor = time.perf_counter(), time.process_time()
@@ -67,16 +67,16 @@ def alone(name: str | None, members: int) -> Cost:
 
 
 def rows() -> list[tuple[str, ...]]:
-    """Return statistics, passes, wall and processor time, ratio to the floor, growth of memory for few and many.
+    """Return statistics, passes, wall and processor time, ratio to evaluation alone, growth of memory for few and many.
 
     The ratio is of processor time of all threads, which other load on the machine affects less than wall time.
     """
     few, many = MEMBERS
-    floor = alone(None, many)
-    found = [("none (evaluation only)", "1", f"{floor.wall:.1f} s", f"{floor.processor:.1f} s", "1", "", "")]
+    only = alone(None, many)
+    found = [("none, evaluation into arrays", "1", f"{only.wall:.1f} s", f"{only.processor:.1f} s", "1", "", "")]
     for name in KEPT:
         cost, less = alone(name, many), alone(name, few)
-        ratio = f"{cost.processor / floor.processor:.2f}"
+        ratio = f"{cost.processor / only.processor:.2f}"
         times = f"{cost.wall:.1f} s", f"{cost.processor:.1f} s"
         found.append((name, str(cost.passes), *times, ratio, f"{less.grown:.0f} MiB", f"{cost.grown:.0f} MiB"))
     return found

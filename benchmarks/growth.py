@@ -91,7 +91,7 @@ def _samples(count: int) -> Callable[[], Any]:
 def _blocks(each: int) -> Callable[[], Any]:
     flow = ls.BlockKernel(diagonal=2.0, within=1.0, between=0.2, sizes=[each] * 10)
     r0 = np.linspace(-1.0, 1.0, 10 * each)
-    return lambda: flow(np.linspace(0.0, 3.0, 16), r0)["loss"]
+    return lambda: flow(np.linspace(0.0, 3.0, 4), r0)["loss"]
 
 
 GROWTHS = (
@@ -102,7 +102,7 @@ GROWTHS = (
     Growth("depth", "DeepMode, 4096 members, 16 times", (4, 16, 64, 256, 1024), _deep, 0, 0),
     Growth("classes", "NeuralCollapse, 4 samples each, 2 times", (8, 16, 32, 64, 128), _classes, 3, 2),
     Growth("samples", "FrozenKernel, 16 times", (64, 128, 256, 512, 1024), _samples, 3, 2),
-    Growth("samples", "BlockKernel, 10 classes, 16 times", (4**4, 4**5, 4**6, 4**7, 4**8), _blocks, 1, 1),
+    Growth("samples of a class", "BlockKernel, 10 classes, 4 times", (4**5, 4**6, 4**7, 4**8, 4**9), _blocks, 1, 1),
 )
 
 
