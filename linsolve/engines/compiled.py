@@ -20,7 +20,7 @@ from linsolve.engines.loop import INNER, LANES, WORTH, assembly
 from linsolve.engines.packed import CHUNK
 from linsolve.engines.plan import Grid, Plan, Tile, plan_of, share_of, tiles
 from linsolve.engines.program import Program
-from linsolve.numerics.threads import workers
+from linsolve.numerics.threads import forkable_lock, workers
 
 __all__ = ["Compiled", "machine_code"]
 
@@ -30,7 +30,7 @@ _TILES = 8  # number of tiles for each thread
 _LONG = 2**15  # largest number of members of a tile
 _SHARE = 2**23  # least work per thread, in steps x outputs: a millisecond
 _made: dict[tuple, Machine] = {}
-_making = threading.Lock()
+_making = forkable_lock()
 
 
 class Machine:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from linsolve.engines.instructions import Instructions
 from linsolve.engines.plan import checked_threads
 from linsolve.engines.program import Program, Tracer
 from linsolve.engines.vectors import Vectors
-from linsolve.numerics.threads import shared
+from linsolve.numerics.threads import forkable_lock, shared
 
 __all__ = ["Machine", "descent", "recorded", "recursion", "search"]
 
@@ -29,7 +28,7 @@ LANES = 4  # members of a block: more are slower, as the numbers of a step leave
 _SHARE = 2**22  # least work of a thread, in members x steps: about 10 ms
 _TILE = 2**14  # members whose numbers are packed at once
 _made: dict[tuple, Machine] = {}
-_making = threading.Lock()
+_making = forkable_lock()
 
 
 def recorded(step: Callable[..., Any], *trees: Any) -> Program:

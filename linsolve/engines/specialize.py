@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from linsolve.engines.interval import OF, UNKNOWN, Range, Truth, hull, largest, 
 from linsolve.engines.plan import Grid
 from linsolve.engines.program import BOOLEAN, Program, Step
 from linsolve.engines.uniform import uniform_conditions
+from linsolve.numerics.threads import forkable_lock
 
 __all__ = [
     "BELOW_ZERO", "MODERATE", "ORDERED", "facts", "range_of", "ranges", "rounded", "specialized", "variant", "without",
@@ -47,7 +47,7 @@ class Argument(NamedTuple):
 
 
 _variants: dict[Program, dict[frozenset[Fact], Program]] = {}
-_choosing = threading.Lock()
+_choosing = forkable_lock()
 
 
 def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program:

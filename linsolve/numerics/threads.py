@@ -7,11 +7,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["processors", "shared", "workers"]
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["forkable_lock", "processors", "shared", "workers"]
 
 _inside = contextvars.ContextVar("inside", default=False)  # whether this thread works on a part for `shared`
 
@@ -26,9 +30,19 @@ def workers() -> int:
     return processors() if threading.current_thread() is threading.main_thread() and not _inside.get() else 1
 
 
+def forkable_lock() -> Any:
+    """Return a lock that is free in a forked process: forking waits until no other thread holds it."""
+    lock = threading.Lock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock
+
+
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
     """Return the helpers, which are started when first needed and kept: starting one takes longer than a small part."""
+    from concurrent.futures import ThreadPoolExecutor  # refuses to be imported when the interpreter ends
+
     return ThreadPoolExecutor(max(1, processors() - 1), thread_name_prefix="linsolve")
 
 
@@ -63,12 +77,20 @@ def shared(work: Callable[[Any], Any], parts: Iterable[Any], threads: int | None
             left.clear()  # the other threads stop
             raise
 
-    asked = [_pool().submit(contextvars.copy_context().run, take) for _ in range(helpers)]
+    asked: list[Future[None]] = []
+    with suppress(RuntimeError):  # no thread can be started, as when the interpreter ends
+        for _ in range(helpers):
+            asked.append(_pool().submit(contextvars.copy_context().run, take))
     try:
         contextvars.copy_context().run(take)
     finally:
         begun = [each for each in asked if not each.cancel()]  # helpers that another call keeps busy are not needed
-        wait(begun)
+        try:
+            wait(begun)
+        except BaseException:  # an interrupt: no helper may write after this call
+            left.clear()
+            wait(begun)
+            raise
     for each in begun:
         each.result()
     return found

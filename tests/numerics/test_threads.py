@@ -125,3 +125,66 @@ if child:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_starts_helpers_of_its_own():
     subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
+
+
+COMPILING = """
+import os, threading, time
+import numpy as np
+import linsolve as ls
+from linsolve.engines import compiled
+held, lock = threading.Event(), compiled._making
+def hold():
+    with lock:
+        held.set()
+        time.sleep(0.3)
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if not child:
+    ls.BalancedMode(s=np.linspace(1.0, 2.0, 70_000))(1.0, 0.1, engine="compiled")
+    os._exit(0)
+time.sleep(0.1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+ENDING = """
+import atexit
+import numpy as np
+import linsolve as ls
+flow = ls.BalancedMode(s=np.linspace(1.0, 2.0, 200_000))
+atexit.register(lambda: print(flow([0.0, 1.0], 0.1)["a"].shape))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_while_another_thread_compiles_can_compile():
+    pytest.importorskip("llvmlite")
+    subprocess.run([sys.executable, "-c", COMPILING], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("first", ["", 'flow([0.0, 1.0], 0.1, engine="blocks", threads=2)'])
+def test_calls_work_when_the_interpreter_ends(first):
+    found = subprocess.run([sys.executable, "-c", ENDING + first], capture_output=True, text=True, timeout=60)
+    assert (found.stdout, found.stderr) == ("(2, 200000)\n", "")
+
+
+def test_after_an_interrupt_no_helper_writes(monkeypatch):
+    written, wait = [], threads.wait
+    begun, calls = threading.Event(), iter([True])
+
+    def interrupted(futures):
+        if next(calls, False):
+            raise KeyboardInterrupt
+        return wait(futures)
+
+    def work(k):
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(60)
+            return
+        begun.set()
+        time.sleep(0.2)
+        written.append(k)
+
+    monkeypatch.setattr(threads, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shared(work, range(2), 2)
+    assert len(written) == 1

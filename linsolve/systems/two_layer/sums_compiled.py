@@ -7,17 +7,17 @@ Written in LLVM IR with 32 partial sums, so that results do not depend on the ve
 from __future__ import annotations
 
 import ctypes
-import threading
 from typing import Any
 
 import numpy as np
 
 from linsolve.engines.vectors import Vectors
+from linsolve.numerics.threads import forkable_lock
 
 __all__ = ["PARTIAL", "Sums", "assembly"]
 
 PARTIAL = 32  # partial sums, independent of the processor's vector width, so that results are reproducible
-_making = threading.Lock()
+_making = forkable_lock()
 _made: list[Sums] = []
 
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
 from typing import Any
 
 import numpy as np
 
 from linsolve.engines.compiled import machine_code
-from linsolve.numerics.threads import processors, shared
+from linsolve.numerics.threads import forkable_lock, processors, shared
 from linsolve.systems.whitened.flow_map_loops import SHORT, WIDTH, FlowMapLoops
 
 __all__ = ["fill"]
 
 SHARE = 2**22  # least number of products of a part, about half a millisecond
-_making = threading.Lock()
+_making = forkable_lock()
 _made: list[Any] = []
 
 
