@@ -163,7 +163,10 @@ class BiasedMode(HiddenUnits):
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the state; at ``t = 0`` bitwise equal to the initial state."""
-        start, way, (x, y) = shared or self.shared(xp, t, z0)
+        return self._moved(xp, t, z0, *(shared or self.shared(xp, t, z0)))
+
+    def _moved(self, xp: Any, t: Any, z0: Any, start: _Start, way: Relaxation, parts: tuple[Any, Any]) -> Any:
+        x, y = parts
         moved = (t != 0) & (start.r0 != 0)
         turn = where(xp, start.r0 < 0, x, -x) / 2
         w = _turned(xp, turn, (z0.w, z0.h), (start.plus, start.minus), (start.root_w, start.root_h))
@@ -180,11 +183,17 @@ class BiasedMode(HiddenUnits):
 
     def along(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> dict[str, Any]:
         """Return loss, residual and ntk from closed forms that do not cancel."""
-        start, way, (_, y) = shared or self.shared(xp, t, z0)
+        start, way, (_, y) = shared = shared or self.shared(xp, t, z0)
         residual = _residual(xp, start, way, y)
         still = where(xp, start.r0 == 0, way.span, y)  # an initial state at the root is stationary
         ntk = way.N + (way.P * xp.exp(-still) + way.F * xp.exp(still - way.span)) / 2
-        return {"loss": residual * residual / 2, "residual": residual, "output": residual + 1, "ntk": ntk}
+        w, h, B = self._moved(xp, t, z0, *shared)
+        output = smallest(
+            xp,
+            (xp.abs(residual) + 1, residual + 1),
+            (xp.abs(B) + xp.sum(xp.abs(w * h), axis=-1), B + xp.sum(w * h, axis=-1)),
+        )
+        return {"loss": residual * residual / 2, "residual": residual, "output": output, "ntk": ntk}
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the excess of ``2 s |sigma(inf)|`` over its largest supported value."""

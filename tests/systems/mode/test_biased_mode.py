@@ -185,6 +185,14 @@ def test_every_ordinary_start_is_answered():
     np.testing.assert_allclose(np.diagonal(flow(flow.when(start, loss=loss), start)["loss"]), loss, rtol=1e-11)
 
 
+def test_small_outputs_keep_their_digits():
+    t, B = np.array([0.0, 1e-20, 1e-12, 1e-5, 1.0, np.inf]), np.array([1e-20, -1e-10, 1e-3])
+    flow, start = ls.BiasedMode(m=1.0, mu=2.0, N=0.5), ([1e-9, 1e-5], [1e-3, 1e-8], B)
+    xp = arithmetic.precise(50)
+    exact = flow.cast(xp)(xp.asarray(t), tuple(xp.asarray(np.asarray(v)) for v in start))["output"]
+    np.testing.assert_allclose(flow(t, start)["output"], arithmetic.to_numpy(exact), rtol=1e-14)
+
+
 @pytest.mark.parametrize("rate", [1.0, 1e3, 1e6])
 def test_a_bias_alone_is_answered_at_every_ratio_of_the_rates(rate):
     t = np.array([0.0, 0.1, 1.0, 5.0, np.inf])
