@@ -110,7 +110,7 @@ class KernelSGD:
         missing = without_spread(model, batch=bool(problem.batch))
         if not missing:
             values |= {"loss_std": lambda: n * loss_deviation(who, xp, model, start, counts, draw)}
-        return Averages(counts * length_, f"SGD, exact averages: {draw}", values, missing)
+        return Averages(counts * length_, f"SGD, exact averages: {draw}", values, model, length_, missing)
 
     def _linear(self, xp: Any, f: Any, h: Any, phi: Any) -> tuple[Model, Any]:
         """Return a linear model that has this kernel, and the initial distance of its parameters from the minimum."""
