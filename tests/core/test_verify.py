@@ -84,6 +84,20 @@ def test_starts_are_of_both_signs_and_at_the_saddle():
     assert {sign for found in signs for sign in found} == {-1.0, 0.0, 1.0}
 
 
+class Inexact(ls.LoRA):
+    def solution(self, xp, t, z0):
+        return super().solution(xp, 2 * t, z0)
+
+
+def test_conditions_that_no_random_start_obeys_are_checked_from_the_start():
+    flow, z0 = ls.LoRA.example(np.random.default_rng(0))
+    (check,) = ls.verify(flow, z0, checks="conditions")
+    assert check.ok
+    assert check.value > 0
+    assert check.detail.startswith("residual of the start, since no random one obeys them (0 of 1)")
+    assert ls.verify(Inexact(**flow.parameters()), z0, checks="conditions").failed == ["conditions"]
+
+
 class Unstated(ls.laws.Expansion):
     orders = {"sine": 2}  # noqa: RUF012
 
