@@ -10,6 +10,7 @@ import linsolve as ls
 from linsolve.papers.references import sources
 
 SOLVED = [*ls.flows.ALL, *ls.laws.ALL]
+PUBLIC = [*SOLVED, ls.collapse.GeneralBlocks]
 ODD = (None, "text", -1.0, 1.5, 1e308, float("nan"), np.ones((2, 3, 5)))
 
 
@@ -41,7 +42,7 @@ def errors(cls):
     return found - {""}
 
 
-@pytest.mark.parametrize("cls", SOLVED, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", PUBLIC, ids=lambda cls: cls.__name__)
 def test_every_error_of_a_flow_or_law_is_in_its_docstring(cls):
     told = section(cls, "Raises")
     found = errors(cls)

@@ -336,10 +336,16 @@ def test_bad_arguments_are_named():
         ls.sgd(W, (X, Y), 10**8, **use)
     with pytest.raises(OverflowError, match=r"sgd: k = 10000 is beyond step \d+, .*SGD diverges") as caught:
         ls.sgd(W, (X, Y), 10_000, batch=2, step=5.0)
-    ratio = float(re.search(r"divide step by more than ([\d.]+)", str(caught.value))[1])
+    ratio = float(re.search(r"the step is ([\d.]+) times largest_step", str(caught.value))[1])
     assert ls.sgd(W, (X, Y), 10_000, batch=2, step=5.0 / ratio / 1.01)["loss"] > 0
     assert 5.0 / ls.sgd(W, (X, Y), 0, batch=2, step=5.0).largest_step() == pytest.approx(ratio, rel=1e-3)
-    with pytest.raises(OverflowError, match=r"sgd: k = \d+ is beyond the step at which the variance"):
+    with pytest.raises(
+        OverflowError, match=r"k = 3 is beyond step 0, .*doubles \(the step is 0\.1 times .*rescale the"
+    ):
+        ls.FrozenKernel(np.eye(2), [0.0, 0.0]).sgd(3, [1e200, 0.0], batch=1, step=0.1)["loss"]
+    with pytest.raises(
+        OverflowError, match=r"sgd: k = \d+ is beyond the step at which the variance .*\(SGD diverges: "
+    ):
         ls.sgd(W[0], (X, Y[:, 0]), [1, 40], batch=2, step=1000.0)["loss_std"]
     with pytest.raises(KeyError, match="did you mean 'loss'"):
         ls.sgd(W, (X, Y), 3, **use)["los"]

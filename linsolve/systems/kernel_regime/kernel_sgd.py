@@ -59,6 +59,7 @@ class KernelSGD:
             By name, with leading axes ``k.shape``: ``f``, ``residual`` (means, shape batch + (n,)), ``loss`` (mean of
             ``|f - y|^2/2``, shape batch), ``covariance`` (of the outputs over runs, shape batch + (n, n)); without
             batch axes and up to rank 32 also ``loss_std``, the standard deviation of the loss of one run.
+            ``traj.largest_step()`` is the step above which the averages grow without bound, shape batch.
 
         Raises
         ------

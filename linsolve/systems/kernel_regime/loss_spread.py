@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.systems.kernel_regime.minibatch import Asked, Model, Sampling, remedy
+from linsolve.systems.kernel_regime.minibatch import Asked, Model, Sampling, step_and_fix
 
 __all__ = ["loss_deviation", "partition_weight", "without_spread"]
 
@@ -115,8 +115,8 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
 def _refuse_divergence(who: str, xp: Any, deviation: Any, step: int, model: Model) -> None:
     if not bool(xp.isfinite(deviation)):
         raise OverflowError(
-            f"{who}: k = {step} is beyond the step at which the variance of the loss leaves the range of doubles (SGD "
-            f"diverges); {remedy(model)}"
+            f"{who}: k = {step} is beyond the step at which the variance of the loss leaves the range of doubles "
+            f"({step_and_fix(model)}"
         )
 
 

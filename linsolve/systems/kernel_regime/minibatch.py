@@ -34,9 +34,9 @@ __all__ = [
     "Sampling",
     "averages",
     "evaluated_steps",
-    "remedy",
     "sampling",
     "scaled",
+    "step_and_fix",
     "without_negative",
 ]
 
@@ -120,10 +120,14 @@ def scaled(xp: Any, model: Model, start: Any) -> tuple[Model, Any, Any]:
     return equal, start / own * rest, 1 / rows
 
 
-def remedy(model: Model) -> str:
-    """Return the change of a diverging run that keeps its averages in the range of doubles."""
+def step_and_fix(model: Model) -> str:
+    """Return the end of an error message: the step relative to the largest stable one, and what to change."""
     ratio = float(np.max(model.step_ratio()))
-    return f"use fewer steps, a larger batch, or divide step by more than {ratio:.4g} (largest_step)"
+    diverges, fix = ("SGD diverges: ", "") if ratio > 1 else ("", ", or rescale the residuals")
+    return (
+        f"{diverges}the step is {ratio:.4g} times largest_step, that of the mean loss); use fewer steps, a smaller "
+        f"step or a larger batch{fix}"
+    )
 
 
 def without_negative(xp: Any, covariance: Any) -> Any:
@@ -291,7 +295,7 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
             if not bool(xp.all(xp.isfinite(squares * unit * unit))):
                 raise OverflowError(
                     f"{who}: k = {counts.max()} is beyond step {step}, at which the mean loss leaves the range of "
-                    f"doubles (SGD diverges); {remedy(model)}"
+                    f"doubles ({step_and_fix(model)}"
                 )
             for count in asked.at(step, now):
                 found[count] = delta, moved, squares, c if kept else None
