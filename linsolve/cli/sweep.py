@@ -15,7 +15,13 @@ EXAMPLE = "linsolve sweep --example > sweep.toml; linsolve sweep sweep.toml"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("spec", nargs="?", metavar="SPEC", help="read this .toml or .json file; --example prints one")
+    parser.add_argument(
+        "spec",
+        nargs="?",
+        metavar="SPEC",
+        help="read this .toml or .json file; --example prints one. Its key store = FOLDER.zarr (extra [store]) keeps "
+        "finished blocks of a grid, and an interrupted sweep is resumed from them; block sets their size",
+    )
     parser.add_argument("--example", action="store_true", help="print a specification with comments that can be run")
     parser.add_argument("--out", metavar="FILE", help="write the result to this .npz or .nc file [as in SPEC]")
     parser.add_argument(

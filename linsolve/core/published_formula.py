@@ -21,6 +21,13 @@ REJECTED = 100  # a printed form counts as wrong if its error is at least this m
 class Errors(NamedTuple):
     """Error of the form that holds, and of the printed form if the two differ.
 
+    Parameters
+    ----------
+    stated : float
+        Error of the form that holds, relative to the largest entry of the independent value.
+    printed : float or None
+        Error of the printed form; None if it is the form that holds.
+
     Examples
     --------
     >>> from linsolve.papers.published import Errors
@@ -37,6 +44,15 @@ class Evidence(NamedTuple):
     """Independent value, value of the form that holds, and value of the printed form if it differs.
 
     The error is the largest difference divided by the largest entry of `truth` (by 1 if that is 0).
+
+    Parameters
+    ----------
+    truth : array_like, any shape
+        Value from an independent computation.
+    stated : array_like
+        Value of the form that holds; it broadcasts against `truth`.
+    printed : array_like, optional
+        Value of the printed form, if it differs.
 
     Examples
     --------

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ time = {start = 0.0, stop = 2.0, num = 41}      # or one time, or a list; inf is
 seed = 0
 threads = 2
 # engine = "compiled"           # of grids (extra [fast]); "plain" and "blocks" give the same bits
+# block = 65_536                # cells of a grid, or members of an ensemble, in one task
+# store = "sweep.zarr"          # of grids (extra [store]): an interrupted sweep goes on after its finished blocks
 out = "sweep.npz"               # or .nc (extra [labelled]); a figure goes beside it
 
 [parameters]                    # of the flow, those that stay fixed
@@ -101,6 +103,7 @@ class Spec:
     engine : str, optional
         Evaluation engine, as in `ensembles.of`.
     store : str, optional
+        Folder of finished blocks, with which an interrupted sweep is resumed.
     out : str
     population : Population, optional
     """
@@ -177,12 +180,26 @@ def parse(given: Any) -> Spec:
         "out": text,
         "ensemble": _population,
     }
+    _refuse_misplaced(table("spec", given), known)
     found = fields("", given, known, ("flow", "time"))
     found["population"] = found.pop("ensemble", None)
     spec = Spec(**found)
     _refuse_names(spec)
     _refuse_combinations(spec)
     return spec
+
+
+def _refuse_misplaced(given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise for a parameter of the flow or a field of its start outside of its table."""
+    name = given.get("flow")
+    if not isinstance(name, str) or name not in flows.WHERE:
+        return
+    flow = getattr(flows, name)
+    homes = dict.fromkeys(flow.State._fields, "start")
+    homes |= dict.fromkeys((field.name for field in dataclasses.fields(flow)), "parameters")
+    for key in given:
+        if key in homes and key not in known:
+            raise ValueError(f"{WHO}: {key} belongs to the {homes[key]} of {name}; put it under [{homes[key]}]")
 
 
 def _flow(key: str, value: Any) -> Any:

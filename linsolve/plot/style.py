@@ -72,6 +72,22 @@ def drawing(ax: Any, size: tuple[float, float] = (6.4, 4.2)) -> Iterator[Any]:
 def figure(*args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
     """Give ``(figure, axes)`` of ``pyplot.subplots`` in this package's style, and close the figure afterward.
 
+    Parameters
+    ----------
+    *args, **kwargs
+        Passed to ``pyplot.subplots``; the size is 6.4 by 4.2 inches and the layout constrained, unless given.
+
+    Yields
+    ------
+    figure : matplotlib Figure
+    axes : matplotlib Axes, or an array of them
+        As from ``pyplot.subplots``.
+
+    Raises
+    ------
+    AttributeError, TypeError, ValueError
+        If Matplotlib does not accept an argument.
+
     Examples
     --------
     >>> import linsolve as ls

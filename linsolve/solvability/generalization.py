@@ -112,7 +112,7 @@ class Generalization:
         later = "" if self.until == np.inf else "later times were not computed (until=, --until)."
         if self.stop < self.until:
             rise = self.end / self.least - 1 if self.least > 0 else np.inf
-            size = f"by {100 * rise:.2g} %" if rise < 10 else f"to {self.end:.4g}"
+            size = f"by {100 * rise:.3g} %" if rise < 9 else f"to {self.end:.4g}"
             found = f"Stop at t = {self.stop:.4g}: the test loss of {self.least:.4g} rises later, {size} {late}"
             return f"{found}; {later}" if later else f"{found}."
         if later:
@@ -123,10 +123,13 @@ class Generalization:
 
     def _waiting(self, own: Prediction) -> Iterator[str]:
         noisy = "from label noise, if the test targets are as noisy as the training targets"
-        parts = {"from directions without samples": own.floor(), noisy: own.noise}
-        kept = [f"{value:.3g} {source}" for source, value in parts.items() if value > 1e-9 * self.start]
+        unseen, least = "from directions without samples", 1e-9 * self.start
+        parts = {unseen: (own.floor(), own.floor_error()), noisy: (own.noise, own.noise_error)}
+        kept = [f"{v:.3g} +- {error:.2g} {source}" for source, (v, error) in parts.items() if v + error > least]
         if kept:
-            yield f"No training time removes the following parts of it (predicted): {'; '.join(kept)}."
+            yield (
+                f"No training time removes the following parts of it (estimates +- standard errors): {'; '.join(kept)}."
+            )
 
     def _accuracy(self) -> Iterator[str]:
         yield f"Accuracy is the share of samples with a squared error of at most {self.threshold:.3g}."
@@ -150,13 +153,18 @@ class Generalization:
 
     def _predictions(self) -> Iterator[str]:
         names = {"spectrum": "your inputs", "isotropic": "isotropic inputs"}
+        if self.predicted:
+            yield (
+                "A prediction is the mean +- the standard deviation over teachers, label noise and test samples, with "
+                "the errors of the signal and noise that are estimated from the training targets."
+            )
         for name, found in self.predicted.items():
             stop, last = found.stopping_time(), found.test_loss(np.inf)
             end = f"{last:.3g} +- {found.test_loss_std(np.inf):.2g}" if np.isfinite(last) else "unbounded"
             least = f"least {found.test_loss(stop):.3g} +- {found.test_loss_std(stop):.2g} at t = {stop:.4g}, "
             yield (
-                f"Predicted for {names[name]} (+- standard deviation, fit included): {least if stop < np.inf else ''}"
-                f"{end} in the end. {_agreement(self.deviations[name])}"
+                f"Predicted for {names[name]}: {least if stop < np.inf else ''}{end} in the end. "
+                f"{_agreement(self.deviations[name])}"
             )
         if self.parting is not None and self.parting < np.inf:
             yield f"The predictions differ by more than two standard deviations from t = {self.parting:.4g} on."
@@ -172,7 +180,9 @@ class Generalization:
                 name: {
                     "stop": (stop := each.stopping_time()), "least": float(each.test_loss(stop)),
                     "least_std": float(each.test_loss_std(stop)), "end": float(each.test_loss(np.inf)),
-                    "end_std": float(each.test_loss_std(np.inf)), "floor": each.floor(), "noise": each.noise,
+                    "end_std": float(each.test_loss_std(np.inf)),
+                    "floor": each.floor(), "floor_error": each.floor_error(),
+                    "noise": each.noise, "noise_error": each.noise_error,
                 }
                 for name, each in self.predicted.items()
             }
@@ -182,9 +192,9 @@ class Generalization:
 def _agreement(deviation: float) -> str:
     """Return the distance of the test loss from a prediction as a sentence."""
     if deviation > FAILS:
-        return f"The prediction fails: the test loss differs by more than {FAILS:g} standard deviations."
+        return f"The prediction fails: the test loss differs from it by more than {FAILS:g} standard deviations."
     size = f"{deviation:.2g}"
-    return f"The test loss is within {size} standard deviation{'' if size == '1' else 's'}."
+    return f"The test loss differs from this prediction by at most {size} standard deviation{'s' * (size != '1')}."
 
 
 def generalization(

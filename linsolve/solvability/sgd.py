@@ -60,7 +60,8 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
         - ``covariance``: of the weights over runs, shape (n_out, n_in, n_out, n_in);
         - ``loss_std``: standard deviation of :math:`L` over runs, for one output and inputs of rank up to 32.
 
-        ``traj.t`` is ``k * step``, ``traj.route`` names the minibatches.
+        ``traj.t`` is ``k * step``, ``traj.route`` names the minibatches, ``traj.largest_step()`` is the step above
+        which the averages grow without bound.
 
     Raises
     ------
@@ -69,7 +70,8 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
         the batch is no number of samples, there is more than one layer, or the covariance exceeds the memory (at its
         access).
     OverflowError
-        If SGD diverges beyond the range of doubles; the message contains the step.
+        If SGD diverges beyond the range of doubles; the message contains the number of steps until then, and the ratio
+        of the step to the largest stable one.
 
     Notes
     -----
@@ -94,6 +96,8 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
     ([[-0.167, 1.5]], [1.6667, 0.0631, 0.0318])
     >>> traj["loss_std"].round(4).tolist(), traj["covariance"][-1, 0, :, 0, :].round(4).tolist()
     ([0.0, 0.0177, 0.0044], [[0.0022, 0.0009], [0.0009, 0.0025]])
+    >>> round(float(traj.largest_step()), 4)
+    0.7201
     """
     who = "sgd"
     network = _single(who, weights, data)
@@ -126,7 +130,7 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
     missing = without_spread(model)
     if not missing:
         values |= {"loss_std": lambda: loss_deviation(who, np, model, start, counts, draw)}
-    return Averages(counts * h, f"SGD, exact averages: {draw}", values, missing)
+    return Averages(counts * h, f"SGD, exact averages: {draw}", values, model, h, missing)
 
 
 def _single(who: str, weights: Any, data: Any) -> Network:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import linsolve as ls
+from linsolve.core.verify import CHECKS
 
 
 class Single(ls.Flow):
@@ -192,7 +193,19 @@ def test_verify_takes_one_name_and_refuses_none():
 def test_nothing_checked_is_nothing_proved():
     report = ls.verify(flow(), 0.1, checks=["limit"])
     assert not report.ok
-    assert str(report) == "Mine: FAILED: no such statement"
+    needed = "limit: not checked; Mine needs limit(self, xp, z0), the state at t = inf"
+    assert str(report) == f"Mine: nothing checked\n  note {needed}"
+    symbols = ls.verify(flow(), 0.1, checks=["start", "symbols"])
+    assert symbols.ok
+    assert symbols.notes[0].startswith("symbols: not checked; Mine needs symbols(cls), a classmethod that returns ")
+
+
+def test_checks_that_do_not_apply_state_what_they_need_where_they_are_asked_for():
+    everything = ls.verify(flow(), 0.1, checks=CHECKS)
+    notes = {note.split(":")[0] for note in everything.notes}
+    assert notes == set(CHECKS) - {check.name for check in everything}
+    assert {"definition", "conditions", "rates", "symbols", "lifetime", "discrete"} <= notes
+    assert ls.verify(flow(), 0.1).notes == ()
 
 
 CALLS = {

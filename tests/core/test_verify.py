@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -84,6 +85,20 @@ def test_starts_are_of_both_signs_and_at_the_saddle():
     assert {sign for found in signs for sign in found} == {-1.0, 0.0, 1.0}
 
 
+class Inexact(ls.LoRA):
+    def solution(self, xp, t, z0):
+        return super().solution(xp, 2 * t, z0)
+
+
+def test_conditions_that_no_random_start_obeys_are_checked_from_the_start():
+    flow, z0 = ls.LoRA.example(np.random.default_rng(0))
+    (check,) = ls.verify(flow, z0, checks="conditions")
+    assert check.ok
+    assert check.value > 0
+    assert check.detail.startswith("residual of the start, since no random one obeys them (0 of 1)")
+    assert ls.verify(Inexact(**flow.parameters()), z0, checks="conditions").failed == ["conditions"]
+
+
 class Unstated(ls.laws.Expansion):
     orders = {"sine": 2}  # noqa: RUF012
 
@@ -103,11 +118,11 @@ def test_a_condition_of_a_law_without_counterexample_is_not_proved():
     assert "never" in str(report)
 
 
-def test_a_law_refuses_parameters_that_break_its_conditions():
-    parameters = ls.laws.LearningTime.counterexamples(np.random.default_rng(3))
-    for name, values in parameters.items():
-        with pytest.raises(ls.NotExact, match=f"LearningTime: {name} = 1 must vanish"):
-            ls.laws.LearningTime(**values)
+@pytest.mark.parametrize("cls", [ls.laws.UnimodalBias, ls.laws.NTKFirstStep])
+def test_a_law_refuses_parameters_that_break_its_conditions(cls):
+    ((name, values),) = cls.counterexamples(np.random.default_rng(3)).items()
+    with pytest.raises(ls.NotExact, match=rf"{cls.__name__}: {re.escape(name)} = [\d.]+ must vanish"):
+        cls(**values)
 
 
 @pytest.mark.parametrize("cls", [cls for cls in ls.flows.ALL if cls.time_to is not ls.Flow.time_to])

@@ -1,5 +1,6 @@
 """`linsolve sweep`: what a file describes is done and nothing else; bad files cost one line."""
 
+import dataclasses
 import json
 import re
 
@@ -77,6 +78,25 @@ def test_everything_in_the_example_is_a_key():
     text = specs.EXAMPLE
     for line in ("[start]", "[axes]", "gamma =", "y = [0.5", "bins = 64", "[ensemble.draw]", "y = {normal", "P = {log"):
         assert f"# {line}" in text  # all that is commented out is read by the tests below
+    for name in (field.name for field in dataclasses.fields(specs.Spec)):
+        key = f"[{name.replace('population', 'ensemble')}]"
+        assert re.search(rf"^(# )?({name} = |{re.escape(key)})", text, re.MULTILINE), name
+
+
+def test_the_example_with_a_store_is_resumed(command, tmp_path, capsys):
+    pytest.importorskip("zarr")
+    text = specs.EXAMPLE[: specs.EXAMPLE.index("[ensemble]")]
+    for line in ('store = "sweep.zarr"', "block = 65_536", "[start]", "P = 0.02"):
+        assert f"# {line}" in text
+        text = text.replace(f"# {line}", line)
+    text = text.replace("P = 0.02", "P = 0.02\nQ = 0.02\nR = 0.0")
+    assert command(text)[0] == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "sweep.zarr" / "loss").rglob("c/*")}
+    assert before
+    assert command(text, "--overwrite")[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert main(["sweep", "--help"]) == 0
+    assert "interrupted sweep is resumed" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_grid_from_the_command_line(command, tmp_path):
@@ -161,6 +181,9 @@ DRAWN = {"s": {"normal": [1.0, 0.1]}}
         (changed(GRID, flow="os.system"), "flow = 'os.system' is unknown"),
         (changed(GRID, flow=3), "flow = 3 must be a text"),
         (changed(GRID, tiem=1.0), "did you mean 'time'"),
+        (changed(GRID, tau=2.0), r"tau belongs to the parameters of BalancedMode; put it under \[parameters\]"),
+        (changed(GRID, axes__a=None, a=2.0), r"a belongs to the start of BalancedMode; put it under \[start\]"),
+        ([1.0], r"spec = \[1.0\] must be a table"),
         (changed(GRID, axes__ss=[1.0]), "axes of BalancedMode = 'ss' is unknown"),
         (changed(GRID, axes__s="__import__('os').system('touch owned')"), "axes.s = .* must be a number, or 'inf'"),
         (changed(GRID, axes__s="1 + 1"), "axes.s = '1 [+] 1' must be a number"),

@@ -211,6 +211,15 @@ def test_the_decision_tree_names_every_flow_and_its_code_runs(main, capsys):
     assert "proved" not in capsys.readouterr().err
 
 
+def test_the_edge_of_stability_of_your_own_network_is_as_printed(capsys):
+    told = text(SITE / "which.md")
+    (code,) = re.findall(r"```python\n(.*?)```", told, re.DOTALL)
+    exec(compile(code, "which.md", "exec"), {})
+    assert re.findall(r"print\(.*\)  # ([^,:\n]+)", code) == capsys.readouterr().out.splitlines()
+    of_sharpness = {cls.__name__ for cls in ls.flows.ALL if "sharpness" in cls.declared}
+    assert of_sharpness == set(re.findall(r"cards/(\w+)\.md", told.split("## Edge of stability")[1].split("```")[0]))
+
+
 def test_the_course_names_sections_that_the_notebooks_have(staged):
     sections = []
     for name, path in staged.items():

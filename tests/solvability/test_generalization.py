@@ -163,15 +163,39 @@ def test_grokking_is_a_delay_by_a_factor_of_ten():
 def test_predictions_that_fail_say_so():
     found = ls.applies([np.zeros((1, 40))], *problem(3, 60, 40)[:1], test=problem(3, 60, 40)[1]).generalization
     for deviation, end in (
-        (2.4e156, "The prediction fails: the test loss differs by more than 10 standard deviations."),
-        (1.0, "The test loss is within 1 standard deviation."),
-        (3.21, "The test loss is within 3.2 standard deviations."),
+        (2.4e156, "The prediction fails: the test loss differs from it by more than 10 standard deviations."),
+        (1.0, "The test loss differs from this prediction by at most 1 standard deviation."),
+        (3.21, "The test loss differs from this prediction by at most 3.2 standard deviations."),
     ):
         text = str(dataclasses.replace(found, deviations={"spectrum": deviation, "isotropic": 2.0}))
         assert f" in the end. {end}\n" in text
     assert "from label noise, if the test targets are as noisy as the training targets." in text
     assert "half the mean squared error" in text
-    assert "(+- standard deviation, fit included)" in text
+    assert "the mean +- the standard deviation over teachers, label noise and test samples, with the errors" in text
+
+
+def test_the_parts_that_remain_have_the_standard_errors_of_their_estimates():
+    """Estimates from many data sets deviate by their standard errors."""
+    found = []
+    for seed in range(40):
+        train, test = problem(100 + seed, 60, 40, power=0.0)
+        found.append(ls.applies([np.zeros((1, 40))], train, test=test).generalization.predicted["spectrum"])
+    noise, error = np.array([(each.noise, each.noise_error) for each in found]).T
+    assert 0.8 <= np.std(noise) / np.mean(error) <= 1.25  # 40 data sets: within 22 %, two standard errors
+    few, held_out = problem(3, 20, 40, power=0.0)
+    report = ls.applies([np.zeros((1, 40))], few, test=held_out).generalization
+    own = report.predicted["spectrum"]
+    assert own.floor_error() == pytest.approx(
+        own.floor() * np.sqrt(own.components.covariance[0, 0]) / own.components.signal
+    )
+    assert f" {own.floor():.3g} +- {own.floor_error():.2g} from directions without samples; " in str(report)
+    assert f" {own.noise:.3g} +- {own.noise_error:.2g} from label noise, " in str(report)
+
+
+def test_a_rise_above_the_least_loss_has_no_exponent():
+    found = ls.applies([np.zeros((1, 40))], *problem(3, 60, 40)[:1], test=problem(3, 60, 40)[1]).generalization
+    for end, size in ((2.2, "by 120 %"), (1.0345, "by 3.45 %"), (9.99, "by 899 %"), (10.5, "to 10.5")):
+        assert f"rises later, {size} in the end." in str(dataclasses.replace(found, least=1.0, stop=1.0, end=end))
 
 
 # predictions
@@ -284,7 +308,7 @@ def test_the_command_answers_with_test_samples(tmp_path, capsys, monkeypatch):
         "Test loss (200 samples, half ",
         "Stop at t = ",
         "Train accuracy: ",
-        "Predicted for your inputs (+- ",
+        "Predicted for your inputs: ",
     ):
         assert f"\n{start}" in whole
     assert main(["applies", "w.npz", "both.npz", "--json", "--threshold", "0.5"]) == 0

@@ -2,8 +2,10 @@
 
 import itertools
 import math
+import re
 from fractions import Fraction
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -211,6 +213,46 @@ def test_sampled_runs_at_every_one_of_forty_steps(count, replacement):
 # limits and arguments
 
 
+@MODES
+@pytest.mark.parametrize(("n", "d", "m"), [(5, 2, 1), (6, 1, 2), (8, 3, 2), (4, 2, 4)])
+def test_at_the_largest_step_the_update_of_second_moments_has_spectral_radius_one(n, d, m, replacement):
+    X, Y, W = data(n, n, d)
+    step = float(ls.sgd(W, (X, Y), 0, batch=m, step=1.0, replacement=replacement).largest_step())
+    total = 0
+    for batch in batches(n, m, replacement):
+        after = np.eye(d) - step / m * X[list(batch)].T @ X[list(batch)]
+        total = total + np.kron(after, after) / len(batches(n, m, replacement))
+    assert np.max(np.abs(np.linalg.eigvals(total))) == pytest.approx(1, abs=1e-8)
+
+
+def test_the_largest_step_of_kernels_is_that_of_their_features_and_has_no_bound_for_inputs_of_zero():
+    X, Y, W = data(5, 6, 2)
+    flow = ls.FrozenKernel(np.stack([X @ X.T, 2 * X @ X.T]), Y[:, 0])
+    found = flow.sgd(0, np.zeros(6), batch=2, step=0.01).largest_step()
+    assert found.tolist() == pytest.approx(
+        [ls.sgd(W, (X, Y), 0, batch=2, step=1.0).largest_step() / 6 / k for k in (1, 2)]
+    )
+    assert ls.FrozenKernel(np.zeros((2, 2)), [1.0, 2.0]).sgd(0, np.zeros(2), batch=1, step=1.0).largest_step() == np.inf
+
+
+def test_a_loss_is_drawn_as_a_mean_with_a_band_of_one_standard_deviation():
+    X, Y, W = data(8, 30, 4)
+    traj = ls.sgd(W, (X, Y), np.arange(20), batch=2, step=0.2)
+    for log in (False, True):
+        ax = traj.plot(log=log)
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+            "mean over runs",
+            "± standard deviation of a run",
+        ]
+        assert ax.get_ylabel() == "mean of the loss $L$"
+        edge = ax.collections[0].get_paths()[0].vertices
+        assert edge[:, 1].max() == np.max(traj["loss"] + traj["loss_std"]) <= ax.get_ylim()[1]
+        assert edge[:, 1].min() == max(np.min(traj["loss"] - traj["loss_std"]), ax.get_ylim()[0])
+    assert not ls.sgd(np.eye(2), (X[:, :2], X[:, :2]), [0, 1, 2], batch=2, step=0.2).plot("train_loss").collections
+    assert traj.plot("loss_std").get_ylabel() == "loss std"
+    plt.close("all")
+
+
 def test_the_whole_data_set_as_minibatch_is_gradient_descent():
     X, Y, W = data(6, 12, 3, 2)
     traj = ls.sgd(W, (X, Y), [1, 10, 50], batch=12, step=0.2)
@@ -272,8 +314,12 @@ def test_bad_arguments_are_named():
     X, Y, W = data(0, 5, 2)
     use = {"batch": 2, "step": 0.1}
     for error, message, arguments in (
-        (ValueError, r"sgd: batch = 6 must be an integer from 1 to 5", {**use, "batch": 6}),
-        (ValueError, r"sgd: batch = 2.5 must be an integer", {**use, "batch": 2.5}),
+        (
+            ValueError,
+            r"sgd: batch = 6 must be .* from 1 to 5 .*; say at most 5, or replacement=True",
+            {**use, "batch": 6},
+        ),
+        (ValueError, r"sgd: batch = 2.5 must be a positive integer", {**use, "batch": 2.5}),
         (ValueError, r"sgd: step = 0 must be positive", {**use, "step": 0}),
         (ValueError, r"sgd: replacement = 'shuffle' must be True or False .*epochs", {**use, "replacement": "shuffle"}),
     ):
@@ -288,9 +334,18 @@ def test_bad_arguments_are_named():
         ls.sgd(W, (X, Y), -1, **use)
     with pytest.raises(ValueError, match=r"sgd: k = 100000000 must be at most 10000000 .*each step is evaluated"):
         ls.sgd(W, (X, Y), 10**8, **use)
-    with pytest.raises(OverflowError, match=r"sgd: k = 10000 is beyond step \d+, .*SGD diverges"):
+    with pytest.raises(OverflowError, match=r"sgd: k = 10000 is beyond step \d+, .*SGD diverges") as caught:
         ls.sgd(W, (X, Y), 10_000, batch=2, step=5.0)
-    with pytest.raises(OverflowError, match=r"sgd: k = \d+ is beyond the step at which the variance"):
+    ratio = float(re.search(r"the step is ([\d.]+) times largest_step", str(caught.value))[1])
+    assert ls.sgd(W, (X, Y), 10_000, batch=2, step=5.0 / ratio / 1.01)["loss"] > 0
+    assert 5.0 / ls.sgd(W, (X, Y), 0, batch=2, step=5.0).largest_step() == pytest.approx(ratio, rel=1e-3)
+    with pytest.raises(
+        OverflowError, match=r"k = 3 is beyond step 0, .*doubles \(the step is 0\.1 times .*rescale the"
+    ):
+        ls.FrozenKernel(np.eye(2), [0.0, 0.0]).sgd(3, [1e200, 0.0], batch=1, step=0.1)["loss"]
+    with pytest.raises(
+        OverflowError, match=r"sgd: k = \d+ is beyond the step at which the variance .*\(SGD diverges: "
+    ):
         ls.sgd(W[0], (X, Y[:, 0]), [1, 40], batch=2, step=1000.0)["loss_std"]
     with pytest.raises(KeyError, match="did you mean 'loss'"):
         ls.sgd(W, (X, Y), 3, **use)["los"]
@@ -305,7 +360,7 @@ def test_bad_arguments_are_named():
         flow.sgd(3, Y[:, :1].T, batch=1, step=0.1)["loss_std"]
     with pytest.raises(OverflowError, match=r"FrozenKernel.sgd: step of magnitude 1.7e\+308 leads beyond"):
         flow.sgd(3, Y[:, 0], batch=1, step=1.7e308)
-    with pytest.raises(ValueError, match=r"FrozenKernel.sgd: batch = 0 must be an integer from 1 to 5"):
+    with pytest.raises(ValueError, match=r"FrozenKernel.sgd: batch = 0 must be a positive integer"):
         flow.sgd(3, Y[:, 0], batch=0, step=0.1)
     with pytest.raises(ValueError, match=r"FrozenKernel.sgd: step = nan must be positive"):
         flow.sgd(3, Y[:, 0], batch=1, step=float("nan"))

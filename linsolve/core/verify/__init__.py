@@ -16,7 +16,7 @@ from linsolve.core.law import Law
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.core.verify.case import Case, prepare
-from linsolve.core.verify.checks import CHECKS
+from linsolve.core.verify.checks import CHECKS, NEEDED
 from linsolve.core.verify.laws import check_law
 from linsolve.core.verify.statements import refuse_unportable
 
@@ -61,7 +61,7 @@ class Report:
     checks : tuple of Check
         In the order of `CHECKS`.
     notes : tuple of str
-        Properties of the initial state that affect the checks.
+        Properties of the initial state that affect the checks, and what a check that was asked for but not run needs.
     """
 
     flow: str
@@ -82,8 +82,8 @@ class Report:
         return iter(self.checks)
 
     def __str__(self) -> str:
-        missing = ", ".join(self.failed) or "no such statement"
-        lines = [f"{self.flow}: {'passed' if self.ok else 'FAILED: ' + missing}"]
+        verdict = f"FAILED: {', '.join(self.failed)}" if self.failed else "passed" if self.checks else "nothing checked"
+        lines = [f"{self.flow}: {verdict}"]
         for check in self.checks:
             mark = "ok  " if check.ok else "FAIL"
             lines.append(f"  {mark} {check.name:<14} {check.value:8.1e} <= {check.tolerance:7.0e}  {check.detail}")
@@ -124,7 +124,8 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
     -------
     Report
         Its `notes` report a stationary initial state, for which the checks are weak, and a state in doubles that
-        satisfies a condition of the closed form only up to rounding: exact checks then fail by a similar amount.
+        satisfies a condition of the closed form only up to rounding: exact checks then fail by a similar amount. They
+        state what a check in `checks` needs that the flow does not declare.
 
     Raises
     ------
@@ -167,7 +168,7 @@ def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[
     case = prepare(flow, z0, int(dps))
     found = [(name, _checked(case, name)) for name in names]
     rows = tuple(Check(name, *row) for name, row in found if row is not None)
-    return Report(type(flow).__name__, rows, _notes(case))
+    return Report(type(flow).__name__, rows, _notes(case) + _skipped(case, [] if checks is None else found))
 
 
 def _checked(case: Case, name: str) -> Any:
@@ -178,6 +179,12 @@ def _checked(case: Case, name: str) -> Any:
     except Exception as error:
         refuse_unportable(error, case)
         raise
+
+
+def _skipped(case: Case, found: list[tuple[str, Any]]) -> tuple[str, ...]:
+    """Return what each check without a result needs."""
+    who = type(case.flow).__name__
+    return tuple(f"{name}: not checked; {who} needs {NEEDED[name]}" for name, row in found if row is None)
 
 
 def _notes(case: Case) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from linsolve.core.verify.case import Case, distance, implements, largest
 from linsolve.core.verify.ends import check_conditions, check_lifetime, check_limit, check_time_to
 from linsolve.core.verify.network import check_definition, check_discrete, check_observables, check_step
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "NEEDED"]
 
 Row = tuple[float, float, str]
 
@@ -198,4 +198,22 @@ CHECKS: dict[str, Callable[[Case], Row | None]] = {
     "bounds": check_bounds,
     "batch": check_batch,
     "symbols": check_symbols,
+}
+
+# declarations without which a check does not apply
+NEEDED: dict[str, str] = {
+    "definition": "definition(self, xp), the raw network as a Definition",
+    "conditions": "definition(self, xp), or counterexamples(cls, rng)",
+    "invariants": "invariants(self, xp, z), conserved quantities by name",
+    "descent": "a start that moves",
+    "step": "definition(self, xp), the raw network as a Definition",
+    "discrete": "definition(self, xp), in a class derived from Map",
+    "along": "along(self, xp, t, z0), observables with a closed form of their own",
+    "rates": "rates(self, xp, z), time derivatives of observables by name",
+    "observables": "definition(self, xp), and a method with @observable()",
+    "limit": "limit(self, xp, z0), the state at t = inf",
+    "time_to": "time_to(self, xp, z0, *, loss), and a start that moves",
+    "lifetime": "lifetime(self, xp, z0), the times between which the solution exists",
+    "symbols": "symbols(cls), a classmethod that returns the parameters by name and the fields of the start as SymPy "
+    "symbols, and a dict of a number for each symbol",
 }

@@ -20,7 +20,10 @@ _RANGE = 1e154  # largest number whose square is a double
 
 
 def check_conditions(case: Case) -> Row | None:
-    """Check on random weights that the conditions vanish exactly where the residual does, and that violations raise."""
+    """Check on random weights that the conditions vanish exactly where the residual does, and that violations raise.
+
+    The residual from the initial state, which obeys the conditions, is checked where no random weights obey them.
+    """
     worst, details = [0.0], []
     if case.definition is not None:
         state = case.definition.state(case.weights)
@@ -29,11 +32,14 @@ def check_conditions(case: Case) -> Row | None:
             held &= np.broadcast_to(arithmetic.to_numpy(value) <= case.flow.tolerance, case.batch)
         with np.errstate(all="ignore"):
             residual = _residual(case, state)
-        # a residual of nan means that the closed form does not hold
-        worst += [float(np.max(residual[held]))] if held.any() else []
-        needless = ~held & (residual <= case.tolerance)
-        worst += [np.inf] if needless.any() else []
-        details.append(f"residual of random starts that obey them ({int(held.sum())} of {held.size})")
+        obeying = "random starts that obey them" if held.any() else "the start, since no random one obeys them"
+        details.append(f"residual of {obeying} ({int(held.sum())} of {held.size})")
+        worst.append(float(np.max(residual[held] if held.any() else _residual(case, case.start))))
+        if not held.all():
+            # a residual of nan means that the closed form does not hold
+            needless = int(np.sum(~held & (residual <= case.tolerance)))
+            details.append(f"random starts refused needlessly: {needless or 'none'}")
+            worst += [np.inf] if needless else []
     known = type(case.flow).counterexamples(np.random.default_rng(0))
     accepted = [name for name, (flow, z0) in known.items() if not _refused(flow, z0, name)]
     worst += [np.inf] if accepted else []

@@ -42,7 +42,20 @@ MOST = 2001  # largest number of points along an axis; larger maps exceed the me
 
 
 class Curve(NamedTuple):
-    """An exact curve: label, points, boundary, line style and inline text.
+    """An exact curve in a phase diagram.
+
+    Parameters
+    ----------
+    label : str
+        Text of the legend; "" for none.
+    x, y : ndarray, shape (point,)
+        Points of the curve, in the units of the axes.
+    boundary : str
+        Name of the boundary in `Diagram.sides` that the curve draws.
+    style : mapping
+        Properties of the line, as in ``Axes.plot``.
+    inline : str
+        Text on the curve; "" for none.
 
     Examples
     --------
@@ -62,7 +75,16 @@ class Curve(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A named point; `offset` moves its name, in points, to the left if negative.
+    """A named point of a phase diagram.
+
+    Parameters
+    ----------
+    label : str
+        Name of the point.
+    x, y : float
+        Place, in the units of the axes.
+    offset : (float, float)
+        Shift of the name from the point, right and up, in points of print; to the left if the first is negative.
 
     Examples
     --------
@@ -215,6 +237,11 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
         Points along each axis, from 11 to 2001.
     rng : None, int or numpy.random.Generator
         As in SPEC 7, for maps of random networks.
+
+    Returns
+    -------
+    Diagram
+        Map, shape (cells, cells), and the exact boundaries in it; ``misfit()`` compares the two.
 
     Raises
     ------

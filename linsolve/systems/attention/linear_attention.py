@@ -57,6 +57,18 @@ class LinearAttention(InContext, Flow):
     tau : array_like, shape batch
         Time constant (units of time), positive.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, `dim` is not the size of `variance`, or shapes do not
+        fit. At a call, also for an invalid state or time.
+    NotExact
+        At a call, if the tokens are not white, or the imbalance of the layers belongs to no solvable class.
+    OverflowError
+        If products of parameters or, at a call, results leave the range of doubles.
+
     Notes
     -----
     Exact for: white tokens and one head, any start; white tokens and any number of heads, if the imbalance

@@ -67,6 +67,16 @@ class RankOneAttention(InContext, Flow):
     tau : array_like, shape batch
         Time constant (units of time), positive.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    OverflowError
+        If products of parameters or, at a call, results leave the range of doubles.
+
     Notes
     -----
     Exact for: one balanced head along each eigenvector, any token covariance, every start. Not for: unbalanced heads;

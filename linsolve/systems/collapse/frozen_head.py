@@ -64,6 +64,16 @@ class FrozenHead(BlockFeatures):
         the network has no bias.
         Above, N stands for ``eta_b N``.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, ``kappa_d > kappa_c >= kappa_n`` does not hold, or
+        shapes do not fit. At a call, also for an invalid state or time.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: any class sizes; every classifier, also a singular one or zero; every start; every time, also ``t = inf``

@@ -47,6 +47,16 @@ class GeneralBlocks(Flow):
     m : int, or array_like of int, shape (C,)
         Samples of each class; 0, the default, stands for N/C of each.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, a block is not symmetric and positive
+        semi-definite, or shapes do not fit.
+    NotExact
+        At every call of the flow.
+
     Notes
     -----
     If ``A_d`` is positive definite, the following is conserved for any ``A_c`` and ``A_n``:

@@ -69,6 +69,18 @@ class NeuralCollapse(BlockFeatures):
         Learning rate of the bias, ``b' = -eta_b R 1``; 0 keeps it at its initial value; with ``b = 0``
         the network has no bias.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, ``kappa_d > kappa_c >= kappa_n`` does not hold, or
+        shapes do not fit. At a call, also for an invalid state or time.
+    NotExact
+        At a call, if the start belongs to no solvable class.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for the following cases, which may differ between the members of a batch, for classes of equal size:

@@ -40,6 +40,19 @@ class BalancedMap(Flow):
     tau : array_like, shape batch
         Time constant (units of time), positive: one over the geometric mean of the layers' learning rates.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    NotExact
+        At a call, if ``u`` or ``v`` is not orthonormal, the start is not aligned with them, or a strength starts with
+        the sign opposite to its ``s`` at a depth between 1 and 2.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: aligned initial maps at every depth, but for strengths of the sign opposite to `s` at depths between 1

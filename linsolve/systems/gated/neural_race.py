@@ -47,6 +47,18 @@ class NeuralRace(Flow):
     tau : array_like, shape batch
         Time constant (units of time), positive.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, `served` does not divide `contexts`, or shapes do not
+        fit. At a call, also for an invalid state or time.
+    NotExact
+        At a call, if a pathway starts against the target, or the fastest one falls beyond ``exp(40)``.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: any number of pathways, any strengths that are not negative, starts above the target, ``t = inf``. The

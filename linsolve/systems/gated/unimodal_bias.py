@@ -91,6 +91,8 @@ class UnimodalBias(Expansion):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     NotExact
         If B is correlated with the output at least as much as A.
     ValueError

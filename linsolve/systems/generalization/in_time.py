@@ -48,6 +48,13 @@ class GeneralizationInTime(ErrorCurves):
     noise_variance : float
         Variance of the label noise, :math:`\sigma^2`.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Exact for: isotropic Gaussian inputs in the limit of many inputs and samples; at finite size the relative error of

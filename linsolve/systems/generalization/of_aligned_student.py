@@ -53,6 +53,14 @@ class GeneralizationOfAlignedStudent(MeanErrors):
     depth : float
         Number of layers, at least 1.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, there are more strengths than inputs or outputs, or
+        shapes do not fit.
+
     Notes
     -----
     Exact for: white inputs, an aligned start and a teacher of low rank, up to the order 1/N of the means. Not for:

@@ -56,6 +56,8 @@ class GeneralizationOfData(ErrorCurves):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If the covariance is not symmetric and positive semi-definite, or the shapes do not fit.
 

@@ -68,6 +68,11 @@ class Prediction:
         """Return the part of the test loss that no training time removes: directions without samples."""
         return float(self.outputs * self.size / 2 * self.law.floor())
 
+    def floor_error(self) -> float:
+        """Return the standard error of `floor`, which is proportional to the estimated signal."""
+        signal, error = self.components.signal, np.sqrt(self.components.covariance[0, 0])
+        return float(error / signal * self.floor()) if signal > 0 else 0.0
+
     def stopping_time(self) -> float:
         """Return the time at which the predicted test loss is least."""
         return float(self.law.optimal_stopping_time()) / self.clock
@@ -76,6 +81,11 @@ class Prediction:
     def noise(self) -> float:
         """Half the variance of the label noise, summed over outputs: the test loss of the teacher itself."""
         return float(self.outputs * self.size / 2 * self.law.noise_variance)
+
+    @property
+    def noise_error(self) -> float:
+        """Standard error of `noise`, by maximum likelihood."""
+        return float(self.outputs * self.size / 2 * np.sqrt(self.components.covariance[1, 1]))
 
 
 def predictions(

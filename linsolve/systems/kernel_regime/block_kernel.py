@@ -44,6 +44,16 @@ class BlockKernel(ClassKernel, Flow):
     eta : array_like, shape batch
         Learning rate (loss decrease per unit of time), positive.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, ``diagonal >= within >= between`` does not hold, or
+        shapes do not fit. At a call, also for an invalid state or time.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: any class sizes, singular kernels, every time, ``t = inf`` and ``t < 0`` included. Costs C^3 + N C, not

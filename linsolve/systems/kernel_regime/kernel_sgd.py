@@ -59,6 +59,7 @@ class KernelSGD:
             By name, with leading axes ``k.shape``: ``f``, ``residual`` (means, shape batch + (n,)), ``loss`` (mean of
             ``|f - y|^2/2``, shape batch), ``covariance`` (of the outputs over runs, shape batch + (n, n)); without
             batch axes and up to rank 32 also ``loss_std``, the standard deviation of the loss of one run.
+            ``traj.largest_step()`` is the step above which the averages grow without bound, shape batch.
 
         Raises
         ------
@@ -110,7 +111,7 @@ class KernelSGD:
         missing = without_spread(model, batch=bool(problem.batch))
         if not missing:
             values |= {"loss_std": lambda: n * loss_deviation(who, xp, model, start, counts, draw)}
-        return Averages(counts * length_, f"SGD, exact averages: {draw}", values, missing)
+        return Averages(counts * length_, f"SGD, exact averages: {draw}", values, model, length_, missing)
 
     def _linear(self, xp: Any, f: Any, h: Any, phi: Any) -> tuple[Model, Any]:
         """Return a linear model that has this kernel, and the initial distance of its parameters from the minimum."""

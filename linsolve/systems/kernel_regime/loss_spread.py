@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.systems.kernel_regime.minibatch import Asked, Model, Sampling
+from linsolve.systems.kernel_regime.minibatch import Asked, Model, Sampling, step_and_fix
 
 __all__ = ["loss_deviation", "partition_weight", "without_spread"]
 
@@ -104,7 +104,7 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
             lines = xp.concat([rows, residual], axis=1)
             for count in asked.at(step, (moments, delta)):
                 found[count] = _deviation(xp, lines, moments) * model.unit * model.unit
-                _refuse_divergence(who, xp, found[count], step)
+                _refuse_divergence(who, xp, found[count], step, model)
             if asked.done:
                 break
             moments = _stepped(xp, moments, (inputs, lines), decay, model.h, weights)
@@ -112,11 +112,11 @@ def loss_deviation(who: str, xp: Any, model: Model, start: Any, counts: np.ndarr
     return xp.reshape(xp.stack([found[count] for count in counts.ravel().tolist()]), counts.shape)
 
 
-def _refuse_divergence(who: str, xp: Any, deviation: Any, step: int) -> None:
+def _refuse_divergence(who: str, xp: Any, deviation: Any, step: int, model: Model) -> None:
     if not bool(xp.isfinite(deviation)):
         raise OverflowError(
-            f"{who}: k = {step} is beyond the step at which the variance of the loss leaves the range of doubles (SGD "
-            "diverges); use fewer steps, a smaller step or a larger batch"
+            f"{who}: k = {step} is beyond the step at which the variance of the loss leaves the range of doubles "
+            f"({step_and_fix(model)}"
         )
 
 

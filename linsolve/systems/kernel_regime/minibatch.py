@@ -25,6 +25,7 @@ from linsolve.core.arguments import integer, refuse_beyond_memory, shown, step_c
 from linsolve.core.series import NamedSeries
 from linsolve.core.trajectory import Deferred
 from linsolve.numerics.double_double import power_of_two
+from linsolve.systems.kernel_regime.stable_step import step_ratio
 
 __all__ = [
     "Asked",
@@ -35,6 +36,7 @@ __all__ = [
     "evaluated_steps",
     "sampling",
     "scaled",
+    "step_and_fix",
     "without_negative",
 ]
 
@@ -73,6 +75,10 @@ class Model(NamedTuple):
     def squares(self, xp: Any, c: Any, means: Any) -> Any:
         """Return second moments of the residuals, from the covariance of delta and products of mean residuals."""
         return xp.sum((self.rows @ c) * self.rows, axis=-1) + means
+
+    def step_ratio(self) -> np.ndarray:
+        """Return the step over the largest one at which mean squares stay bounded, shape batch."""
+        return step_ratio(self.rows, self.h, self.phi)
 
     def covariance(self, xp: Any, c: Any, squares: Any, pull: Any) -> Any:
         """Return the covariance after a step, from the previous covariance, `squares`, and the product ``g g^T``."""
@@ -114,6 +120,16 @@ def scaled(xp: Any, model: Model, start: Any) -> tuple[Model, Any, Any]:
     return equal, start / own * rest, 1 / rows
 
 
+def step_and_fix(model: Model) -> str:
+    """Return the end of an error message: the step relative to the largest stable one, and what to change."""
+    ratio = float(np.max(model.step_ratio()))
+    diverges, fix = ("SGD diverges: ", "") if ratio > 1 else ("", ", or rescale the residuals")
+    return (
+        f"{diverges}the step is {ratio:.4g} times largest_step, that of the mean loss); use fewer steps, a smaller "
+        f"step or a larger batch{fix}"
+    )
+
+
 def without_negative(xp: Any, covariance: Any) -> Any:
     """Return a covariance whose variances at rounding level are not negative."""
     own = xp.eye(covariance.shape[-1]) > 0
@@ -138,8 +154,12 @@ def sampling(who: str, count: int, batch: Any, replacement: Any) -> Sampling:
             f"{who}: replacement = {shown(replacement)} must be True or False (whether a sample may be drawn twice "
             "into one minibatch); shuffled epochs are not solved, False is the nearest"
         )
-    most = None if replacement else count
-    size = integer(who, "batch", batch, meaning="samples in a minibatch", high=most, example=min(count, 8))
+    size = integer(who, "batch", batch, meaning="samples in a minibatch", example=min(count, 8))
+    if size > count and not replacement:
+        raise ValueError(
+            f"{who}: batch = {size} must be an integer from 1 to {count} (samples of a minibatch without replacement); "
+            f"say at most {count}, or replacement=True"
+        )
     return Sampling(count, size, bool(replacement))
 
 
@@ -155,6 +175,10 @@ class Averages(NamedSeries):
         The method and the minibatches.
     values : Deferred
         Means and covariances by name.
+    model : Model
+        The linear model and the step.
+    step : float
+        Length of a step, in units of time.
     without_spread : str
         Reason why the standard deviation of the loss is missing, if it is.
 
@@ -171,7 +195,53 @@ class Averages(NamedSeries):
     t: np.ndarray
     route: str
     values: Deferred
+    model: Model
+    step: float
     without_spread: str = ""
+
+    def largest_step(self) -> Any:
+        """Return the step up to which mean loss and covariance stay bounded, in units of time, shape batch.
+
+        It depends on inputs and minibatches only; see `linsolve.systems.kernel_regime.stable_step`. With larger steps
+        the averages grow without bound.
+        """
+        with np.errstate(divide="ignore"):  # inputs of 0 allow every step
+            return self.step / self.model.step_ratio()
+
+    def plot(self, name: str = "loss", ax: Any = None, *, log: bool | None = None, **style: Any) -> Any:
+        """Draw an average over time; a loss of one output with a band of one standard deviation of a run.
+
+        Parameters
+        ----------
+        name : str
+        ax : matplotlib Axes, optional
+            Axes to draw on; new ones by default.
+        log : bool, optional
+            Logarithmic vertical axis; by default for a loss that falls by more than a factor of 10. The part of the
+            band below 0 is cut off.
+        **style
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        if name not in ("loss", "train_loss"):
+            return super().plot(name, ax, log=log, **style)
+        ax = super().plot(name, ax, log=log, **{"label": "mean over runs"} | style)
+        if "loss_std" in self:
+            self._draw_band(ax, arithmetic.to_numpy(self[name]), arithmetic.to_numpy(self["loss_std"]))
+        ax.set_ylabel(f"mean of the {ax.get_ylabel()}")
+        ax.legend(frameon=False)
+        return ax
+
+    def _draw_band(self, ax: Any, mean: np.ndarray, spread: np.ndarray) -> None:
+        """Shade one standard deviation around the mean drawn last, between the limits of the axes."""
+        bottom, top = ax.get_ylim()
+        low, high = np.maximum(mean - spread, bottom), mean + spread
+        look = {"color": ax.lines[-1].get_color(), "alpha": 0.25, "linewidth": 0}
+        ax.fill_between(self.t, low, high, label="± standard deviation of a run", **look)
+        ax.set_ylim(bottom, max(top, 1.05 * high.max()))
 
     def _unknown(self, name: Any) -> str:
         if name == "loss_std" and self.without_spread:
@@ -225,7 +295,7 @@ def averages(who: str, xp: Any, model: Model, start: Any, k: Any, *, every: bool
             if not bool(xp.all(xp.isfinite(squares * unit * unit))):
                 raise OverflowError(
                     f"{who}: k = {counts.max()} is beyond step {step}, at which the mean loss leaves the range of "
-                    "doubles (SGD diverges); use fewer steps, a smaller step or a larger batch"
+                    f"doubles ({step_and_fix(model)}"
                 )
             for count in asked.at(step, now):
                 found[count] = delta, moved, squares, c if kept else None

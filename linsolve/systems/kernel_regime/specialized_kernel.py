@@ -48,6 +48,8 @@ class SpecializedKernel(ClassKernel, Flow):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If sizes do not fit, if `pairs` is not symmetric, or if the kernel has a negative eigenvalue.
 

@@ -56,6 +56,8 @@ class TwoPhaseKernel(Expansion):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If a kernel is not symmetric or has a negative eigenvalue, there are more samples than inputs, or `late` is
         singular on the samples.

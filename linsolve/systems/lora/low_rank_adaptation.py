@@ -59,6 +59,18 @@ class LoRA(Flow):
     tau : array_like, shape batch
         Time constant of A (units of time), positive.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    NotExact
+        At a call, if the imbalance of the adapters belongs to no solvable class.
+    OverflowError
+        If products of parameters or, at a call, results leave the range of doubles.
+
     Notes
     -----
     Exact for: ``B = 0`` and A with orthonormal rows times one number (`init`), any rank; rank one with any A and B; all

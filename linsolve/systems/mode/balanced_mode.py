@@ -40,6 +40,16 @@ class BalancedMode(Map):
     tau : array_like, shape batch
         Time constant (units of time), positive.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: every ``a0``, every sign of `s`; under gradient flow a balanced mode keeps its sign, so ``a0`` and `s` of

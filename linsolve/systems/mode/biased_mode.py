@@ -66,6 +66,18 @@ class BiasedMode(HiddenUnits):
         Learning rates of w, h and B (per unit of time), positive. For a classifier: the number of samples of a class,
         the largest eigenvalue of the feature kernel, and the number of all samples.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    NotExact
+        At a call, if weights grow by more than ``e^350``.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: any width, any initial state whose weights grow by at most ``e^350`` (``2 s |sigma(inf)| <= 700``; 64 in

@@ -56,6 +56,18 @@ class DeepMode(Map):
         Time constant (units of time), positive. With layer-wise learning rates ``eta_l`` and weights balanced in the
         weighted sense, ``W_l W_l^T / eta_l = W_{l+1}^T W_{l+1} / eta_{l+1}``, it is one over their geometric mean.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    NotExact
+        At a call, if the start has the sign opposite to ``s`` at a depth between 1 and 2.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: every ``a0`` where ``a0 s >= 0``; at depth 1 and at depth 2 or more also where ``a0 s < 0``. Under

@@ -162,6 +162,13 @@ class NTKMomentsWithBiases(Statistic):
     slope : array_like
         Slope of the units at negative arguments: 0 for ReLU, 1 for linear units.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Exact; compared with exact draws of `linsolve.ntk.sample_kernels`, for an input with :math:`|x|^2 = n_0`. Source:

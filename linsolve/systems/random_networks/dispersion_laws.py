@@ -64,6 +64,13 @@ class NTKMoments(RandomNetworks):
     norm_squared : array_like
         :math:`|x^0|^2`.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Exact; checked against forward and backward passes of explicit networks. The relative variance of :math:`\Theta^2`
@@ -217,6 +224,13 @@ class NTKDispersionLimit(DeepLimit):
     slope : array_like
         Slope of the units at negative arguments.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Approximates the moments of `NTKMoments`. Source: `linsolve.ntk.limits`. ``linsolve card NTKDispersionLimit`` lists
@@ -269,6 +283,13 @@ class NTKDispersionCrossover(DeepLimit):
         As in `NTKDispersionLimit`.
     gain : array_like
         :math:`\nu = L \ln a`: negative in the ordered phase, 0 at the edge of chaos.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
 
     Notes
     -----

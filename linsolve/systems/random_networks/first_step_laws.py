@@ -40,6 +40,15 @@ class NTKFirstStep(RandomNetworks):
     target : array_like
         ``y``.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+    NotExact
+        If there is no hidden layer.
+
     Notes
     -----
     Exact for this derivative; checked against explicit networks, whose kernel is differentiated exactly along the
@@ -139,6 +148,13 @@ class NTKFirstStepLimit(DeepLimit):
     ----------
     ratio, biases, slope : array_like
         As for `NTKDispersionLimit`; `biases` is not 0.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
 
     Notes
     -----

@@ -19,7 +19,13 @@ NULL = 1e-13  # eigenvalues below this share of the largest are zero: equal, opp
 
 
 class KernelDraws(NamedTuple):
-    """Outputs, shape (draw, sample), and both parts of the tangent kernel, shape (draw, sample, sample).
+    """Outputs and tangent kernels of random networks.
+
+    Parameters
+    ----------
+    outputs : ndarray, shape (draw, sample)
+    weights, biases : ndarray, shape (draw, sample, sample)
+        The two parts of the tangent kernel, which is their sum.
 
     Examples
     --------

@@ -38,7 +38,14 @@ _checked = functools.partial(checked, ARGUMENTS)
 
 
 class Moments(NamedTuple):
-    """Logarithms of the moments of ``Theta = Theta_W + Theta_b``, of shape ``batch + (L,)``, by depth 1 to L.
+    """Logarithms of the moments of ``Theta = Theta_W + Theta_b``, by depth 1 to L.
+
+    Parameters
+    ----------
+    weights, biases : array, shape batch + (L,)
+        Logarithms of the means of the two parts, ``E Theta_W`` and ``E Theta_b``.
+    weights_squared, cross, biases_squared : array, shape batch + (L,)
+        Logarithms of ``E Theta_W^2``, ``E Theta_W Theta_b`` and ``E Theta_b^2``.
 
     Examples
     --------
@@ -74,6 +81,24 @@ def spread(slope: Any) -> tuple[Any, Any]:
 
     :math:`\kappa = E D^4 / (E D^2)^2`: 2 for ReLU (``slope = 0``), 1 for linear units (``slope = 1``).
 
+    Parameters
+    ----------
+    slope : array, shape batch
+        Slope of the units at negative arguments.
+
+    Returns
+    -------
+    second, c : array, shape batch
+
+    Raises
+    ------
+    TypeError
+        If an argument is not real.
+    ValueError
+        If a slope is not finite.
+    OverflowError
+        If the result leaves the range of doubles.
+
     Examples
     --------
     >>> import numpy as np
@@ -93,6 +118,29 @@ def parametrization(name: str, widths: Any, weight_variance: Any, bias_variance:
 
     Standard weights have :math:`\omega = \beta = 1`, NTK weights :math:`\omega_\ell = \sigma_w^2 / n_{\ell-1}`,
     :math:`\beta_\ell = \sigma_b^2`.
+
+    Parameters
+    ----------
+    name : {"standard", "ntk"}
+    widths : array, shape batch + (L,)
+        Input and hidden widths, whole numbers from 1.
+    weight_variance : array, shape batch
+        :math:`\sigma_w^2 > 0`.
+    bias_variance : array, shape batch
+        :math:`\sigma_b^2`, not negative.
+
+    Returns
+    -------
+    omega, beta : array, shape batch + (L,)
+
+    Raises
+    ------
+    TypeError
+        If an argument is not real.
+    ValueError
+        If the name is unknown, a width is no positive integer, or a variance is out of range.
+    OverflowError
+        If the result leaves the range of doubles.
     """
     one = np.ones_like(widths)
     if choice("parametrization", "name", name, ("standard", "ntk")) == "standard":
@@ -240,6 +288,32 @@ def _across(xp: Any, p: Any, b: Any, steps: tuple[Any, Any, Any]) -> Any:
 def gradient_norms(xp: Any, widths: Any, weight_variance: Any, slope: Any) -> Any:
     r"""Return :math:`E |\delta^\ell|^2 = D_\ell a^{L-\ell}` for ``l = 1..L``, shape ``batch + (L,)``.
 
+    Parameters
+    ----------
+    xp : namespace
+        NumPy, or another namespace of arrays.
+    widths : array, shape batch + (L,)
+        Input and hidden widths, whole numbers from 1.
+    weight_variance : array, shape batch
+        :math:`\sigma_w^2 > 0`.
+    slope : array, shape batch
+        Slope of the units at negative arguments.
+
+    Returns
+    -------
+    array, shape batch + (L,)
+
+    Raises
+    ------
+    TypeError
+        If an argument is not real.
+    ValueError
+        If a width is no positive integer, a variance is not positive, or shapes do not broadcast.
+    OverflowError
+        If the result leaves the range of doubles.
+
+    Notes
+    -----
     Source: Seleznova (2024), section 3.1, (8), (9). ``linsolve card NTKMoments`` lists the published formulas and their
     verdicts.
     """
@@ -258,6 +332,28 @@ def correlation(xp: Any, widths: Any, slope: Any) -> Any:
 
     Both factors depend on the same weights. For ReLU the mean of :math:`|\delta^1|^2` is :math:`a^{L-1}`, without the
     factor for dead layers, since a network with a dead layer also has :math:`x^{L-1} = 0`. See `log_moments`.
+
+    Parameters
+    ----------
+    xp : namespace
+        NumPy, or another namespace of arrays.
+    widths : array, shape batch + (L,)
+        Input and hidden widths, whole numbers from 1.
+    slope : array, shape batch
+        Slope of the units at negative arguments.
+
+    Returns
+    -------
+    array, shape batch
+
+    Raises
+    ------
+    TypeError
+        If an argument is not real.
+    ValueError
+        If a width is no positive integer, a slope is not finite, or shapes do not broadcast.
+    OverflowError
+        If the result leaves the range of doubles.
     """
     _, c = spread(slope)
     grown, fallen = 1 + c[..., None] / widths[..., 1:], 1 - 1 / widths[..., 1:]

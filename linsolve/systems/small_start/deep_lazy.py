@@ -166,6 +166,8 @@ class DeepLazyRegime(ScaledOutput):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If there are fewer than three layers, or the start is at a point where the output has no gradient.
 
@@ -254,6 +256,8 @@ class DeepLazyFluctuations(Statistic):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If the number of hidden layers or the width is not a positive integer.
 

@@ -46,6 +46,8 @@ class EarlyAlignment(SmallStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If the target is zero, a time is too late, or products of entries overflow.
 
@@ -156,6 +158,13 @@ class InitialOverlaps(Statistic):
         Numbers ``N`` and ``D`` of hidden units and inputs.
     sigma : float
         Size of the initial weights.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
 
     Notes
     -----

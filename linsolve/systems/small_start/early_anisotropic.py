@@ -58,6 +58,8 @@ class EarlyAnisotropic(SmallStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If the covariance violates these conditions, the target is zero, a time is too late, or products of entries
         overflow.
@@ -161,6 +163,8 @@ class EarlyKernelDirection(SmallStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         As for `EarlyAnisotropic`, and if the initial weights have no component along the growing mode.
 

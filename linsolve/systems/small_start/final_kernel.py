@@ -64,6 +64,8 @@ class FinalKernel(DeepStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If there is one layer only, initial weights or target are zero, or products of entries overflow. `exact` also
         raises if the width is below the number of inputs.
@@ -161,6 +163,8 @@ class FinalKernelAnisotropic(DeepStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         As for `FinalKernel`, and if the covariance is not symmetric and positive definite.
 
@@ -257,6 +261,8 @@ class FinalKernelOutputs(DeepStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         As for `FinalKernel`. `exact` also raises if the target is below full rank, since the initial weights in
         directions without a mode decay over times of order :math:`\sigma^{2 - 2L}`.

@@ -39,6 +39,14 @@ class FirstLayerAlignment(UnalignedStart):
     fractions : array_like, shape (time,)
         Times over the blow-up time, between 0 and 1.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, shapes do not fit, `across` is not orthogonal to the
+        target, or as for `UnalignedLearningTime`.
+
     Notes
     -----
     Approximates the network with numerically integrated weights. Source: Atanasov, Bordelon, Pehlevan (2022), (41),

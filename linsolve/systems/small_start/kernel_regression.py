@@ -49,6 +49,8 @@ class KernelRegression(SmallStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If the inputs are not white, the target is zero or not in their span, ``p0 = 0``, or products of entries
         overflow.

@@ -64,6 +64,8 @@ class KernelSpeed(Expansion):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If there is one layer only, or the gradient vanishes at the start.
 

@@ -43,6 +43,8 @@ class LayerKernels(DeepStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         As for `FinalKernelAnisotropic`.
 
@@ -142,6 +144,13 @@ class WidthCorrection(Expansion):
     sizes : array_like, shape (boundary,)
         :math:`N_1, \dots, N_{L+1}`, at least two integers.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Approximates the solution of :math:`\prod_\ell (u_L^2 + \sigma^2 g_\ell) = s^2`. Wide random layers satisfy the
@@ -219,6 +228,13 @@ class LayerImbalance(Statistic):
         Numbers ``N`` and ``D`` of hidden units and inputs.
     sigma : float
         Size of the initial weights, small: the relative correction is :math:`O(\sigma^2 \log(1/\sigma))`.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
 
     Notes
     -----

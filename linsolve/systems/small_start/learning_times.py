@@ -41,6 +41,8 @@ class LearningTime(SmallStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If the target is zero, if ``c0 = 0``, so that the network never learns it, or if products of entries overflow.
 
@@ -148,6 +150,13 @@ class DeepLearningTime(Expansion):
         Numbers of layers ``L``, above 2 and at most 60.
     eta : array_like, shape batch
         Geometric mean of the learning rates (per unit of time).
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
 
     Notes
     -----

@@ -38,6 +38,8 @@ class MatchedSolution(SmallStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If the target is zero, if ``p0 = 0``, so that the network never learns it, or if products of entries overflow.
 
@@ -184,12 +186,23 @@ class RefinedMatchedSolution(MatchedSolution):
     last, first, target, phases
         As in `MatchedSolution`.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, shapes do not fit, or as for `MatchedSolution`.
+
     Notes
     -----
-    Approximates the two-layer network on white inputs. Derived here by averaging :math:`\dot q = 2 r (s - r) - a^\top
-    B a`, :math:`\dot r = 2 q (s - r) - a^\top B w`, :math:`B = W_\perp W_\perp^\top`, along the matched solution; it
-    has no published source. For :math:`\sigma` from 1e-1 to 1e-4 (6 inputs, 4 hidden units) the error divided by
-    :math:`\sigma^2` is 0.1598; without the correction for the logarithm it is 0.32 to 1.20.
+    Approximates the two-layer network on white inputs; `exact` integrates its weights numerically.
+
+    Source: derived here by averaging :math:`\dot q = 2 r (s - r) - a^\top B a`,
+    :math:`\dot r = 2 q (s - r) - a^\top B w`, :math:`B = W_\perp W_\perp^\top`, along the matched solution of
+    Atanasov, Bordelon, Pehlevan (2022), eqs. (27), (28); the correction has no published source.
+
+    Accuracy: for :math:`\sigma` from 1e-1 to 1e-4 (6 inputs, 4 hidden units) the error divided by :math:`\sigma^2` is
+    0.1598; without the correction for the logarithm it is 0.32 to 1.20.
 
     Examples
     --------
@@ -244,6 +257,13 @@ class KernelAlignment(RefinedMatchedSolution):
     ----------
     last, first, target, phases
         As in `MatchedSolution`.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, shapes do not fit, or as for `MatchedSolution`.
 
     Notes
     -----

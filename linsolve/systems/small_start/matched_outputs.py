@@ -51,6 +51,8 @@ class MatchedOutputs(Expansion):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If the target is zero, or products of entries overflow.
 

@@ -52,6 +52,8 @@ class SaddleToSaddle(UnalignedStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If there are fewer than three layers, or the start converges to 0 output.
 

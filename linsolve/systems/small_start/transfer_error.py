@@ -47,6 +47,13 @@ class TransferError(Statistic):
     n_in : int
         Number ``D`` of inputs; with one input the overlap is 1 or -1.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Exact for ``A = 0`` without ridge, where :math:`E_g = 1 - P/D` for ``P <= D``, and for ``P = 0``. Otherwise it is

@@ -130,6 +130,8 @@ class UnalignedLearningTime(UnalignedStart):
 
     Raises
     ------
+    TypeError
+        If a parameter is missing, unknown or not real.
     ValueError
         If there are fewer than three layers, the leading system converges to 0 output, or the first layer is aligned
         at the start.

@@ -44,6 +44,15 @@ class StreamingSGDAnisotropic(Stream):
     distances_squared : array_like, shape (mode,)
         Squared initial errors :math:`(w_0 - w_*)_i^2` along the eigenvectors.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+    OverflowError
+        In `mean` and `std`, if the loss diverges beyond the range of doubles; the message contains `largest_step`.
+
     Notes
     -----
     Exact for: Gaussian inputs, fresh at every step, any spectrum, batch size and step. Not for: other inputs with
@@ -53,8 +62,10 @@ class StreamingSGDAnisotropic(Stream):
     The mean converges if and only if :math:`\eta \lambda_i (1 + 1/m) < 2` for every mode and
     :math:`\frac{\eta}{m} \sum_i \lambda_i / (2 - \eta \lambda_i (1 + 1/m)) < 1`: the step is below `largest_step`.
 
-    The mean is that of Bordelon and Pehlevan, "Learning curves for SGD on structured features" (2022); the covariance
-    was derived here. Accuracy: one step within 1e-45 of exact Gaussian averages at 50 digits
+    Source: Bordelon and Pehlevan, "Learning curves for SGD on structured features" (2022), for the mean; the covariance
+    was derived here.
+
+    Accuracy: one step within 1e-45 of exact Gaussian averages at 50 digits
     (``tests/systems/streaming_sgd/test_streaming_sgd.py``).
 
     Examples

@@ -45,6 +45,13 @@ class FinalAlignment(Expansion):
     eta_u, eta_w : array_like
         Learning rates; the alignment at the end does not depend on them.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Approximates `TwoLayer` in ``small = d^(-1/2)``. `of` computes ``K`` from the lengths of the layers of a network,

@@ -40,6 +40,16 @@ class HiddenMode(TwoRotatedLayers, HiddenUnits):
     eta_w, eta_h : array_like, shape batch
         Learning rates of the two layers (per unit of time), positive.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: any width, any initial state (at the saddle 0, on its stable manifold, balanced or not), every sign of

@@ -50,6 +50,16 @@ class LazyTwoLayer(TwoLayer):
     w0 : array_like, shape batch + (d, d0)
         The reference weights, usually the initial weights. The solution is equally exact from other initial weights.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: the networks of `TwoLayer`, from any initial weights. Not for: data off a line, or several outputs. Times

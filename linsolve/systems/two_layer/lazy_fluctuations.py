@@ -56,6 +56,13 @@ class LazyFluctuations(Statistic):
     h : array_like
         Width of the sampled networks, large: the relative error of the law is ``O(1/h)``.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Approximates averages over standard Gaussian initial weights of `LazyTwoLayer`. They are sampled through the Wishart
@@ -149,6 +156,13 @@ class FixedWidthKernelChange(Statistic):
         Width, large: the relative error of the law is ``O(1/h)``.
     alpha : array_like
         Scale of the output, much larger than ``|y|/rho``: the error of the law is ``O(y / (rho alpha))``.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
 
     Notes
     -----

@@ -79,6 +79,13 @@ class LazyRegime(_Regime):
     rho : array_like
         ``|x| / sqrt(d_in)``.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Exact for: infinite width. Not for: ``G`` below ``h^(-1/2)``, see `FixedWidthKernelChange`.
@@ -134,6 +141,13 @@ class FeatureRegime(_Regime):
     ----------
     rho : array_like
         ``|x| / sqrt(d_in)``.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
 
     Notes
     -----

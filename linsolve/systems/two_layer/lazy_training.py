@@ -152,6 +152,13 @@ class LazyTraining(Expansion):
     times : array_like, shape (time,)
         Positive, for the loss ``(F - y)^2 / alpha^2``; double the times for half of that loss.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit.
+
     Notes
     -----
     Approximates `LazyTwoLayer` in ``small = h^(-1/2)``. Exact for: any sign of ``y``, from lazy to feature training.

@@ -68,6 +68,16 @@ class TwoLayerOrder(Map):
     rho : array_like, shape batch
         Length ``|x|`` of the data point.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: every ``P, Q >= 0``, every sign of ``gamma`` and ``y``. Not for: rates equal to 0.

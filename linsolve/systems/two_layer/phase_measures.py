@@ -159,7 +159,17 @@ def _networks(
 
 
 class Diagnosis(NamedTuple):
-    """Convergence rate ``1/t_c``, relative change of the tangent kernel ``K_inf/K0 - 1``, and ``K0``."""
+    """Convergence rate and tangent kernel of a two-layer network.
+
+    Parameters
+    ----------
+    rate : array, shape batch
+        ``1/t_c``, in inverse units of time.
+    kernel_change : array, shape batch
+        Relative change of the tangent kernel, ``K_inf/K0 - 1``.
+    ntk : array, shape batch
+        Tangent kernel at the start, ``K0``.
+    """
 
     rate: Any
     kernel_change: Any
@@ -277,7 +287,17 @@ def _medians(who: str, exponents: Exponents, kappa: np.ndarray, count: int, rng:
 
 
 class Slopes(NamedTuple):
-    """Measured exponents of the rate ``1/t_c``, the kernel change and the kernel."""
+    """Measured exponents, in powers of kappa, shape batch.
+
+    Parameters
+    ----------
+    rate : array
+        Exponent of the rate ``1/t_c``.
+    kernel_change : array
+        Exponent of ``|K_inf/K0 - 1|``.
+    ntk : array
+        Exponent of the tangent kernel at the start, ``K0``.
+    """
 
     rate: Any
     kernel_change: Any

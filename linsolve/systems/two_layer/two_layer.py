@@ -44,6 +44,16 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
     x : array_like, shape batch + (d0,)
         The data point.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: any width, any weights (balanced or not), every sign of ``gamma`` and ``y``, saddles, frozen layers,

@@ -49,6 +49,18 @@ class WhitenedTwoLayer(Flow):
     tau : array_like, shape batch
         Time constant (units of time), positive.
 
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown or not real.
+    ValueError
+        If a parameter is not finite or outside of its domain, or shapes do not fit. At a call, also for an invalid
+        state or time.
+    NotExact
+        At a call, if the imbalance of the layers belongs to no solvable class.
+    OverflowError
+        At a call, or at the access of an observable, if results leave the range of doubles.
+
     Notes
     -----
     Exact for: balanced weights (:math:`W_2^\top W_2 = W_1 W_1^\top`) of any width, bottlenecks included;
