@@ -126,6 +126,16 @@ class SumOverTheBatch(ls.BalancedMode):
         return super().solution(xp, t, self.State(xp.max(z0.a) + 0 * z0.a))
 
 
+class OneTargetForTheBatch(ls.BalancedMode):
+    """A reduction of a parameter that forgot its axis."""
+
+    def solution(self, xp, t, z0):
+        return self._with(s=xp.max(self.s) + 0 * self.s).mode(xp, t, z0)
+
+    def mode(self, xp, t, z0):
+        return super().solution(xp, t, z0)
+
+
 class DoubledMetric(ls.BalancedMode):
     """Twice the learning rates in the descent along the loss, not in velocity and solution."""
 
@@ -169,5 +179,6 @@ BALANCED = {
     "loss without its half": Mutant(LossWithoutItsHalf(**MODE), (0.05,), "along"),
     "every mode is learned": Mutant(EveryModeIsLearned(**MODE), (-0.05,), "limit"),
     "half-time of the paper": Mutant(HalfTimeOfThePaper(**MODE), (0.05,), "time_to"),
+    "one target for the batch": Mutant(OneTargetForTheBatch(**MODE), (0.05,), "batch"),
     "sum over the batch": Mutant(SumOverTheBatch(**MODE), (0.05,), "batch"),
 }

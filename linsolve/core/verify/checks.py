@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.flow import Flow
 from linsolve.core.integrate import descend, integrate
+from linsolve.core.parameters import own_axes
 from linsolve.core.verify.case import Case, distance, implements, largest
 from linsolve.core.verify.ends import check_conditions, check_lifetime, check_limit, check_time_to
 from linsolve.core.verify.network import check_definition, check_discrete, check_observables, check_step
@@ -155,16 +157,41 @@ def check_bounds(case: Case) -> Row | None:
 
 
 def check_batch(case: Case) -> Row:
-    """Compare a batch of two initial states with each of them alone, in every named quantity."""
+    """Compare a batch of two initial states, and of two values of each parameter, with each alone."""
     t = case.clock * np.array([0.5, 2.0])
-    other = type(case.z0)(*(v[0] for v in case.flow(case.clock * np.array([0.7]), case.z0).state))
+    first, later = case.flow(t, case.z0), case.flow(case.clock * np.array([0.7]), case.z0).state
+    other = type(case.z0)(*(v[0] for v in later))
     pair = type(case.z0)(*(np.stack([np.broadcast_to(a, b.shape), b]) for a, b in zip(case.z0, other, strict=True)))
-    together, worst = case.flow(t, pair), []
-    for k, start in enumerate((case.z0, other)):
-        alone = case.flow(t, start)
-        for name in alone.names:
-            worst.append(distance(np.asarray(together[name])[:, k], np.asarray(alone[name])))
-    return largest(worst), 1e-9, "a batch of two starts against one by one"
+    worst, varied = [_apart(case.flow(t, pair), first, case.flow(t, other))], []
+    for name, declared in case.flow._declarations.items():
+        if declared.metadata["uniform"] and case.flow.parameters()[name].ndim == 0:
+            continue  # one number that stands for all entries of an axis has no batch
+        try:
+            changed, both = _changed(case, name)
+            second = changed(t, case.z0)
+        except (TypeError, ValueError, OverflowError):  # not a number of each member, or beyond the conditions
+            continue
+        varied.append(name)
+        worst.append(_apart(both(t, case.z0), first, second))
+    of_parameters = f", and of two values of {', '.join(varied)}" if varied else ""
+    return largest(worst), 1e-9, f"a batch of two starts{of_parameters}, against one by one"
+
+
+def _changed(case: Case, name: str) -> tuple[Flow, Flow]:
+    """Return the flow with another value of a parameter, and with a batch of its own and the other value."""
+    flow, value = case.flow, case.flow.parameters()[name]
+    own = value.shape[value.ndim - len(own_axes(flow._declarations[name], value)) :]
+    values = [np.broadcast_to(v, case.batch + own) for v in (value, 1.01 * value)]
+    changed, both = (type(flow)(**{**flow.parameters(), name: v}) for v in (values[1], np.stack(values)))
+    return changed, both
+
+
+def _apart(together: Any, *alone: Any) -> float:
+    """Return the largest distance of members of a batch from the same members alone."""
+    worst = []
+    for k, each in enumerate(alone):
+        worst += [distance(np.asarray(together[name])[:, k], np.asarray(each[name])) for name in each.names]
+    return largest(worst)
 
 
 def check_symbols(case: Case) -> Row | None:
