@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from legibility import alike
+from legibility import alike, covered
 
 import linsolve as ls
 from linsolve.__main__ import main
@@ -33,11 +33,15 @@ from linsolve.studies.figures import (
 
 def panels(name, data, module):
     about = figures.FIGURES[name]
-    with figure(1, about.panels) as (fig, axes):
+    with figure(1, about.panels, figsize=figures.size(about)) as (fig, axes):
         getattr(module, f"draw_{about.name}")(axes, data)
         fig.canvas.draw()
-        for ax in axes:
+        ends = [*(ax.get_tightbbox().x0 for ax in axes[1:]), fig.bbox.x1 - 4]
+        for ax, end in zip(axes, ends, strict=True):
             assert alike(ax) == []
+            assert covered(ax) == []
+            assert ax._left_title.get_window_extent().x1 <= end
+            assert not ax.get_xlabel().endswith(("time $t$", "t_1$"))  # without a unit
             assert ax.get_xlabel()
             assert ax.get_ylabel()
             assert ax.get_title(loc="left")
@@ -492,6 +496,9 @@ def test_pathways_lie_on_the_simulation_of_all_heads():
         theory = np.interp(np.log(curve["marks"]), np.log(curve["size"]), curve["theory"])
         assert np.max(np.abs(theory - curve["simulated"])) <= 1e-3
         assert np.interp(np.log(curve["tie"]), np.log(curve["size"]), curve["theory"]) == pytest.approx(0.5, abs=1e-3)
+    assert (
+        min(curve["theory"][-1].sum() for curve in data["speeds"].values()) > 0.999
+    )  # the slowest is drawn to its end
     panels("neural-race", data, pathways)
 
 

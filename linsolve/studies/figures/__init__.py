@@ -66,7 +66,12 @@ FIGURES = {
     "4": Figure(
         "depth", "4", 3, "figure 4: with three or more layers the learning time is a power of the size of the start"
     ),
-    "5": Figure("classes", "5", 2, "figure 5 (a), (b): many classes, on whitened digits"),
+    "5": Figure(
+        "classes",
+        "5",
+        2,
+        "figure 5 (a), (b): many classes, on whitened digits; the lines of (b) neglect the coupling of the modes",
+    ),
     "B.1": Figure("phases", "b1", 2, "figure B.1: output and size over the whole of training, in closed form"),
     "D.1": Figure("depth", "d1", 2, "figure D.1: spike of the kernel by ratio of the learning rates"),
     "D.3": Figure("depth", "d3", 3, "figure D.3: loss, kernel and first layer at several depths"),
