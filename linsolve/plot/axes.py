@@ -14,6 +14,7 @@ from linsolve.core.trajectory import Trajectory
 from linsolve.plot.style import ladder
 
 __all__ = [
+    "FLOOR",
     "LABELS",
     "falls",
     "flows_of",
