@@ -54,7 +54,7 @@ def _draw_runs(check: Any, ax: Any) -> None:
     name = "loss" if "loss" in finest.simulated or finest.state is not None else next(iter(finest.simulated))
     exact, seen = _pair(finest, name)
     seen = np.where(np.abs(seen) <= HUGE * np.abs(exact).max(), seen, np.nan)
-    for values, look, label in ((exact, plot.ROUTES[0], "exact"), (seen, plot.ROUTES[1], check.runs[-1].run)):
+    for values, look, label in ((exact, plot.ROUTES[0], finest.kind), (seen, plot.ROUTES[1], check.runs[-1].run)):
         every = {"markevery": max(1, len(finest.t) // 22)} if "marker" in look else {}
         for k, column in enumerate(values.T[:LINES]):
             ax.plot(finest.t, column, label=label if k == 0 else None, **look, **every)
