@@ -25,6 +25,7 @@ __all__ = [
     "refuse_style",
     "scale_axis",
     "series",
+    "time_label",
 ]
 
 LABELS = {
@@ -124,12 +125,12 @@ def flows_of(traj: Any) -> tuple[Flow, ...]:
 
 def label_axes(ax: Any, flows: tuple[Flow, ...], name: str) -> None:
     """Name both axes."""
-    ax.set_xlabel(_time_label(flows))
+    ax.set_xlabel(time_label(flows))
     ax.set_ylabel(LABELS.get(name, name.replace("_", " ")))
     ax.margins(x=0.01)
 
 
-def _time_label(flows: tuple[Flow, ...]) -> str:
+def time_label(flows: tuple[Flow, ...]) -> str:
     """Return the name of the time axis with its unit, the flows' time constant or inverse learning rate."""
     constants = [arithmetic.to_numpy(flow.tau).ravel() for flow in flows if hasattr(flow, "tau")]
     if not constants:

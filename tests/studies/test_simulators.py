@@ -11,7 +11,7 @@ import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.studies.simulators.diagnosis import speeds
 from linsolve.studies.simulators.errors import distances
-from linsolve.studies.simulators.figure import _draw_runs
+from linsolve.studies.simulators.figure import _draw_errors, _draw_runs
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "site" / "simulators.md"
 RNG = np.random.default_rng(0)
@@ -183,14 +183,15 @@ def test_a_start_without_closed_form_is_integrated():
     assert "must vanish" in check.notes[0]
 
 
-def test_a_reference_is_called_exact_only_if_it_is_a_closed_form():
+def test_pictures_call_a_closed_form_exact_and_name_the_unit_of_time():
     import matplotlib.pyplot as plt
 
     t = np.linspace(0.0, 1.0, 5)
-    for run, exact, word in (
-        (trained(until=0.2), (X, Y), "integrated"),
-        ({"t": t, "a": MODE(t, STATE)["a"]}, MODE, "exact"),
-        ({"t": t, "w1": np.zeros((5, 3, 4)), "w2": np.zeros((5, 2, 3))}, (X, Y), "exact"),  # at rest
+    steps, units = r"time $t$  (learning rate $\times$ steps)", r"time $t$  (units of $\tau$)"
+    for run, exact, word, time in (
+        (trained(until=0.2), (X, Y), "integrated", steps),
+        ({"t": t, "a": MODE(t, STATE)["a"]}, MODE, "exact", units),
+        ({"t": t, "w1": np.zeros((5, 3, 4)), "w2": np.zeros((5, 2, 3))}, (X, Y), "exact", steps),  # at rest
     ):
         check = ls.compare(run, exact)
         assert str(check).startswith(f"{word}: {check.route}, ")
@@ -198,6 +199,10 @@ def test_a_reference_is_called_exact_only_if_it_is_a_closed_form():
         _, ax = plt.subplots()
         _draw_runs(check, ax)
         assert ax.get_legend().get_texts()[0].get_text() == word
+        assert ax.get_xlabel() == time
+        ax.clear()
+        _draw_errors(check, ax)
+        assert ax.get_xlabel() == time
     plt.close("all")
 
 
