@@ -382,6 +382,13 @@ def test_figure_5_two_layers_follow_the_closed_form_and_end_aligned():
     learned = np.isfinite(three["theory"]["alignment"])
     assert np.max(np.abs(three["theory"]["loss"] - three["loss"])[learned]) < 0.1 * three["loss"][0]
     assert np.max(np.abs(three["theory"]["alignment"] - three["alignment"])[learned]) < 0.1 * three["final"]
+    assert np.max(np.abs(three["theory"]["loss"] - three["loss"])) > 0.02 * three["loss"][0]  # the modes are coupled,
+    assert "neglect the coupling" in figures.FIGURES["5"].title  # which the picture says
+    with figure(1, 2) as (_, axes):
+        classes.draw_5(axes, data)
+        assert [ax.get_title(loc="left").split("lines: ")[1].split(",")[0] for ax in axes] == [
+            "closed form", "uncoupled modes",
+        ]  # fmt: skip
     panels("5", data, classes)
 
 
